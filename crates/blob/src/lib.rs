@@ -1,0 +1,1 @@
+//! Immutable objects on a local folder or in memory.

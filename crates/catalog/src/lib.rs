@@ -1,0 +1,1 @@
+//! The truth about buckets, checkpoints and WAL position, in SQLite.

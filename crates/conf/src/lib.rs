@@ -1,0 +1,1 @@
+//! Splunk .conf text to layered, typed settings with origin.

@@ -1,0 +1,150 @@
+//! Events as columns: the currency between pipeline, store, bucket and engine.
+//!
+//! An [`EventBatch`] is what the index pipeline emits and the WAL records; a [`Page`] is what a search reads back
+//! from a hot slab or a sealed bucket. Texts lie back to back in one buffer, so that nothing allocates per event.
+//! Neither type serialises itself: the WAL (store) and the container (bucket) own their layouts.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::time::TimeNs;
+
+/// The four metadata fields. Events of one file usually share one value.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Metadata {
+    /// Index the events belong to.
+    pub index: Arc<str>,
+    /// `host` field.
+    pub host: Arc<str>,
+    /// `source` field: the file, port or stream.
+    pub source: Arc<str>,
+    /// `sourcetype` field.
+    pub sourcetype: Arc<str>,
+}
+
+/// An index-time field of one event (`name::value`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexedField {
+    /// Row in the batch or page.
+    pub row: u32,
+    /// Field name.
+    pub name: Arc<str>,
+    /// Value as text; a multivalue field appears once per value, in order.
+    pub value: Box<str>,
+}
+
+/// A run of events of one index in arrival order.
+///
+/// Invariants: `ends`, `time` and `meta` have one entry per event; `ends` ascends and its last entry is
+/// `raw.len()`; `raw` is valid UTF-8 and every end lies on a character border; `fields` ascends by row.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventBatch {
+    /// Event texts back to back.
+    pub raw: Vec<u8>,
+    /// End offset of each event in `raw`.
+    pub ends: Vec<u32>,
+    /// `_time` of each event.
+    pub time: Vec<TimeNs>,
+    /// `_indextime` of the whole batch.
+    pub index_time: TimeNs,
+    /// Index into `metas`, per event.
+    pub meta: Vec<u32>,
+    /// Distinct metadata of this batch; all with the same index.
+    pub metas: Vec<Metadata>,
+    /// Index-time fields, sparse.
+    pub fields: Vec<IndexedField>,
+}
+
+impl EventBatch {
+    /// Number of events.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether the batch holds no event.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Text of event `row`. Panics when `row` is out of range, as slice indexing does.
+    pub fn raw(&self, row: usize) -> &[u8] {
+        let start = if row == 0 { 0 } else { self.ends[row - 1] as usize };
+        &self.raw[start..self.ends[row] as usize]
+    }
+
+    /// Appends an event; `meta` indexes `metas`.
+    pub fn push(&mut self, raw: &[u8], time: TimeNs, meta: u32) {
+        debug_assert!((meta as usize) < self.metas.len());
+        self.raw.extend_from_slice(raw);
+        self.ends.push(self.raw.len() as u32);
+        self.time.push(time);
+        self.meta.push(meta);
+    }
+
+    /// Position of `meta` in `metas`, added when new.
+    pub fn intern(&mut self, meta: &Metadata) -> u32 {
+        match self.metas.iter().position(|known| known == meta) {
+            Some(at) => at as u32,
+            None => {
+                self.metas.push(meta.clone());
+                (self.metas.len() - 1) as u32
+            }
+        }
+    }
+}
+
+/// Which columns a search needs of a page; the others stay unread and empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageColumns {
+    /// `raw` and `ends`.
+    pub raw: bool,
+    /// `index_time`.
+    pub index_time: bool,
+    /// `fields`.
+    pub fields: bool,
+}
+
+impl PageColumns {
+    /// Every column.
+    pub const ALL: PageColumns = PageColumns { raw: true, index_time: true, fields: true };
+}
+
+/// Up to 4,096 consecutive events of one slab, in arrival order. `time` and `meta` are always filled.
+#[derive(Clone, Debug, Default)]
+pub struct Page {
+    /// Row number of the first event within its bucket (event id = index:bucket:row).
+    pub first_row: u64,
+    /// Event texts back to back; valid UTF-8.
+    pub raw: Bytes,
+    /// End offset of each event in `raw`.
+    pub ends: Vec<u32>,
+    /// `_time` of each event.
+    pub time: Vec<TimeNs>,
+    /// `_indextime` of each event.
+    pub index_time: Vec<TimeNs>,
+    /// Index into `metas`, per event.
+    pub meta: Vec<u32>,
+    /// Distinct metadata of the slab.
+    pub metas: Arc<[Metadata]>,
+    /// Index-time fields, ascending by row.
+    pub fields: Vec<IndexedField>,
+}
+
+impl Page {
+    /// Number of events.
+    pub fn len(&self) -> usize {
+        self.time.len()
+    }
+
+    /// Whether the page holds no event.
+    pub fn is_empty(&self) -> bool {
+        self.time.is_empty()
+    }
+
+    /// Text of event `row`; the page must have been read with `PageColumns::raw`.
+    pub fn raw(&self, row: usize) -> &[u8] {
+        let start = if row == 0 { 0 } else { self.ends[row - 1] as usize };
+        &self.raw[start..self.ends[row] as usize]
+    }
+}

@@ -1,0 +1,17 @@
+//! What an event is, and the rules every other room shares about it.
+//!
+//! Raw text with a time and four metadata fields ([`EventBatch`], [`Page`]), how SPL reads a text as a number and
+//! writes a number as text ([`value`]), how text falls into searchable terms ([`segment`], [`term`]) and how people
+//! write times and spans ([`time`]).
+//!
+//! Not here: files, sockets, clocks, Arrow arrays. "Now" and the time zone are always arguments.
+
+pub mod batch;
+pub mod segment;
+pub mod term;
+pub mod time;
+pub mod value;
+
+pub use batch::{EventBatch, IndexedField, Metadata, Page, PageColumns};
+pub use term::{PageSet, TermQuery};
+pub use time::{TimeNs, TimeRange};

@@ -1,0 +1,1 @@
+//! Index-time processing: decode, break, merge, timestamp; and the extraction rules of search time.

@@ -1,0 +1,924 @@
+//! The syntax tree of a search: what the user asked, with the place of every part in the text.
+//!
+//! One struct per command, options already defaulted as documented, names unescaped. It knows nothing of
+//! execution; the engine lowers it. Wildcards in field names stay patterns ([`FieldPattern`]).
+
+use quarry_event::time::Span as TimeSpan;
+
+/// Byte range in the search text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// First byte.
+    pub start: usize,
+    /// One past the last byte.
+    pub end: usize,
+}
+
+/// A whole search or a subsearch: commands joined by `|`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pipeline {
+    /// Commands in order. A search that does not start with `|` starts with [`Command::Search`].
+    pub commands: Vec<Stage>,
+    /// Place in the text.
+    pub span: Span,
+}
+
+/// One command with its place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stage {
+    /// What it does.
+    pub command: Command,
+    /// Place of the command, from its name to its last argument.
+    pub span: Span,
+}
+
+/// Every command the engine runs.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    /// `search EXPR`; the leading one selects events, later ones filter rows.
+    Search(SearchCommand),
+    /// `where EXPR`.
+    Where(Expr),
+    /// `eval a=EXPR, ...`.
+    Eval(Vec<Assignment>),
+    /// `stats`.
+    Stats(StatsCommand),
+    /// `eventstats`.
+    EventStats(StatsCommand),
+    /// `streamstats`.
+    StreamStats(StreamStatsCommand),
+    /// `chart`.
+    Chart(ChartCommand),
+    /// `timechart`.
+    TimeChart(TimeChartCommand),
+    /// `bin` / `bucket` / `discretize`.
+    Bin(BinCommand),
+    /// `top`.
+    Top(TopCommand),
+    /// `rare`.
+    Rare(TopCommand),
+    /// `table`.
+    Table(Vec<FieldPattern>),
+    /// `fields + ...`.
+    FieldsKeep(Vec<FieldPattern>),
+    /// `fields - ...`.
+    FieldsRemove(Vec<FieldPattern>),
+    /// `rename a AS b`.
+    Rename(Vec<(FieldPattern, FieldPattern)>),
+    /// `sort`.
+    Sort(SortCommand),
+    /// `head`.
+    Head(HeadCommand),
+    /// `tail N`.
+    Tail(usize),
+    /// `reverse`.
+    Reverse,
+    /// `dedup`.
+    Dedup(DedupCommand),
+    /// `rex` in extract mode.
+    Rex(RexCommand),
+    /// `rex mode=sed`.
+    RexSed(RexSedCommand),
+    /// `regex`.
+    Regex(RegexCommand),
+    /// `spath`.
+    Spath(SpathCommand),
+    /// `fillnull`.
+    FillNull(FillNullCommand),
+    /// `makemv`.
+    MakeMv(MakeMvCommand),
+    /// `mvexpand`.
+    MvExpand(MvExpandCommand),
+    /// `makeresults`.
+    MakeResults(MakeResultsCommand),
+    /// `append [ ... ]`.
+    Append(AppendCommand),
+    /// `join`.
+    Join(JoinCommand),
+    /// `lookup`.
+    Lookup(LookupCommand),
+    /// `inputlookup`.
+    InputLookup(InputLookupCommand),
+}
+
+// ---- fields -------------------------------------------------------------------------------------------------------
+
+/// A field name that may hold `*` wildcards.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct FieldPattern {
+    /// Name as written, unquoted.
+    pub text: String,
+    /// Place in the text.
+    pub span: Span,
+}
+
+impl FieldPattern {
+    /// Whether the name holds a wildcard.
+    pub fn is_wildcard(&self) -> bool {
+        self.text.contains('*')
+    }
+}
+
+// ---- search expressions -------------------------------------------------------------------------------------------
+
+/// `search` and the leading part of a search.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SearchCommand {
+    /// The condition, inline time modifiers taken out.
+    pub expr: SearchExpr,
+    /// `earliest=` / `latest=` and friends found at the top level.
+    pub time: TimeModifiers,
+}
+
+/// Inline time modifiers as written; resolved against "now" by the caller with `quarry_event::time::parse_time`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TimeModifiers {
+    /// `earliest=` / `starttime=`.
+    pub earliest: Option<TimeText>,
+    /// `latest=` / `endtime=`.
+    pub latest: Option<TimeText>,
+    /// `_index_earliest=`.
+    pub index_earliest: Option<TimeText>,
+    /// `_index_latest=`.
+    pub index_latest: Option<TimeText>,
+}
+
+/// A time as written, already checked to parse.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimeText {
+    /// The modifier or absolute time.
+    pub text: String,
+    /// Place in the text.
+    pub span: Span,
+}
+
+/// Condition of `search`. Precedence: parentheses, NOT, OR, AND.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SearchExpr {
+    /// `*` or nothing.
+    All,
+    /// Every part holds.
+    And(Vec<SearchExpr>),
+    /// Some part holds.
+    Or(Vec<SearchExpr>),
+    /// The part does not hold.
+    Not(Box<SearchExpr>),
+    /// Word or quoted phrase matched on `_raw`, case-insensitive, bounded by breakers; `*` wildcards allowed.
+    Keyword(SearchPattern),
+    /// `TERM(x)`: one whole major segment.
+    Term(SearchPattern),
+    /// `CASE(x)`: as a keyword, case-sensitive.
+    Case(SearchPattern),
+    /// `field op value`.
+    Compare {
+        /// Field name.
+        field: FieldPattern,
+        /// Operator.
+        op: CompareOp,
+        /// Literal right side.
+        value: SearchPattern,
+        /// `field=CASE(x)`.
+        case_sensitive: bool,
+    },
+    /// `field IN (a, b*)`.
+    In {
+        /// Field name.
+        field: FieldPattern,
+        /// Values; any may match.
+        values: Vec<SearchPattern>,
+    },
+    /// `name::value`: an index-time field or metadata, case-insensitive.
+    Indexed {
+        /// Field name.
+        field: FieldPattern,
+        /// Value pattern.
+        value: SearchPattern,
+    },
+    /// `[ ... ]`; replaced by its formatted result before the search runs.
+    Subsearch(Box<Pipeline>),
+}
+
+/// A literal of a search expression. Asterisks are wildcards, also inside quotes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SearchPattern {
+    /// Text without quotes, escapes resolved.
+    pub text: String,
+    /// Whether it was quoted (a phrase when used as a keyword).
+    pub quoted: bool,
+    /// Place in the text.
+    pub span: Span,
+}
+
+/// Comparison operators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompareOp {
+    /// `=`, `==`.
+    Eq,
+    /// `!=`.
+    Ne,
+    /// `<`.
+    Lt,
+    /// `<=`.
+    Le,
+    /// `>`.
+    Gt,
+    /// `>=`.
+    Ge,
+}
+
+// ---- eval expressions ---------------------------------------------------------------------------------------------
+
+/// `target = expr` of eval.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Assignment {
+    /// What is assigned.
+    pub target: AssignTarget,
+    /// The value.
+    pub expr: Expr,
+}
+
+/// Left side of an eval assignment.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AssignTarget {
+    /// A field of this name.
+    Field(String),
+    /// `{f}` or `pre{f}post`: the name holds values of other fields, row by row.
+    Dynamic(Vec<NamePart>),
+}
+
+/// Part of a dynamic field name.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NamePart {
+    /// Fixed text.
+    Text(String),
+    /// Value of this field.
+    Field(String),
+}
+
+/// An eval expression with its place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expr {
+    /// The node.
+    pub kind: ExprKind,
+    /// Place in the text.
+    pub span: Span,
+}
+
+/// Eval expression nodes. Precedence, loosest first: OR, XOR, AND, NOT, comparison/LIKE/IN, `.`/`+`/`-`, `*`/`/`/`%`,
+/// unary minus.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ExprKind {
+    /// Quoted text.
+    Text(String),
+    /// Number: value, and the literal as written.
+    Number(f64, String),
+    /// `true`/`false` literals come from functions; this is only folded constants.
+    Bool(bool),
+    /// Field reference, unquoted.
+    Field(String),
+    /// `-x`, `+x`, `NOT x`.
+    Unary(UnaryOp, Box<Expr>),
+    /// `a op b`.
+    Binary(BinaryOp, Box<Expr>, Box<Expr>),
+    /// `x IN (a, b)`.
+    In(Box<Expr>, Vec<Expr>),
+    /// `name(args)`, name lower-cased and known; argument count already checked.
+    Call(String, Vec<Expr>),
+}
+
+/// Unary operators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnaryOp {
+    /// Arithmetic negation.
+    Neg,
+    /// No effect on numbers.
+    Plus,
+    /// Logical negation.
+    Not,
+}
+
+/// Binary operators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BinaryOp {
+    /// `+`: sum, or concatenation of two texts.
+    Add,
+    /// `-`.
+    Sub,
+    /// `*`.
+    Mul,
+    /// `/`.
+    Div,
+    /// `%`.
+    Rem,
+    /// `.`: concatenation.
+    Concat,
+    /// Comparison.
+    Compare(CompareOp),
+    /// `LIKE`.
+    Like,
+    /// `AND`.
+    And,
+    /// `OR`.
+    Or,
+    /// `XOR`.
+    Xor,
+}
+
+// ---- aggregation --------------------------------------------------------------------------------------------------
+
+/// One aggregate of the stats family.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Aggregate {
+    /// Function.
+    pub function: StatsFunction,
+    /// Argument; `None` for a bare `count`.
+    pub arg: AggregateArg,
+    /// Output name: the `AS` name, or the text as written, e.g. `sum(bytes)`, `count`, `count(eval(x>1))`.
+    pub name: String,
+    /// Whether `AS` was given.
+    pub renamed: bool,
+    /// Place in the text.
+    pub span: Span,
+}
+
+/// Argument of an aggregate.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AggregateArg {
+    /// None: `count`.
+    Rows,
+    /// A field or wildcard pattern.
+    Field(FieldPattern),
+    /// `eval(EXPR)`.
+    Eval(Expr),
+}
+
+/// Stats functions (tier 1 of spl-usage).
+#[derive(Clone, Debug, PartialEq)]
+pub enum StatsFunction {
+    /// `count`, `c`.
+    Count,
+    /// `dc`, `distinct_count`.
+    Dc,
+    /// `estdc`.
+    EstDc,
+    /// `sum`.
+    Sum,
+    /// `sumsq`.
+    SumSq,
+    /// `avg`, `mean`.
+    Avg,
+    /// `min`.
+    Min,
+    /// `max`.
+    Max,
+    /// `range`.
+    Range,
+    /// `stdev`.
+    Stdev,
+    /// `stdevp`.
+    StdevP,
+    /// `var`.
+    Var,
+    /// `varp`.
+    VarP,
+    /// `median`, `perc<N>`, `p<N>`, `exactperc<N>`, `upperperc<N>`.
+    Percentile {
+        /// 0 to 100.
+        percent: f64,
+        /// Which estimate.
+        kind: PercentileKind,
+    },
+    /// `mode`.
+    Mode,
+    /// `values`.
+    Values,
+    /// `list`.
+    List,
+    /// `first`.
+    First,
+    /// `last`.
+    Last,
+    /// `earliest`.
+    Earliest,
+    /// `latest`.
+    Latest,
+    /// `earliest_time`.
+    EarliestTime,
+    /// `latest_time`.
+    LatestTime,
+    /// `rate`.
+    Rate,
+    /// `per_second`, `per_minute`, `per_hour`, `per_day`: seconds of the unit (timechart only).
+    Per(u32),
+    /// `sparkline(agg, span)`.
+    Sparkline {
+        /// Inner function.
+        inner: Box<StatsFunction>,
+        /// Span of one point.
+        span: Option<TimeSpan>,
+    },
+}
+
+/// Percentile estimates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PercentileKind {
+    /// `perc`, `p`, `median`.
+    Default,
+    /// `exactperc`.
+    Exact,
+    /// `upperperc`.
+    Upper,
+}
+
+/// `stats` and `eventstats`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StatsCommand {
+    /// Aggregates in order.
+    pub aggregates: Vec<Aggregate>,
+    /// BY fields.
+    pub by: Vec<FieldPattern>,
+    /// `allnum=`.
+    pub all_num: bool,
+    /// `delim=`.
+    pub delim: String,
+    /// `dedup_splitvals=`.
+    pub dedup_split_values: bool,
+}
+
+/// `streamstats`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StreamStatsCommand {
+    /// Aggregates in order.
+    pub aggregates: Vec<Aggregate>,
+    /// BY fields.
+    pub by: Vec<FieldPattern>,
+    /// `current=t`: the row itself counts.
+    pub current: bool,
+    /// `window=0`: rows looked back on; 0 is all.
+    pub window: usize,
+    /// `global=t`: one window over all groups.
+    pub global: bool,
+    /// `time_window=`.
+    pub time_window: Option<TimeSpan>,
+    /// `reset_on_change=f`.
+    pub reset_on_change: bool,
+    /// `reset_before=(EXPR)`.
+    pub reset_before: Option<Expr>,
+    /// `reset_after=(EXPR)`.
+    pub reset_after: Option<Expr>,
+    /// `allnum=f`.
+    pub all_num: bool,
+}
+
+/// A split field of chart/timechart with its binning.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SplitField {
+    /// Field name.
+    pub field: FieldPattern,
+    /// Binning options given after the name.
+    pub bin: BinOptions,
+}
+
+/// How series of chart/timechart are limited.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SeriesOptions {
+    /// `limit=`; 0 is all. Default 10.
+    pub limit: usize,
+    /// `limit=bottomN`.
+    pub bottom: bool,
+    /// `agg=` used to rank series.
+    pub agg: Option<StatsFunction>,
+    /// `useother=t`.
+    pub use_other: bool,
+    /// `otherstr=OTHER`.
+    pub other_name: String,
+    /// `usenull=t`.
+    pub use_null: bool,
+    /// `nullstr=NULL`.
+    pub null_name: String,
+    /// `where AGG in topN` / `where AGG > N`.
+    pub filter: Option<SeriesFilter>,
+    /// `sep=": "` between aggregate and series name.
+    pub separator: String,
+    /// `format=$AGG$: $VAL$`.
+    pub format: Option<String>,
+}
+
+/// `where` clause of chart/timechart.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SeriesFilter {
+    /// Aggregate over the series' cells.
+    pub function: StatsFunction,
+    /// Condition.
+    pub test: SeriesTest,
+}
+
+/// Condition of a [`SeriesFilter`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum SeriesTest {
+    /// `in topN` (true) or `in bottomN` (false).
+    In { top: bool, count: usize },
+    /// `< N` or `> N`.
+    Compare { op: CompareOp, value: f64 },
+}
+
+/// `chart`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChartCommand {
+    /// Aggregates, at least one.
+    pub aggregates: Vec<Aggregate>,
+    /// Row split (`OVER r` or first of `BY r c`).
+    pub row: Option<SplitField>,
+    /// Column split.
+    pub column: Option<SplitField>,
+    /// Series options.
+    pub series: SeriesOptions,
+    /// `cont=t`.
+    pub cont: bool,
+}
+
+/// `timechart`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TimeChartCommand {
+    /// Aggregates, at least one.
+    pub aggregates: Vec<Aggregate>,
+    /// Column split.
+    pub column: Option<SplitField>,
+    /// Series options.
+    pub series: SeriesOptions,
+    /// Time binning (`span=`, `bins=`, `minspan=`, `aligntime=`).
+    pub bin: BinOptions,
+    /// `cont=t`.
+    pub cont: bool,
+    /// `fixedrange=t`.
+    pub fixed_range: bool,
+    /// `partial=t`.
+    pub partial: bool,
+}
+
+/// Binning options shared by bin, chart and timechart.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct BinOptions {
+    /// `span=`.
+    pub span: Option<BinSpan>,
+    /// `bins=`.
+    pub bins: Option<usize>,
+    /// `minspan=`.
+    pub min_span: Option<TimeSpan>,
+    /// `start=`.
+    pub start: Option<f64>,
+    /// `end=`.
+    pub end: Option<f64>,
+    /// `aligntime=`: as written (`earliest`, `latest` or a time).
+    pub align_time: Option<String>,
+}
+
+/// `span=` of a bin.
+#[derive(Clone, Debug, PartialEq)]
+pub enum BinSpan {
+    /// Numeric width (seconds when the field is `_time`).
+    Number(f64),
+    /// Time span.
+    Time(TimeSpan),
+    /// `COEFFICIENTlogBASE`.
+    Log {
+        /// Coefficient, 1 when absent.
+        coefficient: f64,
+        /// Base, 10 when absent.
+        base: f64,
+    },
+}
+
+/// `bin`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BinCommand {
+    /// Field binned.
+    pub field: FieldPattern,
+    /// Output name, the field itself when absent.
+    pub output: Option<String>,
+    /// Options.
+    pub options: BinOptions,
+}
+
+/// `top` and `rare`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TopCommand {
+    /// Rows kept; 0 is all. Default 10.
+    pub limit: usize,
+    /// Fields counted.
+    pub fields: Vec<FieldPattern>,
+    /// BY fields.
+    pub by: Vec<FieldPattern>,
+    /// `showcount=t`.
+    pub show_count: bool,
+    /// `showperc=t`.
+    pub show_percent: bool,
+    /// `countfield=count`.
+    pub count_field: String,
+    /// `percentfield=percent`.
+    pub percent_field: String,
+    /// `useother=f`.
+    pub use_other: bool,
+    /// `otherstr=OTHER`.
+    pub other_name: String,
+}
+
+// ---- other commands -----------------------------------------------------------------------------------------------
+
+/// `sort`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SortCommand {
+    /// Rows kept; 0 is all. Default 10,000.
+    pub limit: usize,
+    /// Keys, most significant first.
+    pub keys: Vec<SortKey>,
+    /// Trailing `desc`/`d`: reverses the whole order.
+    pub reverse: bool,
+}
+
+/// One sort key.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SortKey {
+    /// Field name.
+    pub field: FieldPattern,
+    /// `-`.
+    pub descending: bool,
+    /// How values compare.
+    pub kind: SortKind,
+}
+
+/// `auto()`, `num()`, `ip()`, `str()`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SortKind {
+    /// Numbers numerically, addresses as addresses, else text.
+    Auto,
+    /// Numerically.
+    Num,
+    /// As IP addresses.
+    Ip,
+    /// As text.
+    Str,
+}
+
+/// `head`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeadCommand {
+    /// Rows kept at most; default 10 without a condition.
+    pub limit: Option<usize>,
+    /// Stops at the first row where this is false.
+    pub condition: Option<Expr>,
+    /// `null=f`: whether a null condition counts as true.
+    pub null_is_true: bool,
+    /// `keeplast=f`: keep the row that stopped it.
+    pub keep_last: bool,
+}
+
+/// `dedup`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DedupCommand {
+    /// Rows kept per combination.
+    pub count: usize,
+    /// Fields of the combination.
+    pub fields: Vec<FieldPattern>,
+    /// `keepevents=f`: keep rows, blank the fields of duplicates.
+    pub keep_events: bool,
+    /// `keepempty=f`: keep rows that lack a field.
+    pub keep_empty: bool,
+    /// `consecutive=f`.
+    pub consecutive: bool,
+    /// `sortby`.
+    pub sort_by: Vec<SortKey>,
+}
+
+/// A regular expression with its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    /// PCRE text.
+    pub text: String,
+    /// Place in the text.
+    pub span: Span,
+}
+
+/// `rex`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RexCommand {
+    /// Field read; default `_raw`.
+    pub field: String,
+    /// Pattern with named groups.
+    pub pattern: Pattern,
+    /// Names of its groups, in order.
+    pub groups: Vec<String>,
+    /// `max_match=1`; 0 is unlimited.
+    pub max_match: usize,
+    /// `offset_field=`.
+    pub offset_field: Option<String>,
+}
+
+/// `rex mode=sed`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RexSedCommand {
+    /// Field rewritten; default `_raw`.
+    pub field: String,
+    /// Sed commands in order.
+    pub edits: Vec<SedEdit>,
+}
+
+/// One sed command.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SedEdit {
+    /// `s/pattern/replacement/flags`.
+    Substitute {
+        /// Pattern (flag `i` is folded in as `(?i)`).
+        pattern: Pattern,
+        /// Replacement with `\1` references.
+        replacement: String,
+        /// Which matches.
+        which: SedMatches,
+    },
+    /// `y/abc/xyz/`.
+    Transliterate {
+        /// Characters replaced.
+        from: Vec<char>,
+        /// Their replacements, same length.
+        to: Vec<char>,
+    },
+}
+
+/// Which matches a substitution changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SedMatches {
+    /// The first.
+    First,
+    /// All (`g`).
+    All,
+    /// The n-th, from 1.
+    Nth(usize),
+}
+
+/// `regex`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RegexCommand {
+    /// Field tested; default `_raw`.
+    pub field: String,
+    /// `!=`.
+    pub negated: bool,
+    /// Pattern, unanchored.
+    pub pattern: Pattern,
+}
+
+/// `spath`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SpathCommand {
+    /// `input=_raw`.
+    pub input: String,
+    /// `output=`; default the path.
+    pub output: Option<String>,
+    /// `path=`; `None` extracts all.
+    pub path: Option<String>,
+}
+
+/// `fillnull`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FillNullCommand {
+    /// `value=0`.
+    pub value: String,
+    /// Fields; empty is all known.
+    pub fields: Vec<FieldPattern>,
+}
+
+/// `makemv`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MakeMvCommand {
+    /// Field split.
+    pub field: String,
+    /// How.
+    pub split: MvSplit,
+    /// `allowempty=f`.
+    pub allow_empty: bool,
+    /// `setsv=f`.
+    pub set_sv: bool,
+}
+
+/// How makemv splits.
+#[derive(Clone, Debug, PartialEq)]
+pub enum MvSplit {
+    /// `delim=" "`.
+    Delimiter(String),
+    /// `tokenizer=`: group 1 of each match.
+    Tokenizer(Pattern),
+}
+
+/// `mvexpand`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MvExpandCommand {
+    /// Field expanded.
+    pub field: String,
+    /// `limit=0`: values per row; 0 is all.
+    pub limit: usize,
+}
+
+/// `makeresults`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MakeResultsCommand {
+    /// `count=1`.
+    pub count: usize,
+    /// `annotate=f`.
+    pub annotate: bool,
+    /// `format=csv|json data=`.
+    pub data: Option<InlineData>,
+}
+
+/// Inline data of makeresults.
+#[derive(Clone, Debug, PartialEq)]
+pub enum InlineData {
+    /// CSV text.
+    Csv(String),
+    /// JSON array text.
+    Json(String),
+}
+
+/// Limits of a subsearch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SubsearchLimits {
+    /// `maxout=`.
+    pub max_out: Option<usize>,
+    /// `maxtime=` seconds.
+    pub max_time_s: Option<u64>,
+}
+
+/// `append`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AppendCommand {
+    /// The subsearch.
+    pub subsearch: Pipeline,
+    /// Its limits.
+    pub limits: SubsearchLimits,
+}
+
+/// `join`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JoinCommand {
+    /// Fields of both sides; empty is all in common.
+    pub fields: Vec<FieldPattern>,
+    /// `type=left|outer`.
+    pub left_outer: bool,
+    /// `max=1`; 0 is all.
+    pub max: usize,
+    /// `overwrite=t`.
+    pub overwrite: bool,
+    /// `usetime=f`.
+    pub use_time: bool,
+    /// `earlier=t`.
+    pub earlier: bool,
+    /// `left=L right=R where L.a=R.b`.
+    pub aliases: Option<JoinAliases>,
+    /// The subsearch.
+    pub subsearch: Pipeline,
+    /// Its limits.
+    pub limits: SubsearchLimits,
+}
+
+/// Aliased form of join.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JoinAliases {
+    /// Left alias.
+    pub left: String,
+    /// Right alias.
+    pub right: String,
+    /// Equal pairs: field of the left, field of the right.
+    pub pairs: Vec<(String, String)>,
+}
+
+/// `lookup`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LookupCommand {
+    /// Table: a transforms.conf stanza or a CSV file name.
+    pub table: String,
+    /// Place of the table name.
+    pub table_span: Span,
+    /// Input pairs: column of the table, field of the event.
+    pub inputs: Vec<(String, String)>,
+    /// Output pairs: column of the table, field of the event; empty is all others.
+    pub outputs: Vec<(String, String)>,
+    /// `OUTPUTNEW`.
+    pub only_new: bool,
+}
+
+/// `inputlookup`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InputLookupCommand {
+    /// Table name.
+    pub table: String,
+    /// Place of the table name.
+    pub table_span: Span,
+    /// `append=f`.
+    pub append: bool,
+    /// `strict=f`.
+    pub strict: bool,
+    /// `start=0`.
+    pub start: usize,
+    /// `max=1000000000`.
+    pub max: usize,
+    /// `where` search expression.
+    pub filter: Option<SearchExpr>,
+}

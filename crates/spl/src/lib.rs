@@ -1,0 +1,3 @@
+//! SPL: text to syntax tree with diagnostics. Knows nothing of execution.
+
+pub mod ast;

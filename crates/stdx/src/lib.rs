@@ -1,0 +1,72 @@
+//! Time and chance behind seams, so that tests and the simulation can replay them.
+//!
+//! Components take a [`Clock`]; only the server makes a [`SystemClock`]. No domain words here.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+/// Source of wall-clock time and of elapsed time.
+pub trait Clock: Debug + Send + Sync {
+    /// Nanoseconds since the Unix epoch, UTC.
+    fn now_ns(&self) -> i64;
+    /// Nanoseconds on a clock that never goes back; its zero is arbitrary.
+    fn elapsed_ns(&self) -> i64;
+}
+
+/// A shared clock.
+pub type SharedClock = Arc<dyn Clock>;
+
+/// The operating system's clocks.
+#[derive(Debug)]
+pub struct SystemClock {
+    start: std::time::Instant,
+}
+
+impl SystemClock {
+    /// The clock; elapsed time counts from here.
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the system's clock")]
+    pub fn shared() -> SharedClock {
+        Arc::new(SystemClock { start: std::time::Instant::now() })
+    }
+}
+
+impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the system's clock")]
+    fn now_ns(&self) -> i64 {
+        match std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH) {
+            Ok(since) => i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
+            Err(before) => -i64::try_from(before.duration().as_nanos()).unwrap_or(i64::MAX),
+        }
+    }
+
+    fn elapsed_ns(&self) -> i64 {
+        i64::try_from(self.start.elapsed().as_nanos()).unwrap_or(i64::MAX)
+    }
+}
+
+/// A clock that a test moves by hand.
+#[derive(Debug)]
+pub struct ManualClock(AtomicI64);
+
+impl ManualClock {
+    /// A clock standing at `now_ns`.
+    pub fn shared(now_ns: i64) -> Arc<ManualClock> {
+        Arc::new(ManualClock(AtomicI64::new(now_ns)))
+    }
+
+    /// Moves the clock on.
+    pub fn advance_ns(&self, by_ns: i64) {
+        self.0.fetch_add(by_ns, Ordering::SeqCst);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now_ns(&self) -> i64 {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    fn elapsed_ns(&self) -> i64 {
+        self.0.load(Ordering::SeqCst)
+    }
+}

@@ -1,0 +1,62 @@
+//! What a search sees of the store: a frozen list of segments.
+//!
+//! A segment is one slab, hot (in memory) or sealed (in a bucket). Readers never block writers: a snapshot holds its
+//! segments until it is dropped, whatever is sealed, compacted or retired meanwhile.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use quarry_event::{Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs};
+
+use crate::StoreError;
+
+/// One slab that can be searched.
+pub trait Segment: Debug + Send + Sync {
+    /// Bucket the slab belongs to; with the index and a row it makes an event id.
+    fn bucket(&self) -> &str;
+    /// Index of all its events.
+    fn index(&self) -> &str;
+    /// Position in the order of arrival over the whole store; later segments hold later arrivals.
+    fn sequence(&self) -> u64;
+    /// Distinct metadata of its events.
+    fn metas(&self) -> Arc<[Metadata]>;
+    /// Its pages in arrival order, at most 64.
+    fn pages(&self) -> &[PageInfo];
+    /// Pages that may hold a match: a superset of the truth.
+    fn candidate_pages(&self, query: &TermQuery) -> Result<PageSet, StoreError>;
+    /// Reads the wanted columns of one page.
+    fn read_page(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError>;
+}
+
+/// What is known of a page without reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageInfo {
+    /// Row of its first event within the bucket.
+    pub first_row: u64,
+    /// Number of events.
+    pub events: u32,
+    /// Smallest `_time`.
+    pub time_min: TimeNs,
+    /// Largest `_time`.
+    pub time_max: TimeNs,
+    /// Bytes of text.
+    pub raw_bytes: u64,
+}
+
+/// The segments a search reads, frozen at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// Segments by ascending sequence.
+    pub segments: Vec<Arc<dyn Segment>>,
+    /// Buckets that should be here and cannot be read.
+    pub damaged: Vec<Damage>,
+}
+
+/// A bucket that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// Its id.
+    pub bucket: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
