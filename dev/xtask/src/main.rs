@@ -1,1 +1,38 @@
-fn main() {}
+//! The project's automation, so that home and CI run the same program.
+//!
+//! `cargo xtask ci` is everything; `layers` checks which crate may use which, `tidy` the house rules, `bench` the
+//! speed table. Tools are called as child processes; nothing here is part of the product.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to its terminal")]
+
+mod bench;
+mod ci;
+mod layers;
+mod tidy;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let task = arguments.first().map(String::as_str).unwrap_or("");
+    let outcome = match task {
+        "ci" => ci::run(),
+        "layers" => layers::run(),
+        "tidy" => tidy::run(arguments.iter().any(|argument| argument == "--update")),
+        "bench" => bench::run(&arguments[1..]),
+        _ => Err("usage: cargo xtask ci | layers | tidy [--update] | bench [DATA_DIR]".to_owned()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("xtask {task}: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Root folder of the project.
+fn root() -> PathBuf {
+    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).map(PathBuf::from).unwrap_or(here)
+}

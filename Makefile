@@ -1,0 +1,30 @@
+# Quarry: every target installs what it needs on a machine that has cargo, node, python3, make and git.
+export CARGO_TARGET_DIR ?= $(HOME)/.cache/quarry/target
+export PCRE2_SYS_STATIC = 1
+QUARRY = target/release/quarry
+DEMO_DIR ?= demo-data
+
+.PHONY: build demo serve test bench tools clean-demo
+
+build: tools
+	cargo build --release --locked -p quarry
+	@mkdir -p target/release
+	@if ! [ "$(CARGO_TARGET_DIR)/release/quarry" -ef $(QUARRY) ]; then cp -f "$(CARGO_TARGET_DIR)/release/quarry" $(QUARRY); fi
+
+demo: build
+	$(QUARRY) demo --dir $(DEMO_DIR)
+
+serve: build
+	$(QUARRY) --data-dir $(DEMO_DIR)/data serve
+
+test: tools
+	cargo run --release --locked -p xtask -- ci
+
+bench: build
+	cargo run --release --locked -p xtask -- bench
+
+tools:
+	@./dev/install-tools
+
+clean-demo:
+	rm -rf $(DEMO_DIR)

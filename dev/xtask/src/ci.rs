@@ -1,0 +1,49 @@
+//! The whole check: format, lints, layers, house rules, licences, tests, fuzz targets that still compile.
+//!
+//! Cheap checks run first. All cargo calls use the release profile: DataFusion is then built once for the demo, the
+//! tests and the benches.
+
+use std::process::Command;
+
+use crate::root;
+
+/// Runs every step; stops at the first failure.
+pub(crate) fn run() -> Result<(), String> {
+    cargo(&["fmt", "--all", "--check"])?;
+    crate::tidy::run(false)?;
+    crate::layers::run()?;
+    deny()?;
+    cargo(&["clippy", "--release", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
+    cargo(&["build", "--release", "--locked", "-p", "quarry"])?;
+    if succeeds(&["nextest", "--version"]) {
+        cargo(&["nextest", "run", "--release", "--locked", "--workspace"])?;
+        cargo(&["test", "--release", "--locked", "--workspace", "--doc"])
+    } else {
+        cargo(&["test", "--release", "--locked", "--workspace"])
+    }
+}
+
+/// Licences, sources and bans. Installs cargo-deny where it is missing and this is a CI run.
+fn deny() -> Result<(), String> {
+    if !succeeds(&["deny", "--version"]) {
+        println!("cargo-deny is not installed: licences and sources are not checked here (cargo install cargo-deny)");
+        return Ok(());
+    }
+    cargo(&["deny", "--locked", "--offline", "check", "licenses", "bans", "sources"])
+}
+
+fn succeeds(arguments: &[&str]) -> bool {
+    let run = Command::new("cargo").args(arguments).current_dir(root()).output();
+    run.is_ok_and(|output| output.status.success())
+}
+
+/// Runs cargo and passes its output through.
+fn cargo(arguments: &[&str]) -> Result<(), String> {
+    println!("==> cargo {}", arguments.join(" "));
+    let status = Command::new("cargo").args(arguments).current_dir(root()).status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("cargo {} ended with {status}", arguments.join(" "))),
+        Err(error) => Err(format!("cannot run cargo: {error}")),
+    }
+}

@@ -1,0 +1,148 @@
+//! Which crate may use which: the table is the rule.
+//!
+//! Data flows one way, so an edge that is not in the table fails. Pure crates must not reach an async runtime, and
+//! each heavy dependency has one owner.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::root;
+
+/// Crate and the crates of ours it may use besides stdx and event.
+const EDGES: &[(&str, &[&str])] = &[
+    ("stdx", &[]),
+    ("event", &[]),
+    ("conf", &[]),
+    ("pipeline", &["conf"]),
+    ("bucket", &[]),
+    ("spl", &[]),
+    ("blob", &["bucket"]),
+    ("catalog", &[]),
+    ("auth", &["catalog", "conf"]),
+    ("store", &["bucket", "blob", "catalog", "conf"]),
+    ("inputs", &["pipeline", "conf"]),
+    ("engine", &["spl", "store", "pipeline", "conf"]),
+    ("search", &["engine", "spl", "catalog", "auth", "store", "conf"]),
+    ("api", &["search", "auth", "catalog", "conf"]),
+    ("server", &["conf", "pipeline", "bucket", "spl", "blob", "catalog", "auth", "store", "inputs", "engine", "search", "api", "eventgen"]),
+    ("eventgen", &[]),
+];
+
+/// Crates without async, files, sockets, clocks and chance.
+const PURE: &[&str] = &["event", "conf", "pipeline", "bucket", "spl"];
+
+/// What no pure crate may reach, directly or not.
+const IMPURE: &[&str] = &["tokio", "mio", "socket2", "rusqlite", "axum"];
+
+/// Heavy dependency and the crates that may name it.
+const OWNERS: &[(&str, &[&str])] = &[
+    ("datafusion-physical-plan", &["engine"]),
+    ("datafusion-execution", &["engine"]),
+    ("datafusion-physical-expr", &["engine"]),
+    ("datafusion-functions-aggregate", &["engine"]),
+    ("rusqlite", &["catalog"]),
+    ("axum", &["api", "server"]),
+    ("arrow", &["engine", "search", "api", "server"]),
+    ("clap", &["server"]),
+];
+
+/// Most packages the lock file may hold.
+const LOCKED_PACKAGES_MAX: usize = 750;
+
+/// Checks the table against `cargo metadata`.
+pub(crate) fn run() -> Result<(), String> {
+    let metadata = metadata()?;
+    let packages = metadata["packages"].as_array().ok_or("cargo metadata has no packages")?;
+    let graph = graph(packages);
+    let mut faults = Vec::new();
+    for package in packages.iter().filter(|package| package["source"].is_null()) {
+        check_package(package, &graph, &mut faults);
+    }
+    let lock = std::fs::read_to_string(root().join("Cargo.lock")).map_err(|error| format!("Cargo.lock: {error}"))?;
+    let locked = lock.lines().filter(|line| *line == "[[package]]").count();
+    if locked > LOCKED_PACKAGES_MAX {
+        faults.push(format!("the lock file holds {locked} packages, the limit is {LOCKED_PACKAGES_MAX}"));
+    }
+    if faults.is_empty() {
+        println!("layers: {} crates in order, {locked} packages locked", EDGES.len());
+        return Ok(());
+    }
+    Err(faults.join("\n"))
+}
+
+fn metadata() -> Result<Value, String> {
+    let output = Command::new("cargo")
+        .args(["metadata", "--format-version", "1", "--locked"])
+        .current_dir(root())
+        .output()
+        .map_err(|error| format!("cannot run cargo metadata: {error}"))?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    serde_json::from_slice(&output.stdout).map_err(|error| format!("cargo metadata: {error}"))
+}
+
+/// Package name to the names it uses outside tests.
+fn graph(packages: &[Value]) -> BTreeMap<String, BTreeSet<String>> {
+    let mut graph: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for package in packages {
+        let uses = graph.entry(name_of(package)).or_default();
+        for dependency in package["dependencies"].as_array().into_iter().flatten() {
+            let counts = dependency["kind"].is_null() && dependency["optional"] != Value::Bool(true);
+            if counts && dependency["target"].is_null() {
+                uses.insert(name_of(dependency));
+            }
+        }
+    }
+    graph
+}
+
+fn name_of(value: &Value) -> String {
+    value["name"].as_str().unwrap_or_default().to_owned()
+}
+
+fn check_package(package: &Value, graph: &BTreeMap<String, BTreeSet<String>>, faults: &mut Vec<String>) {
+    let full = name_of(package);
+    let Some(short) = short_name(&full) else { return };
+    let Some((_, allowed)) = EDGES.iter().find(|(name, _)| *name == short) else {
+        faults.push(format!("crate {full} is not in the table of dev/xtask/src/layers.rs"));
+        return;
+    };
+    let uses = graph.get(&full).cloned().unwrap_or_default();
+    for used in uses.iter().filter_map(|used| short_name(used)) {
+        if used != "stdx" && used != "event" && !allowed.contains(&used) {
+            faults.push(format!("{short} must not use {used}"));
+        }
+    }
+    for (heavy, owners) in OWNERS {
+        if uses.contains(*heavy) && !owners.contains(&short) {
+            faults.push(format!("{short} must not use {heavy}: its owner is {}", owners.join(", ")));
+        }
+    }
+    if PURE.contains(&short) {
+        let reached = reach(&full, graph);
+        for impure in IMPURE.iter().filter(|impure| reached.contains(**impure)) {
+            faults.push(format!("{short} is pure and must not reach {impure}"));
+        }
+    }
+}
+
+/// Our name of a package: `quarry-x` is x, the binary `quarry` is server.
+fn short_name(full: &str) -> Option<&str> {
+    if full == "quarry" { Some("server") } else { full.strip_prefix("quarry-") }
+}
+
+fn reach(from: &str, graph: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<String> {
+    let mut seen = BTreeSet::new();
+    let mut open = vec![from.to_owned()];
+    while let Some(next) = open.pop() {
+        for used in graph.get(&next).into_iter().flatten() {
+            if seen.insert(used.clone()) {
+                open.push(used.clone());
+            }
+        }
+    }
+    seen
+}

@@ -1,0 +1,150 @@
+//! House rules that a compiler does not know: sizes, head docs, names, words that must not appear.
+//!
+//! Sizes have a ratchet (`dev/xtask/ratchet.txt`): a file or function over the limit is named there with its size and
+//! may only shrink. `tidy --update` rewrites the ratchet downwards, never up.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::root;
+
+/// Most product lines of a file.
+const FILE_LINES_MAX: usize = 900;
+/// Most lines of a function.
+const FUNCTION_LINES_MAX: usize = 70;
+/// Module names that say nothing.
+const EMPTY_NAMES: &[&str] = &["utils", "util", "common", "helpers", "helper", "manager", "misc"];
+/// What product and test code must not hold.
+const FORBIDDEN: &[(&str, &str)] = &[
+    (concat!("#[", "ignore"), "a test runs or is deleted"),
+    (concat!("todo", "!("), "no stubs"),
+    (concat!("unimplemented", "!("), "no stubs"),
+    (concat!("thread::", "sleep"), "wait on a condition or a clock"),
+    (concat!("TO", "DO"), "finish it or put it in an issue"),
+    (concat!("FIX", "ME"), "finish it or put it in an issue"),
+];
+
+/// Checks every Rust file of the project.
+pub(crate) fn run(update: bool) -> Result<(), String> {
+    let mut files = Vec::new();
+    for folder in ["crates", "dev"] {
+        collect(&root().join(folder), &mut files);
+    }
+    files.sort();
+    let ratchet_path = root().join("dev/xtask/ratchet.txt");
+    let ratchet = read_ratchet(&ratchet_path);
+    let mut faults = Vec::new();
+    let mut oversize = BTreeMap::new();
+    for file in &files {
+        let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+        let name = file.strip_prefix(root()).unwrap_or(file).display().to_string();
+        check_text(&name, &text, &mut faults);
+        measure(&name, &text, &mut oversize);
+    }
+    for (what, size) in &oversize {
+        match ratchet.get(what) {
+            Some(allowed) if size <= allowed => {}
+            Some(allowed) => faults.push(format!("{what}: {size} lines, the ratchet allows {allowed}")),
+            None => faults.push(format!("{what}: {size} lines, over the limit: split it by idea")),
+        }
+    }
+    if update {
+        let kept = oversize.iter().filter(|(what, size)| ratchet.get(*what).is_some_and(|allowed| *size <= allowed));
+        let text: String = kept.map(|(what, size)| format!("{size} {what}\n")).collect();
+        std::fs::write(&ratchet_path, text).map_err(|error| format!("{}: {error}", ratchet_path.display()))?;
+    }
+    if faults.is_empty() {
+        println!("tidy: {} files, {} under the ratchet", files.len(), oversize.len());
+        return Ok(());
+    }
+    Err(faults.join("\n"))
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            if path.file_name().is_none_or(|name| name != "target") {
+                collect(&path, files);
+            }
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+}
+
+fn read_ratchet(path: &Path) -> BTreeMap<String, usize> {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let rows = text.lines().filter_map(|line| line.split_once(' '));
+    rows.filter_map(|(size, what)| Some((what.to_owned(), size.parse().ok()?))).collect()
+}
+
+fn is_test_file(name: &str) -> bool {
+    name.contains("/tests/") || name.ends_with("/tests.rs") || name.contains("/fuzz/") || name.contains("/benches/")
+}
+
+fn check_text(name: &str, text: &str, faults: &mut Vec<String>) {
+    if !text.trim_start().starts_with("//!") && !name.contains("/fuzz/") {
+        faults.push(format!("{name}: opens without a `//!` head that says what it is"));
+    }
+    let stem = name.rsplit('/').next().unwrap_or(name).trim_end_matches(".rs");
+    if EMPTY_NAMES.contains(&stem) {
+        faults.push(format!("{name}: `{stem}` says nothing, name the thing"));
+    }
+    for (at, line) in text.lines().enumerate() {
+        if line.ends_with(' ') && !is_test_file(name) {
+            faults.push(format!("{name}:{}: trailing blank", at + 1));
+        }
+        for (word, why) in FORBIDDEN.iter().filter(|(word, _)| line.contains(word)) {
+            faults.push(format!("{name}:{}: `{word}`: {why}", at + 1));
+        }
+    }
+}
+
+/// Product part of a file: what stands before its inline test module.
+fn product_lines(text: &str) -> Vec<&str> {
+    let lines: Vec<&str> = text.lines().collect();
+    let tests = lines.windows(2).position(|pair| pair[0] == "#[cfg(test)]" && pair[1].starts_with("mod ") && pair[1].ends_with('{'));
+    lines[..tests.unwrap_or(lines.len())].to_vec()
+}
+
+fn measure(name: &str, text: &str, oversize: &mut BTreeMap<String, usize>) {
+    if is_test_file(name) {
+        return;
+    }
+    let lines = product_lines(text);
+    if lines.len() > FILE_LINES_MAX {
+        oversize.insert(name.to_owned(), lines.len());
+    }
+    for (function, length) in functions(&lines) {
+        if length > FUNCTION_LINES_MAX {
+            oversize.insert(format!("{name}::{function}"), length);
+        }
+    }
+}
+
+/// Name and length of each function of formatted code: it ends at the first `}` of its own indentation.
+fn functions(lines: &[&str]) -> Vec<(String, usize)> {
+    let mut found = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let indent = line.len() - line.trim_start().len();
+        let Some(name) = function_name(line.trim_start()) else { continue };
+        let close = format!("{}}}", " ".repeat(indent));
+        let one_line = line.trim_end().ends_with('}') || line.trim_end().ends_with(';');
+        let end = lines[at..].iter().position(|later| **later == close);
+        if let (false, Some(length)) = (one_line, end) {
+            found.push((name, length + 1));
+        }
+    }
+    found
+}
+
+fn function_name(line: &str) -> Option<String> {
+    let mut rest = line;
+    for prefix in ["pub(crate) ", "pub(super) ", "pub ", "const ", "async ", "unsafe "] {
+        rest = rest.strip_prefix(prefix).unwrap_or(rest);
+    }
+    let rest = rest.strip_prefix("fn ")?;
+    Some(rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect())
+}
