@@ -23,7 +23,7 @@ pub(crate) fn run() -> Result<(), String> {
     }
 }
 
-/// Licences, sources and bans. Installs cargo-deny where it is missing and this is a CI run.
+/// Licences, sources and bans, where cargo-deny is installed (the CI installs it).
 fn deny() -> Result<(), String> {
     if !succeeds(&["deny", "--version"]) {
         println!("cargo-deny is not installed: licences and sources are not checked here (cargo install cargo-deny)");
