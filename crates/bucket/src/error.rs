@@ -1,0 +1,127 @@
+//! What can go wrong with a bucket, with the place of the damage and what to do about it.
+
+use std::fmt;
+
+/// Failure to write or read a bucket.
+#[derive(Debug, thiserror::Error)]
+pub enum BucketError {
+    /// The object's bytes could not be fetched; trying again may help.
+    #[error("bucket object cannot be read: {0}; retry, then check the storage")]
+    Read(#[from] ReadError),
+    /// The bytes are not what was written. Other slabs and buckets still answer.
+    #[error("bucket is damaged at {place}: {reason}; restore the object from a copy or take the bucket out of the index")]
+    Corrupt {
+        /// Where.
+        place: Place,
+        /// What does not fit.
+        reason: String,
+    },
+    /// Written by a newer version: whole, but not readable here.
+    #[error("bucket needs a newer quarry at {place}: {reason}; upgrade this node before reading it")]
+    Unsupported {
+        /// Where.
+        place: Place,
+        /// The unknown version, kind or codec.
+        reason: String,
+    },
+    /// An event batch breaks the rules stated at `EventBatch`: a bug of the caller.
+    #[error("event batch of slab {slab} cannot be encoded: {reason}")]
+    InvalidBatch {
+        /// Slab number within the bucket.
+        slab: usize,
+        /// The broken rule.
+        reason: String,
+    },
+    /// The input exceeds a limit of the format.
+    #[error("{what} is {value}, above the limit {limit_name} = {limit}; split the input")]
+    Limit {
+        /// What was counted.
+        what: &'static str,
+        /// Its value.
+        value: u64,
+        /// Name of the constant.
+        limit_name: &'static str,
+        /// Its value.
+        limit: u64,
+    },
+    /// The encoded bucket does not decode to its input: keep the input (WAL) and report.
+    #[error("encoded bucket differs from its input at {place}: {what}; the input is kept, please report this")]
+    Mismatch {
+        /// Where.
+        place: Place,
+        /// Which column or structure differs.
+        what: String,
+    },
+}
+
+/// Position inside a bucket, as far as it is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Slab number.
+    pub slab: Option<u32>,
+    /// Page number within the slab.
+    pub page: Option<u32>,
+    /// Kind of block, such as `text` or `lexicon`.
+    pub block: &'static str,
+    /// Byte offset of the block in the object.
+    pub offset: u64,
+}
+
+impl Place {
+    /// A block outside any slab.
+    pub(crate) fn of(block: &'static str, offset: u64) -> Place {
+        Place { slab: None, page: None, block, offset }
+    }
+
+    /// The same block, as part of a slab.
+    pub(crate) fn in_slab(self, slab: usize) -> Place {
+        Place { slab: Some(slab as u32), ..self }
+    }
+
+    /// The same block, as part of a page.
+    pub(crate) fn in_page(self, page: usize) -> Place {
+        Place { page: Some(page as u32), ..self }
+    }
+
+    /// Damage found here.
+    pub(crate) fn corrupt(self, reason: impl Into<String>) -> BucketError {
+        BucketError::Corrupt { place: self, reason: reason.into() }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(slab) = self.slab {
+            write!(out, "slab {slab}, ")?;
+        }
+        if let Some(page) = self.page {
+            write!(out, "page {page}, ")?;
+        }
+        write!(out, "{} block at byte {}", self.block, self.offset)
+    }
+}
+
+/// Failure of a [`crate::ReadAt`].
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The range reaches past the end of the object.
+    #[error("bytes {offset}..+{len} lie outside the object of {size} bytes")]
+    PastEnd {
+        /// First byte asked for.
+        offset: u64,
+        /// Number of bytes asked for.
+        len: usize,
+        /// Size of the object.
+        size: u64,
+    },
+    /// The storage failed.
+    #[error("bytes {offset}..+{len}: {reason}")]
+    Failed {
+        /// First byte asked for.
+        offset: u64,
+        /// Number of bytes asked for.
+        len: usize,
+        /// What the storage said, with the object's name.
+        reason: String,
+    },
+}

@@ -1,0 +1,37 @@
+//! How a reader gets at an object's bytes: by range, from wherever they live.
+
+use bytes::Bytes;
+
+use crate::error::ReadError;
+
+/// An immutable object that can be read by range. Blob stores implement it; calls may block.
+pub trait ReadAt: Send + Sync {
+    /// Size of the object in bytes.
+    fn len(&self) -> u64;
+
+    /// Whether the object holds no byte.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Exactly `len` bytes from `offset`; a range past the end is [`ReadError::PastEnd`].
+    fn read_at(&self, offset: u64, len: usize) -> Result<Bytes, ReadError>;
+}
+
+/// An object that is already in memory; ranges share its bytes.
+#[derive(Clone, Debug)]
+pub struct MemoryObject(pub Bytes);
+
+impl ReadAt for MemoryObject {
+    fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read_at(&self, offset: u64, len: usize) -> Result<Bytes, ReadError> {
+        let size = self.0.len();
+        let past_end = ReadError::PastEnd { offset, len, size: size as u64 };
+        let start = usize::try_from(offset).map_err(|_| past_end.clone())?;
+        let end = start.checked_add(len).filter(|end| *end <= size).ok_or(past_end)?;
+        Ok(self.0.slice(start..end))
+    }
+}
