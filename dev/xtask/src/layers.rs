@@ -26,7 +26,13 @@ const EDGES: &[(&str, &[&str])] = &[
     ("engine", &["spl", "store", "pipeline", "conf"]),
     ("search", &["engine", "spl", "catalog", "auth", "store", "conf"]),
     ("api", &["search", "auth", "catalog", "conf"]),
-    ("server", &["conf", "pipeline", "bucket", "spl", "blob", "catalog", "auth", "store", "inputs", "engine", "search", "api", "eventgen"]),
+    (
+        "server",
+        &[
+            "conf", "pipeline", "bucket", "spl", "blob", "catalog", "auth", "store", "inputs", "engine", "search",
+            "api", "eventgen",
+        ],
+    ),
     ("eventgen", &[]),
 ];
 

@@ -105,7 +105,9 @@ fn check_text(name: &str, text: &str, faults: &mut Vec<String>) {
 /// Product part of a file: what stands before its inline test module.
 fn product_lines(text: &str) -> Vec<&str> {
     let lines: Vec<&str> = text.lines().collect();
-    let tests = lines.windows(2).position(|pair| pair[0] == "#[cfg(test)]" && pair[1].starts_with("mod ") && pair[1].ends_with('{'));
+    let tests = lines
+        .windows(2)
+        .position(|pair| pair[0] == "#[cfg(test)]" && pair[1].starts_with("mod ") && pair[1].ends_with('{'));
     lines[..tests.unwrap_or(lines.len())].to_vec()
 }
 
