@@ -4,6 +4,8 @@
 //! [`crate::segment`]). Whole major segments are not stored: `TERM(a.b.c)` is the AND of its pieces, verified on the
 //! text afterwards. So a lexicon answer is always a superset of the truth, at page grain; the engine re-verifies.
 
+use crate::segment::{for_each_piece, lower_piece};
+
 /// Condition on the pieces of an event. Conservative: a page the query keeps may hold no match, a page it drops
 /// holds none.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +36,78 @@ pub enum TermQuery {
         /// Lower-cased value.
         value: Box<str>,
     },
+}
+
+impl TermQuery {
+    /// What a keyword or phrase asks for: the AND of its pieces. `*` is a wildcard: the piece before it becomes a
+    /// prefix, the piece after it is left to the check on the text. Quotes make no difference here.
+    pub fn for_keyword(text: &str) -> TermQuery {
+        let mut parts = Vec::new();
+        let mut lower = Vec::new();
+        let bytes = text.as_bytes();
+        for_each_piece(bytes, |piece| {
+            let start = piece.as_ptr() as usize - bytes.as_ptr() as usize;
+            let end = start + piece.len();
+            let after_star = start > 0 && bytes[start - 1] == b'*';
+            let before_star = bytes.get(end) == Some(&b'*');
+            // `a%2*` also means `a%20`, where `2` is part of a breaker and no piece.
+            let in_doubt = before_star && start > 0 && bytes[start - 1] == b'%';
+            if after_star || in_doubt {
+                return;
+            }
+            lower_piece(piece, &mut lower);
+            let piece = String::from_utf8_lossy(&lower).into();
+            parts.push(if before_star { TermQuery::Prefix(piece) } else { TermQuery::Piece(piece) });
+        });
+        TermQuery::and(parts)
+    }
+
+    /// What `TERM(text)` asks for. Its bounds are wider than a keyword's, its pieces are the same.
+    pub fn for_term(text: &str) -> TermQuery {
+        TermQuery::for_keyword(text)
+    }
+
+    /// Every part, simplified: nested ANDs join, repetitions and `All` go, one `None` decides.
+    pub fn and(parts: impl IntoIterator<Item = TermQuery>) -> TermQuery {
+        let mut kept = Vec::new();
+        for part in parts {
+            match part {
+                TermQuery::All => {}
+                TermQuery::None => return TermQuery::None,
+                TermQuery::And(inner) => inner.into_iter().for_each(|part| push_new(&mut kept, part)),
+                part => push_new(&mut kept, part),
+            }
+        }
+        match kept.len() {
+            0 => TermQuery::All,
+            1 => kept.swap_remove(0),
+            _ => TermQuery::And(kept),
+        }
+    }
+
+    /// Some part, simplified: nested ORs join, repetitions and `None` go, one `All` decides.
+    pub fn or(parts: impl IntoIterator<Item = TermQuery>) -> TermQuery {
+        let mut kept = Vec::new();
+        for part in parts {
+            match part {
+                TermQuery::None => {}
+                TermQuery::All => return TermQuery::All,
+                TermQuery::Or(inner) => inner.into_iter().for_each(|part| push_new(&mut kept, part)),
+                part => push_new(&mut kept, part),
+            }
+        }
+        match kept.len() {
+            0 => TermQuery::None,
+            1 => kept.swap_remove(0),
+            _ => TermQuery::Or(kept),
+        }
+    }
+}
+
+fn push_new(kept: &mut Vec<TermQuery>, part: TermQuery) {
+    if !kept.contains(&part) {
+        kept.push(part);
+    }
 }
 
 /// Metadata fields a [`TermQuery`] can name.
@@ -70,3 +144,6 @@ impl PageSet {
         self.0 == 0
     }
 }
+
+#[cfg(test)]
+mod tests;

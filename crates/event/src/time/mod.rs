@@ -3,15 +3,18 @@
 //! All instants are nanoseconds since the Unix epoch, UTC. The zone and "now" are arguments, so a search and a test
 //! give the same answer at any moment. The zone database is compiled in; the system's is not read.
 
+mod civil;
 pub mod modifier;
+mod names;
 pub mod span;
 pub mod strftime;
 pub mod strptime;
 
-pub use modifier::{ModifierError, parse_time};
-pub use span::{Span, SpanUnit};
-pub use strftime::strftime;
-pub use strptime::strptime;
+pub use civil::fixed_zone;
+pub use modifier::{ModifierError, Snap, apply_modifier, parse_epoch, parse_time};
+pub use span::{Span, SpanFloor, SpanUnit};
+pub use strftime::{strftime, strftime_into};
+pub use strptime::{DateTimeParts, Format, FormatError, ResolveContext, strptime};
 
 /// Nanoseconds since 1970-01-01T00:00:00Z.
 pub type TimeNs = i64;

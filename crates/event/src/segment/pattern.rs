@@ -1,0 +1,266 @@
+//! Finding a word, phrase or wildcard pattern in a text, bounded by breakers.
+//!
+//! Candidates come from a byte search for the pattern's rarest byte (both cases at once), so that a text without the
+//! word costs one pass at memory speed. `*` stays inside one major segment, except in a phrase that holds a major
+//! breaker itself: there it may cross anything.
+
+use memchr::{memchr2_iter, memmem};
+
+use super::{PERCENT_MAJOR_BYTES_MAX, is_breaker, is_major, percent_major_len};
+
+/// What must lie on both sides of a match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WordBound {
+    /// A breaker, major or minor, or the text's end: keywords and phrases.
+    Breaker,
+    /// A major breaker or the text's end: `TERM()`.
+    Major,
+    /// The text's end: field values. Here `*` crosses everything.
+    Whole,
+}
+
+/// A compiled keyword, phrase, term or value pattern; `*` matches any run of characters.
+#[derive(Clone, Debug)]
+pub struct WordPattern {
+    parts: Vec<Part>,
+    leading_star: bool,
+    trailing_star: bool,
+    crosses_majors: bool,
+    bound: WordBound,
+}
+
+impl WordPattern {
+    /// Compiles `pattern`. An empty pattern or one of stars only matches every text.
+    pub fn new(pattern: &str, bound: WordBound, case_sensitive: bool) -> WordPattern {
+        let parts = pattern.split('*').filter(|part| !part.is_empty());
+        let holds_major = pattern.bytes().any(|byte| byte != b'*' && is_major(byte));
+        WordPattern {
+            parts: parts.map(|part| Part::new(part, case_sensitive)).collect(),
+            leading_star: pattern.starts_with('*'),
+            trailing_star: pattern.ends_with('*'),
+            crosses_majors: bound == WordBound::Whole || holds_major,
+            bound,
+        }
+    }
+
+    /// A pattern without wildcards: a `*` in `word` stands for itself.
+    pub fn literal(word: &str, bound: WordBound, case_sensitive: bool) -> WordPattern {
+        let parts = if word.is_empty() { Vec::new() } else { vec![Part::new(word, case_sensitive)] };
+        WordPattern { parts, leading_star: false, trailing_star: false, crosses_majors: false, bound }
+    }
+
+    /// Whether the text holds a match.
+    pub fn is_match(&self, text: &[u8]) -> bool {
+        let Some((first, rest)) = self.parts.split_first() else {
+            return self.bound != WordBound::Whole || self.leading_star || text.is_empty();
+        };
+        let mut from = 0;
+        while let Some((start, end)) = first.find(text, from) {
+            let starts = self.leading_star || bounded(self.bound, text, start);
+            if starts && self.rest_matches(text, end, rest) {
+                return true;
+            }
+            let one_try = self.bound == WordBound::Whole && !self.leading_star;
+            // With free stars a later start leaves less text for the rest, so it cannot do better.
+            if one_try || (starts && self.crosses_majors && !rest.is_empty()) {
+                return false;
+            }
+            from = start + 1;
+        }
+        false
+    }
+
+    fn rest_matches(&self, text: &[u8], end: usize, rest: &[Part]) -> bool {
+        let Some((last, middle)) = rest.split_last() else {
+            return self.trailing_star || bounded(self.bound, text, end);
+        };
+        let window = if self.crosses_majors { text } else { &text[..segment_end(text, end)] };
+        let mut from = end;
+        for part in middle {
+            let Some((_, end)) = part.find(window, from) else { return false };
+            from = end;
+        }
+        while let Some((start, end)) = last.find(window, from) {
+            if self.trailing_star || bounded(self.bound, text, end) {
+                return true;
+            }
+            from = start + 1;
+        }
+        false
+    }
+}
+
+/// Whether `needle` occurs in `haystack` with a breaker or an end of the text on both sides. `*` is a plain byte.
+pub fn contains_word(haystack: &[u8], needle: &str, case_sensitive: bool) -> bool {
+    contains(haystack, needle, WordBound::Breaker, case_sensitive)
+}
+
+/// Whether `needle` occurs in `haystack` with a major breaker or an end of the text on both sides.
+pub fn contains_term(haystack: &[u8], needle: &str, case_sensitive: bool) -> bool {
+    contains(haystack, needle, WordBound::Major, case_sensitive)
+}
+
+/// [`contains_word`] with `*` as wildcard. Compile a [`WordPattern`] to check many texts.
+pub fn matches_word_pattern(haystack: &[u8], pattern: &str, case_sensitive: bool) -> bool {
+    WordPattern::new(pattern, WordBound::Breaker, case_sensitive).is_match(haystack)
+}
+
+/// [`contains_term`] with `*` as wildcard. Compile a [`WordPattern`] to check many texts.
+pub fn matches_term_pattern(haystack: &[u8], pattern: &str, case_sensitive: bool) -> bool {
+    WordPattern::new(pattern, WordBound::Major, case_sensitive).is_match(haystack)
+}
+
+fn contains(haystack: &[u8], needle: &str, bound: WordBound, case_sensitive: bool) -> bool {
+    if needle.is_empty() {
+        return true;
+    }
+    if case_sensitive || !needle.is_ascii() {
+        return WordPattern::literal(needle, bound, case_sensitive).is_match(haystack);
+    }
+    let (needle, mut from) = (needle.as_bytes(), 0);
+    let rare = rarest(needle);
+    while let Some(start) = find_folded(haystack, from, needle, rare) {
+        if bounded(bound, haystack, start) && bounded(bound, haystack, start + needle.len()) {
+            return true;
+        }
+        from = start + 1;
+    }
+    false
+}
+
+/// Whether a match may begin or end at `at`.
+fn bounded(bound: WordBound, text: &[u8], at: usize) -> bool {
+    if at == 0 || at == text.len() {
+        return true;
+    }
+    let (before, after) = (text[at - 1], text[at]);
+    match bound {
+        WordBound::Whole => return false,
+        WordBound::Breaker if is_breaker(before) || is_breaker(after) => {
+            return (before != b'%' && !before.is_ascii_hexdigit()) || !inside_percent_major(text, at);
+        }
+        WordBound::Major if is_major(before) || is_major(after) => return true,
+        WordBound::Major if after == b'%' && percent_major_len(text, at) > 0 => return true,
+        WordBound::Major if text[..at].ends_with(b"--") || text[at..].starts_with(b"--") => return true,
+        _ => {}
+    }
+    percent_major_ends(text, at)
+}
+
+/// Start and length of each percent-encoded major that starts shortly before `at`.
+fn percent_majors_before(text: &[u8], at: usize) -> impl Iterator<Item = (usize, usize)> {
+    let from = at.saturating_sub(PERCENT_MAJOR_BYTES_MAX);
+    (from..at).filter(|start| text[*start] == b'%').map(|start| (start, percent_major_len(text, start)))
+}
+
+fn inside_percent_major(text: &[u8], at: usize) -> bool {
+    percent_majors_before(text, at).any(|(start, length)| start + length > at)
+}
+
+fn percent_major_ends(text: &[u8], at: usize) -> bool {
+    percent_majors_before(text, at).any(|(start, length)| length > 0 && start + length == at)
+}
+
+/// End of the major segment that `at` lies in.
+fn segment_end(text: &[u8], at: usize) -> usize {
+    let mut end = at;
+    while end < text.len() {
+        let byte = text[end];
+        let ends = match byte {
+            b'%' => percent_major_len(text, end) > 0,
+            b'-' => text[end..].starts_with(b"--"),
+            _ => is_major(byte),
+        };
+        if ends {
+            break;
+        }
+        end += 1;
+    }
+    end
+}
+
+/// A stretch of a pattern without wildcards.
+#[derive(Clone, Debug)]
+enum Part {
+    /// Byte for byte.
+    Exact(memmem::Finder<'static>),
+    /// ASCII in any case; `rare` is the offset of its rarest byte.
+    Folded { text: Box<[u8]>, rare: usize },
+    /// Lower-cased text with characters beyond ASCII.
+    Unicode(Box<str>),
+}
+
+impl Part {
+    fn new(text: &str, case_sensitive: bool) -> Part {
+        if case_sensitive {
+            Part::Exact(memmem::Finder::new(text.as_bytes()).into_owned())
+        } else if text.is_ascii() {
+            Part::Folded { text: text.as_bytes().into(), rare: rarest(text.as_bytes()) }
+        } else {
+            Part::Unicode(text.chars().flat_map(char::to_lowercase).collect())
+        }
+    }
+
+    /// First occurrence that starts at `from` or later.
+    fn find(&self, text: &[u8], from: usize) -> Option<(usize, usize)> {
+        if from > text.len() {
+            return None;
+        }
+        match self {
+            Part::Exact(finder) => {
+                let start = from + finder.find(&text[from..])?;
+                Some((start, start + finder.needle().len()))
+            }
+            Part::Folded { text: needle, rare } => {
+                let start = find_folded(text, from, needle, *rare)?;
+                Some((start, start + needle.len()))
+            }
+            Part::Unicode(lower) => find_unicode(text, from, lower),
+        }
+    }
+}
+
+/// First occurrence of an ASCII `needle` in any case at `from` or later.
+fn find_folded(text: &[u8], from: usize, needle: &[u8], rare: usize) -> Option<usize> {
+    let skipped = from + rare;
+    if skipped >= text.len() {
+        return None;
+    }
+    let byte = needle[rare];
+    memchr2_iter(byte.to_ascii_lowercase(), byte.to_ascii_uppercase(), &text[skipped..])
+        .map(|at| from + at)
+        .take_while(|start| start + needle.len() <= text.len())
+        .find(|start| text[*start..*start + needle.len()].eq_ignore_ascii_case(needle))
+}
+
+/// First occurrence of an already lower-cased `needle`, comparing character by character.
+fn find_unicode(text: &[u8], from: usize, needle: &str) -> Option<(usize, usize)> {
+    (from..text.len()).find_map(|start| Some((start, start + lower_prefix_len(&text[start..], needle)?)))
+}
+
+/// Bytes at the start of `text` whose lower-case form is `needle`.
+fn lower_prefix_len(text: &[u8], needle: &str) -> Option<usize> {
+    // A window this large holds the needle whatever its case: lower-casing shrinks no character below a third.
+    let window = &text[..text.len().min(needle.len() * 4)];
+    let valid = window.utf8_chunks().next()?.valid();
+    let (mut rest, mut length) = (needle, 0);
+    for c in valid.chars() {
+        for lower in c.to_lowercase() {
+            rest = rest.strip_prefix(lower)?;
+        }
+        length += c.len_utf8();
+        if rest.is_empty() {
+            return Some(length);
+        }
+    }
+    None
+}
+
+/// Offset of the byte that logs hold least often.
+fn rarest(needle: &[u8]) -> usize {
+    /// Bytes that logs hold often, most common first.
+    const COMMON: &[u8] = b" 0e1a2ti3os4n5r6/7.8:9-d=lcpmu\"fghbvwky_x,[]()jqz{}";
+    let commonness = |byte: &u8| COMMON.iter().rev().position(|common| *common == byte.to_ascii_lowercase());
+    let at = (0..needle.len()).min_by_key(|at| commonness(&needle[*at]).map_or(0, |rank| rank + 1));
+    at.unwrap_or(0)
+}

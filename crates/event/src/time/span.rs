@@ -1,0 +1,212 @@
+//! Spans: the width of time buckets, as in `span=5m`, and where buckets begin.
+//!
+//! Spans below a day count from the epoch in UTC; days from local midnight; weeks from the epoch's Thursday unless a
+//! snap such as `1w@w1` names a weekday; months, quarters and years from January 1970 on the local calendar.
+
+use jiff::tz::TimeZone;
+
+use super::civil::{Civil, MONTHS_PER_YEAR, date_from_days, days_from_date};
+use super::modifier::{ModifierError, Snap, unit_of};
+use super::{NS_PER_SEC, TimeNs};
+
+/// Unit of a [`Span`] or of a time modifier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum SpanUnit {
+    /// `us`.
+    Microsecond,
+    /// `ms`.
+    Millisecond,
+    /// `cs`, a hundredth of a second.
+    Centisecond,
+    /// `ds`, a tenth of a second.
+    Decisecond,
+    /// `s`.
+    Second,
+    /// `m`.
+    Minute,
+    /// `h`.
+    Hour,
+    /// `d`.
+    Day,
+    /// `w`.
+    Week,
+    /// `mon`.
+    Month,
+    /// `q`.
+    Quarter,
+    /// `y`.
+    Year,
+}
+
+impl SpanUnit {
+    /// Nanoseconds of a unit below a day; `None` for calendar units.
+    pub fn fixed_ns(self) -> Option<i64> {
+        Some(match self {
+            SpanUnit::Microsecond => 1_000,
+            SpanUnit::Millisecond => 1_000_000,
+            SpanUnit::Centisecond => 10_000_000,
+            SpanUnit::Decisecond => 100_000_000,
+            SpanUnit::Second => NS_PER_SEC,
+            SpanUnit::Minute => 60 * NS_PER_SEC,
+            SpanUnit::Hour => 3_600 * NS_PER_SEC,
+            _ => return None,
+        })
+    }
+
+    /// Months of a month-like unit, else 0.
+    fn months(self) -> i64 {
+        match self {
+            SpanUnit::Month => 1,
+            SpanUnit::Quarter => 3,
+            SpanUnit::Year => MONTHS_PER_YEAR,
+            _ => 0,
+        }
+    }
+
+    /// Short name as SPL writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            SpanUnit::Microsecond => "us",
+            SpanUnit::Millisecond => "ms",
+            SpanUnit::Centisecond => "cs",
+            SpanUnit::Decisecond => "ds",
+            SpanUnit::Second => "s",
+            SpanUnit::Minute => "m",
+            SpanUnit::Hour => "h",
+            SpanUnit::Day => "d",
+            SpanUnit::Week => "w",
+            SpanUnit::Month => "mon",
+            SpanUnit::Quarter => "q",
+            SpanUnit::Year => "y",
+        }
+    }
+}
+
+/// Width of time buckets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Span {
+    /// Number of units, at least 1.
+    pub amount: u64,
+    /// Unit.
+    pub unit: SpanUnit,
+    /// Where weeks begin, from a snap such as `@w1`; other snaps change nothing.
+    pub snap: Option<Snap>,
+}
+
+/// Most units a span may have, so that arithmetic on it cannot overflow.
+pub const SPAN_AMOUNT_MAX: u64 = 1_000_000_000;
+
+impl Span {
+    /// A span without snap. An amount outside 1..=[`SPAN_AMOUNT_MAX`] is brought inside.
+    pub fn new(amount: u64, unit: SpanUnit) -> Span {
+        Span { amount: amount.clamp(1, SPAN_AMOUNT_MAX), unit, snap: None }
+    }
+
+    /// Reads `5m`, `h`, `1mon`, `500ms`, `300` (seconds), `1w@w1`.
+    pub fn parse(text: &str) -> Result<Span, ModifierError> {
+        let (width, snap) = match text.split_once('@') {
+            Some((width, snap)) => (width, Some(Snap::parse(snap, text)?)),
+            None => (text, None),
+        };
+        let digits = width.bytes().take_while(u8::is_ascii_digit).count();
+        let (amount, unit) = width.split_at(digits);
+        if width.is_empty() {
+            return Err(ModifierError::Empty);
+        }
+        let amount = if amount.is_empty() { Some(1) } else { amount.parse().ok() };
+        let amount = amount.filter(|amount| (1..=SPAN_AMOUNT_MAX).contains(amount));
+        let Some(amount) = amount else {
+            return Err(ModifierError::OutOfRange { text: text.to_owned() });
+        };
+        Ok(Span { amount, unit: span_unit(unit, text)?, snap })
+    }
+
+    /// Length in nanoseconds of a span below a day; `None` for calendar spans.
+    pub fn fixed_ns(&self) -> Option<i64> {
+        self.unit.fixed_ns().and_then(|unit| unit.checked_mul(self.amount as i64))
+    }
+
+    /// Start of the bucket that holds `time`. Saturates at the ends of the range of [`TimeNs`].
+    pub fn floor(&self, time: TimeNs, tz: &TimeZone) -> TimeNs {
+        self.boundary(time, 0, tz)
+    }
+
+    /// Start of the bucket after the one that holds `time`.
+    pub fn next(&self, time: TimeNs, tz: &TimeZone) -> TimeNs {
+        self.boundary(time, 1, tz)
+    }
+
+    /// Start of the bucket `ahead` buckets after the one that holds `time`.
+    fn boundary(&self, time: TimeNs, ahead: i64, tz: &TimeZone) -> TimeNs {
+        let amount = self.amount as i64;
+        let edge = if ahead == 0 { TimeNs::MIN } else { TimeNs::MAX };
+        if let Some(unit) = self.unit.fixed_ns() {
+            let length = unit.saturating_mul(amount);
+            return (time.div_euclid(length) + ahead).checked_mul(length).unwrap_or(edge);
+        }
+        let days = Civil::at(time, tz).days;
+        let start = match self.unit.months() {
+            0 => {
+                let (length, shift) = if self.unit == SpanUnit::Week { (7, self.week_shift()) } else { (1, 0) };
+                let length = length * amount;
+                ((days - shift).div_euclid(length) + ahead) * length + shift
+            }
+            months => {
+                let (year, month, _) = date_from_days(days);
+                let length = months * amount;
+                let index = ((year - 1970) * MONTHS_PER_YEAR + month - 1).div_euclid(length) + ahead;
+                let month = index * length;
+                days_from_date(1970 + month.div_euclid(MONTHS_PER_YEAR), month.rem_euclid(MONTHS_PER_YEAR) + 1, 1)
+            }
+        };
+        Civil::midnight(start).to_instant(tz).unwrap_or(edge)
+    }
+
+    /// Day number of some day that weeks begin with.
+    fn week_shift(&self) -> i64 {
+        /// Day number of a Sunday: 1970-01-04.
+        const SUNDAY: i64 = 3;
+        match self.snap {
+            Some(Snap { unit: SpanUnit::Week, weekday }) => SUNDAY + i64::from(weekday),
+            _ => 0,
+        }
+    }
+}
+
+fn span_unit(name: &str, text: &str) -> Result<SpanUnit, ModifierError> {
+    Ok(match name {
+        "us" => SpanUnit::Microsecond,
+        "ms" => SpanUnit::Millisecond,
+        "cs" => SpanUnit::Centisecond,
+        "ds" => SpanUnit::Decisecond,
+        "" => SpanUnit::Second,
+        _ => return unit_of(name, text),
+    })
+}
+
+/// A span with the last bucket remembered: most neighbouring events share one, and calendar spans cost a zone look-up.
+#[derive(Clone, Debug)]
+pub struct SpanFloor {
+    span: Span,
+    tz: TimeZone,
+    bucket: std::ops::Range<TimeNs>,
+}
+
+impl SpanFloor {
+    /// Starts without a remembered bucket.
+    pub fn new(span: Span, tz: TimeZone) -> SpanFloor {
+        SpanFloor { span, tz, bucket: 0..0 }
+    }
+
+    /// Same as [`Span::floor`].
+    #[inline]
+    pub fn floor(&mut self, time: TimeNs) -> TimeNs {
+        if !self.bucket.contains(&time) {
+            self.bucket = self.span.floor(time, &self.tz)..self.span.next(time, &self.tz);
+        }
+        self.bucket.start
+    }
+}
+
+#[cfg(test)]
+mod tests;

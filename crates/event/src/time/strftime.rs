@@ -1,0 +1,224 @@
+//! Instants as text.
+//!
+//! The C directives in the C locale, plus Splunk's `%f %N %Q %Ez %:z %+`. An unknown directive is written as it
+//! stands. Not here: other locales.
+
+use std::fmt::Write;
+
+use jiff::tz::TimeZone;
+
+use super::TimeNs;
+use super::civil::{Civil, date_from_days, days_from_date, iso_year_start, offset_at, timestamp, weekday};
+use super::names::{MONTHS, SHORT_NAME_LEN, WEEKDAYS};
+use crate::value::write_integer;
+
+/// Default digits of `%N`.
+pub(crate) const NANOSECOND_DIGITS: u32 = 9;
+/// Default digits of `%Q`.
+pub(crate) const MILLISECOND_DIGITS: u32 = 3;
+/// Digits of `%f`.
+pub(crate) const MICROSECOND_DIGITS: u32 = 6;
+
+/// Writes `time` in a zone by a format.
+pub fn strftime(time: TimeNs, format: &str, tz: &TimeZone) -> String {
+    let mut out = String::with_capacity(format.len() * 2);
+    strftime_into(time, format, tz, &mut out);
+    out
+}
+
+/// Appends what [`strftime`] returns.
+pub fn strftime_into(time: TimeNs, format: &str, tz: &TimeZone, out: &mut String) {
+    Fields::new(time, tz).format(format, out);
+}
+
+/// An instant taken apart.
+struct Fields<'a> {
+    time: TimeNs,
+    tz: &'a TimeZone,
+    offset: i64,
+    year: i64,
+    month: i64,
+    day: i64,
+    days: i64,
+    clock: i64,
+    nanos: i64,
+}
+
+impl Fields<'_> {
+    fn new(time: TimeNs, tz: &TimeZone) -> Fields<'_> {
+        let offset = offset_at(time, tz);
+        let local = Civil::with_offset(time, offset);
+        let (year, month, day) = date_from_days(local.days);
+        Fields { time, tz, offset, year, month, day, days: local.days, clock: local.second_of_day, nanos: local.nanos }
+    }
+
+    fn format(&self, format: &str, out: &mut String) {
+        let mut rest = format;
+        while let Some(at) = rest.find('%') {
+            out.push_str(&rest[..at]);
+            rest = &rest[at..];
+            let length = directive_len(rest);
+            if !self.directive(&rest[1..length], out) {
+                out.push_str(&rest[..length]);
+            }
+            rest = &rest[length..];
+        }
+        out.push_str(rest);
+    }
+
+    /// Writes one directive, named without its `%`; false if it is unknown.
+    fn directive(&self, name: &str, out: &mut String) -> bool {
+        let mut chars = name.chars();
+        match (chars.next(), chars.next()) {
+            (Some(letter), None) => self.date(letter, out) || self.clock(letter, out) || self.composite(letter, out),
+            (Some(':') | Some('E'), _) => self.zone(name, out),
+            (Some(digit @ '1'..='9'), Some('N' | 'Q')) => {
+                self.subsecond(u32::from(digit as u8 - b'0'), out);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn date(&self, letter: char, out: &mut String) -> bool {
+        let day_of_year = self.days - days_from_date(self.year, 1, 1);
+        let weekday = weekday(self.days);
+        match letter {
+            'Y' => write_padded(self.year, 4, out),
+            'C' => write_padded(self.year.div_euclid(100), 2, out),
+            'y' => write_padded(self.year.rem_euclid(100), 2, out),
+            'm' => write_padded(self.month, 2, out),
+            'd' => write_padded(self.day, 2, out),
+            'e' => write_blank_padded(self.day, out),
+            'j' => write_padded(day_of_year + 1, 3, out),
+            'B' => out.push_str(MONTHS[self.month as usize - 1]),
+            'b' | 'h' => out.push_str(&MONTHS[self.month as usize - 1][..SHORT_NAME_LEN]),
+            'A' => out.push_str(WEEKDAYS[weekday as usize]),
+            'a' => out.push_str(&WEEKDAYS[weekday as usize][..SHORT_NAME_LEN]),
+            'w' => write_padded(weekday, 1, out),
+            'u' => write_padded((weekday + 6) % 7 + 1, 1, out),
+            'U' => write_padded((day_of_year + 7 - weekday) / 7, 2, out),
+            'W' => write_padded((day_of_year + 7 - (weekday + 6) % 7) / 7, 2, out),
+            'V' => write_padded(self.iso_week().1, 2, out),
+            'G' => write_padded(self.iso_week().0, 4, out),
+            'g' => write_padded(self.iso_week().0.rem_euclid(100), 2, out),
+            _ => return false,
+        }
+        true
+    }
+
+    fn clock(&self, letter: char, out: &mut String) -> bool {
+        let hour = self.clock / 3600;
+        let hour_12 = (hour + 11) % 12 + 1;
+        match letter {
+            'H' => write_padded(hour, 2, out),
+            'k' => write_blank_padded(hour, out),
+            'I' => write_padded(hour_12, 2, out),
+            'l' => write_blank_padded(hour_12, out),
+            'M' => write_padded(self.clock / 60 % 60, 2, out),
+            'S' => write_padded(self.clock % 60, 2, out),
+            'p' => out.push_str(if hour < 12 { "AM" } else { "PM" }),
+            'P' => out.push_str(if hour < 12 { "am" } else { "pm" }),
+            's' => write_padded(self.time.div_euclid(super::NS_PER_SEC), 1, out),
+            'f' => self.subsecond(MICROSECOND_DIGITS, out),
+            'N' => self.subsecond(NANOSECOND_DIGITS, out),
+            'Q' => self.subsecond(MILLISECOND_DIGITS, out),
+            'z' => return self.zone("z", out),
+            'Z' => out.push_str(self.tz.to_offset_info(timestamp(self.time)).abbreviation()),
+            '%' => out.push('%'),
+            'n' => out.push('\n'),
+            't' => out.push('\t'),
+            _ => return false,
+        }
+        true
+    }
+
+    fn composite(&self, letter: char, out: &mut String) -> bool {
+        match composite_format(letter) {
+            Some(format) => {
+                self.format(format, out);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn zone(&self, name: &str, out: &mut String) -> bool {
+        let sign = if self.offset < 0 { '-' } else { '+' };
+        let size = self.offset.abs();
+        let (hours, minutes, seconds) = (size / 3600, size / 60 % 60, size % 60);
+        // Writing to a String cannot fail.
+        let written = match name {
+            "z" => write!(out, "{sign}{hours:02}{minutes:02}"),
+            ":z" => write!(out, "{sign}{hours:02}:{minutes:02}"),
+            "::z" => write!(out, "{sign}{hours:02}:{minutes:02}:{seconds:02}"),
+            ":::z" => write!(out, "{sign}{hours:02}"),
+            "Ez" => write!(out, "{sign}{}", size / 60),
+            ":Z" => write!(out, "GMT{sign}{hours:02}{minutes:02}"),
+            _ => return false,
+        };
+        written.is_ok()
+    }
+
+    fn subsecond(&self, digits: u32, out: &mut String) {
+        let cut = self.nanos / 10i64.pow(NANOSECOND_DIGITS - digits);
+        write_padded(cut, digits as usize, out);
+    }
+
+    /// ISO year and week.
+    fn iso_week(&self) -> (i64, i64) {
+        let year = if self.days >= iso_year_start(self.year + 1) {
+            self.year + 1
+        } else if self.days < iso_year_start(self.year) {
+            self.year - 1
+        } else {
+            self.year
+        };
+        (year, (self.days - iso_year_start(year)) / 7 + 1)
+    }
+}
+
+/// What a directive that stands for several others means.
+pub(crate) fn composite_format(letter: char) -> Option<&'static str> {
+    Some(match letter {
+        'c' => "%a %b %e %H:%M:%S %Y",
+        'D' | 'x' => "%m/%d/%y",
+        'F' => "%Y-%m-%d",
+        'T' | 'X' => "%H:%M:%S",
+        'R' => "%H:%M",
+        'r' => "%I:%M:%S %p",
+        '+' => "%a %b %e %H:%M:%S %Z %Y",
+        _ => return None,
+    })
+}
+
+/// Bytes of the directive that `text` starts with, its `%` included.
+pub(crate) fn directive_len(text: &str) -> usize {
+    let body = &text[1..];
+    let modifiers = match body.as_bytes().first() {
+        Some(b':') => body.bytes().take_while(|byte| *byte == b':').count(),
+        Some(b'E' | b'1'..=b'9') => 1,
+        _ => 0,
+    };
+    1 + modifiers + body[modifiers..].chars().next().map_or(0, char::len_utf8)
+}
+
+fn write_padded(value: i64, width: usize, out: &mut String) {
+    let size = value.unsigned_abs();
+    let digits = size.checked_ilog10().map_or(1, |log| log as usize + 1);
+    if value < 0 {
+        out.push('-');
+    }
+    out.extend(std::iter::repeat_n('0', width.saturating_sub(digits)));
+    write_integer(size as i64, out);
+}
+
+fn write_blank_padded(value: i64, out: &mut String) {
+    if value < 10 {
+        out.push(' ');
+    }
+    write_padded(value, 1, out);
+}
+
+#[cfg(test)]
+mod tests;

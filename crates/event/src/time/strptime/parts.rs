@@ -1,0 +1,161 @@
+//! The fields a timestamp text gave, and the instant they stand for.
+
+use jiff::tz::TimeZone;
+
+use crate::time::civil::{Civil, SECS_PER_DAY, date_from_days, days_from_date, days_in_month, is_leap, iso_year_start};
+use crate::time::{NS_PER_SEC, TimeNs};
+
+/// How far in the future a timestamp without a year may lie before it is taken for last year's: two days.
+pub const YEARLESS_FUTURE_NS_MAX: i64 = 2 * SECS_PER_DAY * NS_PER_SEC;
+/// Years to go back for one that has a 29 February.
+const LEAP_GAP_YEARS_MAX: i64 = 8;
+
+/// Fields of a timestamp as far as the text gives them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DateTimeParts {
+    /// Full year.
+    pub year: Option<i16>,
+    /// 1 to 12.
+    pub month: Option<u8>,
+    /// 1 to 31.
+    pub day: Option<u8>,
+    /// 1 to 366.
+    pub day_of_year: Option<u16>,
+    /// ISO week-numbering year.
+    pub iso_year: Option<i16>,
+    /// ISO week, 1 to 53.
+    pub iso_week: Option<u8>,
+    /// 0 = Sunday; used with `iso_week` only.
+    pub weekday: Option<u8>,
+    /// 0 to 23, or 1 to 12 when `afternoon` is set.
+    pub hour: Option<u8>,
+    /// From AM or PM.
+    pub afternoon: Option<bool>,
+    /// 0 to 59.
+    pub minute: Option<u8>,
+    /// 0 to 60; a leap second counts as the next minute's start.
+    pub second: Option<u8>,
+    /// Nanoseconds within the second.
+    pub nanos: u32,
+    /// Seconds east of UTC.
+    pub offset: Option<i32>,
+    /// Where a zone name stands in the text (start, end), known or not; `TZ_ALIAS` overrides `offset` by it.
+    pub zone_name: Option<(u32, u32)>,
+    /// Seconds since the epoch; decides over everything but `nanos`.
+    pub epoch: Option<i64>,
+}
+
+/// What fills the gaps of a timestamp.
+#[derive(Clone, Copy, Debug)]
+pub struct ResolveContext<'a> {
+    /// The current time.
+    pub now: TimeNs,
+    /// Zone of texts that name none.
+    pub tz: &'a TimeZone,
+    /// Last accepted timestamp of the same source: gives the date of a text that has none; without it `now` does.
+    pub last: Option<TimeNs>,
+}
+
+impl DateTimeParts {
+    /// Whether the text alone says which day it is.
+    pub fn has_full_date(&self) -> bool {
+        let day = (self.month.is_some() && self.day.is_some()) || self.day_of_year.is_some();
+        self.epoch.is_some() || (self.year.is_some() && day) || (self.iso_year.is_some() && self.iso_week.is_some())
+    }
+
+    /// Whether the text gives a time of day or an epoch.
+    pub fn has_clock(&self) -> bool {
+        self.hour.is_some() || self.epoch.is_some()
+    }
+
+    /// The instant. A missing zone is the context's; a missing year the latest that puts it at most two days after
+    /// now; a missing date that of the last timestamp. `None` for a date that does not exist, half a date or one
+    /// outside the range of [`TimeNs`].
+    #[inline]
+    pub fn resolve(&self, context: &ResolveContext<'_>) -> Option<TimeNs> {
+        let nanos = i64::from(self.nanos);
+        if let Some(epoch) = self.epoch {
+            return epoch.checked_mul(NS_PER_SEC)?.checked_add(nanos);
+        }
+        let second_of_day = self.second_of_day()?;
+        let at = |days: i64| self.instant(Civil { days, second_of_day, nanos }, context);
+        match (self.year, self.month, self.day) {
+            (Some(year), Some(month), Some(day)) => at(date(i64::from(year), month, day)?),
+            (None, Some(month), Some(day)) => {
+                let year = year_for(month, day, context.now, |days| at(days))?;
+                at(date(year, month, day)?)
+            }
+            _ => self.resolve_rare(context, at),
+        }
+    }
+
+    /// Day of the year, ISO weeks, and texts without any date.
+    #[cold]
+    fn resolve_rare(&self, context: &ResolveContext<'_>, at: impl Fn(i64) -> Option<TimeNs>) -> Option<TimeNs> {
+        if let (Some(year), Some(day)) = (self.year, self.day_of_year) {
+            let length = if is_leap(i64::from(year)) { 366 } else { 365 };
+            return if day <= length { at(days_from_date(i64::from(year), 1, 1) + i64::from(day) - 1) } else { None };
+        }
+        if let (Some(year), Some(week)) = (self.iso_year.or(self.year), self.iso_week) {
+            let weekday = (i64::from(self.weekday.unwrap_or(1)) + 6) % 7;
+            return at(iso_year_start(i64::from(year)) + (i64::from(week) - 1) * 7 + weekday);
+        }
+        let half_a_date = self.year.is_some() || self.month.is_some() || self.day.is_some();
+        if half_a_date || self.hour.is_none() {
+            return None;
+        }
+        let last = context.last.unwrap_or(context.now);
+        let today = match self.offset {
+            Some(offset) => Civil::with_offset(last, i64::from(offset)),
+            None => Civil::at(last, context.tz),
+        };
+        at(today.days)
+    }
+
+    #[inline]
+    fn second_of_day(&self) -> Option<i64> {
+        let mut hour = i64::from(self.hour.unwrap_or(0));
+        if let Some(afternoon) = self.afternoon {
+            if hour > 12 {
+                return None;
+            }
+            hour = hour % 12 + if afternoon { 12 } else { 0 };
+        }
+        Some(hour * 3600 + i64::from(self.minute.unwrap_or(0)) * 60 + i64::from(self.second.unwrap_or(0)))
+    }
+
+    #[inline]
+    fn instant(&self, mut local: Civil, context: &ResolveContext<'_>) -> Option<TimeNs> {
+        if local.second_of_day >= SECS_PER_DAY {
+            // 23:59:60 is midnight of the next day.
+            local.days += 1;
+            local.second_of_day -= SECS_PER_DAY;
+        }
+        match self.offset {
+            Some(offset) => local.to_instant_at(i64::from(offset)),
+            None => local.to_instant(context.tz),
+        }
+    }
+}
+
+/// Day number of a date that exists.
+#[inline]
+fn date(year: i64, month: u8, day: u8) -> Option<i64> {
+    let (month, day) = (i64::from(month), i64::from(day));
+    if day > 28 && day > days_in_month(year, month) {
+        return None;
+    }
+    Some(days_from_date(year, month, day))
+}
+
+/// Year of a timestamp that gives none: the latest in which `month` and `day` exist and `instant_of` (from the day
+/// number) lies at most [`YEARLESS_FUTURE_NS_MAX`] after `now`.
+pub fn year_for(month: u8, day: u8, now: TimeNs, instant_of: impl Fn(i64) -> Option<TimeNs>) -> Option<i64> {
+    let latest = now.saturating_add(YEARLESS_FUTURE_NS_MAX);
+    // A zone east or west of UTC may be a calendar day ahead of this one.
+    let (newest, _, _) = date_from_days(latest.div_euclid(NS_PER_SEC * SECS_PER_DAY) + 1);
+    (newest - LEAP_GAP_YEARS_MAX..=newest).rev().find(|year| {
+        let time = date(*year, month, day).and_then(&instant_of);
+        time.is_some_and(|time| time <= latest)
+    })
+}

@@ -1,0 +1,262 @@
+//! How SPL reads a text as a number, writes a number as text, and orders values.
+//!
+//! A field keeps its text until an operation needs a number. These functions are the one place that says what counts
+//! as a number and how a result prints, so that a typed column and a text column always give the same answer.
+//! Not here: arithmetic, multivalue rules, `printf`.
+
+use std::cmp::Ordering;
+
+/// Largest magnitude up to which every integer is exact in a double.
+pub const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
+/// Significant digits a float prints with.
+pub const SIGNIFICANT_DIGITS: usize = 15;
+/// Decimal exponents from which floats print in scientific notation.
+const SCIENTIFIC_FROM: i32 = SIGNIFICANT_DIGITS as i32;
+/// Decimal exponents below which floats print in scientific notation.
+const SCIENTIFIC_BELOW: i32 = -4;
+
+/// A number in the form its text stands for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Number {
+    /// An integer, exact.
+    Int(i64),
+    /// Any other number.
+    Float(f64),
+}
+
+impl Number {
+    /// The value as a double; integers beyond 2^53 round.
+    pub fn as_f64(self) -> f64 {
+        match self {
+            Number::Int(value) => value as f64,
+            Number::Float(value) => value,
+        }
+    }
+
+    /// Total order by exact value; NaN comes last.
+    pub fn order(self, other: Number) -> Ordering {
+        match (self, other) {
+            (Number::Int(a), Number::Int(b)) => a.cmp(&b),
+            _ => order_floats(self.as_f64(), other.as_f64())
+                .then_with(|| self.exact_integer().cmp(&other.exact_integer())),
+        }
+    }
+
+    /// Settles a tie between an integer beyond 2^53 and a double that lies beside it.
+    fn exact_integer(self) -> i128 {
+        match self {
+            Number::Int(value) => i128::from(value),
+            Number::Float(value) => value as i128,
+        }
+    }
+}
+
+fn order_floats(a: f64, b: f64) -> Ordering {
+    a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+}
+
+/// Writes a number as SPL shows it: integers without a fraction up to 2^53, else up to 15 significant digits.
+pub fn format_number(value: f64) -> String {
+    let mut out = String::new();
+    write_number(value, &mut out);
+    out
+}
+
+/// Appends what [`format_number`] returns.
+pub fn write_number(value: f64, out: &mut String) {
+    if value.is_nan() {
+        out.push_str("nan");
+    } else if value.is_infinite() {
+        out.push_str(if value > 0.0 { "inf" } else { "-inf" });
+    } else if value.fract() == 0.0 && value.abs() <= MAX_EXACT_INTEGER {
+        write_integer(value as i64, out);
+    } else {
+        write_float(value, out);
+    }
+}
+
+/// Appends an integer.
+pub fn write_integer(value: i64, out: &mut String) {
+    /// Digits of the longest magnitude, 2^63.
+    const DIGITS_MAX: usize = 19;
+    let mut digits = [0u8; DIGITS_MAX];
+    let mut at = DIGITS_MAX;
+    let mut rest = value.unsigned_abs();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if value < 0 {
+        out.push('-');
+    }
+    out.extend(digits[at..].iter().map(|digit| *digit as char));
+}
+
+/// Fifteen significant digits without trailing zeros, scientific outside the usual range.
+fn write_float(value: f64, out: &mut String) {
+    let scientific = format!("{:.*e}", SIGNIFICANT_DIGITS - 1, value.abs());
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((scientific.as_str(), "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
+    let digits = digits.trim_end_matches('0');
+    if value < 0.0 {
+        out.push('-');
+    }
+    if (SCIENTIFIC_BELOW..SCIENTIFIC_FROM).contains(&exponent) {
+        write_plain(digits, exponent, out);
+        return;
+    }
+    out.push_str(&digits[..1]);
+    if digits.len() > 1 {
+        out.push('.');
+        out.push_str(&digits[1..]);
+    }
+    out.push_str(if exponent < 0 { "e-" } else { "e+" });
+    if exponent.abs() < 10 {
+        out.push('0');
+    }
+    write_integer(i64::from(exponent.abs()), out);
+}
+
+/// Places the decimal point in `digits`, whose first digit has the weight 10^`exponent`.
+fn write_plain(digits: &str, exponent: i32, out: &mut String) {
+    if exponent < 0 {
+        out.push_str("0.");
+        out.extend(std::iter::repeat_n('0', (-exponent - 1) as usize));
+        out.push_str(digits);
+        return;
+    }
+    let whole = exponent as usize + 1;
+    if digits.len() <= whole {
+        out.push_str(digits);
+        out.extend(std::iter::repeat_n('0', whole - digits.len()));
+    } else {
+        out.push_str(&digits[..whole]);
+        out.push('.');
+        out.push_str(&digits[whole..]);
+    }
+}
+
+/// Reads decimal integers, floats and exponents. Blanks around it, hex, `inf`, `nan` and overflow are no number.
+pub fn parse_number(text: &str) -> Option<f64> {
+    if !looks_numeric(text.as_bytes()) {
+        return None;
+    }
+    text.parse().ok().filter(|value: &f64| value.is_finite())
+}
+
+/// Cheap refusal of most texts, and of the words Rust's reader would take.
+fn looks_numeric(text: &[u8]) -> bool {
+    let Some(first) = text.first() else { return false };
+    (first.is_ascii_digit() || matches!(first, b'-' | b'+' | b'.'))
+        && text.iter().all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E'))
+}
+
+/// Reads a number as its most exact form, for comparing.
+fn parse_exact(text: &str) -> Option<Number> {
+    if !looks_numeric(text.as_bytes()) {
+        return None;
+    }
+    if let Ok(value) = text.parse::<i64>() {
+        return Some(Number::Int(value));
+    }
+    text.parse().ok().filter(|value: &f64| value.is_finite()).map(Number::Float)
+}
+
+/// The number a text stands for, only if the number would print as exactly this text: `200` yes, `007`, `1.0`, `+1`
+/// and `1e3` no. Every `i64` counts, since a column of integers prints them exactly.
+pub fn canonical_number(text: &str) -> Option<Number> {
+    let bytes = text.as_bytes();
+    let unsigned = bytes.strip_prefix(b"-").unwrap_or(bytes);
+    let first = *unsigned.first()?;
+    if !first.is_ascii_digit() {
+        return None;
+    }
+    let whole = unsigned.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    if whole > 1 && first == b'0' {
+        return None;
+    }
+    if whole == unsigned.len() {
+        let negative_zero = first == b'0' && unsigned.len() < bytes.len();
+        return if negative_zero { None } else { text.parse().ok().map(Number::Int) };
+    }
+    let value = parse_number(text)?;
+    let plain = unsigned[whole] == b'.' && unsigned[whole + 1..].iter().all(u8::is_ascii_digit);
+    // A plain decimal this short and this large comes back digit for digit; anything else is printed to see.
+    if plain && unsigned.len() <= SIGNIFICANT_DIGITS && first != b'0' {
+        return (unsigned.len() > whole + 1 && unsigned.last() != Some(&b'0')).then_some(Number::Float(value));
+    }
+    (format_number(value) == text).then_some(Number::Float(value))
+}
+
+/// SPL comparison: numerically if both are numbers, else by bytes (case-sensitive). Over a mix of numbers and texts
+/// this is no total order; sort with [`SortKey`].
+pub fn compare(a: &str, b: &str) -> Ordering {
+    match (parse_exact(a), parse_exact(b)) {
+        (Some(a), Some(b)) => a.order(b),
+        _ => a.as_bytes().cmp(b.as_bytes()),
+    }
+}
+
+/// Key of the `sort` command's automatic order: numbers, then IPv4 addresses, then texts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum SortKey<'a> {
+    /// A number, by value.
+    Number(Number),
+    /// A dotted IPv4 address, by its octets.
+    Address(u32),
+    /// Any other text, by bytes.
+    Text(&'a str),
+}
+
+impl Eq for SortKey<'_> {}
+
+impl PartialOrd for SortKey<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for SortKey<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (self, other) {
+            (SortKey::Number(a), SortKey::Number(b)) => a.order(*b),
+            (SortKey::Address(a), SortKey::Address(b)) => a.cmp(b),
+            (SortKey::Text(a), SortKey::Text(b)) => a.as_bytes().cmp(b.as_bytes()),
+            _ => self.rank().cmp(&other.rank()),
+        }
+    }
+}
+
+impl SortKey<'_> {
+    fn rank(&self) -> u8 {
+        match self {
+            SortKey::Number(_) => 0,
+            SortKey::Address(_) => 1,
+            SortKey::Text(_) => 2,
+        }
+    }
+}
+
+/// The automatic sort key of a text.
+pub fn sort_key(text: &str) -> SortKey<'_> {
+    if let Some(number) = parse_exact(text) {
+        return SortKey::Number(number);
+    }
+    parse_ipv4(text).map_or(SortKey::Text(text), SortKey::Address)
+}
+
+/// Reads a dotted IPv4 address as a big-endian number.
+pub fn parse_ipv4(text: &str) -> Option<u32> {
+    if !text.as_bytes().first()?.is_ascii_digit() {
+        return None;
+    }
+    text.parse::<std::net::Ipv4Addr>().ok().map(u32::from)
+}
+
+#[cfg(test)]
+mod tests;
