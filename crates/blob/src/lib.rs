@@ -1,1 +1,43 @@
-//! Immutable objects on a local folder or in memory.
+//! How an object gets to disk whole or not at all.
+//!
+//! An object has a name (`index/0000000001.bucket`) and bytes that never change. [`LocalFolder`] keeps objects as
+//! files, [`Memory`] in a map; one conformance suite holds both to the same promises.
+//!
+//! Not here: what the bytes mean, which objects should exist (the catalog knows) and caches.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+mod error;
+mod local;
+mod memory;
+mod name;
+#[cfg(test)]
+mod tests;
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use quarry_bucket::ReadAt;
+
+pub use error::BlobError;
+pub use local::LocalFolder;
+pub use memory::Memory;
+pub use name::NAME_BYTES_MAX;
+
+/// A store of immutable objects.
+pub trait BlobStore: Debug + Send + Sync {
+    /// Stores an object. When this returns `Ok` the object survives a crash whole; after an error or a crash it is
+    /// there whole or not at all. A second put under the same name replaces the first.
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError>;
+
+    /// Opens an object. What was opened stays readable after a delete or a replacement.
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError>;
+
+    /// Removes an object and whatever an interrupted put left of it. A name that does not exist is no error.
+    fn delete(&self, name: &str) -> Result<(), BlobError>;
+
+    /// Whether the object exists.
+    fn exists(&self, name: &str) -> Result<bool, BlobError>;
+
+    /// Names of all objects in ascending order. For tests and for checks by hand: the truth is in the catalog.
+    fn list(&self) -> Result<Vec<String>, BlobError>;
+}

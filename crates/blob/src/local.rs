@@ -1,0 +1,159 @@
+//! Objects as files of one folder.
+//!
+//! A put writes `NAME.unfinished`, fsyncs it, renames it and fsyncs the folder: a crash leaves the whole object or a
+//! leftover that nobody opens and that [`BlobStore::delete`] or the next put of the name removes.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use quarry_bucket::{ReadAt, ReadError};
+
+use crate::{BlobError, BlobStore, name};
+
+/// Objects below one folder.
+#[derive(Debug)]
+pub struct LocalFolder {
+    root: PathBuf,
+}
+
+impl LocalFolder {
+    /// Objects below `root`, which is made when missing.
+    pub fn open(root: &Path) -> Result<LocalFolder, BlobError> {
+        fs::create_dir_all(root).map_err(|error| BlobError::from_io("create folder", root, &error))?;
+        Ok(LocalFolder { root: root.to_owned() })
+    }
+
+    /// Objects below `root`, which stays as it is: for readers that must not write.
+    pub fn open_existing(root: &Path) -> LocalFolder {
+        LocalFolder { root: root.to_owned() }
+    }
+
+    /// File of object `name`.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    fn unfinished(&self, name: &str) -> PathBuf {
+        self.root.join(format!("{name}{}", name::UNFINISHED))
+    }
+
+    /// Makes the folder of `path` and fsyncs each folder whose entry is new.
+    fn make_folder(&self, path: &Path) -> Result<(), BlobError> {
+        let Some(folder) = path.parent() else { return Ok(()) };
+        if folder.is_dir() {
+            return Ok(());
+        }
+        fs::create_dir_all(folder).map_err(|error| BlobError::from_io("create folder", folder, &error))?;
+        for made in folder.ancestors().take_while(|above| above.starts_with(&self.root)) {
+            sync_folder_of(made)?;
+        }
+        Ok(())
+    }
+}
+
+impl BlobStore for LocalFolder {
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError> {
+        name::check(name)?;
+        let (path, unfinished) = (self.path(name), self.unfinished(name));
+        self.make_folder(&path)?;
+        let written = write_synced(&unfinished, bytes).and_then(|()| fs::rename(&unfinished, &path));
+        if let Err(error) = written {
+            // The leftover only wastes space, so its own failure to go away is not the news.
+            drop(fs::remove_file(&unfinished));
+            return Err(BlobError::from_io("write", &path, &error));
+        }
+        sync_folder_of(&path)
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError> {
+        name::check(name)?;
+        let path = self.path(name);
+        let file = File::open(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => BlobError::NotFound { name: name.to_owned() },
+            _ => BlobError::from_io("open", &path, &error),
+        })?;
+        let metadata = file.metadata().map_err(|error| BlobError::from_io("stat", &path, &error))?;
+        Ok(Arc::new(LocalObject { file, size: metadata.len(), path }))
+    }
+
+    fn delete(&self, name: &str) -> Result<(), BlobError> {
+        name::check(name)?;
+        remove_if_there(&self.unfinished(name))?;
+        remove_if_there(&self.path(name))
+    }
+
+    fn exists(&self, name: &str) -> Result<bool, BlobError> {
+        name::check(name)?;
+        let path = self.path(name);
+        path.try_exists().map_err(|error| BlobError::from_io("stat", &path, &error))
+    }
+
+    fn list(&self) -> Result<Vec<String>, BlobError> {
+        let mut names = Vec::new();
+        let mut folders = vec![self.root.clone()];
+        while let Some(folder) = folders.pop() {
+            let failed = |error: io::Error| BlobError::from_io("list", &folder, &error);
+            for entry in fs::read_dir(&folder).map_err(failed)? {
+                let path = entry.map_err(failed)?.path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if let Some(name) = path.strip_prefix(&self.root).ok().and_then(Path::to_str) {
+                    names.push(name.to_owned());
+                }
+            }
+        }
+        names.retain(|name| !name.ends_with(name::UNFINISHED));
+        names.sort();
+        Ok(names)
+    }
+}
+
+fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+fn remove_if_there(path: &Path) -> Result<(), BlobError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(BlobError::from_io("delete", path, &error)),
+        _ => Ok(()),
+    }
+}
+
+/// Makes the entry of `path` in its folder survive a crash.
+fn sync_folder_of(path: &Path) -> Result<(), BlobError> {
+    let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) else { return Ok(()) };
+    let synced = File::open(folder).and_then(|opened| opened.sync_all());
+    synced.map_err(|error| BlobError::from_io("sync folder", folder, &error))
+}
+
+/// An open file; stays readable after its name is gone.
+struct LocalObject {
+    file: File,
+    size: u64,
+    path: PathBuf,
+}
+
+impl ReadAt for LocalObject {
+    fn len(&self) -> u64 {
+        self.size
+    }
+
+    fn read_at(&self, offset: u64, len: usize) -> Result<Bytes, ReadError> {
+        if offset.checked_add(len as u64).is_none_or(|end| end > self.size) {
+            return Err(ReadError::PastEnd { offset, len, size: self.size });
+        }
+        let mut buffer = vec![0; len];
+        match self.file.read_exact_at(&mut buffer, offset) {
+            Ok(()) => Ok(Bytes::from(buffer)),
+            Err(error) => {
+                Err(ReadError::Failed { offset, len, reason: format!("{}: {error}", self.path.display()) })
+            }
+        }
+    }
+}

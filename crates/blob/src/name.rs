@@ -1,0 +1,29 @@
+//! Object names: relative, plain, the same on every store.
+
+use crate::BlobError;
+
+/// Longest object name in bytes.
+pub const NAME_BYTES_MAX: usize = 512;
+
+/// End of the name of a file that a put is still writing; no object name ends so.
+pub(crate) const UNFINISHED: &str = ".unfinished";
+
+/// Checks that a name cannot leave its store and means the same on every file system.
+pub(crate) fn check(name: &str) -> Result<(), BlobError> {
+    let refuse = |reason| Err(BlobError::InvalidName { name: name.to_owned(), reason });
+    if name.is_empty() || name.len() > NAME_BYTES_MAX {
+        return refuse("it must have 1 to 512 bytes");
+    }
+    if name.ends_with(UNFINISHED) {
+        return refuse("this ending marks unfinished objects");
+    }
+    for part in name.split('/') {
+        if part.is_empty() || part == "." || part == ".." {
+            return refuse("parts between slashes must be names");
+        }
+        if !part.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-')) {
+            return refuse("only letters, digits, '.', '_', '-' and '/' may occur");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,66 @@
+//! One suite for every blob store, and what is particular to files.
+
+use super::*;
+use quarry_bucket::ReadError;
+
+fn conformance(store: &dyn BlobStore) {
+    assert!(store.list().unwrap().is_empty());
+    store.put("main/0000000001.bucket", b"hello world").unwrap();
+    store.put("_internal/0000000002.bucket", b"").unwrap();
+    assert_eq!(store.list().unwrap(), ["_internal/0000000002.bucket", "main/0000000001.bucket"]);
+    assert!(store.exists("main/0000000001.bucket").unwrap());
+    assert!(!store.exists("main/0000000009.bucket").unwrap());
+
+    let object = store.open("main/0000000001.bucket").unwrap();
+    assert_eq!(object.len(), 11);
+    assert_eq!(&object.read_at(6, 5).unwrap()[..], b"world");
+    assert_eq!(&object.read_at(11, 0).unwrap()[..], b"");
+    for (offset, len) in [(6, 6), (12, 0), (u64::MAX, 1), (0, usize::MAX)] {
+        assert!(matches!(object.read_at(offset, len), Err(ReadError::PastEnd { .. })), "{offset} {len}");
+    }
+    assert!(store.open("_internal/0000000002.bucket").unwrap().is_empty());
+
+    store.put("main/0000000001.bucket", b"second").unwrap();
+    assert_eq!(&store.open("main/0000000001.bucket").unwrap().read_at(0, 6).unwrap()[..], b"second");
+    store.delete("main/0000000001.bucket").unwrap();
+    store.delete("main/0000000001.bucket").unwrap();
+    assert_eq!(&object.read_at(0, 5).unwrap()[..], b"hello", "an open object outlives its name");
+    assert!(matches!(store.open("main/0000000001.bucket"), Err(BlobError::NotFound { .. })));
+
+    for name in ["", "/etc/passwd", "../x", "a//b", "a/../b", "a b", "x.unfinished", &"x".repeat(513)] {
+        assert!(matches!(store.put(name, b""), Err(BlobError::InvalidName { .. })), "{name}");
+        assert!(matches!(store.delete(name), Err(BlobError::InvalidName { .. })), "{name}");
+    }
+}
+
+#[test]
+fn memory_keeps_the_promises() {
+    conformance(&Memory::default());
+}
+
+#[test]
+fn a_local_folder_keeps_the_promises() {
+    let folder = tempfile::tempdir().unwrap();
+    conformance(&LocalFolder::open(&folder.path().join("db")).unwrap());
+}
+
+#[test]
+fn a_leftover_of_an_interrupted_put_is_no_object_and_delete_removes_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = LocalFolder::open(folder.path()).unwrap();
+    std::fs::write(folder.path().join("a.bucket.unfinished"), b"half").unwrap();
+    assert!(store.list().unwrap().is_empty());
+    assert!(!store.exists("a.bucket").unwrap());
+    store.delete("a.bucket").unwrap();
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_failed_put_leaves_the_old_object() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = LocalFolder::open(folder.path()).unwrap();
+    store.put("a", b"old").unwrap();
+    std::fs::create_dir(folder.path().join("a.unfinished")).unwrap();
+    assert!(matches!(store.put("a", b"new"), Err(BlobError::Io { .. })));
+    assert_eq!(&store.open("a").unwrap().read_at(0, 3).unwrap()[..], b"old");
+}
