@@ -1,1 +1,87 @@
-//! The truth about buckets, checkpoints and WAL position, in SQLite.
+//! The truth about buckets, file checkpoints and how far each index is sealed, in SQLite.
+//!
+//! One method is one business act and one transaction ([`Catalog::commit_seal`], [`Catalog::retire`], …); there is no
+//! table interface. The database runs in WAL mode with `synchronous=FULL`: what a method returned is on disk. Ids
+//! are numbers handed out in order by the store, never random.
+//!
+//! Not here: objects (blob), events that are not sealed yet (the store's WAL) and rules of retention.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+mod bucket;
+mod checkpoint;
+mod error;
+mod schema;
+mod setting;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+pub use bucket::{BucketRow, BucketState, SealCommit};
+pub use checkpoint::{
+    CheckpointKey, FileCheckpoint, HEAD_BYTES_MAX, LoggedCheckpoint, SourceIdentity, TAIL_BYTES_MAX, tail_hash,
+};
+pub use error::CatalogError;
+
+/// How long a statement waits for another process that holds the database.
+const BUSY_WAIT: Duration = Duration::from_secs(10);
+/// Compiled statements kept; more than the methods here have.
+const STATEMENTS_MAX: usize = 32;
+
+/// An open catalog. One connection: acts are short and come one after the other.
+#[derive(Debug)]
+pub struct Catalog {
+    connection: Mutex<Connection>,
+    path: PathBuf,
+}
+
+impl Catalog {
+    /// Opens the database at `path`, made or brought up to date when needed.
+    pub fn open(path: &Path) -> Result<Catalog, CatalogError> {
+        let connection = Connection::open(path).map_err(|error| CatalogError::at(path, &error))?;
+        Catalog::prepare(connection, path)
+    }
+
+    /// Opens an existing database without writing to it.
+    pub fn open_read_only(path: &Path) -> Result<Catalog, CatalogError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection =
+            Connection::open_with_flags(path, flags).map_err(|error| CatalogError::at(path, &error))?;
+        connection.busy_timeout(BUSY_WAIT).map_err(|error| CatalogError::at(path, &error))?;
+        schema::check_version(&connection, path)?;
+        Ok(Catalog { connection: Mutex::new(connection), path: path.to_owned() })
+    }
+
+    /// A catalog in memory, for tests and temporary stores.
+    pub fn open_in_memory() -> Result<Catalog, CatalogError> {
+        let path = Path::new(":memory:");
+        let connection = Connection::open_in_memory().map_err(|error| CatalogError::at(path, &error))?;
+        Catalog::prepare(connection, path)
+    }
+
+    fn prepare(mut connection: Connection, path: &Path) -> Result<Catalog, CatalogError> {
+        schema::prepare(&mut connection, path, BUSY_WAIT)?;
+        connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+        Ok(Catalog { connection: Mutex::new(connection), path: path.to_owned() })
+    }
+
+    /// Runs one act: everything it does is committed together or not at all.
+    fn act<T>(&self, act: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, CatalogError> {
+        let mut connection = self.connection();
+        let run = || -> rusqlite::Result<T> {
+            let transaction = connection.transaction()?;
+            let value = act(&transaction)?;
+            transaction.commit()?;
+            Ok(value)
+        };
+        run().map_err(|error| CatalogError::at(&self.path, &error))
+    }
+
+    fn connection(&self) -> MutexGuard<'_, Connection> {
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

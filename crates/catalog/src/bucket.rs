@@ -1,0 +1,227 @@
+//! A bucket's life: sealing, live, retired, forgotten.
+//!
+//! `begin_seal` names the objects before they are written and `retire` keeps their names until they are deleted, so
+//! that a crash never leaves an object nobody knows of and no folder has to be listed.
+
+use rusqlite::{Connection, Row, params};
+
+use crate::checkpoint::{LoggedCheckpoint, write_checkpoint};
+use crate::{Catalog, CatalogError};
+
+const COLUMNS: &str = "number, index_name, state, object, filter, slabs, time_min, time_max, events, raw_bytes, \
+                       object_bytes, filter_bytes, created";
+/// Name of the setting that holds the newest log record a commit covered.
+const LOG_POSITION: &str = "log_position";
+
+/// What the catalog knows of a bucket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BucketRow {
+    /// Its number, unique in the store and ascending with the arrival of its first event.
+    pub number: u64,
+    /// Index of its events.
+    pub index: String,
+    /// Where it is in its life.
+    pub state: BucketState,
+    /// Name of the bucket object.
+    pub object: String,
+    /// Name of the term filter object.
+    pub filter: String,
+    /// Number of slabs.
+    pub slabs: u32,
+    /// Smallest `_time`, nanoseconds.
+    pub time_min: i64,
+    /// Largest `_time`, nanoseconds.
+    pub time_max: i64,
+    /// Number of events.
+    pub events: u64,
+    /// Bytes of text before encoding.
+    pub raw_bytes: u64,
+    /// Bytes of the bucket object.
+    pub object_bytes: u64,
+    /// Bytes of the term filter object.
+    pub filter_bytes: u64,
+    /// When it was sealed, nanoseconds.
+    pub created: i64,
+}
+
+impl BucketRow {
+    /// Bytes of its objects together.
+    pub fn stored_bytes(&self) -> u64 {
+        self.object_bytes + self.filter_bytes
+    }
+}
+
+/// Where a bucket is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BucketState {
+    /// Its objects are being written; its events are still in the log.
+    Sealing,
+    /// It answers searches.
+    Live,
+    /// It answers no search any more; its objects are being deleted.
+    Retired,
+}
+
+impl BucketState {
+    fn code(self) -> i64 {
+        match self {
+            BucketState::Sealing => 0,
+            BucketState::Live => 1,
+            BucketState::Retired => 2,
+        }
+    }
+
+    fn from_code(code: i64) -> BucketState {
+        match code {
+            0 => BucketState::Sealing,
+            1 => BucketState::Live,
+            _ => BucketState::Retired,
+        }
+    }
+}
+
+/// What one seal changes, all at once.
+#[derive(Clone, Copy, Debug)]
+pub struct SealCommit<'a> {
+    /// The bucket, live from now on.
+    pub bucket: &'a BucketRow,
+    /// Every bucket of the index up to this number is sealed.
+    pub sealed_through: u64,
+    /// Checkpoints that became durable in the log since the last commit.
+    pub checkpoints: &'a [LoggedCheckpoint],
+    /// Newest log record the checkpoints cover.
+    pub log_position: u64,
+}
+
+impl Catalog {
+    /// Notes the names of objects that will be written; `bucket.state` must be `Sealing`.
+    pub fn begin_seal(&self, bucket: &BucketRow) -> Result<(), CatalogError> {
+        debug_assert_eq!(bucket.state, BucketState::Sealing);
+        self.act(|act| write_bucket(act, bucket))
+    }
+
+    /// Makes a sealed bucket live, moves its index's position and stores checkpoints.
+    pub fn commit_seal(&self, commit: &SealCommit<'_>) -> Result<(), CatalogError> {
+        debug_assert_eq!(commit.bucket.state, BucketState::Live);
+        self.act(|act| {
+            write_bucket(act, commit.bucket)?;
+            let position = "INSERT INTO position (index_name, sealed_through) VALUES (?1, ?2)
+                ON CONFLICT (index_name) DO UPDATE SET sealed_through = max(sealed_through, excluded.sealed_through)";
+            act.prepare_cached(position)?
+                .execute(params![commit.bucket.index, commit.sealed_through as i64])?;
+            write_log_position(act, commit.checkpoints, commit.log_position)
+        })
+    }
+
+    /// Stores checkpoints without a seal, so that the log they came from can go.
+    pub fn save_checkpoints(&self, checkpoints: &[LoggedCheckpoint], log_position: u64) -> Result<(), CatalogError> {
+        self.act(|act| write_log_position(act, checkpoints, log_position))
+    }
+
+    /// Takes live buckets out of every later search. Their objects can be deleted afterwards.
+    pub fn retire(&self, numbers: &[u64]) -> Result<(), CatalogError> {
+        self.act(|act| {
+            let mut update = act.prepare_cached("UPDATE bucket SET state = 2 WHERE number = ?1 AND state = 1")?;
+            for number in numbers {
+                update.execute([*number as i64])?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Drops a sealing or retired bucket whose objects are gone. A retired one beyond its index's position stays on
+    /// record, because the log still holds its events and a replay must not bring them back.
+    pub fn forget(&self, number: u64) -> Result<(), CatalogError> {
+        self.act(|act| {
+            let delete = "DELETE FROM bucket WHERE number = ?1 AND (state = 0 OR state = 2 AND number <=
+                (SELECT sealed_through FROM position WHERE position.index_name = bucket.index_name))";
+            act.prepare_cached(delete)?.execute([number as i64]).map(drop)
+        })
+    }
+
+    /// All buckets in one state, ascending by number.
+    pub fn buckets(&self, state: BucketState) -> Result<Vec<BucketRow>, CatalogError> {
+        self.act(|act| {
+            let select = format!("SELECT {COLUMNS} FROM bucket WHERE state = ?1 ORDER BY number");
+            let mut statement = act.prepare_cached(&select)?;
+            statement.query_map([state.code()], read_bucket)?.collect()
+        })
+    }
+
+    /// Per index, the bucket number up to which everything is sealed.
+    pub fn positions(&self) -> Result<Vec<(String, u64)>, CatalogError> {
+        self.act(|act| {
+            let mut statement = act.prepare_cached("SELECT index_name, sealed_through FROM position")?;
+            statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)? as u64)))?.collect()
+        })
+    }
+
+    /// Largest bucket number ever committed or begun and not forgotten; 0 when there is none.
+    pub fn bucket_number_max(&self) -> Result<u64, CatalogError> {
+        self.act(|act| {
+            let select = "SELECT max(coalesce((SELECT max(number) FROM bucket), 0),
+                                    coalesce((SELECT max(sealed_through) FROM position), 0))";
+            act.prepare_cached(select)?.query_row([], |row| row.get::<_, i64>(0)).map(|number| number as u64)
+        })
+    }
+
+    /// Newest log record that a commit covered; 0 when there is none.
+    pub fn log_position(&self) -> Result<u64, CatalogError> {
+        Ok(self.setting(LOG_POSITION)?.and_then(|text| text.parse().ok()).unwrap_or(0))
+    }
+}
+
+fn write_log_position(
+    act: &Connection,
+    checkpoints: &[LoggedCheckpoint],
+    log_position: u64,
+) -> rusqlite::Result<()> {
+    for logged in checkpoints {
+        write_checkpoint(act, logged)?;
+    }
+    act.prepare_cached("INSERT OR REPLACE INTO setting (name, value) VALUES (?1, ?2)")?
+        .execute(params![LOG_POSITION, log_position.to_string()])
+        .map(drop)
+}
+
+fn write_bucket(act: &Connection, bucket: &BucketRow) -> rusqlite::Result<()> {
+    let insert = format!(
+        "INSERT OR REPLACE INTO bucket ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)"
+    );
+    act.prepare_cached(&insert)?
+        .execute(params![
+            bucket.number as i64,
+            bucket.index,
+            bucket.state.code(),
+            bucket.object,
+            bucket.filter,
+            bucket.slabs,
+            bucket.time_min,
+            bucket.time_max,
+            bucket.events as i64,
+            bucket.raw_bytes as i64,
+            bucket.object_bytes as i64,
+            bucket.filter_bytes as i64,
+            bucket.created,
+        ])
+        .map(drop)
+}
+
+fn read_bucket(row: &Row<'_>) -> rusqlite::Result<BucketRow> {
+    let unsigned = |at: usize| row.get::<_, i64>(at).map(|value| value as u64);
+    Ok(BucketRow {
+        number: unsigned(0)?,
+        index: row.get(1)?,
+        state: BucketState::from_code(row.get(2)?),
+        object: row.get(3)?,
+        filter: row.get(4)?,
+        slabs: row.get(5)?,
+        time_min: row.get(6)?,
+        time_max: row.get(7)?,
+        events: unsigned(8)?,
+        raw_bytes: unsigned(9)?,
+        object_bytes: unsigned(10)?,
+        filter_bytes: unsigned(11)?,
+        created: row.get(12)?,
+    })
+}

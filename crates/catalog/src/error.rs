@@ -1,0 +1,62 @@
+//! What can go wrong with the catalog.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::ErrorCode;
+
+/// Failure of the catalog; the act it interrupted did not happen.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum CatalogError {
+    /// No space is left.
+    #[error("no space left for the catalog {}; free space on its file system", path.display())]
+    Full {
+        /// Database file.
+        path: PathBuf,
+    },
+    /// Another process holds the database.
+    #[error("catalog {} is locked by another process; stop it or let it do the work", path.display())]
+    Busy {
+        /// Database file.
+        path: PathBuf,
+    },
+    /// The file is not a catalog or is damaged.
+    #[error("catalog {} is damaged: {reason}; restore it from a copy", path.display())]
+    Corrupt {
+        /// Database file.
+        path: PathBuf,
+        /// What SQLite said.
+        reason: String,
+    },
+    /// A newer quarry wrote it.
+    #[error("catalog {} has version {found}, this quarry knows up to {known}; use a newer quarry", path.display())]
+    TooNew {
+        /// Database file.
+        path: PathBuf,
+        /// Its version.
+        found: i64,
+        /// Newest version known here.
+        known: i64,
+    },
+    /// Any other failure.
+    #[error("catalog {}: {reason}", path.display())]
+    Failed {
+        /// Database file.
+        path: PathBuf,
+        /// What SQLite said.
+        reason: String,
+    },
+}
+
+impl CatalogError {
+    /// Sorts an SQLite error into what the caller can do about it.
+    pub(crate) fn at(path: &Path, error: &rusqlite::Error) -> CatalogError {
+        let path = path.to_owned();
+        let reason = error.to_string();
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => CatalogError::Full { path },
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => CatalogError::Busy { path },
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => CatalogError::Corrupt { path, reason },
+            _ => CatalogError::Failed { path, reason },
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Tables and their versions.
+//!
+//! `user_version` counts the migrations that were applied. A migration is never edited after a release; a change
+//! is a new one at the end of [`MIGRATIONS`].
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use crate::CatalogError;
+
+/// Migration `i` brings version `i` to `i + 1`.
+const MIGRATIONS: &[&str] = &["
+    CREATE TABLE bucket (
+        number INTEGER PRIMARY KEY,
+        index_name TEXT NOT NULL,
+        state INTEGER NOT NULL,
+        object TEXT NOT NULL,
+        filter TEXT NOT NULL,
+        slabs INTEGER NOT NULL,
+        time_min INTEGER NOT NULL,
+        time_max INTEGER NOT NULL,
+        events INTEGER NOT NULL,
+        raw_bytes INTEGER NOT NULL,
+        object_bytes INTEGER NOT NULL,
+        filter_bytes INTEGER NOT NULL,
+        created INTEGER NOT NULL
+    );
+    CREATE INDEX bucket_of_index ON bucket (index_name, number);
+    CREATE TABLE position (
+        index_name TEXT PRIMARY KEY,
+        sealed_through INTEGER NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE checkpoint (
+        identity BLOB NOT NULL,
+        variant INTEGER NOT NULL,
+        head_bytes INTEGER NOT NULL,
+        offset INTEGER NOT NULL,
+        tail_hash INTEGER NOT NULL,
+        source TEXT NOT NULL,
+        lsn INTEGER NOT NULL,
+        PRIMARY KEY (identity, variant)
+    ) WITHOUT ROWID;
+    CREATE TABLE setting (
+        name TEXT PRIMARY KEY,
+        value TEXT NOT NULL
+    ) WITHOUT ROWID;
+"];
+
+/// Sets the connection up and applies the migrations that are missing.
+pub(crate) fn prepare(connection: &mut Connection, path: &Path, busy_wait: Duration) -> Result<(), CatalogError> {
+    let failed = |error: rusqlite::Error| CatalogError::at(path, &error);
+    connection.busy_timeout(busy_wait).map_err(failed)?;
+    let found = check_version(connection, path)?;
+    connection.pragma_update(None, "journal_mode", "WAL").map_err(failed)?;
+    connection.pragma_update(None, "synchronous", "FULL").map_err(failed)?;
+    for (at, migration) in MIGRATIONS.iter().enumerate().skip(found) {
+        let transaction = connection.transaction().map_err(failed)?;
+        transaction.execute_batch(migration).map_err(failed)?;
+        transaction.pragma_update(None, "user_version", at as i64 + 1).map_err(failed)?;
+        transaction.commit().map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Number of migrations applied, or an error when a newer program applied more.
+pub(crate) fn check_version(connection: &Connection, path: &Path) -> Result<usize, CatalogError> {
+    let version = connection.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0));
+    let found = version.map_err(|error| CatalogError::at(path, &error))?;
+    let known = MIGRATIONS.len() as i64;
+    match usize::try_from(found) {
+        Ok(applied) if found <= known => Ok(applied),
+        _ => Err(CatalogError::TooNew { path: path.to_owned(), found, known }),
+    }
+}

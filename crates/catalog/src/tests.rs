@@ -1,0 +1,131 @@
+//! Each act, and what it leaves behind.
+
+use super::*;
+
+fn row(number: u64, index: &str, state: BucketState) -> BucketRow {
+    BucketRow {
+        number,
+        index: index.into(),
+        state,
+        object: format!("{index}/{number}.bucket"),
+        filter: format!("{index}/{number}.terms"),
+        slabs: 1,
+        time_min: -5,
+        time_max: 7,
+        events: 3,
+        raw_bytes: 100,
+        object_bytes: 40,
+        filter_bytes: 2,
+        created: 9,
+    }
+}
+
+fn logged(head: &[u8], variant: u32, offset: u64, lsn: u64) -> LoggedCheckpoint {
+    let key = CheckpointKey { identity: SourceIdentity::of(head, ""), variant };
+    let head_bytes = head.len().min(HEAD_BYTES_MAX) as u32;
+    let checkpoint = FileCheckpoint { key, head_bytes, offset, tail_hash: u64::MAX - offset, source: "f".into() };
+    LoggedCheckpoint { checkpoint, lsn }
+}
+
+fn commit(catalog: &Catalog, bucket: &BucketRow, sealed_through: u64) {
+    catalog.commit_seal(&SealCommit { bucket, sealed_through, checkpoints: &[], log_position: 0 }).unwrap();
+}
+
+#[test]
+fn a_bucket_goes_through_its_life() {
+    let catalog = Catalog::open_in_memory().unwrap();
+    assert_eq!(catalog.bucket_number_max().unwrap(), 0);
+    catalog.begin_seal(&row(3, "main", BucketState::Sealing)).unwrap();
+    assert_eq!(catalog.buckets(BucketState::Sealing).unwrap(), [row(3, "main", BucketState::Sealing)]);
+    assert!(catalog.buckets(BucketState::Live).unwrap().is_empty());
+    commit(&catalog, &row(3, "main", BucketState::Live), 3);
+    assert!(catalog.buckets(BucketState::Sealing).unwrap().is_empty());
+    assert_eq!(catalog.buckets(BucketState::Live).unwrap(), [row(3, "main", BucketState::Live)]);
+    assert_eq!(catalog.positions().unwrap(), [("main".to_owned(), 3)]);
+    catalog.forget(3).unwrap();
+    assert_eq!(catalog.buckets(BucketState::Live).unwrap().len(), 1, "a live bucket is not forgotten");
+    catalog.retire(&[3]).unwrap();
+    assert_eq!(catalog.buckets(BucketState::Retired).unwrap(), [row(3, "main", BucketState::Retired)]);
+    catalog.forget(3).unwrap();
+    assert!(catalog.buckets(BucketState::Retired).unwrap().is_empty());
+    assert_eq!(catalog.bucket_number_max().unwrap(), 3, "numbers are not used twice");
+}
+
+#[test]
+fn a_retired_bucket_beyond_the_position_stays_on_record() {
+    let catalog = Catalog::open_in_memory().unwrap();
+    commit(&catalog, &row(2, "main", BucketState::Live), 2);
+    commit(&catalog, &row(5, "main", BucketState::Live), 2);
+    catalog.retire(&[5]).unwrap();
+    catalog.forget(5).unwrap();
+    assert_eq!(catalog.buckets(BucketState::Retired).unwrap().len(), 1);
+    commit(&catalog, &row(4, "main", BucketState::Live), 5);
+    catalog.forget(5).unwrap();
+    assert!(catalog.buckets(BucketState::Retired).unwrap().is_empty());
+}
+
+#[test]
+fn a_position_never_goes_back() {
+    let catalog = Catalog::open_in_memory().unwrap();
+    commit(&catalog, &row(5, "main", BucketState::Live), 5);
+    commit(&catalog, &row(6, "main", BucketState::Live), 4);
+    assert_eq!(catalog.positions().unwrap(), [("main".to_owned(), 5)]);
+}
+
+#[test]
+fn checkpoints_are_found_by_head_and_the_newer_record_wins() {
+    let catalog = Catalog::open_in_memory().unwrap();
+    let long = vec![b'x'; 1000];
+    catalog.save_checkpoints(&[logged(&long, 0, 1000, 4), logged(&long, 1, 700, 5)], 5).unwrap();
+    catalog.save_checkpoints(&[logged(&long, 0, 900, 3)], 5).unwrap();
+    catalog.save_checkpoints(&[logged(&long, 1, 800, 6)], 6).unwrap();
+    let found = catalog.checkpoints_of(&long, "").unwrap();
+    assert_eq!(found, [logged(&long, 0, 1000, 4), logged(&long, 1, 800, 6)]);
+    assert!(catalog.checkpoints_of(&long, "salt").unwrap().is_empty());
+    assert!(catalog.checkpoints_of(b"other", "").unwrap().is_empty());
+    assert_eq!(catalog.log_position().unwrap(), 6);
+}
+
+#[test]
+fn a_short_file_is_recognised_after_it_grew() {
+    let catalog = Catalog::open_in_memory().unwrap();
+    catalog.save_checkpoints(&[logged(b"line one\n", 0, 9, 1)], 1).unwrap();
+    let mut grown = b"line one\n".to_vec();
+    grown.extend_from_slice(&[b'y'; 500]);
+    assert_eq!(catalog.checkpoints_of(&grown, "").unwrap(), [logged(b"line one\n", 0, 9, 1)]);
+    assert!(catalog.checkpoints_of(b"line", "").unwrap().is_empty());
+}
+
+#[test]
+fn acts_survive_reopening_and_a_reader_sees_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("catalog.sqlite");
+    {
+        let catalog = Catalog::open(&path).unwrap();
+        commit(&catalog, &row(1, "main", BucketState::Live), 1);
+        catalog.set_setting("a", "b").unwrap();
+        catalog.set_setting("a", "c").unwrap();
+        let reader = Catalog::open_read_only(&path).unwrap();
+        assert_eq!(reader.buckets(BucketState::Live).unwrap().len(), 1);
+        assert!(reader.set_setting("a", "d").is_err());
+    }
+    let catalog = Catalog::open(&path).unwrap();
+    assert_eq!(catalog.buckets(BucketState::Live).unwrap(), [row(1, "main", BucketState::Live)]);
+    assert_eq!(catalog.setting("a").unwrap().as_deref(), Some("c"));
+    assert_eq!(catalog.setting("b").unwrap(), None);
+}
+
+#[test]
+fn a_newer_or_foreign_file_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("catalog.sqlite");
+    drop(Catalog::open(&path).unwrap());
+    let connection = Connection::open(&path).unwrap();
+    connection.pragma_update(None, "user_version", 99).unwrap();
+    drop(connection);
+    let error = Catalog::open(&path).unwrap_err();
+    assert!(matches!(error, CatalogError::TooNew { found: 99, .. }), "{error}");
+    std::fs::write(&path, vec![b'z'; 8192]).unwrap();
+    let error = Catalog::open(&path).unwrap_err();
+    assert!(matches!(error, CatalogError::Corrupt { .. }), "{error}");
+}
