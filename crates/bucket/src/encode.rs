@@ -1,10 +1,25 @@
 //! From event batches to a bucket's two objects.
+//!
+//! Page by page: its pieces go into the term table, its columns and text blocks to the end of the object. After the
+//! last page of a slab follow its lexicons; after the last slab the heads, the directory and the trailer, so that one
+//! read of the tail tells a reader everything it needs for the next.
 
 use bytes::Bytes;
-use quarry_event::{EventBatch, TimeNs};
+use quarry_event::{EventBatch, IndexedField, TimeNs};
 
-use crate::error::{BucketError, Place};
-use crate::summary::BucketSummary;
+use crate::block::{BlockKind, BlockWriter};
+use crate::directory::{BlockAt, Directory, PageHead, SlabHead, header, put_trailer};
+use crate::error::BucketError;
+use crate::fields::write_fields;
+use crate::filter::write_filter;
+use crate::integers::encode_integers;
+use crate::lexicon::table::TermTable;
+use crate::lexicon::write::write_lexicon;
+use crate::lexicon::{Namespace, field_term};
+use crate::limits::{MAX_DIRECTORY_BYTES, MAX_PAGE_EVENTS, MAX_SLAB_HEAD_BYTES, MAX_SLABS, TARGET_TEXT_BLOCK_BYTES};
+use crate::metas::MetaCount;
+use crate::slab_source::{CheckedSlab, MetaCodes};
+use crate::summary::{BucketSummary, SummaryBuilder};
 
 /// How to encode.
 #[derive(Clone, Copy, Debug)]
@@ -39,13 +54,216 @@ pub struct SlabSource<'a> {
     pub index_times: Option<&'a [TimeNs]>,
 }
 
+impl<'a> SlabSource<'a> {
+    /// The events of a batch that came in at once.
+    pub fn of(events: &'a EventBatch) -> SlabSource<'a> {
+        SlabSource { events, index_times: None }
+    }
+}
+
 /// Encodes one slab per batch. Each batch must keep within `MAX_SLAB_EVENTS` and `MAX_SLAB_RAW_BYTES`.
 pub fn encode(slabs: &[EventBatch], options: &EncodeOptions) -> Result<EncodedBucket, BucketError> {
-    let sources: Vec<SlabSource<'_>> = slabs.iter().map(|events| SlabSource { events, index_times: None }).collect();
+    let sources: Vec<SlabSource<'_>> = slabs.iter().map(SlabSource::of).collect();
     encode_slabs(&sources, options)
 }
 
 /// As [`encode`], for slabs whose events came in at different times.
-pub fn encode_slabs(_slabs: &[SlabSource<'_>], _options: &EncodeOptions) -> Result<EncodedBucket, BucketError> {
-    Err(BucketError::Unsupported { place: Place::of("object", 0), reason: "writing is not built yet".into() })
+pub fn encode_slabs(slabs: &[SlabSource<'_>], options: &EncodeOptions) -> Result<EncodedBucket, BucketError> {
+    within(slabs.len(), "slabs of a bucket", "MAX_SLABS", MAX_SLABS)?;
+    let raw_bytes: usize = slabs.iter().map(|slab| slab.events.raw.len()).sum();
+    // Logs shrink to a third or less; growing the object would copy it.
+    let mut object = Vec::with_capacity(raw_bytes / 3 + 4_096);
+    object.extend_from_slice(&header());
+    let mut encoder = Encoder {
+        blocks: BlockWriter::new(object, options.zstd_level)?,
+        pieces: TermTable::new(Namespace::Pieces),
+        fields: TermTable::new(Namespace::Fields),
+        hashes: Vec::new(),
+        hashes_may_repeat: slabs.len() > 1,
+        summary: SummaryBuilder::default(),
+        scratch: Vec::new(),
+    };
+    let mut heads = Vec::with_capacity(slabs.len());
+    for (number, slab) in slabs.iter().enumerate() {
+        heads.push(encoder.slab(&CheckedSlab::new(slab, number)?)?);
+    }
+    encoder.finish(&heads)
+}
+
+fn within(value: usize, what: &'static str, limit_name: &'static str, limit: usize) -> Result<(), BucketError> {
+    if value <= limit {
+        return Ok(());
+    }
+    Err(BucketError::Limit { what, value: value as u64, limit_name, limit: limit as u64 })
+}
+
+struct Encoder {
+    blocks: BlockWriter,
+    pieces: TermTable,
+    fields: TermTable,
+    /// Hashes of all terms of the bucket, for the filter.
+    hashes: Vec<u64>,
+    hashes_may_repeat: bool,
+    summary: SummaryBuilder,
+    scratch: Vec<u8>,
+}
+
+impl Encoder {
+    fn slab(&mut self, slab: &CheckedSlab<'_>) -> Result<SlabHead, BucketError> {
+        self.pieces.clear();
+        self.fields.clear();
+        let codes = MetaCodes::of(slab.events);
+        let mut counts = vec![MetaCount::NONE; codes.metas.len()];
+        let mut pages = Vec::new();
+        let mut fields = &slab.events.fields[..];
+        for (number, start) in (0..slab.events.len()).step_by(MAX_PAGE_EVENTS).enumerate() {
+            let end = slab.events.len().min(start + MAX_PAGE_EVENTS);
+            let (here, later) = fields.split_at(fields.partition_point(|field| (field.row as usize) < end));
+            fields = later;
+            let page = PageSource { number, start, end, fields: here };
+            pages.push(self.page(slab, &codes, &page, &mut counts)?);
+        }
+        self.summary.add_slab(slab, &codes.metas, &counts);
+        let blocks = self.lexicons(pages.len())?;
+        Ok(SlabHead { metas: codes.metas.into(), pages, blocks })
+    }
+
+    fn page(
+        &mut self,
+        slab: &CheckedSlab<'_>,
+        codes: &MetaCodes,
+        page: &PageSource<'_>,
+        counts: &mut [MetaCount],
+    ) -> Result<PageHead, BucketError> {
+        let rows = page.start..page.end;
+        let times = &slab.events.time[rows.clone()];
+        let page_codes: Vec<i64> = rows.clone().map(|row| i64::from(codes.of_row(slab.events, row))).collect();
+        let mut distinct: Vec<u32> = page_codes.iter().map(|code| *code as u32).collect();
+        distinct.sort_unstable();
+        distinct.dedup();
+        for (code, time) in page_codes.iter().zip(times) {
+            counts[*code as usize].add(*time);
+        }
+        let lengths: Vec<i64> = rows.clone().map(|row| slab.events.raw(row).len() as i64).collect();
+        let mut head = PageHead {
+            events: rows.len() as u32,
+            time_min: times.iter().copied().min().unwrap_or(0),
+            time_max: times.iter().copied().max().unwrap_or(0),
+            raw_bytes: lengths.iter().sum::<i64>() as u64,
+            codes: distinct,
+            ..PageHead::default()
+        };
+        self.integers(BlockKind::Time, times, &mut head);
+        self.integers(BlockKind::Meta, &page_codes, &mut head);
+        self.integers(BlockKind::IndexTime, slab.index_times(rows.clone()), &mut head);
+        self.integers(BlockKind::Lengths, &lengths, &mut head);
+        self.terms(slab, page);
+        self.text(slab, page, &mut head)?;
+        let offset = self.blocks.object.len() as u64;
+        let stored = write_fields(page.fields, page.start as u32, &mut self.blocks)?;
+        let mut offset = offset;
+        for stored_len in stored {
+            head.blocks.push(BlockAt { kind: BlockKind::Fields, offset, stored_len: stored_len as u32 });
+            offset += stored_len as u64;
+        }
+        Ok(head)
+    }
+
+    fn integers(&mut self, kind: BlockKind, values: &[i64], head: &mut PageHead) {
+        self.scratch.clear();
+        encode_integers(values, &mut self.scratch);
+        let offset = self.blocks.object.len() as u64;
+        let stored_len = self.blocks.write_stored(kind, &self.scratch) as u32;
+        head.blocks.push(BlockAt { kind, offset, stored_len });
+    }
+
+    /// Adds the page's terms to the tables.
+    fn terms(&mut self, slab: &CheckedSlab<'_>, page: &PageSource<'_>) {
+        self.pieces.start_page(page.number);
+        for row in page.start..page.end {
+            self.pieces.add_text(slab.events.raw(row));
+        }
+        self.fields.start_page(page.number);
+        for field in page.fields {
+            self.fields.add_term(&field_term(&field.name, &field.value));
+        }
+    }
+
+    /// Text blocks of whole events, each closed before it exceeds its target; a longer event has one of its own.
+    fn text(&mut self, slab: &CheckedSlab<'_>, page: &PageSource<'_>, head: &mut PageHead) -> Result<(), BucketError> {
+        let end_of = |row: usize| slab.events.ends[row] as usize;
+        let mut start = if page.start == 0 { 0 } else { end_of(page.start - 1) };
+        let mut row = page.start;
+        while row < page.end {
+            let mut end = end_of(row);
+            row += 1;
+            while row < page.end && end_of(row) - start <= TARGET_TEXT_BLOCK_BYTES {
+                end = end_of(row);
+                row += 1;
+            }
+            let offset = self.blocks.object.len() as u64;
+            let stored_len = self.blocks.write(BlockKind::Text, &slab.events.raw[start..end])? as u32;
+            head.blocks.push(BlockAt { kind: BlockKind::Text, offset, stored_len });
+            start = end;
+        }
+        Ok(())
+    }
+
+    /// Writes the lexicons of the slab whose terms the tables hold. An empty one is left out.
+    fn lexicons(&mut self, pages: usize) -> Result<Vec<BlockAt>, BucketError> {
+        let mut blocks = Vec::new();
+        for table in [&mut self.pieces, &mut self.fields] {
+            table.finish();
+            if table.entries().is_empty() {
+                continue;
+            }
+            self.hashes_may_repeat |= table.collided();
+            self.hashes.extend(table.entries().iter().map(|entry| table.hash_of(entry)));
+            let written = write_lexicon(table, pages, &mut self.blocks)?;
+            blocks.push(BlockAt {
+                kind: table.namespace().directory_kind(),
+                offset: written.directory_offset,
+                stored_len: written.directory_len,
+            });
+        }
+        Ok(blocks)
+    }
+
+    fn finish(self, heads: &[SlabHead]) -> Result<EncodedBucket, BucketError> {
+        let Encoder { mut blocks, pieces, fields, mut hashes, hashes_may_repeat, summary, mut scratch } = self;
+        // Building the filter takes as much memory again: give back the tables first.
+        drop((pieces, fields));
+        if hashes_may_repeat {
+            hashes.sort_unstable();
+            hashes.dedup();
+        }
+        let filter = write_filter(&hashes)?;
+        let mut directory = Directory { summary: summary.finish(), slabs: Vec::with_capacity(heads.len()) };
+        directory.summary.filter_bytes = filter.len() as u64;
+        for head in heads {
+            scratch.clear();
+            head.put(&mut scratch);
+            within(scratch.len(), "bytes of a slab head", "MAX_SLAB_HEAD_BYTES", MAX_SLAB_HEAD_BYTES)?;
+            let offset = blocks.object.len() as u64;
+            let stored_len = blocks.write(BlockKind::SlabHead, &scratch)?;
+            directory.slabs.push((offset, stored_len as u32));
+        }
+        scratch.clear();
+        directory.put(&mut scratch);
+        within(scratch.len(), "bytes of a bucket directory", "MAX_DIRECTORY_BYTES", MAX_DIRECTORY_BYTES)?;
+        let offset = blocks.object.len() as u64;
+        let stored_len = blocks.write(BlockKind::Directory, &scratch)?;
+        let mut object = blocks.object;
+        put_trailer(offset, stored_len as u32, &mut object);
+        directory.summary.object_bytes = object.len() as u64;
+        Ok(EncodedBucket { object: object.into(), filter: filter.into(), summary: directory.summary })
+    }
+}
+
+/// The events of one page.
+struct PageSource<'a> {
+    number: usize,
+    start: usize,
+    end: usize,
+    fields: &'a [IndexedField],
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::wire::Malformed;
+
 /// Failure to write or read a bucket.
 #[derive(Debug, thiserror::Error)]
 pub enum BucketError {
@@ -9,7 +11,9 @@ pub enum BucketError {
     #[error("bucket object cannot be read: {0}; retry, then check the storage")]
     Read(#[from] ReadError),
     /// The bytes are not what was written. Other slabs and buckets still answer.
-    #[error("bucket is damaged at {place}: {reason}; restore the object from a copy or take the bucket out of the index")]
+    #[error(
+        "bucket is damaged at {place}: {reason}; restore the object from a copy or take the bucket out of the index"
+    )]
     Corrupt {
         /// Where.
         place: Place,
@@ -81,6 +85,11 @@ impl Place {
     /// The same block, as part of a page.
     pub(crate) fn in_page(self, page: usize) -> Place {
         Place { page: Some(page as u32), ..self }
+    }
+
+    /// What was decoded here, or damage.
+    pub(crate) fn decoded<T>(self, outcome: Result<T, Malformed>) -> Result<T, BucketError> {
+        outcome.map_err(|malformed| self.corrupt(malformed.0))
     }
 
     /// Damage found here.

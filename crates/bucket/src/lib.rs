@@ -8,20 +8,33 @@
 //! Not here: files, sockets, clocks, caches and the choice of what becomes a bucket (blob and store do that).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod block;
+mod check;
+mod directory;
 mod encode;
 mod error;
+mod fields;
 mod filter;
+mod integers;
+mod lexicon;
 mod limits;
+mod metas;
 mod read_at;
 mod reader;
+mod slab_source;
+mod source;
 mod summary;
 mod verify;
+mod wire;
 
 pub use encode::{EncodeOptions, EncodedBucket, SlabSource, encode, encode_slabs};
 pub use error::{BucketError, Place, ReadError};
 pub use filter::TermFilter;
-pub use limits::{MAX_PAGE_EVENTS, MAX_SLAB_EVENTS, MAX_SLAB_PAGES, MAX_SLAB_RAW_BYTES, TARGET_SLAB_RAW_BYTES};
+pub use limits::{
+    MAX_PAGE_EVENTS, MAX_SLAB_EVENTS, MAX_SLAB_PAGES, MAX_SLAB_RAW_BYTES, MAX_SUMMARY_VALUES, TARGET_SLAB_RAW_BYTES,
+};
+pub use metas::MetaSet;
 pub use read_at::{MemoryObject, ReadAt};
-pub use reader::{BucketReader, MetaSet, PageInfo, SlabInfo};
+pub use reader::{BucketReader, PageInfo, SlabInfo};
 pub use summary::{BucketSummary, ValueSummary};
-pub use verify::verify_against;
+pub use verify::{verify_against, verify_slabs};

@@ -1,18 +1,58 @@
 //! Reading a bucket by range: directory first, then only the blocks a search needs.
+//!
+//! Opening reads the tail. A page's blocks lie one after the other, columns before text, so that the usual read of a
+//! page is one range. Lexicon directories are read at their first use and kept.
 
-use std::sync::Arc;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 
+use bytes::Bytes;
 use quarry_event::{Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs};
 
+use crate::block::{BlockKind, open_block};
+use crate::directory::{BlockAt, Directory, PageHead, SlabHead, TRAILER_BYTES, read_trailer};
 use crate::error::{BucketError, Place};
+use crate::fields::{MAX_FIELD_BLOCK_BYTES, read_fields};
+use crate::integers::decode_integers;
+use crate::lexicon::read::Lexicon;
+use crate::lexicon::{Namespace, cut_term, field_term};
+use crate::limits::{MAX_DIRECTORY_BYTES, MAX_PAGE_EVENTS, MAX_SLAB_HEAD_BYTES};
+use crate::metas::{MetaSet, matches_pattern, text_of};
 use crate::read_at::ReadAt;
+use crate::source::ObjectSource;
 use crate::summary::BucketSummary;
 
-/// An open bucket. Cheap to share behind an `Arc`; every method takes `&self`.
+/// Blocks of one page with at most this many unneeded bytes between them are fetched in one read.
+const MAX_READ_GAP_BYTES: u64 = 64 << 10;
+/// Bytes an integer column of a page decodes from at most: 64 bits a value and some for the head.
+const MAX_INTEGER_BLOCK_BYTES: usize = MAX_PAGE_EVENTS * 8 + 64;
+
+/// An open bucket. Every method takes `&self`; share it behind an `Arc`.
 #[derive(Debug)]
 pub struct BucketReader {
+    pub(crate) source: ObjectSource,
     summary: BucketSummary,
     slabs: Vec<SlabInfo>,
+    parts: Vec<SlabParts>,
+    pub(crate) directory: BlockAt,
+}
+
+/// What only the reader knows of a slab.
+#[derive(Debug)]
+pub(crate) struct SlabParts {
+    pub(crate) head: BlockAt,
+    /// Blocks of each page.
+    pub(crate) pages: Vec<Vec<BlockAt>>,
+    pub(crate) pieces: LexiconSlot,
+    pub(crate) fields: LexiconSlot,
+}
+
+/// A lexicon that is opened when first asked; `at` is `None` where the slab has no such term.
+#[derive(Debug)]
+pub(crate) struct LexiconSlot {
+    namespace: Namespace,
+    pub(crate) at: Option<BlockAt>,
+    opened: OnceLock<Lexicon>,
 }
 
 /// What is known of a slab without reading it.
@@ -43,28 +83,64 @@ pub struct PageInfo {
     pub metas: MetaSet,
 }
 
-/// A set of metadata codes: bit `i` stands for `SlabInfo::metas[i]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct MetaSet(pub(crate) Box<[u64]>);
-
-impl MetaSet {
-    /// Whether `code` is in the set.
-    pub fn contains(&self, code: u32) -> bool {
-        self.0.get(code as usize / 64).is_some_and(|word| word >> (code % 64) & 1 == 1)
-    }
-
-    /// The codes in ascending order.
-    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        self.0.iter().enumerate().flat_map(|(at, word)| {
-            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| at as u32 * 64 + bit)
-        })
-    }
-}
-
 impl BucketReader {
     /// Opens a bucket: reads and checks its directory, no event.
-    pub fn open(_object: Arc<dyn ReadAt>) -> Result<BucketReader, BucketError> {
-        Err(BucketError::Unsupported { place: Place::of("object", 0), reason: "reading is not built yet".into() })
+    pub fn open(object: Arc<dyn ReadAt>) -> Result<BucketReader, BucketError> {
+        let source = ObjectSource::open(object)?;
+        let trailer_at = Place::of("trailer", source.len().saturating_sub(TRAILER_BYTES as u64));
+        let trailer = source.fetch(trailer_at, TRAILER_BYTES)?;
+        let (offset, stored_len) = read_trailer(&trailer, trailer_at)?;
+        let directory_at = BlockAt { kind: BlockKind::Directory, offset, stored_len };
+        let place = Place::of("directory", offset);
+        if offset.checked_add(u64::from(stored_len)) != Some(trailer_at.offset) {
+            return Err(place.corrupt("the directory does not end where the trailer starts"));
+        }
+        let bytes = source.fetch(place, stored_len as usize)?;
+        let raw = open_block(&bytes, BlockKind::Directory, place, MAX_DIRECTORY_BYTES)?.decode()?;
+        let directory = place.decoded(Directory::read(&raw))?;
+        let mut reader = BucketReader {
+            summary: BucketSummary { object_bytes: source.len(), ..directory.summary },
+            source,
+            slabs: Vec::with_capacity(directory.slabs.len()),
+            parts: Vec::with_capacity(directory.slabs.len()),
+            directory: directory_at,
+        };
+        let mut first_row = 0;
+        for (number, (offset, stored_len)) in directory.slabs.into_iter().enumerate() {
+            let head = BlockAt { kind: BlockKind::SlabHead, offset, stored_len };
+            first_row = reader.open_slab(number, head, first_row)?;
+        }
+        if first_row != reader.summary.events {
+            let reason = format!("the slabs hold {first_row} events, the summary says {}", reader.summary.events);
+            return Err(place.corrupt(reason));
+        }
+        Ok(reader)
+    }
+
+    /// Reads a slab's head; returns the row after its last.
+    fn open_slab(&mut self, number: usize, head_at: BlockAt, first_row: u64) -> Result<u64, BucketError> {
+        let place = Place::of("slab head", head_at.offset).in_slab(number);
+        let bytes = self.source.fetch(place, head_at.stored_len as usize)?;
+        let raw = open_block(&bytes, BlockKind::SlabHead, place, MAX_SLAB_HEAD_BYTES)?.decode()?;
+        let head = SlabHead::read(&raw, place)?;
+        let slot = |namespace: Namespace| LexiconSlot {
+            namespace,
+            at: head.block(namespace.directory_kind()),
+            opened: OnceLock::new(),
+        };
+        let (pieces, fields) = (slot(Namespace::Pieces), slot(Namespace::Fields));
+        let mut row = first_row;
+        let mut pages = Vec::with_capacity(head.pages.len());
+        let mut blocks = Vec::with_capacity(head.pages.len());
+        for page in head.pages {
+            let PageHead { events, time_min, time_max, raw_bytes, metas, blocks: page_blocks, .. } = page;
+            pages.push(PageInfo { first_row: row, events, time_min, time_max, raw_bytes, metas });
+            blocks.push(page_blocks);
+            row += u64::from(events);
+        }
+        self.slabs.push(SlabInfo { first_row, pages, metas: head.metas });
+        self.parts.push(SlabParts { head: head_at, pages: blocks, pieces, fields });
+        Ok(row)
     }
 
     /// Facts about the whole bucket.
@@ -77,18 +153,223 @@ impl BucketReader {
         &self.slabs
     }
 
-    /// Pages of slab `slab` that may hold a match: a superset of the truth.
-    pub fn candidate_pages(&self, _slab: usize, _query: &TermQuery) -> Result<PageSet, BucketError> {
-        Err(BucketError::Unsupported { place: Place::of("object", 0), reason: "reading is not built yet".into() })
+    pub(crate) fn parts(&self) -> &[SlabParts] {
+        &self.parts
     }
 
-    /// Reads the wanted columns of one page.
-    pub fn read_page(&self, _slab: usize, _page: usize, _columns: PageColumns) -> Result<Page, BucketError> {
-        Err(BucketError::Unsupported { place: Place::of("object", 0), reason: "reading is not built yet".into() })
+    /// Pages of slab `slab` that may hold a match: a superset of the truth. A slab that does not exist has none.
+    pub fn candidate_pages(&self, slab: usize, query: &TermQuery) -> Result<PageSet, BucketError> {
+        let Some(info) = self.slabs.get(slab) else {
+            return Ok(PageSet::default());
+        };
+        let all = PageSet::first(info.pages.len());
+        Ok(PageSet(self.pages_of(slab, query, all)?.0 & all.0))
     }
 
-    /// Reads everything: every checksum and every structural rule.
-    pub fn check(&self) -> Result<(), BucketError> {
-        Err(BucketError::Unsupported { place: Place::of("object", 0), reason: "reading is not built yet".into() })
+    /// Pages of `among` that `query` keeps.
+    fn pages_of(&self, slab: usize, query: &TermQuery, among: PageSet) -> Result<PageSet, BucketError> {
+        let parts = &self.parts[slab];
+        let found = match query {
+            TermQuery::All => among.0,
+            TermQuery::None => 0,
+            TermQuery::Piece(piece) => match self.lexicon(slab, &parts.pieces)? {
+                Some(lexicon) => lexicon.find(&self.source, cut_term(piece.as_bytes()))?,
+                None => 0,
+            },
+            TermQuery::Prefix(prefix) => match self.lexicon(slab, &parts.pieces)? {
+                Some(lexicon) => lexicon.find_prefix(&self.source, cut_term(prefix.as_bytes()))?,
+                None => 0,
+            },
+            TermQuery::Field { name, value } => match self.lexicon(slab, &parts.fields)? {
+                Some(lexicon) => lexicon.find(&self.source, &field_term(name, value))?,
+                None => 0,
+            },
+            TermQuery::Meta { field, pattern } => {
+                let matches = |meta: &Metadata| matches_pattern(text_of(meta, *field), pattern);
+                self.pages_with_meta(slab, matches)
+            }
+            TermQuery::And(queries) => return self.pages_of_all(slab, queries, among),
+            TermQuery::Or(queries) => {
+                let mut found = 0;
+                for query in queries {
+                    let left = PageSet(among.0 & !found);
+                    if left.is_empty() {
+                        break;
+                    }
+                    found |= self.pages_of(slab, query, left)?.0;
+                }
+                found
+            }
+        };
+        Ok(PageSet(found & among.0))
     }
+
+    /// Metadata is asked first: it needs no read and often leaves nothing to ask.
+    fn pages_of_all(&self, slab: usize, queries: &[TermQuery], among: PageSet) -> Result<PageSet, BucketError> {
+        let (cheap, dear): (Vec<&TermQuery>, Vec<&TermQuery>) =
+            queries.iter().partition(|query| matches!(query, TermQuery::Meta { .. } | TermQuery::None));
+        let mut found = among;
+        for query in cheap.into_iter().chain(dear) {
+            if found.is_empty() {
+                break;
+            }
+            found = self.pages_of(slab, query, found)?;
+        }
+        Ok(found)
+    }
+
+    fn pages_with_meta(&self, slab: usize, matches: impl Fn(&Metadata) -> bool) -> u64 {
+        let info = &self.slabs[slab];
+        let wanted: Vec<bool> = info.metas.iter().map(matches).collect();
+        let holds = |page: &PageInfo| page.metas.iter().any(|code| wanted.get(code as usize) == Some(&true));
+        info.pages.iter().enumerate().filter(|(_, page)| holds(page)).fold(0, |set, (at, _)| set | 1 << at)
+    }
+
+    pub(crate) fn lexicon<'a>(
+        &'a self,
+        slab: usize,
+        slot: &'a LexiconSlot,
+    ) -> Result<Option<&'a Lexicon>, BucketError> {
+        let Some(at) = slot.at else {
+            return Ok(None);
+        };
+        if let Some(lexicon) = slot.opened.get() {
+            return Ok(Some(lexicon));
+        }
+        let place = Place::of(at.kind.name(), at.offset).in_slab(slab);
+        let pages = self.slabs[slab].pages.len();
+        let lexicon = Lexicon::open(&self.source, slot.namespace, place, at.stored_len, pages)?;
+        Ok(Some(slot.opened.get_or_init(|| lexicon)))
+    }
+
+    /// Reads the wanted columns of one page. Panics when there is no such page, as slice indexing does.
+    pub fn read_page(&self, slab: usize, page: usize, columns: PageColumns) -> Result<Page, BucketError> {
+        PageRead { reader: self, slab, page }.read(columns)
+    }
+}
+
+/// One read of one page.
+struct PageRead<'a> {
+    reader: &'a BucketReader,
+    slab: usize,
+    page: usize,
+}
+
+impl PageRead<'_> {
+    fn read(&self, columns: PageColumns) -> Result<Page, BucketError> {
+        let slab = &self.reader.slabs[self.slab];
+        let info = &slab.pages[self.page];
+        let wanted = |kind: BlockKind| match kind {
+            BlockKind::Time | BlockKind::Meta => true,
+            BlockKind::IndexTime => columns.index_time,
+            BlockKind::Lengths | BlockKind::Text => columns.raw,
+            BlockKind::Fields => columns.fields,
+            _ => false,
+        };
+        let blocks = self.fetch(&wanted)?;
+        let mut page = Page { first_row: info.first_row, metas: slab.metas.clone(), ..Page::default() };
+        page.time = self.integers(&blocks, BlockKind::Time)?;
+        page.meta = self.codes(&blocks, slab.metas.len())?;
+        if columns.index_time {
+            page.index_time = self.integers(&blocks, BlockKind::IndexTime)?;
+        }
+        if columns.raw {
+            self.text(&blocks, info, &mut page)?;
+        }
+        if columns.fields {
+            for (at, bytes) in of_kind(&blocks, BlockKind::Fields) {
+                let block = open_block(bytes, at.kind, self.place(at), MAX_FIELD_BLOCK_BYTES)?;
+                read_fields(&block, info.events as usize, &mut page.fields)?;
+            }
+            if !page.fields.is_sorted_by_key(|field| field.row) {
+                return Err(self.damage(BlockKind::Fields, "its blocks do not ascend by row"));
+            }
+        }
+        Ok(page)
+    }
+
+    fn blocks(&self) -> &[BlockAt] {
+        &self.reader.parts[self.slab].pages[self.page]
+    }
+
+    fn place(&self, at: &BlockAt) -> Place {
+        Place::of(at.kind.name(), at.offset).in_slab(self.slab).in_page(self.page)
+    }
+
+    fn damage(&self, kind: BlockKind, reason: impl Into<String>) -> BucketError {
+        let at = self.blocks().iter().find(|at| at.kind == kind).copied();
+        self.place(&at.unwrap_or(BlockAt { kind, offset: 0, stored_len: 0 })).corrupt(reason)
+    }
+
+    /// Fetches the wanted blocks, neighbours in one read.
+    fn fetch(&self, wanted: &dyn Fn(BlockKind) -> bool) -> Result<Vec<(BlockAt, Bytes)>, BucketError> {
+        let needed: Vec<BlockAt> = self.blocks().iter().copied().filter(|at| wanted(at.kind)).collect();
+        let near = |a: &BlockAt, b: &BlockAt| b.offset - end_of(a) <= MAX_READ_GAP_BYTES;
+        let mut fetched = Vec::with_capacity(needed.len());
+        for run in needed.chunk_by(near) {
+            let range: Range<u64> = run[0].offset..run.last().map_or(run[0].offset, end_of);
+            let bytes = self.reader.source.fetch(self.place(&run[0]), (range.end - range.start) as usize)?;
+            for at in run {
+                let start = (at.offset - range.start) as usize;
+                fetched.push((*at, bytes.slice(start..start + at.stored_len as usize)));
+            }
+        }
+        Ok(fetched)
+    }
+
+    fn integers(&self, blocks: &[(BlockAt, Bytes)], kind: BlockKind) -> Result<Vec<i64>, BucketError> {
+        let mut found = of_kind(blocks, kind);
+        let (Some((at, bytes)), None) = (found.next(), found.next()) else {
+            return Err(self.damage(kind, "the page does not have exactly one"));
+        };
+        let place = self.place(at);
+        let raw = open_block(bytes, kind, place, MAX_INTEGER_BLOCK_BYTES)?.decode()?;
+        let events = self.reader.slabs[self.slab].pages[self.page].events as usize;
+        place.decoded(decode_integers(&raw, events))
+    }
+
+    fn codes(&self, blocks: &[(BlockAt, Bytes)], metas: usize) -> Result<Vec<u32>, BucketError> {
+        let code = |code: i64| u32::try_from(code).ok().filter(|code| (*code as usize) < metas);
+        let codes: Option<Vec<u32>> = self.integers(blocks, BlockKind::Meta)?.into_iter().map(code).collect();
+        codes.ok_or_else(|| self.damage(BlockKind::Meta, format!("a code is not below {metas}")))
+    }
+
+    fn text(&self, blocks: &[(BlockAt, Bytes)], info: &PageInfo, page: &mut Page) -> Result<(), BucketError> {
+        let mut end = 0u64;
+        for length in self.integers(blocks, BlockKind::Lengths)? {
+            end = end.saturating_add_signed(length);
+            if length < 0 || end > info.raw_bytes {
+                return Err(self.damage(BlockKind::Lengths, format!("a length {length} does not fit the page")));
+            }
+            page.ends.push(end as u32);
+        }
+        if end != info.raw_bytes {
+            return Err(self.damage(BlockKind::Lengths, format!("{end} of {} bytes are covered", info.raw_bytes)));
+        }
+        let mut raw = vec![0; info.raw_bytes as usize];
+        let mut left = &mut raw[..];
+        for (at, bytes) in of_kind(blocks, BlockKind::Text) {
+            let block = open_block(bytes, at.kind, self.place(at), left.len())?;
+            let (here, rest) = std::mem::take(&mut left).split_at_mut(block.raw_len());
+            block.decode_into(here)?;
+            left = rest;
+        }
+        if !left.is_empty() {
+            return Err(self.damage(BlockKind::Text, format!("its blocks are {} bytes short", left.len())));
+        }
+        match std::str::from_utf8(&raw) {
+            Ok(text) if page.ends.iter().all(|end| text.is_char_boundary(*end as usize)) => {}
+            _ => return Err(self.damage(BlockKind::Text, "its events are not UTF-8")),
+        }
+        page.raw = raw.into();
+        Ok(())
+    }
+}
+
+fn end_of(at: &BlockAt) -> u64 {
+    at.offset.saturating_add(u64::from(at.stored_len))
+}
+
+fn of_kind(blocks: &[(BlockAt, Bytes)], kind: BlockKind) -> impl Iterator<Item = (&BlockAt, &Bytes)> {
+    blocks.iter().filter(move |(at, _)| at.kind == kind).map(|(at, bytes)| (at, bytes))
 }

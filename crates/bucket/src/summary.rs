@@ -1,13 +1,16 @@
 //! What the catalog keeps of a bucket, so that most questions about it need no read of the object.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use quarry_event::TimeNs;
+use foldhash::fast::FixedState;
+use quarry_event::{Metadata, TimeNs};
 
-/// Values of one metadata field a summary lists at most, the most frequent first.
-pub const MAX_SUMMARY_VALUES: usize = 1_024;
+use crate::limits::{MAX_SUMMARY_VALUE_BYTES, MAX_SUMMARY_VALUES};
+use crate::metas::MetaCount;
+use crate::slab_source::CheckedSlab;
 
-/// Facts about a whole bucket.
+/// Facts about a whole bucket. Times are 0 in a bucket without events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BucketSummary {
     /// Number of events.
@@ -24,14 +27,21 @@ pub struct BucketSummary {
     pub time_max: TimeNs,
     /// Largest `_indextime`.
     pub index_time_max: TimeNs,
-    /// Distinct hosts; see [`MAX_SUMMARY_VALUES`].
+    /// Distinct hosts, the most frequent first; see [`crate::MAX_SUMMARY_VALUES`].
     pub hosts: Vec<ValueSummary>,
     /// Distinct sources.
     pub sources: Vec<ValueSummary>,
     /// Distinct sourcetypes.
     pub sourcetypes: Vec<ValueSummary>,
-    /// Whether some field had more values than the lists hold.
+    /// Whether some field had more or longer values than the lists hold: then a value may occur and not be listed.
     pub values_cut: bool,
+}
+
+impl BucketSummary {
+    /// Bytes of both objects.
+    pub fn stored_bytes(&self) -> u64 {
+        self.object_bytes + self.filter_bytes
+    }
 }
 
 /// One value of a metadata field.
@@ -45,4 +55,64 @@ pub struct ValueSummary {
     pub first: TimeNs,
     /// Their largest `_time`.
     pub last: TimeNs,
+}
+
+type Values = HashMap<Arc<str>, MetaCount, FixedState>;
+
+/// Gathers a summary slab by slab.
+#[derive(Debug, Default)]
+pub(crate) struct SummaryBuilder {
+    summary: BucketSummary,
+    index_time_max: Option<TimeNs>,
+    hosts: Values,
+    sources: Values,
+    sourcetypes: Values,
+    all: Option<MetaCount>,
+}
+
+impl SummaryBuilder {
+    /// `counts` has one entry per entry of `metas`.
+    pub(crate) fn add_slab(&mut self, slab: &CheckedSlab<'_>, metas: &[Metadata], counts: &[MetaCount]) {
+        let events = slab.events.len();
+        self.summary.events += events as u64;
+        self.summary.raw_bytes += slab.events.raw.len() as u64;
+        self.index_time_max = self.index_time_max.max(slab.index_times(0..events).iter().copied().max());
+        for (meta, count) in metas.iter().zip(counts) {
+            self.all.get_or_insert(MetaCount::NONE).merge(count);
+            for (values, text) in [
+                (&mut self.hosts, &meta.host),
+                (&mut self.sources, &meta.source),
+                (&mut self.sourcetypes, &meta.sourcetype),
+            ] {
+                values.entry(text.clone()).or_insert(MetaCount::NONE).merge(count);
+            }
+        }
+    }
+
+    /// The summary, but for the sizes of the objects.
+    pub(crate) fn finish(self) -> BucketSummary {
+        let mut summary = self.summary;
+        if let Some(all) = self.all {
+            summary.time_min = all.first;
+            summary.time_max = all.last;
+        }
+        summary.index_time_max = self.index_time_max.unwrap_or(0);
+        summary.hosts = listed(self.hosts, &mut summary.values_cut);
+        summary.sources = listed(self.sources, &mut summary.values_cut);
+        summary.sourcetypes = listed(self.sourcetypes, &mut summary.values_cut);
+        summary
+    }
+}
+
+fn listed(values: Values, cut: &mut bool) -> Vec<ValueSummary> {
+    let distinct = values.len();
+    let mut list: Vec<ValueSummary> = values
+        .into_iter()
+        .filter(|(value, _)| value.len() <= MAX_SUMMARY_VALUE_BYTES)
+        .map(|(value, count)| ValueSummary { value, events: count.events, first: count.first, last: count.last })
+        .collect();
+    list.sort_unstable_by(|a, b| b.events.cmp(&a.events).then_with(|| a.value.cmp(&b.value)));
+    list.truncate(MAX_SUMMARY_VALUES);
+    *cut |= list.len() < distinct;
+    list
 }

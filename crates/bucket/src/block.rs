@@ -1,0 +1,322 @@
+//! Blocks: the only thing an object consists of besides its header and trailer.
+//!
+//! Sixteen bytes of head (kind, codec, version, a zero, raw length, checksum) and a payload. The checksum covers the
+//! payload and, as its seed, the first eight bytes of the head, so that no byte of a block goes unchecked.
+
+use std::cell::RefCell;
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::error::{BucketError, Place};
+use crate::wire::{Cursor, Malformed, put_varint};
+
+/// Bytes before a block's payload.
+pub(crate) const BLOCK_HEAD_BYTES: usize = 16;
+/// Layout version of every block kind so far.
+const BLOCK_VERSION: u8 = 1;
+/// zstd level of everything but text: directories and lexicons gain little from more.
+pub(crate) const STRUCTURE_LEVEL: i32 = 1;
+
+/// What a block holds. New kinds take new numbers; a reader that meets an unknown one says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(crate) enum BlockKind {
+    Time = 1,
+    IndexTime = 2,
+    Meta = 3,
+    Lengths = 4,
+    Fields = 5,
+    Text = 6,
+    Lexicon = 7,
+    LexiconDirectory = 8,
+    FieldLexicon = 9,
+    FieldLexiconDirectory = 10,
+    SlabHead = 11,
+    Directory = 12,
+}
+
+impl BlockKind {
+    pub(crate) const ALL: [BlockKind; 12] = [
+        BlockKind::Time,
+        BlockKind::IndexTime,
+        BlockKind::Meta,
+        BlockKind::Lengths,
+        BlockKind::Fields,
+        BlockKind::Text,
+        BlockKind::Lexicon,
+        BlockKind::LexiconDirectory,
+        BlockKind::FieldLexicon,
+        BlockKind::FieldLexiconDirectory,
+        BlockKind::SlabHead,
+        BlockKind::Directory,
+    ];
+
+    pub(crate) fn from_code(code: u8) -> Option<BlockKind> {
+        BlockKind::ALL.into_iter().find(|kind| *kind as u8 == code)
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            BlockKind::Time => "time",
+            BlockKind::IndexTime => "index time",
+            BlockKind::Meta => "metadata code",
+            BlockKind::Lengths => "event length",
+            BlockKind::Fields => "indexed field",
+            BlockKind::Text => "text",
+            BlockKind::Lexicon => "lexicon",
+            BlockKind::LexiconDirectory => "lexicon directory",
+            BlockKind::FieldLexicon => "field lexicon",
+            BlockKind::FieldLexiconDirectory => "field lexicon directory",
+            BlockKind::SlabHead => "slab head",
+            BlockKind::Directory => "directory",
+        }
+    }
+}
+
+/// Payload as it is.
+const CODEC_STORED: u8 = 0;
+/// Payload is one zstd frame.
+const CODEC_ZSTD: u8 = 1;
+/// Payload is a list of parts, each stored or one zstd frame: for streams whose bytes differ in kind.
+const CODEC_PARTS: u8 = 2;
+
+thread_local! {
+    /// A decompression context is 150 KB; one per thread serves every read.
+    static DECOMPRESSOR: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
+}
+
+/// Writes blocks to the end of an object.
+pub(crate) struct BlockWriter {
+    pub(crate) object: Vec<u8>,
+    text: zstd::bulk::Compressor<'static>,
+    structure: zstd::bulk::Compressor<'static>,
+    scratch: Vec<u8>,
+}
+
+impl BlockWriter {
+    pub(crate) fn new(object: Vec<u8>, text_level: i32) -> Result<BlockWriter, BucketError> {
+        let compressor = |level| zstd::bulk::Compressor::new(level).map_err(|error| zstd_failed(&error));
+        Ok(BlockWriter {
+            object,
+            text: compressor(text_level)?,
+            structure: compressor(STRUCTURE_LEVEL)?,
+            scratch: Vec::new(),
+        })
+    }
+
+    /// Appends a block, compressed where that is smaller. Returns its stored bytes, head included.
+    pub(crate) fn write(&mut self, kind: BlockKind, raw: &[u8]) -> Result<usize, BucketError> {
+        let compressor = if kind == BlockKind::Text { &mut self.text } else { &mut self.structure };
+        let smaller = compress(compressor, raw, &mut self.scratch)?;
+        let (codec, payload) = if smaller { (CODEC_ZSTD, &self.scratch[..]) } else { (CODEC_STORED, raw) };
+        Ok(put_block(&mut self.object, kind, codec, raw.len(), payload))
+    }
+
+    /// Appends a block whose bytes are already packed; trying to compress them would only cost time.
+    pub(crate) fn write_stored(&mut self, kind: BlockKind, raw: &[u8]) -> usize {
+        put_block(&mut self.object, kind, CODEC_STORED, raw.len(), raw)
+    }
+
+    /// Appends a block of parts, each compressed on its own.
+    pub(crate) fn write_parts(&mut self, kind: BlockKind, parts: &[&[u8]]) -> Result<usize, BucketError> {
+        let mut payload = vec![parts.len() as u8];
+        for part in parts {
+            let smaller = compress(&mut self.structure, part, &mut self.scratch)?;
+            let stored = if smaller { &self.scratch[..] } else { part };
+            put_varint(&mut payload, part.len() as u64);
+            put_varint(&mut payload, stored.len() as u64);
+            payload.extend_from_slice(stored);
+        }
+        let raw_len = parts.iter().map(|part| part.len()).sum();
+        Ok(put_block(&mut self.object, kind, CODEC_PARTS, raw_len, &payload))
+    }
+}
+
+/// Compresses `raw` into `scratch`; false where that gains nothing.
+fn compress(
+    compressor: &mut zstd::bulk::Compressor<'static>,
+    raw: &[u8],
+    scratch: &mut Vec<u8>,
+) -> Result<bool, BucketError> {
+    scratch.clear();
+    scratch.reserve(zstd::zstd_safe::compress_bound(raw.len()));
+    let written = compressor.compress_to_buffer(raw, scratch).map_err(|error| zstd_failed(&error))?;
+    Ok(written < raw.len())
+}
+
+fn zstd_failed(error: &std::io::Error) -> BucketError {
+    Place::of("text", 0).corrupt(format!("zstd cannot compress: {error}"))
+}
+
+fn put_block(object: &mut Vec<u8>, kind: BlockKind, codec: u8, raw_len: usize, payload: &[u8]) -> usize {
+    // Every caller keeps raw lengths below MAX_SLAB_RAW_BYTES or a smaller limit, far from 2^32.
+    debug_assert!(u32::try_from(raw_len).is_ok());
+    let head = head_word(kind as u8, codec, BLOCK_VERSION, raw_len as u32);
+    object.extend_from_slice(&head.to_le_bytes());
+    object.extend_from_slice(&xxh3_64_with_seed(payload, head).to_le_bytes());
+    object.extend_from_slice(payload);
+    BLOCK_HEAD_BYTES + payload.len()
+}
+
+fn head_word(kind: u8, codec: u8, version: u8, raw_len: u32) -> u64 {
+    u64::from(kind) | u64::from(codec) << 8 | u64::from(version) << 16 | u64::from(raw_len) << 32
+}
+
+/// A block whose checksum is right and whose kind is the expected one.
+#[derive(Debug)]
+pub(crate) struct Block<'a> {
+    place: Place,
+    codec: u8,
+    raw_len: usize,
+    payload: &'a [u8],
+}
+
+/// Checks the head and checksum of the block that fills `bytes`. `raw_limit` bounds what decoding may allocate.
+pub(crate) fn open_block<'a>(
+    bytes: &'a [u8],
+    kind: BlockKind,
+    place: Place,
+    raw_limit: usize,
+) -> Result<Block<'a>, BucketError> {
+    let place = Place { block: kind.name(), ..place };
+    let Some((head, payload)) = bytes.split_first_chunk::<BLOCK_HEAD_BYTES>() else {
+        return Err(place.corrupt(format!("{} bytes are too few for a block", bytes.len())));
+    };
+    let mut cursor = Cursor::new(head);
+    let word = place.decoded(cursor.u64("block head"))?;
+    let checksum = place.decoded(cursor.u64("block checksum"))?;
+    let found = xxh3_64_with_seed(payload, word);
+    if found != checksum {
+        return Err(place.corrupt(format!("checksum is {found:016x}, {checksum:016x} was written")));
+    }
+    let [found_kind, codec, version, reserved, ..] = word.to_le_bytes();
+    if version != BLOCK_VERSION || reserved != 0 || codec > CODEC_PARTS {
+        let reason = format!("block version {version}, codec {codec}, flags {reserved}");
+        return Err(BucketError::Unsupported { place, reason });
+    }
+    if found_kind != kind as u8 {
+        let found = BlockKind::from_code(found_kind).map_or("unknown", BlockKind::name);
+        return Err(place.corrupt(format!("a block of kind {found} ({found_kind}) is in its place")));
+    }
+    let raw_len = (word >> 32) as usize;
+    if raw_len > raw_limit {
+        return Err(place.corrupt(format!("its {raw_len} decoded bytes exceed the limit {raw_limit}")));
+    }
+    Ok(Block { place, codec, raw_len, payload })
+}
+
+impl<'a> Block<'a> {
+    pub(crate) fn raw_len(&self) -> usize {
+        self.raw_len
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        self.place
+    }
+
+    /// The decoded bytes.
+    pub(crate) fn decode(&self) -> Result<Vec<u8>, BucketError> {
+        let mut raw = vec![0; self.raw_len];
+        self.decode_into(&mut raw)?;
+        Ok(raw)
+    }
+
+    /// Decodes into `raw`, which must be `raw_len` long.
+    pub(crate) fn decode_into(&self, raw: &mut [u8]) -> Result<(), BucketError> {
+        let decoded = match self.codec {
+            CODEC_STORED | CODEC_ZSTD => decode_part(self.payload, self.codec == CODEC_ZSTD, raw),
+            codec => Err(Malformed(format!("codec {codec} does not fit this kind of block"))),
+        };
+        self.place.decoded(decoded)
+    }
+
+    /// The decoded parts of a block of exactly `N` parts.
+    pub(crate) fn decode_parts<const N: usize>(&self) -> Result<[Vec<u8>; N], BucketError> {
+        self.place.decoded(self.try_decode_parts())
+    }
+
+    fn try_decode_parts<const N: usize>(&self) -> Result<[Vec<u8>; N], Malformed> {
+        let mut cursor = Cursor::new(self.payload);
+        if self.codec != CODEC_PARTS || usize::from(cursor.u8("number of parts")?) != N {
+            return Err(Malformed(format!("it is not made of {N} parts")));
+        }
+        let mut left = self.raw_len;
+        let mut parts = [const { Vec::new() }; N];
+        for part in &mut parts {
+            let raw_len = cursor.count("raw length of a part", left)?;
+            left -= raw_len;
+            let stored_len = cursor.count("stored length of a part", cursor.remaining())?;
+            let stored = cursor.take(stored_len, "a part")?;
+            part.resize(raw_len, 0);
+            decode_part(stored, stored_len != raw_len, part)?;
+        }
+        match left {
+            0 => cursor.finish("the parts").map(|()| parts),
+            _ => Err(Malformed(format!("the parts are {left} bytes short"))),
+        }
+    }
+}
+
+fn decode_part(stored: &[u8], compressed: bool, raw: &mut [u8]) -> Result<(), Malformed> {
+    if !compressed {
+        if stored.len() != raw.len() {
+            return Err(Malformed(format!("{} bytes are stored, {} expected", stored.len(), raw.len())));
+        }
+        raw.copy_from_slice(stored);
+        return Ok(());
+    }
+    let outcome = DECOMPRESSOR.with(|slot| {
+        let mut slot = slot.borrow_mut();
+        let decompressor = match &mut *slot {
+            Some(decompressor) => decompressor,
+            empty => empty.insert(zstd::bulk::Decompressor::new()?),
+        };
+        decompressor.decompress_to_buffer(stored, raw)
+    });
+    match outcome {
+        Ok(written) if written == raw.len() => Ok(()),
+        Ok(written) => Err(Malformed(format!("{written} bytes decoded, {} expected", raw.len()))),
+        Err(error) => Err(Malformed(format!("zstd: {error}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one_block(raw: &[u8]) -> Vec<u8> {
+        let mut writer = BlockWriter::new(Vec::new(), 1).unwrap();
+        writer.write(BlockKind::Text, raw).unwrap();
+        writer.object
+    }
+
+    #[test]
+    fn blocks_come_back_and_every_flipped_bit_is_seen() {
+        let raw = b"one two one two one two one two one two one two three".repeat(3);
+        let stored = one_block(&raw);
+        assert!(stored.len() < raw.len());
+        let place = Place::of("text", 0);
+        assert_eq!(open_block(&stored, BlockKind::Text, place, 1_000).unwrap().decode().unwrap(), raw);
+        assert!(open_block(&stored, BlockKind::Text, place, 10).is_err());
+        assert!(open_block(&stored, BlockKind::Time, place, 1_000).is_err());
+        for bit in 0..stored.len() * 8 {
+            let mut flipped = stored.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(open_block(&flipped, BlockKind::Text, place, 1_000).is_err(), "bit {bit}");
+        }
+        for len in 0..stored.len() {
+            assert!(open_block(&stored[..len], BlockKind::Text, place, 1_000).is_err());
+        }
+    }
+
+    #[test]
+    fn parts_come_back() {
+        let mut writer = BlockWriter::new(Vec::new(), 1).unwrap();
+        let long = b"ab".repeat(500);
+        writer.write_parts(BlockKind::Lexicon, &[b"x", &long, b""]).unwrap();
+        let block = open_block(&writer.object, BlockKind::Lexicon, Place::of("", 0), 2_000).unwrap();
+        assert_eq!(block.decode_parts::<3>().unwrap(), [b"x".to_vec(), long, Vec::new()]);
+        assert!(block.decode_parts::<2>().is_err());
+        assert!(block.decode().is_err());
+    }
+}

@@ -1,0 +1,130 @@
+//! The whole bucket, read and held against every rule: what `bucket verify` runs.
+
+use quarry_event::{PageColumns, PageSet};
+
+use crate::block::{BlockKind, open_block};
+use crate::directory::{BlockAt, HEADER_BYTES, TRAILER_BYTES, header};
+use crate::error::{BucketError, Place};
+use crate::lexicon::Namespace;
+use crate::lexicon::hash::hash_term;
+use crate::lexicon::write::fingerprint_of;
+use crate::reader::BucketReader;
+
+impl BucketReader {
+    /// Reads everything: every checksum and every structural rule, and that no byte belongs to nothing.
+    pub fn check(&self) -> Result<(), BucketError> {
+        let place = Place::of("header", 0);
+        if self.source.fetch(place, HEADER_BYTES)?[..] != header() {
+            return Err(place.corrupt("the object does not start as a bucket of this version does"));
+        }
+        let mut blocks = vec![self.directory];
+        for slab in 0..self.slabs().len() {
+            self.check_slab_facts(slab)?;
+            blocks.push(self.parts()[slab].head);
+            blocks.extend(self.parts()[slab].pages.iter().flatten());
+            for page in 0..self.slabs()[slab].pages.len() {
+                self.check_page(slab, page)?;
+            }
+            self.check_lexicons(slab, &mut |_| {}, &mut blocks)?;
+        }
+        self.check_cover(blocks)
+    }
+
+    /// Stored bytes of each kind of block of slab `slab`, for statistics. Reads the lexicon directories.
+    pub fn stored_bytes_by_kind(&self, slab: usize) -> Result<Vec<(&'static str, u64)>, BucketError> {
+        let parts = &self.parts()[slab];
+        let mut blocks: Vec<BlockAt> = vec![parts.head];
+        blocks.extend(parts.pages.iter().flatten());
+        for slot in [&parts.pieces, &parts.fields] {
+            blocks.extend(slot.at);
+            blocks.extend(self.lexicon(slab, slot)?.into_iter().flat_map(|lexicon| lexicon.blocks()));
+        }
+        blocks.sort_unstable_by_key(|at| at.kind);
+        let of_kind = |run: &[BlockAt]| (run[0].kind.name(), run.iter().map(|at| u64::from(at.stored_len)).sum());
+        Ok(blocks.chunk_by(|a, b| a.kind == b.kind).map(of_kind).collect())
+    }
+
+    /// A slab's pages must not be empty and only the last may be short.
+    fn check_slab_facts(&self, slab: usize) -> Result<(), BucketError> {
+        let info = &self.slabs()[slab];
+        let place = Place::of("slab head", self.parts()[slab].head.offset).in_slab(slab);
+        for (number, page) in info.pages.iter().enumerate() {
+            let last = number + 1 == info.pages.len();
+            if page.events == 0 || (!last && page.events as usize != crate::MAX_PAGE_EVENTS) {
+                return Err(place.in_page(number).corrupt(format!("the page holds {} events", page.events)));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_page(&self, slab: usize, number: usize) -> Result<(), BucketError> {
+        let info = &self.slabs()[slab].pages[number];
+        let page = self.read_page(slab, number, PageColumns::ALL)?;
+        let place = Place::of("slab head", self.parts()[slab].head.offset).in_slab(slab).in_page(number);
+        let times = (page.time.iter().copied().min(), page.time.iter().copied().max());
+        if times != (Some(info.time_min), Some(info.time_max)) {
+            return Err(
+                place.corrupt(format!("its times are {times:?}, {}..={} is noted", info.time_min, info.time_max))
+            );
+        }
+        let mut codes = page.meta;
+        codes.sort_unstable();
+        codes.dedup();
+        if !info.metas.iter().eq(codes) {
+            return Err(place.corrupt("its metadata differs from the set that is noted"));
+        }
+        Ok(())
+    }
+
+    /// Reads both lexicons whole, gives each term's hash to `visit` and adds their blocks to `blocks`.
+    pub(crate) fn check_lexicons(
+        &self,
+        slab: usize,
+        visit: &mut dyn FnMut(u64),
+        blocks: &mut Vec<BlockAt>,
+    ) -> Result<(), BucketError> {
+        let parts = &self.parts()[slab];
+        for (slot, namespace) in [(&parts.pieces, Namespace::Pieces), (&parts.fields, Namespace::Fields)] {
+            let (Some(lexicon), Some(at)) = (self.lexicon(slab, slot)?, slot.at) else {
+                continue;
+            };
+            let every_page = PageSet::first(self.slabs()[slab].pages.len());
+            let mut fingerprint = 0u64;
+            lexicon.for_each(&self.source, &mut |term, pages| {
+                debug_assert!(pages & !every_page.0 == 0);
+                let hash = hash_term(namespace, term);
+                fingerprint = fingerprint.wrapping_add(fingerprint_of(hash, pages));
+                visit(hash);
+            })?;
+            if fingerprint != lexicon.fingerprint {
+                let place = Place::of(at.kind.name(), at.offset).in_slab(slab);
+                return Err(place.corrupt("the terms differ from those that were collected"));
+            }
+            blocks.push(at);
+            blocks.extend(lexicon.blocks());
+        }
+        Ok(())
+    }
+
+    /// The blocks must fill the space between header and trailer without gap or overlap.
+    fn check_cover(&self, mut blocks: Vec<BlockAt>) -> Result<(), BucketError> {
+        blocks.sort_unstable_by_key(|at| at.offset);
+        let mut end = HEADER_BYTES as u64;
+        for at in blocks {
+            let place = Place::of(at.kind.name(), at.offset);
+            if at.offset != end {
+                return Err(place.corrupt(format!("the block before it ends at byte {end}")));
+            }
+            // Pages read their blocks by kind; a block of any other kind in a page is only met here.
+            let bytes = self.source.fetch(place, at.stored_len as usize)?;
+            open_block(&bytes, at.kind, place, u32::MAX as usize)?;
+            end = at.offset.saturating_add(u64::from(at.stored_len));
+        }
+        let trailer = self.source.len().saturating_sub(TRAILER_BYTES as u64);
+        if end != trailer {
+            return Err(Place::of("trailer", trailer).corrupt(format!("the last block ends at byte {end}")));
+        }
+        debug_assert_eq!(self.directory.kind, BlockKind::Directory);
+        Ok(())
+    }
+}

@@ -1,0 +1,253 @@
+//! What is read first: the trailer, the bucket's directory and one head per slab.
+//!
+//! The head of a slab holds its metadata, its pages with the place of each block, and the place of its lexicons.
+
+use std::sync::Arc;
+
+use quarry_event::{Metadata, TimeNs};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::block::BlockKind;
+use crate::error::{BucketError, Place};
+use crate::limits::{
+    MAX_PAGE_EVENTS, MAX_SLAB_EVENTS, MAX_SLAB_PAGES, MAX_SLAB_RAW_BYTES, MAX_SLABS, MAX_SUMMARY_VALUE_BYTES,
+    MAX_SUMMARY_VALUES,
+};
+use crate::metas::{MetaSet, put_meta_set, put_metas, read_meta_set, read_metas};
+use crate::summary::{BucketSummary, ValueSummary};
+use crate::wire::{Cursor, Malformed, put_run, put_signed, put_varint};
+
+/// First and last bytes of every bucket.
+const MAGIC: &[u8; 8] = b"QRYBUCKT";
+/// Version of the container: header, trailer, directory and slab heads. Blocks have their own.
+const FORMAT_VERSION: u32 = 1;
+/// Magic, version, four zeroes.
+pub(crate) const HEADER_BYTES: usize = 16;
+/// Directory offset, stored length, version, magic, checksum of these.
+pub(crate) const TRAILER_BYTES: usize = 32;
+
+pub(crate) fn header() -> [u8; HEADER_BYTES] {
+    let mut header = [0; HEADER_BYTES];
+    header[..8].copy_from_slice(MAGIC);
+    header[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+    header
+}
+
+pub(crate) fn put_trailer(directory_offset: u64, directory_len: u32, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.extend_from_slice(&directory_offset.to_le_bytes());
+    out.extend_from_slice(&directory_len.to_le_bytes());
+    out.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+    out.extend_from_slice(MAGIC);
+    let checksum = xxh3_64(&out[start..]);
+    out.extend_from_slice(&checksum.to_le_bytes());
+}
+
+/// Offset and stored length of the directory.
+pub(crate) fn read_trailer(bytes: &[u8], place: Place) -> Result<(u64, u32), BucketError> {
+    let mut cursor = Cursor::new(bytes);
+    let mut fields = || -> Result<(u64, u32, u32, &[u8], u64), Malformed> {
+        Ok((cursor.u64("offset")?, cursor.u32("length")?, cursor.u32("version")?, cursor.take(8, "magic")?, {
+            cursor.u64("checksum")?
+        }))
+    };
+    let (offset, len, version, magic, checksum) = place.decoded(fields())?;
+    if magic != MAGIC {
+        return Err(place.corrupt("the object does not end as a bucket does: it is cut off or something else"));
+    }
+    let found = xxh3_64(&bytes[..TRAILER_BYTES - 8]);
+    if found != checksum {
+        return Err(place.corrupt(format!("checksum is {found:016x}, {checksum:016x} was written")));
+    }
+    if version != FORMAT_VERSION {
+        let reason = format!("bucket format version {version}, this one reads {FORMAT_VERSION}");
+        return Err(BucketError::Unsupported { place, reason });
+    }
+    Ok((offset, len))
+}
+
+/// Where a block lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BlockAt {
+    pub(crate) kind: BlockKind,
+    pub(crate) offset: u64,
+    pub(crate) stored_len: u32,
+}
+
+/// A page as the slab's head describes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PageHead {
+    pub(crate) events: u32,
+    pub(crate) time_min: TimeNs,
+    pub(crate) time_max: TimeNs,
+    pub(crate) raw_bytes: u64,
+    /// Metadata codes that occur, ascending. Only filled by the writer.
+    pub(crate) codes: Vec<u32>,
+    /// The same as a set. Only filled by the reader.
+    pub(crate) metas: MetaSet,
+    /// Blocks in the order they lie in the object, one after the other.
+    pub(crate) blocks: Vec<BlockAt>,
+}
+
+/// All of a slab but its blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SlabHead {
+    pub(crate) metas: Arc<[Metadata]>,
+    pub(crate) pages: Vec<PageHead>,
+    /// Blocks of the slab as a whole: the lexicons' directories.
+    pub(crate) blocks: Vec<BlockAt>,
+}
+
+impl SlabHead {
+    pub(crate) fn put(&self, out: &mut Vec<u8>) {
+        put_metas(&self.metas, out);
+        put_varint(out, self.pages.len() as u64);
+        for page in &self.pages {
+            put_varint(out, u64::from(page.events));
+            put_signed(out, page.time_min);
+            put_varint(out, page.time_max.wrapping_sub(page.time_min) as u64);
+            put_varint(out, page.raw_bytes);
+            put_meta_set(&page.codes, out);
+            put_varint(out, page.blocks.first().map_or(0, |block| block.offset));
+            put_varint(out, page.blocks.len() as u64);
+            for block in &page.blocks {
+                out.push(block.kind as u8);
+                put_varint(out, u64::from(block.stored_len));
+            }
+        }
+        put_varint(out, self.blocks.len() as u64);
+        for block in &self.blocks {
+            out.push(block.kind as u8);
+            put_varint(out, block.offset);
+            put_varint(out, u64::from(block.stored_len));
+        }
+    }
+
+    pub(crate) fn read(bytes: &[u8], place: Place) -> Result<SlabHead, BucketError> {
+        let mut cursor = Cursor::new(bytes);
+        let metas = place.decoded(read_metas(&mut cursor))?;
+        let pages = place.decoded(cursor.count("number of pages", MAX_SLAB_PAGES))?;
+        let pages = (0..pages)
+            .map(|at| read_page_head(&mut cursor, metas.len(), place.in_page(at)))
+            .collect::<Result<Vec<PageHead>, BucketError>>()?;
+        let count = place.decoded(cursor.count("number of slab blocks", cursor.remaining()))?;
+        let mut blocks = Vec::new();
+        for _ in 0..count {
+            let kind = read_kind(&mut cursor, place)?;
+            let offset = place.decoded(cursor.varint("offset of a block"))?;
+            let stored_len = place.decoded(cursor.count("length of a block", u32::MAX as usize))? as u32;
+            blocks.push(BlockAt { kind, offset, stored_len });
+        }
+        place.decoded(cursor.finish("the slab head"))?;
+        Ok(SlabHead { metas, pages, blocks })
+    }
+
+    /// The only block of a kind.
+    pub(crate) fn block(&self, kind: BlockKind) -> Option<BlockAt> {
+        self.blocks.iter().copied().find(|block| block.kind == kind)
+    }
+}
+
+fn read_kind(cursor: &mut Cursor<'_>, place: Place) -> Result<BlockKind, BucketError> {
+    let code = place.decoded(cursor.u8("kind of a block"))?;
+    BlockKind::from_code(code)
+        .ok_or_else(|| BucketError::Unsupported { place, reason: format!("column kind {code} is unknown") })
+}
+
+fn read_page_head(cursor: &mut Cursor<'_>, metas: usize, place: Place) -> Result<PageHead, BucketError> {
+    let mut page = place.decoded(read_page_facts(cursor, metas))?;
+    let mut offset = place.decoded(cursor.varint("offset of the page"))?;
+    let count = place.decoded(cursor.count("number of blocks", cursor.remaining() / 2))?;
+    page.blocks.reserve_exact(count);
+    for _ in 0..count {
+        let kind = read_kind(cursor, place)?;
+        let stored_len = place.decoded(cursor.count("length of a block", u32::MAX as usize))? as u32;
+        page.blocks.push(BlockAt { kind, offset, stored_len });
+        offset = offset.saturating_add(u64::from(stored_len));
+    }
+    Ok(page)
+}
+
+fn read_page_facts(cursor: &mut Cursor<'_>, metas: usize) -> Result<PageHead, Malformed> {
+    let events = cursor.count("number of events", MAX_PAGE_EVENTS)? as u32;
+    let time_min = cursor.signed("smallest time")?;
+    let time_max = time_min.wrapping_add(cursor.varint("largest time")? as i64);
+    let raw_bytes = cursor.count("bytes of text", MAX_SLAB_RAW_BYTES)? as u64;
+    let metas = read_meta_set(cursor, metas)?;
+    Ok(PageHead { events, time_min, time_max, raw_bytes, codes: Vec::new(), metas, blocks: Vec::new() })
+}
+
+/// The bucket's directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Directory {
+    /// All but `object_bytes`, which the object itself tells.
+    pub(crate) summary: BucketSummary,
+    /// Offset and stored length of each slab's head.
+    pub(crate) slabs: Vec<(u64, u32)>,
+}
+
+impl Directory {
+    pub(crate) fn put(&self, out: &mut Vec<u8>) {
+        let summary = &self.summary;
+        for number in [summary.events, summary.raw_bytes, summary.filter_bytes] {
+            put_varint(out, number);
+        }
+        for time in [summary.time_min, summary.time_max, summary.index_time_max] {
+            put_signed(out, time);
+        }
+        out.push(u8::from(summary.values_cut));
+        for values in [&summary.hosts, &summary.sources, &summary.sourcetypes] {
+            put_varint(out, values.len() as u64);
+            for value in values {
+                put_run(out, value.value.as_bytes());
+                put_varint(out, value.events);
+                put_signed(out, value.first);
+                put_signed(out, value.last);
+            }
+        }
+        put_varint(out, self.slabs.len() as u64);
+        for (offset, len) in &self.slabs {
+            put_varint(out, *offset);
+            put_varint(out, u64::from(*len));
+        }
+    }
+
+    pub(crate) fn read(bytes: &[u8]) -> Result<Directory, Malformed> {
+        let mut cursor = Cursor::new(bytes);
+        let summary = BucketSummary {
+            events: cursor.varint("number of events")?,
+            raw_bytes: cursor.varint("bytes of text")?,
+            filter_bytes: cursor.varint("bytes of the filter")?,
+            time_min: cursor.signed("smallest time")?,
+            time_max: cursor.signed("largest time")?,
+            index_time_max: cursor.signed("largest index time")?,
+            values_cut: cursor.u8("whether values were cut")? != 0,
+            hosts: read_values(&mut cursor)?,
+            sources: read_values(&mut cursor)?,
+            sourcetypes: read_values(&mut cursor)?,
+            object_bytes: 0,
+        };
+        if summary.events > (MAX_SLABS * MAX_SLAB_EVENTS) as u64 {
+            return Err(Malformed(format!("number of events {} is impossible", summary.events)));
+        }
+        let count = cursor.count("number of slabs", MAX_SLABS)?;
+        let slab =
+            |_| Ok((cursor.varint("offset of a slab head")?, cursor.count("its length", u32::MAX as usize)? as u32));
+        let slabs = (0..count).map(slab).collect::<Result<Vec<(u64, u32)>, Malformed>>()?;
+        cursor.finish("the directory")?;
+        Ok(Directory { summary, slabs })
+    }
+}
+
+fn read_values(cursor: &mut Cursor<'_>) -> Result<Vec<ValueSummary>, Malformed> {
+    let count = cursor.count("number of values", MAX_SUMMARY_VALUES)?;
+    let value = |_| {
+        Ok(ValueSummary {
+            value: cursor.text("a value", MAX_SUMMARY_VALUE_BYTES)?.into(),
+            events: cursor.varint("events of a value")?,
+            first: cursor.signed("first time of a value")?,
+            last: cursor.signed("last time of a value")?,
+        })
+    };
+    (0..count).map(value).collect()
+}

@@ -1,0 +1,163 @@
+//! Index-time fields of a page: sparse rows, pooled names and values.
+//!
+//! Fields do not get a column each: a source may invent thousands of names. All fields of a page lie in one or more
+//! blocks, each with its own small dictionary of names; names beyond the dictionary's limit are written beside their
+//! values, so that an explosion of names costs bytes and no memory.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+use quarry_event::IndexedField;
+
+use crate::block::{Block, BlockKind, BlockWriter};
+use crate::error::BucketError;
+use crate::limits::{
+    MAX_FIELD_BLOCK_ENTRIES, MAX_FIELD_BLOCK_NAMES, MAX_FIELD_BYTES, MAX_PAGE_EVENTS, TARGET_FIELD_BLOCK_BYTES,
+};
+use crate::wire::{Cursor, Malformed, put_run, put_varint};
+
+/// Dictionary names; rows and name numbers; value lengths; values; names beyond the dictionary.
+const STREAMS: usize = 5;
+/// Name number of a name beyond the dictionary.
+const BESIDE: u64 = 0;
+/// Bytes a field block decodes to at most: a full block and one more field of the greatest size.
+pub(crate) const MAX_FIELD_BLOCK_BYTES: usize =
+    TARGET_FIELD_BLOCK_BYTES + MAX_FIELD_BYTES + MAX_FIELD_BLOCK_ENTRIES * 16;
+
+/// Writes the fields of one page, rows counted from `first_row`. Returns the stored bytes of each block.
+pub(crate) fn write_fields(
+    fields: &[IndexedField],
+    first_row: u32,
+    blocks: &mut BlockWriter,
+) -> Result<Vec<usize>, BucketError> {
+    let mut stored = Vec::new();
+    let mut left = fields;
+    while !left.is_empty() {
+        let (now, later) = left.split_at(entries_of_block(left));
+        stored.push(write_block(now, first_row, blocks)?);
+        left = later;
+    }
+    Ok(stored)
+}
+
+fn entries_of_block(fields: &[IndexedField]) -> usize {
+    let mut bytes = 0;
+    let fits = |field: &&IndexedField| {
+        let before = bytes;
+        bytes += field.name.len() + field.value.len();
+        before == 0 || bytes <= TARGET_FIELD_BLOCK_BYTES
+    };
+    fields.iter().take(MAX_FIELD_BLOCK_ENTRIES).take_while(fits).count()
+}
+
+fn write_block(fields: &[IndexedField], first_row: u32, blocks: &mut BlockWriter) -> Result<usize, BucketError> {
+    let mut numbers: HashMap<&str, u64, FixedState> = HashMap::default();
+    let [mut names, mut rows, mut lengths, mut values, mut beside] = [const { Vec::new() }; STREAMS];
+    put_varint(&mut rows, fields.len() as u64);
+    let mut last_row = first_row;
+    for field in fields {
+        let next = numbers.len() as u64 + 1;
+        let number = match numbers.get(&*field.name) {
+            Some(number) => *number,
+            None if numbers.len() < MAX_FIELD_BLOCK_NAMES => {
+                numbers.insert(&field.name, next);
+                put_run(&mut names, field.name.as_bytes());
+                next
+            }
+            None => {
+                put_run(&mut beside, field.name.as_bytes());
+                BESIDE
+            }
+        };
+        put_varint(&mut rows, u64::from(field.row - last_row));
+        put_varint(&mut rows, number);
+        put_varint(&mut lengths, field.value.len() as u64);
+        values.extend_from_slice(field.value.as_bytes());
+        last_row = field.row;
+    }
+    blocks.write_parts(BlockKind::Fields, &[&names, &rows, &lengths, &values, &beside])
+}
+
+/// Appends the fields of one block to `fields`; `events` is the number of events of the page.
+pub(crate) fn read_fields(block: &Block<'_>, events: usize, fields: &mut Vec<IndexedField>) -> Result<(), BucketError> {
+    let streams = block.decode_parts::<STREAMS>()?;
+    block.place().decoded(parse_streams(&streams, events, fields))
+}
+
+fn parse_streams(
+    [names, rows, lengths, values, beside]: &[Vec<u8>; STREAMS],
+    events: usize,
+    fields: &mut Vec<IndexedField>,
+) -> Result<(), Malformed> {
+    debug_assert!(events <= MAX_PAGE_EVENTS);
+    let [mut names, mut rows, mut lengths, mut values, mut beside] =
+        [names, rows, lengths, values, beside].map(|stream| Cursor::new(stream));
+    let mut dictionary: Vec<Arc<str>> = Vec::new();
+    while names.remaining() > 0 {
+        dictionary.push(names.text("name of a field", MAX_FIELD_BYTES)?.into());
+    }
+    // An entry takes two bytes of this stream at least.
+    let count = rows.count("number of fields", MAX_FIELD_BLOCK_ENTRIES.min(rows.remaining() / 2))?;
+    let mut row = 0;
+    fields.reserve(count);
+    for _ in 0..count {
+        row += rows.count("row of a field", events)?;
+        if row >= events {
+            return Err(Malformed(format!("a field belongs to row {row} of {events}")));
+        }
+        let name = match rows.count("name number", dictionary.len())? as u64 {
+            BESIDE => beside.text("name of a field", MAX_FIELD_BYTES)?.into(),
+            number => dictionary[number as usize - 1].clone(),
+        };
+        let len = lengths.count("length of a value", MAX_FIELD_BYTES)?;
+        let value = std::str::from_utf8(values.take(len, "value of a field")?)
+            .map_err(|_| Malformed::new("value of a field is not UTF-8"))?;
+        fields.push(IndexedField { row: row as u32, name, value: value.into() });
+    }
+    rows.finish("the rows")?;
+    lengths.finish("the lengths")?;
+    values.finish("the values")?;
+    beside.finish("the names")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::block::open_block;
+    use crate::error::Place;
+
+    #[test]
+    fn more_names_than_the_dictionary_holds_come_back() {
+        let fields: Vec<IndexedField> = (0..MAX_FIELD_BLOCK_NAMES as u32 * 2)
+            .map(|at| IndexedField { row: 10 + at / 1_000, name: format!("n{at}").into(), value: "v".into() })
+            .collect();
+        let mut blocks = BlockWriter::new(Vec::new(), 1).unwrap();
+        let stored = write_fields(&fields, 10, &mut blocks).unwrap();
+        assert_eq!(stored, [blocks.object.len()]);
+        let place = Place::of("", 0);
+        let block = open_block(&blocks.object, BlockKind::Fields, place, MAX_FIELD_BLOCK_BYTES).unwrap();
+        let mut back = Vec::new();
+        read_fields(&block, 100, &mut back).unwrap();
+        back.iter_mut().for_each(|field| field.row += 10);
+        assert_eq!(back, fields);
+    }
+
+    #[test]
+    fn large_values_are_spread_over_blocks() {
+        let value = "x".repeat(TARGET_FIELD_BLOCK_BYTES / 2);
+        let field = |row| IndexedField { row, name: "n".into(), value: value.clone().into() };
+        let fields: Vec<IndexedField> = (0..5).map(field).collect();
+        let mut blocks = BlockWriter::new(Vec::new(), 1).unwrap();
+        let stored = write_fields(&fields, 0, &mut blocks).unwrap();
+        assert_eq!(stored.len(), 5);
+        let (mut back, mut at) = (Vec::new(), 0);
+        for len in stored {
+            let bytes = &blocks.object[at..at + len];
+            let block = open_block(bytes, BlockKind::Fields, Place::of("", 0), MAX_FIELD_BLOCK_BYTES).unwrap();
+            read_fields(&block, 5, &mut back).unwrap();
+            at += len;
+        }
+        assert_eq!(back, fields);
+    }
+}

@@ -1,0 +1,84 @@
+//! The lexicon: every distinct term of a slab and the pages it occurs in.
+//!
+//! Terms are the lower-cased pieces of the texts, and in a second namespace `name NUL value` of the index-time
+//! fields. [`table`] collects them while text streams by, [`write`] sorts and front-codes them into pages of a few
+//! thousand terms, [`read`] finds one term by decoding one such page. What a piece is, `quarry_event::segment` says.
+
+pub(crate) mod hash;
+pub(crate) mod postings;
+pub(crate) mod read;
+pub(crate) mod table;
+pub(crate) mod write;
+
+use crate::block::BlockKind;
+use crate::limits::MAX_TERM_BYTES;
+
+/// Separates the name from the value in the terms of index-time fields.
+const FIELD_SEPARATOR: u8 = 0;
+
+/// The two term spaces of a slab.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Namespace {
+    /// Pieces of the text.
+    Pieces,
+    /// Index-time fields.
+    Fields,
+}
+
+impl Namespace {
+    /// Distinguishes equal bytes of different namespaces in the term filter. Part of the format.
+    pub(crate) fn code(self) -> u64 {
+        match self {
+            Namespace::Pieces => 0,
+            Namespace::Fields => 1,
+        }
+    }
+
+    pub(crate) fn page_kind(self) -> BlockKind {
+        match self {
+            Namespace::Pieces => BlockKind::Lexicon,
+            Namespace::Fields => BlockKind::FieldLexicon,
+        }
+    }
+
+    pub(crate) fn directory_kind(self) -> BlockKind {
+        match self {
+            Namespace::Pieces => BlockKind::LexiconDirectory,
+            Namespace::Fields => BlockKind::FieldLexiconDirectory,
+        }
+    }
+}
+
+/// The part of `term` that is indexed. Queries are cut the same way, so that a cut term still finds its pages.
+pub(crate) fn cut_term(term: &[u8]) -> &[u8] {
+    if term.len() <= MAX_TERM_BYTES {
+        return term;
+    }
+    let is_border = |at: &usize| term[*at] & 0xc0 != 0x80;
+    let end = (MAX_TERM_BYTES - 3..=MAX_TERM_BYTES).rev().find(is_border).unwrap_or(MAX_TERM_BYTES);
+    &term[..end]
+}
+
+/// The lexicon's term for a field.
+pub(crate) fn field_term(name: &str, value: &str) -> Vec<u8> {
+    let value = fold_case(value);
+    let mut term = Vec::with_capacity(name.len() + 1 + value.len());
+    term.extend_from_slice(name.as_bytes());
+    term.push(FIELD_SEPARATOR);
+    term.extend_from_slice(value.as_bytes());
+    let cut = cut_term(&term).len();
+    term.truncate(cut);
+    term
+}
+
+/// Lower-cases character by character, so that a text and its parts agree. The two small sigmas are one: whether a
+/// query was lower-cased as a whole word or not must not decide what it finds.
+pub(crate) fn fold_case(text: &str) -> String {
+    if text.is_ascii() {
+        return text.to_ascii_lowercase();
+    }
+    text.chars().flat_map(char::to_lowercase).map(|lower| if lower == 'ς' { 'σ' } else { lower }).collect()
+}
+
+#[cfg(test)]
+mod tests;

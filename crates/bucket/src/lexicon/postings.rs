@@ -1,0 +1,122 @@
+//! Posting lists: the pages of one term, as few bytes as possible.
+//!
+//! Most terms of a log occur in one page, which takes one byte. A few pages are listed, more become a bitmap, and
+//! page sets that many terms share (all pages, above all) are written once and referred to by number.
+
+use std::collections::HashMap;
+
+use foldhash::fast::FixedState;
+
+use crate::lexicon::table::Entry;
+use crate::limits::{MAX_SHARED_MASKS, MAX_SLAB_PAGES};
+use crate::wire::{Cursor, Malformed, put_varint};
+
+/// Codes below are a single page.
+const LIST_BASE: u8 = MAX_SLAB_PAGES as u8;
+/// Pages of the shortest and longest list; code `LIST_BASE + n - LIST_MIN` is followed by `n` pages.
+const LIST_MIN: u32 = 2;
+const LIST_MAX: u32 = 7;
+/// Followed by one bit per page of the slab.
+const BITMAP: u8 = LIST_BASE + (LIST_MAX - LIST_MIN) as u8 + 1;
+/// Followed by the number of a shared mask.
+const SHARED: u8 = BITMAP + 1;
+
+/// Bytes a reference to a shared mask takes beyond its code, about.
+const REFERENCE_BYTES: u64 = 2;
+/// Bytes of a shared mask.
+const MASK_BYTES: u64 = 8;
+
+/// Writes the posting lists of one lexicon.
+#[derive(Debug)]
+pub(crate) struct PostingsWriter {
+    bitmap_bytes: usize,
+    /// Shared masks, the most used first.
+    shared: Vec<u64>,
+    numbers: HashMap<u64, u32, FixedState>,
+}
+
+impl PostingsWriter {
+    /// Chooses the masks worth sharing among `entries` of a slab of `pages` pages.
+    pub(crate) fn new(entries: &[Entry], pages: usize) -> PostingsWriter {
+        let bitmap_bytes = pages.div_ceil(8);
+        let mut uses: HashMap<u64, u32, FixedState> = HashMap::default();
+        for entry in entries.iter().filter(|entry| entry.pages.count_ones() > REFERENCE_BYTES as u32) {
+            *uses.entry(entry.pages).or_default() += 1;
+        }
+        let saved = |mask: u64, uses: u32| {
+            let inline = u64::from(mask.count_ones()).min(bitmap_bytes as u64 + 1);
+            inline.saturating_sub(REFERENCE_BYTES) * u64::from(uses)
+        };
+        let mut worth: Vec<(u64, u32)> =
+            uses.into_iter().filter(|(mask, uses)| saved(*mask, *uses) > MASK_BYTES).collect();
+        // By use, then by value: the order of a hash map must not reach the object.
+        worth.sort_unstable_by_key(|(mask, uses)| (std::cmp::Reverse(*uses), *mask));
+        worth.truncate(MAX_SHARED_MASKS);
+        let shared: Vec<u64> = worth.into_iter().map(|(mask, _)| mask).collect();
+        let numbers = shared.iter().enumerate().map(|(number, mask)| (*mask, number as u32)).collect();
+        PostingsWriter { bitmap_bytes, shared, numbers }
+    }
+
+    pub(crate) fn shared(&self) -> &[u64] {
+        &self.shared
+    }
+
+    #[inline]
+    pub(crate) fn put(&self, mask: u64, out: &mut Vec<u8>) {
+        let pages = mask.count_ones();
+        if pages == 1 {
+            out.push(mask.trailing_zeros() as u8);
+        } else if let Some(number) = self.number_of(mask, pages) {
+            out.push(SHARED);
+            put_varint(out, u64::from(number));
+        } else if (LIST_MIN..=LIST_MAX).contains(&pages) {
+            out.push(LIST_BASE + (pages - LIST_MIN) as u8);
+            let mut left = mask;
+            while left != 0 {
+                out.push(left.trailing_zeros() as u8);
+                left &= left - 1;
+            }
+        } else {
+            out.push(BITMAP);
+            out.extend_from_slice(&mask.to_le_bytes()[..self.bitmap_bytes]);
+        }
+    }
+
+    fn number_of(&self, mask: u64, pages: u32) -> Option<u32> {
+        if pages <= REFERENCE_BYTES as u32 { None } else { self.numbers.get(&mask).copied() }
+    }
+}
+
+/// Reads one posting list. `pages` is the number of pages of the slab.
+#[inline]
+pub(crate) fn read_postings(cursor: &mut Cursor<'_>, shared: &[u64], pages: usize) -> Result<u64, Malformed> {
+    let code = cursor.u8("postings")?;
+    let mask = match code {
+        page if page < LIST_BASE => 1 << page,
+        SHARED => {
+            let number = cursor.varint("number of a shared page set")?;
+            let mask = usize::try_from(number).ok().and_then(|number| shared.get(number));
+            *mask.ok_or_else(|| Malformed(format!("shared page set {number} of {} does not exist", shared.len())))?
+        }
+        BITMAP => {
+            let mut mask = [0; 8];
+            let bytes = pages.div_ceil(8).min(mask.len());
+            mask[..bytes].copy_from_slice(cursor.take(bytes, "page bitmap")?);
+            u64::from_le_bytes(mask)
+        }
+        list if list < BITMAP => {
+            let count = usize::from(list - LIST_BASE) + LIST_MIN as usize;
+            let mut mask = 0u64;
+            for page in cursor.take(count, "page list")? {
+                mask |= 1u64.checked_shl(u32::from(*page)).unwrap_or(0);
+            }
+            mask
+        }
+        unknown => return Err(Malformed(format!("postings code {unknown} is unknown"))),
+    };
+    let beyond = if pages >= MAX_SLAB_PAGES { 0 } else { mask >> pages };
+    if mask == 0 || beyond != 0 {
+        return Err(Malformed(format!("page set {mask:#x} does not fit a slab of {pages} pages")));
+    }
+    Ok(mask)
+}

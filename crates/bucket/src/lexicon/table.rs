@@ -1,0 +1,336 @@
+//! Collects the distinct terms of a slab while its text streams by: the hot path of ingest.
+//!
+//! An entry keeps a term's first sixteen bytes as two big-endian words, so that looking up, hashing, lower-casing
+//! and sorting the usual short term work on two registers and touch no text; longer terms continue in an arena.
+//! Look-ups are gathered into small batches: first all slots of a batch are loaded, then compared, so that cache
+//! misses of the many nearly unique terms overlap instead of queueing up.
+
+use quarry_event::segment;
+
+use crate::lexicon::hash::{PAIR_BYTES, hash_pair, hash_term, load_pair};
+use crate::lexicon::{Namespace, cut_term};
+
+/// Terms looked up together. Enough to hide a cache miss, few enough to stay in the first-level cache.
+const BATCH_TERMS: usize = 64;
+/// Slots of an empty table; a power of two.
+const FIRST_SLOTS: usize = 1 << 12;
+/// A slot without entry.
+const EMPTY: u64 = 0;
+
+/// A distinct term.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    /// First sixteen bytes, big-endian, padded with zeroes.
+    pub(crate) pair: [u64; 2],
+    /// Pages that hold the term: bit `i` is page `i`.
+    pub(crate) pages: u64,
+    /// Length of the whole term in bytes.
+    len: u32,
+    /// Where the whole term lies in the arena, when longer than the pair.
+    arena_at: u32,
+}
+
+impl Entry {
+    pub(crate) fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether the pair holds the whole term.
+    pub(crate) fn is_short(&self) -> bool {
+        self.len() <= PAIR_BYTES
+    }
+}
+
+/// A term waiting for its look-up.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pending {
+    pair: [u64; 2],
+    hash: u64,
+    len: u32,
+}
+
+/// The distinct terms of one namespace of one slab.
+#[derive(Debug)]
+pub(crate) struct TermTable {
+    namespace: Namespace,
+    /// Upper half of the hash and position in `entries` plus one; [`EMPTY`] if free. Open addressing, at most 2/3 full.
+    slots: Vec<u64>,
+    entries: Vec<Entry>,
+    arena: Vec<u8>,
+    pending: Box<[Pending; BATCH_TERMS]>,
+    waiting: usize,
+    scratch: Vec<u8>,
+    /// Bit of the page whose events are being added.
+    page_bit: u64,
+    /// Whether two terms have one hash: the filter's builder wants distinct hashes.
+    collided: bool,
+}
+
+impl TermTable {
+    pub(crate) fn new(namespace: Namespace) -> TermTable {
+        TermTable {
+            namespace,
+            slots: vec![EMPTY; FIRST_SLOTS],
+            entries: Vec::new(),
+            arena: Vec::new(),
+            pending: Box::new([Pending::default(); BATCH_TERMS]),
+            waiting: 0,
+            scratch: Vec::new(),
+            page_bit: 1,
+            collided: false,
+        }
+    }
+
+    /// Forgets the terms and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.slots.fill(EMPTY);
+        self.entries.clear();
+        self.arena.clear();
+        self.waiting = 0;
+        self.page_bit = 1;
+        self.collided = false;
+    }
+
+    pub(crate) fn namespace(&self) -> Namespace {
+        self.namespace
+    }
+
+    /// Entries in order of first appearance. Only complete after [`TermTable::finish`].
+    pub(crate) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Whether two distinct terms share a hash.
+    pub(crate) fn collided(&self) -> bool {
+        self.collided
+    }
+
+    /// The whole term of `entry`; `pair_bytes` lends the memory for short ones.
+    #[inline]
+    pub(crate) fn term<'a>(&'a self, entry: &Entry, pair_bytes: &'a mut [u8; PAIR_BYTES]) -> &'a [u8] {
+        if entry.is_short() {
+            pair_bytes[..8].copy_from_slice(&entry.pair[0].to_be_bytes());
+            pair_bytes[8..].copy_from_slice(&entry.pair[1].to_be_bytes());
+            &pair_bytes[..entry.len()]
+        } else {
+            let start = entry.arena_at as usize;
+            &self.arena[start..start + entry.len()]
+        }
+    }
+
+    /// Hash of `entry`'s term.
+    #[inline]
+    pub(crate) fn hash_of(&self, entry: &Entry) -> u64 {
+        if entry.is_short() {
+            hash_pair(self.namespace, entry.pair, entry.len())
+        } else {
+            let start = entry.arena_at as usize;
+            hash_term(self.namespace, &self.arena[start..start + entry.len()])
+        }
+    }
+
+    /// What follows belongs to page `page`.
+    pub(crate) fn start_page(&mut self, page: usize) {
+        self.flush();
+        self.page_bit = 1 << page;
+    }
+
+    /// Adds every piece of an event's text.
+    pub(crate) fn add_text(&mut self, text: &[u8]) {
+        segment::for_each_piece(text, |piece| self.add_piece(piece));
+    }
+
+    /// Looks up what still waits.
+    pub(crate) fn finish(&mut self) {
+        self.flush();
+    }
+
+    #[inline]
+    fn add_piece(&mut self, piece: &[u8]) {
+        if piece.len() > PAIR_BYTES {
+            self.add_long(piece);
+            return;
+        }
+        let pair = load_pair(piece);
+        match (lower_word(pair[0]), lower_word(pair[1])) {
+            (Some(first), Some(second)) => self.push([first, second], piece.len()),
+            _ => self.add_long(piece),
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, pair: [u64; 2], len: usize) {
+        let hash = hash_pair(self.namespace, pair, len);
+        self.pending[self.waiting] = Pending { pair, hash, len: len as u32 };
+        self.waiting += 1;
+        if self.waiting == BATCH_TERMS {
+            self.flush();
+        }
+    }
+
+    /// A piece that is long or not ASCII.
+    #[cold]
+    fn add_long(&mut self, piece: &[u8]) {
+        let mut lowered = std::mem::take(&mut self.scratch);
+        lowered.clear();
+        segment::lower_piece(piece, &mut lowered);
+        self.add_term(&lowered);
+        self.scratch = lowered;
+    }
+
+    /// Adds a term as it is.
+    pub(crate) fn add_term(&mut self, term: &[u8]) {
+        let term = cut_term(term);
+        let pair = load_pair(term);
+        if term.len() <= PAIR_BYTES {
+            self.push(pair, term.len());
+            return;
+        }
+        let hash = hash_term(self.namespace, term);
+        let mut at = self.slot_of(hash);
+        loop {
+            let slot = self.slots[at];
+            if slot == EMPTY {
+                let arena_at = self.arena.len() as u32;
+                self.arena.extend_from_slice(term);
+                let entry = Entry { pair, pages: self.page_bit, len: term.len() as u32, arena_at };
+                self.insert(at, hash, entry);
+                return;
+            }
+            if slot >> 32 == hash >> 32 {
+                let entry = self.entries[slot as u32 as usize - 1];
+                let mut pair_bytes = [0; PAIR_BYTES];
+                if entry.pair == pair && self.term(&entry, &mut pair_bytes) == term {
+                    self.entries[slot as u32 as usize - 1].pages |= self.page_bit;
+                    return;
+                }
+                self.collided |= self.hash_of(&entry) == hash;
+            }
+            at = (at + 1) & (self.slots.len() - 1);
+        }
+    }
+
+    #[inline(always)]
+    fn slot_of(&self, hash: u64) -> usize {
+        hash as usize & (self.slots.len() - 1)
+    }
+
+    fn flush(&mut self) {
+        let waiting = std::mem::take(&mut self.waiting);
+        if (self.entries.len() + waiting) * 3 > self.slots.len() * 2 {
+            self.grow();
+        }
+        let mut first_slots = [EMPTY; BATCH_TERMS];
+        for (slot, pending) in first_slots.iter_mut().zip(&self.pending[..waiting]) {
+            *slot = self.slots[pending.hash as usize & (self.slots.len() - 1)];
+        }
+        for at in 0..waiting {
+            let pending = self.pending[at];
+            let slot = first_slots[at];
+            // Usually the first slot is the right one; an empty one may have been filled by this very batch.
+            if slot != EMPTY && slot >> 32 == pending.hash >> 32 {
+                let entry = &mut self.entries[slot as u32 as usize - 1];
+                if entry.pair == pending.pair && entry.len == pending.len {
+                    entry.pages |= self.page_bit;
+                    continue;
+                }
+            }
+            self.probe(pending);
+        }
+    }
+
+    fn probe(&mut self, pending: Pending) {
+        let mut at = self.slot_of(pending.hash);
+        loop {
+            let slot = self.slots[at];
+            if slot == EMPTY {
+                let entry = Entry { pair: pending.pair, pages: self.page_bit, len: pending.len, arena_at: 0 };
+                self.insert(at, pending.hash, entry);
+                return;
+            }
+            if slot >> 32 == pending.hash >> 32 {
+                let entry = &mut self.entries[slot as u32 as usize - 1];
+                if entry.pair == pending.pair && entry.len == pending.len {
+                    entry.pages |= self.page_bit;
+                    return;
+                }
+                let entry = *entry;
+                self.collided |= self.hash_of(&entry) == pending.hash;
+            }
+            at = (at + 1) & (self.slots.len() - 1);
+        }
+    }
+
+    fn insert(&mut self, at: usize, hash: u64, entry: Entry) {
+        self.entries.push(entry);
+        self.slots[at] = hash >> 32 << 32 | self.entries.len() as u64;
+        if self.entries.len() * 4 > self.slots.len() * 3 {
+            self.grow();
+        }
+    }
+
+    fn grow(&mut self) {
+        let mask = self.slots.len() * 4 - 1;
+        let mut slots = vec![EMPTY; mask + 1];
+        for (position, entry) in self.entries.iter().enumerate() {
+            let hash = self.hash_of(entry);
+            let mut at = hash as usize & mask;
+            while slots[at] != EMPTY {
+                at = (at + 1) & mask;
+            }
+            slots[at] = hash >> 32 << 32 | (position as u64 + 1);
+        }
+        self.slots = slots;
+    }
+}
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+const HIGH_BITS: u64 = 0x80 * ONES;
+
+/// Lower-cases eight ASCII bytes at once; `None` where a byte is not ASCII.
+#[inline(always)]
+fn lower_word(word: u64) -> Option<u64> {
+    if word & HIGH_BITS != 0 {
+        return None;
+    }
+    // Adding lifts a byte's high bit when the byte is at least 'A', or above 'Z'; no byte overflows into the next.
+    let from_a = word + ONES * (0x80 - b'A' as u64);
+    let above_z = word + ONES * (0x7f - b'Z' as u64);
+    let upper = (from_a & !above_z) & HIGH_BITS;
+    Some(word | upper >> 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_lowered_as_bytes_are() {
+        for byte in 0..=127u8 {
+            let word = u64::from_be_bytes([byte, b'Z', 0, b'a', byte, b'@', b'[', 127]);
+            let lowered = word.to_be_bytes().map(|byte| byte.to_ascii_lowercase());
+            assert_eq!(lower_word(word), Some(u64::from_be_bytes(lowered)));
+        }
+        assert_eq!(lower_word(0x80), None);
+    }
+
+    #[test]
+    fn terms_of_every_length_are_told_apart() {
+        let mut table = TermTable::new(Namespace::Pieces);
+        let long: Vec<u8> = (0..600u32).map(|at| b'a' + (at * 7 % 26) as u8).collect();
+        for page in [0, 5] {
+            table.start_page(page);
+            for len in 0..long.len() {
+                table.add_term(&long[..len]);
+            }
+        }
+        table.finish();
+        assert_eq!(table.entries().len(), long.len());
+        let mut pair_bytes = [0; PAIR_BYTES];
+        for entry in table.entries() {
+            assert_eq!(entry.pages, 0b10_0001);
+            assert_eq!(table.term(entry, &mut pair_bytes), &long[..entry.len()]);
+            assert_eq!(table.hash_of(entry), hash_term(Namespace::Pieces, &long[..entry.len()]));
+        }
+    }
+}

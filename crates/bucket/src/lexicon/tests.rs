@@ -1,0 +1,1 @@
+//! Lexicons written and read back.

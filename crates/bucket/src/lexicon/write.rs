@@ -1,0 +1,162 @@
+//! Writes a lexicon: sorted terms, front-coded into pages that decode on their own, and a directory of the pages.
+//!
+//! A page holds three streams (lengths, suffixes, postings), compressed apart because their bytes have nothing in
+//! common: one entropy code for all three would cost a fifth more.
+
+use crate::block::BlockWriter;
+use crate::error::BucketError;
+use crate::lexicon::hash::PAIR_BYTES;
+use crate::lexicon::postings::PostingsWriter;
+use crate::lexicon::table::{Entry, TermTable};
+use crate::limits::{MAX_LEXICON_DIRECTORY_BYTES, MAX_LEXICON_PAGE_TERMS, MAX_LEXICON_TERMS};
+use crate::wire::{put_run, put_varint};
+
+/// Marks lengths that do not fit two half bytes; they follow as varints.
+pub(crate) const LONG_LENGTHS: u8 = 0xff;
+
+/// Where a written lexicon lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WrittenLexicon {
+    /// Offset of the directory block.
+    pub(crate) directory_offset: u64,
+    /// Stored bytes of the directory block.
+    pub(crate) directory_len: u32,
+}
+
+/// Order-free sum over terms and their pages; compares what was collected with what was written.
+#[inline]
+pub(crate) fn fingerprint_of(hash: u64, pages: u64) -> u64 {
+    (hash ^ pages.rotate_left(17)).wrapping_mul(0x9fb2_1c65_1e98_df25)
+}
+
+/// Writes the terms of `table`, a slab of `pages` pages, to the end of `blocks`.
+pub(crate) fn write_lexicon(
+    table: &TermTable,
+    pages: usize,
+    blocks: &mut BlockWriter,
+) -> Result<WrittenLexicon, BucketError> {
+    let order = sorted(table)?;
+    let postings = PostingsWriter::new(table.entries(), pages);
+    let mut directory = Vec::new();
+    put_varint(&mut directory, order.len() as u64);
+    put_varint(&mut directory, blocks.object.len() as u64);
+    directory.extend_from_slice(&fingerprint(table).to_le_bytes());
+    put_varint(&mut directory, postings.shared().len() as u64);
+    for mask in postings.shared() {
+        directory.extend_from_slice(&mask.to_le_bytes());
+    }
+    let mut page = PageStreams::default();
+    for chunk in order.chunks(MAX_LEXICON_PAGE_TERMS) {
+        page.fill(table, chunk, &postings);
+        let parts: [&[u8]; 3] = [&page.lengths, &page.suffixes, &page.postings];
+        let stored = blocks.write_parts(table.namespace().page_kind(), &parts)?;
+        put_varint(&mut directory, stored as u64);
+        let mut pair_bytes = [0; PAIR_BYTES];
+        let first = &table.entries()[chunk[0].position as usize];
+        put_run(&mut directory, table.term(first, &mut pair_bytes));
+    }
+    if directory.len() > MAX_LEXICON_DIRECTORY_BYTES {
+        return Err(BucketError::Limit {
+            what: "bytes of a lexicon directory",
+            value: directory.len() as u64,
+            limit_name: "MAX_LEXICON_DIRECTORY_BYTES",
+            limit: MAX_LEXICON_DIRECTORY_BYTES as u64,
+        });
+    }
+    let directory_offset = blocks.object.len() as u64;
+    let directory_len = blocks.write(table.namespace().directory_kind(), &directory)? as u32;
+    Ok(WrittenLexicon { directory_offset, directory_len })
+}
+
+fn fingerprint(table: &TermTable) -> u64 {
+    table.entries().iter().fold(0, |sum, entry| sum.wrapping_add(fingerprint_of(table.hash_of(entry), entry.pages)))
+}
+
+/// What sorting moves: the first word decides nearly always.
+#[derive(Clone, Copy)]
+struct SortKey {
+    first: u64,
+    position: u32,
+}
+
+/// The entries in ascending order of their terms.
+fn sorted(table: &TermTable) -> Result<Vec<SortKey>, BucketError> {
+    let entries = table.entries();
+    if entries.len() > MAX_LEXICON_TERMS {
+        return Err(BucketError::Limit {
+            what: "distinct terms of a slab",
+            value: entries.len() as u64,
+            limit_name: "MAX_LEXICON_TERMS",
+            limit: MAX_LEXICON_TERMS as u64,
+        });
+    }
+    let key = |(position, entry): (usize, &Entry)| SortKey { first: entry.pair[0], position: position as u32 };
+    let mut order: Vec<SortKey> = entries.iter().enumerate().map(key).collect();
+    order.sort_unstable_by_key(|key| key.first);
+    for ties in order.chunk_by_mut(|a, b| a.first == b.first) {
+        if ties.len() > 1 {
+            ties.sort_unstable_by(|a, b| {
+                let (mut a_bytes, mut b_bytes) = ([0; PAIR_BYTES], [0; PAIR_BYTES]);
+                let (a, b) = (&entries[a.position as usize], &entries[b.position as usize]);
+                table.term(a, &mut a_bytes).cmp(table.term(b, &mut b_bytes))
+            });
+        }
+    }
+    Ok(order)
+}
+
+/// The streams of the page being filled.
+#[derive(Default)]
+struct PageStreams {
+    lengths: Vec<u8>,
+    suffixes: Vec<u8>,
+    postings: Vec<u8>,
+}
+
+impl PageStreams {
+    fn fill(&mut self, table: &TermTable, chunk: &[SortKey], postings: &PostingsWriter) {
+        self.lengths.clear();
+        self.suffixes.clear();
+        self.postings.clear();
+        let (mut bytes, mut last_bytes) = ([0; PAIR_BYTES], [0; PAIR_BYTES]);
+        let mut last: Option<&Entry> = None;
+        for key in chunk {
+            let entry = &table.entries()[key.position as usize];
+            let term = table.term(entry, &mut bytes);
+            let shared = match last {
+                None => 0,
+                Some(last) if last.is_short() || entry.is_short() => {
+                    shared_in_pairs(last.pair, entry.pair).min(last.len()).min(entry.len())
+                }
+                Some(last) => shared_prefix(table.term(last, &mut last_bytes), term),
+            };
+            put_lengths(&mut self.lengths, shared, term.len() - shared);
+            self.suffixes.extend_from_slice(&term[shared..]);
+            postings.put(entry.pages, &mut self.postings);
+            last = Some(entry);
+        }
+    }
+}
+
+/// Equal leading bytes of two pairs of words, padding included.
+#[inline]
+fn shared_in_pairs(a: [u64; 2], b: [u64; 2]) -> usize {
+    let first = (a[0] ^ b[0]).leading_zeros() as usize / 8;
+    if first < 8 { first } else { 8 + (a[1] ^ b[1]).leading_zeros() as usize / 8 }
+}
+
+fn shared_prefix(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}
+
+#[inline]
+fn put_lengths(out: &mut Vec<u8>, shared: usize, suffix: usize) {
+    let packed = (shared << 4 | suffix) as u8;
+    if shared < 16 && suffix < 16 && packed != LONG_LENGTHS {
+        out.push(packed);
+    } else {
+        out.push(LONG_LENGTHS);
+        put_varint(out, shared as u64);
+        put_varint(out, suffix as u64);
+    }
+}
