@@ -1,1 +1,32 @@
 //! Splunk .conf text to layered, typed settings with origin.
+//!
+//! The server reads files and hands in their text as [`ConfSource`]s; [`Layers`] parses them ([`text`]), checks every
+//! setting against its table row ([`table`]), drops what is wrong with a [`ConfWarning`] that names file and line, and
+//! merges the rest by Splunk's global order over the defaults built in here. The typed views ([`PropsResolver`],
+//! [`Transforms`], [`IndexesConf`], [`LimitSettings`], [`ServerSettings`]) never fail: what is missing or was wrong has
+//! its default.
+//!
+//! Not here: files and folders, compiling PCRE patterns, evaluating expressions, app permissions.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+mod builtin;
+mod check;
+pub mod layers;
+mod nearest;
+pub mod props;
+pub mod settings;
+pub mod table;
+pub mod text;
+mod values;
+pub mod warning;
+
+pub use builtin::builtin_sources;
+pub use layers::{BtoolRow, ConfSource, Layer, Layers, Merged, MergedStanza};
+pub use props::{DatetimeConfig, ExtractRule, KvMode, PropsResolver, PropsSettings};
+pub use settings::indexes::{IndexSettings, IndexesConf};
+pub use settings::limits::LimitSettings;
+pub use settings::server::ServerSettings;
+pub use settings::transforms::{LookupDefinition, Transforms};
+pub use text::{Conf, Setting, Stanza};
+pub use warning::{ConfWarning, Problem};

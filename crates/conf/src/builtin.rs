@@ -1,0 +1,26 @@
+//! The defaults that come with the program: the lowest layer.
+
+use crate::layers::{ConfSource, Layer};
+
+/// Folder that labels built-in files.
+const BUILTIN_FOLDER: &str = "etc/system/default";
+
+/// Conf and text of every built-in file.
+const BUILTIN: &[(&str, &str)] = &[
+    ("indexes", include_str!("../default/indexes.conf")),
+    ("limits", include_str!("../default/limits.conf")),
+    ("props", include_str!("../default/props.conf")),
+    ("server", include_str!("../default/server.conf")),
+    ("transforms", include_str!("../default/transforms.conf")),
+];
+
+/// The built-in files as sources.
+pub fn builtin_sources() -> Vec<ConfSource> {
+    let source = |(name, text): &(&str, &str)| ConfSource {
+        layer: Layer::SystemDefault,
+        app: None,
+        file: format!("{BUILTIN_FOLDER}/{name}.conf"),
+        text: (*text).to_owned(),
+    };
+    BUILTIN.iter().map(source).collect()
+}

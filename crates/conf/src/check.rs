@@ -1,0 +1,84 @@
+//! Checks a file against its table and takes out what is wrong, so that the layer below shows through.
+
+use std::sync::Arc;
+
+use crate::nearest::nearest;
+use crate::props::{HOST_PREFIX, SOURCE_PREFIX, pattern};
+use crate::table::{ConfTable, Row, Section, StanzaName, name_fits};
+use crate::text::{Conf, Setting};
+use crate::warning::{ConfWarning, Problem, shown};
+
+/// Removes bad values from `conf` and reports them; unknown and unsupported settings are reported and kept.
+pub(crate) fn check(name: &str, conf: &mut Conf, warnings: &mut Vec<ConfWarning>) {
+    let Some(table) = ConfTable::of(name) else { return };
+    let file: Arc<str> = conf.file.clone();
+    for stanza in &mut conf.stanzas {
+        let mut warn = |line, problem| {
+            warnings.push(ConfWarning { file: file.clone(), line, stanza: stanza.name.clone(), problem });
+        };
+        if name == "props" && !pattern_reads(&stanza.name) {
+            warn(stanza.line, Problem::StanzaPattern);
+        }
+        let Some(sections) = table.sections_of(&stanza.name) else {
+            // A stanza of Splunk's that we do not use is none of our business, a misspelt one is.
+            if let Some(near) = nearest(&stanza.name, stanza_names(table)) {
+                warn(stanza.line, Problem::UnknownStanza { nearest: near.to_owned() });
+            }
+            continue;
+        };
+        stanza.settings.retain(|setting| match problem(table, sections, setting) {
+            None => true,
+            Some(problem) => {
+                let keep = !matches!(problem, Problem::BadValue { .. });
+                warn(setting.line, problem);
+                keep
+            }
+        });
+    }
+}
+
+/// Whether the pattern of a `[source::…]` or `[host::…]` stanza can be used as it stands.
+fn pattern_reads(stanza: &str) -> bool {
+    let text = stanza.strip_prefix(SOURCE_PREFIX).or_else(|| stanza.strip_prefix(HOST_PREFIX));
+    text.is_none_or(pattern::compiles)
+}
+
+fn problem(table: &ConfTable, sections: &'static [Section], setting: &Setting) -> Option<Problem> {
+    let rows = || sections.iter().flat_map(|section| section.rows);
+    let mut fitting = rows().filter(|row| row.fits(&setting.key)).peekable();
+    if fitting.peek().is_some() {
+        // In [default] several sections may know the name: one that takes the value is enough.
+        let refused: Vec<&Row> = fitting.collect();
+        if refused.iter().any(|row| row.kind.takes(&setting.value)) {
+            return None;
+        }
+        return Some(Problem::BadValue {
+            key: setting.key.clone(),
+            value: shown(&setting.value),
+            allowed: refused[0].kind.allowed(),
+        });
+    }
+    if table.unused.iter().any(|name| name_fits(name, &setting.key)) {
+        return None;
+    }
+    if table.unsupported.iter().any(|name| name_fits(name, &setting.key)) {
+        return Some(Problem::Unsupported { key: setting.key.clone() });
+    }
+    let (written, class) = match setting.key.split_once('-') {
+        Some((head, class)) => (format!("{head}-"), class),
+        None => (setting.key.clone(), ""),
+    };
+    let known = rows().map(|row| row.name).chain(table.unused.iter().chain(table.unsupported).copied());
+    let nearest = nearest(&written, known).map(|name| format!("{name}{class}"));
+    Some(Problem::UnknownSetting { key: setting.key.clone(), nearest })
+}
+
+fn stanza_names(table: &ConfTable) -> impl Iterator<Item = &'static str> {
+    table.sections.iter().filter_map(|section| match section.stanza {
+        StanzaName::Named(name) => Some(name),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,198 @@
+//! Files of all layers, merged setting by setting with the origin of each.
+//!
+//! The global order: system/default, then apps' default folders, then apps' local folders, then system/local; of two
+//! apps the one whose name sorts first wins. Not here: the order per app and user that search-time knowledge has.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::builtin::builtin_sources;
+use crate::check::check;
+use crate::text::{Conf, DEFAULT_STANZA};
+use crate::warning::ConfWarning;
+
+/// Where a file lies; later layers win.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Layer {
+    /// `etc/system/default`, also what is built in.
+    SystemDefault,
+    /// `etc/apps/APP/default`.
+    AppDefault,
+    /// `etc/apps/APP/local`.
+    AppLocal,
+    /// `etc/system/local`.
+    SystemLocal,
+}
+
+/// A file's text and place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfSource {
+    /// Layer of its folder.
+    pub layer: Layer,
+    /// App it belongs to, for the app layers.
+    pub app: Option<String>,
+    /// Label for origins and warnings, usually the path. Its last part names the conf: `…/props.conf`.
+    pub file: String,
+    /// Its text.
+    pub text: String,
+}
+
+impl ConfSource {
+    /// Name of the conf: `props` of `etc/system/local/props.conf`.
+    fn conf_name(&self) -> &str {
+        let name = self.file.rsplit(['/', '\\']).next().unwrap_or(&self.file);
+        name.strip_suffix(".conf").unwrap_or(name)
+    }
+}
+
+/// All conf files, merged.
+#[derive(Clone, Debug, Default)]
+pub struct Layers {
+    confs: BTreeMap<String, Merged>,
+    warnings: Vec<ConfWarning>,
+}
+
+/// One conf over all layers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Merged {
+    /// Stanzas in order of first appearance, lowest layer first.
+    stanzas: Vec<MergedStanza>,
+    by_name: BTreeMap<String, usize>,
+}
+
+/// One stanza over all layers, without what it inherits from `[default]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MergedStanza {
+    /// Name.
+    pub name: String,
+    /// Settings by name.
+    pub settings: BTreeMap<String, MergedSetting>,
+}
+
+/// A setting's winning value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MergedSetting {
+    /// Value.
+    pub value: String,
+    /// Label of the file it comes from.
+    pub file: Arc<str>,
+    /// Line in the file, from 1.
+    pub line: u32,
+}
+
+/// A line of `quarry btool CONF list --debug`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BtoolRow<'a> {
+    /// Label of the file the value comes from.
+    pub file: &'a str,
+    /// Line in the file, from 1.
+    pub line: u32,
+    /// Stanza the row is listed under; inherited settings are listed under the heir.
+    pub stanza: &'a str,
+    /// Setting.
+    pub key: &'a str,
+    /// Value.
+    pub value: &'a str,
+}
+
+impl Layers {
+    /// Merges files over the built-in defaults. Order of `sources` matters only within one folder.
+    pub fn new(sources: impl IntoIterator<Item = ConfSource>) -> Layers {
+        let mut all = builtin_sources();
+        all.extend(sources);
+        Layers::without_builtin(all)
+    }
+
+    /// Merges files alone.
+    pub fn without_builtin(sources: impl IntoIterator<Item = ConfSource>) -> Layers {
+        let mut sources: Vec<ConfSource> = sources.into_iter().collect();
+        // Lowest first, so that later ones overwrite: in a layer the app that sorts first comes last.
+        sources.sort_by(|a, b| a.layer.cmp(&b.layer).then_with(|| b.app.cmp(&a.app)));
+        let mut layers = Layers::default();
+        for source in &sources {
+            let (mut conf, warnings) = Conf::parse(&source.file, &source.text);
+            layers.warnings.extend(warnings);
+            check(source.conf_name(), &mut conf, &mut layers.warnings);
+            layers.confs.entry(source.conf_name().to_owned()).or_default().lay(conf);
+        }
+        layers
+    }
+
+    /// One conf by name without `.conf`; empty if no file of that name exists.
+    pub fn conf(&self, name: &str) -> &Merged {
+        static EMPTY: Merged = Merged { stanzas: Vec::new(), by_name: BTreeMap::new() };
+        self.confs.get(name).unwrap_or(&EMPTY)
+    }
+
+    /// Names of the confs that exist.
+    pub fn conf_names(&self) -> impl Iterator<Item = &str> {
+        self.confs.keys().map(String::as_str)
+    }
+
+    /// Faults found while reading, lowest layer first.
+    pub fn warnings(&self) -> &[ConfWarning] {
+        &self.warnings
+    }
+
+    /// What `btool CONF list [STANZA]` shows: every stanza with its own and inherited settings, by name. `stanza`
+    /// selects the stanzas that start with it.
+    pub fn btool(&self, conf: &str, stanza: Option<&str>) -> Vec<BtoolRow<'_>> {
+        let conf = self.conf(conf);
+        let mut stanzas: Vec<&MergedStanza> = conf.stanzas.iter().collect();
+        stanzas.retain(|merged| stanza.is_none_or(|wanted| merged.name.starts_with(wanted)));
+        stanzas.sort_by(|a, b| a.name.cmp(&b.name));
+        let rows = |merged: &'_ MergedStanza| conf.effective(&merged.name).into_iter().collect::<Vec<_>>();
+        stanzas
+            .into_iter()
+            .flat_map(|merged| rows(merged).into_iter().map(|(key, setting)| row(merged, key, setting)))
+            .collect()
+    }
+}
+
+fn row<'a>(stanza: &'a MergedStanza, key: &'a str, setting: &'a MergedSetting) -> BtoolRow<'a> {
+    BtoolRow { file: &setting.file, line: setting.line, stanza: &stanza.name, key, value: &setting.value }
+}
+
+impl Merged {
+    /// Stanzas in order of first appearance.
+    pub fn stanzas(&self) -> &[MergedStanza] {
+        &self.stanzas
+    }
+
+    /// Stanza by name, without what it inherits.
+    pub fn stanza(&self, name: &str) -> Option<&MergedStanza> {
+        self.by_name.get(name).map(|at| &self.stanzas[*at])
+    }
+
+    /// A stanza's setting, or else that of `[default]`.
+    pub fn get(&self, stanza: &str, key: &str) -> Option<&str> {
+        let own = self.stanza(stanza).and_then(|stanza| stanza.settings.get(key));
+        let inherited = || self.stanza(DEFAULT_STANZA).and_then(|stanza| stanza.settings.get(key));
+        own.or_else(inherited).map(|setting| setting.value.as_str())
+    }
+
+    /// All settings of a stanza with what it inherits, by name.
+    pub fn effective(&self, stanza: &str) -> BTreeMap<&str, &MergedSetting> {
+        let layers = [self.stanza(DEFAULT_STANZA), self.stanza(stanza)];
+        let settings = layers.into_iter().flatten().flat_map(|stanza| &stanza.settings);
+        settings.map(|(key, setting)| (key.as_str(), setting)).collect()
+    }
+
+    /// Lays a file over what is there.
+    fn lay(&mut self, conf: Conf) {
+        for stanza in conf.stanzas {
+            let next = self.stanzas.len();
+            let at = *self.by_name.entry(stanza.name.clone()).or_insert(next);
+            if at == next {
+                self.stanzas.push(MergedStanza { name: stanza.name, settings: BTreeMap::new() });
+            }
+            for setting in stanza.settings {
+                let merged = MergedSetting { value: setting.value, file: conf.file.clone(), line: setting.line };
+                self.stanzas[at].settings.insert(setting.key, merged);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

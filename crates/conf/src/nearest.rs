@@ -1,0 +1,47 @@
+//! The known name that is spelt most like an unknown one.
+
+/// Most letters that may differ.
+const DISTANCE_MAX: usize = 3;
+
+/// The closest of `known` if it is close enough to be a slip of the pen; case does not count.
+pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let lower = name.to_lowercase();
+    let close_enough = DISTANCE_MAX.min(name.len() / 3);
+    known
+        .map(|known| (distance(&lower, &known.to_lowercase()), known))
+        .filter(|(distance, _)| *distance <= close_enough)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, known)| known)
+}
+
+/// Letters to insert, remove or replace to come from one text to the other.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (above, left) in a.chars().zip(1..) {
+        let mut diagonal = row[0];
+        row[0] = left;
+        for (at, letter) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(above != *letter);
+            diagonal = row[at + 1];
+            row[at + 1] = replaced.min(row[at] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nearest;
+
+    #[test]
+    fn finds_slips_and_nothing_else() {
+        let known = ["TRUNCATE", "TIME_PREFIX", "TIME_FORMAT", "TZ"];
+        let find = |name| nearest(name, known.into_iter());
+        assert_eq!(find("TRUNCTE"), Some("TRUNCATE"));
+        assert_eq!(find("time_format"), Some("TIME_FORMAT"));
+        assert_eq!(find("TIMEPREFIX"), Some("TIME_PREFIX"));
+        assert_eq!(find("colour"), None);
+        assert_eq!(find("TX"), None);
+    }
+}

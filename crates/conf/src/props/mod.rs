@@ -1,0 +1,206 @@
+//! props.conf: which settings hold for one source, host and sourcetype.
+//!
+//! Of a setting that several stanzas give, `[source::…]` beats `[host::…]` beats `[sourcetype]` beats `[default]`. Of two
+//! patterns of one kind the higher `priority` wins, then the name that sorts first. Settings of all matching stanzas
+//! are put together one by one.
+//!
+//! Not here: guessing a sourcetype from text, `[rule::…]`, renamed sourcetypes.
+
+pub(crate) mod pattern;
+pub mod settings;
+pub mod table;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::layers::{Layers, Merged, MergedStanza};
+use crate::text::DEFAULT_STANZA;
+use crate::values::{Values, parse_delimiter};
+use pattern::Pattern;
+pub use settings::{DatetimeConfig, ExtractRule, KvMode, PropsSettings};
+
+/// What a stanza name starts with that stands for sources.
+pub(crate) const SOURCE_PREFIX: &str = "source::";
+/// What a stanza name starts with that stands for hosts.
+pub(crate) const HOST_PREFIX: &str = "host::";
+/// What a stanza name starts with that stands for guessing rules, which are not read.
+const RULE_PREFIXES: [&str; 2] = ["rule::", "delayedrule::"];
+/// Field that `EXTRACT-` reads unless told otherwise.
+const RAW_FIELD: &str = "_raw";
+/// What parts a pattern and the field it reads.
+const EXTRACT_IN: &str = " in ";
+
+/// A stanza's own settings.
+type Settings = BTreeMap<String, String>;
+
+/// Finds the settings for a source, host and sourcetype.
+#[derive(Debug)]
+pub struct PropsResolver {
+    defaults: Settings,
+    sourcetypes: BTreeMap<String, Settings>,
+    /// Weakest first.
+    hosts: Vec<PatternStanza>,
+    /// Weakest first.
+    sources: Vec<PatternStanza>,
+}
+
+/// A stanza that stands for all names of a pattern.
+#[derive(Debug)]
+struct PatternStanza {
+    pattern: Pattern,
+    settings: Settings,
+}
+
+impl PropsResolver {
+    /// Reads props.conf; patterns are compiled once, here.
+    pub fn new(layers: &Layers) -> PropsResolver {
+        let props = layers.conf("props");
+        let is_rule = |name: &str| RULE_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+        let is_pattern = |name: &str| name.starts_with(SOURCE_PREFIX) || name.starts_with(HOST_PREFIX);
+        let plain = props
+            .stanzas()
+            .iter()
+            .filter(|stanza| stanza.name != DEFAULT_STANZA && !is_pattern(&stanza.name) && !is_rule(&stanza.name));
+        PropsResolver {
+            defaults: props.stanza(DEFAULT_STANZA).map(own).unwrap_or_default(),
+            sourcetypes: plain.map(|stanza| (stanza.name.clone(), own(stanza))).collect(),
+            hosts: pattern_stanzas(props, HOST_PREFIX),
+            sources: pattern_stanzas(props, SOURCE_PREFIX),
+        }
+    }
+
+    /// The settings in force for a combination; names nobody configured have the defaults.
+    pub fn resolve(&self, source: &str, host: &str, sourcetype: &str) -> PropsSettings {
+        let hosts = self.hosts.iter().filter(|stanza| stanza.pattern.matches(host));
+        let sources = self.sources.iter().filter(|stanza| stanza.pattern.matches(source));
+        let weakest_first = [Some(&self.defaults), self.sourcetypes.get(sourcetype)]
+            .into_iter()
+            .flatten()
+            .chain(hosts.map(|stanza| &stanza.settings))
+            .chain(sources.map(|stanza| &stanza.settings));
+        let set = weakest_first.flatten().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        read(sourcetype, &Values::new(table::rows(), set))
+    }
+
+    /// The sourcetype that a `[source::…]` stanza names for a source.
+    pub fn sourcetype_for_source(&self, source: &str) -> Option<String> {
+        let strongest_first = self.sources.iter().rev().filter(|stanza| stanza.pattern.matches(source));
+        let mut named = strongest_first.filter_map(|stanza| stanza.settings.get("sourcetype"));
+        named.find(|sourcetype| !sourcetype.is_empty()).cloned()
+    }
+
+    /// Whether a sourcetype has a stanza of its own.
+    pub fn knows(&self, sourcetype: &str) -> bool {
+        self.sourcetypes.contains_key(sourcetype)
+    }
+
+    /// Names of the sourcetypes that have a stanza, sorted.
+    pub fn sourcetypes(&self) -> BTreeSet<&str> {
+        self.sourcetypes.keys().map(String::as_str).collect()
+    }
+}
+
+fn own(stanza: &MergedStanza) -> Settings {
+    stanza.settings.iter().map(|(key, setting)| (key.clone(), setting.value.clone())).collect()
+}
+
+/// The stanzas of one kind of pattern, weakest first.
+fn pattern_stanzas(props: &Merged, prefix: &str) -> Vec<PatternStanza> {
+    let mut found: Vec<(i64, &str, PatternStanza)> = Vec::new();
+    for stanza in props.stanzas() {
+        let Some(text) = stanza.name.strip_prefix(prefix) else { continue };
+        let pattern = Pattern::new(text, prefix == HOST_PREFIX);
+        let settings = own(stanza);
+        let priority = settings.get("priority").and_then(|priority| priority.parse().ok());
+        let priority = priority.unwrap_or(pattern.default_priority());
+        found.push((priority, text, PatternStanza { pattern, settings }));
+    }
+    // Later ones overwrite: the name that sorts first comes last.
+    found.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| b.1.cmp(a.1)));
+    found.into_iter().map(|(_, _, stanza)| stanza).collect()
+}
+
+fn read(sourcetype: &str, values: &Values<'_>) -> PropsSettings {
+    let structured = values.text("INDEXED_EXTRACTIONS").to_ascii_lowercase();
+    // Fields of structured JSON are read when searching, so switching that off would lose them.
+    let kv_mode = if structured == "json" { KvMode::Json } else { kv_mode(values.text("KV_MODE")) };
+    PropsSettings {
+        sourcetype: sourcetype.to_owned(),
+        line_breaker: values.owned("LINE_BREAKER"),
+        truncate: values.size("TRUNCATE"),
+        should_line_merge: values.bool("SHOULD_LINEMERGE"),
+        break_only_before: values.optional("BREAK_ONLY_BEFORE"),
+        break_only_before_date: values.bool("BREAK_ONLY_BEFORE_DATE"),
+        must_break_after: values.optional("MUST_BREAK_AFTER"),
+        must_not_break_after: values.optional("MUST_NOT_BREAK_AFTER"),
+        must_not_break_before: values.optional("MUST_NOT_BREAK_BEFORE"),
+        max_events: values.size("MAX_EVENTS"),
+        datetime: datetime(values.text("DATETIME_CONFIG")),
+        time_prefix: values.optional("TIME_PREFIX"),
+        time_format: values.optional("TIME_FORMAT"),
+        max_timestamp_lookahead: lookahead(values.integer("MAX_TIMESTAMP_LOOKAHEAD")),
+        tz: values.optional("TZ"),
+        max_days_ago: values.integer("MAX_DAYS_AGO"),
+        max_days_hence: values.integer("MAX_DAYS_HENCE"),
+        max_diff_secs_ago: values.integer("MAX_DIFF_SECS_AGO"),
+        max_diff_secs_hence: values.integer("MAX_DIFF_SECS_HENCE"),
+        kv_mode,
+        auto_kv_json: values.bool("AUTO_KV_JSON"),
+        header_delimiter: header_delimiter(&structured, values),
+        extracts: values.classes("EXTRACT-").map(|(class, value)| extract_rule(class, value)).collect(),
+    }
+}
+
+/// 0 and -1 stand for no bound.
+fn lookahead(bytes: i64) -> usize {
+    usize::try_from(bytes).ok().filter(|bytes| *bytes > 0).unwrap_or(usize::MAX)
+}
+
+fn datetime(value: &str) -> DatetimeConfig {
+    match value.to_ascii_uppercase().as_str() {
+        "CURRENT" => DatetimeConfig::Current,
+        "NONE" => DatetimeConfig::None,
+        _ => DatetimeConfig::Auto,
+    }
+}
+
+fn kv_mode(value: &str) -> KvMode {
+    match value.to_ascii_lowercase().as_str() {
+        "none" => KvMode::None,
+        "auto_escaped" => KvMode::AutoEscaped,
+        "multi" => KvMode::Multi,
+        "json" => KvMode::Json,
+        "xml" => KvMode::Xml,
+        _ => KvMode::Auto,
+    }
+}
+
+/// What parts the columns: as set, or as the format has it.
+fn header_delimiter(structured: &str, values: &Values<'_>) -> Option<char> {
+    let of_format = match structured {
+        "csv" => Some(','),
+        "tsv" => Some('\t'),
+        "psv" => Some('|'),
+        _ => None,
+    };
+    let set = ["FIELD_DELIMITER", "HEADER_FIELD_DELIMITER"].map(|key| values.text(key));
+    let chosen = set.into_iter().find(|text| !text.is_empty());
+    chosen.map_or(of_format, |text| parse_delimiter(text).unwrap_or(of_format))
+}
+
+fn extract_rule(class: &str, value: &str) -> ExtractRule {
+    let (pattern, field) = split_extract(value);
+    ExtractRule { class: class.to_owned(), pattern: pattern.to_owned(), field: field.to_owned() }
+}
+
+/// Pattern and field of an `EXTRACT-` value: `PATTERN in FIELD`, or the pattern alone.
+pub(crate) fn split_extract(value: &str) -> (&str, &str) {
+    let is_field =
+        |field: &str| !field.is_empty() && field.chars().all(|c| c.is_alphanumeric() || "_.:-{}".contains(c));
+    match value.rsplit_once(EXTRACT_IN) {
+        Some((pattern, field)) if is_field(field.trim()) => (pattern.trim_end(), field.trim()),
+        _ => (value, RAW_FIELD),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,120 @@
+//! Patterns of `[source::…]` and `[host::…]`.
+//!
+//! `...` stands for any characters, `*` for any but path separators, `.` for itself; `|` and `( )` choose. Other signs of
+//! regular expressions count from the first path segment that holds a wildcard on, and stand for themselves before. A
+//! text that makes no regular expression that way is taken with its wildcards only.
+
+use regex::Regex;
+
+/// Priority of a name without wildcards.
+const LITERAL_PRIORITY: i64 = 100;
+/// Priority of a name with wildcards.
+const WILDCARD_PRIORITY: i64 = 0;
+/// Most bytes a compiled pattern may take.
+const PATTERN_BYTES_MAX: usize = 1 << 20;
+
+/// A compiled pattern.
+#[derive(Debug)]
+pub(crate) struct Pattern {
+    /// `None` matches nothing.
+    regex: Option<Regex>,
+    wildcard: bool,
+}
+
+impl Pattern {
+    pub(crate) fn new(text: &str, any_case: bool) -> Pattern {
+        let signs_from = signs_from(text);
+        let regex = compile(text, signs_from, any_case).or_else(|| compile(text, text.len(), any_case));
+        Pattern { regex, wildcard: signs_from < text.len() || text.contains(['|', '(']) }
+    }
+
+    /// Whether the whole of `name` fits.
+    pub(crate) fn matches(&self, name: &str) -> bool {
+        self.regex.as_ref().is_some_and(|regex| regex.is_match(name))
+    }
+
+    pub(crate) fn default_priority(&self) -> i64 {
+        if self.wildcard { WILDCARD_PRIORITY } else { LITERAL_PRIORITY }
+    }
+}
+
+/// Whether a pattern reads as it stands, without falling back to its wildcards alone.
+pub(crate) fn compiles(text: &str) -> bool {
+    compile(text, signs_from(text), false).is_some()
+}
+
+/// Where the first path segment with a wildcard begins; the end if there is none.
+fn signs_from(text: &str) -> usize {
+    let wildcard = [text.find('*'), text.find("...")].into_iter().flatten().min();
+    wildcard.map_or(text.len(), |at| text[..at].rfind(['/', '\\']).map_or(0, |separator| separator + 1))
+}
+
+fn compile(text: &str, signs_from: usize, any_case: bool) -> Option<Regex> {
+    let mut translated = String::from(if any_case { "(?is)^(?:" } else { "(?s)^(?:" });
+    let mut at = 0;
+    while let Some(sign) = text[at..].chars().next() {
+        let rest = &text[at..];
+        let length = if rest.starts_with("...") { 3 } else { sign.len_utf8() };
+        match sign {
+            '.' if length == 3 => translated.push_str(".*"),
+            '.' => translated.push_str(r"\."),
+            '*' => translated.push_str(r"[^/\\]*"),
+            '|' | '(' | ')' => translated.push(sign),
+            _ if at >= signs_from => translated.push(sign),
+            _ => translated.push_str(&regex::escape(&rest[..length])),
+        }
+        at += length;
+    }
+    translated.push_str(")$");
+    regex::RegexBuilder::new(&translated).size_limit(PATTERN_BYTES_MAX).build().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Pattern, compiles};
+
+    fn fits(pattern: &str, name: &str) -> bool {
+        Pattern::new(pattern, false).matches(name)
+    }
+
+    #[test]
+    fn wildcards_cross_or_keep_to_a_segment() {
+        assert!(fits("/var/log/*.log", "/var/log/app.log"));
+        assert!(!fits("/var/log/*.log", "/var/log/nginx/app.log"));
+        assert!(fits("/var/.../app.log", "/var/log/nginx/app.log"));
+        assert!(fits("....(zip|gz)", "/data/old.log.gz"));
+        assert!(!fits("....(zip|gz)", "/data/old.log"));
+        assert!(fits(r"C:\logs\*.log", r"C:\logs\app.log"));
+        assert!(!fits(r"C:\logs\*.log", r"C:\logs\old\app.log"));
+    }
+
+    #[test]
+    fn the_whole_name_must_fit_and_a_dot_is_a_dot() {
+        assert!(fits("/var/log/a.log", "/var/log/a.log"));
+        assert!(!fits("/var/log/a.log", "/var/log/a.log.1"));
+        assert!(!fits("/var/log/a.log", "/var/log/axlog"));
+        assert!(!fits("log", "/var/log"));
+    }
+
+    #[test]
+    fn other_signs_count_behind_a_wildcard_only() {
+        assert!(fits("/srv/c++/app.log", "/srv/c++/app.log"));
+        assert!(fits("/srv/c++/*-[0-9]+", "/srv/c++/app-17"));
+        assert!(!fits("/srv/c++/*-[0-9]+", "/srv/c++/app-x"));
+        assert!(fits("/srv/[0-9]/a", "/srv/[0-9]/a"));
+    }
+
+    #[test]
+    fn broken_patterns_keep_their_wildcards() {
+        assert!(!compiles("/srv/*[.log"));
+        assert!(fits("/srv/*[.log", "/srv/a[.log"));
+        assert!(!compiles("/srv/(a"));
+        assert!(!fits("/srv/(a", "/srv/a"));
+    }
+
+    #[test]
+    fn hosts_fit_in_any_case() {
+        assert!(Pattern::new("web-*", true).matches("WEB-01"));
+        assert!(!Pattern::new("web-*", false).matches("WEB-01"));
+    }
+}

@@ -1,0 +1,91 @@
+//! The index-time and extraction settings in force for one source, typed.
+
+/// What props.conf says about one combination of source, host and sourcetype. Defaults are those of the built-in file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PropsSettings {
+    /// Sourcetype the settings belong to.
+    pub sourcetype: String,
+    /// `LINE_BREAKER`: what parts lines; the text of group 1 is dropped.
+    pub line_breaker: String,
+    /// `TRUNCATE`: bytes kept of a line; 0 keeps all.
+    pub truncate: usize,
+    /// `SHOULD_LINEMERGE`: whether lines are merged into events by the rules below.
+    pub should_line_merge: bool,
+    /// `BREAK_ONLY_BEFORE`: a line that matches starts an event.
+    pub break_only_before: Option<String>,
+    /// `BREAK_ONLY_BEFORE_DATE`: a line that holds a timestamp starts an event.
+    pub break_only_before_date: bool,
+    /// `MUST_BREAK_AFTER`: a line that matches ends an event.
+    pub must_break_after: Option<String>,
+    /// `MUST_NOT_BREAK_AFTER`: a line that matches holds the event open until `must_break_after`.
+    pub must_not_break_after: Option<String>,
+    /// `MUST_NOT_BREAK_BEFORE`: a line that matches never starts an event.
+    pub must_not_break_before: Option<String>,
+    /// `MAX_EVENTS`: most lines of one event.
+    pub max_events: usize,
+    /// `DATETIME_CONFIG`.
+    pub datetime: DatetimeConfig,
+    /// `TIME_PREFIX`: where the timestamp begins to be looked for.
+    pub time_prefix: Option<String>,
+    /// `TIME_FORMAT`.
+    pub time_format: Option<String>,
+    /// `MAX_TIMESTAMP_LOOKAHEAD`: bytes looked at, from the prefix or the event's start.
+    pub max_timestamp_lookahead: usize,
+    /// `TZ`: zone of timestamps that name none.
+    pub tz: Option<String>,
+    /// `MAX_DAYS_AGO`.
+    pub max_days_ago: i64,
+    /// `MAX_DAYS_HENCE`.
+    pub max_days_hence: i64,
+    /// `MAX_DIFF_SECS_AGO`.
+    pub max_diff_secs_ago: i64,
+    /// `MAX_DIFF_SECS_HENCE`.
+    pub max_diff_secs_hence: i64,
+    /// `KV_MODE`: how fields are cut out at search time.
+    pub kv_mode: KvMode,
+    /// `AUTO_KV_JSON`: whether `auto` also reads JSON.
+    pub auto_kv_json: bool,
+    /// `FIELD_DELIMITER` of delimited text (csv, tsv) whose first line names the columns.
+    pub header_delimiter: Option<char>,
+    /// `EXTRACT-class` patterns in order of class, with the field they read (default `_raw`).
+    pub extracts: Vec<ExtractRule>,
+}
+
+/// One `EXTRACT-class`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExtractRule {
+    /// Class after the dash.
+    pub class: String,
+    /// Pattern with named groups.
+    pub pattern: String,
+    /// Field read.
+    pub field: String,
+}
+
+/// Where an event's time comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DatetimeConfig {
+    /// From its text.
+    Auto,
+    /// The clock at arrival (`CURRENT`).
+    Current,
+    /// The file's modification time, else the clock (`NONE`).
+    None,
+}
+
+/// Field extraction at search time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KvMode {
+    /// No automatic extraction.
+    None,
+    /// `key=value`, and JSON when the event is an object.
+    Auto,
+    /// `key=value` where values may hold escaped quotes.
+    AutoEscaped,
+    /// `key=value`, and values of several words.
+    Multi,
+    /// JSON only.
+    Json,
+    /// XML.
+    Xml,
+}

@@ -1,0 +1,100 @@
+//! The rows of props.conf.
+
+use crate::table::{COUNT, ConfTable, Kind, REGEX, Row, Section, StanzaName, row};
+
+/// Longest span of days Splunk takes for `MAX_DAYS_AGO` and `MAX_DAYS_HENCE`: thirty years.
+const DAYS_MAX: i64 = 10_951;
+/// Smallest value of settings where -1 stands for "no bound".
+const UNBOUNDED: i64 = -1;
+/// Bounds of a stanza's priority.
+const PRIORITY_MAX: i64 = 1_000_000;
+
+const DAYS: Kind = Kind::Integer { min: 0, max: DAYS_MAX };
+const LOOKAHEAD: Kind = Kind::Integer { min: UNBOUNDED, max: 1 << 31 };
+const PRIORITY: Kind = Kind::Integer { min: -PRIORITY_MAX, max: PRIORITY_MAX };
+
+/// Settings of props.conf.
+pub static PROPS: ConfTable = ConfTable {
+    conf: "props",
+    sections: &[Section { stanza: StanzaName::Any, rows: ROWS }],
+    unsupported: &[
+        "ADD_EXTRA_TIME_FIELDS",
+        "ANNOTATE_PUNCT",
+        "CHARSET",
+        "CHECK_METHOD",
+        "DETERMINE_TIMESTAMP_DATE_WITH_SYSTEM_TIME",
+        "EVAL-",
+        "EVENT_BREAKER",
+        "EVENT_BREAKER_ENABLE",
+        "FIELDALIAS-",
+        "FIELD_HEADER_REGEX",
+        "FIELD_NAMES",
+        "FIELD_QUOTE",
+        "HEADER_FIELD_ACCEPTABLE_SPECIAL_CHARACTERS",
+        "HEADER_FIELD_LINE_NUMBER",
+        "HEADER_FIELD_QUOTE",
+        "KV_TRIM_SPACES",
+        "LEARN_MODEL",
+        "LEARN_SOURCETYPE",
+        "LINE_BREAKER_LOOKBEHIND",
+        "LOOKUP-",
+        "METRIC-SCHEMA-TRANSFORMS-",
+        "METRICS_PROTOCOL",
+        "MISSING_VALUE_REGEX",
+        "NO_BINARY_CHECK",
+        "PREAMBLE_REGEX",
+        "PREFIX_SOURCETYPE",
+        "REPORT-",
+        "RULESET-",
+        "SEDCMD-",
+        "SEGMENTATION",
+        "STATSD-DIM-TRANSFORMS",
+        "TIMESTAMP_FIELDS",
+        "TRANSFORMS-",
+        "TZ_ALIAS",
+        "given_type",
+        "invalid_cause",
+        "is_valid",
+        "maxDist",
+        "rename",
+        "unarchive_cmd",
+    ],
+    unused: &["category", "description", "detect_trailing_nulls", "pulldown_type", "SEGMENTATION-"],
+};
+
+const ROWS: &[Row] = &[
+    row("AUTO_KV_JSON", Kind::Bool, "true", "", "whether KV_MODE = auto also reads events that are JSON"),
+    row("BREAK_ONLY_BEFORE", REGEX, "", "", "when lines are merged: a line that matches starts an event"),
+    row("BREAK_ONLY_BEFORE_DATE", Kind::Bool, "true", "", "when lines are merged: a line with a time starts an event"),
+    row("DATETIME_CONFIG", Kind::Text, "", "", "CURRENT: the clock, NONE: the file's time, else the event's text"),
+    row("EXTRACT-", Kind::Extract, "", "", "pattern with named groups, `in FIELD` behind it if it reads another field"),
+    row("FIELD_DELIMITER", Kind::Delimiter, "", "", "what parts the columns of delimited text"),
+    row("HEADER_FIELD_DELIMITER", Kind::Delimiter, "", "", "what parts the names of the header line"),
+    row("INDEXED_EXTRACTIONS", FORMATS, "", "", "format of a structured file"),
+    row("KV_MODE", KV_MODES, "auto", "", "how fields are cut out when searching"),
+    row("LINE_BREAKER", Kind::Regex { groups_min: 1 }, r"([\r\n]+)", "", "what parts lines; group 1 is dropped"),
+    row("MAX_DAYS_AGO", DAYS, "10951", "days", "times further back are not believed"),
+    row("MAX_DAYS_HENCE", DAYS, "2", "days", "times further ahead are not believed"),
+    row("MAX_DIFF_SECS_AGO", COUNT, "3600", "seconds", "largest step back from the event before"),
+    row("MAX_DIFF_SECS_HENCE", COUNT, "604800", "seconds", "largest step ahead of the event before"),
+    row("MAX_EVENTS", COUNT, "256", "lines", "most lines of one event"),
+    row("MAX_TIMESTAMP_LOOKAHEAD", LOOKAHEAD, "128", "bytes", "how far a time is looked for; 0 and -1: all the way"),
+    row("MUST_BREAK_AFTER", REGEX, "", "", "when lines are merged: a line that matches ends an event"),
+    row("MUST_NOT_BREAK_AFTER", REGEX, "", "", "when lines are merged: no event ends here until MUST_BREAK_AFTER"),
+    row("MUST_NOT_BREAK_BEFORE", REGEX, "", "", "when lines are merged: a line that matches starts no event"),
+    row("SHOULD_LINEMERGE", Kind::Bool, "true", "", "whether lines are merged into events"),
+    row("TIME_FORMAT", Kind::TimeFormat, "", "", "how the time is written; empty: recognised"),
+    row("TIME_PREFIX", REGEX, "", "", "what stands before the time"),
+    row("TRUNCATE", COUNT, "10000", "bytes", "bytes kept of a line; 0 keeps all"),
+    row("TZ", Kind::Zone, "", "", "zone of times that name none"),
+    row("priority", PRIORITY, "", "", "of two patterns that match, the higher counts; 100 for plain names, else 0"),
+    row("sourcetype", Kind::Text, "", "", "in [source::…]: the sourcetype of these files"),
+];
+
+const FORMATS: Kind = Kind::Choice(&["csv", "tsv", "psv", "json", "none"]);
+const KV_MODES: Kind = Kind::Choice(&["none", "auto", "auto_escaped", "multi", "json", "xml"]);
+
+/// All rows.
+pub(crate) const fn rows() -> &'static [Row] {
+    ROWS
+}

@@ -1,0 +1,183 @@
+//! The tables of settings: one row per setting with its type, default, unit and meaning.
+//!
+//! A table is the only place that knows a setting: the checker, the typed views and the manual read it. A conf
+//! without a table (macros, saved searches) is merged unchecked.
+
+use crate::settings::{indexes, limits, server, transforms};
+use crate::{props, values};
+
+/// Settings of one conf.
+#[derive(Debug)]
+pub struct ConfTable {
+    /// Name without `.conf`.
+    pub conf: &'static str,
+    /// Kinds of stanza; the first that fits counts.
+    pub sections: &'static [Section],
+    /// Settings of Splunk's that are not carried out: each raises a warning. A name that ends in `-` takes a class.
+    pub unsupported: &'static [&'static str],
+    /// Settings that Splunk's files hold and that change nothing here; they raise no warning.
+    pub unused: &'static [&'static str],
+}
+
+/// Settings of one kind of stanza.
+#[derive(Debug)]
+pub struct Section {
+    /// Stanzas it stands for.
+    pub stanza: StanzaName,
+    /// Settings.
+    pub rows: &'static [Row],
+}
+
+/// Which stanzas a section stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StanzaName {
+    /// The one of this name.
+    Named(&'static str),
+    /// Those that start with this.
+    Prefix(&'static str),
+    /// All.
+    Any,
+}
+
+/// One setting.
+#[derive(Debug)]
+pub struct Row {
+    /// Name; one that ends in `-` is followed by a class of the user's choice.
+    pub name: &'static str,
+    /// Type of its value.
+    pub kind: Kind,
+    /// Value where none is set.
+    pub default: &'static str,
+    /// Unit of a number, else empty.
+    pub unit: &'static str,
+    /// What it does.
+    pub doc: &'static str,
+}
+
+/// Type of a value. An empty value means the default, whatever the type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Any text.
+    Text,
+    /// true or false and their usual spellings.
+    Bool,
+    /// A whole number.
+    Integer {
+        /// Smallest.
+        min: i64,
+        /// Largest.
+        max: i64,
+    },
+    /// One of these words, in any case.
+    Choice(&'static [&'static str]),
+    /// A PCRE pattern with at least this many groups.
+    Regex {
+        /// Groups it must have.
+        groups_min: usize,
+    },
+    /// A strptime format.
+    TimeFormat,
+    /// A time zone.
+    Zone,
+    /// One character or its name.
+    Delimiter,
+    /// A pattern, and ` in FIELD` behind it if it reads another field than `_raw`.
+    Extract,
+}
+
+/// A row.
+pub(crate) const fn row(
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    unit: &'static str,
+    doc: &'static str,
+) -> Row {
+    Row { name, kind, default, unit, doc }
+}
+
+/// A count from 0 to 2^53, where no narrower bound makes sense.
+pub(crate) const COUNT: Kind = Kind::Integer { min: 0, max: 1 << 53 };
+/// A pattern of any number of groups.
+pub(crate) const REGEX: Kind = Kind::Regex { groups_min: 0 };
+
+/// Every table.
+pub static TABLES: &[&ConfTable] =
+    &[&props::table::PROPS, &transforms::TRANSFORMS, &limits::LIMITS, &indexes::INDEXES, &server::SERVER];
+
+impl ConfTable {
+    /// Table of a conf.
+    pub fn of(conf: &str) -> Option<&'static ConfTable> {
+        TABLES.iter().find(|table| table.conf == conf).copied()
+    }
+
+    /// Sections whose settings may stand in a stanza: one, or all for `[default]`. `None` for a stanza nobody knows.
+    pub fn sections_of(&self, stanza: &str) -> Option<&'static [Section]> {
+        if stanza == crate::text::DEFAULT_STANZA {
+            return Some(self.sections);
+        }
+        let at = self.sections.iter().position(|section| section.stanza.fits(stanza))?;
+        Some(&self.sections[at..=at])
+    }
+}
+
+impl StanzaName {
+    /// Whether the section stands for a stanza.
+    pub fn fits(self, stanza: &str) -> bool {
+        match self {
+            StanzaName::Named(name) => stanza == name,
+            StanzaName::Prefix(prefix) => stanza.starts_with(prefix),
+            StanzaName::Any => true,
+        }
+    }
+}
+
+impl Row {
+    /// Whether the row stands for a setting.
+    pub fn fits(&self, key: &str) -> bool {
+        name_fits(self.name, key)
+    }
+}
+
+/// Whether a name of a table, which may end in `-`, stands for a setting.
+pub(crate) fn name_fits(name: &str, key: &str) -> bool {
+    if name.ends_with('-') { key.starts_with(name) && key.len() > name.len() } else { key == name }
+}
+
+impl Kind {
+    /// Whether the type takes a value.
+    pub fn takes(self, value: &str) -> bool {
+        value.is_empty()
+            || match self {
+                Kind::Text => true,
+                Kind::Bool => values::parse_bool(value).is_some(),
+                Kind::Integer { min, max } => value.parse::<i64>().is_ok_and(|value| (min..=max).contains(&value)),
+                Kind::Choice(words) => words.iter().any(|word| word.eq_ignore_ascii_case(value)),
+                Kind::Regex { groups_min } => values::capture_groups(value).is_some_and(|groups| groups >= groups_min),
+                Kind::TimeFormat => quarry_event::time::Format::new(value).is_ok(),
+                Kind::Zone => quarry_event::time::parse_zone(value).is_some(),
+                Kind::Delimiter => values::parse_delimiter(value).is_some(),
+                Kind::Extract => values::capture_groups(props::split_extract(value).0).is_some_and(|groups| groups > 0),
+            }
+    }
+
+    /// What the type takes, for people.
+    pub fn allowed(self) -> String {
+        match self {
+            Kind::Text => "any text".to_owned(),
+            Kind::Bool => "true or false".to_owned(),
+            Kind::Integer { min, max } => format!("a whole number from {min} to {max}"),
+            Kind::Choice(words) => words.join(", "),
+            Kind::Regex { groups_min: 0 } => "a regular expression with balanced brackets".to_owned(),
+            Kind::Regex { groups_min } => {
+                format!("a regular expression with balanced brackets and at least {groups_min} group in parentheses")
+            }
+            Kind::TimeFormat => "a strptime format such as %Y-%m-%dT%H:%M:%S".to_owned(),
+            Kind::Zone => "a zone such as Europe/Berlin, UTC or +02:00".to_owned(),
+            Kind::Delimiter => "one character, \\t, \\xHH, space, tab, fs, gs, rs, us or none".to_owned(),
+            Kind::Extract => {
+                "a regular expression with a named group, and \"in FIELD\" behind it if need be".to_owned()
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What is wrong in a .conf file, and where.
+//!
+//! Nothing here stops a start: a faulty line is left out and everything else holds.
+
+use std::fmt;
+use std::sync::Arc;
+
+use thiserror::Error;
+
+/// A fault in a .conf file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfWarning {
+    /// Label of the file as handed in, usually its path.
+    pub file: Arc<str>,
+    /// Line, from 1.
+    pub line: u32,
+    /// Stanza the line stands in; `default` before any.
+    pub stanza: String,
+    /// What is wrong.
+    pub problem: Problem,
+}
+
+impl fmt::Display for ConfWarning {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}:{}: [{}] {}", self.file, self.line, self.stanza, self.problem)
+    }
+}
+
+impl std::error::Error for ConfWarning {}
+
+/// Kinds of fault.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Problem {
+    /// A line that is neither `key = value`, a stanza nor a comment.
+    #[error("\"{line}\" is neither key = value, [stanza] nor # comment; the line is left out")]
+    Line {
+        /// The line, cut if long.
+        line: String,
+    },
+    /// `[` without `]`.
+    #[error("\"{line}\" opens a stanza without closing it; write [name]")]
+    OpenStanza {
+        /// The line, cut if long.
+        line: String,
+    },
+    /// `= value`.
+    #[error("a value without a setting name; write name = value")]
+    NoKey,
+    /// A stanza that is none, but spelt like one.
+    #[error("unknown stanza; did you mean [{nearest}]?")]
+    UnknownStanza {
+        /// The known one.
+        nearest: String,
+    },
+    /// A setting no table knows.
+    #[error("unknown setting {key}{}", nearest_hint(nearest.as_deref()))]
+    UnknownSetting {
+        /// The setting as written.
+        key: String,
+        /// A known one that is spelt alike.
+        nearest: Option<String>,
+    },
+    /// A setting of Splunk's that is not carried out here.
+    #[error("{key} is not supported; it has no effect")]
+    Unsupported {
+        /// The setting.
+        key: String,
+    },
+    /// A pattern in a stanza name that is no regular expression.
+    #[error("the pattern does not read as a regular expression (look-around is not known); only its wildcards count")]
+    StanzaPattern,
+    /// A value the setting does not take.
+    #[error("{key} = {value}: allowed is {allowed}; the setting falls back")]
+    BadValue {
+        /// The setting.
+        key: String,
+        /// The value as written, cut if long.
+        value: String,
+        /// What it takes.
+        allowed: String,
+    },
+}
+
+fn nearest_hint(nearest: Option<&str>) -> String {
+    nearest.map(|name| format!("; did you mean {name}?")).unwrap_or_default()
+}
+
+/// Characters of a line or value that a warning shows.
+const SHOWN_CHARS_MAX: usize = 80;
+
+/// A text short enough to show.
+pub(crate) fn shown(text: &str) -> String {
+    let mut shown: String = text.chars().take(SHOWN_CHARS_MAX).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    shown
+}
