@@ -46,6 +46,7 @@ pub static TRANSFORMS: ConfTable = ConfTable {
         "time_format",
     ],
     unused: &[
+        "fields_list",
         "CAN_OPTIMIZE",
         "MATCH_LIMIT",
         "DEPTH_LIMIT",
