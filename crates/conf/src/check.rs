@@ -69,7 +69,7 @@ fn problem(table: &ConfTable, sections: &'static [Section], setting: &Setting) -
         None => (setting.key.clone(), ""),
     };
     let known = rows().map(|row| row.name).chain(table.unused.iter().chain(table.unsupported).copied());
-    let nearest = nearest(&written, known).map(|name| format!("{name}{class}"));
+    let nearest = nearest(&written, known).map(|name| format!("{name}{class}")).filter(|name| *name != setting.key);
     Some(Problem::UnknownSetting { key: setting.key.clone(), nearest })
 }
 

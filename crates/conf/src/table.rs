@@ -96,8 +96,10 @@ pub(crate) const fn row(
     Row { name, kind, default, unit, doc }
 }
 
-/// A count from 0 to 2^53, where no narrower bound makes sense.
-pub(crate) const COUNT: Kind = Kind::Integer { min: 0, max: 1 << 53 };
+/// Largest count where no narrower bound makes sense.
+const COUNT_MAX: i64 = 1 << 53;
+/// A count from 0 on.
+pub(crate) const COUNT: Kind = Kind::Integer { min: 0, max: COUNT_MAX };
 /// A pattern of any number of groups.
 pub(crate) const REGEX: Kind = Kind::Regex { groups_min: 0 };
 
@@ -157,7 +159,7 @@ impl Kind {
                 Kind::TimeFormat => quarry_event::time::Format::new(value).is_ok(),
                 Kind::Zone => quarry_event::time::parse_zone(value).is_some(),
                 Kind::Delimiter => values::parse_delimiter(value).is_some(),
-                Kind::Extract => values::capture_groups(props::split_extract(value).0).is_some_and(|groups| groups > 0),
+                Kind::Extract => values::names_a_group(props::split_extract(value).0),
             }
     }
 
@@ -166,6 +168,7 @@ impl Kind {
         match self {
             Kind::Text => "any text".to_owned(),
             Kind::Bool => "true or false".to_owned(),
+            Kind::Integer { min, max: COUNT_MAX } => format!("a whole number from {min} on"),
             Kind::Integer { min, max } => format!("a whole number from {min} to {max}"),
             Kind::Choice(words) => words.join(", "),
             Kind::Regex { groups_min: 0 } => "a regular expression with balanced brackets".to_owned(),

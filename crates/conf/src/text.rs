@@ -95,7 +95,11 @@ impl Parser {
         match line.rfind(']') {
             // What stands behind the last bracket is no part of the name.
             Some(end) => self.current = Some(self.stanza_at(&line[1..end], number)),
-            None => self.warn(number, Problem::OpenStanza { line: shown(line) }),
+            None => {
+                self.warn(number, Problem::OpenStanza { line: shown(line) });
+                // What follows must not land in the stanza before.
+                self.current = Some(self.stanza_at(&line[1..], number));
+            }
         }
     }
 

@@ -133,6 +133,13 @@ pub(crate) fn capture_groups(pattern: &str) -> Option<usize> {
     (depth == 0).then_some(groups)
 }
 
+/// Whether a pattern's brackets balance and one of its groups has a name.
+pub(crate) fn names_a_group(pattern: &str) -> bool {
+    let named = ["(?<", "(?P<", "(?'"].iter().flat_map(|open| pattern.split(open).skip(1));
+    let mut starts = named.filter_map(|behind| behind.chars().next());
+    capture_groups(pattern).is_some() && starts.any(|first| first.is_alphabetic() || first == '_')
+}
+
 /// Whether the group that opens before `inside` captures.
 fn captures(inside: &[u8]) -> bool {
     match inside {

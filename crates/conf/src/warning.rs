@@ -38,7 +38,7 @@ pub enum Problem {
         line: String,
     },
     /// `[` without `]`.
-    #[error("\"{line}\" opens a stanza without closing it; write [name]")]
+    #[error("\"{line}\" opens a stanza without closing it and is taken to end with the line; write [name]")]
     OpenStanza {
         /// The line, cut if long.
         line: String,

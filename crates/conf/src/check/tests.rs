@@ -1,1 +1,62 @@
-use super::*;
+use crate::Layers;
+use crate::layers::tests::local;
+
+fn warnings(conf: &str, text: &str) -> Vec<String> {
+    Layers::new([local(conf, text)]).warnings().iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn what_is_built_in_is_faultless() {
+    assert_eq!(Layers::new([]).warnings(), []);
+}
+
+#[test]
+fn a_bad_value_falls_back_alone() {
+    let layers = Layers::new([local("props", "[app]\nTRUNCATE = lots\nMAX_EVENTS = 5\n")]);
+    let props = crate::PropsResolver::new(&layers).resolve("s", "h", "app");
+    assert_eq!((props.truncate, props.max_events), (10_000, 5));
+    assert_eq!(layers.warnings().len(), 1);
+    assert_eq!(
+        layers.warnings()[0].to_string(),
+        "etc/system/local/props.conf:2: [app] TRUNCATE = lots: allowed is a whole number from 0 on; \
+         the setting falls back"
+    );
+}
+
+#[test]
+fn slips_in_names_get_a_hint() {
+    let found = warnings("props", "[app]\nSHOULD_LINEMREGE = false\nEXTARCT-ip = (?<ip>.)\ncolour = red\n");
+    let place = "etc/system/local/props.conf";
+    assert_eq!(found[0], format!("{place}:2: [app] unknown setting SHOULD_LINEMREGE; did you mean SHOULD_LINEMERGE?"));
+    assert_eq!(found[1], format!("{place}:3: [app] unknown setting EXTARCT-ip; did you mean EXTRACT-ip?"));
+    assert_eq!(found[2], format!("{place}:4: [app] unknown setting colour"));
+}
+
+#[test]
+fn settings_without_effect_say_so_and_stay_visible() {
+    let layers = Layers::new([local("props", "[app]\nSEDCMD-card = s/\\d{16}/x/g\ncategory = Web\n")]);
+    let found: Vec<String> = layers.warnings().iter().map(ToString::to_string).collect();
+    assert_eq!(found, ["etc/system/local/props.conf:2: [app] SEDCMD-card is not supported; it has no effect"]);
+    assert!(layers.btool("props", Some("app")).iter().any(|row| row.key == "SEDCMD-card"));
+}
+
+#[test]
+fn stanzas_of_other_parts_are_left_alone_misspelt_ones_are_not() {
+    assert!(warnings("limits", "[thruput]\nmaxKBps = 0\n").is_empty());
+    let found = warnings("limits", "[subserch]\nmaxout = 5\n");
+    assert_eq!(found, ["etc/system/local/limits.conf:1: [subserch] unknown stanza; did you mean [subsearch]?"]);
+}
+
+#[test]
+fn confs_without_a_table_are_taken_as_they_are() {
+    let layers = Layers::new([local("macros", "[errors(1)]\nargs = host\ndefinition = level=ERROR host=$host$\n")]);
+    assert!(layers.warnings().is_empty());
+    assert_eq!(layers.conf("macros").get("errors(1)", "args"), Some("host"));
+}
+
+#[test]
+fn patterns_that_cannot_be_read_are_reported() {
+    let found = warnings("props", "[source::...(?<!tar.)gz]\n[source::/x/(a|b)]\n[host::web*]\n");
+    assert_eq!(found.len(), 1);
+    assert!(found[0].contains(":1: [source::...(?<!tar.)gz] the pattern"), "{found:?}");
+}

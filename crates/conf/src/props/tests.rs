@@ -192,7 +192,8 @@ fn error_and_firewall_fields() {
     assert_eq!((field(&old, "severity"), field(&old, "message")), ("warn".to_owned(), "child is slow".to_owned()));
     let asa = "Mar 03 2026 14:07:55 fw1 : %ASA-4-106023: Deny tcp src outside:198.51.100.7/4242 dst dmz:10.0.0.8/22";
     let asa = extract("cisco:asa", asa);
-    let read = ["message_id", "severity_id", "src_ip", "src_port", "dest_interface", "dest_ip", "dest_port", "transport"];
+    let read =
+        ["message_id", "severity_id", "src_ip", "src_port", "dest_interface", "dest_ip", "dest_port", "transport"];
     let read = read.map(|name| field(&asa, name));
     assert_eq!(read, ["106023", "4", "198.51.100.7", "4242", "dmz", "10.0.0.8", "22", "tcp"]);
 }
@@ -201,7 +202,10 @@ fn error_and_firewall_fields() {
 fn windows_events_and_java_levels() {
     let event = "03/03/2026 02:07:55 PM\nLogName=Security\nSourceName=Own Service\nEventCode=7\nMessage=Two\nlines";
     let fields = extract("WinEventLog", event);
-    assert_eq!((field(&fields, "SourceName"), field(&fields, "Message")), ("Own Service".to_owned(), "Two\nlines".to_owned()));
+    assert_eq!(
+        (field(&fields, "SourceName"), field(&fields, "Message")),
+        ("Own Service".to_owned(), "Two\nlines".to_owned())
+    );
     let java = extract("log4j", "2026-03-03 14:07:55,120 [main] WARN a.B - slow\n\tat a.B.c(ERROR)");
     assert_eq!(field(&java, "level"), "WARN");
 }
