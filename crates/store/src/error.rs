@@ -1,7 +1,13 @@
 //! What can go wrong in the store.
 
+use std::io;
+use std::path::{Path, PathBuf};
+
+use quarry_blob::BlobError;
+use quarry_catalog::CatalogError;
+
 /// Failure of the store.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
     /// A bucket is damaged; others still answer.
     #[error("bucket {bucket} is damaged: {reason}")]
@@ -11,4 +17,80 @@ pub enum StoreError {
         /// What is wrong, with slab, page, block and offset.
         reason: String,
     },
+    /// Too little space is left; nothing was stored and later appends work when there is space again.
+    #[error("no space left for {}; free space on its file system", path.display())]
+    Full {
+        /// File or folder that cannot grow.
+        path: PathBuf,
+    },
+    /// The operating system failed; what was being stored is not stored.
+    #[error("cannot {action} {}: {reason}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// File or folder it was tried on.
+        path: PathBuf,
+        /// What the system said.
+        reason: String,
+    },
+    /// Another process has the data directory open.
+    #[error("data directory {} is in use by another process; stop it or send the work to it", dir.display())]
+    Locked {
+        /// The data directory.
+        dir: PathBuf,
+    },
+    /// The store was opened for reading.
+    #[error("the store is open for reading only")]
+    ReadOnly,
+    /// The store was closed.
+    #[error("the store is closed")]
+    Closed,
+    /// A batch exceeds a limit; split it.
+    #[error("{what} of a batch is {value}, above the limit of {limit}; split the batch")]
+    TooLarge {
+        /// What was counted.
+        what: &'static str,
+        /// Its value.
+        value: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// A batch breaks the rules stated at `EventBatch`: a bug of the caller.
+    #[error("event batch cannot be stored: {reason}")]
+    InvalidBatch {
+        /// The broken rule.
+        reason: String,
+    },
+    /// Sealing fails and the slabs that wait for it fill their memory; appends work again when sealing does.
+    #[error("cannot take more events, because sealing fails: {reason}")]
+    SealStalled {
+        /// Why the last seal failed.
+        reason: String,
+    },
+    /// The write-ahead log was written by a newer quarry.
+    #[error("log {} has version {found}, this quarry knows up to {known}; use a newer quarry", path.display())]
+    LogTooNew {
+        /// The log segment.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+        /// Newest version known here.
+        known: u32,
+    },
+    /// The catalog failed.
+    #[error(transparent)]
+    Catalog(#[from] CatalogError),
+    /// An object could not be stored or removed.
+    #[error(transparent)]
+    Blob(#[from] BlobError),
+}
+
+impl StoreError {
+    /// Sorts a system error: out of space apart from the rest.
+    pub(crate) fn from_io(action: &'static str, path: &Path, error: &io::Error) -> StoreError {
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StoreError::Full { path: path.to_owned() },
+            _ => StoreError::Io { action, path: path.to_owned(), reason: error.to_string() },
+        }
+    }
 }

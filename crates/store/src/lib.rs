@@ -1,7 +1,46 @@
 //! Hot write path, seal, retention, snapshot and scan.
+//!
+//! An append goes through the write-ahead log (`wal`, `log_thread`) into a hot slab (`hot`), where it is searchable; a
+//! full slab is sealed (`seal`) into a bucket object that the catalog knows. A [`Snapshot`] lists what a search reads.
+//!
+//! Not here: how a bucket is laid out (bucket), how objects are kept (blob), what a search does with events (engine)
+//! and when maintenance runs (server).
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod admission;
+mod cache;
+mod data_dir;
+mod disk;
 mod error;
+mod hot;
+mod inventory;
+mod log_files;
+mod log_thread;
+mod memory;
+mod options;
+mod queue;
+mod recover;
+mod report;
+mod scan;
+mod seal;
+mod sealed;
 mod segment;
+mod selector;
+mod state;
+mod store;
+mod sync;
+#[cfg(test)]
+mod tests;
+mod ticket;
+mod wal;
 
+pub use disk::{Disk, DiskFile, LocalDisk};
 pub use error::StoreError;
+pub use inventory::{BucketListing, IndexStats, ListingState, Verdict};
+pub use memory::MemoryStore;
+pub use options::{BATCH_EVENTS_MAX, BATCH_RAW_BYTES_MAX, StoreOptions};
+pub use report::Message;
 pub use segment::{Damage, PageInfo, Segment, Snapshot};
+pub use selector::IndexSelector;
+pub use store::{AppendRequest, Store};
+pub use ticket::Ticket;

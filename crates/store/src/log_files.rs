@@ -1,0 +1,118 @@
+//! Which log segments exist, and when one may go.
+//!
+//! A segment goes when it takes no more records, every bucket it holds records of is sealed and the catalog has its
+//! checkpoints. The newest segment never goes while the store is open.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::{fs, io};
+
+use crate::StoreError;
+use crate::disk::Disk;
+use crate::sync::lock;
+
+/// The segments of a log.
+#[derive(Debug)]
+pub(crate) struct LogFiles {
+    disk: Arc<dyn Disk>,
+    segments: Mutex<Vec<LogSegment>>,
+}
+
+/// What is known of one segment.
+#[derive(Debug)]
+pub(crate) struct LogSegment {
+    pub(crate) path: PathBuf,
+    pub(crate) bytes: u64,
+    /// Buckets it holds records of.
+    pub(crate) buckets: BTreeSet<u64>,
+    /// Newest of its records with a checkpoint; 0 for none.
+    pub(crate) checkpoint_lsn: u64,
+    /// Takes no more records, and all of them are applied.
+    pub(crate) closed: bool,
+    /// Holds bytes that could not be read: it is kept aside instead of removed.
+    pub(crate) damaged: bool,
+}
+
+impl LogSegment {
+    pub(crate) fn new(path: &Path) -> LogSegment {
+        LogSegment {
+            path: path.to_owned(),
+            bytes: 0,
+            buckets: BTreeSet::new(),
+            checkpoint_lsn: 0,
+            closed: false,
+            damaged: false,
+        }
+    }
+}
+
+impl LogFiles {
+    pub(crate) fn new(disk: Arc<dyn Disk>, segments: Vec<LogSegment>) -> LogFiles {
+        LogFiles { disk, segments: Mutex::new(segments) }
+    }
+
+    /// Notes what a group of records added to the newest segment.
+    pub(crate) fn grew(&self, path: &Path, bytes: u64, records: impl Iterator<Item = (u64, Option<u64>)>) {
+        let mut segments = lock(&self.segments);
+        if segments.last().is_none_or(|newest| newest.path != path) {
+            segments.push(LogSegment::new(path));
+        }
+        let Some(newest) = segments.last_mut() else { return };
+        newest.bytes = bytes;
+        for (bucket, checkpoint_lsn) in records {
+            newest.buckets.insert(bucket);
+            newest.checkpoint_lsn = newest.checkpoint_lsn.max(checkpoint_lsn.unwrap_or(0));
+        }
+    }
+
+    /// Notes that no segment takes records any more.
+    pub(crate) fn close_all(&self) {
+        lock(&self.segments).iter_mut().for_each(|segment| segment.closed = true);
+    }
+
+    /// Bytes of all segments.
+    pub(crate) fn bytes(&self) -> u64 {
+        lock(&self.segments).iter().map(|segment| segment.bytes).sum()
+    }
+
+    /// Buckets with records in the oldest segment.
+    pub(crate) fn oldest_buckets(&self) -> BTreeSet<u64> {
+        lock(&self.segments).first().map(|segment| segment.buckets.clone()).unwrap_or_default()
+    }
+
+    fn take_away(&self, segment: &LogSegment) -> io::Result<()> {
+        if segment.damaged { keep_aside(&segment.path) } else { self.disk.remove(&segment.path) }
+    }
+
+    /// Removes what nothing needs; gives what went wrong.
+    pub(crate) fn release(
+        &self,
+        still_needed: &dyn Fn(u64) -> bool,
+        save_checkpoints: &dyn Fn(u64) -> Result<(), StoreError>,
+    ) -> Vec<String> {
+        let mut problems = Vec::new();
+        lock(&self.segments).retain(|segment| {
+            if !segment.closed || segment.buckets.iter().any(|bucket| still_needed(*bucket)) {
+                return true;
+            }
+            if let Err(error) = save_checkpoints(segment.checkpoint_lsn) {
+                problems.push(format!("checkpoints cannot be saved: {error}"));
+                return true;
+            }
+            match self.take_away(segment) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    problems.push(StoreError::from_io("remove", &segment.path, &error).to_string());
+                    true
+                }
+                _ => false,
+            }
+        });
+        problems
+    }
+}
+
+/// Renames a file that cannot be read, so that it is no segment any more and people can look at it.
+pub(crate) fn keep_aside(path: &Path) -> io::Result<()> {
+    fs::rename(path, path.with_extension("damaged"))
+}

@@ -1,0 +1,209 @@
+//! The one thread that writes the log and fills the hot slabs.
+//!
+//! It takes what is queued, decides which bucket each batch goes to, writes the records, syncs once, and only then
+//! moves the batches into their slabs and answers the appends. So nothing is visible that a crash could take back, and
+//! a failed write leaves no trace in memory.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use quarry_catalog::LoggedCheckpoint;
+use quarry_event::EventBatch;
+
+use crate::hot::{BatchRows, HotSlab};
+use crate::queue::{Closing, PendingAppend, Queue, Work};
+use crate::state::{Shared, State};
+use crate::ticket::Promise;
+use crate::wal::record::seal_frame;
+use crate::wal::write::LogWriter;
+
+/// The log thread's own state.
+#[derive(Debug)]
+pub(crate) struct LogThread {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) writer: LogWriter,
+    pub(crate) next_lsn: u64,
+    pub(crate) next_bucket: u64,
+}
+
+/// Where the next batch of an index goes: what the hot slab will hold when the group is applied.
+#[derive(Clone, Copy, Debug)]
+struct Planned {
+    number: u64,
+    events: usize,
+    raw_bytes: usize,
+}
+
+/// Tells everybody who waits, however the thread ends.
+struct OnExit(Arc<Queue>, Arc<Shared>);
+
+impl Drop for OnExit {
+    fn drop(&mut self) {
+        self.0.abandon();
+        self.1.state().stopping = true;
+        self.1.seal_done.notify_all();
+        self.1.seal_work.notify_all();
+    }
+}
+
+impl LogThread {
+    /// Works until the queue is stopped and empty.
+    pub(crate) fn run(mut self) {
+        let _on_exit = OnExit(self.queue.clone(), self.shared.clone());
+        while let Some(work) = self.queue.next() {
+            match work {
+                Work::Group(group) => self.group(group),
+                Work::Close(closing, promise) => self.close(closing, promise),
+            }
+        }
+    }
+
+    fn close(&mut self, closing: Closing, promise: Promise) {
+        let mut state = self.shared.state();
+        let chosen: Vec<Arc<str>> = match closing {
+            Closing::All => state.hot.keys().cloned().collect(),
+            Closing::IdleSince(since) => {
+                state.hot.iter().filter(|(_, slab)| slab.appended_at <= since).map(|(index, _)| index.clone()).collect()
+            }
+        };
+        chosen.iter().for_each(|index| state.close_hot(index));
+        drop(state);
+        self.shared.seal_work.notify_all();
+        promise.keep(Ok(()));
+    }
+
+    fn group(&mut self, mut group: Vec<PendingAppend>) {
+        if self.writer.current_bytes().is_some_and(|bytes| bytes >= self.shared.options.log_segment_bytes) {
+            self.writer.rotate();
+            self.shared.log_files.close_all();
+            self.shared.release_log();
+        }
+        let bytes: usize = group.iter().map(|append| append.record.len()).sum();
+        let next_bucket = self.next_bucket;
+        let buckets = self.plan(&mut group);
+        let records = group.iter().map(|append| append.record.as_slice());
+        match self.writer.write_group(self.next_lsn, records, bytes as u64) {
+            Ok(()) => self.apply(group, &buckets),
+            Err(error) => {
+                self.next_bucket = next_bucket;
+                self.shared.tell(format!("events are not stored: {error}"));
+                group.into_iter().for_each(|append| append.promise.keep(Err(error.clone())));
+            }
+        }
+        self.queue.written(bytes);
+    }
+
+    /// Chooses the bucket of every append and fills in the frames.
+    fn plan(&mut self, group: &mut [PendingAppend]) -> Vec<u64> {
+        let options = &self.shared.options;
+        let (events_max, raw_bytes_max) = (options.slab_events, options.slab_raw_bytes);
+        let mut plans: BTreeMap<Arc<str>, Planned> = BTreeMap::new();
+        let mut buckets = Vec::with_capacity(group.len());
+        let state = self.shared.state();
+        for (at, append) in group.iter_mut().enumerate() {
+            let bucket = match index_of(&append.batch) {
+                None => 0,
+                Some(index) => {
+                    let known = plans.get(index).copied().or_else(|| state.hot.get(index).map(planned));
+                    let (events, raw_bytes) = (append.batch.len(), append.batch.raw.len());
+                    let fits = |plan: &Planned| {
+                        plan.events + events <= events_max && plan.raw_bytes + raw_bytes <= raw_bytes_max
+                    };
+                    let mut plan = known.filter(fits).unwrap_or_else(|| {
+                        self.next_bucket += 1;
+                        Planned { number: self.next_bucket - 1, events: 0, raw_bytes: 0 }
+                    });
+                    plan.events += events;
+                    plan.raw_bytes += raw_bytes;
+                    plans.insert(index.clone(), plan);
+                    plan.number
+                }
+            };
+            seal_frame(&mut append.record, self.next_lsn + at as u64, bucket);
+            buckets.push(bucket);
+        }
+        buckets
+    }
+
+    /// Makes durable appends visible and answers them.
+    fn apply(&mut self, group: Vec<PendingAppend>, buckets: &[u64]) {
+        let facts = group.iter().zip(buckets).enumerate().map(|(at, (append, bucket))| {
+            let lsn = self.next_lsn + at as u64;
+            (*bucket, append.checkpoint.as_ref().map(|_| lsn))
+        });
+        if let (Some(path), Some(bytes)) = (self.writer.current_path(), self.writer.current_bytes()) {
+            self.shared.log_files.grew(path, bytes, facts);
+        }
+        let now = self.shared.clock.elapsed_ns();
+        let mut closed = false;
+        for (append, bucket) in group.into_iter().zip(buckets) {
+            let lsn = self.next_lsn;
+            self.next_lsn += 1;
+            let mut state = self.shared.state();
+            state.durable_lsn = lsn;
+            if let Some(checkpoint) = append.checkpoint {
+                state.add_checkpoint(LoggedCheckpoint { checkpoint, lsn });
+            }
+            closed |= self.move_in(&mut state, append.batch, *bucket, now);
+            drop(state);
+            drop(append.record);
+            append.promise.keep(Ok(()));
+        }
+        closed |= self.keep_bounds();
+        if closed {
+            self.shared.seal_work.notify_all();
+        }
+    }
+
+    /// Moves a batch into its slab; says whether a slab was closed.
+    fn move_in(&self, state: &mut State, batch: EventBatch, bucket: u64, now: i64) -> bool {
+        let Some(index) = index_of(&batch).cloned() else { return false };
+        let mut closed = false;
+        if state.hot.get(&index).is_some_and(|slab| slab.number() != bucket) {
+            state.close_hot(&index);
+            closed = true;
+        }
+        let slab = state.hot.entry(index.clone()).or_insert_with(|| HotSlab::new(&index, bucket));
+        let mut rows = BatchRows::new(batch);
+        let left = rows.left();
+        slab.append(&mut rows, left);
+        slab.appended_at = now;
+        closed
+    }
+
+    /// Closes slabs that are full or that hold too much memory or too much log.
+    fn keep_bounds(&self) -> bool {
+        let options = &self.shared.options;
+        let oldest = match self.shared.log_files.bytes() > options.log_bytes_max {
+            true => self.shared.log_files.oldest_buckets(),
+            false => Default::default(),
+        };
+        let mut state = self.shared.state();
+        let is_due = |slab: &HotSlab| {
+            slab.events() >= options.slab_events
+                || slab.raw_bytes() >= options.slab_raw_bytes
+                || oldest.contains(&slab.number())
+        };
+        let mut due: Vec<Arc<str>> =
+            state.hot.iter().filter(|(_, slab)| is_due(slab)).map(|(index, _)| index.clone()).collect();
+        let closed = !due.is_empty();
+        due.drain(..).for_each(|index| state.close_hot(&index));
+        let hot_bytes: usize = state.hot.values().map(HotSlab::raw_bytes).sum();
+        if hot_bytes <= options.hot_bytes_max {
+            return closed;
+        }
+        let largest = state.hot.iter().max_by_key(|(_, slab)| slab.raw_bytes()).map(|(index, _)| index.clone());
+        largest.iter().for_each(|index| state.close_hot(index));
+        true
+    }
+}
+
+fn planned(slab: &HotSlab) -> Planned {
+    Planned { number: slab.number(), events: slab.events(), raw_bytes: slab.raw_bytes() }
+}
+
+/// Index of a batch; `None` without events.
+fn index_of(batch: &EventBatch) -> Option<&Arc<str>> {
+    if batch.is_empty() { None } else { batch.metas.first().map(|meta| &meta.index) }
+}

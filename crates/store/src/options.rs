@@ -1,0 +1,83 @@
+//! Limits of the store: one row per limit, with its default and what happens beyond it.
+
+use std::path::PathBuf;
+
+use quarry_bucket::{MAX_SLAB_EVENTS, MAX_SLAB_RAW_BYTES, TARGET_SLAB_RAW_BYTES};
+
+/// Events of one batch at most: what a slab holds.
+pub const BATCH_EVENTS_MAX: usize = MAX_SLAB_EVENTS;
+/// Text bytes of one batch at most: the longest event.
+pub const BATCH_RAW_BYTES_MAX: usize = MAX_SLAB_RAW_BYTES;
+/// Messages the store's report keeps; the oldest go first.
+pub(crate) const REPORT_MESSAGES_MAX: usize = 100;
+/// Slabs that failed their verification and are served from memory beyond the other limits.
+pub(crate) const QUARANTINED_SLABS_MAX: usize = 4;
+
+/// How a store is run. [`StoreOptions::at`] gives the defaults.
+#[derive(Clone, Debug)]
+pub struct StoreOptions {
+    /// Data directory.
+    pub dir: PathBuf,
+    /// Threads that seal slabs; 0 takes one per core.
+    pub sealers: usize,
+    /// Events at which a hot slab is closed.
+    pub slab_events: usize,
+    /// Text bytes at which a hot slab is closed.
+    pub slab_raw_bytes: usize,
+    /// Text bytes of all hot slabs together; beyond it the largest is closed.
+    pub hot_bytes_max: usize,
+    /// Closed slabs that are not sealed yet; at the limit appends wait. 0 takes two more than there are sealers.
+    pub unsealed_slabs_max: usize,
+    /// Text bytes that wait for the next fsync; at the limit appends wait.
+    pub pending_bytes_max: usize,
+    /// Bytes at which a log segment is closed; one record may exceed it.
+    pub log_segment_bytes: u64,
+    /// Bytes of the log; beyond it the oldest hot slab is closed so that its log can go.
+    pub log_bytes_max: u64,
+    /// Seconds without an append after which a hot slab is closed.
+    pub idle_seal_secs: u64,
+    /// Free bytes the file system must keep; below it appends fail with `Full`.
+    pub free_bytes_min: u64,
+    /// Buckets kept open (file and directory) between searches.
+    pub open_buckets_max: usize,
+    /// Bytes of term filters kept in memory.
+    pub filter_cache_bytes: usize,
+    /// Bytes of decoded pages kept in memory.
+    pub page_cache_bytes: usize,
+    /// zstd level of sealing.
+    pub zstd_level: i32,
+}
+
+impl StoreOptions {
+    /// The defaults for data directory `dir`.
+    pub fn at(dir: impl Into<PathBuf>) -> StoreOptions {
+        StoreOptions {
+            dir: dir.into(),
+            sealers: 0,
+            slab_events: MAX_SLAB_EVENTS,
+            slab_raw_bytes: TARGET_SLAB_RAW_BYTES,
+            hot_bytes_max: 192 << 20,
+            unsealed_slabs_max: 0,
+            pending_bytes_max: 32 << 20,
+            log_segment_bytes: 64 << 20,
+            log_bytes_max: 1 << 30,
+            idle_seal_secs: 3_600,
+            free_bytes_min: 0,
+            open_buckets_max: 256,
+            filter_cache_bytes: 256 << 20,
+            page_cache_bytes: 128 << 20,
+            zstd_level: 1,
+        }
+    }
+
+    /// Threads that seal.
+    pub(crate) fn sealer_threads(&self) -> usize {
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        if self.sealers == 0 { cores() } else { self.sealers }
+    }
+
+    /// Closed slabs that may wait for their seal.
+    pub(crate) fn unsealed_limit(&self) -> usize {
+        if self.unsealed_slabs_max == 0 { self.sealer_threads() + 2 } else { self.unsealed_slabs_max }
+    }
+}

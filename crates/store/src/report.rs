@@ -1,0 +1,46 @@
+//! What went wrong in the background, for people to read.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+use quarry_event::TimeNs;
+
+use crate::options::REPORT_MESSAGES_MAX;
+use crate::sync::lock;
+
+/// Something an operator should know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// When it happened.
+    pub time: TimeNs,
+    /// What happened and what to do.
+    pub text: String,
+}
+
+/// The newest messages.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    messages: Mutex<VecDeque<Message>>,
+}
+
+impl Report {
+    /// Adds a message; a repetition of the newest only moves its time.
+    pub(crate) fn add(&self, time: TimeNs, text: String) {
+        let mut messages = lock(&self.messages);
+        if let Some(newest) = messages.back_mut()
+            && newest.text == text
+        {
+            newest.time = time;
+            return;
+        }
+        if messages.len() == REPORT_MESSAGES_MAX {
+            messages.pop_front();
+        }
+        messages.push_back(Message { time, text });
+    }
+
+    /// Messages, oldest first.
+    pub(crate) fn messages(&self) -> Vec<Message> {
+        lock(&self.messages).iter().cloned().collect()
+    }
+}

@@ -1,0 +1,80 @@
+//! A sealed slab as a search sees it.
+
+use std::sync::Arc;
+
+use quarry_event::{Metadata, Page, PageColumns, PageSet, TermQuery};
+
+use crate::hot::SLABS_PER_BUCKET_MAX;
+use crate::sealed::{OpenBucket, Readers, SealedBucket, damage};
+use crate::{PageInfo, Segment, StoreError};
+
+/// Bytes of the columns of one event in a cached page.
+const COLUMN_BYTES_PER_EVENT: usize = 16;
+
+/// One slab of an open bucket.
+#[derive(Debug)]
+pub(crate) struct SealedSegment {
+    pub(crate) bucket: Arc<SealedBucket>,
+    pub(crate) open: Arc<OpenBucket>,
+    pub(crate) readers: Arc<Readers>,
+    pub(crate) slab: usize,
+}
+
+impl SealedSegment {
+    fn read(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError> {
+        self.open.reader.read_page(self.slab, page, columns).map_err(|error| damage(&self.bucket.id, &error))
+    }
+
+    /// The page with its text, from the cache when it is there.
+    fn read_text(&self, page: usize) -> Result<Arc<Page>, StoreError> {
+        let key = (self.bucket.row.number, self.slab as u32, page as u32);
+        if let Some(cached) = self.readers.pages.get(&key) {
+            return Ok(cached);
+        }
+        let read = Arc::new(self.read(page, PageColumns { raw: true, index_time: false, fields: false })?);
+        let weight = read.raw.len() + read.len() * COLUMN_BYTES_PER_EVENT;
+        self.readers.pages.put(key, read.clone(), weight.max(1));
+        Ok(read)
+    }
+}
+
+impl Segment for SealedSegment {
+    fn bucket(&self) -> &str {
+        &self.bucket.id
+    }
+
+    fn index(&self) -> &str {
+        &self.bucket.row.index
+    }
+
+    fn sequence(&self) -> u64 {
+        self.bucket.row.number * SLABS_PER_BUCKET_MAX + self.slab as u64
+    }
+
+    fn metas(&self) -> Arc<[Metadata]> {
+        self.open.reader.slabs()[self.slab].metas.clone()
+    }
+
+    fn pages(&self) -> &[PageInfo] {
+        &self.open.infos[self.slab]
+    }
+
+    fn candidate_pages(&self, query: &TermQuery) -> Result<PageSet, StoreError> {
+        if !self.readers.may_match(&self.bucket, query)? {
+            return Ok(PageSet::default());
+        }
+        self.open.reader.candidate_pages(self.slab, query).map_err(|error| damage(&self.bucket.id, &error))
+    }
+
+    fn read_page(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError> {
+        if !columns.raw {
+            return self.read(page, columns);
+        }
+        let text = self.read_text(page)?;
+        if !columns.index_time && !columns.fields {
+            return Ok(Page::clone(&text));
+        }
+        let rest = self.read(page, PageColumns { raw: false, ..columns })?;
+        Ok(Page { raw: text.raw.clone(), ends: text.ends.clone(), ..rest })
+    }
+}

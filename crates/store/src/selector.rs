@@ -1,0 +1,82 @@
+//! Which indexes a search reads, and wildcards.
+
+/// Names of indexes; `*` stands for any run of characters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IndexSelector {
+    patterns: Vec<String>,
+}
+
+impl IndexSelector {
+    /// Indexes that match one of `patterns`.
+    pub fn new<Pattern: Into<String>>(patterns: impl IntoIterator<Item = Pattern>) -> IndexSelector {
+        IndexSelector { patterns: patterns.into_iter().map(Into::into).collect() }
+    }
+
+    /// Every index, internal ones included.
+    pub fn all() -> IndexSelector {
+        IndexSelector::new(["*", "_*"])
+    }
+
+    /// Whether `index` is selected. An internal index, whose name starts with `_`, needs a pattern that says so.
+    pub fn matches(&self, index: &str) -> bool {
+        let internal = index.starts_with('_');
+        self.patterns.iter().any(|pattern| (!internal || pattern.starts_with('_')) && wildcard_match(pattern, index))
+    }
+}
+
+/// Whether `text` is `pattern`, where `*` in the pattern stands for any run of characters.
+pub(crate) fn wildcard_match(pattern: &str, text: &str) -> bool {
+    let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
+    let (mut at, mut from) = (0, 0);
+    // Where to go on when the run of the last `*` has to be one byte longer.
+    let mut retry: Option<(usize, usize)> = None;
+    while from < text.len() {
+        if pattern.get(at) == Some(&b'*') {
+            retry = Some((at + 1, from));
+            at += 1;
+        } else if pattern.get(at) == Some(&text[from]) {
+            at += 1;
+            from += 1;
+        } else if let Some((after, start)) = retry {
+            retry = Some((after, start + 1));
+            at = after;
+            from = start + 1;
+        } else {
+            return false;
+        }
+    }
+    pattern[at..].iter().all(|byte| *byte == b'*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wildcards_stand_for_any_run() {
+        for (pattern, text, expected) in [
+            ("", "", true),
+            ("*", "", true),
+            ("a*c", "abbc", true),
+            ("a*c", "abb", false),
+            ("*b*", "abc", true),
+            ("a*b*c", "aXbYbZc", true),
+            ("a**", "a", true),
+            ("ab", "a", false),
+            ("*ab", "aab", true),
+        ] {
+            assert_eq!(wildcard_match(pattern, text), expected, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn internal_indexes_must_be_asked_for() {
+        assert!(IndexSelector::new(["*"]).matches("main"));
+        assert!(!IndexSelector::new(["*"]).matches("_internal"));
+        assert!(!IndexSelector::new(["*nal"]).matches("_internal"));
+        assert!(IndexSelector::new(["_*"]).matches("_internal"));
+        assert!(IndexSelector::new(["x", "_internal"]).matches("_internal"));
+        assert!(IndexSelector::all().matches("_internal") && IndexSelector::all().matches("main"));
+        assert!(!IndexSelector::default().matches("main"));
+    }
+}

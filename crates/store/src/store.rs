@@ -1,0 +1,256 @@
+//! The store's front: opening, appending, closing.
+//!
+//! One log thread writes (see `log_thread`), some sealer threads seal (see `seal`), any number of threads append and
+//! search. What an append's ticket confirmed is in the log and visible; closing a store seals nothing and loses nothing.
+
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use quarry_blob::{BlobStore, LocalFolder};
+use quarry_bucket::{MAX_SLAB_EVENTS, MAX_SLAB_RAW_BYTES};
+use quarry_catalog::{Catalog, FileCheckpoint, LoggedCheckpoint, SourceIdentity};
+use quarry_event::EventBatch;
+use quarry_event::time::NS_PER_SEC;
+use quarry_stdx::SharedClock;
+
+use crate::data_dir::DirLock;
+use crate::disk::{Disk, LocalDisk};
+use crate::log_files::LogFiles;
+use crate::log_thread::LogThread;
+use crate::queue::{Closing, PendingAppend, Queue};
+use crate::recover::{clean_up, recover, remove_empty};
+use crate::report::Message;
+use crate::sealed::Readers;
+use crate::state::{Progress, Shared};
+use crate::sync::{lock, wait};
+use crate::ticket::{Ticket, promise};
+use crate::wal::read::Repair;
+use crate::wal::record::encode;
+use crate::wal::write::LogWriter;
+use crate::{StoreError, StoreOptions, admission, data_dir, seal};
+
+/// Events to store, and how far their file has been read with them.
+#[derive(Clone, Debug, Default)]
+pub struct AppendRequest {
+    /// Events of one index; may be empty when only a checkpoint moves.
+    pub batch: EventBatch,
+    /// Becomes true together with the events.
+    pub checkpoint: Option<FileCheckpoint>,
+}
+
+/// An open data directory.
+#[derive(Debug)]
+pub struct Store {
+    pub(crate) shared: Arc<Shared>,
+    writer: Option<Writer>,
+    _lock: DirLock,
+}
+
+/// What only a store that can be written to has.
+#[derive(Debug)]
+struct Writer {
+    queue: Arc<Queue>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Store {
+    /// Opens a data directory for writing, made when missing. Events of an unclean end are searchable at once.
+    pub fn open(options: StoreOptions, clock: SharedClock) -> Result<Arc<Store>, StoreError> {
+        let lock = DirLock::exclusive(&options.dir)?;
+        let catalog = Catalog::open(&data_dir::catalog(&options.dir))?;
+        let blobs = Arc::new(LocalFolder::open(&data_dir::objects(&options.dir))?);
+        Store::start(options, Arc::new(LocalDisk), blobs, catalog, clock, lock)
+    }
+
+    /// As [`Store::open`] with other files, objects and catalog: for tests.
+    pub fn open_with(
+        options: StoreOptions,
+        disk: Arc<dyn Disk>,
+        blobs: Arc<dyn BlobStore>,
+        catalog: Catalog,
+        clock: SharedClock,
+    ) -> Result<Arc<Store>, StoreError> {
+        let lock = DirLock::exclusive(&options.dir)?;
+        Store::start(options, disk, blobs, catalog, clock, lock)
+    }
+
+    /// Opens an existing data directory for searching while no server runs on it; nothing is changed.
+    pub fn open_read_only(options: StoreOptions, clock: SharedClock) -> Result<Arc<Store>, StoreError> {
+        let lock = DirLock::shared(&options.dir)?;
+        let path = data_dir::catalog(&options.dir);
+        let catalog = if path.exists() { Catalog::open_read_only(&path)? } else { Catalog::open_in_memory()? };
+        let blobs = Arc::new(LocalFolder::open_existing(&data_dir::objects(&options.dir)));
+        let recovered = recover(&options, &catalog, Repair::Leave)?;
+        let readers = Readers::new(blobs, &options);
+        let log_files = LogFiles::new(Arc::new(LocalDisk), recovered.segments);
+        let shared = Shared::new(options, clock, catalog, readers, log_files, recovered.state);
+        recovered.messages.into_iter().for_each(|text| shared.tell(text));
+        Ok(Arc::new(Store { shared: Arc::new(shared), writer: None, _lock: lock }))
+    }
+
+    fn start(
+        mut options: StoreOptions,
+        disk: Arc<dyn Disk>,
+        blobs: Arc<dyn BlobStore>,
+        catalog: Catalog,
+        clock: SharedClock,
+        dir_lock: DirLock,
+    ) -> Result<Arc<Store>, StoreError> {
+        options.slab_events = options.slab_events.clamp(1, MAX_SLAB_EVENTS);
+        options.slab_raw_bytes = options.slab_raw_bytes.clamp(1, MAX_SLAB_RAW_BYTES);
+        let mut recovered = recover(&options, &catalog, Repair::Cut)?;
+        remove_empty(&mut recovered.segments, &*disk)?;
+        let now = clock.elapsed_ns();
+        recovered.state.hot.values_mut().for_each(|slab| slab.appended_at = now);
+        let mut messages = recovered.messages;
+        messages.extend(clean_up(&catalog, &*blobs)?);
+        let writer = LogWriter::new(disk.clone(), data_dir::log(&options.dir), options.free_bytes_min);
+        let queue = Arc::new(Queue::new(options.pending_bytes_max));
+        let readers = Readers::new(blobs, &options);
+        let log_files = LogFiles::new(disk, recovered.segments);
+        let shared = Arc::new(Shared::new(options, clock, catalog, readers, log_files, recovered.state));
+        messages.into_iter().for_each(|text| shared.tell(text));
+        shared.release_log();
+        let (next_lsn, next_bucket) = (recovered.next_lsn, recovered.next_bucket);
+        let log = LogThread { shared: shared.clone(), queue: queue.clone(), writer, next_lsn, next_bucket };
+        let store = Store { shared, writer: Some(Writer { queue, threads: Mutex::default() }), _lock: dir_lock };
+        store.spawn("quarry-log", move || log.run())?;
+        for _ in 0..store.shared.options.sealer_threads() {
+            let shared = store.shared.clone();
+            store.spawn("quarry-seal", move || seal::run(&shared))?;
+        }
+        Ok(Arc::new(store))
+    }
+
+    fn spawn(&self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), StoreError> {
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+        let thread =
+            thread.map_err(|error| StoreError::from_io("start thread for", &self.shared.options.dir, &error))?;
+        lock(&self.writer()?.threads).push(thread);
+        Ok(())
+    }
+
+    fn writer(&self) -> Result<&Writer, StoreError> {
+        self.writer.as_ref().ok_or(StoreError::ReadOnly)
+    }
+
+    /// Whether the store takes events.
+    pub fn is_writable(&self) -> bool {
+        self.writer.is_some()
+    }
+
+    /// What went wrong in the background, oldest first.
+    pub fn messages(&self) -> Vec<Message> {
+        self.shared.report.messages()
+    }
+
+    /// Hands events to the log; the ticket tells when they are stored. Waits while too much is on its way.
+    pub fn append(&self, request: AppendRequest) -> Result<Ticket, StoreError> {
+        let queue = &self.writer()?.queue;
+        let AppendRequest { batch, checkpoint } = request;
+        admission::check(&batch)?;
+        if batch.is_empty() && checkpoint.is_none() {
+            return Ok(Ticket::done(Ok(())));
+        }
+        self.wait_for_sealers()?;
+        let record = encode(&batch, checkpoint.as_ref())?;
+        let (promise, ticket) = promise();
+        queue.push_append(PendingAppend { record, batch, checkpoint, promise })?;
+        Ok(ticket)
+    }
+
+    /// Waits until few enough slabs wait for their seal.
+    fn wait_for_sealers(&self) -> Result<(), StoreError> {
+        let limit = self.shared.options.unsealed_limit();
+        let mut state = self.shared.state();
+        while state.unsealed() >= limit {
+            if state.stopping {
+                return Err(StoreError::Closed);
+            }
+            if let Some(reason) = state.stalled() {
+                return Err(StoreError::SealStalled { reason });
+            }
+            state = wait(&self.shared.seal_done, state);
+        }
+        Ok(())
+    }
+
+    /// Closes every hot slab and waits until all of them are sealed.
+    pub fn seal_all(&self) -> Result<(), StoreError> {
+        self.close_slabs(Closing::All)?;
+        let mut state = self.shared.state();
+        state.retry_failed();
+        let failures = state.seal_failures;
+        let waited: Vec<u64> = state.closed.keys().copied().collect();
+        self.shared.seal_work.notify_all();
+        loop {
+            let left = || waited.iter().filter_map(|number| state.closed.get(number));
+            let Some(slab) = left().next() else { return Ok(()) };
+            if let Progress::Quarantined(reason) = &slab.progress
+                && left().all(|slab| matches!(slab.progress, Progress::Quarantined(_)))
+            {
+                let bucket = format!("{}~{}", slab.segment.index_name(), slab.segment.number());
+                return Err(StoreError::Corrupt { bucket, reason: reason.clone() });
+            }
+            if let (true, Some(failure)) = (state.seal_failures > failures, &state.seal_failure) {
+                return Err(failure.clone());
+            }
+            if state.stopping {
+                return Err(StoreError::Closed);
+            }
+            state = wait(&self.shared.seal_done, state);
+        }
+    }
+
+    /// Closes hot slabs that got nothing for `idle_seal_secs`; they are sealed in the background.
+    pub fn seal_idle(&self) -> Result<(), StoreError> {
+        let idle_ns = (self.shared.options.idle_seal_secs as i64).saturating_mul(NS_PER_SEC);
+        self.close_slabs(Closing::IdleSince(self.shared.clock.elapsed_ns().saturating_sub(idle_ns)))
+    }
+
+    fn close_slabs(&self, closing: Closing) -> Result<(), StoreError> {
+        let (promise, ticket) = promise();
+        self.writer()?.queue.push_close(closing, promise)?;
+        ticket.wait()
+    }
+
+    /// Ends the threads; appends that were taken are finished. Searching goes on, the directory stays locked until the
+    /// store is dropped.
+    pub fn close(&self) {
+        let Some(writer) = &self.writer else { return };
+        writer.queue.stop();
+        self.shared.seal_work.notify_all();
+        let threads = std::mem::take(&mut *lock(&writer.threads));
+        for thread in threads {
+            // A thread that panicked has told so; its work is repeated from the log.
+            drop(thread.join());
+        }
+    }
+
+    /// Checkpoints a file that starts with `head` may have, as [`Catalog::checkpoints_of`], newest state included.
+    pub fn checkpoints_of(&self, head: &[u8], salt: &str) -> Result<Vec<LoggedCheckpoint>, StoreError> {
+        // First what is only in the log: what moves to the catalog meanwhile is then found there.
+        let fits = |logged: &LoggedCheckpoint| {
+            let length = logged.checkpoint.head_bytes as usize;
+            length <= head.len() && SourceIdentity::of(&head[..length], salt) == logged.checkpoint.key.identity
+        };
+        let pending: Vec<LoggedCheckpoint> =
+            self.shared.state().checkpoints.values().filter(|logged| fits(logged)).cloned().collect();
+        let mut found = self.shared.catalog.checkpoints_of(head, salt)?;
+        for logged in pending {
+            match found.iter_mut().find(|known| known.checkpoint.key == logged.checkpoint.key) {
+                Some(known) if known.lsn < logged.lsn => *known = logged,
+                Some(_) => {}
+                None => found.push(logged),
+            }
+        }
+        found.sort_by_key(|logged| (std::cmp::Reverse(logged.checkpoint.head_bytes), logged.checkpoint.key.variant));
+        Ok(found)
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.close();
+    }
+}

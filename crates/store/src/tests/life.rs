@@ -1,0 +1,367 @@
+//! Append, search, seal, restart, retire.
+
+use std::fs;
+use std::sync::Arc;
+
+use quarry_event::term::MetaField;
+use quarry_event::{EventBatch, IndexedField, PageColumns, PageSet, TermQuery, TimeRange};
+use quarry_stdx::ManualClock;
+use tempfile::tempdir;
+
+use super::{all, append, expected, open, segment_texts, small, texts, try_append};
+use crate::tests::sample::{batch, checkpoint};
+use crate::{
+    AppendRequest, BATCH_EVENTS_MAX, IndexSelector, ListingState, MemoryStore, Store, StoreError, StoreOptions,
+};
+
+#[test]
+fn acknowledged_events_are_visible_and_a_snapshot_does_not_change() {
+    let dir = tempdir().unwrap();
+    let store = open(&small(dir.path()));
+    append(&store, "main", 0, 7);
+    let before = all(&store);
+    append(&store, "main", 7, 6);
+    assert_eq!(texts(&before), expected("main", 0..7));
+    assert_eq!(texts(&all(&store)), expected("main", 0..13));
+    store.seal_all().unwrap();
+    append(&store, "main", 13, 1);
+    assert_eq!(texts(&before), expected("main", 0..7));
+    assert_eq!(texts(&all(&store)), expected("main", 0..14));
+}
+
+#[test]
+fn a_seal_changes_no_event_and_no_id() {
+    let dir = tempdir().unwrap();
+    let store = open(&small(dir.path()));
+    let mut events = batch("main", 0, 15);
+    events.fields.push(IndexedField { row: 3, name: "user".into(), value: "ann".into() });
+    store.append(AppendRequest { batch: events, checkpoint: None }).unwrap().wait().unwrap();
+    append(&store, "main", 15, 4);
+    let ids = |store: &Store| -> Vec<(String, u64, u64)> {
+        let segments = all(store).segments;
+        segments.iter().map(|it| (it.bucket().to_owned(), it.sequence(), it.pages()[0].first_row)).collect()
+    };
+    let fields = |store: &Store| all(store).segments[0].read_page(0, PageColumns::ALL).unwrap().fields;
+    let (hot_ids, hot_fields) = (ids(&store), fields(&store));
+    assert_eq!(store.buckets()[0].state, ListingState::Hot);
+    store.seal_all().unwrap();
+    assert_eq!(store.buckets()[0].state, ListingState::Sealed);
+    assert_eq!((ids(&store), fields(&store)), (hot_ids, hot_fields));
+    assert_eq!(texts(&all(&store)), expected("main", 0..19));
+    assert!(store.verify().iter().all(|verdict| verdict.result.is_ok()));
+    assert_eq!(store.messages(), []);
+}
+
+#[test]
+fn what_was_not_sealed_is_there_after_a_restart_and_sealed_events_come_once() {
+    let dir = tempdir().unwrap();
+    let options = small(dir.path());
+    let store = open(&options);
+    append(&store, "main", 0, 12);
+    append(&store, "other", 0, 5);
+    store.seal_all().unwrap();
+    append(&store, "main", 12, 7);
+    drop(store);
+    for _ in 0..2 {
+        let store = open(&options);
+        let of = |index: &str| texts(&store.snapshot(&IndexSelector::new([index]), &TimeRange::ALL));
+        assert_eq!(of("main"), expected("main", 0..19));
+        assert_eq!(of("other"), expected("other", 0..5));
+    }
+    let reader = Store::open_read_only(options.clone(), ManualClock::shared(0)).unwrap();
+    let second = Store::open_read_only(options.clone(), ManualClock::shared(0)).unwrap();
+    assert_eq!(texts(&all(&reader)).len(), 24);
+    assert_eq!(texts(&all(&second)).len(), 24);
+    assert!(!reader.is_writable());
+    assert!(matches!(try_append(&reader, "main", 0, 1), Err(StoreError::ReadOnly)));
+    assert!(matches!(reader.seal_all(), Err(StoreError::ReadOnly)));
+    drop((reader, second));
+    let store = open(&options);
+    append(&store, "main", 19, 30);
+    store.seal_all().unwrap();
+    drop(store);
+    assert_eq!(
+        texts(&open(&options).snapshot(&IndexSelector::new(["main"]), &TimeRange::ALL)),
+        expected("main", 0..49)
+    );
+}
+
+#[test]
+fn the_log_goes_when_its_events_are_sealed() {
+    let dir = tempdir().unwrap();
+    let options = small(dir.path());
+    let store = open(&options);
+    for first in (0..400).step_by(5) {
+        append(&store, "main", first, 5);
+    }
+    store.seal_all().unwrap();
+    append(&store, "main", 400, 5);
+    drop(store);
+    assert!(fs::read_dir(dir.path().join("wal")).unwrap().count() <= 2);
+    assert_eq!(texts(&all(&open(&options))), expected("main", 0..405));
+}
+
+#[test]
+fn a_torn_tail_is_cut_and_the_log_goes_on() {
+    let dir = tempdir().unwrap();
+    let options = small(dir.path());
+    for round in 0..3 {
+        let store = open(&options);
+        append(&store, "main", round * 3, 3);
+        drop(store);
+        let mut logs: Vec<_> = fs::read_dir(dir.path().join("wal")).unwrap().map(|it| it.unwrap().path()).collect();
+        logs.sort();
+        let newest = logs.last().unwrap();
+        let mut bytes = fs::read(newest).unwrap();
+        bytes.extend_from_slice(&[round as u8; 50]);
+        fs::write(newest, bytes).unwrap();
+    }
+    let store = open(&options);
+    assert_eq!(texts(&all(&store)), expected("main", 0..9));
+    assert_eq!(store.messages(), []);
+}
+
+#[test]
+fn damage_inside_the_log_is_told_and_the_rest_is_there() {
+    let dir = tempdir().unwrap();
+    let options = small(dir.path());
+    for round in 0..3 {
+        append(&open(&options), "main", round * 3, 3);
+    }
+    let mut logs: Vec<_> = fs::read_dir(dir.path().join("wal")).unwrap().map(|it| it.unwrap().path()).collect();
+    logs.sort();
+    let mut bytes = fs::read(&logs[1]).unwrap();
+    let at = bytes.len() - 10;
+    bytes[at] ^= 1;
+    fs::write(&logs[1], bytes).unwrap();
+    let store = open(&options);
+    let kept: Vec<String> = expected("main", 0..3).into_iter().chain(expected("main", 6..9)).collect();
+    assert_eq!(texts(&all(&store)), kept);
+    assert!(store.messages()[0].text.contains("is damaged at byte"), "{:?}", store.messages());
+    assert!(logs[1].with_extension("damaged").exists());
+}
+
+#[test]
+fn a_second_writer_and_a_reader_beside_a_writer_are_refused() {
+    let dir = tempdir().unwrap();
+    let options = small(dir.path());
+    let store = open(&options);
+    let clock = || ManualClock::shared(0);
+    assert!(matches!(Store::open(options.clone(), clock()), Err(StoreError::Locked { .. })));
+    assert!(matches!(Store::open_read_only(options.clone(), clock()), Err(StoreError::Locked { .. })));
+    drop(store);
+    drop(open(&options));
+    let missing = StoreOptions::at(dir.path().join("missing"));
+    let error = Store::open_read_only(missing, clock()).unwrap_err();
+    assert!(matches!(&error, StoreError::Io { .. }), "{error}");
+    assert!(error.to_string().contains("missing"), "{error}");
+}
+
+#[test]
+fn snapshots_are_pruned_by_index_and_time() {
+    let dir = tempdir().unwrap();
+    let store = open(&small(dir.path()));
+    for (index, first) in [("a", 0), ("a", 100), ("_internal", 0)] {
+        append(&store, index, first, 10);
+        store.seal_all().unwrap();
+    }
+    append(&store, "a", 200, 10);
+    let count = |pattern: &str, earliest: i64, latest: i64| {
+        let range = TimeRange { earliest: Some(earliest), latest: Some(latest) };
+        store.snapshot(&IndexSelector::new([pattern]), &range).segments.len()
+    };
+    assert_eq!(count("*", 0, 1_000), 3);
+    assert_eq!(count("*", 5, 100), 1);
+    assert_eq!(count("a", 109, 201), 2);
+    assert_eq!(count("*", 210, 300), 0);
+    assert_eq!(count("_*", 0, 300), 1);
+    let stats = store.stats();
+    assert_eq!((stats[0].index.as_str(), stats[0].events), ("_internal", 10));
+    assert_eq!((stats[1].buckets, stats[1].events, stats[1].time_min, stats[1].time_max), (3, 30, 0, 209));
+}
+
+#[test]
+fn candidates_are_found_by_terms_and_metadata() {
+    let dir = tempdir().unwrap();
+    let store = open(&small(dir.path()));
+    append(&store, "main", 0, 10);
+    let ask = |query: &TermQuery| all(&store).segments[0].candidate_pages(query).unwrap();
+    let host = |pattern: &str| TermQuery::Meta { field: MetaField::Host, pattern: pattern.into() };
+    for _ in 0..2 {
+        assert_eq!(ask(&TermQuery::for_keyword("number")), PageSet::first(1));
+        assert_eq!(ask(&host("host2")), PageSet::first(1));
+        assert!(ask(&host("host3")).is_empty());
+        assert!(ask(&TermQuery::and([TermQuery::for_keyword("number"), host("x*")])).is_empty());
+        store.seal_all().unwrap();
+    }
+    assert!(ask(&TermQuery::for_keyword("absent")).is_empty());
+}
+
+#[test]
+fn old_buckets_go_when_no_search_reads_them() {
+    let dir = tempdir().unwrap();
+    let options = small(dir.path());
+    let clock = ManualClock::shared(0);
+    let store = Store::open(options.clone(), clock.clone()).unwrap();
+    append(&store, "main", 0, 5);
+    append(&store, "kept", 0, 5);
+    store.seal_all().unwrap();
+    append(&store, "main", 20_000_000_000, 5);
+    store.seal_all().unwrap();
+    let reading = store.snapshot(&IndexSelector::new(["main"]), &TimeRange::ALL);
+    let ages = [("main".to_owned(), 10)];
+    assert_eq!(store.retention(&ages).unwrap(), Vec::<String>::new());
+    clock.advance_ns(15_000_000_000);
+    assert_eq!(store.retention(&ages).unwrap(), ["main~1"]);
+    assert_eq!(texts(&all(&store)).len(), 10);
+    assert_eq!(texts(&reading).len(), 10);
+    let objects = |name: &str| fs::read_dir(dir.path().join("db").join(name)).unwrap().count();
+    assert_eq!(objects("main"), 4);
+    drop(reading);
+    assert_eq!(store.retention(&ages).unwrap(), Vec::<String>::new());
+    assert_eq!((objects("main"), objects("kept")), (2, 2));
+    drop(store);
+    assert_eq!(texts(&all(&open(&options))).len(), 10);
+}
+
+#[test]
+fn idle_slabs_are_closed() {
+    let dir = tempdir().unwrap();
+    let mut options = small(dir.path());
+    options.idle_seal_secs = 10;
+    let clock = ManualClock::shared(0);
+    let store = Store::open(options, clock.clone()).unwrap();
+    append(&store, "main", 0, 5);
+    store.seal_idle().unwrap();
+    assert_eq!(store.buckets()[0].state, ListingState::Hot);
+    clock.advance_ns(10_000_000_000);
+    store.seal_idle().unwrap();
+    assert_ne!(store.buckets()[0].state, ListingState::Hot);
+}
+
+#[test]
+fn checkpoints_are_seen_at_once_and_survive_seal_and_restart() {
+    let dir = tempdir().unwrap();
+    let options = small(dir.path());
+    let store = open(&options);
+    let put = |store: &Store, offset: u64, events: u64| {
+        let request = AppendRequest { batch: batch("main", offset, events), checkpoint: Some(checkpoint("a", offset)) };
+        store.append(request).unwrap().wait().unwrap();
+    };
+    let offset = |store: &Store| {
+        let found = store.checkpoints_of(b"abc", "").unwrap();
+        assert_eq!(found.len(), 1);
+        found[0].checkpoint.offset
+    };
+    assert_eq!(store.checkpoints_of(b"abc", "").unwrap(), []);
+    put(&store, 10, 3);
+    assert_eq!(offset(&store), 10);
+    store.seal_all().unwrap();
+    assert_eq!(offset(&store), 10);
+    put(&store, 20, 3);
+    assert_eq!(offset(&store), 20);
+    drop(store);
+    let store = open(&options);
+    assert_eq!(offset(&store), 20);
+    for at in 30..60 {
+        put(&store, at, 0);
+    }
+    assert_eq!(offset(&store), 59);
+    store.seal_all().unwrap();
+    drop(store);
+    for _ in 0..2 {
+        assert_eq!(offset(&open(&options)), 59);
+    }
+}
+
+#[test]
+fn batches_beyond_limits_or_against_rules_are_refused() {
+    let dir = tempdir().unwrap();
+    let store = open(&small(dir.path()));
+    let refuse = |batch: EventBatch| store.append(AppendRequest { batch, checkpoint: None }).unwrap_err();
+    let mut many = batch("main", 0, 1);
+    for _ in 0..BATCH_EVENTS_MAX {
+        many.push(b"", 0, 0);
+    }
+    assert!(matches!(refuse(many), StoreError::TooLarge { .. }));
+    let mut broken = batch("main", 0, 2);
+    broken.time.pop();
+    assert!(matches!(refuse(broken), StoreError::InvalidBatch { .. }));
+    let mut mixed = batch("main", 0, 2);
+    mixed.metas[1].index = "other".into();
+    assert!(matches!(refuse(mixed), StoreError::InvalidBatch { .. }));
+    store.append(AppendRequest::default()).unwrap().wait().unwrap();
+    append(&store, "main", 0, 50);
+    assert_eq!(texts(&all(&store)), expected("main", 0..50));
+    store.close();
+    assert!(matches!(try_append(&store, "main", 0, 1), Err(StoreError::Closed)));
+    assert_eq!(texts(&all(&store)), expected("main", 0..50));
+}
+
+#[test]
+fn many_threads_append_and_search_while_slabs_are_sealed() {
+    let dir = tempdir().unwrap();
+    let options = small(dir.path());
+    let store = open(&options);
+    std::thread::scope(|scope| {
+        for index in ["a", "b", "c"] {
+            let store: &Arc<Store> = &store;
+            scope.spawn(move || {
+                for first in (0..120).step_by(4) {
+                    append(store, index, first, 4);
+                    let seen = store.snapshot(&IndexSelector::new([index]), &TimeRange::ALL);
+                    assert_eq!(texts(&seen), expected(index, 0..first + 4));
+                }
+            });
+        }
+    });
+    store.seal_all().unwrap();
+    assert!(store.buckets().iter().all(|bucket| bucket.state == ListingState::Sealed));
+    drop(store);
+    let store = open(&options);
+    for index in ["a", "b", "c"] {
+        assert_eq!(texts(&store.snapshot(&IndexSelector::new([index]), &TimeRange::ALL)), expected(index, 0..120));
+    }
+}
+
+#[test]
+fn full_pages_are_cut_at_their_border_and_read_back_after_a_seal() {
+    let dir = tempdir().unwrap();
+    let mut options = StoreOptions::at(dir.path());
+    options.sealers = 1;
+    let store = open(&options);
+    for (first, events) in [(0, 4_000), (4_000, 5_000), (9_000, 1)] {
+        append(&store, "main", first, events);
+    }
+    let pages = |store: &Store| -> Vec<u32> {
+        all(store)
+            .segments
+            .iter()
+            .flat_map(|it| it.pages().iter().map(|page| page.events).collect::<Vec<_>>())
+            .collect()
+    };
+    assert_eq!(pages(&store), [4_096, 4_096, 809]);
+    assert_eq!(texts(&all(&store)), expected("main", 0..9_001));
+    store.seal_all().unwrap();
+    assert_eq!(pages(&store), [4_096, 4_096, 809]);
+    assert_eq!(texts(&all(&store)), expected("main", 0..9_001));
+}
+
+#[test]
+fn a_memory_store_takes_any_batch() {
+    let store = MemoryStore::new("main");
+    store.append(batch("main", 0, 100)).unwrap();
+    store.append(batch("main", 100, 9_000)).unwrap();
+    let snapshot = store.snapshot();
+    assert_eq!(texts(&snapshot), expected("main", 0..9_100));
+    let mut many = EventBatch::default();
+    many.intern(&batch("main", 0, 1).metas[0]);
+    for _ in 0..BATCH_EVENTS_MAX + 10 {
+        many.push(b"x", 0, 0);
+    }
+    store.append(many).unwrap();
+    let events =
+        |at: usize| store.snapshot().segments[at].pages().iter().map(|page| page.events as usize).sum::<usize>();
+    assert_eq!((events(0), events(1)), (BATCH_EVENTS_MAX, 9_110));
+    assert_eq!(segment_texts(&*snapshot.segments[0]).unwrap().len(), 9_100);
+}

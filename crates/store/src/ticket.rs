@@ -1,0 +1,73 @@
+//! The answer to an append, given when it is known.
+
+use std::sync::{Arc, Condvar, Mutex};
+
+use crate::StoreError;
+use crate::sync::{lock, wait};
+
+type Outcome = Result<(), StoreError>;
+
+#[derive(Debug, Default)]
+struct Slot {
+    outcome: Mutex<Option<Outcome>>,
+    given: Condvar,
+}
+
+/// Waits for an append. Dropping it does not take the append back.
+#[derive(Debug)]
+#[must_use = "the events are stored only when `wait` says so"]
+pub struct Ticket(Arc<Slot>);
+
+impl Ticket {
+    /// Returns when the events survive a crash and every later snapshot shows them, or when that failed.
+    pub fn wait(self) -> Result<(), StoreError> {
+        let mut outcome = lock(&self.0.outcome);
+        loop {
+            if let Some(outcome) = outcome.take() {
+                return outcome;
+            }
+            outcome = wait(&self.0.given, outcome);
+        }
+    }
+
+    /// Whether `wait` would return at once.
+    pub fn is_done(&self) -> bool {
+        lock(&self.0.outcome).is_some()
+    }
+
+    /// A ticket whose outcome is known.
+    pub(crate) fn done(outcome: Outcome) -> Ticket {
+        let (promise, ticket) = promise();
+        promise.keep(outcome);
+        ticket
+    }
+}
+
+/// The other end of a ticket. One that is dropped unkept, because its thread ended, tells `Closed`.
+#[derive(Debug)]
+pub(crate) struct Promise(Option<Arc<Slot>>);
+
+/// A ticket and the promise that answers it.
+pub(crate) fn promise() -> (Promise, Ticket) {
+    let slot = Arc::new(Slot::default());
+    (Promise(Some(slot.clone())), Ticket(slot))
+}
+
+impl Promise {
+    pub(crate) fn keep(mut self, outcome: Outcome) {
+        self.give(outcome);
+    }
+
+    fn give(&mut self, outcome: Outcome) {
+        if let Some(slot) = self.0.take() {
+            *lock(&slot.outcome) = Some(outcome);
+            slot.given.notify_all();
+        }
+    }
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        self.give(Err(StoreError::Closed));
+    }
+}

@@ -1,0 +1,70 @@
+//! The write-ahead log: what is acknowledged is in a log segment or in a sealed bucket, never only in memory.
+//!
+//! A segment is a file named by the sequence number (lsn) of its first record: a header and framed records. Only the
+//! newest segment is written to; a torn tail can only be there. The layout is drawn in docs/formats/wal.md.
+//!
+//! Not here: which bucket a record goes to (`log_thread`) and when a segment may go (`log_files`).
+
+pub(crate) mod read;
+pub(crate) mod record;
+pub(crate) mod write;
+
+use std::path::{Path, PathBuf};
+
+use xxhash_rust::xxh3::xxh3_64;
+
+/// First bytes of every segment.
+const MAGIC: &[u8; 8] = b"QRYLOG\r\n";
+/// Newest layout known here.
+pub(crate) const VERSION: u32 = 1;
+/// Magic, version, padding, first lsn, checksum of what precedes.
+pub(crate) const HEADER_BYTES: usize = 32;
+/// End of a segment's file name.
+const EXTENSION: &str = "log";
+
+/// File of the segment that starts with record `first_lsn`.
+pub(crate) fn segment_path(folder: &Path, first_lsn: u64) -> PathBuf {
+    folder.join(format!("{first_lsn:020}.{EXTENSION}"))
+}
+
+/// First lsn of a segment's file, or `None` for a file that is no segment.
+pub(crate) fn first_lsn_of(path: &Path) -> Option<u64> {
+    let stem = path.file_stem()?.to_str()?;
+    (path.extension()? == EXTENSION).then_some(())?;
+    stem.parse().ok()
+}
+
+/// Header of the segment that starts with record `first_lsn`.
+pub(crate) fn header(first_lsn: u64) -> [u8; HEADER_BYTES] {
+    let mut out = [0; HEADER_BYTES];
+    out[..8].copy_from_slice(MAGIC);
+    out[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    out[16..24].copy_from_slice(&first_lsn.to_le_bytes());
+    let checksum = xxh3_64(&out[..24]);
+    out[24..].copy_from_slice(&checksum.to_le_bytes());
+    out
+}
+
+/// What a segment's first bytes say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Header {
+    /// A segment that can be read.
+    Known,
+    /// A whole header of a newer version.
+    Newer(u32),
+    /// Cut short or damaged.
+    Broken,
+}
+
+/// Reads a header.
+pub(crate) fn read_header(bytes: &[u8]) -> Header {
+    let Some(head) = bytes.first_chunk::<HEADER_BYTES>() else { return Header::Broken };
+    let (body, checksum) = head.split_at(24);
+    if &body[..8] != MAGIC || xxh3_64(body).to_le_bytes() != *checksum {
+        return Header::Broken;
+    }
+    match u32::from_le_bytes([body[8], body[9], body[10], body[11]]) {
+        version if version > VERSION => Header::Newer(version),
+        _ => Header::Known,
+    }
+}

@@ -1,0 +1,230 @@
+//! One record: a batch, the bucket it goes to and the file checkpoint that becomes true with it.
+//!
+//! The body is encoded by the thread that appends, so that threads share the work; the log thread only fills in the
+//! frame (lsn, bucket) in front of it. Text, ends, times and metadata codes are copied as whole columns.
+
+use std::sync::Arc;
+
+use quarry_catalog::{CheckpointKey, FileCheckpoint, SourceIdentity};
+use quarry_event::{EventBatch, IndexedField, Metadata};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::StoreError;
+
+/// Body length, reserved, lsn, bucket number, checksum of the body, checksum of the frame.
+pub(crate) const FRAME_BYTES: usize = 40;
+/// Bytes of a record's body at most: room for a full batch with its columns and index-time fields.
+pub(crate) const BODY_BYTES_MAX: usize = 1 << 30;
+
+/// A record as it is read back.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Record {
+    pub(crate) lsn: u64,
+    pub(crate) bucket: u64,
+    pub(crate) batch: EventBatch,
+    pub(crate) checkpoint: Option<FileCheckpoint>,
+}
+
+/// Encodes a record with an unfilled frame.
+pub(crate) fn encode(batch: &EventBatch, checkpoint: Option<&FileCheckpoint>) -> Result<Vec<u8>, StoreError> {
+    let body_bytes = body_bytes(batch, checkpoint);
+    if body_bytes > BODY_BYTES_MAX {
+        let (value, limit) = (body_bytes as u64, BODY_BYTES_MAX as u64);
+        return Err(StoreError::TooLarge { what: "bytes with all fields", value, limit });
+    }
+    let mut out = Vec::with_capacity(FRAME_BYTES + body_bytes);
+    out.resize(FRAME_BYTES, 0);
+    out.extend_from_slice(&batch.index_time.to_le_bytes());
+    for count in [batch.len(), batch.raw.len(), batch.metas.len(), batch.fields.len()] {
+        out.extend_from_slice(&(count as u32).to_le_bytes());
+    }
+    out.push(u8::from(checkpoint.is_some()));
+    put_text(batch.metas.first().map_or("", |meta| &meta.index), &mut out);
+    for meta in &batch.metas {
+        put_text(&meta.host, &mut out);
+        put_text(&meta.source, &mut out);
+        put_text(&meta.sourcetype, &mut out);
+    }
+    put_column(&batch.ends, |end| end.to_le_bytes(), &mut out);
+    put_column(&batch.time, |time| time.to_le_bytes(), &mut out);
+    put_column(&batch.meta, |meta| meta.to_le_bytes(), &mut out);
+    out.extend_from_slice(&batch.raw);
+    for field in &batch.fields {
+        out.extend_from_slice(&field.row.to_le_bytes());
+        put_text(&field.name, &mut out);
+        put_text(&field.value, &mut out);
+    }
+    if let Some(checkpoint) = checkpoint {
+        put_checkpoint(checkpoint, &mut out);
+    }
+    debug_assert_eq!(out.len(), FRAME_BYTES + body_bytes);
+    let checksum = xxh3_64(&out[FRAME_BYTES..]);
+    out[24..32].copy_from_slice(&checksum.to_le_bytes());
+    Ok(out)
+}
+
+/// Fills in the frame of an encoded record.
+pub(crate) fn seal_frame(record: &mut [u8], lsn: u64, bucket: u64) {
+    let body_bytes = (record.len() - FRAME_BYTES) as u32;
+    record[..4].copy_from_slice(&body_bytes.to_le_bytes());
+    record[8..16].copy_from_slice(&lsn.to_le_bytes());
+    record[16..24].copy_from_slice(&bucket.to_le_bytes());
+    let checksum = xxh3_64(&record[..32]);
+    record[32..FRAME_BYTES].copy_from_slice(&checksum.to_le_bytes());
+}
+
+/// Reads the record at the start of `bytes`; gives it and its length, or `None` when it is torn or damaged.
+pub(crate) fn decode(bytes: &[u8]) -> Option<(Record, usize)> {
+    let frame = bytes.get(..FRAME_BYTES)?;
+    let mut cursor = Cursor(frame);
+    let body_bytes = cursor.u32()? as usize;
+    cursor.take(4)?;
+    let (lsn, bucket, body_checksum, checksum) = (cursor.u64()?, cursor.u64()?, cursor.u64()?, cursor.u64()?);
+    if xxh3_64(&frame[..32]) != checksum {
+        return None;
+    }
+    let body = bytes.get(FRAME_BYTES..)?.get(..body_bytes)?;
+    if xxh3_64(body) != body_checksum {
+        return None;
+    }
+    let (batch, checkpoint) = decode_body(&mut Cursor(body))?;
+    Some((Record { lsn, bucket, batch, checkpoint }, FRAME_BYTES + body_bytes))
+}
+
+fn body_bytes(batch: &EventBatch, checkpoint: Option<&FileCheckpoint>) -> usize {
+    let text = |text: &str| 4 + text.len();
+    let metas = |meta: &Metadata| text(&meta.host) + text(&meta.source) + text(&meta.sourcetype);
+    let fields = |field: &IndexedField| 4 + text(&field.name) + text(&field.value);
+    8 + 4 * 4
+        + 1
+        + text(batch.metas.first().map_or("", |meta| &meta.index))
+        + batch.metas.iter().map(metas).sum::<usize>()
+        + batch.len() * 16
+        + batch.raw.len()
+        + batch.fields.iter().map(fields).sum::<usize>()
+        + checkpoint.map_or(0, |checkpoint| 16 + 4 + 4 + 8 + 8 + text(&checkpoint.source))
+}
+
+fn put_text(text: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(&(text.len() as u32).to_le_bytes());
+    out.extend_from_slice(text.as_bytes());
+}
+
+fn put_column<T: Copy, const N: usize>(values: &[T], bytes_of: impl Fn(T) -> [u8; N], out: &mut Vec<u8>) {
+    let start = out.len();
+    out.resize(start + values.len() * N, 0);
+    for (slot, value) in out[start..].chunks_exact_mut(N).zip(values) {
+        slot.copy_from_slice(&bytes_of(*value));
+    }
+}
+
+fn put_checkpoint(checkpoint: &FileCheckpoint, out: &mut Vec<u8>) {
+    out.extend_from_slice(&checkpoint.key.identity.0);
+    out.extend_from_slice(&checkpoint.key.variant.to_le_bytes());
+    out.extend_from_slice(&checkpoint.head_bytes.to_le_bytes());
+    out.extend_from_slice(&checkpoint.offset.to_le_bytes());
+    out.extend_from_slice(&checkpoint.tail_hash.to_le_bytes());
+    put_text(&checkpoint.source, out);
+}
+
+fn decode_body(cursor: &mut Cursor<'_>) -> Option<(EventBatch, Option<FileCheckpoint>)> {
+    let index_time = cursor.u64()? as i64;
+    let (events, raw_bytes) = (cursor.u32()? as usize, cursor.u32()? as usize);
+    let (metas, fields) = (cursor.u32()?, cursor.u32()?);
+    let with_checkpoint = cursor.take(1)?[0] != 0;
+    let index = cursor.text()?;
+    let mut batch = EventBatch { index_time, ..EventBatch::default() };
+    for _ in 0..metas {
+        let (host, source, sourcetype) = (cursor.text()?, cursor.text()?, cursor.text()?);
+        batch.metas.push(Metadata { index: index.clone(), host, source, sourcetype });
+    }
+    batch.ends = cursor.column(events, u32::from_le_bytes)?;
+    batch.time = cursor.column(events, i64::from_le_bytes)?;
+    batch.meta = cursor.column(events, u32::from_le_bytes)?;
+    batch.raw = cursor.take(raw_bytes)?.to_vec();
+    let mut last_name: Option<Arc<str>> = None;
+    for _ in 0..fields {
+        let row = cursor.u32()?;
+        let name = cursor.str()?;
+        // Neighbours usually repeat a handful of names.
+        let name = last_name.take().filter(|last| **last == *name).unwrap_or_else(|| name.into());
+        last_name = Some(name.clone());
+        batch.fields.push(IndexedField { row, name, value: cursor.str()?.into() });
+    }
+    let checkpoint = if with_checkpoint { Some(decode_checkpoint(cursor)?) } else { None };
+    cursor.0.is_empty().then_some((batch, checkpoint))
+}
+
+fn decode_checkpoint(cursor: &mut Cursor<'_>) -> Option<FileCheckpoint> {
+    let identity = SourceIdentity(*cursor.take(16)?.first_chunk()?);
+    let key = CheckpointKey { identity, variant: cursor.u32()? };
+    let head_bytes = cursor.u32()?;
+    let (offset, tail_hash) = (cursor.u64()?, cursor.u64()?);
+    Some(FileCheckpoint { key, head_bytes, offset, tail_hash, source: cursor.str()?.to_owned() })
+}
+
+/// Bytes that are still to be read.
+struct Cursor<'a>(&'a [u8]);
+
+impl<'a> Cursor<'a> {
+    fn take(&mut self, len: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        Some(u32::from_le_bytes(*self.take(4)?.first_chunk()?))
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        Some(u64::from_le_bytes(*self.take(8)?.first_chunk()?))
+    }
+
+    fn str(&mut self) -> Option<&'a str> {
+        let len = self.u32()? as usize;
+        std::str::from_utf8(self.take(len)?).ok()
+    }
+
+    fn text(&mut self) -> Option<Arc<str>> {
+        self.str().map(Arc::from)
+    }
+
+    fn column<T, const N: usize>(&mut self, values: usize, value_of: impl Fn([u8; N]) -> T) -> Option<Vec<T>> {
+        let bytes = self.take(values.checked_mul(N)?)?;
+        let (chunks, _) = bytes.as_chunks::<N>();
+        Some(chunks.iter().map(|chunk| value_of(*chunk)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::sample::{batch, checkpoint};
+
+    #[test]
+    fn records_read_back_and_any_damage_is_noticed() {
+        let mut events = batch("main", 7, 3);
+        events.fields.push(IndexedField { row: 1, name: "user".into(), value: "ann".into() });
+        let checkpoint = checkpoint("a.log", 70);
+        let mut bytes = encode(&events, Some(&checkpoint)).unwrap();
+        seal_frame(&mut bytes, 12, 3);
+        let (record, len) = decode(&bytes).unwrap();
+        assert_eq!(len, bytes.len());
+        assert_eq!(record, Record { lsn: 12, bucket: 3, batch: events, checkpoint: Some(checkpoint) });
+        for at in (0..bytes.len()).filter(|at| !(4..8).contains(at)) {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1;
+            assert!(decode(&damaged).is_none(), "byte {at}");
+            assert!(decode(&bytes[..at]).is_none(), "cut at {at}");
+        }
+    }
+
+    #[test]
+    fn a_checkpoint_needs_no_events() {
+        let checkpoint = checkpoint("a.log", 70);
+        let mut bytes = encode(&EventBatch::default(), Some(&checkpoint)).unwrap();
+        seal_frame(&mut bytes, 1, 0);
+        assert_eq!(decode(&bytes).unwrap().0.checkpoint, Some(checkpoint));
+    }
+}

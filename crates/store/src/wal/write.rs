@@ -1,0 +1,149 @@
+//! Writing the newest segment: a group of records and one fsync, whole or not at all.
+//!
+//! After a failed write or fsync the file is cut back to the last good record before anything else happens, so that
+//! a record whose append was refused never comes back at the next start.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::StoreError;
+use crate::disk::{Disk, DiskFile};
+use crate::wal::{header, segment_path};
+
+/// Records up to this size are gathered into one write.
+const GATHER_BYTES: usize = 256 << 10;
+
+/// The open end of the log.
+#[derive(Debug)]
+pub(crate) struct LogWriter {
+    disk: Arc<dyn Disk>,
+    folder: PathBuf,
+    free_bytes_min: u64,
+    current: Option<Current>,
+    gathered: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Current {
+    file: Arc<dyn DiskFile>,
+    path: PathBuf,
+    /// Bytes that are whole and synced.
+    len: u64,
+    /// Bytes beyond `len` may be there.
+    uncut: bool,
+}
+
+impl LogWriter {
+    /// A writer that starts a new segment with its first record.
+    pub(crate) fn new(disk: Arc<dyn Disk>, folder: PathBuf, free_bytes_min: u64) -> LogWriter {
+        LogWriter { disk, folder, free_bytes_min, current: None, gathered: Vec::new() }
+    }
+
+    /// Bytes of the newest segment; `None` before the first record of it.
+    pub(crate) fn current_bytes(&self) -> Option<u64> {
+        self.current.as_ref().map(|current| current.len)
+    }
+
+    /// Ends the newest segment; the next record starts another.
+    pub(crate) fn rotate(&mut self) {
+        if self.current.as_ref().is_some_and(|current| !current.uncut) {
+            self.current = None;
+        }
+    }
+
+    /// Path of the newest segment.
+    pub(crate) fn current_path(&self) -> Option<&PathBuf> {
+        self.current.as_ref().map(|current| &current.path)
+    }
+
+    /// Writes records and syncs once. After an error none of them is in the log.
+    pub(crate) fn write_group<'a>(
+        &mut self,
+        first_lsn: u64,
+        records: impl Iterator<Item = &'a [u8]>,
+        bytes: u64,
+    ) -> Result<(), StoreError> {
+        self.check_space(bytes)?;
+        if self.current.is_none() {
+            let path = segment_path(&self.folder, first_lsn);
+            let file = self.disk.create(&path).map_err(|error| StoreError::from_io("create", &path, &error))?;
+            self.current = Some(Current { file, path, len: 0, uncut: false });
+        }
+        let gathered = &mut self.gathered;
+        let Some(current) = &mut self.current else { return Err(StoreError::Closed) };
+        current.cut()?;
+        current.uncut = true;
+        match current.append(first_lsn, records, gathered) {
+            Ok(len) => {
+                current.len = len;
+                current.uncut = false;
+                Ok(())
+            }
+            Err(error) => {
+                // When even this fails the next group tries again before it writes.
+                drop(current.cut());
+                Err(error)
+            }
+        }
+    }
+
+    fn check_space(&self, bytes: u64) -> Result<(), StoreError> {
+        if self.free_bytes_min == 0 {
+            return Ok(());
+        }
+        let free = self.disk.free_bytes(&self.folder);
+        let free = free.map_err(|error| StoreError::from_io("measure", &self.folder, &error))?;
+        if free < self.free_bytes_min.saturating_add(bytes) {
+            return Err(StoreError::Full { path: self.folder.clone() });
+        }
+        Ok(())
+    }
+}
+
+impl Current {
+    /// Takes away what a failed group left.
+    fn cut(&mut self) -> Result<(), StoreError> {
+        if self.uncut {
+            let cut = self.file.truncate(self.len);
+            cut.map_err(|error| StoreError::from_io("cut back", &self.path, &error))?;
+            self.uncut = false;
+        }
+        Ok(())
+    }
+
+    /// Writes behind the good bytes; gives the new length.
+    fn append<'a>(
+        &self,
+        first_lsn: u64,
+        records: impl Iterator<Item = &'a [u8]>,
+        gathered: &mut Vec<u8>,
+    ) -> Result<u64, StoreError> {
+        let mut at = self.len;
+        gathered.clear();
+        if at == 0 {
+            gathered.extend_from_slice(&header(first_lsn));
+        }
+        for record in records {
+            if gathered.len() + record.len() > GATHER_BYTES {
+                at = self.put(gathered, at)?;
+                gathered.clear();
+            }
+            if record.len() > GATHER_BYTES {
+                at = self.put(record, at)?;
+            } else {
+                gathered.extend_from_slice(record);
+            }
+        }
+        at = self.put(gathered, at)?;
+        self.file.sync().map_err(|error| StoreError::from_io("sync", &self.path, &error))?;
+        Ok(at)
+    }
+
+    fn put(&self, bytes: &[u8], at: u64) -> Result<u64, StoreError> {
+        if !bytes.is_empty() {
+            let written = self.file.write_all_at(bytes, at);
+            written.map_err(|error| StoreError::from_io("write", &self.path, &error))?;
+        }
+        Ok(at + bytes.len() as u64)
+    }
+}
