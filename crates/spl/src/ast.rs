@@ -6,7 +6,7 @@
 use quarry_event::time::Span as TimeSpan;
 
 /// Byte range in the search text.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Span {
     /// First byte.
     pub start: usize,
@@ -517,9 +517,19 @@ pub struct SeriesFilter {
 #[derive(Clone, Debug, PartialEq)]
 pub enum SeriesTest {
     /// `in topN` (true) or `in bottomN` (false).
-    In { top: bool, count: usize },
-    /// `< N` or `> N`.
-    Compare { op: CompareOp, value: f64 },
+    In {
+        /// The greatest, else the smallest.
+        top: bool,
+        /// How many series.
+        count: usize,
+    },
+    /// `< N`, `<= N`, `> N` or `>= N`.
+    Compare {
+        /// Operator.
+        op: CompareOp,
+        /// Right side.
+        value: f64,
+    },
 }
 
 /// `chart`.
@@ -921,4 +931,20 @@ pub struct InputLookupCommand {
     pub max: usize,
     /// `where` search expression.
     pub filter: Option<SearchExpr>,
+}
+
+impl StatsFunction {
+    /// Whether the result depends on `_time` besides its argument.
+    pub fn reads_time(&self) -> bool {
+        matches!(
+            self,
+            StatsFunction::Earliest
+                | StatsFunction::Latest
+                | StatsFunction::EarliestTime
+                | StatsFunction::LatestTime
+                | StatsFunction::Rate
+                | StatsFunction::Per(_)
+                | StatsFunction::Sparkline { .. }
+        )
+    }
 }

@@ -1,3 +1,16 @@
-//! SPL: text to syntax tree with diagnostics. Knows nothing of execution.
+//! SPL: text to syntax tree with diagnostics, and what the tree needs from the event scan.
+//!
+//! [`parse`] never fails and never panics: it returns what it understood and a list of [`Diagnostic`]s, each with its
+//! place in the text. Knows nothing of execution.
 
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+pub mod analyse;
 pub mod ast;
+pub mod commands;
+mod diagnostic;
+pub mod functions;
+mod parse;
+
+pub use diagnostic::{Diagnostic, Severity};
+pub use parse::{MAX_NESTING, MAX_SEARCH_BYTES, MAX_SUBSEARCH_DEPTH, Parsed, parse, parse_condition, parse_expression};

@@ -1,0 +1,326 @@
+//! Field flow: which fields a search needs from its events, and whether it shows rows or events.
+//!
+//! Commands are walked from the last to the first. What a command makes is no longer needed before it, what it reads
+//! is; commands that show only named fields cut everything else. When in doubt the answer is "all": too much is slow,
+//! too little is wrong.
+
+use std::collections::BTreeSet;
+
+use crate::ast::{
+    Aggregate, AggregateArg, AssignTarget, Assignment, Command, Expr, ExprKind, FieldPattern, NamePart, SearchExpr,
+    Stage,
+};
+
+/// Name of the event text.
+const RAW: &str = "_raw";
+/// Name of the event time.
+const TIME: &str = "_time";
+
+/// Fields that must be delivered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldNeeds {
+    /// Every field.
+    pub all: bool,
+    /// Fields by name.
+    pub fields: BTreeSet<String>,
+    /// Names with `*`.
+    pub patterns: Vec<String>,
+}
+
+impl FieldNeeds {
+    /// Every field is needed.
+    pub fn everything() -> FieldNeeds {
+        FieldNeeds { all: true, ..FieldNeeds::default() }
+    }
+
+    fn add(&mut self, name: &str) {
+        if name.contains('*') {
+            if !self.patterns.iter().any(|known| known == name) {
+                self.patterns.push(name.to_owned());
+            }
+        } else {
+            self.fields.insert(name.to_owned());
+        }
+    }
+
+    fn add_all<'a>(&mut self, fields: impl IntoIterator<Item = &'a FieldPattern>) {
+        for field in fields {
+            self.add(&field.text);
+        }
+    }
+
+    fn add_expr(&mut self, expr: &Expr) {
+        self.fields.extend(expr_fields(expr));
+        if reads_event(expr) {
+            self.all = true;
+        }
+    }
+
+    /// Whether anything asks for this field.
+    fn wants(&self, name: &str) -> bool {
+        self.all || self.fields.contains(name) || self.patterns.iter().any(|pattern| covers(pattern, name))
+    }
+}
+
+/// Whether a name with `*` covers a name.
+fn covers(pattern: &str, name: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = name.strip_prefix(first) else {
+        return false;
+    };
+    let mut parts = parts.peekable();
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return rest.ends_with(part);
+        }
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    rest.is_empty()
+}
+
+/// Fields the event scan must deliver for the commands that follow the leading search.
+pub fn required_fields(commands: &[Stage]) -> FieldNeeds {
+    commands.iter().rev().fold(FieldNeeds::everything(), |needs, stage| before(&stage.command, needs))
+}
+
+/// What is needed before a command, given what is needed after it.
+fn before(command: &Command, after: FieldNeeds) -> FieldNeeds {
+    let mut needs = after;
+    match command {
+        Command::Search(search) => needs.fields.extend(search_fields(&search.expr)),
+        Command::Where(expr) => needs.add_expr(expr),
+        Command::Eval(assignments) => before_eval(assignments, &mut needs),
+        Command::Stats(stats) => {
+            needs = FieldNeeds::default();
+            add_aggregates(&stats.aggregates, &mut needs);
+            needs.add_all(&stats.by);
+        }
+        Command::EventStats(stats) => {
+            before_added_aggregates(&stats.aggregates, &mut needs);
+            needs.add_all(&stats.by);
+        }
+        Command::StreamStats(stats) => {
+            before_added_aggregates(&stats.aggregates, &mut needs);
+            needs.add_all(&stats.by);
+            for expr in [&stats.reset_before, &stats.reset_after].into_iter().flatten() {
+                needs.add_expr(expr);
+            }
+            if stats.time_window.is_some() {
+                needs.add(TIME);
+            }
+        }
+        Command::Chart(chart) => {
+            needs = FieldNeeds::default();
+            add_aggregates(&chart.aggregates, &mut needs);
+            needs.add_all([&chart.row, &chart.column].into_iter().flatten().map(|split| &split.field));
+        }
+        Command::TimeChart(chart) => {
+            needs = FieldNeeds::default();
+            add_aggregates(&chart.aggregates, &mut needs);
+            needs.add_all(chart.column.iter().map(|split| &split.field));
+            needs.add(TIME);
+        }
+        Command::Top(top) | Command::Rare(top) => {
+            needs = FieldNeeds::default();
+            needs.add_all(top.fields.iter().chain(&top.by));
+        }
+        Command::Table(fields) => {
+            needs = FieldNeeds::default();
+            needs.add_all(fields);
+        }
+        Command::FieldsKeep(fields) => before_fields(fields, &mut needs),
+        _ => return before_row_command(command, needs),
+    }
+    needs
+}
+
+/// The same for commands that keep rows as they are but for a few fields.
+fn before_row_command(command: &Command, mut needs: FieldNeeds) -> FieldNeeds {
+    match command {
+        Command::FieldsRemove(fields) => {
+            for field in fields.iter().filter(|field| !field.is_wildcard()) {
+                needs.fields.remove(&field.text);
+            }
+        }
+        Command::Rename(pairs) => before_rename(pairs, &mut needs),
+        Command::Sort(sort) => needs.add_all(sort.keys.iter().map(|key| &key.field)),
+        Command::Head(head) => head.condition.iter().for_each(|expr| needs.add_expr(expr)),
+        Command::Dedup(dedup) => {
+            needs.add_all(dedup.fields.iter().chain(dedup.sort_by.iter().map(|key| &key.field)));
+        }
+        Command::Bin(bin) => {
+            if let Some(output) = &bin.output {
+                needs.fields.remove(output);
+            }
+            needs.add(&bin.field.text);
+        }
+        Command::Rex(rex) => needs.add(&rex.field),
+        Command::RexSed(rex) => needs.add(&rex.field),
+        Command::Regex(regex) => needs.add(&regex.field),
+        Command::Spath(spath) => needs.add(&spath.input),
+        Command::FillNull(fill) if !fill.fields.is_empty() => needs.add_all(&fill.fields),
+        Command::MakeMv(makemv) => needs.add(&makemv.field),
+        Command::MvExpand(expand) => needs.add(&expand.field),
+        Command::Join(join) => match (&join.aliases, join.fields.is_empty()) {
+            (Some(aliases), _) => aliases.pairs.iter().for_each(|(left, _)| needs.add(left)),
+            (None, true) => needs.all = true,
+            (None, false) => needs.add_all(&join.fields),
+        },
+        Command::Lookup(lookup) => lookup.inputs.iter().for_each(|(_, field)| needs.add(field)),
+        // Without `append` these throw away the rows before them.
+        Command::InputLookup(lookup) if !lookup.append => needs = FieldNeeds::default(),
+        Command::MakeResults(_) => needs = FieldNeeds::default(),
+        _ => {}
+    }
+    needs
+}
+
+fn before_eval(assignments: &[Assignment], needs: &mut FieldNeeds) {
+    for assignment in assignments.iter().rev() {
+        match &assignment.target {
+            AssignTarget::Field(name) => {
+                if !needs.wants(name) {
+                    continue;
+                }
+                needs.fields.remove(name);
+            }
+            AssignTarget::Dynamic(parts) => {
+                for part in parts {
+                    if let NamePart::Field(name) = part {
+                        needs.add(name);
+                    }
+                }
+            }
+        }
+        needs.add_expr(&assignment.expr);
+    }
+}
+
+fn add_aggregates(aggregates: &[Aggregate], needs: &mut FieldNeeds) {
+    for aggregate in aggregates {
+        match &aggregate.arg {
+            AggregateArg::Rows => {}
+            AggregateArg::Field(field) => needs.add(&field.text),
+            AggregateArg::Eval(expr) => needs.add_expr(expr),
+        }
+        if aggregate.function.reads_time() {
+            needs.add(TIME);
+        }
+    }
+}
+
+/// Aggregates added to rows: their names need not come from the events.
+fn before_added_aggregates(aggregates: &[Aggregate], needs: &mut FieldNeeds) {
+    for aggregate in aggregates {
+        needs.fields.remove(&aggregate.name);
+    }
+    add_aggregates(aggregates, needs);
+}
+
+fn before_fields(fields: &[FieldPattern], needs: &mut FieldNeeds) {
+    let after = std::mem::take(needs);
+    let mut kept = FieldNeeds::default();
+    kept.add_all(fields);
+    // `fields` always keeps these two.
+    kept.add(RAW);
+    kept.add(TIME);
+    if after.all {
+        *needs = kept;
+        return;
+    }
+    needs.fields.extend(after.fields.iter().filter(|name| kept.wants(name)).cloned());
+    needs.patterns = after.patterns;
+    if !needs.patterns.is_empty() {
+        needs.add_all(fields);
+    }
+}
+
+fn before_rename(pairs: &[(FieldPattern, FieldPattern)], needs: &mut FieldNeeds) {
+    for (from, to) in pairs.iter().rev() {
+        if from.is_wildcard() {
+            needs.all = true;
+        } else if needs.wants(&to.text) {
+            needs.fields.remove(&to.text);
+            needs.add(&from.text);
+        }
+    }
+}
+
+/// Whether the output is a table of results rather than events.
+pub fn is_transforming(commands: &[Stage]) -> bool {
+    commands.iter().any(|stage| {
+        matches!(
+            stage.command,
+            Command::Stats(_)
+                | Command::Chart(_)
+                | Command::TimeChart(_)
+                | Command::Top(_)
+                | Command::Rare(_)
+                | Command::Table(_)
+                | Command::MakeResults(_)
+                | Command::InputLookup(_)
+        )
+    })
+}
+
+/// Functions that look at the whole event.
+fn reads_event(expr: &Expr) -> bool {
+    match &expr.kind {
+        ExprKind::Call(name, args) => name == "searchmatch" || args.iter().any(reads_event),
+        ExprKind::Unary(_, inner) => reads_event(inner),
+        ExprKind::Binary(_, left, right) => reads_event(left) || reads_event(right),
+        ExprKind::In(value, list) => reads_event(value) || list.iter().any(reads_event),
+        ExprKind::Text(_) | ExprKind::Number(..) | ExprKind::Bool(_) | ExprKind::Field(_) => false,
+    }
+}
+
+/// Fields an expression reads.
+pub fn expr_fields(expr: &Expr) -> BTreeSet<String> {
+    let mut fields = BTreeSet::new();
+    collect_expr(expr, &mut fields);
+    fields
+}
+
+fn collect_expr(expr: &Expr, fields: &mut BTreeSet<String>) {
+    match &expr.kind {
+        ExprKind::Text(_) | ExprKind::Number(..) | ExprKind::Bool(_) => {}
+        ExprKind::Field(name) => {
+            fields.insert(name.clone());
+        }
+        ExprKind::Unary(_, inner) => collect_expr(inner, fields),
+        ExprKind::Binary(_, left, right) => {
+            collect_expr(left, fields);
+            collect_expr(right, fields);
+        }
+        ExprKind::In(value, list) => {
+            collect_expr(value, fields);
+            list.iter().for_each(|item| collect_expr(item, fields));
+        }
+        ExprKind::Call(_, args) => args.iter().for_each(|arg| collect_expr(arg, fields)),
+    }
+}
+
+/// Fields a search condition reads; keywords read `_raw`.
+pub fn search_fields(expr: &SearchExpr) -> BTreeSet<String> {
+    let mut fields = BTreeSet::new();
+    collect_search(expr, &mut fields);
+    fields
+}
+
+fn collect_search(expr: &SearchExpr, fields: &mut BTreeSet<String>) {
+    match expr {
+        SearchExpr::All | SearchExpr::Subsearch(_) => {}
+        SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().for_each(|part| collect_search(part, fields)),
+        SearchExpr::Not(part) => collect_search(part, fields),
+        SearchExpr::Keyword(_) | SearchExpr::Term(_) | SearchExpr::Case(_) => {
+            fields.insert(RAW.to_owned());
+        }
+        SearchExpr::Compare { field, .. } | SearchExpr::In { field, .. } | SearchExpr::Indexed { field, .. } => {
+            fields.insert(field.text.clone());
+        }
+    }
+}

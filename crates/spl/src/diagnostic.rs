@@ -1,0 +1,129 @@
+//! Diagnostics: what is wrong with a search, where, and what to write instead.
+//!
+//! Messages are lower-case and name the thing in backticks. Hints come from a small edit distance over known names.
+//! Nothing here prints or formats for a terminal.
+
+use std::fmt;
+
+use crate::ast::Span;
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Severity {
+    /// The search cannot run.
+    Error,
+    /// The search runs, but not quite as written.
+    Warning,
+}
+
+/// One remark about a search.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// How bad it is.
+    pub severity: Severity,
+    /// What is wrong.
+    pub message: String,
+    /// Where in the text.
+    pub span: Span,
+    /// What to write instead.
+    pub hint: Option<String>,
+}
+
+impl Diagnostic {
+    /// An error without hint.
+    pub fn error(message: impl Into<String>, span: Span) -> Diagnostic {
+        Diagnostic { severity: Severity::Error, message: message.into(), span, hint: None }
+    }
+
+    /// A warning without hint.
+    pub fn warning(message: impl Into<String>, span: Span) -> Diagnostic {
+        Diagnostic { severity: Severity::Warning, message: message.into(), span, hint: None }
+    }
+
+    /// The same with a hint.
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Diagnostic {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The same with "did you mean" when a known name is close to `word`.
+    pub(crate) fn suggest<'a>(mut self, word: &str, known: impl IntoIterator<Item = &'a str>) -> Diagnostic {
+        self.hint = nearest(word, known).map(|name| format!("did you mean `{name}`?"));
+        self
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        match &self.hint {
+            Some(hint) => write!(f, " ({hint})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Longest word worth a suggestion, so that a hostile text costs nothing.
+const SUGGESTED_WORD_MAX: usize = 32;
+
+/// The known name nearest to `word`, if near enough to be a slip of the keyboard.
+fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let word = word.to_ascii_lowercase();
+    let length = word.chars().count();
+    if length == 0 || length > SUGGESTED_WORD_MAX {
+        return None;
+    }
+    let allowed = if length <= 3 { 1 } else { 2 };
+    known
+        .into_iter()
+        .map(|name| (edit_distance(&word, name), name))
+        .filter(|(distance, _)| *distance <= allowed)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
+}
+
+/// Insertions, deletions, replacements and swaps of neighbours that turn `left` into `right`.
+fn edit_distance(left: &str, right: &str) -> usize {
+    let left: Vec<char> = left.chars().collect();
+    let right: Vec<char> = right.chars().collect();
+    let mut before: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=right.len()).collect();
+    for (row, a) in left.iter().enumerate() {
+        let mut current = vec![row + 1];
+        for (column, b) in right.iter().enumerate() {
+            let replaced = last[column] + usize::from(a != b);
+            let mut best = replaced.min(last[column + 1] + 1).min(current[column] + 1);
+            if row > 0 && column > 0 && *a == right[column - 1] && left[row - 1] == *b {
+                best = best.min(before[column - 1] + 1);
+            }
+            current.push(best);
+        }
+        before = std::mem::replace(&mut last, current);
+    }
+    last.last().copied().unwrap_or(left.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suggests_near_names_only() {
+        let known = ["stats", "streamstats", "sort", "head"];
+        for (word, want) in
+            [("stas", Some("stats")), ("STAST", Some("stats")), ("hed", Some("head")), ("zzzz", None), ("", None)]
+        {
+            assert_eq!(nearest(word, known), want, "{word}");
+        }
+    }
+
+    #[test]
+    fn displays_message_and_hint() {
+        let plain = Diagnostic::error("unknown command `stas`", Span { start: 2, end: 6 });
+        assert_eq!(
+            plain.clone().suggest("stas", ["stats"]).to_string(),
+            "unknown command `stas` (did you mean `stats`?)"
+        );
+        assert_eq!(plain.to_string(), "unknown command `stas`");
+    }
+}

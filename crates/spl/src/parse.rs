@@ -1,0 +1,180 @@
+//! The parser: text to [`Pipeline`], one remark per fault, going on at the next command.
+//!
+//! Comments and macros are blanked out first, byte for byte, so every span still points into the text as written. Each
+//! command is then cut out at its closing `|` or `]` and read by its own grammar; a fault in one command never hides
+//! the next. Macros, aliases and tokens are not expanded here.
+
+mod aggregate;
+mod chart;
+mod combine;
+mod cursor;
+mod eval;
+mod extract;
+mod options;
+mod rows;
+mod search;
+mod stage;
+#[cfg(test)]
+mod tests;
+
+use crate::ast::{Expr, Pipeline, SearchExpr, Span};
+use crate::diagnostic::{Diagnostic, Severity};
+use cursor::Parser;
+
+/// Longest search text read.
+pub const MAX_SEARCH_BYTES: usize = 1 << 20;
+/// Deepest nesting of brackets, parentheses, calls and negations.
+pub const MAX_NESTING: usize = 64;
+/// Deepest nesting of subsearches, within [`MAX_NESTING`].
+pub const MAX_SUBSEARCH_DEPTH: usize = 16;
+/// Most remarks kept for one search.
+const MAX_DIAGNOSTICS: usize = 100;
+
+/// What [`parse`] understood.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parsed {
+    /// The commands; those with errors are left out.
+    pub pipeline: Pipeline,
+    /// Remarks in the order of the text.
+    pub diagnostics: Vec<Diagnostic>,
+    /// What the search uses that does not run, e.g. `command:transaction`, `function:eval:foo`, `option:stats:y`.
+    pub unsupported: Vec<String>,
+}
+
+impl Parsed {
+    /// Whether the search can run: no error among the remarks.
+    pub fn is_ok(&self) -> bool {
+        self.diagnostics.iter().all(|remark| remark.severity != Severity::Error)
+    }
+}
+
+/// Reads a search. Never fails: faults are in [`Parsed::diagnostics`].
+pub fn parse(text: &str) -> Parsed {
+    let (pipeline, diagnostics, unsupported) = run(text, |parser| Some(parser.whole_search()));
+    let nothing = Pipeline { commands: Vec::new(), span: Span { start: 0, end: text.len() } };
+    Parsed { pipeline: pipeline.unwrap_or(nothing), diagnostics, unsupported }
+}
+
+/// Reads a search condition alone, as in `searchmatch()`, event types and role filters.
+pub fn parse_condition(text: &str) -> Result<SearchExpr, Vec<Diagnostic>> {
+    let read = |parser: &mut Parser<'_>| {
+        let condition = parser.search_condition().map(Some);
+        parser.recover(condition).flatten()
+    };
+    finish(run(text, read))
+}
+
+/// Reads an eval expression alone, as in calculated fields.
+pub fn parse_expression(text: &str) -> Result<Expr, Vec<Diagnostic>> {
+    let read = |parser: &mut Parser<'_>| {
+        let expression = parser.whole_expression().map(Some);
+        parser.recover(expression).flatten()
+    };
+    finish(run(text, read))
+}
+
+/// A value without errors, else the remarks.
+fn finish<T>((value, diagnostics, _): (Option<T>, Vec<Diagnostic>, Vec<String>)) -> Result<T, Vec<Diagnostic>> {
+    match value {
+        Some(value) if diagnostics.iter().all(|remark| remark.severity != Severity::Error) => Ok(value),
+        _ => Err(diagnostics),
+    }
+}
+
+/// Blanks comments and macros, then reads.
+fn run<T>(text: &str, read: impl FnOnce(&mut Parser<'_>) -> Option<T>) -> (Option<T>, Vec<Diagnostic>, Vec<String>) {
+    if text.len() > MAX_SEARCH_BYTES {
+        let message = format!("the search is {} bytes long, more than the limit of {MAX_SEARCH_BYTES}", text.len());
+        return (None, vec![Diagnostic::error(message, Span { start: 0, end: text.len() })], Vec::new());
+    }
+    let blanked = blank_out(text);
+    let mut parser = Parser::new(&blanked.text);
+    parser.macros = blanked.macros;
+    for remark in blanked.diagnostics {
+        parser.report(remark);
+    }
+    if !parser.macros.is_empty() {
+        parser.unsupported("macro".to_owned());
+    }
+    let value = read(&mut parser);
+    let (mut diagnostics, unsupported) = parser.finish();
+    diagnostics.sort_by_key(|remark| remark.span.start);
+    diagnostics.truncate(MAX_DIAGNOSTICS);
+    (value, diagnostics, unsupported)
+}
+
+/// A text whose comments and macros are blanks.
+struct Blanked {
+    text: String,
+    macros: Vec<Span>,
+    diagnostics: Vec<Diagnostic>,
+}
+
+/// Mark around comments.
+const COMMENT: &str = "```";
+
+/// Replaces comments and macros outside quotes by as many blanks, and reports quotes that never close.
+fn blank_out(text: &str) -> Blanked {
+    let mut out = Blanked { text: String::with_capacity(text.len()), macros: Vec::new(), diagnostics: Vec::new() };
+    let mut at = 0;
+    while let Some(next) = text[at..].chars().next() {
+        let rest = &text[at..];
+        let length = match next {
+            '"' => match quoted_len(rest) {
+                Some(length) => length,
+                None => {
+                    let span = Span { start: at, end: text.len() };
+                    out.diagnostics.push(Diagnostic::error("this quote is never closed", span).with_hint("add `\"`"));
+                    rest.len()
+                }
+            },
+            '\\' => 1 + rest[1..].chars().next().filter(|c| matches!(c, '"' | '\\' | '`')).map_or(0, char::len_utf8),
+            '`' => {
+                at += out.blank_backticks(text, at);
+                continue;
+            }
+            _ => next.len_utf8(),
+        };
+        out.text.push_str(&rest[..length]);
+        at += length;
+    }
+    out
+}
+
+impl Blanked {
+    /// Blanks the comment or macro at `at`; returns its length.
+    fn blank_backticks(&mut self, text: &str, at: usize) -> usize {
+        let rest = &text[at..];
+        let mark = if rest.starts_with(COMMENT) { COMMENT } else { "`" };
+        let close = rest[mark.len()..].find(mark).map(|end| end + 2 * mark.len());
+        let span = Span { start: at, end: at + close.unwrap_or(rest.len()) };
+        if close.is_none() {
+            let what = if mark == COMMENT { "this comment is never closed" } else { "this macro is never closed" };
+            self.diagnostics.push(Diagnostic::error(what, span).with_hint(format!("add `{mark}`")));
+        } else if mark != COMMENT {
+            let name = text[span.start..span.end].trim_matches('`');
+            let message = format!("unsupported: macro `{name}`; macros are not expanded yet");
+            self.diagnostics
+                .push(Diagnostic::error(message, span).with_hint("write the text of the macro in its place"));
+        }
+        if mark != COMMENT {
+            self.macros.push(span);
+        }
+        self.text.extend(std::iter::repeat_n(' ', span.end - span.start));
+        span.end - span.start
+    }
+}
+
+/// Length of the quoted text at the start of `text`, both quotes included; `None` when it never closes.
+fn quoted_len(text: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let mut at = 1;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' => at += 2,
+            b'"' => return Some(at + 1),
+            _ => at += 1,
+        }
+    }
+    None
+}

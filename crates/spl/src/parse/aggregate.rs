@@ -1,0 +1,357 @@
+//! Aggregates, and the commands stats, eventstats and streamstats.
+//!
+//! The output name of an aggregate is its `AS` name, else the call as written. Functions that only make sense in some
+//! commands are checked here.
+
+use quarry_event::time::Span as TimeSpan;
+
+use super::cursor::{Parser, Read};
+use super::options::Known;
+use crate::ast::{
+    Aggregate, AggregateArg, Command, Expr, FieldPattern, PercentileKind, Span, StatsCommand, StatsFunction,
+    StreamStatsCommand,
+};
+use crate::diagnostic::Diagnostic;
+use crate::functions::STATS_FUNCTIONS;
+
+const SECONDS_PER_MINUTE: u32 = 60;
+const SECONDS_PER_HOUR: u32 = 3_600;
+const SECONDS_PER_DAY: u32 = 86_400;
+
+const STATS: Known =
+    Known { command: "stats", names: &["allnum", "delim", "dedup_splitvals"], ignored: &["partitions", "prestats"] };
+const EVENTSTATS: Known = Known { command: "eventstats", names: STATS.names, ignored: &[] };
+const STREAMSTATS: Known = Known {
+    command: "streamstats",
+    names: &["current", "window", "global", "time_window", "reset_on_change", "reset_before", "reset_after", "allnum"],
+    ignored: &[],
+};
+
+impl Parser<'_> {
+    pub(super) fn stats_family(&mut self, name: &str) -> Read<Command> {
+        match name {
+            "stats" => self.stats(STATS).map(Command::Stats),
+            "eventstats" => self.stats(EVENTSTATS).map(Command::EventStats),
+            _ => self.streamstats(),
+        }
+    }
+
+    fn stats(&mut self, known: Known) -> Read<StatsCommand> {
+        let mut command = StatsCommand {
+            aggregates: Vec::new(),
+            by: Vec::new(),
+            all_num: false,
+            delim: " ".to_owned(),
+            dedup_split_values: false,
+        };
+        loop {
+            while let Some(option) = self.option(known)? {
+                match option.name.as_str() {
+                    "allnum" => command.all_num = option.boolean()?,
+                    "delim" => command.delim = option.value,
+                    _ => command.dedup_split_values = option.boolean()?,
+                }
+            }
+            self.skip_separators();
+            if self.at_end() {
+                break;
+            }
+            if self.eat_keyword("by") {
+                command.by = self.by_fields(known)?;
+            } else {
+                command.aggregates.push(self.aggregate(known.command)?);
+            }
+        }
+        self.require_aggregates(&command.aggregates, known.command)?;
+        Ok(command)
+    }
+
+    fn streamstats(&mut self) -> Read<Command> {
+        let mut command = StreamStatsCommand {
+            aggregates: Vec::new(),
+            by: Vec::new(),
+            current: true,
+            window: 0,
+            global: true,
+            time_window: None,
+            reset_on_change: false,
+            reset_before: None,
+            reset_after: None,
+            all_num: false,
+        };
+        loop {
+            self.skip_separators();
+            if self.at_end() {
+                break;
+            }
+            if let Some(name) = self.peek_option().map(str::to_ascii_lowercase)
+                && matches!(name.as_str(), "reset_before" | "reset_after")
+            {
+                let condition = self.reset_condition(name.len())?;
+                let slot = if name == "reset_before" { &mut command.reset_before } else { &mut command.reset_after };
+                *slot = Some(condition);
+            } else if let Some(option) = self.option(STREAMSTATS)? {
+                match option.name.as_str() {
+                    "current" => command.current = option.boolean()?,
+                    "window" => command.window = option.number()?,
+                    "global" => command.global = option.boolean()?,
+                    "time_window" => command.time_window = Some(option.time_span()?),
+                    "reset_on_change" => command.reset_on_change = option.boolean()?,
+                    _ => command.all_num = option.boolean()?,
+                }
+            } else if self.eat_keyword("by") {
+                command.by = self.by_fields(STREAMSTATS)?;
+            } else if !self.at_end() {
+                command.aggregates.push(self.aggregate("streamstats")?);
+            }
+        }
+        self.require_aggregates(&command.aggregates, "streamstats")?;
+        Ok(Command::StreamStats(command))
+    }
+
+    /// `reset_before=(EXPR)`, also with the condition in quotes.
+    fn reset_condition(&mut self, name_len: usize) -> Read<Expr> {
+        self.skip_blank();
+        self.pos += name_len;
+        self.expect('=', "after the name of the option")?;
+        self.skip_blank();
+        let Some('"') = self.peek() else {
+            return self.expression();
+        };
+        let start = self.pos;
+        let end = self.quoted().map_or(start, |word| word.span.end);
+        let outer = std::mem::replace(&mut self.end, end - 1);
+        self.pos = start + 1;
+        let expr = self.whole_expression();
+        self.end = outer;
+        self.pos = end;
+        expr
+    }
+
+    fn require_aggregates(&mut self, aggregates: &[Aggregate], command: &str) -> Read<()> {
+        if aggregates.is_empty() {
+            let remark = Diagnostic::error(format!("{command}: no aggregate is given"), self.here());
+            return Err(remark.with_hint("write a function such as `count` or `sum(field)`"));
+        }
+        Ok(())
+    }
+
+    /// Fields after BY, up to an option or the end.
+    pub(super) fn by_fields(&mut self, known: Known) -> Read<Vec<FieldPattern>> {
+        let mut fields = Vec::new();
+        loop {
+            self.skip_separators();
+            if self.at_end() || self.peek_option().is_some() {
+                break;
+            }
+            fields.push(self.expect_field("a BY field")?.field());
+        }
+        if fields.is_empty() {
+            let remark = Diagnostic::error(format!("{}: BY names no field", known.command), self.here());
+            return Err(remark.with_hint("name a field or remove BY"));
+        }
+        Ok(fields)
+    }
+
+    /// `function(arg) [AS name]`.
+    pub(super) fn aggregate(&mut self, command: &str) -> Read<Aggregate> {
+        self.skip_separators();
+        let start = self.pos;
+        let (function, arg, as_written) = self.aggregate_call(command)?;
+        let mut aggregate = Aggregate { function, arg, name: as_written, renamed: false, span: self.since(start) };
+        if self.eat_keyword("as") {
+            aggregate.name = self.expect_field("a name after AS")?.text;
+            aggregate.renamed = true;
+            aggregate.span = self.since(start);
+        }
+        Ok(aggregate)
+    }
+
+    /// The call, its argument and its text as written.
+    fn aggregate_call(&mut self, command: &str) -> Read<(StatsFunction, AggregateArg, String)> {
+        self.skip_blank();
+        let start = self.pos;
+        let rest = self.rest();
+        let length = rest.find(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.'))).unwrap_or(rest.len());
+        let name = &rest[..length];
+        if name.is_empty() {
+            let message = format!("{command}: expected an aggregate, found {}", self.found());
+            return Err(Diagnostic::error(message, self.here()));
+        }
+        self.pos += length;
+        let span = self.since(start);
+        let lower = name.to_ascii_lowercase();
+        if lower == "sparkline" {
+            return self.sparkline(command, start);
+        }
+        let function = self.stats_function(&lower, span, command)?;
+        let call = self.peek() == Some('(');
+        let arg = if call { self.aggregate_arg(command)? } else { AggregateArg::Rows };
+        if matches!(arg, AggregateArg::Rows) && function != StatsFunction::Count {
+            let remark = Diagnostic::error(format!("{command}: `{name}` needs a field"), span);
+            return Err(remark.with_hint(format!("write {name}(field)")));
+        }
+        let as_written = match &arg {
+            AggregateArg::Rows => name.to_owned(),
+            AggregateArg::Field(field) => format!("{name}({})", field.text),
+            AggregateArg::Eval(_) => self.text[start..self.pos].to_owned(),
+        };
+        Ok((function, arg, as_written))
+    }
+
+    /// `(field)`, `(eval(EXPR))` or `()`.
+    fn aggregate_arg(&mut self, command: &str) -> Read<AggregateArg> {
+        self.expect('(', "before the argument")?;
+        self.skip_blank();
+        let arg = if self.eval_call() {
+            self.expect('(', "after eval")?;
+            let expr = self.expression()?;
+            self.expect(')', "after the expression")?;
+            AggregateArg::Eval(expr)
+        } else if self.peek() == Some(')') {
+            AggregateArg::Rows
+        } else {
+            AggregateArg::Field(self.argument_field(command)?)
+        };
+        self.expect(')', "after the argument")?;
+        Ok(arg)
+    }
+
+    /// Steps over `eval` when a parenthesis follows.
+    fn eval_call(&mut self) -> bool {
+        let name = self.peek_name();
+        let is_eval = name.eq_ignore_ascii_case("eval") && self.rest()[name.len()..].trim_start().starts_with('(');
+        if is_eval {
+            self.pos += name.len();
+        }
+        is_eval
+    }
+
+    /// The field inside the parentheses of an aggregate.
+    fn argument_field(&mut self, command: &str) -> Read<FieldPattern> {
+        if let Some(word) = self.quoted().or_else(|| self.single_quoted()) {
+            return Ok(word.field());
+        }
+        let start = self.pos;
+        let rest = self.rest();
+        let mut open = 0usize;
+        let close = rest.char_indices().find(|(_, c)| {
+            match c {
+                '(' => open += 1,
+                ')' if open > 0 => open -= 1,
+                ')' | ',' => return true,
+                _ => {}
+            }
+            false
+        });
+        let Some((length, _)) = close else {
+            let message = format!("{command}: this parenthesis is never closed");
+            return Err(Diagnostic::error(message, self.here()).with_hint("add `)`"));
+        };
+        self.pos += length;
+        let span = self.since(start);
+        Ok(FieldPattern { text: self.text[span.start..span.end].to_owned(), span })
+    }
+
+    /// `sparkline`, `sparkline(agg)`, `sparkline(agg, span)`.
+    fn sparkline(&mut self, command: &str, start: usize) -> Read<(StatsFunction, AggregateArg, String)> {
+        let mut inner = StatsFunction::Count;
+        let mut arg = AggregateArg::Rows;
+        let mut span = None;
+        if self.peek() == Some('(') {
+            self.bump();
+            self.enter()?;
+            if !self.eat(')') {
+                (inner, arg, _) = self.aggregate_call(command)?;
+                if self.eat(',') {
+                    span = Some(self.sparkline_span()?);
+                }
+                self.expect(')', "after sparkline")?;
+            }
+            self.leave();
+        }
+        let written = self.text[start..self.pos].to_owned();
+        Ok((StatsFunction::Sparkline { inner: Box::new(inner), span }, arg, written))
+    }
+
+    fn sparkline_span(&mut self) -> Read<TimeSpan> {
+        self.skip_blank();
+        let start = self.pos;
+        let rest = self.rest();
+        self.pos += rest.find(|c: char| c == ')' || c.is_whitespace()).unwrap_or(rest.len());
+        TimeSpan::parse(&self.text[start..self.pos])
+            .map_err(|error| Diagnostic::error(format!("sparkline wants a span of time: {error}"), self.since(start)))
+    }
+
+    /// The stats function of this lower-case name.
+    pub(super) fn stats_function(&mut self, name: &str, span: Span, command: &str) -> Read<StatsFunction> {
+        if let Some(function) = simple_function(name) {
+            if matches!(function, StatsFunction::Per(_)) && command != "timechart" {
+                let message = format!("{command}: `{name}` works in timechart only");
+                return Err(Diagnostic::error(message, span));
+            }
+            return Ok(function);
+        }
+        if let Some((percent, kind)) = percentile(name) {
+            if (0.0..=100.0).contains(&percent) {
+                return Ok(StatsFunction::Percentile { percent, kind });
+            }
+            return Err(Diagnostic::error(format!("{command}: a percentile lies between 0 and 100"), span));
+        }
+        self.unsupported(format!("function:stats:{name}"));
+        if name == "eval" {
+            let remark = Diagnostic::error(format!("{command}: unsupported: an expression over aggregates"), span);
+            return Err(remark.with_hint("name the aggregates and compute with eval afterwards"));
+        }
+        let known = STATS_FUNCTIONS.iter().map(|function| function.name);
+        Err(Diagnostic::error(format!("{command}: unknown aggregate `{name}`"), span).suggest(name, known))
+    }
+}
+
+/// Functions without parameters in their name.
+fn simple_function(name: &str) -> Option<StatsFunction> {
+    Some(match name {
+        "count" | "c" => StatsFunction::Count,
+        "dc" | "distinct_count" => StatsFunction::Dc,
+        "estdc" => StatsFunction::EstDc,
+        "sum" => StatsFunction::Sum,
+        "sumsq" => StatsFunction::SumSq,
+        "avg" | "mean" => StatsFunction::Avg,
+        "min" => StatsFunction::Min,
+        "max" => StatsFunction::Max,
+        "range" => StatsFunction::Range,
+        "stdev" => StatsFunction::Stdev,
+        "stdevp" => StatsFunction::StdevP,
+        "var" => StatsFunction::Var,
+        "varp" => StatsFunction::VarP,
+        "median" => StatsFunction::Percentile { percent: 50.0, kind: PercentileKind::Default },
+        "mode" => StatsFunction::Mode,
+        "values" => StatsFunction::Values,
+        "list" => StatsFunction::List,
+        "first" => StatsFunction::First,
+        "last" => StatsFunction::Last,
+        "earliest" => StatsFunction::Earliest,
+        "latest" => StatsFunction::Latest,
+        "earliest_time" => StatsFunction::EarliestTime,
+        "latest_time" => StatsFunction::LatestTime,
+        "rate" => StatsFunction::Rate,
+        "per_second" => StatsFunction::Per(1),
+        "per_minute" => StatsFunction::Per(SECONDS_PER_MINUTE),
+        "per_hour" => StatsFunction::Per(SECONDS_PER_HOUR),
+        "per_day" => StatsFunction::Per(SECONDS_PER_DAY),
+        _ => return None,
+    })
+}
+
+/// `perc95`, `p99.9`, `exactperc50`, `upperperc5`.
+fn percentile(name: &str) -> Option<(f64, PercentileKind)> {
+    let (digits, kind) = if let Some(digits) = name.strip_prefix("exactperc") {
+        (digits, PercentileKind::Exact)
+    } else if let Some(digits) = name.strip_prefix("upperperc") {
+        (digits, PercentileKind::Upper)
+    } else {
+        (name.strip_prefix("perc").or_else(|| name.strip_prefix('p'))?, PercentileKind::Default)
+    };
+    let numeric = digits.starts_with(|c: char| c.is_ascii_digit());
+    digits.parse().ok().filter(|_| numeric).map(|percent| (percent, kind))
+}

@@ -1,0 +1,323 @@
+//! The place of the parser in the text, and the smallest things it reads: blanks, words, quotes, names, lists.
+//!
+//! Every reader leaves the place untouched when it returns `None`. Faults are [`Diagnostic`]s handed up with `?` to
+//! the command being read, which drops itself; lesser ones are reported in passing.
+
+use super::{MAX_NESTING, quoted_len};
+use crate::ast::{FieldPattern, Span};
+use crate::diagnostic::Diagnostic;
+
+/// Result of reading something: the thing, or why not.
+pub(super) type Read<T> = Result<T, Diagnostic>;
+
+/// A word with its place.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Word {
+    /// The word, unquoted.
+    pub(super) text: String,
+    /// Whether it was quoted.
+    pub(super) quoted: bool,
+    /// Place in the text.
+    pub(super) span: Span,
+}
+
+impl Word {
+    /// The word as a field name.
+    pub(super) fn field(self) -> FieldPattern {
+        FieldPattern { text: self.text, span: self.span }
+    }
+}
+
+/// State of one parse.
+pub(super) struct Parser<'t> {
+    /// Text with comments and macros blanked.
+    pub(super) text: &'t str,
+    /// Next byte to read.
+    pub(super) pos: usize,
+    /// End of the command being read.
+    pub(super) end: usize,
+    /// Places of macros, which explain missing parts.
+    pub(super) macros: Vec<Span>,
+    /// Nested brackets, parentheses and calls around the place.
+    pub(super) depth: usize,
+    /// Nested subsearches around the place.
+    pub(super) subsearches: usize,
+    diagnostics: Vec<Diagnostic>,
+    unsupported: Vec<String>,
+}
+
+impl<'t> Parser<'t> {
+    pub(super) fn new(text: &'t str) -> Parser<'t> {
+        Parser {
+            text,
+            pos: 0,
+            end: text.len(),
+            macros: Vec::new(),
+            depth: 0,
+            subsearches: 0,
+            diagnostics: Vec::new(),
+            unsupported: Vec::new(),
+        }
+    }
+
+    pub(super) fn finish(self) -> (Vec<Diagnostic>, Vec<String>) {
+        (self.diagnostics, self.unsupported)
+    }
+
+    // ---- remarks --------------------------------------------------------------------------------------------------
+
+    /// Notes a fault and goes on.
+    pub(super) fn report(&mut self, remark: Diagnostic) {
+        if self.diagnostics.len() < super::MAX_DIAGNOSTICS {
+            self.diagnostics.push(remark);
+        }
+    }
+
+    /// Notes a feature that does not run.
+    pub(super) fn unsupported(&mut self, feature: String) {
+        if self.unsupported.len() < super::MAX_DIAGNOSTICS && !self.unsupported.contains(&feature) {
+            self.unsupported.push(feature);
+        }
+    }
+
+    /// The value, or `None` with its fault noted.
+    pub(super) fn recover<T>(&mut self, read: Read<T>) -> Option<T> {
+        match read {
+            Ok(value) => Some(value),
+            Err(remark) => {
+                self.report(remark);
+                None
+            }
+        }
+    }
+
+    // ---- places ---------------------------------------------------------------------------------------------------
+
+    /// What is left of the command.
+    pub(super) fn rest(&self) -> &'t str {
+        &self.text[self.pos..self.end]
+    }
+
+    /// Next character.
+    pub(super) fn peek(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    /// Character after the next.
+    pub(super) fn peek_second(&self) -> Option<char> {
+        self.rest().chars().nth(1)
+    }
+
+    /// Place of the next character, or of the last when none is left.
+    pub(super) fn here(&self) -> Span {
+        let length = self.peek().map_or(0, char::len_utf8);
+        Span { start: self.pos, end: self.pos + length }
+    }
+
+    /// Place from `start` to what was read last.
+    pub(super) fn since(&self, start: usize) -> Span {
+        let end = start + self.text[start..self.pos.max(start)].trim_end().len();
+        Span { start, end }
+    }
+
+    /// Steps over one character.
+    pub(super) fn bump(&mut self) {
+        self.pos += self.peek().map_or(0, char::len_utf8);
+    }
+
+    pub(super) fn skip_blank(&mut self) {
+        let rest = self.rest();
+        self.pos += rest.len() - rest.trim_start().len();
+    }
+
+    /// Steps over blanks and commas between list items.
+    pub(super) fn skip_separators(&mut self) {
+        let rest = self.rest();
+        self.pos += rest.len() - rest.trim_start_matches(|c: char| c.is_whitespace() || c == ',').len();
+    }
+
+    /// Whether only blanks are left.
+    pub(super) fn at_end(&mut self) -> bool {
+        self.skip_blank();
+        self.pos >= self.end
+    }
+
+    /// Steps over `mark` after blanks, if it is there.
+    pub(super) fn eat(&mut self, mark: char) -> bool {
+        let start = self.pos;
+        self.skip_blank();
+        if self.peek() == Some(mark) {
+            self.bump();
+            return true;
+        }
+        self.pos = start;
+        false
+    }
+
+    /// Requires `mark` after blanks.
+    pub(super) fn expect(&mut self, mark: char, after: &str) -> Read<()> {
+        if self.eat(mark) {
+            return Ok(());
+        }
+        self.skip_blank();
+        Err(Diagnostic::error(format!("expected `{mark}` {after}, found {}", self.found()), self.here()))
+    }
+
+    /// What stands at the place, for messages.
+    pub(super) fn found(&self) -> String {
+        match self.rest().split_whitespace().next() {
+            None => "the end of the command".to_owned(),
+            Some(word) => format!("`{}`", word.chars().take(FOUND_CHARS).collect::<String>()),
+        }
+    }
+
+    /// Goes one level deeper, within [`MAX_NESTING`]. Every caller leaves again unless it fails.
+    pub(super) fn enter(&mut self) -> Read<()> {
+        if self.depth >= MAX_NESTING {
+            let message = format!("nested deeper than the limit of {MAX_NESTING} levels");
+            return Err(Diagnostic::error(message, self.here()).with_hint("compute parts with eval first"));
+        }
+        self.depth += 1;
+        Ok(())
+    }
+
+    /// Goes one level up.
+    pub(super) fn leave(&mut self) {
+        self.depth = self.depth.saturating_sub(1);
+    }
+
+    // ---- words ----------------------------------------------------------------------------------------------------
+
+    /// A name of letters, digits and `_` at the place, not read yet.
+    pub(super) fn peek_name(&self) -> &'t str {
+        let rest = self.rest();
+        let length = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
+        &rest[..length]
+    }
+
+    /// Whether the word `keyword` (any case) is next, whole; does not read it.
+    pub(super) fn at_keyword(&mut self, keyword: &str) -> bool {
+        self.skip_blank();
+        let rest = self.rest();
+        let Some(head) = rest.get(..keyword.len()) else {
+            return false;
+        };
+        let next = rest[keyword.len()..].chars().next();
+        head.eq_ignore_ascii_case(keyword)
+            && next.is_none_or(|c| c.is_whitespace() || matches!(c, '"' | '(' | ',' | '\''))
+    }
+
+    /// Reads the word `keyword` (any case) if it is next.
+    pub(super) fn eat_keyword(&mut self, keyword: &str) -> bool {
+        let start = self.pos;
+        if self.at_keyword(keyword) {
+            self.pos += keyword.len();
+            return true;
+        }
+        self.pos = start;
+        false
+    }
+
+    /// The double-quoted text at the place: `\"` and `\\` resolved, other backslashes kept.
+    pub(super) fn quoted(&mut self) -> Option<Word> {
+        if self.peek() != Some('"') {
+            return None;
+        }
+        let start = self.pos;
+        let rest = self.rest();
+        let length = quoted_len(rest).unwrap_or(rest.len());
+        self.pos += length;
+        let inner = rest[1..length].strip_suffix('"').unwrap_or(&rest[1..length]);
+        Some(Word { text: unescape(inner), quoted: true, span: Span { start, end: self.pos } })
+    }
+
+    /// The single-quoted name at the place.
+    pub(super) fn single_quoted(&mut self) -> Option<Word> {
+        let rest = self.rest();
+        let inner = rest.strip_prefix('\'')?;
+        let length = inner.find('\'')?;
+        let start = self.pos;
+        self.pos += length + 2;
+        Some(Word { text: inner[..length].to_owned(), quoted: true, span: Span { start, end: self.pos } })
+    }
+
+    /// A field name of a list: quoted, or up to a blank or comma outside parentheses.
+    pub(super) fn field_word(&mut self) -> Option<Word> {
+        let place = self.pos;
+        self.skip_blank();
+        if let Some(word) = self.quoted().or_else(|| self.single_quoted()) {
+            return Some(word);
+        }
+        let start = self.pos;
+        let mut open = 0usize;
+        for (offset, c) in self.rest().char_indices() {
+            match c {
+                '(' => open += 1,
+                ')' if open > 0 => open -= 1,
+                ')' | '[' | ']' | '|' | '"' if open == 0 => break,
+                c if open == 0 && (c.is_whitespace() || c == ',') => break,
+                _ => {}
+            }
+            self.pos = start + offset + c.len_utf8();
+        }
+        if self.pos == start {
+            self.pos = place;
+            return None;
+        }
+        Some(Word { text: self.text[start..self.pos].to_owned(), quoted: false, span: self.since(start) })
+    }
+
+    /// A required field name.
+    pub(super) fn expect_field(&mut self, what: &str) -> Read<Word> {
+        self.field_word().ok_or_else(|| {
+            self.skip_blank();
+            Diagnostic::error(format!("expected {what}, found {}", self.found()), self.here())
+        })
+    }
+
+    /// A whole number standing alone, as in `head 5`.
+    pub(super) fn whole_number(&mut self) -> Option<usize> {
+        let place = self.pos;
+        self.skip_blank();
+        let rest = self.rest();
+        let length = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let alone = rest[length..].chars().next().is_none_or(|c| c.is_whitespace() || c == ',');
+        match rest[..length].parse() {
+            Ok(number) if alone => {
+                self.pos += length;
+                Some(number)
+            }
+            _ => {
+                self.pos = place;
+                None
+            }
+        }
+    }
+
+    /// Fails when something is left of the command.
+    pub(super) fn expect_end(&mut self, command: &str) -> Read<()> {
+        if self.at_end() {
+            return Ok(());
+        }
+        Err(Diagnostic::error(format!("{command}: unexpected {}", self.found()), self.here()))
+    }
+}
+
+/// Longest piece of text shown in a message.
+const FOUND_CHARS: usize = 40;
+
+/// Resolves `\"` and `\\`; other backslashes stay, so that regular expressions survive.
+pub(super) fn unescape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match (c, chars.peek()) {
+            ('\\', Some(&next @ ('"' | '\\'))) => {
+                out.push(next);
+                chars.next();
+            }
+            _ => out.push(c),
+        }
+    }
+    out
+}

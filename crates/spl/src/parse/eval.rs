@@ -1,0 +1,465 @@
+//! Eval expressions and assignments.
+//!
+//! Precedence, loosest first: OR, XOR, AND, NOT, comparison, `.` `+` `-`, `*` `/` `%`, sign. Long chains of one
+//! associative operator become balanced trees, other chains are limited, so no text makes a tree too deep to walk.
+
+use super::cursor::{Parser, Read, Word};
+use crate::ast::{AssignTarget, Assignment, BinaryOp, Command, CompareOp, Expr, ExprKind, NamePart, Span, UnaryOp};
+use crate::diagnostic::Diagnostic;
+use crate::functions::{EVAL_FUNCTIONS, eval_function, is_boolean};
+
+/// Most operators of one level in a chain that is not purely associative.
+const MAX_CHAIN: usize = 256;
+
+/// Levels of binary operators, loosest first.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Level {
+    Or,
+    Xor,
+    And,
+    Not,
+    Compare,
+    Add,
+    Mul,
+    Sign,
+}
+
+impl Level {
+    fn tighter(self) -> Level {
+        match self {
+            Level::Or => Level::Xor,
+            Level::Xor => Level::And,
+            Level::And => Level::Not,
+            Level::Not => Level::Compare,
+            Level::Compare => Level::Add,
+            Level::Add => Level::Mul,
+            Level::Mul | Level::Sign => Level::Sign,
+        }
+    }
+}
+
+/// What may stand between two operands.
+enum Infix {
+    Op(BinaryOp),
+    In,
+}
+
+impl Parser<'_> {
+    /// `eval a=EXPR, b=EXPR`.
+    pub(super) fn eval_command(&mut self) -> Read<Command> {
+        let mut assignments = Vec::new();
+        loop {
+            self.skip_separators();
+            if self.at_end() {
+                break;
+            }
+            assignments.push(self.assignment()?);
+            if !self.eat(',') && !self.at_end() {
+                return Err(Diagnostic::error(format!("eval: unexpected {}", self.found()), self.here())
+                    .with_hint("separate assignments by commas"));
+            }
+        }
+        if assignments.is_empty() {
+            return Err(
+                Diagnostic::error("eval: nothing is assigned", self.here()).with_hint("write field = expression")
+            );
+        }
+        Ok(Command::Eval(assignments))
+    }
+
+    fn assignment(&mut self) -> Read<Assignment> {
+        let word = self.target_word()?;
+        self.expect('=', "after the field that eval assigns")?;
+        let expr = self.expression()?;
+        if gives_boolean(&expr) {
+            let remark = Diagnostic::error(format!("eval: `{}` cannot hold a boolean", word.text), expr.span);
+            self.report(remark.with_hint("write if(..., \"true\", \"false\")"));
+        }
+        Ok(Assignment { target: target(&word), expr })
+    }
+
+    fn target_word(&mut self) -> Read<Word> {
+        self.skip_blank();
+        if let Some(word) = self.quoted().or_else(|| self.single_quoted()) {
+            return Ok(word);
+        }
+        let start = self.pos;
+        let rest = self.rest();
+        let stop = |c: char| c.is_whitespace() || matches!(c, '=' | ',' | '(' | ')' | '"' | '\'' | '[' | ']');
+        self.pos += rest.find(stop).unwrap_or(rest.len());
+        if self.pos == start {
+            return Err(Diagnostic::error(format!("expected a field to assign, found {}", self.found()), self.here()));
+        }
+        Ok(Word { text: self.text[start..self.pos].to_owned(), quoted: false, span: self.since(start) })
+    }
+
+    /// An expression that takes all the rest of the command.
+    pub(super) fn whole_expression(&mut self) -> Read<Expr> {
+        let expr = self.expression()?;
+        if !self.at_end() {
+            let remark = Diagnostic::error(format!("unexpected {} after the expression", self.found()), self.here());
+            return Err(match self.peek() {
+                Some('"' | '\'') => remark.with_hint("join texts with `.`"),
+                _ => remark,
+            });
+        }
+        Ok(expr)
+    }
+
+    /// An expression up to where it ends by itself.
+    pub(super) fn expression(&mut self) -> Read<Expr> {
+        self.enter()?;
+        let expr = self.level(Level::Or)?;
+        self.leave();
+        Ok(expr)
+    }
+
+    fn level(&mut self, level: Level) -> Read<Expr> {
+        match level {
+            Level::Not => return self.negation(),
+            Level::Sign => return self.signed(),
+            _ => {}
+        }
+        let mut operands = vec![self.level(level.tighter())?];
+        let mut operators = Vec::new();
+        while let Some(infix) = self.infix(level) {
+            match infix {
+                Infix::In => {
+                    let list = self.arguments()?;
+                    let left = fold_chain(std::mem::take(&mut operands), std::mem::take(&mut operators))?;
+                    let span = self.since(left.span.start);
+                    operands.push(Expr { kind: ExprKind::In(Box::new(left), list), span });
+                }
+                Infix::Op(op) => {
+                    operators.push(op);
+                    operands.push(self.level(level.tighter())?);
+                }
+            }
+        }
+        fold_chain(operands, operators)
+    }
+
+    /// NOT binds all that follows up to AND, OR, XOR.
+    fn negation(&mut self) -> Read<Expr> {
+        self.skip_blank();
+        let start = self.pos;
+        if !self.eat_word("not") {
+            return self.level(Level::Compare);
+        }
+        self.enter()?;
+        let inner = self.negation()?;
+        self.leave();
+        Ok(Expr { kind: ExprKind::Unary(UnaryOp::Not, Box::new(inner)), span: self.since(start) })
+    }
+
+    fn signed(&mut self) -> Read<Expr> {
+        self.skip_blank();
+        let start = self.pos;
+        let op = match self.peek() {
+            Some('-') => UnaryOp::Neg,
+            Some('+') => UnaryOp::Plus,
+            _ => return self.primary(),
+        };
+        self.bump();
+        self.enter()?;
+        let inner = self.signed()?;
+        self.leave();
+        Ok(Expr { kind: ExprKind::Unary(op, Box::new(inner)), span: self.since(start) })
+    }
+
+    /// Reads the infix operator of this level, if one is next.
+    fn infix(&mut self, level: Level) -> Option<Infix> {
+        self.skip_blank();
+        let op = match level {
+            Level::Or => self.eat_word("or").then_some(BinaryOp::Or)?,
+            Level::Xor => self.eat_word("xor").then_some(BinaryOp::Xor)?,
+            Level::And => self.eat_word("and").then_some(BinaryOp::And)?,
+            Level::Compare => {
+                if self.eat_word("like") {
+                    BinaryOp::Like
+                } else if self.eat_word("in") {
+                    return Some(Infix::In);
+                } else {
+                    BinaryOp::Compare(self.compare_op()?)
+                }
+            }
+            Level::Add => self.eat_sign(&[('+', BinaryOp::Add), ('-', BinaryOp::Sub), ('.', BinaryOp::Concat)])?,
+            Level::Mul => self.eat_sign(&[('*', BinaryOp::Mul), ('/', BinaryOp::Div), ('%', BinaryOp::Rem)])?,
+            Level::Not | Level::Sign => return None,
+        };
+        Some(Infix::Op(op))
+    }
+
+    fn eat_sign(&mut self, signs: &[(char, BinaryOp)]) -> Option<BinaryOp> {
+        let next = self.peek()?;
+        let (_, op) = signs.iter().find(|(sign, _)| *sign == next)?;
+        self.bump();
+        Some(*op)
+    }
+
+    /// Reads an operator word in any case, if it stands whole.
+    fn eat_word(&mut self, word: &str) -> bool {
+        let whole = self.name_here().eq_ignore_ascii_case(word);
+        if whole {
+            self.pos += word.len();
+        }
+        whole
+    }
+
+    /// The unquoted field or function name at the place.
+    fn name_here(&self) -> &str {
+        let rest = self.rest();
+        if !rest.starts_with(is_name_start) {
+            return "";
+        }
+        &rest[..rest.find(|c: char| !is_name_char(c)).unwrap_or(rest.len())]
+    }
+
+    fn primary(&mut self) -> Read<Expr> {
+        self.skip_blank();
+        let start = self.pos;
+        let Some(next) = self.peek() else {
+            return Err(Diagnostic::error("an expression is missing its right side", self.here()));
+        };
+        match next {
+            '(' => {
+                self.bump();
+                let inner = self.expression()?;
+                self.expect(')', "after the expression")?;
+                Ok(Expr { kind: inner.kind, span: self.since(start) })
+            }
+            '"' => {
+                let text = self.quoted().map(|word| word.text).unwrap_or_default();
+                Ok(Expr { kind: ExprKind::Text(text), span: self.since(start) })
+            }
+            '\'' => match self.single_quoted() {
+                Some(word) => Ok(Expr { kind: ExprKind::Field(word.text), span: word.span }),
+                None => Err(Diagnostic::error("this quote is never closed", self.here()).with_hint("add `'`")),
+            },
+            c if c.is_ascii_digit() || (c == '.' && self.peek_second().is_some_and(|d| d.is_ascii_digit())) => {
+                self.number()
+            }
+            c if is_name_start(c) => self.name(),
+            '[' => {
+                self.unsupported("feature:subsearch-expression".to_owned());
+                let remark = Diagnostic::error("unsupported: a subsearch inside an expression", self.here());
+                Err(remark.with_hint("use join or append"))
+            }
+            _ => Err(Diagnostic::error(format!("expected a value, found {}", self.found()), self.here())),
+        }
+    }
+
+    fn number(&mut self) -> Read<Expr> {
+        let start = self.pos;
+        let bytes = self.rest().as_bytes();
+        let digits = |from: usize| bytes[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let mut length = digits(0);
+        if bytes.get(length) == Some(&b'.') && digits(length + 1) > 0 {
+            length += 1 + digits(length + 1);
+        }
+        if matches!(bytes.get(length), Some(b'e' | b'E')) {
+            let sign = usize::from(matches!(bytes.get(length + 1), Some(b'+' | b'-')));
+            let exponent = digits((length + 1 + sign).min(bytes.len()));
+            length += if exponent > 0 { 1 + sign + exponent } else { 0 };
+        }
+        if self.rest()[length..].starts_with(is_name_char) {
+            return Ok(self.field_with_digit());
+        }
+        self.pos += length;
+        let literal = self.text[start..self.pos].to_owned();
+        let value = literal
+            .parse()
+            .map_err(|_| Diagnostic::error(format!("`{literal}` is not a number"), Span { start, end: self.pos }))?;
+        Ok(Expr { kind: ExprKind::Number(value, literal), span: self.since(start) })
+    }
+
+    /// A field whose name starts with a digit; works, but quotes would be clearer.
+    fn field_with_digit(&mut self) -> Expr {
+        let start = self.pos;
+        let rest = self.rest();
+        self.pos += rest.find(|c: char| !is_name_char(c)).unwrap_or(rest.len());
+        let span = self.since(start);
+        let name = self.text[start..self.pos].to_owned();
+        let remark = Diagnostic::warning(format!("`{name}` is read as a field"), span);
+        self.report(remark.with_hint(format!("write '{name}' for a field, \"{name}\" for text")));
+        Expr { kind: ExprKind::Field(name), span }
+    }
+
+    /// A field, a call or a boolean.
+    fn name(&mut self) -> Read<Expr> {
+        let start = self.pos;
+        let name = self.name_here().to_owned();
+        self.pos += name.len();
+        let span = self.since(start);
+        let lower = name.to_ascii_lowercase();
+        let place = self.pos;
+        self.skip_blank();
+        if self.peek() == Some('(') {
+            return self.call(lower, span);
+        }
+        self.pos = place;
+        match lower.as_str() {
+            "true" | "false" => Ok(Expr { kind: ExprKind::Call(lower, Vec::new()), span }),
+            "and" | "or" | "xor" | "like" | "in" => {
+                Err(Diagnostic::error(format!("`{name}` needs a value on both sides"), span))
+            }
+            "not" => {
+                let inner = self.nested_not()?;
+                Ok(Expr { kind: ExprKind::Unary(UnaryOp::Not, Box::new(inner)), span: self.since(start) })
+            }
+            _ => Ok(Expr { kind: ExprKind::Field(name), span }),
+        }
+    }
+
+    /// NOT after a tighter operator, as in `a = NOT b`.
+    fn nested_not(&mut self) -> Read<Expr> {
+        self.enter()?;
+        let inner = self.negation()?;
+        self.leave();
+        Ok(inner)
+    }
+
+    fn call(&mut self, name: String, name_span: Span) -> Read<Expr> {
+        let args = self.arguments()?;
+        match eval_function(&name) {
+            None => {
+                let known = EVAL_FUNCTIONS.iter().map(|function| function.name);
+                let remark = Diagnostic::error(format!("unknown function `{name}`"), name_span);
+                self.report(remark.suggest(&name, known));
+                self.unsupported(format!("function:eval:{name}"));
+            }
+            Some(function) => {
+                let even =
+                    matches!(name.as_str(), "case" | "validate" | "json_object") && !args.len().is_multiple_of(2);
+                let many = function.args_max.is_some_and(|max| args.len() > max);
+                if args.len() < function.args_min || many || even {
+                    let message = format!("`{name}` does not take {} argument(s)", args.len());
+                    self.report(Diagnostic::error(message, name_span).with_hint(format!("write {}", function.syntax)));
+                }
+            }
+        }
+        Ok(Expr { kind: ExprKind::Call(name, args), span: self.since(name_span.start) })
+    }
+
+    /// `( EXPR, ... )`.
+    fn arguments(&mut self) -> Read<Vec<Expr>> {
+        self.expect('(', "before the arguments")?;
+        let mut args = Vec::new();
+        if self.eat(')') {
+            return Ok(args);
+        }
+        loop {
+            args.push(self.expression()?);
+            if !self.eat(',') {
+                break;
+            }
+        }
+        self.expect(')', "after the arguments")?;
+        Ok(args)
+    }
+}
+
+fn is_name_start(c: char) -> bool {
+    c.is_alphabetic() || matches!(c, '_' | '@' | '$' | '{')
+}
+
+fn is_name_char(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '_' | '@' | '$' | '{' | '}' | ':')
+}
+
+/// One tree from operands and the operators between them.
+fn fold_chain(mut operands: Vec<Expr>, operators: Vec<BinaryOp>) -> Read<Expr> {
+    let associative = [BinaryOp::And, BinaryOp::Or, BinaryOp::Xor, BinaryOp::Concat];
+    if let Some(op) = operators.first()
+        && operators.iter().all(|other| other == op)
+        && associative.contains(op)
+    {
+        let op = *op;
+        return balanced(operands, op);
+    }
+    let rest = operands.split_off(1.min(operands.len()));
+    let mut tree = operands.pop();
+    for (index, (op, right)) in operators.into_iter().zip(rest).enumerate() {
+        if index >= MAX_CHAIN {
+            let message = format!("more than the limit of {MAX_CHAIN} operators in one expression");
+            return Err(Diagnostic::error(message, right.span).with_hint("use parentheses or several evals"));
+        }
+        tree = tree.map(|left| binary(op, left, right));
+    }
+    tree.ok_or_else(missing)
+}
+
+/// A tree of one associative operator, no deeper than needed.
+fn balanced(mut operands: Vec<Expr>, op: BinaryOp) -> Read<Expr> {
+    while operands.len() > 1 {
+        let mut joined = Vec::with_capacity(operands.len().div_ceil(2));
+        let mut rest = operands.into_iter();
+        while let Some(left) = rest.next() {
+            joined.push(match rest.next() {
+                Some(right) => binary(op, left, right),
+                None => left,
+            });
+        }
+        operands = joined;
+    }
+    operands.pop().ok_or_else(missing)
+}
+
+fn missing() -> Diagnostic {
+    Diagnostic::error("an expression is missing", Span::default())
+}
+
+fn binary(op: BinaryOp, left: Expr, right: Expr) -> Expr {
+    let span = Span { start: left.span.start, end: right.span.end };
+    Expr { kind: ExprKind::Binary(op, Box::new(left), Box::new(right)), span }
+}
+
+/// Whether the value can only be a boolean.
+fn gives_boolean(expr: &Expr) -> bool {
+    match &expr.kind {
+        ExprKind::Unary(UnaryOp::Not, _) | ExprKind::In(..) | ExprKind::Bool(_) => true,
+        ExprKind::Binary(op, ..) => matches!(
+            op,
+            BinaryOp::Compare(
+                CompareOp::Eq | CompareOp::Ne | CompareOp::Lt | CompareOp::Le | CompareOp::Gt | CompareOp::Ge
+            ) | BinaryOp::Like
+                | BinaryOp::And
+                | BinaryOp::Or
+                | BinaryOp::Xor
+        ),
+        ExprKind::Call(name, _) => is_boolean(name),
+        _ => false,
+    }
+}
+
+/// A target name; `{field}` parts are filled in row by row, empty braces are plain text.
+fn target(word: &Word) -> AssignTarget {
+    let mut parts = Vec::new();
+    let mut text = String::new();
+    let mut rest = word.text.as_str();
+    while let Some(open) = rest.find('{') {
+        let inner = &rest[open + 1..];
+        match inner.find('}') {
+            Some(close) if close > 0 => {
+                text.push_str(&rest[..open]);
+                if !text.is_empty() {
+                    parts.push(NamePart::Text(std::mem::take(&mut text)));
+                }
+                parts.push(NamePart::Field(inner[..close].to_owned()));
+                rest = &inner[close + 1..];
+            }
+            _ => {
+                text.push_str(&rest[..=open]);
+                rest = inner;
+            }
+        }
+    }
+    text.push_str(rest);
+    if parts.is_empty() {
+        return AssignTarget::Field(text);
+    }
+    if !text.is_empty() {
+        parts.push(NamePart::Text(text));
+    }
+    AssignTarget::Dynamic(parts)
+}

@@ -1,0 +1,136 @@
+//! `name=value` options, shared by all commands.
+//!
+//! A command names the options it knows in one place and asks for the next one until none is left; unknown ones are
+//! reported with a suggestion and skipped, so that one slip does not hide the rest.
+
+use std::str::FromStr;
+
+use quarry_event::time::Span as TimeSpan;
+
+use super::cursor::{Parser, Read};
+use crate::ast::Span;
+use crate::diagnostic::Diagnostic;
+
+/// One option as written.
+#[derive(Clone, Debug)]
+pub(super) struct OptionArg {
+    /// Name in lower case.
+    pub(super) name: String,
+    /// Value, unquoted.
+    pub(super) value: String,
+    /// Place of the name.
+    pub(super) name_span: Span,
+    /// Place of the value.
+    pub(super) value_span: Span,
+}
+
+impl OptionArg {
+    fn wrong(&self, wants: &str) -> Diagnostic {
+        Diagnostic::error(format!("`{}` wants {wants}, got `{}`", self.name, self.value), self.value_span)
+    }
+
+    /// `t`, `true`, `1`, `yes` and their opposites.
+    pub(super) fn boolean(&self) -> Read<bool> {
+        match self.value.to_ascii_lowercase().as_str() {
+            "t" | "true" | "1" | "yes" | "y" => Ok(true),
+            "f" | "false" | "0" | "no" | "n" => Ok(false),
+            _ => Err(self.wrong("true or false")),
+        }
+    }
+
+    /// A number of this type, such as a count or a double.
+    pub(super) fn number<T: FromStr>(&self) -> Read<T> {
+        self.value.parse().map_err(|_| self.wrong("a number"))
+    }
+
+    /// A span of time.
+    pub(super) fn time_span(&self) -> Read<TimeSpan> {
+        TimeSpan::parse(&self.value)
+            .map_err(|error| self.wrong("a span of time such as 5m").with_hint(error.to_string()))
+    }
+
+    /// A fault about the value in own words.
+    pub(super) fn refuse(&self, wants: &str) -> Diagnostic {
+        self.wrong(wants)
+    }
+}
+
+/// What to do with options a command does not know.
+#[derive(Clone, Copy)]
+pub(super) struct Known {
+    /// The command, for messages.
+    pub(super) command: &'static str,
+    /// Options the command reads.
+    pub(super) names: &'static [&'static str],
+    /// Options that change nothing here and are read over.
+    pub(super) ignored: &'static [&'static str],
+}
+
+impl Parser<'_> {
+    /// The name of the option at the place, if `name=` or `name =` stands there.
+    pub(super) fn peek_option(&mut self) -> Option<&str> {
+        self.skip_blank();
+        let name = self.peek_name();
+        let after = self.rest()[name.len()..].trim_start();
+        let is_option = !name.is_empty() && after.starts_with('=') && !after.starts_with("==");
+        is_option.then_some(name)
+    }
+
+    /// Reads the option at the place. Must be called where [`Parser::peek_option`] saw one.
+    pub(super) fn read_option(&mut self) -> Read<OptionArg> {
+        self.skip_blank();
+        let start = self.pos;
+        let name = self.peek_name();
+        self.pos += name.len();
+        let name = name.to_ascii_lowercase();
+        let name_span = self.since(start);
+        self.expect('=', "after the name of the option")?;
+        self.skip_blank();
+        let value_start = self.pos;
+        let value = match self.quoted() {
+            Some(word) => word.text,
+            None => self.bare_value(),
+        };
+        if self.pos == value_start {
+            return Err(Diagnostic::error(format!("`{name}` has no value"), name_span));
+        }
+        Ok(OptionArg { name, value, name_span, value_span: self.since(value_start) })
+    }
+
+    /// An unquoted value: to the next blank, or the comma after its first character.
+    fn bare_value(&mut self) -> String {
+        let rest = self.rest();
+        let length = rest
+            .char_indices()
+            .find(|(offset, c)| c.is_whitespace() || matches!(c, '[' | ']' | '|') || (*offset > 0 && *c == ','))
+            .map_or(rest.len(), |(offset, _)| offset);
+        self.pos += length;
+        rest[..length].to_owned()
+    }
+
+    /// The next option the command knows; others are reported, ignored ones read over.
+    pub(super) fn option(&mut self, known: Known) -> Read<Option<OptionArg>> {
+        loop {
+            let place = self.pos;
+            self.skip_separators();
+            if self.peek_option().is_none() {
+                self.pos = place;
+                return Ok(None);
+            }
+            let option = self.read_option()?;
+            if known.names.contains(&option.name.as_str()) {
+                return Ok(Some(option));
+            }
+            if !known.ignored.contains(&option.name.as_str()) {
+                self.unknown_option(known, &option);
+            }
+        }
+    }
+
+    /// Reports an option no one reads.
+    pub(super) fn unknown_option(&mut self, known: Known, option: &OptionArg) {
+        let message = format!("{}: unknown option `{}`", known.command, option.name);
+        self.report(Diagnostic::error(message, option.name_span).suggest(&option.name, known.names.iter().copied()));
+        self.unsupported(format!("option:{}:{}", known.command, option.name));
+    }
+}

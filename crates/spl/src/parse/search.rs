@@ -1,0 +1,396 @@
+//! Search expressions: keywords, phrases, comparisons, IN, TERM, CASE, subsearches, inline time modifiers.
+//!
+//! NOT binds tightest, then OR, then AND, written or implied. Operators are upper-case; the same words in lower case
+//! are searched for, with a warning.
+
+use jiff::tz::TimeZone;
+use quarry_event::time::parse_time;
+
+use super::cursor::{Parser, Read, Word, unescape};
+use crate::ast::{
+    Command, CompareOp, FieldPattern, SearchCommand, SearchExpr, SearchPattern, Span, TimeModifiers, TimeText,
+};
+use crate::diagnostic::Diagnostic;
+
+impl From<Word> for SearchPattern {
+    fn from(word: Word) -> SearchPattern {
+        SearchPattern { text: word.text, quoted: word.quoted, span: word.span }
+    }
+}
+
+impl Parser<'_> {
+    /// The arguments of `search`; time modifiers count only in the leading one.
+    pub(super) fn search_command(&mut self, leading: bool) -> Read<Command> {
+        let expr = self.search_condition()?;
+        let mut time = TimeModifiers::default();
+        let expr = if leading { self.take_time(expr, &mut time)? } else { expr };
+        Ok(Command::Search(SearchCommand { expr, time }))
+    }
+
+    /// A condition up to the end of the command.
+    pub(super) fn search_condition(&mut self) -> Read<SearchExpr> {
+        let expr = self.search_and()?;
+        self.skip_blank();
+        if self.peek() == Some(')') {
+            return Err(Diagnostic::error("this `)` has no `(`", self.here()).with_hint("remove it"));
+        }
+        Ok(expr)
+    }
+
+    fn search_and(&mut self) -> Read<SearchExpr> {
+        let mut parts = Vec::new();
+        loop {
+            self.skip_separators();
+            if matches!(self.peek(), None | Some(')')) {
+                break;
+            }
+            if !parts.is_empty() {
+                self.eat_operator("AND");
+            }
+            parts.push(self.search_or()?);
+        }
+        Ok(fold(parts, true))
+    }
+
+    fn search_or(&mut self) -> Read<SearchExpr> {
+        let mut parts = vec![self.search_not()?];
+        while self.eat_operator("OR") {
+            parts.push(self.search_not()?);
+        }
+        Ok(fold(parts, false))
+    }
+
+    fn search_not(&mut self) -> Read<SearchExpr> {
+        let mut negated = false;
+        while self.eat_operator("NOT") {
+            negated = !negated;
+        }
+        let expr = self.search_primary()?;
+        Ok(if negated { SearchExpr::Not(Box::new(expr)) } else { expr })
+    }
+
+    /// Reads an upper-case operator if it is next as a whole word.
+    fn eat_operator(&mut self, operator: &str) -> bool {
+        let start = self.pos;
+        self.skip_separators();
+        if let Some(rest) = self.rest().strip_prefix(operator)
+            && rest.chars().next().is_none_or(|c| c.is_whitespace() || matches!(c, '(' | ')' | '"' | '['))
+            && !rest.trim_start().starts_with(['=', '<', '>'])
+        {
+            self.pos += operator.len();
+            return true;
+        }
+        self.pos = start;
+        false
+    }
+
+    fn search_primary(&mut self) -> Read<SearchExpr> {
+        self.skip_separators();
+        let start = self.pos;
+        match self.peek() {
+            None | Some(')') => Err(self.missing_operand()),
+            Some('(') => {
+                self.enter()?;
+                self.bump();
+                let inner = self.search_and()?;
+                self.expect(')', "after the condition")?;
+                self.leave();
+                Ok(inner)
+            }
+            Some('[') => Ok(SearchExpr::Subsearch(Box::new(self.subsearch()?))),
+            Some('"') => {
+                let Some(word) = self.quoted() else { return Err(self.missing_operand()) };
+                self.after_word(word)
+            }
+            Some(_) => {
+                for operator in ["AND", "OR"] {
+                    if self.eat_operator(operator) {
+                        let message = format!("`{operator}` needs a condition on both sides");
+                        return Err(Diagnostic::error(message, self.since(start)));
+                    }
+                }
+                self.bare_term()
+            }
+        }
+    }
+
+    fn missing_operand(&self) -> Diagnostic {
+        Diagnostic::error(format!("expected a search term, found {}", self.found()), self.here())
+    }
+
+    /// TERM(), CASE(), `name::value`, a comparison or a keyword.
+    fn bare_term(&mut self) -> Read<SearchExpr> {
+        for (name, build) in [("TERM(", SearchExpr::Term as fn(_) -> _), ("CASE(", SearchExpr::Case as fn(_) -> _)] {
+            if self.rest().starts_with(name) {
+                self.pos += name.len();
+                return Ok(build(self.function_text()?));
+            }
+        }
+        let word = self.bare_word(true);
+        if word.text.is_empty() {
+            return Err(self.missing_operand());
+        }
+        if let Some((name, value)) = word.text.split_once("::")
+            && !name.is_empty()
+        {
+            return self.indexed(&word, name, value);
+        }
+        self.after_word(word)
+    }
+
+    /// The rest of `TERM(` or `CASE(`.
+    fn function_text(&mut self) -> Read<SearchPattern> {
+        self.skip_blank();
+        let start = self.pos;
+        let word = match self.quoted() {
+            Some(word) => word,
+            None => {
+                self.pos += self.rest().find(')').unwrap_or(self.rest().len());
+                let span = self.since(start);
+                Word { text: self.text[span.start..span.end].to_owned(), quoted: false, span }
+            }
+        };
+        self.expect(')', "after the term")?;
+        Ok(word.into())
+    }
+
+    fn indexed(&mut self, word: &Word, name: &str, value: &str) -> Read<SearchExpr> {
+        let name_end = word.span.start + name.len();
+        let field = FieldPattern { text: name.to_owned(), span: Span { start: word.span.start, end: name_end } };
+        let value = match self.quoted() {
+            Some(quoted) if value.is_empty() => quoted.into(),
+            _ => SearchPattern {
+                text: value.to_owned(),
+                quoted: false,
+                span: Span { start: name_end + 2, end: word.span.end },
+            },
+        };
+        Ok(SearchExpr::Indexed { field, value })
+    }
+
+    /// What follows a word: a comparison, IN, or nothing, which makes it a keyword.
+    fn after_word(&mut self, word: Word) -> Read<SearchExpr> {
+        let place = self.pos;
+        self.skip_blank();
+        if let Some(op) = self.compare_op() {
+            return self.comparison(word, op);
+        }
+        if let Some(rest) = self.rest().strip_prefix("IN")
+            && rest.trim_start().starts_with('(')
+            && self.pos > place
+        {
+            self.pos += 2;
+            return self.in_list(word.field());
+        }
+        self.pos = place;
+        if !word.quoted {
+            self.warn_lower_case(&word);
+            if word.text == "*" {
+                return Ok(SearchExpr::All);
+            }
+        }
+        Ok(SearchExpr::Keyword(word.into()))
+    }
+
+    fn warn_lower_case(&mut self, word: &Word) {
+        if matches!(word.text.as_str(), "and" | "or" | "not" | "in") {
+            let upper = word.text.to_ascii_uppercase();
+            let message = format!("`{}` is searched for as a word", word.text);
+            self.report(Diagnostic::warning(message, word.span).with_hint(format!("write `{upper}` for the operator")));
+        }
+    }
+
+    /// A comparison operator at the place.
+    pub(super) fn compare_op(&mut self) -> Option<CompareOp> {
+        let (op, length) = match (self.peek()?, self.peek_second()) {
+            ('=', Some('=')) => (CompareOp::Eq, 2),
+            ('=', _) => (CompareOp::Eq, 1),
+            ('!', Some('=')) => (CompareOp::Ne, 2),
+            ('<', Some('=')) => (CompareOp::Le, 2),
+            ('<', _) => (CompareOp::Lt, 1),
+            ('>', Some('=')) => (CompareOp::Ge, 2),
+            ('>', _) => (CompareOp::Gt, 1),
+            _ => return None,
+        };
+        self.pos += length;
+        Some(op)
+    }
+
+    fn comparison(&mut self, field: Word, op: CompareOp) -> Read<SearchExpr> {
+        self.skip_blank();
+        let mut case_sensitive = false;
+        let value = if self.rest().starts_with("CASE(") || self.rest().starts_with("TERM(") {
+            case_sensitive = self.rest().starts_with("CASE(");
+            self.pos += "CASE(".len();
+            self.function_text()?
+        } else if self.peek() == Some('[') {
+            self.unsupported("feature:subsearch-value".to_owned());
+            let message = format!("unsupported: a subsearch as the value of `{}`", field.text);
+            return Err(
+                Diagnostic::error(message, self.here()).with_hint("let the subsearch return the whole condition")
+            );
+        } else {
+            match self.quoted() {
+                Some(word) => word.into(),
+                None => self.bare_word(false).into(),
+            }
+        };
+        if value.text.is_empty() && !value.quoted {
+            let message = format!("the comparison of `{}` has no value", field.text);
+            return Err(Diagnostic::error(message, field.span).with_hint("write `\"\"` for empty text"));
+        }
+        Ok(SearchExpr::Compare { field: field.field(), op, value, case_sensitive })
+    }
+
+    fn in_list(&mut self, field: FieldPattern) -> Read<SearchExpr> {
+        self.expect('(', "after IN")?;
+        let mut values = Vec::new();
+        loop {
+            self.skip_separators();
+            match self.peek() {
+                None | Some(')') => break,
+                Some('"') => values.extend(self.quoted().map(SearchPattern::from)),
+                Some(_) => {
+                    let word = self.bare_word(false);
+                    if word.text.is_empty() {
+                        break;
+                    }
+                    values.push(word.into());
+                }
+            }
+        }
+        self.expect(')', "after the values of IN")?;
+        if values.is_empty() {
+            return Err(Diagnostic::error(format!("the IN list of `{}` is empty", field.text), field.span));
+        }
+        Ok(SearchExpr::In { field, values })
+    }
+
+    /// An unquoted word; a name ends at comparison operators, a value may hold them.
+    fn bare_word(&mut self, is_name: bool) -> Word {
+        let start = self.pos;
+        let rest = self.rest();
+        let mut open = 0usize;
+        let mut chars = rest.char_indices().peekable();
+        let mut length = rest.len();
+        while let Some((offset, c)) = chars.next() {
+            let next = chars.peek().map(|(_, next)| *next);
+            let stops = match c {
+                '\\' if matches!(next, Some('"' | '\\')) => {
+                    chars.next();
+                    false
+                }
+                ',' => next.is_none_or(|next| next.is_whitespace() || matches!(next, ',' | ')' | '"')) || !is_name,
+                '=' | '<' | '>' => is_name,
+                '!' => is_name && next == Some('='),
+                '[' if offset > 0 => {
+                    open += 1;
+                    false
+                }
+                ']' if open > 0 => {
+                    open -= 1;
+                    false
+                }
+                '(' | ')' | '"' | '[' | ']' | '|' => true,
+                c => c.is_whitespace(),
+            };
+            if stops {
+                length = offset;
+                break;
+            }
+        }
+        self.pos += length;
+        Word { text: unescape(&rest[..length]), quoted: false, span: Span { start, end: self.pos } }
+    }
+
+    // ---- time modifiers -------------------------------------------------------------------------------------------
+
+    /// Moves top-level time modifiers out of a condition.
+    fn take_time(&mut self, expr: SearchExpr, time: &mut TimeModifiers) -> Read<SearchExpr> {
+        let parts = match expr {
+            SearchExpr::And(parts) => parts,
+            other => vec![other],
+        };
+        let mut kept = Vec::with_capacity(parts.len());
+        for part in parts {
+            match time_modifier(&part) {
+                Some((slot, value)) => set_time(time, slot, value)?,
+                None => {
+                    refuse_inner_time(&part)?;
+                    kept.push(part);
+                }
+            }
+        }
+        Ok(fold(kept, true))
+    }
+}
+
+/// Joins the parts of AND or OR, flattening and dropping what selects everything.
+fn fold(parts: Vec<SearchExpr>, and: bool) -> SearchExpr {
+    let mut flat = Vec::with_capacity(parts.len());
+    for part in parts {
+        match part {
+            SearchExpr::All if and => {}
+            SearchExpr::And(inner) if and => flat.extend(inner),
+            SearchExpr::Or(inner) if !and => flat.extend(inner),
+            other => flat.push(other),
+        }
+    }
+    match flat.len() {
+        0 => SearchExpr::All,
+        1 => flat.remove(0),
+        _ if and => SearchExpr::And(flat),
+        _ => SearchExpr::Or(flat),
+    }
+}
+
+/// Which time modifier a comparison is.
+#[derive(Clone, Copy)]
+enum TimeSlot {
+    Earliest,
+    Latest,
+    IndexEarliest,
+    IndexLatest,
+}
+
+fn time_modifier(expr: &SearchExpr) -> Option<(TimeSlot, &SearchPattern)> {
+    let SearchExpr::Compare { field, op: CompareOp::Eq, value, .. } = expr else {
+        return None;
+    };
+    let slot = match field.text.as_str() {
+        "earliest" | "starttime" => TimeSlot::Earliest,
+        "latest" | "endtime" => TimeSlot::Latest,
+        "_index_earliest" => TimeSlot::IndexEarliest,
+        "_index_latest" => TimeSlot::IndexLatest,
+        _ => return None,
+    };
+    Some((slot, value))
+}
+
+fn set_time(time: &mut TimeModifiers, slot: TimeSlot, value: &SearchPattern) -> Read<()> {
+    if let Err(error) = parse_time(&value.text, 0, &TimeZone::UTC) {
+        let message = format!("`{}` is not a time: {error}", value.text);
+        return Err(Diagnostic::error(message, value.span).with_hint("write a time such as -24h@h or 10/19/2026:0:0:0"));
+    }
+    let place = match slot {
+        TimeSlot::Earliest => &mut time.earliest,
+        TimeSlot::Latest => &mut time.latest,
+        TimeSlot::IndexEarliest => &mut time.index_earliest,
+        TimeSlot::IndexLatest => &mut time.index_latest,
+    };
+    *place = Some(TimeText { text: value.text.clone(), span: value.span });
+    Ok(())
+}
+
+/// Time modifiers below OR or NOT cannot bound the scan.
+fn refuse_inner_time(expr: &SearchExpr) -> Read<()> {
+    if let Some((_, value)) = time_modifier(expr) {
+        let message = "unsupported: a time modifier inside OR or NOT";
+        return Err(Diagnostic::error(message, value.span).with_hint("move it to the top level of the search"));
+    }
+    match expr {
+        SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().try_for_each(refuse_inner_time),
+        SearchExpr::Not(part) => refuse_inner_time(part),
+        _ => Ok(()),
+    }
+}

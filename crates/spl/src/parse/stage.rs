@@ -1,0 +1,193 @@
+//! Pipelines: where a command ends, which command it is, and subsearches.
+//!
+//! The end of a command is the next `|` or `]` outside quotes and brackets. Commands that fail are left out of the
+//! pipeline with a remark.
+
+use super::cursor::{Parser, Read};
+use super::{MAX_SUBSEARCH_DEPTH, quoted_len};
+use crate::ast::{Command, Pipeline, Span, Stage};
+use crate::commands::{HELP, NOT_YET, is_command};
+use crate::diagnostic::Diagnostic;
+
+impl Parser<'_> {
+    /// The whole text as one search.
+    pub(super) fn whole_search(&mut self) -> Pipeline {
+        if self.at_end() && self.macros.is_empty() {
+            let hint = "write `*` to select every event";
+            self.report(Diagnostic::error("the search is empty", self.here()).with_hint(hint));
+        }
+        self.pos = 0;
+        self.pipeline()
+    }
+
+    /// Commands up to the end of the text or of the subsearch.
+    fn pipeline(&mut self) -> Pipeline {
+        let outer_end = self.end;
+        let start = self.pos;
+        let mut commands = Vec::new();
+        let mut implicit = !self.eat('|');
+        let mut first = true;
+        while self.pos <= outer_end {
+            let stop = self.boundary(true);
+            self.end = stop;
+            let depth = self.depth;
+            if let Some(stage) = self.stage(implicit, first) {
+                commands.push(stage);
+            }
+            self.depth = depth;
+            self.pos = stop;
+            self.end = outer_end;
+            if !self.next_stage() {
+                break;
+            }
+            (implicit, first) = (false, false);
+        }
+        Pipeline { commands, span: self.since(start) }
+    }
+
+    /// Steps over the `|` before the next command; reports brackets without partner on the way.
+    fn next_stage(&mut self) -> bool {
+        loop {
+            match self.peek() {
+                Some('|') => {
+                    self.bump();
+                    return true;
+                }
+                Some(']') => {
+                    self.report(Diagnostic::error("this `]` has no `[`", self.here()).with_hint("remove it"));
+                    self.bump();
+                    self.pos = self.boundary(true);
+                }
+                _ => return false,
+            }
+        }
+    }
+
+    /// Place of the next `]`, or `|` if asked, outside quotes and inner brackets; else the end.
+    fn boundary(&self, at_pipe: bool) -> usize {
+        let bytes = self.text.as_bytes();
+        let mut open = 0usize;
+        let mut at = self.pos;
+        while at < self.end {
+            match bytes[at] {
+                b'"' => at += quoted_len(&self.text[at..self.end]).unwrap_or(self.end - at) - 1,
+                b'\\' if matches!(bytes.get(at + 1), Some(b'"' | b'\\' | b'[' | b']')) => at += 1,
+                b'[' => open += 1,
+                b']' if open == 0 => break,
+                b']' => open -= 1,
+                b'|' if open == 0 && at_pipe => break,
+                _ => {}
+            }
+            at += 1;
+        }
+        at.min(self.end)
+    }
+
+    /// One command between pipes.
+    fn stage(&mut self, implicit: bool, first: bool) -> Option<Stage> {
+        self.skip_blank();
+        let start = self.pos;
+        let implicit = implicit && !self.at_command();
+        if self.at_end() {
+            let explained =
+                self.macros.iter().any(|place| place.end <= self.end && place.start + 1 >= self.stage_start());
+            let reported = first && self.subsearches == 0;
+            if !explained && !reported {
+                self.report(Diagnostic::error("a command is missing here", self.here()).with_hint("remove the `|`"));
+            }
+            return None;
+        }
+        let read = if implicit { self.search_stage(first) } else { self.named_command(first) };
+        let command = self.recover(read)??;
+        self.pos = self.end;
+        Some(Stage { command, span: self.since(start) })
+    }
+
+    /// First byte after the `|` or `[` before the command being read.
+    fn stage_start(&self) -> usize {
+        self.text[..self.pos].rfind(['|', '[']).map_or(0, |at| at + 1)
+    }
+
+    /// Whether a search without leading `|` starts with a command name all the same.
+    fn at_command(&mut self) -> bool {
+        let name = self.peek_name().to_ascii_lowercase();
+        let rest = &self.rest()[name.len().min(self.rest().len())..];
+        let alone = rest.is_empty() || rest.starts_with(|c: char| c.is_whitespace() || matches!(c, '(' | '"' | '['));
+        let operator = rest.trim_start().starts_with(['=', '!', '<', '>']);
+        let known =
+            name == "search" || (self.subsearches > 0 && (is_command(&name) || NOT_YET.contains(&name.as_str())));
+        alone && !operator && known
+    }
+
+    fn search_stage(&mut self, first: bool) -> Read<Option<Command>> {
+        let command = self.search_command(first)?;
+        self.expect_end("search")?;
+        Ok(Some(command))
+    }
+
+    fn named_command(&mut self, first: bool) -> Read<Option<Command>> {
+        let start = self.pos;
+        let written = self.peek_name();
+        if written.is_empty() {
+            return Err(Diagnostic::error(format!("expected a command, found {}", self.found()), self.here()));
+        }
+        self.pos += written.len();
+        let name = written.to_ascii_lowercase();
+        let Some(command) = self.command(&name, first)? else {
+            self.unknown_command(&name, self.since(start));
+            return Ok(None);
+        };
+        self.expect_end(&name)?;
+        Ok(Some(command))
+    }
+
+    fn command(&mut self, name: &str, first: bool) -> Read<Option<Command>> {
+        let command = match name {
+            "search" => self.search_command(first),
+            "where" => self.whole_expression().map(Command::Where),
+            "eval" => self.eval_command(),
+            "stats" | "eventstats" | "streamstats" => self.stats_family(name),
+            "chart" => self.chart_command(),
+            "timechart" => self.timechart_command(),
+            "bin" | "bucket" | "discretize" => self.bin_command(),
+            "rex" | "regex" | "spath" | "makemv" | "mvexpand" => self.extract_command(name),
+            "append" | "join" | "lookup" | "inputlookup" | "makeresults" => self.combine_command(name),
+            _ => return self.row_command(name),
+        };
+        command.map(Some)
+    }
+
+    fn unknown_command(&mut self, name: &str, span: Span) {
+        self.unsupported(format!("command:{name}"));
+        let remark = if NOT_YET.contains(&name) {
+            Diagnostic::error(format!("unsupported: command `{name}` does not run yet"), span)
+        } else {
+            let known = HELP.iter().map(|row| row.name).chain(NOT_YET.iter().copied());
+            Diagnostic::error(format!("unknown command `{name}`"), span).suggest(name, known)
+        };
+        self.report(remark);
+    }
+
+    /// `[ SEARCH ]`.
+    pub(super) fn subsearch(&mut self) -> Read<Pipeline> {
+        self.expect('[', "before a subsearch")?;
+        let open = Span { start: self.pos - 1, end: self.pos };
+        let close = self.boundary(false);
+        if close >= self.end {
+            return Err(Diagnostic::error("this `[` is never closed", open).with_hint("add `]`"));
+        }
+        if self.subsearches >= MAX_SUBSEARCH_DEPTH {
+            let message = format!("subsearches nested deeper than the limit of {MAX_SUBSEARCH_DEPTH}");
+            return Err(Diagnostic::error(message, open));
+        }
+        self.enter()?;
+        self.subsearches += 1;
+        let outer_end = std::mem::replace(&mut self.end, close);
+        let pipeline = self.pipeline();
+        self.end = outer_end;
+        self.pos = close + 1;
+        self.subsearches -= 1;
+        self.leave();
+        Ok(pipeline)
+    }
+}
