@@ -1,0 +1,15 @@
+//! Fields cut out of events at search time: `key=value` pairs and JSON.
+//!
+//! Everything here reads a text once, from front to back, and hands each field to the caller as it is found; names and
+//! values are slices of the text wherever the text holds them as they are. How many fields are taken, and which, is the
+//! caller's choice, and so is how much of the event it hands in.
+//!
+//! Not here: `EXTRACT-` patterns, XML, tables of several lines.
+
+pub mod json;
+pub mod json_path;
+pub mod key_value;
+
+pub use json::{JsonText, json_fields, json_object_start};
+pub use json_path::json_get;
+pub use key_value::{auto_kv, auto_kv_escaped, clean_key};

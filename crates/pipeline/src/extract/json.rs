@@ -1,0 +1,297 @@
+//! The scalars of a JSON text, each with its path.
+//!
+//! One pass over the bytes with the path of the moment in one buffer; nothing is built. A path joins keys with dots and
+//! marks arrays with `{}`: `a.b{}.c`. Text that is no JSON ends the reading, and what was found before stays found: an
+//! event cut off in the middle still has its first fields. More lenient than the standard in one thing: strings may
+//! hold raw control characters.
+
+use std::borrow::Cow;
+
+use memchr::memchr2;
+
+/// Deepest nesting; deeper text is taken for no JSON.
+pub const NESTING_MAX: usize = 128;
+
+/// Text of a scalar: strings without escapes, all others as written.
+pub type JsonText<'t> = Cow<'t, str>;
+
+/// Hands path and text of every string, number and boolean to `found`; `null` and scalars without a path are left out.
+/// Returns whether all of the text is one JSON value.
+pub fn json_fields<'t>(text: &'t str, found: &mut dyn FnMut(&str, JsonText<'t>)) -> bool {
+    walk(text, found).is_some()
+}
+
+/// Where the object begins, if a text is nothing but one object (by its first and last brace; nothing is read).
+pub fn json_object_start(text: &str) -> Option<usize> {
+    let object = text.trim_ascii();
+    let braces = object.len() >= 2 && object.starts_with('{') && object.ends_with('}');
+    braces.then(|| text.len() - text.trim_ascii_start().len())
+}
+
+/// An object or array that is open.
+struct Frame {
+    /// Length of the path outside.
+    path_length: usize,
+    array: bool,
+}
+
+fn walk<'t>(text: &'t str, found: &mut dyn FnMut(&str, JsonText<'t>)) -> Option<()> {
+    let mut reader = Reader::new(text);
+    let mut path = String::new();
+    let mut open: Vec<Frame> = Vec::new();
+    loop {
+        let opened = matches!(reader.next_sign()?, b'{' | b'[');
+        if opened {
+            let array = reader.take() == Some(b'[');
+            if open.len() == NESTING_MAX {
+                return None;
+            }
+            open.push(Frame { path_length: path.len(), array });
+            if array {
+                path.push_str("{}");
+            }
+            if !reader.closes(array) {
+                if !array {
+                    read_key(&mut reader, &mut path, open.last()?)?;
+                }
+                continue;
+            }
+        } else if let Some(value) = reader.scalar()?
+            && !path.is_empty()
+        {
+            found(&path, value);
+        }
+        // A value has ended, or an empty container is about to.
+        loop {
+            let Some(frame) = open.last() else {
+                return reader.next_sign().is_none().then_some(());
+            };
+            if reader.closes(frame.array) {
+                reader.take();
+                path.truncate(frame.path_length);
+                open.pop();
+                continue;
+            }
+            if reader.take() != Some(b',') {
+                return None;
+            }
+            if !frame.array {
+                read_key(&mut reader, &mut path, frame)?;
+            }
+            break;
+        }
+    }
+}
+
+/// Reads `"key":` and puts it at the end of the object's path.
+fn read_key(reader: &mut Reader<'_>, path: &mut String, object: &Frame) -> Option<()> {
+    let key = reader.key()?;
+    path.truncate(object.path_length);
+    if !path.is_empty() {
+        path.push('.');
+    }
+    path.push_str(&key);
+    Some(())
+}
+
+/// A place in a JSON text.
+pub(super) struct Reader<'t> {
+    text: &'t str,
+    at: usize,
+}
+
+impl<'t> Reader<'t> {
+    pub(super) fn new(text: &'t str) -> Reader<'t> {
+        Reader { text, at: 0 }
+    }
+
+    /// The next byte that is no blank, which stays to be taken.
+    pub(super) fn next_sign(&mut self) -> Option<u8> {
+        let bytes = self.text.as_bytes();
+        while let Some(byte) = bytes.get(self.at) {
+            if !matches!(byte, b' ' | b'\n' | b'\r' | b'\t') {
+                return Some(*byte);
+            }
+            self.at += 1;
+        }
+        None
+    }
+
+    /// Takes the byte here.
+    pub(super) fn take(&mut self) -> Option<u8> {
+        let byte = self.text.as_bytes().get(self.at).copied()?;
+        self.at += 1;
+        Some(byte)
+    }
+
+    /// Whether the next sign closes an array or object.
+    pub(super) fn closes(&mut self, array: bool) -> bool {
+        self.next_sign() == Some(if array { b']' } else { b'}' })
+    }
+
+    /// Takes `"key":`.
+    pub(super) fn key(&mut self) -> Option<JsonText<'t>> {
+        if self.next_sign()? != b'"' {
+            return None;
+        }
+        let key = self.string()?;
+        (self.next_sign()? == b':').then(|| self.at += 1)?;
+        Some(key)
+    }
+
+    /// Takes a string, number or word; the inner `None` is `null`.
+    pub(super) fn scalar(&mut self) -> Option<Option<JsonText<'t>>> {
+        let rest = &self.text[self.at..];
+        let length = match rest.as_bytes().first()? {
+            b'"' => return self.string().map(Some),
+            b'n' if rest.starts_with("null") => {
+                self.at += 4;
+                return Some(None);
+            }
+            b't' if rest.starts_with("true") => 4,
+            b'f' if rest.starts_with("false") => 5,
+            _ => number_length(rest.as_bytes())?,
+        };
+        self.at += length;
+        Some(Some(Cow::Borrowed(&rest[..length])))
+    }
+
+    /// Takes the string whose opening quote is here.
+    fn string(&mut self) -> Option<JsonText<'t>> {
+        let from = self.at + 1;
+        let end = self.end_of_plain(from)?;
+        if self.text.as_bytes()[end] == b'"' {
+            self.at = end + 1;
+            return Some(Cow::Borrowed(&self.text[from..end]));
+        }
+        let mut plain = self.text[from..end].to_owned();
+        self.at = end;
+        loop {
+            // Here is a backslash or the closing quote.
+            if self.take()? == b'"' {
+                return Some(Cow::Owned(plain));
+            }
+            plain.push(self.escaped()?);
+            let end = self.end_of_plain(self.at)?;
+            plain.push_str(&self.text[self.at..end]);
+            self.at = end;
+        }
+    }
+
+    /// Position of the next quote or backslash.
+    fn end_of_plain(&self, from: usize) -> Option<usize> {
+        memchr2(b'"', b'\\', self.text.as_bytes().get(from..)?).map(|length| from + length)
+    }
+
+    /// The character that stands for what follows a backslash.
+    fn escaped(&mut self) -> Option<char> {
+        Some(match self.take()? {
+            b'n' => '\n',
+            b't' => '\t',
+            b'r' => '\r',
+            b'b' => '\u{8}',
+            b'f' => '\u{c}',
+            sign @ (b'"' | b'\\' | b'/') => char::from(sign),
+            b'u' => {
+                let unit = self.hex_unit()?;
+                self.code_point(unit)?
+            }
+            _ => return None,
+        })
+    }
+
+    fn hex_unit(&mut self) -> Option<u16> {
+        let digits = self.text.get(self.at..self.at + 4)?;
+        if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return None;
+        }
+        self.at += 4;
+        u16::from_str_radix(digits, 16).ok()
+    }
+
+    /// A UTF-16 unit, with the second half of its pair if that follows; halves alone become the replacement character.
+    fn code_point(&mut self, unit: u16) -> Option<char> {
+        let before_pair = self.at;
+        if (0xd800..0xdc00).contains(&unit) && self.text[self.at..].starts_with("\\u") {
+            self.at += 2;
+            let low = self.hex_unit()?;
+            if let Some(Ok(pair)) = char::decode_utf16([unit, low]).next() {
+                return Some(pair);
+            }
+            self.at = before_pair;
+        }
+        Some(char::from_u32(u32::from(unit)).unwrap_or(char::REPLACEMENT_CHARACTER))
+    }
+
+    /// Takes any value and gives its text; of what lies inside only strings and brackets are looked at.
+    pub(super) fn value_text(&mut self) -> Option<&'t str> {
+        self.next_sign()?;
+        let from = self.at;
+        let mut depth = 0usize;
+        loop {
+            match self.next_sign()? {
+                b'{' | b'[' => {
+                    depth += 1;
+                    self.at += 1;
+                }
+                b'}' | b']' => {
+                    depth = depth.checked_sub(1)?;
+                    self.at += 1;
+                }
+                b',' | b':' if depth > 0 => {
+                    self.at += 1;
+                    continue;
+                }
+                b'"' => self.skip_string()?,
+                _ => {
+                    self.scalar()?;
+                }
+            }
+            if depth == 0 {
+                return Some(&self.text[from..self.at]);
+            }
+        }
+    }
+
+    fn skip_string(&mut self) -> Option<()> {
+        let mut from = self.at + 1;
+        loop {
+            let end = self.end_of_plain(from)?;
+            if self.text.as_bytes()[end] == b'"' {
+                self.at = end + 1;
+                return Some(());
+            }
+            from = end + 2;
+        }
+    }
+}
+
+/// Length of the number a text begins with.
+fn number_length(bytes: &[u8]) -> Option<usize> {
+    let digits = |from: usize| bytes[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let mut at = usize::from(bytes.first() == Some(&b'-'));
+    let whole = digits(at);
+    if whole == 0 || (whole > 1 && bytes[at] == b'0') {
+        return None;
+    }
+    at += whole;
+    if bytes.get(at) == Some(&b'.') {
+        let fraction = digits(at + 1);
+        at += 1 + fraction;
+        if fraction == 0 {
+            return None;
+        }
+    }
+    if matches!(bytes.get(at), Some(b'e' | b'E')) {
+        at += 1 + usize::from(matches!(bytes.get(at + 1), Some(b'+' | b'-')));
+        let exponent = digits(at);
+        at += exponent;
+        if exponent == 0 {
+            return None;
+        }
+    }
+    Some(at)
+}
+
+#[cfg(test)]
+mod tests;

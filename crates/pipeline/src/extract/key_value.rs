@@ -1,0 +1,146 @@
+//! `key=value` and `key="several words"`, wherever in a text they stand.
+//!
+//! The equals sign is what is looked for: the key is the word that ends before it, the value what follows up to a
+//! blank or one of `, ; | & "`, or the text in quotes. Looking goes on behind the value, so no byte is read more than a
+//! few times whatever the text. `==`, `!=`, `<=`, `>=` are comparisons and part nothing.
+
+use std::borrow::Cow;
+
+use memchr::{memchr, memchr2};
+
+/// Longest key; an equals sign behind a longer word is no pair.
+pub const KEY_BYTES_MAX: usize = 256;
+
+/// What a byte may be part of.
+const KEY: u8 = 1;
+/// What ends a value without quotes.
+const VALUE_END: u8 = 2;
+
+const CLASSES: [u8; 256] = classes();
+
+const fn classes() -> [u8; 256] {
+    let mut classes = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        classes[byte] = match byte as u8 {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'.' | b'-' | 0x80.. => KEY,
+            b' ' | b'\t' | b'\r' | b'\n' | b',' | b';' | b'|' | b'&' | b'"' => VALUE_END,
+            _ => 0,
+        };
+        byte += 1;
+    }
+    classes
+}
+
+/// Finds the pairs of a text (`KV_MODE = auto`): a quote ends a quoted value whatever stands before it. Blanks around
+/// quoted values go, empty values are left out. Keys come without leading digits, underscores, dots and dashes;
+/// [`clean_key`] makes a field name of them.
+pub fn auto_kv<'t>(text: &'t str, found: &mut dyn FnMut(&'t str, &'t str)) {
+    let quoted = |from: usize| memchr(b'"', &text.as_bytes()[from..]).map(|length| from + length);
+    pairs(text, quoted, |key, value, _| found(key, value));
+}
+
+/// Finds the pairs of a text (`KV_MODE = auto_escaped`): in a quoted value `\"` stands for a quote, `\\` for a backslash.
+pub fn auto_kv_escaped<'t>(text: &'t str, found: &mut dyn FnMut(&'t str, Cow<'t, str>)) {
+    pairs(
+        text,
+        |from| quote_not_escaped(text.as_bytes(), from),
+        |key, value, in_quotes| {
+            found(key, if in_quotes { unescape(value) } else { Cow::Borrowed(value) });
+        },
+    );
+}
+
+/// A key as a field name: what is neither letter, digit, dot nor underscore becomes an underscore.
+pub fn clean_key(key: &str) -> Cow<'_, str> {
+    let clean = |sign: char| sign.is_alphanumeric() || sign == '_' || sign == '.';
+    if key.chars().all(clean) {
+        return Cow::Borrowed(key);
+    }
+    Cow::Owned(key.chars().map(|sign| if clean(sign) { sign } else { '_' }).collect())
+}
+
+/// Hands key, value and whether it stood in quotes to `found`; `closing` finds the quote that ends a value.
+fn pairs<'t>(text: &'t str, closing: impl Fn(usize) -> Option<usize>, mut found: impl FnMut(&'t str, &'t str, bool)) {
+    let bytes = text.as_bytes();
+    // Everything before `start` belongs to a pair or has been looked at.
+    let (mut start, mut at) = (0, 0);
+    while let Some(length) = memchr(b'=', &bytes[at..]) {
+        let equals = at + length;
+        at = equals + 1;
+        if bytes.get(at) == Some(&b'=') {
+            at += 1;
+            start = at;
+            continue;
+        }
+        let Some(key) = key_before(text, start, equals) else {
+            start = at;
+            continue;
+        };
+        let opens = bytes.get(at) == Some(&b'"');
+        let from = at + usize::from(opens);
+        let close = if opens { closing(from) } else { None };
+        // A quote that nothing closes is no part of the value.
+        let end = close.unwrap_or_else(|| value_end(bytes, from));
+        let value = if close.is_some() { text[from..end].trim_matches(' ') } else { &text[from..end] };
+        let in_quotes = close.is_some();
+        at = end + usize::from(in_quotes);
+        start = at;
+        if !value.is_empty() {
+            found(key, value, in_quotes);
+        }
+    }
+}
+
+/// The word that ends at `end` and begins no earlier than `start`, without what a name cannot begin with.
+fn key_before(text: &str, start: usize, end: usize) -> Option<&str> {
+    let bytes = text.as_bytes();
+    let floor = start.max(end.saturating_sub(KEY_BYTES_MAX + 1));
+    let mut begin = end;
+    while begin > floor && CLASSES[usize::from(bytes[begin - 1])] == KEY {
+        begin -= 1;
+    }
+    if end - begin > KEY_BYTES_MAX {
+        return None;
+    }
+    let is_no_start = |byte: &&u8| byte.is_ascii_digit() || matches!(byte, b'_' | b'.' | b'-');
+    begin += bytes[begin..end].iter().take_while(is_no_start).count();
+    (begin < end).then(|| &text[begin..end])
+}
+
+fn value_end(bytes: &[u8], from: usize) -> usize {
+    let rest = &bytes[from..];
+    from + rest.iter().position(|byte| CLASSES[usize::from(*byte)] == VALUE_END).unwrap_or(rest.len())
+}
+
+fn quote_not_escaped(bytes: &[u8], mut from: usize) -> Option<usize> {
+    loop {
+        let at = from + memchr2(b'"', b'\\', bytes.get(from..)?)?;
+        if bytes[at] == b'"' {
+            return Some(at);
+        }
+        from = at + 2;
+    }
+}
+
+/// Takes the backslash from `\"` and `\\`; others stay.
+fn unescape(value: &str) -> Cow<'_, str> {
+    if !value.contains('\\') {
+        return Cow::Borrowed(value);
+    }
+    let mut plain = String::with_capacity(value.len());
+    let mut signs = value.chars().peekable();
+    while let Some(sign) = signs.next() {
+        match signs.peek() {
+            Some(next @ ('"' | '\\')) if sign == '\\' => {
+                plain.push(*next);
+                signs.next();
+            }
+            _ => plain.push(sign),
+        }
+    }
+    Cow::Owned(plain)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,119 @@
+use std::borrow::Cow;
+
+use proptest::prelude::*;
+
+use super::{KEY_BYTES_MAX, auto_kv, auto_kv_escaped, clean_key};
+
+fn pairs(text: &str) -> Vec<(&str, &str)> {
+    let mut pairs = Vec::new();
+    auto_kv(text, &mut |key, value| pairs.push((key, value)));
+    pairs
+}
+
+fn escaped(text: &str) -> Vec<(&str, Cow<'_, str>)> {
+    let mut pairs = Vec::new();
+    auto_kv_escaped(text, &mut |key, value| pairs.push((key, value)));
+    pairs
+}
+
+#[test]
+fn pairs_between_separators() {
+    assert_eq!(
+        pairs("a=1 b=2,c=3;d=4|e=5&f=6\tg=7\nh=8"),
+        [("a", "1"), ("b", "2"), ("c", "3"), ("d", "4"), ("e", "5"), ("f", "6"), ("g", "7"), ("h", "8"),]
+    );
+    assert_eq!(
+        pairs("login ok user=ada, ip=10.0.0.1 path=/x/y?z t=12:30:05"),
+        [("user", "ada"), ("ip", "10.0.0.1"), ("path", "/x/y?z"), ("t", "12:30:05"),]
+    );
+}
+
+#[test]
+fn quoted_values_keep_their_separators() {
+    let text = r#"msg="disk full, sorry" user="" name=" ada " path="C:\temp\" next=1 [k="v"]"#;
+    assert_eq!(
+        pairs(text),
+        [("msg", "disk full, sorry"), ("name", "ada"), ("path", r"C:\temp\"), ("next", "1"), ("k", "v")]
+    );
+    assert_eq!(pairs("a=\"x=1 b=2\" c=3"), [("a", "x=1 b=2"), ("c", "3")]);
+}
+
+#[test]
+fn a_quote_that_nothing_closes_is_dropped() {
+    assert_eq!(pairs("a=\"x y b=2"), [("a", "x"), ("b", "2")]);
+    assert_eq!(pairs("a=\""), []);
+}
+
+#[test]
+fn query_strings_in_a_request() {
+    let text = r#"10.0.0.1 "GET /cart.do?action=view&id=EST-6 HTTP/1.1" 200 "-""#;
+    assert_eq!(pairs(text), [("action", "view"), ("id", "EST-6")]);
+}
+
+#[test]
+fn keys_begin_with_a_letter() {
+    assert_eq!(
+        pairs("1st=a __x=b 42=c -f=d --long-name=e .p=f a.b=g"),
+        [("st", "a"), ("x", "b"), ("f", "d"), ("long-name", "e"), ("p", "f"), ("a.b", "g"),]
+    );
+    assert_eq!(pairs("größe=5 (k=v"), [("größe", "5"), ("k", "v")]);
+}
+
+#[test]
+fn what_is_no_pair() {
+    assert_eq!(pairs("a==b a!=b a<=b a>=b = =x a= b x= y"), []);
+    assert_eq!(pairs("a = 1"), []);
+    assert_eq!(pairs("token=YWJj== n=1"), [("token", "YWJj=="), ("n", "1")]);
+    let long = "k".repeat(KEY_BYTES_MAX);
+    assert_eq!(pairs(&format!("{long}=1")).len(), 1);
+    assert_eq!(pairs(&format!("{long}k=1")).len(), 0);
+}
+
+#[test]
+fn escaped_quotes() {
+    let found = escaped(r#"a="say \"hi\" \\ \n" b=x\"y c="plain""#);
+    let found: Vec<_> = found.iter().map(|(key, value)| (*key, value.as_ref())).collect();
+    assert_eq!(found, [("a", r#"say "hi" \ \n"#), ("b", r"x\"), ("c", "plain")]);
+    assert_eq!(escaped(r#"a="x\"#).len(), 1);
+}
+
+#[test]
+fn keys_as_field_names() {
+    assert_eq!(clean_key("a.b_c"), "a.b_c");
+    assert_eq!(clean_key("long-name"), "long_name");
+}
+
+proptest! {
+    #[test]
+    fn written_pairs_are_found(pairs_in in proptest::collection::vec(("[a-zA-Z][a-zA-Z0-9_.]{0,8}", "[a-z0-9/:.=<>(é]{1,8}"), 0..8)) {
+        prop_assume!(pairs_in.iter().all(|(_, value)| !value.starts_with('=')));
+        let text: Vec<String> = pairs_in.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let text = text.join(" ");
+        let expected: Vec<(&str, &str)> = pairs_in.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        prop_assert_eq!(pairs(&text), expected);
+    }
+
+    #[test]
+    fn written_quoted_pairs_are_found(pairs_in in proptest::collection::vec(("[a-z]{1,8}", "[a-z\\\\\",;= ]{0,8}[a-z\\\\\"]"), 0..8)) {
+        let quote = |value: &str| value.replace('\\', "\\\\").replace('"', "\\\"");
+        let text: Vec<String> = pairs_in.iter().map(|(key, value)| format!("{key}=\"{}\"", quote(value))).collect();
+        let text = text.join(", ");
+        let found: Vec<(String, String)> =
+            escaped(&text).into_iter().map(|(key, value)| (key.to_owned(), value.into_owned())).collect();
+        let expected: Vec<(String, String)> =
+            pairs_in.iter().map(|(key, value)| (key.clone(), value.trim_start_matches(' ').to_owned())).collect();
+        prop_assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn any_text_is_read_in_order(text in "[a=\"\\\\ ,é1_-]{0,60}") {
+        let mut last = 0;
+        for (key, value) in pairs(&text) {
+            let place = |part: &str| part.as_ptr() as usize - text.as_ptr() as usize;
+            prop_assert!(!key.is_empty() && !value.is_empty());
+            prop_assert!(place(key) >= last && place(value) > place(key));
+            last = place(value) + value.len();
+        }
+        escaped(&text);
+    }
+}
