@@ -1,5 +1,30 @@
-//! Index-time processing: decode, break, merge, timestamp; and the extraction rules of search time.
+//! Index-time processing: bytes to events ([`Pipeline`]), and which sourcetype bytes have ([`guess`]); and how fields are
+//! cut out of events at search time ([`extract`]).
+//!
+//! Everything here is pure: "now" and the zone are arguments, the caller reads files and keeps the batches. Data are
+//! never an error; what is odd about them is counted.
+//!
+//! Not here: files, sockets, packing, storage; SEDCMD, TRANSFORMS and character sets other than UTF-8.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod assemble;
+pub mod error;
 pub mod extract;
+pub mod guess;
+mod header;
+mod lines;
+mod merge;
+pub mod pattern;
+pub mod pipeline;
+mod recognise;
+mod text;
+mod timestamp;
+
+pub use error::PipelineError;
+pub use guess::{Guess, guess_sourcetype};
+pub use header::COLUMNS_MAX;
+pub use lines::LINE_BYTES_MAX;
+pub use merge::EVENT_BYTES_MAX;
+pub use pattern::Pattern;
+pub use pipeline::{Pipeline, PipelineContext, PipelineCounters, ResumeHint, SAMPLE_BYTES, SourceInfo};

@@ -1,0 +1,141 @@
+//! Lines to finished events in the caller's batch: merging, times, text, fields of the header.
+
+use quarry_conf::PropsSettings;
+use quarry_event::time::TimeNs;
+use quarry_event::{EventBatch, Metadata};
+
+use crate::error::PipelineError;
+use crate::header::Header;
+use crate::lines::Line;
+use crate::merge::{MergeRules, OpenEvent};
+use crate::pipeline::{PipelineCounters, ResumeHint};
+use crate::text::{append_text, is_text};
+use crate::timestamp::{Found, TimeHistory, Timestamper};
+
+/// Puts events together.
+#[derive(Debug)]
+pub(crate) struct Assembler {
+    rules: Option<MergeRules>,
+    open: OpenEvent,
+    /// Timestamp of the open event's first line.
+    open_found: Option<Found>,
+    timestamper: Timestamper,
+    delimiter: Option<char>,
+    header: Option<Header>,
+    meta: Metadata,
+    /// Position of `meta` in the batch of the current call.
+    meta_row: Option<u32>,
+    index_time: TimeNs,
+    /// Text of an event that needs decoding.
+    decoded: Vec<u8>,
+}
+
+impl Assembler {
+    pub(crate) fn new(
+        settings: &PropsSettings,
+        timestamper: Timestamper,
+        meta: Metadata,
+        now: TimeNs,
+    ) -> Result<Assembler, PipelineError> {
+        Ok(Assembler {
+            rules: MergeRules::new(settings, timestamper.reads_text())?,
+            open: OpenEvent::default(),
+            open_found: None,
+            timestamper,
+            delimiter: settings.header_delimiter,
+            header: None,
+            meta,
+            meta_row: None,
+            index_time: now,
+            decoded: Vec::new(),
+        })
+    }
+
+    /// Must be called before lines go to a batch.
+    pub(crate) fn begin(&mut self, out: &mut EventBatch) {
+        out.index_time = self.index_time;
+        self.meta_row = None;
+    }
+
+    /// Offset of the event that is being put together.
+    pub(crate) fn open_start(&self) -> Option<u64> {
+        (self.open.lines > 0).then_some(self.open.start)
+    }
+
+    /// Bytes of memory held.
+    pub(crate) fn capacity(&self) -> usize {
+        self.open.text.capacity() + self.decoded.capacity()
+    }
+
+    /// What another assembler must know to go on after the last event.
+    pub(crate) fn resume_hint(&self, sourcetype: String) -> ResumeHint {
+        ResumeHint { sourcetype: Some(sourcetype), history: self.timestamper.history(), header: self.header.clone() }
+    }
+
+    /// Goes on where another stopped.
+    pub(crate) fn resume(&mut self, history: TimeHistory, header: Option<Header>) {
+        self.timestamper.set_history(history);
+        self.header = header;
+    }
+
+    /// Takes a line.
+    pub(crate) fn line(&mut self, line: Line<'_>, out: &mut EventBatch, counters: &mut PipelineCounters) {
+        counters.truncated_lines += u64::from(line.is_cut);
+        if let (Some(delimiter), None) = (self.delimiter, &self.header) {
+            self.header = Some(Header::new(&String::from_utf8_lossy(line.text), delimiter));
+            return;
+        }
+        let Some(rules) = &self.rules else {
+            let found = self.timestamper.find(line.text);
+            self.emit(line.text, found, out, counters);
+            return;
+        };
+        let found = if rules.needs_dates() { self.timestamper.find(line.text) } else { None };
+        if self.open.lines > 0 {
+            let has_date = found.is_some_and(|found| found.begins_event);
+            if rules.begins_event(&self.open, line.text, has_date) {
+                self.close(out, counters);
+            } else {
+                counters.merged_lines += 1;
+            }
+        }
+        let Some(rules) = &self.rules else { return };
+        if self.open.lines == 0 {
+            self.open_found = found;
+        }
+        rules.join(&mut self.open, line.text, line.start);
+    }
+
+    /// Gives the open event.
+    pub(crate) fn close(&mut self, out: &mut EventBatch, counters: &mut PipelineCounters) {
+        if self.open.lines == 0 {
+            return;
+        }
+        let mut open = std::mem::take(&mut self.open);
+        let found = self.open_found.take().or_else(|| self.timestamper.find(&open.text));
+        self.emit(&open.text, found, out, counters);
+        open.clear();
+        self.open = open;
+    }
+
+    fn emit(&mut self, raw: &[u8], found: Option<Found>, out: &mut EventBatch, counters: &mut PipelineCounters) {
+        let (time, is_own) = self.timestamper.time(found);
+        counters.bad_timestamps += u64::from(!is_own);
+        counters.events += 1;
+        let meta = match self.meta_row {
+            Some(row) => row,
+            None => *self.meta_row.insert(out.intern(&self.meta)),
+        };
+        let text = if is_text(raw) {
+            raw
+        } else {
+            self.decoded.clear();
+            counters.undecodable_bytes += append_text(raw, &mut self.decoded);
+            &self.decoded
+        };
+        out.push(text, time, meta);
+        if let (Some(delimiter), Some(header), Ok(line)) = (self.delimiter, &self.header, std::str::from_utf8(text)) {
+            header.add_fields(line, delimiter, out);
+        }
+    }
+}

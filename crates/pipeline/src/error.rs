@@ -1,0 +1,65 @@
+//! What can be wrong with the settings of a pipeline. Data is never an error.
+
+use quarry_conf::PropsSettings;
+use quarry_event::time::FormatError;
+use thiserror::Error;
+
+use crate::pattern::Pattern;
+
+/// Why a pipeline cannot be built.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum PipelineError {
+    /// A pattern that neither engine compiles.
+    #[error(
+        "{setting} of sourcetype \"{sourcetype}\": \"{pattern}\" is no valid pattern ({reason}); correct it in props.conf"
+    )]
+    Pattern {
+        /// Setting that holds it.
+        setting: &'static str,
+        /// Sourcetype it was resolved for.
+        sourcetype: String,
+        /// The pattern.
+        pattern: String,
+        /// What the engine says.
+        reason: String,
+    },
+    /// A time format with an unknown directive.
+    #[error("TIME_FORMAT of sourcetype \"{sourcetype}\": {reason}; correct it in props.conf")]
+    TimeFormat {
+        /// Sourcetype it was resolved for.
+        sourcetype: String,
+        /// What is wrong.
+        reason: FormatError,
+    },
+    /// A zone nobody knows.
+    #[error("TZ of sourcetype \"{sourcetype}\": nobody knows the zone \"{zone}\"; use a name such as Europe/Berlin")]
+    Zone {
+        /// Sourcetype it was resolved for.
+        sourcetype: String,
+        /// The zone.
+        zone: String,
+    },
+}
+
+impl PipelineError {
+    /// Compiles the pattern of a setting, if there is one.
+    pub(crate) fn pattern(
+        settings: &PropsSettings,
+        setting: &'static str,
+        pattern: Option<&str>,
+    ) -> Result<Option<Pattern>, PipelineError> {
+        let compile = |pattern: &str| {
+            Pattern::new(pattern).map_err(|reason| PipelineError::of_pattern(settings, setting, pattern, reason))
+        };
+        pattern.filter(|pattern| !pattern.is_empty()).map(compile).transpose()
+    }
+
+    pub(crate) fn of_pattern(
+        settings: &PropsSettings,
+        setting: &'static str,
+        pattern: &str,
+        reason: String,
+    ) -> PipelineError {
+        PipelineError::Pattern { setting, sourcetype: settings.sourcetype.clone(), pattern: pattern.to_owned(), reason }
+    }
+}

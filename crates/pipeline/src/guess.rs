@@ -1,0 +1,192 @@
+//! Which sourcetype a source has that nobody named.
+//!
+//! A `[source::]` stanza decides first, then the look of the first lines: well-known shapes, each with the share of lines
+//! that must have it; then whether times begin events of several lines. Lines that carry no time and do not look like the
+//! continuation of another (indented, an exception's cause) speak against merging: it is better to show a line too many
+//! than to glue strangers together. Not here: models learned from earlier files, `[rule::]` stanzas.
+
+mod shape;
+
+use quarry_conf::PropsResolver;
+
+use crate::recognise::Recogniser;
+use shape::{Shape, is_access_with_cookie};
+
+/// Sourcetype of data that look like nothing in particular.
+pub const PLAIN_SOURCETYPE: &str = "generic_single_line";
+/// Sourcetypes that the look of data can give, besides one named after the file.
+const KNOWN_SOURCETYPES: [&str; 12] = [
+    PLAIN_SOURCETYPE,
+    "_json",
+    "access_combined",
+    "access_combined_wcookie",
+    "apache_error",
+    "cisco:asa",
+    "csv",
+    "linux_secure",
+    "log4j",
+    "syslog",
+    "tsv",
+    "WinEventLog",
+];
+/// Lines looked at.
+const LINES_MAX: usize = 2_000;
+/// Bytes of a line looked at for a time, as by default when it is indexed.
+const LOOKAHEAD_BYTES: usize = 128;
+/// Longest sourcetype made of a file's name.
+const STEM_BYTES_MAX: usize = 64;
+/// Late enough for every time a log may hold: 2099.
+const ANY_TIME: i64 = 4_070_908_800 * quarry_event::time::NS_PER_SEC;
+
+/// A sourcetype and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Guess {
+    /// The sourcetype.
+    pub sourcetype: String,
+    /// What spoke for it, for people.
+    pub reason: &'static str,
+}
+
+impl Guess {
+    fn new(sourcetype: &str, reason: &'static str) -> Guess {
+        Guess { sourcetype: sourcetype.to_owned(), reason }
+    }
+}
+
+/// Guesses by stanza, name and first bytes of a source.
+pub fn guess_sourcetype(sample: &[u8], source: &str, props: &PropsResolver) -> Guess {
+    match props.sourcetype_for_source(source) {
+        Some(sourcetype) => Guess { sourcetype, reason: "a [source::] stanza names it" },
+        None => guess_data(sample, source),
+    }
+}
+
+/// Every sourcetype that [`guess_data`] may give for a source.
+pub(crate) fn candidates(source: &str) -> Vec<String> {
+    KNOWN_SOURCETYPES.iter().map(|name| (*name).to_owned()).chain(stem(source)).collect()
+}
+
+/// Guesses by name and first bytes.
+pub(crate) fn guess_data(sample: &[u8], source: &str) -> Guess {
+    let lines = complete_lines(sample);
+    if lines.is_empty() {
+        return Guess::new(PLAIN_SOURCETYPE, "there are no lines to look at");
+    }
+    by_shape(&lines).or_else(|| by_columns(&lines, source)).unwrap_or_else(|| by_times(&lines, source))
+}
+
+/// Lines with text; the last only if it is whole or the only one.
+fn complete_lines(sample: &[u8]) -> Vec<&[u8]> {
+    let is_break = |byte: &u8| matches!(byte, b'\r' | b'\n');
+    let mut lines: Vec<&[u8]> = sample.split(is_break).filter(|line| !line.is_empty()).take(LINES_MAX + 1).collect();
+    let is_whole = sample.last().is_some_and(is_break);
+    if lines.len() > LINES_MAX || (lines.len() > 1 && !is_whole) {
+        lines.pop();
+    }
+    lines
+}
+
+/// Whether at least `percent` of the lines are so.
+fn mostly(lines: &[&[u8]], percent: usize, is: impl Fn(&[u8]) -> bool) -> bool {
+    lines.iter().filter(|line| is(line)).count() * 100 >= lines.len() * percent
+}
+
+fn by_shape(lines: &[&[u8]]) -> Option<Guess> {
+    if mostly(lines, 90, |line| Shape::Json.matches(line)) {
+        return Some(Guess::new("_json", "each line is a JSON object"));
+    }
+    if mostly(lines, 75, |line| Shape::Access.matches(line)) {
+        let with_cookie = mostly(lines, 75, is_access_with_cookie);
+        let sourcetype = if with_cookie { "access_combined_wcookie" } else { "access_combined" };
+        return Some(Guess::new(sourcetype, "lines of a web server's access log"));
+    }
+    if mostly(lines, 50, |line| Shape::CiscoAsa.matches(line)) {
+        return Some(Guess::new("cisco:asa", "lines carry %ASA message numbers"));
+    }
+    if mostly(lines, 75, |line| Shape::ApacheError.matches(line)) {
+        return Some(Guess::new("apache_error", "lines of a web server's error log"));
+    }
+    if mostly(lines, 80, |line| Shape::Syslog.matches(line)) {
+        let is_secure = mostly(lines, 50, |line| Shape::Secure.matches(line));
+        let sourcetype = if is_secure { "linux_secure" } else { "syslog" };
+        return Some(Guess::new(sourcetype, "lines with time, host and process"));
+    }
+    let is_windows = Shape::WindowsEvent.matches(lines[0]) && lines.iter().any(|line| line.starts_with(b"LogName="));
+    is_windows.then(|| Guess::new("WinEventLog", "Windows events as text"))
+}
+
+/// Delimited text is believed only where the file's name says so too.
+fn by_columns(lines: &[&[u8]], source: &str) -> Option<Guess> {
+    let extension = source.rsplit('.').next().unwrap_or_default();
+    let (sourcetype, delimiter) = match extension {
+        _ if extension.eq_ignore_ascii_case("csv") => ("csv", b','),
+        _ if extension.eq_ignore_ascii_case("tsv") => ("tsv", b'\t'),
+        _ => return None,
+    };
+    let is_header = lines[0].contains(&delimiter) && !lines[0][0].is_ascii_digit();
+    is_header.then(|| Guess::new(sourcetype, "the name and the first line tell of columns"))
+}
+
+/// Lines counted by what they say of events.
+#[derive(Default)]
+struct Census {
+    dated: usize,
+    with_level: usize,
+    indented_dated: usize,
+    continuations: usize,
+    strays: usize,
+}
+
+fn by_times(lines: &[&[u8]], source: &str) -> Guess {
+    let recogniser = Recogniser::new(ANY_TIME);
+    let has_date = |line: &[u8]| {
+        let stamp = recogniser.find(&line[..line.len().min(LOOKAHEAD_BYTES)]);
+        stamp.is_some_and(|stamp| stamp.begins_event())
+    };
+    let mut census = Census::default();
+    for line in lines {
+        let looks_continued = Shape::Continuation.matches(line);
+        if has_date(line) {
+            census.dated += 1;
+            census.with_level += usize::from(Shape::Level.matches(line));
+            census.indented_dated += usize::from(looks_continued);
+        } else if looks_continued {
+            census.continuations += 1;
+        } else {
+            census.strays += 1;
+        }
+    }
+    let merges = census.dated > 0 && has_date(lines[0]) && census.strays * 5 <= lines.len();
+    let has_room = census.continuations + census.strays <= census.dated.saturating_mul(LINES_PER_EVENT_MAX);
+    if !merges || !has_room {
+        return Guess::new(PLAIN_SOURCETYPE, "too few lines carry a time to tell where events begin");
+    }
+    if census.with_level * 100 >= census.dated * 80 && census.indented_dated == 0 {
+        return Guess::new("log4j", "lines with time and level");
+    }
+    if census.continuations + census.strays == 0 {
+        return Guess::new(PLAIN_SOURCETYPE, "every line carries a time");
+    }
+    match stem(source) {
+        Some(stem) => Guess { sourcetype: stem, reason: "lines without a time follow lines with one" },
+        None => Guess::new(PLAIN_SOURCETYPE, "lines without a time, but no file name to call them by"),
+    }
+}
+
+/// Lines an event may have on average; more look like a heap of lines with a date here and there.
+const LINES_PER_EVENT_MAX: usize = 60;
+
+/// The name of a file without folders, endings, dates and numbers.
+fn stem(source: &str) -> Option<String> {
+    let name = source.rsplit(['/', '\\']).next().unwrap_or_default();
+    let name = name.trim_start_matches('.');
+    let base = name.split('.').next().unwrap_or_default();
+    let base = base.trim_end_matches(|letter: char| letter.is_ascii_digit() || matches!(letter, '-' | '_'));
+    let clean = |letter: char| if letter.is_ascii_alphanumeric() || letter == '-' { letter } else { '_' };
+    let stem: String = base.chars().map(clean).take(STEM_BYTES_MAX).collect();
+    let has_letter = stem.bytes().any(|byte| byte.is_ascii_alphabetic());
+    has_letter.then_some(stem)
+}
+
+#[cfg(test)]
+mod tests;

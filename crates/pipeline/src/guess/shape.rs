@@ -1,0 +1,82 @@
+//! The shapes of lines that a guess knows.
+
+use std::sync::LazyLock;
+
+use regex::bytes::Regex;
+
+/// A shape of lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    Json,
+    Access,
+    CiscoAsa,
+    ApacheError,
+    Syslog,
+    Secure,
+    WindowsEvent,
+    /// A severity behind the time.
+    Level,
+    /// A line that belongs to the one before it.
+    Continuation,
+}
+
+/// Bytes of a line looked at for most shapes.
+const SHAPE_BYTES: usize = 256;
+
+macro_rules! compiled {
+    ($pattern:expr) => {
+        LazyLock::new(|| Regex::new($pattern).ok())
+    };
+}
+
+/// Compiled when first needed; a pattern that did not compile would match nothing.
+static ACCESS: LazyLock<Option<Regex>> = compiled!(
+    r#"^\S+ \S+ [^\[]{0,64}\[\d{1,2}/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\] "(?:[^"\\]|\\.)*" \d{3} (?:\d+|-)"#
+);
+static COOKIE: LazyLock<Option<Regex>> = compiled!(r#" "(?:[^"\\]|\\.)*" "(?:[^"\\]|\\.)*" "(?:[^"\\]|\\.)*"\s*$"#);
+static ASA: LazyLock<Option<Regex>> = compiled!(r"%(?:ASA|FTD|FWSM|PIX)-(?:[a-z]+-)?\d-\d+");
+static APACHE_ERROR: LazyLock<Option<Regex>> =
+    compiled!(r"^\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)? \d{4}\] \[[^\]]*\]");
+static SYSLOG: LazyLock<Option<Regex>> = compiled!(concat!(
+    r"^(?:<\d{1,3}>)?(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d))",
+    r" [^\s\[\]:]+ (?:[^\s:\[]+(?:\[\d+\])?:|last message repeated|[^\s:\[]+\[\d+\])",
+    r"|^<\d{1,3}>1 \d{4}-\d\d-\d\dT"
+));
+static SECURE: LazyLock<Option<Regex>> =
+    compiled!(r" (?:sshd|sudo|su|login|passwd|useradd|groupadd|systemd-logind|polkitd)(?:\([^)]*\))?(?:\[\d+\])?:");
+static WINDOWS_EVENT: LazyLock<Option<Regex>> =
+    compiled!(r"^\d{1,2}/\d{1,2}/\d{4} \d{1,2}:\d{2}:\d{2}(?:\.\d+)? [AP]M\s*$");
+static LEVEL: LazyLock<Option<Regex>> = compiled!(r"\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|SEVERE|CRITICAL)\b");
+static CONTINUATION: LazyLock<Option<Regex>> = compiled!(
+    r"^(?:\s|Caused by:|Suppressed:|\.\.\. \d+ |Traceback |at |[}\])]+[,;]?\s*$|(?:[\w$]+\.)*[\w$]*(?:Exception|Error)\b)"
+);
+
+impl Shape {
+    /// Whether a line has it.
+    pub(super) fn matches(self, line: &[u8]) -> bool {
+        let start = &line[..line.len().min(SHAPE_BYTES)];
+        match self {
+            Shape::Json => line.trim_ascii().starts_with(b"{") && line.trim_ascii().ends_with(b"}"),
+            Shape::Access => is_match(&ACCESS, line),
+            Shape::CiscoAsa => is_match(&ASA, start),
+            Shape::ApacheError => is_match(&APACHE_ERROR, start),
+            Shape::Syslog => is_match(&SYSLOG, start),
+            Shape::Secure => is_match(&SECURE, start),
+            Shape::WindowsEvent => is_match(&WINDOWS_EVENT, start),
+            Shape::Level => is_match(&LEVEL, &start[..start.len().min(LEVEL_BYTES)]),
+            Shape::Continuation => is_match(&CONTINUATION, start),
+        }
+    }
+}
+
+/// Bytes in which a line's level stands.
+const LEVEL_BYTES: usize = 128;
+
+/// Whether an access line ends in a third quoted field.
+pub(super) fn is_access_with_cookie(line: &[u8]) -> bool {
+    is_match(&COOKIE, line)
+}
+
+fn is_match(pattern: &LazyLock<Option<Regex>>, text: &[u8]) -> bool {
+    pattern.as_ref().is_some_and(|pattern| pattern.is_match(text))
+}

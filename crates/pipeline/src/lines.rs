@@ -1,0 +1,157 @@
+//! Bytes to lines, by `LINE_BREAKER`, in a stream.
+//!
+//! The usual breaker, runs of line feeds and carriage returns, is found with a byte search, and a line inside a chunk is
+//! handed on without a copy. Any other pattern is matched in a window ([`pattern`]). Of a line longer than `TRUNCATE` only
+//! the kept head stays in memory. Lines without text are not handed on.
+
+mod pattern;
+
+use memchr::memchr2_iter;
+
+use crate::pattern::Pattern;
+use crate::text::cut_at_character;
+use pattern::PatternLines;
+
+/// Bytes kept of a line when `TRUNCATE` is 0.
+pub const LINE_BYTES_MAX: usize = 16 << 20;
+/// Bytes kept beyond the cut, to see whether it parts a character.
+const CHARACTER_BYTES_MAX: usize = 4;
+/// Breakers that mean any run of line feeds and carriage returns, as empty lines are dropped.
+const NEWLINE_BREAKERS: [&str; 5] = [r"([\r\n]+)", r"([\n\r]+)", r"([\r\n])", r"([\n\r])", r"((?:\r\n|\r|\n)+)"];
+
+/// One line, without its break.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Line<'a> {
+    /// Text, cut to `TRUNCATE`.
+    pub(crate) text: &'a [u8],
+    /// Input offset of its first byte.
+    pub(crate) start: u64,
+    /// Whether it was longer.
+    pub(crate) is_cut: bool,
+}
+
+/// How far a breaker may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// More bytes will come.
+    More,
+    /// No bytes come for now: lines that are complete.
+    Pause,
+    /// No bytes come any more: also a line without a break.
+    End,
+}
+
+/// Cuts a stream into lines.
+#[derive(Debug)]
+pub(crate) enum LineBreaker {
+    Newline(NewlineLines),
+    Pattern(Box<PatternLines>),
+}
+
+impl LineBreaker {
+    /// A breaker by the setting's text; `truncate` is `TRUNCATE`.
+    pub(crate) fn new(breaker: &str, truncate: usize) -> Result<LineBreaker, String> {
+        let limit = if truncate == 0 { LINE_BYTES_MAX } else { truncate.min(LINE_BYTES_MAX) };
+        if breaker.is_empty() || NEWLINE_BREAKERS.contains(&breaker) {
+            return Ok(LineBreaker::Newline(NewlineLines { head: Vec::new(), length: 0, start: 0, limit }));
+        }
+        Ok(LineBreaker::Pattern(Box::new(PatternLines::new(Pattern::new(breaker)?, limit))))
+    }
+
+    /// Takes bytes and hands on the lines they complete.
+    pub(crate) fn feed(&mut self, bytes: &[u8], sink: &mut impl FnMut(Line<'_>)) {
+        match self {
+            LineBreaker::Newline(lines) => lines.feed(bytes, sink),
+            LineBreaker::Pattern(lines) => lines.feed(bytes, sink),
+        }
+    }
+
+    /// Hands on what waits.
+    pub(crate) fn drain(&mut self, until: Until, sink: &mut impl FnMut(Line<'_>)) {
+        match (self, until) {
+            (LineBreaker::Newline(lines), Until::End) => lines.end(sink),
+            (LineBreaker::Newline(_), _) => {}
+            (LineBreaker::Pattern(lines), until) => lines.drain(until, sink),
+        }
+    }
+
+    /// Skips bytes that belong to no line; only before the first line.
+    pub(crate) fn skip(&mut self, bytes: u64) {
+        match self {
+            LineBreaker::Newline(lines) => lines.start += bytes,
+            LineBreaker::Pattern(lines) => lines.skip(bytes),
+        }
+    }
+
+    /// Input offset of the first byte that is in no line yet.
+    pub(crate) fn start(&self) -> u64 {
+        match self {
+            LineBreaker::Newline(lines) => lines.start,
+            LineBreaker::Pattern(lines) => lines.start(),
+        }
+    }
+
+    /// Bytes of memory held.
+    pub(crate) fn capacity(&self) -> usize {
+        match self {
+            LineBreaker::Newline(lines) => lines.head.capacity(),
+            LineBreaker::Pattern(lines) => lines.capacity(),
+        }
+    }
+}
+
+/// Lines parted by line feeds and carriage returns.
+#[derive(Debug)]
+pub(crate) struct NewlineLines {
+    /// Start of a line whose end has not come.
+    head: Vec<u8>,
+    /// Its length so far.
+    length: u64,
+    /// Its offset.
+    start: u64,
+    limit: usize,
+}
+
+impl NewlineLines {
+    fn feed(&mut self, bytes: &[u8], sink: &mut impl FnMut(Line<'_>)) {
+        let mut at = 0;
+        for end in memchr2_iter(b'\r', b'\n', bytes) {
+            let piece = &bytes[at..end];
+            if self.length == 0 {
+                if !piece.is_empty() {
+                    sink(cut(piece, piece.len() as u64, self.start, self.limit));
+                }
+                self.start += piece.len() as u64 + 1;
+            } else {
+                self.keep(piece);
+                self.end(sink);
+                self.start += 1;
+            }
+            at = end + 1;
+        }
+        self.keep(&bytes[at..]);
+    }
+
+    fn keep(&mut self, piece: &[u8]) {
+        let room = (self.limit + CHARACTER_BYTES_MAX).saturating_sub(self.head.len());
+        self.head.extend_from_slice(&piece[..piece.len().min(room)]);
+        self.length += piece.len() as u64;
+    }
+
+    fn end(&mut self, sink: &mut impl FnMut(Line<'_>)) {
+        if self.length > 0 {
+            sink(cut(&self.head, self.length, self.start, self.limit));
+        }
+        self.start += self.length;
+        self.head.clear();
+        self.length = 0;
+    }
+}
+
+/// A line of `length` bytes of which `head` is known.
+fn cut(head: &[u8], length: u64, start: u64, limit: usize) -> Line<'_> {
+    Line { text: &head[..cut_at_character(head, limit)], start, is_cut: length > limit as u64 }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+//! Lines to events.
+//!
+//! Without `SHOULD_LINEMERGE` every line is an event. Else a line either joins the event that is being put together or
+//! begins one, by the rules in [`MergeRules::begins_event`]. All state but the event itself ends with the event, so that
+//! reading may start again at any event's first byte.
+
+use quarry_conf::PropsSettings;
+
+use crate::error::PipelineError;
+use crate::pattern::Pattern;
+
+/// Bytes of the longest event that lines are merged into.
+pub const EVENT_BYTES_MAX: usize = 16 << 20;
+
+/// `SHOULD_LINEMERGE` and the settings that go with it.
+#[derive(Debug)]
+pub(crate) struct MergeRules {
+    before: Option<Pattern>,
+    before_date: bool,
+    after: Option<Pattern>,
+    not_after: Option<Pattern>,
+    not_before: Option<Pattern>,
+    lines_max: usize,
+}
+
+/// An event that more lines may join.
+#[derive(Debug, Default)]
+pub(crate) struct OpenEvent {
+    /// Its lines, joined by line feeds.
+    pub(crate) text: Vec<u8>,
+    /// Number of lines; none means there is no event.
+    pub(crate) lines: usize,
+    /// Input offset of its first byte.
+    pub(crate) start: u64,
+    /// Whether its last line matched `MUST_BREAK_AFTER`.
+    is_closed: bool,
+    /// Whether `MUST_NOT_BREAK_AFTER` holds it open.
+    is_held: bool,
+}
+
+impl MergeRules {
+    /// The rules; none when lines are not merged. `reads_dates` says whether times come from the text.
+    pub(crate) fn new(settings: &PropsSettings, reads_dates: bool) -> Result<Option<MergeRules>, PipelineError> {
+        if !settings.should_line_merge {
+            return Ok(None);
+        }
+        let pattern = |setting, pattern: &Option<String>| PipelineError::pattern(settings, setting, pattern.as_deref());
+        let rules = MergeRules {
+            before: pattern("BREAK_ONLY_BEFORE", &settings.break_only_before)?,
+            before_date: settings.break_only_before_date && reads_dates,
+            after: pattern("MUST_BREAK_AFTER", &settings.must_break_after)?,
+            not_after: pattern("MUST_NOT_BREAK_AFTER", &settings.must_not_break_after)?,
+            not_before: pattern("MUST_NOT_BREAK_BEFORE", &settings.must_not_break_before)?,
+            lines_max: settings.max_events.max(1),
+        };
+        // Dates were to part events but are not read: without another rule everything would become one blob.
+        let is_blob =
+            settings.break_only_before_date && !reads_dates && rules.before.is_none() && rules.after.is_none();
+        Ok((!is_blob).then_some(rules))
+    }
+
+    /// Whether dates decide where events begin.
+    pub(crate) fn needs_dates(&self) -> bool {
+        self.before.is_none() && self.before_date
+    }
+
+    /// Whether `line` begins a new event after `open`.
+    pub(crate) fn begins_event(&self, open: &OpenEvent, line: &[u8], has_date: bool) -> bool {
+        let matches = |pattern: &Option<Pattern>| pattern.as_ref().is_some_and(|pattern| pattern.is_match(line));
+        let is_full = open.lines >= self.lines_max || open.text.len() + line.len() >= EVENT_BYTES_MAX;
+        if is_full || open.is_closed {
+            return true;
+        }
+        if open.is_held || matches(&self.not_before) {
+            return false;
+        }
+        match &self.before {
+            Some(before) => before.is_match(line),
+            None => self.before_date && has_date,
+        }
+    }
+
+    /// Lets `line` join.
+    pub(crate) fn join(&self, open: &mut OpenEvent, line: &[u8], start: u64) {
+        if open.lines == 0 {
+            open.start = start;
+        } else {
+            open.text.push(b'\n');
+        }
+        open.text.extend_from_slice(line);
+        open.lines += 1;
+        let matches = |pattern: &Option<Pattern>| pattern.as_ref().is_some_and(|pattern| pattern.is_match(line));
+        open.is_closed = matches(&self.after);
+        open.is_held = !open.is_closed && (open.is_held || matches(&self.not_after));
+    }
+}
+
+impl OpenEvent {
+    /// Forgets the event and keeps its memory, unless that is much.
+    pub(crate) fn clear(&mut self) {
+        let text = std::mem::take(&mut self.text);
+        *self = OpenEvent::default();
+        if text.capacity() <= KEPT_BYTES_MAX {
+            self.text = text;
+            self.text.clear();
+        }
+    }
+}
+
+/// Most memory that is kept from one event for the next.
+const KEPT_BYTES_MAX: usize = 1 << 20;

@@ -1,0 +1,108 @@
+//! One pattern type over two engines.
+//!
+//! Settings hold PCRE patterns. The `regex` engine runs in linear time and is tried first; what it refuses (look-around,
+//! back references) goes to PCRE2. Both see bytes, with ASCII classes, as Splunk's do. A PCRE2 match that fails by its
+//! limits counts as no match.
+
+use std::ops::Range;
+
+/// Largest compiled program of one pattern, in bytes.
+const PROGRAM_BYTES_MAX: usize = 8 << 20;
+
+/// A compiled pattern.
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    engine: Engine,
+}
+
+#[derive(Clone, Debug)]
+enum Engine {
+    Linear(regex::bytes::Regex),
+    Backtracking(pcre2::bytes::Regex),
+}
+
+/// Where a line breaker matched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BreakMatch {
+    /// The whole match.
+    pub whole: Range<usize>,
+    /// The group whose text is dropped.
+    pub group: Range<usize>,
+}
+
+impl Pattern {
+    /// Compiles a pattern; the error is the engine's message on one line.
+    pub fn new(pattern: &str) -> Result<Pattern, String> {
+        let linear = regex::bytes::RegexBuilder::new(pattern).unicode(false).size_limit(PROGRAM_BYTES_MAX).build();
+        if let Ok(linear) = linear {
+            return Ok(Pattern { engine: Engine::Linear(linear) });
+        }
+        match pcre2::bytes::RegexBuilder::new().jit_if_available(true).build(pattern) {
+            Ok(backtracking) => Ok(Pattern { engine: Engine::Backtracking(backtracking) }),
+            Err(error) => Err(error.to_string().replace('\n', " ")),
+        }
+    }
+
+    /// Whether the pattern matches anywhere.
+    pub fn is_match(&self, text: &[u8]) -> bool {
+        match &self.engine {
+            Engine::Linear(regex) => regex.is_match(text),
+            Engine::Backtracking(regex) => regex.is_match(text).unwrap_or(false),
+        }
+    }
+
+    /// End of the first match.
+    pub fn find_end(&self, text: &[u8]) -> Option<usize> {
+        match &self.engine {
+            Engine::Linear(regex) => regex.find(text).map(|found| found.end()),
+            Engine::Backtracking(regex) => regex.find(text).ok().flatten().map(|found| found.end()),
+        }
+    }
+
+    /// First match at or after `from`, with the leftmost group that took part. Without any the break is the empty range
+    /// at the start of the match.
+    pub fn find_break(&self, text: &[u8], from: usize) -> Option<BreakMatch> {
+        let (whole, group) = match &self.engine {
+            Engine::Linear(regex) => {
+                let groups = regex.captures_at(text, from)?;
+                let group = groups.iter().skip(1).flatten().next().map(|group| group.range());
+                (groups.get(0)?.range(), group)
+            }
+            Engine::Backtracking(regex) => {
+                let mut places = regex.capture_locations();
+                let whole = regex.captures_read_at(&mut places, text, from).ok().flatten()?;
+                let group = (1..places.len()).find_map(|number| places.get(number)).map(|(start, end)| start..end);
+                (whole.start()..whole.end(), group)
+            }
+        };
+        let group = group.unwrap_or(whole.start..whole.start);
+        Some(BreakMatch { whole, group })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_linear_engine_refuses_goes_to_the_other() {
+        for pattern in [r"([\r\n]+)\d", r"([\r\n]+)(?=\d)"] {
+            let found = Pattern::new(pattern).unwrap().find_break(b"a\n\nb\n1", 0).unwrap();
+            assert_eq!(found.group, 4..5, "{pattern}");
+        }
+        assert!(Pattern::new("(").is_err());
+    }
+
+    #[test]
+    fn the_first_group_that_took_part_is_dropped() {
+        let pattern = Pattern::new(r"(;)|(\n)").unwrap();
+        assert_eq!(pattern.find_break(b"ab\nc", 0).unwrap().group, 2..3);
+        let none = Pattern::new(r"a|(;)").unwrap();
+        assert_eq!(none.find_break(b"xa", 0).unwrap().group, 1..1);
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_can_match() {
+        assert!(Pattern::new(r"a.b").unwrap().is_match(b"a\xFFb"));
+    }
+}

@@ -1,0 +1,357 @@
+//! The index-time pipeline of one source: bytes in, events out.
+//!
+//! Bytes go through the line breaker, lines through the merge rules, events through the timestamper into the caller's
+//! batch. Without a sourcetype the first [`SAMPLE_BYTES`] wait for the guess. The events do not depend on how the bytes
+//! are cut into chunks, and a pipeline that starts at [`Pipeline::safe_offset`] with [`Pipeline::resume_hint`] gives
+//! exactly the events that are missing.
+//!
+//! Not here: reading files, packing, storing; fields at search time.
+
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+use quarry_conf::{PropsResolver, PropsSettings};
+use quarry_event::time::TimeNs;
+use quarry_event::{EventBatch, Metadata};
+
+use crate::assemble::Assembler;
+use crate::error::PipelineError;
+use crate::guess::{self, Guess};
+use crate::header::Header;
+use crate::lines::{LineBreaker, Until};
+use crate::timestamp::{TimeHistory, Timestamper};
+
+/// Bytes looked at to guess a sourcetype.
+pub const SAMPLE_BYTES: usize = 64 << 10;
+/// The mark some editors put before UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// What is known of a source before it is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceInfo {
+    /// Index its events go to.
+    pub index: String,
+    /// `host` of its events.
+    pub host: String,
+    /// `source` of its events: path, port or stream.
+    pub source: String,
+    /// `sourcetype` if one is set; without it the data are looked at.
+    pub sourcetype: Option<String>,
+}
+
+/// What the pipeline must know of the present.
+#[derive(Clone, Debug)]
+pub struct PipelineContext {
+    /// Current time; also `_indextime`.
+    pub now: TimeNs,
+    /// Zone of times that name none.
+    pub zone: TimeZone,
+    /// Modification time of the file.
+    pub modified: Option<TimeNs>,
+}
+
+/// What a pipeline did so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PipelineCounters {
+    /// Events given.
+    pub events: u64,
+    /// Input bytes taken.
+    pub bytes: u64,
+    /// Events whose text gave no acceptable time.
+    pub bad_timestamps: u64,
+    /// Lines cut to `TRUNCATE`.
+    pub truncated_lines: u64,
+    /// Bytes that were no UTF-8.
+    pub undecodable_bytes: u64,
+    /// Lines that joined the event before them.
+    pub merged_lines: u64,
+}
+
+/// What a pipeline must know to go on in the middle of a source as if it had read it from the start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResumeHint {
+    /// The sourcetype in use.
+    pub sourcetype: Option<String>,
+    pub(crate) history: TimeHistory,
+    pub(crate) header: Option<Header>,
+}
+
+/// Turns the bytes of one source into events.
+#[derive(Debug)]
+pub struct Pipeline {
+    stage: Stage,
+    counters: PipelineCounters,
+    guess: Option<Guess>,
+    problem: Option<PipelineError>,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Opening(Box<Opening>),
+    Running(Box<Running>),
+    /// Only between the two.
+    Closed,
+}
+
+/// Waits for the bytes that decide how to begin.
+#[derive(Debug)]
+struct Opening {
+    bytes: Vec<u8>,
+    needed: usize,
+    info: SourceInfo,
+    context: PipelineContext,
+    plan: Plan,
+}
+
+/// How to begin.
+#[derive(Debug)]
+enum Plan {
+    Ready(Box<Running>),
+    Guess(Candidates),
+}
+
+/// What the guess chooses from.
+#[derive(Debug)]
+struct Candidates {
+    /// Settings of each sourcetype it may name.
+    settings: Vec<PropsSettings>,
+    /// Plain lines, for when those of the named one are faulty.
+    plain: Box<Running>,
+}
+
+#[derive(Debug)]
+struct Running {
+    sourcetype: String,
+    lines: LineBreaker,
+    assembler: Assembler,
+}
+
+impl Pipeline {
+    /// A pipeline for a source that is read from its start.
+    pub fn new(info: SourceInfo, props: &PropsResolver, context: PipelineContext) -> Result<Pipeline, PipelineError> {
+        let named = info.sourcetype.clone().or_else(|| props.sourcetype_for_source(&info.source));
+        let (plan, needed) = match named {
+            Some(sourcetype) => {
+                let settings = props.resolve(&info.source, &info.host, &sourcetype);
+                (Plan::Ready(Box::new(Running::new(&info, sourcetype, &settings, &context)?)), BYTE_ORDER_MARK.len())
+            }
+            None => {
+                let resolve = |name: &String| props.resolve(&info.source, &info.host, name);
+                let settings = guess::candidates(&info.source).iter().map(resolve).collect();
+                let name = guess::PLAIN_SOURCETYPE.to_owned();
+                let plain = Running::new(&info, name.clone(), &resolve(&name), &context)?;
+                (Plan::Guess(Candidates { settings, plain: Box::new(plain) }), SAMPLE_BYTES)
+            }
+        };
+        let opening = Opening { bytes: Vec::new(), needed, info, context, plan };
+        Ok(Pipeline {
+            stage: Stage::Opening(Box::new(opening)),
+            counters: PipelineCounters::default(),
+            guess: None,
+            problem: None,
+        })
+    }
+
+    /// A pipeline for a source of which the bytes before its first one were read by a pipeline that gave `hint`.
+    pub fn resume(
+        info: SourceInfo,
+        props: &PropsResolver,
+        context: PipelineContext,
+        hint: ResumeHint,
+    ) -> Result<Pipeline, PipelineError> {
+        let sourcetype = hint.sourcetype.clone().or_else(|| info.sourcetype.clone());
+        let info = SourceInfo { sourcetype, ..info };
+        let mut pipeline = Pipeline::new(info, props, context)?;
+        if let Stage::Opening(opening) = &mut pipeline.stage
+            && let Plan::Ready(running) = &mut opening.plan
+        {
+            running.assembler.resume(hint.history, hint.header);
+            // A mark in the middle is part of an event.
+            opening.needed = 0;
+        }
+        Ok(pipeline)
+    }
+
+    /// Takes bytes and appends the events they complete to `out`.
+    pub fn push(&mut self, bytes: &[u8], out: &mut EventBatch) {
+        self.counters.bytes += bytes.len() as u64;
+        match &mut self.stage {
+            Stage::Running(running) => running.feed(bytes, out, &mut self.counters),
+            Stage::Opening(opening) => {
+                let missing = opening.needed.saturating_sub(opening.bytes.len());
+                let (sample, rest) = bytes.split_at(missing.min(bytes.len()));
+                opening.bytes.extend_from_slice(sample);
+                if opening.bytes.len() >= opening.needed {
+                    self.open(out);
+                    if let Stage::Running(running) = &mut self.stage {
+                        running.feed(rest, out, &mut self.counters);
+                    }
+                }
+            }
+            Stage::Closed => {}
+        }
+    }
+
+    /// Appends what is complete when no bytes come for a while: the open event too, but no line without its break.
+    pub fn pause(&mut self, out: &mut EventBatch) {
+        self.drain(Until::Pause, out);
+    }
+
+    /// Appends all that is left; the source has ended.
+    pub fn finish(&mut self, out: &mut EventBatch) {
+        self.drain(Until::End, out);
+    }
+
+    /// Input bytes whose events are all in `out` batches; reading may start again there.
+    pub fn safe_offset(&self) -> u64 {
+        match &self.stage {
+            Stage::Opening(_) => 0,
+            Stage::Running(running) => running.assembler.open_start().unwrap_or(running.lines.start()),
+            Stage::Closed => 0,
+        }
+    }
+
+    /// What a pipeline that starts at [`Pipeline::safe_offset`] must know.
+    pub fn resume_hint(&self) -> ResumeHint {
+        self.running().map(|running| running.assembler.resume_hint(running.sourcetype.clone())).unwrap_or_default()
+    }
+
+    /// The hint for a source of which only the first bytes are at hand, not the pipeline that read it: sourcetype and
+    /// header are those of `head`, times go on without a past.
+    pub fn hint_of_head(
+        info: SourceInfo,
+        props: &PropsResolver,
+        context: PipelineContext,
+        head: &[u8],
+    ) -> Result<ResumeHint, PipelineError> {
+        let mut pipeline = Pipeline::new(info, props, context)?;
+        let mut events = EventBatch::default();
+        pipeline.push(head, &mut events);
+        pipeline.pause(&mut events);
+        Ok(ResumeHint { history: TimeHistory::default(), ..pipeline.resume_hint() })
+    }
+
+    /// The sourcetype, once it is known.
+    pub fn sourcetype(&self) -> Option<&str> {
+        self.running().map(|running| running.sourcetype.as_str())
+    }
+
+    fn running(&self) -> Option<&Running> {
+        match &self.stage {
+            Stage::Running(running) => Some(running),
+            Stage::Opening(opening) => match &opening.plan {
+                Plan::Ready(running) => Some(running),
+                Plan::Guess(_) => None,
+            },
+            Stage::Closed => None,
+        }
+    }
+
+    /// Which sourcetype was guessed, and why.
+    pub fn guess(&self) -> Option<&Guess> {
+        self.guess.as_ref()
+    }
+
+    /// What is wrong with the settings of the guessed sourcetype; the data went on as plain lines.
+    pub fn problem(&self) -> Option<&PipelineError> {
+        self.problem.as_ref()
+    }
+
+    /// Numbers for the metrics of inputs.
+    pub fn counters(&self) -> PipelineCounters {
+        self.counters
+    }
+
+    /// Bytes of memory held for lines and events that are not complete.
+    pub fn buffered_capacity(&self) -> usize {
+        match &self.stage {
+            Stage::Opening(opening) => opening.bytes.capacity(),
+            Stage::Running(running) => running.lines.capacity() + running.assembler.capacity(),
+            Stage::Closed => 0,
+        }
+    }
+
+    fn drain(&mut self, until: Until, out: &mut EventBatch) {
+        let has_opening_bytes = matches!(&self.stage, Stage::Opening(opening) if !opening.bytes.is_empty());
+        if has_opening_bytes {
+            self.open(out);
+        }
+        if let Stage::Running(running) = &mut self.stage {
+            running.drain(until, out, &mut self.counters);
+        }
+    }
+
+    /// Decides and feeds the bytes that waited.
+    fn open(&mut self, out: &mut EventBatch) {
+        let Stage::Opening(opening) = std::mem::replace(&mut self.stage, Stage::Closed) else { return };
+        let Opening { bytes, needed, info, context, plan } = *opening;
+        let has_mark = needed > 0 && bytes.starts_with(BYTE_ORDER_MARK);
+        let mark = if has_mark { BYTE_ORDER_MARK.len() } else { 0 };
+        let mut running = match plan {
+            Plan::Ready(running) => running,
+            Plan::Guess(candidates) => {
+                let guess = guess::guess_data(&bytes[mark..], &info.source);
+                let running = candidates.choose(&guess, &info, &context);
+                self.guess = Some(guess);
+                running.unwrap_or_else(|(problem, plain)| {
+                    self.problem = Some(problem);
+                    plain
+                })
+            }
+        };
+        running.lines.skip(mark as u64);
+        running.feed(&bytes[mark..], out, &mut self.counters);
+        self.stage = Stage::Running(running);
+    }
+}
+
+impl Candidates {
+    /// The pipeline of the guessed sourcetype, or what is wrong with its settings and plain lines.
+    fn choose(
+        self,
+        guess: &Guess,
+        info: &SourceInfo,
+        context: &PipelineContext,
+    ) -> Result<Box<Running>, (PipelineError, Box<Running>)> {
+        let Some(settings) = self.settings.iter().find(|settings| settings.sourcetype == guess.sourcetype) else {
+            return Ok(self.plain);
+        };
+        let running = Running::new(info, guess.sourcetype.clone(), settings, context);
+        running.map(Box::new).map_err(|problem| (problem, self.plain))
+    }
+}
+
+impl Running {
+    fn new(
+        info: &SourceInfo,
+        sourcetype: String,
+        settings: &PropsSettings,
+        context: &PipelineContext,
+    ) -> Result<Running, PipelineError> {
+        let breaker = LineBreaker::new(&settings.line_breaker, settings.truncate);
+        let lines = breaker
+            .map_err(|reason| PipelineError::of_pattern(settings, "LINE_BREAKER", &settings.line_breaker, reason))?;
+        let meta = Metadata {
+            index: Arc::from(info.index.as_str()),
+            host: Arc::from(info.host.as_str()),
+            source: Arc::from(info.source.as_str()),
+            sourcetype: Arc::from(sourcetype.as_str()),
+        };
+        let timestamper = Timestamper::new(settings, context)?;
+        let assembler = Assembler::new(settings, timestamper, meta, context.now)?;
+        Ok(Running { sourcetype, lines, assembler })
+    }
+
+    fn feed(&mut self, bytes: &[u8], out: &mut EventBatch, counters: &mut PipelineCounters) {
+        let Running { lines, assembler, .. } = self;
+        assembler.begin(out);
+        lines.feed(bytes, &mut |line| assembler.line(line, out, counters));
+    }
+
+    fn drain(&mut self, until: Until, out: &mut EventBatch, counters: &mut PipelineCounters) {
+        let Running { lines, assembler, .. } = self;
+        assembler.begin(out);
+        lines.drain(until, &mut |line| assembler.line(line, out, counters));
+        assembler.close(out, counters);
+    }
+}

@@ -1,0 +1,284 @@
+//! Finding a timestamp that no format announces.
+//!
+//! Byte recognisers, one per way people write times, are tried from left to right wherever a number or a name of a
+//! weekday or month begins with a clean left border. What a byte begins with decides which of them can match at all, so
+//! that a usual line costs a few comparisons and the answer never depends on earlier lines: a source read from the middle
+//! gets the same times.
+//!
+//! The first text that gives a day and a time of day wins. A lone date, a lone time of day and a bare ten-digit number
+//! are second, third and last resort. Not here: what fills the gaps of a stamp ([`crate::timestamp`]).
+
+mod clock;
+mod epoch;
+mod names;
+mod numeric;
+
+use quarry_event::time::{DateTimeParts, Format, NS_PER_SEC, ResolveContext, TimeNs};
+
+/// First year that is believed.
+pub(crate) const YEAR_MIN: i16 = 1971;
+/// Last year that is believed.
+pub(crate) const YEAR_MAX: i16 = 2099;
+/// Seconds that an epoch may lie ahead of now; larger numbers are identifiers.
+const EPOCH_AHEAD_SECS_MAX: i64 = 366 * 86_400;
+/// Zones lie on quarters of an hour ...
+const ZONE_STEP_SECS: i64 = 900;
+/// ... at most so far from UTC.
+const ZONE_SECS_MAX: i64 = 14 * 3600;
+
+/// A way of writing times; what [`crate::timestamp`] counts to know a source's usual one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// By `TIME_FORMAT`.
+    Configured,
+    /// `2015-10-18 18:01:47,978`, `2026-11-20T13:42:07Z`, `2005.06.03-15.42.50`.
+    YearFirst,
+    /// `20171223-22:15:29:606`, `20171223221529`.
+    Compact,
+    /// `081109 203615`.
+    CompactShortYear,
+    /// `10/Oct/2000:13:55:36 -0700`, `10 Oct 2000 13:55:36`.
+    DayMonthName,
+    /// `11/20/2026 01:42:07 PM`, `20.11.2026 13:42`, `17/06/09 20:10:40`.
+    Triple,
+    /// `03-17 16:13:38.811`, `10.30 16:49:06`.
+    NoYear,
+    /// `Jun 14 15:16:01`, `Sun Dec 04 04:47:44 2005`.
+    MonthName,
+    /// `10:41:22 Oct 9 2005` or a lone time of day.
+    ClockFirst,
+    /// Seconds or finer since 1970.
+    Epoch,
+}
+
+/// How much a stamp says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rank {
+    /// Day and time of day.
+    Full,
+    /// A day only.
+    Date,
+    /// A time of day only.
+    Clock,
+    /// A number that may be an epoch.
+    LooseEpoch,
+}
+
+/// A recognised timestamp.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stamp {
+    pub(crate) parts: DateTimeParts,
+    pub(crate) form: Form,
+    pub(crate) rank: Rank,
+    /// Whether nothing but punctuation stands before it.
+    pub(crate) leads: bool,
+    /// Byte after it.
+    pub(crate) end: usize,
+}
+
+impl Stamp {
+    fn new(parts: DateTimeParts, form: Form, rank: Rank, end: usize) -> Stamp {
+        Stamp { parts, form, rank, leads: false, end }
+    }
+
+    /// Whether a line with this stamp begins an event.
+    pub(crate) fn begins_event(&self) -> bool {
+        match self.rank {
+            Rank::Full | Rank::Date => true,
+            Rank::Clock => self.leads,
+            Rank::LooseEpoch => false,
+        }
+    }
+}
+
+/// The recognisers and what they must know of the present.
+#[derive(Clone, Debug)]
+pub(crate) struct Recogniser {
+    /// Largest year of a two-digit year that stands first.
+    year_now_max: i16,
+    /// Largest epoch in seconds.
+    epoch_max: i64,
+    /// Reads zone abbreviations.
+    zone_name: Option<Format>,
+}
+
+impl Recogniser {
+    pub(crate) fn new(now: TimeNs) -> Recogniser {
+        let seconds = now.div_euclid(NS_PER_SEC);
+        let year = 1970 + seconds.div_euclid(31_556_952);
+        Recogniser {
+            year_now_max: i16::try_from(year + 1).unwrap_or(YEAR_MAX),
+            epoch_max: seconds + EPOCH_AHEAD_SECS_MAX,
+            zone_name: Format::new("%Z").ok(),
+        }
+    }
+
+    /// The best stamp in `text`, which the caller has cut to the lookahead.
+    pub(crate) fn find(&self, text: &[u8]) -> Option<Stamp> {
+        let mut resorts = Resorts::default();
+        let mut leads = true;
+        let mut at = 0;
+        while at < text.len() {
+            let byte = text[at];
+            if !byte.is_ascii_alphanumeric() {
+                at += 1;
+                continue;
+            }
+            let is_digit = byte.is_ascii_digit();
+            let run = if is_digit { digits(text, at) } else { letters(text, at) };
+            if has_clean_left(text, at) {
+                let stamp = if is_digit { self.at_number(text, at, run, leads) } else { self.at_name(text, at, run) };
+                if let Some(stamp) = stamp {
+                    let stamp = Stamp { leads, ..stamp };
+                    match stamp.rank {
+                        Rank::Full => return Some(self.with_fraction(stamp, text)),
+                        _ => resorts.note(stamp),
+                    }
+                    at = stamp.end;
+                    leads = false;
+                    continue;
+                }
+            }
+            leads = false;
+            at += run;
+        }
+        resorts.best()
+    }
+
+    fn at_number(&self, text: &[u8], at: usize, run: usize, leads: bool) -> Option<Stamp> {
+        match run {
+            1 | 2 => self.short_number(text, at, run),
+            4 => self.year_first(text, at),
+            6 => self.compact_short_year(text, at),
+            8 | 14 => self.compact(text, at, run),
+            10 | 13 | 16 | 19 => self.epoch(text, at, run, leads),
+            _ => None,
+        }
+    }
+
+    /// Supercomputer logs lead with an epoch and give the same instant again with a fraction: then that counts.
+    fn with_fraction(&self, stamp: Stamp, text: &[u8]) -> Stamp {
+        let (Some(epoch), 0) = (stamp.parts.epoch, stamp.parts.nanos) else { return stamp };
+        let mut at = stamp.end;
+        while at < text.len() {
+            if digits(text, at) == 4
+                && has_clean_left(text, at)
+                && let Some(other) = self.year_first(text, at)
+                && other.parts.nanos > 0
+                && is_same_second(epoch, &other.parts)
+            {
+                return Stamp { parts: DateTimeParts { nanos: other.parts.nanos, ..stamp.parts }, ..stamp };
+            }
+            at += digits(text, at).max(1);
+        }
+        stamp
+    }
+}
+
+/// Whether the two differ by no more than a zone.
+fn is_same_second(epoch: i64, parts: &DateTimeParts) -> bool {
+    let utc = jiff::tz::TimeZone::UTC;
+    let time = parts.resolve(&ResolveContext { now: 0, tz: &utc, last: None });
+    time.is_some_and(|time| {
+        let apart = time.div_euclid(NS_PER_SEC) - epoch;
+        apart % ZONE_STEP_SECS == 0 && apart.abs() <= ZONE_SECS_MAX
+    })
+}
+
+/// The first of each lower rank.
+#[derive(Default)]
+struct Resorts {
+    date: Option<Stamp>,
+    clock: Option<Stamp>,
+    epoch: Option<Stamp>,
+}
+
+impl Resorts {
+    fn note(&mut self, stamp: Stamp) {
+        let slot = match stamp.rank {
+            Rank::Full | Rank::Date => &mut self.date,
+            Rank::Clock => &mut self.clock,
+            Rank::LooseEpoch => &mut self.epoch,
+        };
+        slot.get_or_insert(stamp);
+    }
+
+    fn best(self) -> Option<Stamp> {
+        match (self.date, self.clock) {
+            (Some(date), Some(clock)) => {
+                let DateTimeParts { year, month, day, .. } = date.parts;
+                let parts = DateTimeParts { year, month, day, ..clock.parts };
+                Some(Stamp { parts, rank: Rank::Full, ..date })
+            }
+            (date, clock) => date.or(clock).or(self.epoch),
+        }
+    }
+}
+
+/// Digits from `at` on.
+fn digits(text: &[u8], at: usize) -> usize {
+    text.get(at..).map_or(0, |rest| rest.iter().take_while(|byte| byte.is_ascii_digit()).count())
+}
+
+/// Letters from `at` on.
+fn letters(text: &[u8], at: usize) -> usize {
+    text.get(at..).map_or(0, |rest| rest.iter().take_while(|byte| byte.is_ascii_alphabetic()).count())
+}
+
+/// Blanks from `at` on.
+fn blanks(text: &[u8], at: usize) -> usize {
+    text.get(at..).map_or(0, |rest| rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count())
+}
+
+/// A number of `least` to `most` digits at `at`, and the byte after it.
+fn number(text: &[u8], at: usize, least: usize, most: usize) -> Option<(u32, usize)> {
+    let mut value = 0;
+    let mut end = at;
+    while end < at + most {
+        let Some(digit) = text.get(end).map(|byte| byte.wrapping_sub(b'0')).filter(|digit| *digit < 10) else { break };
+        value = value * 10 + u32::from(digit);
+        end += 1;
+    }
+    (end >= at + least).then_some((value, end))
+}
+
+/// Whether a stamp may begin at `at`: not inside a word, a longer number, a path or a file name.
+fn has_clean_left(text: &[u8], at: usize) -> bool {
+    let Some(before) = at.checked_sub(1) else { return true };
+    let earlier = before.checked_sub(1).map(|earlier| text[earlier]);
+    match text[before] {
+        b'.' | b'_' | b'/' | b'\\' | b'+' | b'%' => false,
+        b'-' => !earlier.is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'.'),
+        b':' => !earlier.is_some_and(|byte| byte.is_ascii_digit()),
+        byte => !byte.is_ascii_alphanumeric(),
+    }
+}
+
+/// Whether a stamp may end before `at`: the word or number does not go on.
+fn has_clean_right(text: &[u8], at: usize) -> bool {
+    match text.get(at) {
+        None => true,
+        Some(b'.' | b'-' | b'/' | b':') => !text.get(at + 1).is_some_and(u8::is_ascii_digit),
+        Some(byte) => !byte.is_ascii_alphanumeric() && *byte != b'_',
+    }
+}
+
+/// Month and day of a date that may exist.
+fn day_of_month(month: u32, day: u32) -> Option<(u8, u8)> {
+    const DAYS: [u32; 12] = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let most = DAYS.get((month as usize).checked_sub(1)?)?;
+    (1..=*most).contains(&day).then_some((month as u8, day as u8))
+}
+
+/// A year that is believed.
+fn full_year(year: u32) -> Option<i16> {
+    i16::try_from(year).ok().filter(|year| (YEAR_MIN..=YEAR_MAX).contains(year))
+}
+
+/// Year of two digits.
+fn short_year(year: u32) -> i16 {
+    if year < 69 { 2000 + year as i16 } else { 1900 + year as i16 }
+}
+
+#[cfg(test)]
+mod tests;

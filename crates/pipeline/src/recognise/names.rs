@@ -1,0 +1,101 @@
+//! Stamps that begin with, or go on with, the name of a weekday or a month.
+
+use quarry_event::time::DateTimeParts;
+
+use super::{Form, Rank, Recogniser, Stamp, blanks, day_of_month, digits, full_year, has_clean_right, letters, number};
+
+const MONTHS: [&[u8]; 12] = [
+    b"january",
+    b"february",
+    b"march",
+    b"april",
+    b"may",
+    b"june",
+    b"july",
+    b"august",
+    b"september",
+    b"october",
+    b"november",
+    b"december",
+];
+const WEEKDAYS: [&[u8]; 7] = [b"sunday", b"monday", b"tuesday", b"wednesday", b"thursday", b"friday", b"saturday"];
+/// Letters of a short name.
+const SHORT_NAME_LEN: usize = 3;
+
+/// Position of the name of `run` letters at `at`: short, long, or cut behind the third letter (`Sept`).
+fn named(text: &[u8], at: usize, run: usize, names: &[&[u8]]) -> Option<usize> {
+    if run < SHORT_NAME_LEN {
+        return None;
+    }
+    let word = text.get(at..at + run)?;
+    names.iter().position(|name| name.len() >= run && name[..run].eq_ignore_ascii_case(word))
+}
+
+/// Month whose name stands at `at`, from 1, and the byte after it.
+pub(super) fn month_name(text: &[u8], at: usize) -> Option<(u32, usize)> {
+    let run = letters(text, at);
+    let month = named(text, at, run, &MONTHS)?;
+    Some((month as u32 + 1, at + run))
+}
+
+impl Recogniser {
+    /// A stamp that begins with a name of `run` letters.
+    pub(super) fn at_name(&self, text: &[u8], at: usize, run: usize) -> Option<Stamp> {
+        // The letters that names begin with, in either case: a cheap test before the tables.
+        if !matches!(text[at] | 0x20, b'j' | b'f' | b'm' | b'a' | b's' | b'o' | b'n' | b'd' | b't' | b'w') {
+            return None;
+        }
+        if named(text, at, run, &MONTHS).is_some() {
+            return self.month_first(text, at);
+        }
+        named(text, at, run, &WEEKDAYS)?;
+        let comma = usize::from(text.get(at + run) == Some(&b','));
+        let gap = blanks(text, at + run + comma);
+        let next = at + run + comma + gap;
+        if gap == 0 {
+            return None;
+        }
+        match digits(text, next) {
+            0 => self.month_first(text, next),
+            run @ 1..=2 => self.short_number(text, next, run).filter(|stamp| stamp.form == Form::DayMonthName),
+            _ => None,
+        }
+    }
+
+    /// `Jun 14 15:16:01`, `Dec 04 04:47:44 2005`, `Nov 20, 2026 1:42:07 PM`.
+    fn month_first(&self, text: &[u8], at: usize) -> Option<Stamp> {
+        let (month, end) = month_name(text, at)?;
+        let (day, end) = number(text, end + Some(blanks(text, end)).filter(|blanks| *blanks > 0)?, 1, 2)?;
+        let (month, day) = day_of_month(month, day)?;
+        let mut parts = DateTimeParts { month: Some(month), day: Some(day), ..DateTimeParts::default() };
+        let comma = usize::from(text.get(end) == Some(&b','));
+        let start = end + comma + blanks(text, end + comma);
+        if start == end {
+            return None;
+        }
+        if let (Some((year, end)), 4) = (number(text, start, 4, 4), digits(text, start)) {
+            parts.year = Some(full_year(year)?);
+            if let Some(end) = self.clock_after_date(text, end, &mut parts) {
+                return Some(Stamp::new(parts, Form::MonthName, Rank::Full, end));
+            }
+            return has_clean_right(text, end).then(|| Stamp::new(parts, Form::MonthName, Rank::Date, end));
+        }
+        let end = self.clock(text, start, &mut parts)?;
+        let end = self.year_behind(text, end, &mut parts);
+        Some(Stamp::new(parts, Form::MonthName, Rank::Full, end))
+    }
+
+    /// A year behind the time, perhaps with a zone before it: `04:47:44 UTC 2005`; without one `at`.
+    pub(super) fn year_behind(&self, text: &[u8], at: usize, parts: &mut DateTimeParts) -> usize {
+        let start = at + blanks(text, at);
+        let (4, Some((year, end))) = (digits(text, start), number(text, start, 4, 4)) else { return at };
+        let ends = text.get(end).is_none_or(|byte| matches!(byte, b' ' | b'\t' | b':' | b']' | b',' | b')' | b'"'));
+        match full_year(year).filter(|year| start > at && ends && *year <= self.year_now_max) {
+            Some(year) => {
+                parts.year = Some(year);
+                self.zone(text, end, parts)
+            }
+            None => at,
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Stamps that begin with a number.
+
+use quarry_event::time::DateTimeParts;
+
+use super::names::month_name;
+use super::{
+    Form, Rank, Recogniser, Stamp, blanks, day_of_month, digits, full_year, has_clean_right, number, short_year,
+};
+
+/// A date of three numbers in the order year, month, day.
+fn date(year: i16, month: u32, day: u32) -> Option<DateTimeParts> {
+    let (month, day) = day_of_month(month, day)?;
+    Some(DateTimeParts { year: Some(year), month: Some(month), day: Some(day), ..DateTimeParts::default() })
+}
+
+impl Recogniser {
+    /// `2015-10-18 18:01:47,978`, `2016/9/27:20:30:31.455`, `2026 Nov 20 13:42:07`.
+    pub(super) fn year_first(&self, text: &[u8], at: usize) -> Option<Stamp> {
+        let (year, end) = number(text, at, 4, 4)?;
+        let year = full_year(year)?;
+        let separator = *text.get(end).filter(|byte| matches!(byte, b'-' | b'/' | b'.' | b' '))?;
+        let (month, end) = match month_name(text, end + 1) {
+            Some(month) => month,
+            None if separator == b' ' => return None,
+            None => number(text, end + 1, 1, 2)?,
+        };
+        if text.get(end) != Some(&separator) {
+            return None;
+        }
+        let (day, end) = number(text, end + 1, 1, 2)?;
+        let mut parts = date(year, month, day)?;
+        if let Some(end) = self.clock_after_date(text, end, &mut parts) {
+            return Some(Stamp::new(parts, Form::YearFirst, Rank::Full, end));
+        }
+        has_clean_right(text, end).then(|| Stamp::new(parts, Form::YearFirst, Rank::Date, end))
+    }
+
+    /// `20171223-22:15:29:606`, `20171223T221529Z`, `20171223221529`.
+    pub(super) fn compact(&self, text: &[u8], at: usize, run: usize) -> Option<Stamp> {
+        let (year, end) = number(text, at, 4, 4)?;
+        let (month, end) = number(text, end, 2, 2)?;
+        let (day, end) = number(text, end, 2, 2)?;
+        let mut parts = date(full_year(year)?, month, day)?;
+        let end = if run == 14 {
+            self.compact_clock(text, end, &mut parts)
+        } else {
+            let clock = self.clock_after_date(text, end, &mut parts);
+            clock.or_else(|| match text.get(end) {
+                Some(b' ' | b'-' | b'_') => self.compact_clock(text, end + 1, &mut parts),
+                _ => None,
+            })
+        };
+        Some(Stamp::new(parts, Form::Compact, Rank::Full, end?))
+    }
+
+    /// `081109 203615`, `081109 20:36:15`.
+    pub(super) fn compact_short_year(&self, text: &[u8], at: usize) -> Option<Stamp> {
+        let (year, end) = number(text, at, 2, 2)?;
+        let (month, end) = number(text, end, 2, 2)?;
+        let (day, end) = number(text, end, 2, 2)?;
+        let mut parts = date(short_year(year), month, day)?;
+        let gap = blanks(text, end);
+        if !(1..=2).contains(&gap) {
+            return None;
+        }
+        let compact = self.compact_clock(text, end + gap, &mut parts);
+        let end = compact.or_else(|| self.clock(text, end + gap, &mut parts).filter(|_| parts.second.is_some()))?;
+        Some(Stamp::new(parts, Form::CompactShortYear, Rank::Full, end))
+    }
+
+    /// Dates and times that begin with one or two digits.
+    pub(super) fn short_number(&self, text: &[u8], at: usize, run: usize) -> Option<Stamp> {
+        let (first, end) = number(text, at, run, run)?;
+        match *text.get(end)? {
+            b':' => self.clock_first(text, at),
+            separator @ (b'/' | b'-' | b'.' | b' ') => {
+                if text.get(end + 1).is_some_and(u8::is_ascii_alphabetic) {
+                    return self.day_and_name(text, first, end, separator);
+                }
+                if separator == b' ' { None } else { self.numbers(text, first, end, separator) }
+            }
+            _ => None,
+        }
+    }
+
+    /// `10/Oct/2000:13:55:36 -0700`, `10 Oct 2000 13:55:36`, `10-Oct-00 13:55:36`, `10 Oct 13:55:36`.
+    fn day_and_name(&self, text: &[u8], day: u32, end: usize, separator: u8) -> Option<Stamp> {
+        let (month, end) = month_name(text, end + 1)?;
+        let (month, day) = day_of_month(month, day)?;
+        let mut parts = DateTimeParts { month: Some(month), day: Some(day), ..DateTimeParts::default() };
+        let comma = usize::from(separator == b' ' && text.get(end) == Some(&b','));
+        if text.get(end + comma) != Some(&separator) {
+            return None;
+        }
+        let start = end + comma + 1;
+        let run = digits(text, start);
+        let end = match (run, number(text, start, 2, 4)?) {
+            (4, (year, end)) => {
+                parts.year = Some(full_year(year)?);
+                end
+            }
+            // Of two digits behind a blank the hour is more likely than the year.
+            (2, (year, end)) if separator != b' ' => {
+                parts.year = Some(short_year(year));
+                end
+            }
+            (2, _) => {
+                let end = self.clock(text, start, &mut parts)?;
+                let end = self.year_behind(text, end, &mut parts);
+                return Some(Stamp::new(parts, Form::DayMonthName, Rank::Full, end));
+            }
+            _ => return None,
+        };
+        if let Some(end) = self.clock_after_date(text, end, &mut parts) {
+            return Some(Stamp::new(parts, Form::DayMonthName, Rank::Full, end));
+        }
+        let is_date = run == 4 && has_clean_right(text, end);
+        is_date.then(|| Stamp::new(parts, Form::DayMonthName, Rank::Date, end))
+    }
+
+    /// Two or three numbers: `11/20/2026 01:42:07 PM`, `17/06/09 20:10:40`, `03-17 16:13:38.811`, `10.30 16:49:06`.
+    fn numbers(&self, text: &[u8], first: u32, end: usize, separator: u8) -> Option<Stamp> {
+        let (second, end) = number(text, end + 1, 1, 2)?;
+        if text.get(end) != Some(&separator) {
+            return self.without_year(text, first, second, end);
+        }
+        let run = digits(text, end + 1);
+        if run != 4 && run != 2 {
+            return None;
+        }
+        let (third, end) = number(text, end + 1, run, run)?;
+        let mut parts = if run == 4 {
+            let year = full_year(third)?;
+            let day_first = date(year, second, first);
+            let month_first = date(year, first, second);
+            // With points the day stands first; else the American order unless only the other gives a date.
+            if separator == b'.' { day_first.or(month_first)? } else { month_first.or(day_first)? }
+        } else {
+            self.short_triple(first, second, third, separator)?
+        };
+        if let Some(end) = self.clock_after_date(text, end, &mut parts) {
+            return Some(Stamp::new(parts, Form::Triple, Rank::Full, end));
+        }
+        let is_date = run == 4 && has_clean_right(text, end);
+        is_date.then(|| Stamp::new(parts, Form::Triple, Rank::Date, end))
+    }
+
+    /// Three numbers of two digits.
+    fn short_triple(&self, first: u32, second: u32, third: u32, separator: u8) -> Option<DateTimeParts> {
+        let year_first = date(short_year(first), second, third)
+            .filter(|parts| parts.year.is_some_and(|year| year <= self.year_now_max));
+        let month_first = date(short_year(third), first, second);
+        let day_first = date(short_year(third), second, first);
+        match separator {
+            b'.' => day_first.or(year_first),
+            _ if first > 12 => year_first.or(day_first),
+            _ => month_first.or(year_first).or(day_first),
+        }
+    }
+
+    fn without_year(&self, text: &[u8], first: u32, second: u32, end: usize) -> Option<Stamp> {
+        let (month, day) = day_of_month(first, second).or_else(|| day_of_month(second, first))?;
+        let mut parts = DateTimeParts { month: Some(month), day: Some(day), ..DateTimeParts::default() };
+        if text.get(end) != Some(&b' ') {
+            return None;
+        }
+        let end = self.clock_after_date(text, end, &mut parts)?;
+        parts.second?;
+        Some(Stamp::new(parts, Form::NoYear, Rank::Full, end))
+    }
+
+    /// `10:41:22 Oct 9 2005`, `10:41:22 09/10/2005`, `10:41:22`.
+    fn clock_first(&self, text: &[u8], at: usize) -> Option<Stamp> {
+        let mut parts = DateTimeParts::default();
+        let end = self.clock(text, at, &mut parts)?;
+        parts.second?;
+        let gap = blanks(text, end);
+        if gap > 0
+            && let Some((date, end)) = self.date_behind(text, end + gap)
+        {
+            let DateTimeParts { year, month, day, .. } = date;
+            return Some(Stamp::new(DateTimeParts { year, month, day, ..parts }, Form::ClockFirst, Rank::Full, end));
+        }
+        has_clean_right(text, end).then(|| Stamp::new(parts, Form::ClockFirst, Rank::Clock, end))
+    }
+
+    /// A date that follows its time.
+    fn date_behind(&self, text: &[u8], at: usize) -> Option<(DateTimeParts, usize)> {
+        if let Some((month, end)) = month_name(text, at) {
+            let (day, end) = number(text, end + Some(blanks(text, end)).filter(|gap| *gap > 0)?, 1, 2)?;
+            let (month, day) = day_of_month(month, day)?;
+            let mut parts = DateTimeParts { month: Some(month), day: Some(day), ..DateTimeParts::default() };
+            let comma = usize::from(text.get(end) == Some(&b','));
+            let year_end = self.year_behind(text, end + comma, &mut parts);
+            return has_clean_right(text, year_end).then_some((parts, year_end));
+        }
+        let stamp = match digits(text, at) {
+            4 => self.year_first(text, at)?,
+            run @ 1..=2 if text.get(at + run) != Some(&b':') => self.short_number(text, at, run)?,
+            _ => return None,
+        };
+        (stamp.rank == Rank::Date).then_some((stamp.parts, stamp.end))
+    }
+}

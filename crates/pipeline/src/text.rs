@@ -1,0 +1,55 @@
+//! Bytes as event text.
+//!
+//! Valid UTF-8 stays as it is, control characters included. Each byte that is none becomes `\xHH`, so that nothing is
+//! lost and an event is always a text. Not here: other character sets.
+
+const HEX: &[u8; 16] = b"0123456789ABCDEF";
+
+/// Whether `raw` needs no change.
+pub(crate) fn is_text(raw: &[u8]) -> bool {
+    std::str::from_utf8(raw).is_ok()
+}
+
+/// Appends `raw` as text to `out`; returns the number of bytes that were no UTF-8.
+pub(crate) fn append_text(raw: &[u8], out: &mut Vec<u8>) -> u64 {
+    let mut undecodable = 0;
+    for chunk in raw.utf8_chunks() {
+        out.extend_from_slice(chunk.valid().as_bytes());
+        for byte in chunk.invalid() {
+            out.extend_from_slice(&[b'\\', b'x', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+            undecodable += 1;
+        }
+    }
+    undecodable
+}
+
+/// Length of `text` cut to `most` bytes, less what would part a character.
+pub(crate) fn cut_at_character(text: &[u8], most: usize) -> usize {
+    if text.len() <= most {
+        return text.len();
+    }
+    let is_inside = |at: usize| text[at] & 0xC0 == 0x80;
+    // A character has at most four bytes; more of such bytes in a row are no text anyway.
+    (0..4).filter_map(|back| most.checked_sub(back)).find(|at| !is_inside(*at)).unwrap_or(most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_that_are_no_text_are_written_out() {
+        let mut out = Vec::new();
+        assert_eq!(append_text(b"a\xFF\xC3\x28\0z", &mut out), 2);
+        assert_eq!(out, b"a\\xFF\\xC3(\0z");
+        assert!(is_text("grün\0".as_bytes()));
+    }
+
+    #[test]
+    fn a_cut_never_parts_a_character() {
+        assert_eq!(cut_at_character("grün".as_bytes(), 3), 2);
+        assert_eq!(cut_at_character("grün".as_bytes(), 4), 4);
+        assert_eq!(cut_at_character("grün".as_bytes(), 9), 5);
+        assert_eq!(cut_at_character(&[0x80; 20], 10), 10);
+    }
+}

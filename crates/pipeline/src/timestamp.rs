@@ -1,0 +1,184 @@
+//! `_time` of an event.
+//!
+//! Order: the event's text by `TIME_FORMAT`, the text by recognition, the last time of the source, the file's
+//! modification time, now. A time outside `MAX_DAYS_*` is none, and so is one that jumps beyond `MAX_DIFF_SECS_*` in a
+//! form that is not the source's usual one. Not here: a date in the file's name, `TZ_ALIAS`.
+
+use jiff::tz::TimeZone;
+use quarry_conf::PropsSettings;
+use quarry_conf::props::DatetimeConfig;
+use quarry_event::time::{DateTimeParts, Format, NS_PER_SEC, ResolveContext, TimeNs, parse_zone};
+
+use crate::error::PipelineError;
+use crate::pattern::Pattern;
+use crate::pipeline::PipelineContext;
+use crate::recognise::{Form, Recogniser};
+
+const NS_PER_DAY: i64 = 86_400 * NS_PER_SEC;
+
+/// Where the times of a source come from, and what its earlier events say about them.
+#[derive(Debug)]
+pub(crate) struct Timestamper {
+    datetime: DatetimeConfig,
+    prefix: Option<Pattern>,
+    format: Option<Format>,
+    lookahead: usize,
+    zone: TimeZone,
+    now: TimeNs,
+    modified: Option<TimeNs>,
+    earliest: TimeNs,
+    latest: TimeNs,
+    back_max: i64,
+    ahead_max: i64,
+    recogniser: Recogniser,
+    history: TimeHistory,
+    minute: Option<(DateTimeParts, TimeNs)>,
+}
+
+/// What later times of a source depend on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TimeHistory {
+    /// Last accepted time.
+    pub(crate) last: Option<TimeNs>,
+    /// Form of most accepted times, by majority vote.
+    usual: Option<Form>,
+    votes: u32,
+}
+
+impl TimeHistory {
+    fn accept(&mut self, time: TimeNs, form: Form) {
+        self.last = Some(time);
+        if self.usual == Some(form) {
+            self.votes = self.votes.saturating_add(1);
+        } else if self.votes == 0 {
+            (self.usual, self.votes) = (Some(form), 1);
+        } else {
+            self.votes -= 1;
+        }
+    }
+}
+
+/// A timestamp in a text.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    parts: DateTimeParts,
+    form: Form,
+    /// Whether a line that holds it begins an event.
+    pub(crate) begins_event: bool,
+}
+
+impl Timestamper {
+    pub(crate) fn new(settings: &PropsSettings, context: &PipelineContext) -> Result<Timestamper, PipelineError> {
+        let sourcetype = || settings.sourcetype.clone();
+        let zone = match &settings.tz {
+            None => context.zone.clone(),
+            Some(name) => {
+                parse_zone(name).ok_or_else(|| PipelineError::Zone { sourcetype: sourcetype(), zone: name.clone() })?
+            }
+        };
+        let format = settings.time_format.as_deref().map(Format::new).transpose();
+        let format = format.map_err(|reason| PipelineError::TimeFormat { sourcetype: sourcetype(), reason })?;
+        let days = |days: i64| days.saturating_mul(NS_PER_DAY);
+        Ok(Timestamper {
+            datetime: settings.datetime,
+            prefix: PipelineError::pattern(settings, "TIME_PREFIX", settings.time_prefix.as_deref())?,
+            format,
+            lookahead: settings.max_timestamp_lookahead,
+            zone,
+            now: context.now,
+            modified: context.modified,
+            earliest: context.now.saturating_sub(days(settings.max_days_ago)),
+            latest: context.now.saturating_add(days(settings.max_days_hence)),
+            back_max: settings.max_diff_secs_ago.saturating_mul(NS_PER_SEC),
+            ahead_max: settings.max_diff_secs_hence.saturating_mul(NS_PER_SEC),
+            recogniser: Recogniser::new(context.now),
+            history: TimeHistory::default(),
+            minute: None,
+        })
+    }
+
+    /// Whether times come from the text.
+    pub(crate) fn reads_text(&self) -> bool {
+        self.datetime == DatetimeConfig::Auto
+    }
+
+    /// What later times depend on.
+    pub(crate) fn history(&self) -> TimeHistory {
+        self.history
+    }
+
+    /// Goes on where another pipeline of the same source stopped.
+    pub(crate) fn set_history(&mut self, history: TimeHistory) {
+        self.history = history;
+    }
+
+    /// The timestamp in `text`, if it may hold one.
+    pub(crate) fn find(&self, text: &[u8]) -> Option<Found> {
+        if !self.reads_text() {
+            return None;
+        }
+        let start = match &self.prefix {
+            None => 0,
+            Some(prefix) => prefix.find_end(text)?,
+        };
+        let rest = &text[start..];
+        let window = if self.lookahead == 0 { rest } else { &rest[..rest.len().min(self.lookahead)] };
+        if let Some(format) = &self.format
+            && let Some((parts, _)) = format.parse_prefix(window)
+        {
+            return Some(Found { parts, form: Form::Configured, begins_event: true });
+        }
+        let stamp = self.recogniser.find(window)?;
+        Some(Found { parts: stamp.parts, form: stamp.form, begins_event: stamp.begins_event() })
+    }
+
+    /// `_time` of an event in which `found` was found, and whether it is the text's own.
+    pub(crate) fn time(&mut self, found: Option<Found>) -> (TimeNs, bool) {
+        match self.datetime {
+            DatetimeConfig::Current => return (self.now, true),
+            DatetimeConfig::None => return (self.modified.unwrap_or(self.now), true),
+            DatetimeConfig::Auto => {}
+        }
+        if let Some(found) = found
+            && let Some(time) = self.resolve(&found.parts)
+            && self.is_plausible(time, found.form)
+        {
+            self.history.accept(time, found.form);
+            return (time, true);
+        }
+        (self.history.last.or(self.modified).unwrap_or(self.now), false)
+    }
+
+    fn is_plausible(&self, time: TimeNs, form: Form) -> bool {
+        if time < self.earliest || time > self.latest {
+            return false;
+        }
+        match self.history {
+            TimeHistory { last: Some(last), usual: Some(usual), .. } if usual != form => {
+                last.saturating_sub(time) <= self.back_max && time.saturating_sub(last) <= self.ahead_max
+            }
+            _ => true,
+        }
+    }
+
+    /// The instant; the steps of zone and calendar are taken once a minute of log, not once an event.
+    fn resolve(&mut self, parts: &DateTimeParts) -> Option<TimeNs> {
+        let context = ResolveContext { now: self.now, tz: &self.zone, last: self.history.last };
+        if parts.epoch.is_some() || !parts.has_full_date() && parts.month.is_none() {
+            return parts.resolve(&context);
+        }
+        let minute = DateTimeParts { second: None, nanos: 0, zone_name: None, ..*parts };
+        let start = match self.minute {
+            Some((known, start)) if known == minute => start,
+            _ => {
+                let start = minute.resolve(&context)?;
+                self.minute = Some((minute, start));
+                start
+            }
+        };
+        start.checked_add(i64::from(parts.second.unwrap_or(0)) * NS_PER_SEC + i64::from(parts.nanos))
+    }
+}
+
+#[cfg(test)]
+mod tests;
