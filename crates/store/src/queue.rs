@@ -33,6 +33,7 @@ pub(crate) enum Closing {
 }
 
 /// Something the log thread does. Order matters: a close covers the appends before it.
+#[expect(clippy::large_enum_variant, reason = "nearly all are appends, and a box would cost each an allocation")]
 #[derive(Debug)]
 pub(crate) enum Job {
     Append(PendingAppend),

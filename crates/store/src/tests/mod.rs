@@ -1,5 +1,9 @@
 //! The store as its callers use it.
 
+mod crash;
+mod damage;
+mod faults;
+mod full;
 mod life;
 pub(crate) mod sample;
 

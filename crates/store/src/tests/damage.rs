@@ -1,0 +1,86 @@
+//! A damaged bucket is named, and everything else still answers.
+
+use std::fs;
+use std::path::PathBuf;
+
+use quarry_event::{TermQuery, TimeRange};
+use tempfile::tempdir;
+
+use super::{all, append, expected, open, segment_texts, small};
+use crate::{IndexSelector, Segment, Store, StoreError};
+
+/// Texts and names of the damaged buckets of a search for a term.
+fn search(store: &Store) -> (Vec<String>, Vec<String>) {
+    let snapshot = all(store);
+    let mut damaged: Vec<String> = snapshot.damaged.iter().map(|damage| damage.bucket.clone()).collect();
+    let mut texts = Vec::new();
+    for segment in &snapshot.segments {
+        match search_segment(&**segment) {
+            Ok(found) => texts.extend(found),
+            Err(StoreError::Corrupt { bucket, .. }) => damaged.push(bucket),
+            Err(error) => panic!("{error}"),
+        }
+    }
+    (texts, damaged)
+}
+
+fn search_segment(segment: &dyn Segment) -> Result<Vec<String>, StoreError> {
+    if segment.candidate_pages(&TermQuery::for_keyword("number"))?.is_empty() {
+        return Ok(Vec::new());
+    }
+    segment_texts(segment)
+}
+
+#[test]
+fn a_flipped_bit_is_found_and_damages_one_bucket_only() {
+    let dir = tempdir().unwrap();
+    let options = small(dir.path());
+    let store = open(&options);
+    for index in ["main", "other"] {
+        append(&store, index, 0, 8);
+        store.seal_all().unwrap();
+    }
+    append(&store, "hot", 0, 3);
+    drop(store);
+    let folder = dir.path().join("db/main");
+    let files: Vec<PathBuf> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(files.len(), 2);
+    let rest: Vec<String> = expected("other", 0..8).into_iter().chain(expected("hot", 0..3)).collect();
+    for file in files {
+        let whole = fs::read(&file).unwrap();
+        for at in (0..whole.len()).step_by(29) {
+            let mut flipped = whole.clone();
+            flipped[at] ^= 16;
+            fs::write(&file, flipped).unwrap();
+            let store = open(&options);
+            let bad: Vec<String> =
+                store.verify().into_iter().filter(|verdict| verdict.result.is_err()).map(|it| it.bucket).collect();
+            assert_eq!(bad, ["main~1"], "byte {at} of {}", file.display());
+            let (texts, damaged) = search(&store);
+            assert!(texts.ends_with(&rest), "byte {at}");
+            // A block that the search did not need may be the damaged one.
+            assert!(damaged == ["main~1"] || texts.starts_with(&expected("main", 0..8)), "byte {at}");
+        }
+        fs::remove_file(&file).unwrap();
+        let store = open(&options);
+        let (texts, damaged) = search(&store);
+        assert_eq!((texts, damaged), (rest.clone(), vec!["main~1".to_owned()]));
+        fs::write(&file, whole).unwrap();
+    }
+    assert_eq!(search(&open(&options)).1, Vec::<String>::new());
+}
+
+#[test]
+fn a_bucket_that_is_not_asked_for_does_no_harm() {
+    let dir = tempdir().unwrap();
+    let options = small(dir.path());
+    let store = open(&options);
+    append(&store, "main", 0, 8);
+    append(&store, "other", 0, 8);
+    store.seal_all().unwrap();
+    drop(store);
+    fs::remove_dir_all(dir.path().join("db/main")).unwrap();
+    let store = open(&options);
+    assert_eq!(store.snapshot(&IndexSelector::new(["other"]), &TimeRange::ALL).damaged, []);
+    assert_eq!(store.snapshot(&IndexSelector::new(["main"]), &TimeRange::ALL).damaged.len(), 1);
+}

@@ -1,0 +1,122 @@
+//! A full disk refuses events and takes them again when there is room; a store that cannot seal says so.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use quarry_blob::{BlobError, BlobStore, Memory};
+use quarry_bucket::ReadAt;
+use quarry_catalog::Catalog;
+use quarry_stdx::ManualClock;
+use tempfile::tempdir;
+
+use super::faults::Room;
+use super::{all, expected, small, texts, try_append};
+use crate::{LocalDisk, Store, StoreError, data_dir};
+
+#[test]
+fn a_full_disk_refuses_whole_batches_and_recovers() {
+    for bytes in (0..1_500).step_by(113) {
+        let dir = tempdir().unwrap();
+        let mut options = small(dir.path());
+        options.slab_events = 1_000;
+        let room = Room::new(bytes);
+        let blobs: Arc<dyn BlobStore> = Arc::new(Memory::default());
+        let open = || {
+            let catalog = Catalog::open(&data_dir::catalog(dir.path())).unwrap();
+            let disk = Arc::new(room.clone());
+            Store::open_with(options.clone(), disk, blobs.clone(), catalog, ManualClock::shared(0)).unwrap()
+        };
+        let store = open();
+        let mut stored = 0;
+        let error = loop {
+            match try_append(&store, "main", stored, 3) {
+                Ok(()) => stored += 3,
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, StoreError::Full { .. }), "{error}");
+        assert!(matches!(try_append(&store, "main", stored, 3), Err(StoreError::Full { .. })));
+        assert_eq!(texts(&all(&store)), expected("main", 0..stored));
+        assert!(store.messages()[0].text.contains("no space left"));
+        room.set(1 << 20);
+        try_append(&store, "main", stored, 3).unwrap();
+        assert_eq!(texts(&all(&store)), expected("main", 0..stored + 3));
+        drop(store);
+        assert_eq!(texts(&all(&open())), expected("main", 0..stored + 3), "room for {bytes} bytes");
+    }
+}
+
+#[test]
+fn the_reserve_of_free_space_is_kept() {
+    let dir = tempdir().unwrap();
+    let mut options = small(dir.path());
+    options.free_bytes_min = 1_000;
+    let room = Room::new(1_100);
+    let catalog = Catalog::open_in_memory().unwrap();
+    let disk = Arc::new(room.clone());
+    let store = Store::open_with(options, disk, Arc::new(Memory::default()), catalog, ManualClock::shared(0)).unwrap();
+    assert!(matches!(try_append(&store, "main", 0, 3), Err(StoreError::Full { .. })));
+    room.set(2_000);
+    try_append(&store, "main", 0, 3).unwrap();
+    assert_eq!(texts(&all(&store)), expected("main", 0..3));
+}
+
+/// Objects that cannot be put while `full`.
+#[derive(Debug, Default)]
+struct Refusing {
+    full: AtomicBool,
+    inner: Memory,
+}
+
+impl BlobStore for Refusing {
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError> {
+        if self.full.load(Ordering::SeqCst) {
+            return Err(BlobError::Full { path: name.into() });
+        }
+        self.inner.put(name, bytes)
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError> {
+        self.inner.open(name)
+    }
+
+    fn delete(&self, name: &str) -> Result<(), BlobError> {
+        self.inner.delete(name)
+    }
+
+    fn exists(&self, name: &str) -> Result<bool, BlobError> {
+        self.inner.exists(name)
+    }
+
+    fn list(&self) -> Result<Vec<String>, BlobError> {
+        self.inner.list()
+    }
+}
+
+#[test]
+fn failing_seals_stop_appends_and_are_repeated() {
+    let dir = tempdir().unwrap();
+    let mut options = small(dir.path());
+    options.sealers = 1;
+    options.unsealed_slabs_max = 2;
+    let blobs = Arc::new(Refusing::default());
+    blobs.full.store(true, Ordering::SeqCst);
+    let catalog = Catalog::open_in_memory().unwrap();
+    let store = Store::open_with(options, Arc::new(LocalDisk), blobs.clone(), catalog, ManualClock::shared(0)).unwrap();
+    let mut stored = 0;
+    let error = loop {
+        match try_append(&store, "main", stored, 10) {
+            Ok(()) => stored += 10,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, StoreError::SealStalled { .. }), "{error}");
+    assert!((40..=60).contains(&stored), "{stored}");
+    assert!(matches!(store.seal_all(), Err(StoreError::Blob(BlobError::Full { .. }))));
+    assert_eq!(texts(&all(&store)), expected("main", 0..stored));
+    blobs.full.store(false, Ordering::SeqCst);
+    store.seal_all().unwrap();
+    try_append(&store, "main", stored, 10).unwrap();
+    assert_eq!(texts(&all(&store)), expected("main", 0..stored + 10));
+    assert!(store.messages().iter().any(|message| message.text.contains("is not sealed")));
+}
