@@ -183,7 +183,7 @@ fn segment_end(text: &[u8], at: usize) -> usize {
 #[derive(Clone, Debug)]
 enum Part {
     /// Byte for byte.
-    Exact(memmem::Finder<'static>),
+    Exact(Box<memmem::Finder<'static>>),
     /// ASCII in any case; `rare` is the offset of its rarest byte.
     Folded { text: Box<[u8]>, rare: usize },
     /// Lower-cased text with characters beyond ASCII.
@@ -193,7 +193,7 @@ enum Part {
 impl Part {
     fn new(text: &str, case_sensitive: bool) -> Part {
         if case_sensitive {
-            Part::Exact(memmem::Finder::new(text.as_bytes()).into_owned())
+            Part::Exact(Box::new(memmem::Finder::new(text.as_bytes()).into_owned()))
         } else if text.is_ascii() {
             Part::Folded { text: text.as_bytes().into(), rare: rarest(text.as_bytes()) }
         } else {

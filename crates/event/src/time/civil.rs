@@ -5,7 +5,7 @@
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
-use jiff::tz::{Offset, TimeZone};
+use jiff::tz::TimeZone;
 
 use super::{NS_PER_SEC, TimeNs};
 
@@ -155,9 +155,4 @@ impl Civil {
         }
         Some(Civil { days: days_from_date(year, month, day.min(days_in_month(year, month))), ..self })
     }
-}
-
-/// A zone with a constant offset; UTC when the offset is beyond a day.
-pub fn fixed_zone(offset_secs: i32) -> TimeZone {
-    Offset::from_seconds(offset_secs).map_or(TimeZone::UTC, TimeZone::fixed)
 }

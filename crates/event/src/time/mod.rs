@@ -9,12 +9,13 @@ mod names;
 pub mod span;
 pub mod strftime;
 pub mod strptime;
+mod zone;
 
-pub use civil::fixed_zone;
 pub use modifier::{ModifierError, Snap, apply_modifier, parse_epoch, parse_time};
 pub use span::{Span, SpanFloor, SpanUnit};
 pub use strftime::{strftime, strftime_into};
 pub use strptime::{DateTimeParts, Format, FormatError, ResolveContext, strptime};
+pub use zone::{fixed_zone, parse_zone};
 
 /// Nanoseconds since 1970-01-01T00:00:00Z.
 pub type TimeNs = i64;

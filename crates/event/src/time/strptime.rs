@@ -13,6 +13,8 @@ mod read;
 use jiff::tz::TimeZone;
 use thiserror::Error;
 
+pub(crate) use read::read_offset;
+
 pub use parts::{DateTimeParts, ResolveContext, YEARLESS_FUTURE_NS_MAX, year_for};
 
 use super::strftime::{MICROSECOND_DIGITS, MILLISECOND_DIGITS, NANOSECOND_DIGITS, composite_format, directive_len};

@@ -82,7 +82,7 @@ impl DateTimeParts {
         match (self.year, self.month, self.day) {
             (Some(year), Some(month), Some(day)) => at(date(i64::from(year), month, day)?),
             (None, Some(month), Some(day)) => {
-                let year = year_for(month, day, context.now, |days| at(days))?;
+                let year = year_for(month, day, context.now, at)?;
                 at(date(year, month, day)?)
             }
             _ => self.resolve_rare(context, at),

@@ -54,7 +54,7 @@ fn skip_blanks(text: &[u8], at: usize) -> usize {
 #[inline]
 fn two_digits(text: &[u8], at: usize) -> Option<u8> {
     let (tens, ones) = (text.get(at)?.wrapping_sub(b'0'), text.get(at + 1)?.wrapping_sub(b'0'));
-    (tens < 10 && ones < 10).then_some(tens * 10 + ones)
+    (tens < 10 && ones < 10).then(|| tens * 10 + ones)
 }
 
 /// A number of 1 to `digits` digits, and the position after it.
@@ -173,7 +173,7 @@ fn read_half(text: &[u8], at: usize, parts: &mut DateTimeParts) -> Option<usize>
 }
 
 /// `Z`, `+hh`, `+hhmm`, `+hh:mm`, `+hh:mm:ss`, also behind `GMT` or `UTC`; seconds east of UTC.
-fn read_offset(text: &[u8], at: usize) -> Option<(i32, usize)> {
+pub(crate) fn read_offset(text: &[u8], at: usize) -> Option<(i32, usize)> {
     let rest = text.get(at..)?;
     if rest.len() > 3 && (rest[..3].eq_ignore_ascii_case(b"GMT") || rest[..3].eq_ignore_ascii_case(b"UTC")) {
         return if matches!(rest[3], b'+' | b'-') { read_offset(text, at + 3) } else { Some((0, at + 3)) };

@@ -1,0 +1,46 @@
+//! Zones by the names that settings and events use.
+
+use jiff::tz::{Offset, TimeZone};
+
+use super::names::zone_offset;
+use super::strptime::read_offset;
+
+/// A zone with a constant offset; UTC when the offset is beyond a day.
+pub fn fixed_zone(offset_secs: i32) -> TimeZone {
+    Offset::from_seconds(offset_secs).map_or(TimeZone::UTC, TimeZone::fixed)
+}
+
+/// Reads an IANA name (`Europe/Berlin`), an abbreviation (`CEST`) or an offset (`+02:00`, `GMT+10:00`, `UTC-3`; plus
+/// is east). `None` for a name nobody knows.
+pub fn parse_zone(name: &str) -> Option<TimeZone> {
+    if name.is_empty() {
+        return None;
+    }
+    if let Some((offset, end)) = read_offset(name.as_bytes(), 0)
+        && end == name.len()
+    {
+        return Some(fixed_zone(offset));
+    }
+    let known = TimeZone::get(name).ok();
+    known.or_else(|| zone_offset(name.as_bytes()).map(fixed_zone))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_zone;
+    use crate::time::strftime;
+
+    #[test]
+    fn reads_names_abbreviations_and_offsets() {
+        let offset = |name: &str| parse_zone(name).map(|tz| strftime(0, "%z", &tz));
+        assert_eq!(offset("Europe/Berlin").as_deref(), Some("+0100"));
+        assert_eq!(offset("europe/berlin").as_deref(), Some("+0100"));
+        assert_eq!(offset("UTC").as_deref(), Some("+0000"));
+        assert_eq!(offset("CEST").as_deref(), Some("+0200"));
+        assert_eq!(offset("GMT+10:00").as_deref(), Some("+1000"));
+        assert_eq!(offset("UTC-3").as_deref(), Some("-0300"));
+        assert_eq!(offset("-0530").as_deref(), Some("-0530"));
+        assert_eq!(offset("Middle/Earth"), None);
+        assert_eq!(offset(""), None);
+    }
+}
