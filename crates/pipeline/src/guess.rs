@@ -132,7 +132,8 @@ fn by_columns(lines: &[&[u8]], source: &str) -> Option<Guess> {
 struct Census {
     dated: usize,
     with_level: usize,
-    indented_dated: usize,
+    /// Lines with a time that look like the continuation of another.
+    dated_continuations: usize,
     continuations: usize,
     strays: usize,
 }
@@ -148,8 +149,8 @@ fn by_times(lines: &[&[u8]], source: &str) -> Guess {
         let looks_continued = Shape::Continuation.matches(line);
         if has_date(line) {
             census.dated += 1;
-            census.with_level += usize::from(Shape::Level.matches(line));
-            census.indented_dated += usize::from(looks_continued);
+            census.with_level += usize::from(!looks_continued && Shape::Level.matches(line));
+            census.dated_continuations += usize::from(looks_continued);
         } else if looks_continued {
             census.continuations += 1;
         } else {
@@ -161,7 +162,8 @@ fn by_times(lines: &[&[u8]], source: &str) -> Guess {
     if !merges || !has_room {
         return Guess::new(PLAIN_SOURCETYPE, "too few lines carry a time to tell where events begin");
     }
-    if census.with_level * 100 >= census.dated * 80 && census.indented_dated == 0 {
+    let headed = census.dated - census.dated_continuations;
+    if census.with_level * 100 >= headed * 80 && census.dated_continuations <= headed {
         return Guess::new("log4j", "lines with time and level");
     }
     if census.continuations + census.strays == 0 {

@@ -355,3 +355,6 @@ impl Running {
         assembler.close(out, counters);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -22,19 +22,41 @@ const WEEKDAYS: [&[u8]; 7] = [b"sunday", b"monday", b"tuesday", b"wednesday", b"
 /// Letters of a short name.
 const SHORT_NAME_LEN: usize = 3;
 
+/// The first three letters in lower case as one number.
+const fn key(first: u8, second: u8, third: u8) -> u32 {
+    ((first | 0x20) as u32) << 16 | ((second | 0x20) as u32) << 8 | (third | 0x20) as u32
+}
+
+/// [`key`]s of names.
+const fn keys<const COUNT: usize>(names: &[&[u8]; COUNT]) -> [u32; COUNT] {
+    let mut keys = [0; COUNT];
+    let mut at = 0;
+    while at < COUNT {
+        keys[at] = key(names[at][0], names[at][1], names[at][2]);
+        at += 1;
+    }
+    keys
+}
+
+const MONTH_KEYS: [u32; 12] = keys(&MONTHS);
+const WEEKDAY_KEYS: [u32; 7] = keys(&WEEKDAYS);
+
 /// Position of the name of `run` letters at `at`: short, long, or cut behind the third letter (`Sept`).
-fn named(text: &[u8], at: usize, run: usize, names: &[&[u8]]) -> Option<usize> {
+fn named(text: &[u8], at: usize, run: usize, names: &[&[u8]], keys: &[u32]) -> Option<usize> {
     if run < SHORT_NAME_LEN {
         return None;
     }
     let word = text.get(at..at + run)?;
-    names.iter().position(|name| name.len() >= run && name[..run].eq_ignore_ascii_case(word))
+    let wanted = key(word[0], word[1], word[2]);
+    let found = keys.iter().position(|key| *key == wanted)?;
+    let is_whole = run == SHORT_NAME_LEN || names[found].len() >= run && names[found][..run].eq_ignore_ascii_case(word);
+    is_whole.then_some(found)
 }
 
 /// Month whose name stands at `at`, from 1, and the byte after it.
 pub(super) fn month_name(text: &[u8], at: usize) -> Option<(u32, usize)> {
     let run = letters(text, at);
-    let month = named(text, at, run, &MONTHS)?;
+    let month = named(text, at, run, &MONTHS, &MONTH_KEYS)?;
     Some((month as u32 + 1, at + run))
 }
 
@@ -45,10 +67,10 @@ impl Recogniser {
         if !matches!(text[at] | 0x20, b'j' | b'f' | b'm' | b'a' | b's' | b'o' | b'n' | b'd' | b't' | b'w') {
             return None;
         }
-        if named(text, at, run, &MONTHS).is_some() {
+        if named(text, at, run, &MONTHS, &MONTH_KEYS).is_some() {
             return self.month_first(text, at);
         }
-        named(text, at, run, &WEEKDAYS)?;
+        named(text, at, run, &WEEKDAYS, &WEEKDAY_KEYS)?;
         let comma = usize::from(text.get(at + run) == Some(&b','));
         let gap = blanks(text, at + run + comma);
         let next = at + run + comma + gap;

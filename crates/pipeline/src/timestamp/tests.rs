@@ -1,1 +1,100 @@
+use quarry_conf::{Layers, PropsResolver};
+use quarry_event::time::strftime;
 
+use super::*;
+
+/// 2026-11-21T07:00:00Z.
+const NOW: TimeNs = 1_795_244_400 * NS_PER_SEC;
+
+fn settings() -> PropsSettings {
+    PropsResolver::new(&Layers::new([])).resolve("", "", "app")
+}
+
+fn timestamper(settings: &PropsSettings, modified: Option<TimeNs>) -> Timestamper {
+    let context = PipelineContext { now: NOW, zone: TimeZone::UTC, modified };
+    Timestamper::new(settings, &context).unwrap()
+}
+
+fn time(timestamper: &mut Timestamper, text: &str) -> String {
+    let found = timestamper.find(text.as_bytes());
+    strftime(timestamper.time(found).0, "%F %T.%3N", &TimeZone::UTC)
+}
+
+const NOW_TEXT: &str = "2026-11-21 07:00:00.000";
+
+#[test]
+fn what_gives_no_time_takes_the_last_then_the_files_then_now() {
+    let mut without = timestamper(&settings(), None);
+    assert_eq!(time(&mut without, "x"), NOW_TEXT);
+    let mut with = timestamper(&settings(), Some(NOW - NS_PER_DAY));
+    assert_eq!(time(&mut with, "x"), "2026-11-20 07:00:00.000");
+    assert_eq!(time(&mut with, "2026-11-19 10:00:00.5 x"), "2026-11-19 10:00:00.500");
+    assert_eq!(time(&mut with, "x"), "2026-11-19 10:00:00.500");
+    assert_eq!(time(&mut with, "11:00:00 x"), "2026-11-19 11:00:00.000");
+}
+
+#[test]
+fn the_format_stands_behind_the_prefix() {
+    let settings = PropsSettings {
+        time_prefix: Some(r#""at":""#.to_owned()),
+        time_format: Some("%d.%m.%y %H-%M".to_owned()),
+        ..settings()
+    };
+    let mut by_format = timestamper(&settings, None);
+    assert_eq!(time(&mut by_format, r#"2026-01-01 00:00:00 {"at":"19.11.26 13-42"}"#), "2026-11-19 13:42:00.000");
+    assert_eq!(time(&mut by_format, r#"{"at":"2026-11-19 13:43:00"}"#), "2026-11-19 13:43:00.000");
+    // Without the prefix nothing is looked for.
+    assert_eq!(time(&mut by_format, "2026-11-18 00:00:00"), "2026-11-19 13:43:00.000");
+}
+
+#[test]
+fn the_texts_zone_beats_the_setting() {
+    let settings = PropsSettings { tz: Some("America/New_York".to_owned()), ..settings() };
+    let mut east = timestamper(&settings, None);
+    assert_eq!(time(&mut east, "2026-07-01 08:00:00 x"), "2026-07-01 12:00:00.000");
+    assert_eq!(time(&mut east, "2026-07-01 08:00:00Z x"), "2026-07-01 08:00:00.000");
+    assert_eq!(time(&mut east, "2026-11-19 08:00:00 x"), "2026-11-19 13:00:00.000");
+}
+
+#[test]
+fn times_outside_the_bounds_are_none() {
+    let settings = PropsSettings { max_days_ago: 100, max_days_hence: 2, ..settings() };
+    let mut bounded = timestamper(&settings, None);
+    assert_eq!(time(&mut bounded, "2020-01-01 00:00:00 x"), NOW_TEXT);
+    assert_eq!(time(&mut bounded, "2026-11-24 00:00:00 x"), NOW_TEXT);
+    assert_eq!(time(&mut bounded, "2026-11-22 00:00:00 x"), "2026-11-22 00:00:00.000");
+}
+
+#[test]
+fn a_jump_in_an_unusual_form_is_no_time() {
+    let mut usual = timestamper(&settings(), None);
+    assert_eq!(time(&mut usual, "2026-11-20 10:00:00 x"), "2026-11-20 10:00:00.000");
+    assert_eq!(time(&mut usual, "see 10/Oct/2000:13:55:36 x"), "2026-11-20 10:00:00.000");
+    assert_eq!(time(&mut usual, "see 20/Nov/2026:09:55:36 x"), "2026-11-20 09:55:36.000");
+    assert_eq!(time(&mut usual, "2025-11-20 10:00:00 x"), "2025-11-20 10:00:00.000");
+}
+
+#[test]
+fn the_lookahead_bounds_the_search() {
+    let settings = PropsSettings { max_timestamp_lookahead: 20, ..settings() };
+    let mut short = timestamper(&settings, None);
+    assert_eq!(time(&mut short, "two words before it 2026-11-20 10:00:00"), NOW_TEXT);
+    let settings = PropsSettings { max_timestamp_lookahead: 0, ..settings };
+    let mut unbounded = timestamper(&settings, None);
+    assert_eq!(time(&mut unbounded, &format!("{} 2026-11-20 10:00:00", "x ".repeat(200))), "2026-11-20 10:00:00.000");
+}
+
+#[test]
+fn the_clock_or_the_file_instead_of_the_text() {
+    for (datetime, expected) in [(DatetimeConfig::Current, NOW_TEXT), (DatetimeConfig::None, "2026-11-20 07:00:00.000")]
+    {
+        let mut fixed = timestamper(&PropsSettings { datetime, ..settings() }, Some(NOW - NS_PER_DAY));
+        assert_eq!(time(&mut fixed, "2026-11-19 10:00:00 x"), expected);
+    }
+}
+
+#[test]
+fn a_leap_second_is_the_next_minute() {
+    let mut any = timestamper(&settings(), None);
+    assert_eq!(time(&mut any, "2016-12-31 23:59:60 x"), "2017-01-01 00:00:00.000");
+}
