@@ -161,16 +161,22 @@ pub(crate) struct Room(Arc<Mutex<RoomState>>);
 #[derive(Debug)]
 struct RoomState {
     bytes: u64,
+    /// The next sync fails after everything was written.
+    sync_fails: bool,
     used: BTreeMap<PathBuf, u64>,
 }
 
 impl Room {
     pub(crate) fn new(bytes: u64) -> Room {
-        Room(Arc::new(Mutex::new(RoomState { bytes, used: BTreeMap::new() })))
+        Room(Arc::new(Mutex::new(RoomState { bytes, sync_fails: false, used: BTreeMap::new() })))
     }
 
     pub(crate) fn set(&self, bytes: u64) {
         self.0.lock().unwrap().bytes = bytes;
+    }
+
+    pub(crate) fn fail_next_sync(&self) {
+        self.0.lock().unwrap().sync_fails = true;
     }
 
     fn free(&self) -> u64 {
@@ -215,7 +221,10 @@ impl DiskFile for RoomFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        Ok(())
+        match std::mem::take(&mut self.room.0.lock().unwrap().sync_fails) {
+            true => Err(io::Error::other("the disk is broken")),
+            false => Ok(()),
+        }
     }
 
     fn truncate(&self, len: u64) -> io::Result<()> {

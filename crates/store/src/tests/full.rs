@@ -11,7 +11,7 @@ use tempfile::tempdir;
 
 use super::faults::Room;
 use super::{all, expected, small, texts, try_append};
-use crate::{LocalDisk, Store, StoreError, data_dir};
+use crate::{ListingState, LocalDisk, Store, StoreError, data_dir};
 
 #[test]
 fn a_full_disk_refuses_whole_batches_and_recovers() {
@@ -47,6 +47,31 @@ fn a_full_disk_refuses_whole_batches_and_recovers() {
 }
 
 #[test]
+fn a_batch_that_was_written_but_not_synced_does_not_come_back() {
+    let dir = tempdir().unwrap();
+    let room = Room::new(1 << 20);
+    let blobs: Arc<dyn BlobStore> = Arc::new(Memory::default());
+    let open = || {
+        let catalog = Catalog::open(&data_dir::catalog(dir.path())).unwrap();
+        let disk = Arc::new(room.clone());
+        Store::open_with(small(dir.path()), disk, blobs.clone(), catalog, ManualClock::shared(0)).unwrap()
+    };
+    let store = open();
+    try_append(&store, "main", 0, 2).unwrap();
+    room.fail_next_sync();
+    assert!(matches!(try_append(&store, "main", 100, 9), Err(StoreError::Io { action: "sync", .. })));
+    assert_eq!(texts(&all(&store)), expected("main", 0..2));
+    drop(store);
+    let store = open();
+    assert_eq!(texts(&all(&store)), expected("main", 0..2));
+    room.fail_next_sync();
+    assert!(try_append(&store, "main", 100, 9).is_err());
+    try_append(&store, "main", 2, 1).unwrap();
+    drop(store);
+    assert_eq!(texts(&all(&open())), expected("main", 0..3));
+}
+
+#[test]
 fn the_reserve_of_free_space_is_kept() {
     let dir = tempdir().unwrap();
     let mut options = small(dir.path());
@@ -65,12 +90,14 @@ fn the_reserve_of_free_space_is_kept() {
 #[derive(Debug, Default)]
 struct Refusing {
     full: AtomicBool,
+    /// What the names of refused objects hold; empty for all.
+    refused: &'static str,
     inner: Memory,
 }
 
 impl BlobStore for Refusing {
     fn put(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError> {
-        if self.full.load(Ordering::SeqCst) {
+        if self.full.load(Ordering::SeqCst) && name.contains(self.refused) {
             return Err(BlobError::Full { path: name.into() });
         }
         self.inner.put(name, bytes)
@@ -119,4 +146,41 @@ fn failing_seals_stop_appends_and_are_repeated() {
     try_append(&store, "main", stored, 10).unwrap();
     assert_eq!(texts(&all(&store)), expected("main", 0..stored + 10));
     assert!(store.messages().iter().any(|message| message.text.contains("is not sealed")));
+}
+
+#[test]
+fn slabs_that_are_sealed_out_of_order_come_once_after_a_restart() {
+    let dir = tempdir().unwrap();
+    let blobs = Arc::new(Refusing { refused: "main/0000000001", ..Refusing::default() });
+    blobs.full.store(true, Ordering::SeqCst);
+    let clock = ManualClock::shared(0);
+    let open = || {
+        let catalog = Catalog::open(&data_dir::catalog(dir.path())).unwrap();
+        Store::open_with(small(dir.path()), Arc::new(LocalDisk), blobs.clone(), catalog, clock.clone()).unwrap()
+    };
+    let states = |store: &Store| -> Vec<ListingState> { store.buckets().iter().map(|bucket| bucket.state).collect() };
+    let store = open();
+    for first in [0, 20, 40] {
+        try_append(&store, "main", first, 20).unwrap();
+    }
+    let sealed_later = [ListingState::Sealing, ListingState::Sealed, ListingState::Sealed];
+    while states(&store) != sealed_later {
+        assert!(store.seal_all().is_err());
+    }
+    drop(store);
+    let store = open();
+    assert_eq!(texts(&all(&store)), expected("main", 0..60));
+    // A retired bucket does not come back from the log either, although an older one still holds the log.
+    clock.advance_ns(2_000_000_000);
+    assert_eq!(store.retention(&[("main".to_owned(), 1)]).unwrap(), ["main~2", "main~3"]);
+    drop(store);
+    let store = open();
+    assert_eq!(texts(&all(&store)), expected("main", 0..20));
+    try_append(&store, "main", 20, 3).unwrap();
+    blobs.full.store(false, Ordering::SeqCst);
+    store.seal_all().unwrap();
+    drop(store);
+    let store = open();
+    assert_eq!(texts(&all(&store)), expected("main", 0..23));
+    assert_eq!(store.buckets().iter().map(|bucket| bucket.id.clone()).collect::<Vec<_>>(), ["main~1", "main~4"]);
 }
