@@ -34,7 +34,9 @@ impl FieldNeeds {
     }
 
     fn add(&mut self, name: &str) {
-        if name.contains('*') {
+        if name == "*" {
+            self.all = true;
+        } else if name.contains('*') {
             if !self.patterns.iter().any(|known| known == name) {
                 self.patterns.push(name.to_owned());
             }
@@ -91,7 +93,11 @@ pub fn required_fields(commands: &[Stage]) -> FieldNeeds {
 fn before(command: &Command, after: FieldNeeds) -> FieldNeeds {
     let mut needs = after;
     match command {
-        Command::Search(search) => needs.fields.extend(search_fields(&search.expr)),
+        Command::Search(search) => {
+            search_fields(&search.expr).iter().for_each(|field| needs.add(field));
+            // Which fields a subsearch asks for is known only when it has run.
+            needs.all |= has_subsearch(&search.expr);
+        }
         Command::Where(expr) => needs.add_expr(expr),
         Command::Eval(assignments) => before_eval(assignments, &mut needs),
         Command::Stats(stats) => {
@@ -100,11 +106,11 @@ fn before(command: &Command, after: FieldNeeds) -> FieldNeeds {
             needs.add_all(&stats.by);
         }
         Command::EventStats(stats) => {
-            before_added_aggregates(&stats.aggregates, &mut needs);
+            add_aggregates(&stats.aggregates, &mut needs);
             needs.add_all(&stats.by);
         }
         Command::StreamStats(stats) => {
-            before_added_aggregates(&stats.aggregates, &mut needs);
+            add_aggregates(&stats.aggregates, &mut needs);
             needs.add_all(&stats.by);
             for expr in [&stats.reset_before, &stats.reset_after].into_iter().flatten() {
                 needs.add_expr(expr);
@@ -152,12 +158,7 @@ fn before_row_command(command: &Command, mut needs: FieldNeeds) -> FieldNeeds {
         Command::Dedup(dedup) => {
             needs.add_all(dedup.fields.iter().chain(dedup.sort_by.iter().map(|key| &key.field)));
         }
-        Command::Bin(bin) => {
-            if let Some(output) = &bin.output {
-                needs.fields.remove(output);
-            }
-            needs.add(&bin.field.text);
-        }
+        Command::Bin(bin) => needs.add(&bin.field.text),
         Command::Rex(rex) => needs.add(&rex.field),
         Command::RexSed(rex) => needs.add(&rex.field),
         Command::Regex(regex) => needs.add(&regex.field),
@@ -165,11 +166,16 @@ fn before_row_command(command: &Command, mut needs: FieldNeeds) -> FieldNeeds {
         Command::FillNull(fill) if !fill.fields.is_empty() => needs.add_all(&fill.fields),
         Command::MakeMv(makemv) => needs.add(&makemv.field),
         Command::MvExpand(expand) => needs.add(&expand.field),
-        Command::Join(join) => match (&join.aliases, join.fields.is_empty()) {
-            (Some(aliases), _) => aliases.pairs.iter().for_each(|(left, _)| needs.add(left)),
-            (None, true) => needs.all = true,
-            (None, false) => needs.add_all(&join.fields),
-        },
+        Command::Join(join) => {
+            match (&join.aliases, join.fields.is_empty()) {
+                (Some(aliases), _) => aliases.pairs.iter().for_each(|(left, _)| needs.add(left)),
+                (None, true) => needs.all = true,
+                (None, false) => needs.add_all(&join.fields),
+            }
+            if join.use_time {
+                needs.add(TIME);
+            }
+        }
         Command::Lookup(lookup) => lookup.inputs.iter().for_each(|(_, field)| needs.add(field)),
         // Without `append` these throw away the rows before them.
         Command::InputLookup(lookup) if !lookup.append => needs = FieldNeeds::default(),
@@ -213,14 +219,6 @@ fn add_aggregates(aggregates: &[Aggregate], needs: &mut FieldNeeds) {
     }
 }
 
-/// Aggregates added to rows: their names need not come from the events.
-fn before_added_aggregates(aggregates: &[Aggregate], needs: &mut FieldNeeds) {
-    for aggregate in aggregates {
-        needs.fields.remove(&aggregate.name);
-    }
-    add_aggregates(aggregates, needs);
-}
-
 fn before_fields(fields: &[FieldPattern], needs: &mut FieldNeeds) {
     let after = std::mem::take(needs);
     let mut kept = FieldNeeds::default();
@@ -240,14 +238,21 @@ fn before_fields(fields: &[FieldPattern], needs: &mut FieldNeeds) {
 }
 
 fn before_rename(pairs: &[(FieldPattern, FieldPattern)], needs: &mut FieldNeeds) {
-    for (from, to) in pairs.iter().rev() {
-        if from.is_wildcard() {
-            needs.all = true;
+    let chained = pairs.iter().any(|(from, _)| pairs.iter().any(|(_, to)| from.text == to.text));
+    let mut made = Vec::new();
+    let mut read = Vec::new();
+    for (from, to) in pairs {
+        if from.is_wildcard() || chained {
+            read.push(from);
         } else if needs.wants(&to.text) {
-            needs.fields.remove(&to.text);
-            needs.add(&from.text);
+            made.push(to);
+            read.push(from);
         }
     }
+    for field in made {
+        needs.fields.remove(&field.text);
+    }
+    needs.add_all(read);
 }
 
 /// Whether the output is a table of results rather than events.
@@ -275,6 +280,15 @@ fn reads_event(expr: &Expr) -> bool {
         ExprKind::Binary(_, left, right) => reads_event(left) || reads_event(right),
         ExprKind::In(value, list) => reads_event(value) || list.iter().any(reads_event),
         ExprKind::Text(_) | ExprKind::Number(..) | ExprKind::Bool(_) | ExprKind::Field(_) => false,
+    }
+}
+
+fn has_subsearch(expr: &SearchExpr) -> bool {
+    match expr {
+        SearchExpr::Subsearch(_) => true,
+        SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().any(has_subsearch),
+        SearchExpr::Not(part) => has_subsearch(part),
+        _ => false,
     }
 }
 
@@ -324,3 +338,6 @@ fn collect_search(expr: &SearchExpr, fields: &mut BTreeSet<String>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,4 +13,6 @@ pub mod functions;
 mod parse;
 
 pub use diagnostic::{Diagnostic, Severity};
-pub use parse::{MAX_NESTING, MAX_SEARCH_BYTES, MAX_SUBSEARCH_DEPTH, Parsed, parse, parse_condition, parse_expression};
+pub use parse::{
+    MAX_COMMANDS, MAX_NESTING, MAX_SEARCH_BYTES, MAX_SUBSEARCH_DEPTH, Parsed, parse, parse_condition, parse_expression,
+};

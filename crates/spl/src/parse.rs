@@ -27,6 +27,8 @@ pub const MAX_SEARCH_BYTES: usize = 1 << 20;
 pub const MAX_NESTING: usize = 64;
 /// Deepest nesting of subsearches, within [`MAX_NESTING`].
 pub const MAX_SUBSEARCH_DEPTH: usize = 16;
+/// Most commands in one search, subsearches included.
+pub const MAX_COMMANDS: usize = 2_000;
 /// Most remarks kept for one search.
 const MAX_DIAGNOSTICS: usize = 100;
 
@@ -157,7 +159,7 @@ impl Blanked {
             self.diagnostics
                 .push(Diagnostic::error(message, span).with_hint("write the text of the macro in its place"));
         }
-        if mark != COMMENT {
+        if mark != COMMENT && self.macros.len() < MAX_DIAGNOSTICS {
             self.macros.push(span);
         }
         self.text.extend(std::iter::repeat_n(' ', span.end - span.start));

@@ -120,7 +120,8 @@ impl Parser<'_> {
         };
         let start = self.pos;
         let end = self.quoted().map_or(start, |word| word.span.end);
-        let outer = std::mem::replace(&mut self.end, end - 1);
+        let inner = self.text[start + 1..end].strip_suffix('"').map_or(end, |text| start + 1 + text.len());
+        let outer = std::mem::replace(&mut self.end, inner);
         self.pos = start + 1;
         let expr = self.whole_expression();
         self.end = outer;
@@ -205,6 +206,7 @@ impl Parser<'_> {
         self.skip_blank();
         let arg = if self.eval_call() {
             self.expect('(', "after eval")?;
+            self.chain = 0;
             let expr = self.expression()?;
             self.expect(')', "after the expression")?;
             AggregateArg::Eval(expr)
@@ -304,7 +306,7 @@ impl Parser<'_> {
             return Err(remark.with_hint("name the aggregates and compute with eval afterwards"));
         }
         let known = STATS_FUNCTIONS.iter().map(|function| function.name);
-        Err(Diagnostic::error(format!("{command}: unknown aggregate `{name}`"), span).suggest(name, known))
+        Err(self.suggest(Diagnostic::error(format!("{command}: unknown aggregate `{name}`"), span), name, known))
     }
 }
 

@@ -199,6 +199,13 @@ impl Parser<'_> {
                 command.aggregates.push(self.aggregate("timechart")?);
             }
         }
+        // A span of time after BY can only be meant for the time axis.
+        if command.bin.span.is_none()
+            && let Some(split) = &mut command.column
+            && matches!(split.bin.span, Some(BinSpan::Time(_)))
+        {
+            command.bin.span = split.bin.span.take();
+        }
         self.require_chart(command.aggregates.is_empty(), "timechart")?;
         Ok(Command::TimeChart(command))
     }

@@ -42,6 +42,10 @@ pub(super) struct Parser<'t> {
     pub(super) depth: usize,
     /// Nested subsearches around the place.
     pub(super) subsearches: usize,
+    /// Commands read so far, subsearches included.
+    pub(super) commands: usize,
+    /// Operators that lengthen the expression being read.
+    pub(super) chain: usize,
     diagnostics: Vec<Diagnostic>,
     unsupported: Vec<String>,
 }
@@ -55,6 +59,8 @@ impl<'t> Parser<'t> {
             macros: Vec::new(),
             depth: 0,
             subsearches: 0,
+            commands: 0,
+            chain: 0,
             diagnostics: Vec::new(),
             unsupported: Vec::new(),
         }
@@ -71,6 +77,16 @@ impl<'t> Parser<'t> {
         if self.diagnostics.len() < super::MAX_DIAGNOSTICS {
             self.diagnostics.push(remark);
         }
+    }
+
+    /// Adds "did you mean", unless so many remarks are kept already that no one would read it.
+    pub(super) fn suggest<'a>(
+        &self,
+        remark: Diagnostic,
+        word: &str,
+        known: impl IntoIterator<Item = &'a str>,
+    ) -> Diagnostic {
+        if self.diagnostics.len() < super::MAX_DIAGNOSTICS { remark.suggest(word, known) } else { remark }
     }
 
     /// Notes a feature that does not run.

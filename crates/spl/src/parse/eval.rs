@@ -8,8 +8,8 @@ use crate::ast::{AssignTarget, Assignment, BinaryOp, Command, CompareOp, Expr, E
 use crate::diagnostic::Diagnostic;
 use crate::functions::{EVAL_FUNCTIONS, eval_function, is_boolean};
 
-/// Most operators of one level in a chain that is not purely associative.
-const MAX_CHAIN: usize = 256;
+/// Most operators of one expression that lengthen a chain which cannot be balanced.
+const MAX_CHAIN: usize = 512;
 
 /// Levels of binary operators, loosest first.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -70,6 +70,7 @@ impl Parser<'_> {
     fn assignment(&mut self) -> Read<Assignment> {
         let word = self.target_word()?;
         self.expect('=', "after the field that eval assigns")?;
+        self.chain = 0;
         let expr = self.expression()?;
         if gives_boolean(&expr) {
             let remark = Diagnostic::error(format!("eval: `{}` cannot hold a boolean", word.text), expr.span);
@@ -95,11 +96,13 @@ impl Parser<'_> {
 
     /// An expression that takes all the rest of the command.
     pub(super) fn whole_expression(&mut self) -> Read<Expr> {
+        self.chain = 0;
         let expr = self.expression()?;
         if !self.at_end() {
             let remark = Diagnostic::error(format!("unexpected {} after the expression", self.found()), self.here());
             return Err(match self.peek() {
                 Some('"' | '\'') => remark.with_hint("join texts with `.`"),
+                _ if self.at_keyword("not") => remark.with_hint("write NOT before the field: `NOT x IN (...)`"),
                 _ => remark,
             });
         }
@@ -126,7 +129,8 @@ impl Parser<'_> {
             match infix {
                 Infix::In => {
                     let list = self.arguments()?;
-                    let left = fold_chain(std::mem::take(&mut operands), std::mem::take(&mut operators))?;
+                    let left = self.fold_chain(std::mem::take(&mut operands), std::mem::take(&mut operators))?;
+                    self.lengthen(1, left.span)?;
                     let span = self.since(left.span.start);
                     operands.push(Expr { kind: ExprKind::In(Box::new(left), list), span });
                 }
@@ -136,7 +140,35 @@ impl Parser<'_> {
                 }
             }
         }
-        fold_chain(operands, operators)
+        self.fold_chain(operands, operators)
+    }
+
+    /// One tree from operands and the operators between them.
+    fn fold_chain(&mut self, mut operands: Vec<Expr>, operators: Vec<BinaryOp>) -> Read<Expr> {
+        let associative = [BinaryOp::And, BinaryOp::Or, BinaryOp::Xor, BinaryOp::Concat];
+        if let Some(op) = operators.first().copied()
+            && operators.iter().all(|other| *other == op)
+            && associative.contains(&op)
+        {
+            return balanced(operands, op);
+        }
+        let rest = operands.split_off(1.min(operands.len()));
+        let mut tree = operands.pop().ok_or_else(missing)?;
+        self.lengthen(operators.len().saturating_sub(1), tree.span)?;
+        for (op, right) in operators.into_iter().zip(rest) {
+            tree = binary(op, tree, right);
+        }
+        Ok(tree)
+    }
+
+    /// Counts operators that make the tree deeper.
+    fn lengthen(&mut self, operators: usize, place: Span) -> Read<()> {
+        self.chain += operators;
+        if self.chain <= MAX_CHAIN {
+            return Ok(());
+        }
+        let message = format!("more than the limit of {MAX_CHAIN} chained operators in one expression");
+        Err(Diagnostic::error(message, place).with_hint("use several evals"))
     }
 
     /// NOT binds all that follows up to AND, OR, XOR.
@@ -325,7 +357,7 @@ impl Parser<'_> {
             None => {
                 let known = EVAL_FUNCTIONS.iter().map(|function| function.name);
                 let remark = Diagnostic::error(format!("unknown function `{name}`"), name_span);
-                self.report(remark.suggest(&name, known));
+                self.report(self.suggest(remark, &name, known));
                 self.unsupported(format!("function:eval:{name}"));
             }
             Some(function) => {
@@ -365,28 +397,6 @@ fn is_name_start(c: char) -> bool {
 
 fn is_name_char(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '@' | '$' | '{' | '}' | ':')
-}
-
-/// One tree from operands and the operators between them.
-fn fold_chain(mut operands: Vec<Expr>, operators: Vec<BinaryOp>) -> Read<Expr> {
-    let associative = [BinaryOp::And, BinaryOp::Or, BinaryOp::Xor, BinaryOp::Concat];
-    if let Some(op) = operators.first()
-        && operators.iter().all(|other| other == op)
-        && associative.contains(op)
-    {
-        let op = *op;
-        return balanced(operands, op);
-    }
-    let rest = operands.split_off(1.min(operands.len()));
-    let mut tree = operands.pop();
-    for (index, (op, right)) in operators.into_iter().zip(rest).enumerate() {
-        if index >= MAX_CHAIN {
-            let message = format!("more than the limit of {MAX_CHAIN} operators in one expression");
-            return Err(Diagnostic::error(message, right.span).with_hint("use parentheses or several evals"));
-        }
-        tree = tree.map(|left| binary(op, left, right));
-    }
-    tree.ok_or_else(missing)
 }
 
 /// A tree of one associative operator, no deeper than needed.

@@ -130,7 +130,8 @@ impl Parser<'_> {
     /// Reports an option no one reads.
     pub(super) fn unknown_option(&mut self, known: Known, option: &OptionArg) {
         let message = format!("{}: unknown option `{}`", known.command, option.name);
-        self.report(Diagnostic::error(message, option.name_span).suggest(&option.name, known.names.iter().copied()));
+        let remark = Diagnostic::error(message, option.name_span);
+        self.report(self.suggest(remark, &option.name, known.names.iter().copied()));
         self.unsupported(format!("option:{}:{}", known.command, option.name));
     }
 }

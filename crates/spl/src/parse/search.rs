@@ -132,10 +132,24 @@ impl Parser<'_> {
         }
         if let Some((name, value)) = word.text.split_once("::")
             && !name.is_empty()
+            && !self.at_compare_op()
         {
             return self.indexed(&word, name, value);
         }
+        if word.text == "IN" && self.rest().trim_start().starts_with('(') {
+            let remark = Diagnostic::error("`IN` needs a field on its left", word.span);
+            return Err(remark.with_hint("write `field IN (...)` or `NOT field IN (...)`"));
+        }
         self.after_word(word)
+    }
+
+    /// Whether a comparison operator follows, blanks aside.
+    fn at_compare_op(&mut self) -> bool {
+        let place = self.pos;
+        self.skip_blank();
+        let found = self.compare_op().is_some();
+        self.pos = place;
+        found
     }
 
     /// The rest of `TERM(` or `CASE(`.
@@ -189,11 +203,15 @@ impl Parser<'_> {
                 return Ok(SearchExpr::All);
             }
         }
+        if word.text.is_empty() {
+            return Ok(SearchExpr::All);
+        }
         Ok(SearchExpr::Keyword(word.into()))
     }
 
     fn warn_lower_case(&mut self, word: &Word) {
-        if matches!(word.text.as_str(), "and" | "or" | "not" | "in") {
+        let list_follows = self.rest().trim_start().starts_with('(');
+        if matches!(word.text.as_str(), "and" | "or" | "not") || (word.text == "in" && list_follows) {
             let upper = word.text.to_ascii_uppercase();
             let message = format!("`{}` is searched for as a word", word.text);
             self.report(Diagnostic::warning(message, word.span).with_hint(format!("write `{upper}` for the operator")));
@@ -316,7 +334,10 @@ impl Parser<'_> {
             match time_modifier(&part) {
                 Some((slot, value)) => set_time(time, slot, value)?,
                 None => {
-                    refuse_inner_time(&part)?;
+                    if let Err(remark) = refuse_inner_time(&part) {
+                        self.unsupported("feature:time-modifier-in-or".to_owned());
+                        return Err(remark);
+                    }
                     kept.push(part);
                 }
             }

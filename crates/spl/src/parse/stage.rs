@@ -4,10 +4,13 @@
 //! pipeline with a remark.
 
 use super::cursor::{Parser, Read};
-use super::{MAX_SUBSEARCH_DEPTH, quoted_len};
+use super::{MAX_COMMANDS, MAX_SUBSEARCH_DEPTH, quoted_len};
 use crate::ast::{Command, Pipeline, Span, Stage};
 use crate::commands::{HELP, NOT_YET, is_command};
 use crate::diagnostic::Diagnostic;
+
+/// Commands that make rows and so start a search.
+const GENERATING: &[&str] = &["inputlookup", "makeresults", "tstats"];
 
 impl Parser<'_> {
     /// The whole text as one search.
@@ -31,6 +34,14 @@ impl Parser<'_> {
             let stop = self.boundary(true);
             self.end = stop;
             let depth = self.depth;
+            self.commands += 1;
+            if self.commands > MAX_COMMANDS {
+                let message = format!("more than the limit of {MAX_COMMANDS} commands");
+                self.report(Diagnostic::error(message, self.here()));
+                self.pos = outer_end;
+                self.end = outer_end;
+                break;
+            }
             if let Some(stage) = self.stage(implicit, first) {
                 commands.push(stage);
             }
@@ -97,6 +108,9 @@ impl Parser<'_> {
             }
             return None;
         }
+        if implicit {
+            self.warn_missing_pipe();
+        }
         let read = if implicit { self.search_stage(first) } else { self.named_command(first) };
         let command = self.recover(read)??;
         self.pos = self.end;
@@ -117,6 +131,16 @@ impl Parser<'_> {
         let known =
             name == "search" || (self.subsearches > 0 && (is_command(&name) || NOT_YET.contains(&name.as_str())));
         alone && !operator && known
+    }
+
+    /// Warns of a search for the word `makeresults` where the command was meant.
+    fn warn_missing_pipe(&mut self) {
+        let name = self.peek_name();
+        if GENERATING.contains(&name) && !self.rest()[name.len()..].trim_start().starts_with(['=', '!']) {
+            let span = Span { start: self.pos, end: self.pos + name.len() };
+            let remark = Diagnostic::warning(format!("`{name}` is searched for as a word"), span);
+            self.report(remark.with_hint(format!("write `| {name}` for the command")));
+        }
     }
 
     fn search_stage(&mut self, first: bool) -> Read<Option<Command>> {
@@ -163,7 +187,7 @@ impl Parser<'_> {
             Diagnostic::error(format!("unsupported: command `{name}` does not run yet"), span)
         } else {
             let known = HELP.iter().map(|row| row.name).chain(NOT_YET.iter().copied());
-            Diagnostic::error(format!("unknown command `{name}`"), span).suggest(name, known)
+            self.suggest(Diagnostic::error(format!("unknown command `{name}`"), span), name, known)
         };
         self.report(remark);
     }

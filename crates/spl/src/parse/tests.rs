@@ -1,5 +1,9 @@
 //! Tables of searches and what the parser makes of them.
 
+mod commands;
+mod expressions;
+mod hostile;
+
 use super::*;
 use crate::ast::{AggregateArg, Command, CompareOp, ExprKind, SearchCommand};
 
@@ -84,6 +88,10 @@ fn search_conditions() {
         ("a,b", "a,b"),
         ("user=a@b.c", "user=a@b.c"),
         ("it's", "it's"),
+        ("tag::host=web", "tag::host=web"),
+        ("\"\" a", "a"),
+        ("login in progress", "(and login in progress)"),
+        ("latest=now() a[1] b", "(and a[1] b)"),
         ("(a OR (b c))", "(or a (and b c))"),
     ];
     for (text, want) in table {
@@ -135,6 +143,12 @@ fn faults_are_found_with_place_and_hint() {
         ("a \"b", "this quote is never closed", Some("add `\"`")),
         ("a [search b", "this `[` is never closed", Some("add `]`")),
         ("a ] b", "this `]` has no `[`", Some("remove it")),
+        ("a f NOT IN (b)", "`IN` needs a field on its left", Some("write `field IN (...)` or `NOT field IN (...)`")),
+        (
+            "* | where f NOT IN (1)",
+            "unexpected `NOT` after the expression",
+            Some("write NOT before the field: `NOT x IN (...)`"),
+        ),
         ("a )", "this `)` has no `(`", Some("remove it")),
         ("", "the search is empty", Some("write `*` to select every event")),
         ("a | ", "a command is missing here", Some("remove the `|`")),
@@ -152,4 +166,24 @@ fn faults_are_found_with_place_and_hint() {
         assert_eq!(parsed.diagnostics.len(), 1, "{text}: {:?}", parsed.diagnostics);
         assert!(!parsed.is_ok());
     }
+}
+
+#[test]
+fn slips_that_still_run_are_warnings() {
+    for text in ["a and b", "not a", "f in (a)", "makeresults | eval x=1", "* | eval x=5m"] {
+        let parsed = parse(text);
+        assert!(parsed.is_ok() && !parsed.diagnostics.is_empty(), "{text}: {:?}", parsed.diagnostics);
+    }
+    for text in ["a AND b", "makeresults=1", "\"and\"", "* | eval x=5"] {
+        assert_eq!(parse(text).diagnostics, Vec::new(), "{text}");
+    }
+}
+
+#[test]
+fn conditions_and_expressions_stand_alone() {
+    assert_eq!(parse_condition("a OR b c").map(|expr| show(&expr)), Ok("(and (or a b) c)".to_owned()));
+    for text in ["a | b", "a ]", "(a", "a \"b"] {
+        assert!(parse_condition(text).is_err(), "{text}");
+    }
+    assert!(parse_expression("a | b").is_err());
 }

@@ -1,0 +1,147 @@
+//! Cut, mixed and endless texts: no panic, no deep tree, places inside the text.
+
+use crate::analyse::required_fields;
+use crate::diagnostic::Severity;
+use crate::parse::{MAX_COMMANDS, MAX_NESTING, MAX_SEARCH_BYTES, MAX_SUBSEARCH_DEPTH, Parsed, parse};
+
+/// Searches in the style of real ones.
+const SEARCHES: &[&str] = &[
+    "sourcetype=aws:cloudtrail eventName = \"Put*\" NOT (userAgent!=*.amazonaws.com OR user IN (\"a\\\\b\", c*)) earliest=-1d@d \
+     | bucket _time span=1h | stats count as failures dc(eventName) as methods by src_ip, userIdentity.arn, _time \
+     | where failures >= 5 and methods>=1 | sort - failures | search *",
+    "index=a TERM(10.0.0.1) CASE(Foo) host::web* [search index=b | fields c | rename c AS d] ```note``` | rex field=_raw \
+     max_match=0 \"\\[(?<proto>HTTPS|HTTP):(?<id>[^\\:]+)\\] \\\"x\" | eval m=if(match(_raw, \"IN\") and isnotnull(x), \"by \" . x, \
+     \"no\"), 'b c'=case(a>1,1,true(),-2.5e3), {f}=x | timechart span=5m limit=top5 useother=f p95(x) by h where max > 5",
+    "| makeresults count=2 | eval a=mvindex(split(\"é,ü\",\",\"),0) | join type=left a [| inputlookup t.csv where x=1 OR y=2 \
+     | append [search q | head (z<4) keeplast=t]] | lookup t a AS b OUTPUTNEW c AS \"d e\" | streamstats reset_before=(a=1) \
+     window=5 sum(a) AS s by b | chart sparkline(avg(x), 1h) over r by c | rex mode=sed \"s/a/\\1/g y/é/e/\" `m(1)`",
+];
+
+/// A small generator, so that a failure shows again.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % limit.max(1)
+    }
+}
+
+fn check(text: &str) -> Parsed {
+    let parsed = parse(text);
+    for remark in &parsed.diagnostics {
+        assert!(remark.span.start <= remark.span.end, "{text:?}: {remark:?}");
+        assert!(text.get(remark.span.start..remark.span.end).is_some(), "{text:?}: {remark:?}");
+        assert!(!remark.message.is_empty());
+    }
+    let mut last = 0;
+    for stage in &parsed.pipeline.commands {
+        assert!(
+            stage.span.start >= last && text.get(stage.span.start..stage.span.end).is_some(),
+            "{text:?}: {stage:?}"
+        );
+        last = stage.span.end;
+    }
+    required_fields(&parsed.pipeline.commands);
+    parsed
+}
+
+#[test]
+fn cut_searches_do_not_panic() {
+    for search in SEARCHES {
+        for cut in (0..=search.len()).filter(|cut| search.is_char_boundary(*cut)) {
+            check(&search[..cut]);
+            check(&search[cut..]);
+            check(&format!("| eval x={}", &search[cut..]));
+        }
+    }
+}
+
+#[test]
+fn mixed_searches_do_not_panic() {
+    let pieces = [
+        "\"", "'", "\\", "|", "[", "]", "(", ")", "`", "```", "=", "!", ",", "*", " ", "é", "{", "}", "AND", "NOT ",
+        " OR ", " IN (", "stats ", "by ", "eval ", "::", "1", "-", "\u{a0}", "\n", "<", "where ", "rex ", "sort ",
+        "s/", "span=",
+    ];
+    let mut dice = Dice(7);
+    for round in 0..3_000 {
+        let mut text: Vec<char> = SEARCHES[round % SEARCHES.len()].chars().collect();
+        for _ in 0..=dice.below(6) {
+            let at = dice.below(text.len());
+            let until = (at + dice.below(12)).min(text.len());
+            let piece = pieces[dice.below(pieces.len())];
+            text.splice(at..until, piece.chars());
+        }
+        check(&text.into_iter().collect::<String>());
+    }
+    for _ in 0..3_000 {
+        let text: String = (0..dice.below(30)).map(|_| pieces[dice.below(pieces.len())]).collect();
+        check(&text);
+        check(&format!("* | eval x={text}"));
+        check(&format!("* | stats {text}"));
+    }
+}
+
+#[test]
+fn nesting_has_a_limit() {
+    let nest = |open: &str, middle: &str, close: &str, depth: usize| {
+        format!("{}{middle}{}", open.repeat(depth), close.repeat(depth))
+    };
+    for (lead, open, middle, close, limit) in [
+        ("", "(", "a", ")", MAX_NESTING),
+        ("* | where ", "(", "a=1", ")", MAX_NESTING - 1),
+        ("* | eval x=", "abs(", "1", ")", MAX_NESTING - 1),
+        ("* | eval x=", "-", "1", "", MAX_NESTING - 1),
+        ("* | where ", "NOT ", "a=1", "", MAX_NESTING - 1),
+        ("", "[search ", "a", "]", MAX_SUBSEARCH_DEPTH),
+        ("* ", "| append [search a", "", "]", MAX_SUBSEARCH_DEPTH),
+    ] {
+        let within = check(&format!("{lead}{}", nest(open, middle, close, limit)));
+        assert!(within.is_ok(), "{lead}{open}: {:?}", within.diagnostics);
+        for depth in [limit + 1, 5_000] {
+            let beyond = check(&format!("{lead}{}", nest(open, middle, close, depth)));
+            let message = &beyond.diagnostics[0].message;
+            assert!(message.contains("limit of"), "{lead}{open}: {message}");
+        }
+    }
+    let inner = nest("(", "a", ")", MAX_NESTING - MAX_SUBSEARCH_DEPTH);
+    assert!(check(&nest("[search ", &inner, "]", MAX_SUBSEARCH_DEPTH)).is_ok());
+}
+
+#[test]
+fn long_chains_stay_shallow() {
+    let long = 20_000;
+    for (lead, part, ok) in [
+        ("* | where a=1", " OR a=1", true),
+        ("* | where a=1", " AND b>c", true),
+        ("* | eval x=a", ".b", true),
+        ("* | eval x=a", "+b", false),
+        ("* | where a", " IN (b)", false),
+        ("* | where a", "=b", false),
+        ("*", " OR a", true),
+        ("*", " NOT a", true),
+        ("* | table a", ",a", true),
+        ("* | stats count", ",count", true),
+        ("* | eval a=1", ",a=1", true),
+    ] {
+        let parsed = check(&format!("{lead}{}", part.repeat(long)));
+        assert_eq!(parsed.is_ok(), ok, "{lead}{part}: {:?}", parsed.diagnostics.first());
+    }
+    assert!(check(&format!("*{}", " | head 1".repeat(MAX_COMMANDS - 1))).is_ok());
+    assert!(!check(&format!("*{}", " | head 1".repeat(MAX_COMMANDS))).is_ok());
+}
+
+#[test]
+fn size_and_remarks_are_bounded() {
+    let parsed = check(&"a".repeat(MAX_SEARCH_BYTES + 1));
+    assert!(!parsed.is_ok() && parsed.pipeline.commands.is_empty());
+    for text in ["|", "[", "]", "(", ")", "\"", "`a` ", "`a`|", "foo(", "| foo ", "\\", "[|", "a= ", "a | "] {
+        let parsed = check(&text.repeat(100_000 / text.len()));
+        assert!(parsed.diagnostics.len() <= 100, "{text}");
+        assert!(
+            parsed.diagnostics.iter().any(|remark| remark.severity == Severity::Error) || matches!(text, "\\" | "\""),
+            "{text}"
+        );
+    }
+}
