@@ -34,6 +34,10 @@ impl DirLock {
     pub(crate) fn exclusive(dir: &Path) -> Result<DirLock, StoreError> {
         let wal = log(dir);
         fs::create_dir_all(&wal).map_err(|error| StoreError::from_io("create folder", &wal, &error))?;
+        // The folders must survive a crash before anything in them is acknowledged.
+        for made in [Some(dir), dir.parent()].into_iter().flatten() {
+            sync_folder(made)?;
+        }
         let path = dir.join("lock");
         let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
         let file = file.map_err(|error| StoreError::from_io("open", &path, &error))?;
@@ -42,6 +46,10 @@ impl DirLock {
 
     /// Takes an existing directory for reading, beside other readers.
     pub(crate) fn shared(dir: &Path) -> Result<DirLock, StoreError> {
+        if !dir.is_dir() {
+            let reason = "there is no such folder; name one that a quarry has written".to_owned();
+            return Err(StoreError::Io { action: "open data directory", path: dir.to_owned(), reason });
+        }
         let path = dir.join("lock");
         let file = File::open(&path).map_err(|error| StoreError::from_io("open", &path, &error))?;
         DirLock::held(dir, &path, file.try_lock_shared(), file)
@@ -54,4 +62,12 @@ impl DirLock {
             Err(TryLockError::Error(error)) => Err(StoreError::from_io("lock", path, &error)),
         }
     }
+}
+
+fn sync_folder(folder: &Path) -> Result<(), StoreError> {
+    if folder.as_os_str().is_empty() {
+        return Ok(());
+    }
+    let synced = File::open(folder).and_then(|opened| opened.sync_all());
+    synced.map_err(|error| StoreError::from_io("sync folder", folder, &error))
 }

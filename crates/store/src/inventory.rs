@@ -6,7 +6,6 @@ use std::sync::Arc;
 use quarry_event::TimeNs;
 use quarry_event::time::NS_PER_SEC;
 
-use crate::hot::HotSegment;
 use crate::sealed::SealedBucket;
 use crate::state::Progress;
 use crate::sync::lock;
@@ -78,15 +77,19 @@ impl Store {
     /// Every bucket by ascending number: sealed ones, and those still in memory.
     pub fn buckets(&self) -> Vec<BucketListing> {
         let mut listed = BTreeMap::new();
-        let mut state = self.shared.state();
+        let state = self.shared.state();
         for bucket in state.sealed.values() {
             listed.insert(bucket.row.number, sealed_listing(bucket));
         }
-        for slab in state.closed.values() {
-            listed.insert(slab.segment.number(), hot_listing(&slab.segment, ListingState::Sealing));
+        for slab in state.closed.values().map(|closed| &closed.segment) {
+            let counts = (slab.events(), slab.raw_bytes());
+            let listing = unsealed_listing(slab.bucket(), slab.index(), ListingState::Sealing, counts, slab.times());
+            listed.insert(slab.number(), listing);
         }
-        for slab in state.hot.values_mut() {
-            listed.insert(slab.number(), hot_listing(&slab.segment(), ListingState::Hot));
+        for slab in state.hot.values() {
+            let counts = (slab.events() as u64, slab.raw_bytes() as u64);
+            let listing = unsealed_listing(slab.bucket(), slab.index(), ListingState::Hot, counts, slab.times());
+            listed.insert(slab.number(), listing);
         }
         listed.into_values().collect()
     }
@@ -204,14 +207,19 @@ fn sealed_listing(bucket: &SealedBucket) -> BucketListing {
     }
 }
 
-fn hot_listing(segment: &HotSegment, state: ListingState) -> BucketListing {
-    let (time_min, time_max) = segment.times();
+fn unsealed_listing(
+    id: &str,
+    index: &str,
+    state: ListingState,
+    (events, raw_bytes): (u64, u64),
+    (time_min, time_max): (TimeNs, TimeNs),
+) -> BucketListing {
     BucketListing {
-        id: segment.bucket().to_owned(),
-        index: segment.index().to_owned(),
+        id: id.to_owned(),
+        index: index.to_owned(),
         state,
-        events: segment.events(),
-        raw_bytes: segment.raw_bytes(),
+        events,
+        raw_bytes,
         stored_bytes: 0,
         time_min,
         time_max,

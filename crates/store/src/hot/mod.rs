@@ -93,6 +93,8 @@ pub(crate) struct HotSlab {
     shared_growing: Option<Arc<HotPage>>,
     events: usize,
     raw_bytes: usize,
+    /// Smallest and largest `_time`; 0 without events.
+    times: (TimeNs, TimeNs),
     /// Elapsed time of the last append.
     pub(crate) appended_at: i64,
 }
@@ -117,6 +119,7 @@ impl HotSlab {
             shared_growing: None,
             events: 0,
             raw_bytes: 0,
+            times: (0, 0),
             appended_at: 0,
         }
     }
@@ -137,10 +140,26 @@ impl HotSlab {
         self.raw_bytes
     }
 
+    pub(crate) fn bucket(&self) -> &str {
+        &self.bucket
+    }
+
+    /// Smallest and largest `_time`; 0 without events.
+    pub(crate) fn times(&self) -> (TimeNs, TimeNs) {
+        self.times
+    }
+
+    fn widen_times(&mut self, times: &[TimeNs]) {
+        let Some(first) = times.first() else { return };
+        let start = if self.events == 0 { (*first, *first) } else { self.times };
+        self.times = times.iter().fold(start, |(low, high), time| (low.min(*time), high.max(*time)));
+    }
+
     /// Moves the next `rows` rows of a batch to the end.
     pub(crate) fn append(&mut self, source: &mut BatchRows, rows: usize) {
         let codes = self.codes(&source.batch.metas);
         self.shared_growing = None;
+        self.widen_times(&source.batch.time[source.next..source.next + rows]);
         let mut left = rows;
         while left > 0 {
             let here = left.min(MAX_PAGE_EVENTS - self.growing.columns.time.len());
@@ -149,7 +168,8 @@ impl HotSlab {
             self.growing.append(source, here, &codes);
             left -= here;
             if self.growing.columns.time.len() == MAX_PAGE_EVENTS {
-                let full = std::mem::take(&mut self.growing);
+                let next = GrowingPage::like(&self.growing);
+                let full = std::mem::replace(&mut self.growing, next);
                 let page = HotPage::new(self.first_row_of_growing(), full.raw.into(), full.columns);
                 self.full.push(Arc::new(page));
             }
@@ -205,6 +225,18 @@ impl HotSlab {
 }
 
 impl GrowingPage {
+    /// An empty page with room for as much as a full one held, so that it rarely moves while it grows.
+    fn like(full: &GrowingPage) -> GrowingPage {
+        let columns = Columns {
+            ends: Vec::with_capacity(MAX_PAGE_EVENTS),
+            time: Vec::with_capacity(MAX_PAGE_EVENTS),
+            index_time: Vec::with_capacity(MAX_PAGE_EVENTS),
+            meta: Vec::with_capacity(MAX_PAGE_EVENTS),
+            fields: Vec::with_capacity(full.columns.fields.len()),
+        };
+        GrowingPage { raw: Vec::with_capacity(full.raw.len() + full.raw.len() / 16), columns }
+    }
+
     fn append(&mut self, source: &mut BatchRows, rows: usize, codes: &[u32]) {
         let from = source.next..source.next + rows;
         let text = source.text(rows);
