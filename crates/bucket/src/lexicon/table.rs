@@ -224,9 +224,8 @@ impl TermTable {
         for (slot, pending) in first_slots.iter_mut().zip(&self.pending[..waiting]) {
             *slot = self.slots[pending.hash as usize & (self.slots.len() - 1)];
         }
-        for at in 0..waiting {
+        for (at, slot) in first_slots.into_iter().enumerate().take(waiting) {
             let pending = self.pending[at];
-            let slot = first_slots[at];
             // Usually the first slot is the right one; an empty one may have been filled by this very batch.
             if slot != EMPTY && slot >> 32 == pending.hash >> 32 {
                 let entry = &mut self.entries[slot as u32 as usize - 1];

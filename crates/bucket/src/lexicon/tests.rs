@@ -1,1 +1,156 @@
-//! Lexicons written and read back.
+//! Lexicons written and read back, against a map that knows the truth.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::hash::{hash_pair, hash_term, load_pair};
+use super::postings::{PostingsWriter, read_postings};
+use super::read::Lexicon;
+use super::table::TermTable;
+use super::write::write_lexicon;
+use super::{Namespace, cut_term, field_term, fold_case};
+use crate::block::BlockWriter;
+use crate::error::Place;
+use crate::limits::{MAX_LEXICON_PAGE_TERMS, MAX_TERM_BYTES};
+use crate::read_at::MemoryObject;
+use crate::source::ObjectSource;
+use crate::wire::Cursor;
+
+type Truth = BTreeMap<Vec<u8>, u64>;
+
+/// Writes `pages` of terms and opens what was written.
+fn written(pages: &[Vec<Vec<u8>>]) -> (Truth, ObjectSource, Lexicon) {
+    let mut table = TermTable::new(Namespace::Pieces);
+    let mut truth = Truth::new();
+    for (number, terms) in pages.iter().enumerate() {
+        table.start_page(number);
+        for term in terms {
+            table.add_term(term);
+            *truth.entry(cut_term(term).to_vec()).or_default() |= 1 << number;
+        }
+    }
+    table.finish();
+    let mut blocks = BlockWriter::new(Vec::new(), 1).unwrap();
+    let written = write_lexicon(&table, pages.len(), &mut blocks).unwrap();
+    let source = ObjectSource::open(Arc::new(MemoryObject(blocks.object.into()))).unwrap();
+    let place = Place::of("lexicon directory", written.directory_offset);
+    let lexicon = Lexicon::open(&source, Namespace::Pieces, place, written.directory_len, pages.len()).unwrap();
+    (truth, source, lexicon)
+}
+
+fn assert_agrees(truth: &Truth, source: &ObjectSource, lexicon: &Lexicon, absent: &[Vec<u8>]) {
+    let mut all = Vec::new();
+    lexicon.for_each(source, &mut |term, pages| all.push((term.to_vec(), pages))).unwrap();
+    assert!(all.iter().map(|(term, pages)| (term, pages)).eq(truth));
+    for term in truth.keys().chain(absent) {
+        assert_eq!(lexicon.find(source, term).unwrap(), truth.get(term).copied().unwrap_or(0));
+        let prefix = &term[..term.len().div_ceil(2)];
+        let expected = truth.iter().filter(|(term, _)| term.starts_with(prefix)).fold(0, |set, (_, pages)| set | pages);
+        assert_eq!(lexicon.find_prefix(source, prefix).unwrap(), expected, "{prefix:?}");
+    }
+}
+
+fn term() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        "[a-c]{1,4}".prop_map(String::into_bytes),
+        "[0-9a-f]{7,20}".prop_map(String::into_bytes),
+        "[a-zé中]{1,40}".prop_map(String::into_bytes),
+        "(common-prefix-of-many-terms){1,3}[0-9]{0,3}".prop_map(String::into_bytes),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn any_terms_are_found(
+        pages in prop::collection::vec(prop::collection::vec(term(), 0..60), 1..=64),
+        absent in prop::collection::vec(term(), 0..20),
+    ) {
+        let (truth, source, lexicon) = written(&pages);
+        assert_agrees(&truth, &source, &lexicon, &absent);
+    }
+
+    #[test]
+    fn the_two_ways_to_hash_agree(term in prop::collection::vec(any::<u8>(), 0..=16)) {
+        let by_pair = hash_pair(Namespace::Fields, load_pair(&term), term.len());
+        prop_assert_eq!(by_pair, hash_term(Namespace::Fields, &term));
+        let mut padded = [0; 16];
+        padded[..term.len()].copy_from_slice(&term);
+        prop_assert_eq!(load_pair(&term), load_pair(&padded));
+    }
+
+    #[test]
+    fn garbage_postings_give_errors(bytes in prop::collection::vec(any::<u8>(), 0..12), pages in 1usize..=64) {
+        if let Ok(mask) = read_postings(&mut Cursor::new(&bytes), &[1, 2], pages) {
+            prop_assert!(mask != 0 && (pages == 64 || mask >> pages == 0));
+        }
+    }
+}
+
+#[test]
+fn many_pages_of_terms_and_shared_page_sets() {
+    let terms = |page: u32| (0..2_000).map(|at| format!("{:05x}", at * (page % 5 + 1)).into_bytes()).collect();
+    let pages: Vec<Vec<Vec<u8>>> = (0..64).map(terms).collect();
+    let (truth, source, lexicon) = written(&pages);
+    assert!(truth.len() > MAX_LEXICON_PAGE_TERMS);
+    assert_agrees(&truth, &source, &lexicon, &[b"zzz".to_vec(), b"".to_vec(), b"0000".to_vec()]);
+}
+
+#[test]
+fn an_empty_prefix_finds_every_page() {
+    let (_, source, lexicon) = written(&[vec![b"a".to_vec()], vec![], vec![b"b".to_vec()]]);
+    assert_eq!(lexicon.find_prefix(&source, b"").unwrap(), 0b101);
+}
+
+#[test]
+fn every_kind_of_page_set_comes_back() {
+    let masks = [1u64, 1 << 63, 3, 0x7f, 0xff, u64::MAX, u64::MAX, u64::MAX, 0xf0f0, 0xf0f0, 0xf0f0, 0x8000_0000_0001];
+    let mut table = TermTable::new(Namespace::Pieces);
+    for (number, mask) in masks.iter().enumerate() {
+        for page in (0..64).filter(|page| mask >> page & 1 == 1) {
+            table.start_page(page);
+            table.add_term(&[b'a' + number as u8]);
+        }
+    }
+    table.finish();
+    let writer = PostingsWriter::new(table.entries(), 64);
+    assert_eq!(writer.shared(), [0xf0f0, u64::MAX]);
+    let mut out = Vec::new();
+    masks.iter().for_each(|mask| writer.put(*mask, &mut out));
+    let mut cursor = Cursor::new(&out);
+    let back: Vec<u64> = masks.iter().map(|_| read_postings(&mut cursor, writer.shared(), 64).unwrap()).collect();
+    assert_eq!(back, masks);
+}
+
+#[test]
+fn long_terms_are_cut_at_a_character() {
+    let long = "é".repeat(MAX_TERM_BYTES);
+    assert_eq!(cut_term(long.as_bytes()).len(), MAX_TERM_BYTES);
+    assert_eq!(cut_term(format!("x{long}").as_bytes()).len(), MAX_TERM_BYTES - 1);
+    assert_eq!(cut_term(&[0x80; 2 * MAX_TERM_BYTES]).len(), MAX_TERM_BYTES);
+    assert!(field_term("name", &long).len() <= MAX_TERM_BYTES);
+}
+
+#[test]
+fn case_folds_alike_whole_or_in_parts() {
+    assert_eq!(fold_case("ΑΣ"), fold_case("ας"));
+    assert_eq!(fold_case("ÀB"), "àb");
+}
+
+/// The hash is part of the format: filters written once must be read for ever.
+#[test]
+fn hashes_never_change() {
+    let hashes = ["", "a", "error", "84dc9f24", "ccf635ee9e9e2fa4", "a term of more than sixteen bytes"]
+        .map(|term| hash_term(Namespace::Pieces, term.as_bytes()));
+    let written = [
+        "fddc2abc6ef5c192",
+        "125e9897bec184f2",
+        "0bc7f1d484e4ba08",
+        "8e7925de57211629",
+        "8fb58a0adc71ecaf",
+        "61929f3fac5fa743",
+    ];
+    assert_eq!(hashes.map(|hash| format!("{hash:016x}")), written);
+}

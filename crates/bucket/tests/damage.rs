@@ -1,0 +1,155 @@
+//! Damage of any kind gives an error that says where, never a panic and never wrong events.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use quarry_bucket::{
+    BucketError, BucketReader, EncodeOptions, EncodedBucket, MemoryObject, ReadAt, ReadError, TermFilter, encode,
+};
+use quarry_event::{PageColumns, TermQuery};
+use support::{numbered_batch, query_for};
+
+fn sample() -> EncodedBucket {
+    encode(&[numbered_batch(4_200), numbered_batch(30)], &EncodeOptions::default()).unwrap()
+}
+
+fn check(object: Vec<u8>) -> Result<(), BucketError> {
+    BucketReader::open(Arc::new(MemoryObject(object.into())))?.check()
+}
+
+/// Uses everything a search uses; errors are fine, panics are not.
+fn search(object: Vec<u8>) {
+    let Ok(reader) = BucketReader::open(Arc::new(MemoryObject(object.into()))) else { return };
+    let batch = numbered_batch(30);
+    for slab in 0..reader.slabs().len() {
+        for seed in 0..8 {
+            drop(reader.candidate_pages(slab, &query_for(&batch, seed, 1)));
+        }
+        for page in 0..reader.slabs()[slab].pages.len() {
+            drop(reader.read_page(slab, page, PageColumns::ALL));
+        }
+    }
+}
+
+#[test]
+fn every_byte_is_watched() {
+    let object = encode(&[numbered_batch(40)], &EncodeOptions::default()).unwrap().object;
+    check(object.to_vec()).unwrap();
+    for at in 0..object.len() {
+        let mut flipped = object.to_vec();
+        flipped[at] ^= 1 << (at % 8);
+        assert!(check(flipped.clone()).is_err(), "byte {at} of {}", object.len());
+        search(flipped);
+    }
+    for len in 0..object.len() {
+        assert!(check(object[..len].to_vec()).is_err(), "cut to {len} bytes");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn random_damage_is_seen(flips in prop::collection::vec((any::<prop::sample::Index>(), 1u8..), 1..6), cut in any::<prop::sample::Index>()) {
+        let object = sample().object;
+        let mut flipped = object.to_vec();
+        for (at, bits) in &flips {
+            flipped[at.index(object.len())] ^= bits;
+        }
+        if flipped[..] != object[..] {
+            prop_assert!(check(flipped.clone()).is_err());
+        }
+        search(flipped);
+        search(object[..cut.index(object.len())].to_vec());
+        let mut filter = sample().filter.to_vec();
+        let at = flips[0].0.index(filter.len());
+        filter[at] ^= flips[0].1;
+        prop_assert!(TermFilter::open(&filter).is_err());
+    }
+
+    #[test]
+    fn garbage_is_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        prop_assert!(check(bytes.clone()).is_err());
+        prop_assert!(TermFilter::open(&bytes).is_err());
+    }
+}
+
+#[test]
+fn damage_names_its_place_and_spares_the_rest() {
+    let object = sample().object;
+    let mut flipped = object.to_vec();
+    // Byte 40 lies in the first block, the time column of page 0.
+    flipped[40] ^= 1;
+    let reader = BucketReader::open(Arc::new(MemoryObject(flipped.into()))).unwrap();
+    let error = reader.read_page(0, 0, PageColumns::ALL).unwrap_err();
+    let BucketError::Corrupt { place, .. } = &error else { panic!("{error}") };
+    assert_eq!((place.slab, place.page, place.block, place.offset), (Some(0), Some(0), "time", 16));
+    assert!(error.to_string().starts_with("bucket is damaged at slab 0, page 0, time block at byte 16: checksum is "));
+    reader.read_page(0, 1, PageColumns::ALL).unwrap();
+    reader.read_page(1, 0, PageColumns::ALL).unwrap();
+}
+
+#[test]
+fn a_newer_version_is_named() {
+    let mut object = sample().object.to_vec();
+    let trailer = object.len() - 32;
+    object[trailer + 12] = 9;
+    let checksum = xxhash_rust::xxh3::xxh3_64(&object[trailer..trailer + 24]);
+    object[trailer + 24..].copy_from_slice(&checksum.to_le_bytes());
+    let error = check(object).unwrap_err();
+    assert!(matches!(error, BucketError::Unsupported { .. }), "{error}");
+    assert!(error.to_string().contains("bucket format version 9"), "{error}");
+}
+
+/// Storage that fails after some reads, or returns less than asked.
+struct Faulty {
+    bytes: Bytes,
+    short: bool,
+}
+
+impl ReadAt for Faulty {
+    fn len(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    fn read_at(&self, offset: u64, len: usize) -> Result<Bytes, ReadError> {
+        if self.short {
+            return Ok(self.bytes.slice(offset as usize..offset as usize + len / 2));
+        }
+        Err(ReadError::Failed { offset, len, reason: "object bucket-7: timed out".into() })
+    }
+}
+
+#[test]
+fn storage_errors_are_passed_on() {
+    let bytes = sample().object;
+    let error = BucketReader::open(Arc::new(Faulty { bytes: bytes.clone(), short: false })).unwrap_err();
+    assert!(matches!(error, BucketError::Read(_)), "{error}");
+    let error = BucketReader::open(Arc::new(Faulty { bytes, short: true })).unwrap_err();
+    assert!(matches!(error, BucketError::Corrupt { .. }), "{error}");
+}
+
+#[test]
+fn reads_are_few_and_small() {
+    struct Counted(Bytes, std::sync::Mutex<Vec<usize>>);
+    impl ReadAt for Counted {
+        fn len(&self) -> u64 {
+            self.0.len() as u64
+        }
+        fn read_at(&self, offset: u64, len: usize) -> Result<Bytes, ReadError> {
+            self.1.lock().unwrap().push(len);
+            MemoryObject(self.0.clone()).read_at(offset, len)
+        }
+    }
+    let object = encode(&[numbered_batch(200_000)], &EncodeOptions::default()).unwrap().object;
+    let counted = Arc::new(Counted(object.clone(), Default::default()));
+    let reader = BucketReader::open(counted.clone()).unwrap();
+    reader.candidate_pages(0, &TermQuery::Piece("unique77".into())).unwrap();
+    reader.read_page(0, 0, PageColumns { fields: false, ..PageColumns::ALL }).unwrap();
+    let reads = counted.1.lock().unwrap().clone();
+    assert!(reads.len() <= 3, "{reads:?}");
+    assert!(reads.iter().sum::<usize>() < object.len() / 2, "{reads:?} of {}", object.len());
+}

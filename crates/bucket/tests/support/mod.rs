@@ -1,0 +1,135 @@
+//! Batches to encode and a slow, obvious answer to every term query.
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use quarry_bucket::{BucketReader, EncodedBucket, MAX_PAGE_EVENTS, MemoryObject};
+use quarry_event::segment::{for_each_piece, lower_piece};
+use quarry_event::term::MetaField;
+use quarry_event::{EventBatch, IndexedField, Metadata, TermQuery};
+
+pub fn open(encoded: &EncodedBucket) -> BucketReader {
+    BucketReader::open(Arc::new(MemoryObject(encoded.object.clone()))).unwrap()
+}
+
+fn metadata(host: &str, source: &str) -> Metadata {
+    Metadata { index: "main".into(), host: host.into(), source: source.into(), sourcetype: "Syslog".into() }
+}
+
+/// `events` events, one second apart, each with a piece and a field of its own and one host per page.
+pub fn numbered_batch(events: usize) -> EventBatch {
+    let mut batch = EventBatch { index_time: 1_000, ..EventBatch::default() };
+    for row in 0..events {
+        let meta = batch.intern(&metadata(&format!("host-{}", row / MAX_PAGE_EVENTS), "/var/log/a"));
+        batch.push(format!("Row {row} unique{row} level=INFO").as_bytes(), row as i64 * 1_000_000_000, meta);
+        if row % 2 == 0 {
+            batch.fields.push(IndexedField { row: row as u32, name: "Row".into(), value: format!("R{row}").into() });
+        }
+    }
+    batch
+}
+
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        3 => "[a-c]{1,3}([ =:,.\"%/-][a-dA-D0-9]{1,4}){0,8}",
+        1 => "(Ümlaut|ΣΑΣ|İx|日本|x){1,30}( %20| |=)[a-z]{0,300}",
+        1 => "[a-f0-9]{8}-[a-f0-9]{4}-[A-F0-9]{12}",
+        1 => any::<String>(),
+        1 => Just(String::new()),
+    ]
+}
+
+fn field() -> impl Strategy<Value = (u32, String, String)> {
+    (any::<u32>(), "[a-cA-C]{1,2}", prop_oneof!["[a-cA-C0-9]{0,3}", any::<String>(), "[xÉ]{900,1500}"])
+}
+
+/// Batches of up to `distinct` different events, repeated so that some fill several pages.
+pub fn any_batch(distinct: usize) -> impl Strategy<Value = EventBatch> {
+    let events = prop::collection::vec((text(), any::<i64>(), 0..6u32), 0..distinct);
+    let fields = prop::collection::vec(field(), 0..30);
+    let metas = prop::collection::vec(("[a-bA-B]{0,3}", "[/a-b.]{0,4}"), 6);
+    (events, fields, metas, any::<i64>(), prop_oneof![4 => Just(1usize), 1 => Just(9_000)]).prop_map(
+        |(events, fields, metas, index_time, least)| {
+            let mut batch = EventBatch { index_time, ..EventBatch::default() };
+            batch.metas = metas.iter().map(|(host, source)| metadata(host, source)).collect();
+            let times = if events.is_empty() { 0 } else { least.div_ceil(events.len()) };
+            for (repeat, (text, time, meta)) in (0..times).flat_map(|at| events.iter().map(move |event| (at, event))) {
+                let text = if repeat == 0 { text.clone() } else { format!("{text} n{}", repeat / 50) };
+                batch.push(text.as_bytes(), time.wrapping_add(repeat as i64), *meta);
+            }
+            let rows = batch.len() as u32;
+            for (row, name, value) in fields.into_iter().filter(|_| rows > 0) {
+                batch.fields.push(IndexedField { row: row % rows, name: name.into(), value: value.into() });
+            }
+            batch.fields.sort_by_key(|field| field.row);
+            batch
+        },
+    )
+}
+
+/// A query made of what `batch` holds, chosen by `seed`; `depth` bounds nesting.
+pub fn query_for(batch: &EventBatch, seed: u64, depth: u32) -> TermQuery {
+    let next = |salt: u64| (seed ^ salt).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    let pick = |len: usize, salt: u64| next(salt) as usize % len.max(1);
+    let piece = || -> String {
+        let mut pieces = Vec::new();
+        if !batch.is_empty() {
+            for_each_piece(batch.raw(pick(batch.len(), 1)), |piece| pieces.push(lowered(piece)));
+        }
+        pieces.get(pick(pieces.len(), 2)).map_or("absent".into(), |piece| String::from_utf8_lossy(piece).into_owned())
+    };
+    match pick(if depth == 0 { 6 } else { 9 }, 3) {
+        0 | 1 => TermQuery::Piece(piece().into()),
+        2 => TermQuery::Prefix(piece().chars().take(2).collect::<String>().into()),
+        3 => match batch.fields.get(pick(batch.fields.len(), 4)) {
+            Some(field) => TermQuery::Field { name: (*field.name).into(), value: field.value.to_lowercase().into() },
+            None => TermQuery::All,
+        },
+        4 => {
+            let host: String =
+                batch.metas.get(pick(batch.metas.len(), 5)).map_or("x".into(), |meta| (*meta.host).into());
+            let pattern = format!("{}*", host.to_lowercase().chars().take(1).collect::<String>());
+            TermQuery::Meta { field: MetaField::Host, pattern: pattern.into() }
+        }
+        5 => TermQuery::Piece("surely-absent".into()),
+        6 | 7 => TermQuery::And((0..3).map(|at| query_for(batch, next(10 + at), depth - 1)).collect()),
+        _ => TermQuery::Or((0..2).map(|at| query_for(batch, next(20 + at), depth - 1)).collect()),
+    }
+}
+
+fn lowered(piece: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    lower_piece(piece, &mut out);
+    out
+}
+
+/// Pages holding an event for which `query` is true.
+pub fn pages_by_brute_force(batch: &EventBatch, query: &TermQuery) -> u64 {
+    let matching = (0..batch.len()).filter(|row| event_matches(batch, *row, query));
+    matching.fold(0, |pages, row| pages | 1 << (row / MAX_PAGE_EVENTS))
+}
+
+fn event_matches(batch: &EventBatch, row: usize, query: &TermQuery) -> bool {
+    let has_piece = |test: &dyn Fn(&[u8]) -> bool| {
+        let mut found = false;
+        for_each_piece(batch.raw(row), |piece| found |= test(&lowered(piece)));
+        found
+    };
+    match query {
+        TermQuery::All => true,
+        TermQuery::None => false,
+        TermQuery::Piece(wanted) => has_piece(&|piece| piece == wanted.as_bytes()),
+        TermQuery::Prefix(prefix) => has_piece(&|piece| piece.starts_with(prefix.as_bytes())),
+        TermQuery::And(parts) => parts.iter().all(|part| event_matches(batch, row, part)),
+        TermQuery::Or(parts) => parts.iter().any(|part| event_matches(batch, row, part)),
+        TermQuery::Meta { pattern, .. } => {
+            let host = batch.metas[batch.meta[row] as usize].host.to_lowercase();
+            pattern.strip_suffix('*').map_or(host == **pattern, |prefix| host.starts_with(prefix))
+        }
+        TermQuery::Field { name, value } => batch
+            .fields
+            .iter()
+            .any(|field| field.row as usize == row && *field.name == **name && field.value.to_lowercase() == **value),
+    }
+}
