@@ -1,7 +1,7 @@
 //! Commands that bring in other rows: append, join, lookup, inputlookup, makeresults.
 
 use super::cursor::{Parser, Read, Word};
-use super::options::Known;
+use super::options::{Known, OptionArg};
 use crate::ast::{
     AppendCommand, Command, InlineData, InputLookupCommand, JoinAliases, JoinCommand, LookupCommand,
     MakeResultsCommand, SubsearchLimits,
@@ -77,21 +77,9 @@ impl Parser<'_> {
         loop {
             while let Some(option) = self.option(JOIN)? {
                 match option.name.as_str() {
-                    "type" => {
-                        command.left_outer = match option.value.to_ascii_lowercase().as_str() {
-                            "inner" => false,
-                            "left" | "outer" => true,
-                            _ => return Err(option.refuse("inner, left or outer")),
-                        }
-                    }
-                    "max" => command.max = option.number()?,
-                    "overwrite" => command.overwrite = option.boolean()?,
-                    "usetime" => command.use_time = option.boolean()?,
-                    "earlier" => command.earlier = option.boolean()?,
                     "left" => left = Some(option.value),
                     "right" => right = Some(option.value),
-                    "maxout" => command.limits.max_out = Some(option.number()?),
-                    _ => command.limits.max_time_s = Some(option.number()?),
+                    _ => join_option(&option, &mut command)?,
                 }
             }
             self.skip_separators();
@@ -268,4 +256,24 @@ impl Parser<'_> {
         };
         Ok(Command::MakeResults(MakeResultsCommand { count, annotate, data }))
     }
+}
+
+/// Takes an option of join other than its aliases.
+fn join_option(option: &OptionArg, command: &mut JoinCommand) -> Read<()> {
+    match option.name.as_str() {
+        "type" => {
+            command.left_outer = match option.value.to_ascii_lowercase().as_str() {
+                "inner" => false,
+                "left" | "outer" => true,
+                _ => return Err(option.refuse("inner, left or outer")),
+            }
+        }
+        "max" => command.max = option.number()?,
+        "overwrite" => command.overwrite = option.boolean()?,
+        "usetime" => command.use_time = option.boolean()?,
+        "earlier" => command.earlier = option.boolean()?,
+        "maxout" => command.limits.max_out = Some(option.number()?),
+        _ => command.limits.max_time_s = Some(option.number()?),
+    }
+    Ok(())
 }

@@ -55,8 +55,13 @@ impl Parser<'_> {
             }
             assignments.push(self.assignment()?);
             if !self.eat(',') && !self.at_end() {
-                return Err(Diagnostic::error(format!("eval: unexpected {}", self.found()), self.here())
-                    .with_hint("separate assignments by commas"));
+                let hint = match self.peek() {
+                    Some('^') => "write pow(x, y) for powers",
+                    Some('"') => "join texts with `.`",
+                    _ => "separate assignments by commas",
+                };
+                let remark = Diagnostic::error(format!("eval: unexpected {}", self.found()), self.here());
+                return Err(remark.with_hint(hint));
             }
         }
         if assignments.is_empty() {

@@ -120,7 +120,7 @@ impl Parser<'_> {
         let mut descending_after = false;
         loop {
             self.skip_separators();
-            if self.at_end() {
+            if self.at_end() || self.peek_option().is_some() {
                 break;
             }
             let mut descending = descending_after;

@@ -61,7 +61,7 @@ fn row_choosers() {
     assert!(head.condition.is_some() && head.null_is_true && head.keep_last && head.limit == Some(7));
     assert_eq!(one("| tail 2"), Command::Tail(2));
     assert_eq!(one("| reverse"), Command::Reverse);
-    let Command::Dedup(dedup) = one("| dedup 2 a, b keepevents=t consecutive=true sortby -_time +c") else {
+    let Command::Dedup(dedup) = one("| dedup 2 a, b keepevents=t consecutive=true sortby -_time +c keepempty=f") else {
         panic!("dedup")
     };
     assert_eq!((dedup.count, names(&dedup.fields), dedup.sort_by.len()), (2, vec!["a", "b"], 2));
