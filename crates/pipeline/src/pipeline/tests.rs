@@ -188,6 +188,23 @@ fn bytes_before_and_inside_the_text_are_kept_or_shown() {
 }
 
 #[test]
+fn a_pipeline_may_go_to_another_thread() {
+    fn is_send<T: Send>() {}
+    is_send::<Pipeline>();
+}
+
+#[test]
+fn json_and_columns_of_other_kinds() {
+    let (found, _) = run("", Some("json_no_timestamp"), "{\"at\":\"2020-01-01 00:00:00\"}\n");
+    assert_eq!(found[0].1, "2026-11-21 07:00:00.000");
+    for (sourcetype, text) in [("tsv", "a\tb c\n1\t2\n"), ("psv", "a|b c\n1|2\n")] {
+        let (out, _) = run_in_chunks("", Some(sourcetype), &[text.as_bytes()]);
+        let fields: Vec<_> = out.fields.iter().map(|field| (&*field.name, &*field.value)).collect();
+        assert_eq!(fields, [("a", "1"), ("b_c", "2")], "{sourcetype}");
+    }
+}
+
+#[test]
 fn metadata_and_index_time_are_set() {
     let (out, _) = run_in_chunks("", Some("app"), &[b"x\n"]);
     assert_eq!(out.index_time, NOW);
@@ -251,11 +268,13 @@ fn a_head_gives_the_hint_for_the_rest() {
 }
 
 /// Settings that between them use every way of breaking and merging.
-const SETTINGS: [(&str, &str); 6] = [
+const SETTINGS: [(&str, &str); 8] = [
     ("generic_single_line", ""),
     ("app", ""),
     ("log4j", ""),
     ("csv", ""),
+    ("held", "[held]\nMUST_NOT_BREAK_AFTER = a\nMUST_BREAK_AFTER = e\nMUST_NOT_BREAK_BEFORE = u\nMAX_EVENTS = 4\n"),
+    ("before", "[before]\nBREAK_ONLY_BEFORE = [b-d]\nTRUNCATE = 30\nTZ = America/New_York\n"),
     ("short", "[short]\nTRUNCATE = 9\nSHOULD_LINEMERGE = false\nLINE_BREAKER = (\\r?\\n)\n"),
     ("objects", "[objects]\nSHOULD_LINEMERGE = false\nLINE_BREAKER = ([\\r\\n]+)(?=\\{|20)\n"),
 ];
