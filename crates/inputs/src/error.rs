@@ -1,0 +1,64 @@
+//! What can go wrong while data is received.
+
+use std::path::{Path, PathBuf};
+
+use quarry_pipeline::PipelineError;
+
+use crate::SinkError;
+
+/// Failure of an input.
+#[derive(Debug, thiserror::Error)]
+pub enum InputError {
+    /// A file cannot be opened or read.
+    #[error("{}: {}", path.display(), reason)]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The operating system's reason.
+        reason: String,
+    },
+    /// A packed file is damaged; the events before that place are stored.
+    #[error("{}: cannot be unpacked past byte {offset} of its content: {reason}", path.display())]
+    Unpack {
+        /// The file.
+        path: PathBuf,
+        /// Unpacked bytes that were read.
+        offset: u64,
+        /// What the decoder says.
+        reason: String,
+    },
+    /// A name or glob matches nothing or cannot be used.
+    #[error("{pattern}: {reason}")]
+    Pattern {
+        /// As typed.
+        pattern: String,
+        /// Why.
+        reason: String,
+    },
+    /// The configuration of the file's sourcetype cannot be used.
+    #[error("{}: {source}", path.display())]
+    Pipeline {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: PipelineError,
+    },
+    /// The sink did not take the events.
+    #[error("{}: events cannot be stored: {source}", path.display())]
+    Sink {
+        /// The file being read.
+        path: PathBuf,
+        /// What the store says.
+        source: SinkError,
+    },
+}
+
+impl InputError {
+    pub(crate) fn read(path: &Path, error: &std::io::Error) -> InputError {
+        InputError::Read { path: path.to_path_buf(), reason: error.to_string() }
+    }
+
+    pub(crate) fn sink(path: &Path, source: SinkError) -> InputError {
+        InputError::Sink { path: path.to_path_buf(), source }
+    }
+}

@@ -1,0 +1,68 @@
+//! From what a user typed to a list of files: names, globs, folders with everything below, `-`.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use super::open::STDIN;
+use crate::InputError;
+
+/// Deepest folder below a named one.
+const FOLDER_DEPTH_MAX: usize = 64;
+
+/// Files named by `patterns`, each once, in order. A name or glob that matches nothing is an error.
+pub fn expand(patterns: &[String]) -> Result<Vec<PathBuf>, InputError> {
+    let mut files: Vec<PathBuf> = Vec::new();
+    let mut seen = BTreeSet::new();
+    for pattern in patterns {
+        let mut found = Vec::new();
+        if pattern == STDIN {
+            found.push(PathBuf::from(STDIN));
+        } else {
+            matches(pattern, &mut found)?;
+        }
+        files.extend(found.into_iter().filter(|file| seen.insert(file.clone())));
+    }
+    Ok(files)
+}
+
+/// A name that exists is taken as it is, even with `[` or `*` in it; otherwise it is a glob.
+fn matches(pattern: &str, found: &mut Vec<PathBuf>) -> Result<(), InputError> {
+    let literal = Path::new(pattern);
+    if literal.symlink_metadata().is_ok() {
+        return walk(literal, 0, found);
+    }
+    let bad = |reason: String| InputError::Pattern { pattern: pattern.to_owned(), reason };
+    let paths = glob::glob(pattern).map_err(|error| bad(error.to_string()))?;
+    let mut any = false;
+    for path in paths {
+        any = true;
+        walk(&path.map_err(|error| bad(error.to_string()))?, 0, found)?;
+    }
+    if any { Ok(()) } else { Err(bad("no such file".to_owned())) }
+}
+
+/// The file itself, or every regular file below a folder, in name order.
+fn walk(path: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), InputError> {
+    let read = |error: std::io::Error| InputError::read(path, &error);
+    let metadata = path.metadata().map_err(read)?;
+    if !metadata.is_dir() {
+        found.push(path.to_path_buf());
+        return Ok(());
+    }
+    if depth >= FOLDER_DEPTH_MAX {
+        let reason = format!("folders nest deeper than {FOLDER_DEPTH_MAX}: is there a link back up?");
+        return Err(InputError::Pattern { pattern: path.display().to_string(), reason });
+    }
+    let entries = std::fs::read_dir(path).map_err(read)?;
+    let mut entries: Vec<PathBuf> =
+        entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>().map_err(read)?;
+    entries.sort();
+    for entry in entries {
+        // Links inside a folder are not followed and sockets or pipes not opened: only what a user would call a log.
+        let kind = entry.symlink_metadata().map_err(read)?.file_type();
+        if kind.is_dir() || kind.is_file() {
+            walk(&entry, depth + 1, found)?;
+        }
+    }
+    Ok(())
+}

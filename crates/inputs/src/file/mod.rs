@@ -1,0 +1,14 @@
+//! Files: found, unpacked, known again, read once.
+
+mod expand;
+mod identity;
+mod oneshot;
+mod open;
+mod reader;
+#[cfg(test)]
+mod tests;
+
+pub use expand::expand;
+pub use identity::HEAD_BYTES;
+pub use oneshot::{FileReport, NoProgress, OneshotOptions, Progress, Reached, Shrunk, add_file};
+pub use open::{OpenFile, Packing};

@@ -1,0 +1,285 @@
+//! Adds one file to an index, once.
+//!
+//! What the sink knows of the file decides where reading starts. A reader thread cuts events (`reader`); this thread
+//! hands them to the sink with the position after them, so that an interrupted add goes on where it was durable and
+//! nothing is stored twice. Standard input cannot be read again and has no position.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
+
+use jiff::tz::TimeZone;
+use quarry_conf::PropsResolver;
+use quarry_event::time::TimeNs;
+use quarry_pipeline::{Pipeline, PipelineContext, ResumeHint, SAMPLE_BYTES, SourceInfo};
+
+use super::Packing;
+use super::identity::{HEAD_BYTES, Start};
+use super::open::{OpenFile, READ_CHUNK_BYTES, STDIN};
+use super::reader::{FileReader, ReadBatch, ReadState};
+use crate::{FileIdentity, FilePosition, InputError, Sink};
+
+/// Batches that wait between reading and storing.
+const WAITING_BATCHES_MAX: usize = 2;
+/// `source` of events from standard input.
+const STDIN_SOURCE: &str = "stdin";
+/// Name of the thread that reads.
+const READER_THREAD: &str = "quarry-read";
+
+/// How files are added.
+#[derive(Clone, Debug)]
+pub struct OneshotOptions {
+    /// Index that takes the events.
+    pub index: String,
+    /// `host` of the events.
+    pub host: String,
+    /// `source` of the events; the absolute path when absent.
+    pub source: Option<String>,
+    /// `sourcetype` of the events; guessed when absent.
+    pub sourcetype: Option<String>,
+    /// Whether to add a file even if it was added before.
+    pub again: bool,
+    /// Zone of times that name none.
+    pub zone: TimeZone,
+    /// Current time.
+    pub now: TimeNs,
+}
+
+/// How far adding a file is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reached {
+    /// Unpacked bytes read.
+    pub bytes: u64,
+    /// Bytes of the file on disk read; the bar of a packed file moves by these.
+    pub stored_bytes: u64,
+    /// Bytes of the file on disk; 0 when unknown.
+    pub stored_bytes_all: u64,
+    /// Events handed to the sink.
+    pub events: u64,
+    /// Events whose text gave no acceptable time.
+    pub bad_timestamps: u64,
+}
+
+/// Hears how adding goes on.
+pub trait Progress {
+    /// Called after each batch; `Break` ends adding, what was handed over stays.
+    fn reached(&mut self, at: &Reached) -> ControlFlow<()>;
+}
+
+/// For nobody.
+#[derive(Debug)]
+pub struct NoProgress;
+
+impl Progress for NoProgress {
+    fn reached(&mut self, _: &Reached) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}
+
+/// A file that became shorter while it was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shrunk {
+    /// Bytes when it was opened.
+    pub expected: u64,
+    /// Bytes read.
+    pub found: u64,
+}
+
+/// What adding a file came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileReport {
+    /// Unpacked bytes read in this run.
+    pub bytes: u64,
+    /// Events stored in this run.
+    pub events: u64,
+    /// Events whose text gave no acceptable time.
+    pub bad_timestamps: u64,
+    /// Lines cut to `TRUNCATE`.
+    pub truncated_lines: u64,
+    /// Whether all of it was stored before.
+    pub skipped: bool,
+    /// Unpacked bytes that an earlier run had stored.
+    pub resumed_at: u64,
+    /// Whether adding was ended from outside before the file's end.
+    pub interrupted: bool,
+    /// The sourcetype of the events, once known.
+    pub sourcetype: Option<String>,
+    /// Set when the file became shorter while it was read.
+    pub shrunk: Option<Shrunk>,
+    /// What is wrong with the settings of the guessed sourcetype; the file was read as plain lines.
+    pub problem: Option<String>,
+}
+
+/// Adds the file at `path`, `-` for standard input. When this returns, its events are durable.
+pub fn add_file(
+    path: &Path,
+    options: &OneshotOptions,
+    props: &PropsResolver,
+    sink: &mut dyn Sink,
+    progress: &mut dyn Progress,
+) -> Result<FileReport, InputError> {
+    let is_stdin = path.as_os_str() == STDIN;
+    let absolute = if is_stdin { STDIN_SOURCE.to_owned() } else { absolute_text(path) };
+    let start = match is_stdin {
+        true => None,
+        false => Some(Start::find(path, &absolute, &options.index, options.again, sink)?),
+    };
+    let offset = start.as_ref().map_or(0, |start| start.offset);
+    if start.as_ref().is_some_and(|start| start.at_end) {
+        return Ok(FileReport { skipped: offset > 0, resumed_at: offset, ..FileReport::default() });
+    }
+    let mut opened = open_at(path, offset, &absolute, options, props)?;
+    let keeper = start.map(|start| Keeper { identity: start.identity, path: absolute });
+    let stored_bytes_all = opened.file.stored_bytes;
+    let expected = if opened.file.packing == Packing::None { stored_bytes_all } else { 0 };
+    let before = std::mem::take(&mut opened.before);
+    let (batches, received) = sync_channel(WAITING_BATCHES_MAX);
+    let reader = FileReader { path, file: opened.file, pipeline: opened.pipeline, base: offset, before, batches };
+    let (stored, read) = std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name(READER_THREAD.to_owned());
+        let thread = thread.spawn_scoped(scope, move || reader.run());
+        let thread = thread.map_err(|error| InputError::read(path, &error))?;
+        let stored = store(received, keeper.as_ref(), stored_bytes_all, sink, progress);
+        let read = thread.join().unwrap_or_else(|_| {
+            Err(InputError::read(path, &std::io::Error::other("reading ended early because of a fault of quarry")))
+        });
+        Ok((stored, read))
+    })?;
+    let stored = stored.map_err(|error| InputError::sink(path, error))?;
+    let state = read?;
+    let mut report = report_of(state, offset);
+    report.interrupted = stored.is_break();
+    if !report.interrupted && offset + report.bytes < expected {
+        report.shrunk = Some(Shrunk { expected, found: offset + report.bytes });
+    }
+    Ok(report)
+}
+
+/// Under which positions of a file are kept.
+struct Keeper {
+    identity: Arc<FileIdentity>,
+    path: String,
+}
+
+/// Hands batches to the sink until there are no more.
+fn store(
+    received: Receiver<ReadBatch>,
+    keeper: Option<&Keeper>,
+    stored_bytes_all: u64,
+    sink: &mut dyn Sink,
+    progress: &mut dyn Progress,
+) -> Result<ControlFlow<()>, crate::SinkError> {
+    let mut flow = ControlFlow::Continue(());
+    for ReadBatch { batch, position, state } in &received {
+        let position = keeper.zip(position).map(|(keeper, (offset, tail_hash))| FilePosition {
+            identity: keeper.identity.clone(),
+            offset,
+            tail_hash,
+            path: keeper.path.clone(),
+        });
+        if !batch.is_empty() || position.is_some() {
+            sink.accept(batch, position)?;
+        }
+        flow = progress.reached(&Reached {
+            bytes: state.bytes,
+            stored_bytes: state.stored_bytes,
+            stored_bytes_all,
+            events: state.counters.events,
+            bad_timestamps: state.counters.bad_timestamps,
+        });
+        if flow.is_break() {
+            break;
+        }
+    }
+    // The reader ends when nobody receives.
+    drop(received);
+    sink.flush()?;
+    Ok(flow)
+}
+
+fn report_of(state: ReadState, resumed_at: u64) -> FileReport {
+    FileReport {
+        bytes: state.bytes,
+        events: state.counters.events,
+        bad_timestamps: state.counters.bad_timestamps,
+        truncated_lines: state.counters.truncated_lines,
+        skipped: false,
+        resumed_at,
+        interrupted: false,
+        sourcetype: state.sourcetype,
+        shrunk: None,
+        problem: state.problem,
+    }
+}
+
+/// A file that stands where reading starts.
+struct Opened {
+    file: OpenFile,
+    pipeline: Pipeline,
+    /// Last bytes before that place.
+    before: Vec<u8>,
+}
+
+fn open_at(
+    path: &Path,
+    offset: u64,
+    absolute: &str,
+    options: &OneshotOptions,
+    props: &PropsResolver,
+) -> Result<Opened, InputError> {
+    let mut file = OpenFile::open(path)?;
+    let info = SourceInfo {
+        index: options.index.clone(),
+        host: options.host.clone(),
+        source: options.source.clone().unwrap_or_else(|| absolute.to_owned()),
+        sourcetype: options.sourcetype.clone(),
+    };
+    let context = PipelineContext { now: options.now, zone: options.zone.clone(), modified: file.modified_ns };
+    let wrong = |source| InputError::Pipeline { path: path.to_path_buf(), source };
+    if offset == 0 {
+        let pipeline = Pipeline::new(info, props, context).map_err(wrong)?;
+        return Ok(Opened { file, pipeline, before: Vec::new() });
+    }
+    let hint = hint(path, &info, &context, props)?;
+    let before = skip(&mut file, offset).map_err(|error| InputError::read(path, &error))?;
+    let pipeline = Pipeline::resume(info, props, context, hint).map_err(wrong)?;
+    Ok(Opened { file, pipeline, before })
+}
+
+/// What the start of the file says about how to go on in its middle.
+fn hint(
+    path: &Path,
+    info: &SourceInfo,
+    context: &PipelineContext,
+    props: &PropsResolver,
+) -> Result<ResumeHint, InputError> {
+    let mut head = vec![0; SAMPLE_BYTES];
+    let read = OpenFile::open(path)?.read_chunk(&mut head).map_err(|error| InputError::read(path, &error))?;
+    let hint = Pipeline::hint_of_head(info.clone(), props, context.clone(), &head[..read]);
+    hint.map_err(|source| InputError::Pipeline { path: path.to_path_buf(), source })
+}
+
+/// Reads up to `offset` and gives the last bytes before it.
+fn skip(file: &mut OpenFile, offset: u64) -> std::io::Result<Vec<u8>> {
+    let mut buffer = vec![0; READ_CHUNK_BYTES];
+    let mut before: Vec<u8> = Vec::new();
+    let mut left = offset;
+    while left > 0 {
+        let want = left.min(READ_CHUNK_BYTES as u64) as usize;
+        let read = file.read_chunk(&mut buffer[..want])?;
+        if read == 0 {
+            let message = "became shorter than what was read of it before";
+            return Err(std::io::Error::new(std::io::ErrorKind::UnexpectedEof, message));
+        }
+        before.extend_from_slice(&buffer[..read]);
+        let surplus = before.len().saturating_sub(HEAD_BYTES);
+        before.drain(..surplus);
+        left -= read as u64;
+    }
+    Ok(before)
+}
+
+fn absolute_text(path: &Path) -> String {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf()).display().to_string()
+}

@@ -1,0 +1,213 @@
+//! Files added through a sink that remembers what it got.
+
+use std::error::Error;
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use jiff::tz::TimeZone;
+use quarry_conf::{Layers, PropsResolver};
+use quarry_event::EventBatch;
+
+use super::*;
+use crate::{FilePosition, InputError, KnownPosition, Sink, SinkError};
+
+#[derive(Default)]
+struct MemorySink {
+    events: Vec<String>,
+    sources: Vec<String>,
+    positions: Vec<FilePosition>,
+    batches: usize,
+    /// Batches taken before the sink fails.
+    fails_after: Option<usize>,
+}
+
+impl Sink for MemorySink {
+    fn positions(&self, index: &str, head: &[u8]) -> Result<Vec<KnownPosition>, SinkError> {
+        let fits =
+            |position: &&FilePosition| position.identity.index == index && head.starts_with(&position.identity.head);
+        let known = self.positions.iter().filter(fits).map(|position| KnownPosition {
+            head_bytes: position.identity.head.len(),
+            variant: position.identity.variant,
+            offset: position.offset,
+            tail_hash: position.tail_hash,
+            path: position.path.clone(),
+        });
+        Ok(known.collect())
+    }
+
+    fn accept(&mut self, batch: EventBatch, position: Option<FilePosition>) -> Result<(), SinkError> {
+        if self.fails_after == Some(self.batches) {
+            return Err(Box::<dyn Error + Send + Sync>::from("disk on fire"));
+        }
+        self.batches += 1;
+        assert!(batch.len() < 262_144);
+        self.events.extend((0..batch.len()).map(|row| String::from_utf8(batch.raw(row).to_vec()).unwrap()));
+        self.sources.extend(batch.meta.iter().map(|meta| batch.metas[*meta as usize].source.to_string()));
+        if let Some(position) = position {
+            self.positions.retain(|known| known.identity != position.identity);
+            self.positions.push(position);
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), SinkError> {
+        Ok(())
+    }
+}
+
+struct StopAfter(usize);
+
+impl Progress for StopAfter {
+    fn reached(&mut self, _: &Reached) -> ControlFlow<()> {
+        self.0 -= 1;
+        if self.0 == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+fn options() -> OneshotOptions {
+    OneshotOptions {
+        index: "main".into(),
+        host: "web-1".into(),
+        source: None,
+        sourcetype: None,
+        again: false,
+        zone: TimeZone::UTC,
+        now: 1_795_132_800_000_000_000,
+    }
+}
+
+fn add_with(path: &Path, options: &OneshotOptions, sink: &mut MemorySink) -> Result<FileReport, InputError> {
+    add_file(path, options, &PropsResolver::new(&Layers::new([])), sink, &mut NoProgress)
+}
+
+fn add(path: &Path, sink: &mut MemorySink) -> FileReport {
+    add_with(path, &options(), sink).unwrap()
+}
+
+fn lines(range: std::ops::Range<usize>) -> String {
+    range.map(|at| format!("2026-11-20T10:{:02}:{:02}Z line {at} of the log\n", at / 60 % 60, at % 60)).collect()
+}
+
+fn file(folder: &tempfile::TempDir, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+    let path = folder.path().join(name);
+    std::fs::write(&path, bytes).unwrap();
+    path
+}
+
+#[test]
+fn the_same_bytes_are_added_once_under_any_name_and_packing() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = lines(0..5_000);
+    let mut sink = MemorySink::default();
+    let first = add(&file(&folder, "a.log", &text), &mut sink);
+    assert_eq!((first.events, first.skipped, first.bytes), (5_000, false, text.len() as u64));
+    let copy = add(&file(&folder, "b.log", &text), &mut sink);
+    assert!(copy.skipped && copy.events == 0 && copy.resumed_at == text.len() as u64);
+    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packer.write_all(text.as_bytes()).unwrap();
+    assert!(add(&file(&folder, "c.gz", packer.finish().unwrap()), &mut sink).skipped);
+    assert!(add(&file(&folder, "d.zst", zstd::encode_all(text.as_bytes(), 1).unwrap()), &mut sink).skipped);
+    assert_eq!(sink.events.len(), 5_000);
+    let other = OneshotOptions { index: "other".into(), ..options() };
+    assert_eq!(add_with(&folder.path().join("a.log"), &other, &mut sink).unwrap().events, 5_000);
+    let again = OneshotOptions { again: true, ..options() };
+    assert_eq!(add_with(&folder.path().join("a.log"), &again, &mut sink).unwrap().events, 5_000);
+    assert!(add(&folder.path().join("a.log"), &mut sink).skipped);
+}
+
+#[test]
+fn a_file_that_grew_gives_only_what_is_new() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut sink = MemorySink::default();
+    for count in [1, 3, 40, 2_000] {
+        add(&file(&folder, "a.log", lines(0..count)), &mut sink);
+        assert_eq!(sink.events, lines(0..count).lines().collect::<Vec<_>>(), "after {count} lines");
+    }
+    assert_eq!(sink.positions.len(), 1);
+}
+
+#[test]
+fn a_rewritten_file_and_a_namesake_head_are_read_from_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut sink = MemorySink::default();
+    add(&file(&folder, "a.log", lines(0..100)), &mut sink);
+    let rewritten = lines(0..50) + &lines(200..400);
+    assert_eq!(add(&file(&folder, "a.log", rewritten), &mut sink).events, 250);
+    // One equal first line proves nothing about another file.
+    add(&file(&folder, "c.log", "hello\n"), &mut sink);
+    assert_eq!(add(&file(&folder, "d.log", "hello\nworld\n"), &mut sink).events, 2);
+    assert!(add(&file(&folder, "e.log", "hello\n"), &mut sink).skipped);
+}
+
+#[test]
+fn an_interrupted_add_goes_on_where_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = lines(0..400_000);
+    let path = file(&folder, "a.log", &text);
+    let props = PropsResolver::new(&Layers::new([]));
+    let mut sink = MemorySink::default();
+    let stopped = add_file(&path, &options(), &props, &mut sink, &mut StopAfter(2)).unwrap();
+    assert!(stopped.interrupted && sink.events.len() < 400_000 && !sink.events.is_empty());
+    sink.fails_after = Some(sink.batches + 1);
+    let failed = add_file(&path, &options(), &props, &mut sink, &mut NoProgress).unwrap_err();
+    assert!(failed.to_string().contains("disk on fire"), "{failed}");
+    sink.fails_after = None;
+    let rest = add(&path, &mut sink);
+    assert!(rest.resumed_at > 0);
+    assert!(sink.events.iter().map(String::as_str).eq(text.lines()), "{} events", sink.events.len());
+}
+
+#[test]
+fn odd_files_are_no_trouble() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut sink = MemorySink::default();
+    let empty = add(&file(&folder, "empty", ""), &mut sink);
+    assert_eq!(empty, FileReport::default());
+    assert!(sink.positions.is_empty());
+    let garbage: Vec<u8> = (0..300_000u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    assert_eq!(add(&file(&folder, "garbage", &garbage), &mut sink).bytes, 300_000);
+    let long = vec![b'x'; 20_000_000];
+    let report = add(&file(&folder, "long", &long), &mut sink);
+    assert_eq!((report.events, report.truncated_lines), (1, 1));
+    let blank = vec![b'\n'; 2_000_000];
+    add(&file(&folder, "blank", &blank), &mut sink);
+    let short: String = "a\n".repeat(1_000_000);
+    assert_eq!(add(&file(&folder, "short", &short), &mut sink).events, 1_000_000);
+    assert!(matches!(add_with(&folder.path().join("no"), &options(), &mut sink), Err(InputError::Read { .. })));
+    assert!(matches!(add_with(folder.path(), &options(), &mut sink), Err(InputError::Read { .. })));
+}
+
+#[test]
+fn a_damaged_archive_gives_what_is_before_the_damage_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = lines(0..200_000);
+    let packed = zstd::encode_all(text.as_bytes(), 1).unwrap();
+    let path = file(&folder, "a.zst", &packed[..packed.len() / 2]);
+    let mut sink = MemorySink::default();
+    for _ in 0..2 {
+        let error = add_with(&path, &options(), &mut sink).unwrap_err();
+        assert!(matches!(error, InputError::Unpack { .. }), "{error}");
+    }
+    let before = sink.events.len();
+    assert!(before > 0 && before < 200_000);
+    std::fs::write(&path, packed).unwrap();
+    assert!(add(&path, &mut sink).resumed_at > 0);
+    assert!(sink.events.iter().map(String::as_str).eq(text.lines()), "{before} then {}", sink.events.len());
+}
+
+#[test]
+fn folders_and_globs_expand_in_name_order() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(folder.path().join("sub/deep")).unwrap();
+    for name in ["b.log", "sub/c.log", "sub/deep/d.txt", "a.log", "odd[1].log"] {
+        file(&folder, name, "x\n");
+    }
+    let at = |name: &str| folder.path().join(name);
+    let text = |name: &str| at(name).display().to_string();
+    let all = ["a.log", "b.log", "odd[1].log", "sub/c.log", "sub/deep/d.txt"].map(at).to_vec();
+    assert_eq!(expand(&[text("")]).unwrap(), all);
+    assert_eq!(expand(&[text("?.log"), text("a.log")]).unwrap(), all[..2]);
+    assert_eq!(expand(&[text("odd[1].log")]).unwrap(), all[2..3]);
+    assert!(expand(&[text("*.none")]).unwrap_err().to_string().ends_with("no such file"));
+}

@@ -1,0 +1,13 @@
+//! Receivers of data: today files, read once.
+//!
+//! An input unpacks bytes, feeds an index pipeline and hands events to a [`Sink`], which answers for their durability.
+//! Inputs know nothing of storage: what was read before is asked of the sink too, because positions and events must
+//! become durable together.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+mod error;
+pub mod file;
+mod sink;
+
+pub use error::InputError;
+pub use sink::{FileIdentity, FilePosition, KnownPosition, Sink, SinkError};

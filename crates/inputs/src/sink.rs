@@ -1,0 +1,64 @@
+//! Where an input's events go, and how a file is known again.
+
+use std::error::Error;
+use std::sync::Arc;
+
+use quarry_event::EventBatch;
+
+/// Failure of a sink.
+pub type SinkError = Box<dyn Error + Send + Sync>;
+
+/// What makes a file the same file: its first bytes (of the unpacked content), for one index.
+///
+/// A name is no part of it, so a rotated or packed copy is known. Files with equal first bytes are told apart by
+/// [`FilePosition::tail_hash`] and get different variants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileIdentity {
+    /// Index the events go to.
+    pub index: String,
+    /// The first 256 bytes, or the whole content of a file that was shorter when it was first read.
+    pub head: Vec<u8>,
+    /// Counts files that share the head.
+    pub variant: u32,
+}
+
+/// How far a file has been read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilePosition {
+    /// Which file.
+    pub identity: Arc<FileIdentity>,
+    /// Unpacked bytes whose events are stored.
+    pub offset: u64,
+    /// xxh3 of up to 256 bytes before `offset`.
+    pub tail_hash: u64,
+    /// Absolute path the file was read from.
+    pub path: String,
+}
+
+/// A position that the sink knows of a file with some first bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownPosition {
+    /// Bytes of [`FileIdentity::head`].
+    pub head_bytes: usize,
+    /// As [`FileIdentity::variant`].
+    pub variant: u32,
+    /// As [`FilePosition::offset`].
+    pub offset: u64,
+    /// As [`FilePosition::tail_hash`].
+    pub tail_hash: u64,
+    /// As [`FilePosition::path`].
+    pub path: String,
+}
+
+/// Takes events and answers for them.
+pub trait Sink {
+    /// Positions of files that may begin with `head` (up to 256 bytes): of every identity whose head is a prefix of
+    /// it, so that a file that was shorter then is known now. Several where files share their first bytes.
+    fn positions(&self, index: &str, head: &[u8]) -> Result<Vec<KnownPosition>, SinkError>;
+
+    /// Takes a batch; the events and the position become durable together. Blocks while the store is busy.
+    fn accept(&mut self, batch: EventBatch, position: Option<FilePosition>) -> Result<(), SinkError>;
+
+    /// Waits until everything accepted is durable.
+    fn flush(&mut self) -> Result<(), SinkError>;
+}
