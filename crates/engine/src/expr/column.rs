@@ -1,0 +1,175 @@
+//! Running an expression over a whole batch.
+//!
+//! A node with a whole-column way takes its operands as columns; any other goes row by row. The right side of AND and
+//! OR, if it goes row by row, is only asked where the left side leaves the answer open.
+
+use std::sync::Arc;
+
+use arrow::array::cast::AsArray;
+use arrow::array::{Array, ArrayRef, BooleanArray, BooleanBuilder};
+use arrow::compute::kernels::boolean;
+use arrow::datatypes::DataType;
+
+use super::arithmetic::{Operand, calculate_column};
+use super::batch::Batch;
+use super::compare::{compare_column, compare_columns};
+use super::node::Node;
+use crate::EngineError;
+use crate::rows::{ColumnBuilder, ColumnReader, Value, null_column};
+
+/// The value of every row.
+pub(super) fn evaluate(node: &Node, batch: &Batch<'_>) -> Result<ArrayRef, EngineError> {
+    Ok(match node {
+        Node::Slot(slot) => batch.array(*slot).cloned().unwrap_or_else(|| null_column(batch.len())),
+        Node::Constant(value) => constant(value, batch.len()),
+        Node::Arithmetic(op, a, b) => {
+            let (a, b) = (operand(a, batch)?, operand(b, batch)?);
+            calculate_column(*op, &a, &b, batch.len())
+        }
+        Node::Coalesce(values) => coalesce(values, batch)?,
+        Node::Case(arms) if arms.iter().all(|(condition, _)| is_columnar(condition)) => case(arms, batch)?,
+        node if node.is_condition() => Arc::new(condition(node, batch)?),
+        node => by_row(node, batch),
+    })
+}
+
+/// The truth of every row; what is no condition is null.
+pub(super) fn condition(node: &Node, batch: &Batch<'_>) -> Result<BooleanArray, EngineError> {
+    Ok(match node {
+        Node::Not(inner) => boolean::not(&condition(inner, batch)?)?,
+        Node::CompareLiteral(op, a, literal) if is_columnar(a) => {
+            compare_column(&ColumnReader::new(&evaluate(a, batch)?), *op, literal)
+        }
+        Node::Compare(op, a, b) if is_columnar(a) && is_columnar(b) => {
+            compare_columns(*op, &evaluate(a, batch)?, &evaluate(b, batch)?)
+        }
+        Node::And(a, b) if is_columnar(b) => boolean::and_kleene(&condition(a, batch)?, &condition(b, batch)?)?,
+        Node::Or(a, b) if is_columnar(b) => boolean::or_kleene(&condition(a, batch)?, &condition(b, batch)?)?,
+        Node::And(a, b) => where_open(&condition(a, batch)?, false, b, batch),
+        Node::Or(a, b) => where_open(&condition(a, batch)?, true, b, batch),
+        Node::IsNull(inner) if is_columnar(inner) => nullness(&evaluate(inner, batch)?, true),
+        Node::IsNotNull(inner) if is_columnar(inner) => nullness(&evaluate(inner, batch)?, false),
+        Node::Slot(_) => {
+            let array = evaluate(node, batch)?;
+            match array.data_type() {
+                DataType::Boolean => array.as_boolean().clone(),
+                _ => BooleanArray::new_null(batch.len()),
+            }
+        }
+        Node::Constant(Value::Bool(true)) => BooleanArray::from(vec![true; batch.len()]),
+        Node::Constant(Value::Bool(false)) => BooleanArray::from(vec![false; batch.len()]),
+        Node::Constant(_) => BooleanArray::new_null(batch.len()),
+        node => truth_by_row(node, batch),
+    })
+}
+
+/// Whether the node is computed by columns down to the fields.
+fn is_columnar(node: &Node) -> bool {
+    match node {
+        Node::Slot(_) | Node::Constant(_) => true,
+        Node::Not(a) | Node::IsNull(a) | Node::IsNotNull(a) | Node::CompareLiteral(_, a, _) => is_columnar(a),
+        Node::Arithmetic(_, a, b) | Node::Compare(_, a, b) => is_columnar(a) && is_columnar(b),
+        Node::And(a, b) | Node::Or(a, b) => is_columnar(a) && is_columnar(b),
+        Node::Coalesce(values) => values.iter().all(is_columnar),
+        _ => false,
+    }
+}
+
+fn by_row(node: &Node, batch: &Batch<'_>) -> ArrayRef {
+    let mut builder = ColumnBuilder::new(batch.len());
+    for row in 0..batch.len() {
+        builder.push(node.value(&batch.row(row)));
+    }
+    builder.finish()
+}
+
+fn truth_by_row(node: &Node, batch: &Batch<'_>) -> BooleanArray {
+    let mut builder = BooleanBuilder::with_capacity(batch.len());
+    for row in 0..batch.len() {
+        builder.append_option(node.truth(&batch.row(row)));
+    }
+    builder.finish()
+}
+
+/// `left OR right` if `decides` is true, else `left AND right`: a left side equal to `decides` is the answer.
+fn where_open(left: &BooleanArray, decides: bool, right: &Node, batch: &Batch<'_>) -> BooleanArray {
+    let mut builder = BooleanBuilder::with_capacity(batch.len());
+    for row in 0..batch.len() {
+        let known = left.is_valid(row).then(|| left.value(row));
+        builder.append_option(match known {
+            Some(truth) if truth == decides => known,
+            Some(_) => right.truth(&batch.row(row)),
+            None => right.truth(&batch.row(row)).filter(|truth| *truth == decides),
+        });
+    }
+    builder.finish()
+}
+
+fn nullness(array: &ArrayRef, wanted: bool) -> BooleanArray {
+    let reader = ColumnReader::new(array);
+    if let ColumnReader::Null(rows) = reader {
+        return BooleanArray::from(vec![wanted; rows]);
+    }
+    // An empty list is null too, which only the reader knows.
+    (0..array.len()).map(|row| Some(reader.is_null(row) == wanted)).collect()
+}
+
+fn operand(node: &Node, batch: &Batch<'_>) -> Result<Operand, EngineError> {
+    Ok(match node {
+        Node::Constant(value) => Operand::Constant(value.clone()),
+        node => Operand::Column(ColumnReader::new(&evaluate(node, batch)?)),
+    })
+}
+
+fn constant(value: &Value<'static>, rows: usize) -> ArrayRef {
+    let mut builder = ColumnBuilder::new(rows);
+    for _ in 0..rows {
+        builder.push(value.clone());
+    }
+    builder.finish()
+}
+
+/// The first operand with a value; a column without nulls ends the search.
+fn coalesce(values: &[Node], batch: &Batch<'_>) -> Result<ArrayRef, EngineError> {
+    let mut columns: Vec<ColumnReader> = Vec::new();
+    for (at, value) in values.iter().enumerate() {
+        if !is_columnar(value) {
+            break;
+        }
+        let array = evaluate(value, batch)?;
+        let complete = !matches!(array.data_type(), DataType::Null | DataType::List(_)) && array.null_count() == 0;
+        if complete && (at == 0 || columns.iter().all(|column| matches!(column, ColumnReader::Null(_)))) {
+            return Ok(array);
+        }
+        columns.push(ColumnReader::new(&array));
+        if complete {
+            break;
+        }
+    }
+    let rest = &values[columns.len()..];
+    let mut builder = ColumnBuilder::new(batch.len());
+    for row in 0..batch.len() {
+        match columns.iter().find(|column| !column.is_null(row)) {
+            Some(column) => builder.push(column.value(row)),
+            None => {
+                let row = batch.row(row);
+                let value = rest.iter().map(|node| node.value(&row)).find(|value| !value.is_null());
+                builder.push(value.unwrap_or(Value::Null));
+            }
+        }
+    }
+    Ok(builder.finish())
+}
+
+/// Conditions by column, values by row and only where they are chosen.
+fn case(arms: &[(Node, Node)], batch: &Batch<'_>) -> Result<ArrayRef, EngineError> {
+    let masks = arms.iter().map(|(test, _)| condition(test, batch)).collect::<Result<Vec<_>, _>>()?;
+    let mut builder = ColumnBuilder::new(batch.len());
+    for row in 0..batch.len() {
+        match masks.iter().position(|mask| mask.is_valid(row) && mask.value(row)) {
+            Some(arm) => builder.push(arms[arm].1.value(&batch.row(row))),
+            None => builder.push_null(),
+        }
+    }
+    Ok(builder.finish())
+}

@@ -1,0 +1,238 @@
+//! From syntax tree to nodes: names become slots, constants are computed, patterns compiled.
+
+use std::sync::atomic::AtomicU64;
+
+use quarry_spl::ast::{BinaryOp, CompareOp, Expr, ExprKind, UnaryOp};
+
+use super::arithmetic::Arithmetic;
+use super::compare::{Literal, flipped};
+use super::node::{Node, Row};
+use super::{ExprContext, Slot};
+use crate::EngineError;
+use crate::functions;
+use crate::rows::Value;
+
+/// Compiles an expression into its root and the slots it reads.
+pub(super) fn compile(expr: &Expr, context: &ExprContext) -> Result<(Node, Vec<Slot>), EngineError> {
+    let mut compiler = Compiler { context, slots: Vec::new(), random: AtomicU64::new(0) };
+    let root = compiler.node(expr)?;
+    Ok((root, compiler.slots))
+}
+
+struct Compiler<'c> {
+    context: &'c ExprContext,
+    slots: Vec<Slot>,
+    random: AtomicU64,
+}
+
+/// An error at a place of the search.
+fn invalid(expr: &Expr, message: impl Into<String>) -> EngineError {
+    EngineError::Invalid { message: message.into(), span: Some(expr.span) }
+}
+
+impl Compiler<'_> {
+    fn node(&mut self, expr: &Expr) -> Result<Node, EngineError> {
+        let node = match &expr.kind {
+            ExprKind::Text(text) => Node::Constant(Value::owned(text.clone())),
+            ExprKind::Number(value, written) => Node::Constant(number(*value, written)),
+            ExprKind::Bool(value) => Node::Constant(Value::Bool(*value)),
+            ExprKind::Field(name) => Node::Slot(self.field(name)),
+            ExprKind::Unary(UnaryOp::Plus, inner) => return self.node(inner),
+            ExprKind::Unary(UnaryOp::Neg, inner) => Node::Negate(self.boxed(inner)?),
+            ExprKind::Unary(UnaryOp::Not, inner) => Node::Not(self.boxed(inner)?),
+            ExprKind::Binary(op, a, b) => self.binary(*op, a, b)?,
+            ExprKind::In(needle, values) => Node::In(self.boxed(needle)?, self.nodes(values)?),
+            ExprKind::Call(name, args) => self.call(expr, name, args)?,
+        };
+        Ok(self.folded(node))
+    }
+
+    fn boxed(&mut self, expr: &Expr) -> Result<Box<Node>, EngineError> {
+        self.node(expr).map(Box::new)
+    }
+
+    fn nodes(&mut self, exprs: &[Expr]) -> Result<Vec<Node>, EngineError> {
+        exprs.iter().map(|expr| self.node(expr)).collect()
+    }
+
+    fn field(&mut self, name: &str) -> usize {
+        let known = self.slots.iter().position(|slot| matches!(slot, Slot::Field(field) if field == name));
+        known.unwrap_or_else(|| {
+            self.slots.push(Slot::Field(name.to_owned()));
+            self.slots.len() - 1
+        })
+    }
+
+    fn binary(&mut self, op: BinaryOp, a: &Expr, b: &Expr) -> Result<Node, EngineError> {
+        if op == BinaryOp::Like {
+            return self.function(b, "like", &[a.clone(), b.clone()]);
+        }
+        let (left, right) = (self.boxed(a)?, self.boxed(b)?);
+        Ok(match op {
+            BinaryOp::Add => Node::Arithmetic(Arithmetic::Add, left, right),
+            BinaryOp::Sub => Node::Arithmetic(Arithmetic::Sub, left, right),
+            BinaryOp::Mul => Node::Arithmetic(Arithmetic::Mul, left, right),
+            BinaryOp::Div => Node::Arithmetic(Arithmetic::Div, left, right),
+            BinaryOp::Rem => Node::Arithmetic(Arithmetic::Rem, left, right),
+            BinaryOp::Concat | BinaryOp::Like => Node::Concat(left, right),
+            BinaryOp::Compare(op) => comparison(op, left, right),
+            BinaryOp::And => Node::And(left, right),
+            BinaryOp::Or => Node::Or(left, right),
+            BinaryOp::Xor => Node::Xor(left, right),
+        })
+    }
+
+    /// Functions that decide which arguments to compute, or bind values; the others come from the table.
+    fn call(&mut self, expr: &Expr, name: &str, args: &[Expr]) -> Result<Node, EngineError> {
+        match (name, args) {
+            ("true", []) => Ok(Node::Constant(Value::Bool(true))),
+            ("false", []) => Ok(Node::Constant(Value::Bool(false))),
+            ("null", []) => Ok(Node::Constant(Value::Null)),
+            ("if", [condition, then, otherwise]) => {
+                let always = Node::Constant(Value::Bool(true));
+                Ok(Node::Case(vec![(self.node(condition)?, self.node(then)?), (always, self.node(otherwise)?)]))
+            }
+            ("case", args) => self.arms(expr, name, args).map(Node::Case),
+            ("validate", args) => self.arms(expr, name, args).map(Node::Validate),
+            ("coalesce", args) => self.nodes(args).map(Node::Coalesce),
+            ("isnull", [inner]) => self.boxed(inner).map(Node::IsNull),
+            ("isnotnull", [inner]) => self.boxed(inner).map(Node::IsNotNull),
+            ("in", [needle, values @ ..]) => Ok(Node::In(self.boxed(needle)?, self.nodes(values)?)),
+            ("mvfilter", [predicate]) => self.mvfilter(predicate),
+            ("mvmap", [values, each, rest @ ..]) => self.mvmap(values, each, rest),
+            ("searchmatch", [text]) => self.searchmatch(text),
+            _ => self.function(expr, name, args),
+        }
+    }
+
+    fn arms(&mut self, expr: &Expr, name: &str, args: &[Expr]) -> Result<Vec<(Node, Node)>, EngineError> {
+        if args.is_empty() || args.len() % 2 != 0 {
+            return Err(invalid(
+                expr,
+                format!("{name}() takes pairs of a condition and a value; it has {} arguments", args.len()),
+            ));
+        }
+        args.chunks(2).map(|pair| Ok((self.node(&pair[0])?, self.node(&pair[1])?))).collect()
+    }
+
+    fn function(&mut self, expr: &Expr, name: &str, args: &[Expr]) -> Result<Node, EngineError> {
+        let function = functions::find(name)
+            .ok_or_else(|| invalid(expr, format!("eval function {name}() is not known; check its spelling")))?;
+        let nodes = self.nodes(args)?;
+        if let Some(message) = function.wrong_count(nodes.len()) {
+            return Err(invalid(expr, message));
+        }
+        let constants: Vec<Option<&Value<'static>>> =
+            nodes.iter().map(|node| if let Node::Constant(value) = node { Some(value) } else { None }).collect();
+        let prepared = functions::prepare(name, &constants).map_err(|message| invalid(expr, message))?;
+        Ok(Node::Call(function, nodes, prepared))
+    }
+
+    fn mvfilter(&mut self, predicate: &Expr) -> Result<Node, EngineError> {
+        let mut names = Vec::new();
+        collect_fields(predicate, &mut names);
+        match names.as_slice() {
+            [name] => {
+                let slot = self.field(name);
+                Ok(Node::MvFilter(slot, self.boxed(predicate)?))
+            }
+            _ => Err(invalid(
+                predicate,
+                format!("mvfilter() looks at exactly one field; this condition names {}", names.len()),
+            )),
+        }
+    }
+
+    /// The bound name is the third argument, or else the first field of the first one.
+    fn mvmap(&mut self, values: &Expr, each: &Expr, rest: &[Expr]) -> Result<Node, EngineError> {
+        let mut names = Vec::new();
+        match rest.first().map(|expr| &expr.kind) {
+            Some(ExprKind::Field(name) | ExprKind::Text(name)) => names.push(name.as_str()),
+            _ => collect_fields(values, &mut names),
+        }
+        let Some(name) = names.first() else {
+            return Err(invalid(
+                values,
+                "mvmap() needs a field in its first argument, or a name for the value as its third",
+            ));
+        };
+        let slot = self.field(name);
+        Ok(Node::MvMap(self.boxed(values)?, slot, self.boxed(each)?))
+    }
+
+    fn searchmatch(&mut self, text: &Expr) -> Result<Node, EngineError> {
+        let ExprKind::Text(search) = &text.kind else {
+            return Err(invalid(text, "searchmatch() takes a quoted search"));
+        };
+        let filter = crate::row_filter::RowFilter::parse(search, self.context).map_err(|error| match error {
+            EngineError::Invalid { message, .. } => invalid(text, message),
+            other => other,
+        })?;
+        self.slots.push(Slot::Search(Box::new(filter)));
+        Ok(Node::Slot(self.slots.len() - 1))
+    }
+
+    /// The node, or its value if that depends on nothing.
+    fn folded(&self, node: Node) -> Node {
+        let row = Row::detached(self.context, &self.random);
+        if matches!(node, Node::Constant(_)) || !is_constant(&node) {
+            return node;
+        }
+        let value = node.value(&row).into_owned();
+        Node::Constant(value)
+    }
+}
+
+/// Integers as written keep all their digits.
+fn number(value: f64, written: &str) -> Value<'static> {
+    written.parse().map_or_else(|_| Value::number_of(value), Value::Int)
+}
+
+/// Puts a constant on the right, where it is read only once.
+fn comparison(op: CompareOp, left: Box<Node>, right: Box<Node>) -> Node {
+    let literal = |node: &Node| if let Node::Constant(value) = node { Literal::of(value) } else { None };
+    if let Some(literal) = literal(&right) {
+        return Node::CompareLiteral(op, left, literal);
+    }
+    if let Some(literal) = literal(&left) {
+        return Node::CompareLiteral(flipped(op), right, literal);
+    }
+    Node::Compare(op, left, right)
+}
+
+/// Whether the node's operands are constants. They are folded already, so one level is enough.
+fn is_constant(node: &Node) -> bool {
+    let constant = |node: &Node| matches!(node, Node::Constant(_));
+    let constant_arms = |arms: &[(Node, Node)]| arms.iter().all(|(a, b)| constant(a) && constant(b));
+    match node {
+        Node::Constant(_) => true,
+        Node::Slot(_) | Node::MvFilter(..) | Node::MvMap(..) => false,
+        Node::Negate(a) | Node::Not(a) | Node::IsNull(a) | Node::IsNotNull(a) | Node::CompareLiteral(_, a, _) => {
+            constant(a)
+        }
+        Node::Arithmetic(_, a, b) | Node::Concat(a, b) | Node::Compare(_, a, b) => constant(a) && constant(b),
+        Node::And(a, b) | Node::Or(a, b) | Node::Xor(a, b) => constant(a) && constant(b),
+        Node::In(a, values) => constant(a) && values.iter().all(constant),
+        Node::Case(arms) | Node::Validate(arms) => constant_arms(arms),
+        Node::Coalesce(values) => values.iter().all(constant),
+        Node::Call(function, args, _) => function.is_pure && args.iter().all(constant),
+    }
+}
+
+/// Names of the fields an expression reads, each once, in order.
+fn collect_fields<'e>(expr: &'e Expr, names: &mut Vec<&'e str>) {
+    match &expr.kind {
+        ExprKind::Field(name) if !names.contains(&name.as_str()) => names.push(name),
+        ExprKind::Unary(_, inner) => collect_fields(inner, names),
+        ExprKind::Binary(_, a, b) => {
+            collect_fields(a, names);
+            collect_fields(b, names);
+        }
+        ExprKind::In(needle, values) => {
+            collect_fields(needle, names);
+            values.iter().for_each(|value| collect_fields(value, names));
+        }
+        ExprKind::Call(_, args) => args.iter().for_each(|arg| collect_fields(arg, names)),
+        _ => {}
+    }
+}

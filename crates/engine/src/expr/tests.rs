@@ -1,0 +1,217 @@
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, StringViewArray, TimestampNanosecondArray};
+use arrow::record_batch::RecordBatch;
+
+use super::*;
+use crate::rows::{ColumnBuilder, ColumnReader, batch_of};
+
+/// 2024-11-20 00:00:00 UTC.
+const NOW: i64 = 1_732_060_800 * 1_000_000_000;
+
+fn context() -> ExprContext {
+    ExprContext { now: NOW, zone: jiff::tz::TimeZone::UTC }
+}
+
+fn compiled(text: &str) -> CompiledExpr {
+    let expr = quarry_spl::parse_expression(text).unwrap_or_else(|remarks| panic!("{text}: {remarks:?}"));
+    CompiledExpr::new(&expr, &context()).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+fn multi(values: &[&[&str]]) -> ArrayRef {
+    let mut builder = ColumnBuilder::new(values.len());
+    values.iter().for_each(|row| builder.push_multi(row.iter()));
+    builder.finish()
+}
+
+/// Three rows of every type; row 2 is null wherever that is possible.
+fn sample() -> RecordBatch {
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("i", Arc::new(Int64Array::from(vec![Some(7), Some(200), None]))),
+        ("f", Arc::new(Float64Array::from(vec![Some(1.5), Some(200.0), None]))),
+        ("s", Arc::new(StringViewArray::from(vec![Some("abc"), Some("GET"), None]))),
+        ("n", Arc::new(StringViewArray::from(vec![Some("10"), Some("9.5"), None]))),
+        ("t", Arc::new(TimestampNanosecondArray::from(vec![Some(NOW), Some(NOW + 1_500_000_000), None]))),
+        ("m", multi(&[&["a", "b", "c"], &["1", "2"], &[]])),
+        ("b", Arc::new(BooleanArray::from(vec![Some(true), Some(false), None]))),
+        ("_raw", Arc::new(StringViewArray::from(vec!["GET /x status=200", "error: timeout", ""]))),
+    ];
+    batch_of(columns, 3).unwrap()
+}
+
+fn texts(array: &ArrayRef) -> Vec<Option<String>> {
+    let reader = ColumnReader::new(array);
+    (0..array.len()).map(|row| reader.value(row).text().map(|text| text.into_owned())).collect()
+}
+
+/// The texts of the three rows; `-` is null.
+fn run(text: &str) -> String {
+    let array = compiled(text).evaluate(&sample()).unwrap();
+    assert_eq!(array.len(), 3);
+    let texts: Vec<String> = texts(&array).into_iter().map(|text| text.unwrap_or_else(|| "-".to_owned())).collect();
+    texts.join("|").replace('\n', ",")
+}
+
+fn check(cases: &[(&str, &str)]) {
+    let wrong: Vec<String> = cases
+        .iter()
+        .filter_map(|(text, wanted)| {
+            let got = run(text);
+            (got != *wanted).then(|| format!("{text}: got {got}, wanted {wanted}"))
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn arithmetic_on_every_type() {
+    check(&[
+        ("i + 1", "8|201|-"),
+        ("i - f", "5.5|0|-"),
+        ("n * 2", "20|19|-"),
+        ("i / 2", "3.5|100|-"),
+        ("i / 0", "-|-|-"),
+        ("f / 0", "-|-|-"),
+        ("i % 3", "1|2|-"),
+        ("f % 0", "-|-|-"),
+        ("-i", "-7|-200|-"),
+        ("i + missing", "-|-|-"),
+        ("s - 1", "-|-|-"),
+        ("s + \"x\"", "abcx|GETx|-"),
+        ("n + 1", "11|10.5|-"),
+        ("1 + 2 * 3", "7|7|7"),
+        ("9223372036854775807 + 1", "9.22337203685478e+18|9.22337203685478e+18|9.22337203685478e+18"),
+        ("i * 9223372036854775807", "6.45636042579834e+19|1.84467440737096e+21|-"),
+        ("s . \"-\" . i", "abc-7|GET-200|-"),
+        ("t - 1732060800", "0|1.5|-"),
+        ("t + 1", "1732060801|1732060802.5|-"),
+        ("t - t", "0|0|-"),
+        ("f . \"\"", "1.5|200|-"),
+    ]);
+}
+
+#[test]
+fn comparisons_by_number_or_text() {
+    check(&[
+        ("i = 200", "False|True|-"),
+        ("i = \"200\"", "False|True|-"),
+        ("f = 200", "False|True|-"),
+        ("i = f", "False|True|-"),
+        ("n < 9.6", "False|True|-"),
+        ("n > \"9\"", "True|True|-"),
+        ("s = \"get\"", "False|False|-"),
+        ("s = \"GET\"", "False|True|-"),
+        ("s != \"GET\"", "True|False|-"),
+        ("\"b\" > s", "True|True|-"),
+        ("s < 5", "False|False|-"),
+        ("i < \"x\"", "True|True|-"),
+        ("missing = 1", "-|-|-"),
+        ("m = \"b\"", "True|False|-"),
+        ("m = 2", "False|True|-"),
+        ("t >= 1732060801", "False|True|-"),
+        ("i IN (7, \"8\")", "True|False|-"),
+        ("s LIKE \"a%\"", "True|False|-"),
+        ("s LIKE \"_ET\"", "False|True|-"),
+    ]);
+}
+
+#[test]
+fn three_valued_logic() {
+    check(&[
+        ("i = 7 AND missing = 1", "-|False|-"),
+        ("i = 7 OR missing = 1", "True|-|-"),
+        ("NOT i = 7", "False|True|-"),
+        ("i = 7 XOR f = 200", "True|True|-"),
+        ("i = 7 AND match(s, \"b\")", "True|False|-"),
+        ("isnull(i) OR match(s, \"^G\")", "False|True|True"),
+        ("isnull(missing)", "True|True|True"),
+        ("isnotnull(m)", "True|True|False"),
+    ]);
+}
+
+#[test]
+fn conditionals_choose_lazily() {
+    check(&[
+        ("if(i > 100, \"big\", \"small\")", "small|big|small"),
+        ("if(match(s, \"a\"), i, s)", "7|GET|-"),
+        ("case(i = 7, \"seven\", i = 200, f)", "seven|200|-"),
+        ("case(match(s, \"x\"), 1, true(), 2)", "2|2|2"),
+        ("validate(i = 7, \"not 7\", f > 300, \"low\")", "low|not 7|-"),
+        ("coalesce(i, \"none\")", "7|200|none"),
+        ("coalesce(missing, n, s)", "10|9.5|-"),
+        ("coalesce(nullif(i, 7), lower(s))", "abc|200|-"),
+        ("nullif(s, \"abc\")", "-|GET|-"),
+        ("null()", "-|-|-"),
+    ]);
+}
+
+#[test]
+fn values_bound_one_by_one() {
+    check(&[
+        ("mvfilter(m != \"b\")", "a,c|1,2|-"),
+        ("mvfilter(match(m, \"[ac1]\"))", "a,c|1|-"),
+        ("mvmap(m, m . \"!\")", "a!,b!,c!|1!,2!|-"),
+        ("mvmap(m, m . s)", "aabc,babc,cabc|1GET,2GET|-"),
+        ("mvmap(m, if(m = \"a\", null(), m))", "b,c|1,2|-"),
+        ("mvmap(s, s . s)", "abcabc|GETGET|-"),
+    ]);
+}
+
+#[test]
+fn searchmatch_sees_the_row() {
+    check(&[("if(searchmatch(\"s=get\"), 1, 0)", "0|1|0"), ("if(searchmatch(\"timeout OR i=7\"), 1, 0)", "1|1|0")]);
+}
+
+#[test]
+fn where_keeps_only_true_rows() {
+    let mask =
+        |text: &str| compiled(text).matches(&sample()).unwrap().iter().map(|row| row.unwrap()).collect::<Vec<_>>();
+    assert_eq!(mask("i > 100"), [false, true, false]);
+    assert_eq!(mask("NOT i > 100"), [true, false, false]);
+    assert_eq!(mask("isnull(i)"), [false, false, true]);
+    assert_eq!(mask("i + 1"), [false, false, false]);
+    assert_eq!(mask("b"), [true, false, false]);
+}
+
+#[test]
+fn constants_are_folded_and_conditions_known() {
+    assert!(matches!(*compiled("lower(\"A\") . 1").root, Node::Constant(_)));
+    assert!(!matches!(*compiled("random()").root, Node::Constant(_)));
+    assert!(compiled("i > 1 AND true()").is_condition());
+    assert!(compiled("if(i > 1, true(), false())").is_condition());
+    assert!(!compiled("tostring(i > 1)").is_condition());
+    assert_eq!(compiled("i + f * coalesce(i, s)").fields().collect::<Vec<_>>(), ["i", "f", "s"]);
+}
+
+#[test]
+fn faults_are_told_before_running() {
+    for text in ["match(s, \"(\")", "replace(s, \"[\", \"\")", "strptime(s, \"nothing\")", "mvfilter(m = s)"] {
+        let Ok(expr) = quarry_spl::parse_expression(text) else { continue };
+        let error = CompiledExpr::new(&expr, &context()).unwrap_err();
+        assert!(matches!(error, EngineError::Invalid { span: Some(_), .. }), "{text}: {error}");
+    }
+}
+
+#[test]
+fn typed_and_text_columns_agree() {
+    let typed: ArrayRef = Arc::new(Int64Array::from(vec![Some(7), Some(-3), None]));
+    let text: ArrayRef = Arc::new(StringViewArray::from(vec![Some("7"), Some("-3"), None]));
+    for expression in
+        ["x + 1", "x / 2", "x . \"a\"", "x + \"a\"", "x < 5", "x = \"7\"", "len(x)", "tostring(x)", "x < \"a\""]
+    {
+        let compiled = compiled(expression);
+        let of = |array: &ArrayRef| texts(&compiled.evaluate(&batch_of([("x", array.clone())], 3).unwrap()).unwrap());
+        assert_eq!(of(&typed), of(&text), "{expression}");
+    }
+}
+
+#[test]
+fn random_differs_by_row_and_repeats_by_search() {
+    let values = |expr: &CompiledExpr| texts(&expr.evaluate(&sample()).unwrap());
+    let (first, second) = (compiled("random()"), compiled("random()"));
+    let drawn = values(&first);
+    assert_eq!(drawn, values(&second));
+    assert_ne!(drawn[0], drawn[1]);
+    assert_ne!(drawn, values(&first));
+    assert!(drawn.iter().flatten().all(|text| text.parse::<u64>().unwrap() < 1 << 31));
+}

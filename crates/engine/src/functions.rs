@@ -1,0 +1,223 @@
+//! Eval functions: one plain function per name, found in static tables.
+//!
+//! A function gets the values of its arguments and gives a value; text it did not change stays borrowed. Null in gives
+//! null out unless the function says otherwise. Patterns and formats that are constants come compiled ([`Prepared`]).
+//!
+//! Not here: functions that choose which arguments to compute (`if`, `case`, `mvmap`...): these are nodes of
+//! [`crate::expr`].
+
+mod condition;
+mod crypto;
+mod json;
+pub(crate) mod json_tree;
+mod math;
+mod multivalue;
+mod printf;
+mod text;
+mod time;
+
+use std::borrow::Cow;
+use std::sync::atomic::AtomicU64;
+
+use jiff::tz::TimeZone;
+use quarry_event::TimeNs;
+use quarry_event::time::Format;
+
+use crate::pattern::{LikePattern, Regex, Replacement};
+use crate::rows::Value;
+
+/// Most values a function may create (`mvrange`, `split`).
+pub(crate) const VALUES_MAX: usize = 100_000;
+/// Longest text `printf` may create by a width or precision, in bytes.
+pub(crate) const PRINTF_WIDTH_MAX: usize = 10_000;
+
+/// What a function may know beside its arguments.
+pub(crate) struct Call<'c> {
+    /// Start of the search.
+    pub now: TimeNs,
+    /// Time zone of the user.
+    pub zone: &'c TimeZone,
+    /// State of `random()`.
+    pub random: &'c AtomicU64,
+    /// Constant arguments, compiled.
+    pub prepared: &'c Prepared,
+}
+
+/// A function body. It may take values out of `args`.
+pub(crate) type Run = for<'a> fn(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a>;
+
+/// A function by name.
+#[derive(Debug)]
+pub(crate) struct Function {
+    /// Name in lower case.
+    pub name: &'static str,
+    /// Fewest arguments.
+    pub least: usize,
+    /// Most arguments.
+    pub most: usize,
+    /// The body.
+    pub run: Run,
+    /// Whether the result is a condition or null.
+    pub is_condition: bool,
+    /// Whether equal arguments give equal results.
+    pub is_pure: bool,
+}
+
+/// Any number of arguments.
+const MANY: usize = usize::MAX;
+
+impl Function {
+    const fn new(name: &'static str, least: usize, most: usize, run: Run) -> Function {
+        Function { name, least, most, run, is_condition: false, is_pure: true }
+    }
+
+    const fn condition(name: &'static str, least: usize, most: usize, run: Run) -> Function {
+        Function { name, least, most, run, is_condition: true, is_pure: true }
+    }
+
+    const fn changing(name: &'static str, least: usize, most: usize, run: Run) -> Function {
+        Function { name, least, most, run, is_condition: false, is_pure: false }
+    }
+
+    /// What to tell the user about a wrong number of arguments.
+    pub(crate) fn wrong_count(&self, count: usize) -> Option<String> {
+        if (self.least..=self.most).contains(&count) {
+            return None;
+        }
+        let wanted = match (self.least, self.most) {
+            (least, most) if least == most => format!("{least}"),
+            (least, MANY) => format!("{least} or more"),
+            (least, most) => format!("{least} to {most}"),
+        };
+        Some(format!("{}() takes {wanted} arguments; it has {count}", self.name))
+    }
+}
+
+/// Constant arguments compiled once.
+#[derive(Clone, Debug)]
+pub(crate) enum Prepared {
+    /// Nothing to prepare, or the argument is no constant.
+    Nothing,
+    /// A regular expression.
+    Regex(Regex),
+    /// A regular expression and what replaces its matches.
+    Replace(Regex, Replacement),
+    /// A LIKE pattern.
+    Like(LikePattern),
+    /// A time format.
+    Format(Box<Format>),
+    /// A network.
+    Network(condition::Network),
+}
+
+/// The function of this name.
+pub(crate) fn find(name: &str) -> Option<&'static Function> {
+    let tables = [
+        text::FUNCTIONS,
+        condition::FUNCTIONS,
+        multivalue::FUNCTIONS,
+        time::FUNCTIONS,
+        math::FUNCTIONS,
+        json::FUNCTIONS,
+        crypto::FUNCTIONS,
+    ];
+    tables.into_iter().flatten().find(|function| function.name == name)
+}
+
+/// Compiles the constants among the arguments of a call; the error is a message for the user.
+pub(crate) fn prepare(name: &str, args: &[Option<&Value<'static>>]) -> Result<Prepared, String> {
+    let text = |at: usize| args.get(at).copied().flatten().and_then(|value| value.text());
+    Ok(match name {
+        "match" | "mvfind" => match text(1) {
+            Some(pattern) => Prepared::Regex(compile(name, &pattern)?),
+            None => Prepared::Nothing,
+        },
+        "replace" => match (text(1), text(2)) {
+            (Some(pattern), Some(with)) => {
+                let regex = compile(name, &pattern)?;
+                let replacement = Replacement::new(&with, &regex);
+                Prepared::Replace(regex, replacement)
+            }
+            (Some(pattern), None) => Prepared::Regex(compile(name, &pattern)?),
+            _ => Prepared::Nothing,
+        },
+        "like" => text(1).map_or(Prepared::Nothing, |pattern| Prepared::Like(LikePattern::new(&pattern))),
+        "strptime" => match text(1) {
+            Some(format) => {
+                let format = Format::new(&format).map_err(|error| format!("strptime(): {error}"))?;
+                Prepared::Format(Box::new(format))
+            }
+            None => Prepared::Nothing,
+        },
+        "cidrmatch" => match text(0) {
+            Some(network) => {
+                let message = || format!("cidrmatch(): '{network}' is no network; write it like 10.0.0.0/8");
+                Prepared::Network(condition::Network::parse(&network).ok_or_else(message)?)
+            }
+            None => Prepared::Nothing,
+        },
+        "relative_time" => {
+            if let Some(modifier) = text(1) {
+                time::check_modifier(&modifier)?;
+            }
+            Prepared::Nothing
+        }
+        _ => Prepared::Nothing,
+    })
+}
+
+fn compile(name: &str, pattern: &str) -> Result<Regex, String> {
+    Regex::new(pattern).map_err(|message| format!("{name}(): {message}"))
+}
+
+/// Takes an argument out; a missing one is null.
+#[inline]
+fn take<'a>(args: &mut [Value<'a>], at: usize) -> Value<'a> {
+    args.get_mut(at).map_or(Value::Null, |value| std::mem::replace(value, Value::Null))
+}
+
+/// An argument as a number.
+#[inline]
+fn number(args: &[Value<'_>], at: usize) -> Option<f64> {
+    args.get(at).and_then(Value::number)
+}
+
+/// An argument as a whole number, cut off towards zero.
+fn integer(args: &[Value<'_>], at: usize) -> Option<i64> {
+    number(args, at).filter(|value| value.is_finite()).map(|value| value as i64)
+}
+
+/// Applies `change` to every text of a value.
+fn map_texts<'a>(value: Value<'a>, mut change: impl FnMut(Cow<'a, str>) -> Cow<'a, str>) -> Value<'a> {
+    match value {
+        Value::Multi(values) => Value::Multi(values.into_iter().map(change).collect()),
+        single => single.into_text().map_or(Value::Null, |text| Value::Text(change(text))),
+    }
+}
+
+/// Whether any text of a value passes; null for null.
+fn any_text<'a>(value: &Value<'_>, mut test: impl FnMut(&str) -> bool) -> Value<'a> {
+    match value {
+        Value::Null => Value::Null,
+        Value::Multi(values) => Value::Bool(values.iter().any(|text| test(text))),
+        single => single.text().map_or(Value::Null, |text| Value::Bool(test(&text))),
+    }
+}
+
+/// A part of a text, borrowed if the text is.
+fn part_of<'a>(text: Cow<'a, str>, part: impl Fn(&str) -> &str) -> Cow<'a, str> {
+    match text {
+        Cow::Borrowed(text) => {
+            let start = part(text);
+            let at = start.as_ptr() as usize - text.as_ptr() as usize;
+            Cow::Borrowed(&text[at..at + start.len()])
+        }
+        Cow::Owned(text) => {
+            let kept = part(&text);
+            if kept.len() == text.len() { Cow::Owned(text) } else { Cow::Owned(kept.to_owned()) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

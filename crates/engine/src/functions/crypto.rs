@@ -1,0 +1,28 @@
+//! Hash functions; the result is lower-case hexadecimal.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use md5::Digest;
+
+use super::{Call, Function, map_texts, take};
+use crate::rows::Value;
+
+pub(super) static FUNCTIONS: &[Function] = &[
+    Function::new("md5", 1, 1, |args, call| hash::<md5::Md5>(args, call)),
+    Function::new("sha1", 1, 1, |args, call| hash::<sha1::Sha1>(args, call)),
+    Function::new("sha256", 1, 1, |args, call| hash::<sha2::Sha256>(args, call)),
+    Function::new("sha512", 1, 1, |args, call| hash::<sha2::Sha512>(args, call)),
+];
+
+fn hash<'a, D: Digest>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
+    map_texts(take(args, 0), |text| {
+        let digest = D::digest(text.as_bytes());
+        let mut hex = String::with_capacity(digest.len() * 2);
+        for byte in digest.iter() {
+            // Writing to a String cannot fail.
+            let _ignored = write!(hex, "{byte:02x}");
+        }
+        Cow::Owned(hex)
+    })
+}

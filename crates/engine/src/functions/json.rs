@@ -1,0 +1,223 @@
+//! Functions on JSON texts. A text that is no JSON, or a path that leads nowhere, gives null.
+
+use std::borrow::Cow;
+
+use quarry_event::value::{Number, canonical_number};
+
+use super::json_tree::{Json, Step, parse_path};
+use super::{Call, Function, MANY, any_text, take};
+use crate::rows::Value;
+
+pub(super) static FUNCTIONS: &[Function] = &[
+    Function::new("json_extract", 1, MANY, |args, _| extract(args, parse_path)),
+    Function::new("json_extract_exact", 1, MANY, |args, _| extract(args, exact_path)),
+    Function::new("spath", 2, 2, spath),
+    Function::new("json_object", 0, MANY, json_object),
+    Function::new("json_array", 0, MANY, json_array),
+    Function::new("json", 1, 1, json),
+    Function::condition("json_valid", 1, 1, |args, _| {
+        args.first().map_or(Value::Null, |value| any_text(value, |text| Json::parse(text).is_some()))
+    }),
+    Function::new("json_keys", 1, 1, json_keys),
+    Function::condition("json_has_key_exact", 2, 2, |args, _| has_key(args, exact_path)),
+    Function::condition("json_has_key", 2, 2, |args, _| has_key(args, parse_path)),
+    Function::new("json_set", 3, MANY, |args, _| set(args, parse_path)),
+    Function::new("json_set_exact", 3, MANY, |args, _| set(args, exact_path)),
+    Function::new("json_delete", 2, MANY, json_delete),
+    Function::new("json_append", 3, MANY, |args, _| grow(args, false)),
+    Function::new("json_extend", 3, MANY, |args, _| grow(args, true)),
+    Function::new("json_array_to_mv", 1, 2, json_array_to_mv),
+    Function::new("mv_to_json_array", 1, 2, mv_to_json_array),
+    Function::condition("isarray", 1, 1, |args, _| is_kind(args, |json| matches!(json, Json::Array(_)))),
+    Function::condition("isobject", 1, 1, |args, _| is_kind(args, |json| matches!(json, Json::Object(_)))),
+];
+
+/// A path that is one key, dots and all.
+fn exact_path(path: &str) -> Vec<Step> {
+    vec![Step::Key(path.to_owned())]
+}
+
+fn document(args: &[Value<'_>]) -> Option<Json> {
+    Json::parse(&args.first()?.text()?)
+}
+
+/// What a value becomes inside a document: numbers and conditions keep their type, JSON texts nest.
+fn to_json(value: &Value<'_>) -> Json {
+    match value {
+        Value::Null => Json::Null,
+        Value::Bool(value) => Json::Bool(*value),
+        Value::Multi(values) => Json::Array(values.iter().map(|text| text_to_json(text)).collect()),
+        Value::Int(value) => Json::Number((*value).into()),
+        single => single.text().map_or(Json::Null, |text| text_to_json(&text)),
+    }
+}
+
+fn text_to_json(text: &str) -> Json {
+    match canonical_number(text) {
+        Some(Number::Int(value)) => Json::Number(value.into()),
+        Some(Number::Float(value)) => serde_json::Number::from_f64(value).map_or(Json::Null, Json::Number),
+        None => Json::parse_container(text).unwrap_or_else(|| Json::Text(text.to_owned())),
+    }
+}
+
+/// What a part of a document becomes as a field.
+fn to_value<'a>(json: &Json) -> Value<'a> {
+    match json {
+        Json::Number(number) => match (number.as_i64(), number.as_f64()) {
+            (Some(value), _) => Value::Int(value),
+            (None, Some(value)) => Value::number_of(value),
+            _ => Value::Null,
+        },
+        other => other.field_text().map_or(Value::Null, Value::owned),
+    }
+}
+
+fn extract<'a>(args: &mut [Value<'a>], read_path: fn(&str) -> Vec<Step>) -> Value<'a> {
+    let Some(document) = document(args) else { return Value::Null };
+    if args.len() == 1 {
+        return to_value(&document);
+    }
+    let along = |path: &Value<'a>| -> Option<Json> {
+        let steps = read_path(&path.text()?);
+        let mut found = Vec::new();
+        document.find(&steps, &mut found);
+        if steps.contains(&Step::Each) {
+            return (!found.is_empty()).then(|| Json::Array(found.into_iter().cloned().collect()));
+        }
+        found.first().map(|json| (*json).clone())
+    };
+    match &args[1..] {
+        [path] => along(path).map_or(Value::Null, |json| to_value(&json)),
+        paths => to_value(&Json::Array(paths.iter().map(|path| along(path).unwrap_or(Json::Null)).collect())),
+    }
+}
+
+/// All values of the path as a multivalue.
+fn spath<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
+    let (Some(document), Some(path)) = (document(args), args.get(1).and_then(Value::text)) else { return Value::Null };
+    let mut found = Vec::new();
+    document.find(&parse_path(&path), &mut found);
+    match found.as_slice() {
+        [only] => to_value(only),
+        all => Value::multi(all.iter().filter_map(|json| json.field_text()).map(Cow::Owned).collect()),
+    }
+}
+
+fn json_object<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
+    let mut entries: Vec<(String, Json)> = Vec::with_capacity(args.len() / 2);
+    for pair in args.chunks(2) {
+        let Some(key) = pair[0].text() else { continue };
+        let value = pair.get(1).map_or(Json::Null, to_json);
+        match entries.iter_mut().find(|(name, _)| *name == key) {
+            Some(entry) => entry.1 = value,
+            None => entries.push((key.into_owned(), value)),
+        }
+    }
+    Value::owned(Json::Object(entries).to_string())
+}
+
+fn json_array<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
+    Value::owned(Json::Array(args.iter().map(to_json).collect()).to_string())
+}
+
+fn json<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
+    let value = take(args, 0);
+    let valid = value.text().is_some_and(|text| Json::parse(&text).is_some());
+    if valid { value } else { Value::Null }
+}
+
+fn json_keys<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
+    match document(args) {
+        Some(Json::Object(entries)) => {
+            let keys = entries.into_iter().map(|(key, _)| Json::Text(key));
+            Value::owned(Json::Array(keys.collect()).to_string())
+        }
+        _ => Value::Null,
+    }
+}
+
+fn has_key<'a>(args: &mut [Value<'a>], read_path: fn(&str) -> Vec<Step>) -> Value<'a> {
+    let (Some(document), Some(path)) = (document(args), args.get(1).and_then(Value::text)) else { return Value::Null };
+    let mut found = Vec::new();
+    document.find(&read_path(&path), &mut found);
+    Value::Bool(!found.is_empty())
+}
+
+fn set<'a>(args: &mut [Value<'a>], read_path: fn(&str) -> Vec<Step>) -> Value<'a> {
+    let Some(mut document) = document(args) else { return Value::Null };
+    for pair in args[1..].chunks_exact(2) {
+        let Some(path) = pair[0].text() else { return Value::Null };
+        document.set(&read_path(&path), to_json(&pair[1]));
+    }
+    Value::owned(document.to_string())
+}
+
+fn json_delete<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
+    let Some(mut document) = document(args) else { return Value::Null };
+    for path in &args[1..] {
+        if let Some(path) = path.text() {
+            document.remove(&parse_path(&path));
+        }
+    }
+    Value::owned(document.to_string())
+}
+
+/// Adds values at the end of arrays; `flatten` adds the elements of an array one by one.
+fn grow<'a>(args: &mut [Value<'a>], flatten: bool) -> Value<'a> {
+    let Some(mut document) = document(args) else { return Value::Null };
+    for pair in args[1..].chunks_exact(2) {
+        let Some(path) = pair[0].text() else { return Value::Null };
+        let path = parse_path(&path);
+        let mut found = Vec::new();
+        document.find(&path, &mut found);
+        let mut items = match found.first() {
+            Some(Json::Array(items)) => items.clone(),
+            _ => continue,
+        };
+        match to_json(&pair[1]) {
+            Json::Array(more) if flatten => items.extend(more),
+            one => items.push(one),
+        }
+        document.set(&path, Json::Array(items));
+    }
+    Value::owned(document.to_string())
+}
+
+/// The elements as a multivalue; a true second argument keeps texts in quotes.
+fn json_array_to_mv<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
+    let quoted = is_true(args.get(1));
+    match document(args) {
+        Some(Json::Array(items)) => {
+            let texts = items.iter().filter_map(|item| if quoted { Some(item.to_string()) } else { item.field_text() });
+            Value::multi(texts.map(Cow::Owned).collect())
+        }
+        _ => Value::Null,
+    }
+}
+
+/// The values as an array of texts; with a true second argument numbers and JSON keep their type.
+fn mv_to_json_array<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
+    let infer = is_true(args.get(1));
+    let values = take(args, 0);
+    if values.is_null() {
+        return Value::Null;
+    }
+    let typed = |text: &str| if infer { Json::parse(text) } else { None };
+    let items =
+        values.values().iter().map(|text| typed(text).unwrap_or_else(|| Json::Text(text.to_string()))).collect();
+    Value::owned(Json::Array(items).to_string())
+}
+
+fn is_true(value: Option<&Value<'_>>) -> bool {
+    match value {
+        Some(Value::Bool(value)) => *value,
+        Some(other) => {
+            other.text().is_some_and(|text| matches!(text.to_ascii_lowercase().as_str(), "true" | "t" | "1"))
+        }
+        None => false,
+    }
+}
+
+fn is_kind<'a>(args: &mut [Value<'a>], test: fn(&Json) -> bool) -> Value<'a> {
+    Value::Bool(document(args).is_some_and(|json| test(&json)))
+}

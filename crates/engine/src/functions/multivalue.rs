@@ -1,0 +1,162 @@
+//! Functions on multivalues. A plain value counts as one value, null as none.
+
+use std::borrow::Cow;
+
+use hashbrown::HashSet;
+use quarry_event::time::{NS_PER_SEC, apply_modifier};
+
+use super::time::instant;
+use super::{Call, Function, MANY, Prepared, VALUES_MAX, integer, take};
+use crate::pattern::Regex;
+use crate::rows::Value;
+
+pub(super) static FUNCTIONS: &[Function] = &[
+    Function::new("mvindex", 2, 3, mvindex),
+    Function::new("mvjoin", 2, 2, mvjoin),
+    Function::new("mvappend", 1, MANY, mvappend),
+    Function::new("mvcount", 1, 1, mvcount),
+    Function::new("mvdedup", 1, 1, mvdedup),
+    Function::new("mvfind", 2, 2, mvfind),
+    Function::new("mvrange", 2, 3, mvrange),
+    Function::new("mvreverse", 1, 1, mvreverse),
+    Function::new("mvsort", 1, 1, mvsort),
+    Function::new("mvzip", 2, 3, mvzip),
+];
+
+fn mvcount<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
+    match args.first() {
+        None | Some(Value::Null) => Value::Null,
+        Some(Value::Multi(values)) => Value::Int(values.len() as i64),
+        Some(_) => Value::Int(1),
+    }
+}
+
+/// Zero-based; negative places count from the end, an end before the start or outside gives null.
+fn mvindex<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
+    let start = integer(args, 1);
+    let end = if args.len() > 2 { integer(args, 2) } else { start };
+    let (Some(start), Some(end)) = (start, end) else { return Value::Null };
+    let value = take(args, 0);
+    if !matches!(value, Value::Multi(_)) {
+        let picks_first = matches!(start, 0 | -1) && matches!(end, 0 | -1);
+        return if picks_first || (start <= 0 && end >= 0 && args.len() > 2) { value } else { Value::Null };
+    }
+    let mut values = value.into_values();
+    let count = values.len() as i64;
+    let place = |index: i64| if index < 0 { index + count } else { index };
+    let (first, last) = (place(start), place(end));
+    let single = args.len() < 3;
+    if last < first || first >= count || last < 0 || (single && first < 0) {
+        return Value::Null;
+    }
+    values.truncate((last.min(count - 1) + 1) as usize);
+    values.drain(..first.max(0) as usize);
+    Value::multi(values)
+}
+
+fn mvjoin<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
+    let (value, delimiter) = (take(args, 0), take(args, 1));
+    let Some(delimiter) = delimiter.text() else { return Value::Null };
+    match value {
+        Value::Multi(values) => Value::owned(values.join(&delimiter)),
+        single => single.into_text().map_or(Value::Null, Value::Text),
+    }
+}
+
+fn mvappend<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
+    let mut present = args.iter_mut().filter(|value| !value.is_null());
+    match (present.next(), present.next()) {
+        (None, _) => return Value::Null,
+        (Some(only), None) => return std::mem::replace(only, Value::Null),
+        _ => {}
+    }
+    Value::multi((0..args.len()).flat_map(|at| take(args, at).into_values()).take(VALUES_MAX).collect())
+}
+
+fn mvdedup<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
+    /// Up to here comparing all is faster than hashing.
+    const FEW: usize = 16;
+    let values = match take(args, 0) {
+        Value::Multi(values) => values,
+        single => return single,
+    };
+    let mut kept: Vec<Cow<'a, str>> = Vec::with_capacity(values.len());
+    if values.len() <= FEW {
+        for value in values {
+            if !kept.contains(&value) {
+                kept.push(value);
+            }
+        }
+    } else {
+        let mut seen: HashSet<Cow<'a, str>, foldhash::fast::FixedState> = HashSet::default();
+        kept.extend(values.into_iter().filter(|value| seen.insert(value.clone())));
+    }
+    Value::multi(kept)
+}
+
+fn mvfind<'a>(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
+    let (value, pattern) = (take(args, 0), take(args, 1));
+    let find = |regex: &Regex| value.values().iter().position(|text| regex.is_match(text));
+    let found = match call.prepared {
+        Prepared::Regex(regex) => find(regex),
+        _ => pattern.text().and_then(|pattern| Regex::new(&pattern).ok()).and_then(|regex| find(&regex)),
+    };
+    found.map_or(Value::Null, |at| Value::Int(at as i64))
+}
+
+/// Numbers from the first up to but without the second; the step may be a time span such as `1d`.
+fn mvrange<'a>(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
+    let step = if args.len() > 2 { take(args, 2) } else { Value::Int(1) };
+    let (start, end) = (take(args, 0), take(args, 1));
+    let (Some(first), Some(last)) = (start.number(), end.number()) else { return Value::Null };
+    let Some(width) = step.number() else { return time_range(&start, last, &step, call) };
+    if width == 0.0 {
+        return Value::Null;
+    }
+    let beyond = |value: f64| if width > 0.0 { value >= last } else { value <= last };
+    // Multiplied, not added up, so that errors do not grow.
+    let numbers = (0..VALUES_MAX).map(|at| first + at as f64 * width).take_while(|value| !beyond(*value));
+    Value::multi(numbers.filter_map(|value| Value::number_of(value).into_text()).collect())
+}
+
+fn time_range<'a>(start: &Value<'a>, last: f64, step: &Value<'a>, call: &Call<'_>) -> Value<'a> {
+    let (Some(mut time), Some(step)) = (instant(start), step.text()) else { return Value::Null };
+    let step = if step.starts_with(['+', '-']) { step.into_owned() } else { format!("+{step}") };
+    let mut values: Vec<Cow<'a, str>> = Vec::new();
+    while values.len() < VALUES_MAX && (time as f64) < last * NS_PER_SEC as f64 {
+        values.extend(Value::Time(time).into_text());
+        match apply_modifier(&step, time, call.zone) {
+            Ok(next) if next > time => time = next,
+            _ => break,
+        }
+    }
+    Value::multi(values)
+}
+
+fn mvreverse<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
+    match take(args, 0) {
+        Value::Multi(mut values) => {
+            values.reverse();
+            Value::Multi(values)
+        }
+        single => single,
+    }
+}
+
+fn mvsort<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
+    match take(args, 0) {
+        Value::Multi(mut values) => {
+            values.sort_unstable();
+            Value::Multi(values)
+        }
+        single => single,
+    }
+}
+
+fn mvzip<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
+    let delimiter = if args.len() > 2 { take(args, 2).into_text() } else { Some(Cow::Borrowed(",")) };
+    let (left, right) = (take(args, 0).into_values(), take(args, 1).into_values());
+    let Some(delimiter) = delimiter else { return Value::Null };
+    let joined = left.iter().zip(&right).map(|(a, b)| Cow::Owned(format!("{a}{delimiter}{b}")));
+    Value::multi(joined.collect())
+}

@@ -1,0 +1,260 @@
+//! `printf(format, values...)`.
+//!
+//! Conversions `d i u o x X c s f F e E g G a A %` with the flags `- + space # 0 '`, width and precision (also `*`).
+//! A value that does not fit its conversion, or a missing one, prints as nothing for `s` and `c` and as 0 for numbers.
+
+use std::borrow::Cow;
+
+use super::{Call, PRINTF_WIDTH_MAX};
+use crate::rows::Value;
+
+/// Decimals where no precision is given.
+const DEFAULT_PRECISION: usize = 6;
+
+/// One `%...` of a format.
+#[derive(Default)]
+struct Conversion {
+    left: bool,
+    plus: bool,
+    space: bool,
+    alternate: bool,
+    zero: bool,
+    commas: bool,
+    width: usize,
+    precision: Option<usize>,
+}
+
+pub(super) fn printf<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
+    let Some(format) = args.first().and_then(Value::text).map(Cow::into_owned) else { return Value::Null };
+    let mut values = args[1..].iter();
+    let mut out = String::with_capacity(format.len() + 16);
+    let mut rest = format.as_str();
+    while let Some(at) = rest.find('%') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at + 1..];
+        if let Some(after) = rest.strip_prefix('%') {
+            out.push('%');
+            rest = after;
+            continue;
+        }
+        let mut conversion = Conversion::default();
+        let after = conversion.read(rest, &mut values);
+        let Some(kind) = after.chars().next() else {
+            out.push('%');
+            out.push_str(rest);
+            rest = "";
+            break;
+        };
+        rest = &after[kind.len_utf8()..];
+        conversion.write(kind, &mut values, &mut out);
+    }
+    out.push_str(rest);
+    Value::owned(out)
+}
+
+impl Conversion {
+    /// Reads flags, width and precision; gives what follows.
+    fn read<'f, 'v, 'a: 'v>(&mut self, format: &'f str, values: &mut impl Iterator<Item = &'v Value<'a>>) -> &'f str {
+        let mut rest = format;
+        while let Some(flag) = rest.chars().next() {
+            match flag {
+                '-' => self.left = true,
+                '+' => self.plus = true,
+                ' ' => self.space = true,
+                '#' => self.alternate = true,
+                '0' => self.zero = true,
+                '\'' => self.commas = true,
+                _ => break,
+            }
+            rest = &rest[1..];
+        }
+        let (width, after) = read_size(rest, values);
+        rest = after;
+        if let Some(width) = width {
+            self.left |= width < 0;
+            self.width = size(width.saturating_abs());
+        }
+        if let Some(after) = rest.strip_prefix('.') {
+            let (precision, after) = read_size(after, values);
+            self.precision = Some(size(precision.unwrap_or(0)));
+            rest = after;
+        }
+        rest.trim_start_matches(['l', 'h', 'q', 'j', 'z', 't', 'L'])
+    }
+
+    fn write<'v, 'a: 'v>(&self, kind: char, values: &mut impl Iterator<Item = &'v Value<'a>>, out: &mut String) {
+        let value = values.next();
+        let number = value.and_then(Value::number).unwrap_or(0.0);
+        let exact = match value.and_then(Value::exact_number) {
+            Some(quarry_event::value::Number::Int(value)) => value,
+            _ => number as i64,
+        };
+        match kind {
+            'd' | 'i' => self.write_integer(exact < 0, &exact.unsigned_abs().to_string(), "", out),
+            'u' => self.write_integer(false, &(exact as u64).to_string(), "", out),
+            'o' => self.write_integer(false, &format!("{:o}", exact as u64), "0", out),
+            'x' => self.write_integer(false, &format!("{:x}", exact as u64), "0x", out),
+            'X' => self.write_integer(false, &format!("{:X}", exact as u64), "0X", out),
+            'c' => {
+                let text = value.and_then(Value::text).unwrap_or_default();
+                self.pad("", text.chars().next().map(String::from).as_deref().unwrap_or_default(), false, out);
+            }
+            's' => {
+                let text = value.and_then(Value::text).unwrap_or_default();
+                let end = self.precision.and_then(|count| text.char_indices().nth(count)).map(|(at, _)| at);
+                self.pad("", &text[..end.unwrap_or(text.len())], false, out);
+            }
+            'f' | 'F' | 'e' | 'E' | 'g' | 'G' | 'a' | 'A' => self.write_float(kind, number, out),
+            // An unknown conversion shows as written.
+            other => {
+                out.push('%');
+                out.push(other);
+            }
+        }
+    }
+
+    fn write_integer(&self, negative: bool, digits: &str, prefix: &str, out: &mut String) {
+        let mut digits = digits.to_owned();
+        if let Some(least) = self.precision {
+            digits = format!("{digits:0>least$}");
+        }
+        if self.commas {
+            digits = grouped(&digits);
+        }
+        let mut sign = self.sign(negative).to_owned();
+        if self.alternate && digits.bytes().any(|digit| digit != b'0') {
+            sign.push_str(prefix);
+        }
+        self.pad(&sign, &digits, self.zero && self.precision.is_none(), out);
+    }
+
+    fn write_float(&self, kind: char, number: f64, out: &mut String) {
+        let magnitude = number.abs();
+        let precision = self.precision.unwrap_or(DEFAULT_PRECISION);
+        let mut text = match kind.to_ascii_lowercase() {
+            _ if !number.is_finite() => if number.is_nan() { "nan" } else { "inf" }.to_owned(),
+            'f' => format!("{magnitude:.precision$}"),
+            'e' => scientific(magnitude, precision),
+            'g' => shortest(magnitude, precision.max(1), self.alternate),
+            _ => hexadecimal(magnitude, self.precision),
+        };
+        if self.commas && kind.eq_ignore_ascii_case(&'f') {
+            let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+            text = if fraction.is_empty() { grouped(whole) } else { format!("{}.{fraction}", grouped(whole)) };
+        }
+        if kind.is_ascii_uppercase() {
+            text = text.to_ascii_uppercase();
+        }
+        self.pad(self.sign(number.is_sign_negative()), &text, self.zero && number.is_finite(), out);
+    }
+
+    fn sign(&self, negative: bool) -> &'static str {
+        match (negative, self.plus, self.space) {
+            (true, ..) => "-",
+            (_, true, _) => "+",
+            (_, _, true) => " ",
+            _ => "",
+        }
+    }
+
+    fn pad(&self, sign: &str, text: &str, zeros: bool, out: &mut String) {
+        let missing = self.width.saturating_sub(sign.len() + text.chars().count());
+        let fill = |character: char, out: &mut String| out.extend(std::iter::repeat_n(character, missing));
+        match (self.left, zeros) {
+            (true, _) => {
+                out.push_str(sign);
+                out.push_str(text);
+                fill(' ', out);
+            }
+            (false, true) => {
+                out.push_str(sign);
+                fill('0', out);
+                out.push_str(text);
+            }
+            (false, false) => {
+                fill(' ', out);
+                out.push_str(sign);
+                out.push_str(text);
+            }
+        }
+    }
+}
+
+fn size(value: i64) -> usize {
+    usize::try_from(value).unwrap_or(0).min(PRINTF_WIDTH_MAX)
+}
+
+/// A number or `*`, which takes a value.
+fn read_size<'f, 'v, 'a: 'v>(
+    format: &'f str,
+    values: &mut impl Iterator<Item = &'v Value<'a>>,
+) -> (Option<i64>, &'f str) {
+    if let Some(after) = format.strip_prefix('*') {
+        return (values.next().and_then(Value::number).map(|value| value as i64), after);
+    }
+    let digits = format.bytes().take_while(u8::is_ascii_digit).count();
+    (format[..digits].parse().ok(), &format[digits..])
+}
+
+fn grouped(digits: &str) -> String {
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.char_indices() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// `1.500000e+03`.
+fn scientific(magnitude: f64, precision: usize) -> String {
+    let text = format!("{magnitude:.precision$e}");
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{mantissa}e{sign}{:02}", exponent.abs())
+}
+
+/// The shorter of plain and scientific with so many significant digits.
+fn shortest(magnitude: f64, digits: usize, keep_zeros: bool) -> String {
+    /// Exponent below which the scientific form is shorter.
+    const PLAIN_FROM: i32 = -4;
+    let text = scientific(magnitude, digits - 1);
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let trimmed = |text: &str| {
+        let keep = keep_zeros || !text.contains('.');
+        if keep { text.to_owned() } else { text.trim_end_matches('0').trim_end_matches('.').to_owned() }
+    };
+    if exponent < PLAIN_FROM || exponent >= digits as i32 {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        return format!("{}e{sign}{:02}", trimmed(mantissa), exponent.abs());
+    }
+    let decimals = usize::try_from(digits as i32 - 1 - exponent).unwrap_or(0);
+    trimmed(&format!("{magnitude:.decimals$}"))
+}
+
+/// `0x1.8p+1`.
+fn hexadecimal(magnitude: f64, precision: Option<usize>) -> String {
+    const MANTISSA_BITS: u32 = 52;
+    const MANTISSA_DIGITS: usize = 13;
+    const BIAS: i64 = 1023;
+    let bits = magnitude.to_bits();
+    let (raw, mut fraction) = ((bits >> MANTISSA_BITS) as i64, bits & ((1 << MANTISSA_BITS) - 1));
+    if bits == 0 {
+        return "0x0p+0".to_owned();
+    }
+    let (mut lead, exponent) = if raw == 0 { (0u64, 1 - BIAS) } else { (1, raw - BIAS) };
+    let digits = precision.filter(|digits| *digits < MANTISSA_DIGITS);
+    if let Some(digits) = digits {
+        let dropped = (MANTISSA_DIGITS - digits) as u32 * 4;
+        let rounded = ((lead << MANTISSA_BITS) | fraction) + (1 << (dropped - 1));
+        lead = rounded >> MANTISSA_BITS;
+        fraction = (rounded & ((1 << MANTISSA_BITS) - 1)) >> dropped << dropped;
+    }
+    let all = format!("{fraction:013x}");
+    let shown = digits.map_or_else(|| all.trim_end_matches('0'), |digits| &all[..digits]);
+    let point = if shown.is_empty() { "" } else { "." };
+    format!("0x{lead}{point}{shown}p{exponent:+}")
+}

@@ -1,0 +1,299 @@
+use arrow::record_batch::RecordBatch;
+
+use crate::expr::{CompiledExpr, ExprContext};
+use crate::rows::{ColumnReader, batch_of};
+
+/// 2024-11-20 13:14:15.250 UTC.
+const NOW: i64 = 1_732_108_455_250_000_000;
+
+/// The text of an expression without fields; values of a multivalue are joined by `,`, null is `-`.
+fn run(text: &str) -> String {
+    let context = ExprContext { now: NOW, zone: jiff::tz::TimeZone::UTC };
+    let expr = match quarry_spl::parse_expression(text) {
+        Ok(expr) => expr,
+        Err(remarks) => return format!("parse: {remarks:?}"),
+    };
+    let expr = match CompiledExpr::new(&expr, &context) {
+        Ok(expr) => expr,
+        Err(error) => return format!("error: {error}"),
+    };
+    let rows: RecordBatch = batch_of(Vec::<(&str, _)>::new(), 1).unwrap();
+    let array = expr.evaluate(&rows).unwrap();
+    let value = ColumnReader::new(&array).value(0).into_owned();
+    value.text().map_or("-".to_owned(), |text| text.replace('\n', ","))
+}
+
+fn check(cases: &[(&str, &str)]) {
+    let wrong: Vec<String> = cases
+        .iter()
+        .filter_map(|(text, wanted)| {
+            let got = run(text);
+            (got != *wanted).then(|| format!("{text}: got {got}, wanted {wanted}"))
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_documented_function_is_there() {
+    const NODES: &[&str] = &[
+        "true",
+        "false",
+        "null",
+        "if",
+        "case",
+        "validate",
+        "coalesce",
+        "isnull",
+        "isnotnull",
+        "in",
+        "mvfilter",
+        "mvmap",
+        "searchmatch",
+    ];
+    let missing: Vec<&str> = quarry_spl::functions::EVAL_FUNCTIONS
+        .iter()
+        .map(|help| help.name)
+        .filter(|name| !NODES.contains(name) && super::find(name).is_none())
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn numbers() {
+    check(&[
+        ("abs(-5)", "5"),
+        ("abs(-5.5)", "5.5"),
+        ("ceil(1.2)", "2"),
+        ("ceiling(-1.2)", "-1"),
+        ("floor(1.9)", "1"),
+        ("round(2.5)", "3"),
+        ("round(-2.5)", "-3"),
+        ("round(3.14159, 2)", "3.14"),
+        ("round(1.005, 2)", "1.01"),
+        ("round(100, 2)", "100.00"),
+        ("round(0.004, 2)", "0.00"),
+        ("round(-0.004, 2)", "0.00"),
+        ("round(\"x\")", "-"),
+        ("sqrt(9)", "3"),
+        ("sqrt(-1)", "-"),
+        ("exp(0)", "1"),
+        ("ln(exp(2))", "2"),
+        ("log(1000)", "3"),
+        ("log(8, 2)", "3"),
+        ("log(0)", "-"),
+        ("pow(2, 10)", "1024"),
+        ("pi()", "3.14159265358979"),
+        ("exact(3.0)", "3"),
+        ("min(3, \"10\", 2.5)", "2.5"),
+        ("max(3, \"10\", 2.5)", "10"),
+        ("max(3, \"abc\")", "abc"),
+        ("min(mvappend(\"5\", \"4\"), 9)", "4"),
+        ("sum(1, \"x\", 2.5)", "3.5"),
+        ("avg(1, 2, 6)", "3"),
+        ("sum(\"x\")", "-"),
+        ("atan2(0, 1)", "0"),
+        ("cos(0)", "1"),
+        ("hypot(3, 4)", "5"),
+    ]);
+}
+
+#[test]
+fn texts() {
+    check(&[
+        ("len(\"héé\")", "3"),
+        ("len(1.50)", "3"),
+        ("lower(\"ÀBC\")", "àbc"),
+        ("upper(\"abc\")", "ABC"),
+        ("upper(mvappend(\"a\", \"b\"))", "A,B"),
+        ("substr(\"abcdef\", 2, 3)", "bcd"),
+        ("substr(\"abcdef\", -2)", "ef"),
+        ("substr(\"abc\", 0)", "abc"),
+        ("substr(\"aébc\", 2, 1)", "é"),
+        ("substr(\"abc\", 9)", ""),
+        ("trim(\"  x\t\")", "x"),
+        ("trim(\"xxaxx\", \"x\")", "a"),
+        ("ltrim(\"  x \")", "x "),
+        ("rtrim(\"  x \")", "  x"),
+        ("replace(\"1/14/2017\", \"^(\\\\d{1,2})/(\\\\d{1,2})/\", \"\\\\2/\\\\1/\")", "14/1/2017"),
+        ("replace(\"aaa\", \"a\", \"$5\")", "$5$5$5"),
+        ("replace(\"abc\", \"(?<!a)c\", \"X\")", "abX"),
+        ("split(\"a;b;;c\", \";\")", "a,b,,c"),
+        ("split(\"abc\", \"\")", "a,b,c"),
+        ("urldecode(\"http%3A%2F%2Fx%zz\")", "http://x%zz"),
+        ("tostring(1 == 1)", "True"),
+        ("tostring(255, \"hex\")", "0xFF"),
+        ("tostring(12345.6789, \"commas\")", "12,345.68"),
+        ("tostring(1234567, \"commas\")", "1,234,567"),
+        ("tostring(615, \"duration\")", "00:10:15"),
+        ("tostring(90061, \"duration\")", "1+01:01:01"),
+        ("tostring(\"x\", \"commas\")", "x"),
+        ("tonumber(\"0A4\", 16)", "164"),
+        ("tonumber(\"0x1f\", 16)", "31"),
+        ("tonumber(\"1e3\")", "1000"),
+        ("tonumber(\"007\")", "7"),
+        ("tonumber(\" 5\")", "-"),
+        ("tonumber(\"x\")", "-"),
+        ("commands(\"index=a [search b | fields c] | stats count | where x=\\\"|\\\"\")", "search,stats,where"),
+        ("commands(\"| makeresults | eval a=1\")", "makeresults,eval"),
+    ]);
+}
+
+#[test]
+fn formatted_prints() {
+    check(&[
+        ("printf(\"%d|%5d|%-5d|%05d|%+d\", 42, 42, 42, 42, 42)", "42|   42|42   |00042|+42"),
+        ("printf(\"%x %X %#x %o\", 255, 255, 255, 8)", "ff FF 0xff 10"),
+        ("printf(\"%s|%10s|%-4s|%.2s\", \"abc\", \"abc\", \"abc\", \"abc\")", "abc|       abc|abc |ab"),
+        ("printf(\"%f %.2f %8.3f\", 1.5, 2.345, 3.14159)", "1.500000 2.35    3.142"),
+        ("printf(\"%e %E %g %g\", 1500, 0.00015, 0.0001, 1500000000)", "1.500000e+03 1.500000E-04 0.0001 1.5e+09"),
+        ("printf(\"%'d\", 1234567)", "1,234,567"),
+        ("printf(\"%*d\", 5, 42)", "   42"),
+        ("printf(\"100%%\")", "100%"),
+        ("printf(\"%c%c\", \"xyz\", \"é\")", "xé"),
+        ("printf(\"%a\", 3)", "0x1.8p+1"),
+        ("printf(\"%d\")", "0"),
+    ]);
+}
+
+#[test]
+fn conditions_and_types() {
+    check(&[
+        ("match(\"10.1.2.3\", \"^\\\\d+\\\\.\")", "True"),
+        ("match(\"foobar\", \"foo(?=bar)\")", "True"),
+        ("like(\"foobar\", \"foo%\")", "True"),
+        ("like(\"fooBar\", \"%bar\")", "False"),
+        ("cidrmatch(\"10.0.0.0/8\", \"10.9.8.7\")", "True"),
+        ("cidrmatch(\"10.0.0.0/8\", \"11.9.8.7\")", "False"),
+        ("cidrmatch(\"2001:db8::/32\", \"2001:db8::1\")", "True"),
+        ("cidrmatch(\"192.168.1.1\", \"192.168.1.1\")", "True"),
+        ("cidrmatch(\"0.0.0.0/0\", \"x\")", "False"),
+        ("in(\"b\", \"a\", \"b\")", "True"),
+        ("isnum(\"5\")", "True"),
+        ("isnum(\"x\")", "False"),
+        ("isint(5.5)", "False"),
+        ("isstr(\"x\")", "True"),
+        ("isbool(1 = 1)", "True"),
+        ("typeof(12)", "Number"),
+        ("typeof(\"abc\")", "String"),
+        ("typeof(true())", "Boolean"),
+        ("typeof(null())", "Invalid"),
+        ("if(nullif(\"a\", \"a\") = \"a\", 1, 2)", "2"),
+    ]);
+}
+
+#[test]
+fn multivalues() {
+    check(&[
+        ("mvcount(split(\"a,b\", \",\"))", "2"),
+        ("mvcount(null())", "-"),
+        ("mvindex(split(\"a,b,c\", \",\"), -1)", "c"),
+        ("mvindex(split(\"a,b,c\", \",\"), 0, 1)", "a,b"),
+        ("mvindex(split(\"a,b,c\", \",\"), -2, -1)", "b,c"),
+        ("mvindex(split(\"a,b,c\", \",\"), 5)", "-"),
+        ("mvindex(\"x\", 0)", "x"),
+        ("mvindex(\"x\", 1)", "-"),
+        ("mvjoin(split(\"a,b\", \",\"), \"; \")", "a; b"),
+        ("mvappend(\"a\", null(), split(\"b,c\", \",\"))", "a,b,c"),
+        ("mvdedup(split(\"b,a,b\", \",\"))", "b,a"),
+        ("mvfind(split(\"x,yy,z\", \",\"), \"^y\")", "1"),
+        ("mvfind(\"x\", \"y\")", "-"),
+        ("mvrange(1, 6, 2)", "1,3,5"),
+        ("mvrange(0, 172801, \"1d\")", "0,86400,172800"),
+        ("mvsort(split(\"b,10,9,a\", \",\"))", "10,9,a,b"),
+        ("mvzip(split(\"a,b\", \",\"), split(\"1,2,3\", \",\"), \":\")", "a:1,b:2"),
+    ]);
+}
+
+#[test]
+fn times() {
+    check(
+        &[
+            ("now()", "1732108455"),
+            ("time()", "1732108455.25"),
+            ("relative_time(now(), \"-1d@d\")", "1731974400"),
+            ("relative_time(now(), \"0\")", "error: relative_time(): modifier"),
+            ("strftime(1732108455.25, \"%Y-%m-%d %H:%M:%S.%3N\")", "2024-11-20 13:14:15.250"),
+            ("strftime(\"x\", \"%Y\")", "-"),
+            ("strptime(\"2024-11-20 13:14:15\", \"%Y-%m-%d %H:%M:%S\")", "1732108455"),
+            ("strptime(\"2024-11-20 13:14:15.123456\", \"%Y-%m-%d %H:%M:%S.%6N\")", "1732108455.123456"),
+            ("strptime(\"13:14\", \"%H:%M\")", "-"),
+            ("strptime(\"x\", \"%Y-%m-%d\")", "-"),
+        ]
+        .map(|(text, wanted)| if wanted.starts_with("error") { ("1", "1") } else { (text, wanted) }),
+    );
+    assert!(run("relative_time(now(), \"0\")").starts_with("error: relative_time()"));
+}
+
+#[test]
+fn json_documents() {
+    const DOCUMENT: &str = r#""{\"b\":1,\"a\":{\"x\":[{\"y\":\"p\"},{\"y\":\"q\"}],\"d.t\":true},\"z\":null}""#;
+    let with = |call: &str| call.replace("DOC", DOCUMENT);
+    let cases = [
+        ("json_extract(DOC, \"b\")", "1"),
+        ("json_extract(DOC, \"a.x{}.y\")", r#"["p","q"]"#),
+        ("json_extract(DOC, \"a.x{1}.y\")", "q"),
+        ("json_extract(DOC, \"a.x{0}\")", r#"{"y":"p"}"#),
+        ("json_extract(DOC, \"b\", \"q\")", "[1,null]"),
+        ("json_extract(DOC, \"nothing\")", "-"),
+        ("json_extract(DOC, \"z\")", "-"),
+        ("json_extract(\"{bad\", \"a\")", "-"),
+        ("json_keys(DOC)", r#"["b","a","z"]"#),
+        ("json_valid(DOC)", "True"),
+        ("json_valid(\"{\")", "False"),
+        ("json_set(DOC, \"b\", \"two\")", r#"{"b":"two","a":{"x":[{"y":"p"},{"y":"q"}],"d.t":true},"z":null}"#),
+        ("json_set(\"{}\", \"k.l\", 3)", r#"{"k":{"l":3}}"#),
+        ("json_append(\"{\\\"a\\\":[1]}\", \"a\", \"x\")", r#"{"a":[1,"x"]}"#),
+        (
+            "json_object(\"a\", 1, \"b\", \"x\", \"c\", true(), \"d\", json_array(1, \"y\"))",
+            r#"{"a":1,"b":"x","c":true,"d":[1,"y"]}"#,
+        ),
+        ("json_array()", "[]"),
+        ("spath(DOC, \"a.x{}.y\")", "p,q"),
+    ];
+    let wrong: Vec<String> = cases
+        .iter()
+        .map(|(text, wanted)| (with(text), *wanted))
+        .filter_map(|(text, wanted)| {
+            let got = run(&text);
+            (got != wanted).then(|| format!("{text}: got {got}, wanted {wanted}"))
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A function on texts, without the parser, which does not know them all yet.
+fn direct(name: &str, args: &[&str]) -> Option<String> {
+    let random = std::sync::atomic::AtomicU64::new(0);
+    let call =
+        super::Call { now: NOW, zone: &jiff::tz::TimeZone::UTC, random: &random, prepared: &super::Prepared::Nothing };
+    let mut args: Vec<super::Value<'_>> = args.iter().map(|text| super::Value::text_of(text)).collect();
+    let value = (super::find(name)?.run)(&mut args, &call);
+    value.text().map(|text| text.into_owned())
+}
+
+#[test]
+fn json_documents_change() {
+    let cases: [(&str, &[&str], &str); 6] = [
+        ("json_delete", &[r#"{"a":1,"b":{"c":2,"d":3}}"#, "a", "b.c"], r#"{"b":{"d":3}}"#),
+        ("json_append", &[r#"{"a":[1]}"#, "a", "[2]"], r#"{"a":[1,[2]]}"#),
+        ("json_extend", &[r#"{"a":[1]}"#, "a", "[2,3]"], r#"{"a":[1,2,3]}"#),
+        ("json_array_to_mv", &[r#"[1,"b",{"c":null}]"#], "1\nb\n{\"c\":null}"),
+        ("mv_to_json_array", &["1"], r#"["1"]"#),
+        ("mv_to_json_array", &["1", "true"], "[1]"),
+    ];
+    for (name, args, wanted) in cases {
+        assert_eq!(direct(name, args).as_deref(), Some(wanted), "{name} {args:?}");
+    }
+    assert_eq!(direct("json_delete", &["{", "a"]), None);
+}
+
+#[test]
+fn hashes() {
+    check(&[
+        ("md5(\"abc\")", "900150983cd24fb0d6963f7d28e17f72"),
+        ("sha1(\"abc\")", "a9993e364706816aba3e25717850c26c9cd0d89d"),
+        ("sha256(\"abc\")", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
+    ]);
+    assert!(run("sha512(\"abc\")").starts_with("ddaf35a193617abacc417349ae204131"));
+}
