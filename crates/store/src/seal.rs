@@ -166,7 +166,10 @@ fn folder_of(index: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tempfile::tempdir;
+
     use super::*;
+    use crate::tests::{all, append, expected, open, small, texts};
 
     #[test]
     fn every_index_has_a_folder_name() {
@@ -174,5 +177,32 @@ mod tests {
             assert_eq!(folder_of(index), folder);
         }
         assert_eq!(folder_of(&"x".repeat(300)).len(), FOLDER_BYTES_MAX);
+    }
+
+    #[test]
+    fn a_slab_that_cannot_be_sealed_stays_searchable_and_is_named() {
+        let dir = tempdir().unwrap();
+        let options = small(dir.path());
+        let store = open(&options);
+        append(&store, "main", 0, 3);
+        let segment = {
+            let mut state = store.shared.state();
+            state.close_hot("main");
+            let slab = state.closed.get_mut(&1).unwrap();
+            slab.progress = Progress::Sealing;
+            slab.segment.clone()
+        };
+        note_outcome(&store.shared, &segment, Err(Failure::Never("it differs".into())));
+        append(&store, "main", 3, 3);
+        let error = store.seal_all().unwrap_err();
+        assert!(matches!(&error, StoreError::Corrupt { bucket, .. } if bucket == "main~1"), "{error}");
+        assert_eq!(texts(&all(&store)), expected("main", 0..6));
+        let bad: Vec<String> = store.verify().into_iter().filter(|it| it.result.is_err()).map(|it| it.bucket).collect();
+        assert_eq!(bad, ["main~1"]);
+        assert!(store.messages()[0].text.contains("it differs"));
+        drop(store);
+        let store = open(&options);
+        store.seal_all().unwrap();
+        assert_eq!(texts(&all(&store)), expected("main", 0..6));
     }
 }

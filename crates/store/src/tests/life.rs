@@ -348,6 +348,29 @@ fn full_pages_are_cut_at_their_border_and_read_back_after_a_seal() {
 }
 
 #[test]
+fn tiny_caches_and_queues_only_cost_time() {
+    let dir = tempdir().unwrap();
+    let mut options = small(dir.path());
+    (options.open_buckets_max, options.filter_cache_bytes, options.page_cache_bytes) = (1, 0, 0);
+    (options.pending_bytes_max, options.hot_bytes_max, options.log_bytes_max) = (1, 1, 1);
+    (options.slab_events, options.slab_raw_bytes) = (1, 1);
+    let store = open(&options);
+    let tickets: Vec<_> = (0..12)
+        .map(|at| store.append(AppendRequest { batch: batch("main", at * 3, 3), checkpoint: None }).unwrap())
+        .collect();
+    tickets.into_iter().for_each(|ticket| ticket.wait().unwrap());
+    store.seal_all().unwrap();
+    assert_eq!(store.buckets().len(), 12);
+    let snapshot = all(&store);
+    for _ in 0..2 {
+        assert_eq!(texts(&snapshot), expected("main", 0..36));
+        for segment in &snapshot.segments {
+            assert_eq!(segment.candidate_pages(&TermQuery::for_keyword("number")).unwrap(), PageSet::first(1));
+        }
+    }
+}
+
+#[test]
 fn a_memory_store_takes_any_batch() {
     let store = MemoryStore::new("main");
     store.append(batch("main", 0, 100)).unwrap();
