@@ -1,1 +1,247 @@
-//! Tests.
+//! Tables of pieces and of patterns, and that pieces and patterns agree on any text.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::TermQuery;
+
+fn pieces(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for_each_piece(text.as_bytes(), |piece| found.push(String::from_utf8_lossy(piece).into_owned()));
+    found
+}
+
+#[test]
+fn texts_fall_into_pieces() {
+    for (text, expected) in [
+        ("", &[][..]),
+        ("   ", &[]),
+        ("...", &[]),
+        ("Error", &["Error"]),
+        ("user=alice id=7", &["user", "alice", "id", "7"]),
+        ("10.0.0.1:8080", &["10", "0", "0", "1", "8080"]),
+        ("/api/v2/items?page=2&n=3", &["api", "v2", "items", "page", "2", "n", "3"]),
+        (
+            "[a]<b>(c){d}|e!f;g,h'i\"j*k\nl\rm\tn+o",
+            &["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o"],
+        ),
+        ("a@b-c$d#e%f\\g_h", &["a", "b", "c", "d", "e", "f", "g", "h"]),
+        ("größe=日本 x", &["größe", "日本", "x"]),
+        ("a~b^c`d", &["a~b^c`d"]),
+    ] {
+        assert_eq!(pieces(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn encoded_breakers_are_no_pieces() {
+    for (text, expected) in [
+        ("a%20b", &["a", "b"][..]),
+        ("a%2520b", &["a", "b"]),
+        ("a%2526b", &["a", "b"]),
+        ("a%3db%3Dc", &["a", "b", "c"]),
+        ("a%2fb", &["a", "2fb"]),
+        ("a%41b", &["a", "41b"]),
+        ("100%", &["100"]),
+        ("%2", &["2"]),
+        ("%20", &[]),
+        ("%%20x", &["x"]),
+        ("a%5Bb%5dc", &["a", "b", "c"]),
+        ("a%252", &["a", "252"]),
+        ("a%0Ab%0D", &["a", "b", "0D"]),
+    ] {
+        assert_eq!(pieces(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn pieces_are_lowered_and_cut() {
+    let lowered = |piece: &str| {
+        let mut out = b"old".to_vec();
+        lower_piece(piece.as_bytes(), &mut out);
+        String::from_utf8(out).unwrap()
+    };
+    assert_eq!(lowered("ErRoR9"), "error9");
+    assert_eq!(lowered("ÄÖ"), "äö");
+    assert_eq!(lowered("ΑΣ"), "ασ");
+    assert_eq!(lowered(&"X".repeat(400)), "x".repeat(MAX_PIECE_BYTES));
+    assert_eq!(lowered(&format!("a{}", "É".repeat(200))).len(), MAX_PIECE_BYTES);
+    assert_eq!(lowered(&"É".repeat(200)), "é".repeat(127));
+    let mut out = Vec::new();
+    lower_piece(b"A\xffB\xc3", &mut out);
+    assert_eq!(out, b"a\xffb\xc3");
+}
+
+#[test]
+fn words_lie_between_breakers() {
+    for (text, pattern, expected) in [
+        ("connection failed", "failed", true),
+        ("connection failed", "FAILED", true),
+        ("connection failed", "fail", false),
+        ("connection failed", "ailed", false),
+        ("connection failed", "fail*", true),
+        ("connection failed", "*led", true),
+        ("connection failed", "*ile*", true),
+        ("connection failed", "f*d", true),
+        ("connection failed", "c*d", false),
+        ("connection failed", "c*n", true),
+        ("connection failed", "connection failed", true),
+        ("connection  failed", "connection failed", false),
+        ("connection failed", "con*tion fai*", true),
+        ("connection was failed", "connection*failed", false),
+        ("connection was failed", "connection * failed", true),
+        ("user=alice", "alice", true),
+        ("user=alice", "user=alice", true),
+        ("user=alice", "user=ali*", true),
+        ("user=alice", "ser=alice", false),
+        ("10.1.2.3", "10.1.2.3", true),
+        ("10.1.2.3", "1.2", true),
+        ("10.1.2.33", "10.1.2.3", false),
+        ("x10.1.2.3", "10.1.2.3", false),
+        ("a.b-c", "a*c", true),
+        ("a b", "a*b", false),
+        ("a%20b", "a", true),
+        ("a%20b", "20b", false),
+        ("a%20b", "b", true),
+        ("a%2fb", "2fb", true),
+        ("größe", "GRÖSSE", false),
+        ("GRÖßE voll", "größe", true),
+        ("größer", "größe", false),
+        ("abab ab", "ab", true),
+        ("ababab", "*ab", true),
+        ("anything", "*", true),
+        ("", "*", true),
+        ("anything", "", true),
+        ("", "a", false),
+        ("aab ab", "ab", true),
+        ("xa a", "a*", true),
+    ] {
+        assert_eq!(matches_word_pattern(text.as_bytes(), pattern, false), expected, "{text} / {pattern}");
+    }
+    assert!(!matches_word_pattern(b"Failed", "failed", true));
+    assert!(matches_word_pattern(b"Failed failed", "failed", true));
+}
+
+#[test]
+fn terms_lie_between_major_breakers() {
+    for (text, pattern, expected) in [
+        ("ip 10.0.0.1 up", "10.0.0.1", true),
+        ("ip=10.0.0.1 up", "10.0.0.1", false),
+        ("ip=10.0.0.1 up", "ip=10.0.0.1", true),
+        ("ip=10.0.0.1 up", "IP=10.*", true),
+        ("ip=10.0.0.1 up", "*10.0.0.1", true),
+        ("ip=10.0.0.1,up", "ip=10.0.0.1", true),
+        ("a.b.c", "b", false),
+        ("a%20b.c", "b.c", true),
+        ("x--y", "y", true),
+        ("x-y", "y", false),
+        ("(err)", "err", true),
+    ] {
+        assert_eq!(matches_term_pattern(text.as_bytes(), pattern, false), expected, "{text} / {pattern}");
+    }
+}
+
+#[test]
+fn values_are_matched_whole() {
+    for (text, pattern, expected) in [
+        ("alice", "alice", true),
+        ("Alice", "alice", true),
+        ("alice b", "alice", false),
+        ("alice b", "alice*", true),
+        ("alice b", "*b", true),
+        ("alice b", "a*c*b", true),
+        ("alice b", "a*z*b", false),
+        ("aa", "a", false),
+        ("", "", true),
+        ("a", "", false),
+        ("", "*", true),
+        ("abcb", "a*b", true),
+        ("abcbx", "a*b", false),
+        ("/var/log", "/var/*", true),
+        ("ab", "ab*ab", false),
+        ("abab", "ab*ab", true),
+    ] {
+        let found = WordPattern::new(pattern, WordBound::Whole, false).is_match(text.as_bytes());
+        assert_eq!(found, expected, "{text} / {pattern}");
+    }
+}
+
+#[test]
+fn a_star_may_be_a_plain_byte() {
+    assert!(contains_word(b"a 2*3 b", "2*3", false));
+    assert!(!contains_word(b"a 2x3 b", "2*3", false));
+    assert!(contains_term(b"a 2.3 b", "2.3", false));
+    assert!(contains_word(b"x", "", false));
+    assert!(contains_word("ein Ärger".as_bytes(), "ärger", false));
+    assert!(!contains_word("ein Ärger".as_bytes(), "ärger", true));
+}
+
+/// The pattern matcher as slowly as it can be said: every start, every way to spend the stars.
+fn whole_match(text: &[u8], pattern: &[u8]) -> bool {
+    match pattern.split_first() {
+        None => text.is_empty(),
+        Some((b'*', rest)) => (0..=text.len()).any(|skip| whole_match(&text[skip..], rest)),
+        Some((byte, rest)) => {
+            text.first().is_some_and(|first| first.eq_ignore_ascii_case(byte)) && whole_match(&text[1..], rest)
+        }
+    }
+}
+
+fn holds(query: &TermQuery, text: &str) -> bool {
+    let lowered: Vec<String> = pieces(text)
+        .iter()
+        .map(|piece| {
+            let mut out = Vec::new();
+            lower_piece(piece.as_bytes(), &mut out);
+            String::from_utf8_lossy(&out).into_owned()
+        })
+        .collect();
+    match query {
+        TermQuery::Piece(piece) => lowered.iter().any(|known| **known == **piece),
+        TermQuery::Prefix(prefix) => lowered.iter().any(|known| known.starts_with(&**prefix)),
+        TermQuery::And(parts) => parts.iter().all(|part| holds(part, text)),
+        TermQuery::All => true,
+        other => panic!("a keyword never asks for {other:?}"),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn whole_patterns_are_wildcard_matches(text in "[abB ]{0,8}", pattern in "[ab *]{0,6}") {
+        let found = WordPattern::new(&pattern, WordBound::Whole, false).is_match(text.as_bytes());
+        prop_assert_eq!(found, whole_match(text.as_bytes(), pattern.as_bytes()));
+    }
+
+    /// What lets a search trust the lexicon: no text that matches lacks a piece that was asked for.
+    #[test]
+    fn a_match_holds_the_pieces_asked_for(
+        text in "[aAb2%0 .=é*-]{0,16}|([ab]{1,2}(%20|%2f|%2520|[ =.%-])){0,6}",
+        pattern in "[aAb2%0 .=é*-]{1,6}",
+    ) {
+        let query = TermQuery::for_keyword(&pattern);
+        for bound in [WordBound::Breaker, WordBound::Major] {
+            if WordPattern::new(&pattern, bound, false).is_match(text.as_bytes()) {
+                prop_assert!(holds(&query, &text), "{:?} {} {} {:?}", bound, text, pattern, query);
+            }
+        }
+    }
+
+    #[test]
+    fn every_piece_is_found_as_a_word(text in "\\PC{0,40}") {
+        for piece in pieces(&text) {
+            prop_assert!(contains_word(text.as_bytes(), &piece, false), "{} in {}", piece, text);
+            prop_assert!(contains_word(text.as_bytes(), &piece, true), "{} in {}", piece, text);
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_searched_without_panic(text in prop::collection::vec(any::<u8>(), 0..40), pattern in "\\PC{0,8}") {
+        for bound in [WordBound::Breaker, WordBound::Major, WordBound::Whole] {
+            WordPattern::new(&pattern, bound, false).is_match(&text);
+            WordPattern::literal(&pattern, bound, true).is_match(&text);
+        }
+        for_each_piece(&text, |piece| lower_piece(piece, &mut Vec::new()));
+    }
+}

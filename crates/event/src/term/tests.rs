@@ -1,1 +1,77 @@
-//! Tests.
+//! What keywords ask for, and how queries simplify.
+
+use super::*;
+
+fn piece(text: &str) -> TermQuery {
+    TermQuery::Piece(text.into())
+}
+
+fn prefix(text: &str) -> TermQuery {
+    TermQuery::Prefix(text.into())
+}
+
+#[test]
+fn keywords_ask_for_their_pieces() {
+    for (keyword, expected) in [
+        ("Error", piece("error")),
+        ("10.0.0.1", TermQuery::And(vec![piece("10"), piece("0"), piece("1")])),
+        ("user=Alice", TermQuery::And(vec![piece("user"), piece("alice")])),
+        ("connection failed", TermQuery::And(vec![piece("connection"), piece("failed")])),
+        ("fail*", prefix("fail")),
+        ("*ed", TermQuery::All),
+        ("a*b", prefix("a")),
+        ("*", TermQuery::All),
+        ("", TermQuery::All),
+        ("***", TermQuery::All),
+        ("/api/v2*", TermQuery::And(vec![piece("api"), prefix("v2")])),
+        ("/api/*/items", TermQuery::And(vec![piece("api"), piece("items")])),
+        ("ÄRGER", piece("ärger")),
+        ("a%20b", TermQuery::And(vec![piece("a"), piece("b")])),
+        ("a%2*", piece("a")),
+        ("a.a", piece("a")),
+    ] {
+        assert_eq!(TermQuery::for_keyword(keyword), expected, "{keyword}");
+        assert_eq!(TermQuery::for_term(keyword), expected, "{keyword}");
+    }
+}
+
+#[test]
+fn long_pieces_are_asked_for_as_they_are_stored() {
+    let long = "X".repeat(400);
+    assert_eq!(TermQuery::for_keyword(&long), piece(&"x".repeat(crate::segment::MAX_PIECE_BYTES)));
+}
+
+#[test]
+fn conjunctions_simplify() {
+    let (a, b, c) = (piece("a"), piece("b"), piece("c"));
+    let and = |parts: &[&TermQuery]| TermQuery::and(parts.iter().map(|part| (*part).clone()));
+    assert_eq!(and(&[]), TermQuery::All);
+    assert_eq!(and(&[&a]), a);
+    assert_eq!(and(&[&a, &TermQuery::All, &a]), a);
+    assert_eq!(and(&[&a, &TermQuery::None, &b]), TermQuery::None);
+    let nested = and(&[&and(&[&a, &b]), &b, &c]);
+    assert_eq!(nested, TermQuery::And(vec![a.clone(), b.clone(), c.clone()]));
+    let either = TermQuery::Or(vec![a.clone(), b.clone()]);
+    assert_eq!(and(&[&either, &c]), TermQuery::And(vec![either.clone(), c.clone()]));
+}
+
+#[test]
+fn disjunctions_simplify() {
+    let (a, b, c) = (piece("a"), piece("b"), piece("c"));
+    let or = |parts: &[&TermQuery]| TermQuery::or(parts.iter().map(|part| (*part).clone()));
+    assert_eq!(or(&[]), TermQuery::None);
+    assert_eq!(or(&[&a]), a);
+    assert_eq!(or(&[&a, &TermQuery::None, &a]), a);
+    assert_eq!(or(&[&a, &TermQuery::All, &b]), TermQuery::All);
+    assert_eq!(or(&[&or(&[&a, &b]), &c, &a]), TermQuery::Or(vec![a.clone(), b.clone(), c.clone()]));
+}
+
+#[test]
+fn page_sets_hold_their_pages() {
+    for (pages, bits) in [(0, 0), (1, 1), (3, 0b111), (63, u64::MAX >> 1), (64, u64::MAX)] {
+        assert_eq!(PageSet::first(pages).0, bits);
+    }
+    let set = PageSet(1 << 63 | 1);
+    assert!(set.contains(0) && set.contains(63) && !set.contains(1) && !set.contains(64));
+    assert!(PageSet::default().is_empty() && !set.is_empty());
+}

@@ -1,1 +1,213 @@
-//! Tests.
+//! Tables of numbers, texts and their orders; any number comes back from its text.
+
+use std::cmp::Ordering::{Equal, Greater, Less};
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[test]
+fn numbers_print_as_spl_shows_them() {
+    for (value, text) in [
+        (0.0, "0"),
+        (-0.0, "0"),
+        (200.0, "200"),
+        (-7.0, "-7"),
+        (0.1, "0.1"),
+        (0.1 + 0.2, "0.3"),
+        (1.0 / 3.0, "0.333333333333333"),
+        (-2.0 / 3.0, "-0.666666666666667"),
+        (66.666_666_666_666_67, "66.6666666666667"),
+        (1234.5, "1234.5"),
+        (0.001, "0.001"),
+        (0.0001, "0.0001"),
+        (0.000_012_3, "1.23e-05"),
+        (1e-10, "1e-10"),
+        (1.5e-300, "1.5e-300"),
+        (MAX_EXACT_INTEGER, "9007199254740992"),
+        (-MAX_EXACT_INTEGER, "-9007199254740992"),
+        (1e15, "1000000000000000"),
+        (1e16, "1e+16"),
+        (1.25e20, "1.25e+20"),
+        (-1e300, "-1e+300"),
+        (999_999_999_999_999.9, "1e+15"),
+        (99_999_999_999_999.94, "99999999999999.9"),
+        (0.999_999_999_999_999_9, "1"),
+        (123_456_789_012.345_67, "123456789012.346"),
+        (f64::NAN, "nan"),
+        (f64::INFINITY, "inf"),
+        (f64::NEG_INFINITY, "-inf"),
+    ] {
+        assert_eq!(format_number(value), text);
+    }
+}
+
+#[test]
+fn integers_print_whole() {
+    for (value, text) in
+        [(0, "0"), (10, "10"), (-10, "-10"), (i64::MAX, "9223372036854775807"), (i64::MIN, "-9223372036854775808")]
+    {
+        let mut out = "x".to_owned();
+        write_integer(value, &mut out);
+        assert_eq!(out, format!("x{text}"));
+    }
+}
+
+#[test]
+fn texts_that_are_numbers() {
+    for (text, value) in [
+        ("0", 0.0),
+        ("007", 7.0),
+        ("-3", -3.0),
+        ("+3", 3.0),
+        ("1.50", 1.5),
+        (".5", 0.5),
+        ("5.", 5.0),
+        ("-.5", -0.5),
+        ("1e3", 1_000.0),
+        ("1E-2", 0.01),
+        ("2.5e+2", 250.0),
+        ("9007199254740993", 9_007_199_254_740_992.0),
+    ] {
+        assert_eq!(parse_number(text), Some(value), "{text}");
+    }
+}
+
+#[test]
+fn texts_that_are_no_numbers() {
+    for text in [
+        "", " ", " 1", "1 ", "-", "+", ".", "e5", "1e", "1e+", "0x10", "inf", "-inf", "nan", "NaN", "infinity",
+        "1e999", "1,000", "1_000", "1.2.3", "--1", "1-2", "٣", "abc", "1a", "+-1", "-e", "10.0.0.1",
+    ] {
+        assert_eq!(parse_number(text), None, "{text}");
+        assert_eq!(canonical_number(text), None, "{text}");
+    }
+}
+
+#[test]
+fn canonical_numbers_print_as_they_are_written() {
+    for text in ["0", "200", "-7", "9223372036854775807", "-9223372036854775808"] {
+        assert_eq!(canonical_number(text), Some(Number::Int(text.parse().unwrap())), "{text}");
+    }
+    for text in ["0.5", "-0.5", "8.7", "1234.5", "0.0001", "1.23e-05", "1e+16", "66.6666666666667", "12345678901234.5"]
+    {
+        assert_eq!(canonical_number(text), Some(Number::Float(text.parse().unwrap())), "{text}");
+    }
+    for text in [
+        "007",
+        "-0",
+        "+1",
+        "1.0",
+        "1.",
+        ".5",
+        "1e3",
+        "1E+16",
+        "00",
+        "-00.5",
+        "0.50",
+        "0.00001",
+        "9223372036854775808",
+        "0.3333333333333333",
+        "-",
+        "1e16",
+        "5.0e-10",
+        "00.1",
+        "100000000000000000.5",
+        "-0.0",
+        "0.0",
+    ] {
+        assert_eq!(canonical_number(text), None, "{text}");
+    }
+}
+
+#[test]
+fn values_compare_as_numbers_where_both_are() {
+    for (a, b, order) in [
+        ("2", "10", Less),
+        ("2", "2.0", Equal),
+        ("007", "7", Equal),
+        ("1e3", "1000", Equal),
+        ("-1", "1", Less),
+        ("2", "10a", Greater),
+        ("a", "B", Greater),
+        ("", "0", Less),
+        ("abc", "abd", Less),
+        ("é", "z", Greater),
+        ("9007199254740993", "9007199254740992", Greater),
+        ("9223372036854775807", "9223372036854775806", Greater),
+        ("9007199254740993", "9007199254740992.0", Greater),
+        ("9223372036854775808", "9223372036854775807", Greater),
+        ("inf", "1", Greater),
+    ] {
+        assert_eq!(compare(a, b), order, "{a} {b}");
+        assert_eq!(compare(b, a), order.reverse(), "{b} {a}");
+    }
+}
+
+#[test]
+fn sorting_puts_numbers_before_addresses_before_texts() {
+    let sorted =
+        ["-5", "2", "3.5", "10", "2.0.0.1", "10.0.0.2", "10.0.0.10", "", "10.0.0", "10.0.0.256", "A", "a", "é"];
+    let mut shuffled = sorted;
+    shuffled.reverse();
+    shuffled.swap(2, 9);
+    shuffled.sort_by_key(|text| sort_key(text));
+    assert_eq!(shuffled, sorted);
+    assert_eq!(parse_ipv4("10.0.0.1"), Some(0x0a00_0001));
+    for text in ["10.0.0", "10.0.0.1.1", "10.0.0.1 ", "a", "", "::1", "10.0.0.-1"] {
+        assert_eq!(parse_ipv4(text), None, "{text}");
+    }
+}
+
+fn any_key_text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "-?[0-9]{1,3}(\\.[0-9]{1,2})?",
+        "[0-9]{15,22}(\\.[05])?",
+        "[0-9]{1,3}(\\.[0-9]{1,3}){3}",
+        "[a-c1.]{0,4}"
+    ]
+}
+
+proptest! {
+    #[test]
+    fn a_number_comes_back_from_its_text(value in prop::num::f64::NORMAL | prop::num::f64::ZERO) {
+        let text = format_number(value);
+        let back = parse_number(&text).unwrap();
+        prop_assert!((back - value).abs() <= value.abs() * 1e-14, "{} {}", value, text);
+        prop_assert_eq!(format_number(back), text);
+    }
+
+    #[test]
+    fn an_exact_integer_comes_back(value in -(1i64 << 53)..=1 << 53) {
+        let text = format_number(value as f64);
+        prop_assert_eq!(&text, &value.to_string());
+        prop_assert_eq!(parse_number(&text), Some(value as f64));
+        prop_assert_eq!(canonical_number(&text), Some(Number::Int(value)));
+    }
+
+    #[test]
+    fn a_decimal_is_canonical_only_if_it_prints_alike(text in "-?[0-9]{1,9}(\\.[0-9]{0,9})?(e[+-]?[0-9]{1,2})?") {
+        let number = parse_number(&text).unwrap();
+        let prints_alike = format_number(number) == text;
+        prop_assert_eq!(canonical_number(&text).is_some(), prints_alike);
+        prop_assert_eq!(canonical_number(&text).map(Number::as_f64), prints_alike.then_some(number));
+    }
+
+    #[test]
+    fn any_text_is_read_without_panic(text in any::<String>()) {
+        if let Some(number) = parse_number(&text) {
+            prop_assert!(number.is_finite());
+        }
+        canonical_number(&text);
+        sort_key(&text);
+    }
+
+    #[test]
+    fn the_sort_order_is_total(a in any_key_text(), b in any_key_text(), c in any_key_text()) {
+        let (a, b, c) = (sort_key(&a), sort_key(&b), sort_key(&c));
+        prop_assert_eq!(a.cmp(&b), b.cmp(&a).reverse());
+        if a <= b && b <= c {
+            prop_assert!(a <= c, "{:?} {:?} {:?}", a, b, c);
+        }
+    }
+}
