@@ -1,19 +1,19 @@
 //! What a command is to the engine: the three shapes every SPL command has.
 //!
 //! *Row* commands look at rows as they pass (eval, where, rex, head). *Reduce* commands fold rows into mergeable
-//! states (stats, top, chart). *Blocking* commands need all rows at once (sort, eventstats, join). `lower/` turns a
-//! syntax tree into a chain of these; `run` drives the chain.
+//! states (stats, top, chart). *Blocking* commands need all rows at once (sort, eventstats, join). [`crate::lower`]
+//! turns a syntax tree into a chain of these; [`crate::run`] drives the chain.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::record_batch::RecordBatch;
-use datafusion_execution::TaskContext;
-use futures::stream::BoxStream;
 
 use crate::EngineError;
+use crate::dataflow::Dataflow;
 
 /// Rows on their way between commands; schemas may differ from batch to batch.
-pub(crate) type RowStream = BoxStream<'static, Result<RecordBatch, EngineError>>;
+pub(crate) type RowIter = Box<dyn Iterator<Item = Result<RecordBatch, EngineError>> + Send>;
 
 /// What a command may know about the search it runs in.
 #[derive(Clone)]
@@ -22,12 +22,55 @@ pub(crate) struct CommandContext {
     pub now: quarry_event::TimeNs,
     /// Time zone of the user.
     pub zone: jiff::tz::TimeZone,
-    /// Range the search reads; `timechart` and `addinfo` show it.
+    /// Range the search reads; `timechart` shows it.
     pub range: quarry_event::TimeRange,
-    /// Memory pool and spill files.
-    pub task: Arc<TaskContext>,
+    /// DataFusion with its memory pool and spill files.
+    pub dataflow: Arc<Dataflow>,
     /// Messages for the user: limits reached, things skipped.
     pub messages: Arc<Messages>,
+    /// Whether and how to stop.
+    pub stop: Arc<Stop>,
+}
+
+/// A search's wish to end, set by its user.
+#[derive(Debug, Default)]
+pub(crate) struct Stop {
+    cancelled: AtomicBool,
+    finishing: AtomicBool,
+    partial: AtomicBool,
+}
+
+impl Stop {
+    /// Ends the search without a result.
+    pub(crate) fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+        self.partial.store(true, Ordering::Relaxed);
+    }
+
+    /// Reads no more events and answers from those read.
+    pub(crate) fn finish_early(&self) {
+        self.finishing.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the result must not be waited for.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Whether no more events are to be read.
+    pub(crate) fn stops_reading(&self) -> bool {
+        self.finishing.load(Ordering::Relaxed) || self.is_cancelled()
+    }
+
+    /// Notes that the answer lacks something.
+    pub(crate) fn mark_partial(&self) {
+        self.partial.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the answer lacks something.
+    pub(crate) fn is_partial(&self) -> bool {
+        self.partial.load(Ordering::Relaxed)
+    }
 }
 
 /// Messages collected while a search runs, each once, at most [`Messages::LIMIT`].
@@ -55,8 +98,6 @@ impl Messages {
 
 /// A command that turns each batch of rows into another.
 pub(crate) trait RowCommand: Send {
-    /// Whether it keeps state from row to row, so that rows must come in order and through one instance.
-    fn is_ordered(&self) -> bool;
     /// Transforms a batch.
     fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError>;
     /// Whether it wants no more rows (head reached its limit).
@@ -65,18 +106,28 @@ pub(crate) trait RowCommand: Send {
     }
 }
 
+/// Makes one instance of a row command per worker.
+pub(crate) type MakeRowCommand = Arc<dyn Fn() -> Box<dyn RowCommand> + Send + Sync>;
+
 /// A command that folds rows into states which merge in any grouping of the input.
 pub(crate) trait Reduce: Send + Sync {
     /// Whether the result depends on the order rows arrive in (first, last, list).
     fn needs_order(&self) -> bool;
-    /// Folds the rows of one slice, in their order. `slice` ascends with arrival order so that ordered states merge right.
-    fn partial(&self, rows: Vec<RecordBatch>, slice: u64, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError>;
+    /// Whether [`Reduce::prepare`] must be told the range of the rows, so that all of them have to be seen first.
+    fn needs_bounds(&self) -> bool {
+        false
+    }
+    /// Told once, before the first row, between which instants the rows lie; not exactly, but never too narrow.
+    fn prepare(&self, _data: Option<(quarry_event::TimeNs, quarry_event::TimeNs)>, _context: &CommandContext) {}
+    /// Folds the rows of one slice, in their order. `slice` ascends with the order of rows, so that ordered states
+    /// merge right. The states of one search all have one schema.
+    fn partial(&self, rows: &[RecordBatch], slice: u64, context: &CommandContext) -> Result<RecordBatch, EngineError>;
     /// Merges states of all slices into result rows.
-    fn finish(&self, states: RowStream, context: &CommandContext) -> Result<RowStream, EngineError>;
+    fn finish(&self, states: Vec<RecordBatch>, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError>;
 }
 
 /// A command that needs every row before it can answer.
-pub(crate) trait Blocking: Send {
+pub(crate) trait Blocking: Send + Sync {
     /// Consumes all rows and gives the result.
-    fn run(self: Box<Self>, rows: RowStream, context: &CommandContext) -> Result<RowStream, EngineError>;
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError>;
 }

@@ -1,4 +1,188 @@
 //! Reading and building the columns that flow between commands.
 //!
 //! Physical types: Utf8View, Int64, Float64, Boolean, Timestamp(ns) for `_time`, List<Utf8View> for multivalue, Null.
-//! The text form is canonical, a type is only an optimisation (see `quarry_event::value`).
+//! The text form is canonical, a type is only an optimisation (see `quarry_event::value`). [`ColumnReader`] reads any
+//! column by row, [`ColumnBuilder`] takes values as they come and picks the type at the end; the functions here
+//! change whole batches. A missing column is a column of nulls.
+//!
+//! Not here: what commands and functions do with values.
+
+mod build;
+mod read;
+mod unify;
+mod value;
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, BooleanArray, Float64Array, NullArray, RecordBatchOptions, StringViewArray};
+use arrow::array::{StringViewBuilder, UInt32Array};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, TimeUnit};
+use arrow::record_batch::RecordBatch;
+
+use crate::EngineError;
+
+pub(crate) use build::ColumnBuilder;
+pub(crate) use read::ColumnReader;
+pub(crate) use unify::{concat_rows, conform, unified_schema};
+pub(crate) use value::{FALSE_TEXT, TRUE_TEXT, Value, time_seconds, write_time};
+
+/// The type of `_time`.
+pub(crate) const TIME_TYPE: DataType = DataType::Timestamp(TimeUnit::Nanosecond, None);
+/// What joins the values of a multivalue field where one text is wanted.
+pub(crate) const MULTI_SEPARATOR: &str = "\n";
+
+/// The type of a multivalue column.
+pub(crate) fn multi_type() -> DataType {
+    DataType::List(multi_item())
+}
+
+/// The item field of a multivalue column.
+pub(crate) fn multi_item() -> FieldRef {
+    Arc::new(Field::new("item", DataType::Utf8View, true))
+}
+
+/// Whether the name is for the engine only and never shown.
+pub(crate) fn is_hidden(name: &str) -> bool {
+    name.starts_with("__")
+}
+
+/// The column `name`; `None` means null in every row.
+pub(crate) fn column<'a>(rows: &'a RecordBatch, name: &str) -> Option<&'a ArrayRef> {
+    rows.column_by_name(name)
+}
+
+/// The column `name`, or a column of nulls.
+pub(crate) fn column_or_null(rows: &RecordBatch, name: &str) -> ArrayRef {
+    column(rows, name).cloned().unwrap_or_else(|| null_column(rows.num_rows()))
+}
+
+/// A reader of the column `name`; a missing column reads as null.
+pub(crate) fn reader(rows: &RecordBatch, name: &str) -> ColumnReader {
+    column(rows, name).map_or(ColumnReader::null(rows.num_rows()), ColumnReader::new)
+}
+
+/// A column of nulls.
+pub(crate) fn null_column(rows: usize) -> ArrayRef {
+    Arc::new(NullArray::new(rows))
+}
+
+/// A batch of named columns, all `rows` long. A name that comes twice keeps its last column, at the first place.
+pub(crate) fn batch_of<N: Into<String>>(
+    columns: impl IntoIterator<Item = (N, ArrayRef)>,
+    rows: usize,
+) -> Result<RecordBatch, EngineError> {
+    let mut fields: Vec<Field> = Vec::new();
+    let mut arrays: Vec<ArrayRef> = Vec::new();
+    for (name, array) in columns {
+        let field = Field::new(name, array.data_type().clone(), true);
+        match fields.iter().position(|known| known.name() == field.name()) {
+            Some(at) => {
+                fields[at] = field;
+                arrays[at] = array;
+            }
+            None => {
+                fields.push(field);
+                arrays.push(array);
+            }
+        }
+    }
+    rebuild(fields.into_iter().map(Arc::new).collect(), arrays, rows)
+}
+
+/// The rows with column `name` replaced, or added at the end.
+pub(crate) fn with_column(rows: &RecordBatch, name: &str, array: ArrayRef) -> Result<RecordBatch, EngineError> {
+    let mut fields: Vec<FieldRef> = rows.schema_ref().fields().to_vec();
+    let mut arrays = rows.columns().to_vec();
+    let field = Arc::new(Field::new(name, array.data_type().clone(), true));
+    match fields.iter().position(|known| known.name() == name) {
+        Some(at) => {
+            fields[at] = field;
+            arrays[at] = array;
+        }
+        None => {
+            fields.push(field);
+            arrays.push(array);
+        }
+    }
+    rebuild(fields, arrays, rows.num_rows())
+}
+
+/// The rows without the columns for which `drop` holds.
+pub(crate) fn without(rows: &RecordBatch, mut drop: impl FnMut(&str) -> bool) -> Result<RecordBatch, EngineError> {
+    let kept = rows.schema_ref().fields().iter().zip(rows.columns()).filter(|(field, _)| !drop(field.name()));
+    let (fields, arrays) = kept.map(|(field, array)| (Arc::clone(field), Arc::clone(array))).unzip();
+    rebuild(fields, arrays, rows.num_rows())
+}
+
+/// The rows with column `from` named `to`; a column that has this name already goes. A missing `from` changes nothing.
+pub(crate) fn rename(rows: &RecordBatch, from: &str, to: &str) -> Result<RecordBatch, EngineError> {
+    if from == to || column(rows, from).is_none() {
+        return Ok(rows.clone());
+    }
+    let kept = rows.schema_ref().fields().iter().zip(rows.columns()).filter(|(field, _)| field.name() != to);
+    let renamed = kept.map(|(field, array)| {
+        let field =
+            if field.name() == from { Arc::new(field.as_ref().clone().with_name(to)) } else { Arc::clone(field) };
+        (field, Arc::clone(array))
+    });
+    let (fields, arrays) = renamed.unzip();
+    rebuild(fields, arrays, rows.num_rows())
+}
+
+/// Exactly the named columns in this order; a missing one is null.
+pub(crate) fn select<N: AsRef<str>>(rows: &RecordBatch, names: &[N]) -> Result<RecordBatch, EngineError> {
+    let columns = names.iter().map(|name| (name.as_ref(), column_or_null(rows, name.as_ref())));
+    batch_of(columns, rows.num_rows())
+}
+
+/// The rows where `keep` is true; null drops the row.
+pub(crate) fn filter(rows: &RecordBatch, keep: &BooleanArray) -> Result<RecordBatch, EngineError> {
+    if keep.null_count() == 0 && keep.true_count() == keep.len() {
+        return Ok(rows.clone());
+    }
+    if rows.num_columns() == 0 {
+        return rebuild(Vec::new(), Vec::new(), keep.true_count());
+    }
+    Ok(arrow::compute::filter_record_batch(rows, keep)?)
+}
+
+/// The rows at these places, in this order.
+pub(crate) fn take(rows: &RecordBatch, places: &UInt32Array) -> Result<RecordBatch, EngineError> {
+    if rows.num_columns() == 0 {
+        return rebuild(Vec::new(), Vec::new(), places.len());
+    }
+    Ok(arrow::compute::take_record_batch(rows, places)?)
+}
+
+/// The column as texts; a multivalue becomes its values joined by newline.
+pub(crate) fn as_text_array(array: &ArrayRef) -> StringViewArray {
+    let reader = ColumnReader::new(array);
+    if let ColumnReader::Text(texts) = reader {
+        return texts;
+    }
+    let mut builder = StringViewBuilder::with_capacity(array.len());
+    let mut scratch = String::new();
+    for row in 0..array.len() {
+        builder.append_option(reader.text(row, &mut scratch));
+    }
+    builder.finish()
+}
+
+/// The column as numbers; what does not read as a number is null.
+pub(crate) fn as_number_array(array: &ArrayRef) -> Float64Array {
+    match ColumnReader::new(array) {
+        ColumnReader::Float(numbers) => numbers,
+        ColumnReader::Int(numbers) => numbers.unary(|value| value as f64),
+        ColumnReader::Time(times) => times.unary(time_seconds),
+        reader => (0..array.len()).map(|row| reader.number(row)).collect(),
+    }
+}
+
+/// Assembles a batch, also one without columns.
+fn rebuild(fields: Vec<FieldRef>, arrays: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch, EngineError> {
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options)?)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+//! From merged parts to the value of a stats function.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, ListArray, StringViewArray};
+use arrow::datatypes::{Float64Type, Int64Type};
+use quarry_event::time::NS_PER_SEC;
+use quarry_event::value::parse_number;
+use quarry_spl::ast::{PercentileKind, StatsFunction};
+
+use super::digest::Digest;
+use super::merge::sequence_value;
+use super::moments::Moments;
+use crate::rows::{ColumnBuilder, Value};
+
+/// The function's value per group; `states` are its parts in order.
+pub(crate) fn value_of(function: &StatsFunction, states: &[ArrayRef], groups: usize) -> ArrayRef {
+    match function {
+        StatsFunction::Count => Arc::clone(&states[0]),
+        StatsFunction::Dc | StatsFunction::EstDc => {
+            let lists = states[0].as_list::<i32>();
+            Arc::new((0..groups).map(|group| i64::from(lists.value_length(group))).collect::<Int64Array>())
+        }
+        StatsFunction::Sum | StatsFunction::SumSq | StatsFunction::Per(_) => {
+            sums(states, |sum, _| sum)
+        }
+        StatsFunction::Avg => sums(states, |sum, count| sum / count),
+        StatsFunction::Min => extreme(states, false),
+        StatsFunction::Max => extreme(states, true),
+        StatsFunction::Range => {
+            let (low, high) = (numbers(&states[0]), numbers(&states[1]));
+            let range = low.iter().zip(high).map(|(low, high)| Some(high? - low?));
+            Arc::new(range.collect::<Float64Array>())
+        }
+        StatsFunction::Stdev => moments(states, |moments| moments.variance(true).map(f64::sqrt)),
+        StatsFunction::StdevP => moments(states, |moments| moments.variance(false).map(f64::sqrt)),
+        StatsFunction::Var => moments(states, |moments| moments.variance(true)),
+        StatsFunction::VarP => moments(states, |moments| moments.variance(false)),
+        StatsFunction::Percentile { percent, kind } => percentile(states, *percent, *kind),
+        StatsFunction::Mode => each_list(states, groups, |texts| mode(&texts)),
+        StatsFunction::Values => each_list(states, groups, |mut texts| {
+            texts.sort_unstable();
+            multi(texts.into_iter())
+        }),
+        StatsFunction::List => each_list(states, groups, |mut texts| {
+            texts.sort_unstable();
+            multi(texts.into_iter().map(sequence_value))
+        }),
+        StatsFunction::First | StatsFunction::Last | StatsFunction::Earliest | StatsFunction::Latest => {
+            each_list(states, groups, |texts| multi(texts.into_iter().skip(1)))
+        }
+        StatsFunction::EarliestTime | StatsFunction::LatestTime => each_list(states, groups, |texts| {
+            let time = texts.first().and_then(|key| key.parse::<i64>().ok());
+            time.map_or(Value::Null, |time| Value::number_of(time as f64 / NS_PER_SEC as f64))
+        }),
+        StatsFunction::Rate => rates(states, groups),
+        StatsFunction::Sparkline { inner, .. } => value_of(inner, states, groups),
+    }
+}
+
+fn numbers(array: &ArrayRef) -> &Float64Array {
+    array.as_primitive::<Float64Type>()
+}
+
+/// A value from a sum and the count of its numbers; without numbers there is none.
+fn sums(states: &[ArrayRef], value: fn(f64, f64) -> f64) -> ArrayRef {
+    let counts = states[1].as_primitive::<Int64Type>();
+    let values = numbers(&states[0]).iter().zip(counts);
+    let values = values.map(|(sum, count)| Some(value(sum?, count.filter(|count| *count > 0)? as f64)));
+    Arc::new(values.collect::<Float64Array>())
+}
+
+/// The smallest or largest value; numbers come before texts.
+fn extreme(states: &[ArrayRef], largest: bool) -> ArrayRef {
+    let (numbers, texts) = (numbers(&states[0]), states[1].as_string_view());
+    if texts.null_count() == texts.len() {
+        return Arc::clone(&states[0]);
+    }
+    let mut values = ColumnBuilder::new(numbers.len());
+    for group in 0..numbers.len() {
+        let number = numbers.is_valid(group).then(|| numbers.value(group));
+        let text = texts.is_valid(group).then(|| texts.value(group));
+        match (number, text) {
+            (Some(number), None) => values.push(Value::number_of(number)),
+            (Some(number), Some(_)) if !largest => values.push(Value::number_of(number)),
+            (_, Some(text)) => values.push_text(text),
+            (None, None) => values.push_null(),
+        }
+    }
+    values.finish()
+}
+
+fn moments(states: &[ArrayRef], value: impl Fn(&Moments) -> Option<f64>) -> ArrayRef {
+    let lists = states[0].as_list::<i32>();
+    let values = (0..lists.len()).map(|group| value(&Moments::from_state(&number_list(lists, group))));
+    Arc::new(values.collect::<Float64Array>())
+}
+
+fn percentile(states: &[ArrayRef], percent: f64, kind: PercentileKind) -> ArrayRef {
+    let lists = states[0].as_list::<i32>();
+    let values = (0..lists.len()).map(|group| {
+        let mut digest = Digest::new(kind == PercentileKind::Exact);
+        digest.merge_state(&number_list(lists, group));
+        digest.percentile(percent)
+    });
+    Arc::new(values.collect::<Float64Array>())
+}
+
+fn number_list(lists: &ListArray, group: usize) -> Vec<f64> {
+    if lists.is_null(group) { Vec::new() } else { lists.value(group).as_primitive::<Float64Type>().values().to_vec() }
+}
+
+/// Builds a value per group from its list of texts.
+fn each_list(states: &[ArrayRef], groups: usize, value: impl Fn(Vec<&str>) -> Value<'_>) -> ArrayRef {
+    let lists = states[0].as_list::<i32>();
+    let items: &StringViewArray = lists.values().as_string_view();
+    let offsets = lists.value_offsets();
+    let mut values = ColumnBuilder::new(groups);
+    for group in 0..groups {
+        let range = offsets[group] as usize..offsets[group + 1] as usize;
+        let texts = range.filter(|at| items.is_valid(*at)).map(|at| items.value(at)).collect();
+        values.push(value(texts));
+    }
+    values.finish()
+}
+
+fn multi<'a>(texts: impl Iterator<Item = &'a str>) -> Value<'a> {
+    Value::multi(texts.map(std::borrow::Cow::Borrowed).collect())
+}
+
+/// The most frequent value; of several the smallest text.
+fn mode<'a>(texts: &[&'a str]) -> Value<'a> {
+    let counted = texts.chunks_exact(2).map(|pair| (pair[1].parse::<i64>().unwrap_or(0), pair[0]));
+    let best = counted.max_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(a.1)));
+    best.map_or(Value::Null, |(_, text)| Value::text_of(text))
+}
+
+/// Change per second between the earliest and the latest value.
+fn rates(states: &[ArrayRef], groups: usize) -> ArrayRef {
+    let (first, last) = (states[0].as_list::<i32>(), states[1].as_list::<i32>());
+    let point = |lists: &ListArray, group: usize| -> Option<(f64, f64)> {
+        let list = lists.value(group);
+        let texts = list.as_string_view();
+        if texts.len() < 2 {
+            return None;
+        }
+        Some((parse_number(texts.value(0))? / NS_PER_SEC as f64, parse_number(texts.value(1))?))
+    };
+    let values = (0..groups).map(|group| {
+        let ((from, low), (to, high)) = (point(first, group)?, point(last, group)?);
+        (to > from).then(|| (high - low) / (to - from))
+    });
+    Arc::new(values.collect::<Float64Array>())
+}

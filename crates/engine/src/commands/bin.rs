@@ -1,0 +1,93 @@
+//! `bin`: values into spans.
+
+use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::{BinCommand, BinOptions};
+
+use super::spans::{NumberSpans, SPANS_MAX, TimeSpans, number_spans, time_ns, time_span, usual_span};
+use crate::EngineError;
+use crate::command::{Blocking, CommandContext, RowCommand, RowIter};
+use crate::rows::{self, ColumnBuilder, concat_rows};
+
+/// `bin` with a span: row by row.
+#[derive(Clone)]
+pub(crate) struct Bin {
+    field: String,
+    output: String,
+    spans: Spans,
+}
+
+#[derive(Clone)]
+enum Spans {
+    Time(TimeSpans),
+    Number(NumberSpans),
+}
+
+impl Bin {
+    /// The command if its options fix the spans; `None` when they depend on the values.
+    pub(crate) fn new(command: &BinCommand, context: &CommandContext) -> Result<Option<Bin>, EngineError> {
+        let field = command.field.text.clone();
+        let output = command.output.clone().unwrap_or_else(|| field.clone());
+        let spans = if field == "_time" {
+            let Some(span) = time_span(&command.options) else { return Ok(None) };
+            Spans::Time(TimeSpans::new(span, command.options.align_time.as_deref(), context)?)
+        } else {
+            match number_spans(&command.options) {
+                Some(spans) => Spans::Number(spans),
+                None => return Ok(None),
+            }
+        };
+        Ok(Some(Bin { field, output, spans }))
+    }
+}
+
+impl RowCommand for Bin {
+    fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        let reader = rows::reader(&rows, &self.field);
+        let mut column = ColumnBuilder::new(rows.num_rows());
+        for row in 0..rows.num_rows() {
+            match &mut self.spans {
+                Spans::Time(spans) => match time_ns(&reader, row) {
+                    Some(time) => column.push_time(spans.floor(time)),
+                    None => column.push_null(),
+                },
+                Spans::Number(spans) => match reader.number(row) {
+                    Some(number) => column.push_text(&spans.name(number)),
+                    None => column.push(reader.value(row)),
+                },
+            }
+        }
+        rows::with_column(&rows, &self.output, column.finish())
+    }
+}
+
+/// `bin` without a span: all values are needed to choose one.
+pub(crate) struct BinByRange(pub BinCommand);
+
+impl Blocking for BinByRange {
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+        let all = concat_rows(rows.collect::<Result<Vec<_>, _>>()?)?;
+        let field = self.0.field.text.clone();
+        let output = self.0.output.clone().unwrap_or_else(|| field.clone());
+        let reader = rows::reader(&all, &field);
+        let options = &self.0.options;
+        let spans = if field == "_time" {
+            let times: Vec<i64> = (0..all.num_rows()).filter_map(|row| time_ns(&reader, row)).collect();
+            let (from, to) = (times.iter().min().copied().unwrap_or(0), times.iter().max().copied().unwrap_or(0));
+            let span = usual_span(from, to, options.bins.unwrap_or(SPANS_MAX), options.min_span.as_ref());
+            Spans::Time(TimeSpans::new(span, options.align_time.as_deref(), context)?)
+        } else {
+            Spans::Number(spans_of_numbers((0..all.num_rows()).filter_map(|row| reader.number(row)), options))
+        };
+        Ok(vec![Bin { field, output, spans }.apply(all)?])
+    }
+}
+
+fn spans_of_numbers(numbers: impl Iterator<Item = f64>, options: &BinOptions) -> NumberSpans {
+    let bounds = numbers.fold(None, |bounds: Option<(f64, f64)>, number| match bounds {
+        None => Some((number, number)),
+        Some((low, high)) => Some((low.min(number), high.max(number))),
+    });
+    let (low, high) = bounds.unwrap_or((0.0, 0.0));
+    let (low, high) = (options.start.map_or(low, |start| start.min(low)), options.end.map_or(high, |end| end.max(high)));
+    NumberSpans::for_range(low, high, options.bins.unwrap_or(SPANS_MAX))
+}

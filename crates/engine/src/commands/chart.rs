@@ -1,0 +1,78 @@
+//! `chart`: aggregates by a row field and, optionally, a column per value of another.
+
+use arrow::array::ArrayRef;
+use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::ChartCommand;
+
+use super::pivot::{Pivot, SERIES, row_order, table, with_series};
+use super::stats::sorted_by;
+use crate::EngineError;
+use crate::aggregate::AggregatePlan;
+use crate::aggregate::keys::shown_key;
+use crate::command::{CommandContext, Reduce};
+use crate::expr::ExprContext;
+use crate::field_names::names_of;
+use crate::rows::{self, ColumnBuilder};
+
+/// `chart`. Fields with spans were binned by a `bin` in front.
+pub(crate) struct Chart {
+    command: ChartCommand,
+    plan: AggregatePlan,
+    row: Option<String>,
+    column: Option<String>,
+}
+
+impl Chart {
+    /// Compiles the command.
+    pub(crate) fn new(command: &ChartCommand, context: &ExprContext) -> Result<Chart, EngineError> {
+        let (row, column) = match (&command.row, &command.column) {
+            // A column split without a row split is a row split.
+            (None, Some(column)) => (Some(column.field.text.clone()), None),
+            (row, column) => {
+                let name = |field: &Option<quarry_spl::ast::SplitField>| field.as_ref().map(|field| field.field.text.clone());
+                (name(row), name(column))
+            }
+        };
+        let by = row.iter().cloned().chain(column.iter().map(|_| SERIES.to_owned())).collect();
+        let plan = AggregatePlan::new(&command.aggregates, by, context)?;
+        Ok(Chart { command: command.clone(), plan, row, column })
+    }
+}
+
+impl Reduce for Chart {
+    fn needs_order(&self) -> bool {
+        self.plan.needs_order()
+    }
+
+    fn partial(&self, rows: &[RecordBatch], slice: u64, _: &CommandContext) -> Result<RecordBatch, EngineError> {
+        let Some(column) = &self.column else { return self.plan.fold(rows, slice) };
+        let rows = rows.iter().map(|rows| with_series(rows, column)).collect::<Result<Vec<_>, _>>()?;
+        self.plan.fold(&rows, slice)
+    }
+
+    fn finish(&self, states: Vec<RecordBatch>, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+        let merged = self.plan.merge(states, context)?;
+        let (Some(row), true) = (&self.row, self.column.is_some()) else {
+            let result = self.plan.finish(&merged)?;
+            let by: Vec<String> = self.row.iter().cloned().collect();
+            return Ok(vec![sorted_rows(&result, &by)?]);
+        };
+        let pivot = Pivot { plan: &self.plan, options: &self.command.series }.columns(merged, context)?;
+        let mut order: Vec<usize> = (0..pivot.rows.len()).collect();
+        order.sort_by(|a, b| row_order(&pivot.rows[*a], &pivot.rows[*b]));
+        let mut keys = ColumnBuilder::new(order.len());
+        order.iter().for_each(|at| keys.push_text(&pivot.rows[*at]));
+        let keys: ArrayRef = shown_key(row, &keys.finish());
+        Ok(vec![table((row.clone(), keys), &pivot, &self.plan, &order)?])
+    }
+}
+
+/// Rows in ascending order of the row field, where spans of numbers sort by their start.
+fn sorted_rows(rows: &RecordBatch, by: &[String]) -> Result<RecordBatch, EngineError> {
+    let [field] = by else { return sorted_by(rows, by) };
+    debug_assert!(names_of(rows).contains(field));
+    let texts = rows::as_text_array(&rows::column_or_null(rows, field));
+    let mut places: Vec<u32> = (0..rows.num_rows() as u32).collect();
+    places.sort_by(|a, b| row_order(texts.value(*a as usize), texts.value(*b as usize)));
+    rows::take(rows, &places.into())
+}

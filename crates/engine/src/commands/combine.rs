@@ -1,0 +1,171 @@
+//! Commands that bring two results together: append, join.
+
+use arrow::array::UInt32Array;
+use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::JoinCommand;
+
+use crate::EngineError;
+use crate::aggregate::keys::{KeyTable, add_key_part};
+use crate::command::{Blocking, CommandContext, RowIter};
+use crate::field_names::names_of;
+use crate::rows::{self, ColumnBuilder, ColumnReader, concat_rows, is_hidden};
+
+/// `append`: the rows, then the subsearch's.
+pub(crate) struct Append {
+    /// Result of the subsearch.
+    pub rows: Vec<RecordBatch>,
+}
+
+impl Blocking for Append {
+    fn run(&self, rows: RowIter, _: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+        let mut all = rows.collect::<Result<Vec<_>, _>>()?;
+        all.extend(self.rows.iter().cloned());
+        Ok(all)
+    }
+}
+
+/// `join`: the rows with the fields of matching rows of the subsearch.
+pub(crate) struct Join {
+    /// Command.
+    pub command: JoinCommand,
+    /// Result of the subsearch.
+    pub right: Vec<RecordBatch>,
+}
+
+/// Rows of the right side by their key.
+struct RightIndex {
+    rows: RecordBatch,
+    fields: Vec<String>,
+    keys: KeyTable,
+    places: Vec<Vec<u32>>,
+}
+
+impl Blocking for Join {
+    fn run(&self, rows: RowIter, _: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+        let left = concat_rows(rows.collect::<Result<Vec<_>, _>>()?)?;
+        let right = concat_rows(self.right.clone())?;
+        let (left_fields, right_fields) = self.key_fields(&left, &right);
+        if left_fields.is_empty() {
+            // Nothing in common: nothing matches.
+            return Ok(vec![if self.command.left_outer { left } else { left.slice(0, 0) }]);
+        }
+        let index = index_right(right, &right_fields);
+        let (left_places, right_places) = self.pairs(&left, &left_fields, &index);
+        Ok(vec![self.joined(&left, &left_places, &right_places, &index)?])
+    }
+}
+
+impl Join {
+    fn key_fields(&self, left: &RecordBatch, right: &RecordBatch) -> (Vec<String>, Vec<String>) {
+        if let Some(aliases) = &self.command.aliases {
+            return aliases.pairs.iter().cloned().unzip();
+        }
+        let fields: Vec<String> = if self.command.fields.is_empty() {
+            let right = names_of(right);
+            names_of(left).into_iter().filter(|name| right.contains(name) && !name.starts_with('_')).collect()
+        } else {
+            self.command.fields.iter().map(|field| field.text.clone()).collect()
+        };
+        (fields.clone(), fields)
+    }
+
+    /// Rows of both sides that belong together, in order of the left side.
+    fn pairs(&self, left: &RecordBatch, fields: &[String], index: &RightIndex) -> (Vec<u32>, Vec<Option<u32>>) {
+        let readers: Vec<ColumnReader> = fields.iter().map(|field| rows::reader(left, field)).collect();
+        let times = (rows::reader(left, "_time"), rows::reader(&index.rows, "_time"));
+        let limit = if self.command.max == 0 { usize::MAX } else { self.command.max };
+        let (mut left_places, mut right_places) = (Vec::new(), Vec::new());
+        let mut key = Vec::new();
+        for row in 0..left.num_rows() {
+            let found = key_of(&readers, row, &mut key).then(|| index.keys.find(&key)).flatten();
+            let in_time = |place: &&u32| {
+                let (Some(left), Some(right)) = (times.0.number(row), times.1.number(**place as usize)) else { return true };
+                !self.command.use_time || if self.command.earlier { right <= left } else { right >= left }
+            };
+            let found = found.map(|at| index.places[at as usize].as_slice()).unwrap_or_default();
+            let before = left_places.len();
+            for place in found.iter().filter(in_time).take(limit) {
+                left_places.push(row as u32);
+                right_places.push(Some(*place));
+            }
+            if left_places.len() == before && self.command.left_outer {
+                left_places.push(row as u32);
+                right_places.push(None);
+            }
+        }
+        (left_places, right_places)
+    }
+
+    fn joined(
+        &self,
+        left: &RecordBatch,
+        left_places: &[u32],
+        right_places: &[Option<u32>],
+        index: &RightIndex,
+    ) -> Result<RecordBatch, EngineError> {
+        let mut result = rows::take(left, &UInt32Array::from(left_places.to_vec()))?;
+        for name in names_of(&index.rows) {
+            let is_key = self.command.aliases.is_none() && index.fields.contains(&name);
+            if is_key || is_hidden(&name) {
+                continue;
+            }
+            let right = rows::reader(&index.rows, &name);
+            let shown = match &self.command.aliases {
+                Some(aliases) => format!("{}.{name}", aliases.right),
+                None => name,
+            };
+            let old = rows::reader(&result, &shown);
+            let exists = rows::column(&result, &shown).is_some();
+            if exists && !self.command.overwrite {
+                continue;
+            }
+            let mut column = ColumnBuilder::new(right_places.len());
+            for (row, place) in right_places.iter().enumerate() {
+                match place.filter(|place| !right.is_null(*place as usize)) {
+                    Some(place) => column.push(right.value(place as usize)),
+                    None => column.push(old.value(row)),
+                }
+            }
+            let column = column.finish();
+            drop(old);
+            result = rows::with_column(&result, &shown, column)?;
+        }
+        if let Some(aliases) = &self.command.aliases {
+            for name in names_of(left) {
+                result = rows::rename(&result, &name, &format!("{}.{name}", aliases.left))?;
+            }
+        }
+        Ok(result)
+    }
+}
+
+fn index_right(rows: RecordBatch, fields: &[String]) -> RightIndex {
+    let readers: Vec<ColumnReader> = fields.iter().map(|field| rows::reader(&rows, field)).collect();
+    let mut keys = KeyTable::default();
+    let mut places: Vec<Vec<u32>> = Vec::new();
+    let mut key = Vec::new();
+    for row in 0..rows.num_rows() {
+        if !key_of(&readers, row, &mut key) {
+            continue;
+        }
+        let at = keys.intern(&key) as usize;
+        if at >= places.len() {
+            places.push(Vec::new());
+        }
+        places[at].push(row as u32);
+    }
+    RightIndex { rows, fields: fields.to_vec(), keys, places }
+}
+
+/// Writes the row's key; false when a field is missing.
+fn key_of(readers: &[ColumnReader], row: usize, key: &mut Vec<u8>) -> bool {
+    key.clear();
+    let mut scratch = String::new();
+    for reader in readers {
+        match reader.text(row, &mut scratch) {
+            Some(text) => add_key_part(key, text, readers.len()),
+            None => return false,
+        }
+    }
+    true
+}

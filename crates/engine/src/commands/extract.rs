@@ -1,0 +1,372 @@
+//! Commands that cut values out of values: rex, rex mode=sed, spath, makemv, mvexpand.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use arrow::array::UInt32Array;
+use arrow::record_batch::RecordBatch;
+use hashbrown::HashMap;
+use quarry_pipeline::extract::{json_fields, json_get};
+use quarry_spl::ast::{MvSplit, RexCommand, SedEdit, SedMatches, SpathCommand};
+
+use crate::EngineError;
+use crate::command::{Messages, RowCommand};
+use crate::pattern::{Captures, Regex, Replacement};
+use crate::rows::{self, ColumnBuilder, Value};
+
+/// Characters that `spath` without a path reads of a value (limits.conf `[spath] extraction_cutoff`).
+const SPATH_BYTES_MAX: usize = 5_000;
+/// Fields that `spath` without a path makes at most.
+const SPATH_FIELDS_MAX: usize = 2_000;
+/// Rows one batch may grow to by `mvexpand`.
+const EXPANDED_ROWS_MAX: usize = 10_000_000;
+
+/// `rex`.
+pub(crate) struct Rex {
+    command: Arc<RexCommand>,
+    regex: Regex,
+    captures: Captures,
+    /// Number and name of each named group.
+    groups: Vec<(usize, String)>,
+}
+
+impl Rex {
+    /// The command with its pattern compiled.
+    pub(crate) fn new(command: Arc<RexCommand>, regex: Regex) -> Rex {
+        let names = regex.group_names().iter().enumerate();
+        let groups = names.filter_map(|(at, name)| Some((at, name.clone()?))).collect();
+        let captures = regex.new_captures();
+        Rex { command, regex, captures, groups }
+    }
+
+    /// Every match of one text, up to the limit, as texts per group, and the places of the first.
+    fn matches<'t>(&mut self, text: &'t str, found: &mut [Vec<&'t str>], offsets: Option<&mut String>) -> bool {
+        let limit = if self.command.max_match == 0 { usize::MAX } else { self.command.max_match };
+        let (mut from, mut count, mut places) = (0, 0, Vec::new());
+        while count < limit && self.regex.captures_at(text, from, &mut self.captures) {
+            let Some((start, end)) = self.captures.get(0) else { break };
+            for (values, (group, name)) in found.iter_mut().zip(&self.groups) {
+                if let Some(value) = self.captures.text(text, *group) {
+                    values.push(value);
+                    if offsets.is_some()
+                        && let Some((start, end)) = self.captures.get(*group)
+                    {
+                        places.push(format!("{name}={start}-{}", end.saturating_sub(1)));
+                    }
+                }
+            }
+            count += 1;
+            from = if end > start { end } else { next_character(text, end) };
+        }
+        if let Some(offsets) = offsets {
+            *offsets = places.join("&");
+        }
+        count > 0
+    }
+}
+
+fn next_character(text: &str, at: usize) -> usize {
+    at + text.get(at..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8)
+}
+
+impl RowCommand for Rex {
+    fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        let source = rows::reader(&rows, &self.command.field);
+        let old: Vec<_> = self.groups.iter().map(|(_, name)| rows::reader(&rows, name)).collect();
+        let mut columns: Vec<ColumnBuilder> = self.groups.iter().map(|_| ColumnBuilder::new(rows.num_rows())).collect();
+        let offset_field = self.command.offset_field.clone();
+        let mut offsets = ColumnBuilder::new(0);
+        let mut scratch = String::new();
+        for row in 0..rows.num_rows() {
+            let mut places = offset_field.as_ref().map(|_| String::new());
+            let text = source.text(row, &mut scratch);
+            let mut found: Vec<Vec<&str>> = vec![Vec::new(); self.groups.len()];
+            let matched = text.is_some_and(|text| self.matches(text, &mut found, places.as_mut()));
+            for ((column, values), old) in columns.iter_mut().zip(found).zip(&old) {
+                match values.as_slice() {
+                    [] => column.push(old.value(row)),
+                    [value] => column.push_text(value),
+                    values => column.push_multi(values),
+                }
+            }
+            if let Some(places) = places {
+                if matched { offsets.push_text(&places) } else { offsets.push_null() }
+            }
+        }
+        let mut result = rows.clone();
+        for ((_, name), column) in self.groups.iter().zip(columns) {
+            result = rows::with_column(&result, name, column.finish())?;
+        }
+        match offset_field {
+            Some(field) => rows::with_column(&result, &field, offsets.finish()),
+            None => Ok(result),
+        }
+    }
+}
+
+/// `rex mode=sed`.
+pub(crate) struct RexSed {
+    field: String,
+    edits: Arc<Vec<Edit>>,
+}
+
+/// One sed command, compiled.
+pub(crate) enum Edit {
+    /// `s`.
+    Substitute(Regex, Replacement, SedMatches),
+    /// `y`.
+    Transliterate(HashMap<char, char, foldhash::fast::FixedState>),
+}
+
+impl RexSed {
+    /// The command on `field`.
+    pub(crate) fn new(field: String, edits: Arc<Vec<Edit>>) -> RexSed {
+        RexSed { field, edits }
+    }
+}
+
+impl Edit {
+    /// Compiles one sed command.
+    pub(crate) fn new(edit: &SedEdit) -> Result<Edit, EngineError> {
+        match edit {
+            SedEdit::Substitute { pattern, replacement, which } => {
+                let invalid = |message| EngineError::Invalid { message, span: Some(pattern.span) };
+                let regex = Regex::new(&pattern.text).map_err(invalid)?;
+                let replacement = Replacement::new(replacement, &regex);
+                Ok(Edit::Substitute(regex, replacement, *which))
+            }
+            SedEdit::Transliterate { from, to } => {
+                Ok(Edit::Transliterate(from.iter().copied().zip(to.iter().copied()).collect()))
+            }
+        }
+    }
+
+    fn apply<'t>(&self, text: Cow<'t, str>) -> Cow<'t, str> {
+        let changed = match self {
+            Edit::Substitute(regex, replacement, SedMatches::First) => regex.replace(&text, replacement, 1),
+            Edit::Substitute(regex, replacement, SedMatches::All) => regex.replace_all(&text, replacement),
+            Edit::Substitute(regex, replacement, SedMatches::Nth(number)) => {
+                replace_nth(regex, replacement, &text, *number)
+            }
+            Edit::Transliterate(map) => {
+                Some(text.chars().map(|character| *map.get(&character).unwrap_or(&character)).collect())
+            }
+        };
+        changed.map_or(text, Cow::Owned)
+    }
+}
+
+/// Replaces the match of this number, from 1.
+fn replace_nth(regex: &Regex, replacement: &Replacement, text: &str, number: usize) -> Option<String> {
+    let (start, _) = regex.find_iter(text).nth(number.saturating_sub(1))?;
+    let mut captures = regex.new_captures();
+    if !regex.captures_at(text, start, &mut captures) {
+        return None;
+    }
+    let (start, end) = captures.get(0)?;
+    let mut out = text.get(..start)?.to_owned();
+    replacement.expand(text, &captures, &mut out);
+    out.push_str(text.get(end..)?);
+    Some(out)
+}
+
+impl RowCommand for RexSed {
+    fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        let reader = rows::reader(&rows, &self.field);
+        let mut column = ColumnBuilder::new(rows.num_rows());
+        for row in 0..rows.num_rows() {
+            let edited = reader.values(row).map(|value| self.edits.iter().fold(value, |text, edit| edit.apply(text)));
+            column.push_multi(edited);
+        }
+        rows::with_column(&rows, &self.field, column.finish())
+    }
+}
+
+/// `spath`.
+pub(crate) struct Spath {
+    /// Command.
+    pub command: Arc<SpathCommand>,
+    /// Where limits are reported.
+    pub messages: Arc<Messages>,
+}
+
+impl RowCommand for Spath {
+    fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        match &self.command.path {
+            Some(path) => self.one_path(&rows, path),
+            None => self.every_path(&rows),
+        }
+    }
+}
+
+impl Spath {
+    fn one_path(&self, rows: &RecordBatch, path: &str) -> Result<RecordBatch, EngineError> {
+        let output = self.command.output.as_deref().unwrap_or(path);
+        let source = rows::reader(rows, &self.command.input);
+        let old = rows::reader(rows, output);
+        let mut column = ColumnBuilder::new(rows.num_rows());
+        let mut scratch = String::new();
+        for row in 0..rows.num_rows() {
+            let values = source.text(row, &mut scratch).map(|text| json_get(text, path)).unwrap_or_default();
+            if values.is_empty() { column.push(old.value(row)) } else { column.push_multi(values) }
+        }
+        rows::with_column(rows, output, column.finish())
+    }
+
+    fn every_path(&self, rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
+        let source = rows::reader(rows, &self.command.input);
+        let mut names: Vec<String> = Vec::new();
+        let mut places: HashMap<String, usize, foldhash::fast::FixedState> = HashMap::default();
+        let mut values: Vec<Vec<(usize, String)>> = Vec::new();
+        let mut scratch = String::new();
+        for row in 0..rows.num_rows() {
+            let Some(text) = source.text(row, &mut scratch) else { continue };
+            json_fields(first_bytes(text, SPATH_BYTES_MAX), &mut |path, value| {
+                let at = match places.get(path) {
+                    Some(at) => *at,
+                    None if names.len() < SPATH_FIELDS_MAX => {
+                        places.insert(path.to_owned(), names.len());
+                        names.push(path.to_owned());
+                        values.push(Vec::new());
+                        names.len() - 1
+                    }
+                    None => {
+                        self.messages.push(format!("spath made {SPATH_FIELDS_MAX} fields; the others are dropped"));
+                        return;
+                    }
+                };
+                values[at].push((row, value.into_owned()));
+            });
+        }
+        let mut result = rows.clone();
+        for (name, values) in names.into_iter().zip(values) {
+            let old = rows::reader(rows, &name);
+            let mut column = ColumnBuilder::new(rows.num_rows());
+            let mut values = values.into_iter().peekable();
+            for row in 0..rows.num_rows() {
+                let mut found: Vec<Cow<'_, str>> = Vec::new();
+                while let Some((_, value)) = values.next_if(|(at, _)| *at == row) {
+                    found.push(Cow::Owned(value));
+                }
+                column.push(if found.is_empty() { old.value(row) } else { Value::multi(found) });
+            }
+            result = rows::with_column(&result, &name, column.finish())?;
+        }
+        Ok(result)
+    }
+}
+
+/// At most so many bytes of the text, cut at a character.
+fn first_bytes(text: &str, bytes: usize) -> &str {
+    let mut end = bytes.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+/// `makemv`.
+pub(crate) struct MakeMv {
+    /// Field split.
+    pub field: String,
+    /// How.
+    pub split: MvSplitter,
+    /// Whether empty values stay.
+    pub allow_empty: bool,
+}
+
+/// [`MvSplit`], compiled.
+#[derive(Clone)]
+pub(crate) enum MvSplitter {
+    /// At each occurrence.
+    Delimiter(String),
+    /// Group 1 of each match, or the match.
+    Tokenizer(Regex),
+}
+
+impl MvSplitter {
+    /// Compiles a tokenizer.
+    pub(crate) fn new(split: &MvSplit) -> Result<MvSplitter, EngineError> {
+        match split {
+            MvSplit::Delimiter(delimiter) => Ok(MvSplitter::Delimiter(delimiter.clone())),
+            MvSplit::Tokenizer(pattern) => {
+                let invalid = |message| EngineError::Invalid { message, span: Some(pattern.span) };
+                Ok(MvSplitter::Tokenizer(Regex::new(&pattern.text).map_err(invalid)?))
+            }
+        }
+    }
+
+    fn split<'t>(&self, text: &'t str) -> Vec<&'t str> {
+        match self {
+            MvSplitter::Delimiter(delimiter) if delimiter.is_empty() => vec![text],
+            MvSplitter::Delimiter(delimiter) => text.split(delimiter.as_str()).collect(),
+            MvSplitter::Tokenizer(regex) => {
+                let mut captures = regex.new_captures();
+                let group = usize::from(regex.group_count() > 1);
+                let mut values = Vec::new();
+                let mut from = 0;
+                while regex.captures_at(text, from, &mut captures) {
+                    let Some((start, end)) = captures.get(0) else { break };
+                    values.extend(captures.text(text, group));
+                    from = if end > start { end } else { next_character(text, end) };
+                }
+                values
+            }
+        }
+    }
+}
+
+impl RowCommand for MakeMv {
+    fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        let reader = rows::reader(&rows, &self.field);
+        let mut column = ColumnBuilder::new(rows.num_rows());
+        let mut scratch = String::new();
+        for row in 0..rows.num_rows() {
+            let Some(text) = reader.text(row, &mut scratch) else {
+                column.push_null();
+                continue;
+            };
+            let values = self.split.split(text).into_iter().filter(|value| self.allow_empty || !value.is_empty());
+            column.push_multi(values);
+        }
+        rows::with_column(&rows, &self.field, column.finish())
+    }
+}
+
+/// `mvexpand`.
+pub(crate) struct MvExpand {
+    /// Field expanded.
+    pub field: String,
+    /// Values per row; 0 is all.
+    pub limit: usize,
+    /// Where a reached limit is reported.
+    pub messages: Arc<Messages>,
+}
+
+impl RowCommand for MvExpand {
+    fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        if rows::column(&rows, &self.field).is_none() {
+            return Ok(rows);
+        }
+        let reader = rows::reader(&rows, &self.field);
+        let limit = if self.limit == 0 { usize::MAX } else { self.limit };
+        let (mut places, mut column) = (Vec::new(), ColumnBuilder::new(rows.num_rows()));
+        for row in 0..rows.num_rows() {
+            if places.len() >= EXPANDED_ROWS_MAX {
+                self.messages.push(format!("mvexpand made {EXPANDED_ROWS_MAX} rows of one batch; the others are dropped"));
+                break;
+            }
+            let start = places.len();
+            for value in reader.values(row).take(limit) {
+                places.push(row as u32);
+                column.push_text(&value);
+            }
+            if places.len() == start {
+                places.push(row as u32);
+                column.push_null();
+            }
+        }
+        let expanded = rows::take(&rows, &UInt32Array::from(places))?;
+        rows::with_column(&expanded, &self.field, column.finish())
+    }
+}

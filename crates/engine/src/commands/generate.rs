@@ -1,0 +1,62 @@
+//! Commands that make rows from nothing: makeresults.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, TimestampNanosecondArray};
+use arrow::record_batch::RecordBatch;
+use quarry_event::time::NS_PER_SEC;
+use quarry_pipeline::extract::json_fields;
+use quarry_spl::ast::{InlineData, MakeResultsCommand};
+
+use crate::EngineError;
+use crate::command::CommandContext;
+use crate::commands::lookup::read_csv;
+use crate::rows::{ColumnBuilder, batch_of, concat_rows, null_column, with_column};
+
+/// Rows `makeresults` makes at most.
+const ROWS_MAX: usize = 10_000_000;
+
+/// The rows of `makeresults`.
+pub(crate) fn make_results(command: &MakeResultsCommand, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+    let rows = match &command.data {
+        Some(InlineData::Csv(text)) => return Ok(vec![read_csv(text).map_err(EngineError::invalid)?]),
+        Some(InlineData::Json(text)) => return Ok(vec![json_rows(text, context)?]),
+        None => command.count,
+    };
+    if rows > ROWS_MAX {
+        return Err(EngineError::Limit { what: "makeresults".into(), limit: "count", value: ROWS_MAX as u64 });
+    }
+    let now = context.now.div_euclid(NS_PER_SEC) * NS_PER_SEC;
+    let times: ArrayRef = Arc::new(TimestampNanosecondArray::from_value(now, rows));
+    let mut batch = batch_of([("_time", times)], rows)?;
+    if command.annotate {
+        for field in ["_raw", "host", "source", "sourcetype", "splunk_server", "splunk_server_group"] {
+            batch = with_column(&batch, field, null_column(rows))?;
+        }
+    }
+    Ok(vec![batch])
+}
+
+/// One row per object of a JSON array, its members as fields.
+fn json_rows(text: &str, context: &CommandContext) -> Result<RecordBatch, EngineError> {
+    let values: Vec<serde_json::Value> = serde_json::from_str(text)
+        .map_err(|error| EngineError::invalid(format!("makeresults data is no JSON array of objects: {error}")))?;
+    let mut batches = Vec::new();
+    for value in values {
+        let text = value.to_string();
+        let mut columns: Vec<(String, Vec<String>)> = Vec::new();
+        json_fields(&text, &mut |path, value| match columns.iter_mut().find(|(name, _)| name == path) {
+            Some((_, values)) => values.push(value.into_owned()),
+            None => columns.push((path.to_owned(), vec![value.into_owned()])),
+        });
+        let time: ArrayRef = Arc::new(TimestampNanosecondArray::from_value(context.now, 1));
+        let mut batch = batch_of([("_time", time)], 1)?;
+        for (name, values) in columns {
+            let mut column = ColumnBuilder::new(1);
+            column.push_multi(values);
+            batch = with_column(&batch, &name, column.finish())?;
+        }
+        batches.push(batch);
+    }
+    concat_rows(batches)
+}

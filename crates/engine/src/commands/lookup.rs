@@ -1,0 +1,226 @@
+//! Commands that read tables: lookup, inputlookup; and tables from CSV text.
+//!
+//! A table lives in memory as one batch of texts with an index over its input columns, made once per search.
+
+use std::sync::Arc;
+
+use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::{InputLookupCommand, LookupCommand};
+
+use crate::EngineError;
+use crate::aggregate::keys::{KeyTable, add_key_part};
+use crate::command::RowCommand;
+use crate::pattern::Wildcard;
+use crate::row_filter::RowFilter;
+use crate::rows::{self, ColumnBuilder, batch_of};
+
+/// Where tables come from.
+pub trait LookupSource: Send + Sync {
+    /// The table of a transforms.conf stanza or of a CSV file; `None` when there is none of this name.
+    fn table(&self, name: &str) -> Result<Option<LookupTable>, String>;
+    /// Names there are, for a suggestion.
+    fn names(&self) -> Vec<String>;
+}
+
+/// A table and how it is matched.
+#[derive(Clone, Debug)]
+pub struct LookupTable {
+    /// CSV text with a header line.
+    pub csv: Arc<str>,
+    /// `case_sensitive_match`.
+    pub case_sensitive: bool,
+    /// `max_matches`: rows of the table one event takes values from; 0 is all up to 1,000.
+    pub max_matches: usize,
+    /// `default_match`: value of outputs without a match.
+    pub default_match: Option<String>,
+    /// Columns whose cells are `*` patterns (`match_type = WILDCARD(c)`).
+    pub wildcard_columns: Vec<String>,
+}
+
+impl LookupTable {
+    /// A table with Splunk's defaults.
+    pub fn of_csv(csv: impl Into<Arc<str>>) -> LookupTable {
+        LookupTable { csv: csv.into(), case_sensitive: true, max_matches: 0, default_match: None, wildcard_columns: Vec::new() }
+    }
+}
+
+/// Rows of a table one event takes values from when nothing is set.
+const MATCHES_MAX: usize = 1_000;
+
+/// Reads CSV text (RFC 4180) with a header line; an empty cell is null.
+pub(crate) fn read_csv(text: &str) -> Result<RecordBatch, String> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.as_bytes());
+    let header = reader.headers().map_err(|error| format!("cannot read the header line: {error}"))?.clone();
+    let mut columns: Vec<ColumnBuilder> = header.iter().map(|_| ColumnBuilder::new(0)).collect();
+    let mut count = 0;
+    for record in reader.records() {
+        let record = record.map_err(|error| format!("cannot read CSV: {error}"))?;
+        for (at, column) in columns.iter_mut().enumerate() {
+            match record.get(at) {
+                None | Some("") => column.push_null(),
+                Some(cell) => column.push_text(cell),
+            }
+        }
+        count += 1;
+    }
+    let named = header.iter().map(str::to_owned).zip(columns.into_iter().map(ColumnBuilder::finish));
+    batch_of(named, count).map_err(|error| error.to_string())
+}
+
+/// A table indexed for one `lookup` command.
+pub(crate) struct LookupIndex {
+    command: LookupCommand,
+    table: LookupTable,
+    rows: RecordBatch,
+    /// Table column and event field of each output.
+    outputs: Vec<(String, String)>,
+    keys: KeyTable,
+    /// Rows of the table per key, in their order.
+    places: Vec<Vec<u32>>,
+    /// Rows whose key cells hold wildcards, tried in order.
+    patterns: Vec<(Vec<Wildcard>, u32)>,
+}
+
+impl LookupIndex {
+    /// Reads the table and indexes its input columns.
+    pub(crate) fn new(command: &LookupCommand, table: LookupTable) -> Result<LookupIndex, EngineError> {
+        let invalid = |message: String| EngineError::Invalid { message, span: Some(command.table_span) };
+        let rows = read_csv(&table.csv).map_err(|error| invalid(format!("lookup {}: {error}", command.table)))?;
+        let columns = crate::field_names::names_of(&rows);
+        for (column, _) in command.inputs.iter().chain(&command.outputs) {
+            if !columns.contains(column) {
+                let message = format!("lookup {} has no column {column}; it has {}", command.table, columns.join(", "));
+                return Err(invalid(message));
+            }
+        }
+        let outputs = if command.outputs.is_empty() {
+            let others = columns.iter().filter(|column| !command.inputs.iter().any(|(input, _)| input == *column));
+            others.map(|column| (column.clone(), column.clone())).collect()
+        } else {
+            command.outputs.clone()
+        };
+        let mut index = LookupIndex {
+            command: command.clone(),
+            table,
+            rows,
+            outputs,
+            keys: KeyTable::default(),
+            places: Vec::new(),
+            patterns: Vec::new(),
+        };
+        index.fill();
+        Ok(index)
+    }
+
+    fn fill(&mut self) {
+        let inputs = &self.command.inputs;
+        let readers: Vec<_> = inputs.iter().map(|(column, _)| rows::reader(&self.rows, column)).collect();
+        let has_patterns = inputs.iter().any(|(column, _)| self.table.wildcard_columns.contains(column));
+        let (mut key, mut scratch) = (Vec::new(), String::new());
+        for row in 0..self.rows.num_rows() {
+            let cells: Vec<String> =
+                readers.iter().map(|reader| reader.text(row, &mut scratch).unwrap_or_default().to_owned()).collect();
+            if has_patterns && cells.iter().any(|cell| cell.contains('*')) {
+                let patterns = cells.iter().map(|cell| Wildcard::new(cell, self.table.case_sensitive)).collect();
+                self.patterns.push((patterns, row as u32));
+                continue;
+            }
+            key.clear();
+            cells.iter().for_each(|cell| add_key_part(&mut key, &self.folded(cell), cells.len()));
+            let at = self.keys.intern(&key) as usize;
+            if at >= self.places.len() {
+                self.places.push(Vec::new());
+            }
+            self.places[at].push(row as u32);
+        }
+    }
+
+    fn folded<'t>(&self, text: &'t str) -> std::borrow::Cow<'t, str> {
+        if self.table.case_sensitive { text.into() } else { text.to_lowercase().into() }
+    }
+
+    /// Rows of the table that match these values.
+    fn find(&self, values: &[String], key: &mut Vec<u8>) -> Vec<u32> {
+        key.clear();
+        values.iter().for_each(|value| add_key_part(key, &self.folded(value), values.len()));
+        let limit = if self.table.max_matches == 0 { MATCHES_MAX } else { self.table.max_matches };
+        let exact = self.keys.find(key).map(|at| self.places[at as usize].as_slice()).unwrap_or_default();
+        let fits = |patterns: &[Wildcard]| patterns.iter().zip(values).all(|(pattern, value)| pattern.is_match(value));
+        let by_pattern = self.patterns.iter().filter(|(patterns, _)| fits(patterns)).map(|(_, row)| *row);
+        exact.iter().copied().chain(by_pattern).take(limit).collect()
+    }
+}
+
+/// `lookup`.
+pub(crate) struct Lookup(pub Arc<LookupIndex>);
+
+impl RowCommand for Lookup {
+    fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        let index = &self.0;
+        let inputs: Vec<_> = index.command.inputs.iter().map(|(_, field)| rows::reader(&rows, field)).collect();
+        let table: Vec<_> = index.outputs.iter().map(|(column, _)| rows::reader(&index.rows, column)).collect();
+        let old: Vec<_> = index.outputs.iter().map(|(_, field)| rows::reader(&rows, field)).collect();
+        let mut columns: Vec<ColumnBuilder> = table.iter().map(|_| ColumnBuilder::new(rows.num_rows())).collect();
+        let mut key = Vec::new();
+        for row in 0..rows.num_rows() {
+            let found = matches_of_row(index, &inputs, row, &mut key);
+            for ((column, table), old) in columns.iter_mut().zip(&table).zip(&old) {
+                if index.command.only_new && !old.is_null(row) {
+                    column.push(old.value(row));
+                    continue;
+                }
+                let mut values: Vec<String> = Vec::new();
+                for place in &found {
+                    let cells = table.values(*place as usize).map(std::borrow::Cow::into_owned);
+                    cells.for_each(|cell| if !values.contains(&cell) { values.push(cell) });
+                }
+                match (&index.table.default_match, found.is_empty()) {
+                    (Some(default), true) => column.push_text(default),
+                    _ => column.push_multi(values),
+                }
+            }
+        }
+        let mut result = rows.clone();
+        for ((_, field), column) in index.outputs.iter().zip(columns) {
+            result = rows::with_column(&result, field, column.finish())?;
+        }
+        Ok(result)
+    }
+}
+
+/// Matches of a row; an input with several values tries each combination of its values in turn.
+fn matches_of_row(index: &LookupIndex, inputs: &[rows::ColumnReader], row: usize, key: &mut Vec<u8>) -> Vec<u32> {
+    let mut combinations: Vec<Vec<String>> = vec![Vec::new()];
+    for reader in inputs {
+        let values: Vec<String> = reader.values(row).map(std::borrow::Cow::into_owned).collect();
+        let longer = combinations.iter().flat_map(|head| {
+            values.iter().map(|value| head.iter().cloned().chain([value.clone()]).collect::<Vec<_>>())
+        });
+        combinations = longer.take(MATCHES_MAX).collect();
+    }
+    let mut found: Vec<u32> = Vec::new();
+    for values in &combinations {
+        for place in index.find(values, key) {
+            if !found.contains(&place) {
+                found.push(place);
+            }
+        }
+    }
+    found
+}
+
+/// The rows of `inputlookup`.
+pub(crate) fn input_lookup(
+    command: &InputLookupCommand,
+    table: &LookupTable,
+    filter: Option<&RowFilter>,
+) -> Result<RecordBatch, EngineError> {
+    let invalid = |message: String| EngineError::Invalid { message, span: Some(command.table_span) };
+    let mut rows = read_csv(&table.csv).map_err(|error| invalid(format!("inputlookup {}: {error}", command.table)))?;
+    if let Some(filter) = filter {
+        rows = rows::filter(&rows, &filter.matches(&rows)?)?;
+    }
+    let start = command.start.min(rows.num_rows());
+    Ok(rows.slice(start, command.max.min(rows.num_rows() - start)))
+}

@@ -1,0 +1,21 @@
+//! What each SPL command does to rows.
+//!
+//! Commands that look at one batch at a time are row commands; stats, chart, timechart, top and rare reduce; the rest
+//! needs all rows. [`crate::lower`] builds them from the syntax tree.
+
+pub(crate) mod bin;
+pub(crate) mod chart;
+pub(crate) mod combine;
+pub(crate) mod compute;
+pub(crate) mod extract;
+pub(crate) mod filtering;
+pub(crate) mod generate;
+pub(crate) mod lookup;
+pub(crate) mod order;
+pub(crate) mod pivot;
+pub(crate) mod select;
+pub(crate) mod spans;
+pub(crate) mod stats;
+pub(crate) mod streamstats;
+pub(crate) mod timechart;
+pub(crate) mod top;

@@ -1,0 +1,289 @@
+//! From groups of (row, series) to a table with one column per series; shared by chart and timechart.
+//!
+//! Which series get a column is known when all groups are. Series beyond the limit join into OTHER: their *states*
+//! are merged again, because an average of averages would be wrong.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, StringViewArray, StringViewBuilder};
+use arrow::record_batch::RecordBatch;
+use quarry_event::value::{parse_number, sort_key};
+use quarry_spl::ast::{CompareOp, SeriesOptions, SeriesTest, StatsFunction};
+
+use crate::EngineError;
+use crate::aggregate::AggregatePlan;
+use crate::aggregate::keys::KeyTable;
+use crate::command::CommandContext;
+use crate::rows::{self, ColumnBuilder, Value, batch_of};
+
+/// Hidden column that names a row's series while it is grouped.
+pub(crate) const SERIES: &str = "__series";
+/// Text of [`SERIES`] where the split field is missing; no field has it, since texts of events hold no lone NUL first.
+const NULL_SERIES: &str = "\u{0}null";
+/// Text of [`SERIES`] for what is joined.
+const OTHER_SERIES: &str = "\u{0}other";
+/// Cells of a table at most.
+const CELLS_MAX: usize = 20_000_000;
+
+/// The rows with their series written to [`SERIES`].
+pub(crate) fn with_series(rows: &RecordBatch, field: &str) -> Result<RecordBatch, EngineError> {
+    let reader = rows::reader(rows, field);
+    let mut column = ColumnBuilder::new(rows.num_rows());
+    for row in 0..rows.num_rows() {
+        if reader.is_null(row) { column.push_text(NULL_SERIES) } else { column.push(reader.value(row)) }
+    }
+    rows::with_column(rows, SERIES, column.finish())
+}
+
+/// A table being made: which row and which column each group belongs to.
+pub(crate) struct Pivot<'a> {
+    /// Aggregates; grouped by the row field and [`SERIES`].
+    pub plan: &'a AggregatePlan,
+    /// Series options.
+    pub options: &'a SeriesOptions,
+}
+
+/// One column per aggregate and series.
+pub(crate) struct PivotColumns {
+    /// Text of the row field of each row.
+    pub rows: Vec<String>,
+    /// Aggregate, series name and, per row, the cell's place in the groups.
+    pub columns: Vec<PivotColumn>,
+    /// Values of the aggregates per group.
+    pub groups: RecordBatch,
+}
+
+/// A column of a [`PivotColumns`].
+pub(crate) struct PivotColumn {
+    /// Number of its aggregate.
+    pub aggregate: usize,
+    /// Shown name.
+    pub name: String,
+    /// Group of each row.
+    pub places: Vec<Option<u32>>,
+}
+
+impl Pivot<'_> {
+    /// Chooses series, joins the others and places every group.
+    pub(crate) fn columns(&self, merged: RecordBatch, context: &CommandContext) -> Result<PivotColumns, EngineError> {
+        let merged = self.joined(merged, context)?;
+        let groups = self.plan.finish(&merged)?;
+        let (row_keys, series) = (texts(merged.column(0)), texts(merged.column(1)));
+        let mut names: Vec<&str> = series.iter().flatten().filter(|name| self.is_shown(name)).collect();
+        names.sort_unstable_by(|a, b| series_rank(a).cmp(&series_rank(b)).then_with(|| sort_key(a).cmp(&sort_key(b))));
+        names.dedup();
+        let mut keys = KeyTable::default();
+        let row_of: Vec<u32> = row_keys.iter().map(|key| keys.intern(key.unwrap_or_default().as_bytes())).collect();
+        if keys.len().saturating_mul(names.len()).saturating_mul(self.plan.columns.len()) > CELLS_MAX {
+            let value = CELLS_MAX as u64;
+            return Err(EngineError::Limit { what: "table of rows and series".into(), limit: "cells", value });
+        }
+        let mut places = vec![vec![None; keys.len()]; names.len()];
+        for (group, (row, name)) in row_of.iter().zip(series.iter()).enumerate() {
+            let at = names.iter().position(|known| Some(*known) == name);
+            if let Some(at) = at {
+                places[at][*row as usize] = Some(group as u32);
+            }
+        }
+        let mut columns = Vec::new();
+        for (aggregate, column) in self.plan.columns.iter().enumerate() {
+            for (name, places) in names.iter().zip(&places) {
+                let name = self.column_name(&column.name, self.shown(name));
+                columns.push(PivotColumn { aggregate, name, places: places.clone() });
+            }
+        }
+        let rows = (0..keys.len()).map(|at| String::from_utf8_lossy(keys.key(at)).into_owned()).collect();
+        Ok(PivotColumns { rows, columns, groups })
+    }
+
+    fn is_shown(&self, series: &str) -> bool {
+        match series {
+            NULL_SERIES => self.options.use_null,
+            OTHER_SERIES => self.options.use_other,
+            _ => true,
+        }
+    }
+
+    fn shown<'n>(&'n self, series: &'n str) -> &'n str {
+        match series {
+            NULL_SERIES => &self.options.null_name,
+            OTHER_SERIES => &self.options.other_name,
+            name => name,
+        }
+    }
+
+    fn column_name(&self, aggregate: &str, series: &str) -> String {
+        let single = self.plan.columns.len() == 1;
+        if let Some(format) = &self.options.format {
+            return format.replace("$AGG$", aggregate).replace("$VAL$", series).replace("$agg$", aggregate).replace("$val$", series);
+        }
+        match single {
+            // Names of internal fields start with an underscore, names of columns from values must not.
+            true if series.starts_with('_') => format!("VALUE{series}"),
+            true => series.to_owned(),
+            false => format!("{aggregate}{}{series}", self.options.separator),
+        }
+    }
+
+    /// The states with every series that gets no column renamed to OTHER and merged.
+    fn joined(&self, merged: RecordBatch, context: &CommandContext) -> Result<RecordBatch, EngineError> {
+        let kept = self.kept_series(&merged)?;
+        let Some(kept) = kept else { return Ok(merged) };
+        let series = texts(merged.column(1));
+        let mut renamed = StringViewBuilder::with_capacity(series.len());
+        for name in series.iter().flatten() {
+            let stays = name == NULL_SERIES || kept.find(name.as_bytes()).is_some();
+            renamed.append_value(if stays { name } else { OTHER_SERIES });
+        }
+        let mut columns = merged.columns().to_vec();
+        columns[1] = Arc::new(renamed.finish());
+        let renamed = RecordBatch::try_new(merged.schema(), columns)?;
+        // Two states make the merge run: one batch alone is taken for merged.
+        self.plan.merge(vec![renamed.slice(0, 0), renamed], context)
+    }
+
+    /// The series that get columns of their own; `None` when all do.
+    fn kept_series(&self, merged: &RecordBatch) -> Result<Option<KeyTable>, EngineError> {
+        if self.options.limit == 0 && self.options.filter.is_none() {
+            return Ok(None);
+        }
+        let groups = self.plan.finish(merged)?;
+        let series = texts(merged.column(1));
+        let mut names = KeyTable::default();
+        let mut cells: Vec<Vec<f64>> = Vec::new();
+        let first = self.plan.columns.first().map(|column| rows::reader(&groups, &column.name));
+        for (group, name) in series.iter().enumerate() {
+            let Some(name) = name.filter(|name| *name != NULL_SERIES) else { continue };
+            let at = names.intern(name.as_bytes()) as usize;
+            if at >= cells.len() {
+                cells.push(Vec::new());
+            }
+            let value = first.as_ref().and_then(|values| values.number(group));
+            cells[at].extend(value);
+        }
+        let chosen = self.choose(&names, &cells);
+        if chosen.len() == names.len() {
+            return Ok(None);
+        }
+        let mut kept = KeyTable::default();
+        chosen.iter().for_each(|at| {
+            kept.intern(names.key(*at));
+        });
+        Ok(Some(kept))
+    }
+
+    fn choose(&self, names: &KeyTable, cells: &[Vec<f64>]) -> Vec<usize> {
+        let ranked = |function: &StatsFunction, top: bool| {
+            let mut order: Vec<usize> = (0..names.len()).collect();
+            let scores: Vec<f64> = cells.iter().map(|cells| score(function, cells)).collect();
+            order.sort_by(|a, b| {
+                let order = scores[*b].total_cmp(&scores[*a]);
+                (if top { order } else { order.reverse() }).then_with(|| names.key(*a).cmp(names.key(*b)))
+            });
+            order
+        };
+        let Some(filter) = &self.options.filter else {
+            let function = self.options.agg.as_ref().unwrap_or(&StatsFunction::Sum);
+            let mut order = ranked(function, !self.options.bottom);
+            order.truncate(self.options.limit);
+            return order;
+        };
+        match &filter.test {
+            SeriesTest::In { top, count } => {
+                let mut order = ranked(&filter.function, *top);
+                order.truncate(*count);
+                order
+            }
+            SeriesTest::Compare { op, value } => {
+                let holds = |at: &usize| {
+                    let score = score(&filter.function, &cells[*at]);
+                    match op {
+                        CompareOp::Lt => score < *value,
+                        CompareOp::Le => score <= *value,
+                        CompareOp::Gt => score > *value,
+                        CompareOp::Ge => score >= *value,
+                        CompareOp::Eq => score == *value,
+                        CompareOp::Ne => score != *value,
+                    }
+                };
+                (0..names.len()).filter(holds).collect()
+            }
+        }
+    }
+}
+
+/// What a series is ranked by.
+fn score(function: &StatsFunction, cells: &[f64]) -> f64 {
+    let sum: f64 = cells.iter().sum();
+    match function {
+        StatsFunction::Avg => sum / cells.len().max(1) as f64,
+        StatsFunction::Max => cells.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        StatsFunction::Min => cells.iter().copied().fold(f64::INFINITY, f64::min),
+        StatsFunction::Count => cells.len() as f64,
+        _ => sum,
+    }
+}
+
+/// Named series first, then OTHER, then NULL.
+fn series_rank(series: &str) -> u8 {
+    match series {
+        OTHER_SERIES => 1,
+        NULL_SERIES => 2,
+        _ => 0,
+    }
+}
+
+fn texts(column: &ArrayRef) -> StringViewArray {
+    rows::as_text_array(column)
+}
+
+/// Whether a missing cell of this function is 0.
+pub(crate) fn is_zero_when_missing(function: &StatsFunction) -> bool {
+    matches!(function, StatsFunction::Count | StatsFunction::Dc | StatsFunction::EstDc)
+}
+
+/// Cells at `places` of an aggregate's values; a missing one is 0 for counts, else null.
+pub(crate) fn cells(values: &ArrayRef, places: &[Option<u32>], zero: bool) -> ArrayRef {
+    let reader = rows::ColumnReader::new(values);
+    let mut column = ColumnBuilder::new(places.len());
+    for place in places {
+        match place {
+            Some(place) => column.push(reader.value(*place as usize)),
+            None if zero => column.push(Value::Int(0)),
+            None => column.push_null(),
+        }
+    }
+    column.finish()
+}
+
+/// The order of row texts: numbers by value, spans of numbers by their start, then texts.
+pub(crate) fn row_order(a: &str, b: &str) -> std::cmp::Ordering {
+    match (span_start(a), span_start(b)) {
+        (Some(a), Some(b)) => a.total_cmp(&b),
+        _ => sort_key(a).cmp(&sort_key(b)),
+    }
+}
+
+/// Start of a span named `low-high`.
+fn span_start(text: &str) -> Option<f64> {
+    let dash = text.char_indices().skip(1).find(|(_, character)| *character == '-')?.0;
+    parse_number(&text[dash + 1..])?;
+    parse_number(&text[..dash])
+}
+
+/// A table of a row column and cells.
+pub(crate) fn table(
+    row_column: (String, ArrayRef),
+    pivot: &PivotColumns,
+    plan: &AggregatePlan,
+    order: &[usize],
+) -> Result<RecordBatch, EngineError> {
+    let mut columns = vec![row_column];
+    for column in &pivot.columns {
+        let aggregate = &plan.columns[column.aggregate];
+        let places: Vec<Option<u32>> = order.iter().map(|row| column.places.get(*row).copied().flatten()).collect();
+        let values = rows::column_or_null(&pivot.groups, &aggregate.name);
+        columns.push((column.name.clone(), cells(&values, &places, is_zero_when_missing(&aggregate.function))));
+    }
+    batch_of(columns, order.len())
+}

@@ -1,0 +1,222 @@
+//! Putting values into spans: of time and of numbers; shared by bin, chart and timechart.
+//!
+//! Spans below a day start at multiples of the epoch, days and longer at local midnight (see `quarry_event::time`).
+//! When only a number of spans is asked for, the shortest usual span that needs no more is taken.
+
+use jiff::tz::TimeZone;
+use quarry_event::TimeNs;
+use quarry_event::time::{NS_PER_SEC, Span, SpanFloor, SpanUnit, parse_epoch, parse_time};
+use quarry_event::value::format_number;
+use quarry_spl::ast::{BinOptions, BinSpan};
+
+use crate::EngineError;
+use crate::command::CommandContext;
+
+/// Spans of timechart and bin when nothing is said.
+pub(crate) const SPANS_MAX: usize = 100;
+/// The usual spans, ascending.
+const USUAL: [(u64, SpanUnit); 11] = [
+    (1, SpanUnit::Second),
+    (5, SpanUnit::Second),
+    (10, SpanUnit::Second),
+    (30, SpanUnit::Second),
+    (1, SpanUnit::Minute),
+    (5, SpanUnit::Minute),
+    (10, SpanUnit::Minute),
+    (30, SpanUnit::Minute),
+    (1, SpanUnit::Hour),
+    (1, SpanUnit::Day),
+    (1, SpanUnit::Month),
+];
+/// Days of a month where only its length matters.
+const DAYS_PER_MONTH: i64 = 30;
+
+/// About how long a span is, in nanoseconds.
+pub(crate) fn length_of(span: &Span) -> i64 {
+    let day = 86_400 * NS_PER_SEC;
+    let amount = i64::try_from(span.amount).unwrap_or(i64::MAX);
+    span.fixed_ns().unwrap_or_else(|| match span.unit {
+        SpanUnit::Month => amount.saturating_mul(DAYS_PER_MONTH * day),
+        SpanUnit::Quarter => amount.saturating_mul(3 * DAYS_PER_MONTH * day),
+        SpanUnit::Year => amount.saturating_mul(365 * day),
+        SpanUnit::Week => amount.saturating_mul(7 * day),
+        _ => amount.saturating_mul(day),
+    })
+}
+
+/// The shortest usual span that covers `from..to` with at most `spans` spans and is no shorter than `least`.
+pub(crate) fn usual_span(from: TimeNs, to: TimeNs, spans: usize, least: Option<&Span>) -> Span {
+    let range = to.saturating_sub(from).max(0);
+    let least = least.map_or(0, length_of);
+    let fits = |span: &Span| {
+        let length = length_of(span);
+        length >= least && range / length <= i64::try_from(spans.max(1)).unwrap_or(i64::MAX)
+    };
+    let usual = USUAL.iter().map(|(amount, unit)| Span::new(*amount, *unit));
+    usual.clone().find(fits).or(usual.last()).unwrap_or(Span::new(1, SpanUnit::Month))
+}
+
+/// Spans of time with their alignment.
+#[derive(Clone, Debug)]
+pub(crate) struct TimeSpans {
+    /// Length.
+    pub span: Span,
+    floor: SpanFloor,
+    zone: TimeZone,
+    /// Where a span starts, for spans of fixed length.
+    align: Option<TimeNs>,
+}
+
+impl TimeSpans {
+    /// Spans of this length, aligned as `align_time` says.
+    pub(crate) fn new(span: Span, align_time: Option<&str>, context: &CommandContext) -> Result<TimeSpans, EngineError> {
+        let align = match align_time {
+            None => None,
+            Some("earliest") => context.range.earliest,
+            Some("latest") => context.range.latest,
+            Some(text) => match parse_time(text, context.now, &context.zone) {
+                Ok(time) => Some(time),
+                Err(error) => return Err(EngineError::invalid(format!("aligntime={text}: {error}"))),
+            },
+        };
+        let align = align.filter(|_| is_below_day(&span));
+        Ok(TimeSpans { span, floor: SpanFloor::new(span, context.zone.clone()), zone: context.zone.clone(), align })
+    }
+
+    /// Start of the span that holds `time`.
+    pub(crate) fn floor(&mut self, time: TimeNs) -> TimeNs {
+        match (self.align, self.span.fixed_ns()) {
+            (Some(align), Some(length)) => time - (time - align).rem_euclid(length),
+            _ => self.floor.floor(time),
+        }
+    }
+
+    /// Start of the span after the one that starts at `start`.
+    pub(crate) fn next(&self, start: TimeNs) -> TimeNs {
+        match (self.align, self.span.fixed_ns()) {
+            (Some(_), Some(length)) => start.saturating_add(length),
+            _ => self.span.next(start, &self.zone),
+        }
+    }
+}
+
+fn is_below_day(span: &Span) -> bool {
+    matches!(span.unit, SpanUnit::Hour | SpanUnit::Minute | SpanUnit::Second) || length_of(span) < NS_PER_SEC
+}
+
+/// Spans of numbers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum NumberSpans {
+    /// Multiples of a width.
+    Width(f64),
+    /// Powers of a base times a coefficient.
+    Log {
+        /// Coefficient.
+        coefficient: f64,
+        /// Base.
+        base: f64,
+    },
+}
+
+impl NumberSpans {
+    /// The span as text, `low-high`.
+    pub(crate) fn name(&self, value: f64) -> String {
+        let (low, high) = match *self {
+            NumberSpans::Width(width) => {
+                let low = (value / width).floor() * width;
+                (low, low + width)
+            }
+            NumberSpans::Log { coefficient, base } => {
+                if value <= 0.0 {
+                    return "0".to_owned();
+                }
+                // A hair more than the quotient, so that a power itself falls into its own span.
+                let power = ((value / coefficient).ln() / base.ln() + 1e-12).floor();
+                (coefficient * base.powf(power), coefficient * base.powf(power + 1.0))
+            }
+        };
+        format!("{}-{}", format_number(tidy(low)), format_number(tidy(high)))
+    }
+
+    /// The widths 1, 2 and 5 times a power of ten: the smallest that covers `low..high` with at most `spans` spans.
+    pub(crate) fn for_range(low: f64, high: f64, spans: usize) -> NumberSpans {
+        let range = (high - low).abs();
+        if range == 0.0 || !range.is_finite() {
+            return NumberSpans::Width(1.0);
+        }
+        let exact = range / spans.max(1) as f64;
+        let power = 10f64.powf(exact.log10().floor());
+        let width = [1.0, 2.0, 5.0, 10.0].into_iter().map(|step| step * power).find(|width| *width >= exact * (1.0 - 1e-9));
+        NumberSpans::Width(width.unwrap_or(power * 10.0))
+    }
+}
+
+/// Rounds away the dust of a multiplication such as 3 × 0.1.
+fn tidy(value: f64) -> f64 {
+    format!("{value:.12}").parse().unwrap_or(value)
+}
+
+/// What the options say about spans of time; `None` when only a count of spans is asked for.
+pub(crate) fn time_span(options: &BinOptions) -> Option<Span> {
+    match options.span.as_ref()? {
+        BinSpan::Time(span) => Some(*span),
+        BinSpan::Number(seconds) => Some(span_of_seconds(*seconds)),
+        BinSpan::Log { .. } => None,
+    }
+}
+
+fn span_of_seconds(seconds: f64) -> Span {
+    if seconds.fract() == 0.0 && seconds >= 1.0 {
+        Span::new(seconds as u64, SpanUnit::Second)
+    } else {
+        Span::new(((seconds * 1e3).round() as u64).max(1), SpanUnit::Millisecond)
+    }
+}
+
+/// What the options say about spans of numbers.
+pub(crate) fn number_spans(options: &BinOptions) -> Option<NumberSpans> {
+    match options.span.as_ref()? {
+        BinSpan::Number(width) if *width > 0.0 => Some(NumberSpans::Width(*width)),
+        BinSpan::Number(_) => None,
+        BinSpan::Time(span) => Some(NumberSpans::Width(length_of(span) as f64 / NS_PER_SEC as f64)),
+        BinSpan::Log { coefficient, base } => Some(NumberSpans::Log { coefficient: *coefficient, base: *base }),
+    }
+}
+
+/// A `_time` value in any form as nanoseconds.
+pub(crate) fn time_ns(reader: &crate::rows::ColumnReader, row: usize) -> Option<TimeNs> {
+    use arrow::array::Array;
+    match reader {
+        crate::rows::ColumnReader::Time(times) => times.is_valid(row).then(|| times.value(row)),
+        other => {
+            let mut scratch = String::new();
+            other.text(row, &mut scratch).and_then(parse_epoch)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usual_spans_are_those_of_the_pickers() {
+        let hour = 3_600 * NS_PER_SEC;
+        for (hours, expected) in [(4, "5m"), (24, "30m"), (7 * 24, "1d"), (30 * 24, "1d"), (365 * 24, "1mon")] {
+            assert_eq!(usual_span(0, hours * hour, SPANS_MAX, None), Span::parse(expected).unwrap());
+        }
+        assert_eq!(usual_span(0, hour / 4, SPANS_MAX, None), Span::parse("10s").unwrap());
+        let least = Span::parse("1h").unwrap();
+        assert_eq!(usual_span(0, hour, SPANS_MAX, Some(&least)), least);
+    }
+
+    #[test]
+    fn numbers_fall_into_named_spans() {
+        assert_eq!(NumberSpans::Width(10.0).name(12.0), "10-20");
+        assert_eq!(NumberSpans::Width(10.0).name(-1.0), "-10-0");
+        assert_eq!(NumberSpans::Width(0.1).name(0.35), "0.3-0.4");
+        assert_eq!(NumberSpans::Log { coefficient: 1.0, base: 10.0 }.name(100.0), "100-1000");
+        assert_eq!(NumberSpans::for_range(0.0, 1_000.0, 10), NumberSpans::Width(100.0));
+        assert_eq!(NumberSpans::for_range(0.0, 1_500.0, 10), NumberSpans::Width(200.0));
+    }
+}

@@ -1,0 +1,190 @@
+//! `timechart`: aggregates per span of time and, optionally, a column per value of a field.
+//!
+//! The span is fixed before the first row is folded: as given, or from the searched range, or from the range of the
+//! data. Empty spans are filled in at the end.
+
+use std::sync::{Arc, OnceLock};
+
+use arrow::array::{Array, ArrayRef, Float64Array, TimestampNanosecondArray};
+use arrow::record_batch::RecordBatch;
+use quarry_event::TimeNs;
+use quarry_event::time::{NS_PER_SEC, Span, parse_epoch};
+use quarry_spl::ast::{StatsFunction, TimeChartCommand};
+
+use super::pivot::{Pivot, PivotColumn, PivotColumns, SERIES, table, with_series};
+use super::spans::{SPANS_MAX, TimeSpans, length_of, time_ns, time_span, usual_span};
+use crate::EngineError;
+use crate::aggregate::AggregatePlan;
+use crate::command::{CommandContext, Reduce};
+use crate::expr::ExprContext;
+use crate::rows::{self, ColumnBuilder};
+
+/// Rows of a timechart at most (limits.conf `[discretize] maxbins`).
+const ROWS_MAX: usize = 50_000;
+
+/// `timechart`.
+pub(crate) struct TimeChart {
+    command: TimeChartCommand,
+    plan: AggregatePlan,
+    column: Option<String>,
+    span: OnceLock<Span>,
+}
+
+impl TimeChart {
+    /// Compiles the command.
+    pub(crate) fn new(command: &TimeChartCommand, context: &ExprContext) -> Result<TimeChart, EngineError> {
+        let column = command.column.as_ref().map(|column| column.field.text.clone());
+        let by = ["_time".to_owned()].into_iter().chain(column.iter().map(|_| SERIES.to_owned())).collect();
+        let plan = AggregatePlan::new(&command.aggregates, by, context)?;
+        let span = OnceLock::new();
+        if let Some(given) = time_span(&command.bin) {
+            span.get_or_init(|| given);
+        }
+        Ok(TimeChart { command: command.clone(), plan, column, span })
+    }
+
+    /// Fixes the span from the range of the rows, unless it is given or was fixed before.
+    pub(crate) fn fix_span(&self, data: Option<(TimeNs, TimeNs)>, context: &CommandContext) -> Span {
+        *self.span.get_or_init(|| {
+            let (from, to) = data.unwrap_or((context.now, context.now));
+            let range = match (context.range.earliest, context.range.latest) {
+                (Some(from), Some(to)) if self.command.fixed_range => (from, to),
+                _ => (from, to),
+            };
+            usual_span(range.0, range.1, self.command.bin.bins.unwrap_or(SPANS_MAX), self.command.bin.min_span.as_ref())
+        })
+    }
+
+    fn spans(&self, span: Span, context: &CommandContext) -> Result<TimeSpans, EngineError> {
+        TimeSpans::new(span, self.command.bin.align_time.as_deref(), context)
+    }
+
+    /// Starts of all spans to show.
+    fn starts(&self, seen: &[TimeNs], spans: &mut TimeSpans, context: &CommandContext) -> Result<Vec<TimeNs>, EngineError> {
+        let (first, last) = (seen.first().copied(), seen.last().copied());
+        if !self.command.cont {
+            return Ok(seen.to_vec());
+        }
+        let fixed = self.command.fixed_range;
+        let first = context.range.earliest.filter(|_| fixed).map(|time| spans.floor(time)).or(first);
+        let last = context.range.latest.filter(|_| fixed).map(|time| spans.floor(time - 1)).or(last);
+        let (Some(first), Some(last)) = (first, last) else { return Ok(Vec::new()) };
+        let mut starts = Vec::new();
+        let mut start = first;
+        while start <= last {
+            if starts.len() >= ROWS_MAX {
+                let what = "timechart: take a longer span or a shorter time range".to_owned();
+                return Err(EngineError::Limit { what, limit: "maxbins", value: ROWS_MAX as u64 });
+            }
+            starts.push(start);
+            start = spans.next(start).max(start + 1);
+        }
+        if !self.command.partial {
+            let range = context.range;
+            starts.retain(|start| {
+                range.earliest.is_none_or(|from| *start >= from) && range.latest.is_none_or(|to| spans.next(*start) <= to)
+            });
+        }
+        Ok(starts)
+    }
+
+    /// Rates per unit of time: sums divided by the length of the span.
+    fn scaled(&self, groups: RecordBatch, span: &Span) -> Result<RecordBatch, EngineError> {
+        let seconds = length_of(span) as f64 / NS_PER_SEC as f64;
+        let mut groups = groups;
+        for column in &self.plan.columns {
+            let StatsFunction::Per(unit) = column.function else { continue };
+            let sums = rows::as_number_array(&rows::column_or_null(&groups, &column.name));
+            let rates: Float64Array = sums.unary(|sum| sum / seconds * f64::from(unit));
+            groups = rows::with_column(&groups, &column.name, Arc::new(rates))?;
+        }
+        Ok(groups)
+    }
+
+    fn columns(&self, merged: RecordBatch, context: &CommandContext) -> Result<PivotColumns, EngineError> {
+        if self.column.is_some() {
+            return Pivot { plan: &self.plan, options: &self.command.series }.columns(merged, context);
+        }
+        let groups = self.plan.finish(&merged)?;
+        let keys = rows::as_text_array(merged.column(0));
+        let places: Vec<Option<u32>> = (0..keys.len() as u32).map(Some).collect();
+        let columns = self.plan.columns.iter().enumerate();
+        let columns = columns
+            .map(|(aggregate, column)| PivotColumn { aggregate, name: column.name.clone(), places: places.clone() })
+            .collect();
+        let rows = keys.iter().map(|key| key.unwrap_or_default().to_owned()).collect();
+        Ok(PivotColumns { rows, columns, groups })
+    }
+}
+
+/// The rows with `_time` moved to the start of its span.
+fn binned(rows: &RecordBatch, spans: &mut TimeSpans) -> Result<RecordBatch, EngineError> {
+    let reader = rows::reader(rows, "_time");
+    let mut times = ColumnBuilder::new(rows.num_rows());
+    for row in 0..rows.num_rows() {
+        match time_ns(&reader, row) {
+            Some(time) => times.push_time(spans.floor(time)),
+            None => times.push_null(),
+        }
+    }
+    rows::with_column(rows, "_time", times.finish())
+}
+
+/// First and last instant of the rows.
+pub(crate) fn time_bounds(rows: &[RecordBatch]) -> Option<(TimeNs, TimeNs)> {
+    let mut bounds: Option<(TimeNs, TimeNs)> = None;
+    for batch in rows {
+        let reader = rows::reader(batch, "_time");
+        for time in (0..batch.num_rows()).filter_map(|row| time_ns(&reader, row)) {
+            bounds = Some(bounds.map_or((time, time), |(low, high)| (low.min(time), high.max(time))));
+        }
+    }
+    bounds
+}
+
+impl Reduce for TimeChart {
+    fn needs_order(&self) -> bool {
+        self.plan.needs_order()
+    }
+
+    fn needs_bounds(&self) -> bool {
+        self.span.get().is_none()
+    }
+
+    fn prepare(&self, data: Option<(TimeNs, TimeNs)>, context: &CommandContext) {
+        self.fix_span(data, context);
+    }
+
+    fn partial(&self, batches: &[RecordBatch], slice: u64, context: &CommandContext) -> Result<RecordBatch, EngineError> {
+        let span = self.span.get().copied().unwrap_or_else(|| self.fix_span(time_bounds(batches), context));
+        let mut spans = self.spans(span, context)?;
+        let mut prepared = Vec::with_capacity(batches.len());
+        for rows in batches {
+            let rows = match &self.column {
+                Some(column) => with_series(rows, column)?,
+                None => rows.clone(),
+            };
+            prepared.push(binned(&rows, &mut spans)?);
+        }
+        self.plan.fold(&prepared, slice)
+    }
+
+    fn finish(&self, states: Vec<RecordBatch>, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+        let span = self.fix_span(None, context);
+        let merged = self.plan.merge(states, context)?;
+        let mut pivot = self.columns(merged, context)?;
+        pivot.groups = self.scaled(pivot.groups, &span)?;
+        let mut seen: Vec<(TimeNs, usize)> =
+            pivot.rows.iter().enumerate().filter_map(|(at, key)| Some((parse_epoch(key)?, at))).collect();
+        seen.sort_unstable();
+        let times: Vec<TimeNs> = seen.iter().map(|(time, _)| *time).collect();
+        let starts = self.starts(&times, &mut self.spans(span, context)?, context)?;
+        // A span without rows points behind the last one, where every column is missing.
+        let missing = pivot.rows.len();
+        let order: Vec<usize> =
+            starts.iter().map(|start| times.binary_search(start).map_or(missing, |at| seen[at].1)).collect();
+        let column: ArrayRef = Arc::new(TimestampNanosecondArray::from(starts));
+        debug_assert_eq!(column.len(), order.len());
+        Ok(vec![table(("_time".to_owned(), column), &pivot, &self.plan, &order)?])
+    }
+}

@@ -1,0 +1,169 @@
+//! top and rare: the most and the least frequent combinations of values.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Float64Array, Int64Array, UInt32Array};
+use arrow::record_batch::RecordBatch;
+use hashbrown::HashMap;
+use quarry_event::value::sort_key;
+use quarry_spl::ast::{StatsFunction, TopCommand};
+
+use crate::EngineError;
+use crate::aggregate::{AggregateColumn, AggregatePlan, Argument};
+use crate::command::{CommandContext, Reduce};
+use crate::rows::{self, ColumnBuilder, batch_of};
+
+/// Digits of a percentage after the point.
+const PERCENT_SCALE: f64 = 1e6;
+
+/// `top` or `rare`.
+pub(crate) struct Top {
+    command: TopCommand,
+    rare: bool,
+    plan: AggregatePlan,
+    by: Vec<String>,
+    fields: Vec<String>,
+}
+
+impl Top {
+    /// The command; `rare` turns the order around.
+    pub(crate) fn new(command: &TopCommand, rare: bool) -> Top {
+        let names = |fields: &[quarry_spl::ast::FieldPattern]| -> Vec<String> { fields.iter().map(|field| field.text.clone()).collect() };
+        let (by, fields) = (names(&command.by), names(&command.fields));
+        let count = AggregateColumn { function: StatsFunction::Count, argument: Argument::Rows, name: COUNT.to_owned() };
+        let plan = AggregatePlan { columns: vec![count], by: by.iter().chain(&fields).cloned().collect() };
+        Top { command: command.clone(), rare, plan, by, fields }
+    }
+}
+
+/// Column of the counts while they are merged; a name no field has.
+const COUNT: &str = "__count";
+
+impl Reduce for Top {
+    fn needs_order(&self) -> bool {
+        false
+    }
+
+    fn partial(&self, rows: &[RecordBatch], slice: u64, _: &CommandContext) -> Result<RecordBatch, EngineError> {
+        self.plan.fold(rows, slice)
+    }
+
+    fn finish(&self, states: Vec<RecordBatch>, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+        let counted = self.plan.finish(&self.plan.merge(states, context)?)?;
+        let counts = rows::as_number_array(&rows::column_or_null(&counted, COUNT));
+        let counts: Vec<i64> = counts.values().iter().map(|count| *count as i64).collect();
+        let groups = group_numbers(&counted, &self.by);
+        let mut totals: HashMap<u32, i64, foldhash::fast::FixedState> = HashMap::default();
+        groups.iter().zip(&counts).for_each(|(group, count)| *totals.entry(*group).or_default() += count);
+        let ranked = self.ranked(&counted, &groups, &counts);
+        let limit = if self.command.limit == 0 { usize::MAX } else { self.command.limit };
+        let mut kept: HashMap<u32, (usize, i64), foldhash::fast::FixedState> = HashMap::default();
+        let places: Vec<u32> = (ranked.into_iter())
+            .filter(|place| {
+                let (rows, count) = kept.entry(groups[*place as usize]).or_default();
+                *rows += 1;
+                let keep = *rows <= limit;
+                *count += if keep { counts[*place as usize] } else { 0 };
+                keep
+            })
+            .collect();
+        let others = |group: u32| totals[&group] - kept.get(&group).map_or(0, |(_, count)| *count);
+        let lines = self.lines(&places, &groups, &counts, &others);
+        self.table(&counted, &lines, &totals)
+    }
+}
+
+/// A row of the result: a counted row, or what is left of a group.
+struct Line {
+    place: u32,
+    group: u32,
+    count: i64,
+    is_other: bool,
+}
+
+impl Top {
+    /// Rows in order of groups, then of counts; equal counts in order of values.
+    fn ranked(&self, counted: &RecordBatch, groups: &[u32], counts: &[i64]) -> Vec<u32> {
+        let columns: Vec<_> = (self.by.iter().chain(&self.fields))
+            .map(|field| rows::as_text_array(&rows::column_or_null(counted, field)))
+            .collect();
+        let by_values = |a: u32, b: u32, columns: &[arrow::array::StringViewArray]| {
+            let orders = columns.iter().map(|c| sort_key(c.value(a as usize)).cmp(&sort_key(c.value(b as usize))));
+            orders.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
+        };
+        let mut places: Vec<u32> = (0..counts.len() as u32).collect();
+        places.sort_unstable_by(|a, b| {
+            let group = if groups[*a as usize] == groups[*b as usize] {
+                std::cmp::Ordering::Equal
+            } else {
+                by_values(*a, *b, &columns[..self.by.len()])
+            };
+            let count = counts[*b as usize].cmp(&counts[*a as usize]);
+            let count = if self.rare { count.reverse() } else { count };
+            group.then(count).then_with(|| by_values(*a, *b, &columns[self.by.len()..]))
+        });
+        places
+    }
+
+    fn lines(&self, places: &[u32], groups: &[u32], counts: &[i64], others: &dyn Fn(u32) -> i64) -> Vec<Line> {
+        let mut lines: Vec<Line> = Vec::new();
+        for (at, place) in places.iter().enumerate() {
+            let group = groups[*place as usize];
+            lines.push(Line { place: *place, group, count: counts[*place as usize], is_other: false });
+            let ends = places.get(at + 1).is_none_or(|next| groups[*next as usize] != group);
+            if ends && self.command.use_other && others(group) > 0 {
+                lines.push(Line { place: *place, group, count: others(group), is_other: true });
+            }
+        }
+        lines
+    }
+
+    fn table(
+        &self,
+        counted: &RecordBatch,
+        lines: &[Line],
+        totals: &HashMap<u32, i64, foldhash::fast::FixedState>,
+    ) -> Result<Vec<RecordBatch>, EngineError> {
+        let places: UInt32Array = lines.iter().map(|line| line.place).collect();
+        let mut columns: Vec<(String, ArrayRef)> = Vec::new();
+        for name in &self.by {
+            columns.push((name.clone(), arrow::compute::take(&rows::column_or_null(counted, name), &places, None)?));
+        }
+        for name in &self.fields {
+            let reader = rows::reader(counted, name);
+            let mut column = ColumnBuilder::new(lines.len());
+            for line in lines {
+                if line.is_other { column.push_text(&self.command.other_name) } else { column.push(reader.value(line.place as usize)) }
+            }
+            columns.push((name.clone(), column.finish()));
+        }
+        if self.command.show_count {
+            let counts = Int64Array::from_iter_values(lines.iter().map(|line| line.count));
+            columns.push((self.command.count_field.clone(), Arc::new(counts)));
+        }
+        if self.command.show_percent {
+            let percents = lines.iter().map(|line| {
+                let percent = line.count as f64 * 100.0 / totals[&line.group] as f64;
+                (percent * PERCENT_SCALE).round() / PERCENT_SCALE
+            });
+            columns.push((self.command.percent_field.clone(), Arc::new(Float64Array::from_iter_values(percents))));
+        }
+        Ok(vec![batch_of(columns, lines.len())?])
+    }
+}
+
+/// A number per combination of BY values.
+fn group_numbers(rows: &RecordBatch, by: &[String]) -> Vec<u32> {
+    if by.is_empty() {
+        return vec![0; rows.num_rows()];
+    }
+    let readers: Vec<_> = by.iter().map(|name| rows::reader(rows, name)).collect();
+    let mut keys = crate::aggregate::keys::KeyTable::default();
+    let mut key = Vec::new();
+    let mut numbers = Vec::with_capacity(rows.num_rows());
+    for row in 0..rows.num_rows() {
+        super::stats::write_key(&readers, row, &mut key);
+        numbers.push(keys.intern(&key));
+    }
+    numbers
+}

@@ -1,0 +1,64 @@
+//! Wildcards in field names: which names fit a pattern, and what the stars stood for.
+//!
+//! Field names are case-sensitive; a star stands for any run of characters, the first star for the shortest run.
+
+/// What the stars of `pattern` stand for in `name`, in order; `None` when the name does not fit.
+pub(crate) fn wildcard_parts<'n>(pattern: &str, name: &'n str) -> Option<Vec<&'n str>> {
+    let Some((head, tail)) = pattern.split_once('*') else { return (pattern == name).then(Vec::new) };
+    let rest = name.strip_prefix(head)?;
+    if !tail.contains('*') {
+        let part = rest.strip_suffix(tail)?;
+        return Some(vec![part]);
+    }
+    let ends = rest.char_indices().map(|(at, _)| at).chain([rest.len()]);
+    for end in ends {
+        if let Some(mut parts) = wildcard_parts(tail, &rest[end..]) {
+            parts.insert(0, &rest[..end]);
+            return Some(parts);
+        }
+    }
+    None
+}
+
+/// The template with its stars replaced in order; stars beyond the parts go.
+pub(crate) fn fill_wildcards(template: &str, parts: &[&str]) -> String {
+    let mut parts = parts.iter();
+    let mut filled = String::new();
+    for character in template.chars() {
+        if character == '*' { filled.push_str(parts.next().copied().unwrap_or_default()) } else { filled.push(character) }
+    }
+    filled
+}
+
+/// The names that fit one of the patterns, in the order of patterns, each once.
+pub(crate) fn matching<'n>(patterns: &[quarry_spl::ast::FieldPattern], names: &'n [String]) -> Vec<&'n str> {
+    let mut found: Vec<&str> = Vec::new();
+    for pattern in patterns {
+        for name in names {
+            if wildcard_parts(&pattern.text, name).is_some() && !found.contains(&name.as_str()) {
+                found.push(name);
+            }
+        }
+    }
+    found
+}
+
+/// Names of a batch's columns.
+pub(crate) fn names_of(rows: &arrow::record_batch::RecordBatch) -> Vec<String> {
+    rows.schema_ref().fields().iter().map(|field| field.name().clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stars_give_what_they_stand_for() {
+        assert_eq!(wildcard_parts("src_*", "src_ip"), Some(vec!["ip"]));
+        assert_eq!(wildcard_parts("*_*", "a_b_c"), Some(vec!["a", "b_c"]));
+        assert_eq!(wildcard_parts("*", ""), Some(vec![""]));
+        assert_eq!(wildcard_parts("a*a", "a"), None);
+        assert_eq!(wildcard_parts("a", "A"), None);
+        assert_eq!(fill_wildcards("x_*_*", &["1", "2"]), "x_1_2");
+    }
+}

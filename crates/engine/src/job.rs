@@ -1,0 +1,203 @@
+//! The engine as others see it: a request becomes a job, a job gives batches.
+//!
+//! Each job has a thread of its own that runs until the result is read or the job is dropped; a bounded queue between
+//! them makes a slow reader slow the search down instead of filling memory.
+
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::Arc;
+
+use arrow::record_batch::RecordBatch;
+use jiff::tz::TimeZone;
+use quarry_conf::PropsResolver;
+use quarry_event::{TimeNs, TimeRange};
+use quarry_spl::ast::Pipeline;
+use quarry_spl::{Diagnostic, Severity};
+
+use crate::EngineError;
+use crate::command::{CommandContext, Messages, Stop};
+use crate::commands::lookup::LookupSource;
+use crate::dataflow::Dataflow;
+use crate::rows;
+use crate::run::{Runner, SnapshotSource};
+use crate::scan::ScanProgress;
+use crate::scan::fields::FieldRules;
+
+/// Batches that wait for the reader.
+const QUEUE_BATCHES: usize = 4;
+/// Bytes of stack of a search's thread: expressions nest up to the parser's limit.
+const STACK_BYTES: usize = 16 << 20;
+
+/// Limits and settings of an engine.
+#[derive(Clone, Debug)]
+pub struct EngineOptions {
+    /// Bytes that grouping and sorting may hold; beyond it they spill to files.
+    pub memory_bytes: usize,
+    /// Folder of spill files; the system's folder for temporary files when absent.
+    pub spill: Option<PathBuf>,
+}
+
+impl Default for EngineOptions {
+    fn default() -> EngineOptions {
+        EngineOptions { memory_bytes: 1 << 30, spill: None }
+    }
+}
+
+/// Runs searches.
+pub struct Engine {
+    dataflow: Arc<Dataflow>,
+    rules: Arc<FieldRules>,
+    lookups: Arc<dyn LookupSource>,
+}
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub struct SearchRequest {
+    /// The search.
+    pub text: String,
+    /// Instants searched unless the search says otherwise.
+    pub range: TimeRange,
+    /// The moment that `now` means.
+    pub now: TimeNs,
+    /// Zone of the user.
+    pub zone: TimeZone,
+    /// Indexes read when the search names none.
+    pub default_indexes: Vec<String>,
+}
+
+/// What the rows of a result are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResultKind {
+    /// Events.
+    Events,
+    /// Rows of a report.
+    Results,
+}
+
+impl Engine {
+    /// An engine that cuts fields as `props` say and reads tables from `lookups`.
+    pub fn new(options: &EngineOptions, props: Arc<PropsResolver>, lookups: Arc<dyn LookupSource>) -> Result<Engine, EngineError> {
+        let dataflow = Arc::new(Dataflow::new(options.memory_bytes, options.spill.clone())?);
+        Ok(Engine { dataflow, rules: Arc::new(FieldRules::new(props)), lookups })
+    }
+
+    /// Starts a search. Faults of its text come back at once, all others from the job.
+    pub fn start(&self, request: SearchRequest, source: Arc<dyn SnapshotSource>) -> Result<Job, Vec<Diagnostic>> {
+        let parsed = quarry_spl::parse(&request.text);
+        if parsed.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
+            return Err(parsed.diagnostics);
+        }
+        let kind = match quarry_spl::analyse::is_transforming(&parsed.pipeline.commands) {
+            true => ResultKind::Results,
+            false => ResultKind::Events,
+        };
+        let (messages, stop, progress) = (Arc::<Messages>::default(), Arc::<Stop>::default(), Arc::<ScanProgress>::default());
+        parsed.diagnostics.iter().for_each(|warning| messages.push(warning.message.clone()));
+        let context = CommandContext {
+            now: request.now,
+            zone: request.zone,
+            range: request.range,
+            dataflow: Arc::clone(&self.dataflow),
+            messages: Arc::clone(&messages),
+            stop: Arc::clone(&stop),
+        };
+        let runner = Runner {
+            source,
+            lookups: Arc::clone(&self.lookups),
+            rules: Arc::clone(&self.rules),
+            default_indexes: request.default_indexes,
+            context,
+            progress: Arc::clone(&progress),
+        };
+        let (sender, batches) = sync_channel(QUEUE_BATCHES);
+        let pipeline = parsed.pipeline;
+        let failed = sender.clone();
+        let thread = std::thread::Builder::new().name("search".into()).stack_size(STACK_BYTES);
+        if let Err(error) = thread.spawn(move || work(&runner, &pipeline, &sender)) {
+            // The queue is empty and has room, and its other end is still here.
+            drop(failed.try_send(Err(EngineError::invalid(format!("cannot start a thread for the search: {error}")))));
+        }
+        Ok(Job { batches, messages, stop, progress, kind })
+    }
+}
+
+fn work(runner: &Runner, pipeline: &Pipeline, sender: &SyncSender<Result<RecordBatch, EngineError>>) {
+    let rows = match runner.run(pipeline) {
+        Ok(rows) => rows,
+        Err(error) => {
+            // A reader that left does not want the error either.
+            drop(sender.send(Err(error)));
+            return;
+        }
+    };
+    for batch in rows {
+        let batch = batch.and_then(|batch| rows::without(&batch, rows::is_hidden));
+        let failed = batch.is_err();
+        if sender.send(batch).is_err() || failed {
+            return;
+        }
+    }
+}
+
+/// A search that runs. Dropping it ends the search.
+pub struct Job {
+    batches: Receiver<Result<RecordBatch, EngineError>>,
+    messages: Arc<Messages>,
+    stop: Arc<Stop>,
+    progress: Arc<ScanProgress>,
+    kind: ResultKind,
+}
+
+impl Job {
+    /// The next rows; waits for them. `None` at the end.
+    pub fn next_batch(&self) -> Option<Result<RecordBatch, EngineError>> {
+        self.batches.recv().ok()
+    }
+
+    /// Messages for the user so far.
+    pub fn messages(&self) -> Vec<String> {
+        self.messages.list()
+    }
+
+    /// How far the search is.
+    pub fn progress(&self) -> &ScanProgress {
+        &self.progress
+    }
+
+    /// Events or rows of a report.
+    pub fn kind(&self) -> ResultKind {
+        self.kind
+    }
+
+    /// Whether the answer lacks something: a bucket is damaged or the search was stopped.
+    pub fn is_partial(&self) -> bool {
+        self.stop.is_partial()
+    }
+
+    /// A handle that stops the search from another thread.
+    pub fn stopper(&self) -> Stopper {
+        Stopper(Arc::clone(&self.stop))
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// Stops a job.
+#[derive(Clone, Debug)]
+pub struct Stopper(Arc<Stop>);
+
+impl Stopper {
+    /// Ends the search without a result.
+    pub fn cancel(&self) {
+        self.0.cancel();
+    }
+
+    /// Reads no more events; the result comes from those read so far.
+    pub fn finish_early(&self) {
+        self.0.finish_early();
+    }
+}

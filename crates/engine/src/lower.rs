@@ -1,0 +1,307 @@
+//! From a command of the syntax tree to the steps that run it.
+//!
+//! Patterns and expressions are compiled here, once, so that a wrong one is reported with its place before any event
+//! is read. Results of subsearches and tables of lookups come from the [`Environment`].
+
+use std::sync::Arc;
+
+use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::{
+    AssignTarget, Assignment, BinCommand, BinOptions, ChartCommand, Command, Expr, FieldPattern, HeadCommand,
+    InputLookupCommand, Pattern, Pipeline, SearchExpr, SortCommand, Span, SplitField, Stage, StatsCommand,
+    StreamStatsCommand, SubsearchLimits,
+};
+
+use crate::EngineError;
+use crate::aggregate::{AggregatePlan, has_wildcards};
+use crate::command::{Blocking, CommandContext, MakeRowCommand, Reduce, RowCommand};
+use crate::commands::bin::{Bin, BinByRange};
+use crate::commands::chart::Chart;
+use crate::commands::combine::{Append, Join};
+use crate::commands::compute::{Eval, FillAll, FillFields};
+use crate::commands::extract::{Edit, MakeMv, MvExpand, MvSplitter, Rex, RexSed, Spath};
+use crate::commands::filtering::{Dedup, Head, RegexFilter, Search, Where};
+use crate::commands::lookup::{Lookup, LookupIndex, LookupTable, input_lookup};
+use crate::commands::order::{Reverse, Sort, Tail};
+use crate::commands::select::{DropFields, KeepFields, Rename, Table};
+use crate::commands::stats::{EventStats, Stats, WildcardStats};
+use crate::commands::streamstats::StreamStats;
+use crate::commands::timechart::TimeChart;
+use crate::commands::top::Top;
+use crate::expr::{CompiledExpr, ExprContext};
+use crate::pattern::Regex;
+use crate::row_filter::RowFilter;
+
+/// Rows a subsearch of append, join and set commands gives at most (limits.conf `[searchresults] maxresultrows`).
+const SUBSEARCH_ROWS: usize = 50_000;
+
+/// One step of a search.
+pub(crate) enum Step {
+    /// Row by row.
+    Row {
+        /// Makes the command for one worker.
+        make: MakeRowCommand,
+        /// Whether rows must come in order through one instance.
+        ordered: bool,
+    },
+    /// A fold.
+    Reduce(Arc<dyn Reduce>),
+    /// All rows at once.
+    Blocking(Arc<dyn Blocking>),
+}
+
+/// What lowering needs of its surroundings.
+pub(crate) trait Environment {
+    /// The search's context.
+    fn context(&self) -> &CommandContext;
+    /// Rows of a subsearch, at most so many.
+    fn subsearch(&self, pipeline: &Pipeline, rows_max: usize) -> Result<Vec<RecordBatch>, EngineError>;
+    /// The expression with its subsearches replaced by their results.
+    fn resolved(&self, expr: &SearchExpr) -> Result<SearchExpr, EngineError>;
+    /// A lookup table.
+    fn table(&self, name: &str, span: Span) -> Result<LookupTable, EngineError>;
+}
+
+/// The steps of a command that is not the first.
+pub(crate) fn lower(stage: &Stage, environment: &dyn Environment) -> Result<Vec<Step>, EngineError> {
+    let lowering = Lowering { environment, span: stage.span };
+    lowering.steps(&stage.command)
+}
+
+struct Lowering<'a> {
+    environment: &'a dyn Environment,
+    span: Span,
+}
+
+impl Lowering<'_> {
+    fn steps(&self, command: &Command) -> Result<Vec<Step>, EngineError> {
+        Ok(vec![match command {
+            Command::Search(search) => self.search(&search.expr)?,
+            Command::Where(expr) => {
+                let expr = self.compile(expr)?;
+                row(move || Where(Arc::clone(&expr)))
+            }
+            Command::Eval(assignments) => self.eval(assignments)?,
+            Command::Stats(stats) => self.stats(stats)?,
+            Command::EventStats(stats) => self.event_stats(stats),
+            Command::StreamStats(stats) => self.stream_stats(stats)?,
+            Command::Chart(chart) => return self.chart(chart),
+            Command::TimeChart(chart) => Step::Reduce(Arc::new(TimeChart::new(chart, &self.expressions())?)),
+            Command::Bin(bin) => self.bin(bin)?,
+            Command::Top(top) => Step::Reduce(Arc::new(Top::new(top, false))),
+            Command::Rare(top) => Step::Reduce(Arc::new(Top::new(top, true))),
+            Command::Sort(sort) => Step::Blocking(Arc::new(Sort(sort.clone()))),
+            Command::Head(head) => self.head(head)?,
+            Command::Tail(count) => Step::Blocking(Arc::new(Tail(*count))),
+            Command::Reverse => Step::Blocking(Arc::new(Reverse)),
+            Command::Dedup(dedup) => {
+                let command = dedup.clone();
+                let step = ordered(move || Dedup::new(&command));
+                if dedup.sort_by.is_empty() {
+                    step
+                } else {
+                    let sort = SortCommand { limit: 0, keys: dedup.sort_by.clone(), reverse: false };
+                    return Ok(vec![Step::Blocking(Arc::new(Sort(sort))), step]);
+                }
+            }
+            Command::Append(append) => {
+                let rows = self.subsearch(&append.subsearch, append.limits)?;
+                Step::Blocking(Arc::new(Append { rows }))
+            }
+            Command::Join(join) => {
+                let right = self.subsearch(&join.subsearch, join.limits)?;
+                Step::Blocking(Arc::new(Join { command: join.clone(), right }))
+            }
+            Command::Lookup(lookup) => {
+                let table = self.environment.table(&lookup.table, lookup.table_span)?;
+                let index = Arc::new(LookupIndex::new(lookup, table)?);
+                row(move || Lookup(Arc::clone(&index)))
+            }
+            Command::InputLookup(lookup) if lookup.append => {
+                let rows = vec![self.input_lookup(lookup)?];
+                Step::Blocking(Arc::new(Append { rows }))
+            }
+            Command::InputLookup(_) => return Err(self.must_be_first("inputlookup", " or have append=true")),
+            Command::MakeResults(_) => return Err(self.must_be_first("makeresults", "")),
+            other => self.shape(other)?,
+        }])
+    }
+
+    /// Commands that only look at columns and values of a row.
+    fn shape(&self, command: &Command) -> Result<Step, EngineError> {
+        Ok(match command {
+            Command::Table(fields) => with_fields(fields, Table),
+            Command::FieldsKeep(fields) => with_fields(fields, KeepFields),
+            Command::FieldsRemove(fields) => with_fields(fields, DropFields),
+            Command::Rename(pairs) => {
+                let pairs = pairs.clone();
+                row(move || Rename(pairs.clone()))
+            }
+            Command::Rex(rex) => {
+                let (regex, rex) = (self.regex(&rex.pattern)?, Arc::new(rex.clone()));
+                row(move || Rex::new(Arc::clone(&rex), regex.clone()))
+            }
+            Command::RexSed(rex) => {
+                let edits = rex.edits.iter().map(Edit::new).collect::<Result<Vec<_>, _>>()?;
+                let (field, edits) = (rex.field.clone(), Arc::new(edits));
+                row(move || RexSed::new(field.clone(), Arc::clone(&edits)))
+            }
+            Command::Regex(command) => {
+                let (regex, field, negated) = (self.regex(&command.pattern)?, command.field.clone(), command.negated);
+                row(move || RegexFilter { field: field.clone(), regex: regex.clone(), negated })
+            }
+            Command::Spath(spath) => {
+                let (command, messages) = (Arc::new(spath.clone()), Arc::clone(&self.environment.context().messages));
+                row(move || Spath { command: Arc::clone(&command), messages: Arc::clone(&messages) })
+            }
+            Command::FillNull(fill) if fill.fields.is_empty() => {
+                Step::Blocking(Arc::new(FillAll { value: fill.value.clone() }))
+            }
+            Command::FillNull(fill) => {
+                let (value, fields) = (fill.value.clone(), names(&fill.fields));
+                row(move || FillFields { value: value.clone(), fields: fields.clone() })
+            }
+            Command::MakeMv(make) => {
+                let (split, field, allow_empty) = (MvSplitter::new(&make.split)?, make.field.clone(), make.allow_empty);
+                row(move || MakeMv { field: field.clone(), split: split.clone(), allow_empty })
+            }
+            Command::MvExpand(expand) => {
+                let (field, limit) = (expand.field.clone(), expand.limit);
+                let messages = Arc::clone(&self.environment.context().messages);
+                row(move || MvExpand { field: field.clone(), limit, messages: Arc::clone(&messages) })
+            }
+            _ => return Err(EngineError::Invalid { message: "this command cannot stand here".into(), span: Some(self.span) }),
+        })
+    }
+
+    fn expressions(&self) -> ExprContext {
+        let context = self.environment.context();
+        ExprContext { now: context.now, zone: context.zone.clone() }
+    }
+
+    fn compile(&self, expr: &Expr) -> Result<Arc<CompiledExpr>, EngineError> {
+        Ok(Arc::new(CompiledExpr::new(expr, &self.expressions())?))
+    }
+
+    fn regex(&self, pattern: &Pattern) -> Result<Regex, EngineError> {
+        Regex::new(&pattern.text).map_err(|message| EngineError::Invalid { message, span: Some(pattern.span) })
+    }
+
+    fn search(&self, expr: &SearchExpr) -> Result<Step, EngineError> {
+        let expr = self.environment.resolved(expr)?;
+        let filter = Arc::new(RowFilter::new(&expr, &self.expressions())?);
+        Ok(row(move || Search(Arc::clone(&filter))))
+    }
+
+    fn eval(&self, assignments: &[Assignment]) -> Result<Step, EngineError> {
+        let compiled = assignments.iter().map(|assignment| {
+            let expr = CompiledExpr::new(&assignment.expr, &self.expressions())?;
+            if expr.is_condition() {
+                let name = match &assignment.target {
+                    AssignTarget::Field(name) => name.as_str(),
+                    AssignTarget::Dynamic(_) => "a field",
+                };
+                let message = format!("{name} cannot hold a condition; use if(…, \"true\", \"false\") or tostring(…)");
+                return Err(EngineError::Invalid { message, span: Some(assignment.expr.span) });
+            }
+            Ok((assignment.target.clone(), expr))
+        });
+        let compiled = Arc::new(compiled.collect::<Result<Vec<_>, _>>()?);
+        Ok(row(move || Eval(Arc::clone(&compiled))))
+    }
+
+    fn stats(&self, stats: &StatsCommand) -> Result<Step, EngineError> {
+        let (by, expressions) = (names(&stats.by), self.expressions());
+        if has_wildcards(&stats.aggregates) {
+            return Ok(Step::Blocking(Arc::new(WildcardStats { command: stats.clone(), by, expressions })));
+        }
+        Ok(Step::Reduce(Arc::new(Stats(AggregatePlan::new(&stats.aggregates, by, &expressions)?))))
+    }
+
+    fn event_stats(&self, stats: &StatsCommand) -> Step {
+        let (command, by, expressions) = (stats.clone(), names(&stats.by), self.expressions());
+        Step::Blocking(Arc::new(EventStats { command, by, expressions }))
+    }
+
+    fn stream_stats(&self, stats: &StreamStatsCommand) -> Result<Step, EngineError> {
+        if has_wildcards(&stats.aggregates) {
+            let message = "streamstats cannot take wildcards in its functions; name the fields".to_owned();
+            return Err(EngineError::Invalid { message, span: Some(self.span) });
+        }
+        let plan = Arc::new(AggregatePlan::new(&stats.aggregates, names(&stats.by), &self.expressions())?);
+        let before = stats.reset_before.as_ref().map(|expr| self.compile(expr)).transpose()?;
+        let after = stats.reset_after.as_ref().map(|expr| self.compile(expr)).transpose()?;
+        let command = stats.clone();
+        Ok(ordered(move || StreamStats::new(&command, Arc::clone(&plan), before.clone(), after.clone())))
+    }
+
+    /// Split fields with spans are binned in front of the chart.
+    fn chart(&self, chart: &ChartCommand) -> Result<Vec<Step>, EngineError> {
+        let mut steps = Vec::new();
+        for split in chart.row.iter().chain(&chart.column) {
+            if split.bin != BinOptions::default() {
+                steps.push(self.bin(&bin_of(split))?);
+            }
+        }
+        steps.push(Step::Reduce(Arc::new(Chart::new(chart, &self.expressions())?)));
+        Ok(steps)
+    }
+
+    fn bin(&self, bin: &BinCommand) -> Result<Step, EngineError> {
+        Ok(match Bin::new(bin, self.environment.context())? {
+            Some(bin) => row(move || bin.clone()),
+            None => Step::Blocking(Arc::new(BinByRange(bin.clone()))),
+        })
+    }
+
+    fn head(&self, head: &HeadCommand) -> Result<Step, EngineError> {
+        let condition = head.condition.as_ref().map(|expr| self.compile(expr)).transpose()?;
+        let command = head.clone();
+        Ok(ordered(move || Head::new(&command, condition.clone())))
+    }
+
+    fn subsearch(&self, pipeline: &Pipeline, limits: SubsearchLimits) -> Result<Vec<RecordBatch>, EngineError> {
+        self.environment.subsearch(pipeline, limits.max_out.unwrap_or(SUBSEARCH_ROWS))
+    }
+
+    fn input_lookup(&self, lookup: &InputLookupCommand) -> Result<RecordBatch, EngineError> {
+        read_lookup(lookup, self.environment)
+    }
+
+    fn must_be_first(&self, command: &str, or: &str) -> EngineError {
+        let message = format!("{command} must be the first command of a search{or}");
+        EngineError::Invalid { message, span: Some(self.span) }
+    }
+}
+
+/// The rows of `inputlookup`.
+pub(crate) fn read_lookup(lookup: &InputLookupCommand, environment: &dyn Environment) -> Result<RecordBatch, EngineError> {
+    let table = environment.table(&lookup.table, lookup.table_span)?;
+    let context = environment.context();
+    let expressions = ExprContext { now: context.now, zone: context.zone.clone() };
+    let filter = lookup.filter.as_ref().map(|expr| RowFilter::new(expr, &expressions)).transpose()?;
+    input_lookup(lookup, &table, filter.as_ref())
+}
+
+fn bin_of(split: &SplitField) -> BinCommand {
+    BinCommand { field: split.field.clone(), output: None, options: split.bin.clone() }
+}
+
+fn names(fields: &[FieldPattern]) -> Vec<String> {
+    fields.iter().map(|field| field.text.clone()).collect()
+}
+
+/// A step that looks at each row alone.
+fn row<C: RowCommand + 'static>(make: impl Fn() -> C + Send + Sync + 'static) -> Step {
+    Step::Row { make: Arc::new(move || Box::new(make())), ordered: false }
+}
+
+/// A step that keeps state from row to row.
+fn ordered<C: RowCommand + 'static>(make: impl Fn() -> C + Send + Sync + 'static) -> Step {
+    Step::Row { make: Arc::new(move || Box::new(make())), ordered: true }
+}
+
+fn with_fields<C: RowCommand + 'static>(fields: &[FieldPattern], make: fn(Vec<FieldPattern>) -> C) -> Step {
+    let fields = fields.to_vec();
+    row(move || make(fields.clone()))
+}

@@ -1,0 +1,104 @@
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray, UInt64Array};
+use arrow::datatypes::DataType;
+
+use super::*;
+
+fn build(values: Vec<Value<'_>>) -> ArrayRef {
+    let mut builder = ColumnBuilder::new(values.len());
+    values.into_iter().for_each(|value| builder.push(value));
+    builder.finish()
+}
+
+fn texts(array: &ArrayRef) -> Vec<Option<String>> {
+    as_text_array(array).iter().map(|text| text.map(str::to_owned)).collect()
+}
+
+fn some(values: &[&str]) -> Vec<Option<String>> {
+    values.iter().map(|text| (*text != "-").then(|| (*text).to_owned())).collect()
+}
+
+#[test]
+fn the_builder_picks_the_narrowest_type() {
+    let multi = || Value::multi(vec!["x".into(), "y".into()]);
+    let cases: Vec<(Vec<Value<'_>>, DataType, &[&str])> = vec![
+        (vec![Value::Null, Value::Null], DataType::Null, &["-", "-"]),
+        (vec![Value::Null, Value::Int(3)], DataType::Int64, &["-", "3"]),
+        (vec![Value::Int(3), Value::Float(0.5), Value::Null], DataType::Float64, &["3", "0.5", "-"]),
+        (vec![Value::Float(0.5), Value::Int(3)], DataType::Float64, &["0.5", "3"]),
+        (vec![Value::Int(i64::MAX), Value::Float(0.5)], DataType::Utf8View, &["9223372036854775807", "0.5"]),
+        (vec![Value::Float(0.5), Value::Int(i64::MAX)], DataType::Utf8View, &["0.5", "9223372036854775807"]),
+        (vec![Value::Int(1), Value::text_of("007")], DataType::Utf8View, &["1", "007"]),
+        (vec![Value::text_of("a"), Value::Int(1), Value::Bool(true)], DataType::Utf8View, &["a", "1", "True"]),
+        (vec![Value::Time(1_500_000_000), Value::Int(7)], DataType::Utf8View, &["1.5", "7"]),
+        (vec![Value::Int(1), multi(), Value::Int(2), Value::Null], multi_type(), &["1", "x\ny", "2", "-"]),
+        (vec![Value::Bool(false), Value::Null], DataType::Boolean, &["False", "-"]),
+    ];
+    for (values, kind, expected) in cases {
+        let shown = format!("{values:?}");
+        let array = build(values);
+        assert_eq!(array.data_type(), &kind, "{shown}");
+        assert_eq!(texts(&array), some(expected), "{shown}");
+    }
+}
+
+#[test]
+fn times_act_as_seconds_and_print_the_digits_they_need() {
+    for (ns, text) in [
+        (1_732_060_800_123_000_000, "1732060800.123"),
+        (1_732_060_800_000_000_000, "1732060800"),
+        (1, "0.000000001"),
+        (-1_500_000_000, "-1.5"),
+        (i64::MIN, "-9223372036.854775808"),
+    ] {
+        assert_eq!(Value::Time(ns).text().unwrap(), text);
+    }
+    assert_eq!(Value::Time(1_732_060_800_123_000_000).number(), Some(1_732_060_800.123));
+}
+
+#[test]
+fn types_of_other_engines_read_as_the_nearest_of_ours() {
+    let unsigned: ArrayRef = Arc::new(UInt64Array::from(vec![5]));
+    let utf8: ArrayRef = Arc::new(StringArray::from(vec!["a"]));
+    assert_eq!(ColumnReader::new(&unsigned).value(0), Value::Int(5));
+    assert_eq!(ColumnReader::new(&utf8).value(0), Value::text_of("a"));
+}
+
+#[test]
+fn rows_of_different_schemas_join_by_promotion() {
+    let first = batch_of([("a", build(vec![Value::Int(1)])), ("b", build(vec![Value::Int(2)]))], 1).unwrap();
+    let second = batch_of([("b", build(vec![Value::Float(0.5)])), ("c", build(vec![Value::text_of("t")]))], 1).unwrap();
+    let third = batch_of([("a", build(vec![Value::multi(vec!["x".into(), "y".into()])]))], 1).unwrap();
+    let all = concat_rows(vec![first, second, third]).unwrap();
+    assert_eq!(all.num_rows(), 3);
+    assert_eq!(texts(column(&all, "a").unwrap()), some(&["1", "-", "x\ny"]));
+    assert_eq!(column(&all, "b").unwrap().data_type(), &DataType::Float64);
+    assert_eq!(texts(column(&all, "b").unwrap()), some(&["2", "0.5", "-"]));
+    assert_eq!(texts(column(&all, "c").unwrap()), some(&["-", "t", "-"]));
+}
+
+#[test]
+fn wide_integers_beside_floats_keep_their_digits() {
+    let ints: ArrayRef = Arc::new(Int64Array::from(vec![9_007_199_254_740_993]));
+    let floats: ArrayRef = Arc::new(Float64Array::from(vec![0.5]));
+    let all = concat_rows(vec![batch_of([("a", ints)], 1).unwrap(), batch_of([("a", floats)], 1).unwrap()]).unwrap();
+    assert_eq!(texts(column(&all, "a").unwrap()), some(&["9007199254740993", "0.5"]));
+}
+
+#[test]
+fn columns_are_replaced_renamed_selected_and_dropped() {
+    let one = |value: i64| build(vec![Value::Int(value)]);
+    let rows = batch_of([("a", one(1)), ("b", one(2))], 1).unwrap();
+    let names = |rows: &RecordBatch| -> Vec<String> {
+        rows.schema_ref().fields().iter().map(|field| field.name().clone()).collect()
+    };
+    assert_eq!(names(&with_column(&rows, "a", one(3)).unwrap()), ["a", "b"]);
+    assert_eq!(names(&with_column(&rows, "c", one(3)).unwrap()), ["a", "b", "c"]);
+    assert_eq!(names(&rename(&rows, "a", "b").unwrap()), ["b"]);
+    assert_eq!(names(&rename(&rows, "none", "b").unwrap()), ["a", "b"]);
+    assert_eq!(names(&select(&rows, &["c", "b"]).unwrap()), ["c", "b"]);
+    let none = without(&rows, |_| true).unwrap();
+    assert_eq!((none.num_rows(), none.num_columns()), (1, 0));
+    assert_eq!(filter(&none, &BooleanArray::from(vec![false])).unwrap().num_rows(), 0);
+}

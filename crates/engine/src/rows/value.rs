@@ -1,0 +1,181 @@
+//! One value of a row: what expressions compute with when no whole-column way exists.
+
+use std::borrow::Cow;
+
+use quarry_event::time::NS_PER_SEC;
+use quarry_event::value::{Number, parse_number, write_integer, write_number};
+
+use super::MULTI_SEPARATOR;
+
+/// Text of a true condition.
+pub(crate) const TRUE_TEXT: &str = "True";
+/// Text of a false condition.
+pub(crate) const FALSE_TEXT: &str = "False";
+
+/// A value of one row.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value<'a> {
+    /// No value. An empty text is not null.
+    Null,
+    /// Result of a condition.
+    Bool(bool),
+    /// An integer.
+    Int(i64),
+    /// Any other number.
+    Float(f64),
+    /// An instant in nanoseconds; acts as the number of seconds.
+    Time(i64),
+    /// A text, which may read as a number.
+    Text(Cow<'a, str>),
+    /// Several texts. Use [`Value::multi`], which keeps at least two in here.
+    Multi(Vec<Cow<'a, str>>),
+}
+
+impl<'a> Value<'a> {
+    /// A text that lives elsewhere.
+    pub(crate) fn text_of(text: &'a str) -> Value<'a> {
+        Value::Text(Cow::Borrowed(text))
+    }
+
+    /// A new text.
+    pub(crate) fn owned(text: String) -> Value<'a> {
+        Value::Text(Cow::Owned(text))
+    }
+
+    /// Several values; none is null and one is a plain text.
+    pub(crate) fn multi(mut values: Vec<Cow<'a, str>>) -> Value<'a> {
+        match values.len() {
+            0 => Value::Null,
+            1 => values.pop().map_or(Value::Null, Value::Text),
+            _ => Value::Multi(values),
+        }
+    }
+
+    /// A number, as an integer where it is one exactly.
+    pub(crate) fn number_of(value: f64) -> Value<'a> {
+        if value.fract() == 0.0 && value.abs() <= quarry_event::value::MAX_EXACT_INTEGER {
+            Value::Int(value as i64)
+        } else {
+            Value::Float(value)
+        }
+    }
+
+    /// Whether there is no value.
+    pub(crate) fn is_null(&self) -> bool {
+        matches!(self, Value::Null)
+    }
+
+    /// The canonical text; values of a multivalue are joined by newline.
+    pub(crate) fn text(&self) -> Option<Cow<'_, str>> {
+        match self {
+            Value::Null => None,
+            Value::Text(text) => Some(Cow::Borrowed(text)),
+            Value::Bool(true) => Some(Cow::Borrowed(TRUE_TEXT)),
+            Value::Bool(false) => Some(Cow::Borrowed(FALSE_TEXT)),
+            Value::Multi(values) => Some(Cow::Owned(values.join(MULTI_SEPARATOR))),
+            Value::Int(_) | Value::Float(_) | Value::Time(_) => {
+                let mut text = String::new();
+                self.write_number_text(&mut text);
+                Some(Cow::Owned(text))
+            }
+        }
+    }
+
+    /// [`Value::text`] that keeps borrowed text borrowed.
+    pub(crate) fn into_text(self) -> Option<Cow<'a, str>> {
+        match self {
+            Value::Text(text) => Some(text),
+            other => other.text().map(|text| Cow::Owned(text.into_owned())),
+        }
+    }
+
+    /// The value as a number: numbers, times in seconds, and texts that read as numbers.
+    pub(crate) fn number(&self) -> Option<f64> {
+        match self {
+            Value::Int(value) => Some(*value as f64),
+            Value::Float(value) => Some(*value),
+            Value::Time(ns) => Some(time_seconds(*ns)),
+            Value::Text(text) => parse_number(text),
+            Value::Null | Value::Bool(_) | Value::Multi(_) => None,
+        }
+    }
+
+    /// The value as its most exact number.
+    pub(crate) fn exact_number(&self) -> Option<Number> {
+        match self {
+            Value::Int(value) => Some(Number::Int(*value)),
+            Value::Text(text) => exact_number_of(text),
+            other => other.number().map(Number::Float),
+        }
+    }
+
+    /// Every value as text, in order: none for null.
+    pub(crate) fn values(&self) -> Vec<Cow<'_, str>> {
+        match self {
+            Value::Multi(values) => values.iter().map(|text| Cow::Borrowed(text.as_ref())).collect(),
+            other => other.text().into_iter().collect(),
+        }
+    }
+
+    /// [`Value::values`] that keeps borrowed texts borrowed.
+    pub(crate) fn into_values(self) -> Vec<Cow<'a, str>> {
+        match self {
+            Value::Multi(values) => values,
+            other => other.into_text().into_iter().collect(),
+        }
+    }
+
+    /// A copy that borrows nothing.
+    pub(crate) fn into_owned(self) -> Value<'static> {
+        match self {
+            Value::Null => Value::Null,
+            Value::Bool(value) => Value::Bool(value),
+            Value::Int(value) => Value::Int(value),
+            Value::Float(value) => Value::Float(value),
+            Value::Time(value) => Value::Time(value),
+            Value::Text(text) => Value::Text(Cow::Owned(text.into_owned())),
+            Value::Multi(values) => {
+                Value::Multi(values.into_iter().map(|text| Cow::Owned(text.into_owned())).collect())
+            }
+        }
+    }
+
+    fn write_number_text(&self, out: &mut String) {
+        match self {
+            Value::Int(value) => write_integer(*value, out),
+            Value::Float(value) => write_number(*value, out),
+            Value::Time(ns) => write_time(*ns, out),
+            _ => {}
+        }
+    }
+}
+
+/// The number a text reads as, integers exact.
+fn exact_number_of(text: &str) -> Option<Number> {
+    let number = parse_number(text)?;
+    Some(text.parse().map_or(Number::Float(number), Number::Int))
+}
+
+/// Seconds since the epoch; beyond microseconds the double rounds.
+pub(crate) fn time_seconds(ns: i64) -> f64 {
+    let (seconds, rest) = (ns.div_euclid(NS_PER_SEC), ns.rem_euclid(NS_PER_SEC));
+    if rest == 0 { seconds as f64 } else { ns as f64 / NS_PER_SEC as f64 }
+}
+
+/// Appends an instant as seconds with the digits it needs: `1732060800.123`.
+pub(crate) fn write_time(ns: i64, out: &mut String) {
+    /// Digits of a nanosecond fraction.
+    const FRACTION_DIGITS: usize = 9;
+    let magnitude = ns.unsigned_abs();
+    let (seconds, rest) = (magnitude / NS_PER_SEC as u64, magnitude % NS_PER_SEC as u64);
+    if ns < 0 {
+        out.push('-');
+    }
+    write_integer(seconds as i64, out);
+    if rest == 0 {
+        return;
+    }
+    let digits = format!("{rest:0width$}", width = FRACTION_DIGITS);
+    out.push('.');
+    out.push_str(digits.trim_end_matches('0'));
+}

@@ -1,0 +1,360 @@
+//! Drives a search: events through the chain of steps to result rows.
+//!
+//! Up to the first step that needs order or all rows, slices of events are mapped in parallel; if that step is a fold,
+//! it is folded per slice too. Everything after runs on one thread, batch by batch, and stops reading as soon as a
+//! step wants no more.
+
+use std::sync::Arc;
+
+use arrow::record_batch::RecordBatch;
+use quarry_event::time::parse_time;
+use quarry_event::{TimeNs, TimeRange};
+use quarry_spl::ast::{Command, Pipeline, SearchCommand, SearchExpr, Span, Stage, TimeText};
+use quarry_store::{IndexSelector, MemoryStore, Snapshot, Store, StoreError};
+
+use crate::EngineError;
+use crate::command::{CommandContext, Reduce, RowCommand, RowIter};
+use crate::commands::generate::make_results;
+use crate::commands::lookup::{LookupSource, LookupTable};
+use crate::commands::timechart::time_bounds;
+use crate::expr::ExprContext;
+use crate::lower::{Environment, Step, lower, read_lookup};
+use crate::rows;
+use crate::scan::fields::{FieldRules, FieldWish};
+use crate::scan::filter::{EventFilter, index_patterns};
+use crate::scan::ordered::OrderedRows;
+use crate::scan::slices::{SliceWork, map_slices};
+use crate::scan::{EventScan, PageRef, ScanProgress};
+use crate::subsearch::{CONDITION_ROWS_MAX, condition_of};
+
+/// Rows folded at once where rows come from another command.
+const FOLD_ROWS: usize = 65_536;
+
+/// Where a search gets its events.
+pub trait SnapshotSource: Send + Sync {
+    /// The events of these indexes in this range, as they are now.
+    fn snapshot(&self, indexes: &IndexSelector, range: &TimeRange) -> Result<Snapshot, StoreError>;
+}
+
+impl SnapshotSource for Store {
+    fn snapshot(&self, indexes: &IndexSelector, range: &TimeRange) -> Result<Snapshot, StoreError> {
+        Ok(Store::snapshot(self, indexes, range))
+    }
+}
+
+/// Every event, whatever index is asked for: a search over files has one.
+impl SnapshotSource for MemoryStore {
+    fn snapshot(&self, _: &IndexSelector, _: &TimeRange) -> Result<Snapshot, StoreError> {
+        Ok(MemoryStore::snapshot(self))
+    }
+}
+
+/// One search at work.
+pub(crate) struct Runner {
+    /// Events.
+    pub source: Arc<dyn SnapshotSource>,
+    /// Tables.
+    pub lookups: Arc<dyn LookupSource>,
+    /// How fields are cut.
+    pub rules: Arc<FieldRules>,
+    /// Indexes read when none is named.
+    pub default_indexes: Vec<String>,
+    /// Context of the commands.
+    pub context: CommandContext,
+    /// Figures.
+    pub progress: Arc<ScanProgress>,
+}
+
+impl Runner {
+    /// The rows of a pipeline.
+    pub(crate) fn run(&self, pipeline: &Pipeline) -> Result<RowIter, EngineError> {
+        let Some((first, rest)) = pipeline.commands.split_first() else { return Ok(Box::new(std::iter::empty())) };
+        match &first.command {
+            Command::Search(search) => self.events(search, rest),
+            Command::MakeResults(command) => self.chain(of_batches(make_results(command, &self.context)?), rest, &self.context),
+            Command::InputLookup(lookup) => match read_lookup(lookup, self) {
+                Ok(rows) => self.chain(of_batches(vec![rows]), rest, &self.context),
+                // As Splunk: a missing table is a remark unless strict.
+                Err(EngineError::Invalid { message, .. }) if !lookup.strict => {
+                    self.context.messages.push(message);
+                    self.chain(of_batches(Vec::new()), rest, &self.context)
+                }
+                Err(error) => Err(error),
+            },
+            Command::Eval(_) => {
+                let one = quarry_spl::ast::MakeResultsCommand { count: 1, annotate: false, data: None };
+                self.chain(of_batches(make_results(&one, &self.context)?), &pipeline.commands, &self.context)
+            }
+            _ => Err(EngineError::Invalid {
+                message: "the first command must make rows: search, makeresults or inputlookup".to_owned(),
+                span: Some(first.span),
+            }),
+        }
+    }
+
+    /// Rows of a search over events.
+    fn events(&self, search: &SearchCommand, rest: &[Stage]) -> Result<RowIter, EngineError> {
+        let expr = self.resolved(&search.expr)?;
+        let mut context = self.context.clone();
+        context.range = self.range_of(search)?;
+        let mut steps = self.steps(rest, &context)?;
+        let scan = self.scan(&expr, search, rest, &context)?;
+        let parallel = steps.iter().take_while(|step| matches!(step, Step::Row { ordered: false, .. })).count();
+        let reduces = matches!(steps.get(parallel), Some(Step::Reduce(reduce)) if !reduce.needs_order());
+        if !reduces {
+            let rows = OrderedRows::new(scan, context.clone())?;
+            return apply(Box::new(rows), steps, &context);
+        }
+        let after = steps.split_off(parallel + 1);
+        let Some(Step::Reduce(reduce)) = steps.pop() else { return apply(Box::new(std::iter::empty()), after, &context) };
+        let pages = scan.pages(&context)?;
+        reduce.prepare(bounds_of(&pages, &context.range), &context);
+        let make = || -> Box<dyn SliceWork> {
+            let commands = steps.iter().filter_map(|step| match step {
+                Step::Row { make, .. } => Some(make()),
+                _ => None,
+            });
+            Box::new(FoldWork { commands: commands.collect(), rows: Vec::new(), reduce: Arc::clone(&reduce), context: context.clone() })
+        };
+        let states = map_slices(&scan, &pages, &context, &make)?;
+        let rows = reduce.finish(states, &context)?;
+        apply(of_batches(rows), after, &context)
+    }
+
+    fn scan(&self, expr: &SearchExpr, search: &SearchCommand, rest: &[Stage], context: &CommandContext) -> Result<EventScan, EngineError> {
+        let expressions = ExprContext { now: context.now, zone: context.zone.clone() };
+        let filter = EventFilter::new(expr, &self.rules, &expressions)?;
+        let patterns = index_patterns(expr, &self.default_indexes).unwrap_or_else(|| self.default_indexes.clone());
+        let snapshot = self.source.snapshot(&IndexSelector::new(patterns), &context.range)?;
+        let index_range = TimeRange {
+            earliest: self.time(search.time.index_earliest.as_ref())?,
+            latest: self.time(search.time.index_latest.as_ref())?,
+        };
+        Ok(EventScan {
+            snapshot,
+            range: context.range,
+            index_range,
+            filter,
+            wish: FieldWish::new(&quarry_spl::analyse::required_fields(rest)),
+            rules: Arc::clone(&self.rules),
+            progress: Arc::clone(&self.progress),
+        })
+    }
+
+    /// The range of the search: its own modifiers win over the request's.
+    fn range_of(&self, search: &SearchCommand) -> Result<TimeRange, EngineError> {
+        let earliest = self.time(search.time.earliest.as_ref())?;
+        let latest = self.time(search.time.latest.as_ref())?;
+        Ok(match (earliest, latest) {
+            (None, None) => self.context.range,
+            (Some(earliest), None) => {
+                let latest = self.context.range.latest.unwrap_or(self.context.now);
+                TimeRange { earliest: Some(earliest), latest: Some(latest) }
+            }
+            (earliest, latest) => TimeRange { earliest, latest },
+        })
+    }
+
+    fn time(&self, text: Option<&TimeText>) -> Result<Option<TimeNs>, EngineError> {
+        let Some(text) = text else { return Ok(None) };
+        match parse_time(&text.text, self.context.now, &self.context.zone) {
+            Ok(time) => Ok(Some(time)),
+            Err(error) => Err(EngineError::Invalid { message: error.to_string(), span: Some(text.span) }),
+        }
+    }
+
+    fn steps(&self, stages: &[Stage], context: &CommandContext) -> Result<Vec<Step>, EngineError> {
+        let environment = Surroundings { runner: self, context };
+        let mut steps = Vec::new();
+        for stage in stages {
+            steps.extend(lower(stage, &environment)?);
+        }
+        Ok(steps)
+    }
+
+    fn chain(&self, rows: RowIter, stages: &[Stage], context: &CommandContext) -> Result<RowIter, EngineError> {
+        apply(rows, self.steps(stages, context)?, context)
+    }
+}
+
+/// A runner with the context of one pipeline.
+struct Surroundings<'a> {
+    runner: &'a Runner,
+    context: &'a CommandContext,
+}
+
+impl Environment for Surroundings<'_> {
+    fn context(&self) -> &CommandContext {
+        self.context
+    }
+
+    fn subsearch(&self, pipeline: &Pipeline, rows_max: usize) -> Result<Vec<RecordBatch>, EngineError> {
+        self.runner.subsearch(pipeline, rows_max)
+    }
+
+    fn resolved(&self, expr: &SearchExpr) -> Result<SearchExpr, EngineError> {
+        self.runner.resolved(expr)
+    }
+
+    fn table(&self, name: &str, span: Span) -> Result<LookupTable, EngineError> {
+        self.runner.table(name, span)
+    }
+}
+
+impl Environment for Runner {
+    fn context(&self) -> &CommandContext {
+        &self.context
+    }
+
+    fn subsearch(&self, pipeline: &Pipeline, rows_max: usize) -> Result<Vec<RecordBatch>, EngineError> {
+        let mut batches = Vec::new();
+        let mut left = rows_max;
+        for batch in self.run(pipeline)? {
+            let batch = batch?;
+            if batch.num_rows() > left {
+                let message = format!("a subsearch gave more than {rows_max} rows; the others are dropped (maxout)");
+                self.context.messages.push(message);
+            }
+            let batch = batch.slice(0, batch.num_rows().min(left));
+            left -= batch.num_rows();
+            batches.push(rows::without(&batch, rows::is_hidden)?);
+            if left == 0 {
+                break;
+            }
+        }
+        Ok(batches)
+    }
+
+    fn resolved(&self, expr: &SearchExpr) -> Result<SearchExpr, EngineError> {
+        let all = |parts: &[SearchExpr]| parts.iter().map(|part| self.resolved(part)).collect::<Result<Vec<_>, _>>();
+        Ok(match expr {
+            SearchExpr::And(parts) => SearchExpr::And(all(parts)?),
+            SearchExpr::Or(parts) => SearchExpr::Or(all(parts)?),
+            SearchExpr::Not(part) => SearchExpr::Not(Box::new(self.resolved(part)?)),
+            SearchExpr::Subsearch(pipeline) => {
+                condition_of(&self.subsearch(pipeline, CONDITION_ROWS_MAX)?, pipeline.span)?
+            }
+            other => other.clone(),
+        })
+    }
+
+    fn table(&self, name: &str, span: Span) -> Result<LookupTable, EngineError> {
+        let invalid = |message| EngineError::Invalid { message, span: Some(span) };
+        match self.lookups.table(name) {
+            Ok(Some(table)) => Ok(table),
+            Ok(None) => {
+                let names = self.lookups.names();
+                let known = if names.is_empty() { "there are none".to_owned() } else { format!("there are {}", names.join(", ")) };
+                Err(invalid(format!("there is no lookup table {name}; {known}")))
+            }
+            Err(message) => Err(invalid(format!("lookup {name}: {message}"))),
+        }
+    }
+}
+
+/// Between which instants the pages' events lie, within the range searched.
+fn bounds_of(pages: &[PageRef], range: &TimeRange) -> Option<(TimeNs, TimeNs)> {
+    let low = pages.iter().map(|page| page.info.time_min).min()?;
+    let high = pages.iter().map(|page| page.info.time_max).max()?;
+    let low = range.earliest.map_or(low, |earliest| earliest.max(low));
+    let high = range.latest.map_or(high, |latest| (latest - 1).min(high));
+    Some((low, high.max(low)))
+}
+
+/// Folds the rows of slices.
+struct FoldWork {
+    commands: Vec<Box<dyn RowCommand>>,
+    rows: Vec<RecordBatch>,
+    reduce: Arc<dyn Reduce>,
+    context: CommandContext,
+}
+
+impl SliceWork for FoldWork {
+    fn page(&mut self, mut rows: RecordBatch) -> Result<(), EngineError> {
+        for command in &mut self.commands {
+            rows = command.apply(rows)?;
+            if rows.num_rows() == 0 {
+                return Ok(());
+            }
+        }
+        self.rows.push(rows);
+        Ok(())
+    }
+
+    fn end(&mut self, slice: u64) -> Result<Option<RecordBatch>, EngineError> {
+        let rows = std::mem::take(&mut self.rows);
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        self.reduce.partial(&rows, slice, &self.context).map(Some)
+    }
+}
+
+fn of_batches(batches: Vec<RecordBatch>) -> RowIter {
+    Box::new(batches.into_iter().filter(|batch| batch.num_rows() > 0).map(Ok))
+}
+
+/// Rows through steps, one after the other.
+fn apply(mut rows: RowIter, steps: Vec<Step>, context: &CommandContext) -> Result<RowIter, EngineError> {
+    for step in steps {
+        rows = match step {
+            Step::Row { make, .. } => Box::new(RowSteps { rows, command: make(), ended: false }),
+            Step::Reduce(reduce) => of_batches(fold(rows, reduce.as_ref(), context)?),
+            Step::Blocking(blocking) => of_batches(blocking.run(rows, context)?),
+        };
+    }
+    Ok(rows)
+}
+
+fn fold(rows: RowIter, reduce: &dyn Reduce, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+    let mut rows = rows;
+    if reduce.needs_bounds() {
+        let all = rows.collect::<Result<Vec<_>, _>>()?;
+        reduce.prepare(time_bounds(&all), context);
+        rows = of_batches(all);
+    }
+    let (mut states, mut held, mut count) = (Vec::new(), Vec::new(), 0);
+    for batch in rows {
+        let batch = batch?;
+        count += batch.num_rows();
+        held.push(batch);
+        if count >= FOLD_ROWS {
+            states.push(reduce.partial(&held, states.len() as u64, context)?);
+            held.clear();
+            count = 0;
+        }
+    }
+    if !held.is_empty() {
+        states.push(reduce.partial(&held, states.len() as u64, context)?);
+    }
+    reduce.finish(states, context)
+}
+
+/// Rows through one row command.
+struct RowSteps {
+    rows: RowIter,
+    command: Box<dyn RowCommand>,
+    ended: bool,
+}
+
+impl Iterator for RowSteps {
+    type Item = Result<RecordBatch, EngineError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while !self.ended && !self.command.is_done() {
+            let rows = match self.rows.next()? {
+                Ok(rows) => self.command.apply(rows),
+                Err(error) => Err(error),
+            };
+            match rows {
+                Ok(rows) if rows.num_rows() == 0 => {}
+                Ok(rows) => return Some(Ok(rows)),
+                Err(error) => {
+                    self.ended = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,342 @@
+//! Cutting fields out of event text into columns that point into the page.
+//!
+//! Fields come, in this order, from index-time fields, from `EXTRACT` patterns, and from automatic `key=value` or
+//! JSON extraction. An earlier source wins. Values are views into the page's text; only values written with escapes
+//! are copied. Facts: Splunk's order of search-time operations.
+
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow::array::{ArrayRef, ListBuilder, StringViewBuilder};
+use arrow::buffer::Buffer;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use quarry_conf::{KvMode, PropsResolver};
+use quarry_event::{Metadata, Page};
+use quarry_pipeline::extract::{auto_kv, auto_kv_escaped, clean_key, json_fields};
+
+use super::filter::{EventFilter, is_given};
+use super::{METADATA_FIELDS, text_buffer};
+use crate::EngineError;
+use crate::command::Messages;
+use crate::field_names::wildcard_parts;
+use crate::pattern::{Captures, Regex};
+use crate::rows::multi_item;
+
+/// Distinct fields of one page; a field beyond is not shown.
+const PAGE_FIELDS_MAX: usize = 2_000;
+
+/// Which fields a search wants of each event.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FieldWish {
+    /// Every field there is.
+    pub all: bool,
+    /// Fields by name.
+    pub names: Vec<String>,
+    /// Fields by wildcard.
+    pub patterns: Vec<String>,
+    /// `_raw`.
+    pub raw: bool,
+    /// `_indextime`.
+    pub index_time: bool,
+}
+
+impl FieldWish {
+    /// The wish of commands that need `fields`.
+    pub(crate) fn new(needs: &quarry_spl::analyse::FieldNeeds) -> FieldWish {
+        let named = |name: &str| needs.fields.contains(name) || needs.patterns.iter().any(|p| wildcard_parts(p, name).is_some());
+        FieldWish {
+            all: needs.all,
+            names: needs.fields.iter().cloned().collect(),
+            patterns: needs.patterns.clone(),
+            raw: needs.all || named("_raw"),
+            index_time: needs.all || named("_indextime"),
+        }
+    }
+
+    /// Whether a field is wanted.
+    pub(crate) fn wants(&self, field: &str) -> bool {
+        self.all || self.names.iter().any(|name| name == field) || self.patterns.iter().any(|p| wildcard_parts(p, field).is_some())
+    }
+
+    /// Whether some wanted field is cut out of text.
+    pub(crate) fn needs_text(&self) -> bool {
+        self.all || !self.patterns.is_empty() || self.names.iter().any(|name| !is_given(name))
+    }
+
+    /// The wish with the fields a filter tests.
+    pub(crate) fn with_fields_of(&self, filter: &EventFilter) -> FieldWish {
+        let mut wish = self.clone();
+        let more = filter.names().filter(|name| !self.wants(name)).map(str::to_owned);
+        wish.names.extend(more);
+        wish
+    }
+
+    /// Columns that only the filter wanted.
+    pub(crate) fn extra_of(&self, filter: &EventFilter) -> Vec<String> {
+        let mut extra: Vec<String> = filter.names().filter(|name| !self.wants(name) && *name != "_time").map(str::to_owned).collect();
+        if filter.tests_raw() && !self.raw {
+            extra.push("_raw".to_owned());
+        }
+        extra.retain(|name| name != "_raw" || !self.raw);
+        extra
+    }
+}
+
+/// How fields are cut, per metadata.
+pub(crate) struct FieldRules {
+    props: Arc<PropsResolver>,
+    known: Mutex<HashMap<Metadata, Arc<SourceRules>, FixedState>>,
+}
+
+/// How fields are cut out of the events of one source.
+struct SourceRules {
+    extracts: Vec<(Regex, String)>,
+    kv_mode: KvMode,
+    auto_json: bool,
+}
+
+impl FieldRules {
+    /// Rules of these settings.
+    pub(crate) fn new(props: Arc<PropsResolver>) -> FieldRules {
+        FieldRules { props, known: Mutex::default() }
+    }
+
+    /// Whether some `EXTRACT` makes this field, so that its values need not be whole words.
+    pub(crate) fn is_cut_by_pattern(&self, field: &str) -> bool {
+        self.props.extracts_field(field)
+    }
+
+    fn of(&self, meta: &Metadata, messages: &Messages) -> Arc<SourceRules> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(rules) = known.get(meta) {
+            return Arc::clone(rules);
+        }
+        let settings = self.props.resolve(&meta.source, &meta.host, &meta.sourcetype);
+        let extracts = settings.extracts.iter().filter_map(|rule| match Regex::new(&rule.pattern) {
+            Ok(regex) => Some((regex, rule.field.clone())),
+            Err(error) => {
+                messages.push(format!("EXTRACT-{} of {}: {error}; it is skipped", rule.class, settings.sourcetype));
+                None
+            }
+        });
+        let rules = SourceRules { extracts: extracts.collect(), kv_mode: settings.kv_mode, auto_json: settings.auto_kv_json };
+        let rules = Arc::new(rules);
+        known.insert(meta.clone(), Arc::clone(&rules));
+        rules
+    }
+}
+
+/// The wanted fields of the selected rows, each a column.
+pub(crate) fn cut(
+    events: &Page,
+    selected: &[u32],
+    wish: &FieldWish,
+    rules: &FieldRules,
+    messages: &Messages,
+) -> Result<Vec<(String, ArrayRef)>, EngineError> {
+    let rules: Vec<Option<Arc<SourceRules>>> = {
+        let mut used = vec![false; events.metas.len()];
+        selected.iter().for_each(|row| used[events.meta[*row as usize] as usize] = true);
+        let metas = events.metas.iter().zip(used);
+        metas.map(|(meta, used)| used.then(|| rules.of(meta, messages))).collect()
+    };
+    let mut captures: Vec<Vec<Captures>> = (rules.iter())
+        .map(|rules| rules.iter().flat_map(|rules| &rules.extracts).map(|(regex, _)| regex.new_captures()).collect())
+        .collect();
+    let mut found = Found::new(wish, events);
+    let mut indexed = events.fields.iter().peekable();
+    for (place, row) in selected.iter().enumerate() {
+        found.start_row(place as u32);
+        while let Some(field) = indexed.next_if(|field| field.row <= *row) {
+            if field.row == *row {
+                found.add_copy(&field.name, &field.value, true);
+            }
+        }
+        let meta = events.meta[*row as usize] as usize;
+        let Some(rules) = &rules[meta] else { continue };
+        // Text of a page is valid UTF-8: the pipeline and the bucket's check see to it.
+        let Ok(text) = std::str::from_utf8(events.raw(*row as usize)) else { continue };
+        found.cut_row(text, rules, &mut captures[meta]);
+    }
+    if found.overflow {
+        messages.push(format!("events hold more than {PAGE_FIELDS_MAX} different fields; the others are not shown"));
+    }
+    found.columns(selected.len())
+}
+
+/// A value found: its row, where its text lies, and who found it.
+#[derive(Clone, Copy)]
+struct Place {
+    row: u32,
+    start: u32,
+    len: u32,
+    copied: bool,
+}
+
+struct Found<'a> {
+    wish: &'a FieldWish,
+    /// Whether only names count, so that a name nobody wants is dropped without a look-up.
+    names_only: bool,
+    fields: HashMap<String, usize, FixedState>,
+    values: Vec<(String, Vec<Place>)>,
+    text_start: usize,
+    buffer: Buffer,
+    copies: Vec<u8>,
+    row: u32,
+    overflow: bool,
+}
+
+impl<'a> Found<'a> {
+    fn new(wish: &'a FieldWish, events: &Page) -> Found<'a> {
+        let mut found = Found {
+            wish,
+            names_only: !wish.all && wish.patterns.is_empty(),
+            fields: HashMap::default(),
+            values: Vec::new(),
+            text_start: events.raw.as_ptr() as usize,
+            buffer: text_buffer(events),
+            copies: Vec::new(),
+            row: 0,
+            overflow: false,
+        };
+        for name in wish.names.iter().filter(|name| !is_given(name)) {
+            found.fields.insert(name.clone(), found.values.len());
+            found.values.push((name.clone(), Vec::new()));
+        }
+        found
+    }
+
+    fn start_row(&mut self, row: u32) {
+        self.row = row;
+    }
+
+    fn cut_row(&mut self, text: &str, rules: &SourceRules, captures: &mut [Captures]) {
+        for ((regex, field), captures) in rules.extracts.iter().zip(captures) {
+            if field != "_raw" || !self.wants_any(regex) || !regex.captures_into(text, captures) {
+                continue;
+            }
+            for (group, name) in regex.group_names().iter().enumerate() {
+                if let (Some(name), Some(value)) = (name, captures.text(text, group)) {
+                    self.add(name, value, false);
+                }
+            }
+        }
+        let is_json = || text.trim_start().starts_with('{');
+        match rules.kv_mode {
+            KvMode::None | KvMode::Xml => {}
+            KvMode::Json => self.cut_json(text),
+            KvMode::AutoEscaped => auto_kv_escaped(text, &mut |name, value| match value {
+                Cow::Borrowed(value) => self.add(&clean_key(name), value, false),
+                Cow::Owned(value) => self.add_copy(&clean_key(name), &value, false),
+            }),
+            KvMode::Auto | KvMode::Multi => {
+                if rules.auto_json && is_json() {
+                    self.cut_json(text);
+                } else {
+                    auto_kv(text, &mut |name, value| match name.contains('-') {
+                        false => self.add(name, value, false),
+                        true => self.add(&clean_key(name), value, false),
+                    });
+                }
+            }
+        }
+    }
+
+    fn wants_any(&self, regex: &Regex) -> bool {
+        !self.names_only || regex.group_names().iter().flatten().any(|name| self.fields.contains_key(name.as_str()))
+    }
+
+    fn cut_json(&mut self, text: &str) {
+        json_fields(text, &mut |path, value| match value {
+            Cow::Borrowed(value) => self.add(path, value, true),
+            Cow::Owned(value) => self.add_copy(path, &value, true),
+        });
+    }
+
+    /// The values of a field, when it is wanted.
+    fn field(&mut self, name: &str) -> Option<usize> {
+        if self.names_only && self.values.len() <= SCAN_NAMES_MAX {
+            return self.values.iter().position(|(known, _)| known == name);
+        }
+        if let Some(at) = self.fields.get(name) {
+            return Some(*at);
+        }
+        if self.names_only || METADATA_FIELDS.contains(&name) || !self.wish.wants(name) {
+            return None;
+        }
+        if self.values.len() >= PAGE_FIELDS_MAX {
+            self.overflow = true;
+            return None;
+        }
+        self.fields.insert(name.to_owned(), self.values.len());
+        self.values.push((name.to_owned(), Vec::new()));
+        Some(self.values.len() - 1)
+    }
+
+    /// Adds a value that lies in the page. `multiple` adds to values of the same row, else the first stays.
+    #[inline]
+    fn add(&mut self, name: &str, value: &str, multiple: bool) {
+        let Some(at) = self.field(name) else { return };
+        let place = Place {
+            row: self.row,
+            start: (value.as_ptr() as usize - self.text_start) as u32,
+            len: value.len() as u32,
+            copied: false,
+        };
+        self.push(at, place, multiple);
+    }
+
+    fn add_copy(&mut self, name: &str, value: &str, multiple: bool) {
+        let Some(at) = self.field(name) else { return };
+        let place = Place { row: self.row, start: self.copies.len() as u32, len: value.len() as u32, copied: true };
+        self.copies.extend_from_slice(value.as_bytes());
+        self.push(at, place, multiple);
+    }
+
+    #[inline]
+    fn push(&mut self, at: usize, place: Place, multiple: bool) {
+        let places = &mut self.values[at].1;
+        if multiple || places.last().is_none_or(|last| last.row != place.row) {
+            places.push(place);
+        }
+    }
+
+    fn columns(self, rows: usize) -> Result<Vec<(String, ArrayRef)>, EngineError> {
+        let copies = Buffer::from(self.copies);
+        let columns = self.values.into_iter().filter(|(_, places)| !places.is_empty());
+        columns.map(|(name, places)| Ok((name, column_of(&places, rows, &self.buffer, &copies)?))).collect()
+    }
+}
+
+/// Names up to which comparing each is faster than hashing.
+const SCAN_NAMES_MAX: usize = 6;
+
+fn column_of(places: &[Place], rows: usize, text: &Buffer, copies: &Buffer) -> Result<ArrayRef, EngineError> {
+    let is_multi = places.windows(2).any(|pair| pair[0].row == pair[1].row);
+    let mut builder = StringViewBuilder::with_capacity(rows.max(places.len()));
+    let blocks = (builder.append_block(text.clone()), builder.append_block(copies.clone()));
+    let append = |builder: &mut StringViewBuilder, place: &Place| {
+        builder.try_append_view(if place.copied { blocks.1 } else { blocks.0 }, place.start, place.len)
+    };
+    let mut places = places.iter().peekable();
+    if !is_multi {
+        for row in 0..rows as u32 {
+            match places.next_if(|place| place.row == row) {
+                Some(place) => append(&mut builder, place)?,
+                None => builder.append_null(),
+            }
+        }
+        return Ok(Arc::new(builder.finish()));
+    }
+    let mut lists = ListBuilder::with_capacity(builder, rows).with_field(multi_item());
+    for row in 0..rows as u32 {
+        let mut any = false;
+        while let Some(place) = places.next_if(|place| place.row == row) {
+            append(lists.values(), place)?;
+            any = true;
+        }
+        lists.append(any);
+    }
+    Ok(Arc::new(lists.finish()))
+}

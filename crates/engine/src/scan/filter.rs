@@ -1,0 +1,319 @@
+//! The condition of a search, taken apart by what it costs to test.
+//!
+//! Terms go to the lexicon, words and metadata are tested on the raw page, the rest waits for the fields. Every early
+//! test is conservative: it may keep an event that does not match, never drop one that does. When the early tests
+//! decide everything, the final one is skipped.
+
+use std::collections::BTreeSet;
+
+use quarry_event::segment::{WordBound, WordPattern};
+use quarry_event::term::MetaField;
+use quarry_event::{Metadata, Page, TermQuery};
+use quarry_spl::ast::{CompareOp, SearchExpr, SearchPattern};
+
+use super::METADATA_FIELDS;
+use super::fields::FieldRules;
+use crate::EngineError;
+use crate::expr::ExprContext;
+use crate::row_filter::RowFilter;
+
+/// A condition ready to test.
+pub(crate) struct EventFilter {
+    terms: TermQuery,
+    early: Early,
+    exact: Option<RowFilter>,
+    names: BTreeSet<String>,
+    tests_raw: bool,
+}
+
+/// A test on raw text and metadata.
+enum Early {
+    /// Cannot tell.
+    Maybe,
+    /// A word in the text.
+    Word(WordPattern),
+    /// A value that a field's text must hold, where it is not written with escapes.
+    Value(WordPattern),
+    /// Metadata that is this pattern.
+    Meta(MetaField, WordPattern),
+    /// Every part.
+    And(Vec<Early>),
+    /// Some part.
+    Or(Vec<Early>),
+    /// Not the part, which can always tell.
+    Not(Box<Early>),
+}
+
+impl EventFilter {
+    /// Takes `expr` apart. `rules` say which fields are cut by patterns, whose values need not be whole words.
+    pub(crate) fn new(expr: &SearchExpr, rules: &FieldRules, context: &ExprContext) -> Result<EventFilter, EngineError> {
+        let early = early_test(expr, rules);
+        let exact = if early.is_exact() { None } else { Some(RowFilter::new(expr, context)?) };
+        let names = quarry_spl::analyse::search_fields(expr);
+        let tests_raw = exact.is_some() && (holds_words(expr) || names.contains("_raw"));
+        Ok(EventFilter { terms: terms_of(expr, rules), early, exact, names, tests_raw })
+    }
+
+    /// What the lexicon is asked.
+    pub(crate) fn terms(&self) -> &TermQuery {
+        &self.terms
+    }
+
+    /// The test that decides, unless the early one did.
+    pub(crate) fn exact(&self) -> Option<&RowFilter> {
+        self.exact.as_ref()
+    }
+
+    /// Whether any early test reads text.
+    pub(crate) fn reads_text(&self) -> bool {
+        self.early.reads_text() || self.tests_fields() || self.tests_raw
+    }
+
+    /// Whether the deciding test reads `_raw`.
+    pub(crate) fn tests_raw(&self) -> bool {
+        self.tests_raw
+    }
+
+    /// Whether the deciding test reads fields that are cut out of text.
+    pub(crate) fn tests_fields(&self) -> bool {
+        self.exact.is_some() && self.names.iter().any(|name| !is_given(name))
+    }
+
+    /// Whether the deciding test reads this field.
+    pub(crate) fn names_field(&self, field: &str) -> bool {
+        self.exact.is_some() && self.names.contains(field)
+    }
+
+    /// Fields that the deciding test reads.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        let exact = self.exact.is_some();
+        self.names.iter().map(String::as_str).filter(move |_| exact)
+    }
+
+    /// Whether an event with one of these metadata may match.
+    pub(crate) fn may_match_any(&self, metas: &[Metadata]) -> bool {
+        metas.iter().any(|meta| self.early.allows_meta(meta))
+    }
+
+    /// Takes rows that cannot match out of `selected`.
+    pub(crate) fn narrow(&self, events: &Page, selected: &mut Vec<u32>) {
+        self.early.narrow(events, selected);
+    }
+}
+
+/// Whether a field exists without looking at the text.
+pub(crate) fn is_given(name: &str) -> bool {
+    METADATA_FIELDS.contains(&name) || matches!(name, "_time" | "_raw" | "_indextime")
+}
+
+/// One of an event's metadata.
+pub(crate) fn metadata_text<'a>(meta: &'a Metadata, field: &str) -> &'a str {
+    match field {
+        "host" => &meta.host,
+        "source" => &meta.source,
+        "sourcetype" => &meta.sourcetype,
+        _ => &meta.index,
+    }
+}
+
+fn meta_field(name: &str) -> Option<MetaField> {
+    match name {
+        "host" => Some(MetaField::Host),
+        "source" => Some(MetaField::Source),
+        "sourcetype" => Some(MetaField::Sourcetype),
+        "index" => Some(MetaField::Index),
+        _ => None,
+    }
+}
+
+fn meta_text(meta: &Metadata, field: MetaField) -> &str {
+    match field {
+        MetaField::Host => &meta.host,
+        MetaField::Source => &meta.source,
+        MetaField::Sourcetype => &meta.sourcetype,
+        MetaField::Index => &meta.index,
+    }
+}
+
+impl Early {
+    /// Whether the test decides, so that no other is needed.
+    fn is_exact(&self) -> bool {
+        match self {
+            Early::Maybe | Early::Value(_) => false,
+            Early::Word(_) | Early::Meta(..) => true,
+            Early::And(parts) | Early::Or(parts) => parts.iter().all(Early::is_exact),
+            Early::Not(part) => part.is_exact(),
+        }
+    }
+
+    fn reads_text(&self) -> bool {
+        match self {
+            Early::Maybe | Early::Meta(..) => false,
+            Early::Word(_) | Early::Value(_) => true,
+            Early::And(parts) | Early::Or(parts) => parts.iter().any(Early::reads_text),
+            Early::Not(part) => part.reads_text(),
+        }
+    }
+
+    fn allows_meta(&self, meta: &Metadata) -> bool {
+        match self {
+            Early::Maybe | Early::Word(_) | Early::Value(_) => true,
+            Early::Meta(field, pattern) => pattern.is_match(meta_text(meta, *field).as_bytes()),
+            Early::And(parts) => parts.iter().all(|part| part.allows_meta(meta)),
+            Early::Or(parts) => parts.iter().any(|part| part.allows_meta(meta)),
+            // Only metadata can be ruled out by metadata.
+            Early::Not(part) => part.reads_text() || !part.allows_meta(meta),
+        }
+    }
+
+    fn narrow(&self, events: &Page, selected: &mut Vec<u32>) {
+        match self {
+            Early::Maybe => {}
+            Early::And(parts) => {
+                // Metadata first: it costs nothing.
+                let (cheap, dear): (Vec<_>, Vec<_>) = parts.iter().partition(|part| !part.reads_text());
+                cheap.into_iter().chain(dear).for_each(|part| part.narrow(events, selected));
+            }
+            Early::Meta(field, pattern) => {
+                let allowed: Vec<bool> =
+                    events.metas.iter().map(|meta| pattern.is_match(meta_text(meta, *field).as_bytes())).collect();
+                selected.retain(|row| allowed[events.meta[*row as usize] as usize]);
+            }
+            test => selected.retain(|row| test.may_match(events, *row as usize)),
+        }
+    }
+
+    fn may_match(&self, events: &Page, row: usize) -> bool {
+        match self {
+            Early::Maybe => true,
+            Early::Word(pattern) => pattern.is_match(events.raw(row)),
+            Early::Value(pattern) => {
+                let text = events.raw(row);
+                pattern.is_match(text) || memchr::memchr(b'\\', text).is_some()
+            }
+            Early::Meta(field, pattern) => {
+                pattern.is_match(meta_text(&events.metas[events.meta[row] as usize], *field).as_bytes())
+            }
+            Early::And(parts) => parts.iter().all(|part| part.may_match(events, row)),
+            Early::Or(parts) => parts.iter().any(|part| part.may_match(events, row)),
+            Early::Not(part) => !part.may_match(events, row),
+        }
+    }
+}
+
+fn early_test(expr: &SearchExpr, rules: &FieldRules) -> Early {
+    let word = |pattern: &SearchPattern, bound, case| Early::Word(WordPattern::new(&pattern.text, bound, case));
+    match expr {
+        SearchExpr::All => Early::And(Vec::new()),
+        SearchExpr::And(parts) => Early::And(parts.iter().map(|part| early_test(part, rules)).collect()),
+        SearchExpr::Or(parts) => {
+            let parts: Vec<Early> = parts.iter().map(|part| early_test(part, rules)).collect();
+            if parts.iter().any(|part| matches!(part, Early::Maybe)) { Early::Maybe } else { Early::Or(parts) }
+        }
+        SearchExpr::Not(part) => match early_test(part, rules) {
+            test if test.is_exact() => Early::Not(Box::new(test)),
+            _ => Early::Maybe,
+        },
+        SearchExpr::Keyword(pattern) => word(pattern, WordBound::Breaker, false),
+        SearchExpr::Term(pattern) => word(pattern, WordBound::Major, false),
+        SearchExpr::Case(pattern) => word(pattern, WordBound::Breaker, true),
+        SearchExpr::Compare { field, op: CompareOp::Eq, value, case_sensitive } => {
+            match meta_field(&field.text) {
+                Some(meta) => Early::Meta(meta, WordPattern::new(&value.text, WordBound::Whole, *case_sensitive)),
+                None => value_test(&field.text, value, rules),
+            }
+        }
+        SearchExpr::Compare { field, op: CompareOp::Ne, value, case_sensitive } => match meta_field(&field.text) {
+            Some(meta) => {
+                let same = Early::Meta(meta, WordPattern::new(&value.text, WordBound::Whole, *case_sensitive));
+                Early::Not(Box::new(same))
+            }
+            None => Early::Maybe,
+        },
+        SearchExpr::In { field, values } => {
+            let tests = values.iter().map(|value| match meta_field(&field.text) {
+                Some(meta) => Early::Meta(meta, WordPattern::new(&value.text, WordBound::Whole, false)),
+                None => value_test(&field.text, value, rules),
+            });
+            let tests: Vec<Early> = tests.collect();
+            if tests.iter().any(|test| matches!(test, Early::Maybe)) { Early::Maybe } else { Early::Or(tests) }
+        }
+        SearchExpr::Indexed { field, value } => match meta_field(&field.text) {
+            Some(meta) => Early::Meta(meta, WordPattern::new(&value.text, WordBound::Whole, false)),
+            None => Early::Maybe,
+        },
+        SearchExpr::Compare { .. } | SearchExpr::Subsearch(_) => Early::Maybe,
+    }
+}
+
+/// `field=value` needs the value in the text, as whole words, when the field is cut out automatically.
+fn value_test(field: &str, value: &SearchPattern, rules: &FieldRules) -> Early {
+    if !can_test_value(field, value, rules) {
+        return Early::Maybe;
+    }
+    Early::Value(WordPattern::new(&value.text, WordBound::Breaker, false))
+}
+
+fn can_test_value(field: &str, value: &SearchPattern, rules: &FieldRules) -> bool {
+    // A number is also equal to a text that writes it otherwise (`404.0`), which no word search finds: Splunk's rule
+    // is that the value must be there as written, and so is ours for whole numbers without a fraction.
+    !is_given(field) && !value.text.is_empty() && !value.text.contains('*') && !rules.is_cut_by_pattern(field)
+}
+
+/// What the lexicon can be asked.
+fn terms_of(expr: &SearchExpr, rules: &FieldRules) -> TermQuery {
+    match expr {
+        SearchExpr::And(parts) => TermQuery::and(parts.iter().map(|part| terms_of(part, rules))),
+        SearchExpr::Or(parts) => TermQuery::or(parts.iter().map(|part| terms_of(part, rules))),
+        SearchExpr::Keyword(pattern) | SearchExpr::Case(pattern) => TermQuery::for_keyword(&pattern.text),
+        SearchExpr::Term(pattern) => TermQuery::for_term(&pattern.text),
+        SearchExpr::Compare { field, op: CompareOp::Eq, value, .. } | SearchExpr::Indexed { field, value } => {
+            value_terms(&field.text, value, rules)
+        }
+        SearchExpr::In { field, values } => {
+            TermQuery::or(values.iter().map(|value| value_terms(&field.text, value, rules)))
+        }
+        SearchExpr::All | SearchExpr::Not(_) | SearchExpr::Compare { .. } | SearchExpr::Subsearch(_) => TermQuery::All,
+    }
+}
+
+fn value_terms(field: &str, value: &SearchPattern, rules: &FieldRules) -> TermQuery {
+    if let Some(meta) = meta_field(field) {
+        return TermQuery::Meta { field: meta, pattern: value.text.to_lowercase().into() };
+    }
+    if can_test_value(field, value, rules) { TermQuery::for_keyword(&value.text) } else { TermQuery::All }
+}
+
+fn holds_words(expr: &SearchExpr) -> bool {
+    match expr {
+        SearchExpr::Keyword(_) | SearchExpr::Term(_) | SearchExpr::Case(_) => true,
+        SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().any(holds_words),
+        SearchExpr::Not(part) => holds_words(part),
+        _ => false,
+    }
+}
+
+/// Patterns of index names the expression asks for; `None` where it names none.
+pub(crate) fn index_patterns(expr: &SearchExpr, defaults: &[String]) -> Option<Vec<String>> {
+    match expr {
+        SearchExpr::Compare { field, op: CompareOp::Eq, value, .. } | SearchExpr::Indexed { field, value }
+            if field.text == "index" =>
+        {
+            Some(vec![value.text.clone()])
+        }
+        SearchExpr::In { field, values } if field.text == "index" => {
+            Some(values.iter().map(|value| value.text.clone()).collect())
+        }
+        SearchExpr::Compare { field, op: CompareOp::Ne, .. } if field.text == "index" => Some(vec!["*".to_owned()]),
+        SearchExpr::And(parts) => parts.iter().find_map(|part| index_patterns(part, defaults)),
+        SearchExpr::Or(parts) => {
+            let named: Vec<Option<Vec<String>>> = parts.iter().map(|part| index_patterns(part, defaults)).collect();
+            if named.iter().all(Option::is_none) {
+                return None;
+            }
+            let patterns = named.into_iter().flat_map(|names| names.unwrap_or_else(|| defaults.to_vec()));
+            Some(patterns.collect())
+        }
+        _ => None,
+    }
+}

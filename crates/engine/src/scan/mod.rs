@@ -1,0 +1,264 @@
+//! Reading events: from a snapshot's pages to rows with the columns a search needs.
+//!
+//! Three sieves, coarse to fine: the store prunes buckets by index and time, the lexicon prunes pages ([`filter`]), a
+//! test on raw text and metadata prunes rows. Only for what is left are fields cut out of the text ([`fields`]), and
+//! only then the search's whole condition is tested. Rows come unordered in parallel ([`slices`]) or newest first
+//! ([`ordered`]).
+//!
+//! Not here: what the rows are used for.
+
+pub(crate) mod fields;
+pub(crate) mod filter;
+pub(crate) mod ordered;
+pub(crate) mod slices;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow::array::{ArrayRef, Int64Array, StringViewBuilder, TimestampNanosecondArray};
+use arrow::buffer::Buffer;
+use arrow::record_batch::RecordBatch;
+use quarry_event::time::NS_PER_SEC;
+use quarry_event::{Page, PageColumns, TimeRange};
+use quarry_store::{PageInfo, Segment, Snapshot, StoreError};
+
+use self::fields::{FieldRules, FieldWish};
+use self::filter::EventFilter;
+use crate::EngineError;
+use crate::command::CommandContext;
+use crate::rows;
+
+/// Fields of an event that come from its metadata.
+pub(crate) const METADATA_FIELDS: [&str; 4] = ["host", "source", "sourcetype", "index"];
+
+/// Everything needed to read the events of a search.
+pub(crate) struct EventScan {
+    /// Segments that can hold an event.
+    pub snapshot: Snapshot,
+    /// Instants wanted.
+    pub range: TimeRange,
+    /// Arrival wanted (`_index_earliest`, `_index_latest`).
+    pub index_range: TimeRange,
+    /// The condition.
+    pub filter: EventFilter,
+    /// Fields wanted.
+    pub wish: FieldWish,
+    /// How fields are cut out of text.
+    pub rules: Arc<FieldRules>,
+    /// What has been read so far.
+    pub progress: Arc<ScanProgress>,
+}
+
+/// How far a scan is; for progress and the job's figures.
+#[derive(Debug, Default)]
+pub struct ScanProgress {
+    pages_total: AtomicU64,
+    pages_done: AtomicU64,
+    events_scanned: AtomicU64,
+    events_matched: AtomicU64,
+}
+
+impl ScanProgress {
+    /// Pages that may hold a match, as far as known.
+    pub fn pages_total(&self) -> u64 {
+        self.pages_total.load(Ordering::Relaxed)
+    }
+
+    /// Pages read.
+    pub fn pages_done(&self) -> u64 {
+        self.pages_done.load(Ordering::Relaxed)
+    }
+
+    /// Events looked at.
+    pub fn events_scanned(&self) -> u64 {
+        self.events_scanned.load(Ordering::Relaxed)
+    }
+
+    /// Events that matched the search's first part.
+    pub fn events_matched(&self) -> u64 {
+        self.events_matched.load(Ordering::Relaxed)
+    }
+}
+
+/// One page of a snapshot that may hold a match.
+#[derive(Clone)]
+pub(crate) struct PageRef {
+    /// Segment.
+    pub segment: Arc<dyn Segment>,
+    /// Page number in it.
+    pub page: usize,
+    /// What is known of the page.
+    pub info: PageInfo,
+}
+
+impl PageRef {
+    /// Place of the page's first event in the order of arrival.
+    pub(crate) fn arrival(&self) -> u64 {
+        (self.segment.sequence() << 32) + self.info.first_row
+    }
+}
+
+impl EventScan {
+    /// Pages that may hold a match, in order of arrival. Damaged buckets are reported and left out.
+    pub(crate) fn pages(&self, context: &CommandContext) -> Result<Vec<PageRef>, EngineError> {
+        for damage in &self.snapshot.damaged {
+            report_damage(context, &format!("bucket {} is damaged: {}", damage.bucket, damage.reason));
+        }
+        let mut pages = Vec::new();
+        for segment in &self.snapshot.segments {
+            if !self.filter.may_match_any(&segment.metas()) {
+                continue;
+            }
+            let candidates = match segment.candidate_pages(self.filter.terms()) {
+                Ok(candidates) => candidates,
+                Err(error) => {
+                    damaged_or_fail(context, error)?;
+                    continue;
+                }
+            };
+            for (page, info) in segment.pages().iter().enumerate() {
+                if candidates.contains(page) && self.range.overlaps(info.time_min, info.time_max) {
+                    pages.push(PageRef { segment: Arc::clone(segment), page, info: *info });
+                }
+            }
+        }
+        self.progress.pages_total.fetch_add(pages.len() as u64, Ordering::Relaxed);
+        Ok(pages)
+    }
+
+    /// The matching rows of a page in order of arrival; `None` when there are none or the page is damaged.
+    pub(crate) fn read(&self, page: &PageRef, context: &CommandContext) -> Result<Option<RecordBatch>, EngineError> {
+        let columns = PageColumns {
+            raw: self.needs_raw(),
+            index_time: self.wish.index_time || self.index_range != TimeRange::ALL,
+            fields: self.wish.needs_text() || self.filter.tests_fields(),
+        };
+        let events = match page.segment.read_page(page.page, columns) {
+            Ok(events) => events,
+            Err(error) => {
+                damaged_or_fail(context, error)?;
+                return Ok(None);
+            }
+        };
+        let rows = self.matching(&events, page, context)?;
+        self.progress.pages_done.fetch_add(1, Ordering::Relaxed);
+        self.progress.events_scanned.fetch_add(events.len() as u64, Ordering::Relaxed);
+        let found = rows.as_ref().map_or(0, RecordBatch::num_rows);
+        self.progress.events_matched.fetch_add(found as u64, Ordering::Relaxed);
+        Ok(rows)
+    }
+
+    fn needs_raw(&self) -> bool {
+        self.wish.raw || self.wish.needs_text() || self.filter.reads_text()
+    }
+
+    fn matching(&self, events: &Page, page: &PageRef, context: &CommandContext) -> Result<Option<RecordBatch>, EngineError> {
+        let mut selected = self.in_range(events, &page.info);
+        self.filter.narrow(events, &mut selected);
+        if selected.is_empty() {
+            return Ok(None);
+        }
+        let batch = self.columns(events, &selected, context)?;
+        let batch = match self.filter.exact() {
+            None => batch,
+            Some(condition) => rows::filter(&batch, &condition.matches(&batch)?)?,
+        };
+        if batch.num_rows() == 0 {
+            return Ok(None);
+        }
+        let extra = self.wish.extra_of(&self.filter);
+        let batch = if extra.is_empty() { batch } else { rows::without(&batch, |name| extra.iter().any(|drop| drop == name))? };
+        Ok(Some(batch))
+    }
+
+    /// Rows whose times are wanted.
+    fn in_range(&self, events: &Page, info: &PageInfo) -> Vec<u32> {
+        let all = 0..events.len() as u32;
+        let whole = self.range.contains(info.time_min) && self.range.contains(info.time_max);
+        let mut rows: Vec<u32> = match whole {
+            true => all.collect(),
+            false => all.filter(|row| self.range.contains(events.time[*row as usize])).collect(),
+        };
+        if self.index_range != TimeRange::ALL {
+            rows.retain(|row| self.index_range.contains(events.index_time[*row as usize]));
+        }
+        rows
+    }
+
+    /// The wanted columns of the selected rows.
+    fn columns(&self, events: &Page, selected: &[u32], context: &CommandContext) -> Result<RecordBatch, EngineError> {
+        let mut columns: Vec<(String, ArrayRef)> = Vec::new();
+        let times = selected.iter().map(|row| events.time[*row as usize]);
+        columns.push(("_time".into(), Arc::new(TimestampNanosecondArray::from_iter_values(times))));
+        if self.wish.raw || self.filter.tests_raw() {
+            columns.push(("_raw".into(), raw_column(events, selected)?));
+        }
+        for field in METADATA_FIELDS {
+            if self.wish.wants(field) || self.filter.names_field(field) {
+                columns.push((field.into(), metadata_column(events, selected, field)?));
+            }
+        }
+        if self.wish.index_time || self.filter.names_field("_indextime") {
+            let seconds = selected.iter().map(|row| events.index_time.get(*row as usize).map(|time| time / NS_PER_SEC));
+            columns.push(("_indextime".into(), Arc::new(seconds.collect::<Int64Array>())));
+        }
+        if self.wish.needs_text() || self.filter.tests_fields() {
+            let wish = self.wish.with_fields_of(&self.filter);
+            columns.extend(fields::cut(events, selected, &wish, &self.rules, &context.messages)?);
+        }
+        rows::batch_of(columns, selected.len())
+    }
+}
+
+/// The page's text as a buffer that columns can point into.
+pub(crate) fn text_buffer(events: &Page) -> Buffer {
+    Buffer::from(events.raw.clone())
+}
+
+fn raw_column(events: &Page, selected: &[u32]) -> Result<ArrayRef, EngineError> {
+    let mut builder = StringViewBuilder::with_capacity(selected.len());
+    let block = builder.append_block(text_buffer(events));
+    for row in selected {
+        let row = *row as usize;
+        let start = if row == 0 { 0 } else { events.ends[row - 1] };
+        builder.try_append_view(block, start, events.ends[row] - start)?;
+    }
+    Ok(Arc::new(builder.finish()))
+}
+
+fn metadata_column(events: &Page, selected: &[u32], field: &str) -> Result<ArrayRef, EngineError> {
+    let mut builder = StringViewBuilder::with_capacity(selected.len());
+    let mut texts = Vec::new();
+    let places: Vec<(u32, u32)> = (events.metas.iter())
+        .map(|meta| {
+            let text = filter::metadata_text(meta, field);
+            let start = texts.len() as u32;
+            texts.extend_from_slice(text.as_bytes());
+            (start, text.len() as u32)
+        })
+        .collect();
+    let block = builder.append_block(Buffer::from(texts));
+    for row in selected {
+        let (start, len) = places[events.meta[*row as usize] as usize];
+        builder.try_append_view(block, start, len)?;
+    }
+    Ok(Arc::new(builder.finish()))
+}
+
+/// A damaged bucket makes the answer partial, anything else ends the search.
+fn damaged_or_fail(context: &CommandContext, error: StoreError) -> Result<(), EngineError> {
+    match error {
+        StoreError::Corrupt { .. } => {
+            report_damage(context, &error.to_string());
+            Ok(())
+        }
+        other => Err(other.into()),
+    }
+}
+
+fn report_damage(context: &CommandContext, message: &str) {
+    context.messages.push(message);
+    context.stop.mark_partial();
+}

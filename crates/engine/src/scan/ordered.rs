@@ -1,0 +1,158 @@
+//! Reading newest first: a merge of pages by time, which stops as soon as nobody wants more.
+//!
+//! Pages are opened in descending order of their newest event. A row may go out once no unopened page can hold a
+//! newer one; rows of equal time go out in reverse order of arrival. Logs are nearly sorted, so few pages are open at
+//! once; of data in random order all matching rows are held.
+
+use std::sync::{Mutex, PoisonError};
+
+use arrow::array::{AsArray, UInt32Array};
+use arrow::datatypes::TimestampNanosecondType;
+use arrow::record_batch::RecordBatch;
+use quarry_event::TimeNs;
+
+use super::slices::worker_count;
+use super::{EventScan, PageRef};
+use crate::EngineError;
+use crate::command::CommandContext;
+use crate::rows::{self, concat_rows};
+
+/// Pages opened at once, at most, per worker.
+const PAGES_AHEAD_PER_WORKER: usize = 4;
+/// Rows of one batch handed on.
+const BATCH_ROWS: usize = 16_384;
+
+/// Rows of a search, newest first.
+pub(crate) struct OrderedRows {
+    scan: EventScan,
+    context: CommandContext,
+    /// Pages not opened, the newest last.
+    pages: Vec<PageRef>,
+    open: Vec<OpenPage>,
+    ready: Vec<RecordBatch>,
+    ahead: usize,
+}
+
+/// Rows of a page, newest first.
+struct OpenPage {
+    rows: RecordBatch,
+    keys: Vec<(TimeNs, u64)>,
+    next: usize,
+}
+
+impl OrderedRows {
+    /// The rows of `scan`.
+    pub(crate) fn new(scan: EventScan, context: CommandContext) -> Result<OrderedRows, EngineError> {
+        let mut pages = scan.pages(&context)?;
+        pages.sort_unstable_by_key(|page| (page.info.time_max, page.arrival()));
+        Ok(OrderedRows { scan, context, pages, open: Vec::new(), ready: Vec::new(), ahead: 1 })
+    }
+
+    /// Opens the next pages, more at each call, so that a search for few rows opens few.
+    fn open_more(&mut self) -> Result<(), EngineError> {
+        let count = self.ahead.min(self.pages.len());
+        self.ahead = (self.ahead * 2).min(worker_count() * PAGES_AHEAD_PER_WORKER);
+        let pages = self.pages.split_off(self.pages.len() - count);
+        let todo = Mutex::new(pages);
+        let opened: Mutex<Vec<OpenPage>> = Mutex::default();
+        let failure: Mutex<Option<EngineError>> = Mutex::default();
+        let (scan, context) = (&self.scan, &self.context);
+        let work = || {
+            while let Some(page) = todo.lock().unwrap_or_else(PoisonError::into_inner).pop() {
+                match open_page(scan, context, &page) {
+                    Ok(Some(page)) => opened.lock().unwrap_or_else(PoisonError::into_inner).push(page),
+                    Ok(None) => {}
+                    Err(error) => {
+                        failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                    }
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..worker_count().min(count) {
+                scope.spawn(work);
+            }
+            work();
+        });
+        self.open.extend(opened.into_inner().unwrap_or_else(PoisonError::into_inner));
+        match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes the rows that no unopened page can precede.
+    fn take_ready(&mut self) -> Result<(), EngineError> {
+        let bound = self.pages.last().map(|page| page.info.time_max);
+        let mut parts = Vec::new();
+        let mut keys: Vec<(TimeNs, u64)> = Vec::new();
+        for page in &mut self.open {
+            let rest = &page.keys[page.next..];
+            let count = bound.map_or(rest.len(), |bound| rest.partition_point(|(time, _)| *time > bound));
+            if count > 0 {
+                keys.extend_from_slice(&rest[..count]);
+                parts.push(page.rows.slice(page.next, count));
+                page.next += count;
+            }
+        }
+        self.open.retain(|page| page.next < page.keys.len());
+        if parts.is_empty() {
+            return Ok(());
+        }
+        let sorted = parts.len() == 1;
+        let rows = concat_rows(parts)?;
+        let rows = if sorted { rows } else { rows::take(&rows, &newest_first(&keys))? };
+        let starts = (0..rows.num_rows()).step_by(BATCH_ROWS);
+        self.ready = starts.map(|start| rows.slice(start, BATCH_ROWS.min(rows.num_rows() - start))).collect();
+        self.ready.reverse();
+        Ok(())
+    }
+
+    fn advance(&mut self) -> Result<Option<RecordBatch>, EngineError> {
+        loop {
+            if let Some(rows) = self.ready.pop() {
+                return Ok(Some(rows));
+            }
+            if self.context.stop.is_cancelled() || (self.pages.is_empty() && self.open.is_empty()) {
+                return Ok(None);
+            }
+            if self.context.stop.stops_reading() && !self.pages.is_empty() {
+                self.context.stop.mark_partial();
+                self.pages.clear();
+            }
+            self.open_more()?;
+            self.take_ready()?;
+        }
+    }
+}
+
+impl Iterator for OrderedRows {
+    type Item = Result<RecordBatch, EngineError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.advance().transpose()
+    }
+}
+
+fn open_page(scan: &EventScan, context: &CommandContext, page: &PageRef) -> Result<Option<OpenPage>, EngineError> {
+    let Some(rows) = scan.read(page, context)? else { return Ok(None) };
+    let times = rows::column_or_null(&rows, "_time");
+    let Some(times) = times.as_primitive_opt::<TimestampNanosecondType>() else { return Ok(None) };
+    let arrival = page.arrival();
+    let keys: Vec<(TimeNs, u64)> = times.values().iter().zip(0..).map(|(time, row)| (*time, arrival + row)).collect();
+    let order = newest_first(&keys);
+    let rows = rows::take(&rows, &order)?;
+    let keys = order.values().iter().map(|row| keys[*row as usize]).collect();
+    Ok(Some(OpenPage { rows, keys, next: 0 }))
+}
+
+/// Places of the keys in descending order.
+fn newest_first(keys: &[(TimeNs, u64)]) -> UInt32Array {
+    let mut places: Vec<u32> = (0..keys.len() as u32).collect();
+    if keys.is_sorted() {
+        places.reverse();
+    } else {
+        places.sort_unstable_by(|a, b| keys[*b as usize].cmp(&keys[*a as usize]));
+    }
+    UInt32Array::from(places)
+}

@@ -1,0 +1,59 @@
+//! What a subsearch becomes inside a search expression: its rows as conditions.
+//!
+//! Each row is the AND of its fields, rows are joined by OR, several values of a field too. A field named `search` or
+//! `query` is an expression itself. No rows at all match nothing. Source: Splunk's `format` command as documented.
+
+use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::{CompareOp, FieldPattern, SearchExpr, SearchPattern, Span};
+
+use crate::EngineError;
+use crate::field_names::names_of;
+use crate::rows;
+
+/// Rows of a subsearch that become conditions (limits.conf `[subsearch] maxout`).
+pub(crate) const CONDITION_ROWS_MAX: usize = 10_000;
+
+/// The condition that `rows` stand for.
+pub(crate) fn condition_of(batches: &[RecordBatch], span: Span) -> Result<SearchExpr, EngineError> {
+    let mut conditions = Vec::new();
+    for batch in batches {
+        let names: Vec<String> = names_of(batch).into_iter().filter(|name| !name.starts_with('_')).collect();
+        let readers: Vec<_> = names.iter().map(|name| rows::reader(batch, name)).collect();
+        for row in 0..batch.num_rows() {
+            let mut parts = Vec::new();
+            for (name, reader) in names.iter().zip(&readers) {
+                let values: Vec<String> = reader.values(row).map(std::borrow::Cow::into_owned).collect();
+                if !values.is_empty() {
+                    parts.push(field_condition(name, values, span)?);
+                }
+            }
+            conditions.extend(joined(parts, SearchExpr::And));
+        }
+    }
+    Ok(joined(conditions, SearchExpr::Or).unwrap_or_else(|| SearchExpr::Not(Box::new(SearchExpr::All))))
+}
+
+fn field_condition(name: &str, values: Vec<String>, span: Span) -> Result<SearchExpr, EngineError> {
+    let mut parts = Vec::new();
+    for value in values {
+        if matches!(name, "search" | "query") {
+            let parsed = quarry_spl::parse_condition(&value).map_err(|diagnostics| {
+                let reason = diagnostics.first().map(|diagnostic| diagnostic.message.clone()).unwrap_or_default();
+                EngineError::Invalid { message: format!("the subsearch gave '{value}': {reason}"), span: Some(span) }
+            })?;
+            parts.push(parsed);
+            continue;
+        }
+        parts.push(SearchExpr::Compare {
+            field: FieldPattern { text: name.to_owned(), span },
+            op: CompareOp::Eq,
+            value: SearchPattern { text: value, quoted: true, span },
+            case_sensitive: false,
+        });
+    }
+    Ok(joined(parts, SearchExpr::Or).unwrap_or(SearchExpr::All))
+}
+
+fn joined(mut parts: Vec<SearchExpr>, join: fn(Vec<SearchExpr>) -> SearchExpr) -> Option<SearchExpr> {
+    if parts.len() > 1 { Some(join(parts)) } else { parts.pop() }
+}

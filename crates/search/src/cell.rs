@@ -1,0 +1,176 @@
+//! One value of a result as people and clients see it.
+//!
+//! The text form of a value is canonical: a text that reads exactly as a number would print *is* that number, so
+//! `200` cut out of a log line and `200` counted by stats look the same in every output. `_time` shows as ISO 8601.
+
+use std::borrow::Cow;
+
+use arrow::array::{Array, AsArray};
+use arrow::datatypes::{DataType, Float64Type, Int64Type, TimeUnit, TimestampNanosecondType};
+use jiff::tz::TimeZone;
+use quarry_event::time::{NS_PER_SEC, strftime};
+use quarry_event::value;
+
+/// A value of a result row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cell<'a> {
+    /// The row lacks the field.
+    Null,
+    /// One value.
+    Single(Cow<'a, str>),
+    /// Several values, in order.
+    Multi(Vec<Cow<'a, str>>),
+}
+
+impl<'a> Cell<'a> {
+    /// Reads row `row` of a result column. `field` is its name: `_time` is shown as a time in `zone`.
+    pub fn read(field: &str, column: &'a dyn Array, row: usize, zone: &TimeZone) -> Cell<'a> {
+        if column.is_null(row) {
+            return Cell::Null;
+        }
+        let text: Cow<'a, str> = match column.data_type() {
+            DataType::Null => return Cell::Null,
+            DataType::Utf8View => Cow::Borrowed(column.as_string_view().value(row)),
+            DataType::Utf8 => Cow::Borrowed(column.as_string::<i32>().value(row)),
+            DataType::Int64 => Cow::Owned(column.as_primitive::<Int64Type>().value(row).to_string()),
+            DataType::Float64 => Cow::Owned(value::format_number(column.as_primitive::<Float64Type>().value(row))),
+            DataType::Boolean => Cow::Borrowed(if column.as_boolean().value(row) { "true" } else { "false" }),
+            DataType::Timestamp(TimeUnit::Nanosecond, _) => {
+                return Cell::Single(Cow::Owned(timestamp(field, column.as_primitive::<TimestampNanosecondType>().value(row), zone)));
+            }
+            DataType::List(_) => return multi(column.as_list::<i32>().value(row).as_ref()),
+            other => Cow::Owned(format!("<{other}>")),
+        };
+        if field == "_time"
+            && let Some(seconds) = value::parse_number(&text)
+        {
+            return Cell::Single(Cow::Owned(iso_time((seconds * NS_PER_SEC as f64).round() as i64, zone)));
+        }
+        Cell::Single(text)
+    }
+
+    /// The value as one text, several joined by `separator`; null is empty.
+    pub fn joined(&self, separator: &str) -> Cow<'_, str> {
+        match self {
+            Cell::Null => Cow::Borrowed(""),
+            Cell::Single(text) => Cow::Borrowed(text),
+            Cell::Multi(values) => Cow::Owned(values.join(separator)),
+        }
+    }
+}
+
+/// Values of a list cell; a list of one is a single value.
+fn multi<'a>(values: &dyn Array) -> Cell<'a> {
+    let texts: Vec<Cow<'a, str>> = match values.data_type() {
+        DataType::Utf8View => values.as_string_view().iter().flatten().map(|text| Cow::Owned(text.to_owned())).collect(),
+        DataType::Utf8 => values.as_string::<i32>().iter().flatten().map(|text| Cow::Owned(text.to_owned())).collect(),
+        _ => Vec::new(),
+    };
+    match texts.len() {
+        0 => Cell::Null,
+        1 => texts.into_iter().next().map_or(Cell::Null, Cell::Single),
+        _ => Cell::Multi(texts),
+    }
+}
+
+fn timestamp(field: &str, time_ns: i64, zone: &TimeZone) -> String {
+    if field == "_time" { iso_time(time_ns, zone) } else { value::format_number(time_ns as f64 / NS_PER_SEC as f64) }
+}
+
+/// A time as Splunk's outputs write it, `2026-11-20T13:42:07.123+00:00`; digits past the millisecond only where set.
+pub fn iso_time(time_ns: i64, zone: &TimeZone) -> String {
+    let format = match time_ns.rem_euclid(NS_PER_SEC) {
+        fraction if fraction % 1_000_000 == 0 => "%Y-%m-%dT%H:%M:%S.%3N%:z",
+        fraction if fraction % 1_000 == 0 => "%Y-%m-%dT%H:%M:%S.%6N%:z",
+        _ => "%Y-%m-%dT%H:%M:%S.%9N%:z",
+    };
+    strftime(time_ns, format, zone)
+}
+
+/// Appends a value in JSON: numbers as numbers, several values as an array, null as `null`.
+pub fn write_json(cell: &Cell<'_>, out: &mut String) {
+    match cell {
+        Cell::Null => out.push_str("null"),
+        Cell::Single(text) => write_json_scalar(text, out),
+        Cell::Multi(values) => {
+            out.push('[');
+            for (at, text) in values.iter().enumerate() {
+                if at > 0 {
+                    out.push(',');
+                }
+                write_json_scalar(text, out);
+            }
+            out.push(']');
+        }
+    }
+}
+
+fn write_json_scalar(text: &str, out: &mut String) {
+    let is_number = text.starts_with(|c: char| c.is_ascii_digit() || c == '-') && value::canonical_number(text).is_some();
+    if is_number { out.push_str(text) } else { write_json_text(text, out) }
+}
+
+/// Appends a JSON string (RFC 8259 section 7).
+pub fn write_json_text(text: &str, out: &mut String) {
+    out.push('"');
+    for character in text.chars() {
+        match character {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            control if (control as u32) < 0x20 => out.push_str(&format!("\\u{:04x}", control as u32)),
+            other => out.push(other),
+        }
+    }
+    out.push('"');
+}
+
+/// Appends one CSV field (RFC 4180): quoted where it holds a quote, comma or line break.
+pub fn write_csv(text: &str, out: &mut String) {
+    if !text.contains(['"', ',', '\n', '\r']) {
+        out.push_str(text);
+        return;
+    }
+    out.push('"');
+    out.push_str(&text.replace('"', "\"\""));
+    out.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(cell: Cell<'_>) -> String {
+        let mut out = String::new();
+        write_json(&cell, &mut out);
+        out
+    }
+
+    #[test]
+    fn json_writes_canonical_numbers_as_numbers() {
+        for (text, expected) in [("200", "200"), ("-1.5", "-1.5"), ("007", "\"007\""), ("1.0", "\"1.0\""), ("nan", "\"nan\""), ("a\"\n\u{1}", "\"a\\\"\\n\\u0001\"")] {
+            assert_eq!(json(Cell::Single(text.into())), expected);
+        }
+        assert_eq!(json(Cell::Multi(vec!["a".into(), "1".into()])), "[\"a\",1]");
+        assert_eq!(json(Cell::Null), "null");
+    }
+
+    #[test]
+    fn times_show_the_digits_they_have() {
+        let utc = TimeZone::UTC;
+        assert_eq!(iso_time(0, &utc), "1970-01-01T00:00:00.000+00:00");
+        assert_eq!(iso_time(1_500, &utc), "1970-01-01T00:00:00.000001500+00:00");
+        assert_eq!(iso_time(12_345_000, &utc), "1970-01-01T00:00:00.012345+00:00");
+    }
+
+    #[test]
+    fn csv_quotes_only_where_needed() {
+        let mut out = String::new();
+        write_csv("plain", &mut out);
+        out.push(',');
+        write_csv("a,\"b\"\nc", &mut out);
+        assert_eq!(out, "plain,\"a,\"\"b\"\"\nc\"");
+    }
+}

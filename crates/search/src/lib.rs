@@ -1,0 +1,15 @@
+//! Search jobs: one search from its text and time range to rows that clients can show.
+//!
+//! [`SearchService`] runs searches of one data directory or one set of files; [`cell`] and [`ResultTable`] say how a
+//! value looks, whatever output it goes to.
+//!
+//! Not here: users and their roles (auth, api), jobs that outlive their request.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+pub mod cell;
+mod service;
+mod table;
+
+pub use cell::Cell;
+pub use service::{Outcome, RunningSearch, SearchError, SearchParams, SearchService, SearchServiceParts};
+pub use table::{ResultTable, Row};

@@ -1,0 +1,213 @@
+//! Starting searches and collecting their results.
+
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+use quarry_engine::{Engine, EngineError, Job, ResultKind, ScanProgress, SearchRequest, SnapshotSource, Stopper};
+use quarry_event::TimeRange;
+use quarry_event::time::{NS_PER_SEC, parse_time};
+use quarry_spl::Diagnostic;
+use quarry_stdx::SharedClock;
+
+use crate::ResultTable;
+
+/// What a client asks.
+#[derive(Clone, Debug, Default)]
+pub struct SearchParams {
+    /// The search.
+    pub text: String,
+    /// First instant, as a time modifier; unbounded when absent.
+    pub earliest: Option<String>,
+    /// First instant after, as a time modifier; unbounded when absent.
+    pub latest: Option<String>,
+    /// Zone of the user; the service's when absent.
+    pub zone: Option<TimeZone>,
+    /// Rows collected at most; all when absent.
+    pub rows_max: Option<usize>,
+}
+
+/// Why there is no result.
+#[derive(Debug, thiserror::Error)]
+pub enum SearchError {
+    /// The search cannot be read.
+    #[error("{}", first_message(.0))]
+    Syntax(Vec<Diagnostic>),
+    /// A time of the request cannot be read.
+    #[error("{name}: {reason}")]
+    Time {
+        /// Which one.
+        name: &'static str,
+        /// Why.
+        reason: String,
+    },
+    /// The search failed.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+fn first_message(diagnostics: &[Diagnostic]) -> String {
+    diagnostics.first().map(Diagnostic::to_string).unwrap_or_default()
+}
+
+/// A collected result.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Rows.
+    pub table: ResultTable,
+    /// Messages for the user.
+    pub messages: Vec<String>,
+    /// Whether something is missing, as the messages say.
+    pub partial: bool,
+    /// Whether the rows are events.
+    pub events: bool,
+    /// Events read to answer.
+    pub events_scanned: u64,
+    /// How long it took.
+    pub elapsed_ms: u64,
+}
+
+/// What a service is made of.
+pub struct SearchServiceParts {
+    /// Runs searches.
+    pub engine: Engine,
+    /// Gives events.
+    pub source: Arc<dyn SnapshotSource>,
+    /// Tells the time.
+    pub clock: SharedClock,
+    /// Zone where the user names none.
+    pub zone: TimeZone,
+    /// Indexes read when a search names none.
+    pub default_indexes: Vec<String>,
+}
+
+/// Runs searches over one source of events.
+pub struct SearchService(SearchServiceParts);
+
+impl SearchService {
+    /// A service of these parts.
+    pub fn new(parts: SearchServiceParts) -> SearchService {
+        SearchService(parts)
+    }
+
+    /// The zone of users that name none.
+    pub fn zone(&self) -> TimeZone {
+        self.0.zone.clone()
+    }
+
+    /// Starts a search.
+    pub fn start(&self, params: SearchParams) -> Result<RunningSearch, SearchError> {
+        let now = self.0.clock.now_ns();
+        let zone = params.zone.unwrap_or_else(|| self.0.zone.clone());
+        let time = |name, text: &Option<String>| match text.as_deref() {
+            None | Some("") => Ok(None),
+            Some(text) => match parse_time(text, now, &zone) {
+                Ok(time) => Ok(Some(time)),
+                Err(error) => Err(SearchError::Time { name, reason: error.to_string() }),
+            },
+        };
+        // Splunk's "all time" is an earliest of 0; events before 1970 belong to it.
+        let earliest = time("earliest", &params.earliest)?.filter(|time| *time != 0);
+        let range = TimeRange { earliest, latest: time("latest", &params.latest)? };
+        let request = SearchRequest {
+            text: params.text,
+            range,
+            now,
+            zone: zone.clone(),
+            default_indexes: self.0.default_indexes.clone(),
+        };
+        let started_ns = self.0.clock.elapsed_ns();
+        let job = self.0.engine.start(request, Arc::clone(&self.0.source)).map_err(SearchError::Syntax)?;
+        let clock = Arc::clone(&self.0.clock);
+        Ok(RunningSearch { job, zone, rows_left: params.rows_max, clock, started_ns })
+    }
+
+    /// Runs a search to its end.
+    pub fn run(&self, params: SearchParams) -> Result<Outcome, SearchError> {
+        self.start(params)?.finish()
+    }
+}
+
+/// A search whose rows are being read. Dropping it ends the search.
+pub struct RunningSearch {
+    job: Job,
+    zone: TimeZone,
+    rows_left: Option<usize>,
+    clock: SharedClock,
+    started_ns: i64,
+}
+
+impl RunningSearch {
+    /// The next rows, shown in `zone`; waits for them. `None` at the end.
+    pub fn next_table(&mut self, zone: &TimeZone) -> Result<Option<ResultTable>, SearchError> {
+        if self.rows_left == Some(0) {
+            return Ok(None);
+        }
+        let Some(rows) = self.job.next_batch() else { return Ok(None) };
+        let mut rows = rows?;
+        if let Some(left) = &mut self.rows_left {
+            rows = rows.slice(0, rows.num_rows().min(*left));
+            *left -= rows.num_rows();
+        }
+        Ok(Some(ResultTable::new(vec![rows], zone.clone())))
+    }
+
+    /// All rows there are still to come, shown in `zone`.
+    pub fn collect_table(&mut self, zone: &TimeZone) -> Result<ResultTable, SearchError> {
+        let mut batches = Vec::new();
+        while self.rows_left != Some(0) {
+            let Some(rows) = self.job.next_batch() else { break };
+            let mut rows = rows?;
+            if let Some(left) = &mut self.rows_left {
+                rows = rows.slice(0, rows.num_rows().min(*left));
+                *left -= rows.num_rows();
+            }
+            batches.push(rows);
+        }
+        Ok(ResultTable::new(batches, zone.clone()))
+    }
+
+    /// Waits for the end and collects everything.
+    pub fn finish(mut self) -> Result<Outcome, SearchError> {
+        let zone = self.zone.clone();
+        let table = self.collect_table(&zone)?;
+        let elapsed_ns = self.clock.elapsed_ns() - self.started_ns;
+        Ok(Outcome {
+            table,
+            messages: self.job.messages(),
+            partial: self.job.is_partial(),
+            events: self.is_events(),
+            events_scanned: self.job.progress().events_scanned(),
+            elapsed_ms: u64::try_from(elapsed_ns / (NS_PER_SEC / 1_000)).unwrap_or(0),
+        })
+    }
+
+    /// Whether the rows are events.
+    pub fn is_events(&self) -> bool {
+        self.job.kind() == ResultKind::Events
+    }
+
+    /// Messages for the user so far.
+    pub fn messages(&self) -> Vec<String> {
+        self.job.messages()
+    }
+
+    /// Whether the answer lacks something so far.
+    pub fn is_partial(&self) -> bool {
+        self.job.is_partial()
+    }
+
+    /// How far the search is.
+    pub fn progress(&self) -> &ScanProgress {
+        self.job.progress()
+    }
+
+    /// A handle that stops the search from another thread.
+    pub fn stopper(&self) -> Stopper {
+        self.job.stopper()
+    }
+
+    /// Ends the search without a result.
+    pub fn cancel(&self) {
+        self.job.stopper().cancel();
+    }
+}

@@ -1,0 +1,92 @@
+//! Rows of a result whose batches may differ in columns: one list of fields over all of them.
+//!
+//! Fields come in the order of their first batch; a field that only later batches have follows. A column that starts
+//! with `__` is the engine's and never shown.
+
+use arrow::record_batch::RecordBatch;
+use jiff::tz::TimeZone;
+
+use crate::cell::Cell;
+
+/// A result held in memory.
+#[derive(Clone, Debug)]
+pub struct ResultTable {
+    fields: Vec<String>,
+    batches: Vec<MappedBatch>,
+    zone: TimeZone,
+}
+
+#[derive(Clone, Debug)]
+struct MappedBatch {
+    rows: RecordBatch,
+    /// Column of each field of the table, where the batch has it.
+    columns: Vec<Option<usize>>,
+}
+
+impl ResultTable {
+    /// A table over `batches`; times are shown in `zone`.
+    pub fn new(batches: Vec<RecordBatch>, zone: TimeZone) -> ResultTable {
+        let mut fields: Vec<String> = Vec::new();
+        for batch in &batches {
+            for field in batch.schema_ref().fields() {
+                if !field.name().starts_with("__") && !fields.iter().any(|known| known == field.name()) {
+                    fields.push(field.name().clone());
+                }
+            }
+        }
+        let batches = batches.into_iter().map(|rows| MappedBatch { columns: map_columns(&fields, &rows), rows }).collect();
+        ResultTable { fields, batches, zone }
+    }
+
+    /// Names of the columns.
+    pub fn fields(&self) -> &[String] {
+        &self.fields
+    }
+
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.batches.iter().map(|batch| batch.rows.num_rows()).sum()
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The rows in order.
+    pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+        self.batches.iter().flat_map(move |batch| (0..batch.rows.num_rows()).map(move |at| Row { table: self, batch, at }))
+    }
+}
+
+fn map_columns(fields: &[String], rows: &RecordBatch) -> Vec<Option<usize>> {
+    fields.iter().map(|field| rows.schema_ref().index_of(field).ok()).collect()
+}
+
+/// One row of a [`ResultTable`].
+#[derive(Clone, Copy, Debug)]
+pub struct Row<'a> {
+    table: &'a ResultTable,
+    batch: &'a MappedBatch,
+    at: usize,
+}
+
+impl<'a> Row<'a> {
+    /// Value of the field at position `field` of [`ResultTable::fields`].
+    pub fn cell(&self, field: usize) -> Cell<'a> {
+        match self.batch.columns[field] {
+            Some(column) => Cell::read(&self.table.fields[field], self.batch.rows.column(column).as_ref(), self.at, &self.table.zone),
+            None => Cell::Null,
+        }
+    }
+
+    /// Value of the named field.
+    pub fn named(&self, name: &str) -> Cell<'a> {
+        self.table.fields.iter().position(|field| field == name).map_or(Cell::Null, |field| self.cell(field))
+    }
+
+    /// Every field with its value.
+    pub fn cells(self) -> impl Iterator<Item = (&'a str, Cell<'a>)> {
+        self.table.fields.iter().enumerate().map(move |(at, name)| (name.as_str(), self.cell(at)))
+    }
+}
