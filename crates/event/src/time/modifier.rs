@@ -148,8 +148,12 @@ fn apply_chain(text: &str, from: TimeNs, tz: &TimeZone) -> Result<TimeNs, Modifi
             '+' => offset(time, 1, step, text, tz)?,
             '-' => offset(time, -1, step, text, tz)?,
             _ if rest.len() == text.len() && first.is_ascii_digit() => {
-                // Without a sign the first offset counts forwards.
+                // Without a sign the first offset counts forwards, but then it needs a unit: `2026-13-01` is a faulty
+                // date and no chain of seconds.
                 let end = rest.find(['+', '-', '@']).unwrap_or(rest.len());
+                if rest.as_bytes()[end - 1].is_ascii_digit() {
+                    return Err(ModifierError::Unreadable { text: text.to_owned() });
+                }
                 let moved = offset(time, 1, &rest[..end], text, tz)?;
                 time = moved.ok_or_else(|| ModifierError::OutOfRange { text: text.to_owned() })?;
                 rest = &rest[end..];

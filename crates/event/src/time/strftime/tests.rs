@@ -1,1 +1,92 @@
-//! Tests.
+//! A table of every directive, against instants whose parts are known.
+
+use super::*;
+use crate::time::fixed_zone;
+
+/// 2026-03-05T09:07:03.123456789Z, a Thursday.
+const TIME: TimeNs = 1_772_701_623_123_456_789;
+
+#[test]
+fn every_directive_writes_its_part() {
+    for (format, expected) in [
+        ("%Y", "2026"),
+        ("%C", "20"),
+        ("%y", "26"),
+        ("%m", "03"),
+        ("%d", "05"),
+        ("%e", " 5"),
+        ("%j", "064"),
+        ("%B %b %h", "March Mar Mar"),
+        ("%A %a", "Thursday Thu"),
+        ("%w %u", "4 4"),
+        ("%U %W %V", "09 09 10"),
+        ("%G %g", "2026 26"),
+        ("%H %k", "09  9"),
+        ("%I %l", "09  9"),
+        ("%M:%S", "07:03"),
+        ("%p %P", "AM am"),
+        ("%s", "1772701623"),
+        ("%f", "123456"),
+        ("%N", "123456789"),
+        ("%3N %6N %9N %1N", "123 123456 123456789 1"),
+        ("%Q %3Q %6Q %9Q", "123 123 123456 123456789"),
+        ("%z %:z %::z %:::z", "+0000 +00:00 +00:00:00 +00"),
+        ("%Ez %Z %:Z", "+0 UTC GMT+0000"),
+        ("%c", "Thu Mar  5 09:07:03 2026"),
+        ("%D %x", "03/05/26 03/05/26"),
+        ("%F", "2026-03-05"),
+        ("%T %X", "09:07:03 09:07:03"),
+        ("%R", "09:07"),
+        ("%r", "09:07:03 AM"),
+        ("%+", "Thu Mar  5 09:07:03 UTC 2026"),
+        ("%%Y%n%t", "%Y\n\t"),
+        ("%Y-%m-%dT%H:%M:%S.%3N%:z", "2026-03-05T09:07:03.123+00:00"),
+        ("um %H Uhr für %Z", "um 09 Uhr für UTC"),
+        ("%J %5 %E %: %é %", "%J %5 %E %: %é %"),
+        ("", ""),
+    ] {
+        assert_eq!(strftime(TIME, format, &TimeZone::UTC), expected, "{format}");
+    }
+}
+
+#[test]
+fn zones_move_the_clock_and_name_themselves() {
+    let format = "%F %T %z %:z %::z %:::z %Ez %Z";
+    for (name, expected) in [
+        ("America/New_York", "2026-03-05 04:07:03 -0500 -05:00 -05:00:00 -05 -300 EST"),
+        ("Europe/Berlin", "2026-03-05 10:07:03 +0100 +01:00 +01:00:00 +01 +60 CET"),
+        ("Asia/Kolkata", "2026-03-05 14:37:03 +0530 +05:30 +05:30:00 +05 +330 IST"),
+    ] {
+        assert_eq!(strftime(TIME, format, &TimeZone::get(name).unwrap()), expected);
+    }
+    let summer = TIME + 120 * 86_400 * 1_000_000_000;
+    assert_eq!(strftime(summer, "%T %Z", &TimeZone::get("Europe/Berlin").unwrap()), "11:07:03 CEST");
+    assert_eq!(strftime(TIME, "%d %T %z", &fixed_zone(-34_200)), "04 23:37:03 -0930");
+}
+
+#[test]
+fn weeks_belong_to_the_year_of_their_thursday() {
+    for (date, weeks) in [
+        ("2026-01-01", "2026 01 00 00"),
+        ("2025-12-29", "2026 01 52 52"),
+        ("2027-01-01", "2026 53 00 00"),
+        ("2027-01-04", "2027 01 01 01"),
+        ("2023-01-01", "2022 52 01 00"),
+        ("2024-12-31", "2025 01 52 53"),
+    ] {
+        let date: jiff::civil::Date = date.parse().unwrap();
+        let instant = date.to_zoned(TimeZone::UTC).unwrap().timestamp().as_nanosecond() as i64;
+        assert_eq!(strftime(instant, "%G %V %U %W", &TimeZone::UTC), weeks, "{date}");
+    }
+}
+
+#[test]
+fn half_days_and_instants_before_the_epoch() {
+    let hour = 3_600 * super::super::NS_PER_SEC;
+    for (hours, expected) in [(0, "12 AM"), (1, "01 AM"), (11, "11 AM"), (12, "12 PM"), (13, "01 PM"), (23, "11 PM")] {
+        assert_eq!(strftime(hours * hour, "%I %p", &TimeZone::UTC), expected);
+    }
+    assert_eq!(strftime(-1, "%F %T.%9N %s", &TimeZone::UTC), "1969-12-31 23:59:59.999999999 -1");
+    assert_eq!(strftime(TimeNs::MIN, "%F %T", &TimeZone::UTC), "1677-09-21 00:12:43");
+    assert_eq!(strftime(TimeNs::MAX, "%F %T", &TimeZone::UTC), "2262-04-11 23:47:16");
+}
