@@ -1,0 +1,161 @@
+//! Runs every example of the manual (`spec/spl/*.md`) and compares the answers with what the pages say.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod outcome;
+mod page;
+mod world;
+
+use std::path::{Path, PathBuf};
+
+use page::{Page, read_page};
+
+/// Commands that have no page of their own.
+const SHARED_PAGES: &[(&str, &str)] = &[("bucket", "bin"), ("discretize", "bin")];
+
+fn pages() -> Vec<(String, Page)> {
+    let folder: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../spec/spl");
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+    files.sort();
+    files
+        .into_iter()
+        .map(|path| {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            let text = std::fs::read_to_string(&path).unwrap();
+            let page = read_page(&text).unwrap_or_else(|fault| panic!("spec/spl/{name}:{fault}"));
+            (name, page)
+        })
+        .collect()
+}
+
+/// Every mismatch of a page, and how many examples it has.
+fn mismatches(name: &str, page: &Page) -> Vec<String> {
+    let failed = page.examples.iter().filter_map(|example| outcome::check(example).err().map(|text| (example, text)));
+    failed.map(|(example, text)| format!("spec/spl/{name}:{text}\n      in: {}", example.title)).collect()
+}
+
+#[test]
+fn every_example_of_the_manual_answers_as_written() {
+    let pages = pages();
+    let only = std::env::var("SPEC_PAGE").ok();
+    let chosen = pages.iter().filter(|(name, _)| only.as_ref().is_none_or(|only| name.starts_with(only.as_str())));
+    let (mut count, mut failed) = (0, Vec::new());
+    for (name, page) in chosen {
+        count += page.examples.len();
+        failed.extend(mismatches(name, page));
+    }
+    assert!(count > 0, "no examples found");
+    assert!(failed.is_empty(), "{} of {count} examples differ\n\n{}", failed.len(), failed.join("\n\n"));
+}
+
+#[test]
+fn pages_have_the_sections_of_a_manual() {
+    for (name, page) in pages() {
+        assert!(!page.title.is_empty(), "spec/spl/{name} has no title");
+        assert!(page.examples.len() >= 3, "spec/spl/{name} has {} examples, at least 3 are needed", page.examples.len());
+        for section in ["Syntax", "Examples"] {
+            assert!(page.sections.iter().any(|known| known == section), "spec/spl/{name} lacks `## {section}`");
+        }
+    }
+}
+
+const FAULTY: &str = r#"# demo
+## Examples
+### wrong cell
+```spl
+| makeresults | eval x=1 | table x
+```
+```result
+x
+2
+```
+### wrong columns
+```spl
+| makeresults | eval x=1, y=2 | table x y
+```
+```result
+x
+1
+```
+### a row too many
+```spl
+| makeresults count=2 | eval x=1 | table x
+```
+```result
+x
+1
+```
+### refused
+```spl
+| makeresults | nonsense
+```
+```result
+x
+1
+```
+### not refused
+```spl
+| makeresults | table x
+```
+```error
+no
+```
+### wrong place
+```spl
+| makeresults | eval x=lenn("a")
+```
+```error
+unknown function `lenn` (did you mean `len`?)
+| makeresults | eval x=lenn("a")
+^
+```
+"#;
+
+#[test]
+fn the_runner_sees_each_kind_of_fault() {
+    let found = mismatches("demo.md", &read_page(FAULTY).unwrap());
+    let wanted = [
+        "demo.md:8: row 1, x: \"1\" instead of \"2\"",
+        "demo.md:15: columns are x, y instead of x",
+        "demo.md:22: 2 rows instead of 1",
+        "demo.md:29: refused",
+        "demo.md:36: not refused",
+        "demo.md:42: another error",
+    ];
+    assert_eq!(found.len(), wanted.len(), "{}", found.join("\n"));
+    for (found, wanted) in found.iter().zip(wanted) {
+        assert!(found.starts_with(&format!("spec/spl/{wanted}")), "{found}\n  should start with {wanted}");
+    }
+}
+
+#[test]
+fn faulty_pages_are_refused_with_the_line() {
+    for (text, wanted) in [
+        ("# a\n## Examples\n### b\n```spl\nx", "4: this block has no end"),
+        ("# a\n## Examples\n### b\n```result\nx\n```", "3: example `b` has no `spl` block"),
+        ("# a\n## Examples\n### b\n```spl\nx\n```\n```resalt\n```", "8: block `resalt` is unknown here or comes twice"),
+        ("# a\n```spl\nx\n```", "2: a block `spl` outside of an example"),
+    ] {
+        assert_eq!(read_page(text).unwrap_err(), wanted);
+    }
+}
+
+#[test]
+fn every_command_and_function_is_on_a_page() {
+    let pages = pages();
+    for command in quarry_spl::commands::HELP {
+        let shared = SHARED_PAGES.iter().find(|(name, _)| *name == command.name).map(|(_, page)| *page);
+        let wanted = format!("{}.md", shared.unwrap_or(command.name));
+        assert!(pages.iter().any(|(name, _)| *name == wanted), "spec/spl/{wanted} is missing");
+    }
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../spec/spl");
+    for (page, functions) in [
+        ("eval-functions.md", quarry_spl::functions::EVAL_FUNCTIONS),
+        ("stats-functions.md", quarry_spl::functions::STATS_FUNCTIONS),
+    ] {
+        let text = std::fs::read_to_string(folder.join(page)).unwrap();
+        for function in functions {
+            assert!(text.contains(&format!("`{}", function.name)), "spec/spl/{page} does not tell of {}", function.name);
+        }
+    }
+}

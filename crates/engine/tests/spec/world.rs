@@ -1,0 +1,144 @@
+//! What an example runs in: its events in memory, its tables, its settings, and a fixed now.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
+use quarry_engine::{Engine, EngineOptions, LookupSource, LookupTable, SearchRequest, SnapshotSource};
+use quarry_event::time::{NS_PER_SEC, parse_time};
+use quarry_event::{EventBatch, TimeNs, TimeRange};
+use quarry_pipeline::{Pipeline, PipelineContext, SourceInfo};
+use quarry_store::{IndexSelector, MemoryStore, Snapshot, StoreError};
+
+use crate::page::{Block, Example, read_settings};
+
+/// 2026-11-20T15:00:00Z, the now of every example.
+pub const NOW: TimeNs = 1_795_186_800 * NS_PER_SEC;
+
+/// Sourcetype of events that name none: a line is an event, fields come from `name=value` and JSON.
+const PLAIN_PROPS: &str = "[lines]\nSHOULD_LINEMERGE = false\n";
+
+/// Events and tables of an example.
+pub struct World {
+    stores: BTreeMap<String, MemoryStore>,
+    tables: BTreeMap<String, LookupTable>,
+    props: Arc<PropsResolver>,
+}
+
+impl World {
+    /// Builds what the example asks for.
+    pub fn of(example: &Example) -> Result<World, String> {
+        let own = example.props.as_ref().map(Block::text).unwrap_or_default();
+        let props = [(Layer::SystemDefault, PLAIN_PROPS.to_owned()), (Layer::SystemLocal, own)];
+        let sources = props.map(|(layer, text)| ConfSource { layer, app: None, file: "props.conf".to_owned(), text });
+        let layers = Layers::new(sources);
+        if let Some(warning) = layers.warnings().first() {
+            return Err(format!("props: {warning:?}"));
+        }
+        let mut world =
+            World { stores: BTreeMap::new(), tables: BTreeMap::new(), props: Arc::new(PropsResolver::new(&layers)) };
+        for block in &example.events {
+            world.add_events(block)?;
+        }
+        for block in &example.tables {
+            let name = block.settings.get("name").ok_or("a csv block needs name=")?;
+            world.tables.insert(name.clone(), table_of(block)?);
+        }
+        Ok(world)
+    }
+
+    fn add_events(&mut self, block: &Block) -> Result<(), String> {
+        let mut settings = block.settings.clone();
+        let mut lines = block.lines.as_slice();
+        if let Some(rest) = lines.first().and_then(|line| line.strip_prefix("# ")) {
+            settings.extend(read_settings(rest));
+            lines = &lines[1..];
+        }
+        if let Some(unknown) =
+            settings.keys().find(|key| !["sourcetype", "host", "source", "index", "time", "step"].contains(&key.as_str()))
+        {
+            return Err(format!("unknown setting {unknown} of events"));
+        }
+        let setting = |name: &str, default: &str| settings.get(name).cloned().unwrap_or_else(|| default.to_owned());
+        let index = setting("index", "main");
+        let info = SourceInfo {
+            index: index.clone(),
+            host: setting("host", "web-1"),
+            source: setting("source", "/var/log/app.log"),
+            sourcetype: Some(setting("sourcetype", "lines")),
+        };
+        let context = PipelineContext { now: NOW, zone: TimeZone::UTC, modified: None };
+        let mut pipeline = Pipeline::new(info, &self.props, context).map_err(|error| error.to_string())?;
+        let mut batch = EventBatch::default();
+        pipeline.push((lines.join("\n") + "\n").as_bytes(), &mut batch);
+        pipeline.finish(&mut batch);
+        if let Some(time) = settings.get("time") {
+            let step: i64 = setting("step", "0").parse().map_err(|_| "step= is a number of seconds")?;
+            let first = time.parse::<jiff::Timestamp>().map_err(|error| error.to_string())?.as_second() * NS_PER_SEC;
+            for (row, time) in batch.time.iter_mut().enumerate() {
+                *time = first + row as i64 * step * NS_PER_SEC;
+            }
+        }
+        let store = self.stores.entry(index.clone()).or_insert_with(|| MemoryStore::new(&index));
+        store.append(batch).map_err(|error| error.to_string())
+    }
+
+    /// Runs the example's search.
+    pub fn start(self, search: &Block) -> Result<Result<quarry_engine::Job, Vec<quarry_spl::Diagnostic>>, String> {
+        let time = |name: &str| -> Result<Option<TimeNs>, String> {
+            let Some(text) = search.settings.get(name) else { return Ok(None) };
+            parse_time(text, NOW, &TimeZone::UTC).map(Some).map_err(|error| error.to_string())
+        };
+        let request = SearchRequest {
+            text: search.text(),
+            range: TimeRange { earliest: time("earliest")?, latest: time("latest")? },
+            now: NOW,
+            zone: TimeZone::UTC,
+            default_indexes: vec!["main".to_owned()],
+        };
+        let tables = Arc::new(Tables(self.tables));
+        let engine = Engine::new(&EngineOptions::default(), Arc::clone(&self.props), tables);
+        let engine = engine.map_err(|error| error.to_string())?;
+        Ok(engine.start(request, Arc::new(Stores(self.stores))))
+    }
+}
+
+fn table_of(block: &Block) -> Result<LookupTable, String> {
+    let mut table = LookupTable::of_csv(block.text() + "\n");
+    for (name, value) in &block.settings {
+        match name.as_str() {
+            "name" => {}
+            "case_sensitive_match" => table.case_sensitive = value == "true",
+            "max_matches" => table.max_matches = value.parse().map_err(|_| "max_matches= is a number")?,
+            "default_match" => table.default_match = Some(value.clone()),
+            "wildcard" => table.wildcard_columns = value.split(',').map(str::to_owned).collect(),
+            other => return Err(format!("unknown setting {other} of a csv block")),
+        }
+    }
+    Ok(table)
+}
+
+struct Stores(BTreeMap<String, MemoryStore>);
+
+impl SnapshotSource for Stores {
+    fn snapshot(&self, indexes: &IndexSelector, _range: &TimeRange) -> Result<Snapshot, StoreError> {
+        let mut all = Snapshot { segments: Vec::new(), damaged: Vec::new() };
+        for (_, store) in self.0.iter().filter(|(name, _)| indexes.matches(name)) {
+            all.segments.extend(store.snapshot().segments);
+        }
+        Ok(all)
+    }
+}
+
+struct Tables(BTreeMap<String, LookupTable>);
+
+impl LookupSource for Tables {
+    fn table(&self, name: &str) -> Result<Option<LookupTable>, String> {
+        Ok(self.0.get(name).cloned())
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.0.keys().cloned().collect()
+    }
+}
