@@ -8,6 +8,10 @@
 //! Not here: files, sockets, clocks, caches and the choice of what becomes a bucket (blob and store do that).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+// The fuzz entry, which a unit test shares, names this crate from outside.
+#[cfg(test)]
+extern crate self as quarry_bucket;
+
 mod block;
 mod check;
 mod directory;
@@ -26,6 +30,9 @@ mod source;
 mod summary;
 mod verify;
 mod wire;
+
+#[cfg(test)]
+mod mutation;
 
 pub use encode::{EncodeOptions, EncodedBucket, SlabSource, encode, encode_slabs};
 pub use error::{BucketError, Place, ReadError};

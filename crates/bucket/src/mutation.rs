@@ -1,0 +1,50 @@
+//! Mutated buckets with checksums that do not count: the decoders themselves bear anything.
+
+#[path = "../../../fuzz/entries/bucket_reader.rs"]
+mod entry;
+#[path = "../../../fuzz/entries/mutations.rs"]
+mod mutations;
+
+use quarry_event::{EventBatch, IndexedField, Metadata};
+
+use crate::block::tests::CHECKSUMS_DECIDE;
+use crate::{EncodeOptions, encode};
+
+fn seeds() -> Vec<Vec<u8>> {
+    let mut seeds = Vec::new();
+    for events in [0, 1, 40] {
+        let mut batch = EventBatch { index_time: 7, ..EventBatch::default() };
+        for row in 0..events {
+            let meta = batch.intern(&Metadata {
+                index: "main".into(),
+                host: format!("host-{}", row % 3).into(),
+                source: "a".into(),
+                sourcetype: "b".into(),
+            });
+            batch.push(format!("Row {row} unique{row} größe").as_bytes(), i64::from(row) * 1_000_000, meta);
+            batch.fields.push(IndexedField { row, name: "Row".into(), value: format!("R{row}").into() });
+        }
+        let encoded = encode(&[batch.clone(), batch], &EncodeOptions::default()).unwrap();
+        seeds.push(encoded.object.to_vec());
+        seeds.push(encoded.filter.to_vec());
+    }
+    seeds
+}
+
+#[test]
+fn decoders_bear_any_bytes() {
+    CHECKSUMS_DECIDE.set(false);
+    let seeds = seeds();
+    mutations::for_each_mutation(&seeds, 4_000, entry::run);
+    // Lengths stay right here, so that the damage reaches the decoders and not only the block heads.
+    for seed in &seeds {
+        for at in 0..seed.len() {
+            for value in [0, 1, 0x7f, 0xff, seed[at] ^ 1, seed[at].wrapping_add(1)] {
+                let mut changed = seed.clone();
+                changed[at] = value;
+                entry::run(&changed);
+            }
+        }
+    }
+    CHECKSUMS_DECIDE.set(true);
+}

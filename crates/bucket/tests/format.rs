@@ -1,0 +1,73 @@
+//! Buckets written by a released version stay readable: the committed files and the events they must hold.
+#![allow(clippy::unwrap_used)]
+
+#[path = "support/fixture.rs"]
+mod fixture;
+
+use std::sync::Arc;
+
+use quarry_bucket::{BucketReader, EncodeOptions, EncodedBucket, MemoryObject, TermFilter, encode, verify_against};
+use quarry_event::TermQuery;
+use quarry_event::term::MetaField;
+
+const OBJECT: &[u8] = include_bytes!("fixtures/v1.bucket");
+const FILTER: &[u8] = include_bytes!("fixtures/v1.filter");
+
+fn committed() -> BucketReader {
+    BucketReader::open(Arc::new(MemoryObject(OBJECT.into()))).unwrap()
+}
+
+#[test]
+fn the_committed_bucket_holds_its_events() {
+    let reader = committed();
+    reader.check().unwrap();
+    let summary = reader.summary().clone();
+    assert_eq!((summary.events, summary.object_bytes), (4_105, OBJECT.len() as u64));
+    let encoded = EncodedBucket { object: OBJECT.into(), filter: FILTER.into(), summary };
+    verify_against(&encoded, &fixture::slabs()).unwrap();
+}
+
+/// The summary and the terms do not depend on the version of a compressor, so they must not change at all.
+#[test]
+fn a_bucket_written_today_says_the_same_of_its_events() {
+    let written = encode(&fixture::slabs(), &EncodeOptions::default()).unwrap();
+    let mut summary = written.summary;
+    summary.object_bytes = OBJECT.len() as u64;
+    assert_eq!(&summary, committed().summary());
+    assert_eq!(written.filter, FILTER);
+}
+
+#[test]
+fn the_committed_bucket_answers_look_ups() {
+    let reader = committed();
+    let filter = TermFilter::open(FILTER).unwrap();
+    let piece = |text: &str| TermQuery::Piece(text.into());
+    let field = |name: &str, value: &str| TermQuery::Field { name: name.into(), value: value.into() };
+    let host = |pattern: &str| TermQuery::Meta { field: MetaField::Host, pattern: pattern.into() };
+    for (query, pages) in [
+        (piece("request"), [0b11, 0]),
+        (piece("17"), [0b01, 0]),
+        (piece("64"), [0b10, 0]),
+        (TermQuery::Prefix("to".into()), [0b11, 0]),
+        (piece("größe"), [0, 1]),
+        (piece("日本"), [0, 1]),
+        (piece("84dc9f24"), [0, 1]),
+        (piece("pieceofmorethansixteenbytes"), [0, 1]),
+        (piece("2fc"), [0, 1]),
+        (field("Kind", "round4000"), [0b01, 0]),
+        (field("tag", "second"), [0b01, 0]),
+        (field("Straße", "äö"), [0, 1]),
+        (field("empty", ""), [0, 1]),
+        (host("web-02"), [0b11, 0]),
+        (host("host*"), [0, 1]),
+        (TermQuery::And(vec![piece("request"), host("host3")]), [0, 0]),
+    ] {
+        let found = [0, 1].map(|slab| reader.candidate_pages(slab, &query).unwrap().0);
+        assert_eq!(found, pages, "{query:?}");
+        assert!(filter.may_match(&query), "{query:?}");
+    }
+    for absent in ["20b", "surely", "quests"] {
+        assert!([0, 1].iter().all(|slab| reader.candidate_pages(*slab, &piece(absent)).unwrap().is_empty()));
+        assert!(!filter.may_match(&piece(absent)), "{absent}");
+    }
+}

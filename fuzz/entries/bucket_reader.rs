@@ -1,0 +1,35 @@
+//! Any bytes as a bucket and as a term filter: errors are fine, panics and unbounded memory are not.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use quarry_bucket::{BucketReader, MemoryObject, TermFilter};
+use quarry_event::term::MetaField;
+use quarry_event::{PageColumns, TermQuery};
+
+/// Uses everything that searches use.
+pub(crate) fn run(data: &[u8]) {
+    let queries = [
+        TermQuery::Piece("unique7".into()),
+        TermQuery::Piece("".into()),
+        TermQuery::Prefix("u".into()),
+        TermQuery::Field { name: "Row".into(), value: "r2".into() },
+        TermQuery::Meta { field: MetaField::Host, pattern: "h*1".into() },
+    ];
+    if let Ok(filter) = TermFilter::open(data) {
+        for query in &queries {
+            filter.may_match(query);
+        }
+    }
+    let Ok(reader) = BucketReader::open(Arc::new(MemoryObject(Bytes::copy_from_slice(data)))) else { return };
+    drop(reader.check());
+    for slab in 0..reader.slabs().len() {
+        for query in &queries {
+            drop(reader.candidate_pages(slab, query));
+        }
+        drop(reader.stored_bytes_by_kind(slab));
+        for page in 0..reader.slabs()[slab].pages.len() {
+            drop(reader.read_page(slab, page, PageColumns::ALL));
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! Any text as a conf file: every setting that remains has been checked, and the typed views never fail.
+
+use quarry_conf::{ConfSource, IndexesConf, Layer, Layers, LimitSettings, PropsResolver, Transforms};
+
+/// Reads the text as each kind of conf and asks every view.
+pub(crate) fn run(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    for conf in ["props", "transforms", "indexes", "limits", "unheard-of"] {
+        let source = ConfSource {
+            layer: Layer::SystemLocal,
+            app: None,
+            file: format!("etc/system/local/{conf}.conf"),
+            text: text.clone().into_owned(),
+        };
+        let layers = Layers::without_builtin([source]);
+        for warning in layers.warnings() {
+            drop(warning.to_string());
+        }
+        layers.btool(conf, None);
+        let props = PropsResolver::new(&layers);
+        props.resolve("/var/log/a.log", "host", "syslog");
+        props.sourcetype_for_source("/var/log/a.log");
+        Transforms::new(&layers);
+        IndexesConf::new(&layers).defaults();
+        LimitSettings::new(&layers);
+    }
+}
