@@ -86,11 +86,6 @@ impl CompiledExpr {
         self.root.is_condition()
     }
 
-    /// Fields it reads, in order of first use. A `searchmatch()` reads more.
-    pub(crate) fn fields(&self) -> impl Iterator<Item = &str> {
-        self.slots.iter().filter_map(|slot| if let Slot::Field(name) = slot { Some(name.as_str()) } else { None })
-    }
-
     fn batch<'a>(&'a self, rows: &'a RecordBatch) -> Result<Batch<'a>, EngineError> {
         Batch::new(rows, &self.slots, &self.context, &self.random)
     }

@@ -19,6 +19,8 @@ pub(crate) use wildcard::Wildcard;
 pub(crate) const PATTERN_BYTES_MAX: usize = 64 * 1024;
 /// Most memory one compiled expression of the linear engine may take, in bytes.
 const COMPILED_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Most stack compiled code of PCRE2 may take, in bytes; the default is too small for long events.
+const JIT_STACK_BYTES_MAX: usize = 1024 * 1024;
 /// Set in front of every PCRE2 pattern: bounds the work of one match.
 const PCRE_LIMITS: &str = "(*LIMIT_MATCH=100000)";
 
@@ -73,7 +75,7 @@ impl Regex {
             return Ok(Regex { engine: Engine::Linear(regex), names });
         }
         let mut builder = pcre2::bytes::RegexBuilder::new();
-        builder.utf(true).jit_if_available(true);
+        builder.utf(true).jit_if_available(true).max_jit_stack_size(Some(JIT_STACK_BYTES_MAX));
         // With the limit in front the pattern's own leading verbs still work: PCRE2 reads several.
         match builder.build(&format!("{PCRE_LIMITS}{pattern}")) {
             Ok(regex) => {

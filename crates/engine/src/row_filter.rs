@@ -20,7 +20,7 @@ use crate::expr::ExprContext;
 use crate::pattern::Wildcard;
 use crate::rows::{self, ColumnReader};
 
-use field::ValueTest;
+use field::{FieldTest, ValueTest};
 
 /// The column keywords look at.
 const RAW_FIELD: &str = "_raw";
@@ -38,7 +38,7 @@ enum Test {
     Or(Vec<Test>),
     Not(Box<Test>),
     Raw(Box<WordPattern>),
-    Field(FieldName, Vec<ValueTest>),
+    Field(FieldName, FieldTest),
 }
 
 #[derive(Clone, Debug)]
@@ -67,11 +67,6 @@ impl RowFilter {
         let everything = BooleanBuffer::new_set(rows.num_rows());
         Ok(BooleanArray::new(self.test.run(rows, &everything), None))
     }
-
-    /// Whether it lets every row pass.
-    pub(crate) fn is_all(&self) -> bool {
-        matches!(self.test, Test::All)
-    }
 }
 
 fn compile(expr: &SearchExpr) -> Result<Test, EngineError> {
@@ -80,21 +75,21 @@ fn compile(expr: &SearchExpr) -> Result<Test, EngineError> {
     };
     Ok(match expr {
         SearchExpr::All => Test::All,
-        SearchExpr::And(parts) => Test::And(compile_parts(parts)?),
-        SearchExpr::Or(parts) => Test::Or(compile_parts(parts)?),
+        SearchExpr::And(parts) => Test::of_parts(compile_parts(parts)?, Test::And),
+        SearchExpr::Or(parts) => Test::of_parts(join_alternatives(compile_parts(parts)?), Test::Or),
         SearchExpr::Not(part) => Test::Not(Box::new(compile(part)?)),
         SearchExpr::Keyword(pattern) => word(pattern, WordBound::Breaker, false),
         SearchExpr::Term(pattern) => word(pattern, WordBound::Major, false),
         SearchExpr::Case(pattern) => word(pattern, WordBound::Breaker, true),
         SearchExpr::Compare { field, op, value, case_sensitive } => {
-            Test::Field(name_of(field), vec![ValueTest::new(*op, &value.text, *case_sensitive)])
+            Test::Field(name_of(field), FieldTest::new(vec![ValueTest::new(*op, &value.text, *case_sensitive)]))
         }
         SearchExpr::In { field, values } => {
             let tests = values.iter().map(|value| ValueTest::new(CompareOp::Eq, &value.text, false));
-            Test::Field(name_of(field), tests.collect())
+            Test::Field(name_of(field), FieldTest::new(tests.collect()))
         }
         SearchExpr::Indexed { field, value } => {
-            Test::Field(name_of(field), vec![ValueTest::new(CompareOp::Eq, &value.text, false)])
+            Test::Field(name_of(field), FieldTest::new(vec![ValueTest::new(CompareOp::Eq, &value.text, false)]))
         }
         SearchExpr::Subsearch(pipeline) => {
             return Err(EngineError::Invalid {
@@ -111,6 +106,28 @@ fn compile_parts(parts: &[SearchExpr]) -> Result<Vec<Test>, EngineError> {
     Ok(tests)
 }
 
+/// Tests of one field among the parts of an OR as one test, which looks values up: a subsearch gives thousands.
+fn join_alternatives(parts: Vec<Test>) -> Vec<Test> {
+    let mut joined: Vec<Test> = Vec::new();
+    let mut places = hashbrown::HashMap::<String, (usize, Vec<ValueTest>), foldhash::fast::FixedState>::default();
+    for part in parts {
+        match part {
+            Test::Field(FieldName::Plain(name), tests) => match places.get_mut(&name) {
+                Some((_, known)) => known.extend(tests.into_tests()),
+                None => {
+                    places.insert(name.clone(), (joined.len(), tests.into_tests()));
+                    joined.push(Test::All);
+                }
+            },
+            other => joined.push(other),
+        }
+    }
+    for (name, (at, tests)) in places {
+        joined[at] = Test::Field(FieldName::Plain(name), FieldTest::new(tests));
+    }
+    joined
+}
+
 fn name_of(field: &FieldPattern) -> FieldName {
     if field.is_wildcard() {
         FieldName::Pattern(Wildcard::new(&field.text, true))
@@ -120,6 +137,14 @@ fn name_of(field: &FieldPattern) -> FieldName {
 }
 
 impl Test {
+    /// The parts under `join`, or the only one.
+    fn of_parts(mut parts: Vec<Test>, join: fn(Vec<Test>) -> Test) -> Test {
+        match parts.len() {
+            1 => parts.pop().unwrap_or(Test::All),
+            _ => join(parts),
+        }
+    }
+
     /// Rank of the work per row.
     fn cost(&self) -> u8 {
         match self {
@@ -162,14 +187,14 @@ impl Test {
                 None => BooleanBuffer::new_unset(rows.num_rows()),
             },
             Test::Field(FieldName::Plain(name), tests) => match rows::column(rows, name) {
-                Some(array) => field::any_matches(&ColumnReader::new(array), tests, open),
+                Some(array) => tests.run(&ColumnReader::new(array), open),
                 None => BooleanBuffer::new_unset(rows.num_rows()),
             },
             Test::Field(FieldName::Pattern(names), tests) => {
                 let mut passing = BooleanBuffer::new_unset(rows.num_rows());
                 for (field, array) in rows.schema_ref().fields().iter().zip(rows.columns()) {
                     if names.is_match(field.name()) && !rows::is_hidden(field.name()) {
-                        passing = &passing | &field::any_matches(&ColumnReader::new(array), tests, open);
+                        passing = &passing | &tests.run(&ColumnReader::new(array), open);
                     }
                 }
                 passing

@@ -93,6 +93,15 @@ impl PropsResolver {
         self.sourcetypes.contains_key(sourcetype)
     }
 
+    /// Whether some `EXTRACT-` of any stanza has a group of this name: its values need not be whole words of the text.
+    pub fn extracts_field(&self, field: &str) -> bool {
+        let named = [format!("?<{field}>"), format!("?P<{field}>"), format!("?'{field}'")];
+        let plain = self.sourcetypes.values().chain([&self.defaults]);
+        let patterns = self.hosts.iter().chain(&self.sources).map(|stanza| &stanza.settings);
+        let extracts = plain.chain(patterns).flatten().filter(|(key, _)| key.starts_with("EXTRACT-"));
+        extracts.into_iter().any(|(_, pattern)| named.iter().any(|group| pattern.contains(group)))
+    }
+
     /// Names of the sourcetypes that have a stanza, sorted.
     pub fn sourcetypes(&self) -> BTreeSet<&str> {
         self.sourcetypes.keys().map(String::as_str).collect()

@@ -159,10 +159,11 @@ fn float_result(op: Arithmetic, a: f64, b: f64) -> Option<f64> {
 
 /// Computes `a op b` for `rows` rows.
 pub(super) fn calculate_column(op: Arithmetic, a: &Operand, b: &Operand, rows: usize) -> ArrayRef {
-    if a.is_numeric() && b.is_numeric() {
-        if let Some(array) = int_column(op, a, b).or_else(|| float_column(op, a, b)) {
-            return array;
-        }
+    if a.is_numeric()
+        && b.is_numeric()
+        && let Some(array) = int_column(op, a, b).or_else(|| float_column(op, a, b))
+    {
+        return array;
     }
     let mut builder = ColumnBuilder::new(rows);
     for row in 0..rows {

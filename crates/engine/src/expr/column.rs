@@ -13,8 +13,9 @@ use arrow::datatypes::DataType;
 use super::arithmetic::{Operand, calculate_column};
 use super::batch::Batch;
 use super::compare::{compare_column, compare_columns};
-use super::node::Node;
+use super::node::{Node, is_literal};
 use crate::EngineError;
+use crate::functions::Prepared;
 use crate::rows::{ColumnBuilder, ColumnReader, Value, null_column};
 
 /// The value of every row.
@@ -56,6 +57,22 @@ pub(super) fn condition(node: &Node, batch: &Batch<'_>) -> Result<BooleanArray, 
                 _ => BooleanArray::new_null(batch.len()),
             }
         }
+        Node::InLiterals(needle, literals) if is_columnar(needle) => {
+            let reader = ColumnReader::new(&evaluate(needle, batch)?);
+            (0..batch.len()).map(|row| is_literal(&reader.value(row), literals)).collect()
+        }
+        Node::Call(function, args, prepared) if matches!(function.name, "match" | "like") => match args.first() {
+            Some(subject) if is_columnar(subject) => match (ColumnReader::new(&evaluate(subject, batch)?), prepared) {
+                (ColumnReader::Text(texts), Prepared::Regex(regex)) => {
+                    BooleanArray::from_unary(&texts, |text| regex.is_match(text))
+                }
+                (ColumnReader::Text(texts), Prepared::Like(pattern)) => {
+                    BooleanArray::from_unary(&texts, |text| pattern.is_match(text))
+                }
+                _ => truth_by_row(node, batch),
+            },
+            _ => truth_by_row(node, batch),
+        },
         Node::Constant(Value::Bool(true)) => BooleanArray::from(vec![true; batch.len()]),
         Node::Constant(Value::Bool(false)) => BooleanArray::from(vec![false; batch.len()]),
         Node::Constant(_) => BooleanArray::new_null(batch.len()),
@@ -68,6 +85,7 @@ fn is_columnar(node: &Node) -> bool {
     match node {
         Node::Slot(_) | Node::Constant(_) => true,
         Node::Not(a) | Node::IsNull(a) | Node::IsNotNull(a) | Node::CompareLiteral(_, a, _) => is_columnar(a),
+        Node::InLiterals(a, _) => is_columnar(a),
         Node::Arithmetic(_, a, b) | Node::Compare(_, a, b) => is_columnar(a) && is_columnar(b),
         Node::And(a, b) | Node::Or(a, b) => is_columnar(a) && is_columnar(b),
         Node::Coalesce(values) => values.iter().all(is_columnar),

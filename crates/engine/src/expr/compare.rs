@@ -95,6 +95,11 @@ impl Literal {
         }
     }
 
+    /// The number it reads as.
+    pub(crate) fn number(&self) -> Option<Number> {
+        self.number
+    }
+
     /// Whether it reads as a number.
     pub(crate) fn is_number(&self) -> bool {
         self.number.is_some()

@@ -41,7 +41,7 @@ impl Compiler<'_> {
             ExprKind::Unary(UnaryOp::Neg, inner) => Node::Negate(self.boxed(inner)?),
             ExprKind::Unary(UnaryOp::Not, inner) => Node::Not(self.boxed(inner)?),
             ExprKind::Binary(op, a, b) => self.binary(*op, a, b)?,
-            ExprKind::In(needle, values) => Node::In(self.boxed(needle)?, self.nodes(values)?),
+            ExprKind::In(needle, values) => self.membership(needle, values)?,
             ExprKind::Call(name, args) => self.call(expr, name, args)?,
         };
         Ok(self.folded(node))
@@ -97,7 +97,7 @@ impl Compiler<'_> {
             ("coalesce", args) => self.nodes(args).map(Node::Coalesce),
             ("isnull", [inner]) => self.boxed(inner).map(Node::IsNull),
             ("isnotnull", [inner]) => self.boxed(inner).map(Node::IsNotNull),
-            ("in", [needle, values @ ..]) => Ok(Node::In(self.boxed(needle)?, self.nodes(values)?)),
+            ("in", [needle, values @ ..]) => self.membership(needle, values),
             ("mvfilter", [predicate]) => self.mvfilter(predicate),
             ("mvmap", [values, each, rest @ ..]) => self.mvmap(values, each, rest),
             ("searchmatch", [text]) => self.searchmatch(text),
@@ -105,8 +105,19 @@ impl Compiler<'_> {
         }
     }
 
+    /// `needle IN (values)`; constants are read once.
+    fn membership(&mut self, needle: &Expr, values: &[Expr]) -> Result<Node, EngineError> {
+        let (needle, values) = (self.boxed(needle)?, self.nodes(values)?);
+        let literal = |node: &Node| if let Node::Constant(value) = node { Literal::of(value) } else { None };
+        let literals: Option<Vec<Literal>> = values.iter().map(literal).collect();
+        Ok(match literals {
+            Some(literals) => Node::InLiterals(needle, literals),
+            None => Node::In(needle, values),
+        })
+    }
+
     fn arms(&mut self, expr: &Expr, name: &str, args: &[Expr]) -> Result<Vec<(Node, Node)>, EngineError> {
-        if args.is_empty() || args.len() % 2 != 0 {
+        if args.is_empty() || !args.len().is_multiple_of(2) {
             return Err(invalid(
                 expr,
                 format!("{name}() takes pairs of a condition and a value; it has {} arguments", args.len()),
@@ -212,6 +223,7 @@ fn is_constant(node: &Node) -> bool {
         }
         Node::Arithmetic(_, a, b) | Node::Concat(a, b) | Node::Compare(_, a, b) => constant(a) && constant(b),
         Node::And(a, b) | Node::Or(a, b) | Node::Xor(a, b) => constant(a) && constant(b),
+        Node::InLiterals(a, _) => constant(a),
         Node::In(a, values) => constant(a) && values.iter().all(constant),
         Node::Case(arms) | Node::Validate(arms) => constant_arms(arms),
         Node::Coalesce(values) => values.iter().all(constant),

@@ -38,6 +38,8 @@ pub(crate) enum Node {
     Xor(Box<Node>, Box<Node>),
     /// `x IN (...)`.
     In(Box<Node>, Vec<Node>),
+    /// `x IN (...)` with constants only.
+    InLiterals(Box<Node>, Vec<Literal>),
     /// `isnull(x)`.
     IsNull(Box<Node>),
     /// `isnotnull(x)`.
@@ -109,7 +111,7 @@ impl Node {
     pub(crate) fn is_condition(&self) -> bool {
         match self {
             Node::Constant(value) => matches!(value, Value::Bool(_)),
-            Node::Not(_) | Node::Compare(..) | Node::CompareLiteral(..) | Node::In(..) => true,
+            Node::Not(_) | Node::Compare(..) | Node::CompareLiteral(..) | Node::In(..) | Node::InLiterals(..) => true,
             Node::And(..) | Node::Or(..) | Node::Xor(..) | Node::IsNull(_) | Node::IsNotNull(_) => true,
             Node::Case(arms) | Node::Validate(arms) => arms.iter().all(|(_, value)| value.is_condition()),
             Node::Coalesce(values) => values.iter().all(Node::is_condition),
@@ -156,6 +158,7 @@ impl Node {
                 None => b.truth(row).filter(|truth| *truth),
             },
             Node::Xor(a, b) => Some(a.truth(row)? != b.truth(row)?),
+            Node::InLiterals(needle, literals) => is_literal(&needle.value(row), literals),
             Node::In(needle, values) => is_in(&needle.value(row), values, row),
             Node::IsNull(inner) => Some(inner.is_null(row)),
             Node::IsNotNull(inner) => Some(!inner.is_null(row)),
@@ -199,6 +202,14 @@ fn is_in<'a>(needle: &Value<'a>, values: &'a [Node], row: &Row<'a>) -> Option<bo
         }
     }
     result
+}
+
+/// Whether a value equals one of the constants; null for null.
+pub(super) fn is_literal(needle: &Value<'_>, literals: &[Literal]) -> Option<bool> {
+    if needle.is_null() {
+        return None;
+    }
+    Some(literals.iter().any(|literal| literal.compare(CompareOp::Eq, needle) == Some(true)))
 }
 
 fn filter_values<'a>(slot: usize, predicate: &'a Node, row: &Row<'a>) -> Value<'a> {

@@ -9,10 +9,10 @@ use super::{Call, Function, map_texts, take};
 use crate::rows::Value;
 
 pub(super) static FUNCTIONS: &[Function] = &[
-    Function::new("md5", 1, 1, |args, call| hash::<md5::Md5>(args, call)),
-    Function::new("sha1", 1, 1, |args, call| hash::<sha1::Sha1>(args, call)),
-    Function::new("sha256", 1, 1, |args, call| hash::<sha2::Sha256>(args, call)),
-    Function::new("sha512", 1, 1, |args, call| hash::<sha2::Sha512>(args, call)),
+    Function::new("md5", 1, 1, hash::<md5::Md5>),
+    Function::new("sha1", 1, 1, hash::<sha1::Sha1>),
+    Function::new("sha256", 1, 1, hash::<sha2::Sha256>),
+    Function::new("sha512", 1, 1, hash::<sha2::Sha512>),
 ];
 
 fn hash<'a, D: Digest>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {

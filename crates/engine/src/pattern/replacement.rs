@@ -44,11 +44,6 @@ impl Replacement {
         Replacement { parts }
     }
 
-    /// Text that stands for itself.
-    pub(crate) fn plain(text: &str) -> Replacement {
-        Replacement { parts: vec![Part::Plain(text.to_owned())] }
-    }
-
     /// Appends what replaces a match of `text`.
     pub(crate) fn expand(&self, text: &str, captures: &Captures, out: &mut String) {
         for part in &self.parts {

@@ -82,7 +82,8 @@ fn replacements_name_groups() {
         assert_eq!(regex.replace_all(text, &replacement).as_deref(), wanted, "{pattern} {with}");
     }
     let regex = regex("a");
-    assert_eq!(regex.replace("aaa", &Replacement::plain("$1"), 2).as_deref(), Some("$1$1a"));
+    let replacement = Replacement::new("b", &regex);
+    assert_eq!(regex.replace("aaa", &replacement, 2).as_deref(), Some("bba"));
 }
 
 #[test]

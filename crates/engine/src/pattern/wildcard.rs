@@ -38,6 +38,14 @@ impl Wildcard {
         matches!(self.shape, Shape::Any)
     }
 
+    /// The text of a pattern without wildcards for which case does not count; it is ASCII.
+    pub(crate) fn folded_text(&self) -> Option<&[u8]> {
+        match &self.shape {
+            Shape::Exact(text) if !self.case_sensitive && text.is_ascii() => Some(text),
+            _ => None,
+        }
+    }
+
     /// Whether the whole text matches.
     #[inline]
     pub(crate) fn is_match(&self, text: &str) -> bool {

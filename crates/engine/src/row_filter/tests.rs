@@ -106,6 +106,21 @@ fn keywords_on_raw() {
 }
 
 #[test]
+fn many_values_are_looked_up() {
+    let fillers: Vec<String> = (0..50).map(|at| format!("x{at}")).collect();
+    let fillers = fillers.join(", ");
+    let in_list = |values: &str| format!("{values}, {fillers}");
+    let rows = sample();
+    assert_eq!(run_on(&rows, &format!("host IN ({})", in_list("WEB-01, d*"))), [0, 2]);
+    assert_eq!(run_on(&rows, &format!("status IN ({})", in_list("404, 5e2"))), [1, 3]);
+    assert_eq!(run_on(&rows, &format!("code IN ({})", in_list("200"))), [0, 1]);
+    assert_eq!(run_on(&rows, &format!("user IN ({})", in_list("alice"))), [0]);
+    let alternatives: Vec<String> = (0..20).map(|at| format!("host=y{at} OR status={at}")).collect();
+    let search = format!("{} OR host=db OR status=500 OR quiet", alternatives.join(" OR "));
+    assert_eq!(run_on(&rows, &search), [2, 3]);
+}
+
+#[test]
 fn a_subsearch_is_refused() {
     let context = ExprContext { now: 0, zone: jiff::tz::TimeZone::UTC };
     let pipeline = quarry_spl::ast::Pipeline { commands: Vec::new(), span: quarry_spl::ast::Span { start: 3, end: 9 } };

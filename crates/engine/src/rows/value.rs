@@ -159,7 +159,7 @@ fn exact_number_of(text: &str) -> Option<Number> {
 /// Seconds since the epoch; beyond microseconds the double rounds.
 pub(crate) fn time_seconds(ns: i64) -> f64 {
     let (seconds, rest) = (ns.div_euclid(NS_PER_SEC), ns.rem_euclid(NS_PER_SEC));
-    if rest == 0 { seconds as f64 } else { ns as f64 / NS_PER_SEC as f64 }
+    seconds as f64 + rest as f64 / NS_PER_SEC as f64
 }
 
 /// Appends an instant as seconds with the digits it needs: `1732060800.123`.

@@ -11,8 +11,6 @@ pub(crate) mod fields;
 pub(crate) mod filter;
 pub(crate) mod ordered;
 pub(crate) mod slices;
-#[cfg(test)]
-mod tests;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,0 +1,135 @@
+//! Every function gives the same whether its rows came in one slice or in many.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, StringViewArray, TimestampNanosecondArray};
+use arrow::record_batch::RecordBatch;
+use quarry_event::TimeRange;
+use quarry_spl::ast::{Command, StatsCommand};
+
+use super::AggregatePlan;
+use crate::command::{CommandContext, Messages, Stop};
+use crate::dataflow::Dataflow;
+use crate::expr::ExprContext;
+use crate::rows::{ColumnReader, batch_of, column_or_null};
+
+fn context() -> CommandContext {
+    CommandContext {
+        now: 0,
+        zone: jiff::tz::TimeZone::UTC,
+        range: TimeRange::ALL,
+        dataflow: Arc::new(Dataflow::new(64 << 20, None).unwrap()),
+        messages: Arc::<Messages>::default(),
+        stop: Arc::<Stop>::default(),
+    }
+}
+
+fn plan(stats: &str) -> AggregatePlan {
+    let parsed = quarry_spl::parse(&format!("* | stats {stats}"));
+    assert!(parsed.is_ok(), "{stats}: {:?}", parsed.diagnostics);
+    let Some(Command::Stats(StatsCommand { aggregates, by, .. })) = parsed.pipeline.commands.get(1).map(|stage| stage.command.clone())
+    else {
+        panic!("{stats} is no stats")
+    };
+    let by = by.into_iter().map(|field| field.text).collect();
+    AggregatePlan::new(&aggregates, by, &ExprContext { now: 0, zone: jiff::tz::TimeZone::UTC }).unwrap()
+}
+
+/// Rows of `_time` (seconds), group and value; a value of `-` is missing.
+fn rows(rows: &[(i64, &str, &str)]) -> RecordBatch {
+    let times: ArrayRef = Arc::new(TimestampNanosecondArray::from_iter_values(rows.iter().map(|row| row.0 * 1_000_000_000)));
+    let texts = |pick: &dyn Fn(&(i64, &str, &str)) -> Option<String>| -> ArrayRef {
+        Arc::new(rows.iter().map(pick).collect::<StringViewArray>())
+    };
+    let group = texts(&|row| (row.1 != "-").then(|| row.1.to_owned()));
+    let value = texts(&|row| (row.2 != "-").then(|| row.2.to_owned()));
+    batch_of([("_time", times), ("g", group), ("v", value)], rows.len()).unwrap()
+}
+
+fn answer(stats: &str, slices: &[RecordBatch]) -> Vec<String> {
+    let (plan, context) = (plan(stats), context());
+    let states = slices.iter().zip(0..).map(|(rows, slice)| plan.fold(std::slice::from_ref(rows), slice).unwrap()).collect();
+    let result = plan.finish(&plan.merge(states, &context).unwrap()).unwrap();
+    let mut lines: Vec<String> = (0..result.num_rows())
+        .map(|row| {
+            let cells = result.columns().iter().map(|column| {
+                let mut scratch = String::new();
+                ColumnReader::new(column).text(row, &mut scratch).unwrap_or("-").replace('\n', "+")
+            });
+            cells.collect::<Vec<_>>().join(" ")
+        })
+        .collect();
+    lines.sort();
+    lines
+}
+
+const ROWS: [(i64, &str, &str); 8] = [
+    (9, "a", "3"),
+    (8, "b", "x"),
+    (7, "a", "1"),
+    (6, "a", "-"),
+    (5, "b", "10"),
+    (4, "-", "99"),
+    (3, "a", "1"),
+    (2, "b", "y"),
+];
+
+#[test]
+fn functions_do_not_depend_on_slices() {
+    for (stats, expected) in [
+        ("count by g", vec!["a 4", "b 3"]),
+        ("count(v) as n, dc(v) as d by g", vec!["a 3 2", "b 3 3"]),
+        ("sum(v), avg(v) by g", vec!["a 5 1.66666666666667", "b 10 10"]),
+        ("min(v), max(v), range(v) by g", vec!["a 1 3 2", "b 10 y 0"]),
+        ("values(v) by g", vec!["a 1+3", "b 10+x+y"]),
+        ("list(v) by g", vec!["a 3+1+1", "b x+10+y"]),
+        ("first(v), last(v) by g", vec!["a 3 1", "b x y"]),
+        ("earliest(v), latest(v) by g", vec!["a 1 3", "b y x"]),
+        ("earliest_time(v), latest_time(v) by g", vec!["a 3 9", "b 2 8"]),
+        ("mode(v) by g", vec!["a 1", "b 10"]),
+        ("median(v), p100(v) by g", vec!["a 1 3", "b 10 10"]),
+        ("stdev(v), var(v), stdevp(v), varp(v) by g", vec!["a 1.15470053837925 1.33333333333333 0.942809041582063 0.888888888888889", "b 0 0 0 0"]),
+        ("sumsq(v) by g", vec!["a 11", "b 100"]),
+        ("count(eval(v>1)) as big by g", vec!["a 1", "b 3"]),
+        ("count, sum(v)", vec!["8 114"]),
+    ] {
+        let all = rows(&ROWS);
+        for slices in [vec![all.clone()], vec![all.slice(0, 3), all.slice(3, 5)], (0..8).map(|row| all.slice(row, 1)).collect()] {
+            assert_eq!(answer(stats, &slices), expected, "{stats} in {} slices", slices.len());
+        }
+    }
+}
+
+#[test]
+fn no_rows_give_one_row_without_by_and_none_with() {
+    assert_eq!(answer("count, sum(v), values(v)", &[]), ["0 - -"]);
+    assert_eq!(answer("count by g", &[]), Vec::<String>::new());
+}
+
+#[test]
+fn a_row_with_several_values_is_in_several_groups() {
+    let values = crate::rows::Value::multi(vec!["x".into(), "y".into()]);
+    let mut column = crate::rows::ColumnBuilder::new(1);
+    column.push(values);
+    let one = batch_of([("g", column.finish()), ("v", column_or_null(&rows(&ROWS[..1]), "v"))], 1).unwrap();
+    assert_eq!(answer("count, sum(v) by g", &[one]), ["x 1 3", "y 1 3"]);
+}
+
+#[test]
+fn more_groups_than_memory_spill_and_stay_right() {
+    let context = CommandContext { dataflow: Arc::new(Dataflow::new(8 << 20, None).unwrap()), ..context() };
+    let plan = plan("count, sum(v) by g");
+    let slice = |from: usize| {
+        let names: Vec<String> = (from..from + 50_000).map(|at| format!("group number {at}")).collect();
+        let group: ArrayRef = Arc::new(names.iter().map(Some).collect::<StringViewArray>());
+        let value: ArrayRef = Arc::new(names.iter().map(|_| Some("2")).collect::<StringViewArray>());
+        batch_of([("g", group), ("v", value)], names.len()).unwrap()
+    };
+    let states = [0, 25_000, 50_000, 75_000].map(|from| plan.fold(&[slice(from)], 0).unwrap());
+    let merged = plan.merge(states.to_vec(), &context).unwrap();
+    assert_eq!(merged.num_rows(), 125_000);
+    let result = plan.finish(&merged).unwrap();
+    let counts = crate::rows::as_number_array(&column_or_null(&result, "count"));
+    assert_eq!(counts.values().iter().sum::<f64>(), 200_000.0);
+    assert_eq!(counts.len(), 125_000);
+}
