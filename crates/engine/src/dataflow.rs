@@ -20,11 +20,11 @@ use datafusion_expr::AggregateUDF;
 use datafusion_physical_expr::aggregate::AggregateExprBuilder;
 use datafusion_physical_expr::expressions::Column;
 use datafusion_physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
+use datafusion_physical_plan::ExecutionPlan;
 use datafusion_physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
 use datafusion_physical_plan::sorts::sort::SortExec;
 use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion_physical_plan::streaming::{PartitionStream, StreamingTableExec};
-use datafusion_physical_plan::ExecutionPlan;
 use futures::StreamExt;
 
 use crate::EngineError;
@@ -100,9 +100,9 @@ impl Dataflow {
     ) -> Result<Vec<RecordBatch>, EngineError> {
         let Some(first) = rows.first() else { return Ok(Vec::new()) };
         let schema = first.schema();
-        let keys = keys.iter().map(|(at, options)| {
-            PhysicalSortExpr::new(Arc::new(Column::new(schema.field(*at).name(), *at)), *options)
-        });
+        let keys = keys
+            .iter()
+            .map(|(at, options)| PhysicalSortExpr::new(Arc::new(Column::new(schema.field(*at).name(), *at)), *options));
         let Some(ordering) = LexOrdering::new(keys) else { return Ok(rows) };
         let plan = SortExec::new(ordering, source(rows, &schema)?).with_fetch(limit);
         self.collect(Arc::new(plan))

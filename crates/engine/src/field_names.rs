@@ -25,7 +25,11 @@ pub(crate) fn fill_wildcards(template: &str, parts: &[&str]) -> String {
     let mut parts = parts.iter();
     let mut filled = String::new();
     for character in template.chars() {
-        if character == '*' { filled.push_str(parts.next().copied().unwrap_or_default()) } else { filled.push(character) }
+        if character == '*' {
+            filled.push_str(parts.next().copied().unwrap_or_default())
+        } else {
+            filled.push(character)
+        }
     }
     filled
 }

@@ -4,8 +4,8 @@
 //! them makes a slow reader slow the search down instead of filling memory.
 
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use arrow::record_batch::RecordBatch;
 use jiff::tz::TimeZone;
@@ -76,7 +76,11 @@ pub enum ResultKind {
 
 impl Engine {
     /// An engine that cuts fields as `props` say and reads tables from `lookups`.
-    pub fn new(options: &EngineOptions, props: Arc<PropsResolver>, lookups: Arc<dyn LookupSource>) -> Result<Engine, EngineError> {
+    pub fn new(
+        options: &EngineOptions,
+        props: Arc<PropsResolver>,
+        lookups: Arc<dyn LookupSource>,
+    ) -> Result<Engine, EngineError> {
         let dataflow = Arc::new(Dataflow::new(options.memory_bytes, options.spill.clone())?);
         Ok(Engine { dataflow, rules: Arc::new(FieldRules::new(props)), lookups })
     }
@@ -91,7 +95,8 @@ impl Engine {
             true => ResultKind::Results,
             false => ResultKind::Events,
         };
-        let (messages, stop, progress) = (Arc::<Messages>::default(), Arc::<Stop>::default(), Arc::<ScanProgress>::default());
+        let (messages, stop, progress) =
+            (Arc::<Messages>::default(), Arc::<Stop>::default(), Arc::<ScanProgress>::default());
         parsed.diagnostics.iter().for_each(|warning| messages.push(warning.message.clone()));
         let context = CommandContext {
             now: request.now,

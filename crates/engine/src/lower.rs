@@ -170,7 +170,12 @@ impl Lowering<'_> {
                 let messages = Arc::clone(&self.environment.context().messages);
                 row(move || MvExpand { field: field.clone(), limit, messages: Arc::clone(&messages) })
             }
-            _ => return Err(EngineError::Invalid { message: "this command cannot stand here".into(), span: Some(self.span) }),
+            _ => {
+                return Err(EngineError::Invalid {
+                    message: "this command cannot stand here".into(),
+                    span: Some(self.span),
+                });
+            }
         })
     }
 
@@ -275,7 +280,10 @@ impl Lowering<'_> {
 }
 
 /// The rows of `inputlookup`.
-pub(crate) fn read_lookup(lookup: &InputLookupCommand, environment: &dyn Environment) -> Result<RecordBatch, EngineError> {
+pub(crate) fn read_lookup(
+    lookup: &InputLookupCommand,
+    environment: &dyn Environment,
+) -> Result<RecordBatch, EngineError> {
     let table = environment.table(&lookup.table, lookup.table_span)?;
     let context = environment.context();
     let expressions = ExprContext { now: context.now, zone: context.zone.clone() };

@@ -71,7 +71,9 @@ impl Runner {
         let Some((first, rest)) = pipeline.commands.split_first() else { return Ok(Box::new(std::iter::empty())) };
         match &first.command {
             Command::Search(search) => self.events(search, rest),
-            Command::MakeResults(command) => self.chain(of_batches(make_results(command, &self.context)?), rest, &self.context),
+            Command::MakeResults(command) => {
+                self.chain(of_batches(make_results(command, &self.context)?), rest, &self.context)
+            }
             Command::InputLookup(lookup) => match read_lookup(lookup, self) {
                 Ok(rows) => self.chain(of_batches(vec![rows]), rest, &self.context),
                 // As Splunk: a missing table is a remark unless strict.
@@ -106,7 +108,9 @@ impl Runner {
             return apply(Box::new(rows), steps, &context);
         }
         let after = steps.split_off(parallel + 1);
-        let Some(Step::Reduce(reduce)) = steps.pop() else { return apply(Box::new(std::iter::empty()), after, &context) };
+        let Some(Step::Reduce(reduce)) = steps.pop() else {
+            return apply(Box::new(std::iter::empty()), after, &context);
+        };
         let pages = scan.pages(&context)?;
         reduce.prepare(bounds_of(&pages, &context.range), &context);
         let make = || -> Box<dyn SliceWork> {
@@ -114,14 +118,25 @@ impl Runner {
                 Step::Row { make, .. } => Some(make()),
                 _ => None,
             });
-            Box::new(FoldWork { commands: commands.collect(), rows: Vec::new(), reduce: Arc::clone(&reduce), context: context.clone() })
+            Box::new(FoldWork {
+                commands: commands.collect(),
+                rows: Vec::new(),
+                reduce: Arc::clone(&reduce),
+                context: context.clone(),
+            })
         };
         let states = map_slices(&scan, &pages, &context, &make)?;
         let rows = reduce.finish(states, &context)?;
         apply(of_batches(rows), after, &context)
     }
 
-    fn scan(&self, expr: &SearchExpr, search: &SearchCommand, rest: &[Stage], context: &CommandContext) -> Result<EventScan, EngineError> {
+    fn scan(
+        &self,
+        expr: &SearchExpr,
+        search: &SearchCommand,
+        rest: &[Stage],
+        context: &CommandContext,
+    ) -> Result<EventScan, EngineError> {
         let expressions = ExprContext { now: context.now, zone: context.zone.clone() };
         let filter = EventFilter::new(expr, &self.rules, &expressions)?;
         let patterns = index_patterns(expr, &self.default_indexes).unwrap_or_else(|| self.default_indexes.clone());
@@ -244,7 +259,11 @@ impl Environment for Runner {
             Ok(Some(table)) => Ok(table),
             Ok(None) => {
                 let names = self.lookups.names();
-                let known = if names.is_empty() { "there are none".to_owned() } else { format!("there are {}", names.join(", ")) };
+                let known = if names.is_empty() {
+                    "there are none".to_owned()
+                } else {
+                    format!("there are {}", names.join(", "))
+                };
                 Err(invalid(format!("there is no lookup table {name}; {known}")))
             }
             Err(message) => Err(invalid(format!("lookup {name}: {message}"))),

@@ -36,7 +36,11 @@ impl<'a> Cell<'a> {
             DataType::Float64 => Cow::Owned(value::format_number(column.as_primitive::<Float64Type>().value(row))),
             DataType::Boolean => Cow::Borrowed(if column.as_boolean().value(row) { "true" } else { "false" }),
             DataType::Timestamp(TimeUnit::Nanosecond, _) => {
-                return Cell::Single(Cow::Owned(timestamp(field, column.as_primitive::<TimestampNanosecondType>().value(row), zone)));
+                return Cell::Single(Cow::Owned(timestamp(
+                    field,
+                    column.as_primitive::<TimestampNanosecondType>().value(row),
+                    zone,
+                )));
             }
             DataType::List(_) => return multi(column.as_list::<i32>().value(row).as_ref()),
             other => Cow::Owned(format!("<{other}>")),
@@ -62,7 +66,9 @@ impl<'a> Cell<'a> {
 /// Values of a list cell; a list of one is a single value.
 fn multi<'a>(values: &dyn Array) -> Cell<'a> {
     let texts: Vec<Cow<'a, str>> = match values.data_type() {
-        DataType::Utf8View => values.as_string_view().iter().flatten().map(|text| Cow::Owned(text.to_owned())).collect(),
+        DataType::Utf8View => {
+            values.as_string_view().iter().flatten().map(|text| Cow::Owned(text.to_owned())).collect()
+        }
         DataType::Utf8 => values.as_string::<i32>().iter().flatten().map(|text| Cow::Owned(text.to_owned())).collect(),
         _ => Vec::new(),
     };
@@ -106,7 +112,8 @@ pub fn write_json(cell: &Cell<'_>, out: &mut String) {
 }
 
 fn write_json_scalar(text: &str, out: &mut String) {
-    let is_number = text.starts_with(|c: char| c.is_ascii_digit() || c == '-') && value::canonical_number(text).is_some();
+    let is_number =
+        text.starts_with(|c: char| c.is_ascii_digit() || c == '-') && value::canonical_number(text).is_some();
     if is_number { out.push_str(text) } else { write_json_text(text, out) }
 }
 
@@ -150,7 +157,14 @@ mod tests {
 
     #[test]
     fn json_writes_canonical_numbers_as_numbers() {
-        for (text, expected) in [("200", "200"), ("-1.5", "-1.5"), ("007", "\"007\""), ("1.0", "\"1.0\""), ("nan", "\"nan\""), ("a\"\n\u{1}", "\"a\\\"\\n\\u0001\"")] {
+        for (text, expected) in [
+            ("200", "200"),
+            ("-1.5", "-1.5"),
+            ("007", "\"007\""),
+            ("1.0", "\"1.0\""),
+            ("nan", "\"nan\""),
+            ("a\"\n\u{1}", "\"a\\\"\\n\\u0001\""),
+        ] {
             assert_eq!(json(Cell::Single(text.into())), expected);
         }
         assert_eq!(json(Cell::Multi(vec!["a".into(), "1".into()])), "[\"a\",1]");

@@ -3,7 +3,12 @@
 //! Fields come in the order of their first batch; a field that only later batches have follows. A column that starts
 //! with `__` is the engine's and never shown.
 
-use arrow::record_batch::RecordBatch;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, ListBuilder, StringViewBuilder};
+use arrow::datatypes::{Field, Schema};
+use arrow::error::ArrowError;
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use jiff::tz::TimeZone;
 
 use crate::cell::Cell;
@@ -34,8 +39,34 @@ impl ResultTable {
                 }
             }
         }
-        let batches = batches.into_iter().map(|rows| MappedBatch { columns: map_columns(&fields, &rows), rows }).collect();
+        let batches =
+            batches.into_iter().map(|rows| MappedBatch { columns: map_columns(&fields, &rows), rows }).collect();
         ResultTable { fields, batches, zone }
+    }
+
+    /// A table of texts, as a server sends it: `values_of` gives the values of a cell by row and field, none for null.
+    pub fn of_texts<'a>(
+        fields: &[String],
+        rows: usize,
+        zone: TimeZone,
+        values_of: impl Fn(usize, &str) -> &'a [String],
+    ) -> Result<ResultTable, ArrowError> {
+        let column = |field: &String| -> ArrayRef {
+            let mut lists = ListBuilder::new(StringViewBuilder::new());
+            for row in 0..rows {
+                let values = values_of(row, field);
+                values.iter().for_each(|text| lists.values().append_value(text));
+                lists.append(!values.is_empty());
+            }
+            Arc::new(lists.finish())
+        };
+        let columns: Vec<ArrayRef> = fields.iter().map(column).collect();
+        let schema =
+            fields.iter().zip(&columns).map(|(name, column)| Field::new(name, column.data_type().clone(), true));
+        let schema = Arc::new(Schema::new(schema.collect::<Vec<_>>()));
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
+        Ok(ResultTable::new(vec![batch], zone))
     }
 
     /// Names of the columns.
@@ -55,7 +86,9 @@ impl ResultTable {
 
     /// The rows in order.
     pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
-        self.batches.iter().flat_map(move |batch| (0..batch.rows.num_rows()).map(move |at| Row { table: self, batch, at }))
+        self.batches
+            .iter()
+            .flat_map(move |batch| (0..batch.rows.num_rows()).map(move |at| Row { table: self, batch, at }))
     }
 }
 
@@ -75,7 +108,12 @@ impl<'a> Row<'a> {
     /// Value of the field at position `field` of [`ResultTable::fields`].
     pub fn cell(&self, field: usize) -> Cell<'a> {
         match self.batch.columns[field] {
-            Some(column) => Cell::read(&self.table.fields[field], self.batch.rows.column(column).as_ref(), self.at, &self.table.zone),
+            Some(column) => Cell::read(
+                &self.table.fields[field],
+                self.batch.rows.column(column).as_ref(),
+                self.at,
+                &self.table.zone,
+            ),
             None => Cell::Null,
         }
     }

@@ -48,7 +48,7 @@ impl Digest {
     }
 
     /// As state: whether it rounds, then values and weights in turn.
-    pub(crate) fn to_state(mut self) -> Vec<f64> {
+    pub(crate) fn into_state(mut self) -> Vec<f64> {
         self.settle();
         let head = if self.rounded { 1.0 } else { 0.0 };
         std::iter::once(head).chain(self.points.into_iter().flat_map(|(value, weight)| [value, weight])).collect()
@@ -60,7 +60,11 @@ impl Digest {
         let total: f64 = self.points.iter().map(|(_, weight)| weight).sum();
         let (first, last) = (self.points.first()?.0, self.points.last()?.0);
         let fraction = (percent / 100.0).clamp(0.0, 1.0);
-        if self.rounded { Some(self.interpolated(fraction * total, first, last)) } else { self.exact_at(fraction * (total - 1.0)) }
+        if self.rounded {
+            Some(self.interpolated(fraction * total, first, last))
+        } else {
+            self.exact_at(fraction * (total - 1.0))
+        }
     }
 
     /// Value at a rank from 0, where each value stands for `weight` equal ones.
@@ -113,7 +117,10 @@ impl Digest {
             }
             same
         });
-        if !self.exact && (self.rounded || self.points.len() > EXACT_VALUES_MAX) && self.points.len() as f64 > COMPRESSION {
+        if !self.exact
+            && (self.rounded || self.points.len() > EXACT_VALUES_MAX)
+            && self.points.len() as f64 > COMPRESSION
+        {
             self.compress();
         }
     }
@@ -171,7 +178,7 @@ mod tests {
             let digest = if value % 3 == 0 { &mut left } else { &mut right };
             digest.add(f64::from(value));
         }
-        left.merge_state(&right.to_state());
+        left.merge_state(&right.into_state());
         for percent in [1.0, 25.0, 50.0, 90.0, 99.0, 99.9] {
             let expected = 200_000.0 * percent / 100.0;
             let found = left.percentile(percent).unwrap();

@@ -21,9 +21,7 @@ pub(crate) fn value_of(function: &StatsFunction, states: &[ArrayRef], groups: us
             let lists = states[0].as_list::<i32>();
             Arc::new((0..groups).map(|group| i64::from(lists.value_length(group))).collect::<Int64Array>())
         }
-        StatsFunction::Sum | StatsFunction::SumSq | StatsFunction::Per(_) => {
-            sums(states, |sum, _| sum)
-        }
+        StatsFunction::Sum | StatsFunction::SumSq | StatsFunction::Per(_) => sums(states, |sum, _| sum),
         StatsFunction::Avg => sums(states, |sum, count| sum / count),
         StatsFunction::Min => extreme(states, false),
         StatsFunction::Max => extreme(states, true),

@@ -185,7 +185,8 @@ impl Fold for TextFold {
                     continue;
                 }
                 let known = &mut self.texts[group];
-                let better = known.as_deref().is_none_or(|known| (value.as_ref() > known) == self.largest && value != known);
+                let better =
+                    known.as_deref().is_none_or(|known| (value.as_ref() > known) == self.largest && value != known);
                 if better {
                     *known = Some(value.into_owned().into_boxed_str());
                 }
@@ -244,7 +245,7 @@ impl Fold for DigestFold {
 
     fn state(mut self: Box<Self>, groups: usize) -> ArrayRef {
         self.digests.resize(groups, Digest::new(self.exact));
-        number_lists(self.digests.into_iter().map(Digest::to_state), groups)
+        number_lists(self.digests.into_iter().map(Digest::into_state), groups)
     }
 }
 

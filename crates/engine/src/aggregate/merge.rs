@@ -101,7 +101,9 @@ impl AggregateUDFImpl for MergeLists {
     fn accumulator(&self, _: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
         Ok(match self.merge {
             ListMerge::Moments => Box::new(NumberLists { numbers: Numbers::Moments(Moments::default()), bytes: 0 }),
-            ListMerge::Digest { exact } => Box::new(NumberLists { numbers: Numbers::Digest(Digest::new(exact)), bytes: 0 }),
+            ListMerge::Digest { exact } => {
+                Box::new(NumberLists { numbers: Numbers::Digest(Digest::new(exact)), bytes: 0 })
+            }
             ListMerge::Distinct => Box::new(TextLists::new(Texts::Distinct(KeyTable::default()))),
             ListMerge::Tally => Box::new(TextLists::new(Texts::Tally(KeyTable::default(), Vec::new()))),
             ListMerge::Sequence => Box::new(TextLists::new(Texts::Sequence(Vec::new()))),
@@ -150,7 +152,7 @@ impl Accumulator for NumberLists {
     fn evaluate(&mut self) -> Result<ScalarValue> {
         let list = match &self.numbers {
             Numbers::Moments(moments) => moments.to_state().to_vec(),
-            Numbers::Digest(digest) => digest.clone().to_state(),
+            Numbers::Digest(digest) => digest.clone().into_state(),
         };
         let mut builder = ListBuilder::new(Float64Builder::new()).with_field(number_item());
         builder.values().append_slice(&list);
@@ -237,7 +239,9 @@ impl TextLists {
     fn list(&self) -> ListArray {
         let mut builder = ListBuilder::new(StringViewBuilder::new()).with_field(multi_item());
         match &self.texts {
-            Texts::Distinct(keys) => (0..keys.len()).for_each(|at| builder.values().append_value(text_of(keys.key(at)))),
+            Texts::Distinct(keys) => {
+                (0..keys.len()).for_each(|at| builder.values().append_value(text_of(keys.key(at))))
+            }
             Texts::Tally(keys, counts) => {
                 for (at, count) in counts.iter().enumerate() {
                     builder.values().append_value(text_of(keys.key(at)));

@@ -116,7 +116,11 @@ pub(crate) struct AggregatePlan {
 
 impl AggregatePlan {
     /// Compiles the aggregates of a command. Wildcard arguments must be expanded before ([`has_wildcards`]).
-    pub(crate) fn new(aggregates: &[Aggregate], by: Vec<String>, context: &ExprContext) -> Result<AggregatePlan, EngineError> {
+    pub(crate) fn new(
+        aggregates: &[Aggregate],
+        by: Vec<String>,
+        context: &ExprContext,
+    ) -> Result<AggregatePlan, EngineError> {
         let columns = aggregates.iter().map(|aggregate| {
             let argument = match &aggregate.arg {
                 AggregateArg::Rows => Argument::Rows,
@@ -134,9 +138,9 @@ impl AggregatePlan {
 
     /// Whether some aggregate depends on the order of rows.
     pub(crate) fn needs_order(&self) -> bool {
-        self.columns.iter().any(|column| {
-            matches!(column.function, StatsFunction::First | StatsFunction::Last | StatsFunction::List)
-        })
+        self.columns
+            .iter()
+            .any(|column| matches!(column.function, StatsFunction::First | StatsFunction::Last | StatsFunction::List))
     }
 
     /// Folds rows into one state per group. The schema depends on the plan only.
@@ -168,7 +172,11 @@ impl AggregatePlan {
     }
 
     /// Merges states of slices into one state per group.
-    pub(crate) fn merge(&self, mut states: Vec<RecordBatch>, context: &CommandContext) -> Result<RecordBatch, EngineError> {
+    pub(crate) fn merge(
+        &self,
+        mut states: Vec<RecordBatch>,
+        context: &CommandContext,
+    ) -> Result<RecordBatch, EngineError> {
         if states.is_empty() {
             states.push(self.fold(&[], 0)?);
         }

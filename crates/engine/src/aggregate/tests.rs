@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, StringViewArray, TimestampNanosecondArray};
+use arrow::array::{ArrayRef, StringViewArray, TimestampNanosecondArray};
 use arrow::record_batch::RecordBatch;
 use quarry_event::TimeRange;
 use quarry_spl::ast::{Command, StatsCommand};
@@ -27,7 +27,8 @@ fn context() -> CommandContext {
 fn plan(stats: &str) -> AggregatePlan {
     let parsed = quarry_spl::parse(&format!("* | stats {stats}"));
     assert!(parsed.is_ok(), "{stats}: {:?}", parsed.diagnostics);
-    let Some(Command::Stats(StatsCommand { aggregates, by, .. })) = parsed.pipeline.commands.get(1).map(|stage| stage.command.clone())
+    let Some(Command::Stats(StatsCommand { aggregates, by, .. })) =
+        parsed.pipeline.commands.get(1).map(|stage| stage.command.clone())
     else {
         panic!("{stats} is no stats")
     };
@@ -37,18 +38,20 @@ fn plan(stats: &str) -> AggregatePlan {
 
 /// Rows of `_time` (seconds), group and value; a value of `-` is missing.
 fn rows(rows: &[(i64, &str, &str)]) -> RecordBatch {
-    let times: ArrayRef = Arc::new(TimestampNanosecondArray::from_iter_values(rows.iter().map(|row| row.0 * 1_000_000_000)));
-    let texts = |pick: &dyn Fn(&(i64, &str, &str)) -> Option<String>| -> ArrayRef {
-        Arc::new(rows.iter().map(pick).collect::<StringViewArray>())
+    let times: ArrayRef =
+        Arc::new(TimestampNanosecondArray::from_iter_values(rows.iter().map(|row| row.0 * 1_000_000_000)));
+    let texts = |texts: Vec<&str>| -> ArrayRef {
+        Arc::new(texts.into_iter().map(|text| (text != "-").then_some(text)).collect::<StringViewArray>())
     };
-    let group = texts(&|row| (row.1 != "-").then(|| row.1.to_owned()));
-    let value = texts(&|row| (row.2 != "-").then(|| row.2.to_owned()));
+    let group = texts(rows.iter().map(|row| row.1).collect());
+    let value = texts(rows.iter().map(|row| row.2).collect());
     batch_of([("_time", times), ("g", group), ("v", value)], rows.len()).unwrap()
 }
 
 fn answer(stats: &str, slices: &[RecordBatch]) -> Vec<String> {
     let (plan, context) = (plan(stats), context());
-    let states = slices.iter().zip(0..).map(|(rows, slice)| plan.fold(std::slice::from_ref(rows), slice).unwrap()).collect();
+    let states =
+        slices.iter().zip(0..).map(|(rows, slice)| plan.fold(std::slice::from_ref(rows), slice).unwrap()).collect();
     let result = plan.finish(&plan.merge(states, &context).unwrap()).unwrap();
     let mut lines: Vec<String> = (0..result.num_rows())
         .map(|row| {
@@ -88,13 +91,18 @@ fn functions_do_not_depend_on_slices() {
         ("earliest_time(v), latest_time(v) by g", vec!["a 3 9", "b 2 8"]),
         ("mode(v) by g", vec!["a 1", "b 10"]),
         ("median(v), p100(v) by g", vec!["a 1 3", "b 10 10"]),
-        ("stdev(v), var(v), stdevp(v), varp(v) by g", vec!["a 1.15470053837925 1.33333333333333 0.942809041582063 0.888888888888889", "b 0 0 0 0"]),
+        (
+            "stdev(v), var(v), stdevp(v), varp(v) by g",
+            vec!["a 1.15470053837925 1.33333333333333 0.942809041582063 0.888888888888889", "b 0 0 0 0"],
+        ),
         ("sumsq(v) by g", vec!["a 11", "b 100"]),
         ("count(eval(v>1)) as big by g", vec!["a 1", "b 3"]),
         ("count, sum(v)", vec!["8 114"]),
     ] {
         let all = rows(&ROWS);
-        for slices in [vec![all.clone()], vec![all.slice(0, 3), all.slice(3, 5)], (0..8).map(|row| all.slice(row, 1)).collect()] {
+        for slices in
+            [vec![all.clone()], vec![all.slice(0, 3), all.slice(3, 5)], (0..8).map(|row| all.slice(row, 1)).collect()]
+        {
             assert_eq!(answer(stats, &slices), expected, "{stats} in {} slices", slices.len());
         }
     }

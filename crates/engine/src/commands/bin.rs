@@ -88,6 +88,7 @@ fn spans_of_numbers(numbers: impl Iterator<Item = f64>, options: &BinOptions) ->
         Some((low, high)) => Some((low.min(number), high.max(number))),
     });
     let (low, high) = bounds.unwrap_or((0.0, 0.0));
-    let (low, high) = (options.start.map_or(low, |start| start.min(low)), options.end.map_or(high, |end| end.max(high)));
+    let (low, high) =
+        (options.start.map_or(low, |start| start.min(low)), options.end.map_or(high, |end| end.max(high)));
     NumberSpans::for_range(low, high, options.bins.unwrap_or(SPANS_MAX))
 }

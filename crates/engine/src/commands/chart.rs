@@ -29,7 +29,8 @@ impl Chart {
             // A column split without a row split is a row split.
             (None, Some(column)) => (Some(column.field.text.clone()), None),
             (row, column) => {
-                let name = |field: &Option<quarry_spl::ast::SplitField>| field.as_ref().map(|field| field.field.text.clone());
+                let name =
+                    |field: &Option<quarry_spl::ast::SplitField>| field.as_ref().map(|field| field.field.text.clone());
                 (name(row), name(column))
             }
         };

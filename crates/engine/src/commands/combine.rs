@@ -79,7 +79,9 @@ impl Join {
         for row in 0..left.num_rows() {
             let found = key_of(&readers, row, &mut key).then(|| index.keys.find(&key)).flatten();
             let in_time = |place: &&u32| {
-                let (Some(left), Some(right)) = (times.0.number(row), times.1.number(**place as usize)) else { return true };
+                let (Some(left), Some(right)) = (times.0.number(row), times.1.number(**place as usize)) else {
+                    return true;
+                };
                 !self.command.use_time || if self.command.earlier { right <= left } else { right >= left }
             };
             let found = found.map(|at| index.places[at as usize].as_slice()).unwrap_or_default();

@@ -353,7 +353,8 @@ impl RowCommand for MvExpand {
         let (mut places, mut column) = (Vec::new(), ColumnBuilder::new(rows.num_rows()));
         for row in 0..rows.num_rows() {
             if places.len() >= EXPANDED_ROWS_MAX {
-                self.messages.push(format!("mvexpand made {EXPANDED_ROWS_MAX} rows of one batch; the others are dropped"));
+                self.messages
+                    .push(format!("mvexpand made {EXPANDED_ROWS_MAX} rows of one batch; the others are dropped"));
                 break;
             }
             let start = places.len();

@@ -46,9 +46,8 @@ pub(crate) struct RegexFilter {
 impl RowCommand for RegexFilter {
     fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
         let reader = rows::reader(&rows, &self.field);
-        let matched = (0..rows.num_rows()).map(|row| {
-            Some(reader.values(row).any(|value| self.regex.is_match(&value)) != self.negated)
-        });
+        let matched = (0..rows.num_rows())
+            .map(|row| Some(reader.values(row).any(|value| self.regex.is_match(&value)) != self.negated));
         rows::filter(&rows, &matched.collect::<BooleanArray>())
     }
 }

@@ -17,7 +17,10 @@ use crate::rows::{ColumnBuilder, batch_of, concat_rows, null_column, with_column
 const ROWS_MAX: usize = 10_000_000;
 
 /// The rows of `makeresults`.
-pub(crate) fn make_results(command: &MakeResultsCommand, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+pub(crate) fn make_results(
+    command: &MakeResultsCommand,
+    context: &CommandContext,
+) -> Result<Vec<RecordBatch>, EngineError> {
     let rows = match &command.data {
         Some(InlineData::Csv(text)) => return Ok(vec![read_csv(text).map_err(EngineError::invalid)?]),
         Some(InlineData::Json(text)) => return Ok(vec![json_rows(text, context)?]),

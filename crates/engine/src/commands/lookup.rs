@@ -40,7 +40,13 @@ pub struct LookupTable {
 impl LookupTable {
     /// A table with Splunk's defaults.
     pub fn of_csv(csv: impl Into<Arc<str>>) -> LookupTable {
-        LookupTable { csv: csv.into(), case_sensitive: true, max_matches: 0, default_match: None, wildcard_columns: Vec::new() }
+        LookupTable {
+            csv: csv.into(),
+            case_sensitive: true,
+            max_matches: 0,
+            default_match: None,
+            wildcard_columns: Vec::new(),
+        }
     }
 }
 
@@ -173,7 +179,11 @@ impl RowCommand for Lookup {
                 let mut values: Vec<String> = Vec::new();
                 for place in &found {
                     let cells = table.values(*place as usize).map(std::borrow::Cow::into_owned);
-                    cells.for_each(|cell| if !values.contains(&cell) { values.push(cell) });
+                    cells.for_each(|cell| {
+                        if !values.contains(&cell) {
+                            values.push(cell)
+                        }
+                    });
                 }
                 match (&index.table.default_match, found.is_empty()) {
                     (Some(default), true) => column.push_text(default),

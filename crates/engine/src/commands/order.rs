@@ -68,7 +68,12 @@ impl Sort {
         key.descending != self.0.reverse
     }
 
-    fn sorted(&self, rows: Vec<RecordBatch>, limit: Option<usize>, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+    fn sorted(
+        &self,
+        rows: Vec<RecordBatch>,
+        limit: Option<usize>,
+        context: &CommandContext,
+    ) -> Result<Vec<RecordBatch>, EngineError> {
         let schema = unified_schema(&rows);
         let rows = rows.iter().map(|batch| conform(batch, &schema)).collect::<Result<Vec<_>, _>>()?;
         let mut keys = Vec::new();

@@ -115,7 +115,11 @@ impl Pivot<'_> {
     fn column_name(&self, aggregate: &str, series: &str) -> String {
         let single = self.plan.columns.len() == 1;
         if let Some(format) = &self.options.format {
-            return format.replace("$AGG$", aggregate).replace("$VAL$", series).replace("$agg$", aggregate).replace("$val$", series);
+            return format
+                .replace("$AGG$", aggregate)
+                .replace("$VAL$", series)
+                .replace("$agg$", aggregate)
+                .replace("$val$", series);
         }
         match single {
             // Names of internal fields start with an underscore, names of columns from values must not.

@@ -52,8 +52,8 @@ pub(crate) fn usual_span(from: TimeNs, to: TimeNs, spans: usize, least: Option<&
         let length = length_of(span);
         length >= least && range / length <= i64::try_from(spans.max(1)).unwrap_or(i64::MAX)
     };
-    let usual = USUAL.iter().map(|(amount, unit)| Span::new(*amount, *unit));
-    usual.clone().find(fits).or(usual.last()).unwrap_or(Span::new(1, SpanUnit::Month))
+    let mut usual = USUAL.iter().map(|(amount, unit)| Span::new(*amount, *unit));
+    usual.find(fits).unwrap_or(Span::new(1, SpanUnit::Month))
 }
 
 /// Spans of time with their alignment.
@@ -69,7 +69,11 @@ pub(crate) struct TimeSpans {
 
 impl TimeSpans {
     /// Spans of this length, aligned as `align_time` says.
-    pub(crate) fn new(span: Span, align_time: Option<&str>, context: &CommandContext) -> Result<TimeSpans, EngineError> {
+    pub(crate) fn new(
+        span: Span,
+        align_time: Option<&str>,
+        context: &CommandContext,
+    ) -> Result<TimeSpans, EngineError> {
         let align = match align_time {
             None => None,
             Some("earliest") => context.range.earliest,
@@ -146,7 +150,8 @@ impl NumberSpans {
         }
         let exact = range / spans.max(1) as f64;
         let power = 10f64.powf(exact.log10().floor());
-        let width = [1.0, 2.0, 5.0, 10.0].into_iter().map(|step| step * power).find(|width| *width >= exact * (1.0 - 1e-9));
+        let width =
+            [1.0, 2.0, 5.0, 10.0].into_iter().map(|step| step * power).find(|width| *width >= exact * (1.0 - 1e-9));
         NumberSpans::Width(width.unwrap_or(power * 10.0))
     }
 }

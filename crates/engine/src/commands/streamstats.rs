@@ -137,7 +137,8 @@ impl RowCommand for StreamStats {
         let arguments = arguments(&self.plan, &rows)?;
         let before = self.reset_before.as_ref().map(|expr| expr.matches(&rows)).transpose()?;
         let after = self.reset_after.as_ref().map(|expr| expr.matches(&rows)).transpose()?;
-        let mut columns: Vec<ColumnBuilder> = self.plan.columns.iter().map(|_| ColumnBuilder::new(rows.num_rows())).collect();
+        let mut columns: Vec<ColumnBuilder> =
+            self.plan.columns.iter().map(|_| ColumnBuilder::new(rows.num_rows())).collect();
         let mut key = Vec::new();
         for row in 0..rows.num_rows() {
             if before.as_ref().is_some_and(|holds| holds.value(row)) {
@@ -236,7 +237,9 @@ impl Running {
         for value in values {
             self.count += 1;
             match self.function {
-                StatsFunction::Dc | StatsFunction::EstDc | StatsFunction::Values | StatsFunction::Mode => self.add_distinct(value),
+                StatsFunction::Dc | StatsFunction::EstDc | StatsFunction::Values | StatsFunction::Mode => {
+                    self.add_distinct(value)
+                }
                 StatsFunction::List if self.list.len() < LIST_VALUES_MAX => self.list.push(value.clone()),
                 StatsFunction::Min | StatsFunction::Max | StatsFunction::Range => self.add_extreme(value),
                 _ => {}
@@ -256,10 +259,18 @@ impl Running {
     fn add_row(&mut self, values: &[String], time: Option<TimeNs>) {
         let by_time = matches!(
             self.function,
-            StatsFunction::Earliest | StatsFunction::Latest | StatsFunction::EarliestTime | StatsFunction::LatestTime | StatsFunction::Rate
+            StatsFunction::Earliest
+                | StatsFunction::Latest
+                | StatsFunction::EarliestTime
+                | StatsFunction::LatestTime
+                | StatsFunction::Rate
         );
-        let earlier = |known: &Option<(Option<TimeNs>, Vec<String>)>| known.as_ref().is_none_or(|(known, _)| by_time && time < *known);
-        let later = |known: &Option<(Option<TimeNs>, Vec<String>)>| known.as_ref().is_none_or(|(known, _)| !by_time || time > *known);
+        let earlier = |known: &Option<(Option<TimeNs>, Vec<String>)>| {
+            known.as_ref().is_none_or(|(known, _)| by_time && time < *known)
+        };
+        let later = |known: &Option<(Option<TimeNs>, Vec<String>)>| {
+            known.as_ref().is_none_or(|(known, _)| !by_time || time > *known)
+        };
         if earlier(&self.first) {
             self.first = Some((time, values.to_vec()));
         }
@@ -313,16 +324,25 @@ impl Running {
                 text(best.map(|(at, _)| String::from_utf8_lossy(self.distinct.key(at)).into_owned()))
             }
             StatsFunction::Values => {
-                let all = (0..self.distinct.len()).map(|at| String::from_utf8_lossy(self.distinct.key(at)).into_owned());
+                let all =
+                    (0..self.distinct.len()).map(|at| String::from_utf8_lossy(self.distinct.key(at)).into_owned());
                 let mut all: Vec<String> = all.collect();
                 all.sort_unstable();
                 many(all)
             }
             StatsFunction::List => many(self.list.clone()),
-            StatsFunction::First | StatsFunction::Earliest => many(self.first.clone().map(|(_, values)| values).unwrap_or_default()),
-            StatsFunction::Last | StatsFunction::Latest => many(self.last.clone().map(|(_, values)| values).unwrap_or_default()),
-            StatsFunction::EarliestTime => self.first.as_ref().and_then(|(time, _)| *time).map_or(Value::Null, Value::Time),
-            StatsFunction::LatestTime => self.last.as_ref().and_then(|(time, _)| *time).map_or(Value::Null, Value::Time),
+            StatsFunction::First | StatsFunction::Earliest => {
+                many(self.first.clone().map(|(_, values)| values).unwrap_or_default())
+            }
+            StatsFunction::Last | StatsFunction::Latest => {
+                many(self.last.clone().map(|(_, values)| values).unwrap_or_default())
+            }
+            StatsFunction::EarliestTime => {
+                self.first.as_ref().and_then(|(time, _)| *time).map_or(Value::Null, Value::Time)
+            }
+            StatsFunction::LatestTime => {
+                self.last.as_ref().and_then(|(time, _)| *time).map_or(Value::Null, Value::Time)
+            }
             StatsFunction::Rate => number(self.rate()),
             StatsFunction::Sparkline { .. } => Value::Null,
         }

@@ -60,7 +60,12 @@ impl TimeChart {
     }
 
     /// Starts of all spans to show.
-    fn starts(&self, seen: &[TimeNs], spans: &mut TimeSpans, context: &CommandContext) -> Result<Vec<TimeNs>, EngineError> {
+    fn starts(
+        &self,
+        seen: &[TimeNs],
+        spans: &mut TimeSpans,
+        context: &CommandContext,
+    ) -> Result<Vec<TimeNs>, EngineError> {
         let (first, last) = (seen.first().copied(), seen.last().copied());
         if !self.command.cont {
             return Ok(seen.to_vec());
@@ -82,7 +87,8 @@ impl TimeChart {
         if !self.command.partial {
             let range = context.range;
             starts.retain(|start| {
-                range.earliest.is_none_or(|from| *start >= from) && range.latest.is_none_or(|to| spans.next(*start) <= to)
+                range.earliest.is_none_or(|from| *start >= from)
+                    && range.latest.is_none_or(|to| spans.next(*start) <= to)
             });
         }
         Ok(starts)
@@ -155,7 +161,12 @@ impl Reduce for TimeChart {
         self.fix_span(data, context);
     }
 
-    fn partial(&self, batches: &[RecordBatch], slice: u64, context: &CommandContext) -> Result<RecordBatch, EngineError> {
+    fn partial(
+        &self,
+        batches: &[RecordBatch],
+        slice: u64,
+        context: &CommandContext,
+    ) -> Result<RecordBatch, EngineError> {
         let span = self.span.get().copied().unwrap_or_else(|| self.fix_span(time_bounds(batches), context));
         let mut spans = self.spans(span, context)?;
         let mut prepared = Vec::with_capacity(batches.len());

@@ -28,9 +28,12 @@ pub(crate) struct Top {
 impl Top {
     /// The command; `rare` turns the order around.
     pub(crate) fn new(command: &TopCommand, rare: bool) -> Top {
-        let names = |fields: &[quarry_spl::ast::FieldPattern]| -> Vec<String> { fields.iter().map(|field| field.text.clone()).collect() };
+        let names = |fields: &[quarry_spl::ast::FieldPattern]| -> Vec<String> {
+            fields.iter().map(|field| field.text.clone()).collect()
+        };
         let (by, fields) = (names(&command.by), names(&command.fields));
-        let count = AggregateColumn { function: StatsFunction::Count, argument: Argument::Rows, name: COUNT.to_owned() };
+        let count =
+            AggregateColumn { function: StatsFunction::Count, argument: Argument::Rows, name: COUNT.to_owned() };
         let plan = AggregatePlan { columns: vec![count], by: by.iter().chain(&fields).cloned().collect() };
         Top { command: command.clone(), rare, plan, by, fields }
     }
@@ -133,7 +136,11 @@ impl Top {
             let reader = rows::reader(counted, name);
             let mut column = ColumnBuilder::new(lines.len());
             for line in lines {
-                if line.is_other { column.push_text(&self.command.other_name) } else { column.push(reader.value(line.place as usize)) }
+                if line.is_other {
+                    column.push_text(&self.command.other_name)
+                } else {
+                    column.push(reader.value(line.place as usize))
+                }
             }
             columns.push((name.clone(), column.finish()));
         }

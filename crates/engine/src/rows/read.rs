@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
+use arrow::array::TimestampNanosecondArray;
 use arrow::array::cast::AsArray;
 use arrow::array::{Array, ArrayRef, BooleanArray, Float64Array, Int64Array, ListArray, StringViewArray};
-use arrow::array::TimestampNanosecondArray;
 use arrow::datatypes::{DataType, Float64Type, Int64Type, TimeUnit, TimestampNanosecondType};
 use quarry_event::value::{parse_number, write_integer, write_number};
 

@@ -44,7 +44,9 @@ pub(crate) struct FieldWish {
 impl FieldWish {
     /// The wish of commands that need `fields`.
     pub(crate) fn new(needs: &quarry_spl::analyse::FieldNeeds) -> FieldWish {
-        let named = |name: &str| needs.fields.contains(name) || needs.patterns.iter().any(|p| wildcard_parts(p, name).is_some());
+        let named = |name: &str| {
+            needs.fields.contains(name) || needs.patterns.iter().any(|p| wildcard_parts(p, name).is_some())
+        };
         FieldWish {
             all: needs.all,
             names: needs.fields.iter().cloned().collect(),
@@ -56,7 +58,9 @@ impl FieldWish {
 
     /// Whether a field is wanted.
     pub(crate) fn wants(&self, field: &str) -> bool {
-        self.all || self.names.iter().any(|name| name == field) || self.patterns.iter().any(|p| wildcard_parts(p, field).is_some())
+        self.all
+            || self.names.iter().any(|name| name == field)
+            || self.patterns.iter().any(|p| wildcard_parts(p, field).is_some())
     }
 
     /// Whether some wanted field is cut out of text.
@@ -74,7 +78,8 @@ impl FieldWish {
 
     /// Columns that only the filter wanted.
     pub(crate) fn extra_of(&self, filter: &EventFilter) -> Vec<String> {
-        let mut extra: Vec<String> = filter.names().filter(|name| !self.wants(name) && *name != "_time").map(str::to_owned).collect();
+        let mut extra: Vec<String> =
+            filter.names().filter(|name| !self.wants(name) && *name != "_time").map(str::to_owned).collect();
         if filter.tests_raw() && !self.raw {
             extra.push("_raw".to_owned());
         }
@@ -120,7 +125,8 @@ impl FieldRules {
                 None
             }
         });
-        let rules = SourceRules { extracts: extracts.collect(), kv_mode: settings.kv_mode, auto_json: settings.auto_kv_json };
+        let rules =
+            SourceRules { extracts: extracts.collect(), kv_mode: settings.kv_mode, auto_json: settings.auto_kv_json };
         let rules = Arc::new(rules);
         known.insert(meta.clone(), Arc::clone(&rules));
         rules

@@ -46,7 +46,11 @@ enum Early {
 
 impl EventFilter {
     /// Takes `expr` apart. `rules` say which fields are cut by patterns, whose values need not be whole words.
-    pub(crate) fn new(expr: &SearchExpr, rules: &FieldRules, context: &ExprContext) -> Result<EventFilter, EngineError> {
+    pub(crate) fn new(
+        expr: &SearchExpr,
+        rules: &FieldRules,
+        context: &ExprContext,
+    ) -> Result<EventFilter, EngineError> {
         let early = early_test(expr, rules);
         let exact = if early.is_exact() { None } else { Some(RowFilter::new(expr, context)?) };
         let names = quarry_spl::analyse::search_fields(expr);
@@ -217,12 +221,10 @@ fn early_test(expr: &SearchExpr, rules: &FieldRules) -> Early {
         SearchExpr::Keyword(pattern) => word(pattern, WordBound::Breaker, false),
         SearchExpr::Term(pattern) => word(pattern, WordBound::Major, false),
         SearchExpr::Case(pattern) => word(pattern, WordBound::Breaker, true),
-        SearchExpr::Compare { field, op: CompareOp::Eq, value, case_sensitive } => {
-            match meta_field(&field.text) {
-                Some(meta) => Early::Meta(meta, WordPattern::new(&value.text, WordBound::Whole, *case_sensitive)),
-                None => value_test(&field.text, value, rules),
-            }
-        }
+        SearchExpr::Compare { field, op: CompareOp::Eq, value, case_sensitive } => match meta_field(&field.text) {
+            Some(meta) => Early::Meta(meta, WordPattern::new(&value.text, WordBound::Whole, *case_sensitive)),
+            None => value_test(&field.text, value, rules),
+        },
         SearchExpr::Compare { field, op: CompareOp::Ne, value, case_sensitive } => match meta_field(&field.text) {
             Some(meta) => {
                 let same = Early::Meta(meta, WordPattern::new(&value.text, WordBound::Whole, *case_sensitive));

@@ -152,7 +152,12 @@ impl EventScan {
         self.wish.raw || self.wish.needs_text() || self.filter.reads_text()
     }
 
-    fn matching(&self, events: &Page, page: &PageRef, context: &CommandContext) -> Result<Option<RecordBatch>, EngineError> {
+    fn matching(
+        &self,
+        events: &Page,
+        page: &PageRef,
+        context: &CommandContext,
+    ) -> Result<Option<RecordBatch>, EngineError> {
         let mut selected = self.in_range(events, &page.info);
         self.filter.narrow(events, &mut selected);
         if selected.is_empty() {
@@ -167,7 +172,8 @@ impl EventScan {
             return Ok(None);
         }
         let extra = self.wish.extra_of(&self.filter);
-        let batch = if extra.is_empty() { batch } else { rows::without(&batch, |name| extra.iter().any(|drop| drop == name))? };
+        let batch =
+            if extra.is_empty() { batch } else { rows::without(&batch, |name| extra.iter().any(|drop| drop == name))? };
         Ok(Some(batch))
     }
 
