@@ -41,7 +41,12 @@ fn store(dir: &std::path::Path, sealed: bool) -> Arc<Store> {
     let store = Store::open(StoreOptions::at(dir), ManualClock::shared(1_000_000_000)).unwrap();
     for (host, from) in [("web", 0), ("db", 6)] {
         let mut batch = EventBatch::default();
-        let meta = Metadata { index: "main".into(), host: host.into(), source: "/var/log/x.log".into(), sourcetype: "generic_single_line".into() };
+        let meta = Metadata {
+            index: "main".into(),
+            host: host.into(),
+            source: "/var/log/x.log".into(),
+            sourcetype: "generic_single_line".into(),
+        };
         let meta = batch.intern(&meta);
         for (at, event) in EVENTS.iter().enumerate().skip(from).take(6) {
             batch.push(event.as_bytes(), at as i64 * 1_000_000_000, meta);
@@ -67,7 +72,8 @@ fn times(engine: &Engine, store: &Arc<Store>, search: &str) -> Vec<String> {
     while let Some(batch) = job.next_batch() {
         let batch = batch.unwrap_or_else(|error| panic!("{search}: {error}"));
         let column = batch.column_by_name("_time").unwrap();
-        found.extend((0..batch.num_rows()).map(|row| arrow::util::display::array_value_to_string(column, row).unwrap()));
+        found
+            .extend((0..batch.num_rows()).map(|row| arrow::util::display::array_value_to_string(column, row).unwrap()));
     }
     found
 }
@@ -75,7 +81,9 @@ fn times(engine: &Engine, store: &Arc<Store>, search: &str) -> Vec<String> {
 #[test]
 fn early_tests_change_no_answer() {
     let folder = tempfile::tempdir().unwrap();
-    let engine = Engine::new(&EngineOptions::default(), Arc::new(PropsResolver::new(&Layers::new([]))), Arc::new(NoTables)).unwrap();
+    let engine =
+        Engine::new(&EngineOptions::default(), Arc::new(PropsResolver::new(&Layers::new([]))), Arc::new(NoTables))
+            .unwrap();
     for sealed in [false, true] {
         let store = store(&folder.path().join(sealed.to_string()), sealed);
         for (condition, matches) in [

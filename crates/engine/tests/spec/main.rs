@@ -52,7 +52,11 @@ fn every_example_of_the_manual_answers_as_written() {
 fn pages_have_the_sections_of_a_manual() {
     for (name, page) in pages() {
         assert!(!page.title.is_empty(), "spec/spl/{name} has no title");
-        assert!(page.examples.len() >= 3, "spec/spl/{name} has {} examples, at least 3 are needed", page.examples.len());
+        assert!(
+            page.examples.len() >= 3,
+            "spec/spl/{name} has {} examples, at least 3 are needed",
+            page.examples.len()
+        );
         for section in ["Syntax", "Examples"] {
             assert!(page.sections.iter().any(|known| known == section), "spec/spl/{name} lacks `## {section}`");
         }
@@ -155,7 +159,11 @@ fn every_command_and_function_is_on_a_page() {
     ] {
         let text = std::fs::read_to_string(folder.join(page)).unwrap();
         for function in functions {
-            assert!(text.contains(&format!("`{}", function.name)), "spec/spl/{page} does not tell of {}", function.name);
+            assert!(
+                text.contains(&format!("`{}", function.name)),
+                "spec/spl/{page} does not tell of {}",
+                function.name
+            );
         }
     }
 }

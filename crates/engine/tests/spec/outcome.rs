@@ -15,7 +15,7 @@ use crate::world::World;
 
 /// Rows of texts under names.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Table {
+pub(crate) struct Table {
     columns: Vec<String>,
     rows: Vec<Vec<String>>,
 }
@@ -26,7 +26,7 @@ enum Outcome {
 }
 
 /// Runs an example; the text says how its answer differs, with the line of the page.
-pub fn check(example: &Example) -> Result<(), String> {
+pub(crate) fn check(example: &Example) -> Result<(), String> {
     let outcome = run(example).map_err(|reason| format!("{}: {reason}", example.line))?;
     match (&example.expected, outcome) {
         (Expected::Result(block), Outcome::Rows { table, kind, messages }) => {

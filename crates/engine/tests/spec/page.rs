@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// A fenced block.
 #[derive(Clone, Debug, Default)]
-pub struct Block {
+pub(crate) struct Block {
     /// First word after the fence.
     pub kind: String,
     /// `name=value` words after the kind.
@@ -20,14 +20,14 @@ pub struct Block {
 
 impl Block {
     /// The lines as one text.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         self.lines.join("\n")
     }
 }
 
 /// What an example claims.
 #[derive(Clone, Debug)]
-pub enum Expected {
+pub(crate) enum Expected {
     /// A table in CSV.
     Result(Block),
     /// A refusal.
@@ -36,7 +36,7 @@ pub enum Expected {
 
 /// One example of a page.
 #[derive(Clone, Debug)]
-pub struct Example {
+pub(crate) struct Example {
     /// Its heading.
     pub title: String,
     /// Line of the heading, from 1.
@@ -57,7 +57,7 @@ pub struct Example {
 
 /// A page: its sections and examples.
 #[derive(Clone, Debug, Default)]
-pub struct Page {
+pub(crate) struct Page {
     /// Text of the `#` heading.
     pub title: String,
     /// Texts of the `##` headings.
@@ -74,7 +74,7 @@ struct Draft {
 }
 
 /// Reads a page, or says in which line it is faulty.
-pub fn read_page(text: &str) -> Result<Page, String> {
+pub(crate) fn read_page(text: &str) -> Result<Page, String> {
     let mut page = Page::default();
     let mut draft: Option<Draft> = None;
     let mut lines = text.lines().enumerate();
@@ -116,7 +116,7 @@ fn open_block(info: &str, line: usize) -> Block {
 }
 
 /// Words of the form `name=value`.
-pub fn read_settings(text: &str) -> BTreeMap<String, String> {
+pub(crate) fn read_settings(text: &str) -> BTreeMap<String, String> {
     let pairs = text.split_whitespace().filter_map(|word| word.split_once('='));
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }

@@ -14,13 +14,13 @@ use quarry_store::{IndexSelector, MemoryStore, Snapshot, StoreError};
 use crate::page::{Block, Example, read_settings};
 
 /// 2026-11-20T15:00:00Z, the now of every example.
-pub const NOW: TimeNs = 1_795_186_800 * NS_PER_SEC;
+pub(crate) const NOW: TimeNs = 1_795_186_800 * NS_PER_SEC;
 
 /// Sourcetype of events that name none: a line is an event, fields come from `name=value` and JSON.
 const PLAIN_PROPS: &str = "[lines]\nSHOULD_LINEMERGE = false\n";
 
 /// Events and tables of an example.
-pub struct World {
+pub(crate) struct World {
     stores: BTreeMap<String, MemoryStore>,
     tables: BTreeMap<String, LookupTable>,
     props: Arc<PropsResolver>,
@@ -28,7 +28,7 @@ pub struct World {
 
 impl World {
     /// Builds what the example asks for.
-    pub fn of(example: &Example) -> Result<World, String> {
+    pub(crate) fn of(example: &Example) -> Result<World, String> {
         let own = example.props.as_ref().map(Block::text).unwrap_or_default();
         let props = [(Layer::SystemDefault, PLAIN_PROPS.to_owned()), (Layer::SystemLocal, own)];
         let sources = props.map(|(layer, text)| ConfSource { layer, app: None, file: "props.conf".to_owned(), text });
@@ -55,8 +55,9 @@ impl World {
             settings.extend(read_settings(rest));
             lines = &lines[1..];
         }
-        if let Some(unknown) =
-            settings.keys().find(|key| !["sourcetype", "host", "source", "index", "time", "step"].contains(&key.as_str()))
+        if let Some(unknown) = settings
+            .keys()
+            .find(|key| !["sourcetype", "host", "source", "index", "time", "step"].contains(&key.as_str()))
         {
             return Err(format!("unknown setting {unknown} of events"));
         }
@@ -85,7 +86,7 @@ impl World {
     }
 
     /// Runs the example's search.
-    pub fn start(self, search: &Block) -> Result<Result<quarry_engine::Job, Vec<quarry_spl::Diagnostic>>, String> {
+    pub(crate) fn start(self, search: &Block) -> Result<Result<quarry_engine::Job, Vec<quarry_spl::Diagnostic>>, String> {
         let time = |name: &str| -> Result<Option<TimeNs>, String> {
             let Some(text) = search.settings.get(name) else { return Ok(None) };
             parse_time(text, NOW, &TimeZone::UTC).map(Some).map_err(|error| error.to_string())
