@@ -2,8 +2,8 @@
 //!
 //! An entry keeps a term's first sixteen bytes as two big-endian words, so that looking up, hashing, lower-casing
 //! and sorting the usual short term work on two registers and touch no text; longer terms continue in an arena.
-//! Look-ups are gathered into small batches: first all slots of a batch are loaded, then compared, so that cache
-//! misses of the many nearly unique terms overlap instead of queueing up.
+//! Look-ups are gathered into small batches: first all slots of a batch are loaded, then all their entries, then they
+//! are compared, so that cache misses of the many nearly unique terms overlap instead of queueing up.
 
 use quarry_event::segment;
 
@@ -224,10 +224,19 @@ impl TermTable {
         for (slot, pending) in first_slots.iter_mut().zip(&self.pending[..waiting]) {
             *slot = self.slots[pending.hash as usize & (self.slots.len() - 1)];
         }
+        // The entries' first words, where the slot looks right; else anything that is at hand.
+        let mut first_words = [0; BATCH_TERMS];
+        if !self.entries.is_empty() {
+            for (at, pending) in self.pending[..waiting].iter().enumerate() {
+                let known = first_slots[at] != EMPTY && first_slots[at] >> 32 == pending.hash >> 32;
+                let position = if known { first_slots[at] as u32 as usize - 1 } else { 0 };
+                first_words[at] = self.entries[position].pair[0];
+            }
+        }
         for (at, slot) in first_slots.into_iter().enumerate().take(waiting) {
             let pending = self.pending[at];
             // Usually the first slot is the right one; an empty one may have been filled by this very batch.
-            if slot != EMPTY && slot >> 32 == pending.hash >> 32 {
+            if slot != EMPTY && slot >> 32 == pending.hash >> 32 && first_words[at] == pending.pair[0] {
                 let entry = &mut self.entries[slot as u32 as usize - 1];
                 if entry.pair == pending.pair && entry.len == pending.len {
                     entry.pages |= self.page_bit;

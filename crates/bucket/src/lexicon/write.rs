@@ -108,6 +108,7 @@ fn sorted(table: &TermTable) -> Result<Vec<SortKey>, BucketError> {
 /// The streams of the page being filled.
 #[derive(Default)]
 struct PageStreams {
+    entries: Vec<Entry>,
     lengths: Vec<u8>,
     suffixes: Vec<u8>,
     postings: Vec<u8>,
@@ -118,10 +119,12 @@ impl PageStreams {
         self.lengths.clear();
         self.suffixes.clear();
         self.postings.clear();
+        // In sorted order every entry is a cache miss; copied first, the misses overlap.
+        self.entries.clear();
+        self.entries.extend(chunk.iter().map(|key| table.entries()[key.position as usize]));
         let (mut bytes, mut last_bytes) = ([0; PAIR_BYTES], [0; PAIR_BYTES]);
         let mut last: Option<&Entry> = None;
-        for key in chunk {
-            let entry = &table.entries()[key.position as usize];
+        for entry in &self.entries {
             let term = table.term(entry, &mut bytes);
             let shared = match last {
                 None => 0,
