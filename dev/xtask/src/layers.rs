@@ -25,7 +25,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("inputs", &["pipeline", "conf"]),
     ("engine", &["spl", "store", "pipeline", "conf"]),
     ("search", &["engine", "spl", "catalog", "auth", "store", "conf"]),
-    ("api", &["search", "auth", "catalog", "conf"]),
+    ("api", &["search", "engine", "auth", "catalog", "conf"]),
     (
         "server",
         &[

@@ -1,0 +1,312 @@
+//! Syntax of the reporting commands: aggregates, stats and its kin, chart, timechart, bin, top.
+
+use quarry_event::time::Span as TimeSpan;
+
+use super::{CompareOp, Expr, FieldPattern, Span};
+
+/// One aggregate of the stats family.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Aggregate {
+    /// Function.
+    pub function: StatsFunction,
+    /// Argument; `None` for a bare `count`.
+    pub arg: AggregateArg,
+    /// Output name: the `AS` name, or the text as written, e.g. `sum(bytes)`, `count`, `count(eval(x>1))`.
+    pub name: String,
+    /// Whether `AS` was given.
+    pub renamed: bool,
+    /// Place in the text.
+    pub span: Span,
+}
+
+/// Argument of an aggregate.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AggregateArg {
+    /// None: `count`.
+    Rows,
+    /// A field or wildcard pattern.
+    Field(FieldPattern),
+    /// `eval(EXPR)`.
+    Eval(Expr),
+}
+
+/// Stats functions (tier 1 of spl-usage).
+#[derive(Clone, Debug, PartialEq)]
+pub enum StatsFunction {
+    /// `count`, `c`.
+    Count,
+    /// `dc`, `distinct_count`.
+    Dc,
+    /// `estdc`.
+    EstDc,
+    /// `sum`.
+    Sum,
+    /// `sumsq`.
+    SumSq,
+    /// `avg`, `mean`.
+    Avg,
+    /// `min`.
+    Min,
+    /// `max`.
+    Max,
+    /// `range`.
+    Range,
+    /// `stdev`.
+    Stdev,
+    /// `stdevp`.
+    StdevP,
+    /// `var`.
+    Var,
+    /// `varp`.
+    VarP,
+    /// `median`, `perc<N>`, `p<N>`, `exactperc<N>`, `upperperc<N>`.
+    Percentile {
+        /// 0 to 100.
+        percent: f64,
+        /// Which estimate.
+        kind: PercentileKind,
+    },
+    /// `mode`.
+    Mode,
+    /// `values`.
+    Values,
+    /// `list`.
+    List,
+    /// `first`.
+    First,
+    /// `last`.
+    Last,
+    /// `earliest`.
+    Earliest,
+    /// `latest`.
+    Latest,
+    /// `earliest_time`.
+    EarliestTime,
+    /// `latest_time`.
+    LatestTime,
+    /// `rate`.
+    Rate,
+    /// `per_second`, `per_minute`, `per_hour`, `per_day`: seconds of the unit (timechart only).
+    Per(u32),
+    /// `sparkline(agg, span)`.
+    Sparkline {
+        /// Inner function.
+        inner: Box<StatsFunction>,
+        /// Span of one point.
+        span: Option<TimeSpan>,
+    },
+}
+
+/// Percentile estimates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PercentileKind {
+    /// `perc`, `p`, `median`.
+    Default,
+    /// `exactperc`.
+    Exact,
+    /// `upperperc`.
+    Upper,
+}
+
+/// `stats` and `eventstats`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StatsCommand {
+    /// Aggregates in order.
+    pub aggregates: Vec<Aggregate>,
+    /// BY fields.
+    pub by: Vec<FieldPattern>,
+    /// `allnum=`.
+    pub all_num: bool,
+    /// `delim=`.
+    pub delim: String,
+    /// `dedup_splitvals=`.
+    pub dedup_split_values: bool,
+}
+
+/// `streamstats`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StreamStatsCommand {
+    /// Aggregates in order.
+    pub aggregates: Vec<Aggregate>,
+    /// BY fields.
+    pub by: Vec<FieldPattern>,
+    /// `current=t`: the row itself counts.
+    pub current: bool,
+    /// `window=0`: rows looked back on; 0 is all.
+    pub window: usize,
+    /// `global=t`: one window over all groups.
+    pub global: bool,
+    /// `time_window=`.
+    pub time_window: Option<TimeSpan>,
+    /// `reset_on_change=f`.
+    pub reset_on_change: bool,
+    /// `reset_before=(EXPR)`.
+    pub reset_before: Option<Expr>,
+    /// `reset_after=(EXPR)`.
+    pub reset_after: Option<Expr>,
+    /// `allnum=f`.
+    pub all_num: bool,
+}
+
+/// A split field of chart/timechart with its binning.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SplitField {
+    /// Field name.
+    pub field: FieldPattern,
+    /// Binning options given after the name.
+    pub bin: BinOptions,
+}
+
+/// How series of chart/timechart are limited.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SeriesOptions {
+    /// `limit=`; 0 is all. Default 10.
+    pub limit: usize,
+    /// `limit=bottomN`.
+    pub bottom: bool,
+    /// `agg=` used to rank series.
+    pub agg: Option<StatsFunction>,
+    /// `useother=t`.
+    pub use_other: bool,
+    /// `otherstr=OTHER`.
+    pub other_name: String,
+    /// `usenull=t`.
+    pub use_null: bool,
+    /// `nullstr=NULL`.
+    pub null_name: String,
+    /// `where AGG in topN` / `where AGG > N`.
+    pub filter: Option<SeriesFilter>,
+    /// `sep=": "` between aggregate and series name.
+    pub separator: String,
+    /// `format=$AGG$: $VAL$`.
+    pub format: Option<String>,
+}
+
+/// `where` clause of chart/timechart.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SeriesFilter {
+    /// Aggregate over the series' cells.
+    pub function: StatsFunction,
+    /// Condition.
+    pub test: SeriesTest,
+}
+
+/// Condition of a [`SeriesFilter`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum SeriesTest {
+    /// `in topN` (true) or `in bottomN` (false).
+    In {
+        /// The greatest, else the smallest.
+        top: bool,
+        /// How many series.
+        count: usize,
+    },
+    /// `< N`, `<= N`, `> N` or `>= N`.
+    Compare {
+        /// Operator.
+        op: CompareOp,
+        /// Right side.
+        value: f64,
+    },
+}
+
+/// `chart`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChartCommand {
+    /// Aggregates, at least one.
+    pub aggregates: Vec<Aggregate>,
+    /// Row split (`OVER r` or first of `BY r c`).
+    pub row: Option<SplitField>,
+    /// Column split.
+    pub column: Option<SplitField>,
+    /// Series options.
+    pub series: SeriesOptions,
+    /// `cont=t`.
+    pub cont: bool,
+}
+
+/// `timechart`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TimeChartCommand {
+    /// Aggregates, at least one.
+    pub aggregates: Vec<Aggregate>,
+    /// Column split.
+    pub column: Option<SplitField>,
+    /// Series options.
+    pub series: SeriesOptions,
+    /// Time binning (`span=`, `bins=`, `minspan=`, `aligntime=`).
+    pub bin: BinOptions,
+    /// `cont=t`.
+    pub cont: bool,
+    /// `fixedrange=t`.
+    pub fixed_range: bool,
+    /// `partial=t`.
+    pub partial: bool,
+}
+
+/// Binning options shared by bin, chart and timechart.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct BinOptions {
+    /// `span=`.
+    pub span: Option<BinSpan>,
+    /// `bins=`.
+    pub bins: Option<usize>,
+    /// `minspan=`.
+    pub min_span: Option<TimeSpan>,
+    /// `start=`.
+    pub start: Option<f64>,
+    /// `end=`.
+    pub end: Option<f64>,
+    /// `aligntime=`: as written (`earliest`, `latest` or a time).
+    pub align_time: Option<String>,
+}
+
+/// `span=` of a bin.
+#[derive(Clone, Debug, PartialEq)]
+pub enum BinSpan {
+    /// Numeric width (seconds when the field is `_time`).
+    Number(f64),
+    /// Time span.
+    Time(TimeSpan),
+    /// `COEFFICIENTlogBASE`.
+    Log {
+        /// Coefficient, 1 when absent.
+        coefficient: f64,
+        /// Base, 10 when absent.
+        base: f64,
+    },
+}
+
+/// `bin`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BinCommand {
+    /// Field binned.
+    pub field: FieldPattern,
+    /// Output name, the field itself when absent.
+    pub output: Option<String>,
+    /// Options.
+    pub options: BinOptions,
+}
+
+/// `top` and `rare`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TopCommand {
+    /// Rows kept; 0 is all. Default 10.
+    pub limit: usize,
+    /// Fields counted.
+    pub fields: Vec<FieldPattern>,
+    /// BY fields.
+    pub by: Vec<FieldPattern>,
+    /// `showcount=t`.
+    pub show_count: bool,
+    /// `showperc=t`.
+    pub show_percent: bool,
+    /// `countfield=count`.
+    pub count_field: String,
+    /// `percentfield=percent`.
+    pub percent_field: String,
+    /// `useother=f`.
+    pub use_other: bool,
+    /// `otherstr=OTHER`.
+    pub other_name: String,
+}
