@@ -151,9 +151,7 @@ impl ReadAt for LocalObject {
         let mut buffer = vec![0; len];
         match self.file.read_exact_at(&mut buffer, offset) {
             Ok(()) => Ok(Bytes::from(buffer)),
-            Err(error) => {
-                Err(ReadError::Failed { offset, len, reason: format!("{}: {error}", self.path.display()) })
-            }
+            Err(error) => Err(ReadError::Failed { offset, len, reason: format!("{}: {error}", self.path.display()) }),
         }
     }
 }

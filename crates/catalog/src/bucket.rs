@@ -107,8 +107,7 @@ impl Catalog {
             write_bucket(act, commit.bucket)?;
             let position = "INSERT INTO position (index_name, sealed_through) VALUES (?1, ?2)
                 ON CONFLICT (index_name) DO UPDATE SET sealed_through = max(sealed_through, excluded.sealed_through)";
-            act.prepare_cached(position)?
-                .execute(params![commit.bucket.index, commit.sealed_through as i64])?;
+            act.prepare_cached(position)?.execute(params![commit.bucket.index, commit.sealed_through as i64])?;
             write_log_position(act, commit.checkpoints, commit.log_position)
         })
     }
@@ -171,11 +170,7 @@ impl Catalog {
     }
 }
 
-fn write_log_position(
-    act: &Connection,
-    checkpoints: &[LoggedCheckpoint],
-    log_position: u64,
-) -> rusqlite::Result<()> {
+fn write_log_position(act: &Connection, checkpoints: &[LoggedCheckpoint], log_position: u64) -> rusqlite::Result<()> {
     for logged in checkpoints {
         write_checkpoint(act, logged)?;
     }

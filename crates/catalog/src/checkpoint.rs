@@ -78,10 +78,10 @@ impl Catalog {
             let mut lengths = act.prepare_cached(
                 "SELECT DISTINCT head_bytes FROM checkpoint WHERE head_bytes <= ?1 ORDER BY head_bytes DESC",
             )?;
-            let lengths: Vec<usize> =
-                lengths.query_map([head.len().min(HEAD_BYTES_MAX) as i64], |row| row.get::<_, u32>(0))?
-                    .map(|length| length.map(|length| length as usize))
-                    .collect::<Result<_, _>>()?;
+            let lengths: Vec<usize> = lengths
+                .query_map([head.len().min(HEAD_BYTES_MAX) as i64], |row| row.get::<_, u32>(0))?
+                .map(|length| length.map(|length| length as usize))
+                .collect::<Result<_, _>>()?;
             let mut found = Vec::new();
             for length in lengths {
                 read_checkpoints(act, SourceIdentity::of(&head[..length], salt), &mut found)?;

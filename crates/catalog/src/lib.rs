@@ -49,8 +49,7 @@ impl Catalog {
     /// Opens an existing database without writing to it.
     pub fn open_read_only(path: &Path) -> Result<Catalog, CatalogError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection =
-            Connection::open_with_flags(path, flags).map_err(|error| CatalogError::at(path, &error))?;
+        let connection = Connection::open_with_flags(path, flags).map_err(|error| CatalogError::at(path, &error))?;
         connection.busy_timeout(BUSY_WAIT).map_err(|error| CatalogError::at(path, &error))?;
         schema::check_version(&connection, path)?;
         Ok(Catalog { connection: Mutex::new(connection), path: path.to_owned() })
