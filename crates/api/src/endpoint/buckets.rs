@@ -1,0 +1,27 @@
+//! `/services/quarry/buckets`: what `quarry bucket` shows while a server has the data folder.
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use axum::routing::{get, post};
+
+use super::{blocking, identify, json};
+use crate::ApiState;
+use crate::message::ApiError;
+
+pub(crate) fn routes() -> Router<ApiState> {
+    Router::new().route("/services/quarry/buckets", get(list)).route("/services/quarry/buckets/verify", post(verify))
+}
+
+async fn list(State(state): State<ApiState>, headers: HeaderMap) -> Result<Response, ApiError> {
+    identify(&state, &headers).await?;
+    let node = state.node.clone();
+    blocking(move || node.buckets()).await?.map(json).map_err(|error| ApiError::internal(error.to_string()))
+}
+
+async fn verify(State(state): State<ApiState>, headers: HeaderMap) -> Result<Response, ApiError> {
+    identify(&state, &headers).await?;
+    let node = state.node.clone();
+    blocking(move || node.verify()).await?.map(json).map_err(|error| ApiError::internal(error.to_string()))
+}

@@ -1,0 +1,31 @@
+//! Endpoint families, one file each.
+
+pub(crate) mod auth;
+pub(crate) mod buckets;
+pub(crate) mod oneshot;
+pub(crate) mod search_jobs;
+
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
+use quarry_auth::Identity;
+
+use crate::ApiState;
+use crate::message::ApiError;
+
+/// Who sent the request; an error when nobody we know.
+pub(crate) async fn identify(state: &ApiState, headers: &HeaderMap) -> Result<Identity, ApiError> {
+    let header = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let auth = state.auth.clone();
+    // A basic password costs an argon2 hash: not on the async threads.
+    blocking(move || auth.authenticate(header.as_deref())).await?.map_err(ApiError::from)
+}
+
+/// Runs blocking work off the async threads.
+pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| ApiError::internal(format!("the request's task ended early: {error}")))
+}
+
+/// A JSON answer.
+pub(crate) fn json(body: String) -> Response {
+    ([(header::CONTENT_TYPE, "application/json; charset=UTF-8")], body).into_response()
+}

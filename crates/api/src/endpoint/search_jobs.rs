@@ -1,0 +1,146 @@
+//! `POST /services/search/jobs` with `exec_mode=oneshot`, and `/services/search/jobs/export`.
+//!
+//! Oneshot answers with all rows at once (`count`, default 100, limits them; 0 is all). Export streams rows as the
+//! search finds them. Jobs that live on after the request are not here yet and are refused with a word about it.
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Query, State};
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Form, Router};
+use futures::stream;
+use jiff::tz::TimeZone;
+use quarry_event::time::parse_zone;
+use quarry_search::{RunningSearch, SearchParams};
+use serde::Deserialize;
+
+use super::{blocking, identify};
+use crate::ApiState;
+use crate::message::ApiError;
+use crate::wire::{self, OutputMode};
+
+/// Rows of a oneshot answer when the request names no `count` (Splunk's default).
+const COUNT_DEFAULT: usize = 100;
+
+/// Chunks of an export waiting for a slow client; the search waits with them.
+const EXPORT_CHUNKS_MAX: usize = 4;
+
+pub(crate) fn routes() -> Router<ApiState> {
+    Router::new()
+        .route("/services/search/jobs", post(create))
+        .route("/services/search/jobs/export", get(export_get).post(export_post))
+        .route("/services/search/v2/jobs/export", get(export_get).post(export_post))
+}
+
+/// Splunk's parameters that these endpoints read; others are accepted and have no effect.
+#[derive(Clone, Default, Deserialize)]
+struct JobForm {
+    search: String,
+    exec_mode: Option<String>,
+    output_mode: Option<String>,
+    earliest_time: Option<String>,
+    latest_time: Option<String>,
+    /// Zone of times typed and shown; ours.
+    zone: Option<String>,
+    count: Option<usize>,
+}
+
+impl JobForm {
+    fn params(&self, rows_max: Option<usize>) -> Result<SearchParams, ApiError> {
+        let unknown = |name: &str| ApiError::bad_request(format!("zone={name} is not known: give one as Europe/Berlin"));
+        let named = self.zone.as_deref().filter(|name| !name.is_empty());
+        let zone = named.map(|name| parse_zone(name).ok_or_else(|| unknown(name))).transpose()?;
+        Ok(SearchParams {
+            text: self.search.clone(),
+            earliest: self.earliest_time.clone().filter(|text| !text.is_empty()),
+            latest: self.latest_time.clone().filter(|text| !text.is_empty()),
+            zone,
+            rows_max,
+        })
+    }
+}
+
+async fn create(State(state): State<ApiState>, headers: HeaderMap, Form(form): Form<JobForm>) -> Result<Response, ApiError> {
+    identify(&state, &headers).await?;
+    if form.exec_mode.as_deref() != Some("oneshot") {
+        return Err(ApiError::bad_request("only exec_mode=oneshot is served: ask for it, or use /services/search/jobs/export"));
+    }
+    let mode = OutputMode::parse(form.output_mode.as_deref()).map_err(ApiError::bad_request)?;
+    let count = form.count.unwrap_or(COUNT_DEFAULT);
+    let params = form.params(Some(count).filter(|count| *count > 0))?;
+    let service = state.search.clone();
+    let outcome = blocking(move || service.run(params)).await??;
+    let body = match mode {
+        OutputMode::Json => wire::results_json(&outcome.table, &outcome.messages),
+        OutputMode::Csv => wire::csv(&outcome.table),
+        OutputMode::Raw => wire::raw(&outcome.table),
+    };
+    let flag = |is_set: bool| if is_set { "1" } else { "0" };
+    let content_type = (header::CONTENT_TYPE, mode.content_type());
+    let flags = [content_type, (PARTIAL_HEADER, flag(outcome.partial)), (EVENTS_HEADER, flag(outcome.events))];
+    Ok((flags, body).into_response())
+}
+
+/// Says whether an answer is partial; the command line turns it into its exit code.
+const PARTIAL_HEADER: header::HeaderName = header::HeaderName::from_static("x-quarry-partial");
+
+/// Says whether the rows are events; the command line shows them by time and text.
+const EVENTS_HEADER: header::HeaderName = header::HeaderName::from_static("x-quarry-events");
+
+async fn export_get(State(state): State<ApiState>, headers: HeaderMap, Query(form): Query<JobForm>) -> Result<Response, ApiError> {
+    export(state, headers, form).await
+}
+
+async fn export_post(State(state): State<ApiState>, headers: HeaderMap, Form(form): Form<JobForm>) -> Result<Response, ApiError> {
+    export(state, headers, form).await
+}
+
+async fn export(state: ApiState, headers: HeaderMap, form: JobForm) -> Result<Response, ApiError> {
+    identify(&state, &headers).await?;
+    let mode = OutputMode::parse(form.output_mode.as_deref()).map_err(ApiError::bad_request)?;
+    let params = form.params(form.count.filter(|count| *count > 0))?;
+    let (service, zone) = (state.search.clone(), params.zone.clone());
+    let running = blocking(move || service.start(params)).await??;
+    let (sender, receiver) = tokio::sync::mpsc::channel(EXPORT_CHUNKS_MAX);
+    let zone = zone.unwrap_or_else(|| state.search.zone());
+    tokio::task::spawn_blocking(move || stream_rows(running, mode, &zone, &sender));
+    let chunks = stream::unfold(receiver, |mut receiver| async { receiver.recv().await.map(|chunk| (chunk, receiver)) });
+    Ok(([(header::CONTENT_TYPE, mode.content_type())], Body::from_stream(chunks)).into_response())
+}
+
+type Chunk = Result<Bytes, std::io::Error>;
+
+/// Sends each batch as it comes. One batch is held back so that the last row can be marked.
+fn stream_rows(mut running: RunningSearch, mode: OutputMode, zone: &TimeZone, sender: &tokio::sync::mpsc::Sender<Chunk>) {
+    if mode == OutputMode::Csv {
+        // A CSV needs all its columns in the first line, so it is sent in one piece.
+        let text = running.collect_table(zone).map(|table| Bytes::from(wire::csv(&table)));
+        let _client_left = sender.blocking_send(text.map_err(|error| std::io::Error::other(error.to_string())));
+        return;
+    }
+    let mut held = None;
+    let mut offset = 0;
+    loop {
+        let next = match running.next_table(zone) {
+            Ok(next) => next,
+            Err(error) => {
+                // The status is sent already; an export ends with the reason in its last chunk's place.
+                let _client_left = sender.blocking_send(Err(std::io::Error::other(error.to_string())));
+                return;
+            }
+        };
+        let last = next.is_none();
+        if let Some(table) = std::mem::replace(&mut held, next) {
+            let text = if mode == OutputMode::Json { wire::export_json(&table, offset, last) } else { wire::raw(&table) };
+            offset += table.len();
+            if sender.blocking_send(Ok(Bytes::from(text))).is_err() {
+                running.cancel();
+                return;
+            }
+        }
+        if last {
+            return;
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Results in Splunk's wire forms: every JSON value a string, several values an array of strings.
+
+use std::fmt::Write;
+
+use quarry_search::cell::{write_csv, write_json_text};
+use quarry_search::{Cell, ResultTable, Row};
+
+/// Forms a client may ask for with `output_mode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OutputMode {
+    Json,
+    Csv,
+    Raw,
+}
+
+impl OutputMode {
+    /// Reads `output_mode`; JSON when absent.
+    pub(crate) fn parse(text: Option<&str>) -> Result<OutputMode, String> {
+        match text {
+            None | Some("json") => Ok(OutputMode::Json),
+            Some("csv") => Ok(OutputMode::Csv),
+            Some("raw") => Ok(OutputMode::Raw),
+            Some(other) => Err(format!("output_mode={other} is not served: use json, csv or raw")),
+        }
+    }
+
+    /// Content type of the form.
+    pub(crate) fn content_type(self) -> &'static str {
+        match self {
+            OutputMode::Json => "application/json; charset=UTF-8",
+            OutputMode::Csv => "text/csv; charset=UTF-8",
+            OutputMode::Raw => "text/plain; charset=UTF-8",
+        }
+    }
+}
+
+/// One object of all results: the answer of a oneshot search.
+pub(crate) fn results_json(table: &ResultTable, messages: &[String]) -> String {
+    let mut out = String::from("{\"preview\":false,\"init_offset\":0,\"messages\":[");
+    for (at, message) in messages.iter().enumerate() {
+        if at > 0 {
+            out.push(',');
+        }
+        out.push_str("{\"type\":\"WARN\",\"text\":");
+        write_json_text(message, &mut out);
+        out.push('}');
+    }
+    out.push_str("],\"fields\":[");
+    for (at, field) in table.fields().iter().enumerate() {
+        if at > 0 {
+            out.push(',');
+        }
+        out.push_str("{\"name\":");
+        write_json_text(field, &mut out);
+        out.push('}');
+    }
+    out.push_str("],\"results\":[");
+    for (at, row) in table.rows().enumerate() {
+        if at > 0 {
+            out.push(',');
+        }
+        row_json(row, &mut out);
+    }
+    out.push_str("],\"highlighted\":{}}");
+    out
+}
+
+/// One line per row, as `export` streams them. `offset` counts rows from the start; `last` marks the end.
+pub(crate) fn export_json(table: &ResultTable, mut offset: usize, last: bool) -> String {
+    let mut out = String::new();
+    let rows = table.len();
+    for (at, row) in table.rows().enumerate() {
+        out.push_str("{\"preview\":false,\"offset\":");
+        // Writing into a String cannot fail.
+        let _infallible = write!(out, "{offset}");
+        offset += 1;
+        if last && at + 1 == rows {
+            out.push_str(",\"lastrow\":true");
+        }
+        out.push_str(",\"result\":");
+        row_json(row, &mut out);
+        out.push_str("}\n");
+    }
+    out
+}
+
+fn row_json(row: Row<'_>, out: &mut String) {
+    out.push('{');
+    let mut first = true;
+    for (name, cell) in row.cells() {
+        if cell == Cell::Null {
+            continue;
+        }
+        if !first {
+            out.push(',');
+        }
+        first = false;
+        write_json_text(name, out);
+        out.push(':');
+        match cell {
+            Cell::Null => out.push_str("null"),
+            Cell::Single(text) => write_json_text(&text, out),
+            Cell::Multi(values) => {
+                out.push('[');
+                for (at, value) in values.iter().enumerate() {
+                    if at > 0 {
+                        out.push(',');
+                    }
+                    write_json_text(value, out);
+                }
+                out.push(']');
+            }
+        }
+    }
+    out.push('}');
+}
+
+/// Header line and one line per row.
+pub(crate) fn csv(table: &ResultTable) -> String {
+    let mut out = String::new();
+    if !table.fields().is_empty() {
+        for (at, field) in table.fields().iter().enumerate() {
+            if at > 0 {
+                out.push(',');
+            }
+            write_csv(field, &mut out);
+        }
+        out.push('\n');
+    }
+    for row in table.rows() {
+        for (at, (_, cell)) in row.cells().enumerate() {
+            if at > 0 {
+                out.push(',');
+            }
+            write_csv(&cell.joined("\n"), &mut out);
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// The text of each event; rows without `_raw` give nothing, as in Splunk.
+pub(crate) fn raw(table: &ResultTable) -> String {
+    let mut out = String::new();
+    for row in table.rows() {
+        if let Cell::Single(text) = row.named("_raw") {
+            out.push_str(&text);
+            out.push('\n');
+        }
+    }
+    out
+}

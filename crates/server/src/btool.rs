@@ -1,0 +1,36 @@
+//! `quarry btool CONF list [STANZA] [--debug]`: configuration as it is in force, and where each setting comes from.
+
+use std::io::Write;
+use std::path::Path;
+
+use crate::cli::BtoolArgs;
+use crate::configuration;
+use crate::failure::Failure;
+
+/// Writes the merged settings.
+pub(crate) fn run(data_dir: &Path, arguments: &BtoolArgs) -> Result<u8, Failure> {
+    let layers = configuration::read(data_dir);
+    let conf = arguments.conf.strip_suffix(".conf").unwrap_or(&arguments.conf);
+    if !layers.conf_names().any(|known| known == conf) {
+        let known: Vec<&str> = layers.conf_names().collect();
+        return Err(Failure::Usage(format!("there is no {conf}.conf; there are: {}", known.join(", "))));
+    }
+    let rows = layers.btool(conf, arguments.stanza.as_deref());
+    let place = |file: &str, line: u32| if line > 0 { format!("{file}:{line}") } else { file.to_owned() };
+    let width = rows.iter().map(|row| place(row.file, row.line).chars().count()).max().unwrap_or(0);
+    let mut out = std::io::stdout().lock();
+    let mut stanza = None;
+    for row in &rows {
+        if stanza != Some(row.stanza) {
+            stanza = Some(row.stanza);
+            let indent = if arguments.debug { width + 2 } else { 0 };
+            writeln!(out, "{:indent$}[{}]", "", row.stanza)?;
+        }
+        if arguments.debug {
+            writeln!(out, "{:<width$}  {} = {}", place(row.file, row.line), row.key, row.value)?;
+        } else {
+            writeln!(out, "{} = {}", row.key, row.value)?;
+        }
+    }
+    Ok(0)
+}

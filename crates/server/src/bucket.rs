@@ -1,0 +1,167 @@
+//! `quarry bucket list|stats|verify`: what is on disk, in this process or asked of the running server.
+//!
+//! Both ways give the same JSON rows; the other forms are made from them.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+
+use comfy_table::{CellAlignment, Table, presets};
+use jiff::tz::TimeZone;
+use quarry_search::cell::{iso_time, write_csv};
+use quarry_stdx::SystemClock;
+use quarry_store::{ListingState, Store};
+use serde_json::{Value, json};
+
+use crate::cli::ListForm;
+use crate::failure::{self, Failure};
+use crate::local;
+use crate::remote::Remote;
+
+const LIST_COLUMNS: &[&str] =
+    &["bucket", "index", "state", "events", "raw_bytes", "stored_bytes", "slabs", "earliest", "latest"];
+const STATS_COLUMNS: &[&str] = &["index", "buckets", "events", "raw_bytes", "stored_bytes", "ratio", "earliest", "latest"];
+const VERIFY_COLUMNS: &[&str] = &["bucket", "ok", "reason"];
+
+/// One line per bucket.
+pub(crate) fn list(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
+    let rows = match Remote::find(data_dir) {
+        Some(remote) => remote.buckets()?,
+        None => listing(&*local::open_read_only(data_dir, SystemClock::shared())?),
+    };
+    print(&rows, LIST_COLUMNS, form)?;
+    Ok(0)
+}
+
+/// One line per index.
+pub(crate) fn stats(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
+    let rows = match Remote::find(data_dir) {
+        Some(remote) => remote.buckets()?,
+        None => listing(&*local::open_read_only(data_dir, SystemClock::shared())?),
+    };
+    print(&stats_of(&rows), STATS_COLUMNS, form)?;
+    Ok(0)
+}
+
+/// One line per bucket with what is wrong with it; fails when one is damaged.
+pub(crate) fn verify(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
+    let rows = match Remote::find(data_dir) {
+        Some(remote) => remote.verify()?,
+        None => verdicts(&*local::open_read_only(data_dir, SystemClock::shared())?),
+    };
+    print(&rows, VERIFY_COLUMNS, form)?;
+    let damaged = rows.as_array().into_iter().flatten().filter(|row| row["ok"] != true).count();
+    if damaged == 0 {
+        return Ok(0);
+    }
+    crate::tell(&format!("{damaged} damaged: searches answer without their events and say so"));
+    Ok(failure::STORAGE)
+}
+
+/// Buckets of an open store, as rows.
+pub(crate) fn listing(store: &Store) -> Value {
+    let state = |state| match state {
+        ListingState::Hot => "hot",
+        ListingState::Sealing => "sealing",
+        ListingState::Sealed => "sealed",
+    };
+    let row = |bucket: quarry_store::BucketListing| {
+        json!({
+            "bucket": bucket.id,
+            "index": bucket.index,
+            "state": state(bucket.state),
+            "events": bucket.events,
+            "raw_bytes": bucket.raw_bytes,
+            "stored_bytes": bucket.stored_bytes,
+            "slabs": bucket.slabs,
+            "earliest": iso_time(bucket.time_min, &TimeZone::UTC),
+            "latest": iso_time(bucket.time_max, &TimeZone::UTC),
+        })
+    };
+    store.buckets().into_iter().map(row).collect()
+}
+
+/// Verdicts on the buckets of an open store, as rows.
+pub(crate) fn verdicts(store: &Store) -> Value {
+    let row = |verdict: quarry_store::Verdict| match verdict.result {
+        Ok(()) => json!({ "bucket": verdict.bucket, "ok": true }),
+        Err(reason) => json!({ "bucket": verdict.bucket, "ok": false, "reason": reason }),
+    };
+    store.verify().into_iter().map(row).collect()
+}
+
+/// Sums of bucket rows per index.
+fn stats_of(buckets: &Value) -> Value {
+    let mut indexes: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
+    for bucket in buckets.as_array().into_iter().flatten() {
+        indexes.entry(bucket["index"].as_str().unwrap_or_default()).or_default().push(bucket);
+    }
+    let row = |(index, buckets): (&str, Vec<&Value>)| {
+        let sum = |key: &str| buckets.iter().filter_map(|bucket| bucket[key].as_u64()).sum::<u64>();
+        let times = |key: &'static str| buckets.iter().filter_map(move |bucket| bucket[key].as_str());
+        let (raw, stored) = (sum("raw_bytes"), sum("stored_bytes"));
+        let ratio = if stored > 0 { (raw as f64 / stored as f64 * 10.0).round() / 10.0 } else { 0.0 };
+        json!({
+            "index": index,
+            "buckets": buckets.len(),
+            "events": sum("events"),
+            "raw_bytes": raw,
+            "stored_bytes": stored,
+            "ratio": ratio,
+            "earliest": times("earliest").min(),
+            "latest": times("latest").max(),
+        })
+    };
+    indexes.into_iter().map(row).collect()
+}
+
+/// Writes rows in the wanted form.
+pub(crate) fn print(rows: &Value, columns: &[&str], form: ListForm) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    let list = rows.as_array().map(Vec::as_slice).unwrap_or_default();
+    match form {
+        ListForm::Json => {
+            let lines: Vec<String> = list.iter().map(ToString::to_string).collect();
+            writeln!(out, "[{}]", lines.join(",\n"))?;
+        }
+        ListForm::Csv => {
+            writeln!(out, "{}", columns.join(","))?;
+            for row in list {
+                let mut line = String::new();
+                for (at, column) in columns.iter().enumerate() {
+                    if at > 0 {
+                        line.push(',');
+                    }
+                    write_csv(&text(&row[*column]), &mut line);
+                }
+                writeln!(out, "{line}")?;
+            }
+        }
+        ListForm::Table => {
+            let mut table = Table::new();
+            table.load_style(presets::NOTHING).set_header(columns);
+            for row in list {
+                table.add_row(columns.iter().map(|column| text(&row[*column])));
+            }
+            for (at, column) in columns.iter().enumerate() {
+                if list.iter().all(|row| row[*column].is_number())
+                    && let Some(column) = table.column_mut(at)
+                {
+                    column.set_cell_alignment(CellAlignment::Right);
+                }
+            }
+            for line in table.to_string().lines() {
+                writeln!(out, "{}", line.trim_end())?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,202 @@
+//! The command line: what can be typed, with its help. Running it is the other modules' work.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Searches machine data: raw logs in, SPL answers out.
+#[derive(Debug, Parser)]
+#[command(name = "quarry", version, disable_help_subcommand = true, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    /// Folder of the data, configuration and catalog.
+    #[arg(long, global = true, default_value = "quarry-data", value_name = "DIR")]
+    pub(crate) data_dir: PathBuf,
+    /// When to colour the output.
+    #[arg(long, global = true, default_value = "auto", value_name = "WHEN")]
+    pub(crate) color: ColorChoice,
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+/// When output is coloured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ColorChoice {
+    /// Only on a terminal.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Add data to an index.
+    #[command(subcommand)]
+    Add(AddVerb),
+    /// Run a search over the data folder, or over files without indexing them.
+    Search(SearchArgs),
+    /// Look at the buckets on disk.
+    #[command(subcommand)]
+    Bucket(BucketVerb),
+    /// Run the server.
+    Serve(ServeArgs),
+    /// Show merged configuration: `btool CONF list [STANZA] [--debug]`.
+    Btool(BtoolArgs),
+    /// Look at SPL without running it.
+    #[command(subcommand)]
+    Spl(SplVerb),
+    /// Generate sample logs, index them and run five searches over them.
+    Demo(DemoArgs),
+    /// Show help for a search command, or list them all.
+    Help {
+        /// SPL command, e.g. stats.
+        command: Option<String>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AddVerb {
+    /// Index files once: names, globs or folders; .gz and .zst are unpacked; `-` is standard input.
+    Oneshot(OneshotArgs),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct OneshotArgs {
+    /// Files, globs, folders, or `-`.
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<String>,
+    /// Index that takes the events.
+    #[arg(long, default_value = "main")]
+    pub(crate) index: String,
+    /// Sourcetype; guessed from the data when absent.
+    #[arg(long)]
+    pub(crate) sourcetype: Option<String>,
+    /// Host field; this machine's name when absent.
+    #[arg(long)]
+    pub(crate) host: Option<String>,
+    /// Source field; the file's path when absent.
+    #[arg(long)]
+    pub(crate) source: Option<String>,
+    /// Index the files even if the same bytes were indexed before.
+    #[arg(long)]
+    pub(crate) again: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct SearchArgs {
+    /// The search, e.g. 'error | stats count by host'.
+    #[arg(value_name = "SPL")]
+    pub(crate) text: String,
+    /// Search these files directly; .gz and .zst are unpacked; `-` is standard input.
+    #[arg(value_name = "FILE")]
+    pub(crate) files: Vec<String>,
+    /// Start of the time range, inclusive: -24h@h, 2026-11-20T00:00:00Z, epoch seconds.
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
+    pub(crate) earliest: Option<String>,
+    /// End of the time range, exclusive.
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
+    pub(crate) latest: Option<String>,
+    /// Form of the output.
+    #[arg(short, long, default_value = "table", value_name = "FORM")]
+    pub(crate) output: OutputForm,
+    /// Time zone of times typed and shown, e.g. Europe/Berlin; UTC when absent.
+    #[arg(long, value_name = "ZONE")]
+    pub(crate) zone: Option<String>,
+    /// Sourcetype of FILEs; guessed when absent.
+    #[arg(long)]
+    pub(crate) sourcetype: Option<String>,
+}
+
+/// Forms of search output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OutputForm {
+    /// Aligned columns; events show time and text.
+    Table,
+    /// Header line, RFC 4180; several values joined by a line break.
+    Csv,
+    /// Array of objects.
+    Json,
+    /// One object a line.
+    Ndjson,
+    /// The text of each event as it is.
+    Raw,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BucketVerb {
+    /// One line per bucket.
+    List(BucketArgs),
+    /// Sizes per index.
+    Stats(BucketArgs),
+    /// Read every byte and check it.
+    Verify(BucketArgs),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct BucketArgs {
+    /// Form of the output.
+    #[arg(short, long, default_value = "table", value_name = "FORM")]
+    pub(crate) output: ListForm,
+}
+
+/// Forms of lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ListForm {
+    /// Aligned columns.
+    Table,
+    /// Array of objects.
+    Json,
+    /// Header line, RFC 4180.
+    Csv,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ServeArgs {
+    /// Management address: REST, SDKs and the command line.
+    #[arg(long, default_value = "127.0.0.1:8089", value_name = "ADDR")]
+    pub(crate) mgmt: String,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct BtoolArgs {
+    /// Configuration file without its ending: props, indexes, limits, ...
+    pub(crate) conf: String,
+    /// What to do; `list` is all there is.
+    #[arg(value_parser = ["list"])]
+    pub(crate) action: String,
+    /// Only this stanza.
+    pub(crate) stanza: Option<String>,
+    /// Show the file each setting comes from.
+    #[arg(long)]
+    pub(crate) debug: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SplVerb {
+    /// Parse every search of a JSON-lines file and count what is supported.
+    Check(SplCheckArgs),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct SplCheckArgs {
+    /// JSON-lines file.
+    pub(crate) file: PathBuf,
+    /// Field that holds the search.
+    #[arg(long, default_value = "search")]
+    pub(crate) field: String,
+    /// Form of the output.
+    #[arg(short, long, default_value = "table", value_name = "FORM")]
+    pub(crate) output: ListForm,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DemoArgs {
+    /// Folder for the sample logs and their index.
+    #[arg(long, default_value = "demo-data", value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// Megabytes of sample logs.
+    #[arg(long, default_value_t = 50, value_name = "MB")]
+    pub(crate) megabytes: u64,
+}

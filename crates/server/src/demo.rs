@@ -1,0 +1,113 @@
+//! `quarry demo`: sample logs of one bad day, indexed, and five searches that tell what happened.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use quarry_eventgen::{LogFile, Plan};
+
+use crate::cli::{DemoArgs, OneshotArgs, OutputForm};
+use crate::failure::Failure;
+use crate::local::{self, Settings};
+use crate::output::OutputStyle;
+use crate::{add, output, search, terminal};
+use quarry_event::time::NS_PER_SEC;
+use quarry_search::SearchParams;
+
+/// One question of the story, its search, and how to read the answer.
+struct Question {
+    title: &'static str,
+    search: &'static str,
+    reading: &'static str,
+}
+
+const STORY: &[Question] = &[
+    Question {
+        title: "Customers say they cannot pay. When did it start, and how bad is it?",
+        search: r#"source=*access.log "POST /checkout/pay" earliest="11/20/2026:13:30:00" latest="11/20/2026:15:15:00"
+  | rex "\" (?<status>\d{3}) " | timechart span=15m count by status"#,
+        reading: "Answers 503 from 14:05 on, and no longer after 14:47.",
+    },
+    Question {
+        title: "What does the payment service say in those minutes?",
+        search: r#"source=*payments.json level=ERROR
+  | stats count min(_time) as first max(_time) as last by exception, config
+  | eval first=strftime(first, "%H:%M:%S"), last=strftime(last, "%H:%M:%S")"#,
+        reading: "A configuration that is not the one of the days before: 2026-11-20-r2 leaves two database connections.",
+    },
+    Question {
+        title: "Who changed it? Which address tried the most passwords on the bastion?",
+        search: r#""Failed password" | rex "for (invalid user )?(?<user>\S+) from (?<src>\S+) port"
+  | stats count dc(user) as users by src | sort - count | head 3"#,
+        reading: "One address stands out.",
+    },
+    Question {
+        title: "Did it get in?",
+        search: r#"203.0.113.66 Accepted | table _time host _raw"#,
+        reading: "As deploy, by password, 23 minutes before the outage.",
+    },
+    Question {
+        title: "What left the network?",
+        search: r#"source=*firewall.log action=allowed src_ip=10.1.0.5
+  | stats count sum(bytes_out) as bytes by dest_ip, rule | sort - bytes | head 3"#,
+        reading: "Gigabytes to one outside address, from a host of ours: it was not only a bad deploy.",
+    },
+];
+
+/// Generates, indexes, asks.
+pub(crate) fn run(arguments: &DemoArgs) -> Result<u8, Failure> {
+    let logs = arguments.dir.join("logs");
+    let data = arguments.dir.join("data");
+    let files = generate(&logs, arguments.megabytes)?;
+    writeln!(io::stdout(), "\nIndexing {} files from {}", files.len(), logs.display())?;
+    let oneshot = OneshotArgs {
+        files: files.iter().map(|file| file.display().to_string()).collect(),
+        index: "main".to_owned(),
+        sourcetype: None,
+        host: Some("shop".to_owned()),
+        source: None,
+        again: false,
+    };
+    add::run(&data, &oneshot)?;
+    let settings = Settings::of_data_dir(&data);
+    let store = local::open_read_only(&data, settings.clock.clone())?;
+    let service = settings.service(store, Some(&data))?;
+    let mut out = io::stdout().lock();
+    for (at, question) in STORY.iter().enumerate() {
+        writeln!(out, "\n{}. {}\n   quarry --data-dir {} search '{}'\n", at + 1, question.title, data.display(), question.search)?;
+        let started = settings.clock.elapsed_ns();
+        let outcome = search::ask(&service, SearchParams { text: question.search.to_owned(), ..SearchParams::default() })?;
+        let elapsed_ms = (settings.clock.elapsed_ns() - started) as f64 / (NS_PER_SEC / 1_000) as f64;
+        let style = OutputStyle {
+            form: OutputForm::Table,
+            events: outcome.events,
+            color: terminal::colors(crate::cli::ColorChoice::Auto),
+            width: terminal::width(),
+        };
+        output::write(&outcome.table, style, &mut out)?;
+        writeln!(out, "\n   {} ({:.0} ms)", question.reading, elapsed_ms)?;
+    }
+    writeln!(out, "\nAsk your own:   target/release/quarry --data-dir {} search 'error | stats count by source'", data.display())?;
+    writeln!(out, "Open the server: make serve   (then http://127.0.0.1:8089, user admin, password changeme)")?;
+    Ok(0)
+}
+
+/// Writes the sample logs; files that are there with the right size are kept.
+fn generate(folder: &Path, megabytes: u64) -> Result<Vec<PathBuf>, Failure> {
+    let cannot = |path: &Path, error: io::Error| Failure::Storage(format!("cannot write {}: {error}", path.display()));
+    std::fs::create_dir_all(folder).map_err(|error| cannot(folder, error))?;
+    let plan = Plan { bytes: megabytes * 1_000_000, ..Plan::DEMO };
+    let mut files = Vec::new();
+    let mut out = io::stdout().lock();
+    for log in LogFile::ALL {
+        let path = folder.join(log.name());
+        let file = File::create(&path).map_err(|error| cannot(&path, error))?;
+        let mut writer = BufWriter::new(file);
+        let events = log.write(&plan, &mut writer).and_then(|events| writer.flush().map(|()| events));
+        let events = events.map_err(|error| cannot(&path, error))?;
+        let bytes = path.metadata().map_or(0, |metadata| metadata.len());
+        writeln!(out, "{:>7.1} MB  {events:>8} events  {}", bytes as f64 / 1e6, path.display())?;
+        files.push(path);
+    }
+    Ok(files)
+}

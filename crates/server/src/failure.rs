@@ -1,0 +1,206 @@
+//! How a verb fails: what the user reads and which exit code a script sees.
+
+use std::io::{self, Write};
+
+use quarry_engine::EngineError;
+use quarry_inputs::InputError;
+use quarry_search::SearchError;
+use quarry_spl::{Diagnostic, Severity};
+use quarry_store::StoreError;
+
+/// Wrong use of the command line.
+pub(crate) const USAGE: u8 = 2;
+/// The search is wrong.
+pub(crate) const SPL: u8 = 3;
+/// Server or storage failed.
+pub(crate) const STORAGE: u8 = 4;
+/// The answer is there, but not all of it.
+pub(crate) const PARTIAL: u8 = 5;
+
+const RED: &str = "\u{1b}[1;31m";
+const CYAN: &str = "\u{1b}[1;36m";
+const PLAIN: &str = "\u{1b}[0m";
+
+/// Longest part of a search shown around a fault, in characters.
+const EXCERPT_CHARS: usize = 100;
+
+/// Why a verb did not do its work.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The command line asks for something that cannot be.
+    Usage(String),
+    /// The search has faults.
+    Spl {
+        /// The search.
+        text: String,
+        /// What is wrong with it.
+        diagnostics: Vec<Diagnostic>,
+    },
+    /// The search cannot be run; no place in the text is known.
+    Search(String),
+    /// A file, the store or the server failed.
+    Storage(String),
+    /// Whoever read the output has left.
+    ReaderLeft,
+}
+
+impl Failure {
+    /// Exit code of the program.
+    pub(crate) fn code(&self) -> u8 {
+        match self {
+            Failure::Usage(_) => USAGE,
+            Failure::Spl { .. } | Failure::Search(_) => SPL,
+            Failure::Storage(_) => STORAGE,
+            Failure::ReaderLeft => 0,
+        }
+    }
+
+    /// The failure in one line.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Failure::Usage(text) | Failure::Search(text) | Failure::Storage(text) => text.clone(),
+            Failure::Spl { diagnostics, .. } => diagnostics.first().map(ToString::to_string).unwrap_or_default(),
+            Failure::ReaderLeft => String::new(),
+        }
+    }
+
+    /// Tells the user.
+    pub(crate) fn report(&self, out: &mut dyn Write, color: bool) -> io::Result<()> {
+        let (red, plain) = if color { (RED, PLAIN) } else { ("", "") };
+        match self {
+            Failure::ReaderLeft => Ok(()),
+            Failure::Usage(text) | Failure::Search(text) | Failure::Storage(text) => {
+                writeln!(out, "{red}error{plain}: {text}")
+            }
+            Failure::Spl { text, diagnostics } => {
+                for diagnostic in diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error) {
+                    report_diagnostic(text, diagnostic, out, color)?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Failure::ReaderLeft,
+            _ => Failure::Storage(format!("output cannot be written: {error}")),
+        }
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Failure {
+        Failure::Storage(error.to_string())
+    }
+}
+
+impl From<InputError> for Failure {
+    fn from(error: InputError) -> Failure {
+        match error {
+            InputError::Pattern { .. } => Failure::Usage(error.to_string()),
+            _ => Failure::Storage(error.to_string()),
+        }
+    }
+}
+
+impl From<EngineError> for Failure {
+    fn from(error: EngineError) -> Failure {
+        match error {
+            EngineError::Invalid { .. } | EngineError::Limit { .. } => Failure::Search(error.to_string()),
+            _ => Failure::Storage(error.to_string()),
+        }
+    }
+}
+
+impl Failure {
+    /// The failure of a search whose text is `text`.
+    pub(crate) fn of_search(text: &str, error: SearchError) -> Failure {
+        match error {
+            SearchError::Syntax(diagnostics) => Failure::Spl { text: text.to_owned(), diagnostics },
+            SearchError::Time { .. } => Failure::Usage(error.to_string()),
+            SearchError::Engine(EngineError::Invalid { message, span: Some(span) }) => {
+                Failure::Spl { text: text.to_owned(), diagnostics: vec![Diagnostic::error(message, span)] }
+            }
+            SearchError::Engine(error) => error.into(),
+        }
+    }
+}
+
+/// The message, the place in the search with a caret under it, and the hint.
+pub(crate) fn report_diagnostic(text: &str, diagnostic: &Diagnostic, out: &mut dyn Write, color: bool) -> io::Result<()> {
+    let (red, cyan, plain) = if color { (RED, CYAN, PLAIN) } else { ("", "", "") };
+    let word = if diagnostic.severity == Severity::Error { "error" } else { "note" };
+    writeln!(out, "{red}{word}{plain}: {}", diagnostic.message)?;
+    let excerpt = Excerpt::around(text, diagnostic.span.start, diagnostic.span.end);
+    writeln!(out, "  {}", excerpt.line)?;
+    writeln!(out, "  {}{red}{}{plain}", " ".repeat(excerpt.caret_at), "^".repeat(excerpt.carets))?;
+    match &diagnostic.hint {
+        Some(hint) => writeln!(out, "{cyan}help{plain}: {hint}"),
+        None => Ok(()),
+    }
+}
+
+/// One line of the search around a fault.
+struct Excerpt {
+    line: String,
+    caret_at: usize,
+    carets: usize,
+}
+
+impl Excerpt {
+    /// Cuts the line that holds byte `start`, and of a long line the part around it.
+    fn around(text: &str, start: usize, end: usize) -> Excerpt {
+        let start = floor_border(text, start);
+        let end = floor_border(text, end.max(start));
+        let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
+        let line_end = text[start..].find('\n').map_or(text.len(), |at| start + at);
+        let before: Vec<char> = text[line_start..start].chars().collect();
+        let marked = text[start..end.clamp(start, line_end)].chars().count().max(1);
+        let cut = before.len().saturating_sub(EXCERPT_CHARS / 2);
+        let mut line: String = if cut > 0 { "…".to_owned() } else { String::new() };
+        let caret_at = line.chars().count() + before.len() - cut;
+        line.extend(&before[cut..]);
+        let rest: Vec<char> = text[start..line_end].chars().collect();
+        let room = EXCERPT_CHARS.saturating_sub(caret_at).max(1);
+        line.extend(rest.iter().take(room));
+        if rest.len() > room {
+            line.push('…');
+        }
+        Excerpt { line: line.replace('\t', " "), caret_at, carets: marked.min(room) }
+    }
+}
+
+fn floor_border(text: &str, at: usize) -> usize {
+    let mut at = at.min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_caret_stands_under_the_fault() {
+        let excerpt = Excerpt::around("index=main | stast count", 13, 18);
+        assert_eq!((excerpt.line.as_str(), excerpt.caret_at, excerpt.carets), ("index=main | stast count", 13, 5));
+        let excerpt = Excerpt::around("a\n| zzz x", 4, 7);
+        assert_eq!((excerpt.line.as_str(), excerpt.caret_at, excerpt.carets), ("| zzz x", 2, 3));
+    }
+
+    #[test]
+    fn long_lines_are_cut_and_odd_spans_are_safe() {
+        let text = format!("{} bad {}", "é".repeat(300), "y".repeat(300));
+        let excerpt = Excerpt::around(&text, 601, 604);
+        assert!(excerpt.line.chars().count() <= EXCERPT_CHARS + 3, "{}", excerpt.line);
+        assert_eq!(excerpt.line.chars().skip(excerpt.caret_at).take(3).collect::<String>(), "bad");
+        for (start, end) in [(0, 0), (9999, 99999), (5, 1)] {
+            Excerpt::around(&text, start, end);
+        }
+    }
+}

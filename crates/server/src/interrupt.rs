@@ -1,0 +1,35 @@
+//! Ctrl-C: the first press asks the running work to finish with what it has, the second ends the program.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::failure::Failure;
+
+/// Exit code after a second Ctrl-C, as shells expect.
+const ENDED_BY_INTERRUPT: i32 = 130;
+
+/// Whether Ctrl-C was pressed; shared with the signal handler.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// Takes over Ctrl-C for the rest of the process; the first press also calls `on_first`.
+    pub(crate) fn install(on_first: impl Fn() + Send + 'static) -> Result<Interrupt, Failure> {
+        let interrupt = Interrupt::default();
+        let pressed = interrupt.clone();
+        let handler = move || {
+            if pressed.0.swap(true, Ordering::SeqCst) {
+                std::process::exit(ENDED_BY_INTERRUPT);
+            }
+            on_first();
+        };
+        let installed = ctrlc::set_handler(handler);
+        installed.map_err(|error| Failure::Storage(format!("cannot listen to Ctrl-C: {error}")))?;
+        Ok(interrupt)
+    }
+
+    /// Whether Ctrl-C was pressed.
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}

@@ -1,0 +1,187 @@
+//! A data folder opened in this process: its store, its configuration, and the search service over them.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+use quarry_catalog::{CheckpointKey, FileCheckpoint, SourceIdentity};
+use quarry_conf::{IndexesConf, Layers, LimitSettings, PropsResolver, Transforms};
+use quarry_engine::{Engine, EngineOptions, SnapshotSource};
+use quarry_event::EventBatch;
+use quarry_inputs::{FilePosition, KnownPosition, Sink, SinkError};
+use quarry_search::{SearchService, SearchServiceParts};
+use quarry_stdx::{SharedClock, SystemClock};
+use quarry_store::{AppendRequest, MemoryStore, Store, StoreOptions, Ticket};
+
+use crate::configuration;
+use crate::failure::Failure;
+use crate::lookup_files::{LookupFiles, Lookups};
+
+/// Index a search reads when it names none.
+pub(crate) const DEFAULT_INDEX: &str = "main";
+/// Appends whose durability is not known yet; beyond it the reader waits.
+const TICKETS_MAX: usize = 8;
+/// Folder of files that large searches spill to, below the data folder.
+const SPILL_FOLDER: &str = "run/spill";
+
+/// Configuration as the verbs use it.
+pub(crate) struct Settings {
+    pub(crate) layers: Layers,
+    pub(crate) props: Arc<PropsResolver>,
+    pub(crate) clock: SharedClock,
+}
+
+impl Settings {
+    /// Configuration of a data folder; what is wrong with it is told.
+    pub(crate) fn of_data_dir(data_dir: &Path) -> Settings {
+        Settings::of(configuration::read(data_dir))
+    }
+
+    /// The built-in configuration alone.
+    pub(crate) fn built_in() -> Settings {
+        Settings::of(Layers::new([]))
+    }
+
+    fn of(layers: Layers) -> Settings {
+        let props = Arc::new(PropsResolver::new(&layers));
+        Settings { layers, props, clock: SystemClock::shared() }
+    }
+
+    /// Refuses a name that cannot be an index, and an index that is switched off.
+    pub(crate) fn check_index(&self, index: &str) -> Result<(), String> {
+        let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b'-';
+        let configured = IndexesConf::new(&self.layers).get(index);
+        if index.is_empty() || index.starts_with('-') || !index.bytes().all(is_plain) {
+            return Err(format!("index {index}: a name has lower-case letters, digits, _ and -, and no leading -"));
+        }
+        if configured.is_none() && index.starts_with('_') {
+            return Err(format!("index {index}: names with a leading _ are internal and must stand in indexes.conf"));
+        }
+        if configured.is_some_and(|settings| settings.disabled) {
+            return Err(format!("index {index} is disabled in indexes.conf"));
+        }
+        Ok(())
+    }
+
+    /// Seconds each index keeps its events, for `indexes` that hold some.
+    pub(crate) fn retention(&self, indexes: impl IntoIterator<Item = String>) -> Vec<(String, u64)> {
+        let conf = IndexesConf::new(&self.layers);
+        let age = |index: &str| conf.get(index).unwrap_or(conf.defaults()).frozen_time_period_seconds;
+        indexes.into_iter().map(|index| (index.clone(), age(&index))).collect()
+    }
+
+    /// The search service over `source`; `data_dir` is where its lookups and spill files are.
+    pub(crate) fn service(
+        &self,
+        source: Arc<dyn SnapshotSource>,
+        data_dir: Option<&Path>,
+    ) -> Result<SearchService, Failure> {
+        let memory_mb = LimitSettings::new(&self.layers).search_max_mem_mb;
+        let options = EngineOptions {
+            memory_bytes: usize::try_from(memory_mb).unwrap_or(usize::MAX).saturating_mul(1 << 20),
+            spill: data_dir.filter(|dir| is_writable(dir)).map(|dir| dir.join(SPILL_FOLDER)),
+        };
+        let files = data_dir.map_or_else(LookupFiles::of_working_folder, LookupFiles::of_data_dir);
+        let lookups = Lookups { files, transforms: Transforms::new(&self.layers) };
+        let engine = Engine::new(&options, self.props.clone(), Arc::new(lookups))?;
+        Ok(SearchService::new(SearchServiceParts {
+            engine,
+            source,
+            clock: self.clock.clone(),
+            zone: TimeZone::UTC,
+            default_indexes: vec![DEFAULT_INDEX.to_owned()],
+        }))
+    }
+}
+
+fn is_writable(dir: &Path) -> bool {
+    dir.metadata().is_ok_and(|metadata| !metadata.permissions().readonly())
+}
+
+/// Opens the store of `data_dir` for writing; the folder is made when missing.
+pub(crate) fn open(data_dir: &Path, clock: SharedClock) -> Result<Arc<Store>, Failure> {
+    Ok(Store::open(StoreOptions::at(data_dir), clock)?)
+}
+
+/// Opens the store of `data_dir` for reading.
+pub(crate) fn open_read_only(data_dir: &Path, clock: SharedClock) -> Result<Arc<Store>, Failure> {
+    if !data_dir.is_dir() {
+        let dir = data_dir.display();
+        return Err(Failure::Storage(format!("there is no data folder {dir}: name one with --data-dir, or add data first")));
+    }
+    Ok(Store::open_read_only(StoreOptions::at(data_dir), clock)?)
+}
+
+/// Name of this machine.
+pub(crate) fn host_name() -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    if name.is_empty() { "localhost".to_owned() } else { name }
+}
+
+/// Hands an input's events to a store.
+pub(crate) struct StoreSink<'a> {
+    store: &'a Store,
+    tickets: VecDeque<Ticket>,
+}
+
+impl<'a> StoreSink<'a> {
+    /// A sink over `store`.
+    pub(crate) fn new(store: &'a Store) -> StoreSink<'a> {
+        StoreSink { store, tickets: VecDeque::new() }
+    }
+}
+
+impl Sink for StoreSink<'_> {
+    fn positions(&self, index: &str, head: &[u8]) -> Result<Vec<KnownPosition>, SinkError> {
+        let known = self.store.checkpoints_of(head, index)?;
+        let position = |checkpoint: FileCheckpoint| KnownPosition {
+            head_bytes: checkpoint.head_bytes as usize,
+            variant: checkpoint.key.variant,
+            offset: checkpoint.offset,
+            tail_hash: checkpoint.tail_hash,
+            path: checkpoint.source,
+        };
+        Ok(known.into_iter().map(|logged| position(logged.checkpoint)).collect())
+    }
+
+    fn accept(&mut self, batch: EventBatch, position: Option<FilePosition>) -> Result<(), SinkError> {
+        let checkpoint = position.map(|position| FileCheckpoint {
+            key: CheckpointKey {
+                identity: SourceIdentity::of(&position.identity.head, &position.identity.index),
+                variant: position.identity.variant,
+            },
+            head_bytes: position.identity.head.len() as u32,
+            offset: position.offset,
+            tail_hash: position.tail_hash,
+            source: position.path,
+        });
+        self.tickets.push_back(self.store.append(AppendRequest { batch, checkpoint })?);
+        while self.tickets.len() > TICKETS_MAX {
+            self.tickets.pop_front().map_or(Ok(()), Ticket::wait)?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), SinkError> {
+        self.tickets.drain(..).try_for_each(Ticket::wait)?;
+        Ok(())
+    }
+}
+
+/// Hands an input's events to a store in memory, which knows no files.
+pub(crate) struct MemorySink<'a>(pub(crate) &'a MemoryStore);
+
+impl Sink for MemorySink<'_> {
+    fn positions(&self, _: &str, _: &[u8]) -> Result<Vec<KnownPosition>, SinkError> {
+        Ok(Vec::new())
+    }
+
+    fn accept(&mut self, batch: EventBatch, _: Option<FilePosition>) -> Result<(), SinkError> {
+        Ok(self.0.append(batch)?)
+    }
+
+    fn flush(&mut self) -> Result<(), SinkError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,71 @@
+//! The binary `quarry`: reads settings, builds components, runs one verb, says what went wrong in one place.
+//!
+//! Every verb is a module; they talk to a data folder directly ([`local`]) or to the server that has it open
+//! ([`remote`]). Exit codes are [`failure`]'s.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+mod add;
+mod btool;
+mod bucket;
+mod cli;
+mod configuration;
+mod demo;
+mod failure;
+mod help;
+mod interrupt;
+mod local;
+mod lookup_files;
+mod node;
+mod output;
+mod remote;
+mod search;
+mod serve;
+mod spl_check;
+mod terminal;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::{AddVerb, BucketVerb, Cli, SplVerb, Verb};
+use failure::Failure;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let code = if error.use_stderr() { failure::USAGE } else { 0 };
+            // Nothing is left to tell anyone when the terminal itself cannot be written.
+            let _closed = error.print();
+            return ExitCode::from(code);
+        }
+    };
+    match run(&cli) {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            let _closed = failure.report(&mut std::io::stderr().lock(), terminal::colors_on_stderr(cli.color));
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Result<u8, Failure> {
+    match &cli.verb {
+        Verb::Add(AddVerb::Oneshot(arguments)) => add::run(&cli.data_dir, arguments),
+        Verb::Search(arguments) => search::run(cli, arguments),
+        Verb::Bucket(BucketVerb::List(arguments)) => bucket::list(&cli.data_dir, arguments.output),
+        Verb::Bucket(BucketVerb::Stats(arguments)) => bucket::stats(&cli.data_dir, arguments.output),
+        Verb::Bucket(BucketVerb::Verify(arguments)) => bucket::verify(&cli.data_dir, arguments.output),
+        Verb::Serve(arguments) => serve::run(&cli.data_dir, arguments),
+        Verb::Btool(arguments) => btool::run(&cli.data_dir, arguments),
+        Verb::Spl(SplVerb::Check(arguments)) => spl_check::run(arguments),
+        Verb::Demo(arguments) => demo::run(arguments),
+        Verb::Help { command } => help::run(command.as_deref(), &mut std::io::stdout().lock()),
+    }
+}
+
+/// Writes a line of the verb's own talk (not results) to standard error.
+pub(crate) fn tell(line: &str) {
+    let _closed = writeln!(std::io::stderr().lock(), "{line}");
+}

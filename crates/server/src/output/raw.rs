@@ -1,0 +1,20 @@
+//! `-o raw`: the text of each event as it is, multi-line events over several lines. Rows without `_raw` (results of
+//! a reporting command) show their values, tab-separated.
+
+use std::io::{self, Write};
+
+use quarry_search::{Cell, ResultTable};
+
+pub(super) fn write(result: &ResultTable, out: &mut dyn Write) -> io::Result<()> {
+    let raw = result.fields().iter().position(|field| field == "_raw");
+    for row in result.rows() {
+        match raw.map(|raw| row.cell(raw)) {
+            Some(Cell::Single(text)) => writeln!(out, "{text}")?,
+            _ => {
+                let values: Vec<String> = row.cells().map(|(_, value)| value.joined(" ").into_owned()).collect();
+                writeln!(out, "{}", values.join("\t"))?;
+            }
+        }
+    }
+    Ok(())
+}

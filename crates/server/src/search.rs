@@ -1,0 +1,129 @@
+//! `quarry search`: over the data folder, over files without one, or through the running server.
+
+use std::io::{BufWriter, Write};
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+use quarry_event::time::parse_zone;
+use quarry_inputs::file::{NoProgress, OneshotOptions, add_file, expand};
+use quarry_search::{ResultTable, SearchParams, SearchService};
+use quarry_store::MemoryStore;
+
+use crate::cli::{Cli, SearchArgs};
+use crate::failure::{self, Failure};
+use crate::interrupt::Interrupt;
+use crate::local::{self, DEFAULT_INDEX, MemorySink, Settings};
+use crate::output::{self, OutputStyle};
+use crate::remote::Remote;
+use crate::terminal;
+
+/// An answer, wherever it comes from.
+pub(crate) struct Answer {
+    /// The rows.
+    pub(crate) table: ResultTable,
+    /// Whether the rows are events.
+    pub(crate) events: bool,
+    /// What the search wants to be known.
+    pub(crate) messages: Vec<String>,
+    /// Whether data is missing.
+    pub(crate) partial: bool,
+}
+
+/// Runs a search and writes its result; gives the exit code.
+pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
+    let unknown = |name: &String| Failure::Usage(format!("--zone {name}: no such time zone; give one as Europe/Berlin"));
+    let zone = arguments.zone.as_ref().map(|name| parse_zone(name).ok_or_else(|| unknown(name))).transpose()?;
+    let zone = zone.unwrap_or(TimeZone::UTC);
+    check(&arguments.text)?;
+    let answer = if !arguments.files.is_empty() {
+        let settings = Settings::built_in();
+        let store = Arc::new(MemoryStore::new(DEFAULT_INDEX));
+        let all_read = read_files(&settings, &store, arguments, &zone)?;
+        let mut answer = ask(&settings.service(store, None)?, params(arguments, &zone))?;
+        answer.partial |= !all_read;
+        answer
+    } else if let Some(remote) = Remote::find(&cli.data_dir) {
+        ask_server(&remote, arguments, &zone)?
+    } else {
+        let settings = Settings::of_data_dir(&cli.data_dir);
+        let store = local::open_read_only(&cli.data_dir, settings.clock.clone())?;
+        ask(&settings.service(store, Some(&cli.data_dir))?, params(arguments, &zone))?
+    };
+    let style = OutputStyle {
+        form: arguments.output,
+        events: answer.events,
+        color: terminal::colors(cli.color),
+        width: terminal::width(),
+    };
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    output::write(&answer.table, style, &mut out)?;
+    out.flush()?;
+    answer.messages.iter().for_each(|message| crate::tell(&format!("note: {message}")));
+    Ok(if answer.partial { failure::PARTIAL } else { 0 })
+}
+
+/// Refuses a faulty search before any file is read.
+fn check(text: &str) -> Result<(), Failure> {
+    let parsed = quarry_spl::parse(text);
+    if parsed.is_ok() { Ok(()) } else { Err(Failure::Spl { text: text.to_owned(), diagnostics: parsed.diagnostics }) }
+}
+
+fn params(arguments: &SearchArgs, zone: &TimeZone) -> SearchParams {
+    SearchParams {
+        text: arguments.text.clone(),
+        earliest: arguments.earliest.clone(),
+        latest: arguments.latest.clone(),
+        zone: Some(zone.clone()),
+        rows_max: None,
+    }
+}
+
+/// Runs a search in this process. Ctrl-C ends reading; what was found until then is the answer.
+pub(crate) fn ask(service: &SearchService, params: SearchParams) -> Result<Answer, Failure> {
+    let text = params.text.clone();
+    let running = service.start(params).map_err(|error| Failure::of_search(&text, error))?;
+    let stopper = running.stopper();
+    let _interrupt = Interrupt::install(move || stopper.finish_early());
+    let outcome = running.finish().map_err(|error| Failure::of_search(&text, error))?;
+    let (table, events) = (outcome.table, outcome.events);
+    Ok(Answer { table, events, messages: outcome.messages, partial: outcome.partial })
+}
+
+/// Reads the named files into memory; whether all of them could be read to their end.
+fn read_files(
+    settings: &Settings,
+    store: &MemoryStore,
+    arguments: &SearchArgs,
+    zone: &TimeZone,
+) -> Result<bool, Failure> {
+    let mut options = OneshotOptions {
+        index: DEFAULT_INDEX.to_owned(),
+        host: local::host_name(),
+        source: None,
+        sourcetype: arguments.sourcetype.clone(),
+        again: true,
+        zone: zone.clone(),
+        now: settings.clock.now_ns(),
+    };
+    let mut all_read = true;
+    for path in expand(&arguments.files)? {
+        let is_stdin = path.as_os_str() == "-";
+        options.source = Some(if is_stdin { "stdin".to_owned() } else { path.display().to_string() });
+        if let Err(error) = add_file(&path, &options, &settings.props, &mut MemorySink(store), &mut NoProgress) {
+            crate::tell(&format!("error: {error}"));
+            all_read = false;
+        }
+    }
+    Ok(all_read)
+}
+
+fn ask_server(remote: &Remote, arguments: &SearchArgs, zone: &TimeZone) -> Result<Answer, Failure> {
+    let mut form = vec![("search", arguments.text.as_str()), ("exec_mode", "oneshot"), ("output_mode", "json"), ("count", "0")];
+    let named = [("earliest_time", &arguments.earliest), ("latest_time", &arguments.latest), ("zone", &arguments.zone)];
+    form.extend(named.iter().filter_map(|(key, value)| value.as_deref().map(|value| (*key, value))));
+    let answer = remote.search(&form)?;
+    let values_of = |row: usize, field: &str| answer.rows[row].get(field).map(Vec::as_slice).unwrap_or_default();
+    let table = ResultTable::of_texts(&answer.fields, answer.rows.len(), zone.clone(), values_of);
+    let table = table.map_err(|error| Failure::Storage(format!("the server's answer cannot be shown: {error}")))?;
+    Ok(Answer { table, events: answer.events, messages: answer.messages, partial: answer.partial })
+}

@@ -1,0 +1,180 @@
+//! `quarry serve`: the node with its management port, until SIGINT or SIGTERM.
+//!
+//! `D/run/server.json` tells the command line of the same account where the server is. Stopping seals nothing: what
+//! was acknowledged is in the log.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use quarry_api::ApiState;
+use quarry_auth::{Auth, UserRecord, hash_password, parse_users, print_users};
+use quarry_store::Store;
+use serde_json::json;
+
+use crate::cli::ServeArgs;
+use crate::failure::Failure;
+use crate::local::{self, Settings};
+use crate::node::LocalNode;
+use crate::remote::RUN_FILE;
+
+/// File of users, below the data folder.
+const USERS_FILE: &str = "etc/passwd";
+/// First user and password of a new data folder, as Splunk's were; the server listens on this machine only.
+const FIRST_USER: (&str, &str) = ("admin", "changeme");
+/// Time between two rounds of maintenance.
+const MAINTENANCE_EVERY: Duration = Duration::from_secs(60);
+/// Longest wait for requests that run when the server stops.
+const STOP_WAIT: Duration = Duration::from_secs(10);
+/// Readable and writable by the owner alone.
+const PRIVATE_MODE: u32 = 0o600;
+
+/// Runs the server; returns when it has stopped.
+pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure> {
+    let address: SocketAddr = arguments.mgmt.parse().map_err(|_| {
+        Failure::Usage(format!("--mgmt {}: give an address and a port, as in 127.0.0.1:8089", arguments.mgmt))
+    })?;
+    if !address.ip().is_loopback() {
+        let text = "is reachable from other machines, and this server has no TLS yet: bind 127.0.0.1, or forward it";
+        return Err(Failure::Usage(format!("--mgmt {address} {text}")));
+    }
+    let settings = Settings::of_data_dir(data_dir);
+    let store = local::open(data_dir, settings.clock.clone())?;
+    let auth = Arc::new(Auth::new(users(data_dir)?, settings.clock.clone(), Box::new(random)));
+    let search = Arc::new(settings.service(store.clone(), Some(data_dir))?);
+    let node = Arc::new(LocalNode { store, settings });
+    let state = ApiState { auth, search, node: node.clone() };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::Storage(format!("cannot start threads: {error}")))?;
+    let served = runtime.block_on(serve(data_dir, address, state, node.clone()));
+    runtime.shutdown_timeout(STOP_WAIT);
+    node.store.close();
+    served.map(|()| 0)
+}
+
+async fn serve(data_dir: &Path, address: SocketAddr, state: ApiState, node: Arc<LocalNode>) -> Result<(), Failure> {
+    let cannot = |error: std::io::Error| Failure::Storage(format!("cannot listen on {address}: {error}"));
+    let listener = tokio::net::TcpListener::bind(address).await.map_err(cannot)?;
+    let address = listener.local_addr().map_err(cannot)?;
+    let stop = stop_signal().map_err(|error| Failure::Storage(format!("cannot listen to signals: {error}")))?;
+    let run_file = RunFile::write(data_dir, address, state.auth.local_token())?;
+    crate::tell(&format!("quarry serves {} on http://{address}", data_dir.display()));
+    let maintenance = tokio::spawn(maintain(node));
+    let served = axum::serve(listener, quarry_api::router(state)).with_graceful_shutdown(stop).await;
+    maintenance.abort();
+    drop(run_file);
+    crate::tell("quarry stopped");
+    served.map_err(cannot)
+}
+
+/// Ends with SIGINT or SIGTERM.
+fn stop_signal() -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    Ok(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        crate::tell("stopping: running requests are finished");
+    })
+}
+
+/// Seals idle slabs and removes old buckets, again and again.
+async fn maintain(node: Arc<LocalNode>) {
+    let mut told = 0;
+    loop {
+        tokio::time::sleep(MAINTENANCE_EVERY).await;
+        let node = node.clone();
+        let round = tokio::task::spawn_blocking(move || maintenance_round(&node, told)).await;
+        told = round.unwrap_or(told);
+    }
+}
+
+/// One round; gives the time up to which the store's messages were told.
+fn maintenance_round(node: &LocalNode, told: i64) -> i64 {
+    let store: &Store = &node.store;
+    if let Err(error) = store.seal_idle() {
+        crate::tell(&format!("warning: idle events cannot be sealed: {error}"));
+    }
+    let ages = node.settings.retention(store.stats().into_iter().map(|stats| stats.index));
+    match store.retention(&ages) {
+        Ok(removed) if removed.is_empty() => {}
+        Ok(removed) => crate::tell(&format!("removed as older than their index keeps events: {}", removed.join(", "))),
+        Err(error) => crate::tell(&format!("warning: old buckets cannot be removed: {error}")),
+    }
+    let fresh: Vec<_> = store.messages().into_iter().filter(|message| message.time > told).collect();
+    fresh.iter().for_each(|message| crate::tell(&format!("warning: {}", message.text)));
+    fresh.last().map_or(told, |message| message.time)
+}
+
+/// The run file; removed when the server ends.
+struct RunFile(PathBuf);
+
+impl RunFile {
+    fn write(data_dir: &Path, address: SocketAddr, token: &str) -> Result<RunFile, Failure> {
+        let path = data_dir.join(RUN_FILE);
+        let text = json!({ "mgmt": address.to_string(), "token": token }).to_string();
+        write_private(&path, &text)?;
+        Ok(RunFile(path))
+    }
+}
+
+impl Drop for RunFile {
+    fn drop(&mut self) {
+        // A file that stays is recognised as stale by whoever finds nobody listening.
+        drop(std::fs::remove_file(&self.0));
+    }
+}
+
+/// Writes a file that only its owner can read, at once and whole.
+fn write_private(path: &Path, text: &str) -> Result<(), Failure> {
+    let cannot = |error: std::io::Error| Failure::Storage(format!("cannot write {}: {error}", path.display()));
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(cannot)?;
+    }
+    let temporary = path.with_extension("new");
+    drop(std::fs::remove_file(&temporary));
+    let opened = std::fs::OpenOptions::new().write(true).create_new(true).mode(PRIVATE_MODE).open(&temporary);
+    let mut file = opened.map_err(cannot)?;
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(cannot)?;
+    std::fs::rename(&temporary, path).map_err(cannot)
+}
+
+/// Users of the data folder; a new folder gets the first one.
+fn users(data_dir: &Path) -> Result<Vec<UserRecord>, Failure> {
+    let path = data_dir.join(USERS_FILE);
+    match std::fs::read_to_string(&path) {
+        Ok(text) => {
+            let (users, bad_lines) = parse_users(&text);
+            let file = path.display();
+            bad_lines.iter().for_each(|line| crate::tell(&format!("warning: {file}:{line}: not name:roles:hash, left out")));
+            Ok(users)
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let (name, password) = FIRST_USER;
+            let mut salt = [0; 16];
+            random(&mut salt);
+            let hash = hash_password(password, &salt).map_err(|error| Failure::Storage(error.to_string()))?;
+            let users =
+                vec![UserRecord { name: name.to_owned(), password_hash: hash, roles: vec!["admin".to_owned()] }];
+            write_private(&path, &print_users(&users))?;
+            crate::tell(&format!("made user {name} with password {password}"));
+            Ok(users)
+        }
+        Err(error) => Err(Failure::Storage(format!("cannot read {}: {error}", path.display()))),
+    }
+}
+
+/// Unpredictable bytes of the operating system.
+fn random(bytes: &mut [u8]) {
+    if let Err(error) = getrandom::fill(bytes) {
+        crate::tell(&format!("error: the system gives no random bytes: {error}"));
+        // Keys that can be guessed are worse than no server.
+        std::process::abort();
+    }
+}
