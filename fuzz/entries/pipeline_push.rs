@@ -19,6 +19,7 @@ pub(crate) fn run(data: &[u8]) {
     let info = SourceInfo {
         index: "main".into(),
         host: "host".into(),
+        host_is_fixed: false,
         source: "/var/log/a.log".into(),
         sourcetype: (!sourcetype.is_empty()).then(|| sourcetype.into()),
     };

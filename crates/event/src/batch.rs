@@ -148,3 +148,38 @@ impl Page {
         &self.raw[start..self.ends[row] as usize]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn metadata(host: &str) -> Metadata {
+        Metadata { index: "main".into(), host: host.into(), source: "s".into(), sourcetype: "t".into() }
+    }
+
+    #[test]
+    fn events_lie_back_to_back() {
+        let mut batch = EventBatch::default();
+        assert!(batch.is_empty());
+        let (a, b) = (batch.intern(&metadata("a")), batch.intern(&metadata("b")));
+        assert_eq!((a, b, batch.intern(&metadata("a"))), (0, 1, 0));
+        batch.push(b"one", 10, a);
+        batch.push(b"", 20, b);
+        batch.push("größe".as_bytes(), 30, a);
+        assert_eq!(batch.len(), 3);
+        assert_eq!([0, 1, 2].map(|row| batch.raw(row)), [&b"one"[..], b"", "größe".as_bytes()]);
+        assert_eq!(
+            (&batch.ends[..], &batch.time[..], &batch.meta[..]),
+            (&[3, 3, 10][..], &[10, 20, 30][..], &[0, 1, 0][..])
+        );
+    }
+
+    #[test]
+    fn a_page_gives_its_texts() {
+        let page =
+            Page { raw: Bytes::from_static(b"abcde"), ends: vec![2, 2, 5], time: vec![1, 2, 3], ..Page::default() };
+        assert_eq!((page.len(), page.is_empty()), (3, false));
+        assert_eq!([0, 1, 2].map(|row| page.raw(row)), [&b"ab"[..], b"", b"cde"]);
+        assert!(Page::default().is_empty());
+    }
+}

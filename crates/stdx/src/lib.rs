@@ -70,3 +70,28 @@ impl Clock for ManualClock {
         self.0.load(Ordering::SeqCst)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manual_clock_moves_only_by_hand() {
+        let clock = ManualClock::shared(5);
+        let shared: SharedClock = clock.clone();
+        assert_eq!((shared.now_ns(), shared.elapsed_ns()), (5, 5));
+        clock.advance_ns(7);
+        assert_eq!((shared.now_ns(), shared.elapsed_ns()), (12, 12));
+        clock.advance_ns(-20);
+        assert_eq!(shared.now_ns(), -8);
+    }
+
+    #[test]
+    fn the_system_clock_does_not_go_back() {
+        let clock = SystemClock::shared();
+        let (first, second) = (clock.elapsed_ns(), clock.elapsed_ns());
+        assert!(0 <= first && first <= second);
+        // 2020-01-01: whatever the machine thinks, this was built later.
+        assert!(clock.now_ns() > 1_577_836_800_000_000_000);
+    }
+}

@@ -15,6 +15,7 @@ pub(crate) fn run() -> Result<(), String> {
     deny()?;
     cargo(&["clippy", "--release", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
     cargo(&["build", "--release", "--locked", "-p", "quarry"])?;
+    cargo(&["check", "--no-default-features", "--manifest-path", "fuzz/Cargo.toml"])?;
     if succeeds(&["nextest", "--version"]) {
         cargo(&["nextest", "run", "--release", "--locked", "--workspace"])?;
         cargo(&["test", "--release", "--locked", "--workspace", "--doc"])

@@ -152,3 +152,40 @@ fn reach(from: &str, graph: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<Str
     }
     seen
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn package(name: &str, uses: &[&str]) -> Value {
+        let dependencies: Vec<Value> =
+            uses.iter().map(|used| json!({"name": used, "kind": null, "optional": false, "target": null})).collect();
+        json!({"name": name, "source": null, "dependencies": dependencies})
+    }
+
+    fn faults(packages: &[Value]) -> Vec<String> {
+        let mut faults = Vec::new();
+        let graph = graph(packages);
+        packages.iter().for_each(|package| check_package(package, &graph, &mut faults));
+        faults
+    }
+
+    #[test]
+    fn edges_outside_the_table_are_told() {
+        let good = [package("quarry-blob", &["quarry-bucket", "quarry-event", "bytes"]), package("quarry", &["axum"])];
+        assert!(faults(&good).is_empty());
+        assert_eq!(faults(&[package("quarry-event", &["quarry-conf"])]), ["event must not use conf"]);
+        let told = faults(&[package("quarry-store", &["rusqlite"])]);
+        assert_eq!(told, ["store must not use rusqlite: its owner is catalog"]);
+        let told = faults(&[package("quarry-new", &[])]);
+        assert_eq!(told, ["crate quarry-new is not in the table of dev/xtask/src/layers.rs"]);
+    }
+
+    #[test]
+    fn pure_crates_reach_no_runtime_by_any_way() {
+        let packages = [package("quarry-spl", &["innocent"]), package("innocent", &["tokio"])];
+        assert_eq!(faults(&packages), ["spl is pure and must not reach tokio"]);
+    }
+}

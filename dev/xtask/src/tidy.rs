@@ -152,3 +152,42 @@ fn function_name(line: &str) -> Option<String> {
     let rest = rest.strip_prefix("fn ")?;
     Some(rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn faults(name: &str, text: &str) -> Vec<String> {
+        let mut faults = Vec::new();
+        check_text(name, text, &mut faults);
+        faults
+    }
+
+    #[test]
+    fn house_rules_are_told_by_file_and_line() {
+        assert!(faults("crates/a/src/lib.rs", "//! Head.\nfn a() {}\n").is_empty());
+        assert_eq!(faults("a.rs", "fn a() {}\n"), ["a.rs: opens without a `//!` head that says what it is"]);
+        assert_eq!(faults("b/utils.rs", "//! Head.\n"), ["b/utils.rs: `utils` says nothing, name the thing"]);
+        let stub = format!("//! Head.\nfn a() {{ {}{}) }} \n", "todo", "!(");
+        assert_eq!(faults("a.rs", &stub), ["a.rs:2: trailing blank", "a.rs:2: `todo!(`: no stubs"]);
+    }
+
+    #[test]
+    fn functions_are_measured_to_their_closing_brace() {
+        let text = "pub(crate) fn a() {\n    b();\n}\nimpl X {\n    fn c(\n        x: u8,\n    ) {\n        if x {\n        }\n    }\n}\nfn d() {}\n";
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(functions(&lines), [("a".to_owned(), 3), ("c".to_owned(), 6)]);
+    }
+
+    #[test]
+    fn inline_tests_do_not_count_and_test_files_are_not_measured() {
+        let text = "//! Head.\nfn a() {}\n#[cfg(test)]\nmod tests {\n    fn b() {}\n}\n";
+        assert_eq!(product_lines(text).len(), 2);
+        let long = format!("fn long() {{\n{}}}\n", "    a();\n".repeat(FUNCTION_LINES_MAX));
+        let mut oversize = BTreeMap::new();
+        measure("crates/a/src/tests.rs", &long, &mut oversize);
+        assert!(oversize.is_empty());
+        measure("crates/a/src/a.rs", &long, &mut oversize);
+        assert_eq!(oversize, BTreeMap::from([("crates/a/src/a.rs::long".to_owned(), FUNCTION_LINES_MAX + 2)]));
+    }
+}

@@ -57,3 +57,37 @@ impl TimeRange {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::TimeRange;
+
+    fn range(earliest: impl Into<Option<i64>>, latest: impl Into<Option<i64>>) -> TimeRange {
+        TimeRange { earliest: earliest.into(), latest: latest.into() }
+    }
+
+    #[test]
+    fn ranges_hold_their_start_and_not_their_end() {
+        let half_open = range(10, 20);
+        assert_eq!([9, 10, 19, 20].map(|time| half_open.contains(time)), [false, true, true, false]);
+        assert!(TimeRange::ALL.contains(i64::MIN) && TimeRange::ALL.contains(i64::MAX));
+        for (first, last, expected) in [(0, 9, false), (0, 10, true), (19, 30, true), (20, 30, false), (12, 13, true)] {
+            assert_eq!(half_open.overlaps(first, last), expected, "{first}..={last}");
+        }
+    }
+
+    #[test]
+    fn an_intersection_has_the_nearer_ends() {
+        for (a, b, expected) in [
+            (range(10, 20), range(15, 30), range(15, 20)),
+            (range(10, None), range(None, 20), range(10, 20)),
+            (TimeRange::ALL, range(1, 2), range(1, 2)),
+            (TimeRange::ALL, TimeRange::ALL, TimeRange::ALL),
+        ] {
+            assert_eq!(a.intersect(&b), expected);
+            assert_eq!(b.intersect(&a), expected);
+        }
+        let nothing = range(0, 5).intersect(&range(8, 9));
+        assert!((0..10).all(|time| !nothing.contains(time)));
+    }
+}
