@@ -23,7 +23,7 @@ pub mod warning;
 
 pub use builtin::builtin_sources;
 pub use layers::{BtoolRow, ConfSource, Layer, Layers, Merged, MergedStanza};
-pub use props::{DatetimeConfig, ExtractRule, KvMode, PropsResolver, PropsSettings};
+pub use props::{DatetimeConfig, ExtractRule, HostRule, KvMode, PropsResolver, PropsSettings};
 pub use settings::indexes::{IndexSettings, IndexesConf};
 pub use settings::limits::LimitSettings;
 pub use settings::server::ServerSettings;

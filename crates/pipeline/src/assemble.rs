@@ -6,6 +6,7 @@ use quarry_event::{EventBatch, Metadata};
 
 use crate::error::PipelineError;
 use crate::header::Header;
+use crate::host::HostRules;
 use crate::lines::Line;
 use crate::merge::{MergeRules, OpenEvent};
 use crate::pipeline::{PipelineCounters, ResumeHint};
@@ -25,6 +26,7 @@ pub(crate) struct Assembler {
     meta: Metadata,
     /// Position of `meta` in the batch of the current call.
     meta_row: Option<u32>,
+    hosts: Option<HostRules>,
     index_time: TimeNs,
     /// Text of an event that needs decoding.
     decoded: Vec<u8>,
@@ -35,6 +37,7 @@ impl Assembler {
         settings: &PropsSettings,
         timestamper: Timestamper,
         meta: Metadata,
+        hosts: Option<HostRules>,
         now: TimeNs,
     ) -> Result<Assembler, PipelineError> {
         Ok(Assembler {
@@ -46,6 +49,7 @@ impl Assembler {
             header: None,
             meta,
             meta_row: None,
+            hosts,
             index_time: now,
             decoded: Vec::new(),
         })
@@ -55,6 +59,9 @@ impl Assembler {
     pub(crate) fn begin(&mut self, out: &mut EventBatch) {
         out.index_time = self.index_time;
         self.meta_row = None;
+        if let Some(hosts) = &mut self.hosts {
+            hosts.begin();
+        }
     }
 
     /// Offset of the event that is being put together.
@@ -122,9 +129,10 @@ impl Assembler {
         let (time, is_own) = self.timestamper.time(found);
         counters.bad_timestamps += u64::from(!is_own);
         counters.events += 1;
-        let meta = match self.meta_row {
-            Some(row) => row,
-            None => *self.meta_row.insert(out.intern(&self.meta)),
+        let own_host = self.hosts.as_mut().and_then(|hosts| hosts.row_of(raw, &self.meta, out));
+        let meta = match (own_host, self.meta_row) {
+            (Some(row), _) | (None, Some(row)) => row,
+            (None, None) => *self.meta_row.insert(out.intern(&self.meta)),
         };
         let text = if is_text(raw) {
             raw

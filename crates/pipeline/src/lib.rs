@@ -13,6 +13,7 @@ pub mod error;
 pub mod extract;
 pub mod guess;
 mod header;
+mod host;
 mod lines;
 mod merge;
 pub mod pattern;

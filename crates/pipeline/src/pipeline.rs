@@ -18,6 +18,7 @@ use crate::assemble::Assembler;
 use crate::error::PipelineError;
 use crate::guess::{self, Guess};
 use crate::header::Header;
+use crate::host::HostRules;
 use crate::lines::{LineBreaker, Until};
 use crate::timestamp::{TimeHistory, Timestamper};
 
@@ -33,6 +34,8 @@ pub struct SourceInfo {
     pub index: String,
     /// `host` of its events.
     pub host: String,
+    /// Whether the host is the user's word, so that no rule takes another from the text.
+    pub host_is_fixed: bool,
     /// `source` of its events: path, port or stream.
     pub source: String,
     /// `sourcetype` if one is set; without it the data are looked at.
@@ -338,7 +341,8 @@ impl Running {
             sourcetype: Arc::from(sourcetype.as_str()),
         };
         let timestamper = Timestamper::new(settings, context)?;
-        let assembler = Assembler::new(settings, timestamper, meta, context.now)?;
+        let hosts = if info.host_is_fixed { None } else { HostRules::new(settings)? };
+        let assembler = Assembler::new(settings, timestamper, meta, hosts, context.now)?;
         Ok(Running { sourcetype, lines, assembler })
     }
 

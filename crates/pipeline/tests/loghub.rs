@@ -37,6 +37,7 @@ fn run(bytes: &[u8], name: &str, sourcetype: Option<&str>) -> (EventBatch, Pipel
     let info = SourceInfo {
         index: "main".to_owned(),
         host: "lab".to_owned(),
+        host_is_fixed: false,
         source: format!("/data/{name}_2k.log"),
         sourcetype: sourcetype.map(str::to_owned),
     };

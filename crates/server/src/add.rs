@@ -50,6 +50,7 @@ fn add_locally(
     let options = OneshotOptions {
         index: arguments.index.clone(),
         host: arguments.host.clone().unwrap_or_else(local::host_name),
+        host_is_fixed: arguments.host.is_some(),
         source: arguments.source.clone(),
         sourcetype: arguments.sourcetype.clone(),
         again: arguments.again,
@@ -186,8 +187,8 @@ impl Total {
         };
         say(self.bad_timestamps, "without a timestamp that can be read");
         say(self.truncated_lines, "lines cut to TRUNCATE");
-        say(self.skipped as u64, "files left out, added before (--again adds them once more)");
-        say(self.failed as u64, "files failed");
+        say(self.skipped as u64, &format!("{} left out, added before (--again adds once more)", plural(self.skipped)));
+        say(self.failed as u64, &format!("{} failed", plural(self.failed)));
         if self.interrupted {
             text.push_str("; stopped early, the same command goes on from here");
         }

@@ -23,6 +23,9 @@ const LIST_COLUMNS: &[&str] =
 const STATS_COLUMNS: &[&str] = &["index", "buckets", "events", "raw_bytes", "stored_bytes", "ratio", "earliest", "latest"];
 const VERIFY_COLUMNS: &[&str] = &["bucket", "ok", "reason"];
 
+/// Blanks before and after a column of a table.
+pub(crate) const COLUMN_PADDING: (u16, u16) = (0, 2);
+
 /// One line per bucket.
 pub(crate) fn list(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     let rows = match Remote::find(data_dir) {
@@ -143,10 +146,9 @@ pub(crate) fn print(rows: &Value, columns: &[&str], form: ListForm) -> Result<()
             for row in list {
                 table.add_row(columns.iter().map(|column| text(&row[*column])));
             }
-            for (at, column) in columns.iter().enumerate() {
-                if list.iter().all(|row| row[*column].is_number())
-                    && let Some(column) = table.column_mut(at)
-                {
+            for (column, name) in table.column_iter_mut().zip(columns) {
+                column.set_padding(COLUMN_PADDING);
+                if list.iter().all(|row| row[*name].is_number()) {
                     column.set_cell_alignment(CellAlignment::Right);
                 }
             }

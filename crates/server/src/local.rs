@@ -1,7 +1,7 @@
 //! A data folder opened in this process: its store, its configuration, and the search service over them.
 
 use std::collections::VecDeque;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
@@ -80,7 +80,7 @@ impl Settings {
         let memory_mb = LimitSettings::new(&self.layers).search_max_mem_mb;
         let options = EngineOptions {
             memory_bytes: usize::try_from(memory_mb).unwrap_or(usize::MAX).saturating_mul(1 << 20),
-            spill: data_dir.filter(|dir| is_writable(dir)).map(|dir| dir.join(SPILL_FOLDER)),
+            spill: data_dir.and_then(spill_folder),
         };
         let files = data_dir.map_or_else(LookupFiles::of_working_folder, LookupFiles::of_data_dir);
         let lookups = Lookups { files, transforms: Transforms::new(&self.layers) };
@@ -95,8 +95,10 @@ impl Settings {
     }
 }
 
-fn is_writable(dir: &Path) -> bool {
-    dir.metadata().is_ok_and(|metadata| !metadata.permissions().readonly())
+/// Where large searches spill to; `None`, the system's folder for temporary files, if the data folder takes nothing.
+fn spill_folder(data_dir: &Path) -> Option<PathBuf> {
+    let folder = data_dir.join(SPILL_FOLDER);
+    std::fs::create_dir_all(&folder).ok().map(|()| folder)
 }
 
 /// Opens the store of `data_dir` for writing; the folder is made when missing.

@@ -27,6 +27,7 @@ impl Node for LocalNode {
         let options = OneshotOptions {
             index: request.index.clone(),
             host: request.host.clone().unwrap_or_else(local::host_name),
+            host_is_fixed: request.host.is_some(),
             source: request.source.clone(),
             sourcetype: request.sourcetype.clone(),
             again: request.again,

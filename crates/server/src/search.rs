@@ -99,6 +99,7 @@ fn read_files(
     let mut options = OneshotOptions {
         index: DEFAULT_INDEX.to_owned(),
         host: local::host_name(),
+        host_is_fixed: false,
         source: None,
         sourcetype: arguments.sourcetype.clone(),
         again: true,

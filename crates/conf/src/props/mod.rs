@@ -16,7 +16,7 @@ use crate::layers::{Layers, Merged, MergedStanza};
 use crate::text::DEFAULT_STANZA;
 use crate::values::{Values, parse_delimiter};
 use pattern::Pattern;
-pub use settings::{DatetimeConfig, ExtractRule, KvMode, PropsSettings};
+pub use settings::{DatetimeConfig, ExtractRule, HostRule, KvMode, PropsSettings};
 
 /// What a stanza name starts with that stands for sources.
 pub(crate) const SOURCE_PREFIX: &str = "source::";
@@ -41,6 +41,8 @@ pub struct PropsResolver {
     hosts: Vec<PatternStanza>,
     /// Weakest first.
     sources: Vec<PatternStanza>,
+    /// By name of their stanza.
+    host_rules: BTreeMap<String, HostRule>,
 }
 
 /// A stanza that stands for all names of a pattern.
@@ -65,6 +67,7 @@ impl PropsResolver {
             sourcetypes: plain.map(|stanza| (stanza.name.clone(), own(stanza))).collect(),
             hosts: pattern_stanzas(props, HOST_PREFIX),
             sources: pattern_stanzas(props, SOURCE_PREFIX),
+            host_rules: crate::settings::transforms::host_rules(layers),
         }
     }
 
@@ -78,7 +81,7 @@ impl PropsResolver {
             .chain(hosts.map(|stanza| &stanza.settings))
             .chain(sources.map(|stanza| &stanza.settings));
         let set = weakest_first.flatten().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-        read(sourcetype, &Values::new(table::rows(), set))
+        read(sourcetype, &Values::new(table::rows(), set), &self.host_rules)
     }
 
     /// The sourcetype that a `[source::…]` stanza names for a source.
@@ -128,7 +131,7 @@ fn pattern_stanzas(props: &Merged, prefix: &str) -> Vec<PatternStanza> {
     found.into_iter().map(|(_, _, stanza)| stanza).collect()
 }
 
-fn read(sourcetype: &str, values: &Values<'_>) -> PropsSettings {
+fn read(sourcetype: &str, values: &Values<'_>, host_rules: &BTreeMap<String, HostRule>) -> PropsSettings {
     let structured = values.text("INDEXED_EXTRACTIONS").to_ascii_lowercase();
     // Fields of structured JSON are read when searching, so switching that off would lose them.
     let kv_mode = if structured == "json" { KvMode::Json } else { kv_mode(values.text("KV_MODE")) };
@@ -155,8 +158,15 @@ fn read(sourcetype: &str, values: &Values<'_>) -> PropsSettings {
         kv_mode,
         auto_kv_json: values.bool("AUTO_KV_JSON"),
         header_delimiter: header_delimiter(&structured, values),
+        host_rules: named_rules(values, host_rules),
         extracts: values.classes("EXTRACT-").map(|(class, value)| extract_rule(class, value)).collect(),
     }
+}
+
+/// The rules that `TRANSFORMS-` settings name, in order of class and as listed.
+fn named_rules(values: &Values<'_>, rules: &BTreeMap<String, HostRule>) -> Vec<HostRule> {
+    let named = values.classes("TRANSFORMS-").flat_map(|(_, names)| names.split(','));
+    named.filter_map(|name| rules.get(name.trim()).cloned()).collect()
 }
 
 /// 0 and -1 stand for no bound.

@@ -47,8 +47,19 @@ pub struct PropsSettings {
     pub auto_kv_json: bool,
     /// `FIELD_DELIMITER` of delimited text (csv, tsv) whose first line names the columns.
     pub header_delimiter: Option<char>,
+    /// `TRANSFORMS-class` rules that set the host, in order; the first that matches counts.
+    pub host_rules: Vec<HostRule>,
     /// `EXTRACT-class` patterns in order of class, with the field they read (default `_raw`).
     pub extracts: Vec<ExtractRule>,
+}
+
+/// An index-time transform with `DEST_KEY = MetaData:Host`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostRule {
+    /// Name of its stanza in transforms.conf.
+    pub name: String,
+    /// `REGEX`; its first group that took part is the host.
+    pub pattern: String,
 }
 
 /// One `EXTRACT-class`.

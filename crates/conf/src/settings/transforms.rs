@@ -1,15 +1,20 @@
-//! transforms.conf: the lookup tables.
+//! transforms.conf: the lookup tables, and the index-time rules that set an event's host.
 //!
-//! A stanza with `filename` is a lookup in a CSV file. Stanzas with `REGEX` (index-time rules, search-time extractions)
-//! are known and warned about, not carried out.
+//! A stanza with `filename` is a lookup in a CSV file. A stanza with `REGEX` and `DEST_KEY = MetaData:Host` takes the
+//! host from the event. Other rules are known and warned about, not carried out.
 
 use std::collections::BTreeMap;
 
 use crate::layers::Layers;
+use crate::props::HostRule;
 use crate::table::{ConfTable, Kind, Row, Section, StanzaName, row};
 use crate::text::DEFAULT_STANZA;
 use crate::values::Values;
 
+/// `DEST_KEY` of a rule that sets the host.
+const HOST_KEY: &str = "MetaData:Host";
+/// `FORMAT` of such a rule.
+const HOST_FORMAT: &str = "host::$1";
 /// Most matches a lookup may give for one row.
 const MATCHES_MAX: i64 = 1000;
 
@@ -22,14 +27,11 @@ pub static TRANSFORMS: ConfTable = ConfTable {
         "CLONE_SOURCETYPE",
         "DEFAULT_VALUE",
         "DELIMS",
-        "DEST_KEY",
         "FIELDS",
-        "FORMAT",
         "INGEST_EVAL",
         "KEEP_EMPTY_VALS",
         "LOOKAHEAD",
         "MV_ADD",
-        "REGEX",
         "REPEAT_MATCH",
         "SOURCE_KEY",
         "STOP_PROCESSING_IF",
@@ -57,11 +59,28 @@ pub static TRANSFORMS: ConfTable = ConfTable {
 };
 
 const ROWS: &[Row] = &[
+    row("DEST_KEY", Kind::Choice(&[HOST_KEY]), "", "", "what the rule sets"),
+    row("FORMAT", Kind::Choice(&[HOST_FORMAT]), HOST_FORMAT, "", "how it is set: the pattern's group is the host"),
+    row("REGEX", Kind::Regex { groups_min: 0 }, "", "", "pattern of an index-time rule"),
     row("case_sensitive_match", Kind::Bool, "true", "", "whether values must agree in case"),
     row("default_match", Kind::Text, "", "", "value of the output fields where nothing matches"),
     row("filename", Kind::Text, "", "", "CSV file in the lookups folder"),
     row("max_matches", Kind::Integer { min: 1, max: MATCHES_MAX }, "100", "rows", "most matching rows taken"),
 ];
+
+/// The index-time rules that set the host, by name of their stanza.
+pub(crate) fn host_rules(layers: &Layers) -> BTreeMap<String, HostRule> {
+    let conf = layers.conf("transforms");
+    let mut rules = BTreeMap::new();
+    for stanza in conf.stanzas().iter().filter(|stanza| stanza.name != DEFAULT_STANZA) {
+        let values = Values::of_stanza(ROWS, conf, &stanza.name);
+        let Some(pattern) = values.optional("REGEX") else { continue };
+        if values.text("DEST_KEY").eq_ignore_ascii_case(HOST_KEY) {
+            rules.insert(stanza.name.clone(), HostRule { name: stanza.name.clone(), pattern });
+        }
+    }
+    rules
+}
 
 /// One lookup table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,8 +152,7 @@ mod tests {
         assert_eq!(transforms.lookup("status"), Some(&status));
         assert_eq!(transforms.lookup("drop"), None);
         let warnings: Vec<String> = layers.warnings().iter().map(ToString::to_string).collect();
-        assert_eq!(warnings.len(), 2, "{warnings:?}");
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
         assert!(warnings[0].contains(":3: [status] max_matches = 5000: allowed is a whole number from 1 to 1000"));
-        assert!(warnings[1].ends_with(":7: [drop] REGEX is not supported; it has no effect"));
     }
 }

@@ -151,6 +151,7 @@ pub(crate) fn cut(
         .map(|rules| rules.iter().flat_map(|rules| &rules.extracts).map(|(regex, _)| regex.new_captures()).collect())
         .collect();
     let mut found = Found::new(wish, events);
+    rules.iter().flatten().for_each(|rules| found.collect_fields_read(rules));
     let mut indexed = events.fields.iter().peekable();
     for (place, row) in selected.iter().enumerate() {
         found.start_row(place as u32);
@@ -213,20 +214,26 @@ impl<'a> Found<'a> {
         found
     }
 
+    /// Also collects the fields that a wanted field is cut out of.
+    fn collect_fields_read(&mut self, rules: &SourceRules) {
+        for (regex, field) in &rules.extracts {
+            if field != "_raw" && self.wants_any(regex) && !self.fields.contains_key(field) && !is_given(field) {
+                self.fields.insert(field.clone(), self.values.len());
+                self.values.push((field.clone(), Vec::new()));
+            }
+        }
+    }
+
     fn start_row(&mut self, row: u32) {
         self.row = row;
     }
 
     fn cut_row(&mut self, text: &str, rules: &SourceRules, captures: &mut [Captures]) {
-        for ((regex, field), captures) in rules.extracts.iter().zip(captures) {
+        for ((regex, field), captures) in rules.extracts.iter().zip(captures.iter_mut()) {
             if field != "_raw" || !self.wants_any(regex) || !regex.captures_into(text, captures) {
                 continue;
             }
-            for (group, name) in regex.group_names().iter().enumerate() {
-                if let (Some(name), Some(value)) = (name, captures.text(text, group)) {
-                    self.add(name, value, false);
-                }
-            }
+            self.add_groups(regex, captures, text);
         }
         let is_json = || text.trim_start().starts_with('{');
         match rules.kv_mode {
@@ -245,6 +252,33 @@ impl<'a> Found<'a> {
                         true => self.add(&clean_key(name), value, false),
                     });
                 }
+            }
+        }
+        self.cut_fields_of_row(text, rules, captures);
+    }
+
+    /// Adds what the named groups of a match hold.
+    fn add_groups(&mut self, regex: &Regex, captures: &Captures, text: &str) {
+        for (group, name) in regex.group_names().iter().enumerate() {
+            if let (Some(name), Some(value)) = (name, captures.text(text, group)) {
+                self.add(name, value, false);
+            }
+        }
+    }
+
+    /// Patterns that read a field instead of the event, once the others and automatic extraction are done.
+    fn cut_fields_of_row(&mut self, event: &str, rules: &SourceRules, captures: &mut [Captures]) {
+        for ((regex, field), captures) in rules.extracts.iter().zip(captures) {
+            if field == "_raw" || !self.wants_any(regex) {
+                continue;
+            }
+            let last = self.fields.get(field).and_then(|at| self.values[*at].1.last().copied());
+            // A value written with escapes lies elsewhere; its copy is not searched.
+            let Some(place) = last.filter(|place| place.row == self.row && !place.copied) else { continue };
+            let start = place.start as usize + self.text_start - event.as_ptr() as usize;
+            let Some(text) = event.get(start..start + place.len as usize) else { continue };
+            if regex.captures_into(text, captures) {
+                self.add_groups(regex, captures, text);
             }
         }
     }
@@ -310,7 +344,8 @@ impl<'a> Found<'a> {
 
     fn columns(self, rows: usize) -> Result<Vec<(String, ArrayRef)>, EngineError> {
         let copies = Buffer::from(self.copies);
-        let columns = self.values.into_iter().filter(|(_, places)| !places.is_empty());
+        let wish = self.wish;
+        let columns = self.values.into_iter().filter(|(name, places)| !places.is_empty() && wish.wants(name));
         columns.map(|(name, places)| Ok((name, column_of(&places, rows, &self.buffer, &copies)?))).collect()
     }
 }

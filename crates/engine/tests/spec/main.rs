@@ -120,11 +120,11 @@ fn the_runner_sees_each_kind_of_fault() {
     let found = mismatches("demo.md", &read_page(FAULTY).unwrap());
     let wanted = [
         "demo.md:8: row 1, x: \"1\" instead of \"2\"",
-        "demo.md:15: columns are x, y instead of x",
-        "demo.md:22: 2 rows instead of 1",
-        "demo.md:29: refused",
-        "demo.md:36: not refused",
-        "demo.md:42: another error",
+        "demo.md:16: columns are x, y instead of x",
+        "demo.md:24: 2 rows instead of 1",
+        "demo.md:32: refused",
+        "demo.md:39: not refused",
+        "demo.md:45: another error",
     ];
     assert_eq!(found.len(), wanted.len(), "{}", found.join("\n"));
     for (found, wanted) in found.iter().zip(wanted) {

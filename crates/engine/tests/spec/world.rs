@@ -66,6 +66,7 @@ impl World {
         let info = SourceInfo {
             index: index.clone(),
             host: setting("host", "web-1"),
+            host_is_fixed: false,
             source: setting("source", "/var/log/app.log"),
             sourcetype: Some(setting("sourcetype", "lines")),
         };
@@ -86,7 +87,10 @@ impl World {
     }
 
     /// Runs the example's search.
-    pub(crate) fn start(self, search: &Block) -> Result<Result<quarry_engine::Job, Vec<quarry_spl::Diagnostic>>, String> {
+    pub(crate) fn start(
+        self,
+        search: &Block,
+    ) -> Result<Result<quarry_engine::Job, Vec<quarry_spl::Diagnostic>>, String> {
         let time = |name: &str| -> Result<Option<TimeNs>, String> {
             let Some(text) = search.settings.get(name) else { return Ok(None) };
             parse_time(text, NOW, &TimeZone::UTC).map(Some).map_err(|error| error.to_string())

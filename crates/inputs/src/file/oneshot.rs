@@ -34,6 +34,8 @@ pub struct OneshotOptions {
     pub index: String,
     /// `host` of the events.
     pub host: String,
+    /// Whether the host is the user's word.
+    pub host_is_fixed: bool,
     /// `source` of the events; the absolute path when absent.
     pub source: Option<String>,
     /// `sourcetype` of the events; guessed when absent.
@@ -232,6 +234,7 @@ fn open_at(
     let info = SourceInfo {
         index: options.index.clone(),
         host: options.host.clone(),
+        host_is_fixed: options.host_is_fixed,
         source: options.source.clone().unwrap_or_else(|| absolute.to_owned()),
         sourcetype: options.sourcetype.clone(),
     };

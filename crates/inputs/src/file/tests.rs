@@ -69,6 +69,7 @@ fn options() -> OneshotOptions {
     OneshotOptions {
         index: "main".into(),
         host: "web-1".into(),
+        host_is_fixed: false,
         source: None,
         sourcetype: None,
         again: false,

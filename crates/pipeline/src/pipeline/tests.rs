@@ -32,6 +32,7 @@ fn info(sourcetype: Option<&str>) -> SourceInfo {
     SourceInfo {
         index: "main".to_owned(),
         host: "web-1".to_owned(),
+        host_is_fixed: false,
         source: "/srv/shop/orders.log".to_owned(),
         sourcetype: sourcetype.map(str::to_owned),
     }
@@ -327,4 +328,20 @@ proptest! {
         prop_assert_eq!(&out, &whole);
         prop_assert_eq!(pipeline.safe_offset(), bytes.len() as u64);
     }
+}
+
+#[test]
+fn syslog_lines_name_their_host_unless_the_user_did() {
+    let text = "Nov 20 13:42:07 gate-1 sshd[811]: accepted\n<34>Nov 20 13:42:08 10.0.0.9 kernel: up\nno header here\n\
+                2026-11-20T13:42:09.021Z host02 payments[11]: paid\n";
+    let hosts = |fixed: bool| {
+        let mut pipeline =
+            Pipeline::new(SourceInfo { host_is_fixed: fixed, ..info(Some("syslog")) }, &props(""), context()).unwrap();
+        let mut batch = EventBatch::default();
+        pipeline.push(text.as_bytes(), &mut batch);
+        pipeline.finish(&mut batch);
+        batch.meta.iter().map(|meta| batch.metas[*meta as usize].host.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(hosts(false), ["gate-1", "10.0.0.9", "web-1", "host02"]);
+    assert_eq!(hosts(true), ["web-1"; 4]);
 }

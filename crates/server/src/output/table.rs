@@ -7,6 +7,7 @@ use quarry_event::value;
 use quarry_search::{Cell, ResultTable};
 
 use super::OutputStyle;
+use crate::bucket::COLUMN_PADDING;
 
 const BOLD: &str = "\u{1b}[1m";
 const DIM: &str = "\u{1b}[2m";
@@ -56,8 +57,9 @@ fn write_results(result: &ResultTable, style: OutputStyle, out: &mut dyn Write) 
             }
             table.add_row(cells.iter().map(|cell| cell.joined("\n").into_owned()));
         }
-        for (column, is_numeric) in numeric.into_iter().enumerate() {
-            if let (true, Some(column)) = (is_numeric, table.column_mut(column)) {
+        for (column, is_numeric) in table.column_iter_mut().zip(numeric) {
+            column.set_padding(COLUMN_PADDING);
+            if is_numeric {
                 column.set_cell_alignment(CellAlignment::Right);
             }
         }

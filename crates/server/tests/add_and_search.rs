@@ -1,0 +1,109 @@
+//! The binary from outside: adding, searching, exit codes.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod support;
+
+use std::io::Write;
+use std::process::Stdio;
+
+use support::{Place, Ran, bytes_below, lines, sorted};
+
+#[test]
+fn what_was_added_is_found_in_every_form_and_after_a_restart() {
+    let place = Place::new();
+    let log = place.write("a.log", lines(0..3_000));
+    let said = place.run(&["add", "oneshot", &log, "--host", "h1"]).good();
+    assert!(said.starts_with("added 3,000 events from 1 file"), "{said}");
+    assert_eq!(bytes_below(&place.data().join("wal")), 0, "an add leaves nothing unsealed");
+    let raw = place.run(&["search", "*", "-o", "raw"]).good();
+    assert_eq!(sorted(&raw), sorted(&lines(0..3_000)));
+    let csv = place.run(&["search", "host=h1 | stats count by sourcetype index", "-o", "csv"]).good();
+    assert!(csv.ends_with(",main,3000\n"), "{csv}");
+    let json = place.run(&["search", "line=77 | fields line took | fields - _*", "-o", "json"]).good();
+    assert_eq!(json.split_whitespace().collect::<String>(), "[{\"line\":77,\"took\":539}]");
+    let rows = place.run(&["search", "* | head 3 | stats count", "-o", "ndjson"]).good();
+    assert_eq!(rows, "{\"count\":3}\n");
+    let early = place.run(&["search", "*", "--latest", "2026-11-20T00:00:05Z", "-o", "raw"]).good();
+    assert_eq!(sorted(&early), sorted(&lines(0..5)));
+}
+
+#[test]
+fn the_same_bytes_add_nothing() {
+    let place = Place::new();
+    let log = place.write("a.log", lines(0..500));
+    place.run(&["add", "oneshot", &log]).good();
+    std::fs::write(&log, lines(0..800)).unwrap();
+    let grown = place.run(&["add", "oneshot", &log]);
+    assert!(grown.out.starts_with("added 300 events"), "{grown:?}");
+    let copy = place.write("b.log", lines(0..800));
+    assert!(place.run(&["add", "oneshot", &copy]).good().contains("1 file left out"));
+    assert_eq!(place.run(&["search", "* | stats count", "-o", "csv"]).good(), "count\n800\n");
+    place.run(&["add", "oneshot", &copy, "--again"]).good();
+    assert_eq!(place.run(&["search", "* | stats count", "-o", "csv"]).good(), "count\n1600\n");
+}
+
+#[test]
+fn files_are_searched_without_a_data_folder() {
+    let place = Place::new();
+    let log = place.write("a.log", lines(0..100));
+    assert_eq!(place.run(&["search", "line=5*", &log, "-o", "raw"]).good().lines().count(), 11);
+    let mut child = place.command(&["search", "* | stats count", "-", "-o", "csv"]);
+    let mut child = child.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(lines(0..42).as_bytes()).unwrap();
+    assert_eq!(Ran::of(child.wait_with_output().unwrap()).good(), "count\n42\n");
+    assert!(!place.data().exists());
+}
+
+#[test]
+fn exit_codes_tell_what_kind_of_trouble_it_was() {
+    let place = Place::new();
+    assert_eq!(place.run(&["add", "oneshot", "missing.log"]).code, 2);
+    assert_eq!(place.run(&["search", "x", "missing.log"]).code, 2);
+    assert_eq!(place.run(&["fly"]).code, 2);
+    assert_eq!(place.run(&["search", "x"]).code, 4, "no data folder");
+    let log = place.write("a.log", lines(0..10));
+    assert_eq!(place.run(&["add", "oneshot", &log, "--index", "Bad Name"]).code, 2);
+    place.run(&["add", "oneshot", &log]).good();
+    let wrong = place.run(&["search", "x | stast count"]);
+    assert_eq!(wrong.code, 3);
+    assert!(wrong.err.contains("did you mean `stats`?") && wrong.err.contains("^^^^^"), "{}", wrong.err);
+    assert_eq!(place.run(&["search", "x", "--earliest", "yesterdayish"]).code, 2);
+    assert_eq!(place.run(&["search", "nothing like it", "-o", "csv"]).code, 0);
+}
+
+#[test]
+fn odd_files_are_added_without_trouble() {
+    let place = Place::new();
+    let empty = place.write("empty.log", "");
+    assert!(place.run(&["add", "oneshot", &empty]).good().starts_with("added 0 events"));
+    let garbage: Vec<u8> = (0..200_000u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 11) as u8).collect();
+    let garbage = place.write("garbage.bin", garbage);
+    place.run(&["add", "oneshot", &garbage]).good();
+    let long = place.write("long.log", vec![b'x'; 100_000_000]);
+    let said = place.run(&["add", "oneshot", &long, "--index", "long"]).good();
+    assert!(said.contains("added 1 events") || said.contains("added 1 event "), "{said}");
+    assert!(said.contains("cut to TRUNCATE"), "{said}");
+    assert_eq!(place.run(&["search", "index=long | stats count", "-o", "csv"]).good(), "count\n1\n");
+}
+
+#[test]
+fn configuration_shows_with_its_origin_and_faults_are_told() {
+    let place = Place::new();
+    let local = place.data().join("etc/system/local");
+    std::fs::create_dir_all(&local).unwrap();
+    std::fs::write(local.join("props.conf"), "[mine]\nTRUNCATE = 77\nTRUNCAT = 5\n").unwrap();
+    let shown = place.run(&["btool", "props", "list", "mine", "--debug"]);
+    assert!(shown.err.contains("props.conf:3: [mine] unknown setting TRUNCAT"), "{}", shown.err);
+    assert!(shown.good().lines().any(|line| line.contains("local/props.conf:2") && line.ends_with("TRUNCATE = 77")));
+    assert_eq!(place.run(&["btool", "nonsense", "list"]).code, 2);
+}
+
+#[test]
+fn searches_of_a_file_are_counted() {
+    let place = Place::new();
+    let text = ["error | stats count", "a | transaction x", "x | eval a=("].map(|text| format!("{{\"search\":\"{text}\"}}\n"));
+    let file = place.write("s.jsonl", text.concat());
+    let report = place.run(&["spl", "check", &file, "-o", "json"]).good();
+    let start = "{\"parsed\":2,\"searches\":3,\"supported\":1,\"unsupported\":[{\"feature\":\"command:transaction\",";
+    assert!(report.starts_with(start), "{report}");
+}

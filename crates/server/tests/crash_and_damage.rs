@@ -1,0 +1,109 @@
+//! Nothing is lost or doubled by a killed process, and damaged buckets are named while the others answer.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod support;
+
+use std::path::PathBuf;
+
+use support::{Place, bytes_below, lines, sorted, wait_until};
+
+/// Lines of the file that is added while the process is killed.
+const LINES: usize = 300_000;
+/// Times the process is killed.
+const KILLS: u64 = 20;
+
+#[test]
+fn an_add_killed_at_any_point_stores_every_line_once() {
+    let place = Place::new();
+    let text = lines(0..LINES);
+    let log = place.write("a.log", &text);
+    let data = place.data();
+    let mut seed = 88_172_645_463_325_252u64;
+    let mut killed = 0;
+    for _ in 0..KILLS {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        // How much of the data folder may change before the kill: from nothing to a good part of the file.
+        let grown = seed % (text.len() as u64 / 12);
+        let before = bytes_below(&data);
+        let mut child = place.spawn(&["add", "oneshot", &log]);
+        let ended = |child: &mut std::process::Child| child.try_wait().unwrap().is_some();
+        assert!(wait_until(|| ended(&mut child) || bytes_below(&data).abs_diff(before) >= grown));
+        killed += u32::from(!ended(&mut child));
+        // A child that has ended by itself cannot be killed.
+        drop(child.kill());
+        child.wait().unwrap();
+    }
+    assert!(killed >= 10, "only {killed} kills met a running process");
+    place.run(&["add", "oneshot", &log]).good();
+    let found = place.run(&["search", "*", "-o", "raw"]).good();
+    assert_eq!(found.lines().count(), LINES);
+    assert!(sorted(&found) == sorted(&text));
+    assert!(place.run(&["bucket", "verify"]).good().contains("true"));
+}
+
+/// A place with two buckets, and the object of the first.
+fn two_buckets() -> (Place, PathBuf) {
+    let place = Place::new();
+    for (name, range) in [("a.log", 0..2_000), ("b.log", 2_000..4_000)] {
+        let log = place.write(name, lines(range));
+        place.run(&["add", "oneshot", &log]).good();
+    }
+    let folder = place.data().join("db/main");
+    let mut objects: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    objects.retain(|path| path.extension().is_some_and(|ending| ending == "bucket"));
+    objects.sort();
+    assert_eq!(objects.len(), 2);
+    let first = objects.swap_remove(0);
+    (place, first)
+}
+
+#[test]
+fn a_cut_bucket_is_named_and_the_other_answers() {
+    let (place, object) = two_buckets();
+    let bytes = std::fs::read(&object).unwrap();
+    for length in [0, 1, bytes.len() / 2, bytes.len() - 1] {
+        std::fs::write(&object, &bytes[..length]).unwrap();
+        let verdict = place.run(&["bucket", "verify"]);
+        assert_eq!(verdict.code, 4);
+        assert!(verdict.out.contains("main~1") && verdict.out.contains("false"), "{verdict:?}");
+        let found = place.run(&["search", "*", "-o", "raw"]);
+        assert_eq!(found.code, 5, "cut to {length}: {}", found.err);
+        assert!(found.err.contains("main~1"), "{}", found.err);
+        assert_eq!(sorted(&found.out), sorted(&lines(2_000..4_000)));
+    }
+    std::fs::remove_file(&object).unwrap();
+    assert_eq!(place.run(&["search", "*", "-o", "raw"]).code, 5);
+    std::fs::write(&object, &bytes).unwrap();
+    assert_eq!(place.run(&["search", "* | stats count", "-o", "csv"]).good(), "count\n4000\n");
+}
+
+#[test]
+fn a_flipped_bit_is_named_and_never_changes_an_answer() {
+    let (place, object) = two_buckets();
+    let bytes = std::fs::read(&object).unwrap();
+    let all = lines(0..4_000);
+    let mut partial = 0;
+    for step in 0..12 {
+        let at = step * bytes.len() / 12 + 5;
+        let mut flipped = bytes.clone();
+        flipped[at] ^= 1 << (step % 8);
+        std::fs::write(&object, flipped).unwrap();
+        let verdict = place.run(&["bucket", "verify"]);
+        assert_eq!(verdict.code, 4, "bit at {at}");
+        assert!(verdict.out.contains("main~1"));
+        let found = place.run(&["search", "*", "-o", "raw"]);
+        match found.code {
+            0 => assert!(sorted(&found.out) == sorted(&all), "bit at {at}"),
+            5 => {
+                partial += 1;
+                let all = sorted(&all);
+                assert!(found.out.lines().all(|line| all.binary_search(&line).is_ok()), "bit at {at}");
+                assert!(found.out.lines().count() >= 2_000);
+            }
+            code => panic!("exit {code} with the bit at {at}: {}", found.err),
+        }
+    }
+    assert!(partial > 0);
+}

@@ -1,0 +1,124 @@
+//! The server: found by the command line, one writer per data folder, stopped without loss.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Child, Command};
+
+use support::{Place, lines, sorted, wait_until};
+
+/// A running server; killed when a test fails.
+struct Server(Child);
+
+impl Server {
+    fn start(place: &Place) -> Server {
+        let child = place.spawn(&["serve", "--mgmt", "127.0.0.1:0"]);
+        let mut server = Server(child);
+        let run_file = place.data().join("run/server.json");
+        assert!(wait_until(|| run_file.exists() || server.0.try_wait().unwrap().is_some()));
+        assert!(run_file.exists(), "the server ended early");
+        server
+    }
+
+    fn stop(mut self, signal: &str) -> i32 {
+        let sent = Command::new("kill").args([signal, &self.0.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+        self.0.wait().unwrap().code().unwrap_or(-1)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+    }
+}
+
+/// Sends a request and gives status line and body.
+fn ask(place: &Place, method: &str, path: &str, authorization: &str, body: &str) -> String {
+    let run_file = std::fs::read_to_string(place.data().join("run/server.json")).unwrap();
+    let address = run_file.split('"').find(|part| part.starts_with("127.0.0.1:")).unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(
+        stream,
+        "{method} {path} HTTP/1.1\r\nHost: x\r\nAuthorization: {authorization}\r\nConnection: close\r\n\
+         Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn the_command_line_works_through_a_running_server() {
+    let place = Place::new();
+    let log = place.write("a.log", lines(0..1_000));
+    place.run(&["add", "oneshot", &log]).good();
+    let server = Server::start(&place);
+    let mode = std::fs::metadata(place.data().join("run/server.json")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert!(place.run(&["add", "oneshot", &log]).good().contains("1 file left out"));
+    let more = place.write("b.log", lines(1_000..1_500));
+    assert!(place.run(&["add", "oneshot", &more]).good().starts_with("added 500 events"));
+    assert_eq!(place.run(&["search", "* | stats count", "-o", "csv"]).good(), "count\n1500\n");
+    let raw = place.run(&["search", "*", "-o", "raw"]).good();
+    assert_eq!(sorted(&raw), sorted(&lines(0..1_500)));
+    assert!(place.run(&["bucket", "list", "-o", "csv"]).good().contains(",hot,500,"));
+    assert_eq!(place.run(&["bucket", "verify"]).code, 0);
+    let wrong = place.run(&["search", "x | stast count"]);
+    assert_eq!((wrong.code, wrong.err.contains("stats")), (3, true));
+    assert_eq!(place.run(&["add", "oneshot", "missing"]).code, 2);
+    let second = place.run(&["serve", "--mgmt", "127.0.0.1:0"]);
+    assert_eq!(second.code, 4, "{}", second.err);
+    assert_eq!(server.stop("-TERM"), 0);
+    assert!(!place.data().join("run/server.json").exists());
+    assert_eq!(place.run(&["search", "* | stats count", "-o", "csv"]).good(), "count\n1500\n");
+}
+
+#[test]
+fn acknowledged_events_survive_the_death_of_the_server() {
+    let place = Place::new();
+    let log = place.write("a.log", lines(0..700));
+    let server = Server::start(&place);
+    place.run(&["add", "oneshot", &log]).good();
+    server.stop("-KILL");
+    assert!(place.data().join("run/server.json").exists());
+    assert_eq!(place.run(&["search", "* | stats count", "-o", "csv"]).good(), "count\n700\n");
+    let server = Server::start(&place);
+    assert!(place.run(&["add", "oneshot", &log]).good().contains("1 file left out"));
+    assert_eq!(server.stop("-INT"), 0);
+}
+
+#[test]
+fn the_rest_interface_asks_who_is_there() {
+    let place = Place::new();
+    let log = place.write("a.log", lines(0..10));
+    place.run(&["add", "oneshot", &log]).good();
+    let server = Server::start(&place);
+    let search = "search=search+*+%7C+stats+count&exec_mode=oneshot&output_mode=json";
+    let nobody = ask(&place, "POST", "/services/search/jobs", "Splunk 00", search);
+    assert!(nobody.starts_with("HTTP/1.1 401") && nobody.contains("{\"messages\":[{"), "{nobody}");
+    let login = ask(&place, "POST", "/services/auth/login", "", "username=admin&password=changeme&output_mode=json");
+    let key = login.split("\"sessionKey\":\"").nth(1).unwrap().split('"').next().unwrap();
+    let answer = ask(&place, "POST", "/services/search/jobs", &format!("Splunk {key}"), search);
+    assert!(answer.contains("\"results\":[{\"count\":\"10\"}]"), "{answer}");
+    let export = ask(&place, "POST", "/services/search/jobs/export", &format!("Bearer {key}"), search);
+    assert!(export.contains("\"lastrow\":true,\"result\":{\"count\":\"10\"}"), "{export}");
+    assert!(ask(&place, "GET", "/services/nothing", "", "").starts_with("HTTP/1.1 404"));
+    let wrong = ask(&place, "POST", "/services/search/jobs", &format!("Splunk {key}"), "search=x+%7C+stast&exec_mode=oneshot");
+    assert!(wrong.starts_with("HTTP/1.1 400"), "{wrong}");
+    drop(server);
+}
+
+#[test]
+fn a_public_address_is_refused() {
+    let place = Place::new();
+    for address in ["0.0.0.0:8089", "[::]:8089", "192.0.2.1:1", "nonsense"] {
+        assert_eq!(place.run(&["serve", "--mgmt", address]).code, 2, "{address}");
+    }
+    assert!(!place.data().exists());
+}
