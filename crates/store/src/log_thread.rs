@@ -69,6 +69,12 @@ impl LogThread {
         };
         chosen.iter().for_each(|index| state.close_hot(index));
         drop(state);
+        if matches!(closing, Closing::All) && self.writer.current_bytes().is_some() {
+            // With the last of these slabs sealed the log is empty, so that its files can go.
+            self.writer.rotate();
+            self.shared.log_files.close_all();
+            self.shared.release_log();
+        }
         self.shared.seal_work.notify_all();
         promise.keep(Ok(()));
     }
