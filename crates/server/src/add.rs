@@ -35,7 +35,13 @@ pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failur
     }
     let seconds = (settings.clock.elapsed_ns() - started) as f64 / NS_PER_SEC as f64;
     writeln!(std::io::stdout().lock(), "{}", total.summary(seconds))?;
-    Ok(if total.failed > 0 { failure::STORAGE } else if total.interrupted { failure::PARTIAL } else { 0 })
+    Ok(if total.failed > 0 {
+        failure::STORAGE
+    } else if total.interrupted {
+        failure::PARTIAL
+    } else {
+        0
+    })
 }
 
 fn add_locally(
@@ -85,7 +91,8 @@ fn add_remotely(remote: &Remote, files: &[PathBuf], arguments: &OneshotArgs, tot
         }
         let absolute = std::path::absolute(path)?.display().to_string();
         let mut form = vec![("name", absolute.as_str()), ("index", arguments.index.as_str())];
-        let named = [("sourcetype", &arguments.sourcetype), ("host", &arguments.host), ("rename-source", &arguments.source)];
+        let named =
+            [("sourcetype", &arguments.sourcetype), ("host", &arguments.host), ("rename-source", &arguments.source)];
         form.extend(named.iter().filter_map(|(key, value)| value.as_deref().map(|value| (*key, value))));
         form.push(("again", if arguments.again { "1" } else { "0" }));
         let report = remote.add_file(&form).map(|report| of_json(&report));
@@ -156,7 +163,9 @@ impl Total {
         let name = path.display();
         if let Some(shrunk) = report.shrunk {
             let (expected, found) = (shrunk.expected, shrunk.found);
-            crate::tell(&format!("warning: {name} became shorter while it was read: {expected} bytes at first, {found} in the end; what was read is indexed"));
+            crate::tell(&format!(
+                "warning: {name} became shorter while it was read: {expected} bytes at first, {found} in the end; what was read is indexed"
+            ));
         }
         if let Some(problem) = &report.problem {
             crate::tell(&format!("warning: {name}: read as plain lines: {problem}"));

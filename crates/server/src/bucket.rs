@@ -20,7 +20,8 @@ use crate::remote::Remote;
 
 const LIST_COLUMNS: &[&str] =
     &["bucket", "index", "state", "events", "raw_bytes", "stored_bytes", "slabs", "earliest", "latest"];
-const STATS_COLUMNS: &[&str] = &["index", "buckets", "events", "raw_bytes", "stored_bytes", "ratio", "earliest", "latest"];
+const STATS_COLUMNS: &[&str] =
+    &["index", "buckets", "events", "raw_bytes", "stored_bytes", "ratio", "earliest", "latest"];
 const VERIFY_COLUMNS: &[&str] = &["bucket", "ok", "reason"];
 
 /// Blanks before and after a column of a table.

@@ -74,9 +74,17 @@ pub(crate) fn run(arguments: &DemoArgs) -> Result<u8, Failure> {
     let service = settings.service(store, Some(&data))?;
     let mut out = io::stdout().lock();
     for (at, question) in STORY.iter().enumerate() {
-        writeln!(out, "\n{}. {}\n   quarry --data-dir {} search '{}'\n", at + 1, question.title, data.display(), question.search)?;
+        writeln!(
+            out,
+            "\n{}. {}\n   quarry --data-dir {} search '{}'\n",
+            at + 1,
+            question.title,
+            data.display(),
+            question.search
+        )?;
         let started = settings.clock.elapsed_ns();
-        let outcome = search::ask(&service, SearchParams { text: question.search.to_owned(), ..SearchParams::default() })?;
+        let outcome =
+            search::ask(&service, SearchParams { text: question.search.to_owned(), ..SearchParams::default() })?;
         let elapsed_ms = (settings.clock.elapsed_ns() - started) as f64 / (NS_PER_SEC / 1_000) as f64;
         let style = OutputStyle {
             form: OutputForm::Table,
@@ -87,7 +95,11 @@ pub(crate) fn run(arguments: &DemoArgs) -> Result<u8, Failure> {
         output::write(&outcome.table, style, &mut out)?;
         writeln!(out, "\n   {} ({:.0} ms)", question.reading, elapsed_ms)?;
     }
-    writeln!(out, "\nAsk your own:   target/release/quarry --data-dir {} search 'error | stats count by source'", data.display())?;
+    writeln!(
+        out,
+        "\nAsk your own:   target/release/quarry --data-dir {} search 'error | stats count by source'",
+        data.display()
+    )?;
     writeln!(out, "Open the server: make serve   (then http://127.0.0.1:8089, user admin, password changeme)")?;
     Ok(0)
 }

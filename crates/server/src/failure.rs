@@ -130,7 +130,12 @@ impl Failure {
 }
 
 /// The message, the place in the search with a caret under it, and the hint.
-pub(crate) fn report_diagnostic(text: &str, diagnostic: &Diagnostic, out: &mut dyn Write, color: bool) -> io::Result<()> {
+pub(crate) fn report_diagnostic(
+    text: &str,
+    diagnostic: &Diagnostic,
+    out: &mut dyn Write,
+    color: bool,
+) -> io::Result<()> {
     let (red, cyan, plain) = if color { (RED, CYAN, PLAIN) } else { ("", "", "") };
     let word = if diagnostic.severity == Severity::Error { "error" } else { "note" };
     writeln!(out, "{red}{word}{plain}: {}", diagnostic.message)?;

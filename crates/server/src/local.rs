@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use quarry_catalog::{CheckpointKey, FileCheckpoint, SourceIdentity};
@@ -12,7 +13,7 @@ use quarry_event::EventBatch;
 use quarry_inputs::{FilePosition, KnownPosition, Sink, SinkError};
 use quarry_search::{SearchService, SearchServiceParts};
 use quarry_stdx::{SharedClock, SystemClock};
-use quarry_store::{AppendRequest, MemoryStore, Store, StoreOptions, Ticket};
+use quarry_store::{AppendRequest, MemoryStore, Store, StoreError, StoreOptions, Ticket};
 
 use crate::configuration;
 use crate::failure::Failure;
@@ -22,6 +23,9 @@ use crate::lookup_files::{LookupFiles, Lookups};
 pub(crate) const DEFAULT_INDEX: &str = "main";
 /// Appends whose durability is not known yet; beyond it the reader waits.
 const TICKETS_MAX: usize = 8;
+/// Tries to open a data folder that another process has open, and the wait between two of them.
+const LOCK_ROUNDS_MAX: usize = 50;
+const LOCK_ROUND: Duration = Duration::from_millis(20);
 /// Folder of files that large searches spill to, below the data folder.
 const SPILL_FOLDER: &str = "run/spill";
 
@@ -103,16 +107,30 @@ fn spill_folder(data_dir: &Path) -> Option<PathBuf> {
 
 /// Opens the store of `data_dir` for writing; the folder is made when missing.
 pub(crate) fn open(data_dir: &Path, clock: SharedClock) -> Result<Arc<Store>, Failure> {
-    Ok(Store::open(StoreOptions::at(data_dir), clock)?)
+    Ok(when_free(|| Store::open(StoreOptions::at(data_dir), clock.clone()))?)
 }
 
 /// Opens the store of `data_dir` for reading.
 pub(crate) fn open_read_only(data_dir: &Path, clock: SharedClock) -> Result<Arc<Store>, Failure> {
     if !data_dir.is_dir() {
         let dir = data_dir.display();
-        return Err(Failure::Storage(format!("there is no data folder {dir}: name one with --data-dir, or add data first")));
+        return Err(Failure::Storage(format!(
+            "there is no data folder {dir}: name one with --data-dir, or add data first"
+        )));
     }
-    Ok(Store::open_read_only(StoreOptions::at(data_dir), clock)?)
+    Ok(when_free(|| Store::open_read_only(StoreOptions::at(data_dir), clock.clone()))?)
+}
+
+/// Opens a store, waiting a moment for another command that has it open: a process that is just ending, or an add
+/// that is almost done.
+fn when_free(open: impl Fn() -> Result<Arc<Store>, StoreError>) -> Result<Arc<Store>, StoreError> {
+    for _ in 0..LOCK_ROUNDS_MAX {
+        match open() {
+            Err(StoreError::Locked { .. }) => std::thread::park_timeout(LOCK_ROUND),
+            opened => return opened,
+        }
+    }
+    open()
 }
 
 /// Name of this machine.

@@ -52,7 +52,10 @@ impl LookupFiles {
         };
         let length = path.metadata().map_err(|error| format!("{}: {error}", path.display()))?.len();
         if length > LOOKUP_BYTES_MAX {
-            return Err(format!("{}: {length} bytes, the limit for a lookup file is {LOOKUP_BYTES_MAX}", path.display()));
+            return Err(format!(
+                "{}: {length} bytes, the limit for a lookup file is {LOOKUP_BYTES_MAX}",
+                path.display()
+            ));
         }
         std::fs::read(&path).map(Some).map_err(|error| format!("{}: {error}", path.display()))
     }

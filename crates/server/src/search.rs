@@ -31,7 +31,8 @@ pub(crate) struct Answer {
 
 /// Runs a search and writes its result; gives the exit code.
 pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
-    let unknown = |name: &String| Failure::Usage(format!("--zone {name}: no such time zone; give one as Europe/Berlin"));
+    let unknown =
+        |name: &String| Failure::Usage(format!("--zone {name}: no such time zone; give one as Europe/Berlin"));
     let zone = arguments.zone.as_ref().map(|name| parse_zone(name).ok_or_else(|| unknown(name))).transpose()?;
     let zone = zone.unwrap_or(TimeZone::UTC);
     check(&arguments.text)?;
@@ -119,7 +120,8 @@ fn read_files(
 }
 
 fn ask_server(remote: &Remote, arguments: &SearchArgs, zone: &TimeZone) -> Result<Answer, Failure> {
-    let mut form = vec![("search", arguments.text.as_str()), ("exec_mode", "oneshot"), ("output_mode", "json"), ("count", "0")];
+    let mut form =
+        vec![("search", arguments.text.as_str()), ("exec_mode", "oneshot"), ("output_mode", "json"), ("count", "0")];
     let named = [("earliest_time", &arguments.earliest), ("latest_time", &arguments.latest), ("zone", &arguments.zone)];
     form.extend(named.iter().filter_map(|(key, value)| value.as_deref().map(|value| (*key, value))));
     let answer = remote.search(&form)?;

@@ -49,6 +49,8 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     let state = ApiState { auth, search, node: node.clone() };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Storage(format!("cannot start threads: {error}")))?;
+    // The engine ends threads of its own when it is dropped, which must not happen on a thread that serves requests.
+    let _outlives_requests = state.clone();
     let served = runtime.block_on(serve(data_dir, address, state, node.clone()));
     runtime.shutdown_timeout(STOP_WAIT);
     node.store.close();
@@ -152,7 +154,9 @@ fn users(data_dir: &Path) -> Result<Vec<UserRecord>, Failure> {
         Ok(text) => {
             let (users, bad_lines) = parse_users(&text);
             let file = path.display();
-            bad_lines.iter().for_each(|line| crate::tell(&format!("warning: {file}:{line}: not name:roles:hash, left out")));
+            bad_lines
+                .iter()
+                .for_each(|line| crate::tell(&format!("warning: {file}:{line}: not name:roles:hash, left out")));
             Ok(users)
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {

@@ -10,7 +10,9 @@ pub(crate) fn colors(choice: ColorChoice) -> bool {
     match choice {
         ColorChoice::Always => true,
         ColorChoice::Never => false,
-        ColorChoice::Auto => std::io::stdout().is_terminal() && std::env::var("NO_COLOR").map_or(true, |value| value.is_empty()),
+        ColorChoice::Auto => {
+            std::io::stdout().is_terminal() && std::env::var("NO_COLOR").map_or(true, |value| value.is_empty())
+        }
     }
 }
 
@@ -30,6 +32,8 @@ pub(crate) fn colors_on_stderr(choice: ColorChoice) -> bool {
     match choice {
         ColorChoice::Always => true,
         ColorChoice::Never => false,
-        ColorChoice::Auto => std::io::stderr().is_terminal() && std::env::var("NO_COLOR").map_or(true, |value| value.is_empty()),
+        ColorChoice::Auto => {
+            std::io::stderr().is_terminal() && std::env::var("NO_COLOR").map_or(true, |value| value.is_empty())
+        }
     }
 }

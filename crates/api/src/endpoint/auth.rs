@@ -30,6 +30,8 @@ async fn login(State(state): State<ApiState>, Form(form): Form<Login>) -> Result
     if form.output_mode.as_deref() == Some("json") {
         return Ok(json(format!("{{\"sessionKey\":\"{key}\",\"message\":\"\",\"code\":\"\"}}")));
     }
-    let body = format!("<response>\n  <sessionKey>{key}</sessionKey>\n  <messages>\n    <msg code=\"\"></msg>\n  </messages>\n</response>\n");
+    let body = format!(
+        "<response>\n  <sessionKey>{key}</sessionKey>\n  <messages>\n    <msg code=\"\"></msg>\n  </messages>\n</response>\n"
+    );
     Ok(([(header::CONTENT_TYPE, "text/xml; charset=UTF-8")], body).into_response())
 }

@@ -22,7 +22,9 @@ pub(crate) async fn identify(state: &ApiState, headers: &HeaderMap) -> Result<Id
 
 /// Runs blocking work off the async threads.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
-    tokio::task::spawn_blocking(work).await.map_err(|error| ApiError::internal(format!("the request's task ended early: {error}")))
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|error| ApiError::internal(format!("the request's task ended early: {error}")))
 }
 
 /// A JSON answer.

@@ -27,7 +27,11 @@ struct Oneshot {
     again: Option<String>,
 }
 
-async fn add(State(state): State<ApiState>, headers: HeaderMap, Form(form): Form<Oneshot>) -> Result<Response, ApiError> {
+async fn add(
+    State(state): State<ApiState>,
+    headers: HeaderMap,
+    Form(form): Form<Oneshot>,
+) -> Result<Response, ApiError> {
     identify(&state, &headers).await?;
     let request = AddFile {
         path: form.name,

@@ -48,7 +48,8 @@ struct JobForm {
 
 impl JobForm {
     fn params(&self, rows_max: Option<usize>) -> Result<SearchParams, ApiError> {
-        let unknown = |name: &str| ApiError::bad_request(format!("zone={name} is not known: give one as Europe/Berlin"));
+        let unknown =
+            |name: &str| ApiError::bad_request(format!("zone={name} is not known: give one as Europe/Berlin"));
         let named = self.zone.as_deref().filter(|name| !name.is_empty());
         let zone = named.map(|name| parse_zone(name).ok_or_else(|| unknown(name))).transpose()?;
         Ok(SearchParams {
@@ -61,10 +62,16 @@ impl JobForm {
     }
 }
 
-async fn create(State(state): State<ApiState>, headers: HeaderMap, Form(form): Form<JobForm>) -> Result<Response, ApiError> {
+async fn create(
+    State(state): State<ApiState>,
+    headers: HeaderMap,
+    Form(form): Form<JobForm>,
+) -> Result<Response, ApiError> {
     identify(&state, &headers).await?;
     if form.exec_mode.as_deref() != Some("oneshot") {
-        return Err(ApiError::bad_request("only exec_mode=oneshot is served: ask for it, or use /services/search/jobs/export"));
+        return Err(ApiError::bad_request(
+            "only exec_mode=oneshot is served: ask for it, or use /services/search/jobs/export",
+        ));
     }
     let mode = OutputMode::parse(form.output_mode.as_deref()).map_err(ApiError::bad_request)?;
     let count = form.count.unwrap_or(COUNT_DEFAULT);
@@ -88,11 +95,19 @@ const PARTIAL_HEADER: header::HeaderName = header::HeaderName::from_static("x-qu
 /// Says whether the rows are events; the command line shows them by time and text.
 const EVENTS_HEADER: header::HeaderName = header::HeaderName::from_static("x-quarry-events");
 
-async fn export_get(State(state): State<ApiState>, headers: HeaderMap, Query(form): Query<JobForm>) -> Result<Response, ApiError> {
+async fn export_get(
+    State(state): State<ApiState>,
+    headers: HeaderMap,
+    Query(form): Query<JobForm>,
+) -> Result<Response, ApiError> {
     export(state, headers, form).await
 }
 
-async fn export_post(State(state): State<ApiState>, headers: HeaderMap, Form(form): Form<JobForm>) -> Result<Response, ApiError> {
+async fn export_post(
+    State(state): State<ApiState>,
+    headers: HeaderMap,
+    Form(form): Form<JobForm>,
+) -> Result<Response, ApiError> {
     export(state, headers, form).await
 }
 
@@ -105,14 +120,20 @@ async fn export(state: ApiState, headers: HeaderMap, form: JobForm) -> Result<Re
     let (sender, receiver) = tokio::sync::mpsc::channel(EXPORT_CHUNKS_MAX);
     let zone = zone.unwrap_or_else(|| state.search.zone());
     tokio::task::spawn_blocking(move || stream_rows(running, mode, &zone, &sender));
-    let chunks = stream::unfold(receiver, |mut receiver| async { receiver.recv().await.map(|chunk| (chunk, receiver)) });
+    let chunks =
+        stream::unfold(receiver, |mut receiver| async { receiver.recv().await.map(|chunk| (chunk, receiver)) });
     Ok(([(header::CONTENT_TYPE, mode.content_type())], Body::from_stream(chunks)).into_response())
 }
 
 type Chunk = Result<Bytes, std::io::Error>;
 
 /// Sends each batch as it comes. One batch is held back so that the last row can be marked.
-fn stream_rows(mut running: RunningSearch, mode: OutputMode, zone: &TimeZone, sender: &tokio::sync::mpsc::Sender<Chunk>) {
+fn stream_rows(
+    mut running: RunningSearch,
+    mode: OutputMode,
+    zone: &TimeZone,
+    sender: &tokio::sync::mpsc::Sender<Chunk>,
+) {
     if mode == OutputMode::Csv {
         // A CSV needs all its columns in the first line, so it is sent in one piece.
         let text = running.collect_table(zone).map(|table| Bytes::from(wire::csv(&table)));
@@ -132,7 +153,8 @@ fn stream_rows(mut running: RunningSearch, mode: OutputMode, zone: &TimeZone, se
         };
         let last = next.is_none();
         if let Some(table) = std::mem::replace(&mut held, next) {
-            let text = if mode == OutputMode::Json { wire::export_json(&table, offset, last) } else { wire::raw(&table) };
+            let text =
+                if mode == OutputMode::Json { wire::export_json(&table, offset, last) } else { wire::raw(&table) };
             offset += table.len();
             if sender.blocking_send(Ok(Bytes::from(text))).is_err() {
                 running.cancel();

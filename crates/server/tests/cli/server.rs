@@ -1,25 +1,23 @@
 //! The server: found by the command line, one writer per data folder, stopped without loss.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod support;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command};
 
-use support::{Place, lines, sorted, wait_until};
+use crate::support::{Place, lines, sorted, wait_until};
 
 /// A running server; killed when a test fails.
 struct Server(Child);
 
 impl Server {
     fn start(place: &Place) -> Server {
-        let child = place.spawn(&["serve", "--mgmt", "127.0.0.1:0"]);
-        let mut server = Server(child);
-        let run_file = place.data().join("run/server.json");
-        assert!(wait_until(|| run_file.exists() || server.0.try_wait().unwrap().is_some()));
-        assert!(run_file.exists(), "the server ended early");
+        let run_file = || std::fs::read_to_string(place.data().join("run/server.json")).ok();
+        let left_by_another = run_file();
+        let mut server = Server(place.spawn(&["serve", "--mgmt", "127.0.0.1:0"]));
+        let is_up = || run_file().is_some_and(|text| Some(text) != left_by_another);
+        assert!(wait_until(|| is_up() || server.0.try_wait().unwrap().is_some()));
+        assert!(is_up(), "the server ended early");
         server
     }
 
@@ -109,7 +107,8 @@ fn the_rest_interface_asks_who_is_there() {
     let export = ask(&place, "POST", "/services/search/jobs/export", &format!("Bearer {key}"), search);
     assert!(export.contains("\"lastrow\":true,\"result\":{\"count\":\"10\"}"), "{export}");
     assert!(ask(&place, "GET", "/services/nothing", "", "").starts_with("HTTP/1.1 404"));
-    let wrong = ask(&place, "POST", "/services/search/jobs", &format!("Splunk {key}"), "search=x+%7C+stast&exec_mode=oneshot");
+    let wrong =
+        ask(&place, "POST", "/services/search/jobs", &format!("Splunk {key}"), "search=x+%7C+stast&exec_mode=oneshot");
     assert!(wrong.starts_with("HTTP/1.1 400"), "{wrong}");
     drop(server);
 }

@@ -1,11 +1,8 @@
 //! Nothing is lost or doubled by a killed process, and damaged buckets are named while the others answer.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod support;
 
 use std::path::PathBuf;
 
-use support::{Place, bytes_below, lines, sorted, wait_until};
+use crate::support::{Place, bytes_below, lines, sorted, wait_until};
 
 /// Lines of the file that is added while the process is killed.
 const LINES: usize = 300_000;

@@ -1,12 +1,9 @@
 //! The binary from outside: adding, searching, exit codes.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod support;
 
 use std::io::Write;
 use std::process::Stdio;
 
-use support::{Place, Ran, bytes_below, lines, sorted};
+use crate::support::{Place, Ran, bytes_below, lines, sorted};
 
 #[test]
 fn what_was_added_is_found_in_every_form_and_after_a_restart() {
@@ -101,7 +98,8 @@ fn configuration_shows_with_its_origin_and_faults_are_told() {
 #[test]
 fn searches_of_a_file_are_counted() {
     let place = Place::new();
-    let text = ["error | stats count", "a | transaction x", "x | eval a=("].map(|text| format!("{{\"search\":\"{text}\"}}\n"));
+    let text =
+        ["error | stats count", "a | transaction x", "x | eval a=("].map(|text| format!("{{\"search\":\"{text}\"}}\n"));
     let file = place.write("s.jsonl", text.concat());
     let report = place.run(&["spl", "check", &file, "-o", "json"]).good();
     let start = "{\"parsed\":2,\"searches\":3,\"supported\":1,\"unsupported\":[{\"feature\":\"command:transaction\",";

@@ -9,56 +9,56 @@ use std::time::Duration;
 const ROUNDS_MAX: usize = 200_000;
 
 /// A folder with a data folder in it, removed in the end.
-pub struct Place {
+pub(crate) struct Place {
     folder: tempfile::TempDir,
 }
 
 impl Place {
-    pub fn new() -> Place {
+    pub(crate) fn new() -> Place {
         Place { folder: tempfile::tempdir().unwrap() }
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    pub fn data(&self) -> PathBuf {
+    pub(crate) fn data(&self) -> PathBuf {
         self.path("data")
     }
 
-    pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> String {
+    pub(crate) fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> String {
         let path = self.path(name);
         std::fs::write(&path, bytes).unwrap();
         path.display().to_string()
     }
 
     /// The binary with this place's data folder.
-    pub fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_quarry"));
         command.current_dir(self.folder.path()).arg("--data-dir").arg(self.data()).args(arguments);
         command
     }
 
-    pub fn run(&self, arguments: &[&str]) -> Ran {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
         Ran::of(self.command(arguments).output().unwrap())
     }
 
     /// Starts it without waiting for its end.
-    pub fn spawn(&self, arguments: &[&str]) -> Child {
+    pub(crate) fn spawn(&self, arguments: &[&str]) -> Child {
         self.command(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
 }
 
 /// What a run came to.
 #[derive(Debug)]
-pub struct Ran {
-    pub code: i32,
-    pub out: String,
-    pub err: String,
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
 }
 
 impl Ran {
-    pub fn of(output: Output) -> Ran {
+    pub(crate) fn of(output: Output) -> Ran {
         Ran {
             code: output.status.code().unwrap_or(-1),
             out: String::from_utf8(output.stdout).unwrap(),
@@ -67,42 +67,47 @@ impl Ran {
     }
 
     /// Standard output of a run that went well.
-    pub fn good(self) -> String {
+    pub(crate) fn good(self) -> String {
         assert_eq!(self.code, 0, "{self:?}");
         self.out
     }
 }
 
 /// Calls `is_so` until it holds; `false` when it never does.
-pub fn wait_until(mut is_so: impl FnMut() -> bool) -> bool {
+pub(crate) fn wait_until(mut is_so: impl FnMut() -> bool) -> bool {
     let (_keeps_open, never) = channel::<()>();
     for _ in 0..ROUNDS_MAX {
         if is_so() {
             return true;
         }
-        drop(never.recv_timeout(Duration::from_millis(1)));
+        assert!(never.recv_timeout(Duration::from_millis(1)).is_err());
     }
     false
 }
 
 /// Distinct log lines.
-pub fn lines(range: std::ops::Range<usize>) -> String {
+pub(crate) fn lines(range: std::ops::Range<usize>) -> String {
     let line = |at: usize| {
         let (minute, second) = (at / 60 % 60, at % 60);
-        format!("2026-11-20T{:02}:{minute:02}:{second:02}Z host=web{} line={at} took={}\n", at / 3600 % 24, at % 3, at * 7)
+        format!(
+            "2026-11-20T{:02}:{minute:02}:{second:02}Z host=web{} line={at} took={}\n",
+            at / 3600 % 24,
+            at % 3,
+            at * 7
+        )
     };
     range.map(line).collect()
 }
 
 /// Lines in byte order.
-pub fn sorted(text: &str) -> Vec<&str> {
+pub(crate) fn sorted(text: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = text.lines().collect();
     lines.sort_unstable();
     lines
 }
 
 /// Bytes of all files below a folder.
-pub fn bytes_below(folder: &Path) -> u64 {
+pub(crate) fn bytes_below(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let size = |entry: std::fs::DirEntry| match entry.file_type() {
         Ok(kind) if kind.is_dir() => bytes_below(&entry.path()),

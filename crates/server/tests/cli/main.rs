@@ -1,0 +1,7 @@
+//! The binary as its users meet it: processes, files, exit codes.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod add_and_search;
+mod crash_and_damage;
+mod server;
+mod support;
