@@ -20,6 +20,11 @@ impl ApiError {
         ApiError { status: StatusCode::BAD_REQUEST, text: text.into() }
     }
 
+    /// The user's roles do not allow the request.
+    pub(crate) fn forbidden(text: impl Into<String>) -> ApiError {
+        ApiError { status: StatusCode::FORBIDDEN, text: text.into() }
+    }
+
     /// The node failed.
     pub(crate) fn internal(text: impl Into<String>) -> ApiError {
         ApiError { status: StatusCode::INTERNAL_SERVER_ERROR, text: text.into() }

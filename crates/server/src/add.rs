@@ -5,6 +5,7 @@
 use std::io::{IsTerminal, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use jiff::tz::TimeZone;
@@ -21,6 +22,8 @@ use crate::remote::Remote;
 
 /// Redraws of the progress bar per second at most.
 const DRAWS_PER_SECOND: u8 = 8;
+/// Time between two pictures of a spinner.
+const SPINNER_STEP: Duration = Duration::from_millis(120);
 
 /// Adds the named files; gives the exit code.
 pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failure> {
@@ -78,7 +81,10 @@ fn add_locally(
             break;
         }
     }
-    store.seal_all()?;
+    bar.begin_sealing();
+    let sealed = store.seal_all();
+    bar.end();
+    sealed?;
     store.messages().iter().for_each(|message| crate::tell(&format!("warning: {}", message.text)));
     Ok(())
 }
@@ -225,6 +231,15 @@ impl Bar {
         let target = ProgressDrawTarget::stderr_with_hz(DRAWS_PER_SECOND);
         self.bar = ProgressBar::with_draw_target(None, target).with_prefix(name);
         self.is_sized = false;
+    }
+
+    /// Shows that events are in the log and become buckets now.
+    fn begin_sealing(&mut self) {
+        if std::io::stderr().is_terminal() {
+            let target = ProgressDrawTarget::stderr_with_hz(DRAWS_PER_SECOND);
+            self.bar = ProgressBar::with_draw_target(None, target).with_message("events are safe; writing buckets");
+            self.bar.enable_steady_tick(SPINNER_STEP);
+        }
     }
 
     fn size(&mut self, bytes: u64) {

@@ -4,9 +4,10 @@ use std::io::{BufWriter, Write};
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
-use quarry_event::time::parse_zone;
+use quarry_event::time::{parse_time, parse_zone};
 use quarry_inputs::file::{NoProgress, OneshotOptions, add_file, expand};
 use quarry_search::{ResultTable, SearchParams, SearchService};
+use quarry_stdx::SystemClock;
 use quarry_store::MemoryStore;
 
 use crate::cli::{Cli, SearchArgs};
@@ -36,6 +37,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
     let zone = arguments.zone.as_ref().map(|name| parse_zone(name).ok_or_else(|| unknown(name))).transpose()?;
     let zone = zone.unwrap_or(TimeZone::UTC);
     check(&arguments.text)?;
+    check_times(arguments, &zone)?;
     let answer = if !arguments.files.is_empty() {
         let settings = Settings::built_in();
         let store = Arc::new(MemoryStore::new(DEFAULT_INDEX));
@@ -67,6 +69,16 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
 fn check(text: &str) -> Result<(), Failure> {
     let parsed = quarry_spl::parse(text);
     if parsed.is_ok() { Ok(()) } else { Err(Failure::Spl { text: text.to_owned(), diagnostics: parsed.diagnostics }) }
+}
+
+/// Refuses a time that cannot be read.
+fn check_times(arguments: &SearchArgs, zone: &TimeZone) -> Result<(), Failure> {
+    let now = SystemClock::shared().now_ns();
+    for (name, text) in [("--earliest", &arguments.earliest), ("--latest", &arguments.latest)] {
+        let Some(text) = text.as_deref().filter(|text| !text.is_empty()) else { continue };
+        parse_time(text, now, zone).map_err(|error| Failure::Usage(format!("{name}: {error}")))?;
+    }
+    Ok(())
 }
 
 fn params(arguments: &SearchArgs, zone: &TimeZone) -> SearchParams {

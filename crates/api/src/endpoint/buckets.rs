@@ -6,7 +6,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::{get, post};
 
-use super::{blocking, identify, json};
+use super::{blocking, identify_admin, json};
 use crate::ApiState;
 use crate::message::ApiError;
 
@@ -15,13 +15,13 @@ pub(crate) fn routes() -> Router<ApiState> {
 }
 
 async fn list(State(state): State<ApiState>, headers: HeaderMap) -> Result<Response, ApiError> {
-    identify(&state, &headers).await?;
+    identify_admin(&state, &headers).await?;
     let node = state.node.clone();
     blocking(move || node.buckets()).await?.map(json).map_err(|error| ApiError::internal(error.to_string()))
 }
 
 async fn verify(State(state): State<ApiState>, headers: HeaderMap) -> Result<Response, ApiError> {
-    identify(&state, &headers).await?;
+    identify_admin(&state, &headers).await?;
     let node = state.node.clone();
     blocking(move || node.verify()).await?.map(json).map_err(|error| ApiError::internal(error.to_string()))
 }

@@ -7,7 +7,7 @@ use axum::routing::post;
 use axum::{Form, Router};
 use serde::Deserialize;
 
-use super::{blocking, identify, json};
+use super::{blocking, identify_admin, json};
 use crate::message::ApiError;
 use crate::{AddFile, ApiState};
 
@@ -32,7 +32,7 @@ async fn add(
     headers: HeaderMap,
     Form(form): Form<Oneshot>,
 ) -> Result<Response, ApiError> {
-    identify(&state, &headers).await?;
+    identify_admin(&state, &headers).await?;
     let request = AddFile {
         path: form.name,
         index: form.index.unwrap_or_else(|| "main".to_owned()),

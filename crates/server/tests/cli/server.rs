@@ -70,6 +70,7 @@ fn the_command_line_works_through_a_running_server() {
     let wrong = place.run(&["search", "x | stast count"]);
     assert_eq!((wrong.code, wrong.err.contains("stats")), (3, true));
     assert_eq!(place.run(&["add", "oneshot", "missing"]).code, 2);
+    assert_eq!(place.run(&["search", "x", "--latest", "someday"]).code, 2);
     let second = place.run(&["serve", "--mgmt", "127.0.0.1:0"]);
     assert_eq!(second.code, 4, "{}", second.err);
     assert_eq!(server.stop("-TERM"), 0);
