@@ -123,8 +123,8 @@ fn the_runner_sees_each_kind_of_fault() {
         "demo.md:16: columns are x, y instead of x",
         "demo.md:24: 2 rows instead of 1",
         "demo.md:32: refused",
-        "demo.md:39: not refused",
-        "demo.md:45: another error",
+        "demo.md:40: not refused",
+        "demo.md:47: another error",
     ];
     assert_eq!(found.len(), wanted.len(), "{}", found.join("\n"));
     for (found, wanted) in found.iter().zip(wanted) {

@@ -102,7 +102,10 @@ fn cell(name: &str, column: &ArrayRef, row: usize) -> String {
         DataType::Int64 => column.as_primitive::<Int64Type>().value(row).to_string(),
         DataType::Float64 => format_number(column.as_primitive::<Float64Type>().value(row)),
         DataType::Boolean => if column.as_boolean().value(row) { "True" } else { "False" }.to_owned(),
-        DataType::Timestamp(..) => return instant(column.as_primitive::<TimestampNanosecondType>().value(row)),
+        DataType::Timestamp(..) => {
+            let ns = column.as_primitive::<TimestampNanosecondType>().value(row);
+            if name == "_time" { instant(ns) } else { seconds(ns) }
+        }
         DataType::List(_) => {
             let items = column.as_list::<i32>().value(row);
             let items = items.as_string_view();
@@ -119,6 +122,12 @@ fn cell(name: &str, column: &ArrayRef, row: usize) -> String {
 
 fn instant(ns: i64) -> String {
     let text = strftime(ns, "%Y-%m-%d %H:%M:%S.%9N", &TimeZone::UTC);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// An instant of another field: seconds with the fraction they have.
+fn seconds(ns: i64) -> String {
+    let text = format!("{}.{:09}", ns.div_euclid(NS_PER_SEC), ns.rem_euclid(NS_PER_SEC));
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
