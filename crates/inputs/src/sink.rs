@@ -53,8 +53,9 @@ pub struct KnownPosition {
 /// Takes events and answers for them.
 pub trait Sink {
     /// Positions of files that may begin with `head` (up to 256 bytes): of every identity whose head is a prefix of
-    /// it, so that a file that was shorter then is known now. Several where files share their first bytes.
-    fn positions(&self, index: &str, head: &[u8]) -> Result<Vec<KnownPosition>, SinkError>;
+    /// it, so that a file that was shorter then is known now. Several where files share their first bytes. What was
+    /// accepted counts, durable or not.
+    fn positions(&mut self, index: &str, head: &[u8]) -> Result<Vec<KnownPosition>, SinkError>;
 
     /// Takes a batch; the events and the position become durable together. Blocks while the store is busy.
     fn accept(&mut self, batch: EventBatch, position: Option<FilePosition>) -> Result<(), SinkError>;

@@ -10,8 +10,8 @@ use std::time::Duration;
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use jiff::tz::TimeZone;
 use quarry_event::time::NS_PER_SEC;
-use quarry_inputs::InputError;
 use quarry_inputs::file::{FileReport, OneshotOptions, Progress, Reached, add_file, expand};
+use quarry_inputs::{InputError, Sink};
 use serde_json::{Value, json};
 
 use crate::cli::OneshotArgs;
@@ -67,9 +67,10 @@ fn add_locally(
         now: settings.clock.now_ns(),
     };
     let mut bar = Bar::new(interrupt);
+    let mut sink = StoreSink::new(&store);
     for path in files {
         bar.begin(path);
-        let added = add_file(path, &options, &settings.props, &mut StoreSink::new(&store), &mut bar);
+        let added = add_file(path, &options, &settings.props, &mut sink, &mut bar);
         bar.end();
         if let Err(InputError::Sink { .. }) = &added {
             // The store takes nothing any more; the next file would fail alike.
@@ -81,6 +82,7 @@ fn add_locally(
             break;
         }
     }
+    sink.flush().map_err(|error| Failure::Storage(format!("events cannot be stored: {error}")))?;
     bar.begin_sealing();
     let sealed = store.seal_all();
     bar.end();

@@ -10,7 +10,7 @@ use quarry_catalog::{CheckpointKey, FileCheckpoint, SourceIdentity};
 use quarry_conf::{IndexesConf, Layers, LimitSettings, PropsResolver, Transforms};
 use quarry_engine::{Engine, EngineOptions, SnapshotSource};
 use quarry_event::EventBatch;
-use quarry_inputs::{FilePosition, KnownPosition, Sink, SinkError};
+use quarry_inputs::{FileIdentity, FilePosition, KnownPosition, Sink, SinkError};
 use quarry_search::{SearchService, SearchServiceParts};
 use quarry_stdx::{SharedClock, SystemClock};
 use quarry_store::{AppendRequest, MemoryStore, Store, StoreError, StoreOptions, Ticket};
@@ -22,7 +22,7 @@ use crate::lookup_files::{LookupFiles, Lookups};
 /// Index a search reads when it names none.
 pub(crate) const DEFAULT_INDEX: &str = "main";
 /// Appends whose durability is not known yet; beyond it the reader waits.
-const TICKETS_MAX: usize = 8;
+const TICKETS_MAX: usize = 64;
 /// Tries to open a data folder that another process has open, and the wait between two of them.
 const LOCK_ROUNDS_MAX: usize = 50;
 const LOCK_ROUND: Duration = Duration::from_millis(20);
@@ -142,7 +142,8 @@ pub(crate) fn host_name() -> String {
 /// Hands an input's events to a store.
 pub(crate) struct StoreSink<'a> {
     store: &'a Store,
-    tickets: VecDeque<Ticket>,
+    /// Appends on their way, and the first bytes of the files they come from.
+    tickets: VecDeque<(Ticket, Option<Arc<FileIdentity>>)>,
 }
 
 impl<'a> StoreSink<'a> {
@@ -153,7 +154,13 @@ impl<'a> StoreSink<'a> {
 }
 
 impl Sink for StoreSink<'_> {
-    fn positions(&self, index: &str, head: &[u8]) -> Result<Vec<KnownPosition>, SinkError> {
+    fn positions(&mut self, index: &str, head: &[u8]) -> Result<Vec<KnownPosition>, SinkError> {
+        // The store answers for what is durable. Only a file that begins alike has to wait for it: many small files
+        // share their syncs.
+        let is_alike = |identity: &FileIdentity| identity.index == index && head.starts_with(&identity.head);
+        if self.tickets.iter().any(|(_, identity)| identity.as_deref().is_some_and(is_alike)) {
+            self.flush()?;
+        }
         let known = self.store.checkpoints_of(head, index)?;
         let position = |checkpoint: FileCheckpoint| KnownPosition {
             head_bytes: checkpoint.head_bytes as usize,
@@ -166,6 +173,7 @@ impl Sink for StoreSink<'_> {
     }
 
     fn accept(&mut self, batch: EventBatch, position: Option<FilePosition>) -> Result<(), SinkError> {
+        let identity = position.as_ref().map(|position| position.identity.clone());
         let checkpoint = position.map(|position| FileCheckpoint {
             key: CheckpointKey {
                 identity: SourceIdentity::of(&position.identity.head, &position.identity.index),
@@ -176,15 +184,15 @@ impl Sink for StoreSink<'_> {
             tail_hash: position.tail_hash,
             source: position.path,
         });
-        self.tickets.push_back(self.store.append(AppendRequest { batch, checkpoint })?);
+        self.tickets.push_back((self.store.append(AppendRequest { batch, checkpoint })?, identity));
         while self.tickets.len() > TICKETS_MAX {
-            self.tickets.pop_front().map_or(Ok(()), Ticket::wait)?;
+            self.tickets.pop_front().map_or(Ok(()), |(ticket, _)| ticket.wait())?;
         }
         Ok(())
     }
 
     fn flush(&mut self) -> Result<(), SinkError> {
-        self.tickets.drain(..).try_for_each(Ticket::wait)?;
+        self.tickets.drain(..).try_for_each(|(ticket, _)| ticket.wait())?;
         Ok(())
     }
 }
@@ -193,7 +201,7 @@ impl Sink for StoreSink<'_> {
 pub(crate) struct MemorySink<'a>(pub(crate) &'a MemoryStore);
 
 impl Sink for MemorySink<'_> {
-    fn positions(&self, _: &str, _: &[u8]) -> Result<Vec<KnownPosition>, SinkError> {
+    fn positions(&mut self, _: &str, _: &[u8]) -> Result<Vec<KnownPosition>, SinkError> {
         Ok(Vec::new())
     }
 

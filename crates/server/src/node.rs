@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use quarry_api::{AddFile, Node, NodeError};
+use quarry_inputs::Sink;
 use quarry_inputs::file::{NoProgress, OneshotOptions, add_file};
 use quarry_store::Store;
 
@@ -36,6 +37,7 @@ impl Node for LocalNode {
         };
         let mut sink = StoreSink::new(&self.store);
         let report = add_file(path, &options, &self.settings.props, &mut sink, &mut NoProgress)?;
+        sink.flush()?;
         Ok(add::to_json(&report).to_string())
     }
 

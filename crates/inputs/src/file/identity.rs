@@ -43,7 +43,7 @@ impl Start {
         absolute: &str,
         index: &str,
         again: bool,
-        sink: &dyn Sink,
+        sink: &mut dyn Sink,
     ) -> Result<Start, InputError> {
         let read = |error: io::Error| InputError::read(path, &error);
         let mut file = OpenFile::open(path)?;

@@ -113,7 +113,7 @@ pub struct FileReport {
     pub problem: Option<String>,
 }
 
-/// Adds the file at `path`, `-` for standard input. When this returns, its events are durable.
+/// Adds the file at `path`, `-` for standard input. Its events are durable when [`Sink::flush`] returns.
 pub fn add_file(
     path: &Path,
     options: &OneshotOptions,
@@ -196,7 +196,6 @@ fn store(
     }
     // The reader ends when nobody receives.
     drop(received);
-    sink.flush()?;
     Ok(flow)
 }
 

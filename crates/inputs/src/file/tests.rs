@@ -23,7 +23,7 @@ struct MemorySink {
 }
 
 impl Sink for MemorySink {
-    fn positions(&self, index: &str, head: &[u8]) -> Result<Vec<KnownPosition>, SinkError> {
+    fn positions(&mut self, index: &str, head: &[u8]) -> Result<Vec<KnownPosition>, SinkError> {
         let fits =
             |position: &&FilePosition| position.identity.index == index && head.starts_with(&position.identity.head);
         let known = self.positions.iter().filter(fits).map(|position| KnownPosition {

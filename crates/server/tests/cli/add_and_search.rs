@@ -40,6 +40,21 @@ fn the_same_bytes_add_nothing() {
 }
 
 #[test]
+fn many_files_of_one_command_are_known_to_each_other() {
+    let place = Place::new();
+    let folder = place.path("logs");
+    std::fs::create_dir(&folder).unwrap();
+    for at in 0..300 {
+        // Every third file is a copy of the one before it.
+        let line = at - usize::from(at % 3 == 2);
+        std::fs::write(folder.join(format!("{at:03}.log")), lines(line..line + 1)).unwrap();
+    }
+    let said = place.run(&["add", "oneshot", &folder.display().to_string()]).good();
+    assert!(said.starts_with("added 200 events from 200 files") && said.contains("100 files left out"), "{said}");
+    assert_eq!(place.run(&["search", "* | stats dc(line) count", "-o", "csv"]).good(), "dc(line),count\n200,200\n");
+}
+
+#[test]
 fn files_are_searched_without_a_data_folder() {
     let place = Place::new();
     let log = place.write("a.log", lines(0..100));
