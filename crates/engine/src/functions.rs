@@ -15,6 +15,7 @@ mod multivalue;
 mod printf;
 mod text;
 mod time;
+pub(crate) mod xml;
 
 use std::borrow::Cow;
 use std::sync::atomic::AtomicU64;
@@ -25,6 +26,8 @@ use quarry_event::time::Format;
 
 use crate::pattern::{LikePattern, Regex, Replacement};
 use crate::rows::Value;
+
+pub(crate) use condition::Network;
 
 /// Most values a function may create (`mvrange`, `split`).
 pub(crate) const VALUES_MAX: usize = 100_000;

@@ -20,6 +20,7 @@ use crate::expr::ExprContext;
 use crate::pattern::Wildcard;
 use crate::rows::{self, ColumnReader};
 
+pub(crate) use field::network_of;
 use field::{FieldTest, ValueTest};
 
 /// The column keywords look at.

@@ -11,6 +11,7 @@ use quarry_spl::ast::{MvSplit, RexCommand, SedEdit, SedMatches, SpathCommand};
 
 use crate::EngineError;
 use crate::command::{Messages, RowCommand};
+use crate::functions::xml::{is_xml, xml_fields, xml_get};
 use crate::pattern::{Captures, Regex, Replacement};
 use crate::rows::{self, ColumnBuilder, Value};
 
@@ -199,6 +200,19 @@ impl RowCommand for Spath {
     }
 }
 
+/// The values at a path of JSON or XML.
+fn values_at<'t>(text: &'t str, path: &str) -> Vec<Cow<'t, str>> {
+    if is_xml(text) { xml_get(text, path) } else { json_get(text, path) }
+}
+
+fn every_value(text: &str, found: &mut dyn FnMut(&str, String)) {
+    if is_xml(text) {
+        xml_fields(text, &mut |path, value| found(path, value.to_owned()));
+    } else {
+        json_fields(text, &mut |path, value| found(path, value.into_owned()));
+    }
+}
+
 impl Spath {
     fn one_path(&self, rows: &RecordBatch, path: &str) -> Result<RecordBatch, EngineError> {
         let output = self.command.output.as_deref().unwrap_or(path);
@@ -207,7 +221,7 @@ impl Spath {
         let mut column = ColumnBuilder::new(rows.num_rows());
         let mut scratch = String::new();
         for row in 0..rows.num_rows() {
-            let values = source.text(row, &mut scratch).map(|text| json_get(text, path)).unwrap_or_default();
+            let values = source.text(row, &mut scratch).map(|text| values_at(text, path)).unwrap_or_default();
             if values.is_empty() { column.push(old.value(row)) } else { column.push_multi(values) }
         }
         rows::with_column(rows, output, column.finish())
@@ -221,7 +235,7 @@ impl Spath {
         let mut scratch = String::new();
         for row in 0..rows.num_rows() {
             let Some(text) = source.text(row, &mut scratch) else { continue };
-            json_fields(first_bytes(text, SPATH_BYTES_MAX), &mut |path, value| {
+            every_value(first_bytes(text, SPATH_BYTES_MAX), &mut |path, value| {
                 let at = match places.get(path) {
                     Some(at) => *at,
                     None if names.len() < SPATH_FIELDS_MAX => {
@@ -235,7 +249,7 @@ impl Spath {
                         return;
                     }
                 };
-                values[at].push((row, value.into_owned()));
+                values[at].push((row, value));
             });
         }
         let mut result = rows.clone();

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use quarry_event::value::{Number, canonical_number};
 
 use super::json_tree::{Json, Step, parse_path};
+use super::xml::{is_xml, xml_get};
 use super::{Call, Function, MANY, any_text, take};
 use crate::rows::Value;
 
@@ -94,6 +95,11 @@ fn extract<'a>(args: &mut [Value<'a>], read_path: fn(&str) -> Vec<Step>) -> Valu
 
 /// All values of the path as a multivalue.
 fn spath<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
+    if let (Some(text), Some(path)) = (args.first().and_then(Value::text), args.get(1).and_then(Value::text))
+        && is_xml(&text)
+    {
+        return Value::multi(xml_get(&text, &path));
+    }
     let (Some(document), Some(path)) = (document(args), args.get(1).and_then(Value::text)) else { return Value::Null };
     let mut found = Vec::new();
     document.find(&parse_path(&path), &mut found);

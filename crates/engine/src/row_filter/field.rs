@@ -13,6 +13,7 @@ use quarry_event::value::{MAX_EXACT_INTEGER, Number};
 use quarry_spl::ast::CompareOp;
 
 use crate::expr::{Literal, compare_column, exact_number, holds};
+use crate::functions::Network;
 use crate::pattern::Wildcard;
 use crate::rows::ColumnReader;
 
@@ -25,12 +26,19 @@ pub(super) struct ValueTest {
     op: CompareOp,
     literal: Literal,
     wildcard: Wildcard,
+    /// The addresses a value like `10.0.0.0/8` stands for, as Splunk reads it.
+    network: Option<Network>,
 }
 
 impl ValueTest {
     /// Compiles a test; `*` in the value is a wildcard of `=` and `!=`.
     pub(super) fn new(op: CompareOp, value: &str, case_sensitive: bool) -> ValueTest {
-        ValueTest { op, literal: Literal::new(value), wildcard: Wildcard::new(value, case_sensitive) }
+        ValueTest {
+            op,
+            literal: Literal::new(value),
+            wildcard: Wildcard::new(value, case_sensitive),
+            network: network_of(value),
+        }
     }
 
     /// Whether one value passes.
@@ -46,13 +54,20 @@ impl ValueTest {
     /// Equal as texts, or as numbers if both are some: `200` is `200.0`.
     #[inline]
     fn equals(&self, text: &str) -> bool {
-        self.wildcard.is_match(text) || (self.literal.is_number() && self.literal.order_text(text).is_eq())
+        self.wildcard.is_match(text)
+            || (self.literal.is_number() && self.literal.order_text(text).is_eq())
+            || self.network.is_some_and(|network| network.contains(text))
     }
 
     /// Whether only being there counts.
     fn is_presence(&self) -> bool {
         self.op == CompareOp::Eq && self.wildcard.is_any()
     }
+}
+
+/// The network that a value of a search names.
+pub(crate) fn network_of(value: &str) -> Option<Network> {
+    if value.contains('/') { Network::parse(value) } else { None }
 }
 
 /// Tests of a field of which one must pass.
@@ -140,6 +155,9 @@ enum NumberKey {
 impl ValueSet {
     /// Takes a test in if looking up can answer it.
     fn take(&mut self, test: &ValueTest) -> bool {
+        if test.network.is_some() {
+            return false;
+        }
         let Some(text) = test.wildcard.folded_text().filter(|_| test.op == CompareOp::Eq) else { return false };
         self.texts.insert(text.to_ascii_lowercase().into_boxed_slice());
         self.numbers.extend(test.literal.number().map(number_key));

@@ -127,3 +127,24 @@ fn a_subsearch_is_refused() {
     let error = RowFilter::new(&SearchExpr::Subsearch(Box::new(pipeline)), &context).unwrap_err();
     assert!(matches!(error, EngineError::Invalid { span: Some(_), .. }));
 }
+
+#[test]
+fn networks_hold_addresses() {
+    let addresses: ArrayRef = Arc::new(StringViewArray::from(vec![
+        Some("10.1.2.3"),
+        Some("10.2.0.1"),
+        Some("2001:db8::7"),
+        Some("10.1.0.0/16"),
+        Some("no address"),
+        None,
+    ]));
+    let rows = batch_of([("ip", addresses)], 6).unwrap();
+    for (text, wanted) in [
+        ("ip=10.1.0.0/16", &[0, 3][..]),
+        ("ip!=10.1.0.0/16", &[1, 2, 4]),
+        ("ip IN (10.2.0.0/16, 2001:db8::/32)", &[1, 2]),
+        ("ip=10.1.2.3/99", &[]),
+    ] {
+        assert_eq!(run_on(&rows, text), wanted, "{text}");
+    }
+}

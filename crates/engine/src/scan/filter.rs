@@ -15,7 +15,7 @@ use super::METADATA_FIELDS;
 use super::fields::FieldRules;
 use crate::EngineError;
 use crate::expr::ExprContext;
-use crate::row_filter::RowFilter;
+use crate::row_filter::{RowFilter, network_of};
 
 /// A condition ready to test.
 pub(crate) struct EventFilter {
@@ -259,7 +259,12 @@ fn value_test(field: &str, value: &SearchPattern, rules: &FieldRules) -> Early {
 fn can_test_value(field: &str, value: &SearchPattern, rules: &FieldRules) -> bool {
     // A number is also equal to a text that writes it otherwise (`404.0`), which no word search finds: Splunk's rule
     // is that the value must be there as written, and so is ours for whole numbers without a fraction.
-    !is_given(field) && !value.text.is_empty() && !value.text.contains('*') && !rules.is_cut_by_pattern(field)
+    // A network is in no text of its addresses.
+    !is_given(field)
+        && network_of(&value.text).is_none()
+        && !value.text.is_empty()
+        && !value.text.contains('*')
+        && !rules.is_cut_by_pattern(field)
 }
 
 /// What the lexicon can be asked.
