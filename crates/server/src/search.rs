@@ -10,11 +10,11 @@ use quarry_search::{ResultTable, SearchParams, SearchService};
 use quarry_stdx::SystemClock;
 use quarry_store::MemoryStore;
 
-use crate::cli::{Cli, SearchArgs};
+use crate::cli::{Cli, OutputForm, SearchArgs};
 use crate::failure::{self, Failure};
 use crate::interrupt::Interrupt;
 use crate::local::{self, DEFAULT_INDEX, MemorySink, Settings};
-use crate::output::{self, OutputStyle};
+use crate::output::{self, OutputStyle, OutputWriter};
 use crate::remote::Remote;
 use crate::terminal;
 
@@ -38,31 +38,69 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
     let zone = zone.unwrap_or(TimeZone::UTC);
     check(&arguments.text)?;
     check_times(arguments, &zone)?;
-    let answer = if !arguments.files.is_empty() {
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    let (messages, partial) = if !arguments.files.is_empty() {
         let settings = Settings::built_in();
         let store = Arc::new(MemoryStore::new(DEFAULT_INDEX));
         let all_read = read_files(&settings, &store, arguments, &zone)?;
-        let mut answer = ask(&settings.service(store, None)?, params(arguments, &zone))?;
-        answer.partial |= !all_read;
-        answer
+        let service = settings.service(store, None)?;
+        let (messages, partial) = stream(&service, cli, arguments, &zone, &mut out)?;
+        (messages, partial || !all_read)
     } else if let Some(remote) = Remote::find(&cli.data_dir) {
-        ask_server(&remote, arguments, &zone)?
+        let answer = ask_server(&remote, arguments, &zone)?;
+        output::write(&answer.table, style(cli, arguments, answer.events), &mut out)?;
+        (answer.messages, answer.partial)
     } else {
         let settings = Settings::of_data_dir(&cli.data_dir);
         let store = local::open_read_only(&cli.data_dir, settings.clock.clone())?;
-        ask(&settings.service(store, Some(&cli.data_dir))?, params(arguments, &zone))?
+        let service = settings.service(store, Some(&cli.data_dir))?;
+        stream(&service, cli, arguments, &zone, &mut out)?
     };
-    let style = OutputStyle {
-        form: arguments.output,
-        events: answer.events,
-        color: terminal::colors(cli.color),
-        width: terminal::width(),
-    };
-    let mut out = BufWriter::new(std::io::stdout().lock());
-    output::write(&answer.table, style, &mut out)?;
     out.flush()?;
-    answer.messages.iter().for_each(|message| crate::tell(&format!("note: {message}")));
-    Ok(if answer.partial { failure::PARTIAL } else { 0 })
+    messages.iter().for_each(|message| crate::tell(&format!("note: {message}")));
+    Ok(if partial { failure::PARTIAL } else { 0 })
+}
+
+fn style(cli: &Cli, arguments: &SearchArgs, events: bool) -> OutputStyle {
+    let (color, width) = (terminal::colors(cli.color), terminal::width());
+    OutputStyle { form: arguments.output, events, color, width }
+}
+
+/// The search with a last command that keeps the fields its output shows, so that no others are cut out of events.
+fn shown_text(arguments: &SearchArgs) -> String {
+    let text = &arguments.text;
+    let shows_raw = matches!(arguments.output, OutputForm::Raw | OutputForm::Table);
+    let is_of_events = !quarry_spl::analyse::is_transforming(&quarry_spl::parse(text).pipeline.commands);
+    let narrowed = format!("{text} | fields _raw");
+    // A search that handles _raw itself may have taken it away.
+    let is_safe = shows_raw && is_of_events && !text.contains("_raw") && quarry_spl::parse(&narrowed).is_ok();
+    if is_safe { narrowed } else { text.clone() }
+}
+
+/// Runs a search in this process and writes its rows as they come; gives its messages and whether data is missing.
+/// Ctrl-C ends reading; what was found until then is the answer.
+fn stream(
+    service: &SearchService,
+    cli: &Cli,
+    arguments: &SearchArgs,
+    zone: &TimeZone,
+    out: &mut dyn Write,
+) -> Result<(Vec<String>, bool), Failure> {
+    let failed = |error| Failure::of_search(&arguments.text, error);
+    let mut running = service.start(params(arguments, zone)).map_err(failed)?;
+    let stopper = running.stopper();
+    let _interrupt = Interrupt::install(move || stopper.finish_early());
+    let style = style(cli, arguments, running.is_events());
+    let mut writer = OutputWriter::new(style, out);
+    if OutputWriter::takes_parts(style) {
+        while let Some(part) = running.next_table(zone).map_err(failed)? {
+            writer.write(&part)?;
+        }
+    } else {
+        writer.write(&running.collect_table(zone).map_err(failed)?)?;
+    }
+    writer.end()?;
+    Ok((running.messages(), running.is_partial()))
 }
 
 /// Refuses a faulty search before any file is read.
@@ -83,7 +121,7 @@ fn check_times(arguments: &SearchArgs, zone: &TimeZone) -> Result<(), Failure> {
 
 fn params(arguments: &SearchArgs, zone: &TimeZone) -> SearchParams {
     SearchParams {
-        text: arguments.text.clone(),
+        text: shown_text(arguments),
         earliest: arguments.earliest.clone(),
         latest: arguments.latest.clone(),
         zone: Some(zone.clone()),

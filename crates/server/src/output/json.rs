@@ -5,16 +5,21 @@ use std::io::{self, Write};
 
 use quarry_search::{Cell, ResultTable, Row, cell};
 
-pub(super) fn write_array(result: &ResultTable, out: &mut dyn Write) -> io::Result<()> {
+/// Items of the array; `is_first` opens it.
+pub(super) fn write_items(result: &ResultTable, is_first: bool, out: &mut dyn Write) -> io::Result<()> {
     let mut text = String::new();
-    out.write_all(b"[")?;
     for (at, row) in result.rows().enumerate() {
-        out.write_all(if at > 0 { b",\n" } else { b"\n" })?;
         text.clear();
+        text.push_str(if is_first && at == 0 { "[\n" } else { ",\n" });
         object(row, &mut text);
         out.write_all(text.as_bytes())?;
     }
-    out.write_all(if result.is_empty() { b"]\n" } else { b"\n]\n" })
+    Ok(())
+}
+
+/// Closes the array; `is_empty` when no item was written.
+pub(super) fn write_end(is_empty: bool, out: &mut dyn Write) -> io::Result<()> {
+    out.write_all(if is_empty { b"[]\n" } else { b"\n]\n" })
 }
 
 pub(super) fn write_lines(result: &ResultTable, out: &mut dyn Write) -> io::Result<()> {

@@ -26,13 +26,55 @@ pub(crate) struct OutputStyle {
     pub(crate) width: Option<u16>,
 }
 
+/// Writes the rows of a result as they come.
+pub(crate) struct OutputWriter<'a> {
+    style: OutputStyle,
+    out: &'a mut dyn Write,
+    rows: usize,
+}
+
+impl<'a> OutputWriter<'a> {
+    /// A writer to `out`.
+    pub(crate) fn new(style: OutputStyle, out: &'a mut dyn Write) -> OutputWriter<'a> {
+        OutputWriter { style, out, rows: 0 }
+    }
+
+    /// Whether rows may be written in several parts: their form has no head that depends on all of them.
+    pub(crate) fn takes_parts(style: OutputStyle) -> bool {
+        match style.form {
+            OutputForm::Raw | OutputForm::Ndjson | OutputForm::Json => true,
+            OutputForm::Table => style.events,
+            OutputForm::Csv => false,
+        }
+    }
+
+    /// Writes some rows; all of them in one call unless [`OutputWriter::takes_parts`].
+    pub(crate) fn write(&mut self, part: &ResultTable) -> io::Result<()> {
+        let before = self.rows;
+        self.rows += part.len();
+        match self.style.form {
+            OutputForm::Table => table::write(part, self.style, self.out),
+            OutputForm::Csv => csv::write(part, self.out),
+            OutputForm::Json => json::write_items(part, before == 0, self.out),
+            OutputForm::Ndjson => json::write_lines(part, self.out),
+            OutputForm::Raw => raw::write(part, self.out),
+        }
+    }
+
+    /// Writes what comes after the last row.
+    pub(crate) fn end(self) -> io::Result<()> {
+        match self.style.form {
+            OutputForm::Table if self.rows == 0 => writeln!(self.out, "no results")?,
+            OutputForm::Json => json::write_end(self.rows == 0, self.out)?,
+            _ => {}
+        }
+        self.out.flush()
+    }
+}
+
 /// Writes a whole result.
 pub(crate) fn write(result: &ResultTable, style: OutputStyle, out: &mut dyn Write) -> io::Result<()> {
-    match style.form {
-        OutputForm::Table => table::write(result, style, out),
-        OutputForm::Csv => csv::write(result, out),
-        OutputForm::Json => json::write_array(result, out),
-        OutputForm::Ndjson => json::write_lines(result, out),
-        OutputForm::Raw => raw::write(result, out),
-    }
+    let mut writer = OutputWriter::new(style, out);
+    writer.write(result)?;
+    writer.end()
 }

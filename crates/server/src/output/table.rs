@@ -17,9 +17,6 @@ const PLAIN: &str = "\u{1b}[0m";
 const BLOCK_ROWS: usize = 10_000;
 
 pub(super) fn write(result: &ResultTable, style: OutputStyle, out: &mut dyn Write) -> io::Result<()> {
-    if result.is_empty() {
-        return writeln!(out, "no results");
-    }
     if style.events { write_events(result, style, out) } else { write_results(result, style, out) }
 }
 

@@ -40,6 +40,28 @@ fn the_same_bytes_add_nothing() {
 }
 
 #[test]
+fn rows_that_come_in_parts_make_one_whole() {
+    let place = Place::new();
+    let log = place.write("a.log", lines(0..20_000));
+    let json = place.run(&["search", "* | fields line", &log, "-o", "json"]).good();
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&json).unwrap();
+    assert_eq!(rows.len(), 20_000);
+    assert_eq!((&rows[0]["line"], &rows[19_999]["line"]), (&19_999.into(), &0.into()));
+    assert_eq!(place.run(&["search", "nothing", &log, "-o", "json"]).good(), "[]\n");
+    assert_eq!(place.run(&["search", "nothing", &log]).good(), "no results\n");
+    let table = place.run(&["search", "line=7 OR line=8", &log]).good();
+    let shown = "2026-11-20T00:00:08.000+00:00  2026-11-20T00:00:08Z host=web2 line=8 took=56\n\
+                 2026-11-20T00:00:07.000+00:00  2026-11-20T00:00:07Z host=web1 line=7 took=49\n";
+    assert_eq!(table, shown);
+    assert_eq!(place.run(&["search", "line=7 | fields - _raw, _time | fields line", &log, "-o", "raw"]).good(), "7\n");
+    let mut reader_leaves = place.command(&["search", "*", &log, "-o", "raw"]);
+    let mut child = reader_leaves.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let ran = Ran::of(child.wait_with_output().unwrap());
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+}
+
+#[test]
 fn many_files_of_one_command_are_known_to_each_other() {
     let place = Place::new();
     let folder = place.path("logs");
