@@ -65,6 +65,16 @@ impl Progress for StopAfter {
     }
 }
 
+/// Empties a file once the first batch is there.
+struct Empties(PathBuf);
+
+impl Progress for Empties {
+    fn reached(&mut self, _: &Reached) -> ControlFlow<()> {
+        std::fs::write(&self.0, "").unwrap();
+        ControlFlow::Continue(())
+    }
+}
+
 fn options() -> OneshotOptions {
     OneshotOptions {
         index: "main".into(),
@@ -157,6 +167,21 @@ fn an_interrupted_add_goes_on_where_it_was() {
     let rest = add(&path, &mut sink);
     assert!(rest.resumed_at > 0);
     assert!(sink.events.iter().map(String::as_str).eq(text.lines()), "{} events", sink.events.len());
+}
+
+#[test]
+fn a_file_that_shrinks_while_it_is_read_is_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = lines(0..1_200_000);
+    let path = file(&folder, "a.log", &text);
+    let mut sink = MemorySink::default();
+    let props = PropsResolver::new(&Layers::new([]));
+    let report = add_file(&path, &options(), &props, &mut sink, &mut Empties(path.clone())).unwrap();
+    let shrunk = report.shrunk.unwrap();
+    assert_eq!(shrunk.expected, text.len() as u64);
+    assert!(shrunk.found > 0 && shrunk.found < shrunk.expected && report.bytes == shrunk.found);
+    let whole = sink.events.len() - 1;
+    assert!(sink.events[..whole].iter().map(String::as_str).eq(text.lines().take(whole)));
 }
 
 #[test]
