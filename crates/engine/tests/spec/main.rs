@@ -8,6 +8,7 @@ mod world;
 use std::path::{Path, PathBuf};
 
 use page::{Page, read_page};
+use world::Kept;
 
 /// Commands that have no page of their own.
 const SHARED_PAGES: &[(&str, &str)] = &[("bucket", "bin"), ("discretize", "bin")];
@@ -28,25 +29,42 @@ fn pages() -> Vec<(String, Page)> {
         .collect()
 }
 
-/// Every mismatch of a page, and how many examples it has.
-fn mismatches(name: &str, page: &Page) -> Vec<String> {
-    let failed = page.examples.iter().filter_map(|example| outcome::check(example).err().map(|text| (example, text)));
+/// Every mismatch of a page.
+fn mismatches(name: &str, page: &Page, kept: Kept) -> Vec<String> {
+    let examples = page.examples.iter();
+    let failed = examples.filter_map(|example| outcome::check(example, kept).err().map(|text| (example, text)));
     failed.map(|(example, text)| format!("spec/spl/{name}:{text}\n      in: {}", example.title)).collect()
 }
 
-#[test]
 #[expect(clippy::disallowed_methods, reason = "SPEC_PAGE=stats runs the pages whose name begins so")]
-fn every_example_of_the_manual_answers_as_written() {
-    let pages = pages();
-    let only = std::env::var("SPEC_PAGE").ok();
-    let chosen = pages.iter().filter(|(name, _)| only.as_ref().is_none_or(|only| name.starts_with(only.as_str())));
-    let (mut count, mut failed) = (0, Vec::new());
-    for (name, page) in chosen {
-        count += page.examples.len();
-        failed.extend(mismatches(name, page));
+fn chosen_pages() -> Vec<(String, Page)> {
+    let mut pages = pages();
+    if let Ok(only) = std::env::var("SPEC_PAGE") {
+        pages.retain(|(name, _)| name.starts_with(&only));
     }
-    assert!(count > 0, "no examples found");
+    assert!(!pages.is_empty(), "no page is chosen");
+    pages
+}
+
+#[test]
+fn every_example_of_the_manual_answers_as_written() {
+    let pages = chosen_pages();
+    let count: usize = pages.iter().map(|(_, page)| page.examples.len()).sum();
+    let failed: Vec<String> = pages.iter().flat_map(|(name, page)| mismatches(name, page, Kept::InMemory)).collect();
     assert!(failed.is_empty(), "{} of {count} examples differ\n\n{}", failed.len(), failed.join("\n\n"));
+}
+
+#[test]
+fn sealed_buckets_give_the_same_answers() {
+    let mut pages = chosen_pages();
+    pages.iter_mut().for_each(|(_, page)| page.examples.retain(|example| !example.events.is_empty()));
+    // Most of the time goes into waiting for the disk.
+    let failed: Vec<String> = std::thread::scope(|scope| {
+        let run = |(name, page)| scope.spawn(move || mismatches(name, page, Kept::Sealed));
+        let running: Vec<_> = pages.iter().map(|(name, page)| run((name, page))).collect();
+        running.into_iter().flat_map(|page| page.join().unwrap()).collect()
+    });
+    assert!(failed.is_empty(), "{} examples differ\n\n{}", failed.len(), failed.join("\n\n"));
 }
 
 #[test]
@@ -118,7 +136,7 @@ unknown function `lenn` (did you mean `len`?)
 
 #[test]
 fn the_runner_sees_each_kind_of_fault() {
-    let found = mismatches("demo.md", &read_page(FAULTY).unwrap());
+    let found = mismatches("demo.md", &read_page(FAULTY).unwrap(), Kept::InMemory);
     let wanted = [
         "demo.md:8: row 1, x: \"1\" instead of \"2\"",
         "demo.md:16: columns are x, y instead of x",

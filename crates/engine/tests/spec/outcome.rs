@@ -11,7 +11,7 @@ use quarry_spl::ast::Span;
 use quarry_spl::{Diagnostic, Severity};
 
 use crate::page::{Block, Example, Expected};
-use crate::world::World;
+use crate::world::{Kept, World};
 
 /// Rows of texts under names.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,8 +26,8 @@ enum Outcome {
 }
 
 /// Runs an example; the text says how its answer differs, with the line of the page.
-pub(crate) fn check(example: &Example) -> Result<(), String> {
-    let outcome = run(example).map_err(|reason| format!("{}: {reason}", example.line))?;
+pub(crate) fn check(example: &Example, kept: Kept) -> Result<(), String> {
+    let outcome = run(example, kept).map_err(|reason| format!("{}: {reason}", example.line))?;
     match (&example.expected, outcome) {
         (Expected::Result(block), Outcome::Rows { table, kind, messages }) => {
             let expected = read_table(block).map_err(|reason| format!("{}: {reason}", block.line))?;
@@ -55,8 +55,8 @@ pub(crate) fn check(example: &Example) -> Result<(), String> {
     }
 }
 
-fn run(example: &Example) -> Result<Outcome, String> {
-    let job = match World::of(example)?.start(&example.search)? {
+fn run(example: &Example, kept: Kept) -> Result<Outcome, String> {
+    let job = match World::of(example)?.start(&example.search, kept)? {
         Ok(job) => job,
         Err(diagnostics) => return Ok(refused(&diagnostics)),
     };

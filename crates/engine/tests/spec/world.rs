@@ -1,4 +1,4 @@
-//! What an example runs in: its events in memory, its tables, its settings, and a fixed now.
+//! What an example runs in: its events in memory or in sealed buckets, its tables, its settings, and a fixed now.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,8 @@ use quarry_engine::{Engine, EngineOptions, LookupSource, LookupTable, SearchRequ
 use quarry_event::time::{NS_PER_SEC, parse_time};
 use quarry_event::{EventBatch, TimeNs, TimeRange};
 use quarry_pipeline::{Pipeline, PipelineContext, SourceInfo};
-use quarry_store::{IndexSelector, MemoryStore, Snapshot, StoreError};
+use quarry_stdx::ManualClock;
+use quarry_store::{AppendRequest, IndexSelector, MemoryStore, Snapshot, Store, StoreError, StoreOptions};
 
 use crate::page::{Block, Example, read_settings};
 
@@ -19,9 +20,21 @@ pub(crate) const NOW: TimeNs = 1_795_186_800 * NS_PER_SEC;
 /// Sourcetype of events that name none: a line is an event, fields come from `name=value` and JSON.
 const PLAIN_PROPS: &str = "[lines]\nSHOULD_LINEMERGE = false\n";
 
+/// Events of a sealed slab: so few that an example's events lie in several.
+const SLAB_EVENTS: usize = 2;
+
+/// Where the events of an example lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// In memory, all in one piece.
+    InMemory,
+    /// In sealed buckets of a data directory, two in each slab.
+    Sealed,
+}
+
 /// Events and tables of an example.
 pub(crate) struct World {
-    stores: BTreeMap<String, MemoryStore>,
+    batches: Vec<(String, EventBatch)>,
     tables: BTreeMap<String, LookupTable>,
     props: Arc<PropsResolver>,
 }
@@ -37,7 +50,7 @@ impl World {
             return Err(format!("props: {warning:?}"));
         }
         let mut world =
-            World { stores: BTreeMap::new(), tables: BTreeMap::new(), props: Arc::new(PropsResolver::new(&layers)) };
+            World { batches: Vec::new(), tables: BTreeMap::new(), props: Arc::new(PropsResolver::new(&layers)) };
         for block in &example.events {
             world.add_events(block)?;
         }
@@ -82,14 +95,15 @@ impl World {
                 *time = first + row as i64 * step * NS_PER_SEC;
             }
         }
-        let store = self.stores.entry(index.clone()).or_insert_with(|| MemoryStore::new(&index));
-        store.append(batch).map_err(|error| error.to_string())
+        self.batches.push((index, batch));
+        Ok(())
     }
 
     /// Runs the example's search.
     pub(crate) fn start(
         self,
         search: &Block,
+        kept: Kept,
     ) -> Result<Result<quarry_engine::Job, Vec<quarry_spl::Diagnostic>>, String> {
         let time = |name: &str| -> Result<Option<TimeNs>, String> {
             let Some(text) = search.settings.get(name) else { return Ok(None) };
@@ -105,7 +119,11 @@ impl World {
         let tables = Arc::new(Tables(self.tables));
         let engine = Engine::new(&EngineOptions::default(), Arc::clone(&self.props), tables);
         let engine = engine.map_err(|error| error.to_string())?;
-        Ok(engine.start(request, Arc::new(Stores(self.stores))))
+        let source: Arc<dyn SnapshotSource> = match kept {
+            Kept::InMemory => Arc::new(Memory::of(self.batches).map_err(|error| error.to_string())?),
+            Kept::Sealed => Arc::new(Sealed::of(self.batches)?),
+        };
+        Ok(engine.start(request, source))
     }
 }
 
@@ -124,15 +142,52 @@ fn table_of(block: &Block) -> Result<LookupTable, String> {
     Ok(table)
 }
 
-struct Stores(BTreeMap<String, MemoryStore>);
+struct Memory(BTreeMap<String, MemoryStore>);
 
-impl SnapshotSource for Stores {
+impl Memory {
+    fn of(batches: Vec<(String, EventBatch)>) -> Result<Memory, StoreError> {
+        let mut stores = BTreeMap::new();
+        for (index, batch) in batches {
+            stores.entry(index.clone()).or_insert_with(|| MemoryStore::new(&index)).append(batch)?;
+        }
+        Ok(Memory(stores))
+    }
+}
+
+impl SnapshotSource for Memory {
     fn snapshot(&self, indexes: &IndexSelector, _range: &TimeRange) -> Result<Snapshot, StoreError> {
         let mut all = Snapshot { segments: Vec::new(), damaged: Vec::new() };
         for (_, store) in self.0.iter().filter(|(name, _)| indexes.matches(name)) {
             all.segments.extend(store.snapshot().segments);
         }
         Ok(all)
+    }
+}
+
+struct Sealed {
+    store: Arc<Store>,
+    _folder: tempfile::TempDir,
+}
+
+impl Sealed {
+    fn of(batches: Vec<(String, EventBatch)>) -> Result<Sealed, String> {
+        let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let fill = || -> Result<Arc<Store>, StoreError> {
+            let options = StoreOptions { slab_events: SLAB_EVENTS, sealers: 1, ..StoreOptions::at(folder.path()) };
+            let store = Store::open(options, ManualClock::shared(NOW))?;
+            for (_, batch) in batches {
+                store.append(AppendRequest { batch, checkpoint: None })?.wait()?;
+            }
+            store.seal_all()?;
+            Ok(store)
+        };
+        Ok(Sealed { store: fill().map_err(|error| error.to_string())?, _folder: folder })
+    }
+}
+
+impl SnapshotSource for Sealed {
+    fn snapshot(&self, indexes: &IndexSelector, range: &TimeRange) -> Result<Snapshot, StoreError> {
+        Ok(self.store.snapshot(indexes, range))
     }
 }
 
