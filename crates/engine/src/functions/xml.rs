@@ -21,9 +21,9 @@ pub(crate) fn is_xml(text: &str) -> bool {
 pub(crate) fn xml_get(text: &str, path: &str) -> Vec<Cow<'static, str>> {
     let mut found = Vec::new();
     if let Some(steps) = parse(path) {
-        walk(text, &mut |open, attribute, value, _| {
-            if fits(&steps, open, attribute) {
-                found.push(Cow::Owned(value.to_owned()));
+        walk(text, &mut |seen| {
+            if fits(&steps, seen) {
+                found.push(Cow::Owned(seen.value.to_owned()));
             }
         });
     }
@@ -33,23 +33,23 @@ pub(crate) fn xml_get(text: &str, path: &str) -> Vec<Cow<'static, str>> {
 /// Every attribute and every element without elements inside, with its path.
 pub(crate) fn xml_fields(text: &str, found: &mut dyn FnMut(&str, &str)) {
     let mut path = String::new();
-    walk(text, &mut |open, attribute, value, is_leaf| {
-        if !is_leaf || value.is_empty() {
+    walk(text, &mut |seen| {
+        if !seen.is_leaf || seen.value.is_empty() {
             return;
         }
         path.clear();
-        for element in open {
+        for element in seen.open {
             if !path.is_empty() {
                 path.push('.');
             }
             path.push_str(element.name);
         }
-        if let Some(attribute) = attribute {
+        if let Some(attribute) = seen.attribute {
             path.push_str("{@");
             path.push_str(attribute);
             path.push('}');
         }
-        found(&path, value);
+        found(&path, seen.value);
     });
 }
 
@@ -72,10 +72,10 @@ fn parse(path: &str) -> Option<Vec<Step<'_>>> {
     parts.collect()
 }
 
-fn fits(steps: &[Step<'_>], open: &[Open<'_>], attribute: Option<&str>) -> bool {
-    steps.len() == open.len()
-        && steps.last().is_some_and(|step| step.attribute == attribute)
-        && steps.iter().zip(open).all(|(step, element)| {
+fn fits(steps: &[Step<'_>], seen: &Seen<'_>) -> bool {
+    steps.len() == seen.open.len()
+        && steps.last().is_some_and(|step| step.attribute == seen.attribute)
+        && steps.iter().zip(seen.open).all(|(step, element)| {
             step.name == element.name && step.position.is_none_or(|position| position == element.position)
         })
 }
@@ -94,9 +94,20 @@ struct Open<'t> {
     counts: BTreeMap<&'t str, u32>,
 }
 
-/// Shows each attribute and each closed element: the open elements, the attribute's name, the value, and whether
-/// there are no elements inside. An element with elements inside has its text as written for a value.
-fn walk(text: &str, see: &mut dyn FnMut(&[Open<'_>], Option<&str>, &str, bool)) {
+/// An attribute, or an element that was closed.
+struct Seen<'a> {
+    /// The elements around and the element itself.
+    open: &'a [Open<'a>],
+    /// Name of the attribute.
+    attribute: Option<&'a str>,
+    /// Its value; the text as written of an element with elements inside.
+    value: &'a str,
+    /// Whether there are no elements inside.
+    is_leaf: bool,
+}
+
+/// Shows each attribute and each closed element.
+fn walk(text: &str, see: &mut dyn FnMut(&Seen<'_>)) {
     let mut open: Vec<Open<'_>> = Vec::new();
     let mut at = 0;
     while let Some(found) = text[at..].find('<') {
@@ -151,12 +162,7 @@ fn tag_length(tag: &str) -> Option<usize> {
     None
 }
 
-fn enter<'t>(
-    open: &mut Vec<Open<'t>>,
-    tag: &'t str,
-    start: usize,
-    see: &mut dyn FnMut(&[Open<'_>], Option<&str>, &str, bool),
-) {
+fn enter<'t>(open: &mut Vec<Open<'t>>, tag: &'t str, start: usize, see: &mut dyn FnMut(&Seen<'_>)) {
     let inner = tag.trim_start_matches('<').trim_end_matches('>').trim_end_matches('/');
     let (name, mut rest) = inner.split_at(inner.find(|c: char| c.is_ascii_whitespace()).unwrap_or(inner.len()));
     let position = match open.last_mut() {
@@ -176,16 +182,16 @@ fn enter<'t>(
         let Some((quoted, more)) = after[1..].split_once(quote) else { return };
         value.clear();
         unescape(quoted, &mut value);
-        see(open, Some(key.trim()), &value, true);
+        see(&Seen { open, attribute: Some(key.trim()), value: &value, is_leaf: true });
         rest = more;
     }
 }
 
-fn close(open: &mut Vec<Open<'_>>, before: &str, see: &mut dyn FnMut(&[Open<'_>], Option<&str>, &str, bool)) {
+fn close(open: &mut Vec<Open<'_>>, before: &str, see: &mut dyn FnMut(&Seen<'_>)) {
     let Some(element) = open.last() else { return };
     let is_leaf = !element.has_elements;
     let value = if is_leaf { element.text.trim() } else { before.get(element.start..).unwrap_or_default().trim() };
-    see(open, None, value, is_leaf);
+    see(&Seen { open, attribute: None, value, is_leaf });
     open.pop();
 }
 
