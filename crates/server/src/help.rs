@@ -1,4 +1,6 @@
-//! `quarry help [COMMAND]`: the search commands, from the language's own table.
+//! `quarry help [COMMAND]`: the search commands, from the language's own table and the manual's pages.
+//!
+//! The pages are those of `spec/spl`, which are the tests too, so the examples shown are examples that hold.
 
 use std::io::Write;
 
@@ -6,21 +8,122 @@ use quarry_spl::commands;
 
 use crate::failure::Failure;
 
+/// The manual: name and text of each page.
+const PAGES: &[(&str, &str)] = &[
+    ("append", include_str!("../../../spec/spl/append.md")),
+    ("bin", include_str!("../../../spec/spl/bin.md")),
+    ("chart", include_str!("../../../spec/spl/chart.md")),
+    ("dedup", include_str!("../../../spec/spl/dedup.md")),
+    ("eval", include_str!("../../../spec/spl/eval.md")),
+    ("eval-functions", include_str!("../../../spec/spl/eval-functions.md")),
+    ("eventstats", include_str!("../../../spec/spl/eventstats.md")),
+    ("fields", include_str!("../../../spec/spl/fields.md")),
+    ("fillnull", include_str!("../../../spec/spl/fillnull.md")),
+    ("head", include_str!("../../../spec/spl/head.md")),
+    ("inputlookup", include_str!("../../../spec/spl/inputlookup.md")),
+    ("join", include_str!("../../../spec/spl/join.md")),
+    ("lookup", include_str!("../../../spec/spl/lookup.md")),
+    ("makemv", include_str!("../../../spec/spl/makemv.md")),
+    ("makeresults", include_str!("../../../spec/spl/makeresults.md")),
+    ("mvexpand", include_str!("../../../spec/spl/mvexpand.md")),
+    ("rare", include_str!("../../../spec/spl/rare.md")),
+    ("regex", include_str!("../../../spec/spl/regex.md")),
+    ("rename", include_str!("../../../spec/spl/rename.md")),
+    ("reverse", include_str!("../../../spec/spl/reverse.md")),
+    ("rex", include_str!("../../../spec/spl/rex.md")),
+    ("search", include_str!("../../../spec/spl/search.md")),
+    ("sort", include_str!("../../../spec/spl/sort.md")),
+    ("spath", include_str!("../../../spec/spl/spath.md")),
+    ("stats", include_str!("../../../spec/spl/stats.md")),
+    ("stats-functions", include_str!("../../../spec/spl/stats-functions.md")),
+    ("streamstats", include_str!("../../../spec/spl/streamstats.md")),
+    ("subsearches", include_str!("../../../spec/spl/subsearches.md")),
+    ("table", include_str!("../../../spec/spl/table.md")),
+    ("tail", include_str!("../../../spec/spl/tail.md")),
+    ("time", include_str!("../../../spec/spl/time.md")),
+    ("timechart", include_str!("../../../spec/spl/timechart.md")),
+    ("top", include_str!("../../../spec/spl/top.md")),
+    ("where", include_str!("../../../spec/spl/where.md")),
+];
+
+/// Spaces in front of what a page shows literally.
+const INDENT: &str = "    ";
+
 pub(crate) fn run(command: Option<&str>, out: &mut dyn Write) -> Result<u8, Failure> {
-    match command {
-        None => {
-            writeln!(out, "Search commands (quarry help COMMAND for one; quarry --help for the program):\n")?;
-            for help in commands::HELP {
-                writeln!(out, "  {:<12} {}", help.name, help.summary)?;
-            }
+    let Some(name) = command else {
+        writeln!(out, "Search commands (quarry help COMMAND for one; quarry --help for the program):\n")?;
+        for help in commands::HELP {
+            writeln!(out, "  {:<12} {}", help.name, help.summary)?;
+        }
+        let listed = |page: &&str| !commands::is_command(page);
+        let topics: Vec<&str> = PAGES.iter().map(|(page, _)| *page).filter(listed).collect();
+        writeln!(out, "\nAlso: quarry help {}", topics.join(" | "))?;
+        return Ok(0);
+    };
+    if let Some((_, page)) = PAGES.iter().find(|(page, _)| *page == name) {
+        out.write_all(shown(page).as_bytes())?;
+        return Ok(0);
+    }
+    match commands::HELP.iter().find(|help| help.name == name) {
+        Some(help) => {
+            writeln!(out, "{}\n\n  {}\n\n{}", help.name, help.syntax, help.summary)?;
             Ok(0)
         }
-        Some(name) => match commands::HELP.iter().find(|help| help.name == name) {
-            Some(help) => {
-                writeln!(out, "{}\n\n  {}\n\n{}", help.name, help.syntax, help.summary)?;
-                Ok(0)
+        None => Err(Failure::Usage(format!("no search command is called {name}: `quarry help` lists them"))),
+    }
+}
+
+/// A page as text for a terminal: literal blocks are indented and say what they are.
+fn shown(page: &str) -> String {
+    let mut text = String::new();
+    let mut in_block = false;
+    for line in page.lines() {
+        if let Some(kind) = line.strip_prefix("```") {
+            in_block = !in_block;
+            match kind.split_whitespace().next() {
+                Some("events") => text.push_str("events:\n"),
+                Some("result") => text.push_str("gives:\n"),
+                Some("error") => text.push_str("is refused:\n"),
+                Some("csv") => text.push_str("table:\n"),
+                _ => {}
             }
-            None => Err(Failure::Usage(format!("no search command is called {name}: `quarry help` lists them"))),
-        },
+            continue;
+        }
+        if in_block {
+            text.push_str(INDENT);
+        }
+        text.push_str(if in_block { line } else { line.trim_start_matches('#').trim_start() });
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn help(name: Option<&str>) -> String {
+        let mut out = Vec::new();
+        assert!(run(name, &mut out).is_ok());
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn every_command_has_a_page_or_shares_one() {
+        let aliases = ["bucket", "discretize"];
+        for command in commands::HELP {
+            let has_page = PAGES.iter().any(|(page, _)| *page == command.name);
+            assert!(has_page || aliases.contains(&command.name), "{} has no page in spec/spl", command.name);
+        }
+    }
+
+    #[test]
+    fn pages_read_as_text() {
+        let page = help(Some("head"));
+        assert!(page.starts_with("head\n"), "{page}");
+        assert!(page.contains("    * | head 2 | table n\ngives:\n    n\n"), "{page}");
+        assert!(!page.contains("```"), "{page}");
+        assert!(help(None).contains("eval-functions"));
+        assert!(run(Some("nonsense"), &mut Vec::new()).is_err());
     }
 }

@@ -11,6 +11,7 @@ use quarry_spl::ast::{PercentileKind, StatsFunction};
 use super::digest::Digest;
 use super::merge::sequence_value;
 use super::moments::Moments;
+use super::sparkline::{self, Sparkline};
 use crate::rows::{ColumnBuilder, Value};
 
 /// The function's value per group; `states` are its parts in order.
@@ -52,7 +53,13 @@ pub(crate) fn value_of(function: &StatsFunction, states: &[ArrayRef], groups: us
             time.map_or(Value::Null, |time| Value::number_of(time as f64 / NS_PER_SEC as f64))
         }),
         StatsFunction::Rate => rates(states, groups),
-        StatsFunction::Sparkline { inner, .. } => value_of(inner, states, groups),
+        StatsFunction::Sparkline { inner, .. } => {
+            let lists = states[0].as_list::<i32>();
+            let lines = (0..groups).map(|group| Sparkline::from_state(&number_list(lists, group))).collect();
+            let mut column = ColumnBuilder::new(groups);
+            sparkline::values_of(lines, inner).into_iter().for_each(|line| column.push_multi(line));
+            column.finish()
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use super::digest::Digest;
 use super::keys::KeyTable;
 use super::merge::{number_item, sequence_entry};
 use super::moments::Moments;
+use super::sparkline::Sparkline;
 use super::{LIST_VALUES_MAX, Part, PickKey};
 use crate::rows::{ColumnReader, multi_item};
 
@@ -80,6 +81,7 @@ pub(crate) fn of(part: Part) -> Box<dyn Fold> {
         Part::Sequence => Box::new(SequenceFold(Vec::new())),
         Part::Digest { exact } => Box::new(DigestFold { digests: Vec::new(), exact }),
         Part::Pick(key) => Box::new(PickFold { key, picks: Vec::new() }),
+        Part::Sparkline { width } => Box::new(SparklineFold { lines: Vec::new(), width }),
     }
 }
 
@@ -246,6 +248,31 @@ impl Fold for DigestFold {
     fn state(mut self: Box<Self>, groups: usize) -> ArrayRef {
         self.digests.resize(groups, Digest::new(self.exact));
         number_lists(self.digests.into_iter().map(Digest::into_state), groups)
+    }
+}
+
+struct SparklineFold {
+    lines: Vec<Sparkline>,
+    width: Option<i64>,
+}
+
+impl Fold for SparklineFold {
+    fn update(&mut self, input: &Input<'_>, members: &Membership) {
+        grow(&mut self.lines, members, Sparkline::new(self.width));
+        let Some(times) = input.times else { return };
+        for (row, group) in members.pairs() {
+            let Some(time) = crate::commands::spans::time_ns(times, row) else { continue };
+            let line = &mut self.lines[group];
+            match input.values {
+                None => line.add(time, 1.0),
+                Some(values) => for_each_number(values, row, |number| line.add(time, number)),
+            }
+        }
+    }
+
+    fn state(mut self: Box<Self>, groups: usize) -> ArrayRef {
+        self.lines.resize(groups, Sparkline::new(self.width));
+        number_lists(self.lines.iter().map(Sparkline::to_state), groups)
     }
 }
 

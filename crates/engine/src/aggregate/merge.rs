@@ -14,6 +14,7 @@ use datafusion_functions_aggregate::sum::sum_udaf;
 use super::digest::Digest;
 use super::keys::KeyTable;
 use super::moments::Moments;
+use super::sparkline::Sparkline;
 use super::{LIST_VALUES_MAX, Part, PickKey};
 use crate::rows::{multi_item, multi_type};
 
@@ -33,7 +34,7 @@ pub(crate) fn state_type(part: Part) -> DataType {
         Part::Values | Part::Numbers => DataType::Int64,
         Part::Sum | Part::SumOfSquares | Part::MinNumber | Part::MaxNumber => DataType::Float64,
         Part::MinText | Part::MaxText => DataType::Utf8View,
-        Part::Moments | Part::Digest { .. } => DataType::List(number_item()),
+        Part::Moments | Part::Digest { .. } | Part::Sparkline { .. } => DataType::List(number_item()),
         Part::Distinct | Part::Sequence | Part::Tally | Part::Pick(_) => multi_type(),
     }
 }
@@ -46,6 +47,7 @@ pub(crate) fn function_of(part: Part) -> Arc<AggregateUDF> {
         Part::MaxNumber | Part::MaxText => max_udaf(),
         Part::Moments => list_merge(ListMerge::Moments, state_type(part)),
         Part::Digest { exact } => list_merge(ListMerge::Digest { exact }, state_type(part)),
+        Part::Sparkline { .. } => list_merge(ListMerge::Sparkline, state_type(part)),
         Part::Distinct => list_merge(ListMerge::Distinct, state_type(part)),
         Part::Sequence => list_merge(ListMerge::Sequence, state_type(part)),
         Part::Tally => list_merge(ListMerge::Tally, state_type(part)),
@@ -66,6 +68,7 @@ pub(crate) fn sequence_value(entry: &str) -> &str {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum ListMerge {
     Moments,
+    Sparkline,
     Digest { exact: bool },
     Distinct,
     Sequence,
@@ -101,6 +104,7 @@ impl AggregateUDFImpl for MergeLists {
     fn accumulator(&self, _: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
         Ok(match self.merge {
             ListMerge::Moments => Box::new(NumberLists { numbers: Numbers::Moments(Moments::default()), bytes: 0 }),
+            ListMerge::Sparkline => Box::new(NumberLists { numbers: Numbers::Sparkline(None), bytes: 0 }),
             ListMerge::Digest { exact } => {
                 Box::new(NumberLists { numbers: Numbers::Digest(Digest::new(exact)), bytes: 0 })
             }
@@ -119,6 +123,7 @@ impl AggregateUDFImpl for MergeLists {
 #[derive(Debug)]
 enum Numbers {
     Moments(Moments),
+    Sparkline(Option<Sparkline>),
     Digest(Digest),
 }
 
@@ -136,6 +141,14 @@ impl Accumulator for NumberLists {
             let list = list.as_primitive::<Float64Type>();
             match &mut self.numbers {
                 Numbers::Moments(moments) => moments.merge(&Moments::from_state(list.values())),
+                Numbers::Sparkline(line) => {
+                    self.bytes = self.bytes.max(list.len() * size_of::<f64>());
+                    let other = Sparkline::from_state(list.values());
+                    match line {
+                        Some(line) => line.merge(other),
+                        None => *line = Some(other),
+                    }
+                }
                 Numbers::Digest(digest) => {
                     self.bytes = self.bytes.max(list.len() * size_of::<f64>());
                     digest.merge_state(list.values());
@@ -152,6 +165,7 @@ impl Accumulator for NumberLists {
     fn evaluate(&mut self) -> Result<ScalarValue> {
         let list = match &self.numbers {
             Numbers::Moments(moments) => moments.to_state().to_vec(),
+            Numbers::Sparkline(line) => line.as_ref().map(Sparkline::to_state).unwrap_or_default(),
             Numbers::Digest(digest) => digest.clone().into_state(),
         };
         let mut builder = ListBuilder::new(Float64Builder::new()).with_field(number_item());

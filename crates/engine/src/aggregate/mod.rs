@@ -12,6 +12,7 @@ mod fold;
 pub(crate) mod keys;
 mod merge;
 pub(crate) mod moments;
+mod sparkline;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +21,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray, BooleanArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use quarry_event::time::NS_PER_SEC;
 use quarry_spl::ast::{Aggregate, AggregateArg, PercentileKind, StatsFunction};
 
 use self::fold::{Fold, Input, Membership};
@@ -68,6 +70,11 @@ pub(crate) enum Part {
     },
     /// The values of one row with its key.
     Pick(PickKey),
+    /// Numbers per span of time; seconds of a span when given.
+    Sparkline {
+        /// Seconds.
+        width: Option<i64>,
+    },
 }
 
 /// Which row a [`Part::Pick`] takes.
@@ -127,8 +134,10 @@ impl AggregatePlan {
                 AggregateArg::Field(field) => Argument::Field(field.text.clone()),
                 AggregateArg::Eval(expr) => Argument::Expr(Arc::new(CompiledExpr::new(expr, context)?)),
             };
-            if matches!(aggregate.function, StatsFunction::Sparkline { .. }) {
-                let message = "sparkline() is not supported yet; use timechart".to_owned();
+            if let StatsFunction::Sparkline { inner, .. } = &aggregate.function
+                && !sparkline::takes(inner)
+            {
+                let message = "sparkline takes count, sum, avg, min or max".to_owned();
                 return Err(EngineError::Invalid { message, span: Some(aggregate.span) });
             }
             Ok(AggregateColumn { function: aggregate.function.clone(), argument, name: aggregate.name.clone() })
@@ -319,7 +328,10 @@ pub(crate) fn parts_of(function: &StatsFunction) -> Vec<Part> {
         StatsFunction::Earliest | StatsFunction::EarliestTime => vec![Part::Pick(PickKey::Earliest)],
         StatsFunction::Latest | StatsFunction::LatestTime => vec![Part::Pick(PickKey::Latest)],
         StatsFunction::Rate => vec![Part::Pick(PickKey::Earliest), Part::Pick(PickKey::Latest)],
-        StatsFunction::Sparkline { inner, .. } => parts_of(inner),
+        StatsFunction::Sparkline { span, .. } => {
+            let width = span.as_ref().map(|span| crate::commands::spans::length_of(span) / NS_PER_SEC);
+            vec![Part::Sparkline { width }]
+        }
     }
 }
 

@@ -98,6 +98,8 @@ fn functions_do_not_depend_on_slices() {
         ("sumsq(v) by g", vec!["a 11", "b 100"]),
         ("count(eval(v>1)) as big by g", vec!["a 1", "b 3"]),
         ("count, sum(v)", vec!["8 114"]),
+        ("sparkline(count, 4s) as s by g", vec!["a ##__SPARKLINE__##+1+2+1", "b ##__SPARKLINE__##+1+1+1"]),
+        ("sparkline(sum(v), 8s) as s by g", vec!["a ##__SPARKLINE__##+2+3", "b ##__SPARKLINE__##+10+0"]),
     ] {
         let all = rows(&ROWS);
         for slices in

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Float64Array, Int64Array, UInt32Array};
 use arrow::record_batch::RecordBatch;
 use hashbrown::HashMap;
-use quarry_event::value::sort_key;
+use quarry_event::value::{SortKey, sort_key};
 use quarry_spl::ast::{StatsFunction, TopCommand};
 
 use crate::EngineError;
@@ -90,8 +90,11 @@ impl Top {
         let columns: Vec<_> = (self.by.iter().chain(&self.fields))
             .map(|field| rows::as_text_array(&rows::column_or_null(counted, field)))
             .collect();
-        let by_values = |a: u32, b: u32, columns: &[arrow::array::StringViewArray]| {
-            let orders = columns.iter().map(|c| sort_key(c.value(a as usize)).cmp(&sort_key(c.value(b as usize))));
+        // Most counts of a long tail are equal, so each value's key is made once.
+        let keys: Vec<Vec<SortKey<'_>>> =
+            columns.iter().map(|column| (0..counts.len()).map(|row| sort_key(column.value(row))).collect()).collect();
+        let by_values = |a: u32, b: u32, keys: &[Vec<SortKey<'_>>]| {
+            let orders = keys.iter().map(|keys| keys[a as usize].cmp(&keys[b as usize]));
             orders.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
         };
         let mut places: Vec<u32> = (0..counts.len() as u32).collect();
@@ -99,11 +102,11 @@ impl Top {
             let group = if groups[*a as usize] == groups[*b as usize] {
                 std::cmp::Ordering::Equal
             } else {
-                by_values(*a, *b, &columns[..self.by.len()])
+                by_values(*a, *b, &keys[..self.by.len()])
             };
             let count = counts[*b as usize].cmp(&counts[*a as usize]);
             let count = if self.rare { count.reverse() } else { count };
-            group.then(count).then_with(|| by_values(*a, *b, &columns[self.by.len()..]))
+            group.then(count).then_with(|| by_values(*a, *b, &keys[self.by.len()..]))
         });
         places
     }

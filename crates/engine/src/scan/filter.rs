@@ -248,23 +248,30 @@ fn early_test(expr: &SearchExpr, rules: &FieldRules) -> Early {
     }
 }
 
-/// `field=value` needs the value in the text, as whole words, when the field is cut out automatically.
+/// `field=value` needs the value in the text: as whole words when the field is cut out automatically, anywhere when a
+/// pattern cuts it.
 fn value_test(field: &str, value: &SearchPattern, rules: &FieldRules) -> Early {
-    if !can_test_value(field, value, rules) {
+    if !is_in_text(field, value) {
         return Early::Maybe;
     }
-    Early::Value(WordPattern::new(&value.text, WordBound::Breaker, false))
+    let text = if rules.is_cut_by_pattern(field) { format!("*{}*", value.text) } else { value.text.clone() };
+    Early::Value(WordPattern::new(&text, WordBound::Breaker, false))
 }
 
 fn can_test_value(field: &str, value: &SearchPattern, rules: &FieldRules) -> bool {
+    is_in_text(field, value) && !rules.is_cut_by_pattern(field)
+}
+
+/// Whether an event whose field has this value holds it as written.
+fn is_in_text(field: &str, value: &SearchPattern) -> bool {
     // A number is also equal to a text that writes it otherwise (`404.0`), which no word search finds: Splunk's rule
     // is that the value must be there as written, and so is ours for whole numbers without a fraction.
     // A network is in no text of its addresses.
     !is_given(field)
         && network_of(&value.text).is_none()
         && !value.text.is_empty()
-        && !value.text.contains('*')
-        && !rules.is_cut_by_pattern(field)
+        // A quote may be doubled in the text, as CSV does.
+        && !value.text.contains(['*', '"'])
 }
 
 /// What the lexicon can be asked.

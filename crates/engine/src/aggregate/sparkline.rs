@@ -1,0 +1,176 @@
+//! `sparkline`: one number per span of time, in one value.
+//!
+//! The spans are as long as asked for. When nothing is asked, they start at a second and double whenever a group has
+//! more than [`POINTS_MAX`] of them, so that no range has to be known before; at the end all groups take the longest.
+
+use std::collections::BTreeMap;
+
+use quarry_event::TimeNs;
+use quarry_event::time::NS_PER_SEC;
+use quarry_event::value::format_number;
+use quarry_spl::ast::StatsFunction;
+
+/// Points of a sparkline whose span is not given.
+const POINTS_MAX: usize = 128;
+/// Points of a sparkline whose span is given; spans double beyond.
+const GIVEN_POINTS_MAX: usize = 5_000;
+/// First value of a sparkline, by which clients know one.
+const MARK: &str = "##__SPARKLINE__##";
+
+/// What is known of the numbers of one span.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Point {
+    count: f64,
+    sum: f64,
+    low: f64,
+    high: f64,
+}
+
+/// The spans of one group.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Sparkline {
+    /// Seconds of a span; 0 before the first number.
+    width: i64,
+    given: bool,
+    points: BTreeMap<i64, Point>,
+}
+
+impl Sparkline {
+    /// An empty sparkline with spans of so many seconds, or of a length to be found.
+    pub(crate) fn new(width: Option<i64>) -> Sparkline {
+        Sparkline { width: width.unwrap_or(1).max(1), given: width.is_some(), points: BTreeMap::new() }
+    }
+
+    /// Adds a number, or a row where rows are counted.
+    pub(crate) fn add(&mut self, time: TimeNs, number: f64) {
+        let seconds = time.div_euclid(NS_PER_SEC);
+        let start = seconds - seconds.rem_euclid(self.width);
+        join(&mut self.points, start, Point { count: 1.0, sum: number, low: number, high: number });
+        self.shrink();
+    }
+
+    fn shrink(&mut self) {
+        let most = if self.given { GIVEN_POINTS_MAX } else { POINTS_MAX };
+        while self.points.len() > most {
+            self.widen(self.width * 2);
+        }
+    }
+
+    /// Joins points to spans of `width` seconds.
+    fn widen(&mut self, width: i64) {
+        let mut points = BTreeMap::new();
+        for (start, point) in std::mem::take(&mut self.points) {
+            join(&mut points, start - start.rem_euclid(width), point);
+        }
+        self.points = points;
+        self.width = width;
+    }
+
+    /// As state: width, whether it was given, then start, count, sum, lowest and highest of each point.
+    pub(crate) fn to_state(&self) -> Vec<f64> {
+        let given = if self.given { 1.0 } else { 0.0 };
+        let points = self.points.iter();
+        let points = points.flat_map(|(start, point)| [*start as f64, point.count, point.sum, point.low, point.high]);
+        [self.width as f64, given].into_iter().chain(points).collect()
+    }
+
+    /// From state.
+    pub(crate) fn from_state(state: &[f64]) -> Sparkline {
+        let [width, given, points @ ..] = state else { return Sparkline::default() };
+        let points = points
+            .chunks_exact(5)
+            .map(|point| (point[0] as i64, Point { count: point[1], sum: point[2], low: point[3], high: point[4] }));
+        Sparkline { width: *width as i64, given: *given != 0.0, points: points.collect() }
+    }
+
+    /// Adds the points of another.
+    pub(crate) fn merge(&mut self, mut other: Sparkline) {
+        let width = self.width.max(other.width);
+        self.given |= other.given;
+        for sparkline in [&mut *self, &mut other] {
+            if sparkline.width != width {
+                sparkline.widen(width);
+            }
+        }
+        other.points.into_iter().for_each(|(start, point)| join(&mut self.points, start, point));
+        self.shrink();
+    }
+}
+
+fn join(points: &mut BTreeMap<i64, Point>, start: i64, new: Point) {
+    points
+        .entry(start)
+        .and_modify(|point| {
+            point.count += new.count;
+            point.sum += new.sum;
+            point.low = point.low.min(new.low);
+            point.high = point.high.max(new.high);
+        })
+        .or_insert(new);
+}
+
+/// The values of all groups, over the same spans.
+pub(crate) fn values_of(mut groups: Vec<Sparkline>, inner: &StatsFunction) -> Vec<Vec<String>> {
+    let width = groups.iter().map(|group| group.width).max().unwrap_or(1).max(1);
+    groups.iter_mut().filter(|group| group.width != width).for_each(|group| group.widen(width));
+    let starts = || groups.iter().flat_map(|group| group.points.keys().copied());
+    let (Some(first), Some(last)) = (starts().min(), starts().max()) else {
+        return groups.iter().map(|_| vec![MARK.to_owned()]).collect();
+    };
+    let value = |group: &Sparkline, start: i64| {
+        let point = group.points.get(&start);
+        let number = point.map_or(0.0, |point| match inner {
+            StatsFunction::Sum => point.sum,
+            StatsFunction::Avg => point.sum / point.count,
+            StatsFunction::Min => point.low,
+            StatsFunction::Max => point.high,
+            _ => point.count,
+        });
+        format_number(number)
+    };
+    let spans = ((last - first) / width).clamp(0, GIVEN_POINTS_MAX as i64 - 1);
+    let line = |group: &Sparkline| {
+        let points = (0..=spans).map(|at| value(group, first + at * width));
+        std::iter::once(MARK.to_owned()).chain(points).collect()
+    };
+    groups.iter().map(line).collect()
+}
+
+/// Whether a sparkline can be made of this function.
+pub(crate) fn takes(inner: &StatsFunction) -> bool {
+    matches!(
+        inner,
+        StatsFunction::Count | StatsFunction::Sum | StatsFunction::Avg | StatsFunction::Min | StatsFunction::Max
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_double_until_they_are_few_and_all_groups_share_them() {
+        let mut long = Sparkline::new(None);
+        (0..1_000).for_each(|second| long.add(second * NS_PER_SEC, 1.0));
+        let mut short = Sparkline::new(None);
+        short.add(500 * NS_PER_SEC, 7.0);
+        let lines = values_of(vec![long.clone(), short], &StatsFunction::Count);
+        assert_eq!(lines[0].len(), lines[1].len());
+        assert!(lines[0].len() <= POINTS_MAX + 1, "{}", lines[0].len());
+        let total: f64 = lines[0][1..].iter().map(|text| text.parse::<f64>().unwrap()).sum();
+        assert_eq!(total, 1_000.0);
+        assert_eq!(Sparkline::from_state(&long.to_state()), long);
+    }
+
+    #[test]
+    fn a_given_span_stays_and_gaps_are_zero() {
+        let mut line = Sparkline::new(Some(60));
+        line.add(0, 2.0);
+        let mut later = Sparkline::new(Some(60));
+        later.add(130 * NS_PER_SEC, 4.0);
+        later.add(140 * NS_PER_SEC, 6.0);
+        line.merge(later);
+        assert_eq!(values_of(vec![line.clone()], &StatsFunction::Avg), [[MARK, "2", "0", "5"]]);
+        assert_eq!(values_of(vec![line], &StatsFunction::Max), [[MARK, "2", "0", "6"]]);
+    }
+}
