@@ -106,7 +106,9 @@ fn write_float(value: f64, out: &mut String) {
     if value < 0.0 {
         out.push('-');
     }
-    if (SCIENTIFIC_BELOW..SCIENTIFIC_FROM).contains(&exponent) {
+    // Rounded to 15 digits a number of this size is an integer, which prints plain.
+    let rounds_to_integer = exponent >= SCIENTIFIC_FROM && value.abs() <= MAX_EXACT_INTEGER;
+    if rounds_to_integer || (SCIENTIFIC_BELOW..SCIENTIFIC_FROM).contains(&exponent) {
         write_plain(digits, exponent, out);
         return;
     }

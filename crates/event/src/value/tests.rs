@@ -178,6 +178,12 @@ proptest! {
     }
 
     #[test]
+    fn a_number_between_two_large_integers_comes_back(value in 1e14..9e15) {
+        let text = format_number(value);
+        prop_assert_eq!(format_number(parse_number(&text).unwrap()), text);
+    }
+
+    #[test]
     fn an_exact_integer_comes_back(value in -(1i64 << 53)..=1 << 53) {
         let text = format_number(value as f64);
         prop_assert_eq!(&text, &value.to_string());
