@@ -45,6 +45,15 @@ pub enum StoreError {
     /// The store was closed.
     #[error("the store is closed")]
     Closed,
+    /// An earlier part of the same file was not stored, so that this part's checkpoint would hide the hole.
+    #[error(
+        "an earlier part of {source_name} was not stored, so this part is not either; read the file again from \
+             where it is stored"
+    )]
+    EarlierPartMissing {
+        /// The file.
+        source_name: String,
+    },
     /// A batch exceeds a limit; split it.
     #[error("{what} of a batch is {value}, above the limit of {limit}; split the batch")]
     TooLarge {

@@ -12,6 +12,7 @@ mod cache;
 mod data_dir;
 mod disk;
 mod error;
+mod gaps;
 mod hot;
 mod inventory;
 mod log_files;

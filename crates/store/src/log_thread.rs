@@ -79,7 +79,28 @@ impl LogThread {
         promise.keep(Ok(()));
     }
 
-    fn group(&mut self, mut group: Vec<PendingAppend>) {
+    fn group(&mut self, group: Vec<PendingAppend>) {
+        let bytes: usize = group.iter().map(|append| append.record.len()).sum();
+        let group = self.without_gaps(group);
+        if !group.is_empty() {
+            self.write(group);
+        }
+        self.queue.written(bytes);
+    }
+
+    /// Refuses appends of files of which an earlier part was not stored.
+    fn without_gaps(&self, group: Vec<PendingAppend>) -> Vec<PendingAppend> {
+        let mut kept = Vec::with_capacity(group.len());
+        for append in group {
+            match self.shared.gaps.check(append.checkpoint.as_ref(), append.begun) {
+                Ok(()) => kept.push(append),
+                Err(error) => append.promise.keep(Err(error)),
+            }
+        }
+        kept
+    }
+
+    fn write(&mut self, mut group: Vec<PendingAppend>) {
         if self.writer.current_bytes().is_some_and(|bytes| bytes >= self.shared.options.log_segment_bytes) {
             self.writer.rotate();
             self.shared.log_files.close_all();
@@ -94,10 +115,11 @@ impl LogThread {
             Err(error) => {
                 self.next_bucket = next_bucket;
                 self.shared.tell(format!("events are not stored: {error}"));
+                // All files first: whoever hears of a failure must find its file closed.
+                group.iter().filter_map(|append| append.checkpoint.as_ref()).for_each(|it| self.shared.gaps.failed(it));
                 group.into_iter().for_each(|append| append.promise.keep(Err(error.clone())));
             }
         }
-        self.queue.written(bytes);
     }
 
     /// Chooses the bucket of every append and fills in the frames.

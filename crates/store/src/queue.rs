@@ -20,6 +20,8 @@ pub(crate) struct PendingAppend {
     pub(crate) record: Vec<u8>,
     pub(crate) batch: EventBatch,
     pub(crate) checkpoint: Option<FileCheckpoint>,
+    /// Its number among all appends that began.
+    pub(crate) begun: u64,
     pub(crate) promise: Promise,
 }
 

@@ -9,6 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use quarry_catalog::{BucketRow, Catalog, CheckpointKey, LoggedCheckpoint};
 use quarry_stdx::SharedClock;
 
+use crate::gaps::Gaps;
 use crate::hot::{HotSegment, HotSlab};
 use crate::log_files::LogFiles;
 use crate::options::QUARANTINED_SLABS_MAX;
@@ -26,6 +27,8 @@ pub(crate) struct Shared {
     pub(crate) readers: Arc<Readers>,
     pub(crate) log_files: LogFiles,
     pub(crate) report: Report,
+    /// Files whose appends are refused.
+    pub(crate) gaps: Gaps,
     state: Mutex<State>,
     /// A slab waits for its seal, or sealing must end.
     pub(crate) seal_work: Condvar,
@@ -96,6 +99,7 @@ impl Shared {
             readers: Arc::new(readers),
             log_files,
             report: Report::default(),
+            gaps: Gaps::default(),
             state: Mutex::new(state),
             seal_work: Condvar::new(),
             seal_done: Condvar::new(),

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use quarry_blob::{BlobStore, LocalFolder};
 use quarry_bucket::{MAX_SLAB_EVENTS, MAX_SLAB_RAW_BYTES};
-use quarry_catalog::{Catalog, FileCheckpoint, LoggedCheckpoint, SourceIdentity};
+use quarry_catalog::{Catalog, CheckpointKey, FileCheckpoint, LoggedCheckpoint, SourceIdentity};
 use quarry_event::EventBatch;
 use quarry_event::time::NS_PER_SEC;
 use quarry_stdx::SharedClock;
@@ -145,9 +145,23 @@ impl Store {
     }
 
     /// Hands events to the log; the ticket tells when they are stored. Waits while too much is on its way.
+    ///
+    /// After an append with a checkpoint failed, here or by its ticket, every further append of the same file fails
+    /// with [`StoreError::EarlierPartMissing`] until [`Store::checkpoints_of`] told how far the file is stored.
     pub fn append(&self, request: AppendRequest) -> Result<Ticket, StoreError> {
+        let begun = self.shared.gaps.begin();
+        let checkpoint = request.checkpoint.clone();
+        let queued = self.queue(request, begun);
+        if let (Err(_), Some(checkpoint)) = (&queued, &checkpoint) {
+            self.shared.gaps.failed(checkpoint);
+        }
+        queued
+    }
+
+    fn queue(&self, request: AppendRequest, begun: u64) -> Result<Ticket, StoreError> {
         let queue = &self.writer()?.queue;
         let AppendRequest { batch, checkpoint } = request;
+        self.shared.gaps.check(checkpoint.as_ref(), begun)?;
         admission::check(&batch)?;
         if batch.is_empty() && checkpoint.is_none() {
             return Ok(Ticket::done(Ok(())));
@@ -155,7 +169,7 @@ impl Store {
         self.wait_for_sealers()?;
         let record = encode(&batch, checkpoint.as_ref())?;
         let (promise, ticket) = promise();
-        queue.push_append(PendingAppend { record, batch, checkpoint, promise })?;
+        queue.push_append(PendingAppend { record, batch, checkpoint, begun, promise })?;
         Ok(ticket)
     }
 
@@ -229,11 +243,14 @@ impl Store {
 
     /// Checkpoints a file that starts with `head` may have, as [`Catalog::checkpoints_of`], newest state included.
     pub fn checkpoints_of(&self, head: &[u8], salt: &str) -> Result<Vec<LoggedCheckpoint>, StoreError> {
-        // First what is only in the log: what moves to the catalog meanwhile is then found there.
-        let fits = |logged: &LoggedCheckpoint| {
-            let length = logged.checkpoint.head_bytes as usize;
-            length <= head.len() && SourceIdentity::of(&head[..length], salt) == logged.checkpoint.key.identity
+        let is_of_head = |key: &CheckpointKey, length: usize| {
+            length <= head.len() && SourceIdentity::of(&head[..length], salt) == key.identity
         };
+        // Before the answer is gathered: what it does not show must not be stored later.
+        self.shared.gaps.asked(is_of_head);
+        // First what is only in the log: what moves to the catalog meanwhile is then found there.
+        let fits =
+            |logged: &LoggedCheckpoint| is_of_head(&logged.checkpoint.key, logged.checkpoint.head_bytes as usize);
         let pending: Vec<LoggedCheckpoint> =
             self.shared.state().checkpoints.values().filter(|logged| fits(logged)).cloned().collect();
         let mut found = self.shared.catalog.checkpoints_of(head, salt)?;

@@ -163,12 +163,14 @@ struct RoomState {
     bytes: u64,
     /// The next sync fails after everything was written.
     sync_fails: bool,
+    /// Writes that still succeed before one fails; none fails without it.
+    writes_left: Option<u64>,
     used: BTreeMap<PathBuf, u64>,
 }
 
 impl Room {
     pub(crate) fn new(bytes: u64) -> Room {
-        Room(Arc::new(Mutex::new(RoomState { bytes, sync_fails: false, used: BTreeMap::new() })))
+        Room(Arc::new(Mutex::new(RoomState { bytes, sync_fails: false, writes_left: None, used: BTreeMap::new() })))
     }
 
     pub(crate) fn set(&self, bytes: u64) {
@@ -177,6 +179,19 @@ impl Room {
 
     pub(crate) fn fail_next_sync(&self) {
         self.0.lock().unwrap().sync_fails = true;
+    }
+
+    /// Lets one write fail, after `writes` that do not.
+    pub(crate) fn fail_write_after(&self, writes: u64) {
+        self.0.lock().unwrap().writes_left = Some(writes);
+    }
+
+    /// Whether this write is the one that fails.
+    fn write_fails(&self) -> bool {
+        let mut state = self.0.lock().unwrap();
+        let left = state.writes_left;
+        state.writes_left = left.and_then(|left| left.checked_sub(1));
+        left == Some(0)
     }
 
     fn free(&self) -> u64 {
@@ -214,7 +229,8 @@ struct RoomFile {
 
 impl DiskFile for RoomFile {
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        let fitting = (bytes.len() as u64).min(self.room.free()) as usize;
+        let room = if self.room.write_fails() { 0 } else { self.room.free() };
+        let fitting = (bytes.len() as u64).min(room) as usize;
         self.file.write_all_at(&bytes[..fitting], offset)?;
         self.room.0.lock().unwrap().used.insert(self.path.clone(), offset + fitting as u64);
         if fitting < bytes.len() { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }

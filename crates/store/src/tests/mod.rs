@@ -4,6 +4,7 @@ mod crash;
 mod damage;
 mod faults;
 mod full;
+mod gaps;
 mod life;
 pub(crate) mod sample;
 
