@@ -66,7 +66,8 @@ impl Dataflow {
     }
 
     /// Groups `rows` by the first `keys` columns and merges the other columns as told. Every column but the keys has
-    /// one entry in `merges`, in order.
+    /// one entry in `merges`, in order, and its type is the type of that function's state: the plan's final half can
+    /// then write states to files when memory is short.
     pub(crate) fn merge_groups(
         &self,
         rows: Vec<RecordBatch>,
@@ -86,7 +87,7 @@ impl Dataflow {
         let filters = vec![None; aggregates.len()];
         let input = source(rows, &schema)?;
         let groups = PhysicalGroupBy::new_single(groups);
-        let plan = AggregateExec::try_new(AggregateMode::Single, groups, aggregates, filters, input, schema)?;
+        let plan = AggregateExec::try_new(AggregateMode::Final, groups, aggregates, filters, input, schema)?;
         self.collect(Arc::new(plan))
     }
 

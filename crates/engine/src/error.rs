@@ -23,6 +23,11 @@ pub enum EngineError {
         /// Its value.
         value: u64,
     },
+    /// Grouping or sorting needs more memory than it may have, and cannot spill.
+    #[error(
+        "the search needs more memory for grouping or sorting than it may have; group by fewer fields, or raise [search] max_mem_usage_mb in limits.conf"
+    )]
+    Memory,
     /// The store could not read.
     #[error(transparent)]
     Store(#[from] quarry_store::StoreError),
@@ -31,7 +36,17 @@ pub enum EngineError {
     Arrow(#[from] arrow::error::ArrowError),
     /// DataFusion failed.
     #[error("execution: {0}")]
-    DataFusion(#[from] datafusion_common::DataFusionError),
+    DataFusion(datafusion_common::DataFusionError),
+}
+
+impl From<datafusion_common::DataFusionError> for EngineError {
+    /// Tells a full memory pool from faults.
+    fn from(error: datafusion_common::DataFusionError) -> EngineError {
+        match error.find_root() {
+            datafusion_common::DataFusionError::ResourcesExhausted(_) => EngineError::Memory,
+            _ => EngineError::DataFusion(error),
+        }
+    }
 }
 
 impl EngineError {

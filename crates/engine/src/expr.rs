@@ -17,17 +17,26 @@ mod node;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use arrow::array::{Array, ArrayRef, BooleanArray};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
+use arrow::datatypes::DataType;
 use arrow::record_batch::RecordBatch;
 use quarry_event::TimeNs;
 use quarry_spl::ast::Expr;
 
 use crate::EngineError;
 use crate::row_filter::RowFilter;
+use crate::rows::{batch_of, column_or_null, concat_rows};
 
 pub(crate) use batch::Batch;
 pub(crate) use compare::{Literal, compare_column, compare_values, exact_number, holds, order_values};
 pub(crate) use node::{Node, Row};
+
+/// Rows whose values are looked at before the others are computed.
+const TRIAL_ROWS: usize = 64;
+/// Bytes of a value that is not large.
+const LIGHT_BYTES: usize = 16 << 10;
+/// Bytes of large values of one batch of rows.
+const VALUES_BYTES_MAX: usize = 256 << 20;
 
 /// What an expression may know about the search it belongs to.
 #[derive(Clone, Debug)]
@@ -70,8 +79,33 @@ impl CompiledExpr {
 
     /// The value of every row as a column; conditions are Boolean columns.
     pub(crate) fn evaluate(&self, rows: &RecordBatch) -> Result<ArrayRef, EngineError> {
-        let batch = self.batch(rows)?;
-        column::evaluate(&self.root, &batch)
+        if rows.num_rows() <= TRIAL_ROWS {
+            return column::evaluate(&self.root, &self.batch(rows)?);
+        }
+        // The first rows tell whether values are large: then rows go in small parts, under a limit.
+        let trial = rows.slice(0, TRIAL_ROWS);
+        let trial = column::evaluate(&self.root, &self.batch(&trial)?)?;
+        if weight_of(&trial) <= TRIAL_ROWS * LIGHT_BYTES {
+            return column::evaluate(&self.root, &self.batch(rows)?);
+        }
+        self.evaluate_in_parts(rows)
+    }
+
+    /// [`CompiledExpr::evaluate`] for large values.
+    fn evaluate_in_parts(&self, rows: &RecordBatch) -> Result<ArrayRef, EngineError> {
+        const NAME: &str = "value";
+        let (mut parts, mut weight) = (Vec::new(), 0);
+        for start in (0..rows.num_rows()).step_by(TRIAL_ROWS) {
+            let part = rows.slice(start, TRIAL_ROWS.min(rows.num_rows() - start));
+            let values = column::evaluate(&self.root, &self.batch(&part)?)?;
+            weight += weight_of(&values);
+            if weight > VALUES_BYTES_MAX {
+                let what = "values that one expression makes of a batch of rows are too large".to_owned();
+                return Err(EngineError::Limit { what, limit: "expression bytes", value: VALUES_BYTES_MAX as u64 });
+            }
+            parts.push(batch_of([(NAME, values)], part.num_rows())?);
+        }
+        Ok(column_or_null(&concat_rows(parts)?, NAME))
     }
 
     /// The rows where the condition is true; null and what is no condition count as false.
@@ -88,6 +122,20 @@ impl CompiledExpr {
 
     fn batch<'a>(&'a self, rows: &'a RecordBatch) -> Result<Batch<'a>, EngineError> {
         Batch::new(rows, &self.slots, &self.context, &self.random)
+    }
+}
+
+/// Bytes of the values of a column of texts or multivalues; nothing for numbers.
+fn weight_of(values: &ArrayRef) -> usize {
+    /// Bytes a value of a multivalue takes besides its text.
+    const VALUE_BYTES: usize = 16;
+    match values.data_type() {
+        DataType::Utf8View => values.as_string_view().iter().flatten().map(str::len).sum(),
+        DataType::List(_) => {
+            let lists = values.as_list::<i32>();
+            (0..lists.len()).map(|row| lists.value_length(row) as usize * VALUE_BYTES).sum()
+        }
+        _ => 0,
     }
 }
 

@@ -211,9 +211,10 @@ fn any_text<'a>(value: &Value<'_>, mut test: impl FnMut(&str) -> bool) -> Value<
 fn part_of<'a>(text: Cow<'a, str>, part: impl Fn(&str) -> &str) -> Cow<'a, str> {
     match text {
         Cow::Borrowed(text) => {
-            let start = part(text);
-            let at = start.as_ptr() as usize - text.as_ptr() as usize;
-            Cow::Borrowed(&text[at..at + start.len()])
+            let kept = part(text);
+            // A part that lies elsewhere, such as a literal, has no place in the text.
+            let at = (kept.as_ptr() as usize).wrapping_sub(text.as_ptr() as usize);
+            text.get(at..at.saturating_add(kept.len())).map_or_else(|| Cow::Owned(kept.to_owned()), Cow::Borrowed)
         }
         Cow::Owned(text) => {
             let kept = part(&text);

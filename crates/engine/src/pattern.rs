@@ -15,6 +15,8 @@ pub(crate) use like::LikePattern;
 pub(crate) use replacement::Replacement;
 pub(crate) use wildcard::Wildcard;
 
+/// Longest text a replacement or concatenation may make, in bytes; what would be longer is null.
+pub(crate) const TEXT_BYTES_MAX: usize = 16 << 20;
 /// Longest regular expression accepted, in bytes.
 pub(crate) const PATTERN_BYTES_MAX: usize = 64 * 1024;
 /// Most memory one compiled expression of the linear engine may take, in bytes.
@@ -150,7 +152,8 @@ impl Regex {
     pub(crate) fn replace(&self, text: &str, replacement: &Replacement, limit: usize) -> Option<String> {
         let mut captures = self.new_captures();
         let (mut out, mut copied, mut from, mut count) = (String::new(), 0, 0, 0);
-        while count < limit && self.captures_at(text, from, &mut captures) {
+        // Beyond the limit the text is no longer of use: callers drop it.
+        while count < limit && out.len() <= TEXT_BYTES_MAX && self.captures_at(text, from, &mut captures) {
             let Some(found) = captures.get(0) else { break };
             out.push_str(text.get(copied..found.0).unwrap_or_default());
             replacement.expand(text, &captures, &mut out);

@@ -20,7 +20,7 @@ use crate::commands::timechart::time_bounds;
 use crate::expr::ExprContext;
 use crate::lower::{Environment, Step, lower, read_lookup};
 use crate::rows;
-use crate::scan::fields::{FieldRules, FieldWish};
+use crate::scan::fields::{FieldRules, FieldWish, ShownFields};
 use crate::scan::filter::{EventFilter, index_patterns};
 use crate::scan::ordered::OrderedRows;
 use crate::scan::slices::{SliceWork, map_slices};
@@ -29,6 +29,9 @@ use crate::subsearch::{CONDITION_ROWS_MAX, condition_of};
 
 /// Rows folded at once where rows come from another command.
 const FOLD_ROWS: usize = 65_536;
+
+/// Rows a row command is given at once.
+const STEP_ROWS: usize = 4_096;
 
 /// Where a search gets its events.
 pub trait SnapshotSource: Send + Sync {
@@ -152,6 +155,7 @@ impl Runner {
             filter,
             wish: FieldWish::new(&quarry_spl::analyse::required_fields(rest)),
             rules: Arc::clone(&self.rules),
+            shown: ShownFields::default(),
             progress: Arc::clone(&self.progress),
         })
     }
@@ -317,7 +321,7 @@ fn of_batches(batches: Vec<RecordBatch>) -> RowIter {
 fn apply(mut rows: RowIter, steps: Vec<Step>, context: &CommandContext) -> Result<RowIter, EngineError> {
     for step in steps {
         rows = match step {
-            Step::Row { make, .. } => Box::new(RowSteps { rows, command: make(), ended: false }),
+            Step::Row { make, .. } => Box::new(RowSteps { rows, parts: Vec::new(), command: make(), ended: false }),
             Step::Reduce(reduce) => of_batches(fold(rows, reduce.as_ref(), context)?),
             Step::Blocking(blocking) => of_batches(blocking.run(rows, context)?),
         };
@@ -352,8 +356,25 @@ fn fold(rows: RowIter, reduce: &dyn Reduce, context: &CommandContext) -> Result<
 /// Rows through one row command.
 struct RowSteps {
     rows: RowIter,
+    /// Parts of a large batch still to come, the next one last.
+    parts: Vec<RecordBatch>,
     command: Box<dyn RowCommand>,
     ended: bool,
+}
+
+impl RowSteps {
+    /// The next rows, few at a time, so that what a command makes of them stays small.
+    fn next_part(&mut self) -> Option<Result<RecordBatch, EngineError>> {
+        if self.parts.is_empty() {
+            let rows = match self.rows.next()? {
+                Ok(rows) => rows,
+                Err(error) => return Some(Err(error)),
+            };
+            let starts = (0..rows.num_rows().max(1)).step_by(STEP_ROWS).rev();
+            self.parts = starts.map(|start| rows.slice(start, STEP_ROWS.min(rows.num_rows() - start))).collect();
+        }
+        self.parts.pop().map(Ok)
+    }
 }
 
 impl Iterator for RowSteps {
@@ -361,11 +382,7 @@ impl Iterator for RowSteps {
 
     fn next(&mut self) -> Option<Self::Item> {
         while !self.ended && !self.command.is_done() {
-            let rows = match self.rows.next()? {
-                Ok(rows) => self.command.apply(rows),
-                Err(error) => Err(error),
-            };
-            match rows {
+            match self.next_part()?.and_then(|rows| self.command.apply(rows)) {
                 Ok(rows) if rows.num_rows() == 0 => {}
                 Ok(rows) => return Some(Ok(rows)),
                 Err(error) => {

@@ -77,7 +77,10 @@ fn add_locally(
             added?;
             break;
         }
-        total.take(path, added.map_err(|error| error.to_string()));
+        match &added {
+            Ok(report) => total.take(path, report),
+            Err(error) => total.fail(path, &error.to_string(), error.report()),
+        }
         if total.interrupted {
             break;
         }
@@ -93,9 +96,11 @@ fn add_locally(
 
 fn add_remotely(remote: &Remote, files: &[PathBuf], arguments: &OneshotArgs, total: &mut Total) -> Result<(), Failure> {
     for path in files {
-        if path.as_os_str() == "-" {
-            let text = "standard input cannot be sent to the running server: write it to a file first";
-            return Err(Failure::Usage(text.to_owned()));
+        let is_stream = path.as_os_str() == "-" || path.metadata().is_ok_and(|metadata| !metadata.is_file());
+        if is_stream {
+            let name = if path.as_os_str() == "-" { "standard input".into() } else { path.display().to_string() };
+            let text = format!("{name} is a stream and cannot be sent to the running server: write it to a file first");
+            return Err(Failure::Usage(text));
         }
         let absolute = std::path::absolute(path)?.display().to_string();
         let mut form = vec![("name", absolute.as_str()), ("index", arguments.index.as_str())];
@@ -103,8 +108,10 @@ fn add_remotely(remote: &Remote, files: &[PathBuf], arguments: &OneshotArgs, tot
             [("sourcetype", &arguments.sourcetype), ("host", &arguments.host), ("rename-source", &arguments.source)];
         form.extend(named.iter().filter_map(|(key, value)| value.as_deref().map(|value| (*key, value))));
         form.push(("again", if arguments.again { "1" } else { "0" }));
-        let report = remote.add_file(&form).map(|report| of_json(&report));
-        total.take(path, report.map_err(|failure| failure.text()));
+        match remote.add_file(&form) {
+            Ok(report) => total.take(path, &of_json(&report)),
+            Err(failure) => total.fail(path, &failure.text(), None),
+        }
     }
     Ok(())
 }
@@ -122,12 +129,14 @@ pub(crate) fn to_json(report: &FileReport) -> Value {
         "sourcetype": report.sourcetype,
         "shrunk": report.shrunk.map(|shrunk| [shrunk.expected, shrunk.found]),
         "problem": report.problem,
+        "warnings": report.warnings,
     })
 }
 
 fn of_json(report: &Value) -> FileReport {
     let number = |key: &str| report[key].as_u64().unwrap_or(0);
     let text = |key: &str| report[key].as_str().map(str::to_owned);
+    let warnings = report["warnings"].as_array().map(Vec::as_slice).unwrap_or_default();
     let shrunk = |at: usize| report["shrunk"][at].as_u64();
     FileReport {
         bytes: number("bytes"),
@@ -140,6 +149,7 @@ fn of_json(report: &Value) -> FileReport {
         sourcetype: text("sourcetype"),
         shrunk: shrunk(0).zip(shrunk(1)).map(|(expected, found)| quarry_inputs::file::Shrunk { expected, found }),
         problem: text("problem"),
+        warnings: warnings.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
     }
 }
 
@@ -158,16 +168,17 @@ struct Total {
 }
 
 impl Total {
+    /// Adds a file that failed, with what was added of it before.
+    fn fail(&mut self, path: &Path, text: &str, before: Option<&FileReport>) {
+        self.failed += 1;
+        crate::tell(&format!("error: {text}"));
+        if let Some(report) = before {
+            self.take(path, report);
+        }
+    }
+
     /// Adds one file and tells what is odd about it.
-    fn take(&mut self, path: &Path, report: Result<FileReport, String>) {
-        let report = match report {
-            Ok(report) => report,
-            Err(text) => {
-                self.failed += 1;
-                crate::tell(&format!("error: {text}"));
-                return;
-            }
-        };
+    fn take(&mut self, path: &Path, report: &FileReport) {
         let name = path.display();
         if let Some(shrunk) = report.shrunk {
             let (expected, found) = (shrunk.expected, shrunk.found);
@@ -178,6 +189,7 @@ impl Total {
         if let Some(problem) = &report.problem {
             crate::tell(&format!("warning: {name}: read as plain lines: {problem}"));
         }
+        report.warnings.iter().for_each(|warning| crate::tell(&format!("warning: {name}: {warning}")));
         if report.resumed_at > 0 && !report.skipped {
             crate::tell(&format!("{name}: goes on at byte {}, where an earlier add had come to", report.resumed_at));
         }

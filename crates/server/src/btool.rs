@@ -10,6 +10,7 @@ use crate::failure::Failure;
 /// Writes the merged settings.
 pub(crate) fn run(data_dir: &Path, arguments: &BtoolArgs) -> Result<u8, Failure> {
     let layers = configuration::read(data_dir);
+    layers.warnings().iter().for_each(|warning| crate::tell(&format!("warning: {warning}")));
     let conf = arguments.conf.strip_suffix(".conf").unwrap_or(&arguments.conf);
     if !layers.conf_names().any(|known| known == conf) {
         let known: Vec<&str> = layers.conf_names().collect();

@@ -18,7 +18,6 @@ pub(crate) fn read(data_dir: &Path) -> Layers {
         collect(&app.join("local"), Layer::AppLocal, name, &mut sources);
     }
     let layers = Layers::new(sources);
-    layers.warnings().iter().for_each(|warning| crate::tell(&format!("warning: {warning}")));
     layers
 }
 

@@ -39,6 +39,13 @@ pub(crate) struct Settings {
 impl Settings {
     /// Configuration of a data folder; what is wrong with it is told.
     pub(crate) fn of_data_dir(data_dir: &Path) -> Settings {
+        let settings = Settings::of_data_dir_quietly(data_dir);
+        settings.layers.warnings().iter().for_each(|warning| crate::tell(&format!("warning: {warning}")));
+        settings
+    }
+
+    /// The configuration of a data folder; its faults were told when data was added and are told by `btool`.
+    pub(crate) fn of_data_dir_quietly(data_dir: &Path) -> Settings {
         Settings::of(configuration::read(data_dir))
     }
 
@@ -144,12 +151,24 @@ pub(crate) struct StoreSink<'a> {
     store: &'a Store,
     /// Appends on their way, and the first bytes of the files they come from.
     tickets: VecDeque<(Ticket, Option<Arc<FileIdentity>>)>,
+    /// Why an append failed. Nothing is taken after that: positions behind a gap would hide it for ever.
+    failure: Option<String>,
 }
 
 impl<'a> StoreSink<'a> {
     /// A sink over `store`.
     pub(crate) fn new(store: &'a Store) -> StoreSink<'a> {
-        StoreSink { store, tickets: VecDeque::new() }
+        StoreSink { store, tickets: VecDeque::new(), failure: None }
+    }
+
+    /// Waits until at most `left` appends are on their way, and takes note of those that are done anyway.
+    fn settle(&mut self, left: usize) -> Result<(), SinkError> {
+        while self.failure.is_none() {
+            let is_due = self.tickets.len() > left || self.tickets.front().is_some_and(|(ticket, _)| ticket.is_done());
+            let Some((ticket, _)) = is_due.then(|| self.tickets.pop_front()).flatten() else { return Ok(()) };
+            self.failure = ticket.wait().err().map(|error| error.to_string());
+        }
+        self.failure.clone().map_or(Ok(()), |text| Err(text.into()))
     }
 }
 
@@ -184,16 +203,16 @@ impl Sink for StoreSink<'_> {
             tail_hash: position.tail_hash,
             source: position.path,
         });
-        self.tickets.push_back((self.store.append(AppendRequest { batch, checkpoint })?, identity));
-        while self.tickets.len() > TICKETS_MAX {
-            self.tickets.pop_front().map_or(Ok(()), |(ticket, _)| ticket.wait())?;
+        self.settle(TICKETS_MAX)?;
+        match self.store.append(AppendRequest { batch, checkpoint }) {
+            Ok(ticket) => self.tickets.push_back((ticket, identity)),
+            Err(error) => self.failure = Some(error.to_string()),
         }
-        Ok(())
+        self.settle(TICKETS_MAX)
     }
 
     fn flush(&mut self) -> Result<(), SinkError> {
-        self.tickets.drain(..).try_for_each(|(ticket, _)| ticket.wait())?;
-        Ok(())
+        self.settle(0)
     }
 }
 

@@ -1,11 +1,13 @@
 //! `quarry search`: over the data folder, over files without one, or through the running server.
 
 use std::io::{BufWriter, Write};
-use std::sync::Arc;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::tz::TimeZone;
+use quarry_engine::Stopper;
 use quarry_event::time::{parse_time, parse_zone};
-use quarry_inputs::file::{NoProgress, OneshotOptions, add_file, expand};
+use quarry_inputs::file::{OneshotOptions, Progress, Reached, add_file, expand};
 use quarry_search::{ResultTable, SearchParams, SearchService};
 use quarry_stdx::SystemClock;
 use quarry_store::MemoryStore;
@@ -39,24 +41,35 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
     check(&arguments.text)?;
     check_times(arguments, &zone)?;
     let mut out = BufWriter::new(std::io::stdout().lock());
-    let (messages, partial) = if !arguments.files.is_empty() {
+    let stop = SearchStop::install()?;
+    let (mut messages, partial) = if !arguments.files.is_empty() {
         let settings = Settings::built_in();
         let store = Arc::new(MemoryStore::new(DEFAULT_INDEX));
-        let all_read = read_files(&settings, &store, arguments, &zone)?;
+        let all_read = read_files(&settings, &store, arguments, &zone, &stop)?;
         let service = settings.service(store, None)?;
-        let (messages, partial) = stream(&service, cli, arguments, &zone, &mut out)?;
+        let (messages, partial) = stream(&service, cli, arguments, &zone, &stop, &mut out)?;
         (messages, partial || !all_read)
     } else if let Some(remote) = Remote::find(&cli.data_dir) {
+        stop.end_process();
         let answer = ask_server(&remote, arguments, &zone)?;
         output::write(&answer.table, style(cli, arguments, answer.events), &mut out)?;
         (answer.messages, answer.partial)
     } else {
-        let settings = Settings::of_data_dir(&cli.data_dir);
-        let store = local::open_read_only(&cli.data_dir, settings.clock.clone())?;
-        let service = settings.service(store, Some(&cli.data_dir))?;
-        stream(&service, cli, arguments, &zone, &mut out)?
+        let settings = Settings::of_data_dir_quietly(&cli.data_dir);
+        let service = match local::open_read_only(&cli.data_dir, settings.clock.clone()) {
+            Ok(store) => settings.service(store, Some(&cli.data_dir))?,
+            // A search that makes its own rows needs no data.
+            Err(_) if makes_rows(&arguments.text) => {
+                settings.service(Arc::new(MemoryStore::new(DEFAULT_INDEX)), Some(&cli.data_dir))?
+            }
+            Err(failure) => return Err(failure),
+        };
+        stream(&service, cli, arguments, &zone, &stop, &mut out)?
     };
     out.flush()?;
+    if stop.interrupt.is_set() {
+        messages.push("stopped early: the answer covers only the events read until then".to_owned());
+    }
     messages.iter().for_each(|message| crate::tell(&format!("note: {message}")));
     Ok(if partial { failure::PARTIAL } else { 0 })
 }
@@ -64,6 +77,62 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
 fn style(cli: &Cli, arguments: &SearchArgs, events: bool) -> OutputStyle {
     let (color, width) = (terminal::colors(cli.color), terminal::width());
     OutputStyle { form: arguments.output, events, color, width }
+}
+
+/// Whether no event is read.
+fn makes_rows(text: &str) -> bool {
+    let first = quarry_spl::parse(text).pipeline.commands.into_iter().next();
+    first.is_some_and(|stage| !matches!(stage.command, quarry_spl::ast::Command::Search(_)))
+}
+
+/// What Ctrl-C does at the moment: ends reading files, ends the running search early, or ends the process.
+struct SearchStop {
+    interrupt: Interrupt,
+    action: Arc<Mutex<StopAction>>,
+}
+
+#[derive(Default)]
+enum StopAction {
+    /// Files are being read; their reader looks at the interrupt.
+    #[default]
+    None,
+    /// A search runs here.
+    Finish(Stopper),
+    /// A server runs the search, and nothing is here to show.
+    EndProcess,
+}
+
+impl SearchStop {
+    fn install() -> Result<SearchStop, Failure> {
+        let action: Arc<Mutex<StopAction>> = Arc::default();
+        let current = Arc::clone(&action);
+        let interrupt = Interrupt::install(move || match &*current.lock().unwrap_or_else(PoisonError::into_inner) {
+            StopAction::None => {}
+            StopAction::Finish(stopper) => stopper.finish_early(),
+            StopAction::EndProcess => {
+                crate::tell("stopped before the server answered");
+                std::process::exit(i32::from(failure::PARTIAL));
+            }
+        })?;
+        Ok(SearchStop { interrupt, action })
+    }
+
+    fn set(&self, action: StopAction) {
+        *self.action.lock().unwrap_or_else(PoisonError::into_inner) = action;
+    }
+
+    fn end_process(&self) {
+        self.set(StopAction::EndProcess);
+    }
+}
+
+/// Ends reading a file when Ctrl-C was pressed.
+struct UntilInterrupt<'a>(&'a Interrupt);
+
+impl Progress for UntilInterrupt<'_> {
+    fn reached(&mut self, _: &Reached) -> ControlFlow<()> {
+        if self.0.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
 }
 
 /// The search with a last command that keeps the fields its output shows, so that no others are cut out of events.
@@ -84,12 +153,12 @@ fn stream(
     cli: &Cli,
     arguments: &SearchArgs,
     zone: &TimeZone,
+    stop: &SearchStop,
     out: &mut dyn Write,
 ) -> Result<(Vec<String>, bool), Failure> {
     let failed = |error| Failure::of_search(&arguments.text, error);
     let mut running = service.start(params(arguments, zone)).map_err(failed)?;
-    let stopper = running.stopper();
-    let _interrupt = Interrupt::install(move || stopper.finish_early());
+    stop.set(StopAction::Finish(running.stopper()));
     let style = style(cli, arguments, running.is_events());
     let mut writer = OutputWriter::new(style, out);
     if OutputWriter::takes_parts(style) {
@@ -146,6 +215,7 @@ fn read_files(
     store: &MemoryStore,
     arguments: &SearchArgs,
     zone: &TimeZone,
+    stop: &SearchStop,
 ) -> Result<bool, Failure> {
     let mut options = OneshotOptions {
         index: DEFAULT_INDEX.to_owned(),
@@ -159,14 +229,18 @@ fn read_files(
     };
     let mut all_read = true;
     for path in expand(&arguments.files)? {
+        if stop.interrupt.is_set() {
+            return Ok(false);
+        }
         let is_stdin = path.as_os_str() == "-";
         options.source = Some(if is_stdin { "stdin".to_owned() } else { path.display().to_string() });
-        if let Err(error) = add_file(&path, &options, &settings.props, &mut MemorySink(store), &mut NoProgress) {
+        let mut progress = UntilInterrupt(&stop.interrupt);
+        if let Err(error) = add_file(&path, &options, &settings.props, &mut MemorySink(store), &mut progress) {
             crate::tell(&format!("error: {error}"));
             all_read = false;
         }
     }
-    Ok(all_read)
+    Ok(all_read && !stop.interrupt.is_set())
 }
 
 fn ask_server(remote: &Remote, arguments: &SearchArgs, zone: &TimeZone) -> Result<Answer, Failure> {

@@ -127,8 +127,14 @@ fn a_row_with_several_values_is_in_several_groups() {
 
 #[test]
 fn more_groups_than_memory_spill_and_stay_right() {
-    let context = CommandContext { dataflow: Arc::new(Dataflow::new(8 << 20, None).unwrap()), ..context() };
-    let plan = plan("count, sum(v) by g");
+    for stats in ["count, sum(v) by g", "count, values(v), dc(v), avg(v), first(v) by g"] {
+        groups_beyond_memory(stats);
+    }
+}
+
+fn groups_beyond_memory(stats: &str) {
+    let context = CommandContext { dataflow: Arc::new(Dataflow::new(24 << 20, None).unwrap()), ..context() };
+    let plan = plan(stats);
     let slice = |from: usize| {
         let names: Vec<String> = (from..from + 50_000).map(|at| format!("group number {at}")).collect();
         let group: ArrayRef = Arc::new(names.iter().map(Some).collect::<StringViewArray>());

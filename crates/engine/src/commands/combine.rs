@@ -32,6 +32,12 @@ pub(crate) struct Join {
     pub right: Vec<RecordBatch>,
 }
 
+/// Rows a join makes at most.
+const JOINED_ROWS_MAX: usize = 5_000_000;
+
+/// Rows of the left side and, where there is one, the row of the right side that belongs to each.
+type Pairs = (Vec<u32>, Vec<Option<u32>>);
+
 /// Rows of the right side by their key.
 struct RightIndex {
     rows: RecordBatch,
@@ -50,7 +56,7 @@ impl Blocking for Join {
             return Ok(vec![if self.command.left_outer { left } else { left.slice(0, 0) }]);
         }
         let index = index_right(right, &right_fields);
-        let (left_places, right_places) = self.pairs(&left, &left_fields, &index);
+        let (left_places, right_places) = self.pairs(&left, &left_fields, &index)?;
         Ok(vec![self.joined(&left, &left_places, &right_places, &index)?])
     }
 }
@@ -70,7 +76,7 @@ impl Join {
     }
 
     /// Rows of both sides that belong together, in order of the left side.
-    fn pairs(&self, left: &RecordBatch, fields: &[String], index: &RightIndex) -> (Vec<u32>, Vec<Option<u32>>) {
+    fn pairs(&self, left: &RecordBatch, fields: &[String], index: &RightIndex) -> Result<Pairs, EngineError> {
         let readers: Vec<ColumnReader> = fields.iter().map(|field| rows::reader(left, field)).collect();
         let times = (rows::reader(left, "_time"), rows::reader(&index.rows, "_time"));
         let limit = if self.command.max == 0 { usize::MAX } else { self.command.max };
@@ -90,12 +96,16 @@ impl Join {
                 left_places.push(row as u32);
                 right_places.push(Some(*place));
             }
+            if left_places.len() > JOINED_ROWS_MAX {
+                let what = "join pairs too many rows: join on more fields or give max=".to_owned();
+                return Err(EngineError::Limit { what, limit: "joined rows", value: JOINED_ROWS_MAX as u64 });
+            }
             if left_places.len() == before && self.command.left_outer {
                 left_places.push(row as u32);
                 right_places.push(None);
             }
         }
-        (left_places, right_places)
+        Ok((left_places, right_places))
     }
 
     fn joined(

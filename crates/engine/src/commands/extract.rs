@@ -20,7 +20,7 @@ const SPATH_BYTES_MAX: usize = 5_000;
 /// Fields that `spath` without a path makes at most.
 const SPATH_FIELDS_MAX: usize = 2_000;
 /// Rows one batch may grow to by `mvexpand`.
-const EXPANDED_ROWS_MAX: usize = 10_000_000;
+const EXPANDED_ROWS_MAX: usize = 2_000_000;
 
 /// `rex`.
 pub(crate) struct Rex {
@@ -372,7 +372,7 @@ impl RowCommand for MvExpand {
                 break;
             }
             let start = places.len();
-            for value in reader.values(row).take(limit) {
+            for value in reader.values(row).take(limit.min(EXPANDED_ROWS_MAX)) {
                 places.push(row as u32);
                 column.push_text(&value);
             }
@@ -381,7 +381,9 @@ impl RowCommand for MvExpand {
                 column.push_null();
             }
         }
-        let expanded = rows::take(&rows, &UInt32Array::from(places))?;
+        // The lists themselves are not repeated for each of their values.
+        let others = rows::with_column(&rows, &self.field, rows::null_column(rows.num_rows()))?;
+        let expanded = rows::take(&others, &UInt32Array::from(places))?;
         rows::with_column(&expanded, &self.field, column.finish())
     }
 }

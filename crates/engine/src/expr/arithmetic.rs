@@ -10,6 +10,7 @@ use arrow::compute::kernels::numeric;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::value::Number;
 
+use crate::pattern::TEXT_BYTES_MAX;
 use crate::rows::{ColumnBuilder, ColumnReader, Value};
 
 /// The operators.
@@ -97,7 +98,7 @@ pub(crate) fn add(a: &Value<'_>, b: &Value<'_>) -> Value<'static> {
 /// `.`: the texts of both; null if either is.
 pub(crate) fn concatenate(a: &Value<'_>, b: &Value<'_>) -> Value<'static> {
     match (a.text(), b.text()) {
-        (Some(a), Some(b)) => {
+        (Some(a), Some(b)) if a.len() + b.len() <= TEXT_BYTES_MAX => {
             let mut text = String::with_capacity(a.len() + b.len());
             text.push_str(&a);
             text.push_str(&b);

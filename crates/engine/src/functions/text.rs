@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use super::{Call, Function, MANY, Prepared, VALUES_MAX, integer, map_texts, part_of, printf, take};
-use crate::pattern::{Regex, Replacement};
+use crate::pattern::{Regex, Replacement, TEXT_BYTES_MAX};
 use crate::rows::Value;
 
 pub(super) static FUNCTIONS: &[Function] = &[
@@ -66,7 +66,7 @@ fn substr<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
 /// Characters from the one-based `start`, counted from the end if negative.
 fn substring(text: &str, start: i64, length: i64) -> &str {
     if length <= 0 {
-        return "";
+        return &text[..0];
     }
     let first = match start {
         ..0 => {
@@ -112,9 +112,19 @@ fn trim_with<'a>(args: &mut [Value<'a>], cut: for<'t> fn(&'t str, &str) -> &'t s
     map_texts(take(args, 0), |text| part_of(text, |text| cut(text, &set)))
 }
 
+/// Null instead of a text that outgrew [`TEXT_BYTES_MAX`].
+fn limited(value: Value<'_>) -> Value<'_> {
+    let outgrown = match &value {
+        Value::Text(text) => text.len() > TEXT_BYTES_MAX,
+        Value::Multi(values) => values.iter().any(|text| text.len() > TEXT_BYTES_MAX),
+        _ => false,
+    };
+    if outgrown { Value::Null } else { value }
+}
+
 fn replace<'a>(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
     let changed = |regex: &Regex, replacement: &Replacement, args: &mut [Value<'a>]| {
-        map_texts(take(args, 0), |text| regex.replace_all(&text, replacement).map_or(text, Cow::Owned))
+        limited(map_texts(take(args, 0), |text| regex.replace_all(&text, replacement).map_or(text, Cow::Owned)))
     };
     if let Prepared::Replace(regex, replacement) = call.prepared {
         return changed(regex, replacement, args);

@@ -5,6 +5,7 @@
 //! are copied. Facts: Splunk's order of search-time operations.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{ArrayRef, ListBuilder, StringViewBuilder};
@@ -24,7 +25,28 @@ use crate::pattern::{Captures, Regex};
 use crate::rows::multi_item;
 
 /// Distinct fields of one page; a field beyond is not shown.
-const PAGE_FIELDS_MAX: usize = 2_000;
+const PAGE_FIELDS_MAX: usize = 1_000;
+/// Distinct fields of one search (in the spirit of limits.conf `[kv] maxcols`); a field beyond is not shown.
+const SEARCH_FIELDS_MAX: usize = 1_000;
+
+/// Names of the fields a search has shown, so that binary data does not make columns without end.
+#[derive(Debug, Default)]
+pub(crate) struct ShownFields(Mutex<BTreeSet<String>>);
+
+impl ShownFields {
+    /// Whether the field is shown or may be from now on.
+    fn admits(&self, name: &str) -> bool {
+        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if names.contains(name) {
+            return true;
+        }
+        let has_room = names.len() < SEARCH_FIELDS_MAX;
+        if has_room {
+            names.insert(name.to_owned());
+        }
+        has_room
+    }
+}
 
 /// Which fields a search wants of each event.
 #[derive(Clone, Debug, Default)]
@@ -139,6 +161,7 @@ pub(crate) fn cut(
     selected: &[u32],
     wish: &FieldWish,
     rules: &FieldRules,
+    shown: &ShownFields,
     messages: &Messages,
 ) -> Result<Vec<(String, ArrayRef)>, EngineError> {
     let rules: Vec<Option<Arc<SourceRules>>> = {
@@ -166,8 +189,18 @@ pub(crate) fn cut(
         let Ok(text) = std::str::from_utf8(events.raw(*row as usize)) else { continue };
         found.cut_row(text, rules, &mut captures[meta]);
     }
+    if !found.names_only {
+        // A page tells its fields at once: the lock is taken once per field and page.
+        let mut refused = false;
+        found.values.retain(|(name, places)| {
+            let admitted = !places.is_empty() && shown.admits(name);
+            refused |= !admitted && !places.is_empty();
+            admitted
+        });
+        found.overflow |= refused;
+    }
     if found.overflow {
-        messages.push(format!("events hold more than {PAGE_FIELDS_MAX} different fields; the others are not shown"));
+        messages.push(format!("events hold more than {SEARCH_FIELDS_MAX} different fields; the others are not shown"));
     }
     found.columns(selected.len())
 }

@@ -22,7 +22,7 @@ use quarry_event::time::NS_PER_SEC;
 use quarry_event::{Page, PageColumns, TimeRange};
 use quarry_store::{PageInfo, Segment, Snapshot, StoreError};
 
-use self::fields::{FieldRules, FieldWish};
+use self::fields::{FieldRules, FieldWish, ShownFields};
 use self::filter::EventFilter;
 use crate::EngineError;
 use crate::command::CommandContext;
@@ -45,6 +45,8 @@ pub(crate) struct EventScan {
     pub wish: FieldWish,
     /// How fields are cut out of text.
     pub rules: Arc<FieldRules>,
+    /// Fields shown so far.
+    pub shown: ShownFields,
     /// What has been read so far.
     pub progress: Arc<ScanProgress>,
 }
@@ -210,7 +212,7 @@ impl EventScan {
         }
         if self.wish.needs_text() || self.filter.tests_fields() {
             let wish = self.wish.with_fields_of(&self.filter);
-            columns.extend(fields::cut(events, selected, &wish, &self.rules, &context.messages)?);
+            columns.extend(fields::cut(events, selected, &wish, &self.rules, &self.shown, &context.messages)?);
         }
         rows::batch_of(columns, selected.len())
     }

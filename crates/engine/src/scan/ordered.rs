@@ -83,12 +83,12 @@ impl OrderedRows {
 
     /// Takes the rows that no unopened page can precede.
     fn take_ready(&mut self) -> Result<(), EngineError> {
-        let bound = self.pages.last().map(|page| page.info.time_max);
+        let bound = self.pages.last().map(|page| (page.info.time_max, page.arrival() + u64::from(page.info.events)));
         let mut parts = Vec::new();
         let mut keys: Vec<(TimeNs, u64)> = Vec::new();
         for page in &mut self.open {
             let rest = &page.keys[page.next..];
-            let count = bound.map_or(rest.len(), |bound| rest.partition_point(|(time, _)| *time > bound));
+            let count = bound.map_or(rest.len(), |bound| rest.partition_point(|key| *key >= bound));
             if count > 0 {
                 keys.extend_from_slice(&rest[..count]);
                 parts.push(page.rows.slice(page.next, count));

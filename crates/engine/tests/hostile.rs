@@ -1,0 +1,100 @@
+//! Searches that ask for too much end with an answer or a clear error, in little memory.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::sync::Arc;
+
+use quarry_conf::{Layers, PropsResolver};
+use quarry_engine::{Engine, EngineOptions, LookupSource, LookupTable, SearchRequest};
+use quarry_event::{EventBatch, Metadata, TimeRange};
+use quarry_store::MemoryStore;
+
+struct NoTables;
+
+impl LookupSource for NoTables {
+    fn table(&self, _: &str) -> Result<Option<LookupTable>, String> {
+        Ok(None)
+    }
+
+    fn names(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// The last line of the answer, or the error; with the messages.
+fn ask(store: &Arc<MemoryStore>, search: &str) -> String {
+    let props = Arc::new(PropsResolver::new(&Layers::new([])));
+    let engine = Engine::new(&EngineOptions::default(), props, Arc::new(NoTables)).unwrap();
+    let request = SearchRequest {
+        text: search.to_owned(),
+        range: TimeRange::ALL,
+        now: 0,
+        zone: jiff::tz::TimeZone::UTC,
+        default_indexes: vec!["main".into()],
+    };
+    let job = match engine.start(request, store.clone()) {
+        Ok(job) => job,
+        Err(faults) => return faults[0].message.clone(),
+    };
+    let mut last = String::new();
+    while let Some(batch) = job.next_batch() {
+        let batch = match batch {
+            Ok(batch) => batch,
+            Err(error) => return error.to_string(),
+        };
+        let Some(row) = batch.num_rows().checked_sub(1) else { continue };
+        let cells =
+            batch.columns().iter().map(|column| arrow::util::display::array_value_to_string(column, row).unwrap());
+        last = cells.collect::<Vec<_>>().join(" ");
+    }
+    format!("{last} {}", job.messages().join(" "))
+}
+
+#[test]
+fn too_much_is_refused_or_cut_with_a_word() {
+    let store = Arc::new(MemoryStore::new("main"));
+    for (search, expected) in [
+        ("| makeresults count=10000 | eval y=mvrange(0,100000) | stats count", "expression bytes = 268435456"),
+        (
+            "| makeresults count=100000 | eval k=1 | join max=0 k [| makeresults count=50000 | eval k=1] | stats count",
+            "joined rows = 5000000",
+        ),
+        ("| makeresults | eval x=mvrange(0,100000) | mvexpand x | stats count", "100000"),
+        (
+            "| makeresults count=3 | eval x=mvrange(0,2) | mvexpand x | eval y=mvrange(0,3) | mvexpand y | stats count",
+            "18",
+        ),
+        ("| makeresults | eval a=substr(\"abc\",1,-1).\"|\".substr(\"abc\",2,-1) | table a", "|"),
+        (
+            "| makeresults | eval a=printf(\"%700s\",\"x\") | eval a=replace(a,\"\",a) | eval a=replace(a,\"\",a) | eval a=replace(a,\"\",a) | eval l=if(isnull(a),\"none\",len(a)) | table l",
+            "none",
+        ),
+        ("| makeresults count=20000000", "count = 10000000"),
+    ] {
+        let answer = ask(&store, search);
+        assert!(answer.contains(expected), "{search}\ngives {answer}");
+    }
+}
+
+#[test]
+fn binary_data_makes_a_bounded_number_of_fields() {
+    let store = Arc::new(MemoryStore::new("main"));
+    let mut batch = EventBatch::default();
+    let meta = Metadata {
+        index: "main".into(),
+        host: "h".into(),
+        source: "s".into(),
+        sourcetype: "generic_single_line".into(),
+    };
+    let meta = batch.intern(&meta);
+    for event in 0..20_000 {
+        let text: String = (0..8).map(|at| format!("field{}=value{at} ", event * 8 + at)).collect();
+        batch.push(text.as_bytes(), 0, meta);
+    }
+    store.append(batch).unwrap();
+    let answer = ask(&store, "* | head 3");
+    assert!(answer.contains("more than 1000 different fields"), "{answer}");
+    assert!(ask(&store, "* | stats count").starts_with("20000"));
+    // A field that is asked for is found whatever the limit.
+    assert!(ask(&store, "field159999=value7 | stats count(field159999)").starts_with('1'));
+}
