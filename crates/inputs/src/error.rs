@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use quarry_pipeline::PipelineError;
 
 use crate::SinkError;
+use crate::file::FileReport;
 
 /// Failure of an input.
 #[derive(Debug, thiserror::Error)]
@@ -17,7 +18,7 @@ pub enum InputError {
         /// The operating system's reason.
         reason: String,
     },
-    /// A packed file is damaged; the events before that place are stored.
+    /// A packed file is damaged.
     #[error("{}: cannot be unpacked past byte {offset} of its content: {reason}", path.display())]
     Unpack {
         /// The file.
@@ -44,18 +45,34 @@ pub enum InputError {
         source: PipelineError,
     },
     /// The sink did not take the events.
-    #[error("{}: events cannot be stored: {source}", path.display())]
+    #[error("{}: events cannot be stored, so that adding stopped: {source}", path.display())]
     Sink {
         /// The file being read.
         path: PathBuf,
         /// What the store says.
         source: SinkError,
     },
+    /// A file could be read in part only; the events before the fault are stored.
+    #[error("{fault}; {} events before that place are added", report.events)]
+    Partly {
+        /// What ended reading.
+        fault: Box<InputError>,
+        /// What adding came to before.
+        report: Box<FileReport>,
+    },
 }
 
 impl InputError {
     pub(crate) fn read(path: &Path, error: &std::io::Error) -> InputError {
         InputError::Read { path: path.to_path_buf(), reason: error.to_string() }
+    }
+
+    /// What was added before the fault, if anything was.
+    pub fn report(&self) -> Option<&FileReport> {
+        match self {
+            InputError::Partly { report, .. } => Some(report),
+            _ => None,
+        }
     }
 
     pub(crate) fn sink(path: &Path, source: SinkError) -> InputError {

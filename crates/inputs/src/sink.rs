@@ -29,7 +29,7 @@ pub struct FilePosition {
     pub identity: Arc<FileIdentity>,
     /// Unpacked bytes whose events are stored.
     pub offset: u64,
-    /// xxh3 of up to 256 bytes before `offset`.
+    /// xxh3 of up to 256 bytes before `offset`; of all bytes before it where a packed file was found to be damaged.
     pub tail_hash: u64,
     /// Absolute path the file was read from.
     pub path: String,

@@ -3,15 +3,19 @@
 //! A position counts only if the 256 bytes before it are still the same ones: a file that was truncated and written
 //! anew, or another file with the same first bytes, is read from its start. A head shorter than 256 bytes proves
 //! little, so it counts only for the file of that path, or for a file that has nothing beyond the position.
+//!
+//! Where a packed file was found to be damaged, the bytes before the fault may be wrong too, and which ones nobody
+//! knows. Such a position holds the hash of everything before it: the same damaged file goes on there and gives nothing
+//! twice, while the repaired one, if it differs before the fault, is read from its start.
 
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-use super::OpenFile;
 use super::open::READ_CHUNK_BYTES;
+use super::{OpenFile, Packing};
 use crate::{FileIdentity, InputError, KnownPosition, Sink};
 
 /// First bytes that identify a file, as Splunk's `initCrcLength`.
@@ -37,27 +41,28 @@ pub(crate) struct Start {
 }
 
 impl Start {
-    /// Looks up what the sink knows of the file at `path`; `again` reads it from its start whatever is known.
+    /// Looks up what the sink knows of the file at `path`, of which nothing is read yet; `again` reads it from its start
+    /// whatever is known.
     pub(crate) fn find(
+        mut file: OpenFile,
         path: &Path,
         absolute: &str,
         index: &str,
         again: bool,
         sink: &mut dyn Sink,
     ) -> Result<Start, InputError> {
-        let read = |error: io::Error| InputError::read(path, &error);
-        let mut file = OpenFile::open(path)?;
         let mut head = vec![0; HEAD_BYTES];
-        // A packed file that is damaged from its start is reported when it is read.
-        let read_bytes = file.read_chunk(&mut head).unwrap_or(0);
+        let read_bytes = file.read_chunk(&mut head).map_err(|error| file.describe(path, 0, &error))?;
         head.truncate(read_bytes);
         let mut known = sink.positions(index, &head).map_err(|error| InputError::sink(path, error))?;
         let variant =
             known.iter().filter(|position| position.head_bytes == head.len()).map(|one| one.variant + 1).max();
         if !again && !known.is_empty() {
             known.sort_by_key(|position| position.offset);
-            let mut walk = Walk { file: OpenFile::open(path)?, tail: Tail::default() };
-            if let Some((position, at_end)) = walk.furthest(known, absolute).map_err(read)? {
+            let mut walk = Walk { file: OpenFile::open(path)?, tail: Tail::default(), content: Xxh3::new() };
+            let furthest = walk.furthest(known, absolute);
+            let furthest = furthest.map_err(|error| walk.file.describe(path, walk.tail.offset, &error))?;
+            if let Some((position, at_end)) = furthest {
                 head.truncate(position.head_bytes);
                 let identity = FileIdentity { index: index.to_owned(), head, variant: position.variant };
                 return Ok(Start { identity: Arc::new(identity), offset: position.offset, at_end });
@@ -73,6 +78,8 @@ impl Start {
 struct Walk {
     file: OpenFile,
     tail: Tail,
+    /// Hash of all bytes read.
+    content: Xxh3,
 }
 
 impl Walk {
@@ -83,10 +90,10 @@ impl Walk {
             if !self.read_to(position.offset)? {
                 return Ok(best);
             }
-            if self.tail.hash() != position.tail_hash {
+            if self.tail.hash() != position.tail_hash && self.content.digest() != position.tail_hash {
                 continue;
             }
-            let at_end = self.file.at_end()?;
+            let at_end = self.file.at_end();
             if at_end || position.path == path || position.head_bytes == HEAD_BYTES {
                 best = Some((position, at_end));
             }
@@ -94,16 +101,20 @@ impl Walk {
         Ok(best)
     }
 
-    /// Whether the file reaches as far as `offset`.
+    /// Whether the file reaches as far as `offset`. A packed file that is damaged before it does not: what can be
+    /// unpacked of it is a file of its own.
     fn read_to(&mut self, offset: u64) -> io::Result<bool> {
         let mut buffer = vec![0; READ_CHUNK_BYTES];
         while self.tail.offset < offset {
             let want = (offset - self.tail.offset).min(buffer.len() as u64) as usize;
-            let read = self.file.read_chunk(&mut buffer[..want])?;
-            if read == 0 {
-                return Ok(false);
-            }
+            let read = match self.file.read_chunk(&mut buffer[..want]) {
+                Ok(0) => return Ok(false),
+                Ok(read) => read,
+                Err(_) if self.file.packing != Packing::None => return Ok(false),
+                Err(error) => return Err(error),
+            };
             self.tail.push(&buffer[..read]);
+            self.content.update(&buffer[..read]);
         }
         Ok(true)
     }

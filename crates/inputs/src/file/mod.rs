@@ -1,6 +1,7 @@
 //! Files: found, unpacked, known again, read once.
 
 mod expand;
+mod gzip;
 mod identity;
 mod oneshot;
 mod open;

@@ -2,7 +2,8 @@
 //!
 //! What the sink knows of the file decides where reading starts. A reader thread cuts events (`reader`); this thread
 //! hands them to the sink with the position after them, so that an interrupted add goes on where it was durable and
-//! nothing is stored twice. Standard input cannot be read again and has no position.
+//! nothing is stored twice. Standard input, pipes and devices cannot be read again: they are opened once and have no
+//! position.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -13,11 +14,12 @@ use jiff::tz::TimeZone;
 use quarry_conf::PropsResolver;
 use quarry_event::time::TimeNs;
 use quarry_pipeline::{Pipeline, PipelineContext, ResumeHint, SAMPLE_BYTES, SourceInfo};
+use xxhash_rust::xxh3::Xxh3;
 
 use super::Packing;
 use super::identity::{HEAD_BYTES, Start};
 use super::open::{OpenFile, READ_CHUNK_BYTES, STDIN};
-use super::reader::{FileReader, ReadBatch, ReadState};
+use super::reader::{FileReader, ReadBatch, ReadEnd, ReadState};
 use crate::{FileIdentity, FilePosition, InputError, Sink};
 
 /// Batches that wait between reading and storing.
@@ -111,9 +113,12 @@ pub struct FileReport {
     pub shrunk: Option<Shrunk>,
     /// What is wrong with the settings of the guessed sourcetype; the file was read as plain lines.
     pub problem: Option<String>,
+    /// What is odd about the file, each in words.
+    pub warnings: Vec<String>,
 }
 
-/// Adds the file at `path`, `-` for standard input. Its events are durable when [`Sink::flush`] returns.
+/// Adds the file at `path`, `-` for standard input. Its events are durable when [`Sink::flush`] returns. A file that
+/// can be read in part only is [`InputError::Partly`].
 pub fn add_file(
     path: &Path,
     options: &OneshotOptions,
@@ -121,39 +126,59 @@ pub fn add_file(
     sink: &mut dyn Sink,
     progress: &mut dyn Progress,
 ) -> Result<FileReport, InputError> {
-    let is_stdin = path.as_os_str() == STDIN;
-    let absolute = if is_stdin { STDIN_SOURCE.to_owned() } else { absolute_text(path) };
-    let start = match is_stdin {
-        true => None,
-        false => Some(Start::find(path, &absolute, &options.index, options.again, sink)?),
-    };
-    let offset = start.as_ref().map_or(0, |start| start.offset);
-    if start.as_ref().is_some_and(|start| start.at_end) {
+    let absolute = if path.as_os_str() == STDIN { STDIN_SOURCE.to_owned() } else { absolute_text(path) };
+    let file = OpenFile::open(path)?;
+    if file.is_stream {
+        let opened = open_at(file, path, 0, &absolute, options, props)?;
+        return add_opened(opened, path, 0, None, sink, progress);
+    }
+    let start = Start::find(file, path, &absolute, &options.index, options.again, sink)?;
+    let offset = start.offset;
+    if start.at_end {
         return Ok(FileReport { skipped: offset > 0, resumed_at: offset, ..FileReport::default() });
     }
-    let mut opened = open_at(path, offset, &absolute, options, props)?;
-    let keeper = start.map(|start| Keeper { identity: start.identity, path: absolute });
-    let stored_bytes_all = opened.file.stored_bytes;
-    let expected = if opened.file.packing == Packing::None { stored_bytes_all } else { 0 };
-    let before = std::mem::take(&mut opened.before);
+    let opened = open_at(OpenFile::open(path)?, path, offset, &absolute, options, props)?;
+    let keeper = Keeper { identity: start.identity, path: absolute };
+    add_opened(opened, path, offset, Some(&keeper), sink, progress)
+}
+
+/// Adds what is left of an opened file.
+fn add_opened(
+    opened: Opened,
+    path: &Path,
+    offset: u64,
+    keeper: Option<&Keeper>,
+    sink: &mut dyn Sink,
+    progress: &mut dyn Progress,
+) -> Result<FileReport, InputError> {
+    let Opened { file, pipeline, before, prefix } = opened;
+    let stored_bytes_all = file.stored_bytes;
+    let expected = if file.packing == Packing::None { stored_bytes_all } else { 0 };
     let (batches, received) = sync_channel(WAITING_BATCHES_MAX);
-    let reader = FileReader { path, file: opened.file, pipeline: opened.pipeline, base: offset, before, batches };
+    let warnings = Vec::new();
+    let reader = FileReader { path, file, pipeline, base: offset, before, prefix, warnings, batches };
     let (stored, read) = std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name(READER_THREAD.to_owned());
         let thread = thread.spawn_scoped(scope, move || reader.run());
         let thread = thread.map_err(|error| InputError::read(path, &error))?;
-        let stored = store(received, keeper.as_ref(), stored_bytes_all, sink, progress);
-        let read = thread.join().unwrap_or_else(|_| {
-            Err(InputError::read(path, &std::io::Error::other("reading ended early because of a fault of quarry")))
+        let stored = store(received, keeper, stored_bytes_all, sink, progress);
+        let read = thread.join().map_err(|_| {
+            InputError::read(path, &std::io::Error::other("reading ended early because of a fault of quarry"))
         });
         Ok((stored, read))
     })?;
     let stored = stored.map_err(|error| InputError::sink(path, error))?;
-    let state = read?;
+    let ReadEnd { state, fault } = read?;
+    if let ControlFlow::Break(state) = stored {
+        return Ok(FileReport { interrupted: true, ..report_of(state, offset) });
+    }
     let mut report = report_of(state, offset);
-    report.interrupted = stored.is_break();
-    if !report.interrupted && offset + report.bytes < expected {
-        report.shrunk = Some(Shrunk { expected, found: offset + report.bytes });
+    match fault {
+        Some(fault) => return Err(InputError::Partly { fault: Box::new(fault), report: Box::new(report) }),
+        None if offset + report.bytes < expected => {
+            report.shrunk = Some(Shrunk { expected, found: offset + report.bytes });
+        }
+        None => {}
     }
     Ok(report)
 }
@@ -164,16 +189,16 @@ struct Keeper {
     path: String,
 }
 
-/// Hands batches to the sink until there are no more.
+/// Hands batches to the sink until there are no more; ended from outside, it gives how far it came.
 fn store(
     received: Receiver<ReadBatch>,
     keeper: Option<&Keeper>,
     stored_bytes_all: u64,
     sink: &mut dyn Sink,
     progress: &mut dyn Progress,
-) -> Result<ControlFlow<()>, crate::SinkError> {
-    let mut flow = ControlFlow::Continue(());
-    for ReadBatch { batch, position, state } in &received {
+) -> Result<ControlFlow<ReadState>, crate::SinkError> {
+    // The reader ends when nobody receives: after a failure no later batch of the file reaches the sink.
+    for ReadBatch { batch, position, state } in received {
         let position = keeper.zip(position).map(|(keeper, (offset, tail_hash))| FilePosition {
             identity: keeper.identity.clone(),
             offset,
@@ -183,7 +208,7 @@ fn store(
         if !batch.is_empty() || position.is_some() {
             sink.accept(batch, position)?;
         }
-        flow = progress.reached(&Reached {
+        let flow = progress.reached(&Reached {
             bytes: state.bytes,
             stored_bytes: state.stored_bytes,
             stored_bytes_all,
@@ -191,12 +216,10 @@ fn store(
             bad_timestamps: state.counters.bad_timestamps,
         });
         if flow.is_break() {
-            break;
+            return Ok(ControlFlow::Break(state));
         }
     }
-    // The reader ends when nobody receives.
-    drop(received);
-    Ok(flow)
+    Ok(ControlFlow::Continue(()))
 }
 
 fn report_of(state: ReadState, resumed_at: u64) -> FileReport {
@@ -211,6 +234,7 @@ fn report_of(state: ReadState, resumed_at: u64) -> FileReport {
         sourcetype: state.sourcetype,
         shrunk: None,
         problem: state.problem,
+        warnings: state.warnings,
     }
 }
 
@@ -220,16 +244,18 @@ struct Opened {
     pipeline: Pipeline,
     /// Last bytes before that place.
     before: Vec<u8>,
+    /// Hash of those before `before`.
+    prefix: Option<Xxh3>,
 }
 
 fn open_at(
+    mut file: OpenFile,
     path: &Path,
     offset: u64,
     absolute: &str,
     options: &OneshotOptions,
     props: &PropsResolver,
 ) -> Result<Opened, InputError> {
-    let mut file = OpenFile::open(path)?;
     let info = SourceInfo {
         index: options.index.clone(),
         host: options.host.clone(),
@@ -238,15 +264,16 @@ fn open_at(
         sourcetype: options.sourcetype.clone(),
     };
     let context = PipelineContext { now: options.now, zone: options.zone.clone(), modified: file.modified_ns };
+    let mut prefix = (file.packing != Packing::None && !file.is_stream).then(Xxh3::new);
     let wrong = |source| InputError::Pipeline { path: path.to_path_buf(), source };
     if offset == 0 {
         let pipeline = Pipeline::new(info, props, context).map_err(wrong)?;
-        return Ok(Opened { file, pipeline, before: Vec::new() });
+        return Ok(Opened { file, pipeline, before: Vec::new(), prefix });
     }
     let hint = hint(path, &info, &context, props)?;
-    let before = skip(&mut file, offset).map_err(|error| InputError::read(path, &error))?;
+    let before = skip(&mut file, offset, prefix.as_mut()).map_err(|error| InputError::read(path, &error))?;
     let pipeline = Pipeline::resume(info, props, context, hint).map_err(wrong)?;
-    Ok(Opened { file, pipeline, before })
+    Ok(Opened { file, pipeline, before, prefix })
 }
 
 /// What the start of the file says about how to go on in its middle.
@@ -262,8 +289,8 @@ fn hint(
     hint.map_err(|source| InputError::Pipeline { path: path.to_path_buf(), source })
 }
 
-/// Reads up to `offset` and gives the last bytes before it.
-fn skip(file: &mut OpenFile, offset: u64) -> std::io::Result<Vec<u8>> {
+/// Reads up to `offset` and gives the last bytes before it; those before them go into `prefix`.
+fn skip(file: &mut OpenFile, offset: u64, mut prefix: Option<&mut Xxh3>) -> std::io::Result<Vec<u8>> {
     let mut buffer = vec![0; READ_CHUNK_BYTES];
     let mut before: Vec<u8> = Vec::new();
     let mut left = offset;
@@ -276,6 +303,9 @@ fn skip(file: &mut OpenFile, offset: u64) -> std::io::Result<Vec<u8>> {
         }
         before.extend_from_slice(&buffer[..read]);
         let surplus = before.len().saturating_sub(HEAD_BYTES);
+        if let Some(prefix) = &mut prefix {
+            prefix.update(&before[..surplus]);
+        }
         before.drain(..surplus);
         left -= read as u64;
     }

@@ -4,8 +4,9 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use super::gzip::{GZIP_MAGIC, GzipReader, rejoin};
 use crate::InputError;
 
 /// Bytes asked of the operating system at once.
@@ -14,7 +15,6 @@ pub(crate) const READ_CHUNK_BYTES: usize = 256 * 1024;
 /// Name that stands for standard input.
 pub(crate) const STDIN: &str = "-";
 
-const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 const ZSTD_MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
 /// How a file is packed.
@@ -32,12 +32,17 @@ pub enum Packing {
 pub struct OpenFile {
     reader: BufReader<Box<dyn Read + Send>>,
     taken: Arc<AtomicU64>,
+    has_garbage: Arc<AtomicBool>,
+    /// The fault that ended reading. Decoders forget theirs and would then claim a good end.
+    fault: Option<(io::ErrorKind, String)>,
     /// How the bytes were packed.
     pub packing: Packing,
-    /// Bytes of the file on disk; 0 for standard input.
+    /// Bytes of the file on disk; 0 for a stream.
     pub stored_bytes: u64,
     /// Last modification, nanoseconds since the epoch, where known.
     pub modified_ns: Option<i64>,
+    /// Whether it can be read only once: standard input, a pipe, a device.
+    pub is_stream: bool,
 }
 
 /// Counts the bytes read from the disk.
@@ -57,60 +62,103 @@ impl<R: Read> Read for Counted<R> {
 impl OpenFile {
     /// Opens `path`; `-` is standard input.
     pub fn open(path: &Path) -> Result<OpenFile, InputError> {
-        if path.as_os_str() == STDIN {
-            return OpenFile::unpack(io::stdin(), 0, None).map_err(|error| InputError::read(path, &error));
-        }
         let open = || -> io::Result<OpenFile> {
+            if path.as_os_str() == STDIN {
+                return OpenFile::unpack(io::stdin());
+            }
             let file = File::open(path)?;
             let metadata = file.metadata()?;
             if metadata.is_dir() {
                 return Err(io::Error::new(io::ErrorKind::IsADirectory, "is a folder"));
             }
+            let opened = OpenFile::unpack(file)?;
+            if !metadata.is_file() {
+                return Ok(opened);
+            }
             let modified = metadata.modified().ok().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
             let modified_ns = modified.and_then(|since| i64::try_from(since.as_nanos()).ok());
-            OpenFile::unpack(file, metadata.len(), modified_ns)
+            Ok(OpenFile { stored_bytes: metadata.len(), modified_ns, is_stream: false, ..opened })
         };
         open().map_err(|error| InputError::read(path, &error))
     }
 
-    fn unpack(source: impl Read + Send + 'static, stored_bytes: u64, modified_ns: Option<i64>) -> io::Result<OpenFile> {
-        let taken = Arc::new(AtomicU64::new(0));
+    fn unpack(source: impl Read + Send + 'static) -> io::Result<OpenFile> {
+        let (taken, has_garbage) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let mut reader = BufReader::with_capacity(READ_CHUNK_BYTES, Counted { inner: source, taken: taken.clone() });
-        let head = reader.fill_buf()?;
-        let (reader, packing): (Box<dyn Read + Send>, Packing) = if head.starts_with(GZIP_MAGIC) {
-            (Box::new(flate2::bufread::MultiGzDecoder::new(reader)), Packing::Gzip)
-        } else if head.starts_with(ZSTD_MAGIC) {
-            (Box::new(zstd::stream::read::Decoder::with_buffer(reader)?), Packing::Zstd)
-        } else {
-            (Box::new(reader), Packing::None)
+        let mut head = Vec::new();
+        // A pipe may give its first bytes one by one.
+        if reader.fill_buf()?.len() < ZSTD_MAGIC.len() {
+            reader.by_ref().take(ZSTD_MAGIC.len() as u64).read_to_end(&mut head)?;
+        }
+        let start = if head.is_empty() { reader.buffer() } else { &head };
+        let packing = match start {
+            start if start.starts_with(GZIP_MAGIC) => Packing::Gzip,
+            start if start.starts_with(ZSTD_MAGIC) => Packing::Zstd,
+            _ => Packing::None,
+        };
+        let reader = rejoin(head, reader);
+        let reader: Box<dyn Read + Send> = match packing {
+            Packing::Gzip => Box::new(GzipReader::new(reader, has_garbage.clone())),
+            Packing::Zstd => Box::new(zstd::stream::read::Decoder::with_buffer(reader)?),
+            Packing::None => Box::new(reader),
         };
         let reader = BufReader::with_capacity(READ_CHUNK_BYTES, reader);
-        Ok(OpenFile { reader, taken, packing, stored_bytes, modified_ns })
+        let (stored_bytes, modified_ns, is_stream) = (0, None, true);
+        Ok(OpenFile { reader, taken, has_garbage, fault: None, packing, stored_bytes, modified_ns, is_stream })
     }
 
-    /// Fills `buffer` as far as the source goes; fewer bytes than it takes mean the end.
+    /// Fills `buffer` as far as the source goes; fewer bytes than it takes mean the end or a fault, which every later
+    /// read gives.
     pub fn read_chunk(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut filled = 0;
-        while filled < buffer.len() {
+        while filled < buffer.len() && self.fault.is_none() {
             match self.reader.read(&mut buffer[filled..]) {
                 Ok(0) => break,
                 Ok(read) => filled += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // What came before a fault is good; the next read meets the fault again.
-                Err(_) if filled > 0 => break,
-                Err(error) => return Err(error),
+                Err(error) => self.fault = Some((error.kind(), error.to_string())),
             }
         }
-        Ok(filled)
+        match self.fault() {
+            Some(fault) if filled == 0 && !buffer.is_empty() => Err(fault),
+            _ => Ok(filled),
+        }
     }
 
-    /// Whether nothing is left to read.
-    pub fn at_end(&mut self) -> io::Result<bool> {
-        self.reader.fill_buf().map(<[u8]>::is_empty)
+    /// The fault that reading has met.
+    pub fn fault(&self) -> Option<io::Error> {
+        self.fault.as_ref().map(|(kind, text)| io::Error::new(*kind, text.clone()))
+    }
+
+    /// Whether nothing is left to read; a fault counts as something.
+    pub fn at_end(&mut self) -> bool {
+        loop {
+            match self.reader.fill_buf() {
+                Ok(ahead) => return ahead.is_empty() && self.fault.is_none(),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.fault = Some((error.kind(), error.to_string()));
+                    return false;
+                }
+            }
+        }
+    }
+
+    /// Whether bytes that belong to no packed content follow it; they are left out.
+    pub fn has_garbage(&self) -> bool {
+        self.has_garbage.load(Ordering::Relaxed)
     }
 
     /// Bytes of the file on disk that have been read.
     pub fn stored_bytes_read(&self) -> u64 {
         self.taken.load(Ordering::Relaxed)
+    }
+
+    /// The fault `error` of the file at `path`, met after `offset` bytes of content.
+    pub(crate) fn describe(&self, path: &Path, offset: u64, error: &io::Error) -> InputError {
+        match self.packing {
+            Packing::None => InputError::read(path, error),
+            _ => InputError::Unpack { path: path.to_path_buf(), offset, reason: error.to_string() },
+        }
     }
 }

@@ -3,12 +3,17 @@
 //! Runs on a thread of its own, so that cutting events and storing them overlap. A batch is handed over when it is
 //! large enough and the position after it is provable: the 256 bytes before the pipeline's safe offset must be among
 //! the last two chunks read.
+//!
+//! A fault ends reading but not what came before it: complete lines up to there are handed over, with a position at
+//! which the same file, or the repaired one, goes on.
 
+use std::io;
 use std::path::Path;
 use std::sync::mpsc::SyncSender;
 
 use quarry_event::EventBatch;
 use quarry_pipeline::{Pipeline, PipelineCounters};
+use xxhash_rust::xxh3::Xxh3;
 
 use super::open::{OpenFile, READ_CHUNK_BYTES};
 use super::{Packing, identity};
@@ -19,6 +24,9 @@ const BATCH_RAW_BYTES: usize = 4 << 20;
 /// Events at which a batch is handed over. A chunk adds at most one event per two bytes, so that a batch stays below
 /// what a slab holds (262,144).
 const BATCH_EVENTS: usize = 65_536;
+
+/// Byte order marks of UTF-16, little and big endian.
+const UTF16_MARKS: [[u8; 2]; 2] = [[0xff, 0xfe], [0xfe, 0xff]];
 
 /// A batch on its way to the sink.
 #[derive(Debug)]
@@ -40,6 +48,16 @@ pub(crate) struct ReadState {
     pub(crate) sourcetype: Option<String>,
     /// What is wrong with the settings of the guessed sourcetype.
     pub(crate) problem: Option<String>,
+    /// What is odd about the file, each in words.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// How reading ended.
+#[derive(Debug)]
+pub(crate) struct ReadEnd {
+    pub(crate) state: ReadState,
+    /// What ended it before the file's end.
+    pub(crate) fault: Option<InputError>,
 }
 
 /// Reads one file.
@@ -51,21 +69,29 @@ pub(crate) struct FileReader<'a> {
     pub(crate) base: u64,
     /// The last of them, for hashes of positions near the start.
     pub(crate) before: Vec<u8>,
+    /// Hash of those before `before`; absent where no position is kept of a fault's place.
+    pub(crate) prefix: Option<Xxh3>,
+    /// As [`ReadState::warnings`].
+    pub(crate) warnings: Vec<String>,
     pub(crate) batches: SyncSender<ReadBatch>,
 }
 
 impl FileReader<'_> {
     /// Reads to the end; stops early when nobody takes batches any more. A fault comes after what was read before it.
-    pub(crate) fn run(mut self) -> Result<ReadState, InputError> {
-        let mut window = Window::new(self.base, std::mem::take(&mut self.before));
+    pub(crate) fn run(mut self) -> ReadEnd {
+        let mut window = Window::new(self.base, std::mem::take(&mut self.before), self.prefix.take());
         let mut batch = EventBatch::default();
         let mut bytes = 0u64;
         let fault = loop {
-            let chunk = match window.read(&mut self.file) {
+            match window.read(&mut self.file) {
                 Ok(0) => break None,
-                Ok(_) => window.chunk(),
+                Ok(_) => {}
                 Err(error) => break Some(error),
-            };
+            }
+            if bytes == 0 && self.base == 0 {
+                self.warn_of_encoding(window.chunk());
+            }
+            let chunk = self.usable(window.chunk());
             bytes += chunk.len() as u64;
             self.pipeline.push(chunk, &mut batch);
             let is_full = batch.raw.len() >= BATCH_RAW_BYTES || batch.len() >= BATCH_EVENTS;
@@ -73,25 +99,58 @@ impl FileReader<'_> {
                 let position = Some((self.base + self.pipeline.safe_offset(), hash));
                 let ready = ReadBatch { batch: std::mem::take(&mut batch), position, state: self.state(bytes) };
                 if self.batches.send(ready).is_err() {
-                    return Ok(self.state(bytes));
+                    return ReadEnd { state: self.state(bytes), fault: None };
                 }
             }
         };
-        if fault.is_none() {
+        self.end(&window, batch, bytes, fault)
+    }
+
+    /// Hands over what is left, with the position up to which it goes.
+    fn end(mut self, window: &Window, mut batch: EventBatch, bytes: u64, fault: Option<io::Error>) -> ReadEnd {
+        let safe = self.pipeline.safe_offset();
+        let is_done = fault.as_ref().is_none_or(|fault| self.gives_no_more(fault, safe));
+        if is_done {
             self.pipeline.finish(&mut batch);
         }
-        let offset = if fault.is_none() { self.base + bytes } else { self.base + self.pipeline.safe_offset() };
-        let position = window.tail_hash(offset).map(|hash| (offset, hash));
+        let offset = self.base + if is_done { bytes } else { safe };
+        let hash = match &fault {
+            Some(_) if self.file.packing != Packing::None => window.content_hash(offset),
+            _ => window.tail_hash(offset),
+        };
+        let position = hash.filter(|_| offset > self.base || fault.is_none()).map(|hash| (offset, hash));
+        if self.file.has_garbage() {
+            self.warnings.push("bytes after its packed content are no gzip and are left out".to_owned());
+        }
         let state = self.state(bytes);
         // Nobody listens only after the sink failed, and its error is the one to tell.
         drop(self.batches.send(ReadBatch { batch, position, state: state.clone() }));
-        match fault {
-            None => Ok(state),
-            Some(error) if self.file.packing == Packing::None => Err(InputError::read(self.path, &error)),
-            Some(error) => {
-                let (path, offset) = (self.path.to_path_buf(), self.base + bytes);
-                Err(InputError::Unpack { path, offset, reason: error.to_string() })
+        let fault = fault.map(|error| self.file.describe(self.path, self.base + bytes, &error));
+        ReadEnd { state, fault }
+    }
+
+    /// Whether the last lines before a fault are events now, although text that belongs to them may be missing. Else
+    /// they wait for the repaired file.
+    fn gives_no_more(&self, fault: &io::Error, safe: u64) -> bool {
+        let is_whole = fault.kind() == io::ErrorKind::InvalidData;
+        // Without a sourcetype the start of a file waits for the guess, so that nothing at all would be added.
+        let is_guessing = self.base == 0 && safe == 0;
+        self.file.is_stream || is_whole || is_guessing
+    }
+
+    /// `chunk` up to its last whole line if a fault follows, unless this is the only chance to read the file.
+    fn usable<'c>(&self, chunk: &'c [u8]) -> &'c [u8] {
+        match self.file.fault() {
+            Some(fault) if !self.file.is_stream && fault.kind() != io::ErrorKind::InvalidData => {
+                &chunk[..chunk.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1)]
             }
+            _ => chunk,
+        }
+    }
+
+    fn warn_of_encoding(&mut self, start: &[u8]) {
+        if UTF16_MARKS.iter().any(|mark| start.starts_with(mark)) {
+            self.warnings.push("looks like UTF-16; convert it to UTF-8".to_owned());
         }
     }
 
@@ -102,6 +161,7 @@ impl FileReader<'_> {
             counters: self.pipeline.counters(),
             sourcetype: self.pipeline.sourcetype().map(str::to_owned),
             problem: self.pipeline.problem().map(ToString::to_string),
+            warnings: self.warnings.clone(),
         }
     }
 }
@@ -114,18 +174,23 @@ struct Window {
     spare: Vec<u8>,
     /// Unpacked offset of the end of `current`.
     end: u64,
+    /// Hash of all bytes before `previous`.
+    prefix: Option<Xxh3>,
 }
 
 impl Window {
-    fn new(base: u64, before: Vec<u8>) -> Window {
-        Window { previous: Vec::new(), current: before, spare: Vec::new(), end: base }
+    fn new(base: u64, before: Vec<u8>, prefix: Option<Xxh3>) -> Window {
+        Window { previous: Vec::new(), current: before, spare: Vec::new(), end: base, prefix }
     }
 
-    fn read(&mut self, file: &mut OpenFile) -> std::io::Result<usize> {
+    fn read(&mut self, file: &mut OpenFile) -> io::Result<usize> {
         self.spare.resize(READ_CHUNK_BYTES, 0);
         let read = file.read_chunk(&mut self.spare)?;
         if read > 0 {
             self.spare.truncate(read);
+            if let Some(prefix) = &mut self.prefix {
+                prefix.update(&self.previous);
+            }
             std::mem::swap(&mut self.previous, &mut self.current);
             std::mem::swap(&mut self.current, &mut self.spare);
             self.end += read as u64;
@@ -137,12 +202,16 @@ impl Window {
         &self.current
     }
 
-    /// Hash of the bytes before `offset`, if the window holds them.
-    fn tail_hash(&self, offset: u64) -> Option<u64> {
+    /// How many bytes of the window are before `offset`, if it reaches back so far.
+    fn before(&self, offset: u64) -> Option<usize> {
         let back = usize::try_from(self.end.checked_sub(offset)?).ok()?;
-        let held = self.previous.len() + self.current.len();
-        let upto = held.checked_sub(back)?;
-        let reaches_start = self.end == held as u64;
+        (self.previous.len() + self.current.len()).checked_sub(back)
+    }
+
+    /// Hash of the last bytes before `offset`, if the window holds them.
+    fn tail_hash(&self, offset: u64) -> Option<u64> {
+        let upto = self.before(offset)?;
+        let reaches_start = self.end == (self.previous.len() + self.current.len()) as u64;
         if upto < identity::HEAD_BYTES && !reaches_start {
             return None;
         }
@@ -152,5 +221,14 @@ impl Window {
         tail.drain(..keep_from);
         tail.extend_from_slice(&self.current[..in_current]);
         Some(identity::tail_hash(&tail))
+    }
+
+    /// Hash of all bytes before `offset`, if the window reaches back so far.
+    fn content_hash(&self, offset: u64) -> Option<u64> {
+        let upto = self.before(offset)?;
+        let mut content = self.prefix.clone()?;
+        content.update(&self.previous[..upto.min(self.previous.len())]);
+        content.update(&self.current[..upto.saturating_sub(self.previous.len())]);
+        Some(content.digest())
     }
 }
