@@ -10,6 +10,7 @@
 mod bucket;
 mod checkpoint;
 mod error;
+mod read_only;
 mod schema;
 mod setting;
 #[cfg(test)]
@@ -19,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 
 pub use bucket::{BucketRow, BucketState, SealCommit};
 pub use checkpoint::{
@@ -46,13 +47,18 @@ impl Catalog {
         Catalog::prepare(connection, path)
     }
 
-    /// Opens an existing database without writing to it.
+    /// As [`Catalog::open`] where a catalog must be: an empty file is damage and not a new catalog.
+    pub fn open_existing(path: &Path) -> Result<Catalog, CatalogError> {
+        drop(Catalog::open_read_only(path)?);
+        Catalog::open(path)
+    }
+
+    /// Opens an existing database without writing to it, also in a folder that takes no files.
     pub fn open_read_only(path: &Path) -> Result<Catalog, CatalogError> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(path, flags).map_err(|error| CatalogError::at(path, &error))?;
-        connection.busy_timeout(BUSY_WAIT).map_err(|error| CatalogError::at(path, &error))?;
-        schema::check_version(&connection, path)?;
-        Ok(Catalog { connection: Mutex::new(connection), path: path.to_owned() })
+        let opened = read_only::open(path)?;
+        opened.busy_timeout(BUSY_WAIT).map_err(|error| CatalogError::at(path, &error))?;
+        schema::check_whole(&opened, path)?;
+        Ok(Catalog { connection: Mutex::new(opened), path: path.to_owned() })
     }
 
     /// A catalog in memory, for tests and temporary stores.

@@ -48,6 +48,9 @@ const MIGRATIONS: &[&str] = &["
     ) WITHOUT ROWID;
 "];
 
+/// Tables of a catalog.
+const TABLES: i64 = 4;
+
 /// Sets the connection up and applies the migrations that are missing.
 pub(crate) fn prepare(connection: &mut Connection, path: &Path, busy_wait: Duration) -> Result<(), CatalogError> {
     let failed = |error: rusqlite::Error| CatalogError::at(path, &error);
@@ -62,6 +65,20 @@ pub(crate) fn prepare(connection: &mut Connection, path: &Path, busy_wait: Durat
         transaction.commit().map_err(failed)?;
     }
     Ok(())
+}
+
+/// Refuses a file that is no whole catalog: one that was emptied, or whose tables are gone.
+pub(crate) fn check_whole(connection: &Connection, path: &Path) -> Result<(), CatalogError> {
+    let damaged = |reason: &str| CatalogError::Corrupt { path: path.to_owned(), reason: reason.to_owned() };
+    if check_version(connection, path)? == 0 {
+        return Err(damaged("it is empty"));
+    }
+    let select = "SELECT count(*) FROM sqlite_master WHERE name IN ('bucket', 'position', 'checkpoint', 'setting')";
+    let tables = connection.query_row(select, [], |row| row.get::<_, i64>(0));
+    match tables.map_err(|error| CatalogError::at(path, &error))? {
+        TABLES => Ok(()),
+        _ => Err(damaged("tables are missing")),
+    }
 }
 
 /// Number of migrations applied, or an error when a newer program applied more.

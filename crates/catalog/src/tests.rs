@@ -129,3 +129,36 @@ fn a_newer_or_foreign_file_is_refused_by_name() {
     let error = Catalog::open(&path).unwrap_err();
     assert!(matches!(error, CatalogError::Corrupt { .. }), "{error}");
 }
+
+#[test]
+fn an_emptied_or_cut_file_is_damaged_and_not_new() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("catalog.sqlite");
+    let catalog = Catalog::open(&path).unwrap();
+    commit(&catalog, &row(1, "main", BucketState::Live), 1);
+    drop(catalog);
+    let whole = std::fs::read(&path).unwrap();
+    for len in [0, 1, 20, 99, 100, 600, 4096, whole.len() - 4096] {
+        std::fs::write(&path, &whole[..len]).unwrap();
+        let opened = [Catalog::open_read_only(&path), Catalog::open_existing(&path)];
+        for opened in opened {
+            let read = opened.and_then(|catalog| catalog.log_position().and(catalog.buckets(BucketState::Live)));
+            let error = read.unwrap_err();
+            assert!(error.to_string().contains("is damaged"), "{len} bytes: {error}");
+        }
+    }
+    assert!(Catalog::open_existing(&folder.path().join("missing")).is_err());
+}
+
+#[test]
+fn a_file_that_nobody_changes_is_read_without_its_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("100% odd?name#.sqlite");
+    let catalog = Catalog::open(&path).unwrap();
+    commit(&catalog, &row(1, "main", BucketState::Live), 1);
+    drop(catalog);
+    let before = std::fs::read_dir(folder.path()).unwrap().count();
+    let connection = crate::read_only::open_unchanging(&path).unwrap();
+    let buckets = connection.query_row("SELECT count(*) FROM bucket", [], |row| row.get::<_, i64>(0)).unwrap();
+    assert_eq!((buckets, std::fs::read_dir(folder.path()).unwrap().count()), (1, before));
+}

@@ -4,9 +4,13 @@
 //! the operating system's, so a killed process leaves none behind.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
 use std::path::{Path, PathBuf};
 
+use quarry_catalog::Catalog;
+
 use crate::StoreError;
+use crate::wal::read::list_segments;
 
 /// Objects: buckets and term filters.
 pub(crate) fn objects(dir: &Path) -> PathBuf {
@@ -23,10 +27,77 @@ pub(crate) fn catalog(dir: &Path) -> PathBuf {
     dir.join("catalog.sqlite")
 }
 
+/// Opens the catalog for writing; it is made only where there is no data yet.
+pub(crate) fn open_catalog(dir: &Path) -> Result<Catalog, StoreError> {
+    let path = catalog(dir);
+    Ok(match check_catalog(dir)? {
+        Found::Data => Catalog::open_existing(&path)?,
+        Found::Catalog | Found::Nothing => Catalog::open(&path)?,
+    })
+}
+
+/// Opens the catalog without changing it.
+pub(crate) fn open_catalog_read_only(dir: &Path) -> Result<Catalog, StoreError> {
+    match check_catalog(dir)? {
+        Found::Data | Found::Catalog => Ok(Catalog::open_read_only(&catalog(dir))?),
+        Found::Nothing => Err(StoreError::NoData { dir: dir.to_owned() }),
+    }
+}
+
+/// What a data directory holds.
+enum Found {
+    /// Objects or log segments, and a catalog.
+    Data,
+    /// A catalog alone.
+    Catalog,
+    /// Neither.
+    Nothing,
+}
+
+/// Refuses data without a catalog: which of it counts would be guessed, and new buckets would take old numbers.
+fn check_catalog(dir: &Path) -> Result<Found, StoreError> {
+    let path = catalog(dir);
+    let len = match fs::metadata(&path) {
+        Ok(facts) => Some(facts.len()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(StoreError::from_io("open", &path, &error)),
+    };
+    match (folder_with_data(dir)?, len) {
+        (Some(data), None) => Err(StoreError::CatalogMissing { path, data }),
+        (Some(_), Some(_)) => Ok(Found::Data),
+        (None, None | Some(0)) => Ok(Found::Nothing),
+        (None, Some(_)) => Ok(Found::Catalog),
+    }
+}
+
+/// The folder that holds objects or log segments, if one does.
+fn folder_with_data(dir: &Path) -> Result<Option<PathBuf>, StoreError> {
+    let wal = log(dir);
+    if !list_segments(&wal)?.is_empty() {
+        return Ok(Some(wal));
+    }
+    let mut folders = vec![objects(dir)];
+    while let Some(folder) = folders.pop() {
+        let entries = match fs::read_dir(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            entries => entries.map_err(|error| StoreError::from_io("list", &folder, &error))?,
+        };
+        for entry in entries {
+            let path = entry.map_err(|error| StoreError::from_io("list", &folder, &error))?.path();
+            if !path.is_dir() {
+                return Ok(Some(objects(dir)));
+            }
+            folders.push(path);
+        }
+    }
+    Ok(None)
+}
+
 /// A held lock; it ends with this value.
 #[derive(Debug)]
 pub(crate) struct DirLock {
-    _file: File,
+    /// `None` where nobody can lock: in a folder for reading only.
+    _file: Option<File>,
 }
 
 impl DirLock {
@@ -51,17 +122,30 @@ impl DirLock {
             return Err(StoreError::Io { action: "open data directory", path: dir.to_owned(), reason });
         }
         let path = dir.join("lock");
-        let file = File::open(&path).map_err(|error| StoreError::from_io("open", &path, &error))?;
-        DirLock::held(dir, &path, file.try_lock_shared(), file)
+        match File::open(&path) {
+            Ok(file) => match file.try_lock_shared() {
+                Err(TryLockError::Error(error)) if is_read_only(&error) => Ok(DirLock { _file: None }),
+                outcome => DirLock::held(dir, &path, outcome, file),
+            },
+            // A copy for reading may lack the file, or another user owns it.
+            Err(error) if is_read_only(&error) => Ok(DirLock { _file: None }),
+            Err(error) => Err(StoreError::from_io("open", &path, &error)),
+        }
     }
 
     fn held(dir: &Path, path: &Path, outcome: Result<(), TryLockError>, file: File) -> Result<DirLock, StoreError> {
         match outcome {
-            Ok(()) => Ok(DirLock { _file: file }),
+            Ok(()) => Ok(DirLock { _file: Some(file) }),
             Err(TryLockError::WouldBlock) => Err(StoreError::Locked { dir: dir.to_owned() }),
             Err(TryLockError::Error(error)) => Err(StoreError::from_io("lock", path, &error)),
         }
     }
+}
+
+/// Whether a lock fails because nothing can be written here; then nobody writes to the store either.
+fn is_read_only(error: &io::Error) -> bool {
+    let kinds = [io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied, io::ErrorKind::ReadOnlyFilesystem];
+    kinds.contains(&error.kind())
 }
 
 fn sync_folder(folder: &Path) -> Result<(), StoreError> {

@@ -39,6 +39,23 @@ pub enum StoreError {
         /// The data directory.
         dir: PathBuf,
     },
+    /// There is data, but nothing says which of it counts.
+    #[error(
+        "catalog {} is missing, but {} holds data; put the catalog back from a copy, or move that data away to start \
+         anew", path.display(), data.display()
+    )]
+    CatalogMissing {
+        /// Where the catalog should be.
+        path: PathBuf,
+        /// Folder that holds objects or log segments.
+        data: PathBuf,
+    },
+    /// Nothing was ever stored here.
+    #[error("no data in {}; add data first", dir.display())]
+    NoData {
+        /// The folder.
+        dir: PathBuf,
+    },
     /// The store was opened for reading.
     #[error("the store is open for reading only")]
     ReadOnly,
@@ -85,6 +102,12 @@ pub enum StoreError {
         found: u32,
         /// Newest version known here.
         known: u32,
+    },
+    /// Objects that no bucket has take every name of a bucket's object.
+    #[error("object {object} and everything like it exist although no bucket has them; move them away")]
+    NoFreeName {
+        /// Name it should get.
+        object: String,
     },
     /// The catalog failed.
     #[error(transparent)]

@@ -20,6 +20,8 @@ use crate::sync::{lock, wait, wait_for};
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 /// Longest part of an object's name that comes from its index.
 const FOLDER_BYTES_MAX: usize = 64;
+/// Names tried for the objects of one bucket.
+const NAMES_MAX: u32 = 1_000;
 
 /// Why a slab was not sealed.
 enum Failure {
@@ -94,6 +96,7 @@ fn note_outcome(shared: &Shared, segment: &HotSegment, outcome: Result<(), Failu
 
 fn seal(shared: &Shared, segment: &HotSegment) -> Result<(), Failure> {
     let mut row = row_of(segment);
+    choose_names(shared, &mut row)?;
     shared.catalog.begin_seal(&row)?;
     let encoded = encode_checked(segment, shared.options.zstd_level);
     let encoded = encoded.map_err(|error| Failure::Never(error.to_string()))?;
@@ -106,6 +109,30 @@ fn seal(shared: &Shared, segment: &HotSegment) -> Result<(), Failure> {
     drop(encoded);
     commit(shared, row)?;
     Ok(())
+}
+
+/// Gives the bucket names of objects that do not exist, or those of its own failed try: an object that the catalog
+/// does not know may be the only copy of something.
+fn choose_names(shared: &Shared, row: &mut BucketRow) -> Result<(), StoreError> {
+    let begun = shared.catalog.buckets(BucketState::Sealing)?;
+    if let Some(own) = begun.into_iter().find(|begun| begun.number == row.number) {
+        (row.object, row.filter) = (own.object, own.filter);
+        return Ok(());
+    }
+    let blobs = shared.readers.blobs();
+    let plain = row.object.clone();
+    let stem = stem_of(&row.index, row.number);
+    for again in 1..=NAMES_MAX {
+        if !blobs.exists(&row.object)? && !blobs.exists(&row.filter)? {
+            if again > 1 {
+                let object = &row.object;
+                shared.tell(format!("object {plain} exists although no bucket has it; it stays, {object} is new"));
+            }
+            return Ok(());
+        }
+        (row.object, row.filter) = (format!("{stem}-{again}.bucket"), format!("{stem}-{again}.filter"));
+    }
+    Err(StoreError::NoFreeName { object: plain })
 }
 
 /// Encodes a slab and proves that it decodes to the same events.
@@ -140,7 +167,7 @@ fn swap(state: &mut State, row: BucketRow) {
 fn row_of(segment: &HotSegment) -> BucketRow {
     let (index, number) = (segment.index_name(), segment.number());
     let (time_min, time_max) = segment.times();
-    let stem = format!("{}/{number:010}", folder_of(index));
+    let stem = stem_of(index, number);
     BucketRow {
         number,
         index: index.to_string(),
@@ -156,6 +183,11 @@ fn row_of(segment: &HotSegment) -> BucketRow {
         filter_bytes: 0,
         created: 0,
     }
+}
+
+/// Name of a bucket's objects without their kind.
+fn stem_of(index: &str, number: u64) -> String {
+    format!("{}/{number:010}", folder_of(index))
 }
 
 /// A folder name every blob store takes; the bucket number keeps objects apart, the folder only helps people.

@@ -57,7 +57,7 @@ impl Store {
     /// Opens a data directory for writing, made when missing. Events of an unclean end are searchable at once.
     pub fn open(options: StoreOptions, clock: SharedClock) -> Result<Arc<Store>, StoreError> {
         let lock = DirLock::exclusive(&options.dir)?;
-        let catalog = Catalog::open(&data_dir::catalog(&options.dir))?;
+        let catalog = data_dir::open_catalog(&options.dir)?;
         let blobs = Arc::new(LocalFolder::open(&data_dir::objects(&options.dir))?);
         Store::start(options, Arc::new(LocalDisk), blobs, catalog, clock, lock)
     }
@@ -77,8 +77,7 @@ impl Store {
     /// Opens an existing data directory for searching while no server runs on it; nothing is changed.
     pub fn open_read_only(options: StoreOptions, clock: SharedClock) -> Result<Arc<Store>, StoreError> {
         let lock = DirLock::shared(&options.dir)?;
-        let path = data_dir::catalog(&options.dir);
-        let catalog = if path.exists() { Catalog::open_read_only(&path)? } else { Catalog::open_in_memory()? };
+        let catalog = data_dir::open_catalog_read_only(&options.dir)?;
         let blobs = Arc::new(LocalFolder::open_existing(&data_dir::objects(&options.dir)));
         let recovered = recover(&options, &catalog, Repair::Leave)?;
         let readers = Readers::new(blobs, &options);

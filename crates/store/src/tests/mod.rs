@@ -1,5 +1,6 @@
 //! The store as its callers use it.
 
+mod catalog;
 mod crash;
 mod damage;
 mod faults;

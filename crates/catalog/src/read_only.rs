@@ -1,0 +1,67 @@
+//! Opening a database without writing, wherever it lies.
+//!
+//! SQLite keeps a shared index beside a database in WAL mode, even for readers, and fails in a folder it cannot write
+//! to. There the file is opened as one that nobody changes. That way leaves out a write-ahead log that was not folded
+//! in yet, so that it is taken only when there is none.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use crate::CatalogError;
+
+const FLAGS: OpenFlags = OpenFlags::SQLITE_OPEN_READ_ONLY.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
+
+/// Opens the database at `path`; the connection has read from it.
+pub(crate) fn open(path: &Path) -> Result<Connection, CatalogError> {
+    let opened = Connection::open_with_flags(path, FLAGS).and_then(proven);
+    let Err(error) = &opened else { return opened.map_err(|error| CatalogError::at(path, &error)) };
+    let cannot_write = matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied)
+    );
+    if !cannot_write || !path.exists() {
+        return Err(CatalogError::at(path, error));
+    }
+    if fs::metadata(log_of(path)).is_ok_and(|facts| facts.len() > 0) {
+        let reason = "it was not closed properly and its folder cannot be written to; open the folder once with the \
+                      right to write"
+            .to_owned();
+        return Err(CatalogError::Failed { path: path.to_owned(), reason });
+    }
+    open_unchanging(path)
+}
+
+/// Opens a database that nobody changes while it is open.
+pub(crate) fn open_unchanging(path: &Path) -> Result<Connection, CatalogError> {
+    let flags = FLAGS | OpenFlags::SQLITE_OPEN_URI;
+    let opened = Connection::open_with_flags(uri_of(path), flags).and_then(proven);
+    opened.map_err(|error| CatalogError::at(path, &error))
+}
+
+/// The connection once it can read: opening alone touches no file.
+fn proven(connection: Connection) -> rusqlite::Result<Connection> {
+    connection.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()))?;
+    Ok(connection)
+}
+
+/// SQLite's write-ahead log of the database.
+fn log_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push("-wal");
+    name.into()
+}
+
+fn uri_of(path: &Path) -> String {
+    let mut uri = "file:".to_owned();
+    for byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'/' | b'.' | b'-' | b'_' => uri.push(char::from(*byte)),
+            plain if plain.is_ascii_alphanumeric() => uri.push(char::from(*plain)),
+            other => uri.push_str(&format!("%{other:02X}")),
+        }
+    }
+    uri + "?immutable=1"
+}
