@@ -17,8 +17,7 @@ pub(crate) fn read(data_dir: &Path) -> Layers {
         collect(&app.join("default"), Layer::AppDefault, name.clone(), &mut sources);
         collect(&app.join("local"), Layer::AppLocal, name, &mut sources);
     }
-    let layers = Layers::new(sources);
-    layers
+    Layers::new(sources)
 }
 
 fn folders(parent: &Path) -> Vec<PathBuf> {
