@@ -117,6 +117,20 @@ impl Catalog {
         self.act(|act| write_log_position(act, checkpoints, log_position))
     }
 
+    /// Drops the checkpoints of record `from_lsn` and of later ones, because records were lost there, and stores the
+    /// older ones that take their place.
+    pub fn forget_checkpoints(
+        &self,
+        from_lsn: u64,
+        older: &[LoggedCheckpoint],
+        log_position: u64,
+    ) -> Result<(), CatalogError> {
+        self.act(|act| {
+            act.prepare_cached("DELETE FROM checkpoint WHERE lsn >= ?1")?.execute([from_lsn as i64])?;
+            write_log_position(act, older, log_position)
+        })
+    }
+
     /// Takes live buckets out of every later search. Their objects can be deleted afterwards.
     pub fn retire(&self, numbers: &[u64]) -> Result<(), CatalogError> {
         self.act(|act| {

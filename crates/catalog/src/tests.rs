@@ -162,3 +162,14 @@ fn a_file_that_nobody_changes_is_read_without_its_folder() {
     let buckets = connection.query_row("SELECT count(*) FROM bucket", [], |row| row.get::<_, i64>(0)).unwrap();
     assert_eq!((buckets, std::fs::read_dir(folder.path()).unwrap().count()), (1, before));
 }
+
+#[test]
+fn forgotten_checkpoints_give_way_to_older_ones() {
+    let catalog = Catalog::open_in_memory().unwrap();
+    catalog.save_checkpoints(&[logged(b"a", 0, 10, 3), logged(b"b", 0, 20, 7), logged(b"c", 0, 30, 8)], 8).unwrap();
+    catalog.forget_checkpoints(5, &[logged(b"b", 0, 9, 2)], 12).unwrap();
+    assert_eq!(catalog.checkpoints_of(b"a", "").unwrap(), [logged(b"a", 0, 10, 3)]);
+    assert_eq!(catalog.checkpoints_of(b"b", "").unwrap(), [logged(b"b", 0, 9, 2)]);
+    assert_eq!(catalog.checkpoints_of(b"c", "").unwrap(), []);
+    assert_eq!(catalog.log_position().unwrap(), 12);
+}

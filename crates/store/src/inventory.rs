@@ -117,7 +117,8 @@ impl Store {
         indexes.into_values().collect()
     }
 
-    /// Reads every byte of every sealed bucket; slabs that could not be sealed are named too.
+    /// Reads every byte of every sealed bucket; slabs that could not be sealed and damaged segments of the log are
+    /// named too.
     pub fn verify(&self) -> Vec<Verdict> {
         let (sealed, quarantined) = {
             let state = self.shared.state();
@@ -135,7 +136,9 @@ impl Store {
             bucket: bucket.id.to_string(),
             result: self.shared.readers.check(&bucket),
         };
-        sealed.into_iter().map(verdict).chain(quarantined).collect()
+        let log = self.shared.log_damage.iter();
+        let log = log.map(|damage| Verdict { bucket: damage.bucket.clone(), result: Err(damage.reason.clone()) });
+        sealed.into_iter().map(verdict).chain(quarantined).chain(log).collect()
     }
 
     /// Retires sealed buckets whose newest event is older than their index allows; gives their ids. Objects that a

@@ -9,6 +9,7 @@
 
 mod admission;
 mod cache;
+mod damage;
 mod data_dir;
 mod disk;
 mod error;

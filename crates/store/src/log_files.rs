@@ -4,9 +4,9 @@
 //! checkpoints. The newest segment never goes while the store is open.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::{fs, io};
 
 use crate::StoreError;
 use crate::disk::Disk;
@@ -30,20 +30,11 @@ pub(crate) struct LogSegment {
     pub(crate) checkpoint_lsn: u64,
     /// Takes no more records, and all of them are applied.
     pub(crate) closed: bool,
-    /// Holds bytes that could not be read: it is kept aside instead of removed.
-    pub(crate) damaged: bool,
 }
 
 impl LogSegment {
     pub(crate) fn new(path: &Path) -> LogSegment {
-        LogSegment {
-            path: path.to_owned(),
-            bytes: 0,
-            buckets: BTreeSet::new(),
-            checkpoint_lsn: 0,
-            closed: false,
-            damaged: false,
-        }
+        LogSegment { path: path.to_owned(), bytes: 0, buckets: BTreeSet::new(), checkpoint_lsn: 0, closed: false }
     }
 }
 
@@ -81,10 +72,6 @@ impl LogFiles {
         lock(&self.segments).first().map(|segment| segment.buckets.clone()).unwrap_or_default()
     }
 
-    fn take_away(&self, segment: &LogSegment) -> io::Result<()> {
-        if segment.damaged { keep_aside(&segment.path) } else { self.disk.remove(&segment.path) }
-    }
-
     /// Removes what nothing needs; gives what went wrong.
     pub(crate) fn release(
         &self,
@@ -100,7 +87,7 @@ impl LogFiles {
                 problems.push(format!("checkpoints cannot be saved: {error}"));
                 return true;
             }
-            match self.take_away(segment) {
+            match self.disk.remove(&segment.path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     problems.push(StoreError::from_io("remove", &segment.path, &error).to_string());
                     true
@@ -110,9 +97,4 @@ impl LogFiles {
         });
         problems
     }
-}
-
-/// Renames a file that cannot be read, so that it is no segment any more and people can look at it.
-pub(crate) fn keep_aside(path: &Path) -> io::Result<()> {
-    fs::rename(path, path.with_extension("damaged"))
 }

@@ -4,20 +4,23 @@
 //! is sealed when it is live or retired in the catalog, or when its number is not above its index's position.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use quarry_blob::BlobStore;
 use quarry_catalog::{BucketState, Catalog, LoggedCheckpoint};
 
-use crate::StoreError;
+use crate::damage::Losses;
 use crate::disk::Disk;
 use crate::hot::{BatchRows, HotSlab};
-use crate::log_files::{LogSegment, keep_aside};
+use crate::log_files::LogSegment;
 use crate::sealed::SealedBucket;
 use crate::state::State;
-use crate::wal::read::{ReadSegment, Repair, list_segments, read_segment};
+use crate::wal::read::{Found, ReadSegment, Repair, Run, cut, list_segments, read_segment};
 use crate::wal::record::Record;
-use crate::{StoreOptions, data_dir};
+use crate::wal::salvage::salvage;
+use crate::wal::{HEADER_BYTES, first_lsn_of};
+use crate::{Damage, StoreError, StoreOptions, damage, data_dir};
 
 /// What a store starts with.
 #[derive(Debug)]
@@ -26,37 +29,71 @@ pub(crate) struct Recovered {
     pub(crate) segments: Vec<LogSegment>,
     pub(crate) next_lsn: u64,
     pub(crate) next_bucket: u64,
-    /// What the operator should know.
-    pub(crate) messages: Vec<String>,
+    /// Segments of the log that are or were damaged.
+    pub(crate) log_damage: Vec<Damage>,
 }
 
-/// Reads catalog and log. With [`Repair::Cut`], torn tails are cut first.
+/// Reads catalog and log. With [`Repair::Cut`], torn tails are cut and damaged segments replaced.
 pub(crate) fn recover(options: &StoreOptions, catalog: &Catalog, repair: Repair) -> Result<Recovered, StoreError> {
     let mut replay = Replay::new(catalog)?;
     let mut segments = Vec::new();
-    let mut messages = Vec::new();
-    let paths = list_segments(&data_dir::log(&options.dir))?;
+    let mut damaged = Vec::new();
+    let folder = data_dir::log(&options.dir);
+    let paths = list_segments(&folder)?;
     for (at, path) in paths.iter().enumerate() {
         let mut segment = LogSegment::new(path);
         segment.closed = true;
-        let newest = at + 1 == paths.len();
-        let read = read_segment(path, newest, repair, &mut |record| {
-            replay.record(record, &mut segment);
-            Ok(())
+        let following = paths.get(at + 1).and_then(|next| first_lsn_of(next));
+        let mut lost = false;
+        let read = read_segment(path, following, &mut |found| match found {
+            Found::Record(record) => replay.record(*record, &mut segment),
+            Found::Lost(lsn) => {
+                lost = true;
+                replay.losses.lost(lsn);
+            }
         })?;
-        let ReadSegment { bytes, damage } = read;
-        segment.bytes = bytes;
-        segment.damaged = damage.is_some();
-        messages.extend(damage);
-        if segment.damaged && bytes == 0 && repair == Repair::Cut {
-            keep_aside(path).map_err(|error| StoreError::from_io("rename", path, &error))?;
-        } else {
-            segments.push(segment);
+        segment.bytes = read.bytes();
+        if let Some(what) = &read.damage {
+            damaged.push((damage::describe(path, what, lost), segment, read));
+            continue;
+        }
+        if read.torn && repair == Repair::Cut && segment.bytes > 0 {
+            cut(path, segment.bytes)?;
+        }
+        segments.push(segment);
+    }
+    let mut log_damage: Vec<Damage> = damaged.iter().map(|(damage, ..)| damage.clone()).collect();
+    if repair == Repair::Cut {
+        replay.commit_losses(catalog)?;
+        // The newest first: until the last one is replaced, the oldest loss is found again after a crash.
+        for (damage, segment, read) in damaged.iter().rev() {
+            damage::remember(catalog, damage)?;
+            segments.extend(replace(segment, read)?);
+        }
+        segments.sort_by(|a, b| a.path.cmp(&b.path));
+        log_damage.clear();
+    }
+    for kept in damage::kept(catalog, &folder)? {
+        if log_damage.iter().all(|damage| damage.bucket != kept.bucket) {
+            log_damage.push(kept);
         }
     }
     let next_lsn = replay.last_lsn + 1;
     let next_bucket = replay.last_bucket.max(catalog.bucket_number_max()?) + 1;
-    Ok(Recovered { state: replay.into_state(), segments, next_lsn, next_bucket, messages })
+    Ok(Recovered { state: replay.into_state(), segments, next_lsn, next_bucket, log_damage })
+}
+
+/// Replaces a damaged segment by what is whole of it.
+fn replace(segment: &LogSegment, read: &ReadSegment) -> Result<Vec<LogSegment>, StoreError> {
+    let paths = salvage(&segment.path, &read.runs)?;
+    let of_run = |(path, run): (PathBuf, &Run)| LogSegment {
+        path,
+        bytes: (HEADER_BYTES + run.bytes.len()) as u64,
+        buckets: segment.buckets.clone(),
+        checkpoint_lsn: segment.checkpoint_lsn,
+        closed: true,
+    };
+    Ok(paths.into_iter().zip(&read.runs).map(of_run).collect())
 }
 
 /// Deletes what a crash left of unfinished seals and deletions; gives what went wrong.
@@ -87,6 +124,7 @@ struct Replay {
     slabs: BTreeMap<u64, HotSlab>,
     sealed: BTreeSet<u64>,
     sealed_through: BTreeMap<String, u64>,
+    losses: Losses,
     last_lsn: u64,
     last_bucket: u64,
 }
@@ -102,7 +140,9 @@ impl Replay {
             state.sealed.insert(row.number, Arc::new(SealedBucket::new(row)));
         }
         let sealed_through = catalog.positions()?.into_iter().collect();
-        Ok(Replay { state, slabs: BTreeMap::new(), sealed, sealed_through, last_lsn: log_position, last_bucket: 0 })
+        let losses = Losses::new(catalog)?;
+        let slabs = BTreeMap::new();
+        Ok(Replay { state, slabs, sealed, sealed_through, losses, last_lsn: log_position, last_bucket: 0 })
     }
 
     fn record(&mut self, record: Record, segment: &mut LogSegment) {
@@ -113,8 +153,9 @@ impl Replay {
         segment.buckets.insert(bucket);
         if let Some(checkpoint) = checkpoint {
             segment.checkpoint_lsn = lsn;
-            if lsn > self.state.committed_lsn {
-                self.state.add_checkpoint(LoggedCheckpoint { checkpoint, lsn });
+            let logged = LoggedCheckpoint { checkpoint, lsn };
+            if self.losses.counts(&logged) && lsn > self.state.committed_lsn {
+                self.state.add_checkpoint(logged);
             }
         }
         let Some(index) = batch.metas.first().map(|meta| meta.index.clone()) else { return };
@@ -126,6 +167,15 @@ impl Replay {
         let mut rows = BatchRows::new(batch);
         let left = rows.left();
         slab.append(&mut rows, left);
+    }
+
+    /// Makes the checkpoints that may hide a loss go for good.
+    fn commit_losses(&mut self, catalog: &Catalog) -> Result<(), StoreError> {
+        if self.losses.any() {
+            self.losses.commit(catalog, self.last_lsn)?;
+            self.state.checkpoints_are_committed(self.last_lsn);
+        }
+        Ok(())
     }
 
     /// The newest slab of each index goes on; the others wait for their seal.

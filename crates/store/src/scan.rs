@@ -10,7 +10,8 @@ use crate::{Damage, IndexSelector, Segment, Snapshot, Store};
 impl Store {
     /// Everything that is stored now in the selected indexes and may lie in `range`.
     pub fn snapshot(&self, selector: &IndexSelector, range: &TimeRange) -> Snapshot {
-        let mut snapshot = Snapshot::default();
+        // What is lost of the log may have belonged to any index and any time.
+        let mut snapshot = Snapshot { damaged: self.shared.log_damage.clone(), ..Snapshot::default() };
         let sealed: Vec<Arc<SealedBucket>> = {
             let mut state = self.shared.state();
             for (_, slab) in state.hot.iter_mut().filter(|(index, _)| selector.matches(index)) {

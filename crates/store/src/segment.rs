@@ -48,7 +48,7 @@ pub struct PageInfo {
 pub struct Snapshot {
     /// Segments by ascending sequence.
     pub segments: Vec<Arc<dyn Segment>>,
-    /// Buckets that should be here and cannot be read.
+    /// Buckets that should be here and cannot be read; a damaged log segment is `wal~` and its number.
     pub damaged: Vec<Damage>,
 }
 

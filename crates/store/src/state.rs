@@ -16,7 +16,7 @@ use crate::options::QUARANTINED_SLABS_MAX;
 use crate::report::Report;
 use crate::sealed::{Readers, SealedBucket};
 use crate::sync::lock;
-use crate::{StoreError, StoreOptions};
+use crate::{Damage, StoreError, StoreOptions};
 
 /// What every thread of a store shares.
 #[derive(Debug)]
@@ -27,6 +27,8 @@ pub(crate) struct Shared {
     pub(crate) readers: Arc<Readers>,
     pub(crate) log_files: LogFiles,
     pub(crate) report: Report,
+    /// Segments of the log that are or were damaged.
+    pub(crate) log_damage: Vec<Damage>,
     /// Files whose appends are refused.
     pub(crate) gaps: Gaps,
     state: Mutex<State>,
@@ -91,6 +93,7 @@ impl Shared {
         readers: Readers,
         log_files: LogFiles,
         state: State,
+        log_damage: Vec<Damage>,
     ) -> Shared {
         Shared {
             options,
@@ -99,6 +102,7 @@ impl Shared {
             readers: Arc::new(readers),
             log_files,
             report: Report::default(),
+            log_damage,
             gaps: Gaps::default(),
             state: Mutex::new(state),
             seal_work: Condvar::new(),
@@ -114,6 +118,11 @@ impl Shared {
     /// Tells the operator.
     pub(crate) fn tell(&self, text: String) {
         self.report.add(self.clock.now_ns(), text);
+    }
+
+    /// Tells the operator what is wrong with the log.
+    pub(crate) fn tell_log_damage(&self) {
+        self.log_damage.iter().for_each(|damage| self.tell(format!("{}: {}", damage.bucket, damage.reason)));
     }
 
     /// Removes log segments that nothing needs any more; failures are told and tried again at the next start.

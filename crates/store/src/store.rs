@@ -82,8 +82,8 @@ impl Store {
         let recovered = recover(&options, &catalog, Repair::Leave)?;
         let readers = Readers::new(blobs, &options);
         let log_files = LogFiles::new(Arc::new(LocalDisk), recovered.segments);
-        let shared = Shared::new(options, clock, catalog, readers, log_files, recovered.state);
-        recovered.messages.into_iter().for_each(|text| shared.tell(text));
+        let shared = Shared::new(options, clock, catalog, readers, log_files, recovered.state, recovered.log_damage);
+        shared.tell_log_damage();
         Ok(Arc::new(Store { shared: Arc::new(shared), writer: None, _lock: lock }))
     }
 
@@ -101,13 +101,14 @@ impl Store {
         remove_empty(&mut recovered.segments, &*disk)?;
         let now = clock.elapsed_ns();
         recovered.state.hot.values_mut().for_each(|slab| slab.appended_at = now);
-        let mut messages = recovered.messages;
-        messages.extend(clean_up(&catalog, &*blobs)?);
+        let messages = clean_up(&catalog, &*blobs)?;
         let writer = LogWriter::new(disk.clone(), data_dir::log(&options.dir), options.free_bytes_min);
         let queue = Arc::new(Queue::new(options.pending_bytes_max));
         let readers = Readers::new(blobs, &options);
         let log_files = LogFiles::new(disk, recovered.segments);
-        let shared = Arc::new(Shared::new(options, clock, catalog, readers, log_files, recovered.state));
+        let shared =
+            Arc::new(Shared::new(options, clock, catalog, readers, log_files, recovered.state, recovered.log_damage));
+        shared.tell_log_damage();
         messages.into_iter().for_each(|text| shared.tell(text));
         shared.release_log();
         let (next_lsn, next_bucket) = (recovered.next_lsn, recovered.next_bucket);

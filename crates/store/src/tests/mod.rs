@@ -7,6 +7,7 @@ mod faults;
 mod full;
 mod gaps;
 mod life;
+mod log_damage;
 pub(crate) mod sample;
 
 use std::path::Path;

@@ -7,6 +7,7 @@
 
 pub(crate) mod read;
 pub(crate) mod record;
+pub(crate) mod salvage;
 pub(crate) mod write;
 
 use std::path::{Path, PathBuf};
@@ -19,6 +20,8 @@ const MAGIC: &[u8; 8] = b"QRYLOG\r\n";
 pub(crate) const VERSION: u32 = 1;
 /// Magic, version, padding, first lsn, checksum of what precedes.
 pub(crate) const HEADER_BYTES: usize = 32;
+/// End of the name of a damaged segment that is kept for people to look at.
+pub(crate) const DAMAGED: &str = "damaged";
 /// End of a segment's file name.
 const EXTENSION: &str = "log";
 

@@ -1,36 +1,63 @@
 //! Reading the log at start.
 //!
-//! The newest segment may end in a torn record: that record was never acknowledged and is cut off. Damage anywhere
-//! else lost acknowledged records; it is reported and the file is kept aside.
+//! The newest segment may end in a torn record: that record was never acknowledged and is cut off. Anything else that
+//! cannot be read is damage. Reading then goes on at the next whole record, however far away it is, and says from which
+//! record on something may be lost.
 
 use std::fs::{self, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::StoreError;
-use crate::wal::record::{Record, decode};
+use crate::wal::record::{FRAME_BYTES, Record, decode, len_of_frame};
 use crate::wal::{HEADER_BYTES, Header, VERSION, first_lsn_of, read_header};
 
 /// Whether the files may be changed while they are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repair {
-    /// Torn tails are cut.
+    /// Torn tails are cut, damaged segments are replaced by what is whole of them.
     Cut,
     /// Nothing is changed.
     Leave,
 }
 
-/// A segment that was read.
+/// What reading comes across, in order.
 #[derive(Debug)]
-pub(crate) struct ReadSegment {
-    /// Bytes of whole records and header; 0 for a segment without any record.
-    pub(crate) bytes: u64,
-    /// What is wrong with it, unless it is an ordinary torn tail.
-    pub(crate) damage: Option<String>,
+pub(crate) enum Found {
+    /// A whole record.
+    Record(Box<Record>),
+    /// Records from this one on are missing here.
+    Lost(u64),
 }
 
-/// Segments of a folder, oldest first.
-pub(crate) fn list_segments(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
+/// Whole records that follow each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) first_lsn: u64,
+    pub(crate) bytes: Range<usize>,
+}
+
+/// A segment that was read.
+#[derive(Debug, Default)]
+pub(crate) struct ReadSegment {
+    /// Its whole records.
+    pub(crate) runs: Vec<Run>,
+    /// What is wrong with it, unless it is an ordinary torn tail.
+    pub(crate) damage: Option<String>,
+    /// Bytes behind the last whole record are a torn tail.
+    pub(crate) torn: bool,
+}
+
+impl ReadSegment {
+    /// Bytes up to the end of the last whole record; 0 without any.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.runs.last().map_or(0, |run| run.bytes.end as u64)
+    }
+}
+
+/// Files of a folder that belong to the log, oldest first, with the record they start with.
+fn list(folder: &Path, lsn_of: impl Fn(&Path) -> Option<u64>) -> Result<Vec<PathBuf>, StoreError> {
     let failed = |error: io::Error| StoreError::from_io("list", folder, &error);
     let mut found = Vec::new();
     let entries = match fs::read_dir(folder) {
@@ -39,7 +66,7 @@ pub(crate) fn list_segments(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
     };
     for entry in entries {
         let path = entry.map_err(failed)?.path();
-        if let Some(first_lsn) = first_lsn_of(&path) {
+        if let Some(first_lsn) = lsn_of(&path) {
             found.push((first_lsn, path));
         }
     }
@@ -47,47 +74,101 @@ pub(crate) fn list_segments(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
     Ok(found.into_iter().map(|(_, path)| path).collect())
 }
 
-/// Reads one segment and hands every whole record to `take`. `newest` says that its tail may be torn.
+/// Segments of a folder, oldest first.
+pub(crate) fn list_segments(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
+    list(folder, first_lsn_of)
+}
+
+/// Damaged segments that were kept aside.
+pub(crate) fn list_damaged(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
+    list(folder, |path| path.extension().is_some_and(|extension| extension == super::DAMAGED).then_some(0))
+}
+
+/// Reads one segment and hands over every whole record. `following` is the first record of the next segment; the newest
+/// has none, and only its tail may be torn.
 pub(crate) fn read_segment(
     path: &Path,
-    newest: bool,
-    repair: Repair,
-    take: &mut dyn FnMut(Record) -> Result<(), StoreError>,
+    following: Option<u64>,
+    take: &mut dyn FnMut(Found),
 ) -> Result<ReadSegment, StoreError> {
     let bytes = fs::read(path).map_err(|error| StoreError::from_io("read", path, &error))?;
-    let mut at = match read_header(&bytes) {
-        Header::Known => HEADER_BYTES,
-        Header::Newer(found) => return Err(StoreError::LogTooNew { path: path.to_owned(), found, known: VERSION }),
-        Header::Broken => 0,
-    };
-    let mut records = 0;
-    let mut expected = first_lsn_of(path).unwrap_or(0);
-    while at >= HEADER_BYTES && at < bytes.len() {
-        let Some((record, len)) = decode(&bytes[at..]) else { break };
-        if record.lsn != expected {
-            break;
+    let header = read_header(&bytes);
+    if let Header::Newer(found) = header {
+        return Err(StoreError::LogTooNew { path: path.to_owned(), found, known: VERSION });
+    }
+    let start = if header == Header::Known { HEADER_BYTES } else { 0 };
+    let mut walk = Walk { bytes: &bytes, at: start, expected: first_lsn_of(path).unwrap_or(0), following };
+    let mut read = ReadSegment::default();
+    let mut bad: Vec<Range<usize>> = Vec::new();
+    while let Some((record, len)) = walk.next(&mut bad) {
+        if record.lsn > walk.expected {
+            take(Found::Lost(walk.expected));
         }
-        expected += 1;
-        at += len;
-        records += 1;
-        take(record)?;
+        let lsn = record.lsn;
+        match read.runs.last_mut() {
+            Some(run) if run.bytes.end == walk.at && lsn == walk.expected => run.bytes.end += len,
+            _ => read.runs.push(Run { first_lsn: lsn, bytes: walk.at..walk.at + len }),
+        }
+        if lsn > walk.expected && bad.last().is_none_or(|region| region.end != walk.at) {
+            bad.push(walk.at..walk.at);
+        }
+        walk.at += len;
+        walk.expected = lsn + 1;
+        take(Found::Record(Box::new(record)));
     }
-    let whole = if records == 0 { 0 } else { at as u64 };
-    let headless = at == 0 && bytes.len() > HEADER_BYTES;
-    let mut read = ReadSegment { bytes: whole, damage: None };
-    if at == bytes.len() {
-        return Ok(read);
+    let rest = walk.at..bytes.len();
+    let headless = start == 0 && bytes.len() > HEADER_BYTES;
+    let is_tail = following.is_none() && !(headless && read.runs.is_empty());
+    read.torn = is_tail && !rest.is_empty();
+    if !is_tail && (!rest.is_empty() || read.runs.is_empty()) {
+        bad.push(rest);
+        if following.is_none_or(|next| walk.expected < next) {
+            take(Found::Lost(walk.expected));
+        }
     }
-    if !newest || headless {
-        let lost = bytes.len() - at;
-        read.damage = Some(format!("log segment {} is damaged at byte {at}; {lost} bytes are lost", path.display()));
-    } else if repair == Repair::Cut && records > 0 {
-        cut(path, at as u64)?;
+    if let Some(first) = bad.first() {
+        let unread: usize = bad.iter().map(Range::len).sum();
+        let (path, at) = (path.display(), first.start);
+        read.damage = Some(format!("log segment {path} is damaged at byte {at}; {unread} bytes cannot be read"));
     }
     Ok(read)
 }
 
-fn cut(path: &Path, len: u64) -> Result<(), StoreError> {
+/// Goes through the bytes of a segment.
+struct Walk<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    /// The record that comes next in a whole segment.
+    expected: u64,
+    /// First record of the next segment.
+    following: Option<u64>,
+}
+
+impl Walk<'_> {
+    /// The next whole record, at `self.at`; what had to be skipped is added to `bad`.
+    fn next(&mut self, bad: &mut Vec<Range<usize>>) -> Option<(Record, usize)> {
+        let from = self.at;
+        if let Some(found) = self.record_at(from) {
+            return Some(found);
+        }
+        // A record with a whole frame tells where the next one starts; its text must not be searched for records.
+        let behind = self.bytes.get(from..).and_then(len_of_frame).map_or(from + 1, |len| from.saturating_add(len));
+        let last = self.bytes.len().saturating_sub(FRAME_BYTES);
+        let (at, found) = (behind..=last).find_map(|at| self.record_at(at).map(|found| (at, found)))?;
+        bad.push(from..at);
+        self.at = at;
+        Some(found)
+    }
+
+    fn record_at(&self, at: usize) -> Option<(Record, usize)> {
+        let (record, len) = decode(self.bytes.get(at..)?)?;
+        let fits = record.lsn >= self.expected && self.following.is_none_or(|next| record.lsn < next);
+        fits.then_some((record, len))
+    }
+}
+
+/// Cuts a torn tail off.
+pub(crate) fn cut(path: &Path, len: u64) -> Result<(), StoreError> {
     let shorten = || -> io::Result<()> {
         let file = OpenOptions::new().write(true).open(path)?;
         file.set_len(len)?;

@@ -78,7 +78,10 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<(Record, usize)> {
     let frame = bytes.get(..FRAME_BYTES)?;
     let mut cursor = Cursor(frame);
     let body_bytes = cursor.u32()? as usize;
-    cursor.take(4)?;
+    // Tested first because it is cheap and settles most places when a damaged log is searched for records.
+    if cursor.u32()? != 0 || body_bytes > bytes.len() - FRAME_BYTES {
+        return None;
+    }
     let (lsn, bucket, body_checksum, checksum) = (cursor.u64()?, cursor.u64()?, cursor.u64()?, cursor.u64()?);
     if xxh3_64(&frame[..32]) != checksum {
         return None;
@@ -89,6 +92,14 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<(Record, usize)> {
     }
     let (batch, checkpoint) = decode_body(&mut Cursor(body))?;
     Some((Record { lsn, bucket, batch, checkpoint }, FRAME_BYTES + body_bytes))
+}
+
+/// Length of the record at the start of `bytes` by its frame, which is whole; the record may be damaged or cut.
+pub(crate) fn len_of_frame(bytes: &[u8]) -> Option<usize> {
+    let frame = bytes.get(..FRAME_BYTES)?;
+    let checksum = u64::from_le_bytes(*frame[32..].first_chunk()?);
+    let body_bytes = u32::from_le_bytes(*frame.first_chunk()?);
+    (xxh3_64(&frame[..32]) == checksum).then_some(FRAME_BYTES + body_bytes as usize)
 }
 
 fn body_bytes(batch: &EventBatch, checkpoint: Option<&FileCheckpoint>) -> usize {

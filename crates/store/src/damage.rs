@@ -1,0 +1,102 @@
+//! Damage of the write-ahead log: what it cost, and how everybody hears of it.
+//!
+//! A lost record may have been a part of any file. A checkpoint of a later record would hide that, so that checkpoints
+//! from the first lost record on do not count any more: their files are read again from an earlier place, at the price
+//! of events that come twice. The damaged segment stays beside the log, and searches, `verify` and the messages name
+//! it, until somebody removes it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use quarry_catalog::{Catalog, CheckpointKey, LoggedCheckpoint};
+
+use crate::wal::read::list_damaged;
+use crate::{Damage, StoreError};
+
+/// Setting with the newest record whose checkpoint may have been dropped: no record up to it may bring one back.
+const VOID_THROUGH: &str = "log_checkpoints_void_through";
+/// Start of the names of settings that tell what is wrong with a damaged segment.
+const REASON: &str = "log_damage ";
+
+/// Checkpoints of the log up to the first lost record.
+#[derive(Debug, Default)]
+pub(crate) struct Losses {
+    lost_from: Option<u64>,
+    void_through: u64,
+    before: BTreeMap<CheckpointKey, LoggedCheckpoint>,
+}
+
+impl Losses {
+    pub(crate) fn new(catalog: &Catalog) -> Result<Losses, StoreError> {
+        let void_through = catalog.setting(VOID_THROUGH)?.and_then(|text| text.parse().ok()).unwrap_or(0);
+        Ok(Losses { void_through, ..Losses::default() })
+    }
+
+    /// Notes that records from this one on are missing.
+    pub(crate) fn lost(&mut self, lsn: u64) {
+        self.lost_from.get_or_insert(lsn);
+    }
+
+    /// Notes the checkpoint of a record; says whether it counts.
+    pub(crate) fn counts(&mut self, logged: &LoggedCheckpoint) -> bool {
+        if self.lost_from.is_some() {
+            return false;
+        }
+        if logged.lsn > self.void_through {
+            self.before.insert(logged.checkpoint.key, logged.clone());
+        }
+        true
+    }
+
+    /// Whether something was lost.
+    pub(crate) fn any(&self) -> bool {
+        self.lost_from.is_some()
+    }
+
+    /// Makes the catalog forget the checkpoints that may hide the loss; `last_lsn` is the newest record of the log.
+    pub(crate) fn commit(&self, catalog: &Catalog, last_lsn: u64) -> Result<(), StoreError> {
+        let Some(from) = self.lost_from else { return Ok(()) };
+        let before: Vec<LoggedCheckpoint> = self.before.values().cloned().collect();
+        catalog.forget_checkpoints(from, &before, last_lsn)?;
+        Ok(catalog.set_setting(VOID_THROUGH, &last_lsn.to_string())?)
+    }
+}
+
+/// The damage of the segment at `path` as it is told.
+pub(crate) fn describe(path: &Path, what: &str, lost: bool) -> Damage {
+    let reason = match lost {
+        true => format!(
+            "{what}; events may be lost. What is whole is kept. Add the files of that time again: those stored after \
+             the damage are read again from an earlier place, and some of their events then come twice"
+        ),
+        false => format!("{what}; no event is missing"),
+    };
+    Damage { bucket: name_of(path), reason }
+}
+
+/// Notes what is wrong with a segment, for as long as the damaged file is there.
+pub(crate) fn remember(catalog: &Catalog, damage: &Damage) -> Result<(), StoreError> {
+    Ok(catalog.set_setting(&format!("{REASON}{}", damage.bucket), &damage.reason)?)
+}
+
+/// Damaged segments that were kept.
+pub(crate) fn kept(catalog: &Catalog, folder: &Path) -> Result<Vec<Damage>, StoreError> {
+    let mut kept: BTreeMap<String, (PathBuf, String)> = BTreeMap::new();
+    for path in list_damaged(folder)? {
+        let name = name_of(&path);
+        let reason = catalog.setting(&format!("{REASON}{name}"))?;
+        let reason = reason.unwrap_or_else(|| "a damaged log segment; events may be lost".to_owned());
+        kept.insert(name, (path, reason));
+    }
+    let told = |(bucket, (path, reason)): (String, (PathBuf, String))| Damage {
+        bucket,
+        reason: format!("{reason}. Remove {} to end this report", path.display()),
+    };
+    Ok(kept.into_iter().map(told).collect())
+}
+
+/// A segment's name in verdicts.
+fn name_of(path: &Path) -> String {
+    let file = path.file_name().unwrap_or_default().to_string_lossy();
+    format!("wal~{}", file.split('.').next().unwrap_or_default())
+}

@@ -1,0 +1,209 @@
+//! Damage of the log is told, costs no more than what it hit, and never hides behind a checkpoint.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use quarry_stdx::ManualClock;
+use tempfile::tempdir;
+
+use super::sample::{batch, checkpoint};
+use super::{all, expected, open, small, texts};
+use crate::{AppendRequest, Store, StoreOptions};
+
+/// Records of the one segment.
+const RECORDS: u64 = 6;
+
+fn append(store: &Store, source: &str, number: u64) {
+    let checkpoint = Some(checkpoint(source, number + 1));
+    store.append(AppendRequest { batch: batch("main", number, 1), checkpoint }).unwrap().wait().unwrap();
+}
+
+fn offset(store: &Store, source: &str) -> u64 {
+    let found = store.checkpoints_of(source.as_bytes(), "").unwrap();
+    found.first().map_or(0, |logged| logged.checkpoint.offset)
+}
+
+fn logs(dir: &Path) -> Vec<PathBuf> {
+    let mut logs: Vec<_> = fs::read_dir(dir.join("wal")).unwrap().map(|it| it.unwrap().path()).collect();
+    logs.retain(|path| path.extension().is_some_and(|extension| extension == "log"));
+    logs.sort();
+    logs
+}
+
+/// A store with six records of the file `a` in one segment, one event each.
+fn written(dir: &Path) -> (StoreOptions, PathBuf) {
+    let options = StoreOptions { log_segment_bytes: 1 << 20, ..small(dir) };
+    let store = open(&options);
+    (0..RECORDS).for_each(|number| append(&store, "a", number));
+    drop(store);
+    (options, logs(dir).pop().unwrap())
+}
+
+/// Texts of the store and the names of what is damaged, as search, `verify` and the messages agree.
+fn look(store: &Store) -> (Vec<String>, Vec<String>) {
+    let mut snapshot = all(store);
+    let damaged: Vec<String> = snapshot.damaged.drain(..).map(|damage| damage.bucket).collect();
+    let verdicts = store.verify().into_iter().filter(|verdict| verdict.result.is_err());
+    assert_eq!(verdicts.map(|verdict| verdict.bucket).collect::<Vec<_>>(), damaged);
+    assert_eq!(store.messages().len(), damaged.len(), "{:?}", store.messages());
+    (texts(&snapshot), damaged)
+}
+
+fn without(numbers: &[u64]) -> Vec<String> {
+    let all = expected("main", 0..RECORDS).into_iter().enumerate();
+    all.filter(|(number, _)| !numbers.contains(&(*number as u64))).map(|(_, text)| text).collect()
+}
+
+/// Where record `number` starts; all are equally long.
+fn start_of(bytes: &[u8], number: u64) -> usize {
+    32 + (bytes.len() - 32) / RECORDS as usize * number as usize
+}
+
+#[test]
+fn any_flipped_bit_costs_one_record_and_is_told() {
+    let name = ["wal~00000000000000000001".to_owned()];
+    let dir = tempdir().unwrap();
+    let (options, log) = written(dir.path());
+    let whole = fs::read(&log).unwrap();
+    for at in (0..start_of(&whole, RECORDS - 1)).step_by(37) {
+        let dir = tempdir().unwrap();
+        let options = StoreOptions { dir: dir.path().to_owned(), ..options.clone() };
+        drop(open(&options));
+        let log = dir.path().join("wal").join(log.file_name().unwrap());
+        let mut flipped = whole.clone();
+        flipped[at] ^= 4;
+        fs::write(&log, &flipped).unwrap();
+        let lost: Vec<u64> =
+            at.checked_sub(32).map(|at| (at / (start_of(&whole, 1) - 32)) as u64).into_iter().collect();
+        let reader = Store::open_read_only(options.clone(), ManualClock::shared(0)).unwrap();
+        assert_eq!(look(&reader), (without(&lost), name.to_vec()), "byte {at}");
+        drop(reader);
+        assert_eq!(fs::read(&log).unwrap(), flipped);
+        for round in 0..3 {
+            let store = open(&options);
+            assert_eq!(look(&store), (without(&lost), name.to_vec()), "byte {at}, round {round}");
+            assert_eq!(offset(&store, "a"), *lost.first().unwrap_or(&RECORDS), "byte {at}, round {round}");
+            if round == 1 {
+                store.seal_all().unwrap();
+            }
+        }
+        assert_eq!(fs::read(log.with_extension("damaged")).unwrap(), flipped);
+        fs::remove_file(log.with_extension("damaged")).unwrap();
+        assert_eq!(look(&open(&options)), (without(&lost), Vec::new()));
+    }
+}
+
+#[test]
+fn a_cut_or_damaged_last_record_is_a_torn_tail() {
+    let dir = tempdir().unwrap();
+    let (options, log) = written(dir.path());
+    let whole = fs::read(&log).unwrap();
+    let start = start_of(&whole, RECORDS - 1);
+    for len in (start..whole.len()).step_by(19) {
+        fs::write(&log, &whole[..len]).unwrap();
+        assert_eq!(look(&open(&options)), (without(&[RECORDS - 1]), Vec::new()), "{len} bytes");
+        let mut zeroed = whole.clone();
+        zeroed[len..].fill(0);
+        fs::write(&log, &zeroed).unwrap();
+        assert_eq!(look(&open(&options)), (without(&[RECORDS - 1]), Vec::new()), "zero from {len}");
+    }
+}
+
+#[test]
+fn bytes_that_are_gone_are_noticed() {
+    let dir = tempdir().unwrap();
+    let (options, log) = written(dir.path());
+    let mut bytes = fs::read(&log).unwrap();
+    bytes.drain(start_of(&bytes, 2)..start_of(&bytes, 4));
+    fs::write(&log, &bytes).unwrap();
+    let store = open(&options);
+    let (texts, damaged) = look(&store);
+    assert_eq!((texts, damaged.len(), offset(&store, "a")), (without(&[2, 3]), 1, 2));
+}
+
+#[test]
+fn files_that_are_read_again_after_damage_keep_their_new_checkpoints() {
+    let dir = tempdir().unwrap();
+    let (options, log) = written(dir.path());
+    let mut bytes = fs::read(&log).unwrap();
+    let at = start_of(&bytes, 1) + 60;
+    bytes[at] ^= 1;
+    fs::write(&log, &bytes).unwrap();
+    let store = open(&options);
+    assert_eq!(offset(&store, "a"), 1);
+    append(&store, "a", 8);
+    append(&store, "b", 9);
+    drop(store);
+    let store = open(&options);
+    assert_eq!((offset(&store, "a"), offset(&store, "b")), (9, 10));
+    drop(store);
+    // A second damage, behind which nothing of the first one comes back.
+    let newest = logs(dir.path()).pop().unwrap();
+    let mut bytes = fs::read(&newest).unwrap();
+    bytes[32 + 60] ^= 1;
+    fs::write(&newest, &bytes).unwrap();
+    let store = open(&options);
+    assert_eq!((offset(&store, "a"), offset(&store, "b")), (1, 0));
+    assert_eq!(look(&store).1.len(), 2);
+}
+
+#[test]
+fn checkpoints_in_the_catalog_do_not_hide_a_loss() {
+    let dir = tempdir().unwrap();
+    let options = StoreOptions { log_segment_bytes: 1 << 20, ..small(dir.path()) };
+    let store = open(&options);
+    (0..3).for_each(|number| append(&store, "a", number));
+    let other = AppendRequest { batch: batch("other", 0, 20), checkpoint: Some(checkpoint("b", 9)) };
+    store.append(other).unwrap().wait().unwrap();
+    while store.verify().is_empty() {
+        std::thread::yield_now();
+    }
+    drop(store);
+    let log = logs(dir.path()).pop().unwrap();
+    let mut bytes = fs::read(&log).unwrap();
+    bytes[32 + 60] ^= 1;
+    fs::write(&log, &bytes).unwrap();
+    let store = open(&options);
+    assert_eq!((offset(&store, "a"), offset(&store, "b")), (0, 0));
+    assert_eq!(look(&store).1, ["wal~00000000000000000001"]);
+}
+
+#[test]
+fn a_segment_without_its_header_is_read() {
+    let dir = tempdir().unwrap();
+    let (options, log) = written(dir.path());
+    let bytes = fs::read(&log).unwrap();
+    fs::write(&log, &bytes[20..]).unwrap();
+    assert_eq!(look(&open(&options)).0, without(&[]));
+    fs::write(&log, [7; 4_000]).unwrap();
+    let (texts, damaged) = look(&open(&options));
+    assert_eq!((texts, damaged.len()), (Vec::new(), 1));
+}
+
+#[test]
+fn a_crash_while_damage_is_repaired_repeats_nothing() {
+    let dir = tempdir().unwrap();
+    let (options, log) = written(dir.path());
+    let mut bytes = fs::read(&log).unwrap();
+    for number in [1, 3] {
+        let at = start_of(&bytes, number) + 60;
+        bytes[at] ^= 1;
+    }
+    fs::write(&log, &bytes).unwrap();
+    assert_eq!(look(&open(&options)).0, without(&[1, 3]));
+    let segments = logs(dir.path());
+    assert_eq!(segments.len(), 3);
+    // The damaged segment is there again, with the last and then with both of its later runs.
+    let middle = fs::read(&segments[1]).unwrap();
+    fs::remove_file(&segments[1]).unwrap();
+    for with_middle in [false, true] {
+        fs::write(&log, &bytes).unwrap();
+        if with_middle {
+            fs::write(&segments[1], &middle).unwrap();
+        }
+        let store = open(&options);
+        assert_eq!((look(&store).0, offset(&store, "a")), (without(&[1, 3]), 1));
+        drop(store);
+        assert_eq!(logs(dir.path()), segments);
+    }
+}

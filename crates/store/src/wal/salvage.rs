@@ -1,0 +1,68 @@
+//! Replacing a damaged segment by segments of what is whole of it.
+//!
+//! The damaged file is kept under another name first; only then are its runs of whole records written as segments of
+//! their own, the last one first, and the damaged file goes at the end. After a crash in between, reading finds the
+//! damage again, leaves out what a later segment has already, and salvaging starts over.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use crate::StoreError;
+use crate::wal::read::Run;
+use crate::wal::{DAMAGED, header, segment_path};
+
+/// End of a file that becomes a segment when it is whole.
+const UNFINISHED: &str = "unfinished";
+/// Names tried for a damaged file.
+const NAMES_MAX: u32 = 1_000;
+
+/// Replaces the segment at `path` by its `runs`; gives the new segments, in the same order.
+pub(crate) fn salvage(path: &Path, runs: &[Run]) -> Result<Vec<PathBuf>, StoreError> {
+    replace(path, runs).map_err(|error| StoreError::from_io("keep what is whole of", path, &error))
+}
+
+fn replace(path: &Path, runs: &[Run]) -> io::Result<Vec<PathBuf>> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let bytes = fs::read(path)?;
+    keep_copy(path)?;
+    File::open(folder)?.sync_all()?;
+    let mut written = Vec::new();
+    for run in runs.iter().rev() {
+        let segment = segment_path(folder, run.first_lsn);
+        let unfinished = segment.with_extension(UNFINISHED);
+        let mut file = File::create(&unfinished)?;
+        file.write_all(&header(run.first_lsn))?;
+        file.write_all(bytes.get(run.bytes.clone()).ok_or(io::ErrorKind::UnexpectedEof)?)?;
+        file.sync_all()?;
+        fs::rename(&unfinished, &segment)?;
+        File::open(folder)?.sync_all()?;
+        written.push(segment);
+    }
+    if !written.iter().any(|segment| segment == path) {
+        fs::remove_file(path)?;
+        File::open(folder)?.sync_all()?;
+    }
+    written.reverse();
+    Ok(written)
+}
+
+/// Gives the file a second name that stays.
+fn keep_copy(path: &Path) -> io::Result<()> {
+    let mut aside = path.with_extension(DAMAGED);
+    for again in 2..NAMES_MAX {
+        match fs::hard_link(path, &aside) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                aside = path.with_extension(format!("{again}.{DAMAGED}"));
+            }
+            // Some file systems know no second names.
+            Err(_) => {
+                fs::copy(path, &aside)?;
+                File::open(&aside)?.sync_all()?;
+                return Ok(());
+            }
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
