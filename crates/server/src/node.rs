@@ -36,8 +36,10 @@ impl Node for LocalNode {
             now: self.settings.clock.now_ns(),
         };
         let mut sink = StoreSink::new(&self.store);
-        let report = add_file(path, &options, &self.settings.props, &mut sink, &mut NoProgress)?;
+        let added = add_file(path, &options, &self.settings.props, &mut sink, &mut NoProgress);
+        // What came before a fault is durable too when the fault is told.
         sink.flush()?;
+        let report = added?;
         Ok(add::to_json(&report).to_string())
     }
 
