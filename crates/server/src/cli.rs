@@ -157,6 +157,15 @@ pub(crate) struct ServeArgs {
     /// Management address: REST, SDKs and the command line.
     #[arg(long, default_value = "127.0.0.1:8089", value_name = "ADDR")]
     pub(crate) mgmt: String,
+    /// Address of the web interface; nothing is served there yet.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) web: Option<String>,
+    /// Address of the HTTP event collector; nothing is served there yet.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) hec: Option<String>,
+    /// Address for forwarders; nothing is served there yet.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) s2s: Option<String>,
 }
 
 #[derive(Args, Debug)]

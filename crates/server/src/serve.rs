@@ -41,6 +41,11 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
         let text = "is reachable from other machines, and this server has no TLS yet: bind 127.0.0.1, or forward it";
         return Err(Failure::Usage(format!("--mgmt {address} {text}")));
     }
+    for (option, address) in [("--web", &arguments.web), ("--hec", &arguments.hec), ("--s2s", &arguments.s2s)] {
+        if let Some(address) = address {
+            crate::tell(&format!("note: {option} {address}: this version has no such service, nothing listens there"));
+        }
+    }
     let settings = Settings::of_data_dir(data_dir);
     let store = local::open(data_dir, settings.clock.clone())?;
     // The folder is ours: a run file that is there was left by a server that died.
