@@ -39,10 +39,13 @@ impl Store {
     fn add_sealed(&self, bucket: Arc<SealedBucket>, snapshot: &mut Snapshot) {
         match self.shared.readers.open(&bucket) {
             Ok(open) => {
+                let fault = self.shared.readers.faults.of(bucket.row.number);
+                let listed = fault.is_some();
+                snapshot.damaged.extend(fault);
                 for slab in 0..open.infos.len() {
                     let (bucket, open) = (bucket.clone(), open.clone());
                     let readers = self.shared.readers.clone();
-                    snapshot.segments.push(Arc::new(SealedSegment { bucket, open, readers, slab }));
+                    snapshot.segments.push(Arc::new(SealedSegment { bucket, open, readers, slab, listed }));
                 }
             }
             Err(error) => {

@@ -24,6 +24,10 @@ pub trait Segment: Debug + Send + Sync {
     fn pages(&self) -> &[PageInfo];
     /// Pages that may hold a match: a superset of the truth.
     fn candidate_pages(&self, query: &TermQuery) -> Result<PageSet, StoreError>;
+    /// What was found wrong since the snapshot was made, although the segment answers in full.
+    fn damage(&self) -> Option<Damage> {
+        None
+    }
     /// Reads the wanted columns of one page.
     fn read_page(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError>;
 }
@@ -48,11 +52,12 @@ pub struct PageInfo {
 pub struct Snapshot {
     /// Segments by ascending sequence.
     pub segments: Vec<Arc<dyn Segment>>,
-    /// Buckets that should be here and cannot be read; a damaged log segment is `wal~` and its number.
+    /// Buckets that are damaged, whether they are among the segments or not; a damaged log segment is `wal~` and its
+    /// number.
     pub damaged: Vec<Damage>,
 }
 
-/// A bucket that cannot be read.
+/// A bucket that cannot be read, or not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// Its id.

@@ -141,6 +141,9 @@ impl Store {
 
     /// What went wrong in the background, oldest first.
     pub fn messages(&self) -> Vec<Message> {
+        for fault in self.shared.readers.faults.take_untold() {
+            self.shared.tell(format!("bucket {} is damaged: {}", fault.bucket, fault.reason));
+        }
         self.shared.report.messages()
     }
 

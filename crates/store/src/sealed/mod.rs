@@ -4,6 +4,7 @@
 //! files and opens it again when it fell out. That is why the objects of a retired bucket are deleted only when no
 //! search holds it any more ([`SealedBucket`] is counted).
 
+mod fault;
 mod segment;
 
 use std::fmt;
@@ -18,7 +19,8 @@ use quarry_event::{Page, TermQuery};
 use crate::cache::Cache;
 use crate::{PageInfo, StoreError, StoreOptions};
 
-pub(crate) use segment::SealedSegment;
+use self::fault::Faults;
+pub(crate) use self::segment::SealedSegment;
 
 /// A live bucket.
 #[derive(Debug)]
@@ -55,6 +57,7 @@ pub(crate) struct Readers {
     objects: Arc<Objects>,
     open: Cache<u64, Arc<OpenBucket>>,
     filters: Cache<u64, Arc<TermFilter>>,
+    pub(crate) faults: Faults,
     pub(crate) pages: Cache<PageKey, Arc<Page>>,
 }
 
@@ -106,6 +109,7 @@ impl Readers {
             objects: Arc::new(Objects { blobs, open }),
             open: Cache::new(options.open_buckets_max),
             filters: Cache::new(options.filter_cache_bytes),
+            faults: Faults::default(),
             pages: Cache::new(options.page_cache_bytes),
         }
     }
@@ -120,6 +124,10 @@ impl Readers {
             return Ok(open);
         }
         let open = Arc::new(self.open_anew(bucket).map_err(|error| damage(&bucket.id, &error))?);
+        // Its content is read when a search asks for terms; that it is there costs little to know.
+        if let Err(error) = self.filter_object(bucket) {
+            self.faults.note(bucket, &error);
+        }
         self.open.put(bucket.row.number, open.clone(), 1);
         Ok(open)
     }
@@ -141,23 +149,46 @@ impl Readers {
         Ok(OpenBucket { reader, infos })
     }
 
-    /// Whether the bucket may hold a match, by its term filter.
-    pub(crate) fn may_match(&self, bucket: &SealedBucket, query: &TermQuery) -> Result<bool, StoreError> {
-        if !asks_for_terms(query) {
-            return Ok(true);
-        }
+    /// Whether the bucket may hold a match, by its term filter. Without a filter that can be read it may.
+    pub(crate) fn may_match(&self, bucket: &SealedBucket, query: &TermQuery) -> bool {
         let number = bucket.row.number;
-        if let Some(filter) = self.filters.get(&number) {
-            return Ok(filter.may_match(query));
+        if !asks_for_terms(query) {
+            return true;
         }
-        let filter = Arc::new(self.read_filter(bucket).map_err(|error| damage(&bucket.id, &error))?);
-        self.filters.put(number, filter.clone(), filter.memory_bytes().max(1));
-        Ok(filter.may_match(query))
+        if let Some(filter) = self.filters.get(&number) {
+            return filter.may_match(query);
+        }
+        if self.faults.of(number).is_some() {
+            return true;
+        }
+        match self.read_filter(bucket) {
+            Ok(filter) => {
+                let may_match = filter.may_match(query);
+                let weight = filter.memory_bytes().max(1);
+                self.filters.put(number, Arc::new(filter), weight);
+                may_match
+            }
+            Err(error) => {
+                self.faults.note(bucket, &error);
+                true
+            }
+        }
+    }
+
+    /// The term filter's object, if it is there and as long as it should be.
+    fn filter_object(&self, bucket: &SealedBucket) -> Result<Arc<dyn ReadAt>, BucketError> {
+        let opened = self.objects.blobs.open(&bucket.row.filter);
+        let failed = |reason: String| ReadError::Failed { offset: 0, len: 0, reason };
+        let object = opened.map_err(|error| failed(error.to_string()))?;
+        if object.len() != bucket.row.filter_bytes {
+            let (found, written) = (object.len(), bucket.row.filter_bytes);
+            return Err(failed(format!("{} has {found} bytes, {written} were written", bucket.row.filter)).into());
+        }
+        Ok(object)
     }
 
     fn read_filter(&self, bucket: &SealedBucket) -> Result<TermFilter, BucketError> {
-        let opened = self.objects.blobs.open(&bucket.row.filter);
-        let object = opened.map_err(|error| ReadError::Failed { offset: 0, len: 0, reason: error.to_string() })?;
+        let object = self.filter_object(bucket)?;
         TermFilter::open(&object.read_at(0, object.len() as usize)?)
     }
 
@@ -171,7 +202,13 @@ impl Readers {
         if (found.events, found.raw_bytes) != (listed.events, listed.raw_bytes) {
             return Err(format!("it holds {} events, the catalog says {}", found.events, listed.events));
         }
-        self.read_filter(bucket).map(drop).map_err(|error| error.to_string())
+        match self.read_filter(bucket) {
+            Ok(_) => {
+                self.faults.forget(number);
+                Ok(())
+            }
+            Err(error) => Err(fault::describe(&error)),
+        }
     }
 
     /// Forgets what the caches hold of a bucket.
@@ -179,6 +216,7 @@ impl Readers {
         self.objects.open.remove_if(|key| *key == number);
         self.open.remove_if(|key| *key == number);
         self.filters.remove_if(|key| *key == number);
+        self.faults.forget(number);
         self.pages.remove_if(|key| key.0 == number);
     }
 }

@@ -6,7 +6,7 @@ use quarry_event::{Metadata, Page, PageColumns, PageSet, TermQuery};
 
 use crate::hot::SLABS_PER_BUCKET_MAX;
 use crate::sealed::{OpenBucket, Readers, SealedBucket, damage};
-use crate::{PageInfo, Segment, StoreError};
+use crate::{Damage, PageInfo, Segment, StoreError};
 
 /// Bytes of the columns of one event in a cached page.
 const COLUMN_BYTES_PER_EVENT: usize = 16;
@@ -18,6 +18,8 @@ pub(crate) struct SealedSegment {
     pub(crate) open: Arc<OpenBucket>,
     pub(crate) readers: Arc<Readers>,
     pub(crate) slab: usize,
+    /// The snapshot names the bucket as damaged.
+    pub(crate) listed: bool,
 }
 
 impl SealedSegment {
@@ -60,10 +62,15 @@ impl Segment for SealedSegment {
     }
 
     fn candidate_pages(&self, query: &TermQuery) -> Result<PageSet, StoreError> {
-        if !self.readers.may_match(&self.bucket, query)? {
+        if !self.readers.may_match(&self.bucket, query) {
             return Ok(PageSet::default());
         }
         self.open.reader.candidate_pages(self.slab, query).map_err(|error| damage(&self.bucket.id, &error))
+    }
+
+    fn damage(&self) -> Option<Damage> {
+        // Once per bucket is enough.
+        if self.listed || self.slab > 0 { None } else { self.readers.faults.of(self.bucket.row.number) }
     }
 
     fn read_page(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError> {

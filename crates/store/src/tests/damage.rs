@@ -20,6 +20,7 @@ fn search(store: &Store) -> (Vec<String>, Vec<String>) {
             Err(StoreError::Corrupt { bucket, .. }) => damaged.push(bucket),
             Err(error) => panic!("{error}"),
         }
+        damaged.extend(segment.damage().map(|damage| damage.bucket));
     }
     (texts, damaged)
 }
@@ -60,11 +61,19 @@ fn a_flipped_bit_is_found_and_damages_one_bucket_only() {
             assert!(texts.ends_with(&rest), "byte {at}");
             // A block that the search did not need may be the damaged one.
             assert!(damaged == ["main~1"] || texts.starts_with(&expected("main", 0..8)), "byte {at}");
+            if file.extension().unwrap() == "filter" {
+                assert!(damaged == ["main~1"] && texts.starts_with(&expected("main", 0..8)), "byte {at}");
+                assert_eq!(search(&store), (texts, damaged));
+                assert!(store.messages()[0].text.contains("term filter"), "{:?}", store.messages());
+            }
         }
         fs::remove_file(&file).unwrap();
         let store = open(&options);
         let (texts, damaged) = search(&store);
-        assert_eq!((texts, damaged), (rest.clone(), vec!["main~1".to_owned()]));
+        let kept = if file.extension().unwrap() == "filter" { expected("main", 0..8) } else { Vec::new() };
+        assert_eq!((texts, damaged), ([kept, rest.clone()].concat(), vec!["main~1".to_owned()]));
+        assert_eq!(all(&store).damaged.len(), 1);
+        assert_eq!(store.verify().iter().filter(|verdict| verdict.result.is_err()).count(), 1);
         fs::write(&file, whole).unwrap();
     }
     assert_eq!(search(&open(&options)).1, Vec::<String>::new());
