@@ -173,3 +173,26 @@ fn forgotten_checkpoints_give_way_to_older_ones() {
     assert_eq!(catalog.checkpoints_of(b"c", "").unwrap(), []);
     assert_eq!(catalog.log_position().unwrap(), 12);
 }
+
+/// Means little for the superuser, whom no right stops.
+#[test]
+fn what_is_not_folded_in_yet_is_not_left_out_where_nothing_can_be_written() {
+    use std::os::unix::fs::PermissionsExt;
+    for with_index in [true, false] {
+        let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let catalog = Catalog::open(&from.path().join("catalog.sqlite")).unwrap();
+        commit(&catalog, &row(1, "main", BucketState::Live), 1);
+        // As a process that was killed leaves it.
+        for name in ["catalog.sqlite", "catalog.sqlite-wal", "catalog.sqlite-shm"] {
+            if with_index || !name.ends_with("shm") {
+                std::fs::copy(from.path().join(name), to.path().join(name)).unwrap();
+            }
+        }
+        std::fs::set_permissions(to.path(), std::fs::Permissions::from_mode(0o555)).unwrap();
+        match Catalog::open_read_only(&to.path().join("catalog.sqlite")) {
+            Ok(opened) => assert_eq!(opened.buckets(BucketState::Live).unwrap().len(), 1),
+            Err(error) => assert!(!with_index && error.to_string().contains("not closed properly"), "{error}"),
+        }
+        std::fs::set_permissions(to.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+}
