@@ -118,6 +118,10 @@ impl EventScan {
                     continue;
                 }
             };
+            // Asking can show damage that loses nothing yet, such as a term filter that has to do without.
+            if let Some(damage) = segment.damage() {
+                report_damage(context, &format!("bucket {} is damaged: {}", damage.bucket, damage.reason));
+            }
             for (page, info) in segment.pages().iter().enumerate() {
                 if candidates.contains(page) && self.range.overlaps(info.time_min, info.time_max) {
                     pages.push(PageRef { segment: Arc::clone(segment), page, info: *info });
