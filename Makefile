@@ -3,6 +3,8 @@ export CARGO_TARGET_DIR ?= $(HOME)/.cache/quarry/target
 export PCRE2_SYS_STATIC = 1
 QUARRY = target/release/quarry
 DEMO_DIR ?= demo-data
+# Folder with the comparison data's syslog.log.
+BENCH_DIR ?= bench-data
 
 .PHONY: build demo serve test bench tools clean-demo
 
@@ -21,7 +23,7 @@ test: tools
 	cargo run --release --locked -p xtask -- ci
 
 bench: build
-	cargo run --release --locked -p xtask -- bench
+	cargo run --release --locked -p xtask -- bench $(BENCH_DIR)
 
 tools:
 	@./dev/install-tools
