@@ -6,7 +6,7 @@
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -113,12 +113,12 @@ struct Server {
 impl Server {
     fn start(data: &Path) -> Result<Server, String> {
         let mut command = quarry(data);
-        command.args(["serve", "--mgmt", "127.0.0.1:0"]).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        command.args(["serve", "--mgmt", "127.0.0.1:0"]).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| format!("cannot run quarry serve: {error}"))?;
-        // Serve prints its addresses on one line once it accepts connections.
-        let mut first = [0u8; 1];
-        let ready = child.stdout.as_mut().map(|out| out.read(&mut first));
-        if !matches!(ready, Some(Ok(1))) {
+        // Serve says where it listens once it accepts connections.
+        let said = child.stderr.take().map(|said| BufReader::new(said).lines());
+        let ready = said.is_some_and(|mut said| said.any(|line| line.is_ok_and(|line| line.contains(" serves "))));
+        if !ready {
             return Err("quarry serve ended before it was ready".to_owned());
         }
         let run_file = data.join("run/server.json");

@@ -33,6 +33,8 @@ fn main() -> ExitCode {
 
 /// Root folder of the project.
 fn root() -> PathBuf {
-    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    here.ancestors().nth(2).map(PathBuf::from).unwrap_or(here)
+    // Not the folder it was compiled in: clones share one target folder.
+    let here = std::env::current_dir().unwrap_or_default();
+    let found = here.ancestors().find(|folder| folder.join("dev/xtask").is_dir()).map(PathBuf::from);
+    found.unwrap_or(here)
 }
