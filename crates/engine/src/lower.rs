@@ -167,8 +167,14 @@ impl Lowering<'_> {
             }
             Command::MvExpand(expand) => {
                 let (field, limit) = (expand.field.clone(), expand.limit);
-                let messages = Arc::clone(&self.environment.context().messages);
-                row(move || MvExpand { field: field.clone(), limit, messages: Arc::clone(&messages) })
+                let (messages, stop) =
+                    (Arc::clone(&self.environment.context().messages), Arc::clone(&self.environment.context().stop));
+                row(move || MvExpand {
+                    field: field.clone(),
+                    limit,
+                    messages: Arc::clone(&messages),
+                    stop: Arc::clone(&stop),
+                })
             }
             _ => {
                 return Err(EngineError::Invalid {

@@ -47,7 +47,8 @@ fn ask(store: &Arc<MemoryStore>, search: &str) -> String {
             batch.columns().iter().map(|column| arrow::util::display::array_value_to_string(column, row).unwrap());
         last = cells.collect::<Vec<_>>().join(" ");
     }
-    format!("{last} {}", job.messages().join(" "))
+    let partial = if job.is_partial() { "PARTIAL " } else { "" };
+    format!("{last} {partial}{}", job.messages().join(" "))
 }
 
 #[test]
@@ -70,10 +71,21 @@ fn too_much_is_refused_or_cut_with_a_word() {
             "none",
         ),
         ("| makeresults count=20000000", "count = 10000000"),
+        // More rows than one batch of others makes: none may be missing.
+        ("| makeresults count=5000 | eval y=mvrange(0,1000) | mvexpand y | stats count", "5000000 "),
     ] {
         let answer = ask(&store, search);
         assert!(answer.contains(expected), "{search}\ngives {answer}");
     }
+}
+
+#[test]
+fn dropped_rows_make_an_answer_partial() {
+    let store = Arc::new(MemoryStore::new("main"));
+    let answer = ask(&store, "| makeresults count=4096 | eval y=mvrange(0,3000) | mvexpand y | stats count");
+    assert!(answer.contains("PARTIAL") && answer.contains("the others are dropped"), "{answer}");
+    let whole = ask(&store, "| makeresults count=4096 | eval y=mvrange(0,1000) | mvexpand y | stats count");
+    assert!(whole.starts_with("4096000") && !whole.contains("PARTIAL"), "{whole}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use quarry_pipeline::extract::{json_fields, json_get};
 use quarry_spl::ast::{MvSplit, RexCommand, SedEdit, SedMatches, SpathCommand};
 
 use crate::EngineError;
-use crate::command::{Messages, RowCommand};
+use crate::command::{Messages, RowCommand, Stop};
 use crate::functions::xml::{is_xml, xml_fields, xml_get};
 use crate::pattern::{Captures, Regex, Replacement};
 use crate::rows::{self, ColumnBuilder, Value};
@@ -20,7 +20,7 @@ const SPATH_BYTES_MAX: usize = 5_000;
 /// Fields that `spath` without a path makes at most.
 const SPATH_FIELDS_MAX: usize = 2_000;
 /// Rows one batch may grow to by `mvexpand`.
-const EXPANDED_ROWS_MAX: usize = 2_000_000;
+const EXPANDED_ROWS_MAX: usize = 10_000_000;
 
 /// `rex`.
 pub(crate) struct Rex {
@@ -355,6 +355,8 @@ pub(crate) struct MvExpand {
     pub limit: usize,
     /// Where a reached limit is reported.
     pub messages: Arc<Messages>,
+    /// Told that rows are missing.
+    pub stop: Arc<Stop>,
 }
 
 impl RowCommand for MvExpand {
@@ -367,6 +369,7 @@ impl RowCommand for MvExpand {
         let (mut places, mut column) = (Vec::new(), ColumnBuilder::new(rows.num_rows()));
         for row in 0..rows.num_rows() {
             if places.len() >= EXPANDED_ROWS_MAX {
+                self.stop.mark_partial();
                 self.messages
                     .push(format!("mvexpand made {EXPANDED_ROWS_MAX} rows of one batch; the others are dropped"));
                 break;
