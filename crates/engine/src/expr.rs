@@ -15,7 +15,6 @@ mod compile;
 mod node;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use arrow::datatypes::DataType;
@@ -24,6 +23,7 @@ use quarry_event::TimeNs;
 use quarry_spl::ast::Expr;
 
 use crate::EngineError;
+use crate::functions::CallState;
 use crate::row_filter::RowFilter;
 use crate::rows::{batch_of, column_or_null, concat_rows};
 
@@ -53,7 +53,7 @@ pub(crate) struct CompiledExpr {
     root: Arc<Node>,
     slots: Arc<[Slot]>,
     context: ExprContext,
-    random: Arc<AtomicU64>,
+    state: Arc<CallState>,
 }
 
 /// What a slot reads from a batch.
@@ -73,12 +73,18 @@ impl CompiledExpr {
             root: Arc::new(root),
             slots: slots.into(),
             context: context.clone(),
-            random: Arc::new(AtomicU64::new(context.now as u64)),
+            state: Arc::new(CallState::new(context.now as u64)),
         })
     }
 
     /// The value of every row as a column; conditions are Boolean columns.
     pub(crate) fn evaluate(&self, rows: &RecordBatch) -> Result<ArrayRef, EngineError> {
+        let values = self.evaluate_guarded(rows)?;
+        self.state.check()?;
+        Ok(values)
+    }
+
+    fn evaluate_guarded(&self, rows: &RecordBatch) -> Result<ArrayRef, EngineError> {
         if rows.num_rows() <= TRIAL_ROWS {
             return column::evaluate(&self.root, &self.batch(rows)?);
         }
@@ -112,6 +118,7 @@ impl CompiledExpr {
     pub(crate) fn matches(&self, rows: &RecordBatch) -> Result<BooleanArray, EngineError> {
         let batch = self.batch(rows)?;
         let mask = column::condition(&self.root, &batch)?;
+        self.state.check()?;
         Ok(if mask.nulls().is_some() { arrow::compute::prep_null_mask_filter(&mask) } else { mask })
     }
 
@@ -121,7 +128,7 @@ impl CompiledExpr {
     }
 
     fn batch<'a>(&'a self, rows: &'a RecordBatch) -> Result<Batch<'a>, EngineError> {
-        Batch::new(rows, &self.slots, &self.context, &self.random)
+        Batch::new(rows, &self.slots, &self.context, &self.state)
     }
 }
 

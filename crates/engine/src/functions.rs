@@ -18,12 +18,13 @@ mod time;
 pub(crate) mod xml;
 
 use std::borrow::Cow;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use jiff::tz::TimeZone;
 use quarry_event::TimeNs;
 use quarry_event::time::Format;
 
+use crate::EngineError;
 use crate::pattern::{LikePattern, Regex, Replacement};
 use crate::rows::Value;
 
@@ -40,10 +41,46 @@ pub(crate) struct Call<'c> {
     pub now: TimeNs,
     /// Time zone of the user.
     pub zone: &'c TimeZone,
-    /// State of `random()`.
-    pub random: &'c AtomicU64,
+    /// What calls of one expression share.
+    pub state: &'c CallState,
     /// Constant arguments, compiled.
     pub prepared: &'c Prepared,
+}
+
+/// What calls of one expression share.
+#[derive(Debug, Default)]
+pub(crate) struct CallState {
+    /// State of `random()`.
+    pub random: AtomicU64,
+    /// Whether some multivalue had more values than it may; the expression then fails.
+    outgrown: AtomicBool,
+}
+
+impl CallState {
+    /// A state whose random numbers follow from `seed`.
+    pub(crate) fn new(seed: u64) -> CallState {
+        CallState { random: AtomicU64::new(seed), outgrown: AtomicBool::new(false) }
+    }
+
+    /// Fails when a multivalue outgrew its limit: a cut one would answer wrongly without a sign.
+    pub(crate) fn check(&self) -> Result<(), EngineError> {
+        if !self.outgrown.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let what = "a function makes too many values for one field".to_owned();
+        Err(EngineError::Limit { what, limit: "values of a multivalue", value: VALUES_MAX as u64 })
+    }
+}
+
+impl Call<'_> {
+    /// The values, unless they are more than [`VALUES_MAX`]: then the expression fails.
+    fn collected<T>(&self, mut values: impl Iterator<Item = T>) -> Vec<T> {
+        let kept: Vec<T> = values.by_ref().take(VALUES_MAX).collect();
+        if kept.len() == VALUES_MAX && values.next().is_some() {
+            self.state.outgrown.store(true, Ordering::Relaxed);
+        }
+        kept
+    }
 }
 
 /// A function body. It may take values out of `args`.

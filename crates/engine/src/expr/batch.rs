@@ -1,12 +1,11 @@
 //! The columns of one batch, resolved for the slots of an expression.
 
-use std::sync::atomic::AtomicU64;
-
 use arrow::array::{ArrayRef, BooleanArray};
 use arrow::record_batch::RecordBatch;
 
 use super::{ExprContext, Row, Slot};
 use crate::EngineError;
+use crate::functions::CallState;
 use crate::rows::{self, ColumnReader};
 
 /// A batch as an expression sees it.
@@ -15,7 +14,7 @@ pub(crate) struct Batch<'a> {
     readers: Vec<ColumnReader>,
     rows: usize,
     context: &'a ExprContext,
-    random: &'a AtomicU64,
+    state: &'a CallState,
 }
 
 impl<'a> Batch<'a> {
@@ -24,7 +23,7 @@ impl<'a> Batch<'a> {
         batch: &RecordBatch,
         slots: &[Slot],
         context: &'a ExprContext,
-        random: &'a AtomicU64,
+        state: &'a CallState,
     ) -> Result<Batch<'a>, EngineError> {
         let mut arrays: Vec<ArrayRef> = Vec::with_capacity(slots.len());
         for slot in slots {
@@ -37,7 +36,7 @@ impl<'a> Batch<'a> {
             });
         }
         let readers = arrays.iter().map(ColumnReader::new).collect();
-        Ok(Batch { arrays, readers, rows: batch.num_rows(), context, random })
+        Ok(Batch { arrays, readers, rows: batch.num_rows(), context, state })
     }
 
     /// Number of rows.
@@ -53,6 +52,6 @@ impl<'a> Batch<'a> {
     /// One row.
     #[inline]
     pub(crate) fn row(&self, row: usize) -> Row<'_> {
-        Row { columns: &self.readers, row, binding: None, context: self.context, random: self.random }
+        Row { columns: &self.readers, row, binding: None, context: self.context, state: self.state }
     }
 }

@@ -1,7 +1,5 @@
 //! From syntax tree to nodes: names become slots, constants are computed, patterns compiled.
 
-use std::sync::atomic::AtomicU64;
-
 use quarry_spl::ast::{BinaryOp, CompareOp, Expr, ExprKind, UnaryOp};
 
 use super::arithmetic::Arithmetic;
@@ -10,19 +8,21 @@ use super::node::{Node, Row};
 use super::{ExprContext, Slot};
 use crate::EngineError;
 use crate::functions;
+use crate::functions::CallState;
 use crate::rows::Value;
 
 /// Compiles an expression into its root and the slots it reads.
 pub(super) fn compile(expr: &Expr, context: &ExprContext) -> Result<(Node, Vec<Slot>), EngineError> {
-    let mut compiler = Compiler { context, slots: Vec::new(), random: AtomicU64::new(0) };
+    let mut compiler = Compiler { context, slots: Vec::new(), state: CallState::default() };
     let root = compiler.node(expr)?;
+    compiler.state.check()?;
     Ok((root, compiler.slots))
 }
 
 struct Compiler<'c> {
     context: &'c ExprContext,
     slots: Vec<Slot>,
-    random: AtomicU64,
+    state: CallState,
 }
 
 /// An error at a place of the search.
@@ -185,7 +185,7 @@ impl Compiler<'_> {
 
     /// The node, or its value if that depends on nothing.
     fn folded(&self, node: Node) -> Node {
-        let row = Row::detached(self.context, &self.random);
+        let row = Row::detached(self.context, &self.state);
         if matches!(node, Node::Constant(_)) || !is_constant(&node) {
             return node;
         }

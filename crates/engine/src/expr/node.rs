@@ -1,13 +1,13 @@
 //! The nodes of a compiled expression and how one row runs through them.
 
 use std::borrow::Cow;
-use std::sync::atomic::AtomicU64;
 
 use quarry_spl::ast::CompareOp;
 
 use super::ExprContext;
 use super::arithmetic::{self, Arithmetic};
 use super::compare::{Literal, compare_values};
+use crate::functions::CallState;
 use crate::functions::{Call, Function, Prepared};
 use crate::rows::{ColumnReader, Value};
 
@@ -69,8 +69,8 @@ pub(crate) struct Row<'a> {
     pub(super) binding: Option<&'a Binding<'a>>,
     /// The search.
     pub(super) context: &'a ExprContext,
-    /// State of `random()`.
-    pub(super) random: &'a AtomicU64,
+    /// What calls of the expression share.
+    pub(super) state: &'a CallState,
 }
 
 /// A value that stands in for a column.
@@ -82,8 +82,8 @@ pub(crate) struct Binding<'a> {
 
 impl<'a> Row<'a> {
     /// A row outside any batch, to compute constants with.
-    pub(super) fn detached(context: &'a ExprContext, random: &'a AtomicU64) -> Row<'a> {
-        Row { columns: &[], row: 0, binding: None, context, random }
+    pub(super) fn detached(context: &'a ExprContext, state: &'a CallState) -> Row<'a> {
+        Row { columns: &[], row: 0, binding: None, context, state }
     }
 
     #[inline]
@@ -234,7 +234,7 @@ fn map_values<'a>(values: &'a Node, slot: usize, each: &'a Node, row: &Row<'a>) 
 fn call<'a>(function: &'static Function, args: &'a [Node], prepared: &'a Prepared, row: &Row<'a>) -> Value<'a> {
     /// Calls with no more arguments need no allocation.
     const INLINE: usize = 4;
-    let call = Call { now: row.context.now, zone: &row.context.zone, random: row.random, prepared };
+    let call = Call { now: row.context.now, zone: &row.context.zone, state: row.state, prepared };
     if args.len() <= INLINE {
         let mut values: [Value<'a>; INLINE] = std::array::from_fn(|_| Value::Null);
         for (value, node) in values.iter_mut().zip(args) {

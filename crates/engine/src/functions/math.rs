@@ -224,7 +224,7 @@ fn avg<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
 fn random<'a>(_: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
     /// The golden ratio in 64 bits: steps of it visit every state.
     const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
-    let state: &AtomicU64 = call.random;
+    let state: &AtomicU64 = &call.state.random;
     let mut mixed = state.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

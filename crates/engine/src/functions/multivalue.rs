@@ -63,14 +63,14 @@ fn mvjoin<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     }
 }
 
-fn mvappend<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
+fn mvappend<'a>(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
     let mut present = args.iter_mut().filter(|value| !value.is_null());
     match (present.next(), present.next()) {
         (None, _) => return Value::Null,
         (Some(only), None) => return std::mem::replace(only, Value::Null),
         _ => {}
     }
-    Value::multi((0..args.len()).flat_map(|at| take(args, at).into_values()).take(VALUES_MAX).collect())
+    Value::multi(call.collected((0..args.len()).flat_map(|at| take(args, at).into_values())))
 }
 
 fn mvdedup<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
@@ -115,22 +115,23 @@ fn mvrange<'a>(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
     }
     let beyond = |value: f64| if width > 0.0 { value >= last } else { value <= last };
     // Multiplied, not added up, so that errors do not grow.
-    let numbers = (0..VALUES_MAX).map(|at| first + at as f64 * width).take_while(|value| !beyond(*value));
-    Value::multi(numbers.filter_map(|value| Value::number_of(value).into_text()).collect())
+    let numbers = (0..u64::MAX).map(|at| first + at as f64 * width).take_while(|value| !beyond(*value));
+    Value::multi(call.collected(numbers.filter_map(|value| Value::number_of(value).into_text())))
 }
 
 fn time_range<'a>(start: &Value<'a>, last: f64, step: &Value<'a>, call: &Call<'_>) -> Value<'a> {
     let (Some(mut time), Some(step)) = (instant(start), step.text()) else { return Value::Null };
     let step = if step.starts_with(['+', '-']) { step.into_owned() } else { format!("+{step}") };
     let mut values: Vec<Cow<'a, str>> = Vec::new();
-    while values.len() < VALUES_MAX && (time as f64) < last * NS_PER_SEC as f64 {
+    // One more than may be, so that the limit is noticed.
+    while values.len() <= VALUES_MAX && (time as f64) < last * NS_PER_SEC as f64 {
         values.extend(Value::Time(time).into_text());
         match apply_modifier(&step, time, call.zone) {
             Ok(next) if next > time => time = next,
             _ => break,
         }
     }
-    Value::multi(values)
+    Value::multi(call.collected(values.into_iter()))
 }
 
 fn mvreverse<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {

@@ -264,9 +264,9 @@ fn json_documents() {
 
 /// A function on texts, without the parser, which does not know them all yet.
 fn direct(name: &str, args: &[&str]) -> Option<String> {
-    let random = std::sync::atomic::AtomicU64::new(0);
+    let state = super::CallState::default();
     let call =
-        super::Call { now: NOW, zone: &jiff::tz::TimeZone::UTC, random: &random, prepared: &super::Prepared::Nothing };
+        super::Call { now: NOW, zone: &jiff::tz::TimeZone::UTC, state: &state, prepared: &super::Prepared::Nothing };
     let mut args: Vec<super::Value<'_>> = args.iter().map(|text| super::Value::text_of(text)).collect();
     let value = (super::find(name)?.run)(&mut args, &call);
     value.text().map(|text| text.into_owned())

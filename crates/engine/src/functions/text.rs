@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use super::{Call, Function, MANY, Prepared, VALUES_MAX, integer, map_texts, part_of, printf, take};
+use super::{Call, Function, MANY, Prepared, integer, map_texts, part_of, printf, take};
 use crate::pattern::{Regex, Replacement, TEXT_BYTES_MAX};
 use crate::rows::Value;
 
@@ -140,14 +140,14 @@ fn replace<'a>(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
     }
 }
 
-fn split<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
+fn split<'a>(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
     let (text, delimiter) = (take(args, 0).into_text(), take(args, 1).into_text());
     let (Some(text), Some(delimiter)) = (text, delimiter) else { return Value::Null };
     match text {
-        Cow::Borrowed(text) => Value::multi(pieces(text, &delimiter).take(VALUES_MAX).map(Cow::Borrowed).collect()),
+        Cow::Borrowed(text) => Value::multi(call.collected(pieces(text, &delimiter).map(Cow::Borrowed))),
         Cow::Owned(text) => {
-            let pieces = pieces(&text, &delimiter).take(VALUES_MAX);
-            Value::multi(pieces.map(|piece| Cow::Owned(piece.to_owned())).collect())
+            let pieces = pieces(&text, &delimiter);
+            Value::multi(call.collected(pieces.map(|piece| Cow::Owned(piece.to_owned()))))
         }
     }
 }
