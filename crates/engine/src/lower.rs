@@ -35,6 +35,9 @@ use crate::row_filter::RowFilter;
 /// Rows a subsearch of append, join and set commands gives at most (limits.conf `[searchresults] maxresultrows`).
 const SUBSEARCH_ROWS: usize = 50_000;
 
+/// What `delim=` is when it is not given.
+const DELIMITER: &str = " ";
+
 /// One step of a search.
 pub(crate) enum Step {
     /// Row by row.
@@ -162,6 +165,7 @@ impl Lowering<'_> {
                 row(move || FillFields { value: value.clone(), fields: fields.clone() })
             }
             Command::MakeMv(make) => {
+                self.tell_idle(&[(make.set_sv, "setsv=")]);
                 let (split, field, allow_empty) = (MvSplitter::new(&make.split)?, make.field.clone(), make.allow_empty);
                 row(move || MakeMv { field: field.clone(), split: split.clone(), allow_empty })
             }
@@ -221,7 +225,24 @@ impl Lowering<'_> {
         Ok(row(move || Eval(Arc::clone(&compiled))))
     }
 
+    /// Tells the user of options that are read and change nothing.
+    fn tell_idle(&self, idle: &[(bool, &str)]) {
+        for (_, option) in idle.iter().filter(|(given, _)| *given) {
+            self.environment.context().messages.push(format!("{option} is not supported yet; it has no effect"));
+        }
+    }
+
+    fn tell_idle_of_stats(&self, stats: &StatsCommand) {
+        let delimits = stats.delim != DELIMITER;
+        self.tell_idle(&[
+            (stats.all_num, "allnum="),
+            (delimits, "delim="),
+            (stats.dedup_split_values, "dedup_splitvals="),
+        ]);
+    }
+
     fn stats(&self, stats: &StatsCommand) -> Result<Step, EngineError> {
+        self.tell_idle_of_stats(stats);
         let (by, expressions) = (names(&stats.by), self.expressions());
         if has_wildcards(&stats.aggregates) {
             return Ok(Step::Blocking(Arc::new(WildcardStats { command: stats.clone(), by, expressions })));
@@ -230,6 +251,7 @@ impl Lowering<'_> {
     }
 
     fn event_stats(&self, stats: &StatsCommand) -> Step {
+        self.tell_idle_of_stats(stats);
         let (command, by, expressions) = (stats.clone(), names(&stats.by), self.expressions());
         Step::Blocking(Arc::new(EventStats { command, by, expressions }))
     }
@@ -242,6 +264,7 @@ impl Lowering<'_> {
         let plan = Arc::new(AggregatePlan::new(&stats.aggregates, names(&stats.by), &self.expressions())?);
         let before = stats.reset_before.as_ref().map(|expr| self.compile(expr)).transpose()?;
         let after = stats.reset_after.as_ref().map(|expr| self.compile(expr)).transpose()?;
+        self.tell_idle(&[(stats.all_num, "allnum=")]);
         let command = stats.clone();
         Ok(ordered(move || StreamStats::new(&command, Arc::clone(&plan), before.clone(), after.clone())))
     }
@@ -272,6 +295,7 @@ impl Lowering<'_> {
     }
 
     fn subsearch(&self, pipeline: &Pipeline, limits: SubsearchLimits) -> Result<Vec<RecordBatch>, EngineError> {
+        self.tell_idle(&[(limits.max_time_s.is_some(), "maxtime=")]);
         self.environment.subsearch(pipeline, limits.max_out.unwrap_or(SUBSEARCH_ROWS))
     }
 

@@ -113,3 +113,21 @@ fn binary_data_makes_a_bounded_number_of_fields() {
     // A field that is asked for is found whatever the limit.
     assert!(ask(&store, "field159999=value7 | stats count(field159999)").starts_with('1'));
 }
+
+#[test]
+fn options_without_effect_are_told() {
+    let store = Arc::new(MemoryStore::new("main"));
+    for (search, option) in [
+        ("| makeresults | stats allnum=true count", "allnum="),
+        ("| makeresults | stats delim=\":\" values(_time) as v", "delim="),
+        ("| makeresults | eval a=\"x y\" | makemv setsv=true a", "setsv="),
+        ("| makeresults | append maxtime=5 [| makeresults]", "maxtime="),
+    ] {
+        let answer = ask(&store, search);
+        assert!(
+            answer.contains(&format!("{option} is not supported yet; it has no effect")),
+            "{search}\ngives {answer}"
+        );
+    }
+    assert!(!ask(&store, "| makeresults | stats count by _time").contains("no effect"));
+}
