@@ -10,6 +10,7 @@
 
 pub mod batch;
 pub mod segment;
+pub mod shape;
 pub mod term;
 pub mod time;
 pub mod value;

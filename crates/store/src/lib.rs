@@ -42,7 +42,7 @@ pub use inventory::{BucketListing, IndexStats, ListingState, Verdict};
 pub use memory::MemoryStore;
 pub use options::{BATCH_EVENTS_MAX, BATCH_RAW_BYTES_MAX, StoreOptions};
 pub use report::Message;
-pub use segment::{Damage, PageInfo, Segment, Snapshot};
+pub use segment::{Damage, PageInfo, Segment, ShapedPage, Snapshot};
 pub use selector::IndexSelector;
 pub use store::{AppendRequest, Store};
 pub use ticket::Ticket;

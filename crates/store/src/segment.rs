@@ -6,6 +6,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use quarry_event::shape::{Dictionary, PageColumn, Shapes, Texts};
 use quarry_event::{Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs};
 
 use crate::StoreError;
@@ -30,6 +31,26 @@ pub trait Segment: Debug + Send + Sync {
     }
     /// Reads the wanted columns of one page.
     fn read_page(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError>;
+    /// How its texts are made of columns; `None` where there is only plain text.
+    fn shapes(&self) -> Result<Option<Arc<Shapes>>, StoreError> {
+        Ok(None)
+    }
+    /// The texts of a dictionary column of [`Segment::shapes`]. Every call gives the same `Arc` while it is cached.
+    fn dictionary(&self, _column: u32) -> Result<Arc<Dictionary>, StoreError> {
+        Ok(Arc::default())
+    }
+    /// Opens a page to read single columns of [`Segment::shapes`]; `None` where there is only plain text.
+    fn shaped_page(&self, _page: usize) -> Result<Option<Box<dyn ShapedPage>>, StoreError> {
+        Ok(None)
+    }
+}
+
+/// One page of a slab whose texts are made of columns. What was read is kept until it is dropped.
+pub trait ShapedPage: Send {
+    /// The values of a column of [`Segment::shapes`].
+    fn column(&mut self, column: u32) -> Result<Arc<PageColumn>, StoreError>;
+    /// The texts that a column has in these rows, ascending, each of which must have one; column 0 gives the events.
+    fn texts(&mut self, column: u32, rows: &[u32]) -> Result<Texts, StoreError>;
 }
 
 /// What is known of a page without reading it.

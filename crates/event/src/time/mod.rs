@@ -3,7 +3,7 @@
 //! All instants are nanoseconds since the Unix epoch, UTC. The zone and "now" are arguments, so a search and a test
 //! give the same answer at any moment. The zone database is compiled in; the system's is not read.
 
-mod civil;
+pub(crate) mod civil;
 pub mod modifier;
 mod names;
 pub mod span;

@@ -1,0 +1,253 @@
+//! How the texts of a slab fall apart: templates, slots and the columns that fill them.
+//!
+//! Column 0 is the text of every event. A column is either a set of *templates* (literal bytes and slots, each slot
+//! another column), a *dictionary*, *numbers* in one written form, or plain *texts*. A template column holds, per value,
+//! the number of its template; the values of a slot's column belong, in order, to those values of its parent whose
+//! template names it. So a text is rebuilt by filling templates, a field that fills exactly one slot is a column
+//! already, and what no template fits is a template of one slot that holds the whole text.
+//!
+//! Not here: how texts are taken apart and how columns are stored (bucket), which field a slot is (engine).
+
+mod bytes_set;
+mod number;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use ::bytes::Bytes;
+
+pub use bytes_set::ByteSet;
+pub use number::{NumberFormat, TimeLayout};
+
+/// Column of the whole texts.
+pub const TEXT_COLUMN: u32 = 0;
+/// Templates of one slab at most, over all columns; a text beyond becomes a plain one.
+pub const MAX_TEMPLATES: usize = 4_096;
+/// Columns of one slab at most.
+pub const MAX_COLUMNS: usize = 4_096;
+/// Template columns inside each other at most, the text column included.
+pub const MAX_TEMPLATE_DEPTH: usize = 4;
+
+/// How the texts of one slab are made of columns.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shapes {
+    /// Column 0 is the whole text; every other column comes after its parent.
+    pub columns: Vec<Column>,
+}
+
+/// One column of a slab.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// The template column whose templates name this one; `None` for column 0.
+    pub parent: Option<u32>,
+    /// What a value is.
+    pub kind: ColumnKind,
+    /// What holds for every value of the slab.
+    pub traits: ValueTraits,
+    /// Values in the whole slab.
+    pub values: u64,
+}
+
+/// What the values of a column are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ColumnKind {
+    /// Each value is one of these, filled from the columns it names.
+    Templates(Arc<[Template]>),
+    /// Each value is one of so many texts, numbered in ascending order of their bytes.
+    Dictionary {
+        /// Distinct texts.
+        len: u32,
+    },
+    /// Each value is a number in this written form.
+    Numbers {
+        /// How the number is written; each number has exactly one text and the other way round.
+        format: NumberFormat,
+        /// Smallest number.
+        min: i64,
+        /// Largest number.
+        max: i64,
+    },
+    /// Each value is a text of its own.
+    Texts,
+}
+
+/// Literals and slots whose texts, one after the other, are a value.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Template {
+    /// In order. No two literals are neighbours, no literal is empty, no column is named twice.
+    pub parts: Vec<Part>,
+}
+
+/// Part of a template.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// These bytes.
+    Literal(Box<[u8]>),
+    /// The value of this column.
+    Slot(u32),
+}
+
+impl Template {
+    /// Whether this column fills one of the slots.
+    pub fn names(&self, column: u32) -> bool {
+        self.slots().any(|slot| slot == column)
+    }
+
+    /// The columns of its slots, in order.
+    pub fn slots(&self) -> impl Iterator<Item = u32> + '_ {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Slot(column) => Some(*column),
+            Part::Literal(_) => None,
+        })
+    }
+}
+
+/// What holds for every value of a column, so that a question can be answered without reading any.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ValueTraits {
+    /// Bytes that occur anywhere in a value.
+    pub bytes: ByteSet,
+    /// First bytes of values.
+    pub firsts: ByteSet,
+    /// Last bytes of values.
+    pub lasts: ByteSet,
+    /// Bytes of the shortest value.
+    pub min_len: u32,
+    /// Bytes of the longest value.
+    pub max_len: u32,
+}
+
+impl ValueTraits {
+    /// Takes in one more value. `first` says whether it is the first of all.
+    pub fn add(&mut self, value: &[u8], first: bool) {
+        self.bytes.add_all(value);
+        if let ([head, ..], [.., last]) = (value, value) {
+            self.firsts.insert(*head);
+            self.lasts.insert(*last);
+        }
+        let len = value.len() as u32;
+        self.min_len = if first { len } else { self.min_len.min(len) };
+        self.max_len = self.max_len.max(len);
+    }
+}
+
+/// Distinct texts in ascending order of their bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Dictionary {
+    /// Texts back to back, valid UTF-8 each.
+    pub bytes: Bytes,
+    /// End of each text in `bytes`.
+    pub ends: Vec<u32>,
+}
+
+impl Dictionary {
+    /// Number of texts.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Text number `code`. Panics when there is none, as slice indexing does.
+    #[inline]
+    pub fn get(&self, code: u32) -> &[u8] {
+        let at = code as usize;
+        let start = if at == 0 { 0 } else { self.ends[at - 1] as usize };
+        &self.bytes[start..self.ends[at] as usize]
+    }
+
+    /// All texts, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.len() as u32).map(|code| self.get(code))
+    }
+
+    /// Number of this text.
+    pub fn find(&self, text: &[u8]) -> Option<u32> {
+        let at = self.first_at_least(text);
+        (at < self.len() as u32 && self.get(at) == text).then_some(at)
+    }
+
+    /// Number of the first text that is not smaller than `text`.
+    pub fn first_at_least(&self, text: &[u8]) -> u32 {
+        let (mut low, mut high) = (0, self.len() as u32);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.get(middle) < text { low = middle + 1 } else { high = middle }
+        }
+        low
+    }
+}
+
+/// The values of one column in one page.
+#[derive(Clone, Debug)]
+pub struct PageColumn {
+    /// Rows of the page that have a value, ascending; `None` when every row has one.
+    pub rows: Option<Arc<[u32]>>,
+    /// One value per such row.
+    pub values: ColumnValues,
+}
+
+impl PageColumn {
+    /// Place of a row's value.
+    #[inline]
+    pub fn place(&self, row: u32) -> Option<usize> {
+        match &self.rows {
+            None => Some(row as usize),
+            Some(rows) => rows.binary_search(&row).ok(),
+        }
+    }
+}
+
+/// Values of a column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ColumnValues {
+    /// Numbers of templates or of dictionary texts.
+    Codes(Vec<u32>),
+    /// Numbers.
+    Numbers(Vec<i64>),
+    /// Texts back to back, valid UTF-8 each.
+    Texts {
+        /// All texts.
+        bytes: Bytes,
+        /// End of each in `bytes`.
+        ends: Vec<u32>,
+    },
+}
+
+impl ColumnValues {
+    /// Number of values.
+    pub fn len(&self) -> usize {
+        match self {
+            ColumnValues::Codes(codes) => codes.len(),
+            ColumnValues::Numbers(numbers) => numbers.len(),
+            ColumnValues::Texts { ends, .. } => ends.len(),
+        }
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Texts of some rows, back to back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Texts {
+    /// All texts, valid UTF-8 each.
+    pub bytes: Bytes,
+    /// End of each in `bytes`.
+    pub ends: Vec<u32>,
+}
+
+impl Texts {
+    /// Text number `at`. Panics when there is none, as slice indexing does.
+    #[inline]
+    pub fn get(&self, at: usize) -> &[u8] {
+        let start = if at == 0 { 0 } else { self.ends[at - 1] as usize };
+        &self.bytes[start..self.ends[at] as usize]
+    }
+}

@@ -1,0 +1,393 @@
+//! Numbers in one written form: text to number and back, each text exactly one number.
+//!
+//! A column of numbers stores 64 bits a value or less instead of text. That is only allowed where the text comes back
+//! byte for byte, so every form refuses what it would write otherwise: `007` is no integer, `1.50` none with one digit.
+
+use crate::time::civil::{date_from_days, days_from_date};
+
+/// Digits an i64 surely holds.
+const DIGITS_MAX: u8 = 18;
+/// Hexadecimal digits 64 bits hold.
+const HEX_DIGITS_MAX: u8 = 16;
+const NS_PER_SEC: i64 = 1_000_000_000;
+const SECS_PER_DAY: i64 = 86_400;
+/// Years a time in nanoseconds since 1970 holds for sure.
+const YEARS: std::ops::RangeInclusive<i64> = 1700..=2250;
+const MONTHS: [&[u8; 3]; 12] =
+    [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
+/// How the numbers of a column are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NumberFormat {
+    /// `-12`: no leading zeros, no plus sign; the number itself.
+    Integer,
+    /// `007`: so many decimal digits, no sign; the number itself.
+    Padded {
+        /// 1 to 18.
+        digits: u8,
+    },
+    /// `8.70`: so many digits after the point, no needless zeros before it; the number without its point.
+    Decimal {
+        /// 1 to 9.
+        digits: u8,
+    },
+    /// `00ff`: so many lower-case hexadecimal digits; the bits of the number.
+    Hex {
+        /// 1 to 16.
+        digits: u8,
+    },
+    /// `10.0.0.1`: the 32 bits of the address, first part highest.
+    Ip4,
+    /// A date and time of day; nanoseconds since 1970 as if the clock showed UTC.
+    Time(TimeLayout),
+}
+
+/// How a time is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TimeLayout {
+    /// `2026-11-20T00:00:00.021Z` and relatives.
+    Iso {
+        /// Byte between date and time of day, `T` or a blank.
+        between: u8,
+        /// Byte in front of the fraction, `.` or `,`; 0 without fraction.
+        point: u8,
+        /// Digits of the fraction, 0 to 9.
+        digits: u8,
+        /// Whether a `Z` follows.
+        zulu: bool,
+    },
+    /// `20/Nov/2026:00:00:00`.
+    Common,
+    /// `15:16:01`, time of day only.
+    Clock,
+}
+
+impl NumberFormat {
+    /// The form of a text, by its looks; whether it holds for other values of the column [`NumberFormat::parse`] says.
+    /// Where several fit, the first that does of: integer, decimal, address, time, padded, hexadecimal.
+    pub fn guess(text: &[u8]) -> Option<NumberFormat> {
+        let candidates = [
+            NumberFormat::Integer,
+            NumberFormat::Decimal { digits: fraction_digits(text) },
+            NumberFormat::Ip4,
+            NumberFormat::Time(TimeLayout::guess(text)),
+            NumberFormat::Padded { digits: small_len(text) },
+            NumberFormat::Hex { digits: small_len(text) },
+        ];
+        candidates.into_iter().find(|format| format.is_valid() && format.parse(text).is_some())
+    }
+
+    /// Whether its digits are within their bounds; a form read from disk may not be.
+    pub fn is_valid(self) -> bool {
+        match self {
+            NumberFormat::Integer | NumberFormat::Ip4 => true,
+            NumberFormat::Padded { digits } => (1..=DIGITS_MAX).contains(&digits),
+            NumberFormat::Decimal { digits } => (1..=9).contains(&digits),
+            NumberFormat::Hex { digits } => (1..=HEX_DIGITS_MAX).contains(&digits),
+            NumberFormat::Time(TimeLayout::Iso { between, point, digits, .. }) => {
+                matches!(between, b'T' | b' ')
+                    && if digits == 0 { point == 0 } else { digits <= 9 && matches!(point, b'.' | b',') }
+            }
+            NumberFormat::Time(_) => true,
+        }
+    }
+
+    /// The number of a text in exactly this form, else `None`: what [`NumberFormat::write`] makes of the number is the
+    /// text again.
+    #[inline]
+    pub fn parse(self, text: &[u8]) -> Option<i64> {
+        match self {
+            NumberFormat::Integer => parse_integer(text),
+            NumberFormat::Padded { digits } => {
+                (text.len() == usize::from(digits)).then(|| parse_digits(text)).flatten()
+            }
+            NumberFormat::Decimal { digits } => parse_decimal(text, usize::from(digits)),
+            NumberFormat::Hex { digits } => parse_hex(text, usize::from(digits)),
+            NumberFormat::Ip4 => parse_ip4(text),
+            NumberFormat::Time(layout) => layout.parse(text),
+        }
+    }
+
+    /// Appends the text of a number. Numbers that no text has (of damaged data) are written somehow.
+    #[inline]
+    pub fn write(self, number: i64, out: &mut Vec<u8>) {
+        match self {
+            NumberFormat::Integer => {
+                if number < 0 {
+                    out.push(b'-');
+                }
+                write_digits(number.unsigned_abs(), 1, out);
+            }
+            NumberFormat::Padded { digits } => write_digits(number.unsigned_abs(), usize::from(digits), out),
+            NumberFormat::Decimal { digits } => {
+                if number < 0 {
+                    out.push(b'-');
+                }
+                let unit = 10u64.pow(u32::from(digits));
+                let magnitude = number.unsigned_abs();
+                write_digits(magnitude / unit, 1, out);
+                out.push(b'.');
+                write_digits(magnitude % unit, usize::from(digits), out);
+            }
+            NumberFormat::Hex { digits } => {
+                let start = out.len();
+                out.resize(start + usize::from(digits), b'0');
+                let mut left = number as u64;
+                for place in out[start..].iter_mut().rev() {
+                    *place = HEX[(left & 15) as usize];
+                    left >>= 4;
+                }
+            }
+            NumberFormat::Ip4 => {
+                for (at, part) in (number as u32).to_be_bytes().into_iter().enumerate() {
+                    if at > 0 {
+                        out.push(b'.');
+                    }
+                    write_digits(u64::from(part), 1, out);
+                }
+            }
+            NumberFormat::Time(layout) => layout.write(number, out),
+        }
+    }
+}
+
+fn small_len(text: &[u8]) -> u8 {
+    u8::try_from(text.len()).unwrap_or(u8::MAX)
+}
+
+fn fraction_digits(text: &[u8]) -> u8 {
+    memchr::memchr(b'.', text).map_or(0, |point| small_len(&text[point + 1..]))
+}
+
+#[inline]
+fn parse_digits(text: &[u8]) -> Option<i64> {
+    if text.is_empty() || text.len() > usize::from(DIGITS_MAX) {
+        return None;
+    }
+    let mut number = 0i64;
+    let mut wrong = 0u8;
+    for byte in text {
+        let digit = byte.wrapping_sub(b'0');
+        wrong |= u8::from(digit > 9);
+        number = number * 10 + i64::from(digit & 15);
+    }
+    (wrong == 0).then_some(number)
+}
+
+#[inline]
+fn parse_integer(text: &[u8]) -> Option<i64> {
+    match text {
+        [b'0'] => Some(0),
+        [b'-', rest @ ..] => match rest {
+            [b'0', ..] => None,
+            digits => parse_digits(digits).map(|number| -number),
+        },
+        [b'0', ..] => None,
+        digits => parse_digits(digits),
+    }
+}
+
+fn parse_decimal(text: &[u8], digits: usize) -> Option<i64> {
+    let (negative, body) = match text {
+        [b'-', rest @ ..] => (true, rest),
+        all => (false, all),
+    };
+    let point = body.len().checked_sub(digits + 1)?;
+    if body[point] != b'.' || body.len() - 1 > usize::from(DIGITS_MAX) {
+        return None;
+    }
+    let whole = parse_integer(&body[..point]).filter(|whole| *whole >= 0)?;
+    let number = whole * 10i64.pow(digits as u32) + parse_digits(&body[point + 1..])?;
+    match negative {
+        true if number == 0 => None,
+        true => Some(-number),
+        false => Some(number),
+    }
+}
+
+#[inline]
+fn parse_hex(text: &[u8], digits: usize) -> Option<i64> {
+    if text.len() != digits || digits > usize::from(HEX_DIGITS_MAX) {
+        return None;
+    }
+    let mut number = 0u64;
+    let mut wrong = 0u8;
+    for byte in text {
+        let value = HEX_VALUE[usize::from(*byte)];
+        wrong |= value;
+        number = number << 4 | u64::from(value & 15);
+    }
+    (wrong < 16).then_some(number as i64)
+}
+
+static HEX_VALUE: [u8; 256] = {
+    let mut values = [255u8; 256];
+    let mut at = 0;
+    while at < 16 {
+        values[HEX[at] as usize] = at as u8;
+        at += 1;
+    }
+    values
+};
+
+fn parse_ip4(text: &[u8]) -> Option<i64> {
+    let mut number = 0i64;
+    let mut at = 0;
+    for part in 0..4 {
+        if part > 0 {
+            if text.get(at) != Some(&b'.') {
+                return None;
+            }
+            at += 1;
+        }
+        let start = at;
+        let mut value = 0i64;
+        while let Some(digit @ b'0'..=b'9') = text.get(at)
+            && at - start < 3
+        {
+            value = value * 10 + i64::from(digit - b'0');
+            at += 1;
+        }
+        if at == start || value > 255 || (at - start > 1 && text[start] == b'0') {
+            return None;
+        }
+        number = number << 8 | value;
+    }
+    (at == text.len()).then_some(number)
+}
+
+/// Appends a number with at least so many digits.
+#[inline]
+fn write_digits(number: u64, least: usize, out: &mut Vec<u8>) {
+    let mut digits = [b'0'; 20];
+    let mut start = digits.len();
+    let mut left = number;
+    while left > 0 {
+        start -= 1;
+        digits[start] = b'0' + (left % 10) as u8;
+        left /= 10;
+    }
+    let start = start.min(digits.len() - least.min(digits.len()));
+    out.extend_from_slice(&digits[start..]);
+}
+
+impl TimeLayout {
+    /// The layout a text would have if it were a time.
+    fn guess(text: &[u8]) -> TimeLayout {
+        match text {
+            [_, _, b':', ..] => TimeLayout::Clock,
+            [_, _, b'/', ..] => TimeLayout::Common,
+            _ => {
+                let zulu = text.last() == Some(&b'Z');
+                let point = text.get(19).copied().filter(|point| matches!(point, b'.' | b',')).unwrap_or(0);
+                let digits = if point == 0 { 0 } else { text.len().saturating_sub(20 + usize::from(zulu)).min(200) };
+                TimeLayout::Iso { between: text.get(10).copied().unwrap_or(0), point, digits: digits as u8, zulu }
+            }
+        }
+    }
+
+    fn parse(self, text: &[u8]) -> Option<i64> {
+        match self {
+            TimeLayout::Iso { between, point, digits, zulu } => {
+                let fraction = usize::from(digits) + usize::from(digits > 0);
+                if text.len() != 19 + fraction + usize::from(zulu)
+                    || [text[4], text[7], text[10]] != [b'-', b'-', between]
+                    || (zulu && text[text.len() - 1] != b'Z')
+                {
+                    return None;
+                }
+                let (year, month, day) = (parse_digits(&text[..4])?, two(text, 5)?, two(text, 8)?);
+                let mut nanos = date_ns(year, month, day)? + clock_ns(&text[11..19])?;
+                if digits > 0 {
+                    if text[19] != point {
+                        return None;
+                    }
+                    nanos += parse_digits(&text[20..19 + fraction])? * 10i64.pow(9 - u32::from(digits));
+                }
+                Some(nanos)
+            }
+            TimeLayout::Common => {
+                if text.len() != 20 || [text[2], text[6], text[11]] != [b'/', b'/', b':'] {
+                    return None;
+                }
+                let month = MONTHS.iter().position(|name| **name == text[3..6])? as i64 + 1;
+                Some(date_ns(parse_digits(&text[7..11])?, month, two(text, 0)?)? + clock_ns(&text[12..])?)
+            }
+            TimeLayout::Clock => clock_ns(text),
+        }
+    }
+
+    fn write(self, nanos: i64, out: &mut Vec<u8>) {
+        let seconds = nanos.div_euclid(NS_PER_SEC);
+        let (days, second) = (seconds.div_euclid(SECS_PER_DAY), seconds.rem_euclid(SECS_PER_DAY) as u64);
+        match self {
+            TimeLayout::Iso { between, point, digits, zulu } => {
+                let (year, month, day) = date_from_days(days);
+                write_digits(year.unsigned_abs(), 4, out);
+                out.push(b'-');
+                write_two(month as u64, out);
+                out.push(b'-');
+                write_two(day as u64, out);
+                out.push(between);
+                write_clock(second, out);
+                if digits > 0 {
+                    out.push(point);
+                    let fraction = nanos.rem_euclid(NS_PER_SEC) as u64 / 10u64.pow(9 - u32::from(digits.min(9)));
+                    write_digits(fraction, usize::from(digits), out);
+                }
+                if zulu {
+                    out.push(b'Z');
+                }
+            }
+            TimeLayout::Common => {
+                let (year, month, day) = date_from_days(days);
+                write_two(day as u64, out);
+                out.push(b'/');
+                out.extend_from_slice(MONTHS[(month as usize - 1) % 12]);
+                out.push(b'/');
+                write_digits(year.unsigned_abs(), 4, out);
+                out.push(b':');
+                write_clock(second, out);
+            }
+            TimeLayout::Clock => write_clock(second, out),
+        }
+    }
+}
+
+#[inline]
+fn two(text: &[u8], at: usize) -> Option<i64> {
+    parse_digits(&text[at..at + 2])
+}
+
+/// Midnight of a date that exists.
+fn date_ns(year: i64, month: i64, day: i64) -> Option<i64> {
+    if !YEARS.contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+        return None;
+    }
+    let days = days_from_date(year, month, day);
+    // The last days of short months are checked by writing them back.
+    (day <= 28 || date_from_days(days) == (year, month, day)).then_some(days * SECS_PER_DAY * NS_PER_SEC)
+}
+
+/// `HH:MM:SS` of a day without leap seconds.
+fn clock_ns(text: &[u8]) -> Option<i64> {
+    if text.len() != 8 || text[2] != b':' || text[5] != b':' {
+        return None;
+    }
+    let (hour, minute, second) = (two(text, 0)?, two(text, 3)?, two(text, 6)?);
+    (hour < 24 && minute < 60 && second < 60).then_some(((hour * 60 + minute) * 60 + second) * NS_PER_SEC)
+}
+
+#[inline]
+fn write_two(number: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(&[b'0' + (number / 10 % 10) as u8, b'0' + (number % 10) as u8]);
+}
+
+fn write_clock(second: u64, out: &mut Vec<u8>) {
+    write_two(second / 3_600, out);
+    out.push(b':');
+    write_two(second / 60 % 60, out);
+    out.push(b':');
+    write_two(second % 60, out);
+}

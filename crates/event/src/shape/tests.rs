@@ -1,0 +1,103 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn comes_back(text: &str) -> Option<NumberFormat> {
+    let format = NumberFormat::guess(text.as_bytes())?;
+    let number = format.parse(text.as_bytes()).unwrap();
+    let mut out = Vec::new();
+    format.write(number, &mut out);
+    assert_eq!(std::str::from_utf8(&out).unwrap(), text, "{format:?}");
+    Some(format)
+}
+
+#[test]
+fn numbers_are_recognised_by_their_looks() {
+    let iso = |between, point, digits, zulu| NumberFormat::Time(TimeLayout::Iso { between, point, digits, zulu });
+    for (text, format) in [
+        ("0", NumberFormat::Integer),
+        ("-12", NumberFormat::Integer),
+        ("123456789012345678", NumberFormat::Integer),
+        ("007", NumberFormat::Padded { digits: 3 }),
+        ("8.7", NumberFormat::Decimal { digits: 1 }),
+        ("-0.50", NumberFormat::Decimal { digits: 2 }),
+        ("10.1.52.71", NumberFormat::Ip4),
+        ("255.255.255.255", NumberFormat::Ip4),
+        ("84dc9f24", NumberFormat::Hex { digits: 8 }),
+        ("ffffffffffffffff", NumberFormat::Hex { digits: 16 }),
+        ("2026-11-20T00:00:00.021Z", iso(b'T', b'.', 3, true)),
+        ("2015-10-18 18:01:47,978", iso(b' ', b',', 3, false)),
+        ("2016-02-29T23:59:59", iso(b'T', 0, 0, false)),
+        ("20/Nov/2026:00:00:07", NumberFormat::Time(TimeLayout::Common)),
+        ("15:16:01", NumberFormat::Time(TimeLayout::Clock)),
+    ] {
+        assert_eq!(comes_back(text), Some(format), "{text}");
+    }
+}
+
+#[test]
+fn what_would_come_back_otherwise_is_no_number() {
+    for text in [
+        "",
+        "-",
+        "-0",
+        "+1",
+        "1.",
+        ".5",
+        "01.5",
+        "-0.0",
+        "256.1.1.1",
+        "1.2.3.04",
+        "AB",
+        "12345678901234567890123",
+        "2015-02-29T00:00:00",
+        "2026-13-01T00:00:00",
+        "24:00:00",
+        "2026-11-20T00:00:00.",
+        "20/nov/2026:00:00:07",
+    ] {
+        assert_eq!(comes_back(text), None, "{text}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_number_comes_back(text in "[0-9a-f.:/TZ ,-]{0,26}") {
+        comes_back(&text);
+    }
+
+    #[test]
+    fn integers_come_back(number in -999_999_999_999_999_999i64..=999_999_999_999_999_999) {
+        comes_back(&number.to_string());
+    }
+
+    #[test]
+    fn wild_numbers_are_written_somehow(number in any::<i64>(), digits in 1u8..=9) {
+        for format in [
+            NumberFormat::Integer, NumberFormat::Padded { digits }, NumberFormat::Decimal { digits },
+            NumberFormat::Hex { digits }, NumberFormat::Ip4, NumberFormat::Time(TimeLayout::Common),
+            NumberFormat::Time(TimeLayout::Iso { between: b'T', point: b'.', digits, zulu: true }),
+        ] {
+            let mut out = Vec::new();
+            format.write(number, &mut out);
+            prop_assert!(out.is_ascii() && !out.is_empty());
+        }
+    }
+
+    #[test]
+    fn byte_sets_hold_what_was_put_in(bytes in prop::collection::vec(any::<u8>(), 0..40), other in any::<u8>()) {
+        let set = ByteSet::of(&bytes);
+        prop_assert_eq!(set.contains(other), bytes.contains(&other));
+        prop_assert_eq!(set.meets(ByteSet::of(&[other])), bytes.contains(&other));
+        prop_assert_eq!(ByteSet::from_words(set.words()), set);
+    }
+}
+
+#[test]
+fn dictionaries_find_their_texts() {
+    let dictionary = Dictionary { bytes: Bytes::from_static(b"abbcc"), ends: vec![1, 3, 5] };
+    assert_eq!(dictionary.find(b"bb"), Some(1));
+    assert_eq!(dictionary.find(b"b"), None);
+    assert_eq!((dictionary.first_at_least(b"b"), dictionary.first_at_least(b"d")), (1, 3));
+    assert_eq!(dictionary.iter().collect::<Vec<_>>(), [&b"a"[..], b"bb", b"cc"]);
+}
