@@ -30,6 +30,8 @@ pub(crate) struct Assembler {
     index_time: TimeNs,
     /// Text of an event that needs decoding.
     decoded: Vec<u8>,
+    /// Input offset from which on all bytes are ASCII so far.
+    ascii_from: u64,
 }
 
 impl Assembler {
@@ -52,6 +54,7 @@ impl Assembler {
             hosts,
             index_time: now,
             decoded: Vec::new(),
+            ascii_from: 0,
         })
     }
 
@@ -60,7 +63,14 @@ impl Assembler {
         out.index_time = self.index_time;
         self.meta_row = None;
         if let Some(hosts) = &mut self.hosts {
-            hosts.begin();
+            hosts.begin(out);
+        }
+    }
+
+    /// Must be called with the bytes that lines are cut from next, which end at input offset `end`.
+    pub(crate) fn look_at(&mut self, bytes: &[u8], end: u64) {
+        if !bytes.is_ascii() {
+            self.ascii_from = end;
         }
     }
 
@@ -94,7 +104,7 @@ impl Assembler {
         }
         let Some(rules) = &self.rules else {
             let found = self.timestamper.find(line.text);
-            self.emit(line.text, found, out, counters);
+            self.emit(line.text, line.start, found, out, counters);
             return;
         };
         let found = if rules.needs_dates() { self.timestamper.find(line.text) } else { None };
@@ -120,12 +130,20 @@ impl Assembler {
         }
         let mut open = std::mem::take(&mut self.open);
         let found = self.open_found.take().or_else(|| self.timestamper.find(&open.text));
-        self.emit(&open.text, found, out, counters);
+        self.emit(&open.text, open.start, found, out, counters);
         open.clear();
         self.open = open;
     }
 
-    fn emit(&mut self, raw: &[u8], found: Option<Found>, out: &mut EventBatch, counters: &mut PipelineCounters) {
+    /// Gives the event `raw`, whose first byte stood at input offset `start`.
+    fn emit(
+        &mut self,
+        raw: &[u8],
+        start: u64,
+        found: Option<Found>,
+        out: &mut EventBatch,
+        counters: &mut PipelineCounters,
+    ) {
         let (time, is_own) = self.timestamper.time(found);
         counters.bad_timestamps += u64::from(!is_own);
         counters.events += 1;
@@ -134,7 +152,7 @@ impl Assembler {
             (Some(row), _) | (None, Some(row)) => row,
             (None, None) => *self.meta_row.insert(out.intern(&self.meta)),
         };
-        let text = if is_text(raw) {
+        let text = if start >= self.ascii_from || is_text(raw) {
             raw
         } else {
             self.decoded.clear();

@@ -1,10 +1,16 @@
 //! The host that an event names itself (index-time rules of transforms.conf).
 //!
 //! The first rule that matches gives the host. Few hosts share a source, so the rows of a batch's metadata are kept by
-//! name while a batch is filled.
+//! name while a batch is filled. The built-in rule for syslog stands before nearly every event of many sources and is
+//! read byte by byte ([`syslog`]) instead of by its pattern.
 
+mod syslog;
+
+use std::ops::Range;
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
 use quarry_conf::PropsSettings;
 use quarry_event::{EventBatch, Metadata};
 
@@ -21,44 +27,119 @@ const HOSTS_MAX: usize = 10_000;
 /// Rules of one source.
 #[derive(Debug)]
 pub(crate) struct HostRules {
-    patterns: Vec<Pattern>,
-    /// Hosts of the current batch with their row, ascending by name.
-    known: Vec<(Arc<str>, u32)>,
+    rules: Vec<Rule>,
+    /// Hosts of the current batch with their row.
+    known: HashMap<Arc<str>, u32, RandomState>,
+    /// The one of them that came last.
+    last: Option<(Arc<str>, u32)>,
+}
+
+/// How a host is found in an event.
+#[derive(Debug)]
+enum Rule {
+    Syslog,
+    Pattern(Pattern),
+}
+
+impl Rule {
+    fn new(pattern: &str) -> Result<Rule, String> {
+        if pattern == syslog::PATTERN { Ok(Rule::Syslog) } else { Pattern::new(pattern).map(Rule::Pattern) }
+    }
+
+    fn host_in(&self, text: &[u8]) -> Option<Range<usize>> {
+        match self {
+            Rule::Syslog => syslog::host_in(text),
+            Rule::Pattern(pattern) => pattern.find_break(text, 0).map(|found| found.group),
+        }
+    }
 }
 
 impl HostRules {
     /// The rules of these settings, if there are any.
     pub(crate) fn new(settings: &PropsSettings) -> Result<Option<HostRules>, PipelineError> {
         let compile = |rule: &quarry_conf::HostRule| {
-            Pattern::new(&rule.pattern)
-                .map_err(|reason| PipelineError::of_pattern(settings, "REGEX", &rule.pattern, reason))
+            let compiled = Rule::new(&rule.pattern);
+            compiled.map_err(|reason| PipelineError::of_pattern(settings, "REGEX", &rule.pattern, reason))
         };
-        let patterns = settings.host_rules.iter().map(compile).collect::<Result<Vec<_>, _>>()?;
-        Ok((!patterns.is_empty()).then_some(HostRules { patterns, known: Vec::new() }))
+        let rules = settings.host_rules.iter().map(compile).collect::<Result<Vec<_>, _>>()?;
+        Ok((!rules.is_empty()).then(|| HostRules { rules, known: HashMap::default(), last: None }))
     }
 
     /// Must be called before events go to a batch.
-    pub(crate) fn begin(&mut self) {
-        self.known.clear();
+    pub(crate) fn begin(&mut self, out: &EventBatch) {
+        // Only the batch that the last host was added to holds this very text in this row.
+        let is_same = self
+            .last
+            .as_ref()
+            .is_some_and(|(host, row)| out.metas.get(*row as usize).is_some_and(|meta| Arc::ptr_eq(&meta.host, host)));
+        if !is_same {
+            self.known.clear();
+            self.last = None;
+        }
     }
 
     /// Row of the metadata with the event's own host; `None` when it names none.
     pub(crate) fn row_of(&mut self, event: &[u8], meta: &Metadata, out: &mut EventBatch) -> Option<u32> {
         let head = &event[..event.len().min(LOOKAHEAD)];
-        let found = self.patterns.iter().find_map(|pattern| pattern.find_break(head, 0))?;
-        let host = std::str::from_utf8(&head[found.group]).ok()?;
+        let found = self.rules.iter().find_map(|rule| rule.host_in(head))?;
+        let host = std::str::from_utf8(&head[found]).ok()?;
         if host.is_empty() || host.len() > HOST_BYTES_MAX {
             return None;
         }
-        match self.known.binary_search_by(|(known, _)| known.as_ref().cmp(host)) {
-            Ok(at) => Some(self.known[at].1),
-            Err(_) if self.known.len() >= HOSTS_MAX => None,
-            Err(at) => {
-                let host: Arc<str> = Arc::from(host);
-                let row = out.intern(&Metadata { host: Arc::clone(&host), ..meta.clone() });
-                self.known.insert(at, (host, row));
-                Some(row)
-            }
+        if let Some(row) = self.known.get(host) {
+            return Some(*row);
         }
+        if self.known.len() >= HOSTS_MAX {
+            return None;
+        }
+        let host: Arc<str> = Arc::from(host);
+        let row = out.intern(&Metadata { host: Arc::clone(&host), ..meta.clone() });
+        self.known.insert(Arc::clone(&host), row);
+        self.last = Some((host, row));
+        Some(row)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn metadata(host: &str) -> Metadata {
+        Metadata { index: "main".into(), host: host.into(), source: "s".into(), sourcetype: "t".into() }
+    }
+
+    fn rules() -> HostRules {
+        HostRules { rules: vec![Rule::new("host=([a-z]+)").unwrap()], known: HashMap::default(), last: None }
+    }
+
+    #[test]
+    fn rows_belong_to_the_batch_they_were_added_to() {
+        let (mut rules, meta) = (rules(), metadata("none"));
+        let (mut one, mut other) = (EventBatch::default(), EventBatch::default());
+        other.intern(&metadata("none"));
+        for _ in 0..2 {
+            rules.begin(&one);
+            assert_eq!(rules.row_of(b"host=a", &meta, &mut one), Some(0));
+            assert_eq!(rules.row_of(b"host=b", &meta, &mut one), Some(1));
+            rules.begin(&one);
+            assert_eq!(rules.row_of(b"host=a", &meta, &mut one), Some(0));
+            rules.begin(&other);
+            assert_eq!(rules.row_of(b"host=b", &meta, &mut other), Some(1));
+            assert_eq!(rules.row_of(b"host=a", &meta, &mut other), Some(2));
+        }
+        assert_eq!((one.metas.len(), other.metas.len()), (2, 3));
+        assert_eq!(rules.row_of(b"nothing", &meta, &mut other), None);
+    }
+
+    #[test]
+    fn a_row_that_was_there_before_is_taken() {
+        let (mut rules, meta) = (rules(), metadata("none"));
+        let mut batch = EventBatch::default();
+        batch.intern(&metadata("a"));
+        rules.begin(&batch);
+        assert_eq!(rules.row_of(b"host=a", &meta, &mut batch), Some(0));
+        rules.begin(&batch);
+        assert_eq!(rules.row_of(b"host=a", &meta, &mut batch), Some(0));
+        assert_eq!(batch.metas.len(), 1);
     }
 }

@@ -127,6 +127,8 @@ struct Running {
     sourcetype: String,
     lines: LineBreaker,
     assembler: Assembler,
+    /// Input offset of the next byte.
+    fed: u64,
 }
 
 impl Pipeline {
@@ -303,6 +305,7 @@ impl Pipeline {
             }
         };
         running.lines.skip(mark as u64);
+        running.fed = mark as u64;
         running.feed(&bytes[mark..], out, &mut self.counters);
         self.stage = Stage::Running(running);
     }
@@ -343,12 +346,14 @@ impl Running {
         let timestamper = Timestamper::new(settings, context)?;
         let hosts = if info.host_is_fixed { None } else { HostRules::new(settings)? };
         let assembler = Assembler::new(settings, timestamper, meta, hosts, context.now)?;
-        Ok(Running { sourcetype, lines, assembler })
+        Ok(Running { sourcetype, lines, assembler, fed: 0 })
     }
 
     fn feed(&mut self, bytes: &[u8], out: &mut EventBatch, counters: &mut PipelineCounters) {
+        self.fed += bytes.len() as u64;
         let Running { lines, assembler, .. } = self;
         assembler.begin(out);
+        assembler.look_at(bytes, self.fed);
         lines.feed(bytes, &mut |line| assembler.line(line, out, counters));
     }
 

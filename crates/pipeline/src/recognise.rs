@@ -10,6 +10,7 @@
 
 mod clock;
 mod epoch;
+mod internet;
 mod names;
 mod numeric;
 
@@ -115,6 +116,13 @@ impl Recogniser {
 
     /// The best stamp in `text`, which the caller has cut to the lookahead.
     pub(crate) fn find(&self, text: &[u8]) -> Option<Stamp> {
+        if let Some(stamp) = internet::leading(text) {
+            return Some(stamp);
+        }
+        self.search(text)
+    }
+
+    fn search(&self, text: &[u8]) -> Option<Stamp> {
         let mut resorts = Resorts::default();
         let mut leads = true;
         let mut at = 0;

@@ -28,6 +28,20 @@ fn a_guess_is_made_of_the_same_bytes_whatever_the_chunks() {
     }
 }
 
+/// Bytes that are known to be ASCII are not looked at again; others are, wherever chunks end.
+#[test]
+fn bytes_that_are_no_text_are_found_wherever_chunks_end() {
+    let bytes = b"plain\na\xFFb\nplain again\ngr\xC3\xBCn\nlast \xC3\n";
+    let (whole, _) = run_in_chunks("", Some("generic_single_line"), &[bytes]);
+    let texts: Vec<String> = events(&whole).into_iter().map(|(text, _)| text).collect();
+    assert_eq!(texts, ["plain", "a\\xFFb", "plain again", "grün", "last \\xC3"]);
+    for size in 1..bytes.len() {
+        let (parts, pipeline) = run_in_chunks("", Some("generic_single_line"), &bytes.chunks(size).collect::<Vec<_>>());
+        assert!(parts == whole, "{size}");
+        assert_eq!(pipeline.counters().undecodable_bytes, 2);
+    }
+}
+
 fn info(sourcetype: Option<&str>) -> SourceInfo {
     SourceInfo {
         index: "main".to_owned(),

@@ -1,0 +1,122 @@
+//! The stamp most lines begin with today, `2026-11-20T13:42:07.123Z`, at fixed places.
+//!
+//! A shortcut: it takes only what the recognisers would read in the same way, so that times never depend on it. Anything
+//! else, be it one digit less, is left to them.
+
+use quarry_event::time::DateTimeParts;
+
+use super::{Form, Rank, Stamp, day_of_month, full_year, has_clean_right};
+
+/// Bytes of `2026-11-20T13:42:07`.
+const SECOND_END: usize = 19;
+/// Digits of a fraction at most.
+const FRACTION_DIGITS_MAX: usize = 9;
+
+/// The stamp at the very start of `text`.
+#[inline]
+pub(super) fn leading(text: &[u8]) -> Option<Stamp> {
+    let head: &[u8; SECOND_END] = text.first_chunk()?;
+    let separators = [head[4], head[7], head[10], head[13], head[16]];
+    if separators != *b"--T::" {
+        return None;
+    }
+    let pair = |at: usize| {
+        let (tens, ones) = (head[at].wrapping_sub(b'0'), head[at + 1].wrapping_sub(b'0'));
+        (tens < 10 && ones < 10).then_some(u32::from(tens) * 10 + u32::from(ones))
+    };
+    let year = full_year(pair(0)? * 100 + pair(2)?)?;
+    let (month, day) = day_of_month(pair(5)?, pair(8)?)?;
+    let (hour, minute, second) = (pair(11)?, pair(14)?, pair(17)?);
+    if hour > 23 || minute > 59 || second > 60 {
+        return None;
+    }
+    let (nanos, end) = fraction(text)?;
+    if text.get(end) != Some(&b'Z') || !has_clean_right(text, end + 1) {
+        return None;
+    }
+    let parts = DateTimeParts {
+        year: Some(year),
+        month: Some(month),
+        day: Some(day),
+        hour: Some(hour as u8),
+        minute: Some(minute as u8),
+        second: Some(second as u8),
+        nanos,
+        offset: Some(0),
+        ..DateTimeParts::default()
+    };
+    Some(Stamp { leads: true, ..Stamp::new(parts, Form::YearFirst, Rank::Full, end + 1) })
+}
+
+/// Nanoseconds behind the second and the byte behind them.
+fn fraction(text: &[u8]) -> Option<(u32, usize)> {
+    if text.get(SECOND_END) != Some(&b'.') {
+        return Some((0, SECOND_END));
+    }
+    let (mut nanos, mut count) = (0, 0);
+    for byte in text[SECOND_END + 1..].iter().take_while(|byte| byte.is_ascii_digit()) {
+        if count == FRACTION_DIGITS_MAX {
+            return None;
+        }
+        nanos = nanos * 10 + u32::from(byte - b'0');
+        count += 1;
+    }
+    let nanos = (count..FRACTION_DIGITS_MAX).fold(nanos, |nanos, _| nanos * 10);
+    (count > 0).then_some((nanos, SECOND_END + 1 + count))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use quarry_event::time::NS_PER_SEC;
+
+    use super::*;
+    use crate::recognise::Recogniser;
+
+    /// What the recognisers read; `None` where the shortcut takes nothing.
+    #[track_caller]
+    fn check(text: &[u8]) -> bool {
+        let Some(stamp) = leading(text) else { return false };
+        let searched = Recogniser::new(1_795_244_400 * NS_PER_SEC).search(text);
+        let shown = |stamp: &Stamp| format!("{stamp:?}");
+        assert_eq!(Some(shown(&stamp)), searched.as_ref().map(shown), "{}", String::from_utf8_lossy(text));
+        true
+    }
+
+    #[test]
+    fn it_reads_what_the_recognisers_read() {
+        for text in ["2026-11-20T13:42:07Z x", "2026-11-20T13:42:07.5Z", "1999-02-29T23:59:60.123456789Z\"}"] {
+            assert!(check(text.as_bytes()), "{text}");
+        }
+        for text in [
+            "2026-11-20T13:42:07",
+            "2026-11-20T13:42:07 x",
+            "2026-11-20T13:42:07.Z",
+            "2026-11-20T13:42:07.1234567890Z",
+            "2026-13-20T13:42:07Z",
+            "2026-11-20T24:42:07Z",
+            "2026-11-20T13:42:07Zulu",
+            "2026-11-20T13:42:07Z-7",
+            "1970-11-20T13:42:07Z",
+        ] {
+            assert!(!check(text.as_bytes()), "{text}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+        #[test]
+        fn changed_bytes_are_read_alike(
+            changes in prop::collection::vec(
+                (0_usize..30, prop::sample::select(b"0123456789-:.TZ+, aA\"_/".to_vec())), 0..3),
+        ) {
+            let mut text = b"2026-11-20T13:42:07.123Z ab x".to_vec();
+            for (at, byte) in changes {
+                let at = at.min(text.len() - 1);
+                text[at] = byte;
+            }
+            check(&text);
+        }
+    }
+}
