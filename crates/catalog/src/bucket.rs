@@ -1,22 +1,24 @@
 //! A bucket's life: sealing, live, retired, forgotten.
 //!
+//! A bucket is sealed from the log or compacted from older buckets, whose place it then takes in one transaction.
 //! `begin_seal` names the objects before they are written and `retire` keeps their names until they are deleted, so
 //! that a crash never leaves an object nobody knows of and no folder has to be listed.
 
 use rusqlite::{Connection, Row, params};
 
 use crate::checkpoint::{LoggedCheckpoint, write_checkpoint};
+use crate::origin::{Origin, drop_origins_of_forgotten, read_origins, write_origins};
 use crate::{Catalog, CatalogError};
 
 const COLUMNS: &str = "number, index_name, state, object, filter, slabs, time_min, time_max, events, raw_bytes, \
-                       object_bytes, filter_bytes, created";
+                       object_bytes, filter_bytes, created, level";
 /// Name of the setting that holds the newest log record a commit covered.
 const LOG_POSITION: &str = "log_position";
 
 /// What the catalog knows of a bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketRow {
-    /// Its number, unique in the store and ascending with the arrival of its first event.
+    /// Its number, unique in the store. Numbers of sealed buckets ascend with the arrival of their first event.
     pub number: u64,
     /// Index of its events.
     pub index: String,
@@ -40,8 +42,12 @@ pub struct BucketRow {
     pub object_bytes: u64,
     /// Bytes of the term filter object.
     pub filter_bytes: u64,
-    /// When it was sealed, nanoseconds.
+    /// When it was sealed or compacted, nanoseconds.
     pub created: i64,
+    /// How often its events were compacted; 0 for a bucket as it was sealed.
+    pub level: u32,
+    /// Sealed buckets its events came from, by ascending row; empty for a bucket as it was sealed.
+    pub origins: Vec<Origin>,
 }
 
 impl BucketRow {
@@ -54,7 +60,7 @@ impl BucketRow {
 /// Where a bucket is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BucketState {
-    /// Its objects are being written; its events are still in the log.
+    /// Its objects are being written; its events are still in the log, or in the buckets it will take the place of.
     Sealing,
     /// It answers searches.
     Live,
@@ -93,6 +99,15 @@ pub struct SealCommit<'a> {
     pub log_position: u64,
 }
 
+/// What one compaction changes, all at once.
+#[derive(Clone, Copy, Debug)]
+pub struct CompactionCommit<'a> {
+    /// The bucket, live from now on.
+    pub bucket: &'a BucketRow,
+    /// Numbers of the buckets whose events it holds; they are retired.
+    pub inputs: &'a [u64],
+}
+
 impl Catalog {
     /// Notes the names of objects that will be written; `bucket.state` must be `Sealing`.
     pub fn begin_seal(&self, bucket: &BucketRow) -> Result<(), CatalogError> {
@@ -109,6 +124,23 @@ impl Catalog {
                 ON CONFLICT (index_name) DO UPDATE SET sealed_through = max(sealed_through, excluded.sealed_through)";
             act.prepare_cached(position)?.execute(params![commit.bucket.index, commit.sealed_through as i64])?;
             write_log_position(act, commit.checkpoints, commit.log_position)
+        })
+    }
+
+    /// Makes a compacted bucket live and retires the buckets it was made from. `false`, and nothing is changed, when one
+    /// of those is not live any more.
+    pub fn commit_compaction(&self, commit: &CompactionCommit<'_>) -> Result<bool, CatalogError> {
+        debug_assert_eq!(commit.bucket.state, BucketState::Live);
+        self.act(|act| {
+            let mut live = act.prepare_cached("SELECT count(*) FROM bucket WHERE number = ?1 AND state = 1")?;
+            for number in commit.inputs {
+                if live.query_row([*number as i64], |row| row.get::<_, i64>(0))? == 0 {
+                    return Ok(false);
+                }
+            }
+            write_bucket(act, commit.bucket)?;
+            retire(act, commit.inputs)?;
+            Ok(true)
         })
     }
 
@@ -133,13 +165,7 @@ impl Catalog {
 
     /// Takes live buckets out of every later search. Their objects can be deleted afterwards.
     pub fn retire(&self, numbers: &[u64]) -> Result<(), CatalogError> {
-        self.act(|act| {
-            let mut update = act.prepare_cached("UPDATE bucket SET state = 2 WHERE number = ?1 AND state = 1")?;
-            for number in numbers {
-                update.execute([*number as i64])?;
-            }
-            Ok(())
-        })
+        self.act(|act| retire(act, numbers))
     }
 
     /// Drops a sealing or retired bucket whose objects are gone. A retired one beyond its index's position stays on
@@ -148,7 +174,8 @@ impl Catalog {
         self.act(|act| {
             let delete = "DELETE FROM bucket WHERE number = ?1 AND (state = 0 OR state = 2 AND number <=
                 (SELECT sealed_through FROM position WHERE position.index_name = bucket.index_name))";
-            act.prepare_cached(delete)?.execute([number as i64]).map(drop)
+            act.prepare_cached(delete)?.execute([number as i64])?;
+            drop_origins_of_forgotten(act, number)
         })
     }
 
@@ -157,7 +184,12 @@ impl Catalog {
         self.act(|act| {
             let select = format!("SELECT {COLUMNS} FROM bucket WHERE state = ?1 ORDER BY number");
             let mut statement = act.prepare_cached(&select)?;
-            statement.query_map([state.code()], read_bucket)?.collect()
+            let mut buckets: Vec<BucketRow> =
+                statement.query_map([state.code()], read_bucket)?.collect::<rusqlite::Result<_>>()?;
+            for bucket in buckets.iter_mut().filter(|bucket| bucket.level > 0) {
+                bucket.origins = read_origins(act, bucket.number)?;
+            }
+            Ok(buckets)
         })
     }
 
@@ -193,27 +225,36 @@ fn write_log_position(act: &Connection, checkpoints: &[LoggedCheckpoint], log_po
         .map(drop)
 }
 
+fn retire(act: &Connection, numbers: &[u64]) -> rusqlite::Result<()> {
+    let mut update = act.prepare_cached("UPDATE bucket SET state = 2 WHERE number = ?1 AND state = 1")?;
+    for number in numbers {
+        update.execute([*number as i64])?;
+    }
+    Ok(())
+}
+
 fn write_bucket(act: &Connection, bucket: &BucketRow) -> rusqlite::Result<()> {
     let insert = format!(
-        "INSERT OR REPLACE INTO bucket ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)"
+        "INSERT OR REPLACE INTO bucket ({COLUMNS})
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)"
     );
-    act.prepare_cached(&insert)?
-        .execute(params![
-            bucket.number as i64,
-            bucket.index,
-            bucket.state.code(),
-            bucket.object,
-            bucket.filter,
-            bucket.slabs,
-            bucket.time_min,
-            bucket.time_max,
-            bucket.events as i64,
-            bucket.raw_bytes as i64,
-            bucket.object_bytes as i64,
-            bucket.filter_bytes as i64,
-            bucket.created,
-        ])
-        .map(drop)
+    act.prepare_cached(&insert)?.execute(params![
+        bucket.number as i64,
+        bucket.index,
+        bucket.state.code(),
+        bucket.object,
+        bucket.filter,
+        bucket.slabs,
+        bucket.time_min,
+        bucket.time_max,
+        bucket.events as i64,
+        bucket.raw_bytes as i64,
+        bucket.object_bytes as i64,
+        bucket.filter_bytes as i64,
+        bucket.created,
+        bucket.level,
+    ])?;
+    write_origins(act, bucket.number, &bucket.origins)
 }
 
 fn read_bucket(row: &Row<'_>) -> rusqlite::Result<BucketRow> {
@@ -232,5 +273,7 @@ fn read_bucket(row: &Row<'_>) -> rusqlite::Result<BucketRow> {
         object_bytes: unsigned(10)?,
         filter_bytes: unsigned(11)?,
         created: row.get(12)?,
+        level: row.get(13)?,
+        origins: Vec::new(),
     })
 }

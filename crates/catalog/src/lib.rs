@@ -10,6 +10,7 @@
 mod bucket;
 mod checkpoint;
 mod error;
+mod origin;
 mod read_only;
 mod schema;
 mod setting;
@@ -22,11 +23,12 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-pub use bucket::{BucketRow, BucketState, SealCommit};
+pub use bucket::{BucketRow, BucketState, CompactionCommit, SealCommit};
 pub use checkpoint::{
     CheckpointKey, FileCheckpoint, HEAD_BYTES_MAX, LoggedCheckpoint, SourceIdentity, TAIL_BYTES_MAX, tail_hash,
 };
 pub use error::CatalogError;
+pub use origin::Origin;
 
 /// How long a statement waits for another process that holds the database.
 const BUSY_WAIT: Duration = Duration::from_secs(10);
@@ -57,7 +59,8 @@ impl Catalog {
     pub fn open_read_only(path: &Path) -> Result<Catalog, CatalogError> {
         let opened = read_only::open(path)?;
         opened.busy_timeout(BUSY_WAIT).map_err(|error| CatalogError::at(path, &error))?;
-        schema::check_whole(&opened, path)?;
+        let version = schema::check_whole(&opened, path)?;
+        schema::show_as_current(&opened, path, version)?;
         Ok(Catalog { connection: Mutex::new(opened), path: path.to_owned() })
     }
 

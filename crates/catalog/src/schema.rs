@@ -11,7 +11,8 @@ use rusqlite::Connection;
 use crate::CatalogError;
 
 /// Migration `i` brings version `i` to `i + 1`.
-const MIGRATIONS: &[&str] = &["
+const MIGRATIONS: &[&str] = &[
+    "
     CREATE TABLE bucket (
         number INTEGER PRIMARY KEY,
         index_name TEXT NOT NULL,
@@ -46,10 +47,30 @@ const MIGRATIONS: &[&str] = &["
         name TEXT PRIMARY KEY,
         value TEXT NOT NULL
     ) WITHOUT ROWID;
-"];
+",
+    "
+    ALTER TABLE bucket ADD COLUMN level INTEGER NOT NULL DEFAULT 0;
+    CREATE TABLE origin (
+        bucket INTEGER NOT NULL,
+        first_row INTEGER NOT NULL,
+        number INTEGER NOT NULL,
+        PRIMARY KEY (bucket, first_row)
+    ) WITHOUT ROWID;
+",
+];
 
-/// Tables of a catalog.
-const TABLES: i64 = 4;
+/// What a catalog that lacks the last migrations is read through, by its version: names of the temporary schema hide
+/// those of the file.
+const STAND_INS: &[&str] = &[
+    "",
+    "
+    CREATE TEMP VIEW bucket AS SELECT *, 0 AS level FROM main.bucket;
+    CREATE TEMP TABLE origin (bucket INTEGER, first_row INTEGER, number INTEGER);
+",
+];
+
+/// Tables of a catalog of each version.
+const TABLES: &[i64] = &[0, 4, 5];
 
 /// Sets the connection up and applies the migrations that are missing.
 pub(crate) fn prepare(connection: &mut Connection, path: &Path, busy_wait: Duration) -> Result<(), CatalogError> {
@@ -67,18 +88,28 @@ pub(crate) fn prepare(connection: &mut Connection, path: &Path, busy_wait: Durat
     Ok(())
 }
 
-/// Refuses a file that is no whole catalog: one that was emptied, or whose tables are gone.
-pub(crate) fn check_whole(connection: &Connection, path: &Path) -> Result<(), CatalogError> {
+/// Refuses a file that is no whole catalog: one that was emptied, or whose tables are gone; gives its version.
+pub(crate) fn check_whole(connection: &Connection, path: &Path) -> Result<usize, CatalogError> {
     let damaged = |reason: &str| CatalogError::Corrupt { path: path.to_owned(), reason: reason.to_owned() };
-    if check_version(connection, path)? == 0 {
+    let version = check_version(connection, path)?;
+    if version == 0 {
         return Err(damaged("it is empty"));
     }
-    let select = "SELECT count(*) FROM sqlite_master WHERE name IN ('bucket', 'position', 'checkpoint', 'setting')";
+    let select = "SELECT count(*) FROM sqlite_master
+        WHERE name IN ('bucket', 'position', 'checkpoint', 'setting', 'origin')";
     let tables = connection.query_row(select, [], |row| row.get::<_, i64>(0));
     match tables.map_err(|error| CatalogError::at(path, &error))? {
-        TABLES => Ok(()),
+        tables if TABLES.get(version) == Some(&tables) => Ok(version),
         _ => Err(damaged("tables are missing")),
     }
+}
+
+/// Lets a catalog that is only read, and so is not brought up to date, look like one that was.
+pub(crate) fn show_as_current(connection: &Connection, path: &Path, version: usize) -> Result<(), CatalogError> {
+    let failed = |error: rusqlite::Error| CatalogError::at(path, &error);
+    let Some(stand_ins) = STAND_INS.get(version) else { return Ok(()) };
+    connection.pragma_update(None, "temp_store", "MEMORY").map_err(failed)?;
+    connection.execute_batch(stand_ins).map_err(failed)
 }
 
 /// Number of migrations applied, or an error when a newer program applied more.

@@ -17,7 +17,14 @@ fn row(number: u64, index: &str, state: BucketState) -> BucketRow {
         object_bytes: 40,
         filter_bytes: 2,
         created: 9,
+        level: 0,
+        origins: Vec::new(),
     }
+}
+
+fn compacted(number: u64, index: &str, state: BucketState) -> BucketRow {
+    let origins = vec![Origin { first_row: 0, number: 1 }, Origin { first_row: 3, number: 4 }];
+    BucketRow { level: 1, origins, ..row(number, index, state) }
 }
 
 fn logged(head: &[u8], variant: u32, offset: u64, lsn: u64) -> LoggedCheckpoint {
@@ -195,4 +202,57 @@ fn what_is_not_folded_in_yet_is_not_left_out_where_nothing_can_be_written() {
         }
         std::fs::set_permissions(to.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     }
+}
+
+#[test]
+fn a_compacted_bucket_takes_the_place_of_others_at_once() {
+    let catalog = Catalog::open_in_memory().unwrap();
+    for number in [1, 2, 4] {
+        commit(&catalog, &row(number, "main", BucketState::Live), 4);
+    }
+    catalog.begin_seal(&compacted(5, "main", BucketState::Sealing)).unwrap();
+    assert_eq!(catalog.buckets(BucketState::Sealing).unwrap(), [compacted(5, "main", BucketState::Sealing)]);
+    let live = compacted(5, "main", BucketState::Live);
+    catalog.retire(&[2]).unwrap();
+    assert!(!catalog.commit_compaction(&CompactionCommit { bucket: &live, inputs: &[1, 2] }).unwrap());
+    assert_eq!(catalog.buckets(BucketState::Live).unwrap().len(), 2, "nothing is changed");
+    assert_eq!(catalog.buckets(BucketState::Sealing).unwrap().len(), 1);
+    assert!(catalog.commit_compaction(&CompactionCommit { bucket: &live, inputs: &[1, 4] }).unwrap());
+    assert_eq!(catalog.buckets(BucketState::Live).unwrap(), [live]);
+    let retired: Vec<u64> =
+        catalog.buckets(BucketState::Retired).unwrap().into_iter().map(|bucket| bucket.number).collect();
+    assert_eq!(retired, [1, 2, 4]);
+    assert_eq!(catalog.positions().unwrap(), [("main".to_owned(), 4)], "the log has nothing of a compacted bucket");
+}
+
+#[test]
+fn a_forgotten_bucket_takes_its_origins_along() {
+    let catalog = Catalog::open_in_memory().unwrap();
+    let origins =
+        || catalog.connection().query_row("SELECT count(*) FROM origin", [], |row| row.get::<_, i64>(0)).unwrap();
+    catalog.begin_seal(&compacted(5, "main", BucketState::Sealing)).unwrap();
+    assert_eq!(origins(), 2);
+    catalog.forget(5).unwrap();
+    assert_eq!(origins(), 0);
+}
+
+#[test]
+fn a_catalog_of_the_first_version_is_read_as_it_is_and_brought_up_to_date_when_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("catalog.sqlite");
+    drop(Catalog::open(&path).unwrap());
+    let connection = Connection::open(&path).unwrap();
+    connection
+        .execute_batch(
+            "DROP TABLE origin; ALTER TABLE bucket DROP COLUMN level; PRAGMA user_version = 1;
+             INSERT INTO bucket VALUES (7, 'main', 1, 'main/7.bucket', 'main/7.terms', 1, -5, 7, 3, 100, 40, 2, 9);",
+        )
+        .unwrap();
+    drop(connection);
+    let expected = [row(7, "main", BucketState::Live)];
+    assert_eq!(Catalog::open_read_only(&path).unwrap().buckets(BucketState::Live).unwrap(), expected);
+    let catalog = Catalog::open_existing(&path).unwrap();
+    assert_eq!(catalog.buckets(BucketState::Live).unwrap(), expected);
+    catalog.begin_seal(&compacted(8, "main", BucketState::Sealing)).unwrap();
+    assert_eq!(catalog.buckets(BucketState::Sealing).unwrap(), [compacted(8, "main", BucketState::Sealing)]);
 }

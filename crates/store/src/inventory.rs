@@ -1,15 +1,13 @@
-//! What the store holds, whether it is whole, and what is old enough to go.
+//! What the store holds and whether it is whole.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quarry_event::TimeNs;
-use quarry_event::time::NS_PER_SEC;
 
 use crate::sealed::SealedBucket;
 use crate::state::Progress;
-use crate::sync::lock;
-use crate::{Segment, Store, StoreError};
+use crate::{Segment, Store};
 
 /// Where the events of a bucket are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +41,8 @@ pub struct BucketListing {
     pub time_max: TimeNs,
     /// Number of slabs.
     pub slabs: u32,
+    /// How often its events were compacted.
+    pub level: u32,
 }
 
 /// One index as a whole.
@@ -140,59 +140,6 @@ impl Store {
         let log = log.map(|damage| Verdict { bucket: damage.bucket.clone(), result: Err(damage.reason.clone()) });
         sealed.into_iter().map(verdict).chain(quarantined).chain(log).collect()
     }
-
-    /// Retires sealed buckets whose newest event is older than their index allows; gives their ids. Objects that a
-    /// search still reads are deleted by a later call.
-    pub fn retention(&self, ages: &[(String, u64)]) -> Result<Vec<String>, StoreError> {
-        if !self.is_writable() {
-            return Err(StoreError::ReadOnly);
-        }
-        let now = self.shared.clock.now_ns();
-        let is_old = |bucket: &&Arc<SealedBucket>| {
-            ages.iter().any(|(index, max_age_secs)| {
-                let age = i64::try_from(*max_age_secs).unwrap_or(i64::MAX).saturating_mul(NS_PER_SEC);
-                *index == bucket.row.index && bucket.row.time_max < now.saturating_sub(age)
-            })
-        };
-        let old: Vec<Arc<SealedBucket>> = self.shared.state().sealed.values().filter(is_old).cloned().collect();
-        let ids = old.iter().map(|bucket| bucket.id.to_string()).collect();
-        self.retire(old)?;
-        self.delete_retired();
-        Ok(ids)
-    }
-
-    fn retire(&self, old: Vec<Arc<SealedBucket>>) -> Result<(), StoreError> {
-        if old.is_empty() {
-            return Ok(());
-        }
-        let numbers: Vec<u64> = old.iter().map(|bucket| bucket.row.number).collect();
-        let _commit = lock(&self.shared.commit);
-        self.shared.catalog.retire(&numbers)?;
-        let mut state = self.shared.state();
-        numbers.iter().for_each(|number| drop(state.sealed.remove(number)));
-        state.retired.extend(old);
-        Ok(())
-    }
-
-    /// Deletes the objects of retired buckets that no search holds. What fails is told and tried again.
-    fn delete_retired(&self) {
-        let free: Vec<Arc<SealedBucket>> = {
-            let mut state = self.shared.state();
-            state.retired.extract_if(.., |bucket| Arc::strong_count(bucket) == 1).collect()
-        };
-        for bucket in free {
-            self.shared.readers.forget(bucket.row.number);
-            let blobs = self.shared.readers.blobs();
-            let deleted = blobs.delete(&bucket.row.object).and_then(|()| blobs.delete(&bucket.row.filter));
-            let forgotten = deleted
-                .map_err(StoreError::from)
-                .and_then(|()| self.shared.catalog.forget(bucket.row.number).map_err(StoreError::from));
-            if let Err(error) = forgotten {
-                self.shared.tell(format!("objects of retired bucket {} stay: {error}", bucket.id));
-                self.shared.state().retired.push(bucket);
-            }
-        }
-    }
 }
 
 fn sealed_listing(bucket: &SealedBucket) -> BucketListing {
@@ -207,6 +154,7 @@ fn sealed_listing(bucket: &SealedBucket) -> BucketListing {
         time_min: row.time_min,
         time_max: row.time_max,
         slabs: row.slabs,
+        level: row.level,
     }
 }
 
@@ -227,5 +175,6 @@ fn unsealed_listing(
         time_min,
         time_max,
         slabs: 1,
+        level: 0,
     }
 }

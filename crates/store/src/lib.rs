@@ -1,7 +1,8 @@
 //! Hot write path, seal, retention, snapshot and scan.
 //!
 //! An append goes through the write-ahead log (`wal`, `log_thread`) into a hot slab (`hot`), where it is searchable; a
-//! full slab is sealed (`seal`) into a bucket object that the catalog knows. A [`Snapshot`] lists what a search reads.
+//! full slab is sealed (`seal`) into a bucket object that the catalog knows; small buckets become larger ones
+//! (`compaction`) and old ones go (`retire`). A [`Snapshot`] lists what a search reads.
 //!
 //! Not here: how a bucket is laid out (bucket), how objects are kept (blob), what a search does with events (engine)
 //! and when maintenance runs (server).
@@ -9,6 +10,7 @@
 
 mod admission;
 mod cache;
+mod compaction;
 mod damage;
 mod data_dir;
 mod disk;
@@ -23,6 +25,7 @@ mod options;
 mod queue;
 mod recover;
 mod report;
+mod retire;
 mod scan;
 mod seal;
 mod sealed;
@@ -36,11 +39,12 @@ mod tests;
 mod ticket;
 mod wal;
 
+pub use compaction::{CompactionReport, Merge};
 pub use disk::{Disk, DiskFile, LocalDisk};
 pub use error::StoreError;
 pub use inventory::{BucketListing, IndexStats, ListingState, Verdict};
 pub use memory::MemoryStore;
-pub use options::{BATCH_EVENTS_MAX, BATCH_RAW_BYTES_MAX, StoreOptions};
+pub use options::{BATCH_EVENTS_MAX, BATCH_RAW_BYTES_MAX, CompactionOptions, StoreOptions};
 pub use report::Message;
 pub use segment::{Damage, PageInfo, Segment, ShapedPage, Snapshot};
 pub use selector::IndexSelector;

@@ -72,6 +72,11 @@ impl LogFiles {
         lock(&self.segments).first().map(|segment| segment.buckets.clone()).unwrap_or_default()
     }
 
+    /// Bytes that can still be written to the file system of `folder`.
+    pub(crate) fn free_bytes(&self, folder: &Path) -> io::Result<u64> {
+        self.disk.free_bytes(folder)
+    }
+
     /// Removes what nothing needs; gives what went wrong.
     pub(crate) fn release(
         &self,

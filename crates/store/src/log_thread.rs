@@ -24,7 +24,6 @@ pub(crate) struct LogThread {
     pub(crate) queue: Arc<Queue>,
     pub(crate) writer: LogWriter,
     pub(crate) next_lsn: u64,
-    pub(crate) next_bucket: u64,
 }
 
 /// Where the next batch of an index goes: what the hot slab will hold when the group is applied.
@@ -44,6 +43,7 @@ impl Drop for OnExit {
         self.1.state().stopping = true;
         self.1.seal_done.notify_all();
         self.1.seal_work.notify_all();
+        self.1.compaction_hurry.notify_all();
     }
 }
 
@@ -107,13 +107,11 @@ impl LogThread {
             self.shared.release_log();
         }
         let bytes: usize = group.iter().map(|append| append.record.len()).sum();
-        let next_bucket = self.next_bucket;
         let buckets = self.plan(&mut group);
         let records = group.iter().map(|append| append.record.as_slice());
         match self.writer.write_group(self.next_lsn, records, bytes as u64) {
             Ok(()) => self.apply(group, &buckets),
             Err(error) => {
-                self.next_bucket = next_bucket;
                 self.shared.tell(format!("events are not stored: {error}"));
                 // All files first: whoever hears of a failure must find its file closed.
                 group.iter().filter_map(|append| append.checkpoint.as_ref()).for_each(|it| self.shared.gaps.failed(it));
@@ -128,7 +126,7 @@ impl LogThread {
         let (events_max, raw_bytes_max) = (options.slab_events, options.slab_raw_bytes);
         let mut plans: BTreeMap<Arc<str>, Planned> = BTreeMap::new();
         let mut buckets = Vec::with_capacity(group.len());
-        let state = self.shared.state();
+        let mut state = self.shared.state();
         for (at, append) in group.iter_mut().enumerate() {
             let bucket = match index_of(&append.batch) {
                 None => 0,
@@ -138,9 +136,10 @@ impl LogThread {
                     let fits = |plan: &Planned| {
                         plan.events + events <= events_max && plan.raw_bytes + raw_bytes <= raw_bytes_max
                     };
-                    let mut plan = known.filter(fits).unwrap_or_else(|| {
-                        self.next_bucket += 1;
-                        Planned { number: self.next_bucket - 1, events: 0, raw_bytes: 0 }
+                    let mut plan = known.filter(fits).unwrap_or_else(|| Planned {
+                        number: state.take_number(),
+                        events: 0,
+                        raw_bytes: 0,
                     });
                     plan.events += events;
                     plan.raw_bytes += raw_bytes;

@@ -1,4 +1,6 @@
 //! Limits of the store: one row per limit, with its default and what happens beyond it.
+//!
+//! What [`CompactionOptions`] calls `merge` is what settings of indexes.conf call `bucketMerge`.
 
 use std::path::PathBuf;
 
@@ -46,6 +48,45 @@ pub struct StoreOptions {
     pub page_cache_bytes: usize,
     /// zstd level of sealing.
     pub zstd_level: i32,
+    /// How sealed buckets are merged.
+    pub compaction: CompactionOptions,
+}
+
+/// How sealed buckets are merged into larger ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompactionOptions {
+    /// Whether a thread merges in the background. Off by default: only a server lives long enough.
+    pub bucket_merging: bool,
+    /// Buckets that must fit together before the background merges them; a request merges two.
+    pub min_merge_count: usize,
+    /// Events of a merged bucket at most; more are not put together.
+    pub max_merge_events: u64,
+    /// Text bytes of a merged bucket at most. A merge holds them in memory, and their objects beside them.
+    pub max_merge_raw_bytes: u64,
+    /// Seconds between first and last `_time` of a merged bucket at most, unless one of its parts spans as much: a
+    /// bucket is removed when its last event is too old, so that a wide one keeps its first events for longer.
+    pub max_merge_time_span_secs: u64,
+    /// zstd level of merged buckets.
+    pub zstd_level: i32,
+    /// Share of one core that the background takes, 1 to 100.
+    pub cpu_percent: u32,
+    /// Bytes the background reads and writes in a second; 0 for no limit.
+    pub bytes_per_second: u64,
+}
+
+impl Default for CompactionOptions {
+    fn default() -> CompactionOptions {
+        CompactionOptions {
+            bucket_merging: false,
+            min_merge_count: 4,
+            max_merge_events: 32 * MAX_SLAB_EVENTS as u64,
+            max_merge_raw_bytes: 256 << 20,
+            max_merge_time_span_secs: 90 * 86_400,
+            zstd_level: 9,
+            cpu_percent: 25,
+            bytes_per_second: 32 << 20,
+        }
+    }
 }
 
 impl StoreOptions {
@@ -67,6 +108,7 @@ impl StoreOptions {
             filter_cache_bytes: 256 << 20,
             page_cache_bytes: 128 << 20,
             zstd_level: 1,
+            compaction: CompactionOptions::default(),
         }
     }
 

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use quarry_event::TimeRange;
 
-use crate::sealed::{SealedBucket, SealedSegment};
-use crate::{Damage, IndexSelector, Segment, Snapshot, Store};
+use crate::hot::SLABS_PER_BUCKET_MAX;
+use crate::sealed::{Cut, SealedBucket, SealedSegment, cuts};
+use crate::{Damage, IndexSelector, PageInfo, Segment, Snapshot, Store};
 
 impl Store {
     /// Everything that is stored now in the selected indexes and may lie in `range`.
@@ -29,23 +30,27 @@ impl Store {
             segment.pages().iter().any(|page| range.overlaps(page.time_min, page.time_max))
         };
         snapshot.segments.retain(overlaps);
+        let arrivals = arrivals(&snapshot.segments, &sealed);
         for bucket in sealed {
-            self.add_sealed(bucket, &mut snapshot);
+            self.add_sealed(bucket, &arrivals, &mut snapshot);
         }
         snapshot.segments.sort_by_key(|segment| segment.sequence());
         snapshot
     }
 
-    fn add_sealed(&self, bucket: Arc<SealedBucket>, snapshot: &mut Snapshot) {
+    fn add_sealed(&self, bucket: Arc<SealedBucket>, arrivals: &[u64], snapshot: &mut Snapshot) {
         match self.shared.readers.open(&bucket) {
             Ok(open) => {
                 let fault = self.shared.readers.faults.of(bucket.row.number);
                 let listed = fault.is_some();
                 snapshot.damaged.extend(fault);
+                let cuts = cuts(&bucket.origins, arrivals);
                 for slab in 0..open.infos.len() {
-                    let (bucket, open) = (bucket.clone(), open.clone());
-                    let readers = self.shared.readers.clone();
-                    snapshot.segments.push(Arc::new(SealedSegment { bucket, open, readers, slab, listed }));
+                    for cut in slab_cuts(&open.infos[slab], &cuts) {
+                        let (bucket, open) = (bucket.clone(), open.clone());
+                        let readers = self.shared.readers.clone();
+                        snapshot.segments.push(Arc::new(SealedSegment { bucket, open, readers, slab, cut, listed }));
+                    }
                 }
             }
             Err(error) => {
@@ -53,4 +58,30 @@ impl Store {
             }
         }
     }
+}
+
+/// Numbers of everything a search reads, ascending, by which compacted buckets are cut; empty where none is.
+fn arrivals(unsealed: &[Arc<dyn Segment>], sealed: &[Arc<SealedBucket>]) -> Vec<u64> {
+    if sealed.iter().all(|bucket| bucket.origins.len() == 1) {
+        return Vec::new();
+    }
+    let unsealed = unsealed.iter().map(|segment| segment.sequence() / SLABS_PER_BUCKET_MAX);
+    let sealed = sealed.iter().flat_map(|bucket| bucket.origins.iter().map(|origin| origin.number));
+    let mut numbers: Vec<u64> = unsealed.chain(sealed).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+/// The parts of a slab with these pages, in a bucket that is cut at rows `cuts`; `None` stands for the whole.
+fn slab_cuts(pages: &[PageInfo], cuts: &[u64]) -> Vec<Option<Cut>> {
+    let (Some(first), Some(last)) = (pages.first(), pages.last()) else { return vec![None] };
+    let end = last.first_row + u64::from(last.events);
+    let inside = cuts.iter().copied().filter(|row| first.first_row < *row && *row < end);
+    let mut borders: Vec<u64> = inside.collect();
+    if borders.is_empty() {
+        return vec![None];
+    }
+    borders.insert(0, first.first_row);
+    borders.push(end);
+    borders.windows(2).map(|pair| Some(Cut::new(pages, pair[0]..pair[1]))).collect()
 }

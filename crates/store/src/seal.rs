@@ -113,7 +113,7 @@ fn seal(shared: &Shared, segment: &HotSegment) -> Result<(), Failure> {
 
 /// Gives the bucket names of objects that do not exist, or those of its own failed try: an object that the catalog
 /// does not know may be the only copy of something.
-fn choose_names(shared: &Shared, row: &mut BucketRow) -> Result<(), StoreError> {
+pub(crate) fn choose_names(shared: &Shared, row: &mut BucketRow) -> Result<(), StoreError> {
     let begun = shared.catalog.buckets(BucketState::Sealing)?;
     if let Some(own) = begun.into_iter().find(|begun| begun.number == row.number) {
         (row.object, row.filter) = (own.object, own.filter);
@@ -182,11 +182,13 @@ fn row_of(segment: &HotSegment) -> BucketRow {
         object_bytes: 0,
         filter_bytes: 0,
         created: 0,
+        level: 0,
+        origins: Vec::new(),
     }
 }
 
 /// Name of a bucket's objects without their kind.
-fn stem_of(index: &str, number: u64) -> String {
+pub(crate) fn stem_of(index: &str, number: u64) -> String {
     format!("{}/{number:010}", folder_of(index))
 }
 

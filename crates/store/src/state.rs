@@ -3,7 +3,7 @@
 //! A slab is in exactly one of `hot`, `closed` and `sealed`; every move between them is one critical section, so that a
 //! snapshot shows each event once. Only the log thread changes `hot`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use quarry_catalog::{BucketRow, Catalog, CheckpointKey, LoggedCheckpoint};
@@ -36,6 +36,10 @@ pub(crate) struct Shared {
     pub(crate) seal_work: Condvar,
     /// A seal ended, well or badly, or the store closes.
     pub(crate) seal_done: Condvar,
+    /// A compaction that rests must go on or end.
+    pub(crate) compaction_hurry: Condvar,
+    /// Held by whoever compacts.
+    pub(crate) compacting: Mutex<()>,
     /// Held from the choice of what a commit says until the state says the same.
     pub(crate) commit: Mutex<()>,
 }
@@ -57,6 +61,14 @@ pub(crate) struct State {
     pub(crate) durable_lsn: u64,
     /// Newest record whose checkpoint is in the catalog.
     pub(crate) committed_lsn: u64,
+    /// Number of the next bucket, sealed or compacted.
+    pub(crate) next_bucket: u64,
+    /// Buckets that could not be compacted, by number; they are left alone.
+    pub(crate) not_compacted: BTreeSet<u64>,
+    /// Callers that wait for a compaction.
+    pub(crate) compaction_requests: usize,
+    /// A compaction encodes, which nothing can interrupt; it changes nothing afterwards when the store stops.
+    pub(crate) compaction_encodes: bool,
     /// Why the newest seal failed; `None` after one that did not.
     pub(crate) seal_failure: Option<StoreError>,
     /// Counts failed seals, so that a waiter can tell a new failure from an old one.
@@ -107,6 +119,8 @@ impl Shared {
             state: Mutex::new(state),
             seal_work: Condvar::new(),
             seal_done: Condvar::new(),
+            compaction_hurry: Condvar::new(),
+            compacting: Mutex::new(()),
             commit: Mutex::new(()),
         }
     }
@@ -162,6 +176,12 @@ impl State {
         self.closed.insert(segment.number(), ClosedSlab { segment, progress: Progress::Waiting });
     }
 
+    /// The number of a new bucket.
+    pub(crate) fn take_number(&mut self) -> u64 {
+        self.next_bucket += 1;
+        self.next_bucket - 1
+    }
+
     /// Lets failed seals be tried again.
     pub(crate) fn retry_failed(&mut self) {
         let failed = self.closed.values_mut().filter(|slab| slab.progress == Progress::Failed);
@@ -200,7 +220,9 @@ impl State {
         let closed = closed.filter(|slab| **slab.index_name() == *row.index).map(HotSegment::number);
         let hot = self.hot.get(row.index.as_str()).map(HotSlab::number);
         let first_unsealed = closed.chain(hot).filter(|number| *number != row.number).min().unwrap_or(u64::MAX);
-        let of_index = self.sealed.values().filter(|bucket| bucket.row.index == row.index);
+        // The number of a compacted bucket says nothing of the log: it may lie beyond that of a slab whose first record
+        // is just being written.
+        let of_index = self.sealed.values().filter(|bucket| bucket.row.index == row.index && bucket.row.level == 0);
         let sealed = of_index.map(|bucket| bucket.row.number).chain([row.number]);
         sealed.filter(|number| *number < first_unsealed).max().unwrap_or(0)
     }

@@ -1,7 +1,7 @@
 //! The store's front: opening, appending, closing.
 //!
-//! One log thread writes (see `log_thread`), some sealer threads seal (see `seal`), any number of threads append and
-//! search. What an append's ticket confirmed is in the log and visible; closing a store seals nothing and loses nothing.
+//! One log thread writes (see `log_thread`), some sealer threads seal (see `seal`), one may merge buckets (see
+//! `compaction`), any number of threads append and search. What an append's ticket confirmed is in the log and visible; closing a store seals nothing and loses nothing.
 
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -27,7 +27,7 @@ use crate::ticket::{Ticket, promise};
 use crate::wal::read::Repair;
 use crate::wal::record::encode;
 use crate::wal::write::LogWriter;
-use crate::{StoreError, StoreOptions, admission, data_dir, seal};
+use crate::{StoreError, StoreOptions, admission, compaction, data_dir, seal};
 
 /// Events to store, and how far their file has been read with them.
 #[derive(Clone, Debug, Default)]
@@ -51,6 +51,13 @@ pub struct Store {
 struct Writer {
     queue: Arc<Queue>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    compaction: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Writer {
+    fn new(queue: Arc<Queue>) -> Writer {
+        Writer { queue, threads: Mutex::default(), compaction: Mutex::default() }
+    }
 }
 
 impl Store {
@@ -101,6 +108,7 @@ impl Store {
         remove_empty(&mut recovered.segments, &*disk)?;
         let now = clock.elapsed_ns();
         recovered.state.hot.values_mut().for_each(|slab| slab.appended_at = now);
+        recovered.state.next_bucket = recovered.next_bucket;
         let messages = clean_up(&catalog, &*blobs)?;
         let writer = LogWriter::new(disk.clone(), data_dir::log(&options.dir), options.free_bytes_min);
         let queue = Arc::new(Queue::new(options.pending_bytes_max));
@@ -111,23 +119,30 @@ impl Store {
         shared.tell_log_damage();
         messages.into_iter().for_each(|text| shared.tell(text));
         shared.release_log();
-        let (next_lsn, next_bucket) = (recovered.next_lsn, recovered.next_bucket);
-        let log = LogThread { shared: shared.clone(), queue: queue.clone(), writer, next_lsn, next_bucket };
-        let store = Store { shared, writer: Some(Writer { queue, threads: Mutex::default() }), _lock: dir_lock };
+        let log = LogThread { shared: shared.clone(), queue: queue.clone(), writer, next_lsn: recovered.next_lsn };
+        let store = Store { shared, writer: Some(Writer::new(queue)), _lock: dir_lock };
         store.spawn("quarry-log", move || log.run())?;
         for _ in 0..store.shared.options.sealer_threads() {
             let shared = store.shared.clone();
             store.spawn("quarry-seal", move || seal::run(&shared))?;
         }
+        if store.shared.options.compaction.bucket_merging {
+            let shared = store.shared.clone();
+            let thread = store.thread("quarry-compact", move || compaction::run(&shared))?;
+            *lock(&store.writer()?.compaction) = Some(thread);
+        }
         Ok(Arc::new(store))
     }
 
     fn spawn(&self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), StoreError> {
-        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
-        let thread =
-            thread.map_err(|error| StoreError::from_io("start thread for", &self.shared.options.dir, &error))?;
+        let thread = self.thread(name, work)?;
         lock(&self.writer()?.threads).push(thread);
         Ok(())
+    }
+
+    fn thread(&self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, StoreError> {
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+        thread.map_err(|error| StoreError::from_io("start thread for", &self.shared.options.dir, &error))
     }
 
     fn writer(&self) -> Result<&Writer, StoreError> {
@@ -240,6 +255,11 @@ impl Store {
         let threads = std::mem::take(&mut *lock(&writer.threads));
         for thread in threads {
             // A thread that panicked has told so; its work is repeated from the log.
+            drop(thread.join());
+        }
+        let compaction = lock(&writer.compaction).take();
+        // Encoding cannot be interrupted, and what comes of it is thrown away: nobody waits for it.
+        if let Some(thread) = compaction.filter(|_| !self.shared.state().compaction_encodes) {
             drop(thread.join());
         }
     }

@@ -4,6 +4,7 @@
 //! files and opens it again when it fell out. That is why the objects of a retired bucket are deleted only when no
 //! search holds it any more ([`SealedBucket`] is counted).
 
+mod cut;
 mod fault;
 mod segment;
 
@@ -13,12 +14,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use quarry_blob::BlobStore;
 use quarry_bucket::{BucketError, BucketReader, ReadAt, ReadError, TermFilter};
-use quarry_catalog::BucketRow;
+use quarry_catalog::{BucketRow, Origin};
 use quarry_event::{Page, TermQuery};
 
 use crate::cache::Cache;
 use crate::{PageInfo, StoreError, StoreOptions};
 
+pub(crate) use self::cut::{Cut, cuts};
 use self::fault::Faults;
 pub(crate) use self::segment::SealedSegment;
 
@@ -27,12 +29,29 @@ pub(crate) use self::segment::SealedSegment;
 pub(crate) struct SealedBucket {
     pub(crate) row: BucketRow,
     pub(crate) id: Arc<str>,
+    /// Where its events are in the order of arrival: the buckets they were sealed in, by ascending row and number.
+    pub(crate) origins: Vec<Origin>,
 }
 
 impl SealedBucket {
-    pub(crate) fn new(row: BucketRow) -> SealedBucket {
+    pub(crate) fn new(mut row: BucketRow) -> SealedBucket {
         let id = format!("{}~{}", row.index, row.number).into();
-        SealedBucket { row, id }
+        let mut origins = std::mem::take(&mut row.origins);
+        if origins.is_empty() {
+            origins.push(Origin { first_row: 0, number: row.number });
+        }
+        SealedBucket { row, id, origins }
+    }
+
+    /// Number of the bucket its first event was sealed in.
+    pub(crate) fn first_origin(&self) -> u64 {
+        self.origins.first().map_or(self.row.number, |origin| origin.number)
+    }
+
+    /// Number of the bucket event `row` was sealed in, or of an earlier one with nothing between them.
+    pub(crate) fn origin_of(&self, row: u64) -> u64 {
+        let after = self.origins.partition_point(|origin| origin.first_row <= row);
+        self.origins[..after].last().map_or(self.row.number, |origin| origin.number)
     }
 }
 
@@ -133,7 +152,7 @@ impl Readers {
     }
 
     /// Opens a bucket whatever the cache holds.
-    fn open_anew(&self, bucket: &SealedBucket) -> Result<OpenBucket, BucketError> {
+    pub(crate) fn open_anew(&self, bucket: &SealedBucket) -> Result<OpenBucket, BucketError> {
         let (number, name) = (bucket.row.number, bucket.row.object.clone());
         let len = self.objects.get(number, &name)?.len();
         let object = LazyObject { objects: self.objects.clone(), number, name, len };

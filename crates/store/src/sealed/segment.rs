@@ -1,11 +1,11 @@
-//! A sealed slab as a search sees it.
+//! A sealed slab, or a part of one, as a search sees it.
 
 use std::sync::Arc;
 
 use quarry_event::{Metadata, Page, PageColumns, PageSet, TermQuery};
 
 use crate::hot::SLABS_PER_BUCKET_MAX;
-use crate::sealed::{OpenBucket, Readers, SealedBucket, damage};
+use crate::sealed::{Cut, OpenBucket, Readers, SealedBucket, damage};
 use crate::{Damage, PageInfo, Segment, StoreError};
 
 /// Bytes of the columns of one event in a cached page.
@@ -18,6 +18,8 @@ pub(crate) struct SealedSegment {
     pub(crate) open: Arc<OpenBucket>,
     pub(crate) readers: Arc<Readers>,
     pub(crate) slab: usize,
+    /// Which of the slab's events these are; `None` for all of them.
+    pub(crate) cut: Option<Cut>,
     /// The snapshot names the bucket as damaged.
     pub(crate) listed: bool,
 }
@@ -25,6 +27,23 @@ pub(crate) struct SealedSegment {
 impl SealedSegment {
     fn read(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError> {
         self.open.reader.read_page(self.slab, page, columns).map_err(|error| damage(&self.bucket.id, &error))
+    }
+
+    fn read_whole(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError> {
+        if !columns.raw {
+            return self.read(page, columns);
+        }
+        let text = self.read_text(page)?;
+        if !columns.index_time && !columns.fields {
+            return Ok(Page::clone(&text));
+        }
+        let rest = self.read(page, PageColumns { raw: false, ..columns })?;
+        Ok(Page { raw: text.raw.clone(), ends: text.ends.clone(), ..rest })
+    }
+
+    /// Row of its first event within the bucket.
+    fn first_row(&self) -> u64 {
+        self.pages().first().map_or(0, |page| page.first_row)
     }
 
     /// The page with its text, from the cache when it is there.
@@ -50,7 +69,7 @@ impl Segment for SealedSegment {
     }
 
     fn sequence(&self) -> u64 {
-        self.bucket.row.number * SLABS_PER_BUCKET_MAX + self.slab as u64
+        self.bucket.origin_of(self.first_row()) * SLABS_PER_BUCKET_MAX + self.slab as u64
     }
 
     fn metas(&self) -> Arc<[Metadata]> {
@@ -58,30 +77,33 @@ impl Segment for SealedSegment {
     }
 
     fn pages(&self) -> &[PageInfo] {
-        &self.open.infos[self.slab]
+        match &self.cut {
+            Some(cut) => &cut.infos,
+            None => &self.open.infos[self.slab],
+        }
     }
 
     fn candidate_pages(&self, query: &TermQuery) -> Result<PageSet, StoreError> {
         if !self.readers.may_match(&self.bucket, query) {
             return Ok(PageSet::default());
         }
-        self.open.reader.candidate_pages(self.slab, query).map_err(|error| damage(&self.bucket.id, &error))
+        let found = self.open.reader.candidate_pages(self.slab, query);
+        let found = found.map_err(|error| damage(&self.bucket.id, &error))?;
+        Ok(match &self.cut {
+            Some(cut) => PageSet(found.0 >> cut.first_page & PageSet::first(cut.infos.len()).0),
+            None => found,
+        })
     }
 
     fn damage(&self) -> Option<Damage> {
         // Once per bucket is enough.
-        if self.listed || self.slab > 0 { None } else { self.readers.faults.of(self.bucket.row.number) }
+        if self.listed || self.first_row() > 0 { None } else { self.readers.faults.of(self.bucket.row.number) }
     }
 
     fn read_page(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError> {
-        if !columns.raw {
-            return self.read(page, columns);
+        match &self.cut {
+            Some(cut) => Ok(cut.part_of(self.read_whole(cut.first_page + page, columns)?)),
+            None => self.read_whole(page, columns),
         }
-        let text = self.read_text(page)?;
-        if !columns.index_time && !columns.fields {
-            return Ok(Page::clone(&text));
-        }
-        let rest = self.read(page, PageColumns { raw: false, ..columns })?;
-        Ok(Page { raw: text.raw.clone(), ends: text.ends.clone(), ..rest })
     }
 }

@@ -77,6 +77,9 @@ fn crash_after(bytes: u64, burst: u64) -> bool {
         if !machine.is_dead() {
             drop(store.seal_all());
         }
+        if !machine.is_dead() {
+            drop(store.compact_all());
+        }
     }
     machine.lose_unsynced(bytes.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 7);
     let store = open(&options);
@@ -112,6 +115,7 @@ fn a_crash_in_the_first_record_loses_nothing() {
 enum Step {
     Append(u64),
     SealAll,
+    Compact,
     Reopen,
     Crash(u64),
 }
@@ -120,6 +124,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         5 => (1u64..6).prop_map(Step::Append),
         1 => Just(Step::SealAll),
+        2 => Just(Step::Compact),
         1 => Just(Step::Reopen),
         2 => (0u64..2_500).prop_map(Step::Crash),
     ];
@@ -143,6 +148,7 @@ proptest! {
                     (acknowledged, tried) = work(open, from, from + batches, 2);
                 }
                 (Step::SealAll, Some(open)) if !machine.is_dead() => drop(open.seal_all()),
+                (Step::Compact, Some(open)) if !machine.is_dead() => drop(open.compact_all()),
                 (Step::Reopen | Step::Crash(_), _) => {
                     drop(store.take());
                     machine.lose_unsynced(tried * 7);

@@ -1,6 +1,8 @@
 //! The store as its callers use it.
 
 mod catalog;
+mod compaction;
+mod compaction_faults;
 mod crash;
 mod damage;
 mod faults;

@@ -1,0 +1,39 @@
+//! Which sealed buckets the events of a compacted bucket came from: their place in the order of arrival.
+//!
+//! Events of several indexes come in side by side, so that the buckets of one index that are compacted into one have
+//! buckets of other indexes between them. What came first must stay first, which is why the rows keep the number of
+//! the bucket they were sealed in.
+
+use rusqlite::{Connection, params};
+
+/// The events from `first_row` on, up to the next origin, came in with sealed bucket `number`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// Row of the first of them in the compacted bucket.
+    pub first_row: u64,
+    /// Number of the sealed bucket.
+    pub number: u64,
+}
+
+pub(crate) fn write_origins(act: &Connection, bucket: u64, origins: &[Origin]) -> rusqlite::Result<()> {
+    act.prepare_cached("DELETE FROM origin WHERE bucket = ?1")?.execute([bucket as i64])?;
+    let mut insert = act.prepare_cached("INSERT INTO origin (bucket, first_row, number) VALUES (?1, ?2, ?3)")?;
+    for origin in origins {
+        insert.execute(params![bucket as i64, origin.first_row as i64, origin.number as i64])?;
+    }
+    Ok(())
+}
+
+pub(crate) fn read_origins(act: &Connection, bucket: u64) -> rusqlite::Result<Vec<Origin>> {
+    let select = "SELECT first_row, number FROM origin WHERE bucket = ?1 ORDER BY first_row";
+    let origin = |row: &rusqlite::Row<'_>| {
+        Ok(Origin { first_row: row.get::<_, i64>(0)? as u64, number: row.get::<_, i64>(1)? as u64 })
+    };
+    act.prepare_cached(select)?.query_map([bucket as i64], origin)?.collect()
+}
+
+/// Drops the origins of a bucket that is no longer on record.
+pub(crate) fn drop_origins_of_forgotten(act: &Connection, bucket: u64) -> rusqlite::Result<()> {
+    let delete = "DELETE FROM origin WHERE bucket = ?1 AND NOT EXISTS (SELECT 1 FROM bucket WHERE number = ?1)";
+    act.prepare_cached(delete)?.execute([bucket as i64]).map(drop)
+}

@@ -1,0 +1,234 @@
+//! The steps of one merge.
+//!
+//! Order: read and regroup, encode, decode and compare, `begin_seal` (the objects' names), put both objects,
+//! `commit_compaction`, then one critical section that puts the new bucket in the place of the old ones. A crash before
+//! the commit leaves objects that the next start deletes; after it, the old buckets are retired and their objects go as
+//! those of expired buckets do. In memory are one page of the inputs, the events of the output and its objects:
+//! `max_merge_raw_bytes` bounds that.
+
+use std::sync::Arc;
+
+use quarry_bucket::{BucketError, EncodeOptions, EncodedBucket, SlabSource, verify_slabs};
+use quarry_catalog::{BucketRow, BucketState, CompactionCommit, Origin};
+use quarry_event::PageColumns;
+
+use crate::compaction::pace::{Pace, Stopped};
+use crate::compaction::regroup::{Regroup, SlabLimits};
+use crate::compaction::report::Merge;
+use crate::seal::{choose_names, stem_of};
+use crate::sealed::SealedBucket;
+use crate::state::Shared;
+use crate::sync::lock;
+use crate::{Damage, StoreError, data_dir};
+
+/// How slabs become objects.
+pub(crate) type Encode = fn(&[SlabSource<'_>], &EncodeOptions) -> Result<EncodedBucket, BucketError>;
+
+/// Why buckets were not merged. Nothing is changed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The store stops.
+    Stopped,
+    /// Trying again may help.
+    Later(StoreError),
+    /// A bucket was retired meanwhile.
+    Changed,
+    /// A bucket, by its number, cannot be read.
+    Damaged(u64, Damage),
+    /// Trying again gives the same.
+    Never(String),
+}
+
+impl<E: Into<StoreError>> From<E> for Failure {
+    fn from(error: E) -> Failure {
+        Failure::Later(error.into())
+    }
+}
+
+impl From<Stopped> for Failure {
+    fn from(_: Stopped) -> Failure {
+        Failure::Stopped
+    }
+}
+
+/// Makes one bucket of `inputs`, which are neighbours in order of arrival.
+pub(crate) fn merge(
+    shared: &Shared,
+    inputs: &[Arc<SealedBucket>],
+    pace: &mut Pace<'_>,
+    encode: Encode,
+) -> Result<Merge, Failure> {
+    check_room(shared, inputs)?;
+    let regroup = read(shared, inputs, pace)?;
+    let encoded = encode_checked(shared, &regroup, encode)?;
+    let slabs = regroup.sources().len() as u32;
+    drop(regroup);
+    pace.step(0)?;
+    let mut row = row_of(shared, inputs, slabs)?;
+    choose_names(shared, &mut row)?;
+    shared.catalog.begin_seal(&row)?;
+    let stored = put(shared, &mut row, encoded, pace);
+    if stored.is_err() {
+        withdraw(shared, &row);
+    }
+    stored?;
+    commit(shared, &row, inputs)?;
+    Ok(Merge {
+        bucket: SealedBucket::new(row.clone()).id.to_string(),
+        inputs: inputs.iter().map(|bucket| bucket.id.to_string()).collect(),
+        events: row.events,
+        bytes_before: stored_bytes(inputs),
+        bytes_after: row.stored_bytes(),
+    })
+}
+
+fn stored_bytes(inputs: &[Arc<SealedBucket>]) -> u64 {
+    inputs.iter().map(|bucket| bucket.row.stored_bytes()).sum()
+}
+
+/// Old and new objects are there together for a while. That must not take the room that appends need.
+fn check_room(shared: &Shared, inputs: &[Arc<SealedBucket>]) -> Result<(), Failure> {
+    let path = data_dir::objects(&shared.options.dir);
+    let needed = shared.options.free_bytes_min.saturating_add(stored_bytes(inputs));
+    // A file system that does not tell says so when it is written to.
+    match shared.log_files.free_bytes(&shared.options.dir) {
+        Ok(free) if free < needed => Err(StoreError::Full { path }.into()),
+        _ => Ok(()),
+    }
+}
+
+/// All events of the inputs, regrouped.
+fn read(shared: &Shared, inputs: &[Arc<SealedBucket>], pace: &mut Pace<'_>) -> Result<Regroup, Failure> {
+    let mut regroup = Regroup::new(SlabLimits::TARGET);
+    for bucket in inputs {
+        let damaged =
+            |reason: String| Failure::Damaged(bucket.row.number, Damage { bucket: bucket.id.to_string(), reason });
+        // Not through the caches: what searches want stays in them.
+        let open = shared.readers.open_anew(bucket).map_err(|error| damaged(error.to_string()))?;
+        let (mut events, mut raw_bytes) = (0, 0);
+        let pages = open.infos.iter().map(Vec::len).sum::<usize>().max(1) as u64;
+        for (slab, infos) in open.infos.iter().enumerate() {
+            let slab_events = infos.iter().map(|page| u64::from(page.events)).sum();
+            regroup.start_slab(slab_events, infos.iter().map(|page| page.raw_bytes).sum());
+            for at in 0..infos.len() {
+                let page = open.reader.read_page(slab, at, PageColumns::ALL);
+                let page = page.map_err(|error| damaged(error.to_string()))?;
+                events += page.len() as u64;
+                raw_bytes += page.raw.len() as u64;
+                regroup.add(&page);
+                pace.step(bucket.row.object_bytes / pages)?;
+            }
+            regroup.end_slab();
+        }
+        if (events, raw_bytes) != (bucket.row.events, bucket.row.raw_bytes) {
+            return Err(damaged(format!("it holds {events} events, the catalog says {}", bucket.row.events)));
+        }
+    }
+    Ok(regroup)
+}
+
+/// Encodes and proves that it decodes to the same events. Nothing interrupts it: a store that stops does not wait for
+/// it, and finds by `compaction_encodes` that nothing will be changed.
+fn encode_checked(shared: &Shared, regroup: &Regroup, encode: Encode) -> Result<EncodedBucket, Failure> {
+    let encodes = |encodes: bool| {
+        let mut state = shared.state();
+        state.compaction_encodes = encodes;
+        if state.stopping { Err(Failure::Stopped) } else { Ok(()) }
+    };
+    encodes(true)?;
+    let sources = regroup.sources();
+    let options = EncodeOptions { zstd_level: shared.options.compaction.zstd_level };
+    let encoded = encode(&sources, &options).and_then(|encoded| {
+        verify_slabs(&encoded, &sources)?;
+        Ok(encoded)
+    });
+    encodes(false)?;
+    encoded.map_err(|error| Failure::Never(error.to_string()))
+}
+
+fn row_of(shared: &Shared, inputs: &[Arc<SealedBucket>], slabs: u32) -> Result<BucketRow, Failure> {
+    let rows = || inputs.iter().map(|bucket| &bucket.row);
+    let Some(first) = rows().next() else { return Err(Failure::Never("nothing to merge".to_owned())) };
+    let number = shared.state().take_number();
+    let stem = stem_of(&first.index, number);
+    Ok(BucketRow {
+        number,
+        index: first.index.clone(),
+        state: BucketState::Sealing,
+        object: format!("{stem}.bucket"),
+        filter: format!("{stem}.filter"),
+        slabs,
+        time_min: rows().map(|row| row.time_min).min().unwrap_or(0),
+        time_max: rows().map(|row| row.time_max).max().unwrap_or(0),
+        events: rows().map(|row| row.events).sum(),
+        raw_bytes: rows().map(|row| row.raw_bytes).sum(),
+        object_bytes: 0,
+        filter_bytes: 0,
+        created: 0,
+        level: rows().map(|row| row.level).max().unwrap_or(0) + 1,
+        origins: origins_of(inputs),
+    })
+}
+
+/// Origins of the events of `inputs` one after the other. Numbers that follow each other directly need one entry:
+/// nothing ever comes between.
+fn origins_of(inputs: &[Arc<SealedBucket>]) -> Vec<Origin> {
+    let mut origins: Vec<Origin> = Vec::new();
+    let (mut first_row, mut last) = (0, None);
+    for bucket in inputs {
+        for origin in &bucket.origins {
+            if last.is_none_or(|last: u64| last + 1 != origin.number) {
+                origins.push(Origin { first_row: first_row + origin.first_row, number: origin.number });
+            }
+            last = Some(origin.number);
+        }
+        first_row += bucket.row.events;
+    }
+    origins
+}
+
+/// Puts both objects.
+fn put(shared: &Shared, row: &mut BucketRow, encoded: EncodedBucket, pace: &mut Pace<'_>) -> Result<(), Failure> {
+    let blobs = shared.readers.blobs();
+    for (name, bytes) in [(&row.object, &encoded.object), (&row.filter, &encoded.filter)] {
+        blobs.put(name, bytes)?;
+        pace.step(bytes.len() as u64)?;
+    }
+    row.object_bytes = encoded.object.len() as u64;
+    row.filter_bytes = encoded.filter.len() as u64;
+    row.created = shared.clock.now_ns();
+    Ok(())
+}
+
+/// Puts the bucket in the place of its inputs, in the catalog and in the state.
+fn commit(shared: &Shared, row: &BucketRow, inputs: &[Arc<SealedBucket>]) -> Result<(), Failure> {
+    let _commit = lock(&shared.commit);
+    if inputs.iter().any(|bucket| !shared.state().sealed.contains_key(&bucket.row.number)) {
+        withdraw(shared, row);
+        return Err(Failure::Changed);
+    }
+    let live = BucketRow { state: BucketState::Live, ..row.clone() };
+    let numbers: Vec<u64> = inputs.iter().map(|bucket| bucket.row.number).collect();
+    // After an error nobody knows whether it is committed: the objects stay, the next start sees what holds.
+    if !shared.catalog.commit_compaction(&CompactionCommit { bucket: &live, inputs: &numbers })? {
+        withdraw(shared, row);
+        return Err(Failure::Never("the catalog does not have all of them as live".to_owned()));
+    }
+    let mut state = shared.state();
+    for bucket in inputs {
+        state.sealed.remove(&bucket.row.number);
+        state.retired.push(bucket.clone());
+    }
+    state.sealed.insert(live.number, Arc::new(SealedBucket::new(live)));
+    Ok(())
+}
+
+/// Deletes the objects of a merge that failed. What cannot be deleted now is deleted at the next start.
+fn withdraw(shared: &Shared, row: &BucketRow) {
+    let blobs = shared.readers.blobs();
+    let deleted = blobs.delete(&row.object).and_then(|()| blobs.delete(&row.filter));
+    let forgotten = deleted.map_err(StoreError::from).and_then(|()| Ok(shared.catalog.forget(row.number)?));
+    if let Err(error) = forgotten {
+        shared.tell(format!("objects of unfinished bucket {} stay until the next start: {error}", row.number));
+    }
+}

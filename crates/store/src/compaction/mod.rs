@@ -1,0 +1,164 @@
+//! Compaction: small sealed buckets of one index become a larger one that is packed better.
+//!
+//! What to merge is chosen in `policy`, the steps of one merge are in `merge`. The thread here merges beside ingest, at
+//! the pace of `pace`, and only while no slab waits for its seal; [`Store::compact_all`] merges at once.
+//!
+//! Not here: when the objects of merged buckets are deleted (`retire`).
+
+mod merge;
+mod pace;
+pub(crate) mod policy;
+mod regroup;
+mod report;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::sealed::SealedBucket;
+use crate::state::{Progress, Shared, State};
+use crate::sync::{lock, wait, wait_for};
+use crate::{Damage, Store, StoreError};
+
+pub(crate) use self::merge::{Encode, Failure};
+use self::pace::Pace;
+use self::policy::Request;
+pub use self::report::{CompactionReport, Merge};
+
+/// How long compaction rests after a failure, such as a full disk.
+const RETRY_AFTER: Duration = Duration::from_secs(60);
+
+/// What the compaction thread does until the store closes.
+pub(crate) fn run(shared: &Shared) {
+    while wait_for_work(shared) {
+        let turn = lock(&shared.compacting);
+        let inputs = choose(shared, &shared.state(), Request::Background);
+        if inputs.is_empty() {
+            continue;
+        }
+        let mut pace = Pace::within_budget(shared);
+        let outcome = merge_noted(shared, inputs, &mut pace, quarry_bucket::encode_slabs);
+        drop(turn);
+        if let Err(Failure::Later(_)) = outcome {
+            let state = shared.state();
+            if !state.stopping {
+                drop(wait_for(&shared.compaction_hurry, state, RETRY_AFTER));
+            }
+        }
+    }
+}
+
+/// Waits until there is something to merge and nothing to seal; `false` when the store closes.
+fn wait_for_work(shared: &Shared) -> bool {
+    let mut state = shared.state();
+    loop {
+        if state.stopping {
+            return false;
+        }
+        let sealing = state.closed.values().any(|slab| !matches!(slab.progress, Progress::Quarantined(_)));
+        if !sealing && !choose(shared, &state, Request::Background).is_empty() {
+            return true;
+        }
+        state = wait(&shared.seal_done, state);
+    }
+}
+
+/// The buckets to merge next; none when nothing is to be done.
+fn choose(shared: &Shared, state: &State, request: Request) -> Vec<Arc<SealedBucket>> {
+    let is_whole = |bucket: &SealedBucket| {
+        let number = bucket.row.number;
+        !state.not_compacted.contains(&number) && shared.readers.faults.of(number).is_none()
+    };
+    policy::choose(state, &is_whole, &shared.options.compaction, request)
+}
+
+/// One merge. Of what fails for good the operator hears, and it is not tried again.
+pub(crate) fn merge_noted(
+    shared: &Shared,
+    inputs: Vec<Arc<SealedBucket>>,
+    pace: &mut Pace<'_>,
+    encode: Encode,
+) -> Result<Merge, Failure> {
+    let numbers: Vec<u64> = inputs.iter().map(|bucket| bucket.row.number).collect();
+    let ids: Vec<&str> = inputs.iter().map(|bucket| &*bucket.id).collect();
+    let names = format!("{} to {}", ids.first().unwrap_or(&""), ids.last().unwrap_or(&""));
+    // Buckets that make the encoder fail in an unforeseen way must not take the thread with them.
+    let outcome = catch_unwind(AssertUnwindSafe(|| merge::merge(shared, &inputs, pace, encode)));
+    let outcome = outcome.unwrap_or_else(|_| Err(Failure::Never("the encoder panicked, please report this".into())));
+    shared.state().compaction_encodes = false;
+    match &outcome {
+        Ok(_) | Err(Failure::Stopped | Failure::Changed) => {}
+        Err(Failure::Later(error)) => {
+            let seconds = RETRY_AFTER.as_secs();
+            shared.tell(format!("buckets {names} are not compacted, again in {seconds} s at the soonest: {error}"));
+        }
+        Err(Failure::Damaged(number, damage)) => {
+            shared.state().not_compacted.insert(*number);
+            shared.tell(format!("bucket {} is damaged and not compacted, it stays: {}", damage.bucket, damage.reason));
+        }
+        Err(Failure::Never(reason)) => {
+            shared.state().not_compacted.extend(numbers);
+            shared.tell(format!("buckets {names} are not compacted, they stay as they are: {reason}"));
+        }
+    }
+    drop(inputs);
+    shared.delete_retired();
+    outcome
+}
+
+impl Store {
+    /// Merges neighbouring sealed buckets as far as their limits allow, however few, and returns when it is done.
+    pub fn compact_all(&self) -> Result<CompactionReport, StoreError> {
+        self.compact_with(quarry_bucket::encode_slabs)
+    }
+
+    /// As [`Store::compact_all`] with another encoder: for tests.
+    pub(crate) fn compact_with(&self, encode: Encode) -> Result<CompactionReport, StoreError> {
+        if !self.is_writable() {
+            return Err(StoreError::ReadOnly);
+        }
+        let shared = &self.shared;
+        let _waiting = Waiting::new(shared);
+        let _turn = lock(&shared.compacting);
+        shared.state().not_compacted.clear();
+        let mut report = CompactionReport::before(&shared.state());
+        loop {
+            let inputs = {
+                let state = shared.state();
+                if state.stopping {
+                    return Err(StoreError::Closed);
+                }
+                choose(shared, &state, Request::Explicit)
+            };
+            if inputs.is_empty() {
+                report.end(&shared.state());
+                return Ok(report);
+            }
+            match merge_noted(shared, inputs, &mut Pace::full(shared), encode) {
+                Ok(merge) => report.merges.push(merge),
+                Err(Failure::Stopped) => return Err(StoreError::Closed),
+                Err(Failure::Changed) => {}
+                Err(Failure::Later(error)) => return Err(error),
+                Err(Failure::Damaged(_, damage)) => report.skipped.push(damage),
+                Err(Failure::Never(reason)) => report.skipped.push(Damage { bucket: String::new(), reason }),
+            }
+        }
+    }
+}
+
+/// Somebody waits for a compaction: a resting one goes on at once.
+struct Waiting<'a>(&'a Shared);
+
+impl Waiting<'_> {
+    fn new(shared: &Shared) -> Waiting<'_> {
+        shared.state().compaction_requests += 1;
+        shared.compaction_hurry.notify_all();
+        Waiting(shared)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.state().compaction_requests -= 1;
+    }
+}

@@ -1,0 +1,242 @@
+//! Which buckets become one.
+//!
+//! Candidates are neighbours: buckets of one index with nothing between them in the order of arrival, so that the
+//! merged bucket can take their place. In the background only buckets of one level merge, and only some at once: an
+//! event is then rewritten as often as the bucket it is in multiplies its size, and not for every bucket that follows.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use quarry_event::time::NS_PER_SEC;
+
+use crate::hot::HotSlab;
+use crate::options::CompactionOptions;
+use crate::sealed::SealedBucket;
+use crate::state::State;
+
+/// Buckets of one merge at most.
+const INPUTS_MAX: usize = 1_024;
+/// Fewest buckets that a merge on request takes.
+const INPUTS_MIN: usize = 2;
+
+/// Who asks for a merge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Request {
+    /// Nobody: what is worth it.
+    Background,
+    /// A person: everything that fits together.
+    Explicit,
+}
+
+/// The next buckets to merge, in order of arrival; none when nothing is to be done.
+pub(crate) fn choose(
+    state: &State,
+    is_whole: &dyn Fn(&SealedBucket) -> bool,
+    options: &CompactionOptions,
+    request: Request,
+) -> Vec<Arc<SealedBucket>> {
+    let mut indexes: BTreeMap<&str, Vec<&Arc<SealedBucket>>> = BTreeMap::new();
+    for bucket in state.sealed.values() {
+        indexes.entry(&bucket.row.index).or_default().push(bucket);
+    }
+    for (index, mut buckets) in indexes {
+        if buckets.len() < INPUTS_MIN {
+            continue;
+        }
+        buckets.sort_unstable_by_key(|bucket| bucket.first_origin());
+        let unsealed = unsealed(state, index);
+        let mut group = Group::new(options, request);
+        for bucket in buckets {
+            let (last, next) = (group.last_origin(), bucket.first_origin());
+            let is_neighbour = !unsealed.iter().any(|number| last < *number && *number < next);
+            let is_whole = is_whole(bucket);
+            if !(is_neighbour && is_whole && group.takes(bucket)) {
+                if group.is_due() {
+                    break;
+                }
+                group = Group::new(options, request);
+            }
+            if is_whole {
+                group.add(bucket);
+            }
+        }
+        if group.is_due() {
+            return group.inputs;
+        }
+    }
+    Vec::new()
+}
+
+/// Numbers of the slabs of an index that are not sealed.
+fn unsealed(state: &State, index: &str) -> Vec<u64> {
+    let closed = state.closed.values().filter(|slab| **slab.segment.index_name() == *index);
+    closed.map(|slab| slab.segment.number()).chain(state.hot.get(index).map(HotSlab::number)).collect()
+}
+
+/// Buckets that would become one.
+#[derive(Debug)]
+struct Group<'a> {
+    options: &'a CompactionOptions,
+    request: Request,
+    inputs: Vec<Arc<SealedBucket>>,
+    events: u64,
+    raw_bytes: u64,
+    /// Smallest and largest `_time`.
+    times: (i64, i64),
+    /// Longest time span of one of them.
+    widest: i64,
+}
+
+impl<'a> Group<'a> {
+    fn new(options: &'a CompactionOptions, request: Request) -> Group<'a> {
+        let times = (i64::MAX, i64::MIN);
+        Group { options, request, inputs: Vec::new(), events: 0, raw_bytes: 0, times, widest: 0 }
+    }
+
+    /// Whether `bucket` may join.
+    fn takes(&self, bucket: &SealedBucket) -> bool {
+        let Some(last) = self.inputs.last() else { return true };
+        let row = &bucket.row;
+        let (first, end) = (self.times.0.min(row.time_min), self.times.1.max(row.time_max));
+        let limit = i64::try_from(self.options.max_merge_time_span_secs).unwrap_or(i64::MAX);
+        // What is as wide already keeps its events that long anyway.
+        let widest = self.widest.max(span(row.time_min, row.time_max)).max(limit.saturating_mul(NS_PER_SEC));
+        (self.request == Request::Explicit || last.row.level == row.level)
+            && self.inputs.len() < INPUTS_MAX
+            && self.events.saturating_add(row.events) <= self.options.max_merge_events
+            && self.raw_bytes.saturating_add(row.raw_bytes) <= self.options.max_merge_raw_bytes
+            && span(first, end) <= widest
+    }
+
+    fn add(&mut self, bucket: &Arc<SealedBucket>) {
+        let row = &bucket.row;
+        self.events = self.events.saturating_add(row.events);
+        self.raw_bytes = self.raw_bytes.saturating_add(row.raw_bytes);
+        self.times = (self.times.0.min(row.time_min), self.times.1.max(row.time_max));
+        self.widest = self.widest.max(span(row.time_min, row.time_max));
+        self.inputs.push(bucket.clone());
+    }
+
+    /// Whether a merge is worth it.
+    fn is_due(&self) -> bool {
+        let least = match self.request {
+            Request::Background => self.options.min_merge_count.max(INPUTS_MIN),
+            Request::Explicit => INPUTS_MIN,
+        };
+        self.inputs.len() >= least
+    }
+
+    fn last_origin(&self) -> u64 {
+        self.inputs.last().map_or(0, |bucket| bucket.origin_of(bucket.row.events))
+    }
+}
+
+fn span(first: i64, last: i64) -> i64 {
+    last.saturating_sub(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use quarry_catalog::{BucketRow, BucketState, Origin};
+
+    use super::*;
+
+    const DAY: i64 = 86_400 * NS_PER_SEC;
+
+    fn row(number: u64, raw_bytes: u64) -> BucketRow {
+        BucketRow {
+            number,
+            index: "main".into(),
+            state: BucketState::Live,
+            object: String::new(),
+            filter: String::new(),
+            slabs: 1,
+            time_min: 0,
+            time_max: 10,
+            events: 5,
+            raw_bytes,
+            object_bytes: 1,
+            filter_bytes: 1,
+            created: 0,
+            level: 0,
+            origins: Vec::new(),
+        }
+    }
+
+    fn chosen(rows: impl IntoIterator<Item = BucketRow>, request: Request) -> Vec<u64> {
+        chosen_but(rows, request, &[])
+    }
+
+    fn chosen_but(rows: impl IntoIterator<Item = BucketRow>, request: Request, bad: &[u64]) -> Vec<u64> {
+        let mut state = State::default();
+        for row in rows {
+            state.sealed.insert(row.number, Arc::new(SealedBucket::new(row)));
+        }
+        let options = CompactionOptions { max_merge_raw_bytes: 100, ..CompactionOptions::default() };
+        let is_whole = |bucket: &SealedBucket| !bad.contains(&bucket.row.number);
+        choose(&state, &is_whole, &options, request).iter().map(|bucket| bucket.row.number).collect()
+    }
+
+    #[test]
+    fn enough_neighbours_merge_up_to_the_target() {
+        use Request::{Background, Explicit};
+        assert_eq!(chosen((1..=3).map(|number| row(number, 10)), Background), []);
+        assert_eq!(chosen((1..=3).map(|number| row(number, 10)), Explicit), [1, 2, 3]);
+        assert_eq!(chosen((1..=5).map(|number| row(number, 10)), Background), [1, 2, 3, 4, 5]);
+        assert_eq!(chosen((1..=9).map(|number| row(number, 20)), Background), [1, 2, 3, 4, 5]);
+        assert_eq!(chosen((1..=9).map(|number| row(number, 51)), Explicit), []);
+        assert_eq!(chosen([row(1, 90), row(2, 20), row(3, 20)], Explicit), [2, 3]);
+        assert_eq!(chosen((1..=4).map(|number| BucketRow { events: 1 << 40, ..row(number, 1) }), Explicit), []);
+        assert_eq!(chosen((1..=2_000).map(|number| row(number, 0)), Background).len(), INPUTS_MAX);
+    }
+
+    #[test]
+    fn indexes_are_not_mixed() {
+        let rows = (1..=8).map(|number| BucketRow { index: format!("index{}", number % 2), ..row(number, 1) });
+        assert_eq!(chosen(rows, Request::Background), [2, 4, 6, 8]);
+    }
+
+    #[test]
+    fn what_is_not_whole_parts_its_neighbours() {
+        let rows = || (1..=7).map(|number| row(number, 1));
+        assert_eq!(chosen_but(rows(), Request::Background, &[3]), [4, 5, 6, 7]);
+        assert_eq!(chosen_but(rows(), Request::Background, &[4]), []);
+        assert_eq!(chosen_but(rows(), Request::Explicit, &[3]), [1, 2]);
+    }
+
+    #[test]
+    fn a_merge_keeps_no_event_longer_than_its_span_allows() {
+        let at = |number: u64, first: i64, last: i64| BucketRow {
+            time_min: first * DAY,
+            time_max: last * DAY,
+            ..row(number, 1)
+        };
+        let explicit = |rows: Vec<BucketRow>| chosen(rows, Request::Explicit);
+        assert_eq!(explicit(vec![at(1, 0, 1), at(2, 50, 90)]), [1, 2]);
+        assert_eq!(explicit(vec![at(1, 0, 1), at(2, 50, 91), at(3, 90, 92)]), [2, 3]);
+        assert_eq!(explicit(vec![at(1, 0, 400), at(2, 50, 91)]), [1, 2], "one of them is as wide");
+        assert_eq!(explicit(vec![at(1, 0, 400), at(2, 300, 401)]), []);
+    }
+
+    #[test]
+    fn levels_keep_apart_in_the_background() {
+        let rows = |levels: &[u32]| -> Vec<BucketRow> {
+            levels.iter().zip(1..).map(|(level, number)| BucketRow { level: *level, ..row(number, 1) }).collect()
+        };
+        assert_eq!(chosen(rows(&[1, 1, 1, 0, 0, 0]), Request::Background), []);
+        assert_eq!(chosen(rows(&[1, 1, 1, 0, 0, 0]), Request::Explicit), [1, 2, 3, 4, 5, 6]);
+        assert_eq!(chosen(rows(&[1, 0, 0, 0, 0]), Request::Background), [2, 3, 4, 5]);
+        assert_eq!(chosen(rows(&[1, 1, 1, 1, 0]), Request::Background), [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn neighbours_are_known_by_the_arrival_of_their_events_and_not_by_their_number() {
+        let compacted = |number: u64, origin: u64| BucketRow {
+            level: 1,
+            origins: vec![Origin { first_row: 0, number: origin }],
+            ..row(number, 1)
+        };
+        let rows = vec![row(4, 1), row(9, 1), compacted(20, 6), compacted(21, 2)];
+        assert_eq!(chosen(rows, Request::Explicit), [21, 4, 20, 9]);
+    }
+}

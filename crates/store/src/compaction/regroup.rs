@@ -1,0 +1,219 @@
+//! Events of many slabs, page by page, into as few slabs as hold them.
+//!
+//! Order is kept. A slab that is nearly full already is not mixed with others: nothing would be gained.
+
+use std::collections::BTreeMap;
+
+use quarry_bucket::{MAX_SLAB_EVENTS, MAX_SLAB_RAW_BYTES, SlabSource, TARGET_SLAB_RAW_BYTES};
+use quarry_event::{EventBatch, Metadata, Page, TimeNs};
+
+/// Part of a slab's limits from which on it counts as full, in eighths.
+const FULL_EIGHTHS: u64 = 6;
+
+/// What a slab holds at most.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SlabLimits {
+    pub(crate) events: usize,
+    pub(crate) raw_bytes: usize,
+}
+
+impl SlabLimits {
+    /// Those of sealing.
+    pub(crate) const TARGET: SlabLimits = SlabLimits { events: MAX_SLAB_EVENTS, raw_bytes: TARGET_SLAB_RAW_BYTES };
+    /// What the container allows.
+    const MOST: SlabLimits = SlabLimits { events: MAX_SLAB_EVENTS, raw_bytes: MAX_SLAB_RAW_BYTES };
+}
+
+/// A slab being filled.
+#[derive(Debug, Default)]
+struct Slab {
+    events: EventBatch,
+    index_times: Vec<TimeNs>,
+    code_of: BTreeMap<Metadata, u32>,
+}
+
+/// Slabs being filled, in order.
+#[derive(Debug)]
+pub(crate) struct Regroup {
+    limits: SlabLimits,
+    /// Limits of the slab that is filled now.
+    current: SlabLimits,
+    slabs: Vec<Slab>,
+    /// The last slab takes no more events.
+    closed: bool,
+}
+
+impl Regroup {
+    pub(crate) fn new(limits: SlabLimits) -> Regroup {
+        Regroup { limits, current: limits, slabs: Vec::new(), closed: true }
+    }
+
+    /// Begins with the pages of another slab, which holds so much.
+    pub(crate) fn start_slab(&mut self, events: u64, raw_bytes: u64) {
+        let is_full = events * 8 >= self.limits.events as u64 * FULL_EIGHTHS
+            || raw_bytes * 8 >= self.limits.raw_bytes as u64 * FULL_EIGHTHS;
+        self.closed |= is_full;
+        self.current = if is_full { SlabLimits::MOST } else { self.limits };
+    }
+
+    /// Ends the slab that was begun.
+    pub(crate) fn end_slab(&mut self) {
+        self.closed |= self.current.raw_bytes != self.limits.raw_bytes;
+        self.current = self.limits;
+    }
+
+    /// Adds the events of a page, read with all columns.
+    pub(crate) fn add(&mut self, page: &Page) {
+        let mut row = 0;
+        while row < page.len() {
+            if self.closed {
+                self.slabs.push(Slab::default());
+                self.closed = false;
+            }
+            let Some(slab) = self.slabs.last_mut() else { return };
+            let rows = slab.rows_that_fit(page, row, self.current);
+            if rows == 0 {
+                self.closed = true;
+                continue;
+            }
+            slab.add(page, row, rows);
+            row += rows;
+        }
+    }
+
+    /// The slabs as the encoder wants them.
+    pub(crate) fn sources(&self) -> Vec<SlabSource<'_>> {
+        self.slabs.iter().map(Slab::source).collect()
+    }
+}
+
+impl Slab {
+    fn source(&self) -> SlabSource<'_> {
+        SlabSource { events: &self.events, index_times: Some(&self.index_times) }
+    }
+
+    /// Rows of a page from `row` on that still fit; at least one in an empty slab.
+    fn rows_that_fit(&self, page: &Page, row: usize, limits: SlabLimits) -> usize {
+        let room = limits.raw_bytes.saturating_sub(self.events.raw.len());
+        let start = start_of(page, row);
+        let fitting = page.ends[row..].partition_point(|end| *end as usize - start <= room);
+        let fitting = fitting.min(limits.events.saturating_sub(self.events.len()));
+        if self.events.is_empty() { fitting.max(1) } else { fitting }
+    }
+
+    fn add(&mut self, page: &Page, row: usize, rows: usize) {
+        let until = row + rows;
+        let start = start_of(page, row);
+        let Slab { events, index_times, code_of } = self;
+        let (first, byte) = (events.ends.len(), events.raw.len());
+        events.raw.extend_from_slice(&page.raw[start..start_of(page, until)]);
+        events.ends.extend(page.ends[row..until].iter().map(|end| (*end as usize - start + byte) as u32));
+        events.time.extend_from_slice(&page.time[row..until]);
+        index_times.extend_from_slice(&page.index_time[row..until]);
+        let mut codes: Vec<Option<u32>> = vec![None; page.metas.len()];
+        for meta in &page.meta[row..until] {
+            let code = codes[*meta as usize].get_or_insert_with(|| {
+                let meta = &page.metas[*meta as usize];
+                *code_of.entry(meta.clone()).or_insert_with(|| {
+                    events.metas.push(meta.clone());
+                    events.metas.len() as u32 - 1
+                })
+            });
+            events.meta.push(*code);
+        }
+        let from = page.fields.partition_point(|field| (field.row as usize) < row);
+        for field in page.fields[from..].iter().take_while(|field| (field.row as usize) < until) {
+            let mut field = field.clone();
+            field.row = (field.row as usize - row + first) as u32;
+            events.fields.push(field);
+        }
+    }
+}
+
+/// Where the text of row `row` starts.
+fn start_of(page: &Page, row: usize) -> usize {
+    if row == 0 { 0 } else { page.ends[row - 1] as usize }
+}
+
+#[cfg(test)]
+mod tests {
+    use quarry_event::IndexedField;
+
+    use super::*;
+
+    /// A page whose events are the given texts; event times and index times are their lengths.
+    fn page(host: &str, texts: &[&str]) -> Page {
+        let ends = texts.iter().scan(0, |end, text| {
+            *end += text.len() as u32;
+            Some(*end)
+        });
+        let meta = Metadata { index: "main".into(), host: host.into(), source: "a".into(), sourcetype: "test".into() };
+        let field = |(row, text): (usize, &&str)| IndexedField {
+            row: row as u32,
+            name: "text".into(),
+            value: (*text).to_owned().into(),
+        };
+        Page {
+            first_row: 0,
+            raw: texts.concat().into(),
+            ends: ends.collect(),
+            time: texts.iter().map(|text| text.len() as i64).collect(),
+            index_time: texts.iter().map(|text| text.len() as i64 * 10).collect(),
+            meta: vec![0; texts.len()],
+            metas: [meta].into(),
+            fields: texts.iter().enumerate().map(field).collect(),
+        }
+    }
+
+    /// Texts of each slab, after a check that the other columns go with them.
+    fn slabs(regroup: &Regroup) -> Vec<Vec<String>> {
+        let texts = |source: &SlabSource<'_>| -> Vec<String> {
+            let events = source.events;
+            assert_eq!(events.fields.len(), events.len());
+            (0..events.len())
+                .map(|row| {
+                    let text = String::from_utf8(events.raw(row).to_vec()).unwrap();
+                    assert_eq!(events.time[row], text.len() as i64);
+                    assert_eq!(source.index_times.unwrap()[row], text.len() as i64 * 10);
+                    assert_eq!((events.fields[row].row, &*events.fields[row].value), (row as u32, &*text));
+                    format!("{}:{text}", events.metas[events.meta[row] as usize].host)
+                })
+                .collect()
+        };
+        regroup.sources().iter().map(texts).collect()
+    }
+
+    fn regrouped(limits: SlabLimits, pages: &[Page]) -> Vec<Vec<String>> {
+        let mut regroup = Regroup::new(limits);
+        for page in pages {
+            regroup.start_slab(page.len() as u64, page.raw.len() as u64);
+            regroup.add(page);
+            regroup.end_slab();
+        }
+        slabs(&regroup)
+    }
+
+    #[test]
+    fn small_slabs_are_filled_up_in_order() {
+        let limits = SlabLimits { events: 5, raw_bytes: 100 };
+        let pages = [page("a", &["1", "22", "333"]), page("b", &["4444", "1", "22"]), page("a", &["1"])];
+        assert_eq!(regrouped(limits, &pages), [vec!["a:1", "a:22", "a:333", "b:4444", "b:1"], vec!["b:22", "a:1"]]);
+    }
+
+    #[test]
+    fn texts_are_counted_and_a_long_one_is_alone() {
+        let limits = SlabLimits { events: 100, raw_bytes: 8 };
+        let pages = [page("a", &["123", "1234"]), page("b", &["12", "1", "1"]), page("b", &["123456789012", "1"])];
+        assert_eq!(
+            regrouped(limits, &pages),
+            [vec!["a:123", "a:1234"], vec!["b:12", "b:1", "b:1"], vec!["b:123456789012", "b:1"]]
+        );
+    }
+
+    #[test]
+    fn a_full_slab_stays_as_it_is() {
+        let limits = SlabLimits { events: 4, raw_bytes: 100 };
+        let pages = [page("a", &["1"]), page("b", &["1", "22", "333"]), page("c", &["1"]), page("c", &["22"])];
+        assert_eq!(regrouped(limits, &pages), [vec!["a:1"], vec!["b:1", "b:22", "b:333"], vec!["c:1", "c:22"]]);
+    }
+}

@@ -1,0 +1,51 @@
+//! What a compaction did, for people to read.
+
+use crate::Damage;
+use crate::state::State;
+
+/// One merge of buckets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Merge {
+    /// Id of the new bucket.
+    pub bucket: String,
+    /// Ids of the buckets it takes the place of, in order of arrival.
+    pub inputs: Vec<String>,
+    /// Number of events.
+    pub events: u64,
+    /// Bytes of the objects of the inputs.
+    pub bytes_before: u64,
+    /// Bytes of its objects.
+    pub bytes_after: u64,
+}
+
+/// What [`crate::Store::compact_all`] did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CompactionReport {
+    /// Sealed buckets before.
+    pub buckets_before: u64,
+    /// Sealed buckets after.
+    pub buckets_after: u64,
+    /// Bytes of their objects before.
+    pub bytes_before: u64,
+    /// Bytes of their objects after.
+    pub bytes_after: u64,
+    /// The merges, in the order they were done.
+    pub merges: Vec<Merge>,
+    /// What was left alone and why; the bucket's name is empty where the fault is of several together.
+    pub skipped: Vec<Damage>,
+}
+
+impl CompactionReport {
+    pub(crate) fn before(state: &State) -> CompactionReport {
+        let (buckets_before, bytes_before) = totals(state);
+        CompactionReport { buckets_before, bytes_before, ..CompactionReport::default() }
+    }
+
+    pub(crate) fn end(&mut self, state: &State) {
+        (self.buckets_after, self.bytes_after) = totals(state);
+    }
+}
+
+fn totals(state: &State) -> (u64, u64) {
+    (state.sealed.len() as u64, state.sealed.values().map(|bucket| bucket.row.stored_bytes()).sum())
+}

@@ -1,0 +1,323 @@
+//! Merged buckets hold what their parts held, in the same order, for every search at every moment.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use quarry_event::{IndexedField, PageColumns, TermQuery, TimeRange};
+use quarry_stdx::ManualClock;
+use tempfile::tempdir;
+
+use super::{all, append, expected, open, segment_texts, small, texts};
+use crate::tests::sample::batch;
+use crate::{AppendRequest, CompactionReport, IndexSelector, ListingState, Snapshot, Store, StoreError};
+
+/// Seals `buckets` buckets of `events` events each, of the given indexes in turn.
+pub(super) fn seal(store: &Store, indexes: &[&str], buckets: u64, events: u64) {
+    for bucket in 0..buckets {
+        let index = indexes[bucket as usize % indexes.len()];
+        append(store, index, bucket / indexes.len() as u64 * events, events);
+        store.seal_all().unwrap();
+    }
+}
+
+pub(super) fn of_index(store: &Store, index: &str) -> Snapshot {
+    store.snapshot(&IndexSelector::new([index]), &TimeRange::ALL)
+}
+
+pub(super) fn objects(store: &Store) -> Vec<String> {
+    store.shared.readers.blobs().list().unwrap()
+}
+
+/// Texts as a search gives them that wants the newest first.
+fn newest_first(snapshot: &Snapshot) -> Vec<String> {
+    let mut events = Vec::new();
+    for segment in &snapshot.segments {
+        for at in 0..segment.pages().len() {
+            let page = segment.read_page(at, PageColumns::ALL).unwrap();
+            for row in 0..page.len() {
+                let arrival = (segment.sequence() << 32) + page.first_row + row as u64;
+                // Many events have the same time.
+                events.push((page.time[row] / 10, arrival, String::from_utf8(page.raw(row).to_vec()).unwrap()));
+            }
+        }
+    }
+    events.sort_by_key(|event| std::cmp::Reverse((event.0, event.1)));
+    events.into_iter().map(|event| event.2).collect()
+}
+
+#[test]
+fn a_merge_changes_no_event_and_no_order() {
+    let dir = tempdir().unwrap();
+    let options = small(dir.path());
+    let store = open(&options);
+    let indexes = ["main", "other", "third"];
+    seal(&store, &indexes, 15, 7);
+    append(&store, "main", 35, 3);
+    let orders = |store: &Store| (texts(&all(store)), newest_first(&all(store)));
+    let before = orders(&store);
+    let stored: u64 = store.buckets().iter().map(|bucket| bucket.stored_bytes).sum();
+    let report = store.compact_all().unwrap();
+    assert_eq!((report.buckets_before, report.buckets_after, report.merges.len()), (15, 3, 3));
+    assert_eq!(report.merges[0].inputs, ["main~1", "main~4", "main~7", "main~10", "main~13"]);
+    assert_eq!((report.merges[0].bucket.as_str(), report.merges[0].events), ("main~17", 35));
+    assert_eq!(report.bytes_before, stored);
+    assert!(report.bytes_after < report.bytes_before);
+    assert_eq!(report.skipped, []);
+    assert_eq!(orders(&store), before);
+    for index in indexes {
+        let snapshot = of_index(&store, index);
+        assert_eq!(snapshot.segments[0].pages()[0].events, 35, "one index needs no cut");
+        assert_eq!(texts(&snapshot), expected(index, 0..if index == "main" { 38 } else { 35 }));
+    }
+    let levels: Vec<(u32, ListingState)> = store.buckets().iter().map(|bucket| (bucket.level, bucket.state)).collect();
+    let sealed = (1, ListingState::Sealed);
+    assert_eq!(levels, [(0, ListingState::Hot), sealed, sealed, sealed]);
+    assert!(store.verify().iter().all(|verdict| verdict.result.is_ok()));
+    assert_eq!((store.messages(), objects(&store).len()), (vec![], 6));
+    drop(store);
+    let reader = Store::open_read_only(options.clone(), ManualClock::shared(0)).unwrap();
+    assert_eq!(orders(&reader), before);
+    assert!(matches!(reader.compact_all(), Err(StoreError::ReadOnly)));
+    drop(reader);
+    let store = open(&options);
+    assert_eq!(orders(&store), before);
+    append(&store, "main", 38, 2);
+    store.seal_all().unwrap();
+    assert_eq!(texts(&of_index(&store, "main")), expected("main", 0..40));
+    store.close();
+    assert!(matches!(store.compact_all(), Err(StoreError::Closed)));
+}
+
+#[test]
+fn merging_twice_changes_nothing_and_later_buckets_join() {
+    let dir = tempdir().unwrap();
+    let store = open(&small(dir.path()));
+    seal(&store, &["main", "other"], 8, 6);
+    store.compact_all().unwrap();
+    let (buckets, before) = (store.buckets(), objects(&store));
+    let again = store.compact_all().unwrap();
+    assert_eq!(again, CompactionReport { merges: vec![], ..again.clone() });
+    assert_eq!((store.buckets(), objects(&store)), (buckets, before));
+    append(&store, "other", 24, 6);
+    append(&store, "main", 24, 6);
+    store.seal_all().unwrap();
+    let before = texts(&all(&store));
+    assert_eq!(store.compact_all().unwrap().merges.len(), 2);
+    assert_eq!(store.buckets().iter().map(|bucket| bucket.level).collect::<Vec<_>>(), [2, 2]);
+    assert_eq!(texts(&all(&store)), before);
+}
+
+#[test]
+fn fields_terms_and_times_are_found_in_merged_buckets() {
+    let dir = tempdir().unwrap();
+    let store = open(&small(dir.path()));
+    for first in [0, 10, 20, 30] {
+        let mut events = batch("main", first, 10);
+        events.fields.push(IndexedField { row: 3, name: "user".into(), value: format!("ann{first}").into() });
+        store.append(AppendRequest { batch: events, checkpoint: None }).unwrap().wait().unwrap();
+        append(&store, "other", first, 10);
+        store.seal_all().unwrap();
+    }
+    store.compact_all().unwrap();
+    let fields = |snapshot: &Snapshot| -> Vec<(u64, String)> {
+        let read = |segment: &Arc<dyn crate::Segment>| segment.read_page(0, PageColumns::ALL).unwrap();
+        let pages = snapshot.segments.iter().map(read);
+        let field = |page: &quarry_event::Page, field: &IndexedField| {
+            (page.first_row + u64::from(field.row), field.value.to_string())
+        };
+        pages.flat_map(|page| page.fields.iter().map(|it| field(&page, it)).collect::<Vec<_>>()).collect()
+    };
+    let found = [(3, "ann0"), (13, "ann10"), (23, "ann20"), (33, "ann30")].map(|(row, name)| (row, name.to_owned()));
+    assert_eq!(fields(&of_index(&store, "main")), found);
+    assert_eq!(fields(&all(&store)), found);
+    for snapshot in [of_index(&store, "main"), all(&store)] {
+        for (word, is_there) in [("number", true), ("absent", false)] {
+            for segment in &snapshot.segments {
+                let pages = segment.candidate_pages(&TermQuery::for_keyword(word)).unwrap();
+                assert_eq!(pages.contains(0), is_there);
+                assert!(!pages.contains(1));
+            }
+        }
+    }
+    let some = TimeRange { earliest: Some(12), latest: Some(13) };
+    let snapshot = store.snapshot(&IndexSelector::new(["main"]), &some);
+    assert_eq!((snapshot.segments.len(), snapshot.segments[0].pages()[0].time_max), (1, 39));
+    let late = TimeRange { earliest: Some(40), latest: None };
+    assert_eq!(store.snapshot(&IndexSelector::all(), &late).segments.len(), 0);
+}
+
+#[test]
+fn pages_are_filled_up_across_buckets() {
+    let dir = tempdir().unwrap();
+    let mut options = small(dir.path());
+    options.slab_events = 10_000;
+    let store = open(&options);
+    seal(&store, &["main", "other"], 6, 3_000);
+    let before = texts(&all(&store));
+    store.compact_all().unwrap();
+    let pages = |snapshot: &Snapshot| -> Vec<Vec<u32>> {
+        snapshot.segments.iter().map(|it| it.pages().iter().map(|page| page.events).collect()).collect()
+    };
+    assert_eq!(pages(&of_index(&store, "main")), [[4_096, 4_096, 808]]);
+    assert_eq!(pages(&all(&store))[2], [1_096, 1_904], "a part of a bucket that lies in two pages");
+    assert_eq!(texts(&all(&store)), before);
+}
+
+#[test]
+fn a_search_reads_the_old_buckets_to_its_end() {
+    let dir = tempdir().unwrap();
+    let mut options = small(dir.path());
+    (options.open_buckets_max, options.page_cache_bytes) = (1, 0);
+    let store = open(&options);
+    seal(&store, &["main"], 4, 5);
+    let reading = all(&store);
+    store.compact_all().unwrap();
+    assert_eq!(objects(&store).len(), 10);
+    let after = all(&store);
+    assert_eq!((reading.segments.len(), after.segments.len()), (4, 1));
+    for _ in 0..2 {
+        assert_eq!(texts(&reading), expected("main", 0..20));
+        assert_eq!(texts(&after), expected("main", 0..20));
+        store.retention(&[]).unwrap();
+    }
+    drop(reading);
+    store.retention(&[]).unwrap();
+    assert_eq!(objects(&store).len(), 2);
+    assert_eq!(texts(&after), expected("main", 0..20));
+}
+
+#[test]
+fn merged_buckets_go_when_their_last_event_is_old() {
+    let dir = tempdir().unwrap();
+    let clock = ManualClock::shared(0);
+    let options = small(dir.path());
+    let store = Store::open(options.clone(), clock.clone()).unwrap();
+    seal(&store, &["main"], 4, 5);
+    append(&store, "main", 90 * 86_400_000_000_000, 2);
+    store.seal_all().unwrap();
+    store.compact_all().unwrap();
+    assert_eq!(store.buckets().len(), 2, "the last one is too far away in time");
+    clock.advance_ns(30_000_000_000);
+    let ages = [("main".to_owned(), 29)];
+    assert_eq!(store.retention(&[("main".to_owned(), 31)]).unwrap(), Vec::<String>::new());
+    assert_eq!(store.retention(&ages).unwrap(), ["main~6"]);
+    assert_eq!((texts(&all(&store)).len(), objects(&store).len()), (2, 2));
+    append(&store, "main", 100, 3);
+    drop(store);
+    assert_eq!(texts(&all(&open(&options))).len(), 5);
+}
+
+#[test]
+fn events_of_the_log_come_once_after_a_merge_and_a_restart() {
+    let dir = tempdir().unwrap();
+    let options = small(dir.path());
+    let store = open(&options);
+    for round in 0..5 {
+        append(&store, "slow", round, 1);
+        seal_full(&store, round * 60..round * 60 + 60);
+        store.compact_all().unwrap();
+        let seen = texts(&of_index(&store, "main"));
+        assert_eq!(seen, expected("main", 0..round * 60 + 60));
+    }
+    let before = texts(&all(&store));
+    let files = fs::read_dir(dir.path().join("wal")).unwrap().count();
+    assert!(files > 2, "a slab that nothing closes keeps the log of the others too");
+    drop(store);
+    for _ in 0..2 {
+        let store = open(&options);
+        assert_eq!(texts(&all(&store)), before);
+        store.compact_all().unwrap();
+        assert_eq!(texts(&all(&store)), before);
+    }
+}
+
+/// Appends events that fill slabs of index `main`, and waits until those are sealed; other slabs stay hot.
+fn seal_full(store: &Store, numbers: std::ops::Range<u64>) {
+    for first in numbers.step_by(20) {
+        append(store, "main", first, 20);
+    }
+    let mut state = store.shared.state();
+    while !state.closed.is_empty() {
+        state = crate::sync::wait(&store.shared.seal_done, state);
+    }
+}
+
+#[test]
+fn the_number_of_a_merged_bucket_says_nothing_of_the_log() {
+    let dir = tempdir().unwrap();
+    let store = open(&small(dir.path()));
+    seal(&store, &["main"], 3, 5);
+    store.compact_all().unwrap();
+    let state = store.shared.state();
+    let merged = state.sealed.values().next().unwrap().row.clone();
+    assert_eq!((merged.number, merged.level, merged.origins.len()), (4, 1, 0));
+    let next = quarry_catalog::BucketRow { number: 3, level: 0, ..merged };
+    assert_eq!(state.sealed_through(&next), 3);
+}
+
+#[test]
+fn the_background_merges_beside_appends_seals_and_searches() {
+    let dir = tempdir().unwrap();
+    let mut options = small(dir.path());
+    options.compaction.bucket_merging = true;
+    options.compaction.cpu_percent = 100;
+    options.compaction.bytes_per_second = 0;
+    let store = open(&options);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writers = ["a", "b", "c"].map(|index| {
+            let store: &Arc<Store> = &store;
+            scope.spawn(move || {
+                for first in (0..400).step_by(5) {
+                    append(store, index, first, 5);
+                    assert_eq!(texts(&of_index(store, index)), expected(index, 0..first + 5));
+                }
+            })
+        });
+        scope.spawn(|| {
+            while !done.load(Ordering::SeqCst) {
+                let seen = all(&store);
+                let mut found: Vec<String> = Vec::new();
+                for segment in &seen.segments {
+                    found.extend(segment_texts(&**segment).unwrap());
+                }
+                let count = found.len();
+                found.sort_unstable();
+                found.dedup();
+                assert_eq!(found.len(), count, "each event once");
+            }
+        });
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        done.store(true, Ordering::SeqCst);
+    });
+    store.seal_all().unwrap();
+    store.compact_all().unwrap();
+    assert_eq!(store.messages(), []);
+    let before = texts(&all(&store));
+    assert_eq!((before.len(), store.buckets().len()), (1_200, 3));
+    assert!(store.buckets().iter().all(|bucket| bucket.level > 0));
+    drop(store);
+    let store = open(&options);
+    assert_eq!(texts(&all(&store)), before);
+    assert!(store.verify().iter().all(|verdict| verdict.result.is_ok()));
+}
+
+#[test]
+fn the_background_merges_what_is_there_and_rests_until_somebody_waits() {
+    let dir = tempdir().unwrap();
+    let mut options = small(dir.path());
+    let store = open(&options);
+    seal(&store, &["main"], 4, 5);
+    drop(store);
+    options.compaction.bucket_merging = true;
+    // With this budget one page takes hours.
+    options.compaction.bytes_per_second = 1;
+    let store = open(&options);
+    store.compact_all().unwrap();
+    assert_eq!((store.buckets().len(), texts(&all(&store)).len()), (1, 20));
+    drop(store);
+    let store = open(&options);
+    seal(&store, &["other"], 4, 5);
+    drop(store);
+}

@@ -1,0 +1,261 @@
+//! A merge that fails, at whatever step, changes nothing and loses nothing.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+
+use quarry_blob::{BlobError, BlobStore, Memory};
+use quarry_bucket::{BucketError, EncodeOptions, EncodedBucket, ReadAt, SlabSource, encode_slabs};
+use quarry_catalog::{BucketState, Catalog};
+use quarry_stdx::ManualClock;
+use tempfile::tempdir;
+
+use super::compaction::{objects, of_index, seal};
+use super::faults::Room;
+use super::{all, expected, open, small, texts};
+use crate::{LocalDisk, Store, StoreError, StoreOptions, data_dir};
+
+/// Objects that fail after so many acts that change something.
+#[derive(Debug)]
+struct Failing {
+    objects: Arc<Memory>,
+    acts_left: AtomicU64,
+    /// The put that fails has written its object nevertheless.
+    writes_late: bool,
+}
+
+impl Failing {
+    fn new(objects: &Arc<Memory>, acts: u64, writes_late: bool) -> Arc<Failing> {
+        Arc::new(Failing { objects: objects.clone(), acts_left: AtomicU64::new(acts), writes_late })
+    }
+
+    fn act(&self, name: &str) -> Result<(), BlobError> {
+        let left = self.acts_left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        let failed = |_| BlobError::Io { action: "reach", path: name.into(), reason: "the disk is gone".into() };
+        left.map(drop).map_err(failed)
+    }
+}
+
+impl BlobStore for Failing {
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError> {
+        let acted = self.act(name);
+        if acted.is_ok() || self.writes_late {
+            self.objects.put(name, bytes)?;
+        }
+        acted
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError> {
+        self.objects.open(name)
+    }
+
+    fn delete(&self, name: &str) -> Result<(), BlobError> {
+        self.act(name)?;
+        self.objects.delete(name)
+    }
+
+    fn exists(&self, name: &str) -> Result<bool, BlobError> {
+        self.objects.exists(name)
+    }
+
+    fn list(&self) -> Result<Vec<String>, BlobError> {
+        self.objects.list()
+    }
+}
+
+fn open_on(options: &StoreOptions, blobs: Arc<dyn BlobStore>) -> Arc<Store> {
+    let catalog = Catalog::open(&data_dir::catalog(&options.dir)).unwrap();
+    Store::open_with(options.clone(), Arc::new(LocalDisk), blobs, catalog, ManualClock::shared(0)).unwrap()
+}
+
+/// Nothing is there that no bucket has, and nothing else is on record.
+fn assert_tidy(store: &Store) {
+    let live = store.shared.catalog.buckets(BucketState::Live).unwrap();
+    let mut names: Vec<String> = live.iter().flat_map(|row| [row.object.clone(), row.filter.clone()]).collect();
+    names.sort();
+    assert_eq!(objects(store), names);
+    for state in [BucketState::Sealing, BucketState::Retired] {
+        assert_eq!(store.shared.catalog.buckets(state).unwrap(), []);
+    }
+}
+
+/// Merges with objects that fail after `acts` acts; says whether all of the merges were done.
+fn fail_after(acts: u64, writes_late: bool) -> bool {
+    let dir = tempdir().unwrap();
+    let options = small(dir.path());
+    let blobs = Arc::new(Memory::default());
+    let store = open_on(&options, blobs.clone());
+    seal(&store, &["main", "other"], 6, 5);
+    let before = texts(&all(&store));
+    drop(store);
+    let store = open_on(&options, Failing::new(&blobs, acts, writes_late));
+    let outcome = store.compact_all();
+    assert_eq!(texts(&all(&store)), before, "{acts} acts");
+    match &outcome {
+        Ok(report) => assert_eq!((report.merges.len(), store.buckets().len()), (2, 2)),
+        Err(error) => {
+            assert!(error.to_string().contains("the disk is gone"), "{error}");
+            let messages = store.messages();
+            assert!(messages.iter().any(|message| message.text.contains("again in 60 s")), "{messages:?}");
+        }
+    }
+    let is_clean = store.messages().is_empty();
+    drop(store);
+    let store = open_on(&options, blobs);
+    assert_eq!(texts(&all(&store)), before, "{acts} acts");
+    assert_tidy(&store);
+    store.compact_all().unwrap();
+    assert_eq!((texts(&all(&store)), store.buckets().len()), (before, 2));
+    assert_tidy(&store);
+    assert!(store.verify().iter().all(|verdict| verdict.result.is_ok()));
+    is_clean
+}
+
+#[test]
+fn a_crash_at_any_step_loses_and_repeats_nothing() {
+    for writes_late in [false, true] {
+        let mut acts = 0;
+        while !fail_after(acts, writes_late) {
+            acts += 1;
+        }
+        assert_eq!(acts, 16, "two puts and six deletions a merge");
+    }
+}
+
+#[test]
+fn a_bucket_that_cannot_be_read_stays_and_is_named() {
+    let dir = tempdir().unwrap();
+    let options = small(dir.path());
+    let store = open(&options);
+    seal(&store, &["main"], 6, 5);
+    drop(store);
+    let path: PathBuf = dir.path().join("db/main/0000000003.bucket");
+    let whole = fs::read(&path).unwrap();
+    let mut flipped = whole.clone();
+    flipped[whole.len() / 3] ^= 4;
+    let cut = whole[..whole.len() - 9].to_vec();
+    for damaged in [Some(flipped), Some(cut), None] {
+        match &damaged {
+            Some(bytes) => fs::write(&path, bytes).unwrap(),
+            None => fs::remove_file(&path).unwrap(),
+        }
+        let store = open(&options);
+        for _ in 0..2 {
+            let report = store.compact_all().unwrap();
+            let skipped: Vec<&str> = report.skipped.iter().map(|damage| damage.bucket.as_str()).collect();
+            assert_eq!(skipped, ["main~3"]);
+        }
+        let messages = store.messages();
+        let told = messages.iter().any(|it| it.text.contains("bucket main~3 is damaged and not compacted, it stays"));
+        assert!(told, "{messages:?}");
+        let inputs: Vec<u64> = store.buckets().iter().map(|bucket| bucket.events).collect();
+        assert_eq!(inputs, [5, 10, 15]);
+        assert_eq!(path.exists(), damaged.is_some());
+    }
+    fs::write(&path, &whole).unwrap();
+    let store = open(&options);
+    assert_eq!(texts(&all(&store)), expected("main", 0..30));
+    assert_eq!(store.compact_all().unwrap().buckets_after, 1);
+    assert_eq!(texts(&all(&store)), expected("main", 0..30));
+}
+
+#[test]
+fn a_bucket_without_its_term_filter_is_left_alone() {
+    let dir = tempdir().unwrap();
+    let options = small(dir.path());
+    let store = open(&options);
+    seal(&store, &["main"], 3, 5);
+    drop(store);
+    fs::remove_file(dir.path().join("db/main/0000000002.filter")).unwrap();
+    let store = open(&options);
+    assert_eq!(all(&store).damaged.len(), 1);
+    assert_eq!(store.compact_all().unwrap().buckets_after, 3);
+}
+
+/// An encoder that loses an event.
+fn forgetful(slabs: &[SlabSource<'_>], options: &EncodeOptions) -> Result<EncodedBucket, BucketError> {
+    let mut events = slabs[0].events.clone();
+    events.raw.truncate(events.ends[events.len() - 2] as usize);
+    for column in [&mut events.ends, &mut events.meta] {
+        column.pop();
+    }
+    events.time.pop();
+    let index_times = slabs[0].index_times.map(|times| &times[1..]);
+    encode_slabs(&[SlabSource { events: &events, index_times }], options)
+}
+
+fn panicking(_: &[SlabSource<'_>], _: &EncodeOptions) -> Result<EncodedBucket, BucketError> {
+    panic!("on purpose")
+}
+
+#[test]
+fn what_does_not_decode_to_the_same_events_is_not_stored() {
+    let dir = tempdir().unwrap();
+    let store = open(&small(dir.path()));
+    seal(&store, &["main", "other"], 6, 5);
+    let (buckets, before) = (store.buckets(), objects(&store));
+    for (encode, reason) in [(forgetful as crate::compaction::Encode, "differ"), (panicking, "panicked")] {
+        let report = store.compact_with(encode).unwrap();
+        assert_eq!((report.merges.len(), report.skipped.len()), (0, 2));
+        assert!(report.skipped[0].reason.contains(reason), "{:?}", report.skipped);
+        assert_eq!((store.buckets(), objects(&store)), (buckets.clone(), before.clone()));
+        assert_eq!(texts(&of_index(&store, "main")), expected("main", 0..15));
+    }
+    let messages = store.messages();
+    assert!(messages[0].text.contains("buckets main~1 to main~5 are not compacted, they stay as they are"));
+    assert_tidy(&store);
+    assert_eq!(store.compact_all().unwrap().buckets_after, 2);
+}
+
+#[test]
+fn a_merge_does_not_take_the_room_that_appends_need() {
+    let dir = tempdir().unwrap();
+    let mut options = small(dir.path());
+    options.free_bytes_min = 1_000;
+    let room = Room::new(1 << 20);
+    let blobs = Arc::new(Memory::default());
+    let catalog = Catalog::open(&data_dir::catalog(dir.path())).unwrap();
+    let disk = Arc::new(room.clone());
+    let store = Store::open_with(options, disk, blobs, catalog, ManualClock::shared(0)).unwrap();
+    seal(&store, &["main"], 4, 5);
+    room.set(1_100);
+    let before = objects(&store);
+    assert!(matches!(store.compact_all(), Err(StoreError::Full { .. })));
+    assert_eq!((objects(&store), texts(&all(&store))), (before, expected("main", 0..20)));
+    assert!(store.messages()[0].text.contains("again in 60 s"), "{:?}", store.messages());
+    room.set(1 << 20);
+    assert_eq!(store.compact_all().unwrap().buckets_after, 1);
+    assert_eq!(texts(&all(&store)), expected("main", 0..20));
+}
+
+/// Lets [`patient`] go on.
+static GATE: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
+
+/// An encoder that takes until [`GATE`] is open.
+fn patient(slabs: &[SlabSource<'_>], options: &EncodeOptions) -> Result<EncodedBucket, BucketError> {
+    let opened = GATE.1.wait_while(GATE.0.lock().unwrap(), |open| !*open).unwrap();
+    drop(opened);
+    encode_slabs(slabs, options)
+}
+
+#[test]
+fn a_store_that_stops_does_not_wait_for_an_encoder_and_takes_nothing_from_it() {
+    let dir = tempdir().unwrap();
+    let options = small(dir.path());
+    let store = open(&options);
+    seal(&store, &["main"], 4, 5);
+    let before = objects(&store);
+    std::thread::scope(|scope| {
+        let merging = scope.spawn(|| store.compact_with(patient));
+        while !store.shared.state().compaction_encodes {
+            std::thread::yield_now();
+        }
+        store.close();
+        *GATE.0.lock().unwrap() = true;
+        GATE.1.notify_all();
+        assert!(matches!(merging.join().unwrap(), Err(StoreError::Closed)));
+    });
+    assert_eq!((objects(&store), texts(&all(&store))), (before, expected("main", 0..20)));
+    assert_tidy(&store);
+}
