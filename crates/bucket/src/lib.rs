@@ -25,6 +25,7 @@ mod limits;
 mod metas;
 mod read_at;
 mod reader;
+mod shape;
 mod slab_source;
 mod source;
 mod summary;

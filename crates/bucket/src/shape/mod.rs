@@ -1,10 +1,43 @@
 //! Shaped slabs: the texts of a slab taken apart into the columns of `quarry_event::shape`.
 //!
-//! [`ShapedSlab`] is what lies between the two halves: the shaper (`shaper`, `tokens`, `trial`, `builder`) makes one
-//! of the texts, the writer (`crate::columns`) stores it. Whatever the shaper cannot put into a template becomes a
-//! plain text, one event at a time, so that every text has a place.
+//! [`ShapedSlab`] is what lies between the two halves: [`shape_slab`] makes one of the texts, the writer
+//! (`crate::columns`) stores it. `tokens` says where slots are, `trie` finds the template of a text, `splitter` grows
+//! the templates of a column, `trial` chooses what a column is and `builder` grows it. Whatever cannot be put into a
+//! template becomes a plain text, one event at a time, so that every text has a place.
+//!
+//! Not here: how columns are stored, terms, fields.
 
+mod builder;
+mod classes;
+mod dictionary;
+mod splitter;
+mod tokens;
+mod traits;
+mod trial;
+mod trie;
+
+#[cfg(any(test, debug_assertions))]
+mod fill;
+#[cfg(test)]
+mod tests;
+
+use quarry_event::EventBatch;
 use quarry_event::shape::{NumberFormat, Template, ValueTraits};
+
+use crate::limits::MAX_PAGE_EVENTS;
+use builder::{Builder, Kind};
+use dictionary::TextRun;
+use trie::Span;
+
+/// Events taken apart at a time: their texts stay in the cache until the last column has seen them.
+const CHUNK_EVENTS: usize = 512;
+/// Pages after which it is judged whether shaping pays.
+const TRIAL_PAGES: usize = 2;
+/// Shaping does not pay when more than so many of a hundred events fit no template.
+const PLAIN_PERCENT_MAX: usize = 40;
+/// Nor when there are more columns than these plus one for so many events.
+const COLUMNS_FREE: usize = 256;
+const EVENTS_PER_COLUMN: usize = 16;
 
 /// The texts of one slab as columns, in memory.
 #[derive(Debug, Default)]
@@ -35,4 +68,92 @@ pub(crate) enum SlabValues {
     Numbers { format: NumberFormat, numbers: Vec<i64> },
     /// Texts back to back.
     Texts { bytes: Vec<u8>, ends: Vec<u32> },
+}
+
+/// Takes the texts of one slab apart; `None` when plain texts are the better form for them.
+pub(crate) fn shape_slab(events: &EventBatch) -> Option<ShapedSlab> {
+    shape(events, pays)
+}
+
+/// Takes the texts apart as long as `pays` holds for what has been seen.
+fn shape(events: &EventBatch, pays: impl Fn(&Builder) -> bool) -> Option<ShapedSlab> {
+    if events.is_empty() {
+        return None;
+    }
+    let mut builder = Builder::new();
+    let mut spans = Vec::with_capacity(CHUNK_EVENTS);
+    let mut start = 0;
+    for (page, page_ends) in events.ends.chunks(MAX_PAGE_EVENTS).enumerate() {
+        for ends in page_ends.chunks(CHUNK_EVENTS) {
+            spans.clear();
+            spans.extend(ends.iter().map(|end| {
+                let span = Span { start, len: end - start };
+                start = *end;
+                span
+            }));
+            builder.feed(0, &events.raw, &spans);
+        }
+        builder.end_page();
+        if page + 1 == TRIAL_PAGES && !pays(&builder) {
+            return None;
+        }
+    }
+    builder.settle();
+    if !pays(&builder) {
+        return None;
+    }
+    let slab = finish(builder);
+    #[cfg(debug_assertions)]
+    debug_assert!(fill::holds(&slab, events), "columns do not give the texts back");
+    Some(slab)
+}
+
+/// Whether the columns so far are worth having.
+fn pays(builder: &Builder) -> bool {
+    let Some(Kind::Templates(texts)) = builder.columns.first().map(|column| &column.kind) else { return false };
+    let events = texts.codes.len();
+    texts.plain_values * 100 <= events * PLAIN_PERCENT_MAX
+        && builder.columns.len() <= COLUMNS_FREE + events / EVENTS_PER_COLUMN
+}
+
+/// The grown columns as the writer takes them.
+fn finish(builder: Builder) -> ShapedSlab {
+    let mut slab = ShapedSlab::default();
+    for column in builder.columns {
+        let (values, traits) = finish_values(column.kind);
+        slab.columns.push(ShapedColumn { parent: column.parent, values, traits, page_starts: column.page_starts });
+    }
+    // The columns of slots come behind the column whose templates name them.
+    for at in (0..slab.columns.len()).rev() {
+        if let SlabValues::Templates { templates, .. } = &slab.columns[at].values {
+            slab.columns[at].traits = traits::of_templates(templates, &slab.columns);
+        }
+    }
+    slab
+}
+
+fn finish_values(kind: Kind) -> (SlabValues, ValueTraits) {
+    match kind {
+        Kind::Templates(split) => {
+            let values = SlabValues::Templates { templates: split.templates, codes: split.codes };
+            (values, ValueTraits::default())
+        }
+        Kind::Dictionary { interner, mut codes } => {
+            let (sorted, renamed) = interner.into_sorted();
+            codes.iter_mut().for_each(|code| *code = renamed[*code as usize]);
+            let traits = traits::of_texts(&sorted);
+            let TextRun { bytes, ends } = sorted;
+            (SlabValues::Dictionary { bytes, ends, codes }, traits)
+        }
+        Kind::Numbers { format, numbers } => {
+            let min = numbers.iter().copied().min().unwrap_or_default();
+            let max = numbers.iter().copied().max().unwrap_or_default();
+            (SlabValues::Numbers { format, numbers }, traits::of_numbers(format, min, max))
+        }
+        Kind::Pending(texts) | Kind::Texts(texts) => {
+            let traits = traits::of_texts(&texts);
+            let TextRun { bytes, ends } = texts;
+            (SlabValues::Texts { bytes, ends }, traits)
+        }
+    }
 }

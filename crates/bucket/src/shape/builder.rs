@@ -1,0 +1,260 @@
+//! Columns while they grow: values come in as places in a text and leave as numbers, codes or further places.
+//!
+//! Nothing is copied on the way down: a template column hands each slot's place to the slot's column, whose turn comes
+//! when the whole chunk is through, so that the text of a chunk stays in the cache. A leaf keeps its first values as
+//! texts until there are enough of them to see what they are (`super::trial`). When a later value does not fit, the
+//! leaf writes its values back as texts, which every kind can do, and the trial is held again over all of them.
+
+use std::mem;
+
+use quarry_event::shape::NumberFormat;
+
+use super::dictionary::{Interner, TextRun};
+use super::splitter::{Splitter, TemplateColumn};
+use super::tokens::Slot;
+use super::trial::{Choice, choose};
+use super::trie::{Filled, Span};
+
+/// Values a leaf sees before it decides what it is.
+const SAMPLE_VALUES: usize = 4_096;
+/// Text of a sample: long values need not wait for so many.
+const SAMPLE_BYTES: usize = 1 << 20;
+/// Trials after the first; then a leaf stays plain text.
+const SURPRISES_MAX: u8 = 4;
+/// Distinct texts of a dictionary that nobody calls too many.
+const DICTIONARY_FREE: usize = 4_096;
+/// Distinct texts of a dictionary at most, less those of one chunk.
+const DICTIONARY_MAX: usize = 65_536 - 4_096;
+
+/// What a column has become so far.
+#[derive(Debug)]
+pub(super) enum Kind {
+    /// Texts of a leaf that has not decided.
+    Pending(TextRun),
+    Templates(Box<TemplateColumn>),
+    Dictionary {
+        interner: Interner,
+        codes: Vec<u32>,
+    },
+    Numbers {
+        format: NumberFormat,
+        numbers: Vec<i64>,
+    },
+    Texts(TextRun),
+}
+
+impl Default for Kind {
+    fn default() -> Kind {
+        Kind::Pending(TextRun::default())
+    }
+}
+
+impl Kind {
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Kind::Pending(texts) | Kind::Texts(texts) => texts.len(),
+            Kind::Templates(column) => column.codes.len(),
+            Kind::Dictionary { codes, .. } => codes.len(),
+            Kind::Numbers { numbers, .. } => numbers.len(),
+        }
+    }
+
+    /// The values of a leaf as texts again.
+    fn into_texts(self) -> TextRun {
+        match self {
+            Kind::Pending(texts) | Kind::Texts(texts) => texts,
+            Kind::Templates(_) => TextRun::default(),
+            Kind::Dictionary { interner, codes } => {
+                let mut texts = TextRun::default();
+                for code in codes {
+                    texts.push(interner.texts.get(code as usize));
+                }
+                texts
+            }
+            Kind::Numbers { format, numbers } => {
+                let mut texts = TextRun::default();
+                for number in numbers {
+                    format.write(number, &mut texts.bytes);
+                    texts.ends.push(texts.bytes.len() as u32);
+                }
+                texts
+            }
+        }
+    }
+}
+
+/// One column.
+#[derive(Debug)]
+pub(super) struct Column {
+    pub(super) parent: Option<u32>,
+    /// Template columns above it.
+    pub(super) depth: u8,
+    pub(super) kind: Kind,
+    pub(super) page_starts: Vec<u32>,
+    surprises: u8,
+    no_dictionary: bool,
+}
+
+/// All columns of a slab.
+#[derive(Debug, Default)]
+pub(super) struct Builder {
+    pub(super) columns: Vec<Column>,
+    /// Places of values that wait for their column's turn.
+    pub(super) inboxes: Vec<Vec<Span>>,
+    /// Templates of all columns.
+    pub(super) templates: usize,
+    /// Template columns.
+    pub(super) splits: usize,
+    pub(super) filled: Vec<Filled>,
+    pub(super) slots: Vec<Slot>,
+}
+
+impl Builder {
+    /// Builder of whole texts.
+    pub(super) fn new() -> Builder {
+        let mut builder = Builder::default();
+        builder.add_column(None, 0, vec![0]);
+        builder.columns[0].kind = Kind::Templates(Box::new(TemplateColumn::new(Splitter::Event)));
+        builder.splits = 1;
+        builder
+    }
+
+    /// Adds an empty leaf.
+    pub(super) fn add_column(&mut self, parent: Option<u32>, depth: u8, page_starts: Vec<u32>) -> u32 {
+        let kind = Kind::default();
+        self.columns.push(Column { parent, depth, kind, page_starts, surprises: 0, no_dictionary: false });
+        self.inboxes.push(Vec::new());
+        self.columns.len() as u32 - 1
+    }
+
+    /// Takes in values of a column.
+    pub(super) fn feed(&mut self, column: u32, base: &[u8], spans: &[Span]) {
+        match mem::take(&mut self.columns[column as usize].kind) {
+            Kind::Templates(mut split) => {
+                self.split(column, &mut split, base, spans);
+                for child in &split.children {
+                    let mut inbox = mem::take(&mut self.inboxes[*child as usize]);
+                    if !inbox.is_empty() {
+                        self.feed(*child, base, &inbox);
+                    }
+                    inbox.clear();
+                    self.inboxes[*child as usize] = inbox;
+                }
+                self.columns[column as usize].kind = Kind::Templates(split);
+            }
+            Kind::Pending(texts) => self.feed_pending(column, texts, base, spans),
+            Kind::Numbers { format, numbers } => self.feed_numbers(column, format, numbers, base, spans),
+            Kind::Dictionary { mut interner, mut codes } => {
+                codes.extend(spans.iter().map(|span| interner.intern(span.of(base))));
+                let distinct = interner.len();
+                let is_full = distinct > DICTIONARY_MAX.min(DICTIONARY_FREE.max(codes.len() / 4));
+                let kind = Kind::Dictionary { interner, codes };
+                if is_full {
+                    self.columns[column as usize].no_dictionary = true;
+                    self.decide_again(column, kind.into_texts());
+                } else {
+                    self.columns[column as usize].kind = kind;
+                }
+            }
+            Kind::Texts(mut texts) => {
+                spans.iter().for_each(|span| texts.push(span.of(base)));
+                self.columns[column as usize].kind = Kind::Texts(texts);
+            }
+        }
+    }
+
+    fn feed_pending(&mut self, column: u32, mut texts: TextRun, base: &[u8], spans: &[Span]) {
+        spans.iter().for_each(|span| texts.push(span.of(base)));
+        if texts.len() >= SAMPLE_VALUES || texts.bytes.len() >= SAMPLE_BYTES {
+            self.decide(column, texts);
+        } else {
+            self.columns[column as usize].kind = Kind::Pending(texts);
+        }
+    }
+
+    fn feed_numbers(&mut self, column: u32, format: NumberFormat, mut numbers: Vec<i64>, base: &[u8], spans: &[Span]) {
+        for (at, span) in spans.iter().enumerate() {
+            let Some(number) = format.parse(span.of(base)) else {
+                let mut texts = Kind::Numbers { format, numbers }.into_texts();
+                spans[at..].iter().for_each(|span| texts.push(span.of(base)));
+                return self.decide_again(column, texts);
+            };
+            numbers.push(number);
+        }
+        self.columns[column as usize].kind = Kind::Numbers { format, numbers };
+    }
+
+    fn decide_again(&mut self, column: u32, texts: TextRun) {
+        let place = &mut self.columns[column as usize];
+        place.surprises += 1;
+        if place.surprises > SURPRISES_MAX {
+            place.kind = Kind::Texts(texts);
+        } else {
+            self.decide(column, texts);
+        }
+    }
+
+    /// Makes of a leaf what suits its values best.
+    fn decide(&mut self, column: u32, texts: TextRun) {
+        let place = &self.columns[column as usize];
+        let depth = if self.may_split() { place.depth } else { u8::MAX };
+        let kind = match choose(&texts, depth, place.no_dictionary) {
+            Choice::Texts => Kind::Texts(texts),
+            Choice::Numbers(format, numbers) => Kind::Numbers { format, numbers },
+            Choice::Dictionary(interner, codes) => Kind::Dictionary { interner, codes },
+            Choice::Split(splitter) => return self.replay(column, splitter, &texts),
+        };
+        self.columns[column as usize].kind = kind;
+    }
+
+    /// Takes a leaf's values apart, page by page as they came.
+    fn replay(&mut self, column: u32, splitter: Splitter, texts: &TextRun) {
+        self.splits += 1;
+        let place = &mut self.columns[column as usize];
+        place.kind = Kind::Templates(Box::new(TemplateColumn::new(splitter)));
+        let starts = mem::replace(&mut place.page_starts, vec![0]);
+        let mut spans = Vec::new();
+        let mut feed = |builder: &mut Builder, from: usize, to: usize| {
+            spans.clear();
+            spans.extend((from..to).map(|at| {
+                let range = texts.range(at);
+                Span { start: range.start as u32, len: range.len() as u32 }
+            }));
+            builder.feed(column, &texts.bytes, &spans);
+        };
+        for window in starts.windows(2) {
+            feed(self, window[0] as usize, window[1] as usize);
+            self.end_page_below(column);
+        }
+        feed(self, starts.last().map_or(0, |start| *start as usize), texts.len());
+    }
+
+    fn end_page_below(&mut self, column: u32) {
+        let place = &mut self.columns[column as usize];
+        place.page_starts.push(place.kind.len() as u32);
+        if let Kind::Templates(split) = &place.kind {
+            for child in split.children.clone() {
+                self.end_page_below(child);
+            }
+        }
+    }
+
+    /// Marks the end of a page in every column.
+    pub(super) fn end_page(&mut self) {
+        for column in &mut self.columns {
+            column.page_starts.push(column.kind.len() as u32);
+        }
+    }
+
+    /// Lets every leaf decide that still waits for more values.
+    pub(super) fn settle(&mut self) {
+        let mut column = 0;
+        while column < self.columns.len() {
+            if let Kind::Pending(texts) = &mut self.columns[column].kind {
+                let texts = mem::take(texts);
+                self.decide(column as u32, texts);
+            }
+            column += 1;
+        }
+    }
+}

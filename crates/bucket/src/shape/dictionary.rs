@@ -1,0 +1,139 @@
+//! Distinct texts with numbers, found by hash, and texts back to back.
+
+use std::cmp::Ordering;
+
+/// Slots of the table at the start; always a power of two.
+const SLOTS_MIN: usize = 256;
+const EMPTY: u32 = u32::MAX;
+
+/// Texts back to back.
+#[derive(Debug, Default)]
+pub(super) struct TextRun {
+    pub(super) bytes: Vec<u8>,
+    pub(super) ends: Vec<u32>,
+}
+
+impl TextRun {
+    #[inline]
+    pub(super) fn push(&mut self, text: &[u8]) {
+        self.bytes.extend_from_slice(text);
+        self.ends.push(self.bytes.len() as u32);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Where text `at` lies in `bytes`.
+    #[inline]
+    pub(super) fn range(&self, at: usize) -> std::ops::Range<usize> {
+        let start = if at == 0 { 0 } else { self.ends[at - 1] as usize };
+        start..self.ends[at] as usize
+    }
+
+    #[inline]
+    pub(super) fn get(&self, at: usize) -> &[u8] {
+        &self.bytes[self.range(at)]
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.len()).map(|at| self.get(at))
+    }
+}
+
+/// Distinct texts in order of arrival. Texts are compared, hashes only lead to them.
+#[derive(Debug)]
+pub(super) struct Interner {
+    pub(super) texts: TextRun,
+    /// Hash and number of a text.
+    slots: Vec<(u32, u32)>,
+}
+
+impl Interner {
+    pub(super) fn new() -> Interner {
+        Interner { texts: TextRun::default(), slots: vec![(0, EMPTY); SLOTS_MIN] }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.texts.len()
+    }
+
+    /// Number of the text, a new one if it is new.
+    #[inline]
+    pub(super) fn intern(&mut self, text: &[u8]) -> u32 {
+        let hash = short_hash(text);
+        let mask = self.slots.len() - 1;
+        let mut at = hash as usize & mask;
+        loop {
+            let (found, code) = self.slots[at];
+            if code == EMPTY {
+                return self.insert(at, hash, text);
+            }
+            if found == hash && self.texts.get(code as usize) == text {
+                return code;
+            }
+            at = (at + 1) & mask;
+        }
+    }
+
+    #[cold]
+    fn insert(&mut self, at: usize, hash: u32, text: &[u8]) -> u32 {
+        let code = self.texts.len() as u32;
+        self.texts.push(text);
+        self.slots[at] = (hash, code);
+        if self.texts.len() * 2 > self.slots.len() {
+            let old = std::mem::take(&mut self.slots);
+            self.slots = vec![(0, EMPTY); old.len() * 2];
+            let mask = self.slots.len() - 1;
+            for (hash, code) in old.into_iter().filter(|(_, code)| *code != EMPTY) {
+                let mut at = hash as usize & mask;
+                while self.slots[at].1 != EMPTY {
+                    at = (at + 1) & mask;
+                }
+                self.slots[at] = (hash, code);
+            }
+        }
+        code
+    }
+
+    /// The texts in ascending order, and for each old number the new one.
+    pub(super) fn into_sorted(self) -> (TextRun, Vec<u32>) {
+        let mut order: Vec<u32> = (0..self.len() as u32).collect();
+        order.sort_unstable_by(|a, b| -> Ordering { self.texts.get(*a as usize).cmp(self.texts.get(*b as usize)) });
+        let mut sorted = TextRun::default();
+        let mut renamed = vec![0; order.len()];
+        for (new, old) in order.iter().enumerate() {
+            sorted.push(self.texts.get(*old as usize));
+            renamed[*old as usize] = new as u32;
+        }
+        (sorted, renamed)
+    }
+}
+
+/// A hash that is quick for short texts.
+#[inline]
+fn short_hash(text: &[u8]) -> u32 {
+    const K: u64 = 0x9e37_79b9_7f4a_7c15;
+    let fold = |value: u64| {
+        let wide = u128::from(value) * u128::from(K);
+        wide as u64 ^ (wide >> 64) as u64
+    };
+    let mut hash = text.len() as u64;
+    if let (Some(head), Some(tail)) = (text.first_chunk::<8>(), text.last_chunk::<8>()) {
+        if text.len() > 16 {
+            for chunk in text.as_chunks::<8>().0 {
+                hash = fold(hash ^ u64::from_le_bytes(*chunk));
+            }
+        }
+        hash = fold(fold(hash ^ u64::from_le_bytes(*head)) ^ u64::from_le_bytes(*tail));
+    } else if let (Some(head), Some(tail)) = (text.first_chunk::<4>(), text.last_chunk::<4>()) {
+        let both = u64::from(u32::from_le_bytes(*head)) << 32 | u64::from(u32::from_le_bytes(*tail));
+        hash = fold(hash << 59 ^ both);
+    } else if let [first, .., last] = text {
+        let both = u64::from(*first) << 16 | u64::from(text[text.len() / 2]) << 8 | u64::from(*last);
+        hash = fold(hash << 59 ^ both);
+    } else if let [only] = text {
+        hash = fold(u64::from(*only) + 1);
+    }
+    (hash ^ (hash >> 32)) as u32
+}

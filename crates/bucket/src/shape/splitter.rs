@@ -1,0 +1,263 @@
+//! A template column while it grows: known templates, the columns of their slots, and what to do with a new text.
+//!
+//! Which column a slot is follows from its *role*: the word directly before it and how often that word came before in
+//! the same text. The same role is the same column in all templates, so that `status=` is one column whatever else
+//! varies. A text that fits no template tries them again with slots that take words without digits, then becomes a new
+//! template while there is room, and else a plain text.
+
+use std::collections::BTreeMap;
+
+use quarry_event::shape::{MAX_COLUMNS, MAX_TEMPLATES, Part, Template};
+
+use super::builder::Builder;
+use super::classes::{CLASS, WORD};
+use super::tokens::{Slot, SlotKind, split_event, split_words};
+use super::trie::{Filled, Span, Trie};
+
+/// Templates and columns kept back for the plain texts of template columns; also how many of those there may be.
+const KEPT_FOR_PLAIN: usize = 512;
+/// Templates a column may have from the start, and one more for so many values.
+const TEMPLATES_FREE: usize = 256;
+const VALUES_PER_TEMPLATE: usize = 50;
+/// Longer texts, texts of more slots and texts of more literal bytes are plain.
+const SHAPED_BYTES_MAX: usize = 256 << 10;
+const SLOTS_MAX: usize = 512;
+const LITERAL_BYTES_MAX: usize = 16 << 10;
+/// Bytes of a role at most.
+const ROLE_BYTES_MAX: usize = 64;
+/// Bytes that name a slot that no word stands before.
+const BARE_ROLE_BYTES: usize = 8;
+/// Depth of columns that are not taken apart.
+const PLAIN_DEPTH: u8 = u8::MAX - 1;
+
+/// How the values of a column are taken apart.
+#[derive(Debug)]
+pub(super) enum Splitter {
+    /// Whole events.
+    Event,
+    /// Words with digits.
+    Words,
+    /// All values look like this one: the same length, the same bytes outside the slots.
+    Layout { text: Vec<u8>, slots: Vec<Slot> },
+}
+
+#[derive(Debug)]
+pub(super) struct TemplateColumn {
+    splitter: Splitter,
+    trie: Trie,
+    pub(super) templates: Vec<Template>,
+    pub(super) codes: Vec<u32>,
+    /// Columns of the slots, ascending.
+    pub(super) children: Vec<u32>,
+    roles: BTreeMap<(Box<[u8]>, u32), u32>,
+    /// Template and column of plain texts.
+    plain: Option<(u32, u32)>,
+    /// Plain texts.
+    pub(super) plain_values: usize,
+}
+
+impl TemplateColumn {
+    pub(super) fn new(splitter: Splitter) -> TemplateColumn {
+        TemplateColumn {
+            splitter,
+            trie: Trie::new(),
+            templates: Vec::new(),
+            codes: Vec::new(),
+            children: Vec::new(),
+            roles: BTreeMap::new(),
+            plain: None,
+            plain_values: 0,
+        }
+    }
+}
+
+impl Builder {
+    /// Whether a leaf may become a template column.
+    pub(super) fn may_split(&self) -> bool {
+        self.splits < KEPT_FOR_PLAIN
+    }
+
+    /// Finds the template of each value and hands its slots to their columns.
+    pub(super) fn split(&mut self, column: u32, split: &mut TemplateColumn, base: &[u8], spans: &[Span]) {
+        for span in spans {
+            let text = span.of(base);
+            let known = match &split.splitter {
+                Splitter::Layout { text: shape, slots } => {
+                    fit_layout(shape, slots, text, &split.children, &mut self.filled).then_some(0)
+                }
+                _ => split.trie.find(text, true, &mut self.filled),
+            };
+            let template = match known {
+                Some(template) if (template as usize) < split.templates.len() => template,
+                _ => self.learn(column, split, text),
+            };
+            split.codes.push(template);
+            for slot in &self.filled {
+                let place = Span { start: span.start + slot.start, len: slot.end - slot.start };
+                self.inboxes[slot.column as usize].push(place);
+            }
+        }
+    }
+
+    /// The template of a text that none of the known ones fits at once.
+    #[cold]
+    fn learn(&mut self, column: u32, split: &mut TemplateColumn, text: &[u8]) -> u32 {
+        self.slots.clear();
+        match &split.splitter {
+            Splitter::Layout { text: shape, slots } => {
+                if !split.templates.is_empty() || text.len() != shape.len() {
+                    return self.plain(column, split, text);
+                }
+                self.slots.extend_from_slice(slots);
+            }
+            _ if text.len() > SHAPED_BYTES_MAX => return self.plain(column, split, text),
+            Splitter::Event => split_event(text, &mut self.slots),
+            Splitter::Words => split_words(text, &mut self.slots),
+        }
+        if let Some(template) = split.trie.find_exact(text, &self.slots, &mut self.filled) {
+            return template;
+        }
+        // A lone word where numbers stand is another thing: only one slot among others may take it.
+        if !self.slots.is_empty()
+            && let Some(template) = split.trie.find(text, false, &mut self.filled)
+        {
+            return template;
+        }
+        let in_slots: usize = self.slots.iter().map(|slot| slot.end - slot.start).sum();
+        let is_plain = self.slots.len() > SLOTS_MAX
+            || text.len() - in_slots > LITERAL_BYTES_MAX
+            || self.templates + KEPT_FOR_PLAIN >= MAX_TEMPLATES
+            || self.columns.len() + self.slots.len() + KEPT_FOR_PLAIN > MAX_COLUMNS
+            || split.templates.len() >= TEMPLATES_FREE + split.codes.len() / VALUES_PER_TEMPLATE;
+        if is_plain { self.plain(column, split, text) } else { self.add_template(column, split, text) }
+    }
+
+    /// Makes a template of a text and its slots.
+    fn add_template(&mut self, column: u32, split: &mut TemplateColumn, text: &[u8]) -> u32 {
+        let template = split.templates.len() as u32;
+        let mut parts = Vec::with_capacity(self.slots.len() * 2 + 1);
+        let mut columns = Vec::with_capacity(self.slots.len());
+        let mut seen: BTreeMap<&[u8], u32> = BTreeMap::new();
+        let mut at = 0;
+        self.filled.clear();
+        for place in 0..self.slots.len() {
+            let slot = self.slots[place];
+            let literal = &text[at..slot.start];
+            let name = role(literal);
+            let times = seen.entry(name).or_default();
+            let child = self.child(column, split, name, *times);
+            *times += 1;
+            if !literal.is_empty() {
+                parts.push(Part::Literal(literal.into()));
+            }
+            parts.push(Part::Slot(child));
+            columns.push(child);
+            self.filled.push(Filled { column: child, start: slot.start as u32, end: slot.end as u32 });
+            at = slot.end;
+        }
+        if at < text.len() {
+            parts.push(Part::Literal(text[at..].into()));
+        }
+        split.trie.insert(text, &self.slots, &columns, template);
+        split.templates.push(Template { parts });
+        self.templates += 1;
+        template
+    }
+
+    /// The column of a role, a new one if there is none yet.
+    fn child(&mut self, column: u32, split: &mut TemplateColumn, name: &[u8], times: u32) -> u32 {
+        let role = (Box::from(name), times);
+        if let Some(child) = split.roles.get(&role) {
+            return *child;
+        }
+        let child = self.add_child(column, split, self.columns[column as usize].depth.saturating_add(1));
+        split.roles.insert(role, child);
+        child
+    }
+
+    fn add_child(&mut self, column: u32, split: &mut TemplateColumn, depth: u8) -> u32 {
+        let pages = self.columns[column as usize].page_starts.len();
+        let child = self.add_column(Some(column), depth, vec![0; pages]);
+        split.children.push(child);
+        child
+    }
+
+    /// The template of plain texts.
+    fn plain(&mut self, column: u32, split: &mut TemplateColumn, text: &[u8]) -> u32 {
+        let (template, child) = match split.plain {
+            Some(plain) => plain,
+            None => {
+                let child = self.add_child(column, split, PLAIN_DEPTH);
+                let template = split.templates.len() as u32;
+                split.templates.push(Template { parts: vec![Part::Slot(child)] });
+                self.templates += 1;
+                *split.plain.insert((template, child))
+            }
+        };
+        split.plain_values += 1;
+        self.filled.clear();
+        self.filled.push(Filled { column: child, start: 0, end: text.len() as u32 });
+        template
+    }
+}
+
+/// Whether a value has the layout; fills its slots.
+#[inline]
+fn fit_layout(shape: &[u8], slots: &[Slot], text: &[u8], columns: &[u32], filled: &mut Vec<Filled>) -> bool {
+    filled.clear();
+    if text.len() != shape.len() {
+        return false;
+    }
+    let mut at = 0;
+    for (slot, column) in slots.iter().zip(columns) {
+        if text[at..slot.start] != shape[at..slot.start] {
+            return false;
+        }
+        filled.push(Filled { column: *column, start: slot.start as u32, end: slot.end as u32 });
+        at = slot.end;
+    }
+    text[at..] == shape[at..]
+}
+
+/// What names the slot that follows a literal.
+fn role(literal: &[u8]) -> &[u8] {
+    // `sshd[4242]`, `cron[1]`: what the brackets hold is one thing, whoever stands before them.
+    if literal.ends_with(b"[") {
+        return b"[";
+    }
+    let tail = &literal[literal.len().saturating_sub(ROLE_BYTES_MAX)..];
+    let is_word = |byte: &u8| CLASS[usize::from(*byte)] & WORD != 0 || matches!(byte, b'.' | b'-');
+    let Some(last) = tail.iter().rposition(|byte| CLASS[usize::from(*byte)] & WORD != 0) else {
+        return &tail[tail.len().saturating_sub(BARE_ROLE_BYTES)..];
+    };
+    let first = tail[..last].iter().rposition(|byte| !is_word(byte)).map_or(0, |before| before + 1);
+    &tail[first..]
+}
+
+/// Templates a sample of values would have as words, up to a limit beyond which nothing is counted.
+pub(super) fn count_templates<'t>(values: impl Iterator<Item = &'t [u8]>, limit: usize) -> usize {
+    let mut trie = Trie::new();
+    let (mut filled, mut slots, mut count) = (Vec::new(), Vec::new(), 0);
+    for text in values {
+        if trie.find(text, true, &mut filled).is_some() {
+            continue;
+        }
+        slots.clear();
+        split_words(text, &mut slots);
+        if slots.len() > SLOTS_MAX {
+            return usize::MAX;
+        }
+        let is_known = trie.find_exact(text, &slots, &mut filled).is_some()
+            || (!slots.is_empty() && trie.find(text, false, &mut filled).is_some());
+        if is_known {
+            continue;
+        }
+        if count == limit {
+            return usize::MAX;
+        }
+        debug_assert!(slots.iter().all(|slot| slot.kind == SlotKind::Word));
+        trie.insert(text, &slots, &vec![0; slots.len()], count as u32);
+        count += 1;
+    }
+    count
+}

@@ -1,0 +1,356 @@
+//! The shaper against its inverse, and what becomes of texts of known make.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use quarry_event::shape::{ByteSet, MAX_COLUMNS, MAX_TEMPLATE_DEPTH, MAX_TEMPLATES, Part, ValueTraits};
+use quarry_event::{EventBatch, Metadata};
+
+use super::fill::Filler;
+use super::*;
+
+fn batch<T: AsRef<[u8]>>(texts: impl IntoIterator<Item = T>) -> EventBatch {
+    let word = |word: &str| word.into();
+    let meta = Metadata { index: word("main"), host: word("h"), source: word("s"), sourcetype: word("t") };
+    let mut batch = EventBatch { metas: vec![meta], ..EventBatch::default() };
+    for (at, text) in texts.into_iter().enumerate() {
+        batch.push(text.as_ref(), at as i64, 0);
+    }
+    batch
+}
+
+/// Shapes whatever it costs and checks all the writer relies on.
+fn shaped(events: &EventBatch) -> ShapedSlab {
+    let slab = shape(events, |_| true).unwrap();
+    check(&slab, events);
+    slab
+}
+
+/// Text of one row, from the columns alone.
+fn rebuild(slab: &ShapedSlab, row: usize) -> Vec<u8> {
+    let mut filler = Filler::new(slab);
+    let mut text = Vec::new();
+    for _ in 0..=row {
+        text.clear();
+        filler.next(0, &mut text);
+    }
+    text
+}
+
+fn len(values: &SlabValues) -> usize {
+    match values {
+        SlabValues::Templates { codes, .. } | SlabValues::Dictionary { codes, .. } => codes.len(),
+        SlabValues::Numbers { numbers, .. } => numbers.len(),
+        SlabValues::Texts { ends, .. } => ends.len(),
+    }
+}
+
+fn check(slab: &ShapedSlab, events: &EventBatch) {
+    let mut filler = Filler::new(slab);
+    let mut text = Vec::new();
+    for row in 0..events.len() {
+        text.clear();
+        filler.next(0, &mut text);
+        assert_eq!(text.escape_ascii().to_string(), events.raw(row).escape_ascii().to_string(), "row {row}");
+    }
+    assert!(slab.columns.len() <= MAX_COLUMNS);
+    let mut templates_of_all = 0;
+    let mut depth = Vec::new();
+    for (at, column) in slab.columns.iter().enumerate() {
+        let above = column.parent.map_or(0, |parent| depth[parent as usize]);
+        let is_split = matches!(column.values, SlabValues::Templates { .. });
+        depth.push(above + usize::from(is_split));
+        assert!(depth[at] <= MAX_TEMPLATE_DEPTH);
+        assert_eq!(at == 0, column.parent.is_none());
+        assert!(len(&column.values) > 0);
+        let pages = events.len().div_ceil(MAX_PAGE_EVENTS);
+        assert_eq!(column.page_starts.len(), pages + 1, "column {at}");
+        assert_eq!(column.page_starts[0], 0);
+        assert!(column.page_starts.is_sorted());
+        assert_eq!(*column.page_starts.last().unwrap() as usize, len(&column.values));
+        if let SlabValues::Templates { templates, codes } = &column.values {
+            templates_of_all += templates.len();
+            check_templates(slab, at as u32, templates, codes);
+        }
+        check_leaf(&column.values);
+    }
+    assert!(templates_of_all <= MAX_TEMPLATES);
+    check_traits(slab);
+}
+
+fn check_templates(slab: &ShapedSlab, column: u32, templates: &[Template], codes: &[u32]) {
+    let used: BTreeSet<u32> = codes.iter().copied().collect();
+    assert_eq!(used.len(), templates.len());
+    let mut counts = vec![0u32; slab.columns.len()];
+    let starts = &slab.columns[column as usize].page_starts;
+    for page in starts.windows(2) {
+        for (at, column_of) in slab.columns.iter().enumerate() {
+            if column_of.parent == Some(column) {
+                let before = starts.iter().position(|start| *start == page[0]).unwrap();
+                assert!(column_of.page_starts[before] <= counts[at].max(column_of.page_starts[before]));
+            }
+        }
+        for code in &codes[page[0] as usize..page[1] as usize] {
+            templates[*code as usize].slots().for_each(|slot| counts[slot as usize] += 1);
+        }
+    }
+    for (at, count) in counts.into_iter().enumerate() {
+        let of_this = slab.columns[at].parent == Some(column);
+        assert_eq!(count as usize, if of_this { len(&slab.columns[at].values) } else { 0 });
+    }
+    for template in templates {
+        let literals = template.parts.windows(2).filter(|pair| matches!(pair, [Part::Literal(_), Part::Literal(_)]));
+        assert_eq!(literals.count(), 0);
+        assert!(template.parts.iter().all(|part| !matches!(part, Part::Literal(literal) if literal.is_empty())));
+        let slots: BTreeSet<u32> = template.slots().collect();
+        assert_eq!(slots.len(), template.slots().count());
+        assert!(slots.iter().all(|slot| slab.columns[*slot as usize].parent == Some(column)));
+    }
+}
+
+fn check_leaf(values: &SlabValues) {
+    match values {
+        SlabValues::Dictionary { bytes, ends, codes } => {
+            let used: BTreeSet<u32> = codes.iter().copied().collect();
+            assert_eq!(used.len(), ends.len());
+            let texts = TextRun { bytes: bytes.clone(), ends: ends.clone() };
+            assert!(texts.iter().zip(texts.iter().skip(1)).all(|(low, high)| low < high));
+            assert!(texts.iter().all(|text| std::str::from_utf8(text).is_ok()));
+        }
+        SlabValues::Texts { bytes, ends } => {
+            let texts = TextRun { bytes: bytes.clone(), ends: ends.clone() };
+            assert!(texts.iter().all(|text| std::str::from_utf8(text).is_ok()));
+        }
+        SlabValues::Numbers { format, .. } => assert!(format.is_valid()),
+        SlabValues::Templates { .. } => {}
+    }
+}
+
+fn check_traits(slab: &ShapedSlab) {
+    for column in 0..slab.columns.len() {
+        let mut filler = Filler::new(slab);
+        let mut found = ValueTraits::default();
+        let mut text = Vec::new();
+        let values = len(&slab.columns[column].values);
+        for at in 0..values {
+            text.clear();
+            filler.next(column, &mut text);
+            found.add(&text, at == 0);
+        }
+        let said = &slab.columns[column].traits;
+        let within = |inner: ByteSet, outer: ByteSet| inner.union(outer) == outer;
+        assert!(
+            within(found.bytes, said.bytes) && within(found.firsts, said.firsts) && within(found.lasts, said.lasts)
+        );
+        assert!(said.min_len <= found.min_len && said.max_len >= found.max_len, "{said:?} {found:?}");
+    }
+}
+
+#[test]
+fn classes_agree_with_the_segmenter() {
+    for byte in 0..=255u8 {
+        assert_eq!(classes::breaks(byte), quarry_event::segment::is_breaker(byte), "{byte}");
+    }
+}
+
+/// One line of each kind of log.
+const LINES: [&str; 26] = [
+    r#"2026-11-20T00:00:00.021Z host02 payments[11314]: level=INFO user_id=868229 ip=10.1.52.71 url=/a/2?p=1 msg="by w1 on shard-3""#,
+    r#"47.13.24.72 - - [20/Nov/2026:00:00:00 +0000] "GET /api/v1/users/4056 HTTP/1.1" 200 9422 "-" "Mozilla/5.0 (X11)""#,
+    r#"{"ts":"2026-11-20T00:00:00.021Z","n":17,"f":-1.5e3,"ok":true,"no":null,"a":[1,2,"x"],"deep":{"k":"v \"q\""}}"#,
+    r#"{ "spaced" : "value" , "n" : 12 , "empty" : "" }"#,
+    r#"CEF:0|Vendor|Product|1.0|100|worm successfully stopped|10|src=10.0.0.1 dst=2.1.2.2 spt=1232"#,
+    "LEEF:1.0|Lancope|StealthWatch|1.0|41|src=192.0.2.0\tdst=172.50.123.1\tsev=5\tusrName=joe.black",
+    r#"a,b,"c,d",1,,2.50,"say ""hi""",007"#,
+    "<Event xmlns='http://x'><System><EventID Qualifiers=\"1\">4624</EventID><Data/>text 5</System></Event>",
+    "key=value key2=\"two words\" key3= key4==x key5=a,b;c|d&e=f \"quoted\": 5",
+    "Jun 14 15:16:01 combo sshd(pam_unix)[19939]: authentication failure; logname= uid=0 tty=NODEVssh rhost=218.188.2.4 ",
+    "ends in dots 12... and colons 34:: 5: . : 6.",
+    "line one 1\nline two 2\n\tat com.example.Foo(Foo.java:12)\r\n",
+    "windows\r\nline 5\r\n",
+    "",
+    " ",
+    "-",
+    "zero\0byte 1\0 2\u{1} 3",
+    "umläute ünd 日本語7 = ñ=ñ8",
+    r#"unbalanced " quote 5 and 'single 6"#,
+    r#"back\slash "a\\" 1 "b\"c" 2"#,
+    "%41%42 5%2F6 100% a%zz9 %2525",
+    "00001 -7 +8 0x1f 1e9 1.10 .5 5.",
+    "84dc9f24-23a7-406a-a4f6-f2cb96248c0c de:ad:be:ef:00:01",
+    "2026-02-30 25:61:61 10.0.0.256 999999999999999999999999",
+    "[1] (2) {3} <4> |5| &6& ?7! *8* ;9,",
+    "word",
+];
+
+#[test]
+fn every_kind_of_line_comes_back() {
+    let slab = shaped(&batch(LINES));
+    assert_eq!(rebuild(&slab, 3), LINES[3].as_bytes());
+    // Often enough that every column decides, with the lines in another order each time.
+    let many = (0..30_000usize).map(|at| LINES[at * at / 7 % LINES.len()]);
+    shaped(&batch(many));
+}
+
+#[test]
+fn no_events_are_no_slab_and_empty_ones_are_one_template() {
+    assert!(shape_slab(&batch::<&str>([])).is_none());
+    let slab = shaped(&batch(["", "", ""]));
+    assert!(matches!(&slab.columns[0].values, SlabValues::Templates { templates, .. } if templates.len() == 1));
+    assert_eq!(slab.columns.len(), 1);
+}
+
+/// The column that the only template of column 0 names at `place`.
+fn slot(slab: &ShapedSlab, place: usize) -> &ShapedColumn {
+    let SlabValues::Templates { templates, .. } = &slab.columns[0].values else { panic!("column 0 is templates") };
+    assert_eq!(templates.len(), 1, "{templates:?}");
+    &slab.columns[templates[0].slots().nth(place).unwrap() as usize]
+}
+
+fn format_of(column: &ShapedColumn) -> Option<NumberFormat> {
+    match &column.values {
+        SlabValues::Numbers { format, .. } => Some(*format),
+        _ => None,
+    }
+}
+
+#[test]
+fn fields_become_columns_of_their_kind() {
+    let word = ["accepted", "rejected", "queued"];
+    let slab = shaped(&batch((0..10_000u64).map(|at| {
+        let wide = at.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        format!(
+            "2026-11-20T00:{:02}:{:02}.021Z status={} ip=10.0.{}.1 took={}.{} id={:016x} uuid={:08x}-{:04x} \
+             who={} msg=\"request {} {} by w{} on shard-{}\" code={:03}",
+            at / 60 % 60,
+            at % 60,
+            200 + at % 3,
+            at % 256,
+            at % 100,
+            at % 10,
+            wide,
+            wide >> 32,
+            wide >> 48,
+            word[at as usize % 3],
+            at,
+            word[wide as usize % 3],
+            wide % 1000,
+            at % 7,
+            at % 500
+        )
+    })));
+    assert!(matches!(format_of(slot(&slab, 0)), Some(NumberFormat::Time(_))));
+    assert_eq!(format_of(slot(&slab, 1)), Some(NumberFormat::Integer));
+    assert_eq!(format_of(slot(&slab, 2)), Some(NumberFormat::Ip4));
+    assert_eq!(format_of(slot(&slab, 3)), Some(NumberFormat::Decimal { digits: 1 }));
+    assert_eq!(format_of(slot(&slab, 4)), Some(NumberFormat::Hex { digits: 16 }));
+    assert!(matches!(&slot(&slab, 5).values, SlabValues::Templates { templates, .. } if templates.len() == 1));
+    assert!(matches!(&slot(&slab, 6).values, SlabValues::Dictionary { ends, .. } if ends.len() == 3));
+    assert!(matches!(&slot(&slab, 7).values, SlabValues::Templates { templates, .. } if templates.len() == 3));
+    assert_eq!(format_of(slot(&slab, 8)), Some(NumberFormat::Padded { digits: 3 }));
+    assert!(shape_slab(&batch((0..10_000).map(|at| format!("status={at}")))).is_some());
+}
+
+#[test]
+fn values_that_change_their_kind_late_change_the_column() {
+    let events = batch((0..20_000u32).map(|at| match at {
+        0..9_000 => format!("n={at} d=a{} h={:04x}", at % 5, at % 3_000),
+        9_000 => "n=none d=a0 h=zzz".to_owned(),
+        _ => format!("n={at} d={at}-{} h={:04x}", at * 7, at),
+    }));
+    let slab = shaped(&events);
+    // One odd value among numbers is a template beside theirs.
+    assert!(matches!(&slot(&slab, 0).values, SlabValues::Templates { templates, .. } if templates.len() == 2));
+    assert!(matches!(&slot(&slab, 1).values, SlabValues::Templates { .. }));
+}
+
+#[test]
+fn free_text_does_not_pay() {
+    let words = |seed: u64| {
+        let mut state = seed + 1;
+        let letters: Vec<u8> = (0..200)
+            .map(|_| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                match (state >> 40) % 30 {
+                    at @ 0..26 => b'a' + at as u8,
+                    26 => b'7',
+                    _ => b' ',
+                }
+            })
+            .collect();
+        letters
+    };
+    let events = batch((0..10_000).map(words));
+    assert!(shape_slab(&events).is_none());
+    shaped(&events);
+}
+
+#[test]
+fn huge_events_come_back() {
+    let mut texts = vec!["x=1 ".repeat(1 << 19), "\"".repeat(1 << 20), "a\"b".repeat(1 << 18), "word ".repeat(1 << 18)];
+    texts.push("<a>".to_owned() + &">".repeat(1 << 20));
+    texts.push("=".repeat(1 << 20));
+    texts.push("\\".repeat(1 << 20) + "\"");
+    texts.extend((0..100).map(|at| format!("x={at}")));
+    shaped(&batch(texts));
+}
+
+#[test]
+fn samples_of_loghub_come_back() {
+    let Ok(files) = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/loghub")) else {
+        println!("skipped: no samples of loghub here");
+        return;
+    };
+    for file in files {
+        let text = std::fs::read(file.unwrap().path()).unwrap();
+        let lines = text.split(|byte| *byte == b'\n').filter(|line| std::str::from_utf8(line).is_ok());
+        shaped(&batch(lines));
+    }
+}
+
+/// Pieces that meet every rule of the tokenisers.
+fn piece() -> impl Strategy<Value = String> {
+    prop_oneof![
+        4 => r#"[a-c0-2 "'=,;()\[\]{}<>|&?!*.:/%_+-]{1,6}"#,
+        2 => r#"[a-b]=[0-9]{1,3} "#,
+        2 => r#""[a-b]":("[a-b0-1]{0,2}"|[0-9]{1,2}),"#,
+        1 => r#"</?[a-b]>"#,
+        1 => "\\\\?\"",
+        1 => any::<String>(),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(192))]
+
+    #[test]
+    fn any_texts_come_back(lines in proptest::collection::vec(proptest::collection::vec(piece(), 0..12), 1..40)) {
+        let lines: Vec<String> = lines.iter().map(|pieces| pieces.concat()).collect();
+        shaped(&batch(lines.iter().cycle().take(lines.len() * 3)));
+    }
+
+    #[test]
+    fn mixed_and_cut_lines_come_back(picks in proptest::collection::vec((0..LINES.len(), 0..LINES.len(), 0usize..200), 1..200)) {
+        let cut = |line: &str, at: usize| line.chars().take(at).collect::<String>();
+        shaped(&batch(picks.iter().map(|(one, other, at)| cut(LINES[*one], *at) + LINES[*other])));
+    }
+
+    #[test]
+    fn slots_lie_in_order_with_literals_between(pieces in proptest::collection::vec(piece(), 0..20)) {
+        let text = pieces.concat();
+        for split in [tokens::split_event, tokens::split_words] {
+            let mut slots = Vec::new();
+            split(text.as_bytes(), &mut slots);
+            let mut at = 0;
+            for slot in &slots {
+                prop_assert!(slot.start >= at && slot.end > slot.start && slot.end <= text.len());
+                prop_assert!(at == 0 || slot.start > at);
+                let edge = |at: usize| at == 0 || at == text.len()
+                    || classes::breaks(text.as_bytes()[at]) || classes::breaks(text.as_bytes()[at - 1]);
+                prop_assert!(edge(slot.start) && edge(slot.end));
+                prop_assert_eq!(tokens::slot_end(slot.kind, text.as_bytes(), slot.start, true), Some(slot.end));
+                at = slot.end;
+            }
+        }
+    }
+}

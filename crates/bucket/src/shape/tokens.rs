@@ -1,0 +1,272 @@
+//! Where the slots of a text are.
+//!
+//! Two tokenisers. [`split_event`] reads whole events: quoted texts, values of `key=value`, JSON values, text between
+//! XML tags, fields between commas, and any token that holds a digit are slots. [`split_words`] reads the value of one
+//! slot: words between breakers of the segmenter that hold a digit are slots, so that no term straddles a slot's edge.
+//! What lies between slots is literal. [`slot_end`] finds the end of one slot whose kind is known, by the same rules,
+//! so that a text of a known template is never tokenised.
+
+use memchr::{memchr, memchr2};
+
+use super::classes::{BLANK, BREAKER, CLASS, DELIMITER, DIGIT, HEX, JSON_END, VALUE_END, class_at, run};
+
+/// What a slot is, which says where it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SlotKind {
+    /// Token with a digit, or a lone dash, up to a delimiter.
+    Token,
+    /// Any token between two separators of a kind.
+    Field,
+    /// Inside of double quotes.
+    Quoted,
+    /// Inside of single quotes.
+    Single,
+    /// Value of `key=value`.
+    Value,
+    /// JSON number or word.
+    Json,
+    /// Text between two tags.
+    Markup,
+    /// Word with a digit between two breakers.
+    Word,
+}
+
+/// A slot of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Slot {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) kind: SlotKind,
+}
+
+/// End of a slot of this kind that starts at `at`; `None` when none does. `strict` asks for what the tokeniser asks
+/// for; else a token needs no digit.
+#[inline]
+pub(super) fn slot_end(kind: SlotKind, text: &[u8], at: usize, strict: bool) -> Option<usize> {
+    let end = match kind {
+        SlotKind::Token => {
+            let (end, seen) = run(text, at, DELIMITER);
+            let end = trim_token(text, at, end);
+            if strict && seen & DIGIT == 0 && text.get(at..end) != Some(b"-") {
+                return None;
+            }
+            end
+        }
+        SlotKind::Field => trim_token(text, at, run(text, at, DELIMITER).0),
+        SlotKind::Quoted => closing_quote(text, at)?,
+        SlotKind::Single => at + memchr(b'\'', text.get(at..)?)?,
+        SlotKind::Value => run(text, at, VALUE_END).0,
+        SlotKind::Json => run(text, at, JSON_END).0,
+        SlotKind::Markup => at + memchr(b'<', text.get(at..)?)?,
+        SlotKind::Word => {
+            let (end, seen) = word_end(text, at);
+            if strict && seen & DIGIT == 0 {
+                return None;
+            }
+            end
+        }
+    };
+    (end > at).then_some(end)
+}
+
+/// Full stops and colons behind a token belong to the literal.
+#[inline]
+fn trim_token(text: &[u8], start: usize, mut end: usize) -> usize {
+    while end > start + 1 && matches!(text[end - 1], b'.' | b':') {
+        end -= 1;
+    }
+    end
+}
+
+/// The next quote without a backslash before it.
+#[inline]
+fn closing_quote(text: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        at += memchr2(b'"', b'\\', text.get(at..)?)?;
+        if text[at] == b'"' {
+            return Some(at);
+        }
+        at += 2;
+    }
+}
+
+/// End of a word and all classes in it. `%2F` and the like are no breakers: the segmenter may take them as one, so the
+/// word goes on behind them and holds them whole.
+#[inline]
+fn word_end(text: &[u8], at: usize) -> (usize, u8) {
+    let (mut end, mut seen) = run(text, at, BREAKER);
+    while text.get(end) == Some(&b'%') && is_percent_code(text, end) {
+        let more = run(text, end + 1, BREAKER);
+        end = more.0;
+        seen |= more.1;
+    }
+    (end, seen)
+}
+
+#[inline]
+fn is_percent_code(text: &[u8], at: usize) -> bool {
+    matches!(text.get(at + 1..at + 3), Some([high, low]) if high.is_ascii_hexdigit() && low.is_ascii_hexdigit())
+}
+
+/// Slots of a slot's value.
+pub(super) fn split_words(text: &[u8], slots: &mut Vec<Slot>) {
+    let mut at = 0;
+    while at < text.len() {
+        let (end, seen) = word_end(text, at);
+        if seen & DIGIT != 0 {
+            slots.push(Slot { start: at, end, kind: SlotKind::Word });
+        }
+        at = end.max(at + 1);
+        if end > at {
+            continue;
+        }
+        while class_at(text, at) & BREAKER != 0 && !(text[at] == b'%' && is_percent_code(text, at)) {
+            at += 1;
+        }
+    }
+}
+
+/// Slots of a value whose breakers stand at fixed places, with lower-case hexadecimal digits between; `None` when there
+/// are other bytes, no breakers or longer runs of digits than a number holds.
+pub(super) fn split_layout(text: &[u8], slots: &mut Vec<Slot>) -> Option<()> {
+    const DIGITS_MAX: usize = 16;
+    let mut start = 0;
+    for at in 0..=text.len() {
+        let class = class_at(text, at);
+        if at < text.len() && class & HEX != 0 {
+            continue;
+        }
+        if at < text.len() && class & BREAKER == 0 {
+            return None;
+        }
+        if at - start > DIGITS_MAX {
+            return None;
+        }
+        if at > start {
+            slots.push(Slot { start, end: at, kind: SlotKind::Word });
+        }
+        start = at + 1;
+    }
+    (slots.len() > 1 || slots.first().is_some_and(|slot| slot.end - slot.start < text.len())).then_some(())
+}
+
+/// Slots of an event.
+pub(super) fn split_event(text: &[u8], slots: &mut Vec<Slot>) {
+    let is_markup = matches!(text, [b'<', b'a'..=b'z' | b'A'..=b'Z' | b'?' | b'!', ..]);
+    let mut scan = Scan { text, slots, is_markup, quotes: true, singles: true };
+    let mut at = 0;
+    while at < text.len() {
+        at = match text[at] {
+            b'"' => scan.quoted(at),
+            b'=' => scan.value(at),
+            b'>' if is_markup => scan.markup(at),
+            byte if CLASS[usize::from(byte)] & DELIMITER != 0 => at + 1,
+            _ => scan.token(at),
+        };
+    }
+}
+
+struct Scan<'t, 's> {
+    text: &'t [u8],
+    slots: &'s mut Vec<Slot>,
+    /// Whether the event begins with a tag.
+    is_markup: bool,
+    /// Whether there may be closing quotes ahead; so that a long text is not searched for one again and again.
+    quotes: bool,
+    singles: bool,
+}
+
+impl Scan<'_, '_> {
+    fn push(&mut self, start: usize, end: usize, kind: SlotKind) -> usize {
+        if end > start {
+            self.slots.push(Slot { start, end, kind });
+        }
+        end
+    }
+
+    /// A quote at `at`: a JSON key is literal, other texts are slots.
+    fn quoted(&mut self, at: usize) -> usize {
+        let close = if self.quotes { closing_quote(self.text, at + 1) } else { None };
+        let Some(close) = close else {
+            self.quotes = false;
+            return at + 1;
+        };
+        let behind = self.skip_blanks(close + 1);
+        if self.text.get(behind) != Some(&b':') {
+            self.push(at + 1, close, SlotKind::Quoted);
+            return close + 1;
+        }
+        let value = self.skip_blanks(behind + 1);
+        match self.text.get(value) {
+            None | Some(b'"' | b'{' | b'[') => value,
+            Some(_) => {
+                let end = run(self.text, value, JSON_END).0;
+                self.push(value, end, SlotKind::Json)
+            }
+        }
+    }
+
+    fn skip_blanks(&self, mut at: usize) -> usize {
+        while class_at(self.text, at) & BLANK != 0 {
+            at += 1;
+        }
+        at
+    }
+
+    /// An equals sign at `at`.
+    fn value(&mut self, at: usize) -> usize {
+        let from = at + 1;
+        let has_key = at > 0 && CLASS[usize::from(self.text[at - 1])] & DELIMITER == 0;
+        match self.text.get(from) {
+            Some(b'=') => from + 1,
+            _ if !has_key => from,
+            Some(b'"') if self.quotes => match closing_quote(self.text, from + 1) {
+                Some(close) => {
+                    self.push(from + 1, close, SlotKind::Quoted);
+                    close + 1
+                }
+                None => self.quoted(from),
+            },
+            Some(b'\'') if self.is_markup && self.singles => match memchr(b'\'', &self.text[from + 1..]) {
+                Some(len) => {
+                    self.push(from + 1, from + 1 + len, SlotKind::Single);
+                    from + len + 2
+                }
+                None => {
+                    self.singles = false;
+                    from + 1
+                }
+            },
+            _ => {
+                let end = run(self.text, from, VALUE_END).0;
+                self.push(from, end, SlotKind::Value)
+            }
+        }
+    }
+
+    /// A closing bracket of a tag at `at`.
+    fn markup(&mut self, at: usize) -> usize {
+        let from = at + 1;
+        let Some(len) = memchr(b'<', &self.text[from..]) else { return from };
+        let end = from + len;
+        let is_text = self.text.get(end + 1) == Some(&b'/') && self.skip_blanks(from) < end;
+        if is_text { self.push(from, end, SlotKind::Markup) } else { end.max(from) }
+    }
+
+    fn token(&mut self, at: usize) -> usize {
+        let (end, seen) = run(self.text, at, DELIMITER);
+        let trimmed = trim_token(self.text, at, end);
+        if seen & DIGIT != 0 || &self.text[at..trimmed] == b"-" {
+            self.push(at, trimmed, SlotKind::Token);
+        } else if self.is_field(at, end) {
+            self.push(at, trimmed, SlotKind::Field);
+        }
+        end
+    }
+
+    /// Whether a token stands between two separators of a kind.
+    fn is_field(&self, start: usize, end: usize) -> bool {
+        let before = start.checked_sub(1).map(|at| self.text[at]);
+        matches!(before, Some(b',' | b'|' | b'\t')) && self.text.get(end).is_none_or(|after| Some(*after) == before)
+    }
+}

@@ -1,0 +1,138 @@
+//! What holds for all values of a column, from what the column is.
+//!
+//! Dictionaries and texts are looked at; numbers follow from their form and range, templates from their parts. Both
+//! give bounds: more bytes than occur, a smaller minimum and a larger maximum length.
+
+use quarry_event::shape::{ByteSet, NumberFormat, Part, Template, TimeLayout, ValueTraits};
+
+use super::ShapedColumn;
+use super::dictionary::TextRun;
+
+const DIGITS: ByteSet = ByteSet::of(b"0123456789");
+const HEX: ByteSet = ByteSet::of(b"0123456789abcdef");
+const MONTH_LETTERS: ByteSet = ByteSet::of(b"JanFebMarAprMayJunJulAugSepOctNovDec");
+
+/// Traits of these texts, exactly.
+pub(super) fn of_texts(texts: &TextRun) -> ValueTraits {
+    let mut seen = [false; 256];
+    for byte in &texts.bytes {
+        seen[usize::from(*byte)] = true;
+    }
+    let mut traits = ValueTraits { min_len: u32::MAX, ..ValueTraits::default() };
+    (0..=255u8).filter(|byte| seen[usize::from(*byte)]).for_each(|byte| traits.bytes.insert(byte));
+    let mut start = 0;
+    for end in &texts.ends {
+        let len = end - start;
+        if len > 0 {
+            traits.firsts.insert(texts.bytes[start as usize]);
+            traits.lasts.insert(texts.bytes[*end as usize - 1]);
+        }
+        traits.min_len = traits.min_len.min(len);
+        traits.max_len = traits.max_len.max(len);
+        start = *end;
+    }
+    traits.min_len = traits.min_len.min(traits.max_len);
+    traits
+}
+
+/// Traits of numbers in this form.
+pub(super) fn of_numbers(format: NumberFormat, min: i64, max: i64) -> ValueTraits {
+    let exact = |bytes: ByteSet, firsts: ByteSet, lasts: ByteSet, len: u32| ValueTraits {
+        bytes,
+        firsts,
+        lasts,
+        min_len: len,
+        max_len: len,
+    };
+    match format {
+        NumberFormat::Integer => signed(min, max, DIGITS, 0),
+        NumberFormat::Decimal { digits } => signed(min, max, DIGITS.union(ByteSet::of(b".")), usize::from(digits)),
+        NumberFormat::Padded { digits } => exact(DIGITS, DIGITS, DIGITS, u32::from(digits)),
+        NumberFormat::Hex { digits } => exact(HEX, HEX, HEX, u32::from(digits)),
+        NumberFormat::Ip4 => {
+            let bytes = DIGITS.union(ByteSet::of(b"."));
+            ValueTraits { bytes, firsts: DIGITS, lasts: DIGITS, min_len: 7, max_len: 15 }
+        }
+        NumberFormat::Time(TimeLayout::Iso { between, point, digits, zulu }) => {
+            let mut bytes = DIGITS.union(ByteSet::of(b"-:"));
+            bytes.insert(between);
+            let mut len = 19 + u32::from(zulu);
+            if digits > 0 {
+                bytes.insert(point);
+                len += 1 + u32::from(digits);
+            }
+            let lasts = if zulu { ByteSet::of(b"Z") } else { DIGITS };
+            exact(bytes.union(lasts), DIGITS, lasts, len)
+        }
+        NumberFormat::Time(TimeLayout::Common) => {
+            exact(DIGITS.union(MONTH_LETTERS).union(ByteSet::of(b"/:")), DIGITS, DIGITS, 20)
+        }
+        NumberFormat::Time(TimeLayout::Clock) => exact(DIGITS.union(ByteSet::of(b":")), DIGITS, DIGITS, 8),
+    }
+}
+
+/// Numbers with a sign and so many digits after a point; 0 for no point.
+fn signed(min: i64, max: i64, bytes: ByteSet, fraction: usize) -> ValueTraits {
+    let len = |number: i64| {
+        let digits = number.unsigned_abs().checked_ilog10().map_or(1, |log| log as usize + 1);
+        let digits = if fraction > 0 { digits.max(fraction + 1) + 1 } else { digits };
+        (digits + usize::from(number < 0)) as u32
+    };
+    // The number of the fewest digits lies nearest to zero.
+    let shortest = if min > 0 {
+        len(min)
+    } else if max < 0 {
+        len(max)
+    } else {
+        len(0)
+    };
+    let sign = if min < 0 { ByteSet::of(b"-") } else { ByteSet::EMPTY };
+    ValueTraits {
+        bytes: bytes.union(sign),
+        firsts: DIGITS.union(sign),
+        lasts: DIGITS,
+        min_len: shortest,
+        max_len: len(min).max(len(max)),
+    }
+}
+
+/// Traits of filled templates; the columns of their slots have theirs.
+pub(super) fn of_templates(templates: &[Template], columns: &[ShapedColumn]) -> ValueTraits {
+    let mut all = ValueTraits { min_len: u32::MAX, ..ValueTraits::default() };
+    for template in templates {
+        let parts: Vec<ValueTraits> = template.parts.iter().map(|part| of_part(part, columns)).collect();
+        let (mut least, mut most) = (0u32, 0u32);
+        for part in &parts {
+            all.bytes = all.bytes.union(part.bytes);
+            least = least.saturating_add(part.min_len);
+            most = most.saturating_add(part.max_len);
+        }
+        for part in until_filled(parts.iter()) {
+            all.firsts = all.firsts.union(part.firsts);
+        }
+        for part in until_filled(parts.iter().rev()) {
+            all.lasts = all.lasts.union(part.lasts);
+        }
+        all.min_len = all.min_len.min(least);
+        all.max_len = all.max_len.max(most);
+    }
+    all.min_len = all.min_len.min(all.max_len);
+    all
+}
+
+/// The parts up to the first that is never empty.
+fn until_filled<'p>(parts: impl Iterator<Item = &'p ValueTraits>) -> impl Iterator<Item = &'p ValueTraits> {
+    let mut open = true;
+    parts.take_while(move |part| std::mem::replace(&mut open, part.min_len == 0))
+}
+
+fn of_part(part: &Part, columns: &[ShapedColumn]) -> ValueTraits {
+    match part {
+        Part::Slot(column) => columns[*column as usize].traits.clone(),
+        Part::Literal(literal) => {
+            let mut traits = ValueTraits::default();
+            traits.add(literal, true);
+            traits
+        }
+    }
+}

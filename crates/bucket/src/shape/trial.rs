@@ -1,0 +1,140 @@
+//! What suits the values of a leaf: numbers, a dictionary, templates of their own, or texts.
+//!
+//! The first of these that fits is taken, in this order. Numbers have to fit all values; the others are judged by how
+//! few distinct texts or templates there are.
+
+use quarry_event::shape::NumberFormat;
+
+use super::dictionary::{Interner, TextRun};
+use super::splitter::{Splitter, count_templates};
+use super::tokens::split_layout;
+
+/// Depth below which values are taken apart into words.
+const WORDS_DEPTH_MAX: u8 = 1;
+/// Depth below which values of one layout are taken apart.
+const LAYOUT_DEPTH_MAX: u8 = 2;
+/// Values looked at to count templates.
+const SAMPLE_VALUES: usize = 4_096;
+/// Distinct texts of a dictionary: always so many, or one in so many values.
+const DISTINCT_FREE: usize = 64;
+const VALUES_PER_DISTINCT: usize = 8;
+const DISTINCT_MAX: usize = 32_768;
+/// Templates: one in so many values, at most so many.
+const VALUES_PER_TEMPLATE: usize = 16;
+const TEMPLATES_MAX: usize = 1_024;
+/// Longest value of a layout.
+const LAYOUT_BYTES_MAX: usize = 256;
+
+/// What a leaf becomes, with its values where they are converted already.
+pub(super) enum Choice {
+    Numbers(NumberFormat, Vec<i64>),
+    Dictionary(Interner, Vec<u32>),
+    Split(Splitter),
+    Texts,
+}
+
+/// Chooses for values of a column below so many template columns.
+pub(super) fn choose(texts: &TextRun, depth: u8, no_dictionary: bool) -> Choice {
+    if texts.len() == 0 {
+        return Choice::Texts;
+    }
+    if let Some((format, numbers)) = numbers(texts) {
+        return Choice::Numbers(format, numbers);
+    }
+    if !no_dictionary && let Some((interner, codes)) = dictionary(texts) {
+        return Choice::Dictionary(interner, codes);
+    }
+    if depth <= LAYOUT_DEPTH_MAX
+        && let Some(splitter) = layout(texts)
+    {
+        return Choice::Split(splitter);
+    }
+    if depth <= WORDS_DEPTH_MAX {
+        let step = texts.len().div_ceil(SAMPLE_VALUES);
+        let sample = texts.len() / step;
+        let limit = (sample / VALUES_PER_TEMPLATE).min(TEMPLATES_MAX);
+        if count_templates(texts.iter().step_by(step), limit) <= limit {
+            return Choice::Split(Splitter::Words);
+        }
+    }
+    Choice::Texts
+}
+
+/// The written form all values have, and their numbers.
+fn numbers(texts: &TextRun) -> Option<(NumberFormat, Vec<i64>)> {
+    let first = texts.get(0);
+    let digits = u8::try_from(first.len()).ok()?;
+    let guess = NumberFormat::guess(first)?;
+    let mut tried = vec![guess];
+    let (mut numbers, odd) = match parse_all(texts, guess) {
+        Ok(numbers) => return Some((guess, numbers)),
+        Err(odd) => (Vec::new(), odd),
+    };
+    let others = [
+        NumberFormat::guess(texts.get(odd)),
+        Some(NumberFormat::Padded { digits }),
+        Some(NumberFormat::Hex { digits }),
+    ];
+    for format in others.into_iter().flatten().filter(|format| format.is_valid()) {
+        if tried.contains(&format) {
+            continue;
+        }
+        tried.push(format);
+        if let Ok(found) = parse_all(texts, format) {
+            numbers = found;
+            return Some((format, numbers));
+        }
+    }
+    debug_assert!(numbers.is_empty());
+    None
+}
+
+/// All numbers, or the first value that is none.
+fn parse_all(texts: &TextRun, format: NumberFormat) -> Result<Vec<i64>, usize> {
+    let mut numbers = Vec::with_capacity(texts.len());
+    for (at, text) in texts.iter().enumerate() {
+        numbers.push(format.parse(text).ok_or(at)?);
+    }
+    Ok(numbers)
+}
+
+fn dictionary(texts: &TextRun) -> Option<(Interner, Vec<u32>)> {
+    let limit = DISTINCT_FREE.max(texts.len() / VALUES_PER_DISTINCT).min(DISTINCT_MAX);
+    let mut interner = Interner::new();
+    let mut codes = Vec::with_capacity(texts.len());
+    for text in texts.iter() {
+        codes.push(interner.intern(text));
+        if interner.len() > limit {
+            return None;
+        }
+    }
+    Some((interner, codes))
+}
+
+/// The layout all values have: one length, the same bytes between hexadecimal digits.
+fn layout(texts: &TextRun) -> Option<Splitter> {
+    let first = texts.get(0);
+    if first.len() > LAYOUT_BYTES_MAX {
+        return None;
+    }
+    let (mut slots, mut other) = (Vec::new(), Vec::new());
+    split_layout(first, &mut slots)?;
+    for text in texts.iter() {
+        other.clear();
+        if text.len() != first.len() {
+            return None;
+        }
+        split_layout(text, &mut other)?;
+        let mut at = 0;
+        for slot in &slots {
+            if text[at..slot.start] != first[at..slot.start] {
+                return None;
+            }
+            at = slot.end;
+        }
+        if other != slots || text[at..] != first[at..] {
+            return None;
+        }
+    }
+    Some(Splitter::Layout { text: first.to_vec(), slots })
+}

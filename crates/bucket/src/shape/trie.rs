@@ -1,0 +1,224 @@
+//! The templates of one column as a trie of literals, so that a text finds its template while its slots are found.
+//!
+//! A node stands before a literal; each edge is one literal with what follows it: a slot of a kind, whose column the
+//! edge names, or the end of the text. Following the edges whose literal the text goes on with needs no tokens and no
+//! hashes, and what is compared are the bytes. Edges that matched move forward, so that frequent ones are tried first.
+
+use super::tokens::{Slot, SlotKind, slot_end};
+
+/// Edges tried before a text counts as unknown.
+const TRIES_MAX: u32 = 96;
+
+/// Place of a value in the text it was taken from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    pub(super) start: u32,
+    pub(super) len: u32,
+}
+
+impl Span {
+    #[inline]
+    pub(super) fn of(self, base: &[u8]) -> &[u8] {
+        &base[self.start as usize..self.start as usize + self.len as usize]
+    }
+}
+
+/// A slot found by the trie: its column and its place in the text.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Filled {
+    pub(super) column: u32,
+    pub(super) start: u32,
+    pub(super) end: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target {
+    End { template: u32 },
+    Slot { kind: SlotKind, column: u32, node: u32 },
+}
+
+#[derive(Debug)]
+struct Edge {
+    /// First eight bytes of the literal, and which of them there are.
+    head: u64,
+    mask: u64,
+    literal: Box<[u8]>,
+    target: Target,
+}
+
+#[derive(Debug, Default)]
+struct Node {
+    edges: Vec<Edge>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    node: u32,
+    edge: u32,
+    at: u32,
+}
+
+/// Templates of one column.
+#[derive(Debug)]
+pub(super) struct Trie {
+    nodes: Vec<Node>,
+    steps: Vec<Step>,
+}
+
+impl Trie {
+    pub(super) fn new() -> Trie {
+        Trie { nodes: vec![Node::default()], steps: Vec::new() }
+    }
+
+    /// The template of a text, its slots in `filled`. `strict` is as in [`slot_end`].
+    #[inline]
+    pub(super) fn find(&mut self, text: &[u8], strict: bool, filled: &mut Vec<Filled>) -> Option<u32> {
+        let mut tries = TRIES_MAX;
+        filled.clear();
+        self.steps.clear();
+        let (mut node, mut edge, mut at) = (0u32, 0u32, 0usize);
+        loop {
+            let found = self.next_edge(text, node, edge, at, strict, &mut tries);
+            match found {
+                Some((edge, Found::End(template))) => {
+                    self.steps.push(Step { node, edge, at: at as u32 });
+                    self.move_forward();
+                    return Some(template);
+                }
+                Some((edge, Found::Slot { column, start, end, node: next })) => {
+                    self.steps.push(Step { node, edge, at: at as u32 });
+                    filled.push(Filled { column, start: start as u32, end: end as u32 });
+                    node = next;
+                    at = end;
+                }
+                None => {
+                    let step = self.steps.pop()?;
+                    filled.pop();
+                    (node, at) = (step.node, step.at as usize);
+                    edge = step.edge + 1;
+                    continue;
+                }
+            }
+            edge = 0;
+        }
+    }
+
+    /// The first edge of the node, no earlier than `edge`, that the text at `at` goes along.
+    #[inline]
+    fn next_edge(
+        &self,
+        text: &[u8],
+        node: u32,
+        edge: u32,
+        at: usize,
+        strict: bool,
+        tries: &mut u32,
+    ) -> Option<(u32, Found)> {
+        let rest = &text[at..];
+        let head = head_of(rest);
+        for (place, edge) in self.nodes[node as usize].edges.iter().enumerate().skip(edge as usize) {
+            *tries = tries.checked_sub(1)?;
+            if (head ^ edge.head) & edge.mask != 0 {
+                continue;
+            }
+            let literal = &*edge.literal;
+            match edge.target {
+                Target::End { template } if rest == literal => return Some((place as u32, Found::End(template))),
+                Target::Slot { kind, column, node } if literal.len() <= 8 || rest.starts_with(literal) => {
+                    let start = at + literal.len();
+                    if start >= text.len() {
+                        continue;
+                    }
+                    if let Some(end) = slot_end(kind, text, start, strict) {
+                        return Some((place as u32, Found::Slot { column, start, end, node }));
+                    }
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+
+    #[inline]
+    fn move_forward(&mut self) {
+        for step in &self.steps {
+            if step.edge > 0 {
+                self.nodes[step.node as usize].edges.swap(step.edge as usize, step.edge as usize - 1);
+            }
+        }
+    }
+
+    /// The template with exactly these slots, if there is one; fills `filled`.
+    pub(super) fn find_exact(&self, text: &[u8], slots: &[Slot], filled: &mut Vec<Filled>) -> Option<u32> {
+        filled.clear();
+        let (mut node, mut at) = (0u32, 0);
+        for slot in slots {
+            let literal = &text[at..slot.start];
+            let edge = self.slot_edge(node, literal, slot.kind)?;
+            let Target::Slot { column, node: next, .. } = edge.target else { return None };
+            filled.push(Filled { column, start: slot.start as u32, end: slot.end as u32 });
+            (node, at) = (next, slot.end);
+        }
+        self.nodes[node as usize].edges.iter().find_map(|edge| match edge.target {
+            Target::End { template } if *edge.literal == text[at..] => Some(template),
+            _ => None,
+        })
+    }
+
+    fn slot_edge(&self, node: u32, literal: &[u8], slot: SlotKind) -> Option<&Edge> {
+        let head = head_of(literal);
+        self.nodes[node as usize].edges.iter().find(|edge| {
+            edge.head == head
+                && *edge.literal == *literal
+                && matches!(edge.target, Target::Slot { kind, .. } if kind == slot)
+        })
+    }
+
+    /// Adds a template whose slots are filled by these columns. The same beginning has the same columns.
+    pub(super) fn insert(&mut self, text: &[u8], slots: &[Slot], columns: &[u32], template: u32) {
+        let (mut node, mut at) = (0u32, 0);
+        for (slot, column) in slots.iter().zip(columns) {
+            let literal = &text[at..slot.start];
+            let known = self.slot_edge(node, literal, slot.kind).map(|edge| edge.target);
+            let next = match known {
+                Some(Target::Slot { node, .. }) => node,
+                _ => {
+                    let next = self.nodes.len() as u32;
+                    self.nodes.push(Node::default());
+                    let target = Target::Slot { kind: slot.kind, column: *column, node: next };
+                    self.nodes[node as usize].edges.push(Edge::new(literal, target));
+                    next
+                }
+            };
+            (node, at) = (next, slot.end);
+        }
+        self.nodes[node as usize].edges.push(Edge::new(&text[at..], Target::End { template }));
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Found {
+    End(u32),
+    Slot { column: u32, start: usize, end: usize, node: u32 },
+}
+
+impl Edge {
+    fn new(literal: &[u8], target: Target) -> Edge {
+        let mask = if literal.len() >= 8 { u64::MAX } else { (1u64 << (8 * literal.len())) - 1 };
+        Edge { head: head_of(literal), mask, literal: literal.into(), target }
+    }
+}
+
+/// The first eight bytes as a number, zeros where there are none. A zero byte in a text looks the same as its end:
+/// whoever compares heads only checks the length too.
+#[inline]
+fn head_of(text: &[u8]) -> u64 {
+    if let Some(head) = text.first_chunk::<8>() {
+        return u64::from_le_bytes(*head);
+    }
+    let mut head = 0;
+    for byte in text.iter().rev() {
+        head = head << 8 | u64::from(*byte);
+    }
+    head
+}
