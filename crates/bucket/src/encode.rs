@@ -11,7 +11,7 @@ use crate::block::{BlockKind, BlockWriter};
 use crate::directory::{BlockAt, Directory, PageHead, SlabHead, header, put_trailer};
 use crate::error::BucketError;
 use crate::fields::write_fields;
-use crate::filter::write_filter;
+use crate::filter::FilterWriter;
 use crate::integers::encode_integers;
 use crate::lexicon::table::TermTable;
 use crate::lexicon::write::write_lexicon;
@@ -79,7 +79,7 @@ pub fn encode_slabs(slabs: &[SlabSource<'_>], options: &EncodeOptions) -> Result
         pieces: TermTable::new(Namespace::Pieces),
         fields: TermTable::new(Namespace::Fields),
         hashes: Vec::new(),
-        hashes_may_repeat: slabs.len() > 1,
+        filter: FilterWriter::default(),
         summary: SummaryBuilder::default(),
         scratch: Vec::new(),
     };
@@ -103,7 +103,7 @@ struct Encoder {
     fields: TermTable,
     /// Hashes of all terms of the bucket, for the filter.
     hashes: Vec<u64>,
-    hashes_may_repeat: bool,
+    filter: FilterWriter,
     summary: SummaryBuilder,
     scratch: Vec<u8>,
 }
@@ -125,6 +125,8 @@ impl Encoder {
         }
         self.summary.add_slab(slab, &codes.metas, &counts);
         let blocks = self.lexicons(pages.len())?;
+        self.filter.add_slab(&mut self.hashes)?;
+        self.hashes.clear();
         Ok(SlabHead { metas: codes.metas.into(), pages, blocks })
     }
 
@@ -217,7 +219,6 @@ impl Encoder {
             if table.entries().is_empty() {
                 continue;
             }
-            self.hashes_may_repeat |= table.collided();
             self.hashes.extend(table.entries().iter().map(|entry| table.hash_of(entry)));
             let written = write_lexicon(table, pages, &mut self.blocks)?;
             blocks.push(BlockAt {
@@ -230,14 +231,8 @@ impl Encoder {
     }
 
     fn finish(self, heads: &[SlabHead]) -> Result<EncodedBucket, BucketError> {
-        let Encoder { mut blocks, pieces, fields, mut hashes, hashes_may_repeat, summary, mut scratch } = self;
-        // Building the filter takes as much memory again: give back the tables first.
-        drop((pieces, fields));
-        if hashes_may_repeat {
-            hashes.sort_unstable();
-            hashes.dedup();
-        }
-        let filter = write_filter(&hashes)?;
+        let Encoder { mut blocks, filter, summary, mut scratch, .. } = self;
+        let filter = filter.finish()?;
         let mut directory = Directory { summary: summary.finish(), slabs: Vec::with_capacity(heads.len()) };
         directory.summary.filter_bytes = filter.len() as u64;
         for head in heads {

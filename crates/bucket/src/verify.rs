@@ -33,7 +33,11 @@ pub fn verify_slabs(encoded: &EncodedBucket, slabs: &[SlabSource<'_>]) -> Result
     for (number, slab) in slabs.iter().enumerate() {
         verify_slab(&reader, number, slab)?;
         let mut missing = 0;
-        reader.check_lexicons(number, &mut |hash| missing += usize::from(!filter.may_hold(hash)), &mut Vec::new())?;
+        reader.check_lexicons(
+            number,
+            &mut |hash| missing += usize::from(!filter.may_hold(number, hash)),
+            &mut Vec::new(),
+        )?;
         if missing > 0 {
             return Err(differs(Place::of("filter", 0).in_slab(number), format!("{missing} terms are missing")));
         }

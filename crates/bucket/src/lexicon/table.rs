@@ -46,6 +46,8 @@ impl Entry {
 struct Pending {
     pair: [u64; 2],
     hash: u64,
+    /// Pages that hold it.
+    pages: u64,
     len: u32,
 }
 
@@ -60,10 +62,8 @@ pub(crate) struct TermTable {
     pending: Box<[Pending; BATCH_TERMS]>,
     waiting: usize,
     scratch: Vec<u8>,
-    /// Bit of the page whose events are being added.
-    page_bit: u64,
-    /// Whether two terms have one hash: the filter's builder wants distinct hashes.
-    collided: bool,
+    /// Pages that hold what is being added: bit `i` is page `i`.
+    pages: u64,
 }
 
 impl TermTable {
@@ -76,8 +76,7 @@ impl TermTable {
             pending: Box::new([Pending::default(); BATCH_TERMS]),
             waiting: 0,
             scratch: Vec::new(),
-            page_bit: 1,
-            collided: false,
+            pages: 1,
         }
     }
 
@@ -87,8 +86,7 @@ impl TermTable {
         self.entries.clear();
         self.arena.clear();
         self.waiting = 0;
-        self.page_bit = 1;
-        self.collided = false;
+        self.pages = 1;
     }
 
     pub(crate) fn namespace(&self) -> Namespace {
@@ -98,11 +96,6 @@ impl TermTable {
     /// Entries in order of first appearance. Only complete after [`TermTable::finish`].
     pub(crate) fn entries(&self) -> &[Entry] {
         &self.entries
-    }
-
-    /// Whether two distinct terms share a hash.
-    pub(crate) fn collided(&self) -> bool {
-        self.collided
     }
 
     /// The whole term of `entry`; `pair_bytes` lends the memory for short ones.
@@ -131,8 +124,13 @@ impl TermTable {
 
     /// What follows belongs to page `page`.
     pub(crate) fn start_page(&mut self, page: usize) {
-        self.flush();
-        self.page_bit = 1 << page;
+        self.pages = 1 << page;
+    }
+
+    /// What follows occurs in all pages of this set: bit `i` is page `i`.
+    #[cfg_attr(not(test), allow(dead_code))]
+    pub(crate) fn start_pages(&mut self, pages: u64) {
+        self.pages = pages;
     }
 
     /// Adds every piece of an event's text.
@@ -161,7 +159,7 @@ impl TermTable {
     #[inline]
     fn push(&mut self, pair: [u64; 2], len: usize) {
         let hash = hash_pair(self.namespace, pair, len);
-        self.pending[self.waiting] = Pending { pair, hash, len: len as u32 };
+        self.pending[self.waiting] = Pending { pair, hash, pages: self.pages, len: len as u32 };
         self.waiting += 1;
         if self.waiting == BATCH_TERMS {
             self.flush();
@@ -193,7 +191,7 @@ impl TermTable {
             if slot == EMPTY {
                 let arena_at = self.arena.len() as u32;
                 self.arena.extend_from_slice(term);
-                let entry = Entry { pair, pages: self.page_bit, len: term.len() as u32, arena_at };
+                let entry = Entry { pair, pages: self.pages, len: term.len() as u32, arena_at };
                 self.insert(at, hash, entry);
                 return;
             }
@@ -201,10 +199,9 @@ impl TermTable {
                 let entry = self.entries[slot as u32 as usize - 1];
                 let mut pair_bytes = [0; PAIR_BYTES];
                 if entry.pair == pair && self.term(&entry, &mut pair_bytes) == term {
-                    self.entries[slot as u32 as usize - 1].pages |= self.page_bit;
+                    self.entries[slot as u32 as usize - 1].pages |= self.pages;
                     return;
                 }
-                self.collided |= self.hash_of(&entry) == hash;
             }
             at = (at + 1) & (self.slots.len() - 1);
         }
@@ -239,7 +236,7 @@ impl TermTable {
             if slot != EMPTY && slot >> 32 == pending.hash >> 32 && first_words[at] == pending.pair[0] {
                 let entry = &mut self.entries[slot as u32 as usize - 1];
                 if entry.pair == pending.pair && entry.len == pending.len {
-                    entry.pages |= self.page_bit;
+                    entry.pages |= pending.pages;
                     continue;
                 }
             }
@@ -252,18 +249,17 @@ impl TermTable {
         loop {
             let slot = self.slots[at];
             if slot == EMPTY {
-                let entry = Entry { pair: pending.pair, pages: self.page_bit, len: pending.len, arena_at: 0 };
+                let Pending { pair, pages, len, .. } = pending;
+                let entry = Entry { pair, pages, len, arena_at: 0 };
                 self.insert(at, pending.hash, entry);
                 return;
             }
             if slot >> 32 == pending.hash >> 32 {
                 let entry = &mut self.entries[slot as u32 as usize - 1];
                 if entry.pair == pending.pair && entry.len == pending.len {
-                    entry.pages |= self.page_bit;
+                    entry.pages |= pending.pages;
                     return;
                 }
-                let entry = *entry;
-                self.collided |= self.hash_of(&entry) == pending.hash;
             }
             at = (at + 1) & (self.slots.len() - 1);
         }
@@ -290,6 +286,20 @@ impl TermTable {
         }
         self.slots = slots;
     }
+}
+
+/// Hash of the term a piece of text becomes; `scratch` lends the memory for long ones.
+#[cfg_attr(not(test), allow(dead_code))]
+#[inline]
+pub(crate) fn hash_piece(piece: &[u8], scratch: &mut Vec<u8>) -> u64 {
+    if piece.len() <= PAIR_BYTES {
+        let pair = load_pair(piece);
+        if let (Some(first), Some(second)) = (lower_word(pair[0]), lower_word(pair[1])) {
+            return hash_pair(Namespace::Pieces, [first, second], piece.len());
+        }
+    }
+    segment::lower_piece(piece, scratch);
+    hash_term(Namespace::Pieces, cut_term(scratch))
 }
 
 const ONES: u64 = 0x0101_0101_0101_0101;

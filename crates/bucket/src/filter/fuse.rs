@@ -1,0 +1,273 @@
+//! A binary fuse filter: one byte per cell, nine bits per key, one of 256 absent keys is let through.
+//!
+//! A key owns three cells, whose exclusive or is its fingerprint. Its first cell follows from the key's upper bits, the
+//! others lie in the next two segments; so keys in ascending order fill and empty the cells from front to back, and
+//! building stays within the cache. The keys are hashes already: the first attempt takes them as they are and only
+//! a failed one, which is rare, mixes them anew with another seed.
+//!
+//! Not here: the layout of a sidecar (`super`).
+
+/// Cells of a key.
+const ARITY: u32 = 3;
+/// Longest segment: beyond, memory gets no smaller.
+const SEGMENT_LENGTH_MAX: u32 = 1 << 18;
+/// Seeds tried in turn. Two attempts fail for one of many thousand filters, even for small ones.
+const ATTEMPTS: u64 = 64;
+/// Step between seeds.
+const SEED_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+/// Buckets of the first pass of sorting, by their upper bits.
+const SORT_BITS: u32 = 11;
+
+/// The cells of a filter and how to find those of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Fuse {
+    /// 0: keys are taken as they are.
+    pub(super) seed: u64,
+    /// A power of two.
+    pub(super) segment_length: u32,
+    /// All segments but the last two.
+    pub(super) front_length: u32,
+    pub(super) cells: Box<[u8]>,
+}
+
+/// The 64-bit finaliser of MurmurHash3.
+#[inline(always)]
+fn mix(key: u64) -> u64 {
+    let key = (key ^ key >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    let key = (key ^ key >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    key ^ key >> 33
+}
+
+#[inline(always)]
+fn fingerprint(mixed: u64) -> u8 {
+    (mixed ^ mixed >> 32) as u8
+}
+
+/// The three cells of a mixed key.
+#[inline(always)]
+fn cells_of(mixed: u64, segment_length: u32, front_length: u32) -> [usize; 3] {
+    let mask = segment_length - 1;
+    let first = ((u128::from(mixed) * u128::from(front_length)) >> 64) as u32;
+    let second = (first + segment_length) ^ ((mixed >> 18) as u32 & mask);
+    let third = (first + 2 * segment_length) ^ (mixed as u32 & mask);
+    [first as usize, second as usize, third as usize]
+}
+
+/// Sorts hashes and drops repetitions. Hashes spread evenly, so that one pass over the upper bits leaves runs short
+/// enough for the first-level cache.
+pub(super) fn sort_and_dedup(keys: &mut Vec<u64>) {
+    let mut starts = vec![0u32; (1 << SORT_BITS) + 1];
+    let run_of = |key: u64| (key >> (u64::BITS - SORT_BITS)) as usize;
+    if keys.len() >> SORT_BITS == 0 || u32::try_from(keys.len()).is_err() {
+        keys.sort_unstable();
+        keys.dedup();
+        return;
+    }
+    for key in keys.iter() {
+        starts[run_of(*key) + 1] += 1;
+    }
+    for run in 0..1 << SORT_BITS {
+        starts[run + 1] += starts[run];
+    }
+    let mut ends = starts.clone();
+    let mut scattered = vec![0u64; keys.len()];
+    for key in keys.iter() {
+        let end = &mut ends[run_of(*key)];
+        scattered[*end as usize] = *key;
+        *end += 1;
+    }
+    for bounds in starts.windows(2) {
+        scattered[bounds[0] as usize..bounds[1] as usize].sort_unstable();
+    }
+    scattered.dedup();
+    *keys = scattered;
+}
+
+impl Fuse {
+    /// Builds the filter of `keys`, which ascend and are distinct. `None` if no seed works, which does not happen.
+    pub(super) fn build(keys: &[u64]) -> Option<Fuse> {
+        if keys.is_empty() {
+            return Some(Fuse { seed: 0, segment_length: 1, front_length: 0, cells: Box::default() });
+        }
+        let (segment_length, front_length) = lengths(keys.len());
+        (0..ATTEMPTS).find_map(|attempt| {
+            let seed = attempt.wrapping_mul(SEED_STEP);
+            let cells = if seed == 0 {
+                fill(keys, segment_length, front_length)
+            } else {
+                let mut mixed: Vec<u64> = keys.iter().map(|key| mix(key.wrapping_add(seed))).collect();
+                mixed.sort_unstable();
+                fill(&mixed, segment_length, front_length)
+            };
+            cells.map(|cells| Fuse { seed, segment_length, front_length, cells })
+        })
+    }
+
+    /// Whether `key` may be among the keys.
+    #[inline]
+    pub(super) fn may_hold(&self, key: u64) -> bool {
+        if self.cells.is_empty() {
+            return false;
+        }
+        let mixed = if self.seed == 0 { key } else { mix(key.wrapping_add(self.seed)) };
+        let [a, b, c] = cells_of(mixed, self.segment_length, self.front_length);
+        fingerprint(mixed) == self.cells[a] ^ self.cells[b] ^ self.cells[c]
+    }
+
+    /// Whether every probe stays inside the cells; what was read from disk may not.
+    pub(super) fn is_valid(&self) -> bool {
+        if self.cells.is_empty() {
+            return self.front_length == 0 && self.segment_length == 1;
+        }
+        let (front, segment) = (u64::from(self.front_length), u64::from(self.segment_length));
+        segment.is_power_of_two()
+            && front > 0
+            && front.is_multiple_of(segment)
+            && front + u64::from(ARITY - 1) * segment <= (self.cells.len() as u64).min(u64::from(u32::MAX))
+    }
+}
+
+/// Length of a segment and of all but the last two, for so many keys.
+fn lengths(keys: usize) -> (u32, u32) {
+    let count = keys.max(2) as f64;
+    let power = (count.ln() / 3.33f64.ln() + 2.25) as u32;
+    let segment_length = (1u32 << power.min(30)).min(SEGMENT_LENGTH_MAX);
+    let factor = (0.875 + 0.25 * 1_000_000f64.ln() / count.ln()).max(1.125);
+    let capacity = (count * factor) as u64;
+    let segments = capacity.div_ceil(u64::from(segment_length)).saturating_sub(u64::from(ARITY - 1)).max(1);
+    (segment_length, (segments * u64::from(segment_length)) as u32)
+}
+
+/// The cells while keys are taken out again.
+struct Peeling {
+    /// How many keys own a cell times four, and the exclusive or of which of its three cells it is to them.
+    counts: Vec<u8>,
+    /// The exclusive or of the keys that own a cell.
+    keys: Vec<u64>,
+}
+
+/// Counts beyond would overflow; a cell has three keys on average.
+const COUNT_MAX: u8 = 252;
+
+impl Peeling {
+    fn of(ordered: &[u64], cells: usize, segment_length: u32, front_length: u32) -> Option<Peeling> {
+        let mut peeling = Peeling { counts: vec![0; cells], keys: vec![0; cells] };
+        let mut most = 0;
+        for key in ordered {
+            for (which, cell) in cells_of(*key, segment_length, front_length).into_iter().enumerate() {
+                let count = &mut peeling.counts[cell];
+                most = most.max(*count);
+                *count = count.wrapping_add(4) ^ which as u8;
+                peeling.keys[cell] ^= *key;
+            }
+        }
+        (most < COUNT_MAX).then_some(peeling)
+    }
+
+    /// Takes a key out of one of its cells; whether that cell has one key left.
+    #[inline(always)]
+    fn take_out(&mut self, key: u64, cell: usize, which: usize) -> bool {
+        let count = &mut self.counts[cell];
+        *count = count.wrapping_sub(4) ^ which as u8;
+        self.keys[cell] ^= key;
+        *count >> 2 == 1
+    }
+
+    /// Takes out all keys, if they come apart: each key in order and which of its cells was its own by then.
+    fn take_all_out(&mut self, keys: usize, segment_length: u32, front_length: u32) -> Option<(Vec<u64>, Vec<u8>)> {
+        let (mut order, mut owned) = (Vec::with_capacity(keys), Vec::with_capacity(keys));
+        // Cells that had one key when noted. A place beyond the last is written before it is known to count.
+        let mut alone = vec![0u32; self.counts.len() + ARITY as usize];
+        let mut waiting = 0;
+        for cell in 0..self.counts.len() {
+            alone[waiting] = cell as u32;
+            waiting += usize::from(self.counts[cell] >> 2 == 1);
+        }
+        while waiting > 0 {
+            waiting -= 1;
+            let cell = alone[waiting] as usize;
+            if self.counts[cell] >> 2 != 1 {
+                continue;
+            }
+            let (key, own) = (self.keys[cell], self.counts[cell] & 3);
+            order.push(key);
+            owned.push(own);
+            for (which, other) in cells_of(key, segment_length, front_length).into_iter().enumerate() {
+                alone[waiting] = other as u32;
+                waiting += usize::from(self.take_out(key, other, which));
+            }
+        }
+        (order.len() == keys).then_some((order, owned))
+    }
+}
+
+/// The cells for these mixed keys, or `None` if they do not come apart.
+fn fill(ordered: &[u64], segment_length: u32, front_length: u32) -> Option<Box<[u8]>> {
+    let cells = (front_length + (ARITY - 1) * segment_length) as usize;
+    let mut peeling = Peeling::of(ordered, cells, segment_length, front_length)?;
+    let (order, owned) = peeling.take_all_out(ordered.len(), segment_length, front_length)?;
+    let mut filled = vec![0u8; cells];
+    for (key, own) in order.into_iter().zip(owned).rev() {
+        let [a, b, c] = cells_of(key, segment_length, front_length);
+        let others = filled[a] ^ filled[b] ^ filled[c];
+        // The own cell is still zero: no key that was taken out later owns it.
+        let own = [a, b, c, a][usize::from(own)];
+        filled[own] = fingerprint(key) ^ others;
+    }
+    Some(filled.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lexicon::Namespace;
+    use crate::lexicon::hash::hash_term;
+
+    fn keys(count: u64) -> Vec<u64> {
+        let mut keys: Vec<u64> = (0..count).map(|at| hash_term(Namespace::Pieces, &at.to_le_bytes())).collect();
+        sort_and_dedup(&mut keys);
+        keys
+    }
+
+    #[test]
+    fn sorting_agrees_with_the_ordinary_way() {
+        for count in [0, 1, 5_000, 40_000] {
+            let mut repeated = keys(count);
+            repeated.reverse();
+            repeated.extend(keys(count / 2));
+            let mut expected = repeated.clone();
+            expected.sort_unstable();
+            expected.dedup();
+            sort_and_dedup(&mut repeated);
+            assert_eq!(repeated, expected);
+        }
+    }
+
+    #[test]
+    fn every_key_is_held_and_few_others() {
+        for count in [1, 2, 3, 10, 100, 1_000, 50_000] {
+            let keys = keys(count);
+            let fuse = Fuse::build(&keys).unwrap();
+            assert!(fuse.is_valid());
+            assert!(keys.iter().all(|key| fuse.may_hold(*key)), "{count}");
+            let wrong = (0..20_000u64).filter(|at| fuse.may_hold(mix(*at + 1))).count();
+            assert!(wrong < 160, "{wrong} of 20000 for {count} keys");
+            assert!(fuse.cells.len() as u64 <= count * 5 / 4 + 3_000, "{} cells for {count}", fuse.cells.len());
+        }
+    }
+
+    #[test]
+    fn later_seeds_work_as_well() {
+        let keys = keys(500);
+        let (segment_length, front_length) = lengths(keys.len());
+        let seed = SEED_STEP;
+        let mut mixed: Vec<u64> = keys.iter().map(|key| mix(key.wrapping_add(seed))).collect();
+        mixed.sort_unstable();
+        let cells = (0..9).find_map(|_| fill(&mixed, segment_length, front_length));
+        if let Some(cells) = cells {
+            let fuse = Fuse { seed, segment_length, front_length, cells };
+            assert!(keys.iter().all(|key| fuse.may_hold(*key)));
+        }
+        assert!(!Fuse::build(&[]).unwrap().may_hold(0));
+    }
+}

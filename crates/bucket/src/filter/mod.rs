@@ -1,0 +1,183 @@
+//! The term filter: a sketch of every term of a bucket, small enough to stay in memory.
+//!
+//! Per slab a binary fuse filter spends nine bits on a term and errs on one of 256 absent terms. With one probe of
+//! each a search skips a bucket without touching the object, and of a bucket that is left the slabs without the term.
+//! Version 1 of the sidecar has a single filter for all slabs.
+
+mod fuse;
+
+use quarry_event::TermQuery;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::block::checksums_decide;
+use crate::error::{BucketError, Place};
+use crate::filter::fuse::{Fuse, sort_and_dedup};
+use crate::lexicon::hash::hash_term;
+use crate::lexicon::{Namespace, cut_term, field_term};
+use crate::limits::{MAX_FILTER_BYTES, MAX_SLABS};
+use crate::wire::{Cursor, Malformed};
+
+const MAGIC: &[u8; 8] = b"QRYFILT2";
+const MAGIC_OF_VERSION_1: &[u8; 8] = b"QRYFILT1";
+
+/// Says of a bucket, without reading it, that it certainly lacks a term. Wrong "maybe" in about 1 of 256 terms and
+/// slabs.
+#[derive(Clone, Debug)]
+pub struct TermFilter {
+    /// One per slab, or one for all.
+    slabs: Vec<Fuse>,
+    for_all: bool,
+}
+
+/// Collects the filters of a bucket, slab by slab.
+#[derive(Debug, Default)]
+pub(crate) struct FilterWriter {
+    slabs: Vec<Fuse>,
+}
+
+impl FilterWriter {
+    /// Adds the filter of the next slab, of the hashes of its terms in any order and with repetitions. Leaves them
+    /// sorted.
+    pub(crate) fn add_slab(&mut self, hashes: &mut Vec<u64>) -> Result<(), BucketError> {
+        sort_and_dedup(hashes);
+        let fuse = Fuse::build(hashes).ok_or_else(|| BucketError::Mismatch {
+            place: Place::of("filter", 0).in_slab(self.slabs.len()),
+            what: format!("no filter of {} terms can be built", hashes.len()),
+        })?;
+        self.slabs.push(fuse);
+        Ok(())
+    }
+
+    /// The sidecar.
+    pub(crate) fn finish(self) -> Result<Vec<u8>, BucketError> {
+        let cells: usize = self.slabs.iter().map(|fuse| fuse.cells.len()).sum();
+        let len = MAGIC.len() + 4 + 24 * self.slabs.len() + cells + 8;
+        if len > MAX_FILTER_BYTES {
+            return Err(BucketError::Limit {
+                what: "bytes of a term filter",
+                value: len as u64,
+                limit_name: "MAX_FILTER_BYTES",
+                limit: MAX_FILTER_BYTES as u64,
+            });
+        }
+        let mut out = Vec::with_capacity(len);
+        out.extend_from_slice(MAGIC);
+        out.extend_from_slice(&(self.slabs.len() as u32).to_le_bytes());
+        for fuse in &self.slabs {
+            out.extend_from_slice(&fuse.seed.to_le_bytes());
+            out.extend_from_slice(&fuse.segment_length.to_le_bytes());
+            out.extend_from_slice(&fuse.front_length.to_le_bytes());
+            out.extend_from_slice(&(fuse.cells.len() as u64).to_le_bytes());
+        }
+        self.slabs.iter().for_each(|fuse| out.extend_from_slice(&fuse.cells));
+        out.extend_from_slice(&xxh3_64(&out).to_le_bytes());
+        Ok(out)
+    }
+}
+
+impl TermFilter {
+    /// Opens a sidecar written by [`crate::encode`]; checks its checksum.
+    pub fn open(sidecar: &[u8]) -> Result<TermFilter, BucketError> {
+        let place = Place::of("filter", 0);
+        if sidecar.len() > MAX_FILTER_BYTES {
+            return Err(place.corrupt(format!("{} bytes exceed the limit {MAX_FILTER_BYTES}", sidecar.len())));
+        }
+        let Some((body, checksum)) = sidecar.split_last_chunk::<8>() else {
+            return Err(place.corrupt(format!("{} bytes are too few for a term filter", sidecar.len())));
+        };
+        let (found, written) = (xxh3_64(body), u64::from_le_bytes(*checksum));
+        if found != written && checksums_decide() {
+            return Err(place.corrupt(format!("checksum is {found:016x}, {written:016x} was written")));
+        }
+        let mut cursor = Cursor::new(body);
+        let magic = place.decoded(cursor.take(MAGIC.len(), "magic"))?;
+        if magic == MAGIC_OF_VERSION_1 {
+            return place.decoded(TermFilter::parse_version_1(&mut cursor));
+        }
+        if magic != MAGIC {
+            return Err(BucketError::Unsupported { place, reason: format!("magic {magic:02x?}") });
+        }
+        place.decoded(TermFilter::parse(&mut cursor))
+    }
+
+    fn parse(cursor: &mut Cursor<'_>) -> Result<TermFilter, Malformed> {
+        let count = cursor.u32("number of slabs")? as usize;
+        if count > MAX_SLABS {
+            return Err(Malformed(format!("{count} slabs exceed the limit {MAX_SLABS}")));
+        }
+        let mut heads = Vec::with_capacity(count);
+        for _ in 0..count {
+            let seed = cursor.u64("seed")?;
+            let segment_length = cursor.u32("segment length")?;
+            let front_length = cursor.u32("length of all segments")?;
+            heads.push((seed, segment_length, front_length, cursor.u64("number of fingerprints")?));
+        }
+        let mut slabs = Vec::with_capacity(count);
+        for (seed, segment_length, front_length, len) in heads {
+            let len = usize::try_from(len).unwrap_or(usize::MAX);
+            let cells = cursor.take(len, "fingerprints")?.into();
+            slabs.push(checked(Fuse { seed, segment_length, front_length, cells })?);
+        }
+        cursor.finish("the term filter")?;
+        Ok(TermFilter { slabs, for_all: false })
+    }
+
+    fn parse_version_1(cursor: &mut Cursor<'_>) -> Result<TermFilter, Malformed> {
+        let seed = cursor.u64("seed")?;
+        let segment_length = cursor.u32("segment length")?;
+        let mask = cursor.u32("segment mask")?;
+        let front_length = cursor.u32("length of all segments")?;
+        let len = cursor.u64("number of fingerprints")?;
+        let cells = cursor.take(cursor.remaining(), "fingerprints")?;
+        if cells.len() as u64 != len || cells.is_empty() || mask.checked_add(1) != Some(segment_length) {
+            return Err(Malformed(format!("segments of {segment_length} do not fit {len} fingerprints")));
+        }
+        let fuse = checked(Fuse { seed, segment_length, front_length, cells: cells.into() })?;
+        Ok(TermFilter { slabs: vec![fuse], for_all: true })
+    }
+
+    /// Whether the bucket may hold a match; `false` is certain. Prefixes and metadata always may.
+    pub fn may_match(&self, query: &TermQuery) -> bool {
+        self.slabs.iter().any(|fuse| may_match(fuse, query))
+    }
+
+    /// Whether slab `slab` may hold a match, as [`TermFilter::may_match`]. A sidecar of version 1 knows the bucket only.
+    pub fn may_match_slab(&self, slab: usize, query: &TermQuery) -> bool {
+        self.of_slab(slab).is_some_and(|fuse| may_match(fuse, query))
+    }
+
+    /// Bytes the filter keeps in memory.
+    pub fn memory_bytes(&self) -> usize {
+        self.slabs.iter().map(|fuse| fuse.cells.len() + size_of::<Fuse>()).sum()
+    }
+
+    fn of_slab(&self, slab: usize) -> Option<&Fuse> {
+        self.slabs.get(if self.for_all { 0 } else { slab })
+    }
+
+    /// Whether slab `slab` may hold the term of this hash.
+    pub(crate) fn may_hold(&self, slab: usize, hash: u64) -> bool {
+        self.of_slab(slab).is_some_and(|fuse| fuse.may_hold(hash))
+    }
+}
+
+fn checked(fuse: Fuse) -> Result<Fuse, Malformed> {
+    if fuse.is_valid() {
+        return Ok(fuse);
+    }
+    Err(Malformed(format!("segments of {} do not fit {} fingerprints", fuse.segment_length, fuse.cells.len())))
+}
+
+fn may_match(fuse: &Fuse, query: &TermQuery) -> bool {
+    match query {
+        TermQuery::All | TermQuery::Prefix(_) | TermQuery::Meta { .. } => true,
+        TermQuery::None => false,
+        TermQuery::Piece(piece) => fuse.may_hold(hash_term(Namespace::Pieces, cut_term(piece.as_bytes()))),
+        TermQuery::Field { name, value } => fuse.may_hold(hash_term(Namespace::Fields, &field_term(name, value))),
+        TermQuery::And(parts) => parts.iter().all(|part| may_match(fuse, part)),
+        TermQuery::Or(parts) => parts.iter().any(|part| may_match(fuse, part)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,73 @@
+//! Sidecars of both versions, damaged ones included.
+
+use xorf::{BinaryFuse8, DmaSerializable};
+
+use super::*;
+
+fn hashes(from: u64, count: u64) -> Vec<u64> {
+    (from..from + count).map(|at| hash_term(Namespace::Pieces, at.to_string().as_bytes())).collect()
+}
+
+fn sidecar(slabs: &[Vec<u64>]) -> Vec<u8> {
+    let mut writer = FilterWriter::default();
+    slabs.iter().for_each(|slab| writer.add_slab(&mut slab.clone()).unwrap());
+    writer.finish().unwrap()
+}
+
+/// A sidecar as version 1 wrote it.
+fn sidecar_of_version_1(hashes: &[u64]) -> Vec<u8> {
+    let fuse = BinaryFuse8::try_from(hashes).unwrap();
+    let mut descriptor = [0; BinaryFuse8::DESCRIPTOR_LEN];
+    fuse.dma_copy_descriptor_to(&mut descriptor);
+    let mut out = MAGIC_OF_VERSION_1.to_vec();
+    out.extend_from_slice(&descriptor);
+    out.extend_from_slice(&(fuse.fingerprints.len() as u64).to_le_bytes());
+    out.extend_from_slice(&fuse.fingerprints);
+    out.extend_from_slice(&xxh3_64(&out).to_le_bytes());
+    out
+}
+
+#[test]
+fn survives_any_damage() {
+    for count in [0u64, 1, 2, 3, 1_000] {
+        for sidecar in [sidecar(&[hashes(0, count), hashes(7, 3)]), sidecar_of_version_1(&hashes(0, count))] {
+            TermFilter::open(&sidecar).unwrap();
+            for at in 0..sidecar.len() {
+                let mut flipped = sidecar.clone();
+                flipped[at] ^= 4;
+                assert!(TermFilter::open(&flipped).is_err());
+                assert!(TermFilter::open(&sidecar[..at]).is_err());
+            }
+        }
+    }
+}
+
+#[test]
+fn version_1_speaks_for_every_slab() {
+    for count in [1, 2, 3, 1_000, 30_000] {
+        let hashes = hashes(0, count);
+        let filter = TermFilter::open(&sidecar_of_version_1(&hashes)).unwrap();
+        assert!(hashes.iter().all(|hash| filter.may_hold(0, *hash) && filter.may_hold(11, *hash)));
+        assert!(filter.may_match(&TermQuery::All) && filter.may_match_slab(3, &TermQuery::All));
+    }
+}
+
+#[test]
+fn each_slab_answers_for_itself_and_the_bucket_for_all() {
+    let slabs = [hashes(0, 2_000), Vec::new(), hashes(10_000, 1_000)];
+    let filter = TermFilter::open(&sidecar(&slabs)).unwrap();
+    let piece = |number: u64| TermQuery::Piece(number.to_string().into());
+    for number in (0..2_000).chain(10_000..11_000) {
+        let slab = if number < 2_000 { 0 } else { 2 };
+        assert!(filter.may_match(&piece(number)) && filter.may_match_slab(slab, &piece(number)));
+        assert!(!filter.may_match_slab(1, &piece(number)));
+    }
+    let elsewhere = (0..2_000).filter(|number| filter.may_match_slab(2, &piece(*number))).count();
+    assert!(elsewhere < 30, "{elsewhere} of 2000 terms of another slab");
+    let absent = (50_000..52_000).filter(|number| filter.may_match(&piece(*number))).count();
+    assert!(absent < 45, "{absent} of 2000 absent terms");
+    assert!(!filter.may_match_slab(3, &TermQuery::All));
+    let both = TermQuery::and([piece(5), piece(10_005)]);
+    assert_eq!((0..3).filter(|slab| filter.may_match_slab(*slab, &both)).count(), 0);
+    assert!(filter.may_match(&TermQuery::or([piece(5), piece(777_777)])));
+}

@@ -1,0 +1,125 @@
+//! Hashes of the digits of a number, as `hash_term` would hash them as text.
+//!
+//! A column of numbers has a quarter of a million values per slab and each is a piece. Eight digits are made with a
+//! few multiplications within one register, in the very words the hash works on, so that no digit meets memory.
+
+use crate::lexicon::Namespace;
+use crate::lexicon::hash::{PAIR_BYTES, hash_pair, hash_term};
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+/// Numbers below have at most eight, and at most sixteen digits.
+const EIGHT_DIGITS: u64 = 100_000_000;
+const SIXTEEN_DIGITS: u64 = EIGHT_DIGITS * EIGHT_DIGITS;
+/// Digits of the largest number.
+const DIGITS_MAX: usize = 20;
+
+/// Hash of a number's decimal digits, at least so many, the byte `suffix` after them unless it is 0.
+#[inline]
+pub(crate) fn hash_decimal(number: u64, least: usize, suffix: u8) -> u64 {
+    if number >= SIXTEEN_DIGITS || least >= PAIR_BYTES {
+        return hash_written(number, least, suffix);
+    }
+    let digits = if number < EIGHT_DIGITS {
+        u128::from(eight_digits(number))
+    } else {
+        u128::from(eight_digits(number / EIGHT_DIGITS)) << 64 | u128::from(eight_digits(number % EIGHT_DIGITS))
+    };
+    let len = (PAIR_BYTES - digits.leading_zeros() as usize / 8).max(least).max(1);
+    if suffix != 0 && len == PAIR_BYTES {
+        return hash_written(number, least, suffix);
+    }
+    hash_digits(digits + u128::from(ONES * 0x30) * (1 << 64 | 1), len, suffix)
+}
+
+/// Hash of the lowest `digits` (1 to 16) hexadecimal digits of a number, in lower case.
+#[inline]
+pub(crate) fn hash_hex(number: u64, digits: usize) -> u64 {
+    let (high, low) = (eight_hex(number >> 32), eight_hex(number & 0xffff_ffff));
+    hash_digits(u128::from(high) << 64 | u128::from(low), digits.clamp(1, PAIR_BYTES), 0)
+}
+
+/// Hash of the last `len` of sixteen bytes and, behind them, `suffix` unless it is 0.
+#[inline(always)]
+fn hash_digits(sixteen: u128, len: usize, suffix: u8) -> u64 {
+    let left = sixteen << (8 * (PAIR_BYTES - len));
+    if suffix == 0 {
+        return hash_pair(Namespace::Pieces, [(left >> 64) as u64, left as u64], len);
+    }
+    let left = left | u128::from(suffix) << (8 * (PAIR_BYTES - 1 - len));
+    hash_pair(Namespace::Pieces, [(left >> 64) as u64, left as u64], len + 1)
+}
+
+/// The same by way of the text, for more digits than sixteen.
+fn hash_written(number: u64, least: usize, suffix: u8) -> u64 {
+    let mut text = [b'0'; DIGITS_MAX + 1];
+    let mut start = DIGITS_MAX;
+    let mut left = number;
+    while left > 0 {
+        start -= 1;
+        text[start] = b'0' + (left % 10) as u8;
+        left /= 10;
+    }
+    let start = start.min(DIGITS_MAX - least.clamp(1, DIGITS_MAX));
+    text[DIGITS_MAX] = suffix;
+    hash_term(Namespace::Pieces, &text[start..DIGITS_MAX + usize::from(suffix != 0)])
+}
+
+/// The values of eight decimal digits of a number below 10^8, the highest in the highest byte.
+#[inline(always)]
+fn eight_digits(number: u64) -> u64 {
+    // Two halves of four digits, then four pairs, then eight digits; each division is a multiplication and a shift.
+    let halves = ((number / 10_000) << 32) | (number % 10_000);
+    let hundreds = ((halves * 10_486) >> 20) & 0x0000_007f_0000_007f;
+    let pairs = hundreds << 16 | (halves - hundreds * 100);
+    let tens = ((pairs * 103) >> 10) & 0x000f_000f_000f_000f;
+    tens << 8 | (pairs - tens * 10)
+}
+
+/// Eight hexadecimal digits of a number below 2^32 as text, the highest in the highest byte.
+#[inline(always)]
+fn eight_hex(number: u64) -> u64 {
+    let spread = (number | number << 16) & 0x0000_ffff_0000_ffff;
+    let spread = (spread | spread << 8) & 0x00ff_00ff_00ff_00ff;
+    let nibbles = (spread | spread << 4) & 0x0f0f_0f0f_0f0f_0f0f;
+    let letters = (nibbles + ONES * 6) >> 4 & ONES;
+    nibbles + ONES * 0x30 + letters * 0x27
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_hash_as_their_text_does() {
+        let mut number = 1u64;
+        for step in 0..4_000u64 {
+            number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(step | 1);
+            let number = number >> (step % 64);
+            for (least, suffix) in [(1, 0), (3, 0), (9, b'z'), (15, b'z'), (16, 0), (18, 0)] {
+                let mut text = format!("{number:0least$}").into_bytes();
+                if suffix != 0 {
+                    text.push(suffix);
+                }
+                assert_eq!(
+                    hash_decimal(number, least, suffix),
+                    hash_term(Namespace::Pieces, &text),
+                    "{number} {least}"
+                );
+            }
+            for digits in 1..=16 {
+                let kept = if digits == 16 { number } else { number & ((1 << (4 * digits)) - 1) };
+                let text = format!("{kept:0digits$x}");
+                assert_eq!(hash_hex(number, digits), hash_term(Namespace::Pieces, text.as_bytes()), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn round_numbers_hash_as_their_text_does() {
+        for power in 0..19 {
+            for number in [10u64.pow(power) - 1, 10u64.pow(power), 10u64.pow(power) + 1] {
+                assert_eq!(hash_decimal(number, 1, 0), hash_term(Namespace::Pieces, number.to_string().as_bytes()));
+            }
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Pieces that hardly repeat: the numbers and short texts of shaped slabs, hashed for the term filter only.
+//!
+//! A lexicon of unique ids costs more than the ids. Of such columns the filter alone learns the pieces; which page
+//! holds one is found by reading the column (`super::scan`). What repeats within a small range is hashed once.
+//!
+//! Not here: what goes into the lexicon (`super::shaped`).
+
+use quarry_event::segment;
+use quarry_event::shape::{NumberFormat, TimeLayout, ValueTraits};
+
+use crate::lexicon::digits::{hash_decimal, hash_hex};
+use crate::lexicon::table::hash_piece;
+
+/// Texts of a column are rare when none is longer. Part of the format: a reader looks into the rare columns only.
+pub(crate) const MAX_RARE_TEXT_BYTES: u32 = 64;
+/// Numbers of a range up to this are noted in a bitmap first.
+const BITMAP_RANGE_ALWAYS: u64 = 1 << 16;
+/// So are those of a wider range, up to so many bits a value ...
+const BITMAP_BITS_PER_VALUE: u64 = 8;
+/// ... and this range.
+const BITMAP_RANGE_MAX: u64 = 1 << 22;
+
+const NS_PER_SEC: i64 = 1_000_000_000;
+const SECS_PER_HOUR: i64 = 3_600;
+const NS_PER_HOUR: i64 = SECS_PER_HOUR * NS_PER_SEC;
+
+/// Whether the texts of a column with these traits are left out of the lexicon.
+pub(crate) fn texts_are_rare(traits: &ValueTraits) -> bool {
+    traits.max_len <= MAX_RARE_TEXT_BYTES
+}
+
+/// Appends the hash of every piece of the texts, which lie back to back.
+pub(crate) fn add_texts<'a>(texts: impl Iterator<Item = &'a [u8]>, rare: &mut Vec<u64>) {
+    let mut scratch = Vec::new();
+    for text in texts {
+        segment::for_each_piece(text, |piece| rare.push(hash_piece(piece, &mut scratch)));
+    }
+}
+
+/// Collects the pieces of one column of numbers, page by page.
+#[derive(Debug)]
+pub(crate) enum RareNumbers {
+    /// One piece each.
+    Whole(NumberSet, bool),
+    /// In front of the point, behind it.
+    Decimal { unit: u64, wholes: NumberSet, fractions: NumberSet },
+    /// The four parts of an address are the same few pieces.
+    Ip4(Box<[bool; 256]>),
+    /// Times.
+    Time(TimePieces),
+}
+
+impl RareNumbers {
+    /// Of a column with `values` numbers from `min` to `max`.
+    pub(crate) fn new(format: NumberFormat, min: i64, max: i64, values: u64) -> RareNumbers {
+        let top = min.unsigned_abs().max(max.unsigned_abs());
+        match format {
+            NumberFormat::Integer => RareNumbers::Whole(NumberSet::magnitudes(min, max, values), true),
+            NumberFormat::Padded { digits } => {
+                let mut set = NumberSet::magnitudes(min, max, values);
+                set.least = usize::from(digits);
+                RareNumbers::Whole(set, true)
+            }
+            NumberFormat::Hex { digits } => {
+                let (low, high) = if min < 0 { (0, u64::MAX) } else { (min as u64, max as u64) };
+                let mut set = NumberSet::new(low, high, values);
+                set.hex_digits = usize::from(digits);
+                RareNumbers::Whole(set, false)
+            }
+            NumberFormat::Decimal { digits } => {
+                let unit = 10u64.pow(u32::from(digits.min(18)));
+                let mut fractions = NumberSet::new(0, unit - 1, values);
+                fractions.least = usize::from(digits);
+                RareNumbers::Decimal { unit, wholes: NumberSet::new(0, top / unit, values), fractions }
+            }
+            NumberFormat::Ip4 => RareNumbers::Ip4(Box::new([false; 256])),
+            NumberFormat::Time(layout) => RareNumbers::Time(TimePieces::new(layout, values)),
+        }
+    }
+
+    /// Takes in some values. What cannot be noted is appended to `rare` at once.
+    pub(crate) fn add(&mut self, numbers: &[i64], rare: &mut Vec<u64>) {
+        match self {
+            RareNumbers::Whole(set, true) => numbers.iter().for_each(|number| set.add(number.unsigned_abs(), rare)),
+            RareNumbers::Whole(set, false) => numbers.iter().for_each(|number| set.add(*number as u64, rare)),
+            RareNumbers::Decimal { unit, wholes, fractions } => {
+                for number in numbers {
+                    let magnitude = number.unsigned_abs();
+                    wholes.add(magnitude / *unit, rare);
+                    fractions.add(magnitude % *unit, rare);
+                }
+            }
+            RareNumbers::Ip4(seen) => {
+                for part in numbers.iter().flat_map(|number| (*number as u32).to_be_bytes()) {
+                    seen[usize::from(part)] = true;
+                }
+            }
+            RareNumbers::Time(times) => times.add(numbers, rare),
+        }
+    }
+
+    /// Appends the pieces that were noted.
+    pub(crate) fn finish(self, rare: &mut Vec<u64>) {
+        match self {
+            RareNumbers::Whole(set, _) => set.finish(rare),
+            RareNumbers::Decimal { wholes, fractions, .. } => {
+                wholes.finish(rare);
+                fractions.finish(rare);
+            }
+            RareNumbers::Ip4(seen) => {
+                rare.extend(
+                    (0u64..).zip(seen.iter()).filter(|(_, seen)| **seen).map(|(part, _)| hash_decimal(part, 1, 0)),
+                );
+            }
+            RareNumbers::Time(times) => times.finish(rare),
+        }
+    }
+}
+
+/// Numbers written alike, each hashed once where their range is small enough for a bitmap.
+#[derive(Debug)]
+pub(crate) struct NumberSet {
+    low: u64,
+    /// A bit per number from `low`; empty where the range is too wide.
+    bits: Vec<u64>,
+    /// Decimal digits at least.
+    least: usize,
+    /// Hexadecimal digits; 0 for decimal ones.
+    hex_digits: usize,
+    /// Byte behind the digits, or 0.
+    suffix: u8,
+}
+
+impl NumberSet {
+    fn new(low: u64, high: u64, values: u64) -> NumberSet {
+        let range = high.saturating_sub(low);
+        let wide =
+            range >= BITMAP_RANGE_MAX || (range >= BITMAP_RANGE_ALWAYS && range / BITMAP_BITS_PER_VALUE >= values);
+        let words = if wide { 0 } else { range / u64::from(u64::BITS) + 1 };
+        NumberSet { low, bits: vec![0; words as usize], least: 1, hex_digits: 0, suffix: 0 }
+    }
+
+    /// Of the magnitudes of numbers from `min` to `max`.
+    fn magnitudes(min: i64, max: i64, values: u64) -> NumberSet {
+        let (a, b) = (min.unsigned_abs(), max.unsigned_abs());
+        let low = if min < 0 && max >= 0 { 0 } else { a.min(b) };
+        NumberSet::new(low, a.max(b), values)
+    }
+
+    #[inline]
+    fn add(&mut self, number: u64, rare: &mut Vec<u64>) {
+        let at = number.wrapping_sub(self.low);
+        match self.bits.get_mut((at / u64::from(u64::BITS)) as usize) {
+            Some(word) => *word |= 1 << (at % u64::from(u64::BITS)),
+            None => rare.push(self.hash(number)),
+        }
+    }
+
+    #[inline]
+    fn hash(&self, number: u64) -> u64 {
+        if self.hex_digits > 0 {
+            hash_hex(number, self.hex_digits)
+        } else {
+            hash_decimal(number, self.least, self.suffix)
+        }
+    }
+
+    fn finish(self, rare: &mut Vec<u64>) {
+        for (at, word) in self.bits.iter().enumerate() {
+            let mut left = *word;
+            while left != 0 {
+                rare.push(self.hash(self.low + at as u64 * u64::from(u64::BITS) + u64::from(left.trailing_zeros())));
+                left &= left - 1;
+            }
+        }
+    }
+}
+
+/// Times have few distinct pieces but the fraction: hours since 1970, the minute and second within, the fraction.
+#[derive(Debug)]
+pub(crate) struct TimePieces {
+    layout: TimeLayout,
+    /// Hours that occurred; the last was seen last.
+    hours: Vec<i64>,
+    /// Minute and second within the hour.
+    seconds: Vec<bool>,
+    fractions: Option<(NumberSet, u64)>,
+}
+
+impl TimePieces {
+    fn new(layout: TimeLayout, values: u64) -> TimePieces {
+        let fractions = match layout {
+            TimeLayout::Iso { digits: digits @ 1.., zulu, .. } => {
+                let digits = u32::from(digits.min(9));
+                let mut set = NumberSet::new(0, 10u64.pow(digits) - 1, values);
+                set.least = digits as usize;
+                set.suffix = if zulu { b'z' } else { 0 };
+                Some((set, 10u64.pow(9 - digits)))
+            }
+            _ => None,
+        };
+        TimePieces { layout, hours: Vec::new(), seconds: vec![false; SECS_PER_HOUR as usize], fractions }
+    }
+
+    fn add(&mut self, numbers: &[i64], rare: &mut Vec<u64>) {
+        let mut hour_start = i64::MIN;
+        for number in numbers {
+            // Times mostly ascend, so that the hour seldom changes.
+            let mut within = number.wrapping_sub(hour_start);
+            if !(0..NS_PER_HOUR).contains(&within) {
+                let hour = number.div_euclid(NS_PER_HOUR);
+                within = number.rem_euclid(NS_PER_HOUR);
+                hour_start = number.wrapping_sub(within);
+                if self.hours.last() != Some(&hour) {
+                    self.hours.push(hour);
+                }
+            }
+            let within = within as u64;
+            let second = within / NS_PER_SEC as u64;
+            self.seconds[second as usize] = true;
+            if let Some((fractions, unit)) = &mut self.fractions {
+                fractions.add((within - second * NS_PER_SEC as u64) / *unit, rare);
+            }
+        }
+    }
+
+    fn finish(mut self, rare: &mut Vec<u64>) {
+        self.hours.sort_unstable();
+        self.hours.dedup();
+        let (mut text, mut scratch) = (Vec::new(), Vec::new());
+        for hour in self.hours {
+            text.clear();
+            NumberFormat::Time(self.layout).write(hour.saturating_mul(NS_PER_HOUR), &mut text);
+            let mut left = pieces_to_hour(self.layout);
+            segment::for_each_piece(&text, |piece| {
+                if left > 0 {
+                    rare.push(hash_piece(piece, &mut scratch));
+                    left -= 1;
+                }
+            });
+        }
+        let suffix = match self.layout {
+            TimeLayout::Iso { digits: 0, zulu: true, .. } => b'z',
+            _ => 0,
+        };
+        let seen = self.seconds.iter().enumerate().filter(|(_, seen)| **seen);
+        for second in seen.map(|(second, _)| second as u64) {
+            rare.push(hash_decimal(second / 60, 2, 0));
+            rare.push(hash_decimal(second % 60, 2, suffix));
+        }
+        if let Some((fractions, _)) = self.fractions {
+            fractions.finish(rare);
+        }
+    }
+}
+
+/// Pieces of a written time up to and with the hour. `T` breaks nothing, so that day and hour are one piece.
+fn pieces_to_hour(layout: TimeLayout) -> usize {
+    match layout {
+        TimeLayout::Iso { between: b'T', .. } => 3,
+        TimeLayout::Iso { .. } | TimeLayout::Common => 4,
+        TimeLayout::Clock => 1,
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,102 @@
+//! The pieces of numbers against those of their texts.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::lexicon::Namespace;
+use crate::lexicon::hash::hash_term;
+
+/// Hashes of all pieces, by way of the texts.
+fn expected(format: NumberFormat, numbers: &[i64]) -> BTreeSet<u64> {
+    let (mut hashes, mut text, mut lower) = (BTreeSet::new(), Vec::new(), Vec::new());
+    for number in numbers {
+        text.clear();
+        format.write(*number, &mut text);
+        segment::for_each_piece(&text, |piece| {
+            segment::lower_piece(piece, &mut lower);
+            hashes.insert(hash_term(Namespace::Pieces, &lower));
+        });
+    }
+    hashes
+}
+
+fn collected(format: NumberFormat, numbers: &[i64]) -> BTreeSet<u64> {
+    let min = numbers.iter().copied().min().unwrap_or(0);
+    let max = numbers.iter().copied().max().unwrap_or(0);
+    let mut set = RareNumbers::new(format, min, max, numbers.len() as u64);
+    let mut rare = Vec::new();
+    numbers.chunks(3).for_each(|page| set.add(page, &mut rare));
+    set.finish(&mut rare);
+    rare.into_iter().collect()
+}
+
+/// Formats and the numbers they have texts for.
+pub(crate) fn format_and_numbers() -> impl Strategy<Value = (NumberFormat, Vec<i64>)> {
+    let many = |range: std::ops::RangeInclusive<i64>| proptest::collection::vec(range, 1..40);
+    let time = move |layout: TimeLayout| (Just(NumberFormat::Time(layout)), many(0..=4_000_000_000));
+    let iso = (any::<bool>(), 0u8..=9, any::<bool>(), any::<bool>()).prop_flat_map(move |(t, digits, comma, zulu)| {
+        let point = if digits == 0 {
+            0
+        } else if comma {
+            b','
+        } else {
+            b'.'
+        };
+        let between = if t { b'T' } else { b' ' };
+        time(TimeLayout::Iso { between, point, digits, zulu })
+    });
+    let times = prop_oneof![iso, time(TimeLayout::Common), time(TimeLayout::Clock)];
+    let spread = times.prop_map(|(format, seconds)| {
+        let step = match format {
+            NumberFormat::Time(TimeLayout::Iso { digits, .. }) => 10i64.pow(9 - u32::from(digits)),
+            _ => 1_000_000_000,
+        };
+        let limit = if format == NumberFormat::Time(TimeLayout::Clock) { 86_400_000_000_000 } else { i64::MAX };
+        let number = |second: i64| (second * 1_000_000_000 + second * 7_919 % 1_000_000_000 / step * step) % limit;
+        (format, seconds.into_iter().map(number).collect())
+    });
+    let limit = 999_999_999_999_999_999i64;
+    prop_oneof![
+        (Just(NumberFormat::Integer), prop_oneof![many(-limit..=limit), many(-300..=300), many(70_000..=900_000)]),
+        (1u8..=18).prop_flat_map(move |digits| {
+            (Just(NumberFormat::Padded { digits }), many(0..=10i64.pow(u32::from(digits)) - 1))
+        }),
+        (1u8..=9).prop_flat_map(move |digits| {
+            (Just(NumberFormat::Decimal { digits }), prop_oneof![many(-limit..=limit), many(-999..=9_999)])
+        }),
+        (1u8..=16).prop_flat_map(move |digits| {
+            let top = if digits == 16 { i64::MAX } else { (1i64 << (4 * digits)) - 1 };
+            (Just(NumberFormat::Hex { digits }), many(if digits == 16 { i64::MIN } else { 0 }..=top))
+        }),
+        (Just(NumberFormat::Ip4), many(0..=i64::from(u32::MAX))),
+        spread,
+    ]
+}
+
+proptest! {
+    #[test]
+    fn numbers_have_the_pieces_of_their_texts((format, numbers) in format_and_numbers()) {
+        prop_assert_eq!(collected(format, &numbers), expected(format, &numbers), "{:?} {:?}", format, numbers);
+    }
+}
+
+#[test]
+fn negative_numbers_lose_their_sign_and_ids_of_all_bits_do_not() {
+    for (format, numbers) in [
+        (NumberFormat::Integer, vec![-5, 5, 0, i64::MAX]),
+        (NumberFormat::Hex { digits: 16 }, vec![-1, 1, i64::MIN]),
+        (NumberFormat::Decimal { digits: 2 }, vec![-870, 870, 1]),
+    ] {
+        assert_eq!(collected(format, &numbers), expected(format, &numbers), "{format:?}");
+    }
+}
+
+#[test]
+fn texts_are_hashed_piece_by_piece_in_lower_case() {
+    let mut rare = Vec::new();
+    add_texts([&b"Wa1-B2"[..], b"", "GRÖSSE".as_bytes()].into_iter(), &mut rare);
+    let hashes = ["wa1", "b2", "grösse"].map(|term| hash_term(Namespace::Pieces, term.as_bytes()));
+    assert_eq!(rare, hashes);
+}

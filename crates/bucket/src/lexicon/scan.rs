@@ -1,0 +1,363 @@
+//! Which pages hold a piece that only the term filter knows: a look into the columns of numbers and short texts.
+//!
+//! What is wanted is turned, per column, into a test on its values: a piece of digits into a number to compare with,
+//! so that nothing is written out, and most columns fall away because none of their values could hold it. The test
+//! may say yes too often, never too seldom.
+//!
+//! Not here: reading columns (`crate::columns`), the lexicon itself.
+
+use std::ops::RangeInclusive;
+
+use memchr::memmem;
+use quarry_event::segment::{for_each_piece, is_breaker, lower_piece};
+use quarry_event::shape::{ByteSet, Column, ColumnKind, ColumnValues, NumberFormat, TimeLayout, ValueTraits};
+
+use crate::lexicon::rare::texts_are_rare;
+
+/// Digits of the largest number there is.
+const DIGITS_MAX: u32 = 20;
+const NS_PER_SEC: u64 = 1_000_000_000;
+const NS_PER_HOUR: i64 = 3_600_000_000_000;
+
+/// What is looked for, lower-cased.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wanted<'a> {
+    /// A whole piece.
+    Piece(&'a [u8]),
+    /// The beginning of a piece.
+    Prefix(&'a [u8]),
+}
+
+impl<'a> Wanted<'a> {
+    fn bytes(self) -> &'a [u8] {
+        match self {
+            Wanted::Piece(bytes) | Wanted::Prefix(bytes) => bytes,
+        }
+    }
+
+    fn is_met_by(self, piece: &[u8]) -> bool {
+        match self {
+            Wanted::Piece(bytes) => piece == bytes,
+            Wanted::Prefix(bytes) => piece.starts_with(bytes),
+        }
+    }
+}
+
+/// How to see whether a value of one column may hold what is wanted.
+#[derive(Debug)]
+pub(crate) enum RareTest<'a> {
+    /// None of its values does, or the lexicon knows them.
+    Never,
+    /// Some value may; looking is not worth it.
+    Always,
+    Numbers(NumberTest),
+    Texts(TextTest<'a>),
+}
+
+impl<'a> RareTest<'a> {
+    /// The test for this column.
+    pub(crate) fn of(column: &Column, wanted: Wanted<'a>) -> RareTest<'a> {
+        let bytes = wanted.bytes();
+        let is_rare = match &column.kind {
+            ColumnKind::Numbers { .. } => true,
+            ColumnKind::Texts => texts_are_rare(&column.traits),
+            ColumnKind::Templates(_) | ColumnKind::Dictionary { .. } => false,
+        };
+        if !is_rare || column.values == 0 {
+            return RareTest::Never;
+        }
+        if bytes.is_empty() {
+            return RareTest::Always;
+        }
+        if !may_consist_of(bytes, &column.traits) {
+            return RareTest::Never;
+        }
+        match column.kind {
+            ColumnKind::Numbers { format, min, max } => numbers_test(format, wanted, min, max),
+            _ => RareTest::Texts(TextTest::new(wanted, &column.traits)),
+        }
+    }
+
+    /// Whether some of these values passes.
+    pub(crate) fn holds(&self, values: &ColumnValues) -> bool {
+        match (self, values) {
+            (RareTest::Never, _) => false,
+            (RareTest::Numbers(test), ColumnValues::Numbers(numbers)) => test.holds(numbers),
+            (RareTest::Texts(test), ColumnValues::Texts { bytes, ends }) => test.holds(bytes, ends),
+            // Values of another kind than the column's: better one page too many.
+            _ => true,
+        }
+    }
+}
+
+const BEYOND_ASCII: ByteSet = ByteSet::from_words([0, 0, u64::MAX, u64::MAX]);
+
+/// Whether the column has the bytes for it at all. Letters beyond ASCII may become ASCII when lower-cased.
+fn may_consist_of(bytes: &[u8], traits: &ValueTraits) -> bool {
+    if traits.bytes.meets(BEYOND_ASCII) {
+        return true;
+    }
+    let known = |byte: &u8| traits.bytes.contains(*byte) || traits.bytes.contains(byte.to_ascii_uppercase());
+    bytes.len() <= traits.max_len as usize && bytes.iter().all(known)
+}
+
+/// A test on numbers.
+#[derive(Debug)]
+pub(crate) enum NumberTest {
+    /// Exactly this number, or this other.
+    Either(i64, i64),
+    /// The magnitude lies in one of these ranges.
+    Magnitudes(Vec<RangeInclusive<u64>>),
+    /// The bits from `shift` are these.
+    Bits { shift: u32, bits: u64 },
+    /// The magnitude lies in one of these ranges, or its remainder by `unit` does in `rest`.
+    Decimal { wholes: Vec<RangeInclusive<u64>>, unit: u64, rest: Option<RangeInclusive<u64>> },
+    /// One of the four bytes of the address is marked.
+    Ip4(Box<[bool; 256]>),
+    /// The nanoseconds within the second lie in this range.
+    Fraction(RangeInclusive<u64>),
+    /// The hour of the day, and the day of the month unless 0, is this.
+    Hour(i64),
+}
+
+impl NumberTest {
+    fn holds(&self, numbers: &[i64]) -> bool {
+        let within = |ranges: &[RangeInclusive<u64>], number: u64| ranges.iter().any(|range| range.contains(&number));
+        match self {
+            // Chunks without an early way out are compared several numbers at once.
+            NumberTest::Either(one, other) => numbers
+                .chunks(256)
+                .any(|chunk| chunk.iter().fold(false, |found, number| found | (number == one) | (number == other))),
+            NumberTest::Bits { shift, bits } => numbers
+                .chunks(256)
+                .any(|chunk| chunk.iter().fold(false, |found, number| found | (*number as u64 >> shift == *bits))),
+            NumberTest::Magnitudes(ranges) => numbers.iter().any(|number| within(ranges, number.unsigned_abs())),
+            NumberTest::Decimal { wholes, unit, rest } => numbers.iter().any(|number| {
+                let magnitude = number.unsigned_abs();
+                within(wholes, magnitude) || rest.as_ref().is_some_and(|rest| rest.contains(&(magnitude % unit)))
+            }),
+            NumberTest::Ip4(marked) => numbers
+                .iter()
+                .any(|number| (*number as u32).to_be_bytes().iter().any(|part| marked[usize::from(*part)])),
+            NumberTest::Fraction(range) => {
+                numbers.iter().any(|number| range.contains(&(number.rem_euclid(NS_PER_SEC as i64) as u64)))
+            }
+            NumberTest::Hour(hour) => {
+                numbers.iter().any(|number| number.div_euclid(NS_PER_HOUR).rem_euclid(24) == *hour)
+            }
+        }
+    }
+}
+
+/// The test on the numbers of a column between `min` and `max`.
+fn numbers_test(format: NumberFormat, wanted: Wanted<'_>, min: i64, max: i64) -> RareTest<'static> {
+    let top = min.unsigned_abs().max(max.unsigned_abs());
+    match format {
+        NumberFormat::Integer => of_magnitudes(wholes(wanted, top), min, max),
+        NumberFormat::Padded { digits } => match padded(wanted, digits) {
+            Some(range) => of_magnitudes(vec![range], min, max),
+            None => RareTest::Never,
+        },
+        NumberFormat::Hex { digits } => hex_test(wanted, digits, min, max),
+        NumberFormat::Decimal { digits } => {
+            let unit = 10u64.pow(u32::from(digits.min(18)));
+            let scaled = |range: &RangeInclusive<u64>| {
+                range.start().saturating_mul(unit)..=range.end().saturating_mul(unit).saturating_add(unit - 1)
+            };
+            let wholes: Vec<_> = wholes(wanted, top / unit).iter().map(scaled).collect();
+            let rest = padded(wanted, digits);
+            match wholes.is_empty() && rest.is_none() {
+                true => RareTest::Never,
+                false => RareTest::Numbers(NumberTest::Decimal { wholes, unit, rest }),
+            }
+        }
+        NumberFormat::Ip4 => {
+            let marked: Vec<bool> = (0..=u8::MAX).map(|part| wanted.is_met_by(part.to_string().as_bytes())).collect();
+            match <Box<[bool; 256]>>::try_from(marked.into_boxed_slice()) {
+                Ok(marked) if marked.contains(&true) => RareTest::Numbers(NumberTest::Ip4(marked)),
+                _ => RareTest::Never,
+            }
+        }
+        NumberFormat::Time(layout) => time_test(layout, wanted),
+    }
+}
+
+fn of_magnitudes(ranges: Vec<RangeInclusive<u64>>, min: i64, max: i64) -> RareTest<'static> {
+    let top = min.unsigned_abs().max(max.unsigned_abs());
+    let low = if min <= 0 && max >= 0 { 0 } else { min.unsigned_abs().min(max.unsigned_abs()) };
+    let ranges: Vec<_> = ranges.into_iter().filter(|range| *range.start() <= top && *range.end() >= low).collect();
+    match &ranges[..] {
+        [] => RareTest::Never,
+        [one] if one.start() == one.end() && i64::try_from(*one.start()).is_ok() => {
+            let number = *one.start() as i64;
+            RareTest::Numbers(NumberTest::Either(number, -number))
+        }
+        _ => RareTest::Numbers(NumberTest::Magnitudes(ranges)),
+    }
+}
+
+/// The value of text that is nothing but decimal digits.
+fn digits_of(text: &[u8]) -> Option<u64> {
+    let digits = std::str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
+    digits.parse().ok()
+}
+
+/// The numbers up to `top` that are written, without leading zeros, as wanted.
+fn wholes(wanted: Wanted<'_>, top: u64) -> Vec<RangeInclusive<u64>> {
+    let bytes = wanted.bytes();
+    let Some(number) = digits_of(bytes).filter(|_| bytes == b"0" || !bytes.starts_with(b"0")) else {
+        return Vec::new();
+    };
+    if matches!(wanted, Wanted::Piece(_)) || number == 0 {
+        return vec![number..=number];
+    }
+    // All numbers of as many digits, of one more, and so on.
+    let mut ranges = Vec::new();
+    let (mut low, mut high) = (number, number);
+    for _ in 0..DIGITS_MAX {
+        if low > top {
+            break;
+        }
+        ranges.push(low..=high);
+        let Some(next) = low.checked_mul(10) else {
+            break;
+        };
+        (low, high) = (next, high.saturating_mul(10).saturating_add(9));
+    }
+    ranges
+}
+
+/// The numbers that are written with so many digits as wanted.
+fn padded(wanted: Wanted<'_>, digits: u8) -> Option<RangeInclusive<u64>> {
+    let bytes = wanted.bytes();
+    let number = digits_of(bytes)?;
+    match wanted {
+        Wanted::Piece(_) => (bytes.len() == usize::from(digits)).then_some(number..=number),
+        Wanted::Prefix(_) => {
+            let missing = usize::from(digits).checked_sub(bytes.len())?;
+            let unit = 10u64.checked_pow(missing as u32)?;
+            let low = number.checked_mul(unit)?;
+            Some(low..=low.saturating_add(unit - 1))
+        }
+    }
+}
+
+fn hex_test(wanted: Wanted<'_>, digits: u8, min: i64, max: i64) -> RareTest<'static> {
+    let (bytes, digits) = (wanted.bytes(), usize::from(digits));
+    let complete = match wanted {
+        Wanted::Piece(_) => bytes.len() == digits,
+        Wanted::Prefix(_) => bytes.len() <= digits,
+    };
+    let is_hex = bytes.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    let bits = std::str::from_utf8(bytes).ok().and_then(|text| u64::from_str_radix(text, 16).ok());
+    let (true, true, Some(bits)) = (complete, is_hex, bits) else {
+        return RareTest::Never;
+    };
+    if bytes.len() == digits {
+        let number = bits as i64;
+        return match (min..=max).contains(&number) {
+            true => RareTest::Numbers(NumberTest::Either(number, number)),
+            false => RareTest::Never,
+        };
+    }
+    RareTest::Numbers(NumberTest::Bits { shift: 4 * (digits - bytes.len()) as u32, bits })
+}
+
+/// Two digits are a part of nearly every page's times; longer pieces are day and hour, or the fraction.
+fn time_test(layout: TimeLayout, wanted: Wanted<'_>) -> RareTest<'static> {
+    let bytes = wanted.bytes();
+    let TimeLayout::Iso { between, digits, zulu, .. } = layout else {
+        return RareTest::Always;
+    };
+    let Wanted::Piece(_) = wanted else {
+        return RareTest::Always;
+    };
+    let fraction = match bytes.split_last() {
+        Some((b'z', rest)) if zulu => Some(rest),
+        _ if zulu => None,
+        _ => Some(bytes),
+    };
+    let is_fraction = |bytes: &&[u8]| digits > 0 && bytes.len() == usize::from(digits);
+    let number = fraction.filter(is_fraction).and_then(digits_of);
+    // Without a `z`, a fraction of two or four digits cannot be told from the other parts.
+    if let Some(number) = number.filter(|_| zulu || !matches!(digits, 2 | 4)) {
+        let unit = 10u64.pow(9 - u32::from(digits.min(9)));
+        return RareTest::Numbers(NumberTest::Fraction(number * unit..=number * unit + (unit - 1)));
+    }
+    if let ([_, _, b't', hour @ ..], b'T') = (bytes, between) {
+        return match digits_of(hour) {
+            Some(hour @ 0..24) => RareTest::Numbers(NumberTest::Hour(hour as i64)),
+            _ => RareTest::Never,
+        };
+    }
+    // A year, month, day, hour, minute or second.
+    let is_part = bytes.len() == 2 || bytes.len() == 4 || (bytes.len() == 3 && zulu && digits == 0);
+    if is_part { RareTest::Always } else { RareTest::Never }
+}
+
+/// A test on short texts.
+#[derive(Debug)]
+pub(crate) struct TextTest<'a> {
+    wanted: Wanted<'a>,
+    /// Finds the wanted bytes in texts that are all ASCII and hold no `%`; else the texts are taken apart.
+    finder: Option<memmem::Finder<'a>>,
+    /// Whether there are capital letters.
+    folds: bool,
+}
+
+impl<'a> TextTest<'a> {
+    fn new(wanted: Wanted<'a>, traits: &ValueTraits) -> TextTest<'a> {
+        let plain = !traits.bytes.meets(BEYOND_ASCII) && !traits.bytes.contains(b'%');
+        TextTest {
+            wanted,
+            finder: plain.then(|| memmem::Finder::new(wanted.bytes())),
+            folds: traits.bytes.iter().any(|byte| byte.is_ascii_uppercase()),
+        }
+    }
+
+    fn holds(&self, bytes: &[u8], ends: &[u32]) -> bool {
+        let Some(finder) = &self.finder else {
+            return self.takes_apart(bytes, ends);
+        };
+        if !self.folds {
+            return self.finds(finder, bytes, ends);
+        }
+        self.finds(finder, &bytes.to_ascii_lowercase(), ends)
+    }
+
+    /// Whether the wanted bytes are somewhere between breakers, or the ends of a text.
+    fn finds(&self, finder: &memmem::Finder<'_>, bytes: &[u8], ends: &[u32]) -> bool {
+        let wanted = self.wanted.bytes().len();
+        let mut from = 0;
+        while let Some(found) = bytes.get(from..).and_then(|rest| finder.find(rest)) {
+            let (start, end) = (from + found, from + found + wanted);
+            // The text in which it starts, and whether it ends there, too.
+            let text = ends.partition_point(|end| *end as usize <= start);
+            let text_start = text.checked_sub(1).map_or(0, |before| ends[before] as usize);
+            let text_end = ends.get(text).map_or(bytes.len(), |end| *end as usize);
+            let starts = start == text_start || is_breaker(bytes[start - 1]);
+            let is_over = || end == text_end || bytes.get(end).is_none_or(|byte| is_breaker(*byte));
+            if starts && end <= text_end && (matches!(self.wanted, Wanted::Prefix(_)) || is_over()) {
+                return true;
+            }
+            from = start + 1;
+        }
+        false
+    }
+
+    fn takes_apart(&self, bytes: &[u8], ends: &[u32]) -> bool {
+        let (mut start, mut found, mut lower) = (0, false, Vec::new());
+        for end in ends {
+            let text = bytes.get(start..*end as usize).unwrap_or_default();
+            start = *end as usize;
+            for_each_piece(text, |piece| {
+                lower_piece(piece, &mut lower);
+                found |= self.wanted.is_met_by(&lower);
+            });
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+//! Tests on values against the pieces of their texts.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::lexicon::rare::tests::format_and_numbers;
+
+/// Whether some text holds a piece that is wanted.
+fn truth(texts: &[Vec<u8>], wanted: Wanted<'_>) -> bool {
+    let (mut found, mut lower) = (false, Vec::new());
+    for text in texts {
+        for_each_piece(text, |piece| {
+            lower_piece(piece, &mut lower);
+            found |= wanted.is_met_by(&lower);
+        });
+    }
+    found
+}
+
+fn traits_of(texts: &[Vec<u8>]) -> ValueTraits {
+    let mut traits = ValueTraits::default();
+    texts.iter().enumerate().for_each(|(at, text)| traits.add(text, at == 0));
+    traits
+}
+
+fn numbers(format: NumberFormat, numbers: &[i64]) -> (Column, ColumnValues, Vec<Vec<u8>>) {
+    let text = |number: &i64| {
+        let mut text = Vec::new();
+        format.write(*number, &mut text);
+        text
+    };
+    let texts: Vec<Vec<u8>> = numbers.iter().map(text).collect();
+    let (min, max) = (*numbers.iter().min().unwrap(), *numbers.iter().max().unwrap());
+    let kind = ColumnKind::Numbers { format, min, max };
+    let column = Column { parent: Some(0), kind, traits: traits_of(&texts), values: numbers.len() as u64 };
+    (column, ColumnValues::Numbers(numbers.to_vec()), texts)
+}
+
+fn texts(all: &[&str]) -> (Column, ColumnValues, Vec<Vec<u8>>) {
+    let texts: Vec<Vec<u8>> = all.iter().map(|text| text.as_bytes().to_vec()).collect();
+    let column =
+        Column { parent: Some(0), kind: ColumnKind::Texts, traits: traits_of(&texts), values: texts.len() as u64 };
+    let ends = texts.iter().scan(0, |end, text| {
+        *end += text.len() as u32;
+        Some(*end)
+    });
+    let values = ColumnValues::Texts { ends: ends.collect(), bytes: texts.concat().into() };
+    (column, values, texts)
+}
+
+/// Pieces of the texts, their beginnings, and pieces that are nearly theirs.
+fn questions(texts: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let (mut pieces, mut lower) = (Vec::new(), Vec::new());
+    for text in texts {
+        for_each_piece(text, |piece| {
+            lower_piece(piece, &mut lower);
+            pieces.push(lower.clone());
+        });
+    }
+    let mut near = Vec::new();
+    for piece in &pieces {
+        near.extend((1..piece.len()).map(|len| piece[..len].to_vec()));
+        near.push(piece[1..].to_vec());
+        near.push([piece, &b"0"[..]].concat());
+        near.push([b"0", &piece[..]].concat());
+        near.push(piece.iter().map(|byte| if *byte == b'1' { b'2' } else { *byte }).collect());
+    }
+    pieces.extend(near);
+    pieces.sort();
+    pieces.dedup();
+    pieces
+}
+
+fn assert_agrees((column, values, texts): &(Column, ColumnValues, Vec<Vec<u8>>), exact: bool) {
+    for question in questions(texts).iter().filter(|question| !question.is_empty()) {
+        for wanted in [Wanted::Piece(question), Wanted::Prefix(question)] {
+            let test = RareTest::of(column, wanted);
+            let (found, truth) = (test.holds(values), truth(texts, wanted));
+            let said = format!("{} in {}: {test:?}", question.escape_ascii(), texts.join(&b' ').escape_ascii());
+            assert!(found || !truth, "missed {said}");
+            assert!(!found || truth || !exact, "invented {said}");
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn numbers_are_found_by_their_digits((format, all) in format_and_numbers()) {
+        let exact = !matches!(format, NumberFormat::Time(_));
+        assert_agrees(&numbers(format, &all[..all.len().min(6)]), exact);
+    }
+
+    #[test]
+    fn short_texts_are_found_by_their_pieces(all in proptest::collection::vec("[a-cA-C.%20 -]{0,8}|[a-cä K]{0,5}", 1..6)) {
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        assert_agrees(&texts(&all), true);
+    }
+}
+
+#[test]
+fn pieces_do_not_cross_from_one_text_to_the_next() {
+    let (column, values, _) = texts(&[".b", "c.", "de"]);
+    for (piece, expected) in [("bc", false), ("b", true), ("c", true), ("de", true), ("d", false)] {
+        assert_eq!(RareTest::of(&column, Wanted::Piece(piece.as_bytes())).holds(&values), expected, "{piece}");
+    }
+    assert!(RareTest::of(&column, Wanted::Prefix(b"d")).holds(&values));
+}
+
+#[test]
+fn columns_that_cannot_hold_a_piece_are_not_read() {
+    let (ids, ..) = numbers(NumberFormat::Hex { digits: 16 }, &[-7, 0x1234]);
+    let (users, ..) = numbers(NumberFormat::Integer, &[102_345, 987_654]);
+    for (column, piece) in
+        [(&ids, "868229"), (&ids, "xyz"), (&users, "99999"), (&users, "1000000"), (&users, "84dc9f24")]
+    {
+        assert!(matches!(RareTest::of(column, Wanted::Piece(piece.as_bytes())), RareTest::Never), "{piece}");
+    }
+    let test = RareTest::of(&users, Wanted::Piece(b"868229"));
+    assert!(matches!(test, RareTest::Numbers(NumberTest::Either(868_229, -868_229))), "{test:?}");
+    let dictionary = Column { kind: ColumnKind::Dictionary { len: 2 }, ..users };
+    assert!(matches!(RareTest::of(&dictionary, Wanted::Piece(b"868229")), RareTest::Never));
+}

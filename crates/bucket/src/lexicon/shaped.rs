@@ -1,0 +1,252 @@
+//! The terms of a shaped slab: each literal and each text of a dictionary is taken apart once, not once an event.
+//!
+//! Slots begin and end at breakers as a rule, so that the pieces of a text are those of its literals and of what fills
+//! its slots. Where a piece may straddle the edge of a slot, which the bytes at both sides tell, the values of that
+//! template are filled and taken apart as any text is. Numbers and short texts that hardly repeat are only hashed,
+//! for the term filter (`super::rare`).
+
+use quarry_event::segment::is_breaker;
+use quarry_event::shape::{Part, Template, ValueTraits};
+
+use crate::lexicon::rare::{RareNumbers, add_texts, texts_are_rare};
+use crate::lexicon::table::TermTable;
+use crate::shape::{ShapedColumn, ShapedSlab, SlabValues};
+
+/// Bytes behind a `%` that one of the percent-encoded breakers may still go on after: `%252` does, with `0`.
+const OPEN_PERCENT_BYTES: usize = 3;
+/// Bytes of which percent-encoded breakers are made.
+const PERCENT_CODE: &[u8] = b"0123456789ABCDabcd";
+
+/// Adds the terms of the slab to the lexicon's table and the hashes of those that stay out of it to `rare`, which may
+/// repeat. The table must be empty and is not finished.
+pub(crate) fn add_terms(slab: &ShapedSlab, pieces: &mut TermTable, rare: &mut Vec<u64>) {
+    let reaches = reaches(slab);
+    for (number, column) in slab.columns.iter().enumerate() {
+        match &column.values {
+            SlabValues::Templates { templates, codes } => {
+                let straddling: Vec<bool> = templates.iter().map(|one| straddles(one, &reaches)).collect();
+                let pages = pages_of_codes(column, codes, templates.len());
+                for ((template, pages), straddles) in templates.iter().zip(pages).zip(&straddling) {
+                    if !straddles {
+                        pieces.start_pages(pages);
+                        literals(template).for_each(|literal| pieces.add_text(literal));
+                    }
+                }
+                if straddling.contains(&true) {
+                    add_filled(slab, number, &straddling, pieces);
+                }
+            }
+            SlabValues::Dictionary { bytes, ends, codes } => {
+                for (text, pages) in texts(bytes, ends, 0..ends.len()).zip(pages_of_codes(column, codes, ends.len())) {
+                    pieces.start_pages(pages);
+                    pieces.add_text(text);
+                }
+            }
+            SlabValues::Numbers { format, numbers } => {
+                let min = numbers.iter().copied().min().unwrap_or(0);
+                let max = numbers.iter().copied().max().unwrap_or(0);
+                let mut set = RareNumbers::new(*format, min, max, numbers.len() as u64);
+                set.add(numbers, rare);
+                set.finish(rare);
+            }
+            SlabValues::Texts { bytes, ends } if texts_are_rare(&column.traits) => {
+                add_texts(texts(bytes, ends, 0..ends.len()), rare);
+            }
+            SlabValues::Texts { bytes, ends } => {
+                for (page, places) in pages_of(column) {
+                    pieces.start_page(page);
+                    texts(bytes, ends, places).for_each(|text| pieces.add_text(text));
+                }
+            }
+        }
+    }
+}
+
+/// The places of a column's values in each page.
+fn pages_of(column: &ShapedColumn) -> impl Iterator<Item = (usize, std::ops::Range<usize>)> + '_ {
+    let places = |bounds: &[u32]| bounds[0] as usize..bounds[1] as usize;
+    column.page_starts.windows(2).map(places).enumerate()
+}
+
+/// Per code the pages in which it occurs.
+fn pages_of_codes(column: &ShapedColumn, codes: &[u32], len: usize) -> Vec<u64> {
+    let mut pages = vec![0u64; len];
+    for (page, places) in pages_of(column) {
+        for code in &codes[places] {
+            pages[*code as usize] |= 1 << page;
+        }
+    }
+    pages
+}
+
+fn literals(template: &Template) -> impl Iterator<Item = &[u8]> {
+    template.parts.iter().filter_map(|part| match part {
+        Part::Literal(bytes) => Some(&**bytes),
+        Part::Slot(_) => None,
+    })
+}
+
+fn texts<'a>(bytes: &'a [u8], ends: &'a [u32], places: std::ops::Range<usize>) -> impl Iterator<Item = &'a [u8]> {
+    let mut start = if places.start == 0 { 0 } else { ends[places.start - 1] as usize };
+    ends[places].iter().map(move |end| &bytes[std::mem::replace(&mut start, *end as usize)..*end as usize])
+}
+
+/// What the ends of a value, or of a run of parts, may be.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reach {
+    /// It may begin with a byte that does not break.
+    word_first: bool,
+    /// It may begin with a byte of a percent-encoded breaker.
+    code_first: bool,
+    /// It may end with a byte that does not break.
+    word_last: bool,
+    /// It may end with a `%` and the beginning of a percent-encoded breaker.
+    open_percent: bool,
+    may_be_empty: bool,
+}
+
+impl Reach {
+    const EMPTY: Reach =
+        Reach { word_first: false, code_first: false, word_last: false, open_percent: false, may_be_empty: true };
+
+    fn of_literal(bytes: &[u8]) -> Reach {
+        let tail = &bytes[bytes.len() - bytes.len().min(OPEN_PERCENT_BYTES + 1)..];
+        let percent = tail.iter().rposition(|byte| *byte == b'%');
+        Reach {
+            word_first: bytes.first().is_some_and(|byte| !is_breaker(*byte)),
+            code_first: bytes.first().is_some_and(|byte| PERCENT_CODE.contains(byte)),
+            word_last: bytes.last().is_some_and(|byte| !is_breaker(*byte)),
+            open_percent: percent.is_some_and(|at| tail[at + 1..].iter().all(|byte| PERCENT_CODE.contains(byte))),
+            may_be_empty: bytes.is_empty(),
+        }
+    }
+
+    fn of_values(traits: &ValueTraits) -> Reach {
+        Reach {
+            word_first: traits.firsts.iter().any(|byte| !is_breaker(byte)),
+            code_first: PERCENT_CODE.iter().any(|byte| traits.firsts.contains(*byte)),
+            word_last: traits.lasts.iter().any(|byte| !is_breaker(byte)),
+            open_percent: traits.bytes.contains(b'%'),
+            may_be_empty: traits.min_len == 0,
+        }
+    }
+
+    /// Whether a piece or a percent-encoded breaker may lie across the border between two neighbours.
+    fn straddles(self, next: Reach) -> bool {
+        (self.word_last && next.word_first) || (self.open_percent && next.code_first)
+    }
+
+    fn then(self, next: Reach) -> Reach {
+        Reach {
+            word_first: self.word_first || (self.may_be_empty && next.word_first),
+            code_first: self.code_first || (self.may_be_empty && next.code_first),
+            word_last: next.word_last || (next.may_be_empty && self.word_last),
+            open_percent: next.open_percent || (next.may_be_empty && self.open_percent),
+            may_be_empty: self.may_be_empty && next.may_be_empty,
+        }
+    }
+
+    fn or(self, other: Reach) -> Reach {
+        Reach {
+            word_first: self.word_first || other.word_first,
+            code_first: self.code_first || other.code_first,
+            word_last: self.word_last || other.word_last,
+            open_percent: self.open_percent || other.open_percent,
+            may_be_empty: self.may_be_empty || other.may_be_empty,
+        }
+    }
+}
+
+/// Per column. Those of template columns follow from the columns inside, which come later.
+fn reaches(slab: &ShapedSlab) -> Vec<Reach> {
+    let mut reaches = vec![Reach::EMPTY; slab.columns.len()];
+    for (number, column) in slab.columns.iter().enumerate().rev() {
+        reaches[number] = match &column.values {
+            SlabValues::Templates { templates, .. } => {
+                let whole = |template: &Template| {
+                    template.parts.iter().fold(Reach::EMPTY, |reach, part| reach.then(part_reach(part, &reaches)))
+                };
+                templates.iter().map(whole).reduce(Reach::or).unwrap_or(Reach::EMPTY)
+            }
+            _ => Reach::of_values(&column.traits),
+        };
+    }
+    reaches
+}
+
+fn part_reach(part: &Part, reaches: &[Reach]) -> Reach {
+    match part {
+        Part::Literal(bytes) => Reach::of_literal(bytes),
+        Part::Slot(column) => reaches[*column as usize],
+    }
+}
+
+/// Whether pieces may straddle the edges of this template's slots.
+fn straddles(template: &Template, reaches: &[Reach]) -> bool {
+    let mut before = Reach::EMPTY;
+    template.parts.iter().any(|part| {
+        let next = part_reach(part, reaches);
+        let straddles = before.straddles(next);
+        before = before.then(next);
+        straddles
+    })
+}
+
+/// Fills the values of the straddling templates of one column and adds their pieces, page by page.
+fn add_filled(slab: &ShapedSlab, number: usize, straddling: &[bool], pieces: &mut TermTable) {
+    let column = &slab.columns[number];
+    let SlabValues::Templates { templates, codes } = &column.values else {
+        return;
+    };
+    let mut filler = Filler { slab, next: vec![0; slab.columns.len()], text: Vec::new() };
+    for (page, places) in pages_of(column) {
+        pieces.start_page(page);
+        for code in &codes[places] {
+            filler.text.clear();
+            filler.fill(&templates[*code as usize]);
+            if straddling[*code as usize] {
+                pieces.add_text(&filler.text);
+            }
+        }
+    }
+}
+
+/// Fills one value after the other; each slot's values come in the order of its parent's.
+struct Filler<'a> {
+    slab: &'a ShapedSlab,
+    /// Place of the next value of each column.
+    next: Vec<usize>,
+    text: Vec<u8>,
+}
+
+impl<'a> Filler<'a> {
+    fn fill(&mut self, template: &'a Template) {
+        for part in &template.parts {
+            match part {
+                Part::Literal(bytes) => self.text.extend_from_slice(bytes),
+                Part::Slot(column) => self.fill_slot(*column as usize),
+            }
+        }
+    }
+
+    fn fill_slot(&mut self, column: usize) {
+        let at = self.next[column];
+        self.next[column] += 1;
+        match &self.slab.columns[column].values {
+            SlabValues::Templates { templates, codes } => self.fill(&templates[codes[at] as usize]),
+            SlabValues::Dictionary { bytes, ends, codes } => {
+                self.text.extend_from_slice(one(bytes, ends, codes[at] as usize))
+            }
+            SlabValues::Numbers { format, numbers } => format.write(numbers[at], &mut self.text),
+            SlabValues::Texts { bytes, ends } => self.text.extend_from_slice(one(bytes, ends, at)),
+        }
+    }
+}
+
+fn one<'a>(bytes: &'a [u8], ends: &[u32], at: usize) -> &'a [u8] {
+    let start = if at == 0 { 0 } else { ends[at - 1] as usize };
+    &bytes[start..ends[at] as usize]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,224 @@
+//! Terms of slabs made by hand, against those of their rebuilt texts.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use quarry_event::segment::{for_each_piece, lower_piece};
+use quarry_event::shape::NumberFormat;
+
+use super::*;
+use crate::lexicon::Namespace;
+use crate::lexicon::hash::{PAIR_BYTES, hash_term};
+
+/// Every lower-cased piece of the rebuilt texts with its pages.
+fn truth(slab: &ShapedSlab) -> BTreeMap<Vec<u8>, u64> {
+    let column = &slab.columns[0];
+    let SlabValues::Templates { templates, codes } = &column.values else { panic!("column 0 is templates") };
+    let mut filler = Filler { slab, next: vec![0; slab.columns.len()], text: Vec::new() };
+    let (mut truth, mut lower) = (BTreeMap::<Vec<u8>, u64>::new(), Vec::new());
+    for (page, places) in pages_of(column) {
+        for code in &codes[places] {
+            filler.text.clear();
+            filler.fill(&templates[*code as usize]);
+            for_each_piece(&filler.text, |piece| {
+                lower_piece(piece, &mut lower);
+                *truth.entry(lower.clone()).or_default() |= 1 << page;
+            });
+        }
+    }
+    truth
+}
+
+struct Terms {
+    lexicon: BTreeMap<Vec<u8>, u64>,
+    rare: BTreeSet<u64>,
+}
+
+fn terms(slab: &ShapedSlab) -> Terms {
+    let (mut table, mut rare) = (TermTable::new(Namespace::Pieces), Vec::new());
+    add_terms(slab, &mut table, &mut rare);
+    table.finish();
+    let mut bytes = [0; PAIR_BYTES];
+    let lexicon = table.entries().iter().map(|entry| (table.term(entry, &mut bytes).to_vec(), entry.pages)).collect();
+    Terms { lexicon, rare: rare.into_iter().collect() }
+}
+
+/// Every piece must be rare or have at least its pages in the lexicon.
+fn assert_covers(slab: &ShapedSlab) -> Terms {
+    let terms = terms(slab);
+    for (piece, pages) in truth(slab) {
+        let known = terms.lexicon.get(&piece).copied().unwrap_or(0);
+        let rare = terms.rare.contains(&hash_term(Namespace::Pieces, &piece));
+        assert!(rare || pages & !known == 0, "{} in {pages:b}, found {known:b}", piece.escape_ascii());
+    }
+    terms
+}
+
+fn template(parts: &[Result<&str, u32>]) -> Template {
+    let part = |part: &Result<&str, u32>| match part {
+        Ok(literal) => Part::Literal(literal.as_bytes().into()),
+        Err(column) => Part::Slot(*column),
+    };
+    Template { parts: parts.iter().map(part).collect() }
+}
+
+fn joined(texts: &[&str]) -> (Vec<u8>, Vec<u32>) {
+    let (mut bytes, mut ends) = (Vec::new(), Vec::new());
+    for text in texts {
+        bytes.extend_from_slice(text.as_bytes());
+        ends.push(bytes.len() as u32);
+    }
+    (bytes, ends)
+}
+
+fn traits_of(texts: &[&str]) -> ValueTraits {
+    let mut traits = ValueTraits::default();
+    texts.iter().enumerate().for_each(|(at, text)| traits.add(text.as_bytes(), at == 0));
+    traits
+}
+
+fn templates(parent: Option<u32>, all: &[Template], codes: &[u32], page_starts: &[u32]) -> ShapedColumn {
+    let values = SlabValues::Templates { templates: all.to_vec(), codes: codes.to_vec() };
+    ShapedColumn { parent, values, traits: ValueTraits::default(), page_starts: page_starts.to_vec() }
+}
+
+fn dictionary(parent: u32, all: &[&str], codes: &[u32], page_starts: &[u32]) -> ShapedColumn {
+    let (bytes, ends) = joined(all);
+    let values = SlabValues::Dictionary { bytes, ends, codes: codes.to_vec() };
+    ShapedColumn { parent: Some(parent), values, traits: traits_of(all), page_starts: page_starts.to_vec() }
+}
+
+fn plain(parent: u32, all: &[&str], page_starts: &[u32]) -> ShapedColumn {
+    let (bytes, ends) = joined(all);
+    let values = SlabValues::Texts { bytes, ends };
+    ShapedColumn { parent: Some(parent), values, traits: traits_of(all), page_starts: page_starts.to_vec() }
+}
+
+fn numbers(parent: u32, format: NumberFormat, all: &[i64], page_starts: &[u32]) -> ShapedColumn {
+    let mut traits = ValueTraits::default();
+    for (at, number) in all.iter().enumerate() {
+        let mut text = Vec::new();
+        format.write(*number, &mut text);
+        traits.add(&text, at == 0);
+    }
+    let values = SlabValues::Numbers { format, numbers: all.to_vec() };
+    ShapedColumn { parent: Some(parent), values, traits, page_starts: page_starts.to_vec() }
+}
+
+fn hash(piece: &str) -> u64 {
+    hash_term(Namespace::Pieces, piece.as_bytes())
+}
+
+#[test]
+fn what_repeats_is_in_the_lexicon_and_what_does_not_is_hashed() {
+    let slab = ShapedSlab {
+        columns: vec![
+            templates(
+                None,
+                &[template(&[Ok("User="), Err(1), Ok(" took "), Err(2), Ok("ms")]), template(&[Ok("stop "), Err(3)])],
+                &[0, 1, 0, 0],
+                &[0, 2, 4],
+            ),
+            dictionary(0, &["Anna.B", "carl"], &[0, 0, 1], &[0, 1, 3]),
+            numbers(0, NumberFormat::Integer, &[70, -71, 72], &[0, 1, 3]),
+            plain(0, &["x-Y17"], &[0, 1, 1]),
+        ],
+    };
+    let Terms { lexicon, rare } = assert_covers(&slab);
+    // `ms` touches the number: those values are taken apart as they are, with the page of each.
+    let expected =
+        [("user", 3), ("anna", 3), ("b", 3), ("carl", 2), ("took", 3), ("stop", 1), ("70ms", 1), ("71ms", 2)];
+    for (piece, pages) in expected {
+        assert_eq!(lexicon.get(piece.as_bytes()), Some(&pages), "{piece}");
+    }
+    for piece in ["70", "71", "x", "y17"] {
+        assert!(rare.contains(&hash(piece)), "{piece}");
+        assert!(!lexicon.contains_key(piece.as_bytes()), "{piece}");
+    }
+}
+
+#[test]
+fn clean_edges_fill_no_text() {
+    let slab = ShapedSlab {
+        columns: vec![
+            templates(None, &[template(&[Ok("id="), Err(1), Ok(" 100% "), Err(2)])], &[0, 0], &[0, 1, 2]),
+            numbers(0, NumberFormat::Hex { digits: 4 }, &[0xab, 0xcd], &[0, 1, 2]),
+            dictionary(0, &["done", "gone"], &[0, 1], &[0, 1, 2]),
+        ],
+    };
+    let Terms { lexicon, rare } = assert_covers(&slab);
+    let expected: &[(&str, u64)] = &[("100", 3), ("done", 1), ("gone", 2), ("id", 3)];
+    assert!(
+        lexicon.iter().map(|(term, pages)| (std::str::from_utf8(term).unwrap(), *pages)).eq(expected.iter().copied())
+    );
+    assert_eq!(rare, BTreeSet::from([hash("00ab"), hash("00cd")]));
+}
+
+#[test]
+fn nested_templates_straddle_inside_and_at_their_ends() {
+    let slab = ShapedSlab {
+        columns: vec![
+            templates(None, &[template(&[Ok("a"), Err(1), Ok(".b")]), template(&[Err(2)])], &[0, 1, 0], &[0, 2, 3]),
+            templates(Some(0), &[template(&[Err(3), Ok("x "), Err(4)]), template(&[Ok("-y")])], &[0, 1], &[0, 1, 2]),
+            plain(0, &["whole text"], &[0, 1, 1]),
+            dictionary(1, &["-", "q"], &[1], &[0, 1, 1]),
+            dictionary(1, &["z"], &[0], &[0, 1, 1]),
+        ],
+    };
+    let Terms { lexicon, .. } = assert_covers(&slab);
+    assert_eq!(lexicon.get(&b"aqx"[..]), Some(&1));
+    assert_eq!(lexicon.get(&b"y"[..]), Some(&2));
+}
+
+#[test]
+fn empty_slots_let_their_neighbours_touch() {
+    let slab = ShapedSlab {
+        columns: vec![
+            templates(None, &[template(&[Ok("left"), Err(1), Ok("right")])], &[0, 0], &[0, 1, 2]),
+            dictionary(0, &["", "-"], &[0, 1], &[0, 1, 2]),
+        ],
+    };
+    let Terms { lexicon, .. } = assert_covers(&slab);
+    assert_eq!(lexicon.get(&b"leftright"[..]), Some(&1));
+}
+
+#[test]
+fn percent_encoded_breakers_straddle_edges() {
+    for (literal, texts) in [
+        ("u=a%", ["20b", "x"]),
+        ("u=a%2", ["0b", "-"]),
+        ("u=a%252", ["0b", "."]),
+        ("u=a%25", ["20b", "."]),
+        ("u=.%", ["7c", ""]),
+    ] {
+        let slab = ShapedSlab {
+            columns: vec![
+                templates(None, &[template(&[Ok(literal), Err(1)])], &[0, 1, 0].map(|_| 0), &[0, 1, 3]),
+                dictionary(0, &texts, &[0, 1, 0], &[0, 1, 3]),
+            ],
+        };
+        assert_covers(&slab);
+        let slab = ShapedSlab {
+            columns: vec![
+                templates(None, &[template(&[Err(1), Ok("20c"), Err(2)])], &[0, 0], &[0, 1, 2]),
+                plain(0, &["k%", "l"], &[0, 1, 2]),
+                plain(0, &["-1", "%41"], &[0, 1, 2]),
+            ],
+        };
+        assert_covers(&slab);
+    }
+}
+
+#[test]
+fn long_texts_stay_in_the_lexicon_page_by_page() {
+    let long = "the quick brown fox jumps over the lazy dog and does it again and again and again";
+    let slab = ShapedSlab {
+        columns: vec![
+            templates(None, &[template(&[Err(1)])], &[0, 0], &[0, 1, 2]),
+            plain(0, &[long, "short fox"], &[0, 1, 2]),
+        ],
+    };
+    let Terms { lexicon, rare } = assert_covers(&slab);
+    assert_eq!(lexicon.get(&b"fox"[..]), Some(&3));
+    assert_eq!(lexicon.get(&b"short"[..]), Some(&2));
+    assert!(rare.is_empty());
+}
