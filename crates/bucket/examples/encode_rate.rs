@@ -17,7 +17,7 @@ use quarry_event::{EventBatch, Metadata, PageColumns, TermQuery};
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let number = |at: usize, default: usize| arguments.get(at).map_or(default, |text| text.parse().expect("a number"));
-    let options = EncodeOptions { zstd_level: number(3, 1) as i32 };
+    let options = EncodeOptions { zstd_level: number(3, 1) as i32, shaped: true };
     let mut file = File::open(&arguments[1]).expect("the file opens");
     let mut rest = Vec::new();
     for _ in 0..number(2, 3) {

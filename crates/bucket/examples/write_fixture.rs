@@ -10,7 +10,7 @@ use quarry_bucket::{EncodeOptions, encode};
 
 fn main() {
     let folder = std::path::PathBuf::from(std::env::args().nth(1).expect("write_fixture FOLDER"));
-    let encoded = encode(&fixture::slabs(), &EncodeOptions { zstd_level: 9 }).unwrap();
+    let encoded = encode(&fixture::slabs(), &EncodeOptions { zstd_level: 9, shaped: false }).unwrap();
     for (name, bytes) in [("v1.bucket", &encoded.object), ("v1.filter", &encoded.filter)] {
         let mut file = std::fs::File::create_new(folder.join(name)).expect("the file does not exist yet");
         std::io::Write::write_all(&mut file, bytes).unwrap();

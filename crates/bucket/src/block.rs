@@ -14,7 +14,7 @@ use crate::wire::{Cursor, Malformed, put_varint};
 pub(crate) const BLOCK_HEAD_BYTES: usize = 16;
 /// Layout version of every block kind so far.
 const BLOCK_VERSION: u8 = 1;
-/// zstd level of everything but text: directories and lexicons gain little from more.
+/// zstd level of everything but text and columns: directories and lexicons gain little from more.
 pub(crate) const STRUCTURE_LEVEL: i32 = 1;
 
 /// What a block holds. New kinds take new numbers; a reader that meets an unknown one says so.
@@ -33,10 +33,14 @@ pub(crate) enum BlockKind {
     FieldLexiconDirectory = 10,
     SlabHead = 11,
     Directory = 12,
+    Shape = 13,
+    ColumnChunk = 14,
+    ColumnDictionary = 15,
+    ColumnPool = 16,
 }
 
 impl BlockKind {
-    pub(crate) const ALL: [BlockKind; 12] = [
+    pub(crate) const ALL: [BlockKind; 16] = [
         BlockKind::Time,
         BlockKind::IndexTime,
         BlockKind::Meta,
@@ -49,10 +53,20 @@ impl BlockKind {
         BlockKind::FieldLexiconDirectory,
         BlockKind::SlabHead,
         BlockKind::Directory,
+        BlockKind::Shape,
+        BlockKind::ColumnChunk,
+        BlockKind::ColumnDictionary,
+        BlockKind::ColumnPool,
     ];
 
     pub(crate) fn from_code(code: u8) -> Option<BlockKind> {
         BlockKind::ALL.into_iter().find(|kind| *kind as u8 == code)
+    }
+
+    /// Whether it is worth the level asked for.
+    fn holds_text(self) -> bool {
+        use BlockKind::{ColumnDictionary, ColumnPool, Shape, Text};
+        matches!(self, Text | Shape | ColumnDictionary | ColumnPool)
     }
 
     pub(crate) fn name(self) -> &'static str {
@@ -69,6 +83,10 @@ impl BlockKind {
             BlockKind::FieldLexiconDirectory => "field lexicon directory",
             BlockKind::SlabHead => "slab head",
             BlockKind::Directory => "directory",
+            BlockKind::Shape => "shape",
+            BlockKind::ColumnChunk => "column",
+            BlockKind::ColumnDictionary => "column dictionary",
+            BlockKind::ColumnPool => "column pool",
         }
     }
 }
@@ -106,7 +124,7 @@ impl BlockWriter {
 
     /// Appends a block, compressed where that is smaller. Returns its stored bytes, head included.
     pub(crate) fn write(&mut self, kind: BlockKind, raw: &[u8]) -> Result<usize, BucketError> {
-        let compressor = if kind == BlockKind::Text { &mut self.text } else { &mut self.structure };
+        let compressor = if kind.holds_text() { &mut self.text } else { &mut self.structure };
         let smaller = compress(compressor, raw, &mut self.scratch)?;
         let (codec, payload) = if smaller { (CODEC_ZSTD, &self.scratch[..]) } else { (CODEC_STORED, raw) };
         Ok(put_block(&mut self.object, kind, codec, raw.len(), payload))
@@ -115,6 +133,12 @@ impl BlockWriter {
     /// Appends a block whose bytes are already packed; trying to compress them would only cost time.
     pub(crate) fn write_stored(&mut self, kind: BlockKind, raw: &[u8]) -> usize {
         put_block(&mut self.object, kind, CODEC_STORED, raw.len(), raw)
+    }
+
+    /// The bytes compressed as texts are, for blocks that say themselves what is compressed; `None` where that is not
+    /// smaller.
+    pub(crate) fn compressed(&mut self, raw: &[u8]) -> Result<Option<&[u8]>, BucketError> {
+        Ok(compress(&mut self.text, raw, &mut self.scratch)?.then_some(&self.scratch[..]))
     }
 
     /// Appends a block of parts, each compressed on its own.
@@ -240,6 +264,14 @@ impl<'a> Block<'a> {
         self.place.decoded(decoded)
     }
 
+    /// The bytes of a block that is stored as it is.
+    pub(crate) fn stored(&self) -> Result<&'a [u8], BucketError> {
+        if self.codec != CODEC_STORED || self.payload.len() != self.raw_len {
+            return Err(self.place.corrupt(format!("codec {} does not fit this kind of block", self.codec)));
+        }
+        Ok(self.payload)
+    }
+
     /// The decoded parts of a block of exactly `N` parts.
     pub(crate) fn decode_parts<const N: usize>(&self) -> Result<[Vec<u8>; N], BucketError> {
         self.place.decoded(self.try_decode_parts())
@@ -265,6 +297,11 @@ impl<'a> Block<'a> {
             _ => Err(Malformed(format!("the parts are {left} bytes short"))),
         }
     }
+}
+
+/// Decodes one zstd frame that fills `raw`.
+pub(crate) fn decode_zstd(stored: &[u8], raw: &mut [u8]) -> Result<(), Malformed> {
+    decode_part(stored, true, raw)
 }
 
 fn decode_part(stored: &[u8], compressed: bool, raw: &mut [u8]) -> Result<(), Malformed> {

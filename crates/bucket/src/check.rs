@@ -25,6 +25,7 @@ impl BucketReader {
             for page in 0..self.slabs()[slab].pages.len() {
                 self.check_page(slab, page)?;
             }
+            self.check_columns(slab, &mut blocks)?;
             self.check_lexicons(slab, &mut |_| {}, &mut blocks)?;
         }
         self.check_cover(blocks)
@@ -35,6 +36,10 @@ impl BucketReader {
         let parts = &self.parts()[slab];
         let mut blocks: Vec<BlockAt> = vec![parts.head];
         blocks.extend(parts.pages.iter().flatten());
+        if let (Some(at), Some(columns)) = (parts.shape.at, self.columns(slab)?) {
+            blocks.push(at);
+            blocks.extend(columns.layout.blocks());
+        }
         for slot in [&parts.pieces, &parts.fields] {
             blocks.extend(slot.at);
             blocks.extend(self.lexicon(slab, slot)?.into_iter().flat_map(|lexicon| lexicon.blocks()));
@@ -42,6 +47,24 @@ impl BucketReader {
         blocks.sort_unstable_by_key(|at| at.kind);
         let of_kind = |run: &[BlockAt]| (run[0].kind.name(), run.iter().map(|at| u64::from(at.stored_len)).sum());
         Ok(blocks.chunk_by(|a, b| a.kind == b.kind).map(of_kind).collect())
+    }
+
+    /// Reads each column of each page on its own and adds the blocks to `blocks`.
+    fn check_columns(&self, slab: usize, blocks: &mut Vec<BlockAt>) -> Result<(), BucketError> {
+        let (Some(at), Some(columns)) = (self.parts()[slab].shape.at, self.columns(slab)?) else {
+            return Ok(());
+        };
+        blocks.push(at);
+        blocks.extend(columns.layout.blocks());
+        for column in 0..columns.layout.stored.len() as u32 {
+            self.dictionary(slab, column)?;
+        }
+        for page in 0..self.slabs()[slab].pages.len() {
+            if let Some(mut shaped) = self.shaped_page(slab, page)? {
+                (0..columns.layout.stored.len() as u32).try_for_each(|column| shaped.column(column).map(drop))?;
+            }
+        }
+        Ok(())
     }
 
     /// A slab's pages must not be empty and only the last may be short.

@@ -1,13 +1,15 @@
 //! From event batches to a bucket's two objects.
 //!
 //! Page by page: its pieces go into the term table, its columns and text blocks to the end of the object. After the
-//! last page of a slab follow its lexicons; after the last slab the heads, the directory and the trailer, so that one
-//! read of the tail tells a reader everything it needs for the next.
+//! last page of a slab follow the columns of its texts, where they fall apart into some, and its lexicons; after the
+//! last slab the heads, the directory and the trailer, so that one read of the tail tells a reader everything it needs
+//! for the next.
 
 use bytes::Bytes;
 use quarry_event::{EventBatch, IndexedField, TimeNs};
 
 use crate::block::{BlockKind, BlockWriter};
+use crate::columns::{can_be_written, write_columns};
 use crate::directory::{BlockAt, Directory, PageHead, SlabHead, header, put_trailer};
 use crate::error::BucketError;
 use crate::fields::write_fields;
@@ -18,6 +20,7 @@ use crate::lexicon::write::write_lexicon;
 use crate::lexicon::{Namespace, field_term};
 use crate::limits::{MAX_DIRECTORY_BYTES, MAX_PAGE_EVENTS, MAX_SLAB_HEAD_BYTES, MAX_SLABS, TARGET_TEXT_BLOCK_BYTES};
 use crate::metas::MetaCount;
+use crate::shape::{ShapedSlab, shape_slab};
 use crate::slab_source::{CheckedSlab, MetaCodes};
 use crate::summary::{BucketSummary, SummaryBuilder};
 
@@ -26,11 +29,13 @@ use crate::summary::{BucketSummary, SummaryBuilder};
 pub struct EncodeOptions {
     /// zstd level of the text column: 1 when sealing, 3 to 9 when compacting.
     pub zstd_level: i32,
+    /// Whether texts may be taken apart into columns where they fall apart well; else they are stored as they are.
+    pub shaped: bool,
 }
 
 impl Default for EncodeOptions {
     fn default() -> EncodeOptions {
-        EncodeOptions { zstd_level: 1 }
+        EncodeOptions { zstd_level: 1, shaped: true }
     }
 }
 
@@ -75,6 +80,7 @@ pub fn encode_slabs(slabs: &[SlabSource<'_>], options: &EncodeOptions) -> Result
     let mut object = Vec::with_capacity(raw_bytes / 3 + 4_096);
     object.extend_from_slice(&header());
     let mut encoder = Encoder {
+        options: *options,
         blocks: BlockWriter::new(object, options.zstd_level)?,
         pieces: TermTable::new(Namespace::Pieces),
         fields: TermTable::new(Namespace::Fields),
@@ -98,10 +104,11 @@ fn within(value: usize, what: &'static str, limit_name: &'static str, limit: usi
 }
 
 struct Encoder {
+    options: EncodeOptions,
     blocks: BlockWriter,
     pieces: TermTable,
     fields: TermTable,
-    /// Hashes of all terms of the bucket, for the filter.
+    /// Hashes of all terms of the slab, for its filter.
     hashes: Vec<u64>,
     filter: FilterWriter,
     summary: SummaryBuilder,
@@ -113,6 +120,7 @@ impl Encoder {
         self.pieces.clear();
         self.fields.clear();
         let codes = MetaCodes::of(slab.events);
+        let shaped = if self.options.shaped { shape_of(slab.events) } else { None };
         let mut counts = vec![MetaCount::NONE; codes.metas.len()];
         let mut pages = Vec::new();
         let mut fields = &slab.events.fields[..];
@@ -120,11 +128,15 @@ impl Encoder {
             let end = slab.events.len().min(start + MAX_PAGE_EVENTS);
             let (here, later) = fields.split_at(fields.partition_point(|field| (field.row as usize) < end));
             fields = later;
-            let page = PageSource { number, start, end, fields: here };
+            let page = PageSource { number, start, end, fields: here, shaped: shaped.is_some() };
             pages.push(self.page(slab, &codes, &page, &mut counts)?);
         }
         self.summary.add_slab(slab, &codes.metas, &counts);
-        let blocks = self.lexicons(pages.len())?;
+        let mut blocks = Vec::new();
+        if let Some(shaped) = &shaped {
+            blocks.push(write_columns(shaped, &slab.events.time, &mut self.blocks, self.options.zstd_level)?);
+        }
+        blocks.extend(self.lexicons(pages.len())?);
         self.filter.add_slab(&mut self.hashes)?;
         self.hashes.clear();
         Ok(SlabHead { metas: codes.metas.into(), pages, blocks })
@@ -158,9 +170,11 @@ impl Encoder {
         self.integers(BlockKind::Time, times, &mut head);
         self.integers(BlockKind::Meta, &page_codes, &mut head);
         self.integers(BlockKind::IndexTime, slab.index_times(rows.clone()), &mut head);
-        self.integers(BlockKind::Lengths, &lengths, &mut head);
         self.terms(slab, page);
-        self.text(slab, page, &mut head)?;
+        if !page.shaped {
+            self.integers(BlockKind::Lengths, &lengths, &mut head);
+            self.text(slab, page, &mut head)?;
+        }
         let offset = self.blocks.object.len() as u64;
         let stored = write_fields(page.fields, page.start as u32, &mut self.blocks)?;
         let mut offset = offset;
@@ -261,4 +275,25 @@ struct PageSource<'a> {
     start: usize,
     end: usize,
     fields: &'a [IndexedField],
+    /// Its texts are columns of the slab.
+    shaped: bool,
+}
+
+/// The texts as columns, where they fall apart well.
+fn shape_of(events: &EventBatch) -> Option<ShapedSlab> {
+    #[cfg(test)]
+    let shape_slab = tests::SHAPER.get().unwrap_or(shape_slab);
+    shape_slab(events).filter(|shaped| can_be_written(shaped, events.len()))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    type Shaper = fn(&EventBatch) -> Option<ShapedSlab>;
+
+    thread_local! {
+        /// What takes texts apart in a test.
+        pub(crate) static SHAPER: std::cell::Cell<Option<Shaper>> = const { std::cell::Cell::new(None) };
+    }
 }

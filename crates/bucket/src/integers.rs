@@ -3,26 +3,26 @@
 //! Times in milliseconds and lengths of lines need 10 to 25 bits each this way. The number of values is not stored:
 //! it is the number of events of the page. All arithmetic wraps, so that any i64 comes back.
 
+mod bits;
+
+pub(crate) use bits::{pack, unpack, unpack_codes, width_of};
+
 use crate::wire::{Cursor, Malformed, put_signed, put_varint};
 
-const CONSTANT: u8 = 0;
-const FRAME: u8 = 1;
-const DELTA: u8 = 2;
-
-/// Times are often whole milliseconds or seconds; a common divisor is taken out first.
-const UNITS: [u64; 4] = [1_000_000_000, 1_000_000, 1_000, 1];
+pub(crate) const CONSTANT: u8 = 0;
+pub(crate) const FRAME: u8 = 1;
+pub(crate) const DELTA: u8 = 2;
 
 /// Appends the encoding of `values` to `out`.
 pub(crate) fn encode_integers(values: &[i64], out: &mut Vec<u8>) {
-    let min = values.iter().copied().min().unwrap_or(0);
-    let max = values.iter().copied().max().unwrap_or(0);
+    let (min, max) = range_of(values);
     if min == max {
         out.push(CONSTANT);
         put_signed(out, min);
         return;
     }
     let unit = common_unit(values, min);
-    let offsets: Vec<u64> = values.iter().map(|value| value.wrapping_sub(min) as u64 / unit).collect();
+    let offsets = offsets_of(values, min, unit);
     let frame_width = width_of(max.wrapping_sub(min) as u64 / unit);
     match delta_range(&offsets) {
         Some((low, high)) if width_of(high.wrapping_sub(low) as u64) < frame_width => {
@@ -31,13 +31,8 @@ pub(crate) fn encode_integers(values: &[i64], out: &mut Vec<u8>) {
             put_varint(out, unit);
             put_varint(out, offsets[0]);
             put_signed(out, low);
-            let mut last = offsets[0];
-            let deltas = offsets[1..].iter().map(|offset| {
-                let delta = offset.wrapping_sub(last).wrapping_sub(low as u64);
-                last = *offset;
-                delta
-            });
-            pack(deltas, width_of(high.wrapping_sub(low) as u64), out);
+            let step = |pair: &[u64]| pair[1].wrapping_sub(pair[0]).wrapping_sub(low as u64);
+            pack(offsets.windows(2).map(step), width_of(high.wrapping_sub(low) as u64), out);
         }
         _ => {
             out.push(FRAME);
@@ -51,91 +46,88 @@ pub(crate) fn encode_integers(values: &[i64], out: &mut Vec<u8>) {
 /// Decodes `count` values and requires that nothing follows them.
 pub(crate) fn decode_integers(bytes: &[u8], count: usize) -> Result<Vec<i64>, Malformed> {
     let mut cursor = Cursor::new(bytes);
+    let values = read_integers(&mut cursor, count)?;
+    cursor.finish("integers")?;
+    Ok(values)
+}
+
+/// Reads `count` values.
+pub(crate) fn read_integers(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<i64>, Malformed> {
     let mode = cursor.u8("integer mode")?;
     let min = cursor.signed("integer minimum")?;
     if mode == CONSTANT {
-        cursor.finish("integers")?;
         return Ok(vec![min; count]);
     }
     let unit = cursor.varint("integer unit")?;
-    let values = match mode {
-        FRAME => unpack(&mut cursor, count)?,
+    let mut values = Vec::new();
+    match mode {
+        FRAME => unpack(cursor, count, &mut values)?,
         DELTA if count > 0 => {
             let first = cursor.varint("first integer")?;
             let low = cursor.signed("smallest delta")? as u64;
-            let mut last = first;
-            let mut values = Vec::with_capacity(count);
+            values.reserve_exact(count);
             values.push(first);
-            values.extend(unpack(&mut cursor, count - 1)?.into_iter().map(|delta| {
-                last = last.wrapping_add(delta).wrapping_add(low);
-                last
-            }));
-            values
+            unpack(cursor, count - 1, &mut values)?;
+            let mut last = first;
+            for value in &mut values[1..] {
+                last = last.wrapping_add(*value).wrapping_add(low);
+                *value = last;
+            }
         }
         other => return Err(Malformed(format!("integer mode {other} is unknown"))),
-    };
-    cursor.finish("integers")?;
-    Ok(values.into_iter().map(|offset| min.wrapping_add(offset.wrapping_mul(unit) as i64)).collect())
+    }
+    Ok(match unit {
+        1 => values.into_iter().map(|offset| min.wrapping_add(offset as i64)).collect(),
+        _ => values.into_iter().map(|offset| min.wrapping_add(offset.wrapping_mul(unit) as i64)).collect(),
+    })
 }
 
-fn common_unit(values: &[i64], min: i64) -> u64 {
-    let divides = |unit: u64| values.iter().all(|value| (value.wrapping_sub(min) as u64).is_multiple_of(unit));
-    UNITS.into_iter().find(|unit| divides(*unit)).unwrap_or(1)
+/// Smallest and largest value; zeroes where there is none.
+pub(crate) fn range_of(values: &[i64]) -> (i64, i64) {
+    let Some(first) = values.first() else { return (0, 0) };
+    values.iter().fold((*first, *first), |(min, max), value| (min.min(*value), max.max(*value)))
+}
+
+/// Times are often whole milliseconds or seconds; a common divisor is taken out first.
+pub(crate) fn common_unit(values: &[i64], min: i64) -> u64 {
+    // Divisors that the compiler knows become multiplications.
+    fn divides<const UNIT: u64>(values: &[i64], min: i64) -> bool {
+        values.iter().all(|value| (value.wrapping_sub(min) as u64).is_multiple_of(UNIT))
+    }
+    if !divides::<1_000>(values, min) {
+        1
+    } else if !divides::<1_000_000>(values, min) {
+        1_000
+    } else if !divides::<1_000_000_000>(values, min) {
+        1_000_000
+    } else {
+        1_000_000_000
+    }
+}
+
+/// How far each value lies above `min`, in units that [`common_unit`] gave.
+pub(crate) fn offsets_of(values: &[i64], min: i64, unit: u64) -> Vec<u64> {
+    fn divided<const UNIT: u64>(values: &[i64], min: i64) -> Vec<u64> {
+        values.iter().map(|value| value.wrapping_sub(min) as u64 / UNIT).collect()
+    }
+    match unit {
+        1_000_000_000 => divided::<1_000_000_000>(values, min),
+        1_000_000 => divided::<1_000_000>(values, min),
+        1_000 => divided::<1_000>(values, min),
+        _ => divided::<1>(values, min),
+    }
 }
 
 /// Smallest and largest step, or `None` where a step does not fit an i64.
 fn delta_range(offsets: &[u64]) -> Option<(i64, i64)> {
-    let mut range: Option<(i64, i64)> = None;
+    let (mut low, mut high, mut wild) = (i64::MAX, i64::MIN, false);
     for pair in offsets.windows(2) {
-        let step = i64::try_from(i128::from(pair[1]) - i128::from(pair[0])).ok()?;
-        let (low, high) = range.unwrap_or((step, step));
-        range = Some((low.min(step), high.max(step)));
+        let step = pair[1].wrapping_sub(pair[0]) as i64;
+        wild |= (step < 0) != (pair[1] < pair[0]);
+        low = low.min(step);
+        high = high.max(step);
     }
-    range
-}
-
-fn width_of(value: u64) -> u32 {
-    u64::BITS - value.leading_zeros()
-}
-
-fn pack(values: impl Iterator<Item = u64>, width: u32, out: &mut Vec<u8>) {
-    out.push(width as u8);
-    let mut pending = 0u128;
-    let mut bits = 0u32;
-    for value in values {
-        pending |= u128::from(value) << bits;
-        bits += width;
-        while bits >= 8 {
-            out.push(pending as u8);
-            pending >>= 8;
-            bits -= 8;
-        }
-    }
-    if bits > 0 {
-        out.push(pending as u8);
-    }
-}
-
-fn unpack(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<u64>, Malformed> {
-    let width = u32::from(cursor.u8("integer width")?);
-    if width > u64::BITS {
-        return Err(Malformed(format!("integer width is {width}, the limit is 64")));
-    }
-    let packed = cursor.take((count * width as usize).div_ceil(8), "packed integers")?;
-    let mask = if width == 64 { u64::MAX } else { (1u64 << width) - 1 };
-    let mut values = Vec::with_capacity(count);
-    for at in 0..count {
-        let bit = at * width as usize;
-        let start = bit / 8;
-        let mut window = [0u8; 16];
-        let end = packed.len().min(start + 16);
-        match packed.get(start..start + 16) {
-            Some(whole) => window.copy_from_slice(whole),
-            None => window[..end.saturating_sub(start)].copy_from_slice(packed.get(start..end).unwrap_or_default()),
-        }
-        values.push((u128::from_le_bytes(window) >> (bit % 8)) as u64 & mask);
-    }
-    Ok(values)
+    (!wild && low <= high).then_some((low, high))
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ extern crate self as quarry_bucket;
 
 mod block;
 mod check;
+mod columns;
 mod directory;
 mod encode;
 mod error;
@@ -35,6 +36,7 @@ mod wire;
 #[cfg(test)]
 mod mutation;
 
+pub use columns::ShapedPage;
 pub use encode::{EncodeOptions, EncodedBucket, SlabSource, encode, encode_slabs};
 pub use error::{BucketError, Place, ReadError};
 pub use filter::TermFilter;
@@ -45,4 +47,4 @@ pub use metas::MetaSet;
 pub use read_at::{MemoryObject, ReadAt};
 pub use reader::{BucketReader, PageInfo, SlabInfo};
 pub use summary::{BucketSummary, ValueSummary};
-pub use verify::{verify_against, verify_slabs};
+pub use verify::{encode_verified, verify_against, verify_slabs};

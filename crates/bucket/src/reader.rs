@@ -7,9 +7,11 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use quarry_event::shape::{Dictionary, Shapes, TEXT_COLUMN};
 use quarry_event::{Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs};
 
 use crate::block::{BlockKind, open_block};
+use crate::columns::{PageFacts, ShapedPage, SlabColumns};
 use crate::directory::{BlockAt, Directory, PageHead, SlabHead, TRAILER_BYTES, read_trailer};
 use crate::error::{BucketError, Place};
 use crate::fields::{MAX_FIELD_BLOCK_BYTES, read_fields};
@@ -25,7 +27,7 @@ use crate::summary::BucketSummary;
 /// Blocks of one page with at most this many unneeded bytes between them are fetched in one read.
 const MAX_READ_GAP_BYTES: u64 = 64 << 10;
 /// Bytes an integer column of a page decodes from at most: 64 bits a value and some for the head.
-const MAX_INTEGER_BLOCK_BYTES: usize = MAX_PAGE_EVENTS * 8 + 64;
+pub(crate) const MAX_INTEGER_BLOCK_BYTES: usize = MAX_PAGE_EVENTS * 8 + 64;
 
 /// An open bucket. Every method takes `&self`; share it behind an `Arc`.
 #[derive(Debug)]
@@ -45,6 +47,14 @@ pub(crate) struct SlabParts {
     pub(crate) pages: Vec<Vec<BlockAt>>,
     pub(crate) pieces: LexiconSlot,
     pub(crate) fields: LexiconSlot,
+    pub(crate) shape: ShapeSlot,
+}
+
+/// The columns of a slab, opened when first asked; `at` is `None` where the pages hold plain text.
+#[derive(Debug)]
+pub(crate) struct ShapeSlot {
+    pub(crate) at: Option<BlockAt>,
+    opened: OnceLock<Arc<SlabColumns>>,
 }
 
 /// A lexicon that is opened when first asked; `at` is `None` where the slab has no such term.
@@ -128,6 +138,7 @@ impl BucketReader {
             at: head.block(namespace.directory_kind()),
             opened: OnceLock::new(),
         };
+        let shape = ShapeSlot { at: head.block(BlockKind::Shape), opened: OnceLock::new() };
         let (pieces, fields) = (slot(Namespace::Pieces), slot(Namespace::Fields));
         let mut row = first_row;
         let mut pages = Vec::with_capacity(head.pages.len());
@@ -139,7 +150,7 @@ impl BucketReader {
             row += u64::from(events);
         }
         self.slabs.push(SlabInfo { first_row, pages, metas: head.metas });
-        self.parts.push(SlabParts { head: head_at, pages: blocks, pieces, fields });
+        self.parts.push(SlabParts { head: head_at, pages: blocks, pieces, fields, shape });
         Ok(row)
     }
 
@@ -242,6 +253,56 @@ impl BucketReader {
         Ok(Some(slot.opened.get_or_init(|| lexicon)))
     }
 
+    /// The columns of a slab; `None` where its pages hold plain text.
+    pub(crate) fn columns(&self, slab: usize) -> Result<Option<&Arc<SlabColumns>>, BucketError> {
+        let slot = &self.parts[slab].shape;
+        let Some(at) = slot.at else {
+            return Ok(None);
+        };
+        if let Some(columns) = slot.opened.get() {
+            return Ok(Some(columns));
+        }
+        let events: Vec<u32> = self.slabs[slab].pages.iter().map(|page| page.events).collect();
+        let columns = SlabColumns::open(&self.source, at, slab, &events)?;
+        Ok(Some(slot.opened.get_or_init(|| Arc::new(columns))))
+    }
+
+    /// How the texts of a slab are made of columns; `None` where its pages hold plain text. Panics when there is no
+    /// such slab, as slice indexing does.
+    pub fn shapes(&self, slab: usize) -> Result<Option<Arc<Shapes>>, BucketError> {
+        Ok(self.columns(slab)?.map(|columns| columns.layout.shapes.clone()))
+    }
+
+    /// The texts of a dictionary column, read once and kept; none of any other column. Panics when there is no such
+    /// slab, as slice indexing does.
+    pub fn dictionary(&self, slab: usize, column: u32) -> Result<Arc<Dictionary>, BucketError> {
+        match self.columns(slab)? {
+            Some(columns) => columns.dictionary(&self.source, column),
+            None => Ok(Arc::default()),
+        }
+    }
+
+    /// Opens a page to read single columns; `None` where it holds plain text. Panics when there is no such page, as
+    /// slice indexing does.
+    pub fn shaped_page(&self, slab: usize, page: usize) -> Result<Option<ShapedPage>, BucketError> {
+        self.shaped_page_at(slab, page, None)
+    }
+
+    fn shaped_page_at(
+        &self,
+        slab: usize,
+        page: usize,
+        times: Option<Arc<[TimeNs]>>,
+    ) -> Result<Option<ShapedPage>, BucketError> {
+        let Some(columns) = self.columns(slab)? else {
+            return Ok(None);
+        };
+        let info = &self.slabs[slab].pages[page];
+        let time_at = self.parts[slab].pages[page].iter().find(|at| at.kind == BlockKind::Time).copied();
+        let facts = PageFacts { page, events: info.events as usize, raw_bytes: info.raw_bytes, time_at, times };
+        Ok(Some(ShapedPage::new(columns.clone(), self.source.clone(), facts)))
+    }
+
     /// Reads the wanted columns of one page. Panics when there is no such page, as slice indexing does.
     pub fn read_page(&self, slab: usize, page: usize, columns: PageColumns) -> Result<Page, BucketError> {
         PageRead { reader: self, slab, page }.read(columns)
@@ -273,7 +334,9 @@ impl PageRead<'_> {
         if columns.index_time {
             page.index_time = self.integers(&blocks, BlockKind::IndexTime)?;
         }
-        if columns.raw {
+        if columns.raw && self.reader.parts[self.slab].shape.at.is_some() {
+            self.rebuild(info, &mut page)?;
+        } else if columns.raw {
             self.text(&blocks, info, &mut page)?;
         }
         if columns.fields {
@@ -332,6 +395,21 @@ impl PageRead<'_> {
         let code = |code: i64| u32::try_from(code).ok().filter(|code| (*code as usize) < metas);
         let codes: Option<Vec<u32>> = self.integers(blocks, BlockKind::Meta)?.into_iter().map(code).collect();
         codes.ok_or_else(|| self.damage(BlockKind::Meta, format!("a code is not below {metas}")))
+    }
+
+    /// The texts, made of columns.
+    fn rebuild(&self, info: &PageInfo, page: &mut Page) -> Result<(), BucketError> {
+        let times = Some(page.time.as_slice().into());
+        let Some(mut shaped) = self.reader.shaped_page_at(self.slab, self.page, times)? else {
+            return Ok(());
+        };
+        let texts = shaped.all_texts(TEXT_COLUMN)?;
+        if texts.bytes.len() as u64 != info.raw_bytes {
+            let reason = format!("its texts are {} bytes, {} expected", texts.bytes.len(), info.raw_bytes);
+            return Err(self.damage(BlockKind::Shape, reason));
+        }
+        (page.raw, page.ends) = (texts.bytes, texts.ends);
+        Ok(())
     }
 
     fn text(&self, blocks: &[(BlockAt, Bytes)], info: &PageInfo, page: &mut Page) -> Result<(), BucketError> {

@@ -9,6 +9,7 @@ use crate::limits::TAIL_READ_BYTES;
 use crate::read_at::ReadAt;
 
 /// An object with its last bytes at hand.
+#[derive(Clone)]
 pub(crate) struct ObjectSource {
     object: Arc<dyn ReadAt>,
     len: u64,

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use quarry_bucket::{BucketError, EncodeOptions, EncodedBucket, SlabSource, encode_slabs, verify_slabs};
+use quarry_bucket::{BucketError, EncodeOptions, EncodedBucket, SlabSource, encode_verified};
 use quarry_catalog::{BucketRow, BucketState, SealCommit};
 
 use crate::StoreError;
@@ -139,9 +139,7 @@ pub(crate) fn choose_names(shared: &Shared, row: &mut BucketRow) -> Result<(), S
 fn encode_checked(segment: &HotSegment, zstd_level: i32) -> Result<EncodedBucket, BucketError> {
     let gathered = segment.gather();
     let sources = [SlabSource { events: &gathered.events, index_times: Some(&gathered.index_times) }];
-    let encoded = encode_slabs(&sources, &EncodeOptions { zstd_level })?;
-    verify_slabs(&encoded, &sources)?;
-    Ok(encoded)
+    encode_verified(&sources, &EncodeOptions { zstd_level, ..EncodeOptions::default() })
 }
 
 /// Makes the bucket live in the catalog and in the state.

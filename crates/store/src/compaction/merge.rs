@@ -137,7 +137,7 @@ fn encode_checked(shared: &Shared, regroup: &Regroup, encode: Encode) -> Result<
     };
     encodes(true)?;
     let sources = regroup.sources();
-    let options = EncodeOptions { zstd_level: shared.options.compaction.zstd_level };
+    let options = EncodeOptions { zstd_level: shared.options.compaction.zstd_level, ..EncodeOptions::default() };
     let encoded = encode(&sources, &options).and_then(|encoded| {
         verify_slabs(&encoded, &sources)?;
         Ok(encoded)

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use quarry_event::shape::{Dictionary, PageColumn, Shapes, Texts};
 use quarry_event::{Metadata, Page, PageColumns, PageSet, TermQuery};
 
 use crate::hot::SLABS_PER_BUCKET_MAX;
 use crate::sealed::{Cut, OpenBucket, Readers, SealedBucket, damage};
-use crate::{Damage, PageInfo, Segment, StoreError};
+use crate::{Damage, PageInfo, Segment, ShapedPage, StoreError};
 
 /// Bytes of the columns of one event in a cached page.
 const COLUMN_BYTES_PER_EVENT: usize = 16;
@@ -105,5 +106,42 @@ impl Segment for SealedSegment {
             Some(cut) => Ok(cut.part_of(self.read_whole(cut.first_page + page, columns)?)),
             None => self.read_whole(page, columns),
         }
+    }
+
+    fn shapes(&self) -> Result<Option<Arc<Shapes>>, StoreError> {
+        // The columns of a page have the rows of the whole page: a part of it is read as text.
+        if self.cut.is_some() {
+            return Ok(None);
+        }
+        self.open.reader.shapes(self.slab).map_err(|error| damage(&self.bucket.id, &error))
+    }
+
+    fn dictionary(&self, column: u32) -> Result<Arc<Dictionary>, StoreError> {
+        self.open.reader.dictionary(self.slab, column).map_err(|error| damage(&self.bucket.id, &error))
+    }
+
+    fn shaped_page(&self, page: usize) -> Result<Option<Box<dyn ShapedPage>>, StoreError> {
+        if self.cut.is_some() {
+            return Ok(None);
+        }
+        let opened = self.open.reader.shaped_page(self.slab, page);
+        let opened = opened.map_err(|error| damage(&self.bucket.id, &error))?;
+        Ok(opened.map(|page| Box::new(SealedPage { bucket: self.bucket.clone(), page }) as Box<dyn ShapedPage>))
+    }
+}
+
+/// One page of a shaped slab, opened.
+struct SealedPage {
+    bucket: Arc<SealedBucket>,
+    page: quarry_bucket::ShapedPage,
+}
+
+impl ShapedPage for SealedPage {
+    fn column(&mut self, column: u32) -> Result<Arc<PageColumn>, StoreError> {
+        self.page.column(column).map_err(|error| damage(&self.bucket.id, &error))
+    }
+
+    fn texts(&mut self, column: u32, rows: &[u32]) -> Result<Texts, StoreError> {
+        self.page.texts(column, rows).map_err(|error| damage(&self.bucket.id, &error))
     }
 }

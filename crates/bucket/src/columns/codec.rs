@@ -1,0 +1,278 @@
+//! Chunks: the values of one column in one page.
+//!
+//! A chunk starts with its mode. Codes and numbers are packed to the bits they need; with effort, their bytes are also
+//! tried as zstd of byte planes (all lowest bytes, then all second ones) and the smaller form stays. The bytes of texts
+//! are compressed where that helps. How many values there are says the shape block.
+
+use crate::block::{BlockWriter, decode_zstd};
+use crate::error::BucketError;
+use crate::integers::{
+    DELTA, common_unit, encode_integers, offsets_of, pack, range_of, read_integers, unpack_codes, width_of,
+};
+use crate::wire::{Cursor, Malformed, put_signed, put_varint};
+
+const CODES_CONSTANT: u8 = 0;
+const CODES_PACKED: u8 = 1;
+const CODES_PLANES: u8 = 2;
+
+/// Modes up to `DELTA` are those of integers.
+const NUMBERS_OF_TIME: u8 = DELTA + 1;
+const NUMBERS_PLANES: u8 = DELTA + 2;
+const NUMBERS_STEP_PLANES: u8 = DELTA + 3;
+
+const TEXTS_STORED: u8 = 0;
+const TEXTS_ZSTD: u8 = 1;
+
+/// Bytes of text below which a frame of zstd cannot gain anything.
+const MIN_ZSTD_BYTES: usize = 64;
+/// Planes are slower to read than packed bits: they must save one in so many bytes.
+const PLANES_SAVE: usize = 16;
+
+/// How hard a chunk writer tries.
+pub(super) enum Effort<'a> {
+    /// No compression: the chunk goes to a pool, which is compressed as a whole.
+    Plain,
+    /// Packed numbers, texts with zstd.
+    Seal(&'a mut BlockWriter),
+    /// Everything.
+    All(&'a mut BlockWriter),
+}
+
+/// Appends the chunk of some codes.
+pub(super) fn encode_codes(codes: &[u32], effort: &mut Effort<'_>, out: &mut Vec<u8>) -> Result<(), BucketError> {
+    let max = codes.iter().copied().max().unwrap_or(0);
+    if codes.iter().all(|code| *code == max) {
+        out.push(CODES_CONSTANT);
+        put_varint(out, u64::from(max));
+        return Ok(());
+    }
+    let start = out.len();
+    out.push(CODES_PACKED);
+    pack(codes.iter().map(|code| u64::from(*code)), width_of(u64::from(max)), out);
+    if let Effort::All(blocks) = effort {
+        let offsets = codes.iter().map(|code| u64::from(*code));
+        try_planes(CODES_PLANES, &[], offsets, width_of(u64::from(max)), blocks, start, out)?;
+    }
+    Ok(())
+}
+
+/// Appends the chunk of some numbers. `times` are those of the same events, where every event has a number.
+pub(super) fn encode_numbers(
+    numbers: &[i64],
+    times: Option<&[i64]>,
+    effort: &mut Effort<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), BucketError> {
+    if let Some(difference) = times.and_then(|times| constant_difference(numbers, times)) {
+        out.push(NUMBERS_OF_TIME);
+        put_signed(out, difference);
+        return Ok(());
+    }
+    let start = out.len();
+    encode_integers(numbers, out);
+    let Effort::All(blocks) = effort else {
+        return Ok(());
+    };
+    let (min, max) = range_of(numbers);
+    let unit = common_unit(numbers, min);
+    let offsets = offsets_of(numbers, min, unit);
+    let mut head = Vec::new();
+    put_signed(&mut head, min);
+    put_varint(&mut head, unit);
+    let width = width_of(max.wrapping_sub(min) as u64 / unit);
+    try_planes(NUMBERS_PLANES, &head, offsets.iter().copied(), width, blocks, start, out)?;
+    let steps = || {
+        let mut last = 0u64;
+        offsets.iter().map(move |offset| zigzag(offset.wrapping_sub(std::mem::replace(&mut last, *offset))))
+    };
+    let width = width_of(steps().fold(0, |all, step| all | step));
+    try_planes(NUMBERS_STEP_PLANES, &head, steps(), width, blocks, start, out)
+}
+
+fn zigzag(step: u64) -> u64 {
+    (step << 1) ^ ((step as i64 >> 63) as u64)
+}
+
+fn unzigzag(coded: u64) -> u64 {
+    (coded >> 1) ^ (coded & 1).wrapping_neg()
+}
+
+fn constant_difference(numbers: &[i64], times: &[i64]) -> Option<i64> {
+    let difference = numbers.first()?.wrapping_sub(*times.first()?);
+    let same = |(number, time): (&i64, &i64)| number.wrapping_sub(*time) == difference;
+    (numbers.len() == times.len() && numbers.iter().zip(times).all(same)).then_some(difference)
+}
+
+/// Replaces what stands from `start` on by compressed planes of bytes, where they are clearly smaller.
+fn try_planes(
+    mode: u8,
+    head: &[u8],
+    values: impl Iterator<Item = u64>,
+    width: u32,
+    blocks: &mut BlockWriter,
+    start: usize,
+    out: &mut Vec<u8>,
+) -> Result<(), BucketError> {
+    let width = width.div_ceil(8) as usize;
+    let values: Vec<u64> = values.collect();
+    let mut planes = Vec::with_capacity(width * values.len());
+    for plane in 0..width {
+        planes.extend(values.iter().map(|value| (value >> (8 * plane)) as u8));
+    }
+    let Some(compressed) = blocks.compressed(&planes)? else {
+        return Ok(());
+    };
+    let now = out.len() - start;
+    if compressed.len() + head.len() + 2 < now - now / PLANES_SAVE {
+        out.truncate(start);
+        out.push(mode);
+        out.extend_from_slice(head);
+        out.push(width as u8);
+        out.extend_from_slice(compressed);
+    }
+    Ok(())
+}
+
+/// Appends the chunk of texts that lie back to back in `bytes`; `ends` count from `base`.
+pub(super) fn encode_texts(
+    bytes: &[u8],
+    ends: &[u32],
+    base: u32,
+    effort: &mut Effort<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), BucketError> {
+    let mut last = base;
+    let lengths: Vec<i64> = ends.iter().map(|end| i64::from(end - std::mem::replace(&mut last, *end))).collect();
+    encode_integers(&lengths, out);
+    let compressed = match effort {
+        Effort::Seal(blocks) | Effort::All(blocks) if bytes.len() >= MIN_ZSTD_BYTES => blocks.compressed(bytes)?,
+        _ => None,
+    };
+    match compressed {
+        Some(compressed) => {
+            out.push(TEXTS_ZSTD);
+            out.extend_from_slice(compressed);
+        }
+        None => {
+            out.push(TEXTS_STORED);
+            out.extend_from_slice(bytes);
+        }
+    }
+    Ok(())
+}
+
+/// Decodes a chunk of `count` codes, each below `limit`.
+pub(super) fn decode_codes(chunk: &[u8], count: usize, limit: u32) -> Result<Vec<u32>, Malformed> {
+    let mut cursor = Cursor::new(chunk);
+    let codes = match cursor.u8("mode of codes")? {
+        CODES_CONSTANT => vec![cursor.count("the code", u32::MAX as usize)? as u32; count],
+        CODES_PACKED => unpack_codes(&mut cursor, count)?,
+        CODES_PLANES => {
+            let mut codes = vec![0u32; count];
+            for_each_plane(&mut cursor, count, 4, |plane, bytes| {
+                codes.iter_mut().zip(bytes).for_each(|(code, byte)| *code |= u32::from(*byte) << (8 * plane));
+            })?;
+            codes
+        }
+        other => return Err(Malformed(format!("mode {other} of codes is unknown"))),
+    };
+    cursor.finish("the codes")?;
+    let max = codes.iter().fold(0, |max, code| max.max(*code));
+    if count > 0 && max >= limit {
+        return Err(Malformed(format!("code {max} is not below {limit}")));
+    }
+    Ok(codes)
+}
+
+/// Whether decoding this chunk of numbers takes the times of the events.
+pub(super) fn needs_times(chunk: &[u8]) -> bool {
+    chunk.first() == Some(&NUMBERS_OF_TIME)
+}
+
+/// Decodes a chunk of `count` numbers. `times` are those of all events of the page, where [`needs_times`] asks so.
+pub(super) fn decode_numbers(chunk: &[u8], count: usize, times: &[i64]) -> Result<Vec<i64>, Malformed> {
+    let mut cursor = Cursor::new(chunk);
+    let mode = cursor.clone().u8("mode of numbers")?;
+    if mode <= DELTA {
+        let numbers = read_integers(&mut cursor, count)?;
+        cursor.finish("the numbers")?;
+        return Ok(numbers);
+    }
+    cursor.u8("mode of numbers")?;
+    let numbers = match mode {
+        NUMBERS_OF_TIME if times.len() == count => {
+            let difference = cursor.signed("difference to the time")?;
+            times.iter().map(|time| time.wrapping_add(difference)).collect()
+        }
+        NUMBERS_OF_TIME => return Err(Malformed(format!("{count} numbers stand for {} times", times.len()))),
+        NUMBERS_PLANES | NUMBERS_STEP_PLANES => {
+            let min = cursor.signed("smallest number")?;
+            let unit = cursor.varint("unit of numbers")?;
+            let mut values = vec![0u64; count];
+            for_each_plane(&mut cursor, count, 8, |plane, bytes| {
+                values.iter_mut().zip(bytes).for_each(|(value, byte)| *value |= u64::from(*byte) << (8 * plane));
+            })?;
+            if mode == NUMBERS_STEP_PLANES {
+                let mut last = 0u64;
+                for value in &mut values {
+                    last = last.wrapping_add(unzigzag(*value));
+                    *value = last;
+                }
+            }
+            values.into_iter().map(|value| min.wrapping_add(value.wrapping_mul(unit) as i64)).collect()
+        }
+        other => return Err(Malformed(format!("mode {other} of numbers is unknown"))),
+    };
+    cursor.finish("the numbers")?;
+    Ok(numbers)
+}
+
+/// Decodes planes of bytes, lowest first, and hands them over.
+fn for_each_plane(
+    cursor: &mut Cursor<'_>,
+    count: usize,
+    limit: usize,
+    mut take: impl FnMut(usize, &[u8]),
+) -> Result<(), Malformed> {
+    let width = cursor.u8("number of planes")? as usize;
+    if width > limit {
+        return Err(Malformed(format!("there are {width} planes, the limit is {limit}")));
+    }
+    let mut planes = vec![0; width * count];
+    decode_zstd(cursor.take(cursor.remaining(), "planes")?, &mut planes)?;
+    if count > 0 {
+        planes.chunks_exact(count).enumerate().for_each(|(plane, bytes)| take(plane, bytes));
+    }
+    Ok(())
+}
+
+/// Decodes a chunk of `count` texts of at most `limit` bytes together: the bytes and the end of each text.
+pub(super) fn decode_texts(chunk: &[u8], count: usize, limit: u64) -> Result<(Vec<u8>, Vec<u32>), Malformed> {
+    let mut cursor = Cursor::new(chunk);
+    let mut end = 0u64;
+    let mut ends = Vec::with_capacity(count);
+    for length in read_integers(&mut cursor, count)? {
+        end = end.saturating_add_signed(length);
+        if length < 0 || end > limit {
+            return Err(Malformed(format!("a length {length} does not fit the {limit} bytes of the page")));
+        }
+        ends.push(end as u32);
+    }
+    let mode = cursor.u8("mode of texts")?;
+    let stored = cursor.take(cursor.remaining(), "texts")?;
+    let bytes = match mode {
+        TEXTS_STORED if stored.len() as u64 == end => stored.to_vec(),
+        TEXTS_ZSTD => {
+            let mut bytes = vec![0; end as usize];
+            decode_zstd(stored, &mut bytes)?;
+            bytes
+        }
+        TEXTS_STORED => return Err(Malformed(format!("{} bytes are stored, {end} expected", stored.len()))),
+        other => return Err(Malformed(format!("mode {other} of texts is unknown"))),
+    };
+    let text = std::str::from_utf8(&bytes).map_err(|_| Malformed::new("its texts are not UTF-8"))?;
+    if !text.is_ascii() && !ends.iter().all(|end| text.is_char_boundary(*end as usize)) {
+        return Err(Malformed::new("a text ends inside a character"));
+    }
+    Ok((bytes, ends))
+}

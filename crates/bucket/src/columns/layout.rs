@@ -1,0 +1,445 @@
+//! The shape block: what the columns of a slab are and where their values lie.
+
+use std::sync::Arc;
+
+use quarry_event::shape::{
+    ByteSet, Column, ColumnKind, MAX_COLUMNS, MAX_TEMPLATE_DEPTH, MAX_TEMPLATES, NumberFormat, Part, Shapes, Template,
+    TimeLayout, ValueTraits,
+};
+
+use crate::block::BlockKind;
+use crate::columns::{MAX_POOL_BYTES, MAX_POOLS};
+use crate::directory::BlockAt;
+use crate::limits::{MAX_SLAB_EVENTS, MAX_SLAB_RAW_BYTES};
+use crate::wire::{Cursor, Malformed, put_run, put_signed, put_varint};
+
+const TEMPLATES: u8 = 0;
+const DICTIONARY: u8 = 1;
+const NUMBERS: u8 = 2;
+const TEXTS: u8 = 3;
+
+const NOTHING: u8 = 0;
+const POOLED: u8 = 1;
+const BLOCKS: u8 = 2;
+
+const INTEGER: u8 = 0;
+const PADDED: u8 = 1;
+const DECIMAL: u8 = 2;
+const HEX: u8 = 3;
+const IP4: u8 = 4;
+const ISO: u8 = 5;
+const COMMON: u8 = 6;
+const CLOCK: u8 = 7;
+
+/// All of a shape block.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub(crate) shapes: Arc<Shapes>,
+    /// One per column.
+    pub(crate) stored: Vec<StoredColumn>,
+    pub(crate) pools: Vec<BlockAt>,
+}
+
+/// Where the values of a column are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StoredColumn {
+    /// Values in each page.
+    pub(crate) counts: Vec<u32>,
+    pub(crate) values: Stored,
+    /// Texts of a dictionary column.
+    pub(crate) dictionary: Option<DictionaryAt>,
+}
+
+/// The chunks of a column, one per page that has values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Stored {
+    /// The column allows for one value only, so nothing is stored.
+    Nothing,
+    /// One after the other in a pool.
+    Pooled { pool: u32, start: u32, lens: Vec<u32> },
+    /// A block each, one after the other.
+    Blocks { offset: u64, lens: Vec<u32> },
+}
+
+/// The texts of a dictionary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DictionaryAt {
+    Pooled { pool: u32, start: u32, len: u32 },
+    Block(BlockAt),
+}
+
+impl Stored {
+    /// Place of a page's chunk among the column's blocks.
+    pub(crate) fn block_of(offset: u64, lens: &[u32], page: usize) -> BlockAt {
+        let before: u64 = lens.iter().take(page).map(|len| u64::from(*len)).sum();
+        let stored_len = lens.get(page).copied().unwrap_or(0);
+        BlockAt { kind: BlockKind::ColumnChunk, offset: offset.saturating_add(before), stored_len }
+    }
+}
+
+/// Whether a column of this kind can only have one value.
+pub(crate) fn one_value(kind: &ColumnKind) -> bool {
+    match kind {
+        ColumnKind::Templates(templates) => templates.len() <= 1,
+        ColumnKind::Dictionary { len } => *len <= 1,
+        ColumnKind::Numbers { min, max, .. } => min == max,
+        ColumnKind::Texts => false,
+    }
+}
+
+impl Layout {
+    /// Blocks the shape block names.
+    pub(crate) fn blocks(&self) -> Vec<BlockAt> {
+        let mut blocks = self.pools.clone();
+        for column in &self.stored {
+            if let Stored::Blocks { offset, lens } = &column.values {
+                let all = (0..lens.len()).map(|page| Stored::block_of(*offset, lens, page));
+                blocks.extend(all.filter(|at| at.stored_len > 0));
+            }
+            if let Some(DictionaryAt::Block(at)) = column.dictionary {
+                blocks.push(at);
+            }
+        }
+        blocks
+    }
+
+    pub(crate) fn put(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.pools.len() as u64);
+        for pool in &self.pools {
+            put_place(pool, out);
+        }
+        put_varint(out, self.shapes.columns.len() as u64);
+        for (column, stored) in self.shapes.columns.iter().zip(&self.stored) {
+            put_varint(out, column.parent.map_or(0, |parent| u64::from(parent) + 1));
+            put_kind(&column.kind, out);
+            put_traits(&column.traits, out);
+            let parent = column.parent.and_then(|parent| self.stored.get(parent as usize));
+            match parent {
+                Some(parent) if parent.counts == stored.counts => out.push(1),
+                _ => {
+                    out.push(0);
+                    stored.counts.iter().for_each(|count| put_varint(out, u64::from(*count)));
+                }
+            }
+            stored.put(out);
+        }
+    }
+
+    /// Reads the shape block of a slab whose pages have so many events.
+    pub(crate) fn read(bytes: &[u8], events: &[u32]) -> Result<Layout, Malformed> {
+        let mut cursor = Cursor::new(bytes);
+        let mut layout = Layout::default();
+        for _ in 0..cursor.count("number of pools", MAX_POOLS)? {
+            layout.pools.push(read_place(&mut cursor, BlockKind::ColumnPool)?);
+        }
+        let columns = cursor.count("number of columns", MAX_COLUMNS)?;
+        let mut shapes = Shapes::default();
+        let mut templates = 0;
+        for number in 0..columns {
+            let (column, stored) = read_column(&mut cursor, &layout, number, columns, events)?;
+            if let ColumnKind::Templates(list) = &column.kind {
+                templates += list.len();
+            }
+            shapes.columns.push(column);
+            layout.stored.push(stored);
+        }
+        cursor.finish("the shape block")?;
+        if templates > MAX_TEMPLATES || columns == 0 {
+            return Err(Malformed(format!("{templates} templates in {columns} columns")));
+        }
+        check_tree(&shapes)?;
+        layout.shapes = Arc::new(shapes);
+        Ok(layout)
+    }
+}
+
+/// Every column but the first fills a slot of its parent, which comes before it, and of no other column.
+fn check_tree(shapes: &Shapes) -> Result<(), Malformed> {
+    let mut depths = vec![0usize; shapes.columns.len()];
+    for (number, column) in shapes.columns.iter().enumerate() {
+        depths[number] = match column.parent {
+            None if number == 0 => 1,
+            Some(parent) if (parent as usize) < number => depths[parent as usize] + 1,
+            _ => return Err(Malformed(format!("column {number} cannot have the parent {:?}", column.parent))),
+        };
+        let parent = column.parent.map(|parent| &shapes.columns[parent as usize].kind);
+        if !matches!(parent, None | Some(ColumnKind::Templates(_))) {
+            return Err(Malformed(format!("the parent of column {number} has no templates")));
+        }
+        let ColumnKind::Templates(templates) = &column.kind else {
+            continue;
+        };
+        if depths[number] > MAX_TEMPLATE_DEPTH {
+            return Err(Malformed(format!("column {number} lies {} templates deep", depths[number])));
+        }
+        let mut named_in = vec![usize::MAX; shapes.columns.len()];
+        for (at, template) in templates.iter().enumerate() {
+            for slot in template.slots() {
+                let child = shapes.columns.get(slot as usize);
+                if child.is_none_or(|child| child.parent != Some(number as u32)) || named_in[slot as usize] == at {
+                    return Err(Malformed(format!("a template of column {number} cannot name column {slot}")));
+                }
+                named_in[slot as usize] = at;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn read_column(
+    cursor: &mut Cursor<'_>,
+    layout: &Layout,
+    number: usize,
+    columns: usize,
+    events: &[u32],
+) -> Result<(Column, StoredColumn), Malformed> {
+    let parent = (cursor.count("parent of a column", number)? as u32).checked_sub(1);
+    let kind = read_kind(cursor, columns)?;
+    let traits = read_traits(cursor)?;
+    let most: &[u32] = match parent {
+        Some(parent) => &layout.stored[parent as usize].counts,
+        None => events,
+    };
+    let counts = match cursor.u8("whether every value of the parent has one")? {
+        1 => most.to_vec(),
+        0 => {
+            let count = |most: &u32| cursor.count("values of a page", *most as usize).map(|count| count as u32);
+            most.iter().map(count).collect::<Result<Vec<u32>, Malformed>>()?
+        }
+        other => return Err(Malformed(format!("the counts of a column are of form {other}"))),
+    };
+    if parent.is_none() && counts != events {
+        return Err(Malformed(format!("column {number} without parent does not have a value per event")));
+    }
+    let values = counts.iter().map(|count| u64::from(*count)).sum();
+    let stored = StoredColumn::read(cursor, &kind, counts, layout.pools.len())?;
+    debug_assert!(values <= MAX_SLAB_EVENTS as u64);
+    Ok((Column { parent, kind, traits, values }, stored))
+}
+
+impl StoredColumn {
+    fn put(&self, out: &mut Vec<u8>) {
+        let put_lens = |lens: &[u32], out: &mut Vec<u8>| {
+            for (len, count) in lens.iter().zip(&self.counts) {
+                if *count > 0 {
+                    put_varint(out, u64::from(*len));
+                }
+            }
+        };
+        match &self.values {
+            Stored::Nothing => out.push(NOTHING),
+            Stored::Pooled { pool, start, lens } => {
+                out.push(POOLED);
+                put_varint(out, u64::from(*pool));
+                put_varint(out, u64::from(*start));
+                put_lens(lens, out);
+            }
+            Stored::Blocks { offset, lens } => {
+                out.push(BLOCKS);
+                put_varint(out, *offset);
+                put_lens(lens, out);
+            }
+        }
+        match &self.dictionary {
+            None => {}
+            Some(DictionaryAt::Pooled { pool, start, len }) => {
+                out.push(POOLED);
+                put_varint(out, u64::from(*pool));
+                put_varint(out, u64::from(*start));
+                put_varint(out, u64::from(*len));
+            }
+            Some(DictionaryAt::Block(at)) => {
+                out.push(BLOCKS);
+                put_place(at, out);
+            }
+        }
+    }
+
+    fn read(
+        cursor: &mut Cursor<'_>,
+        kind: &ColumnKind,
+        counts: Vec<u32>,
+        pools: usize,
+    ) -> Result<StoredColumn, Malformed> {
+        let read_lens = |cursor: &mut Cursor<'_>| -> Result<Vec<u32>, Malformed> {
+            let len = |count: &u32| match count {
+                0 => Ok(0),
+                _ => cursor.count("length of a chunk", u32::MAX as usize).map(|len| len as u32),
+            };
+            counts.iter().map(len).collect()
+        };
+        let form = cursor.u8("form of a column's values")?;
+        let values = match form {
+            NOTHING if one_value(kind) => Stored::Nothing,
+            POOLED => {
+                let (pool, start) = read_pool_place(cursor, pools)?;
+                Stored::Pooled { pool, start, lens: read_lens(cursor)? }
+            }
+            BLOCKS => Stored::Blocks { offset: cursor.varint("offset of a column")?, lens: read_lens(cursor)? },
+            other => return Err(Malformed(format!("the values of a column are of form {other}"))),
+        };
+        let dictionary = match kind {
+            ColumnKind::Dictionary { .. } => Some(read_dictionary_at(cursor, pools)?),
+            _ => None,
+        };
+        Ok(StoredColumn { counts, values, dictionary })
+    }
+}
+
+fn read_dictionary_at(cursor: &mut Cursor<'_>, pools: usize) -> Result<DictionaryAt, Malformed> {
+    match cursor.u8("form of a dictionary")? {
+        POOLED => {
+            let (pool, start) = read_pool_place(cursor, pools)?;
+            Ok(DictionaryAt::Pooled { pool, start, len: cursor.count("length", MAX_POOL_BYTES)? as u32 })
+        }
+        BLOCKS => Ok(DictionaryAt::Block(read_place(cursor, BlockKind::ColumnDictionary)?)),
+        other => Err(Malformed(format!("a dictionary is of form {other}"))),
+    }
+}
+
+fn read_pool_place(cursor: &mut Cursor<'_>, pools: usize) -> Result<(u32, u32), Malformed> {
+    let pool = cursor.count("number of a pool", pools)?;
+    if pool == pools {
+        return Err(Malformed(format!("pool {pool} of {pools} is named")));
+    }
+    Ok((pool as u32, cursor.count("place in a pool", MAX_POOL_BYTES)? as u32))
+}
+
+fn put_place(at: &BlockAt, out: &mut Vec<u8>) {
+    put_varint(out, at.offset);
+    put_varint(out, u64::from(at.stored_len));
+}
+
+fn read_place(cursor: &mut Cursor<'_>, kind: BlockKind) -> Result<BlockAt, Malformed> {
+    let offset = cursor.varint("offset of a block")?;
+    Ok(BlockAt { kind, offset, stored_len: cursor.count("length of a block", u32::MAX as usize)? as u32 })
+}
+
+fn put_kind(kind: &ColumnKind, out: &mut Vec<u8>) {
+    match kind {
+        ColumnKind::Templates(templates) => {
+            out.push(TEMPLATES);
+            put_varint(out, templates.len() as u64);
+            for template in templates.iter() {
+                put_varint(out, template.parts.len() as u64);
+                for part in &template.parts {
+                    match part {
+                        // No slot names the text column, so that its number is free to say: a literal.
+                        Part::Literal(bytes) => {
+                            out.push(0);
+                            put_run(out, bytes);
+                        }
+                        Part::Slot(column) => put_varint(out, u64::from(*column)),
+                    }
+                }
+            }
+        }
+        ColumnKind::Dictionary { len } => {
+            out.push(DICTIONARY);
+            put_varint(out, u64::from(*len));
+        }
+        ColumnKind::Numbers { format, min, max } => {
+            out.push(NUMBERS);
+            put_format(*format, out);
+            put_signed(out, *min);
+            put_signed(out, *max);
+        }
+        ColumnKind::Texts => out.push(TEXTS),
+    }
+}
+
+fn read_kind(cursor: &mut Cursor<'_>, columns: usize) -> Result<ColumnKind, Malformed> {
+    match cursor.u8("kind of a column")? {
+        TEMPLATES => {
+            let count = cursor.count("number of templates", MAX_TEMPLATES.min(cursor.remaining()))?;
+            let templates = (0..count).map(|_| read_template(cursor, columns)).collect::<Result<Arc<[_]>, _>>()?;
+            Ok(ColumnKind::Templates(templates))
+        }
+        DICTIONARY => {
+            Ok(ColumnKind::Dictionary { len: cursor.count("texts of a dictionary", MAX_SLAB_EVENTS)? as u32 })
+        }
+        NUMBERS => {
+            let format = read_format(cursor)?;
+            Ok(ColumnKind::Numbers { format, min: cursor.signed("smallest number")?, max: cursor.signed("largest")? })
+        }
+        TEXTS => Ok(ColumnKind::Texts),
+        other => Err(Malformed(format!("kind {other} of a column is unknown"))),
+    }
+}
+
+fn read_template(cursor: &mut Cursor<'_>, columns: usize) -> Result<Template, Malformed> {
+    // A literal part takes three bytes, a slot one.
+    let count = cursor.count("parts of a template", cursor.remaining().min(2 * MAX_COLUMNS + 1))?;
+    let mut parts = Vec::with_capacity(count);
+    for _ in 0..count {
+        parts.push(match cursor.count("column of a slot", columns)? {
+            0 => match cursor.text("a literal", MAX_SLAB_RAW_BYTES)?.as_bytes() {
+                [] => return Err(Malformed::new("a literal is empty")),
+                bytes => Part::Literal(bytes.into()),
+            },
+            column => Part::Slot(column as u32),
+        });
+    }
+    Ok(Template { parts })
+}
+
+fn put_traits(traits: &ValueTraits, out: &mut Vec<u8>) {
+    for set in [traits.bytes, traits.firsts, traits.lasts] {
+        set.words().iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+    }
+    put_varint(out, u64::from(traits.min_len));
+    put_varint(out, u64::from(traits.max_len));
+}
+
+fn read_traits(cursor: &mut Cursor<'_>) -> Result<ValueTraits, Malformed> {
+    let mut sets = [ByteSet::EMPTY; 3];
+    for set in &mut sets {
+        let mut words = [0; 4];
+        for word in &mut words {
+            *word = cursor.u64("set of bytes")?;
+        }
+        *set = ByteSet::from_words(words);
+    }
+    let [bytes, firsts, lasts] = sets;
+    let min_len = cursor.count("shortest value", MAX_SLAB_RAW_BYTES)? as u32;
+    let max_len = cursor.count("longest value", MAX_SLAB_RAW_BYTES)? as u32;
+    Ok(ValueTraits { bytes, firsts, lasts, min_len, max_len })
+}
+
+fn put_format(format: NumberFormat, out: &mut Vec<u8>) {
+    match format {
+        NumberFormat::Integer => out.push(INTEGER),
+        NumberFormat::Padded { digits } => out.extend([PADDED, digits]),
+        NumberFormat::Decimal { digits } => out.extend([DECIMAL, digits]),
+        NumberFormat::Hex { digits } => out.extend([HEX, digits]),
+        NumberFormat::Ip4 => out.push(IP4),
+        NumberFormat::Time(TimeLayout::Iso { between, point, digits, zulu }) => {
+            out.extend([ISO, between, point, digits, u8::from(zulu)]);
+        }
+        NumberFormat::Time(TimeLayout::Common) => out.push(COMMON),
+        NumberFormat::Time(TimeLayout::Clock) => out.push(CLOCK),
+    }
+}
+
+fn read_format(cursor: &mut Cursor<'_>) -> Result<NumberFormat, Malformed> {
+    let format = match cursor.u8("form of numbers")? {
+        INTEGER => NumberFormat::Integer,
+        PADDED => NumberFormat::Padded { digits: cursor.u8("digits")? },
+        DECIMAL => NumberFormat::Decimal { digits: cursor.u8("digits")? },
+        HEX => NumberFormat::Hex { digits: cursor.u8("digits")? },
+        IP4 => NumberFormat::Ip4,
+        ISO => NumberFormat::Time(TimeLayout::Iso {
+            between: cursor.u8("byte between date and time")?,
+            point: cursor.u8("byte in front of the fraction")?,
+            digits: cursor.u8("digits of the fraction")?,
+            zulu: cursor.u8("whether a z follows")? != 0,
+        }),
+        COMMON => NumberFormat::Time(TimeLayout::Common),
+        CLOCK => NumberFormat::Time(TimeLayout::Clock),
+        other => return Err(Malformed(format!("form {other} of numbers is unknown"))),
+    };
+    match format.is_valid() {
+        true => Ok(format),
+        false => Err(Malformed(format!("{format:?} is no form of numbers"))),
+    }
+}

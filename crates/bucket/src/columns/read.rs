@@ -1,0 +1,342 @@
+//! Reading the columns of a slab: the shape block once, dictionaries and pools at first use, chunks when asked for.
+//!
+//! A column's values are decoded without a look at its parent. Which rows they belong to follows from the parent's
+//! templates and is worked out when a single column is wanted; rebuilding whole texts takes the values in order.
+
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use quarry_event::TimeNs;
+use quarry_event::shape::{ColumnKind, ColumnValues, Dictionary, PageColumn, Shapes};
+
+use crate::block::{BlockKind, open_block};
+use crate::columns::codec::{decode_codes, decode_numbers, decode_texts, needs_times};
+use crate::columns::dictionary::decode_dictionary;
+use crate::columns::layout::{DictionaryAt, Layout, Stored};
+use crate::columns::rebuild::Plan;
+use crate::columns::{MAX_POOL_BYTES, MAX_SHAPE_BYTES};
+use crate::directory::BlockAt;
+use crate::error::{BucketError, Place};
+use crate::integers::{decode_integers, range_of};
+use crate::limits::MAX_SLAB_RAW_BYTES;
+use crate::reader::MAX_INTEGER_BLOCK_BYTES;
+use crate::source::ObjectSource;
+
+/// Bytes an encoded dictionary has beside its texts at most: two lengths per text and some for the heads.
+const MAX_DICTIONARY_BYTES: usize = MAX_SLAB_RAW_BYTES + 16 * crate::limits::MAX_SLAB_EVENTS + 64;
+
+/// The columns of one slab, opened.
+#[derive(Debug)]
+pub(crate) struct SlabColumns {
+    pub(crate) layout: Layout,
+    place: Place,
+    pools: Vec<OnceLock<Bytes>>,
+    dictionaries: Vec<OnceLock<Arc<Dictionary>>>,
+    /// Per column with templates, how to fill them.
+    pub(super) plans: Vec<Option<Plan>>,
+    /// Per column, the templates of its parent that name it; `None` where all do.
+    namers: Vec<Option<Box<[u32]>>>,
+}
+
+impl SlabColumns {
+    /// Reads the shape block of a slab whose pages have so many events.
+    pub(crate) fn open(
+        source: &ObjectSource,
+        at: BlockAt,
+        slab: usize,
+        events: &[u32],
+    ) -> Result<SlabColumns, BucketError> {
+        let place = Place::of(at.kind.name(), at.offset).in_slab(slab);
+        let bytes = source.fetch(place, at.stored_len as usize)?;
+        let raw = open_block(&bytes, BlockKind::Shape, place, MAX_SHAPE_BYTES)?.decode()?;
+        let layout = place.decoded(Layout::read(&raw, events))?;
+        let columns = &layout.shapes.columns;
+        let empty_locks = || (0..columns.len()).map(|_| OnceLock::new()).collect();
+        Ok(SlabColumns {
+            place,
+            pools: layout.pools.iter().map(|_| OnceLock::new()).collect(),
+            dictionaries: empty_locks(),
+            plans: columns.iter().map(|column| Plan::of(&column.kind)).collect(),
+            namers: namers_of(&layout.shapes),
+            layout,
+        })
+    }
+
+    fn pool(&self, source: &ObjectSource, number: u32) -> Result<(&Bytes, Place), BucketError> {
+        let at = self.layout.pools[number as usize];
+        let place = Place { block: at.kind.name(), offset: at.offset, ..self.place };
+        let lock = &self.pools[number as usize];
+        if let Some(pool) = lock.get() {
+            return Ok((pool, place));
+        }
+        let bytes = source.fetch(place, at.stored_len as usize)?;
+        let raw = open_block(&bytes, at.kind, place, MAX_POOL_BYTES)?.decode()?;
+        Ok((lock.get_or_init(|| raw.into()), place))
+    }
+
+    /// An entry of a pool.
+    fn pooled(&self, source: &ObjectSource, pool: u32, start: u64, len: u32) -> Result<(Bytes, Place), BucketError> {
+        let (bytes, place) = self.pool(source, pool)?;
+        match start.checked_add(u64::from(len)).filter(|end| *end <= bytes.len() as u64) {
+            Some(end) => Ok((bytes.slice(start as usize..end as usize), place)),
+            None => Err(place.corrupt(format!("{len} bytes at {start} reach past its {} bytes", bytes.len()))),
+        }
+    }
+
+    /// The texts of a dictionary column; of any other column none.
+    pub(crate) fn dictionary(&self, source: &ObjectSource, column: u32) -> Result<Arc<Dictionary>, BucketError> {
+        let stored = self.layout.stored.get(column as usize);
+        let (Some(at), Some(lock)) = (stored.and_then(|it| it.dictionary), self.dictionaries.get(column as usize))
+        else {
+            return Ok(Arc::default());
+        };
+        if let Some(dictionary) = lock.get() {
+            return Ok(dictionary.clone());
+        }
+        let ColumnKind::Dictionary { len } = self.layout.shapes.columns[column as usize].kind else {
+            return Ok(Arc::default());
+        };
+        let (place, dictionary) = match at {
+            DictionaryAt::Pooled { pool, start, len: bytes } => {
+                let (encoded, place) = self.pooled(source, pool, u64::from(start), bytes)?;
+                (place, decode_dictionary(&encoded, len as usize))
+            }
+            DictionaryAt::Block(at) => {
+                let place = Place { block: at.kind.name(), offset: at.offset, ..self.place };
+                let bytes = source.fetch(place, at.stored_len as usize)?;
+                let raw = open_block(&bytes, at.kind, place, MAX_DICTIONARY_BYTES)?.decode()?;
+                (place, decode_dictionary(&raw, len as usize))
+            }
+        };
+        let dictionary = place.decoded(dictionary)?;
+        Ok(lock.get_or_init(|| Arc::new(dictionary)).clone())
+    }
+}
+
+/// Per column, the templates of its parent that name it; `None` where all do.
+fn namers_of(shapes: &Shapes) -> Vec<Option<Box<[u32]>>> {
+    let mut lists: Vec<Vec<u32>> = vec![Vec::new(); shapes.columns.len()];
+    let mut totals = vec![0usize; shapes.columns.len()];
+    for (number, column) in shapes.columns.iter().enumerate() {
+        let ColumnKind::Templates(templates) = &column.kind else { continue };
+        for (at, template) in templates.iter().enumerate() {
+            template.slots().for_each(|slot| lists[slot as usize].push(at as u32));
+        }
+        totals[number] = templates.len();
+    }
+    let namers = lists.into_iter().zip(&shapes.columns).map(|(list, column)| match column.parent {
+        Some(parent) if list.len() < totals[parent as usize] => Some(list.into()),
+        _ => None,
+    });
+    namers.collect()
+}
+
+/// One page of a shaped slab, opened to read single columns. What was read is kept until it is dropped.
+#[derive(Debug)]
+pub struct ShapedPage {
+    pub(super) columns: Arc<SlabColumns>,
+    pub(super) source: ObjectSource,
+    pub(super) raw_bytes: u64,
+    page: usize,
+    events: usize,
+    time_at: Option<BlockAt>,
+    times: Option<Arc<[TimeNs]>>,
+    read: Vec<Option<Arc<PageColumn>>>,
+}
+
+/// What opening a page takes from the slab's head.
+pub(crate) struct PageFacts {
+    pub(crate) page: usize,
+    pub(crate) events: usize,
+    pub(crate) raw_bytes: u64,
+    pub(crate) time_at: Option<BlockAt>,
+    /// `_time` of each event, where it is read already.
+    pub(crate) times: Option<Arc<[TimeNs]>>,
+}
+
+impl ShapedPage {
+    pub(crate) fn new(columns: Arc<SlabColumns>, source: ObjectSource, facts: PageFacts) -> ShapedPage {
+        let PageFacts { page, events, raw_bytes, time_at, times } = facts;
+        let read = vec![None; columns.layout.stored.len()];
+        ShapedPage { columns, source, raw_bytes, page, events, time_at, times, read }
+    }
+
+    /// The values of a column; an error where there is no such column.
+    pub fn column(&mut self, column: u32) -> Result<Arc<PageColumn>, BucketError> {
+        match self.read.get(column as usize) {
+            Some(Some(read)) => return Ok(read.clone()),
+            Some(None) => {}
+            None => return Err(self.place().corrupt(format!("there is no column {column}"))),
+        }
+        let columns = self.columns.clone();
+        let expected = columns.layout.stored[column as usize].counts[self.page] as usize;
+        let (rows, found) = match columns.layout.shapes.columns[column as usize].parent {
+            None => (None, self.events),
+            Some(parent) => {
+                let parent = self.column(parent)?;
+                match &columns.namers[column as usize] {
+                    None => (parent.rows.clone(), parent.values.len()),
+                    Some(namers) => {
+                        let rows = rows_of(&parent, namers);
+                        let found = rows.len();
+                        ((found < self.events).then_some(rows), found)
+                    }
+                }
+            }
+        };
+        if found != expected {
+            return Err(self.place().corrupt(format!("column {column} has {expected} values for {found} rows")));
+        }
+        let read = Arc::new(PageColumn { rows, values: self.values(column)? });
+        self.read[column as usize] = Some(read.clone());
+        Ok(read)
+    }
+
+    /// A column that was read before.
+    pub(super) fn kept(&self, column: u32) -> Option<&Arc<PageColumn>> {
+        self.read.get(column as usize).and_then(Option::as_ref)
+    }
+
+    pub(super) fn place(&self) -> Place {
+        self.columns.place.in_page(self.page)
+    }
+
+    /// Number of values a column says it has here.
+    pub(super) fn count(&self, column: u32) -> usize {
+        self.columns.layout.stored[column as usize].counts[self.page] as usize
+    }
+
+    /// Decodes the values of a column that exists.
+    pub(super) fn values(&mut self, column: u32) -> Result<ColumnValues, BucketError> {
+        let columns = self.columns.clone();
+        let kind = &columns.layout.shapes.columns[column as usize].kind;
+        let count = self.count(column);
+        let (chunk, place) = match &columns.layout.stored[column as usize].values {
+            Stored::Nothing => return self.place().decoded(only_value(kind, count)),
+            _ if count == 0 => return Ok(no_value(kind)),
+            Stored::Pooled { pool, start, lens } => {
+                let before: u64 = lens[..self.page].iter().map(|len| u64::from(*len)).sum();
+                columns.pooled(&self.source, *pool, u64::from(*start) + before, lens[self.page])?
+            }
+            Stored::Blocks { offset, lens } => {
+                let at = Stored::block_of(*offset, lens, self.page);
+                let place = Place { block: at.kind.name(), offset: at.offset, ..self.place() };
+                let bytes = self.source.fetch(place, at.stored_len as usize)?;
+                let range = {
+                    let block = open_block(&bytes, at.kind, place, bytes.len())?;
+                    bytes.len() - block.stored()?.len()..bytes.len()
+                };
+                (bytes.slice(range), place)
+            }
+        };
+        let place = place.in_page(self.page);
+        if matches!(kind, ColumnKind::Numbers { .. }) && needs_times(&chunk) {
+            self.read_times()?;
+        }
+        place.decoded(self.decode(kind, &chunk, count, &columns.layout.shapes.columns[column as usize].traits))
+    }
+
+    fn decode(
+        &self,
+        kind: &ColumnKind,
+        chunk: &[u8],
+        count: usize,
+        traits: &quarry_event::shape::ValueTraits,
+    ) -> Result<ColumnValues, crate::wire::Malformed> {
+        let malformed = |reason: String| Err(crate::wire::Malformed(reason));
+        match kind {
+            ColumnKind::Templates(templates) => {
+                decode_codes(chunk, count, templates.len() as u32).map(ColumnValues::Codes)
+            }
+            ColumnKind::Dictionary { len } => decode_codes(chunk, count, *len).map(ColumnValues::Codes),
+            ColumnKind::Numbers { min, max, .. } => {
+                let numbers = decode_numbers(chunk, count, self.times.as_deref().unwrap_or_default())?;
+                match range_of(&numbers) {
+                    (low, high) if low < *min || high > *max => {
+                        malformed(format!("numbers from {low} to {high} exceed the column's {min} to {max}"))
+                    }
+                    _ => Ok(ColumnValues::Numbers(numbers)),
+                }
+            }
+            ColumnKind::Texts => {
+                let (bytes, ends) = decode_texts(chunk, count, self.raw_bytes)?;
+                let mut last = 0;
+                let fits = |end: &u32| {
+                    let len = end - std::mem::replace(&mut last, *end);
+                    len >= traits.min_len && len <= traits.max_len
+                };
+                match ends.iter().all(fits) {
+                    true => Ok(ColumnValues::Texts { bytes: bytes.into(), ends }),
+                    false => malformed(format!("a text is not of {} to {} bytes", traits.min_len, traits.max_len)),
+                }
+            }
+        }
+    }
+
+    fn read_times(&mut self) -> Result<(), BucketError> {
+        if self.times.is_some() {
+            return Ok(());
+        }
+        let Some(at) = self.time_at else {
+            return Err(self.place().corrupt("the page has no times"));
+        };
+        let place = Place { block: at.kind.name(), offset: at.offset, ..self.place() };
+        let bytes = self.source.fetch(place, at.stored_len as usize)?;
+        let raw = open_block(&bytes, at.kind, place, MAX_INTEGER_BLOCK_BYTES)?.decode()?;
+        self.times = Some(place.decoded(decode_integers(&raw, self.events))?.into());
+        Ok(())
+    }
+}
+
+/// Rows of the parent's values whose template is one of these.
+fn rows_of(parent: &PageColumn, namers: &[u32]) -> Arc<[u32]> {
+    let ColumnValues::Codes(codes) = &parent.values else {
+        return Arc::default();
+    };
+    let most = namers.last().map_or(0, |most| *most as usize + 1);
+    let mut named = vec![false; most];
+    namers.iter().for_each(|template| named[*template as usize] = true);
+    let is_named = |code: u32| named.get(code as usize).copied().unwrap_or(false);
+    let mut rows = vec![0u32; codes.len()];
+    let mut len = 0;
+    match &parent.rows {
+        None => {
+            for (row, code) in codes.iter().enumerate() {
+                rows[len] = row as u32;
+                len += usize::from(is_named(*code));
+            }
+        }
+        Some(parent_rows) => {
+            for (row, code) in parent_rows.iter().zip(codes) {
+                rows[len] = *row;
+                len += usize::from(is_named(*code));
+            }
+        }
+    }
+    rows[..len].into()
+}
+
+/// The values of a column that allows for one only.
+fn only_value(kind: &ColumnKind, count: usize) -> Result<ColumnValues, crate::wire::Malformed> {
+    let none = match kind {
+        ColumnKind::Templates(templates) => templates.is_empty(),
+        ColumnKind::Dictionary { len } => *len == 0,
+        ColumnKind::Numbers { .. } => false,
+        ColumnKind::Texts => true,
+    };
+    match kind {
+        _ if none && count > 0 => {
+            Err(crate::wire::Malformed(format!("{count} values are said to be of a column without any")))
+        }
+        ColumnKind::Numbers { min, .. } => Ok(ColumnValues::Numbers(vec![*min; count])),
+        _ => Ok(ColumnValues::Codes(vec![0; count])),
+    }
+}
+
+fn no_value(kind: &ColumnKind) -> ColumnValues {
+    match kind {
+        ColumnKind::Templates(_) | ColumnKind::Dictionary { .. } => ColumnValues::Codes(Vec::new()),
+        ColumnKind::Numbers { .. } => ColumnValues::Numbers(Vec::new()),
+        ColumnKind::Texts => ColumnValues::Texts { bytes: Bytes::new(), ends: Vec::new() },
+    }
+}

@@ -1,0 +1,256 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use quarry_event::shape::{ColumnKind, ColumnValues, NumberFormat, Part, Template, ValueTraits};
+use quarry_event::{EventBatch, Metadata, PageColumns};
+
+use crate::encode::tests::SHAPER;
+use crate::shape::{ShapedColumn, ShapedSlab, SlabValues};
+use crate::{
+    BucketReader, EncodeOptions, EncodedBucket, MAX_PAGE_EVENTS, MemoryObject, SlabSource, encode, encode_slabs,
+    encode_verified, verify_against, verify_slabs,
+};
+
+/// A value of a column: the row it belongs to and its text.
+type Value = (u32, Vec<u8>);
+
+/// Takes texts apart at blanks and, inside of words, at equals signs: a template per number of parts. What a column
+/// becomes depends on nothing but its values, so that every kind comes up.
+pub(crate) fn shape_by_words(events: &EventBatch) -> Option<ShapedSlab> {
+    if events.is_empty() {
+        return None;
+    }
+    let values: Vec<Value> = (0..events.len()).map(|row| (row as u32, events.raw(row).to_vec())).collect();
+    let mut slab = ShapedSlab::default();
+    add_templates(&mut slab, None, &values, events.len(), b' ');
+    Some(slab)
+}
+
+fn add_templates(slab: &mut ShapedSlab, parent: Option<u32>, values: &[Value], events: usize, between: u8) {
+    let number = slab.columns.len() as u32;
+    let mut by_parts: BTreeMap<usize, Vec<Vec<Value>>> = BTreeMap::new();
+    for (row, text) in values {
+        let parts: Vec<&[u8]> = text.split(|byte| *byte == between).collect();
+        let columns = by_parts.entry(parts.len()).or_insert_with(|| vec![Vec::new(); parts.len()]);
+        parts.iter().zip(columns).for_each(|(part, column)| column.push((*row, part.to_vec())));
+    }
+    let code_of: BTreeMap<usize, u32> = by_parts.keys().copied().zip(0..).collect();
+    let parts_of = |text: &[u8]| text.split(|byte| *byte == between).count();
+    let codes = values.iter().map(|(_, text)| code_of[&parts_of(text)]).collect();
+    let values_of_column = SlabValues::Templates { templates: Vec::new(), codes };
+    slab.columns.push(column(parent, values_of_column, values, events));
+    let mut made = Vec::new();
+    for columns in by_parts.into_values() {
+        let mut template = Template::default();
+        for (at, column) in columns.into_iter().enumerate() {
+            if at > 0 {
+                template.parts.push(Part::Literal([between].into()));
+            }
+            template.parts.push(Part::Slot(slab.columns.len() as u32));
+            add_column(slab, number, &column, events);
+        }
+        made.push(template);
+    }
+    if let SlabValues::Templates { templates, .. } = &mut slab.columns[number as usize].values {
+        *templates = made;
+    }
+}
+
+fn add_column(slab: &mut ShapedSlab, parent: u32, values: &[Value], events: usize) {
+    let distinct: BTreeSet<&Vec<u8>> = values.iter().map(|(_, text)| text).collect();
+    let format = NumberFormat::guess(&values[0].1);
+    let numbers: Option<Vec<i64>> = format.and_then(|it| values.iter().map(|(_, text)| it.parse(text)).collect());
+    if let (Some(format), Some(numbers)) = (format, numbers) {
+        slab.columns.push(column(Some(parent), SlabValues::Numbers { format, numbers }, values, events));
+    } else if values.iter().all(|(_, text)| text.contains(&b'=')) && slab.columns.len() < 40 {
+        add_templates(slab, Some(parent), values, events, b'=');
+    } else if distinct.len() * 2 <= values.len() {
+        let codes = values.iter().map(|(_, text)| distinct.iter().position(|it| *it == text).unwrap() as u32).collect();
+        let (bytes, ends) = joined(distinct.into_iter());
+        slab.columns.push(column(Some(parent), SlabValues::Dictionary { bytes, ends, codes }, values, events));
+    } else {
+        let (bytes, ends) = joined(values.iter().map(|(_, text)| text));
+        slab.columns.push(column(Some(parent), SlabValues::Texts { bytes, ends }, values, events));
+    }
+}
+
+fn joined<'a>(texts: impl Iterator<Item = &'a Vec<u8>>) -> (Vec<u8>, Vec<u32>) {
+    let (mut bytes, mut ends) = (Vec::new(), Vec::new());
+    for text in texts {
+        bytes.extend_from_slice(text);
+        ends.push(bytes.len() as u32);
+    }
+    (bytes, ends)
+}
+
+fn column(parent: Option<u32>, of: SlabValues, values: &[Value], events: usize) -> ShapedColumn {
+    let mut traits = ValueTraits::default();
+    values.iter().enumerate().for_each(|(at, (_, text))| traits.add(text, at == 0));
+    let before = |page: usize| values.partition_point(|(row, _)| (*row as usize) < page * MAX_PAGE_EVENTS) as u32;
+    let page_starts = (0..=events.div_ceil(MAX_PAGE_EVENTS)).map(before).collect();
+    ShapedColumn { parent, values: of, traits, page_starts }
+}
+
+fn batch_of(texts: impl IntoIterator<Item = String>) -> EventBatch {
+    let mut batch = EventBatch { index_time: 7, ..EventBatch::default() };
+    let text: Arc<str> = "x".into();
+    batch.intern(&Metadata { index: text.clone(), host: text.clone(), source: text.clone(), sourcetype: text });
+    for (at, text) in texts.into_iter().enumerate() {
+        batch.push(text.as_bytes(), 1_795_248_000_000_000_000 + at as i64 * 250_000_000, 0);
+    }
+    batch
+}
+
+/// Events of several templates, with every kind of column and of number.
+pub(crate) fn lines(count: usize) -> EventBatch {
+    let time = |at: usize| {
+        let mut out = Vec::new();
+        let layout = quarry_event::shape::TimeLayout::Iso { between: b'T', point: b'.', digits: 3, zulu: true };
+        NumberFormat::Time(layout).write(1_795_248_000_000_000_000 + at as i64 * 250_000_000, &mut out);
+        String::from_utf8(out).unwrap()
+    };
+    batch_of((0..count).map(|at| match at % 7 {
+        0 => format!("user{} größe={} id={:08x}", at % 5, at % 3, at * 2_654_435_761 % 4_294_967_296),
+        1 => String::new(),
+        2 => format!("{} plain é{} text number{at} of many", at % 11, at * 7919 % 10_007),
+        _ => format!("{} GET /path/{} {}ms x={} y=name{}", time(at), at % 50, at * 31 % 997, at, at % 4),
+    }))
+}
+
+pub(crate) fn shaped(slabs: &[EventBatch], zstd_level: i32) -> EncodedBucket {
+    SHAPER.set(Some(shape_by_words));
+    let encoded = encode(slabs, &EncodeOptions { zstd_level, shaped: true }).unwrap();
+    SHAPER.set(None);
+    encoded
+}
+
+fn open(encoded: &EncodedBucket) -> BucketReader {
+    BucketReader::open(Arc::new(MemoryObject(encoded.object.clone()))).unwrap()
+}
+
+#[test]
+fn shaped_slabs_come_back_whole() {
+    for (count, level) in [(0, 1), (1, 1), (40, 1), (9_000, 1), (9_000, 3), (300, 9)] {
+        let slabs = [lines(count), lines(count / 2)];
+        let encoded = shaped(&slabs, level);
+        verify_against(&encoded, &slabs).unwrap();
+        let reader = open(&encoded);
+        reader.check().unwrap();
+        assert_eq!(reader.shapes(0).unwrap().is_some(), count > 0, "{count} events");
+        let kinds = reader.stored_bytes_by_kind(0).unwrap();
+        assert!(kinds.iter().all(|(kind, _)| *kind != "text" && *kind != "event length"), "{kinds:?}");
+    }
+}
+
+#[test]
+fn effort_makes_slabs_smaller() {
+    let slabs = [lines(20_000)];
+    let [seal, effort] = [1, 9].map(|level| shaped(&slabs, level).object.len());
+    assert!(effort < seal, "{effort} of {seal}");
+}
+
+#[test]
+fn columns_hold_the_values_of_their_rows() {
+    let batch = lines(5_000);
+    let encoded = shaped(std::slice::from_ref(&batch), 1);
+    let reader = open(&encoded);
+    let shapes = reader.shapes(0).unwrap().unwrap();
+    let whole = shape_by_words(&batch).unwrap();
+    assert_eq!(shapes.columns.len(), whole.columns.len());
+    for page in 0..2 {
+        let mut shaped = reader.shaped_page(0, page).unwrap().unwrap();
+        for (number, column) in shapes.columns.iter().enumerate() {
+            let read = shaped.column(number as u32).unwrap();
+            let expected = &whole.columns[number];
+            let places = expected.page_starts[page] as usize..expected.page_starts[page + 1] as usize;
+            match (&read.values, &expected.values) {
+                (ColumnValues::Codes(codes), SlabValues::Templates { codes: expected, .. })
+                | (ColumnValues::Codes(codes), SlabValues::Dictionary { codes: expected, .. }) => {
+                    assert_eq!(codes[..], expected[places]);
+                }
+                (ColumnValues::Numbers(numbers), SlabValues::Numbers { numbers: expected, .. }) => {
+                    assert_eq!(numbers[..], expected[places]);
+                }
+                (ColumnValues::Texts { ends, .. }, SlabValues::Texts { .. }) => assert_eq!(ends.len(), places.len()),
+                other => panic!("column {number}: {other:?}"),
+            }
+            assert_eq!(column.values, u64::from(*expected.page_starts.last().unwrap()));
+            if let (ColumnKind::Dictionary { len }, SlabValues::Dictionary { bytes, .. }) =
+                (&column.kind, &expected.values)
+            {
+                let dictionary = reader.dictionary(0, number as u32).unwrap();
+                assert_eq!((dictionary.len() as u32, &dictionary.bytes[..]), (*len, &bytes[..]));
+                assert!(Arc::ptr_eq(&dictionary, &reader.dictionary(0, number as u32).unwrap()));
+            }
+            // Many rows and few rows take different ways to the same texts.
+            let all: Vec<u32> =
+                (0..reader.slabs()[0].pages[page].events).filter(|row| read.place(*row).is_some()).collect();
+            let texts = reader.shaped_page(0, page).unwrap().unwrap().texts(number as u32, &all).unwrap();
+            for step in [2, 7, 1_000] {
+                let rows: Vec<u32> = all.iter().copied().step_by(step).collect();
+                let some = shaped.texts(number as u32, &rows).unwrap();
+                let same = (0..rows.len()).all(|at| some.get(at) == texts.get(at * step));
+                assert!(same && some.ends.len() == rows.len(), "column {number}, every {step}th");
+            }
+        }
+        assert!(shaped.column(shapes.columns.len() as u32).is_err());
+    }
+}
+
+#[test]
+fn a_row_without_a_value_has_no_text() {
+    let encoded = shaped(&[lines(70)], 1);
+    let mut page = open(&encoded).shaped_page(0, 0).unwrap().unwrap();
+    let column = (0..).find(|column| page.column(*column).unwrap().rows.is_some()).unwrap();
+    let rows = page.column(column).unwrap().rows.clone().unwrap();
+    let missing = (0..70).find(|row| !rows.contains(row)).unwrap();
+    assert!(page.texts(column, &[missing]).is_err());
+    let many: Vec<u32> = (0..70).collect();
+    assert!(page.texts(column, &many).is_err());
+}
+
+#[test]
+fn slabs_without_columns_say_so() {
+    let options = EncodeOptions { shaped: false, ..EncodeOptions::default() };
+    let reader = open(&encode(&[lines(10)], &options).unwrap());
+    assert!(reader.shapes(0).unwrap().is_none());
+    assert!(reader.shaped_page(0, 0).unwrap().is_none());
+    assert!(reader.dictionary(0, 0).unwrap().is_empty());
+    assert_eq!(reader.read_page(0, 0, PageColumns::ALL).unwrap().len(), 10);
+}
+
+/// As [`shape_by_words`], but a literal differs from what the texts hold.
+fn shape_wrongly(events: &EventBatch) -> Option<ShapedSlab> {
+    let mut slab = shape_by_words(events)?;
+    if let SlabValues::Templates { templates, .. } = &mut slab.columns[0].values {
+        templates.last_mut()?.parts.push(Part::Literal(Box::from(*b"!")));
+    }
+    Some(slab)
+}
+
+#[test]
+fn a_wrong_template_is_noticed_and_the_slab_stored_as_plain_text() {
+    SHAPER.set(Some(shape_wrongly));
+    let batch = lines(100);
+    let sources = [SlabSource::of(&batch)];
+    let wrong = encode_slabs(&sources, &EncodeOptions::default()).unwrap();
+    let error = verify_slabs(&wrong, &sources).unwrap_err();
+    assert!(error.to_string().contains("shape"), "{error}");
+    let encoded = encode_verified(&sources, &EncodeOptions::default()).unwrap();
+    SHAPER.set(None);
+    let reader = open(&encoded);
+    assert!(reader.shapes(0).unwrap().is_none());
+    assert_eq!(reader.read_page(0, 0, PageColumns::ALL).unwrap().raw[..], batch.raw[..]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn any_texts_come_back(texts in prop::collection::vec("[a-cä0-9= .:]{0,30}", 0..200), level in 1i32..4) {
+        let slabs = [batch_of(texts)];
+        let encoded = shaped(&slabs, level);
+        verify_against(&encoded, &slabs).unwrap();
+        open(&encoded).check().unwrap();
+    }
+}

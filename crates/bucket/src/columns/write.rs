@@ -1,0 +1,215 @@
+//! Writing the columns of a slab: chunks and dictionaries, pools, the shape block.
+
+use std::sync::Arc;
+
+use quarry_event::shape::{Column, ColumnKind, NumberFormat, Shapes};
+
+use crate::block::{BlockKind, BlockWriter};
+use crate::columns::codec::{Effort, encode_codes, encode_numbers, encode_texts};
+use crate::columns::dictionary::encode_dictionary;
+use crate::columns::layout::{DictionaryAt, Layout, Stored, StoredColumn, one_value};
+use crate::columns::{EFFORT_LEVEL, MAX_POOLS, MAX_SHAPE_BYTES, POOLED_BYTES, TARGET_POOL_BYTES};
+use crate::directory::BlockAt;
+use crate::error::BucketError;
+use crate::integers::range_of;
+use crate::limits::{MAX_PAGE_EVENTS, MAX_SLAB_EVENTS};
+use crate::shape::{ShapedColumn, ShapedSlab, SlabValues};
+
+/// Writes the columns of a slab whose events have these times; returns the shape block.
+pub(crate) fn write_columns(
+    shaped: &ShapedSlab,
+    times: &[i64],
+    blocks: &mut BlockWriter,
+    zstd_level: i32,
+) -> Result<BlockAt, BucketError> {
+    let mut writer = ColumnWriter {
+        times,
+        blocks,
+        effort: zstd_level >= EFFORT_LEVEL,
+        pool: Vec::new(),
+        pools: Vec::new(),
+        chunk: Vec::new(),
+    };
+    let mut shapes = Shapes::default();
+    let mut stored = Vec::with_capacity(shaped.columns.len());
+    for column in &shaped.columns {
+        let kind = kind_of(&column.values);
+        stored.push(writer.column(column, &kind)?);
+        let values = u64::from(column.page_starts.last().copied().unwrap_or(0));
+        shapes.columns.push(Column { parent: column.parent, kind, traits: column.traits.clone(), values });
+    }
+    writer.close_pool()?;
+    let layout = Layout { shapes: Arc::new(shapes), stored, pools: writer.pools };
+    let mut raw = Vec::new();
+    layout.put(&mut raw);
+    for (what, value, limit_name, limit) in [
+        ("bytes of a shape block", raw.len(), "MAX_SHAPE_BYTES", MAX_SHAPE_BYTES),
+        ("pools of a slab", layout.pools.len(), "MAX_POOLS", MAX_POOLS),
+    ] {
+        if value > limit {
+            return Err(BucketError::Limit { what, value: value as u64, limit_name, limit: limit as u64 });
+        }
+    }
+    let offset = blocks.object.len() as u64;
+    let stored_len = blocks.write(BlockKind::Shape, &raw)? as u32;
+    Ok(BlockAt { kind: BlockKind::Shape, offset, stored_len })
+}
+
+/// Whether the columns are as long as they say, so that they can be written; what they mean is verified later.
+pub(crate) fn can_be_written(shaped: &ShapedSlab, events: usize) -> bool {
+    let pages = events.div_ceil(MAX_PAGE_EVENTS);
+    let fits = |column: &ShapedColumn| {
+        let (len, texts) = match &column.values {
+            SlabValues::Templates { codes, .. } => (codes.len(), true),
+            SlabValues::Dictionary { bytes, ends, codes } => (codes.len(), texts_fit(bytes, ends)),
+            SlabValues::Numbers { numbers, .. } => (numbers.len(), true),
+            SlabValues::Texts { bytes, ends } => (ends.len(), texts_fit(bytes, ends)),
+        };
+        let starts = &column.page_starts;
+        texts && starts.len() == pages + 1 && starts.is_sorted() && starts.last() == Some(&(len as u32))
+    };
+    events <= MAX_SLAB_EVENTS && shaped.columns.iter().all(fits)
+}
+
+fn texts_fit(bytes: &[u8], ends: &[u32]) -> bool {
+    ends.is_sorted() && ends.last().copied().unwrap_or(0) as usize == bytes.len()
+}
+
+fn kind_of(values: &SlabValues) -> ColumnKind {
+    match values {
+        SlabValues::Templates { templates, .. } => ColumnKind::Templates(templates.as_slice().into()),
+        SlabValues::Dictionary { ends, .. } => ColumnKind::Dictionary { len: ends.len() as u32 },
+        SlabValues::Numbers { format, numbers } => {
+            let (min, max) = range_of(numbers);
+            ColumnKind::Numbers { format: *format, min, max }
+        }
+        SlabValues::Texts { .. } => ColumnKind::Texts,
+    }
+}
+
+struct ColumnWriter<'a> {
+    times: &'a [i64],
+    blocks: &'a mut BlockWriter,
+    effort: bool,
+    /// The open pool.
+    pool: Vec<u8>,
+    pools: Vec<BlockAt>,
+    chunk: Vec<u8>,
+}
+
+impl ColumnWriter<'_> {
+    fn column(&mut self, column: &ShapedColumn, kind: &ColumnKind) -> Result<StoredColumn, BucketError> {
+        let counts: Vec<u32> = column.page_starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let values = if one_value(kind) {
+            Stored::Nothing
+        } else if let Some(lens) = self.plain_chunks(column)? {
+            let chunks = std::mem::take(&mut self.chunk);
+            let (pool, start) = self.pooled(&chunks)?;
+            self.chunk = chunks;
+            Stored::Pooled { pool, start, lens }
+        } else {
+            self.block_chunks(column)?
+        };
+        let dictionary = match &column.values {
+            SlabValues::Dictionary { bytes, ends, .. } => Some(self.dictionary(bytes, ends)?),
+            _ => None,
+        };
+        Ok(StoredColumn { counts, values, dictionary })
+    }
+
+    /// Encodes all chunks into `chunk`; `None` where they are too many bytes for a pool.
+    fn plain_chunks(&mut self, column: &ShapedColumn) -> Result<Option<Vec<u32>>, BucketError> {
+        let mut lens = Vec::with_capacity(column.page_starts.len());
+        self.chunk.clear();
+        for page in 0..column.page_starts.len() - 1 {
+            let before = self.chunk.len();
+            encode_chunk(column, page, self.times, &mut Effort::Plain, &mut self.chunk)?;
+            if self.chunk.len() > POOLED_BYTES {
+                return Ok(None);
+            }
+            lens.push((self.chunk.len() - before) as u32);
+        }
+        Ok(Some(lens))
+    }
+
+    fn block_chunks(&mut self, column: &ShapedColumn) -> Result<Stored, BucketError> {
+        let offset = self.blocks.object.len() as u64;
+        let mut lens = Vec::with_capacity(column.page_starts.len());
+        for page in 0..column.page_starts.len() - 1 {
+            self.chunk.clear();
+            let blocks = &mut *self.blocks;
+            let mut effort = if self.effort { Effort::All(blocks) } else { Effort::Seal(blocks) };
+            encode_chunk(column, page, self.times, &mut effort, &mut self.chunk)?;
+            lens.push(match self.chunk.is_empty() {
+                true => 0,
+                false => self.blocks.write_stored(BlockKind::ColumnChunk, &self.chunk) as u32,
+            });
+        }
+        Ok(Stored::Blocks { offset, lens })
+    }
+
+    fn dictionary(&mut self, bytes: &[u8], ends: &[u32]) -> Result<DictionaryAt, BucketError> {
+        let mut encoded = std::mem::take(&mut self.chunk);
+        encoded.clear();
+        encode_dictionary(bytes, ends, &mut encoded);
+        let at = if encoded.len() <= POOLED_BYTES {
+            let (pool, start) = self.pooled(&encoded)?;
+            DictionaryAt::Pooled { pool, start, len: encoded.len() as u32 }
+        } else {
+            let offset = self.blocks.object.len() as u64;
+            let stored_len = self.blocks.write(BlockKind::ColumnDictionary, &encoded)? as u32;
+            DictionaryAt::Block(BlockAt { kind: BlockKind::ColumnDictionary, offset, stored_len })
+        };
+        self.chunk = encoded;
+        Ok(at)
+    }
+
+    /// Number of the pool that takes the entry, and its place there.
+    fn pooled(&mut self, entry: &[u8]) -> Result<(u32, u32), BucketError> {
+        if !self.pool.is_empty() && self.pool.len() + entry.len() > TARGET_POOL_BYTES {
+            self.close_pool()?;
+        }
+        let place = (self.pools.len() as u32, self.pool.len() as u32);
+        self.pool.extend_from_slice(entry);
+        Ok(place)
+    }
+
+    fn close_pool(&mut self) -> Result<(), BucketError> {
+        if !self.pool.is_empty() {
+            let offset = self.blocks.object.len() as u64;
+            let stored_len = self.blocks.write(BlockKind::ColumnPool, &self.pool)? as u32;
+            self.pools.push(BlockAt { kind: BlockKind::ColumnPool, offset, stored_len });
+            self.pool.clear();
+        }
+        Ok(())
+    }
+}
+
+/// Appends the chunk of one page, nothing where the page has no value.
+fn encode_chunk(
+    column: &ShapedColumn,
+    page: usize,
+    times: &[i64],
+    effort: &mut Effort<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), BucketError> {
+    let (start, end) = (column.page_starts[page] as usize, column.page_starts[page + 1] as usize);
+    if start == end {
+        return Ok(());
+    }
+    match &column.values {
+        SlabValues::Templates { codes, .. } | SlabValues::Dictionary { codes, .. } => {
+            encode_codes(&codes[start..end], effort, out)
+        }
+        SlabValues::Numbers { format, numbers } => {
+            let first = page * MAX_PAGE_EVENTS;
+            let times = &times[first..times.len().min(first + MAX_PAGE_EVENTS)];
+            let is_time = matches!(format, NumberFormat::Time(_)) && times.len() == end - start;
+            encode_numbers(&numbers[start..end], is_time.then_some(times), effort, out)
+        }
+        SlabValues::Texts { bytes, ends } => {
+            let base = if start == 0 { 0 } else { ends[start - 1] };
+            encode_texts(&bytes[base as usize..ends[end - 1] as usize], &ends[start..end], base, effort, out)
+        }
+    }
+}

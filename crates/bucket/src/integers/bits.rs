@@ -1,0 +1,156 @@
+//! Bit packing: numbers of one width, one after the other, lowest bit first.
+//!
+//! Unpacking is what every scan does first, so eight values at a time, which start at a byte again, are taken from one
+//! window with shifts the compiler knows. Widths above 32 bits are rare and take a plain loop.
+
+use crate::wire::{Cursor, Malformed};
+
+/// Values that together fill whole bytes, whatever their width.
+const GROUP: usize = 8;
+/// Widest value with a loop of its own.
+const FAST_WIDTH: usize = 32;
+/// Bytes of a group of the widest such values, and those a last load of eight bytes reads beyond.
+const WINDOW_BYTES: usize = GROUP * FAST_WIDTH / 8 + 8;
+
+/// Bits this number needs.
+pub(crate) fn width_of(value: u64) -> u32 {
+    u64::BITS - value.leading_zeros()
+}
+
+/// Appends the width, then the values, each of which has no more bits.
+pub(crate) fn pack(values: impl Iterator<Item = u64>, width: u32, out: &mut Vec<u8>) {
+    out.push(width as u8);
+    if width == 0 {
+        return;
+    }
+    let (mut pending, mut bits) = (0u64, 0u32);
+    for value in values {
+        pending |= value << bits;
+        bits += width;
+        if bits >= u64::BITS {
+            out.extend_from_slice(&pending.to_le_bytes());
+            bits -= u64::BITS;
+            // What did not fit; nothing where the value ended with the word.
+            pending = if bits == 0 { 0 } else { value >> (width - bits) };
+        }
+    }
+    out.extend_from_slice(&pending.to_le_bytes()[..bits.div_ceil(8) as usize]);
+}
+
+/// The width and the bytes of `count` packed values.
+fn packed_of<'a>(cursor: &mut Cursor<'a>, count: usize, limit: u32) -> Result<(usize, &'a [u8]), Malformed> {
+    let width = u32::from(cursor.u8("integer width")?);
+    if width > limit {
+        return Err(Malformed(format!("integer width is {width}, the limit is {limit}")));
+    }
+    Ok((width as usize, cursor.take((count * width as usize).div_ceil(8), "packed integers")?))
+}
+
+/// Reads `count` packed values of up to 64 bits to the end of `values`.
+pub(crate) fn unpack(cursor: &mut Cursor<'_>, count: usize, values: &mut Vec<u64>) -> Result<(), Malformed> {
+    let (width, packed) = packed_of(cursor, count, u64::BITS)?;
+    let start = values.len();
+    values.resize(start + count, 0);
+    unpack_width(packed, width, &mut values[start..]);
+    Ok(())
+}
+
+/// Reads `count` packed values of up to 32 bits.
+pub(crate) fn unpack_codes(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<u32>, Malformed> {
+    let (width, packed) = packed_of(cursor, count, u32::BITS)?;
+    let mut values = vec![0; count];
+    unpack_width(packed, width, &mut values);
+    Ok(values)
+}
+
+/// What packed values are unpacked to.
+trait Unpacked: Copy {
+    fn of(bits: u64) -> Self;
+}
+
+impl Unpacked for u64 {
+    #[inline(always)]
+    fn of(bits: u64) -> u64 {
+        bits
+    }
+}
+
+impl Unpacked for u32 {
+    #[inline(always)]
+    fn of(bits: u64) -> u32 {
+        bits as u32
+    }
+}
+
+/// Calls `unpack_groups` with the width as a constant.
+macro_rules! with_width {
+    ($width:expr, $packed:expr, $values:expr, $($each:literal)*) => {
+        match $width {
+            $($each => unpack_groups::<_, $each>($packed, $values),)*
+            _ => 0,
+        }
+    };
+}
+
+fn unpack_width<T: Unpacked>(packed: &[u8], width: usize, values: &mut [T]) {
+    if width == 0 {
+        values.fill(T::of(0));
+        return;
+    }
+    let done = with_width!(width, packed, &mut *values, 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24
+        25 26 27 28 29 30 31 32);
+    let mask = u64::MAX >> (64 - width);
+    for (at, value) in values.iter_mut().enumerate().skip(done) {
+        let bit = at * width;
+        let mut window = [0u8; 16];
+        let left = packed.get(bit / 8..).unwrap_or_default();
+        let len = left.len().min(16);
+        window[..len].copy_from_slice(&left[..len]);
+        *value = T::of((u128::from_le_bytes(window) >> (bit % 8)) as u64 & mask);
+    }
+}
+
+/// Unpacks the groups whose window lies within `packed`; returns how many values that are.
+fn unpack_groups<T: Unpacked, const WIDTH: usize>(packed: &[u8], values: &mut [T]) -> usize {
+    let mask = u64::MAX >> (64 - WIDTH);
+    let mut left = packed;
+    let mut done = 0;
+    for group in values.chunks_exact_mut(GROUP) {
+        let Some(window) = left.first_chunk::<WINDOW_BYTES>() else { break };
+        for (at, value) in group.iter_mut().enumerate() {
+            let bit = at * WIDTH;
+            let mut word = [0u8; 8];
+            word.copy_from_slice(&window[bit / 8..bit / 8 + 8]);
+            *value = T::of(u64::from_le_bytes(word) >> (bit % 8) & mask);
+        }
+        left = &left[WIDTH..];
+        done += GROUP;
+    }
+    done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_width_and_count_comes_back() {
+        for width in 0..=64u32 {
+            for count in [0usize, 1, 7, 8, 9, 63, 64, 65, 500] {
+                let mask = if width == 0 { 0 } else { u64::MAX >> (64 - width) };
+                let value = |at: usize| (at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(9) & mask;
+                let values: Vec<u64> = (0..count).map(value).collect();
+                let mut out = Vec::new();
+                pack(values.iter().copied(), width, &mut out);
+                assert_eq!(out.len(), 1 + (count * width as usize).div_ceil(8));
+                let (mut cursor, mut back) = (Cursor::new(&out), vec![1]);
+                unpack(&mut cursor, count, &mut back).unwrap();
+                assert_eq!(back[1..], values, "width {width}");
+                assert_eq!(cursor.remaining(), 0);
+                let codes = unpack_codes(&mut Cursor::new(&out), count);
+                assert_eq!(codes.is_ok(), width <= 32);
+                assert!(codes.is_err() || codes.unwrap().iter().map(|code| u64::from(*code)).eq(values));
+            }
+        }
+    }
+}
