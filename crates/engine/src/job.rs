@@ -1,7 +1,7 @@
 //! The engine as others see it: a request becomes a job, a job gives batches.
 //!
-//! Each job has a thread of its own that runs until the result is read or the job is dropped; a bounded queue between
-//! them makes a slow reader slow the search down instead of filling memory.
+//! Each job has a thread that runs until the result is read or the job is dropped ([`crate::threads`]); a bounded queue
+//! between them makes a slow reader slow the search down instead of filling memory.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,11 +22,10 @@ use crate::rows;
 use crate::run::{Runner, SnapshotSource};
 use crate::scan::ScanProgress;
 use crate::scan::fields::FieldRules;
+use crate::threads::SearchThreads;
 
 /// Batches that wait for the reader.
 const QUEUE_BATCHES: usize = 4;
-/// Bytes of stack of a search's thread: expressions nest up to the parser's limit.
-const STACK_BYTES: usize = 16 << 20;
 
 /// Limits and settings of an engine.
 #[derive(Clone, Debug)]
@@ -48,6 +47,7 @@ pub struct Engine {
     dataflow: Arc<Dataflow>,
     rules: Arc<FieldRules>,
     lookups: Arc<dyn LookupSource>,
+    threads: Arc<SearchThreads>,
 }
 
 /// What is asked.
@@ -82,7 +82,7 @@ impl Engine {
         lookups: Arc<dyn LookupSource>,
     ) -> Result<Engine, EngineError> {
         let dataflow = Arc::new(Dataflow::new(options.memory_bytes, options.spill.clone())?);
-        Ok(Engine { dataflow, rules: Arc::new(FieldRules::new(props)), lookups })
+        Ok(Engine { dataflow, rules: Arc::new(FieldRules::new(props)), lookups, threads: Arc::default() })
     }
 
     /// Starts a search. Faults of its text come back at once, all others from the job.
@@ -117,12 +117,11 @@ impl Engine {
         let (sender, batches) = sync_channel(QUEUE_BATCHES);
         let pipeline = parsed.pipeline;
         let failed = sender.clone();
-        let thread = std::thread::Builder::new().name("search".into()).stack_size(STACK_BYTES);
-        if let Err(error) = thread.spawn(move || work(&runner, &pipeline, &sender)) {
+        if let Err(error) = self.threads.run(move || work(&runner, &pipeline, &sender)) {
             // The queue is empty and has room, and its other end is still here.
             drop(failed.try_send(Err(EngineError::invalid(format!("cannot start a thread for the search: {error}")))));
         }
-        Ok(Job { batches, messages, stop, progress, kind })
+        Ok(Job { batches, messages, stop, progress, kind, _threads: Arc::clone(&self.threads) })
     }
 }
 
@@ -151,6 +150,8 @@ pub struct Job {
     stop: Arc<Stop>,
     progress: Arc<ScanProgress>,
     kind: ResultKind,
+    /// Last, so that nobody waits for the thread before it was told to end.
+    _threads: Arc<SearchThreads>,
 }
 
 impl Job {

@@ -24,6 +24,7 @@ mod rows;
 mod run;
 mod scan;
 mod subsearch;
+mod threads;
 
 pub use command::Messages;
 pub use commands::lookup::{LookupSource, LookupTable};
