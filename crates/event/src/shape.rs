@@ -104,17 +104,20 @@ impl Template {
 }
 
 /// What holds for every value of a column, so that a question can be answered without reading any.
+///
+/// These are bounds: the sets may hold bytes that do not occur, the shortest value may be longer than `min_len` and the
+/// longest shorter than `max_len`. Never the other way round. Numbers and templates are described by their form alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ValueTraits {
-    /// Bytes that occur anywhere in a value.
+    /// Bytes that may occur in a value: no others do.
     pub bytes: ByteSet,
-    /// First bytes of values.
+    /// Bytes a value may begin with.
     pub firsts: ByteSet,
-    /// Last bytes of values.
+    /// Bytes a value may end with.
     pub lasts: ByteSet,
-    /// Bytes of the shortest value.
+    /// No value has fewer bytes.
     pub min_len: u32,
-    /// Bytes of the longest value.
+    /// No value has more bytes.
     pub max_len: u32,
 }
 

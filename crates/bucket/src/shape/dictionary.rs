@@ -2,6 +2,8 @@
 
 use std::cmp::Ordering;
 
+use super::classes::same;
+
 /// Slots of the table at the start; always a power of two.
 const SLOTS_MIN: usize = 256;
 const EMPTY: u32 = u32::MAX;
@@ -69,7 +71,7 @@ impl Interner {
             if code == EMPTY {
                 return self.insert(at, hash, text);
             }
-            if found == hash && self.texts.get(code as usize) == text {
+            if found == hash && same(self.texts.get(code as usize), text) {
                 return code;
             }
             at = (at + 1) & mask;

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use quarry_event::shape::{MAX_COLUMNS, MAX_TEMPLATES, Part, Template};
 
 use super::builder::Builder;
-use super::classes::{CLASS, WORD};
+use super::classes::{CLASS, WORD, same};
 use super::tokens::{Slot, SlotKind, split_event, split_words};
 use super::trie::{Filled, Span, Trie};
 
@@ -19,6 +19,8 @@ const KEPT_FOR_PLAIN: usize = 512;
 /// Templates a column may have from the start, and one more for so many values.
 const TEMPLATES_FREE: usize = 256;
 const VALUES_PER_TEMPLATE: usize = 50;
+/// Values before a column may give up learning.
+const LEARNING_VALUES: usize = 4_096;
 /// Longer texts, texts of more slots and texts of more literal bytes are plain.
 const SHAPED_BYTES_MAX: usize = 256 << 10;
 const SLOTS_MAX: usize = 512;
@@ -102,6 +104,11 @@ impl Builder {
     /// The template of a text that none of the known ones fits at once.
     #[cold]
     fn learn(&mut self, column: u32, split: &mut TemplateColumn, text: &[u8]) -> u32 {
+        // Where most texts fit nothing, looking for more templates only costs time.
+        let (values, plain) = (split.codes.len(), split.plain_values);
+        if values >= LEARNING_VALUES && plain > values / 2 {
+            return self.plain(column, split, text);
+        }
         self.slots.clear();
         match &split.splitter {
             Splitter::Layout { text: shape, slots } => {
@@ -210,13 +217,13 @@ fn fit_layout(shape: &[u8], slots: &[Slot], text: &[u8], columns: &[u32], filled
     }
     let mut at = 0;
     for (slot, column) in slots.iter().zip(columns) {
-        if text[at..slot.start] != shape[at..slot.start] {
+        if !same(&text[at..slot.start], &shape[at..slot.start]) {
             return false;
         }
         filled.push(Filled { column: *column, start: slot.start as u32, end: slot.end as u32 });
         at = slot.end;
     }
-    text[at..] == shape[at..]
+    same(&text[at..], &shape[at..])
 }
 
 /// What names the slot that follows a literal.

@@ -8,7 +8,7 @@
 
 use memchr::{memchr, memchr2};
 
-use super::classes::{BLANK, BREAKER, CLASS, DELIMITER, DIGIT, HEX, JSON_END, VALUE_END, class_at, run};
+use super::classes::{BLANK, BREAKER, CLASS, DELIMITER, HEX, JSON_END, VALUE_END, class_at, has_digit, run, run_word};
 
 /// What a slot is, which says where it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,28 +45,33 @@ pub(super) struct Slot {
 pub(super) fn slot_end(kind: SlotKind, text: &[u8], at: usize, strict: bool) -> Option<usize> {
     let end = match kind {
         SlotKind::Token => {
-            let (end, seen) = run(text, at, DELIMITER);
-            let end = trim_token(text, at, end);
-            if strict && seen & DIGIT == 0 && text.get(at..end) != Some(b"-") {
+            let end = trim_token(text, at, run(text, at, DELIMITER));
+            if strict && !is_token(&text[at..end]) {
                 return None;
             }
             end
         }
-        SlotKind::Field => trim_token(text, at, run(text, at, DELIMITER).0),
+        SlotKind::Field => trim_token(text, at, run(text, at, DELIMITER)),
         SlotKind::Quoted => closing_quote(text, at)?,
         SlotKind::Single => at + memchr(b'\'', text.get(at..)?)?,
-        SlotKind::Value => run(text, at, VALUE_END).0,
-        SlotKind::Json => run(text, at, JSON_END).0,
+        SlotKind::Value => run(text, at, VALUE_END),
+        SlotKind::Json => run(text, at, JSON_END),
         SlotKind::Markup => at + memchr(b'<', text.get(at..)?)?,
         SlotKind::Word => {
-            let (end, seen) = word_end(text, at);
-            if strict && seen & DIGIT == 0 {
+            let end = word_end(text, at);
+            if strict && !has_digit(&text[at..end]) {
                 return None;
             }
             end
         }
     };
     (end > at).then_some(end)
+}
+
+/// Whether a token is a slot: it holds a digit, or is the dash that stands for nothing.
+#[inline]
+fn is_token(text: &[u8]) -> bool {
+    has_digit(text) || text == b"-"
 }
 
 /// Full stops and colons behind a token belong to the literal.
@@ -90,17 +95,15 @@ fn closing_quote(text: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// End of a word and all classes in it. `%2F` and the like are no breakers: the segmenter may take them as one, so the
-/// word goes on behind them and holds them whole.
+/// End of a word. `%2F` and the like are no breakers: the segmenter may take them as one, so the word goes on behind
+/// them and holds them whole.
 #[inline]
-fn word_end(text: &[u8], at: usize) -> (usize, u8) {
-    let (mut end, mut seen) = run(text, at, BREAKER);
+fn word_end(text: &[u8], at: usize) -> usize {
+    let mut end = run_word(text, at);
     while text.get(end) == Some(&b'%') && is_percent_code(text, end) {
-        let more = run(text, end + 1, BREAKER);
-        end = more.0;
-        seen |= more.1;
+        end = run_word(text, end + 1);
     }
-    (end, seen)
+    end
 }
 
 #[inline]
@@ -112,17 +115,15 @@ fn is_percent_code(text: &[u8], at: usize) -> bool {
 pub(super) fn split_words(text: &[u8], slots: &mut Vec<Slot>) {
     let mut at = 0;
     while at < text.len() {
-        let (end, seen) = word_end(text, at);
-        if seen & DIGIT != 0 {
-            slots.push(Slot { start: at, end, kind: SlotKind::Word });
-        }
-        at = end.max(at + 1);
-        if end > at {
+        let end = word_end(text, at);
+        if end == at {
+            at += 1;
             continue;
         }
-        while class_at(text, at) & BREAKER != 0 && !(text[at] == b'%' && is_percent_code(text, at)) {
-            at += 1;
+        if has_digit(&text[at..end]) {
+            slots.push(Slot { start: at, end, kind: SlotKind::Word });
         }
+        at = end;
     }
 }
 
@@ -200,7 +201,7 @@ impl Scan<'_, '_> {
         match self.text.get(value) {
             None | Some(b'"' | b'{' | b'[') => value,
             Some(_) => {
-                let end = run(self.text, value, JSON_END).0;
+                let end = run(self.text, value, JSON_END);
                 self.push(value, end, SlotKind::Json)
             }
         }
@@ -218,6 +219,10 @@ impl Scan<'_, '_> {
         let from = at + 1;
         let has_key = at > 0 && CLASS[usize::from(self.text[at - 1])] & DELIMITER == 0;
         match self.text.get(from) {
+            // `<Data Name='TargetUserName'>` names what follows, as a key does.
+            Some(quote @ (b'"' | b'\'')) if self.is_markup && self.text[..at].ends_with(b" Name") => {
+                memchr(*quote, &self.text[from + 1..]).map_or(from + 1, |len| from + len + 2)
+            }
             Some(b'=') => from + 1,
             _ if !has_key => from,
             Some(b'"') if self.quotes => match closing_quote(self.text, from + 1) {
@@ -238,7 +243,7 @@ impl Scan<'_, '_> {
                 }
             },
             _ => {
-                let end = run(self.text, from, VALUE_END).0;
+                let end = run(self.text, from, VALUE_END);
                 self.push(from, end, SlotKind::Value)
             }
         }
@@ -254,9 +259,9 @@ impl Scan<'_, '_> {
     }
 
     fn token(&mut self, at: usize) -> usize {
-        let (end, seen) = run(self.text, at, DELIMITER);
+        let end = run(self.text, at, DELIMITER);
         let trimmed = trim_token(self.text, at, end);
-        if seen & DIGIT != 0 || &self.text[at..trimmed] == b"-" {
+        if is_token(&self.text[at..trimmed]) {
             self.push(at, trimmed, SlotKind::Token);
         } else if self.is_field(at, end) {
             self.push(at, trimmed, SlotKind::Field);

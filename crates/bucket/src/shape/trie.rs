@@ -4,6 +4,12 @@
 //! edge names, or the end of the text. Following the edges whose literal the text goes on with needs no tokens and no
 //! hashes, and what is compared are the bytes. Edges that matched move forward, so that frequent ones are tried first.
 
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher};
+
+use foldhash::fast::FixedState;
+
+use super::classes::same;
 use super::tokens::{Slot, SlotKind, slot_end};
 
 /// Edges tried before a text counts as unknown.
@@ -58,16 +64,48 @@ struct Step {
     at: u32,
 }
 
+/// A template by its literals: one before each slot and one at the end.
+#[derive(Debug)]
+struct Skeleton {
+    literals: Box<[Box<[u8]>]>,
+    columns: Box<[u32]>,
+    template: u32,
+}
+
+impl Skeleton {
+    fn is_of(&self, text: &[u8], slots: &[Slot]) -> bool {
+        self.columns.len() == slots.len()
+            && self.literals.iter().zip(literals(text, slots)).all(|(mine, literal)| same(mine, literal))
+    }
+}
+
+/// What stands before each slot and behind the last one.
+fn literals<'t>(text: &'t [u8], slots: &'t [Slot]) -> impl Iterator<Item = &'t [u8]> {
+    let starts = std::iter::once(0).chain(slots.iter().map(|slot| slot.end));
+    let ends = slots.iter().map(|slot| slot.start).chain(std::iter::once(text.len()));
+    starts.zip(ends).map(|(start, end)| &text[start..end])
+}
+
+fn skeleton_hash(text: &[u8], slots: &[Slot]) -> u64 {
+    let mut hasher = FixedState::default().build_hasher();
+    literals(text, slots).for_each(|literal| {
+        hasher.write(literal);
+        hasher.write_u8(0xff);
+    });
+    hasher.finish()
+}
+
 /// Templates of one column.
 #[derive(Debug)]
 pub(super) struct Trie {
     nodes: Vec<Node>,
+    skeletons: HashMap<u64, Vec<Skeleton>, FixedState>,
     steps: Vec<Step>,
 }
 
 impl Trie {
     pub(super) fn new() -> Trie {
-        Trie { nodes: vec![Node::default()], steps: Vec::new() }
+        Trie { nodes: vec![Node::default()], skeletons: HashMap::default(), steps: Vec::new() }
     }
 
     /// The template of a text, its slots in `filled`. `strict` is as in [`slot_end`].
@@ -123,8 +161,8 @@ impl Trie {
             }
             let literal = &*edge.literal;
             match edge.target {
-                Target::End { template } if rest == literal => return Some((place as u32, Found::End(template))),
-                Target::Slot { kind, column, node } if literal.len() <= 8 || rest.starts_with(literal) => {
+                Target::End { template } if same(rest, literal) => return Some((place as u32, Found::End(template))),
+                Target::Slot { kind, column, node } if literal.len() <= 8 || begins_with(rest, literal) => {
                     let start = at + literal.len();
                     if start >= text.len() {
                         continue;
@@ -148,21 +186,19 @@ impl Trie {
         }
     }
 
-    /// The template with exactly these slots, if there is one; fills `filled`.
+    /// The template with exactly these slots, if there is one; fills `filled`. Found by a hash of the literals, because
+    /// free text gives the first node an edge for every other line.
     pub(super) fn find_exact(&self, text: &[u8], slots: &[Slot], filled: &mut Vec<Filled>) -> Option<u32> {
         filled.clear();
-        let (mut node, mut at) = (0u32, 0);
-        for slot in slots {
-            let literal = &text[at..slot.start];
-            let edge = self.slot_edge(node, literal, slot.kind)?;
-            let Target::Slot { column, node: next, .. } = edge.target else { return None };
-            filled.push(Filled { column, start: slot.start as u32, end: slot.end as u32 });
-            (node, at) = (next, slot.end);
-        }
-        self.nodes[node as usize].edges.iter().find_map(|edge| match edge.target {
-            Target::End { template } if *edge.literal == text[at..] => Some(template),
-            _ => None,
-        })
+        let candidates = self.skeletons.get(&skeleton_hash(text, slots))?;
+        let found = candidates.iter().find(|skeleton| skeleton.is_of(text, slots))?;
+        let columns = found.columns.iter().zip(slots);
+        filled.extend(columns.map(|(column, slot)| Filled {
+            column: *column,
+            start: slot.start as u32,
+            end: slot.end as u32,
+        }));
+        Some(found.template)
     }
 
     fn slot_edge(&self, node: u32, literal: &[u8], slot: SlotKind) -> Option<&Edge> {
@@ -176,6 +212,9 @@ impl Trie {
 
     /// Adds a template whose slots are filled by these columns. The same beginning has the same columns.
     pub(super) fn insert(&mut self, text: &[u8], slots: &[Slot], columns: &[u32], template: u32) {
+        let skeleton =
+            Skeleton { literals: literals(text, slots).map(Box::from).collect(), columns: columns.into(), template };
+        self.skeletons.entry(skeleton_hash(text, slots)).or_default().push(skeleton);
         let (mut node, mut at) = (0u32, 0);
         for (slot, column) in slots.iter().zip(columns) {
             let literal = &text[at..slot.start];
@@ -207,6 +246,11 @@ impl Edge {
         let mask = if literal.len() >= 8 { u64::MAX } else { (1u64 << (8 * literal.len())) - 1 };
         Edge { head: head_of(literal), mask, literal: literal.into(), target }
     }
+}
+
+#[inline]
+fn begins_with(text: &[u8], literal: &[u8]) -> bool {
+    text.get(..literal.len()).is_some_and(|head| same(head, literal))
 }
 
 /// The first eight bytes as a number, zeros where there are none. A zero byte in a text looks the same as its end:
