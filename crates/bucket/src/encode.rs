@@ -15,6 +15,7 @@ use crate::error::BucketError;
 use crate::fields::write_fields;
 use crate::filter::FilterWriter;
 use crate::integers::encode_integers;
+use crate::lexicon::shaped::add_terms;
 use crate::lexicon::table::TermTable;
 use crate::lexicon::write::write_lexicon;
 use crate::lexicon::{Namespace, field_term};
@@ -134,6 +135,7 @@ impl Encoder {
         self.summary.add_slab(slab, &codes.metas, &counts);
         let mut blocks = Vec::new();
         if let Some(shaped) = &shaped {
+            add_terms(shaped, &mut self.pieces, &mut self.hashes);
             blocks.push(write_columns(shaped, &slab.events.time, &mut self.blocks, self.options.zstd_level)?);
         }
         blocks.extend(self.lexicons(pages.len())?);
@@ -193,11 +195,13 @@ impl Encoder {
         head.blocks.push(BlockAt { kind, offset, stored_len });
     }
 
-    /// Adds the page's terms to the tables.
+    /// Adds the page's terms to the tables; those of texts that are columns are added for the whole slab.
     fn terms(&mut self, slab: &CheckedSlab<'_>, page: &PageSource<'_>) {
-        self.pieces.start_page(page.number);
-        for row in page.start..page.end {
-            self.pieces.add_text(slab.events.raw(row));
+        if !page.shaped {
+            self.pieces.start_page(page.number);
+            for row in page.start..page.end {
+                self.pieces.add_text(slab.events.raw(row));
+            }
         }
         self.fields.start_page(page.number);
         for field in page.fields {

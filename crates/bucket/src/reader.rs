@@ -17,6 +17,7 @@ use crate::error::{BucketError, Place};
 use crate::fields::{MAX_FIELD_BLOCK_BYTES, read_fields};
 use crate::integers::decode_integers;
 use crate::lexicon::read::Lexicon;
+use crate::lexicon::scan::Wanted;
 use crate::lexicon::{Namespace, cut_term, field_term};
 use crate::limits::{MAX_DIRECTORY_BYTES, MAX_PAGE_EVENTS, MAX_SLAB_HEAD_BYTES};
 use crate::metas::{MetaSet, matches_pattern, text_of};
@@ -183,14 +184,8 @@ impl BucketReader {
         let found = match query {
             TermQuery::All => among.0,
             TermQuery::None => 0,
-            TermQuery::Piece(piece) => match self.lexicon(slab, &parts.pieces)? {
-                Some(lexicon) => lexicon.find(&self.source, cut_term(piece.as_bytes()))?,
-                None => 0,
-            },
-            TermQuery::Prefix(prefix) => match self.lexicon(slab, &parts.pieces)? {
-                Some(lexicon) => lexicon.find_prefix(&self.source, cut_term(prefix.as_bytes()))?,
-                None => 0,
-            },
+            TermQuery::Piece(piece) => self.pages_with(slab, Wanted::Piece(cut_term(piece.as_bytes())), among)?,
+            TermQuery::Prefix(prefix) => self.pages_with(slab, Wanted::Prefix(cut_term(prefix.as_bytes())), among)?,
             TermQuery::Field { name, value } => match self.lexicon(slab, &parts.fields)? {
                 Some(lexicon) => lexicon.find(&self.source, &field_term(name, value))?,
                 None => 0,
@@ -213,6 +208,17 @@ impl BucketReader {
             }
         };
         Ok(PageSet(found & among.0))
+    }
+
+    /// Pages whose texts hold what is wanted: by the lexicon, and by a look at the columns it leaves out.
+    fn pages_with(&self, slab: usize, wanted: Wanted<'_>, among: PageSet) -> Result<u64, BucketError> {
+        let found = match (self.lexicon(slab, &self.parts[slab].pieces)?, wanted) {
+            (None, _) => 0,
+            (Some(lexicon), Wanted::Piece(piece)) => lexicon.find(&self.source, piece)?,
+            (Some(lexicon), Wanted::Prefix(prefix)) => lexicon.find_prefix(&self.source, prefix)?,
+        };
+        let left = PageSet(among.0 & !found);
+        Ok(found | if left.is_empty() { 0 } else { self.rare_pages(slab, wanted, left)? })
     }
 
     /// Metadata is asked first: it needs no read and often leaves nothing to ask.

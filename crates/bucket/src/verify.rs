@@ -47,11 +47,9 @@ pub fn verify_slabs(encoded: &EncodedBucket, slabs: &[SlabSource<'_>]) -> Result
     for (number, slab) in slabs.iter().enumerate() {
         verify_slab(&reader, number, slab)?;
         let mut missing = 0;
-        reader.check_lexicons(
-            number,
-            &mut |hash| missing += usize::from(!filter.may_hold(number, hash)),
-            &mut Vec::new(),
-        )?;
+        let mut look_up = |hash| missing += usize::from(!filter.may_hold(number, hash));
+        reader.check_lexicons(number, &mut look_up, &mut Vec::new())?;
+        reader.for_each_rare(number, &mut look_up)?;
         if missing > 0 {
             return Err(differs(Place::of("filter", 0).in_slab(number), format!("{missing} terms are missing")));
         }

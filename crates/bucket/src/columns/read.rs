@@ -202,12 +202,12 @@ impl ShapedPage {
     }
 
     /// Number of values a column says it has here.
-    pub(super) fn count(&self, column: u32) -> usize {
+    pub(crate) fn count(&self, column: u32) -> usize {
         self.columns.layout.stored[column as usize].counts[self.page] as usize
     }
 
     /// Decodes the values of a column that exists.
-    pub(super) fn values(&mut self, column: u32) -> Result<ColumnValues, BucketError> {
+    pub(crate) fn values(&mut self, column: u32) -> Result<ColumnValues, BucketError> {
         let columns = self.columns.clone();
         let kind = &columns.layout.shapes.columns[column as usize].kind;
         let count = self.count(column);

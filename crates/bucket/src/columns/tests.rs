@@ -27,7 +27,7 @@ pub(crate) fn shape_by_words(events: &EventBatch) -> Option<ShapedSlab> {
     Some(slab)
 }
 
-fn add_templates(slab: &mut ShapedSlab, parent: Option<u32>, values: &[Value], events: usize, between: u8) {
+pub(crate) fn add_templates(slab: &mut ShapedSlab, parent: Option<u32>, values: &[Value], events: usize, between: u8) {
     let number = slab.columns.len() as u32;
     let mut by_parts: BTreeMap<usize, Vec<Vec<Value>>> = BTreeMap::new();
     for (row, text) in values {

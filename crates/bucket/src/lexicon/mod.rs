@@ -4,16 +4,12 @@
 //! fields. [`table`] collects them while text streams by, [`write`] sorts and front-codes them into pages of a few
 //! thousand terms, [`read`] finds one term by decoding one such page. What a piece is, `quarry_event::segment` says.
 
-#[cfg_attr(not(test), allow(dead_code))]
 pub(crate) mod digits;
 pub(crate) mod hash;
 pub(crate) mod postings;
-#[cfg_attr(not(test), allow(dead_code))]
 pub(crate) mod rare;
 pub(crate) mod read;
-#[cfg_attr(not(test), allow(dead_code))]
 pub(crate) mod scan;
-#[cfg_attr(not(test), allow(dead_code))]
 pub(crate) mod shaped;
 pub(crate) mod table;
 pub(crate) mod write;

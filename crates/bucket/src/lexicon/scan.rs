@@ -51,7 +51,7 @@ pub(crate) enum RareTest<'a> {
     /// Some value may; looking is not worth it.
     Always,
     Numbers(NumberTest),
-    Texts(TextTest<'a>),
+    Texts(Box<TextTest<'a>>),
 }
 
 impl<'a> RareTest<'a> {
@@ -69,12 +69,12 @@ impl<'a> RareTest<'a> {
         if bytes.is_empty() {
             return RareTest::Always;
         }
-        if !may_consist_of(bytes, &column.traits) {
+        if !may_consist_of(wanted, &column.traits) {
             return RareTest::Never;
         }
         match column.kind {
             ColumnKind::Numbers { format, min, max } => numbers_test(format, wanted, min, max),
-            _ => RareTest::Texts(TextTest::new(wanted, &column.traits)),
+            _ => RareTest::Texts(Box::new(TextTest::new(wanted, &column.traits))),
         }
     }
 
@@ -92,13 +92,30 @@ impl<'a> RareTest<'a> {
 
 const BEYOND_ASCII: ByteSet = ByteSet::from_words([0, 0, u64::MAX, u64::MAX]);
 
-/// Whether the column has the bytes for it at all. Letters beyond ASCII may become ASCII when lower-cased.
-fn may_consist_of(bytes: &[u8], traits: &ValueTraits) -> bool {
+/// Whether the column's values have the bytes and the length for it at all. Letters beyond ASCII may become ASCII when
+/// lower-cased, so that nothing is known of a column with such.
+fn may_consist_of(wanted: Wanted<'_>, traits: &ValueTraits) -> bool {
     if traits.bytes.meets(BEYOND_ASCII) {
         return true;
     }
-    let known = |byte: &u8| traits.bytes.contains(*byte) || traits.bytes.contains(byte.to_ascii_uppercase());
-    bytes.len() <= traits.max_len as usize && bytes.iter().all(known)
+    let is_in = |set: ByteSet, byte: u8| set.contains(byte) || set.contains(byte.to_ascii_uppercase());
+    let bytes = wanted.bytes();
+    if bytes.len() > traits.max_len as usize || !bytes.iter().all(|byte| is_in(traits.bytes, *byte)) {
+        return false;
+    }
+    if traits.bytes.iter().any(is_breaker) {
+        return true;
+    }
+    // Every value is one piece.
+    let begins = bytes.first().is_none_or(|byte| is_in(traits.firsts, *byte));
+    match wanted {
+        Wanted::Prefix(_) => begins,
+        Wanted::Piece(_) => {
+            begins
+                && bytes.len() >= traits.min_len as usize
+                && bytes.last().is_none_or(|byte| is_in(traits.lasts, *byte))
+        }
+    }
 }
 
 /// A test on numbers.

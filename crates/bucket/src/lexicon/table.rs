@@ -128,7 +128,6 @@ impl TermTable {
     }
 
     /// What follows occurs in all pages of this set: bit `i` is page `i`.
-    #[cfg_attr(not(test), allow(dead_code))]
     pub(crate) fn start_pages(&mut self, pages: u64) {
         self.pages = pages;
     }
@@ -289,7 +288,6 @@ impl TermTable {
 }
 
 /// Hash of the term a piece of text becomes; `scratch` lends the memory for long ones.
-#[cfg_attr(not(test), allow(dead_code))]
 #[inline]
 pub(crate) fn hash_piece(piece: &[u8], scratch: &mut Vec<u8>) -> u64 {
     if piece.len() <= PAIR_BYTES {

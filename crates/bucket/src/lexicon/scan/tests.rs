@@ -109,7 +109,7 @@ fn pieces_do_not_cross_from_one_text_to_the_next() {
 #[test]
 fn columns_that_cannot_hold_a_piece_are_not_read() {
     let (ids, ..) = numbers(NumberFormat::Hex { digits: 16 }, &[-7, 0x1234]);
-    let (users, ..) = numbers(NumberFormat::Integer, &[102_345, 987_654]);
+    let (users, ..) = numbers(NumberFormat::Integer, &[102_349, 868_000, 987_654]);
     for (column, piece) in
         [(&ids, "868229"), (&ids, "xyz"), (&users, "99999"), (&users, "1000000"), (&users, "84dc9f24")]
     {

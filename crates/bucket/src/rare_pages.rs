@@ -1,0 +1,81 @@
+//! Pieces that no lexicon lists, in the columns of shaped slabs: which pages hold one, and that the filter knows all.
+//!
+//! The store asks the term filter first, so that columns are read only in slabs that most likely hold the piece.
+//!
+//! Not here: what is rare (`crate::lexicon::rare`) and how a value is tested (`crate::lexicon::scan`).
+
+use quarry_event::PageSet;
+use quarry_event::shape::{ColumnKind, ColumnValues};
+
+use crate::error::BucketError;
+use crate::lexicon::rare::{RareNumbers, add_texts, texts_are_rare};
+use crate::lexicon::scan::{RareTest, Wanted};
+use crate::reader::BucketReader;
+
+impl BucketReader {
+    /// Pages of `among` of whose rare columns some may hold what is wanted. None of a slab of plain text.
+    pub(crate) fn rare_pages(&self, slab: usize, wanted: Wanted<'_>, among: PageSet) -> Result<u64, BucketError> {
+        let Some(columns) = self.columns(slab)? else {
+            return Ok(0);
+        };
+        let mut tests = Vec::new();
+        for (number, column) in (0u32..).zip(&columns.layout.shapes.columns) {
+            match RareTest::of(column, wanted) {
+                RareTest::Never => {}
+                RareTest::Always => return Ok(among.0),
+                test => tests.push((number, test)),
+            }
+        }
+        let mut found = 0;
+        for page in (0..self.slabs()[slab].pages.len()).filter(|page| among.contains(*page) && !tests.is_empty()) {
+            let Some(mut shaped) = self.shaped_page(slab, page)? else {
+                continue;
+            };
+            for (number, test) in &tests {
+                if shaped.count(*number) > 0 && test.holds(&shaped.values(*number)?) {
+                    found |= 1 << page;
+                    break;
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Gives the hash of every rare piece of a slab to `visit`, repetitions included, as its columns hold them now.
+    pub(crate) fn for_each_rare(&self, slab: usize, visit: &mut dyn FnMut(u64)) -> Result<(), BucketError> {
+        let Some(columns) = self.columns(slab)? else {
+            return Ok(());
+        };
+        let mut hashes = Vec::new();
+        for (number, column) in (0u32..).zip(&columns.layout.shapes.columns) {
+            let mut noted = match column.kind {
+                ColumnKind::Numbers { format, min, max } => Some(RareNumbers::new(format, min, max, column.values)),
+                ColumnKind::Texts if texts_are_rare(&column.traits) => None,
+                _ => continue,
+            };
+            for page in 0..self.slabs()[slab].pages.len() {
+                let Some(mut shaped) = self.shaped_page(slab, page)? else {
+                    continue;
+                };
+                match (&mut noted, shaped.values(number)?) {
+                    (Some(noted), ColumnValues::Numbers(numbers)) => noted.add(&numbers, &mut hashes),
+                    (None, ColumnValues::Texts { bytes, ends }) => {
+                        let starts = std::iter::once(0).chain(ends.iter().copied());
+                        let text = |(start, end): (u32, &u32)| &bytes[start as usize..*end as usize];
+                        add_texts(starts.zip(&ends).map(text), &mut hashes);
+                    }
+                    _ => {}
+                }
+                hashes.drain(..).for_each(&mut *visit);
+            }
+            if let Some(noted) = noted {
+                noted.finish(&mut hashes);
+                hashes.drain(..).for_each(&mut *visit);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

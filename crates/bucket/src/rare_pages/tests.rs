@@ -1,0 +1,215 @@
+//! Candidate pages and filters of shaped slabs against the pieces of the texts themselves.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use quarry_event::segment::{for_each_piece, lower_piece};
+use quarry_event::{EventBatch, Metadata, TermQuery};
+
+use super::*;
+use crate::columns::tests::{add_templates, shape_by_words};
+use crate::encode::tests::SHAPER;
+use crate::shape::ShapedSlab;
+use crate::{EncodeOptions, MAX_PAGE_EVENTS, MemoryObject, TermFilter, encode, verify_against};
+
+/// Pages of each lower-cased piece.
+type Truth = BTreeMap<String, u64>;
+
+fn batch<'a>(texts: impl IntoIterator<Item = &'a str>) -> EventBatch {
+    let word = |word: &str| word.into();
+    let meta = Metadata { index: word("main"), host: word("h"), source: word("s"), sourcetype: word("t") };
+    let mut batch = EventBatch { metas: vec![meta], ..EventBatch::default() };
+    for (at, text) in texts.into_iter().enumerate() {
+        batch.push(text.as_bytes(), at as i64, 0);
+    }
+    batch
+}
+
+fn truth_of(events: &EventBatch) -> Truth {
+    let (mut truth, mut lower) = (Truth::new(), Vec::new());
+    for row in 0..events.len() {
+        for_each_piece(events.raw(row), |piece| {
+            lower_piece(piece, &mut lower);
+            let piece = String::from_utf8(lower.clone()).unwrap();
+            *truth.entry(piece).or_default() |= 1 << (row / MAX_PAGE_EVENTS);
+        });
+    }
+    truth
+}
+
+struct Opened {
+    reader: BucketReader,
+    filter: TermFilter,
+    truths: Vec<Truth>,
+}
+
+fn opened(slabs: &[EventBatch]) -> Opened {
+    let encoded = encode(slabs, &EncodeOptions::default()).unwrap();
+    verify_against(&encoded, slabs).unwrap();
+    let reader = BucketReader::open(Arc::new(MemoryObject(encoded.object.clone()))).unwrap();
+    reader.check().unwrap();
+    let filter = TermFilter::open(&encoded.filter).unwrap();
+    Opened { reader, filter, truths: slabs.iter().map(truth_of).collect() }
+}
+
+impl Opened {
+    fn pages(&self, slab: usize, query: &TermQuery) -> u64 {
+        self.reader.candidate_pages(slab, query).unwrap().0
+    }
+
+    /// Every piece and its beginning: no page and no filter may deny it.
+    fn assert_covers(&self, every: usize) {
+        for (slab, truth) in self.truths.iter().enumerate() {
+            for (piece, pages) in truth.iter().step_by(every) {
+                let query = TermQuery::Piece(piece.as_str().into());
+                assert!(self.filter.may_match(&query) && self.filter.may_match_slab(slab, &query), "{piece}");
+                let found = self.pages(slab, &query);
+                assert_eq!(pages & !found, 0, "{piece} in {pages:b}, found {found:b}");
+                let half = piece.chars().take(piece.chars().count().div_ceil(2)).collect::<String>();
+                let starting = truth.iter().filter(|(piece, _)| piece.starts_with(&half));
+                let expected = starting.fold(0, |all, (_, pages)| all | pages);
+                let found = self.pages(slab, &TermQuery::Prefix(half.as_str().into()));
+                assert_eq!(expected & !found, 0, "{half}* in {expected:b}, found {found:b}");
+            }
+        }
+    }
+}
+
+/// Numbers that look random and are the same in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % sides
+    }
+}
+
+/// A log of requests with ids, addresses, times and a few odd lines.
+fn log(seed: u64, events: usize) -> EventBatch {
+    let mut dice = Dice(seed);
+    let mut texts = Vec::new();
+    for at in 0..events {
+        let (second, milli) = (at / 20 % 86_400, at % 20 * 50);
+        let mut text =
+            format!("2026-11-20T{:02}:{:02}:{:02}.{milli:03}Z", second / 3_600, second / 60 % 60, second % 60);
+        let (host, pid, user) = (dice.roll(20), dice.roll(30_000), dice.roll(1_000_000));
+        write!(
+            text,
+            " host{host:02} Payments[{pid}]: user_id={user} request_id={:08x}{:08x}",
+            dice.roll(1 << 31),
+            dice.roll(1 << 31)
+        )
+        .unwrap();
+        let ip = dice.roll(1 << 16);
+        write!(text, " ip=10.{}.{}.7 took={}.{}ms", ip / 256, ip % 256, dice.roll(500), dice.roll(10)).unwrap();
+        let word = ["Accepted", "refused", "größe%20x"][dice.roll(3) as usize];
+        write!(text, " msg=\"connection {} {word} by w{:x}notify\"", dice.roll(100_000_000), dice.roll(1 << 24))
+            .unwrap();
+        if dice.roll(300) == 0 {
+            text = format!("odd line number {} of {seed}", dice.roll(1_000_000));
+        }
+        texts.push(text);
+    }
+    batch(texts.iter().map(String::as_str))
+}
+
+#[test]
+fn a_log_is_shaped_and_its_ids_stay_out_of_the_lexicon() {
+    let slabs = [log(1, 3 * MAX_PAGE_EVENTS - 100), log(2, MAX_PAGE_EVENTS + 50)];
+    let opened = opened(&slabs);
+    assert!(opened.reader.shapes(0).unwrap().is_some(), "the log was not shaped");
+    opened.assert_covers(997);
+    // What is long enough to be an id is found in the very pages that hold it.
+    let mut needles = 0;
+    for (slab, truth) in opened.truths.iter().enumerate() {
+        let ids =
+            truth.iter().filter(|(piece, _)| piece.len() >= 12 || piece.bytes().all(|byte| byte.is_ascii_digit()));
+        for (piece, pages) in ids.step_by(701) {
+            let found = opened.pages(slab, &TermQuery::Piece(piece.as_str().into()));
+            needles += usize::from(piece.len() >= 7);
+            assert!(found == *pages || piece.len() < 7, "{piece}: {found:b} for {pages:b}");
+        }
+    }
+    assert!(needles > 20, "{needles} needles");
+    let lexicon = opened.reader.stored_bytes_by_kind(0).unwrap();
+    let lexicon: u64 = lexicon.iter().filter(|(kind, _)| kind.starts_with("lexicon")).map(|(_, bytes)| bytes).sum();
+    assert!(lexicon < 8_000, "{lexicon} bytes of lexicon");
+}
+
+#[test]
+fn absent_pieces_are_mostly_denied() {
+    let opened = opened(&[log(3, MAX_PAGE_EVENTS + 9)]);
+    let absent =
+        (0..2_000u64).map(|at| TermQuery::Piece(format!("{:016x}", at.wrapping_mul(0x9e37_79b9_7f4a_7c15)).into()));
+    let mut passed = 0;
+    for query in absent {
+        passed += usize::from(opened.filter.may_match(&query));
+        assert_eq!(opened.pages(0, &query), 0, "{query:?}");
+    }
+    assert!(passed < 40, "{passed} of 2000 absent ids");
+}
+
+#[test]
+fn a_piece_must_be_in_each_slab_that_the_filter_names() {
+    let opened = opened(&[log(4, 600), log(5, 600)]);
+    for (slab, other) in [(0, 1), (1, 0)] {
+        let unique = opened.truths[slab].keys().filter(|piece| piece.len() == 16);
+        let elsewhere = unique
+            .filter(|piece| opened.filter.may_match_slab(other, &TermQuery::Piece(piece.as_str().into())))
+            .count();
+        assert!(elsewhere < 20, "{elsewhere} ids of slab {slab} may be in {other}");
+    }
+}
+
+fn any_text() -> impl Strategy<Value = String> {
+    let word = prop_oneof![
+        "[a-c]{1,3}",
+        "[0-9]{1,6}",
+        "-?[0-9]{1,3}\\.[0-9]{2}",
+        "[0-9a-f]{8}",
+        "10\\.[0-9]\\.[0-9]{1,2}\\.1",
+        "k%2",
+        "%(20|3d|2526|7C)?",
+        "[A-Zé%]{1,4}",
+        "0{0,2}[1-9]",
+        "",
+    ];
+    proptest::collection::vec((word, "[ =%]{0,2}"), 0..6)
+        .prop_map(|words| words.into_iter().map(|(word, between)| word + &between).collect())
+}
+
+/// Takes texts apart at a byte that is no breaker, so that most edges straddle pieces.
+fn shape_at_twos(events: &EventBatch) -> Option<ShapedSlab> {
+    let values: Vec<(u32, Vec<u8>)> = (0..events.len()).map(|row| (row as u32, events.raw(row).to_vec())).collect();
+    let mut slab = ShapedSlab::default();
+    add_templates(&mut slab, None, &values, events.len(), b'2');
+    Some(slab)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// Taken apart at breakers, and in the midst of pieces.
+    #[test]
+    fn texts_taken_apart_anywhere_keep_their_pieces(texts in proptest::collection::vec(any_text(), 1..40)) {
+        for shaper in [shape_by_words, shape_at_twos] {
+            SHAPER.set(Some(shaper));
+            let opened = opened(&[batch(texts.iter().map(String::as_str))]);
+            SHAPER.set(None);
+            opened.assert_covers(1);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+    #[test]
+    fn logs_keep_their_pieces(seed in any::<u64>(), events in 1..2 * MAX_PAGE_EVENTS) {
+        let opened = opened(&[log(seed, events)]);
+        opened.assert_covers(1 + opened.truths[0].len() / 100);
+    }
+}
