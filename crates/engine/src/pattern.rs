@@ -8,6 +8,8 @@
 
 mod like;
 mod replacement;
+#[allow(dead_code, unused_imports, reason = "taken up by the scan of shaped pages")]
+pub(crate) mod shaped;
 mod translate;
 mod wildcard;
 
@@ -171,6 +173,14 @@ impl Regex {
     /// The text with every match replaced; `None` if there is no match.
     pub(crate) fn replace_all(&self, text: &str, replacement: &Replacement) -> Option<String> {
         self.replace(text, replacement, usize::MAX)
+    }
+
+    /// The pattern in the dialect of the linear engine, if that runs it.
+    fn linear_pattern(&self) -> Option<&str> {
+        match &self.engine {
+            Engine::Linear(regex) => Some(regex.as_str()),
+            Engine::Backtracking(_) => None,
+        }
     }
 
     /// Whether the linear engine runs it.
