@@ -137,11 +137,14 @@ fn encode_checked(shared: &Shared, regroup: &Regroup, encode: Encode) -> Result<
     };
     encodes(true)?;
     let sources = regroup.sources();
-    let options = EncodeOptions { zstd_level: shared.options.compaction.zstd_level, ..EncodeOptions::default() };
-    let encoded = encode(&sources, &options).and_then(|encoded| {
+    let proven = |shaped: bool| {
+        let options = EncodeOptions { zstd_level: shared.options.compaction.zstd_level, shaped };
+        let encoded = encode(&sources, &options)?;
         verify_slabs(&encoded, &sources)?;
         Ok(encoded)
-    });
+    };
+    // A fault of the shaper is no reason to leave the buckets as they are.
+    let encoded = proven(true).or_else(|_: BucketError| proven(false));
     encodes(false)?;
     encoded.map_err(|error| Failure::Never(error.to_string()))
 }

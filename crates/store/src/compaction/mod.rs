@@ -55,12 +55,17 @@ fn wait_for_work(shared: &Shared) -> bool {
         if state.stopping {
             return false;
         }
-        let sealing = state.closed.values().any(|slab| !matches!(slab.progress, Progress::Quarantined(_)));
-        if !sealing && !choose(shared, &state, Request::Background).is_empty() {
+        if is_due(shared, &state) {
             return true;
         }
         state = wait(&shared.seal_done, state);
     }
+}
+
+/// Whether there is something to merge and nothing to seal, which goes first.
+pub(crate) fn is_due(shared: &Shared, state: &State) -> bool {
+    let sealing = state.closed.values().any(|slab| !matches!(slab.progress, Progress::Quarantined(_)));
+    !sealing && !choose(shared, state, Request::Background).is_empty()
 }
 
 /// The buckets to merge next; none when nothing is to be done.

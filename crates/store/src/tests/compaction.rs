@@ -9,6 +9,7 @@ use quarry_stdx::ManualClock;
 use tempfile::tempdir;
 
 use super::{all, append, expected, open, segment_texts, small, texts};
+use crate::state::Progress;
 use crate::tests::sample::batch;
 use crate::{AppendRequest, CompactionReport, IndexSelector, ListingState, Snapshot, Store, StoreError};
 
@@ -320,4 +321,28 @@ fn the_background_merges_what_is_there_and_rests_until_somebody_waits() {
     let store = open(&options);
     seal(&store, &["other"], 4, 5);
     drop(store);
+}
+
+#[test]
+fn the_background_waits_while_a_slab_waits_for_its_seal() {
+    let dir = tempdir().unwrap();
+    let store = open(&small(dir.path()));
+    seal(&store, &["main"], 3, 5);
+    let is_due = |store: &Store| crate::compaction::is_due(&store.shared, &store.shared.state());
+    assert!(!is_due(&store), "too few");
+    append(&store, "main", 15, 5);
+    store.seal_all().unwrap();
+    assert!(is_due(&store));
+    append(&store, "other", 0, 5);
+    let mut state = store.shared.state();
+    state.close_hot("other");
+    for (progress, due) in [
+        (Progress::Waiting, false),
+        (Progress::Failed, false),
+        (Progress::Sealing, false),
+        (Progress::Quarantined("it differs".into()), true),
+    ] {
+        state.closed.values_mut().for_each(|slab| slab.progress = progress.clone());
+        assert_eq!(crate::compaction::is_due(&store.shared, &state), due, "{progress:?}");
+    }
 }
