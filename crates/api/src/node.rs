@@ -30,4 +30,6 @@ pub trait Node: Send + Sync {
     fn buckets(&self) -> Result<String, NodeError>;
     /// Checks every bucket; gives a JSON array of buckets with their faults.
     fn verify(&self) -> Result<String, NodeError>;
+    /// Merges neighbouring buckets as far as their limits allow; gives the report as a JSON object.
+    fn compact(&self) -> Result<String, NodeError>;
 }

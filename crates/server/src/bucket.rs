@@ -1,4 +1,4 @@
-//! `quarry bucket list|stats|verify`: what is on disk, in this process or asked of the running server.
+//! `quarry bucket list|stats|verify|compact`: what is on disk, in this process or asked of the running server.
 //!
 //! Both ways give the same JSON rows; the other forms are made from them.
 
@@ -10,7 +10,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use jiff::tz::TimeZone;
 use quarry_search::cell::{iso_time, write_csv};
 use quarry_stdx::SystemClock;
-use quarry_store::{ListingState, Store};
+use quarry_store::{CompactionReport, ListingState, Store};
 use serde_json::{Value, json};
 
 use crate::cli::ListForm;
@@ -19,10 +19,11 @@ use crate::local;
 use crate::remote::Remote;
 
 const LIST_COLUMNS: &[&str] =
-    &["bucket", "index", "state", "events", "raw_bytes", "stored_bytes", "slabs", "earliest", "latest"];
+    &["bucket", "index", "state", "events", "raw_bytes", "stored_bytes", "slabs", "level", "earliest", "latest"];
 const STATS_COLUMNS: &[&str] =
     &["index", "buckets", "events", "raw_bytes", "stored_bytes", "ratio", "earliest", "latest"];
 const VERIFY_COLUMNS: &[&str] = &["bucket", "ok", "reason"];
+const COMPACT_COLUMNS: &[&str] = &["bucket", "first", "last", "parts", "events", "bytes_before", "bytes_after"];
 
 /// Blanks before and after a column of a table.
 pub(crate) const COLUMN_PADDING: (u16, u16) = (0, 2);
@@ -62,6 +63,49 @@ pub(crate) fn verify(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     Ok(failure::STORAGE)
 }
 
+/// One line per merge, and what all of them came to; fails when a bucket had to be left alone.
+pub(crate) fn compact(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
+    let report = match Remote::find(data_dir) {
+        Some(remote) => remote.compact()?,
+        None => compaction(&local::open_existing(data_dir, SystemClock::shared())?.compact_all()?),
+    };
+    print(&report["merges"], COMPACT_COLUMNS, form)?;
+    let [buckets, after, bytes, bytes_after] =
+        ["buckets_before", "buckets_after", "bytes_before", "bytes_after"].map(|key| text(&report[key]));
+    crate::tell(&format!("{buckets} sealed buckets of {bytes} bytes before, {after} of {bytes_after} bytes after"));
+    let skipped = report["skipped"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for skip in skipped {
+        let bucket = skip["bucket"].as_str().filter(|bucket| !bucket.is_empty());
+        let what = bucket.map_or_else(|| "some buckets".to_owned(), |bucket| format!("bucket {bucket}"));
+        crate::tell(&format!("warning: {what} not compacted: {}", text(&skip["reason"])));
+    }
+    Ok(if skipped.is_empty() { 0 } else { failure::STORAGE })
+}
+
+/// A compaction of an open store, as an object.
+pub(crate) fn compaction(report: &CompactionReport) -> Value {
+    let merge = |merge: &quarry_store::Merge| {
+        json!({
+            "bucket": merge.bucket,
+            "first": merge.inputs.first(),
+            "last": merge.inputs.last(),
+            "parts": merge.inputs.len(),
+            "events": merge.events,
+            "bytes_before": merge.bytes_before,
+            "bytes_after": merge.bytes_after,
+        })
+    };
+    let skip = |skipped: &quarry_store::Damage| json!({ "bucket": skipped.bucket, "reason": skipped.reason });
+    json!({
+        "buckets_before": report.buckets_before,
+        "buckets_after": report.buckets_after,
+        "bytes_before": report.bytes_before,
+        "bytes_after": report.bytes_after,
+        "merges": report.merges.iter().map(merge).collect::<Vec<_>>(),
+        "skipped": report.skipped.iter().map(skip).collect::<Vec<_>>(),
+    })
+}
+
 /// Buckets of an open store, as rows.
 pub(crate) fn listing(store: &Store) -> Value {
     let state = |state| match state {
@@ -78,6 +122,7 @@ pub(crate) fn listing(store: &Store) -> Value {
             "raw_bytes": bucket.raw_bytes,
             "stored_bytes": bucket.stored_bytes,
             "slabs": bucket.slabs,
+            "level": bucket.level,
             "earliest": iso_time(bucket.time_min, &TimeZone::UTC),
             "latest": iso_time(bucket.time_max, &TimeZone::UTC),
         })

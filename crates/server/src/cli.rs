@@ -132,6 +132,8 @@ pub(crate) enum BucketVerb {
     Stats(BucketArgs),
     /// Read every byte and check it.
     Verify(BucketArgs),
+    /// Merge neighbouring buckets into larger, better packed ones.
+    Compact(BucketArgs),
 }
 
 #[derive(Args, Debug)]

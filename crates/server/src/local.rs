@@ -117,14 +117,30 @@ pub(crate) fn open(data_dir: &Path, clock: SharedClock) -> Result<Arc<Store>, Fa
     Ok(when_free(|| Store::open(StoreOptions::at(data_dir), clock.clone()))?)
 }
 
+/// As [`open`], for a server: buckets are merged in the background.
+pub(crate) fn open_to_serve(data_dir: &Path, clock: SharedClock) -> Result<Arc<Store>, Failure> {
+    let mut options = StoreOptions::at(data_dir);
+    options.compaction.bucket_merging = true;
+    Ok(when_free(|| Store::open(options.clone(), clock.clone()))?)
+}
+
+/// As [`open`], where there is data already.
+pub(crate) fn open_existing(data_dir: &Path, clock: SharedClock) -> Result<Arc<Store>, Failure> {
+    check_exists(data_dir)?;
+    open(data_dir, clock)
+}
+
+fn check_exists(data_dir: &Path) -> Result<(), Failure> {
+    if data_dir.is_dir() {
+        return Ok(());
+    }
+    let dir = data_dir.display();
+    Err(Failure::Storage(format!("there is no data folder {dir}: name one with --data-dir, or add data first")))
+}
+
 /// Opens the store of `data_dir` for reading.
 pub(crate) fn open_read_only(data_dir: &Path, clock: SharedClock) -> Result<Arc<Store>, Failure> {
-    if !data_dir.is_dir() {
-        let dir = data_dir.display();
-        return Err(Failure::Storage(format!(
-            "there is no data folder {dir}: name one with --data-dir, or add data first"
-        )));
-    }
+    check_exists(data_dir)?;
     Ok(when_free(|| Store::open_read_only(StoreOptions::at(data_dir), clock.clone()))?)
 }
 

@@ -57,6 +57,7 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
         Verb::Bucket(BucketVerb::List(arguments)) => bucket::list(&cli.data_dir, arguments.output),
         Verb::Bucket(BucketVerb::Stats(arguments)) => bucket::stats(&cli.data_dir, arguments.output),
         Verb::Bucket(BucketVerb::Verify(arguments)) => bucket::verify(&cli.data_dir, arguments.output),
+        Verb::Bucket(BucketVerb::Compact(arguments)) => bucket::compact(&cli.data_dir, arguments.output),
         Verb::Serve(arguments) => serve::run(&cli.data_dir, arguments),
         Verb::Btool(arguments) => btool::run(&cli.data_dir, arguments),
         Verb::Spl(SplVerb::Check(arguments)) => spl_check::run(arguments),

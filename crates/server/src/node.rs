@@ -50,4 +50,8 @@ impl Node for LocalNode {
     fn verify(&self) -> Result<String, NodeError> {
         Ok(bucket::verdicts(&self.store).to_string())
     }
+
+    fn compact(&self) -> Result<String, NodeError> {
+        Ok(bucket::compaction(&self.store.compact_all()?).to_string())
+    }
 }

@@ -66,6 +66,11 @@ impl Remote {
         read_json(&self.post("/services/quarry/buckets/verify", &[])?.body)
     }
 
+    /// Has the server merge buckets; gives the report.
+    pub(crate) fn compact(&self) -> Result<Value, Failure> {
+        read_json(&self.post("/services/quarry/buckets/compact", &[])?.body)
+    }
+
     /// Runs a search to its end.
     pub(crate) fn search(&self, form: &[(&str, &str)]) -> Result<RemoteAnswer, Failure> {
         let answer = self.post("/services/search/jobs", form)?;

@@ -47,7 +47,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
         }
     }
     let settings = Settings::of_data_dir(data_dir);
-    let store = local::open(data_dir, settings.clock.clone())?;
+    let store = local::open_to_serve(data_dir, settings.clock.clone())?;
     // The folder is ours: a run file that is there was left by a server that died.
     drop(RunFile(data_dir.join(RUN_FILE)));
     let auth = Arc::new(Auth::new(users(data_dir)?, settings.clock.clone(), Box::new(random)));

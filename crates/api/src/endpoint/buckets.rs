@@ -11,7 +11,10 @@ use crate::ApiState;
 use crate::message::ApiError;
 
 pub(crate) fn routes() -> Router<ApiState> {
-    Router::new().route("/services/quarry/buckets", get(list)).route("/services/quarry/buckets/verify", post(verify))
+    Router::new()
+        .route("/services/quarry/buckets", get(list))
+        .route("/services/quarry/buckets/verify", post(verify))
+        .route("/services/quarry/buckets/compact", post(compact))
 }
 
 async fn list(State(state): State<ApiState>, headers: HeaderMap) -> Result<Response, ApiError> {
@@ -24,4 +27,10 @@ async fn verify(State(state): State<ApiState>, headers: HeaderMap) -> Result<Res
     identify_admin(&state, &headers).await?;
     let node = state.node.clone();
     blocking(move || node.verify()).await?.map(json).map_err(|error| ApiError::internal(error.to_string()))
+}
+
+async fn compact(State(state): State<ApiState>, headers: HeaderMap) -> Result<Response, ApiError> {
+    identify_admin(&state, &headers).await?;
+    let node = state.node.clone();
+    blocking(move || node.compact()).await?.map(json).map_err(|error| ApiError::internal(error.to_string()))
 }

@@ -8,10 +8,10 @@ use std::process::{Child, Command};
 use crate::support::{Place, lines, sorted, wait_until};
 
 /// A running server; killed when a test fails.
-struct Server(Child);
+pub(crate) struct Server(Child);
 
 impl Server {
-    fn start(place: &Place) -> Server {
+    pub(crate) fn start(place: &Place) -> Server {
         let run_file = || std::fs::read_to_string(place.data().join("run/server.json")).ok();
         let left_by_another = run_file();
         let mut server = Server(place.spawn(&["serve", "--mgmt", "127.0.0.1:0"]));
@@ -21,7 +21,7 @@ impl Server {
         server
     }
 
-    fn stop(mut self, signal: &str) -> i32 {
+    pub(crate) fn stop(mut self, signal: &str) -> i32 {
         let sent = Command::new("kill").args([signal, &self.0.id().to_string()]).status().unwrap();
         assert!(sent.success());
         self.0.wait().unwrap().code().unwrap_or(-1)

@@ -1,0 +1,80 @@
+//! Buckets that are merged: by hand, by the server, and with a damaged one among them.
+
+use crate::server::Server;
+use crate::support::{Place, Ran, lines, sorted};
+
+/// Buckets of two indexes in turn, whose events have times in common.
+fn ten_buckets() -> Place {
+    let place = Place::new();
+    for number in 0..10 {
+        let (index, first) = (["main", "other"][number % 2], number * 100);
+        let log = place.write(&format!("{number}.log"), lines(first..first + 100).replace(":3", ":0"));
+        place.run(&["add", "oneshot", &log, "--index", index]).good();
+    }
+    place
+}
+
+/// Searches whose answers a merge must not change, order included.
+fn answers(place: &Place) -> Vec<String> {
+    let searches =
+        ["*", "index=*", "index=main OR index=other line=42*", "index=other | tail 150", "index=* | reverse"];
+    searches.map(|search| place.run(&["search", search, "-o", "raw"]).good()).to_vec()
+}
+
+/// Values of a column of a CSV.
+fn column(csv: &str, name: &str) -> Vec<String> {
+    let mut rows = csv.lines();
+    let at = rows.next().unwrap().split(',').position(|header| header == name).unwrap();
+    rows.map(|row| row.split(',').nth(at).unwrap().to_owned()).collect()
+}
+
+#[test]
+fn merged_buckets_give_the_same_answers_in_the_same_order() {
+    let place = ten_buckets();
+    let before = answers(&place);
+    assert_eq!(before[1].lines().count(), 1_000);
+    let merged = place.run(&["bucket", "compact", "-o", "csv"]);
+    assert!(merged.err.contains("10 sealed buckets of ") && merged.err.contains(", 2 of "), "{}", merged.err);
+    let merged = merged.good();
+    assert_eq!(column(&merged, "first"), ["main~1", "other~2"]);
+    assert_eq!((column(&merged, "parts"), column(&merged, "events")), (vec!["5".into(); 2], vec!["500".into(); 2]));
+    assert_eq!(answers(&place), before);
+    let list = place.run(&["bucket", "list", "-o", "csv"]).good();
+    assert_eq!((column(&list, "level"), column(&list, "events")), (vec!["1".into(); 2], vec!["500".into(); 2]));
+    place.run(&["bucket", "verify"]).good();
+    let again = place.run(&["bucket", "compact", "-o", "csv"]);
+    assert!(again.err.contains("2 sealed buckets of "), "{}", again.err);
+    assert_eq!(again.good().lines().count(), 1);
+    assert_eq!(place.run(&["bucket", "list", "-o", "csv"]).good(), list);
+}
+
+#[test]
+fn the_server_merges_on_request_and_in_the_background() {
+    let place = ten_buckets();
+    let before = answers(&place);
+    let server = Server::start(&place);
+    let Ran { code, err, .. } = place.run(&["bucket", "compact"]);
+    assert!(code == 0 && err.contains(" 2 of "), "{err}");
+    assert_eq!(answers(&place), before);
+    assert_eq!(server.stop("-TERM"), 0);
+    assert_eq!(answers(&place), before);
+    let list = place.run(&["bucket", "list", "-o", "csv"]).good();
+    assert_eq!(column(&list, "events"), ["500", "500"]);
+}
+
+#[test]
+fn a_damaged_bucket_stays_and_fails_the_command() {
+    let place = ten_buckets();
+    let object = place.data().join("db/main/0000000005.bucket");
+    let whole = std::fs::read(&object).unwrap();
+    std::fs::write(&object, &whole[..whole.len() / 2]).unwrap();
+    let merged = place.run(&["bucket", "compact"]);
+    assert_eq!(merged.code, 4);
+    assert!(merged.err.contains("bucket main~5 not compacted"), "{}", merged.err);
+    std::fs::write(&object, &whole).unwrap();
+    let found = place.run(&["search", "*", "-o", "raw"]).good();
+    assert_eq!(sorted(&found).len(), 500);
+    let nowhere = Place::new();
+    assert_eq!(nowhere.run(&["bucket", "compact"]).code, 4);
+    assert!(!nowhere.data().exists());
+}
