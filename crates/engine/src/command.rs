@@ -1,7 +1,7 @@
 //! What a command is to the engine: the three shapes every SPL command has.
 //!
-//! *Row* commands look at rows as they pass (eval, where, rex, head). *Reduce* commands fold rows into mergeable
-//! states (stats, top, chart). *Blocking* commands need all rows at once (sort, eventstats, join). [`crate::lower`]
+//! *Row* commands look at rows as they pass (eval, where, rex, head). *Reduce* commands fold rows into groups as
+//! they come (stats, top, chart). *Blocking* commands need all rows at once (sort, eventstats, join). [`crate::lower`]
 //! turns a syntax tree into a chain of these; [`crate::run`] drives the chain.
 
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arrow::record_batch::RecordBatch;
 
 use crate::EngineError;
+use crate::aggregate::Folder;
 use crate::dataflow::Dataflow;
 
 /// Rows on their way between commands; schemas may differ from batch to batch.
@@ -109,7 +110,7 @@ pub(crate) trait RowCommand: Send {
 /// Makes one instance of a row command per worker.
 pub(crate) type MakeRowCommand = Arc<dyn Fn() -> Box<dyn RowCommand> + Send + Sync>;
 
-/// A command that folds rows into states which merge in any grouping of the input.
+/// A command that folds rows into groups, worker by worker.
 pub(crate) trait Reduce: Send + Sync {
     /// Whether the result depends on the order rows arrive in (first, last, list).
     fn needs_order(&self) -> bool;
@@ -119,11 +120,10 @@ pub(crate) trait Reduce: Send + Sync {
     }
     /// Told once, before the first row, between which instants the rows lie; not exactly, but never too narrow.
     fn prepare(&self, _data: Option<(quarry_event::TimeNs, quarry_event::TimeNs)>, _context: &CommandContext) {}
-    /// Folds the rows of one slice, in their order. `slice` ascends with the order of rows, so that ordered states
-    /// merge right. The states of one search all have one schema.
-    fn partial(&self, rows: &[RecordBatch], slice: u64, context: &CommandContext) -> Result<RecordBatch, EngineError>;
-    /// Merges states of all slices into result rows.
-    fn finish(&self, states: Vec<RecordBatch>, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError>;
+    /// Makes what folds the rows one worker reads.
+    fn folder(&self, context: &CommandContext) -> Result<Folder, EngineError>;
+    /// The result rows from the folders of all workers.
+    fn finish(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError>;
 }
 
 /// A command that needs every row before it can answer.

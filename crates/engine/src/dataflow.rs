@@ -36,6 +36,7 @@ const BATCH_ROWS: usize = 8_192;
 pub(crate) struct Dataflow {
     runtime: tokio::runtime::Runtime,
     environment: Arc<RuntimeEnv>,
+    memory_bytes: usize,
 }
 
 impl Debug for Dataflow {
@@ -62,7 +63,12 @@ impl Dataflow {
         if let Some(folder) = spill {
             builder = builder.with_temp_file_path(folder);
         }
-        Ok(Dataflow { runtime, environment: builder.build_arc()? })
+        Ok(Dataflow { runtime, environment: builder.build_arc()?, memory_bytes })
+    }
+
+    /// Bytes it may hold.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.memory_bytes
     }
 
     /// Groups `rows` by the first `keys` columns and merges the other columns as told. Every column but the keys has

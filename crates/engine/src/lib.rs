@@ -18,6 +18,9 @@ mod field_names;
 mod functions;
 mod job;
 mod lower;
+#[cfg(feature = "measure")]
+#[doc(hidden)]
+pub mod measure;
 mod pattern;
 mod row_filter;
 mod rows;

@@ -1,6 +1,7 @@
 //! Reading and building the columns that flow between commands.
 //!
-//! Physical types: Utf8View, Int64, Float64, Boolean, Timestamp(ns) for `_time`, List<Utf8View> for multivalue, Null.
+//! Physical types: Utf8View, Int64, Float64, Boolean, Timestamp(ns) for `_time`, List<Utf8View> for multivalue, Null;
+//! from a scan also Dictionary(UInt32, Utf8View), UInt32 for IPv4 addresses, Decimal64 for decimals as written.
 //! The text form is canonical, a type is only an optimisation (see `quarry_event::value`). [`ColumnReader`] reads any
 //! column by row, [`ColumnBuilder`] takes values as they come and picks the type at the end; the functions here
 //! change whole batches. A missing column is a column of nulls.
@@ -22,7 +23,7 @@ use arrow::record_batch::RecordBatch;
 use crate::EngineError;
 
 pub(crate) use build::ColumnBuilder;
-pub(crate) use read::ColumnReader;
+pub(crate) use read::{ColumnReader, DictionaryColumn, write_address, write_decimal};
 pub(crate) use unify::{concat_rows, conform, unified_schema};
 pub(crate) use value::{FALSE_TEXT, TRUE_TEXT, Value, time_seconds, write_time};
 

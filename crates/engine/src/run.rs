@@ -13,6 +13,7 @@ use quarry_spl::ast::{Command, Pipeline, SearchCommand, SearchExpr, Span, Stage,
 use quarry_store::{IndexSelector, MemoryStore, Snapshot, Store, StoreError};
 
 use crate::EngineError;
+use crate::aggregate::Folder;
 use crate::command::{CommandContext, Reduce, RowCommand, RowIter};
 use crate::commands::generate::make_results;
 use crate::commands::lookup::{LookupSource, LookupTable};
@@ -27,8 +28,8 @@ use crate::scan::slices::{SliceWork, map_slices};
 use crate::scan::{EventScan, PageRef, ScanProgress};
 use crate::subsearch::{CONDITION_ROWS_MAX, condition_of};
 
-/// Rows folded at once where rows come from another command.
-const FOLD_ROWS: usize = 65_536;
+/// Rows of a slice where rows come from another command.
+const SLICE_ROWS: u64 = 65_536;
 
 /// Rows a row command is given at once.
 const STEP_ROWS: usize = 4_096;
@@ -116,20 +117,15 @@ impl Runner {
         };
         let pages = scan.pages(&context)?;
         reduce.prepare(bounds_of(&pages, &context.range), &context);
-        let make = || -> Box<dyn SliceWork> {
+        let make = || {
             let commands = steps.iter().filter_map(|step| match step {
                 Step::Row { make, .. } => Some(make()),
                 _ => None,
             });
-            Box::new(FoldWork {
-                commands: commands.collect(),
-                rows: Vec::new(),
-                reduce: Arc::clone(&reduce),
-                context: context.clone(),
-            })
+            Ok(FoldWork { commands: commands.collect(), folder: reduce.folder(&context)?, slice: 0, place: 0 })
         };
-        let states = map_slices(&scan, &pages, &context, &make)?;
-        let rows = reduce.finish(states, &context)?;
+        let workers = map_slices(&scan, &pages, &context, &make)?;
+        let rows = reduce.finish(workers.into_iter().map(|worker| worker.folder).collect(), &context)?;
         apply(of_batches(rows), after, &context)
     }
 
@@ -287,29 +283,26 @@ fn bounds_of(pages: &[PageRef], range: &TimeRange) -> Option<(TimeNs, TimeNs)> {
 /// Folds the rows of slices.
 struct FoldWork {
     commands: Vec<Box<dyn RowCommand>>,
-    rows: Vec<RecordBatch>,
-    reduce: Arc<dyn Reduce>,
-    context: CommandContext,
+    folder: Folder,
+    /// The slice at work and its rows so far.
+    slice: u64,
+    place: u64,
 }
 
 impl SliceWork for FoldWork {
-    fn page(&mut self, mut rows: RecordBatch) -> Result<(), EngineError> {
+    fn page(&mut self, mut rows: RecordBatch, slice: u64) -> Result<(), EngineError> {
         for command in &mut self.commands {
             rows = command.apply(rows)?;
             if rows.num_rows() == 0 {
                 return Ok(());
             }
         }
-        self.rows.push(rows);
-        Ok(())
-    }
-
-    fn end(&mut self, slice: u64) -> Result<Option<RecordBatch>, EngineError> {
-        let rows = std::mem::take(&mut self.rows);
-        if rows.is_empty() {
-            return Ok(None);
+        if slice != self.slice {
+            (self.slice, self.place) = (slice, 0);
         }
-        self.reduce.partial(&rows, slice, &self.context).map(Some)
+        self.folder.add(&rows, slice, self.place)?;
+        self.place += rows.num_rows() as u64;
+        Ok(())
     }
 }
 
@@ -336,21 +329,17 @@ fn fold(rows: RowIter, reduce: &dyn Reduce, context: &CommandContext) -> Result<
         reduce.prepare(time_bounds(&all), context);
         rows = of_batches(all);
     }
-    let (mut states, mut held, mut count) = (Vec::new(), Vec::new(), 0);
+    let mut folder = reduce.folder(context)?;
+    let (mut slice, mut place) = (0, 0);
     for batch in rows {
         let batch = batch?;
-        count += batch.num_rows();
-        held.push(batch);
-        if count >= FOLD_ROWS {
-            states.push(reduce.partial(&held, states.len() as u64, context)?);
-            held.clear();
-            count = 0;
+        folder.add(&batch, slice, place)?;
+        place += batch.num_rows() as u64;
+        if place >= SLICE_ROWS {
+            (slice, place) = (slice + 1, 0);
         }
     }
-    if !held.is_empty() {
-        states.push(reduce.partial(&held, states.len() as u64, context)?);
-    }
-    reduce.finish(states, context)
+    reduce.finish(vec![folder], context)
 }
 
 /// Rows through one row command.

@@ -47,6 +47,13 @@ impl Digest {
         self.join();
     }
 
+    /// Bytes held.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Digest>()
+            + self.points.capacity() * size_of::<(f64, f64)>()
+            + self.buffer.capacity() * size_of::<f64>()
+    }
+
     /// As state: whether it rounds, then values and weights in turn.
     pub(crate) fn into_state(mut self) -> Vec<f64> {
         self.settle();

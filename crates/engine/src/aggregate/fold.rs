@@ -1,83 +1,75 @@
-//! Folding the values of a slice into one state per group.
+//! Folding rows into states, one kind of state per [`Part`], and joining the states of two workers.
 //!
-//! A fold is an array indexed by group number that grows on demand. Values are read through the column's reader, so
-//! numbers in text and typed numbers count alike.
+//! A fold keeps its state per group in plain vectors, takes whole batches, and knows nothing of keys. Numbers of a
+//! column are read once per batch for all folds of its field ([`Numbers`]); those of a dictionary once per code.
+//!
+//! Distinct values are in [`super::distinct`], values of chosen rows in [`super::picked`].
 
+use std::any::Any;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Float64Array, Float64Builder, Int64Array, ListBuilder, StringViewBuilder};
+use arrow::array::{Array, ArrayRef, Float64Array, Float64Builder, Int64Array, ListBuilder, StringViewBuilder};
+use arrow::buffer::NullBuffer;
+use quarry_event::value::{MAX_EXACT_INTEGER, parse_number};
 
+use super::Part;
 use super::digest::Digest;
-use super::keys::KeyTable;
-use super::merge::{number_item, sequence_entry};
+use super::distinct::{DistinctFold, DistinctOfAll, TallyFold};
+use super::groups::{MemberKind, Members};
+use super::merge::number_item;
 use super::moments::Moments;
+use super::picked::{PickFold, SequenceFold};
 use super::sparkline::Sparkline;
-use super::{LIST_VALUES_MAX, Part, PickKey};
 use crate::rows::{ColumnReader, multi_item};
 
 /// What a fold reads of a batch.
 pub(crate) struct Input<'a> {
     /// Values of the argument; `None` where rows are counted.
     pub values: Option<&'a ColumnReader>,
+    /// Their numbers; `None` for multivalues, and where no part asks for them.
+    pub numbers: Option<&'a Float64Array>,
+    /// Rows that have a value.
+    pub present: Option<&'a NullBuffer>,
     /// `_time`.
     pub times: Option<&'a ColumnReader>,
+    /// Number of the slice the batch is of.
+    pub slice: u64,
     /// Position of the batch's first row in the whole search.
     pub row_base: u64,
 }
 
-/// Pairs of a row and a group it belongs to, in order of rows.
-pub(crate) struct Membership {
-    rows: Vec<u32>,
-    groups: Vec<u32>,
-    /// Groups there are so far.
-    pub groups_total: usize,
-}
-
-impl Membership {
-    /// Nothing yet.
-    pub(crate) fn with_capacity(rows: usize) -> Membership {
-        Membership { rows: Vec::with_capacity(rows), groups: Vec::with_capacity(rows), groups_total: 0 }
-    }
-
-    /// Every row in group 0.
-    pub(crate) fn all_in_one(rows: usize) -> Membership {
-        Membership { rows: (0..rows as u32).collect(), groups: vec![0; rows], groups_total: 1 }
-    }
-
-    /// Puts a row into a group.
-    #[inline]
-    pub(crate) fn push(&mut self, row: usize, group: u32) {
-        self.rows.push(row as u32);
-        self.groups.push(group);
-    }
-
-    #[inline]
-    fn pairs(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
-        self.rows.iter().zip(&self.groups).map(|(row, group)| (*row as usize, *group as usize))
-    }
-}
-
 /// Collects one part of an aggregate.
-pub(crate) trait Fold {
+pub(crate) trait Fold: Send {
     /// Takes a batch.
-    fn update(&mut self, input: &Input<'_>, members: &Membership);
+    fn update(&mut self, input: &Input<'_>, members: &Members<'_>);
+    /// Takes the states of another fold of the same part; `groups` are its groups' numbers here, all below `total`.
+    fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize);
     /// The states of groups `0..groups`.
     fn state(self: Box<Self>, groups: usize) -> ArrayRef;
+    /// How many values each group has, where that is all that is wanted of distinct values.
+    fn lengths(&self, _groups: usize) -> Option<Vec<i64>> {
+        None
+    }
+    /// Bytes held, about.
+    fn bytes(&self) -> usize;
+    /// Itself, to be known by its type.
+    fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
-/// A fold for `part`.
-pub(crate) fn of(part: Part) -> Box<dyn Fold> {
+/// A fold for `part`; `single` when there is one group.
+pub(crate) fn of(part: Part, single: bool) -> Box<dyn Fold> {
     match part {
-        Part::Values | Part::Numbers => Box::new(CountFold { part, counts: Vec::new() }),
-        Part::Sum => Box::new(NumberFold::new(0.0, |sum, value| sum + value)),
-        Part::SumOfSquares => Box::new(NumberFold::new(0.0, |sum, value| sum + value * value)),
-        Part::MinNumber => Box::new(NumberFold::new(f64::NAN, f64::min)),
-        Part::MaxNumber => Box::new(NumberFold::new(f64::NAN, f64::max)),
+        Part::Values | Part::Numbers => Box::new(CountFold { part, counts: Vec::new(), lanes: Vec::new() }),
+        Part::Sum => Box::new(SumFold { squares: false, sums: Vec::new() }),
+        Part::SumOfSquares => Box::new(SumFold { squares: true, sums: Vec::new() }),
+        Part::MinNumber => Box::new(ExtremeFold { join: f64::min, numbers: Vec::new() }),
+        Part::MaxNumber => Box::new(ExtremeFold { join: f64::max, numbers: Vec::new() }),
         Part::MinText => Box::new(TextFold { texts: Vec::new(), largest: false }),
         Part::MaxText => Box::new(TextFold { texts: Vec::new(), largest: true }),
         Part::Moments => Box::new(MomentsFold(Vec::new())),
-        Part::Distinct => Box::new(DistinctFold { keys: KeyTable::default(), counts: None }),
-        Part::Tally => Box::new(DistinctFold { keys: KeyTable::default(), counts: Some(Vec::new()) }),
+        Part::Distinct if single => Box::<DistinctOfAll>::default(),
+        Part::Distinct => Box::<DistinctFold>::default(),
+        Part::Tally => Box::<TallyFold>::default(),
         Part::Sequence => Box::new(SequenceFold(Vec::new())),
         Part::Digest { exact } => Box::new(DigestFold { digests: Vec::new(), exact }),
         Part::Pick(key) => Box::new(PickFold { key, picks: Vec::new() }),
@@ -85,113 +77,330 @@ pub(crate) fn of(part: Part) -> Box<dyn Fold> {
     }
 }
 
-/// Makes room for every group seen so far.
-fn grow<T: Clone>(states: &mut Vec<T>, members: &Membership, empty: T) {
-    if states.len() < members.groups_total {
-        states.resize(members.groups_total, empty);
+/// Whether folds of `part` read [`Input::numbers`].
+pub(crate) fn reads_numbers(part: Part) -> bool {
+    !matches!(part, Part::Values | Part::Distinct | Part::Tally | Part::Sequence | Part::Pick(_))
+}
+
+/// The other fold as the same type.
+pub(super) fn same<T: 'static>(other: Box<dyn Fold>) -> Option<T> {
+    other.into_any().downcast().ok().map(|fold| *fold)
+}
+
+/// Makes room for so many groups.
+pub(super) fn grow<T: Clone>(states: &mut Vec<T>, groups: usize, empty: T) {
+    if states.len() < groups {
+        states.resize(groups, empty);
+    }
+}
+
+/// The numbers of a column, and how those of its last dictionary were read.
+#[derive(Default)]
+pub(crate) struct Numbers {
+    dictionary: Option<(ArrayRef, Vec<Option<f64>>)>,
+}
+
+impl Numbers {
+    /// The number of each row; `None` for multivalues.
+    pub(crate) fn of(&mut self, column: &ColumnReader) -> Option<Float64Array> {
+        Some(match column {
+            ColumnReader::Multi(..) => return None,
+            ColumnReader::Float(array) => array.clone(),
+            ColumnReader::Int(array) => array.unary(|value| value as f64),
+            ColumnReader::Decimal(array, digits) => {
+                let unit = 10f64.powi(i32::from(*digits));
+                let exact = |value: &i64| value.unsigned_abs() <= MAX_EXACT_INTEGER as u64;
+                match array.values().iter().all(exact) {
+                    true => array.unary(|value| value as f64 / unit),
+                    false => (0..array.len()).map(|row| column.number(row)).collect(),
+                }
+            }
+            ColumnReader::Dictionary(column) => {
+                let known = self.dictionary.take().filter(|(values, _)| column.shares(values));
+                let (_, numbers) = self.dictionary.insert(known.unwrap_or_else(|| {
+                    let numbers = column.texts.iter().map(|text| text.and_then(parse_number)).collect();
+                    (column.values.clone(), numbers)
+                }));
+                match column.codes.null_count() {
+                    0 => column.codes.values().iter().map(|code| numbers[*code as usize]).collect(),
+                    _ => column.codes.iter().map(|code| numbers[code? as usize]).collect(),
+                }
+            }
+            _ => (0..column.len()).map(|row| column.number(row)).collect(),
+        })
+    }
+}
+
+impl Input<'_> {
+    /// Calls `found` with the row, group and number of each number of each row.
+    #[inline]
+    fn for_each_number(&self, members: &Members<'_>, mut found: impl FnMut(usize, usize, f64)) {
+        match (self.numbers, self.values) {
+            (Some(numbers), _) if numbers.null_count() == 0 => {
+                let numbers: &[f64] = numbers.values();
+                members.for_each(|row, group| found(row, group, numbers[row]));
+            }
+            (Some(numbers), _) => members.for_each(|row, group| {
+                if numbers.is_valid(row) {
+                    found(row, group, numbers.value(row));
+                }
+            }),
+            (None, Some(values)) => members.for_each(|row, group| {
+                let numbers = values.values(row).filter_map(|text| parse_number(&text));
+                numbers.for_each(|number| found(row, group, number));
+            }),
+            (None, None) => {}
+        }
     }
 }
 
 struct CountFold {
     part: Part,
     counts: Vec<i64>,
+    /// Counts of a batch by row modulo [`LANES`].
+    lanes: Vec<u32>,
+}
+
+/// Runs of one group would make each addition wait for the one before; neighbouring rows count in different places.
+const LANES: usize = 4;
+/// Groups up to which rows are counted in lanes.
+const LANE_GROUPS_MAX: usize = 4_096;
+
+impl CountFold {
+    fn count_rows(&mut self, members: &Members<'_>) {
+        match members.kind {
+            MemberKind::One => self.counts[0] += members.rows as i64,
+            MemberKind::Each { groups, complete: true }
+                if members.groups <= LANE_GROUPS_MAX && members.rows >= members.groups =>
+            {
+                self.count_in_lanes(groups, members.groups);
+            }
+            _ => {
+                let counts = self.counts.as_mut_slice();
+                members.for_each(|_, group| counts[group] += 1);
+            }
+        }
+    }
+
+    fn count_in_lanes(&mut self, groups: &[u32], total: usize) {
+        self.lanes.clear();
+        self.lanes.resize(total * LANES, 0);
+        let (first, rest) = self.lanes.split_at_mut(total);
+        let (second, rest) = rest.split_at_mut(total);
+        let (third, fourth) = rest.split_at_mut(total);
+        let chunks = groups.chunks_exact(LANES);
+        chunks.remainder().iter().for_each(|group| first[*group as usize] += 1);
+        for chunk in chunks {
+            first[chunk[0] as usize] += 1;
+            second[chunk[1] as usize] += 1;
+            third[chunk[2] as usize] += 1;
+            fourth[chunk[3] as usize] += 1;
+        }
+        for lane in self.lanes.chunks_exact(total) {
+            self.counts.iter_mut().zip(lane).for_each(|(count, more)| *count += i64::from(*more));
+        }
+    }
+
+    fn count_present(&mut self, present: Option<&NullBuffer>, members: &Members<'_>) {
+        match (present, &members.kind) {
+            (None, _) => self.count_rows(members),
+            (Some(present), MemberKind::One) => {
+                self.counts[0] += (present.len() - present.null_count()) as i64;
+            }
+            (Some(present), _) => {
+                let counts = self.counts.as_mut_slice();
+                members.for_each(|row, group| counts[group] += i64::from(present.is_valid(row)));
+            }
+        }
+    }
 }
 
 impl Fold for CountFold {
-    fn update(&mut self, input: &Input<'_>, members: &Membership) {
-        grow(&mut self.counts, members, 0);
-        let Some(values) = input.values else {
-            members.pairs().for_each(|(_, group)| self.counts[group] += 1);
-            return;
-        };
-        for (row, group) in members.pairs() {
-            self.counts[group] += match self.part {
-                Part::Numbers => numbers_in(values, row) as i64,
-                _ if values.is_null(row) => 0,
-                _ if matches!(values, ColumnReader::Multi(..)) => values.values(row).count() as i64,
-                _ => 1,
-            };
+    fn update(&mut self, input: &Input<'_>, members: &Members<'_>) {
+        grow(&mut self.counts, members.groups, 0);
+        match (input.values, self.part) {
+            (None, _) => self.count_rows(members),
+            (Some(_), Part::Numbers) => match input.numbers {
+                Some(numbers) => self.count_present(numbers.nulls(), members),
+                None => input.for_each_number(members, |_, group, _| self.counts[group] += 1),
+            },
+            (Some(values @ ColumnReader::Multi(..)), _) => {
+                members.for_each(|row, group| self.counts[group] += values.values(row).count() as i64);
+            }
+            (Some(_), _) => self.count_present(input.present, members),
         }
+    }
+
+    fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize) {
+        grow(&mut self.counts, total, 0);
+        let Some(other) = same::<CountFold>(other) else { return };
+        groups.iter().zip(other.counts).for_each(|(group, count)| self.counts[*group as usize] += count);
     }
 
     fn state(mut self: Box<Self>, groups: usize) -> ArrayRef {
         self.counts.resize(groups, 0);
         Arc::new(Int64Array::from(self.counts))
     }
-}
 
-fn numbers_in(values: &ColumnReader, row: usize) -> usize {
-    if !matches!(values, ColumnReader::Multi(..)) {
-        return usize::from(values.number(row).is_some());
+    fn bytes(&self) -> usize {
+        self.counts.capacity() * size_of::<i64>()
     }
-    values.values(row).filter(|text| quarry_event::value::parse_number(text).is_some()).count()
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
 }
 
-/// Calls `found` for each number of a row.
-#[inline]
-fn for_each_number(values: &ColumnReader, row: usize, mut found: impl FnMut(f64)) {
-    if !matches!(values, ColumnReader::Multi(..)) {
-        if let Some(number) = values.number(row) {
-            found(number);
+/// A sum with what rounding has cost it so far, so that it depends little on the order of its numbers.
+///
+/// The error of an addition is itself a double (Knuth, "The Art of Computer Programming" 4.2.2, theorem B).
+#[derive(Clone, Copy, Default)]
+struct Total {
+    sum: f64,
+    lost: f64,
+}
+
+impl Total {
+    #[inline]
+    fn add(&mut self, number: f64) {
+        let sum = self.sum + number;
+        let part = sum - self.sum;
+        self.lost += (self.sum - (sum - part)) + (number - part);
+        self.sum = sum;
+    }
+
+    fn value(self) -> f64 {
+        let value = self.sum + self.lost;
+        // Infinite sums have no error.
+        if value.is_nan() { self.sum } else { value }
+    }
+}
+
+struct SumFold {
+    squares: bool,
+    sums: Vec<Total>,
+}
+
+impl Fold for SumFold {
+    fn update(&mut self, input: &Input<'_>, members: &Members<'_>) {
+        grow(&mut self.sums, members.groups, Total::default());
+        let sums = self.sums.as_mut_slice();
+        match self.squares {
+            false => input.for_each_number(members, |_, group, number| sums[group].add(number)),
+            true => input.for_each_number(members, |_, group, number| sums[group].add(number * number)),
         }
-        return;
     }
-    values.values(row).filter_map(|text| quarry_event::value::parse_number(&text)).for_each(found);
-}
 
-struct NumberFold {
-    empty: f64,
-    join: fn(f64, f64) -> f64,
-    numbers: Vec<f64>,
-}
-
-impl NumberFold {
-    fn new(empty: f64, join: fn(f64, f64) -> f64) -> NumberFold {
-        NumberFold { empty, join, numbers: Vec::new() }
-    }
-}
-
-impl Fold for NumberFold {
-    fn update(&mut self, input: &Input<'_>, members: &Membership) {
-        grow(&mut self.numbers, members, self.empty);
-        let Some(values) = input.values else { return };
-        for (row, group) in members.pairs() {
-            for_each_number(values, row, |number| self.numbers[group] = (self.join)(self.numbers[group], number));
+    fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize) {
+        grow(&mut self.sums, total, Total::default());
+        let Some(other) = same::<SumFold>(other) else { return };
+        for (group, sum) in groups.iter().zip(other.sums) {
+            self.sums[*group as usize].add(sum.sum);
+            self.sums[*group as usize].lost += sum.lost;
         }
     }
 
     fn state(mut self: Box<Self>, groups: usize) -> ArrayRef {
-        self.numbers.resize(groups, self.empty);
-        // An extreme of no numbers is NaN here and must not take part in a merge.
-        let nulls_are_nan = self.empty.is_nan();
-        let numbers = self.numbers.into_iter().map(|number| (!(nulls_are_nan && number.is_nan())).then_some(number));
-        Arc::new(numbers.collect::<Float64Array>())
+        self.sums.resize(groups, Total::default());
+        Arc::new(Float64Array::from_iter_values(self.sums.into_iter().map(Total::value)))
+    }
+
+    fn bytes(&self) -> usize {
+        self.sums.capacity() * size_of::<Total>()
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
     }
 }
 
+/// The smallest or largest number; NaN stands for none.
+struct ExtremeFold {
+    join: fn(f64, f64) -> f64,
+    numbers: Vec<f64>,
+}
+
+impl Fold for ExtremeFold {
+    fn update(&mut self, input: &Input<'_>, members: &Members<'_>) {
+        grow(&mut self.numbers, members.groups, f64::NAN);
+        let (known, join) = (self.numbers.as_mut_slice(), self.join);
+        input.for_each_number(members, |_, group, number| known[group] = join(known[group], number));
+    }
+
+    fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize) {
+        grow(&mut self.numbers, total, f64::NAN);
+        let Some(other) = same::<ExtremeFold>(other) else { return };
+        for (group, number) in groups.iter().zip(other.numbers) {
+            let known = &mut self.numbers[*group as usize];
+            *known = (self.join)(*known, number);
+        }
+    }
+
+    fn state(mut self: Box<Self>, groups: usize) -> ArrayRef {
+        self.numbers.resize(groups, f64::NAN);
+        // No number must not take part in a merge.
+        let numbers = self.numbers.into_iter().map(|number| (!number.is_nan()).then_some(number));
+        Arc::new(numbers.collect::<Float64Array>())
+    }
+
+    fn bytes(&self) -> usize {
+        self.numbers.capacity() * size_of::<f64>()
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+/// The smallest or largest text that is no number.
 struct TextFold {
     texts: Vec<Option<Box<str>>>,
     largest: bool,
 }
 
+impl TextFold {
+    fn add(&mut self, group: usize, value: &str) {
+        let known = &mut self.texts[group];
+        if known.as_deref().is_none_or(|known| (value > known) == self.largest && value != known) {
+            *known = Some(value.into());
+        }
+    }
+}
+
 impl Fold for TextFold {
-    fn update(&mut self, input: &Input<'_>, members: &Membership) {
-        grow(&mut self.texts, members, None);
+    fn update(&mut self, input: &Input<'_>, members: &Members<'_>) {
+        grow(&mut self.texts, members.groups, None);
         let Some(values) = input.values else { return };
-        if matches!(values, ColumnReader::Int(_) | ColumnReader::Float(_) | ColumnReader::Time(_)) {
+        let Some(numbers) = input.numbers else {
+            members.for_each(|row, group| {
+                let texts = values.values(row).filter(|text| parse_number(text).is_none());
+                texts.for_each(|text| self.add(group, &text));
+            });
+            return;
+        };
+        // Where every value is a number there is nothing to look at.
+        let absent = input.present.map_or(0, NullBuffer::null_count);
+        if matches!(values, ColumnReader::Int(_) | ColumnReader::Float(_) | ColumnReader::Time(_))
+            || numbers.null_count() <= absent
+        {
             return;
         }
-        for (row, group) in members.pairs() {
-            for value in values.values(row) {
-                if quarry_event::value::parse_number(&value).is_some() {
-                    continue;
-                }
-                let known = &mut self.texts[group];
-                let better =
-                    known.as_deref().is_none_or(|known| (value.as_ref() > known) == self.largest && value != known);
-                if better {
-                    *known = Some(value.into_owned().into_boxed_str());
-                }
+        let mut scratch = String::new();
+        members.for_each(|row, group| {
+            if numbers.is_null(row)
+                && let Some(text) = values.text(row, &mut scratch)
+            {
+                self.add(group, text);
+            }
+        });
+    }
+
+    fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize) {
+        grow(&mut self.texts, total, None);
+        let Some(other) = same::<TextFold>(other) else { return };
+        for (group, text) in groups.iter().zip(other.texts) {
+            if let Some(text) = text {
+                self.add(*group as usize, &text);
             }
         }
     }
@@ -201,6 +410,16 @@ impl Fold for TextFold {
         let mut builder = StringViewBuilder::with_capacity(groups);
         self.texts.iter().for_each(|text| builder.append_option(text.as_deref()));
         Arc::new(builder.finish())
+    }
+
+    fn bytes(&self) -> usize {
+        /// Bytes of a text, about.
+        const TEXT_BYTES: usize = 32;
+        self.texts.capacity() * (size_of::<Box<str>>() + TEXT_BYTES)
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
     }
 }
 
@@ -214,20 +433,37 @@ fn number_lists(lists: impl Iterator<Item = Vec<f64>>, groups: usize) -> ArrayRe
     Arc::new(builder.finish())
 }
 
+/// A builder of text lists.
+pub(super) fn text_lists(groups: usize) -> ListBuilder<StringViewBuilder> {
+    ListBuilder::with_capacity(StringViewBuilder::new(), groups).with_field(multi_item())
+}
+
 struct MomentsFold(Vec<Moments>);
 
 impl Fold for MomentsFold {
-    fn update(&mut self, input: &Input<'_>, members: &Membership) {
-        grow(&mut self.0, members, Moments::default());
-        let Some(values) = input.values else { return };
-        for (row, group) in members.pairs() {
-            for_each_number(values, row, |number| self.0[group].add(number));
-        }
+    fn update(&mut self, input: &Input<'_>, members: &Members<'_>) {
+        grow(&mut self.0, members.groups, Moments::default());
+        let moments = self.0.as_mut_slice();
+        input.for_each_number(members, |_, group, number| moments[group].add(number));
+    }
+
+    fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize) {
+        grow(&mut self.0, total, Moments::default());
+        let Some(other) = same::<MomentsFold>(other) else { return };
+        groups.iter().zip(other.0).for_each(|(group, moments)| self.0[*group as usize].merge(&moments));
     }
 
     fn state(mut self: Box<Self>, groups: usize) -> ArrayRef {
         self.0.resize(groups, Moments::default());
         number_lists(self.0.into_iter().map(|moments| moments.to_state().to_vec()), groups)
+    }
+
+    fn bytes(&self) -> usize {
+        self.0.capacity() * size_of::<Moments>()
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
     }
 }
 
@@ -237,17 +473,31 @@ struct DigestFold {
 }
 
 impl Fold for DigestFold {
-    fn update(&mut self, input: &Input<'_>, members: &Membership) {
-        grow(&mut self.digests, members, Digest::new(self.exact));
-        let Some(values) = input.values else { return };
-        for (row, group) in members.pairs() {
-            for_each_number(values, row, |number| self.digests[group].add(number));
+    fn update(&mut self, input: &Input<'_>, members: &Members<'_>) {
+        grow(&mut self.digests, members.groups, Digest::new(self.exact));
+        let digests = self.digests.as_mut_slice();
+        input.for_each_number(members, |_, group, number| digests[group].add(number));
+    }
+
+    fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize) {
+        grow(&mut self.digests, total, Digest::new(self.exact));
+        let Some(other) = same::<DigestFold>(other) else { return };
+        for (group, digest) in groups.iter().zip(other.digests) {
+            self.digests[*group as usize].merge_state(&digest.into_state());
         }
     }
 
     fn state(mut self: Box<Self>, groups: usize) -> ArrayRef {
         self.digests.resize(groups, Digest::new(self.exact));
         number_lists(self.digests.into_iter().map(Digest::into_state), groups)
+    }
+
+    fn bytes(&self) -> usize {
+        self.digests.iter().map(Digest::bytes).sum()
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
     }
 }
 
@@ -257,169 +507,42 @@ struct SparklineFold {
 }
 
 impl Fold for SparklineFold {
-    fn update(&mut self, input: &Input<'_>, members: &Membership) {
-        grow(&mut self.lines, members, Sparkline::new(self.width));
+    fn update(&mut self, input: &Input<'_>, members: &Members<'_>) {
+        grow(&mut self.lines, members.groups, Sparkline::new(self.width));
         let Some(times) = input.times else { return };
-        for (row, group) in members.pairs() {
-            let Some(time) = crate::commands::spans::time_ns(times, row) else { continue };
-            let line = &mut self.lines[group];
-            match input.values {
-                None => line.add(time, 1.0),
-                Some(values) => for_each_number(values, row, |number| line.add(time, number)),
-            }
+        let lines = self.lines.as_mut_slice();
+        let time_of = |row| crate::commands::spans::time_ns(times, row);
+        if input.values.is_none() {
+            members.for_each(|row, group| {
+                if let Some(time) = time_of(row) {
+                    lines[group].add(time, 1.0);
+                }
+            });
+            return;
         }
+        input.for_each_number(members, |row, group, number| {
+            if let Some(time) = time_of(row) {
+                lines[group].add(time, number);
+            }
+        });
+    }
+
+    fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize) {
+        grow(&mut self.lines, total, Sparkline::new(self.width));
+        let Some(other) = same::<SparklineFold>(other) else { return };
+        groups.iter().zip(other.lines).for_each(|(group, line)| self.lines[*group as usize].merge(line));
     }
 
     fn state(mut self: Box<Self>, groups: usize) -> ArrayRef {
         self.lines.resize(groups, Sparkline::new(self.width));
         number_lists(self.lines.iter().map(Sparkline::to_state), groups)
     }
-}
 
-/// Distinct values per group, with their counts when wanted. A key is the group's number and the value.
-struct DistinctFold {
-    keys: KeyTable,
-    counts: Option<Vec<i64>>,
-}
-
-/// Bytes of the group's number in front of a value.
-const GROUP_BYTES: usize = 4;
-
-impl Fold for DistinctFold {
-    fn update(&mut self, input: &Input<'_>, members: &Membership) {
-        let Some(values) = input.values else { return };
-        let (mut key, mut scratch) = (Vec::new(), String::new());
-        for (row, group) in members.pairs() {
-            if matches!(values, ColumnReader::Multi(..)) {
-                values.values(row).for_each(|value| self.add(group, value.as_bytes(), &mut key));
-            } else if let Some(text) = values.text(row, &mut scratch) {
-                self.add(group, text.as_bytes(), &mut key);
-            }
-        }
+    fn bytes(&self) -> usize {
+        self.lines.iter().map(Sparkline::bytes).sum()
     }
 
-    fn state(self: Box<Self>, groups: usize) -> ArrayRef {
-        let mut of_group: Vec<Vec<u32>> = vec![Vec::new(); groups];
-        for at in 0..self.keys.len() {
-            if let Some((group, _)) = self.keys.key(at).split_first_chunk::<GROUP_BYTES>() {
-                of_group[u32::from_le_bytes(*group) as usize].push(at as u32);
-            }
-        }
-        let mut builder = text_lists(groups);
-        for members in of_group {
-            for at in members {
-                let text = &self.keys.key(at as usize)[GROUP_BYTES..];
-                builder.values().append_value(std::str::from_utf8(text).unwrap_or_default());
-                if let Some(counts) = &self.counts {
-                    builder.values().append_value(counts[at as usize].to_string());
-                }
-            }
-            builder.append(true);
-        }
-        Arc::new(builder.finish())
-    }
-}
-
-impl DistinctFold {
-    #[inline]
-    fn add(&mut self, group: usize, value: &[u8], key: &mut Vec<u8>) {
-        key.clear();
-        key.extend_from_slice(&(group as u32).to_le_bytes());
-        key.extend_from_slice(value);
-        let at = self.keys.intern(key) as usize;
-        if let Some(counts) = &mut self.counts {
-            if at >= counts.len() {
-                counts.resize(at + 1, 0);
-            }
-            counts[at] += 1;
-        }
-    }
-}
-
-fn text_lists(groups: usize) -> ListBuilder<StringViewBuilder> {
-    ListBuilder::with_capacity(StringViewBuilder::new(), groups).with_field(multi_item())
-}
-
-struct SequenceFold(Vec<Vec<String>>);
-
-impl Fold for SequenceFold {
-    fn update(&mut self, input: &Input<'_>, members: &Membership) {
-        grow(&mut self.0, members, Vec::new());
-        let Some(values) = input.values else { return };
-        for (row, group) in members.pairs() {
-            for value in values.values(row) {
-                let list = &mut self.0[group];
-                if list.len() < LIST_VALUES_MAX {
-                    list.push(sequence_entry(input.row_base + row as u64, list.len(), &value));
-                }
-            }
-        }
-    }
-
-    fn state(mut self: Box<Self>, groups: usize) -> ArrayRef {
-        self.0.resize(groups, Vec::new());
-        let mut builder = text_lists(groups);
-        for list in self.0 {
-            list.iter().for_each(|entry| builder.values().append_value(entry));
-            builder.append(true);
-        }
-        Arc::new(builder.finish())
-    }
-}
-
-struct PickFold {
-    key: PickKey,
-    picks: Vec<Option<(i64, Vec<String>)>>,
-}
-
-impl Fold for PickFold {
-    fn update(&mut self, input: &Input<'_>, members: &Membership) {
-        grow(&mut self.picks, members, None);
-        let Some(values) = input.values else { return };
-        for (row, group) in members.pairs() {
-            if values.is_null(row) {
-                continue;
-            }
-            let Some(key) = self.key_of(input, row) else { continue };
-            let known = &mut self.picks[group];
-            if known.as_ref().is_none_or(|(best, _)| self.key.prefers(key, *best)) {
-                *known = Some((key, values.values(row).map(|value| value.into_owned()).collect()));
-            }
-        }
-    }
-
-    fn state(mut self: Box<Self>, groups: usize) -> ArrayRef {
-        self.picks.resize(groups, None);
-        let mut builder = text_lists(groups);
-        for pick in self.picks {
-            if let Some((key, values)) = pick {
-                builder.values().append_value(key.to_string());
-                values.iter().for_each(|value| builder.values().append_value(value));
-            }
-            builder.append(true);
-        }
-        Arc::new(builder.finish())
-    }
-}
-
-impl PickFold {
-    fn key_of(&self, input: &Input<'_>, row: usize) -> Option<i64> {
-        match self.key {
-            PickKey::First | PickKey::Last => Some((input.row_base + row as u64) as i64),
-            PickKey::Earliest | PickKey::Latest => match input.times? {
-                ColumnReader::Time(times) => (!input.times?.is_null(row)).then(|| times.value(row)),
-                other => other.number(row).map(|seconds| (seconds * quarry_event::time::NS_PER_SEC as f64) as i64),
-            },
-        }
-    }
-}
-
-impl PickKey {
-    /// Whether a row with key `new` takes the place of one with key `known`.
-    pub(crate) fn prefers(self, new: i64, known: i64) -> bool {
-        match self {
-            PickKey::First | PickKey::Earliest => new < known,
-            PickKey::Last | PickKey::Latest => new > known,
-        }
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
     }
 }

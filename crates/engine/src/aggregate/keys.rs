@@ -5,14 +5,11 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, StringViewBuilder, TimestampNanosecondArray};
+use arrow::array::{ArrayRef, AsArray, TimestampNanosecondArray};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use quarry_event::time::parse_epoch;
 use std::hash::BuildHasher;
-
-/// Bytes of a length in front of each part of a key.
-const LENGTH_BYTES: usize = 4;
 
 /// Distinct byte strings, numbered in order of first appearance.
 #[derive(Default)]
@@ -51,6 +48,13 @@ impl KeyTable {
         self.table.find(hash, |at| self.key(*at as usize) == key).copied()
     }
 
+    /// Bytes held, about.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.capacity()
+            + self.ends.capacity() * size_of::<usize>()
+            + self.table.capacity() * (size_of::<u32>() + 1)
+    }
+
     /// Key number `at`.
     pub(crate) fn key(&self, at: usize) -> &[u8] {
         key_at(&self.bytes, &self.ends, at)
@@ -68,34 +72,6 @@ pub(crate) fn add_key_part(key: &mut Vec<u8>, text: &str, parts: usize) {
         key.extend_from_slice(&(text.len() as u32).to_le_bytes());
     }
     key.extend_from_slice(text.as_bytes());
-}
-
-/// The parts of a key of `parts` fields.
-pub(crate) fn key_parts(mut key: &[u8], parts: usize) -> Vec<&str> {
-    if parts == 1 {
-        return vec![std::str::from_utf8(key).unwrap_or_default()];
-    }
-    let mut texts = Vec::with_capacity(parts);
-    for _ in 0..parts {
-        let Some((length, rest)) = key.split_first_chunk::<LENGTH_BYTES>() else { break };
-        let (text, rest) = rest.split_at(rest.len().min(u32::from_le_bytes(*length) as usize));
-        texts.push(std::str::from_utf8(text).unwrap_or_default());
-        key = rest;
-    }
-    texts
-}
-
-/// The keys as one text column per field.
-pub(crate) fn key_columns(keys: &KeyTable, parts: usize) -> Vec<ArrayRef> {
-    let mut builders: Vec<StringViewBuilder> =
-        (0..parts).map(|_| StringViewBuilder::with_capacity(keys.len())).collect();
-    if parts > 0 {
-        for at in 0..keys.len() {
-            let texts = key_parts(keys.key(at), parts);
-            builders.iter_mut().zip(texts).for_each(|(builder, text)| builder.append_value(text));
-        }
-    }
-    builders.into_iter().map(|mut builder| Arc::new(builder.finish()) as ArrayRef).collect()
 }
 
 /// The key column as shown: `_time` becomes an instant again.

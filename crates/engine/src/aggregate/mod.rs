@@ -1,38 +1,43 @@
-//! Aggregation that can be split: rows of a slice fold into states, states of all slices merge, merged states finish.
+//! Aggregation that can be split: each worker folds the rows it reads ([`folder`]), folders join, the whole finishes.
 //!
-//! Every stats function is a short list of *parts* ([`Part`]), each a column of states with a way to fold values in
-//! ([`fold`]) and a way to merge two states ([`merge`], on DataFusion). `avg` is a sum and a count, `range` a minimum
-//! and a maximum. [`finish`] turns merged parts into the function's value. Group keys are texts ([`keys`]).
+//! Every stats function is a short list of *parts* ([`Part`]), each a state per group with a way to fold values in and
+//! to join two workers' states ([`fold`]), and, when memory is short, as a column with a way to merge two states
+//! ([`merge`], on DataFusion). `avg` is a sum and a count, `range` a minimum and a maximum. [`finish`] turns merged
+//! parts into the function's value. Which group a row is in is for [`groups`], which values are equal for [`values`].
 //!
 //! Not here: which rows, the shape of the result (chart, timechart, top are in [`crate::commands`]).
 
 pub(crate) mod digest;
+mod distinct;
 mod finish;
 mod fold;
+pub(crate) mod folder;
+mod groups;
+mod integers;
 pub(crate) mod keys;
 mod merge;
 pub(crate) mod moments;
+mod pairs;
+mod picked;
 mod sparkline;
 #[cfg(test)]
 mod tests;
+mod values;
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, BooleanArray};
+use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field, Schema};
-use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use arrow::record_batch::RecordBatch;
 use quarry_event::time::NS_PER_SEC;
 use quarry_spl::ast::{Aggregate, AggregateArg, PercentileKind, StatsFunction};
 
-use self::fold::{Fold, Input, Membership};
-use self::keys::{KeyTable, add_key_part, key_columns};
+pub(crate) use self::folder::{Folded, Folder};
 use crate::EngineError;
 use crate::command::CommandContext;
 use crate::expr::{CompiledExpr, ExprContext};
-use crate::rows::{self, ColumnReader, batch_of};
+use crate::rows::{self, batch_of};
 
-/// Most groups a multivalue BY may put one row into (cross product of its values).
-const GROUPS_PER_ROW_MAX: usize = 10_000;
 /// Values `list` keeps (limits.conf `[stats] list_maxsize`).
 pub(crate) const LIST_VALUES_MAX: usize = 100;
 
@@ -119,6 +124,28 @@ pub(crate) struct AggregatePlan {
     pub columns: Vec<AggregateColumn>,
     /// Names of the grouping fields.
     pub by: Vec<String>,
+    /// Where the last of them comes from when it is the series of a table.
+    pub series: Option<Series>,
+}
+
+/// The field that splits a table into series.
+#[derive(Clone)]
+pub(crate) struct Series {
+    /// The field.
+    pub field: String,
+    /// What stands for a missing value.
+    pub null: &'static str,
+}
+
+impl Argument {
+    /// Whether both read the same values. Expressions are not compared.
+    fn is_same(&self, other: &Argument) -> bool {
+        match (self, other) {
+            (Argument::Rows, Argument::Rows) => true,
+            (Argument::Field(a), Argument::Field(b)) => a == b,
+            _ => false,
+        }
+    }
 }
 
 impl AggregatePlan {
@@ -142,7 +169,7 @@ impl AggregatePlan {
             }
             Ok(AggregateColumn { function: aggregate.function.clone(), argument, name: aggregate.name.clone() })
         });
-        Ok(AggregatePlan { columns: columns.collect::<Result<_, EngineError>>()?, by })
+        Ok(AggregatePlan { columns: columns.collect::<Result<_, EngineError>>()?, by, series: None })
     }
 
     /// Whether some aggregate depends on the order of rows.
@@ -152,32 +179,18 @@ impl AggregatePlan {
             .any(|column| matches!(column.function, StatsFunction::First | StatsFunction::Last | StatsFunction::List))
     }
 
-    /// Folds rows into one state per group. The schema depends on the plan only.
-    pub(crate) fn fold(&self, batches: &[RecordBatch], slice: u64) -> Result<RecordBatch, EngineError> {
-        let mut keys = KeyTable::default();
-        if self.by.is_empty() {
-            keys.intern(b"");
-        }
-        let parts: Vec<Vec<Part>> = self.columns.iter().map(|column| parts_of(&column.function)).collect();
-        let mut folds: Vec<Vec<Box<dyn Fold>>> =
-            parts.iter().map(|parts| parts.iter().map(|part| fold::of(*part)).collect()).collect();
-        let mut row_base = slice << ROW_BITS;
-        for rows in batches {
-            let members = self.membership(rows, &mut keys)?;
-            let times = rows::column(rows, "_time").map(ColumnReader::new);
-            for (column, folds) in self.columns.iter().zip(&mut folds) {
-                let values = argument_values(&column.argument, rows)?;
-                let input = Input { values: values.as_ref(), times: times.as_ref(), row_base };
-                folds.iter_mut().for_each(|fold| fold.update(&input, &members));
-            }
-            row_base += rows.num_rows() as u64;
-        }
-        let groups = keys.len();
-        let mut arrays: Vec<ArrayRef> = key_columns(&keys, self.by.len());
-        let states = folds.into_iter().flatten().map(|fold| fold.state(groups));
-        arrays.extend(states);
-        let options = RecordBatchOptions::new().with_row_count(Some(groups));
-        Ok(RecordBatch::try_new_with_options(Arc::new(self.state_schema(&parts)), arrays, &options)?)
+    /// The columns that keys are read from.
+    fn key_fields(&self) -> impl Iterator<Item = &str> {
+        let series = self.series.as_ref().map(|series| series.field.as_str());
+        let last = self.by.len().wrapping_sub(1);
+        (self.by.iter().enumerate()).map(move |(at, name)| series.filter(|_| at == last).unwrap_or(name))
+    }
+
+    /// What stands for a missing value of each key; `None` where such a row belongs to no group.
+    fn key_texts_of_null(&self) -> Vec<Option<&'static str>> {
+        let last = self.by.len().wrapping_sub(1);
+        let series = self.series.as_ref().map(|series| series.null);
+        (0..self.by.len()).map(|at| series.filter(|_| at == last)).collect()
     }
 
     /// Merges states of slices into one state per group.
@@ -187,7 +200,7 @@ impl AggregatePlan {
         context: &CommandContext,
     ) -> Result<RecordBatch, EngineError> {
         if states.is_empty() {
-            states.push(self.fold(&[], 0)?);
+            states.push(Folder::new(self, context).take_state()?);
         }
         let schema = states[0].schema();
         if states.len() > 1 {
@@ -226,86 +239,12 @@ impl AggregatePlan {
         self.columns.iter().flat_map(|column| parts_of(&column.function))
     }
 
-    fn state_schema(&self, parts: &[Vec<Part>]) -> Schema {
+    fn state_schema(&self) -> Schema {
         let keys = (0..self.by.len()).map(|at| Field::new(format!("k{at}"), DataType::Utf8View, true));
-        let states = parts.iter().flatten().enumerate();
-        let states = states.map(|(at, part)| Field::new(format!("s{at}"), merge::state_type(*part), true));
+        let states = self.parts().enumerate();
+        let states = states.map(|(at, part)| Field::new(format!("s{at}"), merge::state_type(part), true));
         Schema::new(keys.chain(states).collect::<Vec<_>>())
     }
-
-    /// Which rows belong to which groups. A row without a BY field belongs to none, one with several values to several.
-    fn membership(&self, rows: &RecordBatch, keys: &mut KeyTable) -> Result<Membership, EngineError> {
-        let count = rows.num_rows();
-        if self.by.is_empty() {
-            return Ok(Membership::all_in_one(count));
-        }
-        let readers: Vec<ColumnReader> = self.by.iter().map(|name| rows::reader(rows, name)).collect();
-        let mut members = Membership::with_capacity(count);
-        let (mut key, mut scratch) = (Vec::new(), String::new());
-        for row in 0..count {
-            if let [reader] = readers.as_slice()
-                && !matches!(reader, ColumnReader::Multi(..))
-            {
-                if let Some(text) = reader.text(row, &mut scratch) {
-                    members.push(row, keys.intern(text.as_bytes()));
-                }
-                continue;
-            }
-            key.clear();
-            add_combinations(&readers, row, &mut key, &mut |key| members.push(row, keys.intern(key)));
-        }
-        members.groups_total = keys.len();
-        Ok(members)
-    }
-}
-
-/// Rows of one slice are told apart by so many bits of their position.
-const ROW_BITS: u32 = 32;
-
-/// Calls `found` for each combination of one value per BY field.
-fn add_combinations(readers: &[ColumnReader], row: usize, key: &mut Vec<u8>, found: &mut dyn FnMut(&[u8])) {
-    let mut left = GROUPS_PER_ROW_MAX;
-    combine(readers, readers.len(), row, key, &mut left, found);
-}
-
-fn combine(
-    readers: &[ColumnReader],
-    parts: usize,
-    row: usize,
-    key: &mut Vec<u8>,
-    left: &mut usize,
-    found: &mut dyn FnMut(&[u8]),
-) {
-    let Some((reader, rest)) = readers.split_first() else {
-        if *left > 0 {
-            *left -= 1;
-            found(key);
-        }
-        return;
-    };
-    let start = key.len();
-    for value in reader.values(row) {
-        key.truncate(start);
-        add_key_part(key, &value, parts);
-        combine(rest, parts, row, key, left, found);
-    }
-    key.truncate(start);
-}
-
-/// The values an aggregate reads; `None` counts rows. False conditions are no values.
-fn argument_values(argument: &Argument, rows: &RecordBatch) -> Result<Option<ColumnReader>, EngineError> {
-    let array = match argument {
-        Argument::Rows => return Ok(None),
-        Argument::Field(name) => rows::column_or_null(rows, name),
-        Argument::Expr(expr) => only_true(expr.evaluate(rows)?),
-    };
-    Ok(Some(ColumnReader::new(&array)))
-}
-
-fn only_true(array: ArrayRef) -> ArrayRef {
-    let Some(conditions) = array.as_boolean_opt() else { return array };
-    let conditions = conditions.iter().map(|value| value.filter(|value| *value));
-    Arc::new(conditions.collect::<BooleanArray>())
 }
 
 /// The state columns of a function.

@@ -66,6 +66,11 @@ impl Sparkline {
         self.width = width;
     }
 
+    /// Bytes held, about.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Sparkline>() + self.points.len() * (size_of::<i64>() + size_of::<Point>())
+    }
+
     /// As state: width, whether it was given, then start, count, sum, lowest and highest of each point.
     pub(crate) fn to_state(&self) -> Vec<f64> {
         let given = if self.given { 1.0 } else { 0.0 };

@@ -1,5 +1,7 @@
 //! Every function gives the same whether its rows came in one slice or in many.
 
+mod coded;
+
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, StringViewArray, TimestampNanosecondArray};
@@ -7,7 +9,7 @@ use arrow::record_batch::RecordBatch;
 use quarry_event::TimeRange;
 use quarry_spl::ast::{Command, StatsCommand};
 
-use super::AggregatePlan;
+use super::{AggregatePlan, Folded, Folder};
 use crate::command::{CommandContext, Messages, Stop};
 use crate::dataflow::Dataflow;
 use crate::expr::ExprContext;
@@ -48,11 +50,21 @@ fn rows(rows: &[(i64, &str, &str)]) -> RecordBatch {
     batch_of([("_time", times), ("g", group), ("v", value)], rows.len()).unwrap()
 }
 
-fn answer(stats: &str, slices: &[RecordBatch]) -> Vec<String> {
-    let (plan, context) = (plan(stats), context());
-    let states =
-        slices.iter().zip(0..).map(|(rows, slice)| plan.fold(std::slice::from_ref(rows), slice).unwrap()).collect();
-    let result = plan.finish(&plan.merge(states, &context).unwrap()).unwrap();
+/// How rows reach their groups.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Way {
+    /// All slices in one folder.
+    OneFolder,
+    /// A folder per slice, joined in memory.
+    Folders,
+    /// A state per slice, merged on DataFusion.
+    States,
+}
+
+const WAYS: [Way; 3] = [Way::OneFolder, Way::Folders, Way::States];
+
+/// The lines of a table, sorted.
+fn lines_of(result: &RecordBatch) -> Vec<String> {
     let mut lines: Vec<String> = (0..result.num_rows())
         .map(|row| {
             let cells = result.columns().iter().map(|column| {
@@ -64,6 +76,27 @@ fn answer(stats: &str, slices: &[RecordBatch]) -> Vec<String> {
         .collect();
     lines.sort();
     lines
+}
+
+fn answer_by(stats: &str, slices: &[RecordBatch], way: Way) -> Vec<String> {
+    let (plan, context) = (plan(stats), context());
+    let mut folders: Vec<Folder> = Vec::new();
+    for (rows, slice) in slices.iter().zip(0..) {
+        let limit = if way == Way::States { 0 } else { usize::MAX };
+        if folders.is_empty() || way == Way::Folders {
+            folders.push(Folder::with_limit(&plan, limit));
+        }
+        folders.last_mut().unwrap().add(rows, slice, 0).unwrap();
+    }
+    lines_of(&plan.values(plan.gather(folders, &context).unwrap()).unwrap())
+}
+
+fn answer(stats: &str, slices: &[RecordBatch]) -> Vec<String> {
+    let answers = WAYS.map(|way| answer_by(stats, slices, way));
+    for (way, answer) in WAYS.iter().zip(&answers) {
+        assert_eq!(answer, &answers[0], "{stats} by {way:?}");
+    }
+    answers.into_iter().next().unwrap()
 }
 
 const ROWS: [(i64, &str, &str); 8] = [
@@ -141,10 +174,12 @@ fn groups_beyond_memory(stats: &str) {
         let value: ArrayRef = Arc::new(names.iter().map(|_| Some("2")).collect::<StringViewArray>());
         batch_of([("g", group), ("v", value)], names.len()).unwrap()
     };
-    let states = [0, 25_000, 50_000, 75_000].map(|from| plan.fold(&[slice(from)], 0).unwrap());
-    let merged = plan.merge(states.to_vec(), &context).unwrap();
-    assert_eq!(merged.num_rows(), 125_000);
-    let result = plan.finish(&merged).unwrap();
+    let mut folder = Folder::new(&plan, &context);
+    [0, 25_000, 50_000, 75_000].into_iter().zip(0..).for_each(|(from, at)| folder.add(&slice(from), at, 0).unwrap());
+    let folded = plan.gather(vec![folder], &context).unwrap();
+    assert!(matches!(folded, Folded::States(_)), "the groups must not fit");
+    let result = plan.values(folded).unwrap();
+    assert_eq!(result.num_rows(), 125_000);
     let counts = crate::rows::as_number_array(&column_or_null(&result, "count"));
     assert_eq!(counts.values().iter().sum::<f64>(), 200_000.0);
     assert_eq!(counts.len(), 125_000);

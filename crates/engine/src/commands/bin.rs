@@ -43,20 +43,20 @@ impl Bin {
 impl RowCommand for Bin {
     fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
         let reader = rows::reader(&rows, &self.field);
-        let mut column = ColumnBuilder::new(rows.num_rows());
-        for row in 0..rows.num_rows() {
-            match &mut self.spans {
-                Spans::Time(spans) => match time_ns(&reader, row) {
-                    Some(time) => column.push_time(spans.floor(time)),
-                    None => column.push_null(),
-                },
-                Spans::Number(spans) => match reader.number(row) {
-                    Some(number) => column.push_text(&spans.name(number)),
-                    None => column.push(reader.value(row)),
-                },
+        let column = match &mut self.spans {
+            Spans::Time(spans) => spans.starts(&reader),
+            Spans::Number(spans) => {
+                let mut column = ColumnBuilder::new(rows.num_rows());
+                for row in 0..rows.num_rows() {
+                    match reader.number(row) {
+                        Some(number) => column.push_text(&spans.name(number)),
+                        None => column.push(reader.value(row)),
+                    }
+                }
+                column.finish()
             }
-        }
-        rows::with_column(&rows, &self.output, column.finish())
+        };
+        rows::with_column(&rows, &self.output, column)
     }
 }
 

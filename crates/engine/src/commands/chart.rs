@@ -4,11 +4,11 @@ use arrow::array::ArrayRef;
 use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::ChartCommand;
 
-use super::pivot::{Pivot, SERIES, row_order, table, with_series};
+use super::pivot::{Pivot, SERIES, row_order, series, table};
 use super::stats::sorted_by;
 use crate::EngineError;
-use crate::aggregate::AggregatePlan;
 use crate::aggregate::keys::shown_key;
+use crate::aggregate::{AggregatePlan, Folder};
 use crate::command::{CommandContext, Reduce};
 use crate::expr::ExprContext;
 use crate::field_names::names_of;
@@ -35,7 +35,8 @@ impl Chart {
             }
         };
         let by = row.iter().cloned().chain(column.iter().map(|_| SERIES.to_owned())).collect();
-        let plan = AggregatePlan::new(&command.aggregates, by, context)?;
+        let mut plan = AggregatePlan::new(&command.aggregates, by, context)?;
+        plan.series = column.clone().map(series);
         Ok(Chart { command: command.clone(), plan, row, column })
     }
 }
@@ -45,22 +46,21 @@ impl Reduce for Chart {
         self.plan.needs_order()
     }
 
-    fn partial(&self, rows: &[RecordBatch], slice: u64, _: &CommandContext) -> Result<RecordBatch, EngineError> {
-        let Some(column) = &self.column else { return self.plan.fold(rows, slice) };
-        let rows = rows.iter().map(|rows| with_series(rows, column)).collect::<Result<Vec<_>, _>>()?;
-        self.plan.fold(&rows, slice)
+    fn folder(&self, context: &CommandContext) -> Result<Folder, EngineError> {
+        Ok(Folder::new(&self.plan, context))
     }
 
-    fn finish(&self, states: Vec<RecordBatch>, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
-        let merged = self.plan.merge(states, context)?;
+    fn finish(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+        let folded = self.plan.gather(folders, context)?;
         let (Some(row), true) = (&self.row, self.column.is_some()) else {
-            let result = self.plan.finish(&merged)?;
+            let result = self.plan.values(folded)?;
             let by: Vec<String> = self.row.iter().cloned().collect();
             return Ok(vec![sorted_rows(&result, &by)?]);
         };
+        let merged = self.plan.states(folded)?;
         let pivot = Pivot { plan: &self.plan, options: &self.command.series }.columns(merged, context)?;
         let mut order: Vec<usize> = (0..pivot.rows.len()).collect();
-        order.sort_by(|a, b| row_order(&pivot.rows[*a], &pivot.rows[*b]));
+        order.sort_by(|a, b| text_order(&pivot.rows[*a], &pivot.rows[*b]));
         let mut keys = ColumnBuilder::new(order.len());
         order.iter().for_each(|at| keys.push_text(&pivot.rows[*at]));
         let keys: ArrayRef = shown_key(row, &keys.finish());
@@ -74,6 +74,11 @@ fn sorted_rows(rows: &RecordBatch, by: &[String]) -> Result<RecordBatch, EngineE
     debug_assert!(names_of(rows).contains(field));
     let texts = rows::as_text_array(&rows::column_or_null(rows, field));
     let mut places: Vec<u32> = (0..rows.num_rows() as u32).collect();
-    places.sort_by(|a, b| row_order(texts.value(*a as usize), texts.value(*b as usize)));
+    places.sort_by(|a, b| text_order(texts.value(*a as usize), texts.value(*b as usize)));
     rows::take(rows, &places.into())
+}
+
+/// The order of rows, the same whatever order they came in.
+fn text_order(a: &str, b: &str) -> std::cmp::Ordering {
+    row_order(a, b).then_with(|| a.cmp(b))
 }

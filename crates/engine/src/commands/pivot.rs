@@ -11,8 +11,8 @@ use quarry_event::value::{parse_number, sort_key};
 use quarry_spl::ast::{CompareOp, SeriesOptions, SeriesTest, StatsFunction};
 
 use crate::EngineError;
-use crate::aggregate::AggregatePlan;
 use crate::aggregate::keys::KeyTable;
+use crate::aggregate::{AggregatePlan, Series};
 use crate::command::CommandContext;
 use crate::rows::{self, ColumnBuilder, Value, batch_of};
 
@@ -25,14 +25,9 @@ const OTHER_SERIES: &str = "\u{0}other";
 /// Cells of a table at most.
 const CELLS_MAX: usize = 20_000_000;
 
-/// The rows with their series written to [`SERIES`].
-pub(crate) fn with_series(rows: &RecordBatch, field: &str) -> Result<RecordBatch, EngineError> {
-    let reader = rows::reader(rows, field);
-    let mut column = ColumnBuilder::new(rows.num_rows());
-    for row in 0..rows.num_rows() {
-        if reader.is_null(row) { column.push_text(NULL_SERIES) } else { column.push(reader.value(row)) }
-    }
-    rows::with_column(rows, SERIES, column.finish())
+/// The series of rows by their values of `field`.
+pub(crate) fn series(field: String) -> Series {
+    Series { field, null: NULL_SERIES }
 }
 
 /// A table being made: which row and which column each group belongs to.

@@ -3,6 +3,9 @@
 //! Spans below a day start at multiples of the epoch, days and longer at local midnight (see `quarry_event::time`).
 //! When only a number of spans is asked for, the shortest usual span that needs no more is taken.
 
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, TimestampNanosecondArray};
 use jiff::tz::TimeZone;
 use quarry_event::TimeNs;
 use quarry_event::time::{NS_PER_SEC, Span, SpanFloor, SpanUnit, parse_epoch, parse_time};
@@ -11,6 +14,7 @@ use quarry_spl::ast::{BinOptions, BinSpan};
 
 use crate::EngineError;
 use crate::command::CommandContext;
+use crate::rows::{ColumnBuilder, ColumnReader};
 
 /// Spans of timechart and bin when nothing is said.
 pub(crate) const SPANS_MAX: usize = 100;
@@ -65,6 +69,8 @@ pub(crate) struct TimeSpans {
     zone: TimeZone,
     /// Where a span starts, for spans of fixed length.
     align: Option<TimeNs>,
+    /// The span met last: times of neighbouring rows mostly share one.
+    current: std::ops::Range<TimeNs>,
 }
 
 impl TimeSpans {
@@ -84,15 +90,43 @@ impl TimeSpans {
             },
         };
         let align = align.filter(|_| is_below_day(&span));
-        Ok(TimeSpans { span, floor: SpanFloor::new(span, context.zone.clone()), zone: context.zone.clone(), align })
+        let (floor, zone) = (SpanFloor::new(span, context.zone.clone()), context.zone.clone());
+        Ok(TimeSpans { span, floor, zone, align, current: 0..0 })
     }
 
     /// Start of the span that holds `time`.
+    #[inline]
     pub(crate) fn floor(&mut self, time: TimeNs) -> TimeNs {
-        match (self.align, self.span.fixed_ns()) {
+        if !self.current.contains(&time) {
+            self.current = self.span_of(time);
+        }
+        self.current.start
+    }
+
+    /// The span that holds `time`.
+    #[cold]
+    fn span_of(&mut self, time: TimeNs) -> std::ops::Range<TimeNs> {
+        let start = match (self.align, self.span.fixed_ns()) {
             (Some(align), Some(length)) => time - (time - align).rem_euclid(length),
             _ => self.floor.floor(time),
+        };
+        start..self.next(start)
+    }
+
+    /// Starts of the spans that hold the times of a column.
+    pub(crate) fn starts(&mut self, times: &ColumnReader) -> ArrayRef {
+        if let ColumnReader::Time(times) = times {
+            let starts: Vec<i64> = times.values().iter().map(|time| self.floor(*time)).collect();
+            return Arc::new(TimestampNanosecondArray::new(starts.into(), times.nulls().cloned()));
         }
+        let mut starts = ColumnBuilder::new(times.len());
+        for row in 0..times.len() {
+            match time_ns(times, row) {
+                Some(time) => starts.push_time(self.floor(time)),
+                None => starts.push_null(),
+            }
+        }
+        starts.finish()
     }
 
     /// Start of the span after the one that starts at `start`.
@@ -190,7 +224,6 @@ pub(crate) fn number_spans(options: &BinOptions) -> Option<NumberSpans> {
 
 /// A `_time` value in any form as nanoseconds.
 pub(crate) fn time_ns(reader: &crate::rows::ColumnReader, row: usize) -> Option<TimeNs> {
-    use arrow::array::Array;
     match reader {
         crate::rows::ColumnReader::Time(times) => times.is_valid(row).then(|| times.value(row)),
         other => {

@@ -7,7 +7,7 @@ use quarry_spl::ast::{Aggregate, StatsCommand};
 
 use crate::EngineError;
 use crate::aggregate::keys::{KeyTable, add_key_part};
-use crate::aggregate::{AggregatePlan, expand_wildcards};
+use crate::aggregate::{AggregatePlan, Folder, expand_wildcards};
 use crate::command::{Blocking, CommandContext, Reduce, RowIter};
 use crate::expr::ExprContext;
 use crate::field_names::names_of;
@@ -21,18 +21,17 @@ impl Reduce for Stats {
         self.0.needs_order()
     }
 
-    fn partial(&self, rows: &[RecordBatch], slice: u64, _: &CommandContext) -> Result<RecordBatch, EngineError> {
-        self.0.fold(rows, slice)
+    fn folder(&self, context: &CommandContext) -> Result<Folder, EngineError> {
+        Ok(Folder::new(&self.0, context))
     }
 
-    fn finish(&self, states: Vec<RecordBatch>, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
-        let merged = self.0.merge(states, context)?;
-        let result = self.0.finish(&merged)?;
+    fn finish(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+        let result = self.0.values(self.0.gather(folders, context)?)?;
         Ok(vec![sorted_by(&result, &self.0.by)?])
     }
 }
 
-/// The rows in ascending order of these fields: numbers by value before texts.
+/// The rows in ascending order of these fields: numbers by value before texts, equal numbers by their texts.
 pub(crate) fn sorted_by(rows: &RecordBatch, fields: &[String]) -> Result<RecordBatch, EngineError> {
     if fields.is_empty() || rows.num_rows() < 2 {
         return Ok(rows.clone());
@@ -43,7 +42,11 @@ pub(crate) fn sorted_by(rows: &RecordBatch, fields: &[String]) -> Result<RecordB
     let mut places: Vec<u32> = (0..rows.num_rows() as u32).collect();
     places.sort_by(|a, b| {
         let orders = keys.iter().map(|keys| keys[*a as usize].cmp(&keys[*b as usize]));
-        orders.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
+        let order = orders.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then);
+        order.then_with(|| {
+            let orders = columns.iter().map(|column| column.value(*a as usize).cmp(column.value(*b as usize)));
+            orders.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
+        })
     });
     rows::take(rows, &UInt32Array::from(places))
 }
@@ -62,9 +65,8 @@ impl Blocking for WildcardStats {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
         let rows = rows.collect::<Result<Vec<_>, _>>()?;
         let plan = plan_for(&self.command.aggregates, &self.by, &rows, &self.expressions)?;
-        let stats = Stats(plan);
-        let state = stats.partial(&rows, 0, context)?;
-        stats.finish(vec![state], context)
+        let result = plan.values(plan.fold(&rows, context)?)?;
+        Ok(vec![sorted_by(&result, &plan.by)?])
     }
 }
 
@@ -98,8 +100,7 @@ impl Blocking for EventStats {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
         let batches = rows.collect::<Result<Vec<_>, _>>()?;
         let plan = plan_for(&self.command.aggregates, &self.by, &batches, &self.expressions)?;
-        let state = plan.fold(&batches, 0)?;
-        let groups = plan.finish(&plan.merge(vec![state], context)?)?;
+        let groups = plan.values(plan.fold(&batches, context)?)?;
         let rows = concat_rows(batches)?;
         let places = group_of_each(&rows, &groups, &self.by);
         let mut result = rows;

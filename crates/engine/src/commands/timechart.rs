@@ -11,14 +11,16 @@ use quarry_event::TimeNs;
 use quarry_event::time::{NS_PER_SEC, Span, parse_epoch};
 use quarry_spl::ast::{StatsFunction, TimeChartCommand};
 
-use super::pivot::{Pivot, PivotColumn, PivotColumns, SERIES, table, with_series};
+use super::pivot::{Pivot, PivotColumn, PivotColumns, SERIES, series, table};
 use super::spans::{SPANS_MAX, TimeSpans, length_of, time_ns, time_span, usual_span};
 use crate::EngineError;
-use crate::aggregate::AggregatePlan;
-use crate::command::{CommandContext, Reduce};
+use crate::aggregate::{AggregatePlan, Folded, Folder};
+use crate::command::{CommandContext, Reduce, RowCommand};
 use crate::expr::ExprContext;
-use crate::rows::{self, ColumnBuilder};
+use crate::rows;
 
+/// Hidden column of the times of rows while `_time` holds their spans.
+const TIME_SERIES: &str = "__time_series";
 /// Rows of a timechart at most (limits.conf `[discretize] maxbins`).
 const ROWS_MAX: usize = 50_000;
 
@@ -35,7 +37,10 @@ impl TimeChart {
     pub(crate) fn new(command: &TimeChartCommand, context: &ExprContext) -> Result<TimeChart, EngineError> {
         let column = command.column.as_ref().map(|column| column.field.text.clone());
         let by = ["_time".to_owned()].into_iter().chain(column.iter().map(|_| SERIES.to_owned())).collect();
-        let plan = AggregatePlan::new(&command.aggregates, by, context)?;
+        let mut plan = AggregatePlan::new(&command.aggregates, by, context)?;
+        // Times as series are those of the rows, not of their spans.
+        plan.series =
+            column.as_deref().map(|field| series(if field == "_time" { TIME_SERIES } else { field }.to_owned()));
         let span = OnceLock::new();
         if let Some(given) = time_span(&command.bin) {
             span.get_or_init(|| given);
@@ -107,12 +112,13 @@ impl TimeChart {
         Ok(groups)
     }
 
-    fn columns(&self, merged: RecordBatch, context: &CommandContext) -> Result<PivotColumns, EngineError> {
+    fn columns(&self, folded: Folded, context: &CommandContext) -> Result<PivotColumns, EngineError> {
         if self.column.is_some() {
+            let merged = self.plan.states(folded)?;
             return Pivot { plan: &self.plan, options: &self.command.series }.columns(merged, context);
         }
-        let groups = self.plan.finish(&merged)?;
-        let keys = rows::as_text_array(merged.column(0));
+        let groups = self.plan.values(folded)?;
+        let keys = rows::as_text_array(groups.column(0));
         let places: Vec<Option<u32>> = (0..keys.len() as u32).map(Some).collect();
         let columns = self.plan.columns.iter().enumerate();
         let columns = columns
@@ -123,17 +129,22 @@ impl TimeChart {
     }
 }
 
-/// The rows with `_time` moved to the start of its span.
-fn binned(rows: &RecordBatch, spans: &mut TimeSpans) -> Result<RecordBatch, EngineError> {
-    let reader = rows::reader(rows, "_time");
-    let mut times = ColumnBuilder::new(rows.num_rows());
-    for row in 0..rows.num_rows() {
-        match time_ns(&reader, row) {
-            Some(time) => times.push_time(spans.floor(time)),
-            None => times.push_null(),
+/// Moves `_time` to the start of its span.
+struct SpanStarts {
+    spans: TimeSpans,
+    keeps_times: bool,
+}
+
+impl RowCommand for SpanStarts {
+    fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        let starts = self.spans.starts(&rows::reader(&rows, "_time"));
+        let times = self.keeps_times.then(|| rows::column_or_null(&rows, "_time"));
+        let rows = rows::with_column(&rows, "_time", starts)?;
+        match times {
+            Some(times) => rows::with_column(&rows, TIME_SERIES, times),
+            None => Ok(rows),
         }
     }
-    rows::with_column(rows, "_time", times.finish())
 }
 
 /// First and last instant of the rows.
@@ -161,29 +172,15 @@ impl Reduce for TimeChart {
         self.fix_span(data, context);
     }
 
-    fn partial(
-        &self,
-        batches: &[RecordBatch],
-        slice: u64,
-        context: &CommandContext,
-    ) -> Result<RecordBatch, EngineError> {
-        let span = self.span.get().copied().unwrap_or_else(|| self.fix_span(time_bounds(batches), context));
-        let mut spans = self.spans(span, context)?;
-        let mut prepared = Vec::with_capacity(batches.len());
-        for rows in batches {
-            let rows = match &self.column {
-                Some(column) => with_series(rows, column)?,
-                None => rows.clone(),
-            };
-            prepared.push(binned(&rows, &mut spans)?);
-        }
-        self.plan.fold(&prepared, slice)
+    fn folder(&self, context: &CommandContext) -> Result<Folder, EngineError> {
+        let spans = self.spans(self.fix_span(None, context), context)?;
+        let keeps_times = self.column.as_deref() == Some("_time");
+        Ok(Folder::new(&self.plan, context).after(Box::new(SpanStarts { spans, keeps_times })))
     }
 
-    fn finish(&self, states: Vec<RecordBatch>, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+    fn finish(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
         let span = self.fix_span(None, context);
-        let merged = self.plan.merge(states, context)?;
-        let mut pivot = self.columns(merged, context)?;
+        let mut pivot = self.columns(self.plan.gather(folders, context)?, context)?;
         pivot.groups = self.scaled(pivot.groups, &span)?;
         let mut seen: Vec<(TimeNs, usize)> =
             pivot.rows.iter().enumerate().filter_map(|(at, key)| Some((parse_epoch(key)?, at))).collect();

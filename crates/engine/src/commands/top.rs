@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Float64Array, Int64Array, UInt32Array};
+use arrow::array::{ArrayRef, AsArray, Float64Array, Int64Array, UInt32Array};
+use arrow::datatypes::Int64Type;
 use arrow::record_batch::RecordBatch;
 use hashbrown::HashMap;
 use quarry_event::value::{SortKey, sort_key};
 use quarry_spl::ast::{StatsFunction, TopCommand};
 
 use crate::EngineError;
-use crate::aggregate::{AggregateColumn, AggregatePlan, Argument};
+use crate::aggregate::folder::Finished;
+use crate::aggregate::{AggregateColumn, AggregatePlan, Argument, Folded, Folder};
 use crate::command::{CommandContext, Reduce};
 use crate::rows::{self, ColumnBuilder, batch_of};
 
@@ -34,7 +36,8 @@ impl Top {
         let (by, fields) = (names(&command.by), names(&command.fields));
         let count =
             AggregateColumn { function: StatsFunction::Count, argument: Argument::Rows, name: COUNT.to_owned() };
-        let plan = AggregatePlan { columns: vec![count], by: by.iter().chain(&fields).cloned().collect() };
+        let plan =
+            AggregatePlan { columns: vec![count], by: by.iter().chain(&fields).cloned().collect(), series: None };
         Top { command: command.clone(), rare, plan, by, fields }
     }
 }
@@ -47,17 +50,23 @@ impl Reduce for Top {
         false
     }
 
-    fn partial(&self, rows: &[RecordBatch], slice: u64, _: &CommandContext) -> Result<RecordBatch, EngineError> {
-        self.plan.fold(rows, slice)
+    fn folder(&self, context: &CommandContext) -> Result<Folder, EngineError> {
+        Ok(Folder::new(&self.plan, context))
     }
 
-    fn finish(&self, states: Vec<RecordBatch>, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
-        let counted = self.plan.finish(&self.plan.merge(states, context)?)?;
+    fn finish(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+        let (counted, total) = match self.plan.gather(folders, context)? {
+            Folded::Groups(folder) if self.by.is_empty() && self.command.limit > 0 => self.best(folder.finished())?,
+            folded => (self.plan.values(folded)?, None),
+        };
         let counts = rows::as_number_array(&rows::column_or_null(&counted, COUNT));
         let counts: Vec<i64> = counts.values().iter().map(|count| *count as i64).collect();
         let groups = group_numbers(&counted, &self.by);
         let mut totals: HashMap<u32, i64, foldhash::fast::FixedState> = HashMap::default();
         groups.iter().zip(&counts).for_each(|(group, count)| *totals.entry(*group).or_default() += count);
+        if let Some(total) = total {
+            totals.insert(0, total);
+        }
         let ranked = self.ranked(&counted, &groups, &counts);
         let limit = if self.command.limit == 0 { usize::MAX } else { self.command.limit };
         let mut kept: HashMap<u32, (usize, i64), foldhash::fast::FixedState> = HashMap::default();
@@ -85,6 +94,23 @@ struct Line {
 }
 
 impl Top {
+    /// The groups whose counts can be among the first, and the count of all.
+    fn best(&self, finished: Finished) -> Result<(RecordBatch, Option<i64>), EngineError> {
+        let counts = finished.columns.first().map(|counts| counts.as_primitive::<Int64Type>().values().to_vec());
+        let counts = counts.unwrap_or_default();
+        let total = Some(counts.iter().sum());
+        if counts.len() <= self.command.limit {
+            return Ok((finished.rows(&self.plan, None)?, total));
+        }
+        let mut sorted = counts.clone();
+        let (last, rare) = (self.command.limit - 1, self.rare);
+        let (_, bound, _) = sorted.select_nth_unstable_by(last, |a, b| if rare { a.cmp(b) } else { b.cmp(a) });
+        let reaches = |count: i64| if rare { count <= *bound } else { count >= *bound };
+        let places: Vec<u32> =
+            counts.iter().zip(0..).filter(|(count, _)| reaches(**count)).map(|(_, place)| place).collect();
+        Ok((finished.rows(&self.plan, Some(&places))?, total))
+    }
+
     /// Rows in order of groups, then of counts; equal counts in order of values.
     fn ranked(&self, counted: &RecordBatch, groups: &[u32], counts: &[i64]) -> Vec<u32> {
         let columns: Vec<_> = (self.by.iter().chain(&self.fields))
@@ -106,7 +132,11 @@ impl Top {
             };
             let count = counts[*b as usize].cmp(&counts[*a as usize]);
             let count = if self.rare { count.reverse() } else { count };
-            group.then(count).then_with(|| by_values(*a, *b, &keys[self.by.len()..]))
+            let texts = || {
+                let orders = columns.iter().map(|column| column.value(*a as usize).cmp(column.value(*b as usize)));
+                orders.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
+            };
+            group.then(count).then_with(|| by_values(*a, *b, &keys[self.by.len()..])).then_with(texts)
         });
         places
     }

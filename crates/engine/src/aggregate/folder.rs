@@ -1,0 +1,290 @@
+//! Folding all rows a worker reads, and from the folders of all workers to the values of groups.
+//!
+//! A folder takes batch after batch of any slices. Folders that fit into memory together are joined there and finish
+//! without ever writing their states down. One that grows beyond its share gives its states as a batch and starts
+//! anew; then states of all folders merge on DataFusion, which writes to files when memory is short.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array};
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use quarry_spl::ast::StatsFunction;
+
+use super::fold::{self, Fold, Input, Numbers};
+use super::groups::GroupTable;
+use super::{AggregatePlan, Argument, finish, keys, parts_of};
+use crate::EngineError;
+use crate::command::{CommandContext, RowCommand};
+use crate::rows::{self, ColumnReader, batch_of};
+use crate::scan::slices::worker_count;
+
+/// Rows after which a folder looks at its size, at least.
+const CHECK_ROWS: usize = 65_536;
+/// The part of the search's memory that folders take together is one in so many.
+const MEMORY_SHARE: usize = 2;
+/// Rows of one slice are told apart by so many bits of their position.
+const ROW_BITS: u32 = 32;
+
+/// Folds rows; see the module.
+pub(crate) struct Folder {
+    plan: AggregatePlan,
+    /// What rows pass through first.
+    shape: Option<Box<dyn RowCommand>>,
+    groups: GroupTable,
+    arguments: Vec<ArgumentColumn>,
+    folds: Vec<ColumnFolds>,
+    /// States given away for lack of memory.
+    states: Vec<RecordBatch>,
+    bytes_max: usize,
+    rows_until_check: usize,
+}
+
+/// An argument that one or more aggregates read.
+struct ArgumentColumn {
+    argument: Argument,
+    numbers: Option<Numbers>,
+}
+
+/// The folds of one aggregate.
+struct ColumnFolds {
+    argument: usize,
+    parts: Vec<Box<dyn Fold>>,
+}
+
+/// Folded rows of all workers.
+pub(crate) enum Folded {
+    /// In memory.
+    Groups(Box<Folder>),
+    /// As merged states.
+    States(RecordBatch),
+}
+
+/// Values of all groups whose keys are not written yet.
+pub(crate) struct Finished {
+    groups: GroupTable,
+    /// Values of the aggregates.
+    pub columns: Vec<ArrayRef>,
+}
+
+impl Folder {
+    /// A folder that takes its share of the search's memory.
+    pub(crate) fn new(plan: &AggregatePlan, context: &CommandContext) -> Folder {
+        Folder::with_limit(plan, bytes_max(context) / worker_count())
+    }
+
+    /// A folder that gives states away above so many bytes.
+    pub(crate) fn with_limit(plan: &AggregatePlan, bytes_max: usize) -> Folder {
+        let mut folder = Folder {
+            plan: plan.clone(),
+            shape: None,
+            groups: GroupTable::default(),
+            arguments: Vec::new(),
+            folds: Vec::new(),
+            states: Vec::new(),
+            bytes_max,
+            rows_until_check: 0,
+        };
+        folder.restart();
+        folder
+    }
+
+    /// The folder with rows passing through `shape` first.
+    pub(crate) fn after(mut self, shape: Box<dyn RowCommand>) -> Folder {
+        self.shape = Some(shape);
+        self
+    }
+
+    /// Takes rows of a slice, of which `place` rows came before. Slices ascend with the order of rows.
+    pub(crate) fn add(&mut self, rows: &RecordBatch, slice: u64, place: u64) -> Result<(), EngineError> {
+        let shaped = self.shape.as_mut().map(|shape| shape.apply(rows.clone())).transpose()?;
+        let rows = shaped.as_ref().unwrap_or(rows);
+        let columns: Vec<ColumnReader> = self.plan.key_fields().map(|name| rows::reader(rows, name)).collect();
+        let members = self.groups.members(&columns, rows.num_rows());
+        let times = rows::column(rows, "_time").map(ColumnReader::new);
+        for (at, argument) in self.arguments.iter_mut().enumerate() {
+            let values = argument_values(&argument.argument, rows)?;
+            let numbers = match (&values, &mut argument.numbers) {
+                (Some(values), Some(numbers)) => numbers.of(values),
+                _ => None,
+            };
+            let present = values.as_ref().and_then(ColumnReader::present);
+            let input = Input {
+                values: values.as_ref(),
+                numbers: numbers.as_ref(),
+                present: present.as_ref(),
+                times: times.as_ref(),
+                slice,
+                row_base: (slice << ROW_BITS) + place,
+            };
+            let folds = self.folds.iter_mut().filter(|folds| folds.argument == at);
+            folds.flat_map(|folds| &mut folds.parts).for_each(|fold| fold.update(&input, &members));
+        }
+        self.check(rows.num_rows())
+    }
+
+    fn check(&mut self, rows: usize) -> Result<(), EngineError> {
+        self.rows_until_check = self.rows_until_check.saturating_sub(rows);
+        if self.rows_until_check > 0 {
+            return Ok(());
+        }
+        self.rows_until_check = CHECK_ROWS.max(self.groups.len()).min(self.bytes_max);
+        if self.bytes() > self.bytes_max {
+            let state = self.take_state()?;
+            self.states.push(state);
+        }
+        Ok(())
+    }
+
+    /// Bytes held, about.
+    pub(crate) fn bytes(&self) -> usize {
+        self.groups.bytes() + self.folds.iter().flat_map(|folds| &folds.parts).map(|fold| fold.bytes()).sum::<usize>()
+    }
+
+    /// Empties the folder.
+    fn restart(&mut self) {
+        self.groups = GroupTable::new(self.plan.key_texts_of_null());
+        self.arguments.clear();
+        self.folds.clear();
+        for column in &self.plan.columns {
+            let parts = parts_of(&column.function);
+            let known = self.arguments.iter().position(|known| known.argument.is_same(&column.argument));
+            let argument = known.unwrap_or(self.arguments.len());
+            if known.is_none() {
+                self.arguments.push(ArgumentColumn { argument: column.argument.clone(), numbers: None });
+            }
+            if parts.iter().any(|part| fold::reads_numbers(*part)) {
+                self.arguments[argument].numbers.get_or_insert_default();
+            }
+            let parts = parts.into_iter().map(|part| fold::of(part, self.plan.by.is_empty())).collect();
+            self.folds.push(ColumnFolds { argument, parts });
+        }
+    }
+
+    /// The states of all groups as a batch; the folder starts anew.
+    pub(crate) fn take_state(&mut self) -> Result<RecordBatch, EngineError> {
+        let groups = self.groups.len();
+        let mut arrays = self.groups.key_columns(None);
+        let folds = std::mem::take(&mut self.folds).into_iter().flat_map(|folds| folds.parts);
+        arrays.extend(folds.map(|fold| fold.state(groups)));
+        self.restart();
+        let options = RecordBatchOptions::new().with_row_count(Some(groups));
+        Ok(RecordBatch::try_new_with_options(Arc::new(self.plan.state_schema()), arrays, &options)?)
+    }
+
+    /// Everything as state batches.
+    pub(crate) fn into_states(mut self) -> Result<Vec<RecordBatch>, EngineError> {
+        let state = self.take_state()?;
+        self.states.push(state);
+        Ok(self.states)
+    }
+
+    /// Takes the groups of another folder.
+    fn absorb(&mut self, other: Folder) {
+        let groups = self.groups.absorb(&other.groups);
+        let total = self.groups.len();
+        for (mine, others) in self.folds.iter_mut().zip(other.folds) {
+            let pairs = mine.parts.iter_mut().zip(others.parts);
+            pairs.for_each(|(mine, other)| mine.absorb(other, &groups, total));
+        }
+    }
+
+    /// The values of all groups.
+    pub(crate) fn finished(self) -> Finished {
+        let groups = self.groups.len();
+        let columns = self.plan.columns.iter().zip(self.folds).map(|(column, folds)| {
+            let function = &column.function;
+            if matches!(function, StatsFunction::Dc | StatsFunction::EstDc)
+                && let [fold] = folds.parts.as_slice()
+                && let Some(lengths) = fold.lengths(groups)
+            {
+                return Arc::new(Int64Array::from(lengths)) as ArrayRef;
+            }
+            let states: Vec<ArrayRef> = folds.parts.into_iter().map(|fold| fold.state(groups)).collect();
+            finish::value_of(function, &states, groups)
+        });
+        Finished { columns: columns.collect(), groups: self.groups }
+    }
+}
+
+impl Finished {
+    /// The BY fields and aggregates of all groups, or of those at `places`.
+    pub(crate) fn rows(&self, plan: &AggregatePlan, places: Option<&[u32]>) -> Result<RecordBatch, EngineError> {
+        let keys = plan.by.iter().zip(self.groups.key_columns(places));
+        let mut columns: Vec<(&String, ArrayRef)> =
+            keys.map(|(name, keys)| (name, keys::shown_key(name, &keys))).collect();
+        let chosen = places.map(|places| arrow::array::UInt32Array::from(places.to_vec()));
+        for (column, values) in plan.columns.iter().zip(&self.columns) {
+            let values = match &chosen {
+                None => Arc::clone(values),
+                Some(places) => arrow::compute::take(values, places, None)?,
+            };
+            columns.push((&column.name, values));
+        }
+        batch_of(columns, places.map_or_else(|| self.groups.len(), <[u32]>::len))
+    }
+}
+
+impl AggregatePlan {
+    /// Joins the folders of all workers, in memory if they fit there.
+    pub(crate) fn gather(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<Folded, EngineError> {
+        let bytes: usize = folders.iter().map(Folder::bytes).sum();
+        if folders.iter().all(|folder| folder.states.is_empty()) && bytes <= bytes_max(context) {
+            let mut folders = folders.into_iter();
+            let mut all = folders.next().unwrap_or_else(|| Folder::new(self, context));
+            folders.for_each(|folder| all.absorb(folder));
+            return Ok(Folded::Groups(Box::new(all)));
+        }
+        let mut states = Vec::new();
+        for folder in folders {
+            states.extend(folder.into_states()?);
+        }
+        Ok(Folded::States(self.merge(states, context)?))
+    }
+
+    /// The rows of batches, folded in their order.
+    pub(crate) fn fold(&self, batches: &[RecordBatch], context: &CommandContext) -> Result<Folded, EngineError> {
+        let mut folder = Folder::new(self, context);
+        let mut place = 0;
+        for rows in batches {
+            folder.add(rows, 0, place)?;
+            place += rows.num_rows() as u64;
+        }
+        self.gather(vec![folder], context)
+    }
+
+    /// Values of folded rows: the BY fields, then the aggregates.
+    pub(crate) fn values(&self, folded: Folded) -> Result<RecordBatch, EngineError> {
+        match folded {
+            Folded::Groups(folder) => folder.finished().rows(self, None),
+            Folded::States(merged) => self.finish(&merged),
+        }
+    }
+
+    /// Folded rows as one state per group.
+    pub(crate) fn states(&self, folded: Folded) -> Result<RecordBatch, EngineError> {
+        match folded {
+            Folded::Groups(mut folder) => folder.take_state(),
+            Folded::States(merged) => Ok(merged),
+        }
+    }
+}
+
+fn bytes_max(context: &CommandContext) -> usize {
+    context.dataflow.memory_bytes() / MEMORY_SHARE
+}
+
+/// The values an aggregate reads; `None` counts rows. False conditions are no values.
+fn argument_values(argument: &Argument, rows: &RecordBatch) -> Result<Option<ColumnReader>, EngineError> {
+    let array = match argument {
+        Argument::Rows => return Ok(None),
+        Argument::Field(name) => rows::column_or_null(rows, name),
+        Argument::Expr(expr) => only_true(expr.evaluate(rows)?),
+    };
+    Ok(Some(ColumnReader::new(&array)))
+}
+
+fn only_true(array: ArrayRef) -> ArrayRef {
+    let Some(conditions) = array.as_boolean_opt() else { return array };
+    let conditions = conditions.iter().map(|value| value.filter(|value| *value));
+    Arc::new(conditions.collect::<BooleanArray>())
+}

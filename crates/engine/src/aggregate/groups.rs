@@ -1,0 +1,278 @@
+//! Which group a row belongs to: the values of its BY fields, numbered per field and then combined.
+//!
+//! Each field has a table of its distinct values; fields are combined two by two, left to right. Two complete columns
+//! of dictionaries skip all that with a small table from both codes to the group. Texts are made for groups that are
+//! shown, at the end.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, StringViewBuilder};
+
+use super::integers::NONE;
+use super::pairs::PairTable;
+use super::values::ValueTable;
+use crate::rows::{ColumnReader, DictionaryColumn};
+
+/// Most groups a multivalue BY may put one row into (cross product of its values).
+const GROUPS_PER_ROW_MAX: usize = 10_000;
+/// Pairs of codes of two dictionaries that are translated by one table.
+const CODE_PAIRS_MAX: usize = 64 << 10;
+
+/// The groups of rows of a batch.
+pub(crate) struct Members<'a> {
+    /// How rows and groups belong together.
+    pub kind: MemberKind<'a>,
+    /// Rows of the batch.
+    pub rows: usize,
+    /// Groups there are so far.
+    pub groups: usize,
+}
+
+/// See [`Members`].
+pub(crate) enum MemberKind<'a> {
+    /// All rows are in group 0.
+    One,
+    /// A group per row; [`NONE`] for rows that belong to no group.
+    Each {
+        /// The groups.
+        groups: &'a [u32],
+        /// Whether every row has one.
+        complete: bool,
+    },
+    /// Pairs of row and group, in order of rows.
+    Pairs(&'a [(u32, u32)]),
+}
+
+impl Members<'_> {
+    /// Calls `found` with each row and its group, in order of rows.
+    #[inline]
+    pub(crate) fn for_each(&self, mut found: impl FnMut(usize, usize)) {
+        match self.kind {
+            MemberKind::One => (0..self.rows).for_each(|row| found(row, 0)),
+            MemberKind::Each { groups, complete: true } => {
+                groups.iter().enumerate().for_each(|(row, group)| found(row, *group as usize));
+            }
+            MemberKind::Each { groups, .. } => {
+                for (row, group) in groups.iter().enumerate() {
+                    if *group != NONE {
+                        found(row, *group as usize);
+                    }
+                }
+            }
+            MemberKind::Pairs(pairs) => pairs.iter().for_each(|(row, group)| found(*row as usize, *group as usize)),
+        }
+    }
+}
+
+/// What two dictionaries' codes mean together.
+struct CodePairs {
+    left: ArrayRef,
+    right: ArrayRef,
+    right_bits: u32,
+    groups: Vec<u32>,
+}
+
+/// The groups seen so far.
+#[derive(Default)]
+pub(crate) struct GroupTable {
+    fields: Vec<ValueTable>,
+    /// What stands for a missing value of each field.
+    texts_of_null: Vec<Option<&'static str>>,
+    /// Combination of the first `at + 2` fields: the pair before and the value of the last.
+    pairs: Vec<PairTable>,
+    codes: Option<CodePairs>,
+    numbers: Vec<u32>,
+    groups: Vec<u32>,
+    members: Vec<(u32, u32)>,
+}
+
+impl GroupTable {
+    /// Groups of so many BY fields, each with what stands for a missing value; a row that has none is in no group.
+    pub(crate) fn new(texts_of_null: Vec<Option<&'static str>>) -> GroupTable {
+        GroupTable {
+            fields: texts_of_null.iter().map(|_| ValueTable::default()).collect(),
+            pairs: texts_of_null.iter().skip(1).map(|_| PairTable::default()).collect(),
+            texts_of_null,
+            ..GroupTable::default()
+        }
+    }
+
+    /// Number of groups; without BY fields there is always one.
+    pub(crate) fn len(&self) -> usize {
+        match (self.pairs.last(), self.fields.last()) {
+            (Some(pairs), _) => pairs.pairs().len(),
+            (None, Some(values)) => values.len(),
+            (None, None) => 1,
+        }
+    }
+
+    /// The groups of rows. A row without a BY field belongs to none, one with several values to several.
+    pub(crate) fn members(&mut self, columns: &[ColumnReader], rows: usize) -> Members<'_> {
+        if columns.is_empty() {
+            return Members { kind: MemberKind::One, rows, groups: 1 };
+        }
+        if columns.iter().any(|column| matches!(column, ColumnReader::Multi(..))) {
+            self.members.clear();
+            (0..rows).for_each(|row| self.combine(columns, row));
+            return Members { kind: MemberKind::Pairs(&self.members), rows, groups: self.len() };
+        }
+        let complete = match columns {
+            [ColumnReader::Dictionary(left), ColumnReader::Dictionary(right)]
+                if left.is_complete() && right.is_complete() && code_bits(left, right).is_some() =>
+            {
+                self.groups_of_codes(left, right);
+                true
+            }
+            _ => {
+                self.groups_of_values(columns);
+                !self.groups.contains(&NONE)
+            }
+        };
+        Members { kind: MemberKind::Each { groups: &self.groups, complete }, rows, groups: self.len() }
+    }
+
+    fn groups_of_values(&mut self, columns: &[ColumnReader]) {
+        for (at, column) in columns.iter().enumerate() {
+            let Some(before) = at.checked_sub(1) else {
+                self.fields[at].numbers(column, &mut self.groups);
+                fill(&mut self.groups, self.texts_of_null[at], &mut self.fields[at]);
+                continue;
+            };
+            self.fields[at].numbers(column, &mut self.numbers);
+            fill(&mut self.numbers, self.texts_of_null[at], &mut self.fields[at]);
+            let (lefts, rights) = (self.lefts(before), self.fields[at].len());
+            let pairs = &mut self.pairs[before];
+            pairs.reserve(lefts, rights);
+            for (group, number) in self.groups.iter_mut().zip(&self.numbers) {
+                *group = if *group == NONE || *number == NONE { NONE } else { pairs.number(*group, *number) };
+            }
+        }
+    }
+
+    fn groups_of_codes(&mut self, left: &DictionaryColumn, right: &DictionaryColumn) {
+        let known = self.codes.take().filter(|codes| left.shares(&codes.left) && right.shares(&codes.right));
+        let mut codes = known.unwrap_or_else(|| {
+            let (left_bits, right_bits) = code_bits(left, right).unwrap_or_default();
+            let groups = vec![NONE; 1 << (left_bits + right_bits)];
+            CodePairs { left: left.values.clone(), right: right.values.clone(), right_bits, groups }
+        });
+        let (bits, table) = (codes.right_bits, codes.groups.as_mut_slice());
+        let mut groups = std::mem::take(&mut self.groups);
+        groups.clear();
+        groups.extend(left.codes.values().iter().zip(right.codes.values()).map(|(a, b)| {
+            let slot = &mut table[(*a as usize) << bits | *b as usize];
+            if *slot == NONE {
+                *slot = self.group_of([left.texts.value(*a as usize), right.texts.value(*b as usize)].into_iter());
+            }
+            *slot
+        }));
+        self.groups = groups;
+        self.codes = Some(codes);
+    }
+
+    /// The group of one text per field.
+    #[cold]
+    fn group_of<'t>(&mut self, texts: impl Iterator<Item = &'t str>) -> u32 {
+        let mut group = 0;
+        for (at, text) in texts.enumerate() {
+            let number = self.fields[at].number_of(text);
+            group = match at.checked_sub(1) {
+                None => number,
+                Some(before) => {
+                    let lefts = self.lefts(before);
+                    self.pairs[before].reserve(lefts, self.fields[at].len());
+                    self.pairs[before].number(group, number)
+                }
+            };
+        }
+        group
+    }
+
+    /// How many first numbers the pairs at `at` may have.
+    fn lefts(&self, at: usize) -> usize {
+        match at.checked_sub(1) {
+            Some(before) => self.pairs[before].pairs().len(),
+            None => self.fields[0].len(),
+        }
+    }
+
+    /// Puts a row into the group of each combination of one value per BY field.
+    fn combine(&mut self, columns: &[ColumnReader], row: usize) {
+        let mut values: Vec<Vec<_>> = columns.iter().map(|column| column.values(row).collect()).collect();
+        for (values, text) in values.iter_mut().zip(&self.texts_of_null) {
+            if values.is_empty() {
+                values.extend(text.map(std::borrow::Cow::Borrowed));
+            }
+        }
+        if values.iter().any(Vec::is_empty) {
+            return;
+        }
+        let mut places = vec![0; values.len()];
+        for _ in 0..GROUPS_PER_ROW_MAX {
+            let group = self.group_of(values.iter().zip(&places).map(|(values, at)| values[*at].as_ref()));
+            self.members.push((row as u32, group));
+            // The last field runs fastest.
+            let Some(at) = (0..places.len()).rev().find(|at| places[*at] + 1 < values[*at].len()) else { return };
+            places[at] += 1;
+            places[at + 1..].fill(0);
+        }
+    }
+
+    /// Adds the groups of another table and gives the number each has here.
+    pub(crate) fn absorb(&mut self, other: &GroupTable) -> Vec<u32> {
+        let mut fields = self.fields.iter_mut().zip(&other.fields);
+        let Some((first, other_first)) = fields.next() else { return vec![0] };
+        let mut numbers = first.absorb(other_first);
+        let mut lefts = first.len();
+        for ((values, other_values), (pairs, other_pairs)) in fields.zip(self.pairs.iter_mut().zip(&other.pairs)) {
+            let rights = values.absorb(other_values);
+            pairs.reserve(lefts, values.len());
+            let place = |(left, right): &(u32, u32)| pairs.number(numbers[*left as usize], rights[*right as usize]);
+            numbers = other_pairs.pairs().iter().map(place).collect();
+            lefts = pairs.pairs().len();
+        }
+        numbers
+    }
+
+    /// The keys of all groups, or of those at `places`, as one text column per field.
+    pub(crate) fn key_columns(&self, places: Option<&[u32]>) -> Vec<ArrayRef> {
+        let mut numbers: Vec<u32> = places.map_or_else(|| (0..self.len() as u32).collect(), <[u32]>::to_vec);
+        let mut columns = Vec::with_capacity(self.fields.len());
+        for (at, values) in self.fields.iter().enumerate().rev() {
+            let pairs = at.checked_sub(1).map(|before| self.pairs[before].pairs());
+            let (mut column, mut scratch) = (StringViewBuilder::with_capacity(numbers.len()), String::new());
+            for number in &mut numbers {
+                let value = pairs.map_or(*number, |pairs| pairs[*number as usize].1);
+                values.append(value, &mut scratch, &mut column);
+                *number = pairs.map_or(*number, |pairs| pairs[*number as usize].0);
+            }
+            columns.push(Arc::new(column.finish()) as ArrayRef);
+        }
+        columns.reverse();
+        columns
+    }
+
+    /// Bytes held, about.
+    pub(crate) fn bytes(&self) -> usize {
+        self.fields.iter().map(ValueTable::bytes).sum::<usize>()
+            + self.pairs.iter().map(PairTable::bytes).sum::<usize>()
+            + (self.numbers.capacity() + self.groups.capacity()) * size_of::<u32>()
+    }
+}
+
+/// Puts the number of `text` where there is none.
+fn fill(numbers: &mut [u32], text: Option<&str>, values: &mut ValueTable) {
+    if let Some(text) = text
+        && numbers.contains(&NONE)
+    {
+        let missing = values.number_of(text);
+        numbers.iter_mut().filter(|number| **number == NONE).for_each(|number| *number = missing);
+    }
+}
+
+/// Bits of the codes of both when all pairs of them fit one table.
+fn code_bits(left: &DictionaryColumn, right: &DictionaryColumn) -> Option<(u32, u32)> {
+    let bits = |column: &DictionaryColumn| column.texts.len().max(1).next_power_of_two().trailing_zeros();
+    let (left, right) = (bits(left), bits(right));
+    (left + right <= CODE_PAIRS_MAX.trailing_zeros()).then_some((left, right))
+}

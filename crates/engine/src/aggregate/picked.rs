@@ -1,0 +1,171 @@
+//! Folds that keep values of chosen rows: the first ones in order, or those of the row with the best key.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef};
+use quarry_event::time::NS_PER_SEC;
+
+use super::fold::{Fold, Input, grow, same, text_lists};
+use super::groups::Members;
+use super::merge::sequence_entry;
+use super::{LIST_VALUES_MAX, PickKey};
+use crate::rows::ColumnReader;
+
+/// Bytes of a kept text, about.
+const TEXT_BYTES: usize = 48;
+
+/// The first values of each group, with their places.
+pub(crate) struct SequenceFold(pub Vec<Vec<String>>);
+
+impl Fold for SequenceFold {
+    fn update(&mut self, input: &Input<'_>, members: &Members<'_>) {
+        grow(&mut self.0, members.groups, Vec::new());
+        let Some(values) = input.values else { return };
+        members.for_each(|row, group| {
+            let list = &mut self.0[group];
+            if list.len() >= LIST_VALUES_MAX {
+                return;
+            }
+            for value in values.values(row) {
+                if list.len() < LIST_VALUES_MAX {
+                    list.push(sequence_entry(input.row_base + row as u64, list.len(), &value));
+                }
+            }
+        });
+    }
+
+    fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize) {
+        grow(&mut self.0, total, Vec::new());
+        let Some(other) = same::<SequenceFold>(other) else { return };
+        for (group, entries) in groups.iter().zip(other.0) {
+            let known = &mut self.0[*group as usize];
+            known.extend(entries);
+            known.sort_unstable();
+            known.truncate(LIST_VALUES_MAX);
+        }
+    }
+
+    fn state(mut self: Box<Self>, groups: usize) -> ArrayRef {
+        self.0.resize(groups, Vec::new());
+        let mut builder = text_lists(groups);
+        for list in self.0 {
+            list.iter().for_each(|entry| builder.values().append_value(entry));
+            builder.append(true);
+        }
+        Arc::new(builder.finish())
+    }
+
+    fn bytes(&self) -> usize {
+        self.0.iter().map(|list| size_of::<Vec<String>>() + list.len() * (size_of::<String>() + TEXT_BYTES)).sum()
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+/// The values of a row, with its key and the last slice that had a row of this key.
+#[derive(Clone)]
+pub(crate) struct Pick {
+    key: i64,
+    slice: u64,
+    values: Vec<String>,
+}
+
+/// The values of the best row of each group.
+pub(crate) struct PickFold {
+    /// What makes a row the best.
+    pub key: PickKey,
+    /// The best rows so far.
+    pub picks: Vec<Option<Pick>>,
+}
+
+impl Fold for PickFold {
+    fn update(&mut self, input: &Input<'_>, members: &Members<'_>) {
+        grow(&mut self.picks, members.groups, None);
+        let Some(values) = input.values else { return };
+        members.for_each(|row, group| {
+            let Some(key) = self.key_of(input, row) else { return };
+            let known = &mut self.picks[group];
+            if known.as_ref().is_some_and(|known| key != known.key && !self.key.prefers(key, known.key))
+                || values.is_null(row)
+            {
+                return;
+            }
+            let texts = || -> Vec<String> { values.values(row).map(|value| value.into_owned()).collect() };
+            match known {
+                // Of rows with one key the first of a slice counts, and of several slices any rule will do that does
+                // not depend on who read them.
+                Some(known) if key == known.key => {
+                    if known.slice != input.slice {
+                        known.slice = input.slice;
+                        let texts = texts();
+                        if texts > known.values {
+                            known.values = texts;
+                        }
+                    }
+                }
+                known => *known = Some(Pick { key, slice: input.slice, values: texts() }),
+            }
+        });
+    }
+
+    fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize) {
+        grow(&mut self.picks, total, None);
+        let Some(other) = same::<PickFold>(other) else { return };
+        for (group, pick) in groups.iter().zip(other.picks) {
+            let Some(pick) = pick else { continue };
+            let known = &mut self.picks[*group as usize];
+            let better = known.as_ref().is_none_or(|known| {
+                self.key.prefers(pick.key, known.key) || (pick.key == known.key && pick.values > known.values)
+            });
+            if better {
+                *known = Some(pick);
+            }
+        }
+    }
+
+    fn state(mut self: Box<Self>, groups: usize) -> ArrayRef {
+        self.picks.resize(groups, None);
+        let mut builder = text_lists(groups);
+        for pick in self.picks {
+            if let Some(Pick { key, values, .. }) = pick {
+                builder.values().append_value(key.to_string());
+                values.iter().for_each(|value| builder.values().append_value(value));
+            }
+            builder.append(true);
+        }
+        Arc::new(builder.finish())
+    }
+
+    fn bytes(&self) -> usize {
+        self.picks.len() * (size_of::<Option<Pick>>() + TEXT_BYTES)
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+impl PickFold {
+    fn key_of(&self, input: &Input<'_>, row: usize) -> Option<i64> {
+        match self.key {
+            PickKey::First | PickKey::Last => Some((input.row_base + row as u64) as i64),
+            PickKey::Earliest | PickKey::Latest => match input.times? {
+                ColumnReader::Time(times) => times.is_valid(row).then(|| times.value(row)),
+                other => other.number(row).map(|seconds| (seconds * NS_PER_SEC as f64) as i64),
+            },
+        }
+    }
+}
+
+impl PickKey {
+    /// Whether a row with key `new` takes the place of one with key `known`.
+    pub(crate) fn prefers(self, new: i64, known: i64) -> bool {
+        match self {
+            PickKey::First | PickKey::Earliest => new < known,
+            PickKey::Last | PickKey::Latest => new > known,
+        }
+    }
+}

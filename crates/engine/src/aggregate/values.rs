@@ -1,0 +1,455 @@
+//! Distinct values of a field, whatever types its columns come in.
+//!
+//! A value is its text, but numbers, addresses and decimals that a column holds as integers are kept as such: the
+//! text is made at the end, and only where it is shown. So that equal texts meet, a text in one of these written forms
+//! is read as its integer first ([`Kind`]). Codes of a dictionary are translated once per dictionary.
+
+use arrow::array::{Array, ArrayRef, StringViewBuilder};
+use quarry_event::shape::NumberFormat;
+use quarry_event::time::NS_PER_SEC;
+use quarry_event::value::write_integer;
+
+use super::integers::{IntegerSet, IntegerTable, NONE};
+use super::keys::KeyTable;
+use crate::rows::{ColumnReader, write_address, write_decimal};
+
+/// Dictionaries whose translation is kept.
+const DICTIONARIES_MAX: usize = 8;
+/// Integers of more digits are kept as texts, decimals too.
+const INTEGER_BOUND: i64 = 10i64.pow(18);
+/// Digits after the point of a decimal kept as an integer.
+const DECIMAL_DIGITS_MAX: usize = 9;
+
+/// A value in the form it is kept in; equal texts always have the same form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind<'a> {
+    /// An integer as integers are written.
+    Integer(i64),
+    /// An IPv4 address.
+    Address(u32),
+    /// Digits after the point, and the number without its point.
+    Decimal(u8, i64),
+    /// Any other text.
+    Text(&'a str),
+}
+
+impl<'a> Kind<'a> {
+    /// The form of a text.
+    #[inline]
+    pub(crate) fn of(text: &'a str) -> Kind<'a> {
+        let bytes = text.as_bytes();
+        if !bytes.first().is_some_and(|first| first.is_ascii_digit() || *first == b'-') {
+            return Kind::Text(text);
+        }
+        if let Some(integer) = NumberFormat::Integer.parse(bytes) {
+            return Kind::Integer(integer);
+        }
+        let Some(point) = memchr::memchr(b'.', bytes) else { return Kind::Text(text) };
+        let digits = bytes.len() - point - 1;
+        if (1..=DECIMAL_DIGITS_MAX).contains(&digits)
+            && let Some(number) = (NumberFormat::Decimal { digits: digits as u8 }).parse(bytes)
+        {
+            return Kind::Decimal(digits as u8, number);
+        }
+        match NumberFormat::Ip4.parse(bytes) {
+            Some(address) => Kind::Address(address as u32),
+            None => Kind::Text(text),
+        }
+    }
+
+    /// The form of a decimal; `None` where only the text will do.
+    fn of_decimal(number: i64, digits: u8) -> Option<Kind<'a>> {
+        (number.unsigned_abs() < INTEGER_BOUND as u64).then_some(Kind::Decimal(digits, number))
+    }
+}
+
+fn is_short(integer: i64) -> bool {
+    integer.unsigned_abs() < INTEGER_BOUND as u64
+}
+
+/// Something per code of the dictionaries seen last.
+struct Dictionaries<T>(Vec<(ArrayRef, Vec<T>)>);
+
+impl<T> Default for Dictionaries<T> {
+    fn default() -> Dictionaries<T> {
+        Dictionaries(Vec::new())
+    }
+}
+
+impl<T: Clone> Dictionaries<T> {
+    /// What is kept of this dictionary, `empty` for every code at first.
+    fn of(&mut self, column: &crate::rows::DictionaryColumn, empty: T) -> &mut Vec<T> {
+        let known = self.0.iter().position(|(values, _)| column.shares(values));
+        match known {
+            Some(at) => self.0[..=at].rotate_right(1),
+            None => {
+                self.0.truncate(DICTIONARIES_MAX - 1);
+                self.0.insert(0, (column.values.clone(), vec![empty; column.texts.len()]));
+            }
+        }
+        &mut self.0[0].1
+    }
+}
+
+/// Where a numbered value came from.
+#[derive(Clone, Copy, Debug)]
+enum Origin {
+    Integer(i64),
+    Address(u32),
+    Decimal(u8, i64),
+    Text(u32),
+}
+
+/// Values numbered in order of first appearance.
+#[derive(Default)]
+pub(crate) struct ValueTable {
+    distinct: Distinct,
+    dictionaries: Dictionaries<u32>,
+    /// The last instant and its number: instants come in runs.
+    last_time: Option<(i64, u32)>,
+}
+
+#[derive(Default)]
+struct Distinct {
+    integers: IntegerTable,
+    addresses: IntegerTable,
+    decimals: Vec<(u8, IntegerTable)>,
+    texts: KeyTable,
+    /// Number of each text.
+    text_numbers: Vec<u32>,
+    origins: Vec<Origin>,
+}
+
+fn add(origins: &mut Vec<Origin>, origin: Origin) -> u32 {
+    let number = origins.len() as u32;
+    origins.push(origin);
+    number
+}
+
+impl Distinct {
+    #[inline]
+    fn number(&mut self, kind: Kind<'_>) -> u32 {
+        let origins = &mut self.origins;
+        match kind {
+            Kind::Integer(integer) => self.integers.entry(integer, |value| add(origins, Origin::Integer(value))),
+            Kind::Address(address) => {
+                self.addresses.entry(i64::from(address), |value| add(origins, Origin::Address(value as u32)))
+            }
+            Kind::Decimal(digits, number) => {
+                let table = decimals_of(&mut self.decimals, digits);
+                table.entry(number, |value| add(origins, Origin::Decimal(digits, value)))
+            }
+            Kind::Text(text) => {
+                let at = self.texts.intern(text.as_bytes());
+                if at as usize == self.text_numbers.len() {
+                    self.text_numbers.push(add(origins, Origin::Text(at)));
+                }
+                self.text_numbers[at as usize]
+            }
+        }
+    }
+
+    fn text(&mut self, text: &str) -> u32 {
+        self.number(Kind::of(text))
+    }
+
+    fn kind(&self, number: usize) -> Kind<'_> {
+        match self.origins[number] {
+            Origin::Integer(integer) => Kind::Integer(integer),
+            Origin::Address(address) => Kind::Address(address),
+            Origin::Decimal(digits, number) => Kind::Decimal(digits, number),
+            Origin::Text(at) => Kind::Text(text_of(&self.texts, at as usize)),
+        }
+    }
+}
+
+fn decimals_of<T: Default>(decimals: &mut Vec<(u8, T)>, digits: u8) -> &mut T {
+    let at = decimals.iter().position(|(known, _)| *known == digits).unwrap_or(decimals.len());
+    if at == decimals.len() {
+        decimals.push((digits, T::default()));
+    }
+    &mut decimals[at].1
+}
+
+fn text_of(texts: &KeyTable, at: usize) -> &str {
+    std::str::from_utf8(texts.key(at)).unwrap_or_default()
+}
+
+fn write_kind(kind: Kind<'_>, out: &mut String) {
+    match kind {
+        Kind::Integer(integer) => write_integer(integer, out),
+        Kind::Address(address) => write_address(address, out),
+        Kind::Decimal(digits, number) => write_decimal(number, digits, out),
+        Kind::Text(text) => out.push_str(text),
+    }
+}
+
+impl ValueTable {
+    /// How many values there are.
+    pub(crate) fn len(&self) -> usize {
+        self.distinct.origins.len()
+    }
+
+    /// The number of a text.
+    pub(crate) fn number_of(&mut self, text: &str) -> u32 {
+        self.distinct.text(text)
+    }
+
+    /// Appends the text of a value.
+    pub(crate) fn write(&self, number: u32, out: &mut String) {
+        write_kind(self.distinct.kind(number as usize), out);
+    }
+
+    /// Appends the text of a value to a column.
+    pub(crate) fn append(&self, number: u32, scratch: &mut String, column: &mut StringViewBuilder) {
+        if let Kind::Text(text) = self.distinct.kind(number as usize) {
+            return column.append_value(text);
+        }
+        scratch.clear();
+        self.write(number, scratch);
+        column.append_value(&scratch);
+    }
+
+    /// The numbers of a column's values, [`NONE`] where there is none. Not for multivalues.
+    pub(crate) fn numbers(&mut self, column: &ColumnReader, out: &mut Vec<u32>) {
+        out.clear();
+        out.reserve(column.len());
+        match column {
+            ColumnReader::Null(rows) => out.resize(*rows, NONE),
+            ColumnReader::Dictionary(column) => self.numbers_of_codes(column, out),
+            ColumnReader::Int(array)
+                if array.null_count() == 0 && array.values().iter().all(|value| is_short(*value)) =>
+            {
+                let Distinct { integers, origins, .. } = &mut self.distinct;
+                integers.entries(array.values(), out, |value| add(origins, Origin::Integer(value)));
+            }
+            ColumnReader::Int(array) => out.extend(array.iter().map(|value| match value {
+                None => NONE,
+                Some(value) if is_short(value) => self.distinct.number(Kind::Integer(value)),
+                Some(value) => self.distinct.text(&value.to_string()),
+            })),
+            ColumnReader::Address(array) if array.null_count() == 0 => {
+                let wide: Vec<i64> = array.values().iter().map(|address| i64::from(*address)).collect();
+                let Distinct { addresses, origins, .. } = &mut self.distinct;
+                addresses.entries(&wide, out, |value| add(origins, Origin::Address(value as u32)));
+            }
+            ColumnReader::Time(array) => out.extend((0..array.len()).map(|row| match array.is_valid(row) {
+                true => self.number_of_time(array.value(row), column, row),
+                false => NONE,
+            })),
+            _ => self.numbers_by_row(column, out),
+        }
+    }
+
+    fn numbers_by_row(&mut self, column: &ColumnReader, out: &mut Vec<u32>) {
+        let mut scratch = String::new();
+        for row in 0..column.len() {
+            let kind = match column {
+                ColumnReader::Address(array) if array.is_valid(row) => Some(Kind::Address(array.value(row))),
+                ColumnReader::Decimal(array, digits) if array.is_valid(row) => {
+                    Kind::of_decimal(array.value(row), *digits)
+                }
+                _ => None,
+            };
+            out.push(match kind {
+                Some(kind) => self.distinct.number(kind),
+                None => column.text(row, &mut scratch).map_or(NONE, |text| self.distinct.text(text)),
+            });
+        }
+    }
+
+    fn numbers_of_codes(&mut self, column: &crate::rows::DictionaryColumn, out: &mut Vec<u32>) {
+        let numbers = self.dictionaries.of(column, NONE);
+        let distinct = &mut self.distinct;
+        if column.is_complete() {
+            out.extend(column.codes.values().iter().map(|code| {
+                let slot = &mut numbers[*code as usize];
+                if *slot == NONE {
+                    *slot = distinct.text(column.texts.value(*code as usize));
+                }
+                *slot
+            }));
+            return;
+        }
+        out.extend((0..column.codes.len()).map(|row| {
+            let Some(code) = column.code(row) else { return NONE };
+            if numbers[code] == NONE {
+                numbers[code] = distinct.text(column.texts.value(code));
+            }
+            numbers[code]
+        }));
+    }
+
+    #[inline]
+    fn number_of_time(&mut self, time: i64, column: &ColumnReader, row: usize) -> u32 {
+        if let Some((last, number)) = self.last_time
+            && last == time
+        {
+            return number;
+        }
+        let number = match time % NS_PER_SEC {
+            0 => self.distinct.number(Kind::Integer(time / NS_PER_SEC)),
+            _ => column.text(row, &mut String::new()).map_or(NONE, |text| self.distinct.text(text)),
+        };
+        self.last_time = Some((time, number));
+        number
+    }
+
+    /// Adds the values of another table and gives the number each has here.
+    pub(crate) fn absorb(&mut self, other: &ValueTable) -> Vec<u32> {
+        (0..other.len()).map(|number| self.distinct.number(other.distinct.kind(number))).collect()
+    }
+
+    /// Bytes held, about.
+    pub(crate) fn bytes(&self) -> usize {
+        let distinct = &self.distinct;
+        let decimals: usize = distinct.decimals.iter().map(|(_, table)| table.bytes()).sum();
+        distinct.integers.bytes()
+            + distinct.addresses.bytes()
+            + decimals
+            + distinct.texts.bytes()
+            + distinct.text_numbers.capacity() * size_of::<u32>()
+            + distinct.origins.capacity() * size_of::<Origin>()
+            + self.dictionaries.0.iter().map(|(_, numbers)| numbers.len() * size_of::<u32>()).sum::<usize>()
+    }
+}
+
+/// Values without numbers, where only the set matters.
+#[derive(Default)]
+pub(crate) struct ValueSet {
+    integers: IntegerSet,
+    addresses: IntegerSet,
+    decimals: Vec<(u8, IntegerSet)>,
+    texts: KeyTable,
+    seen: Dictionaries<bool>,
+}
+
+impl ValueSet {
+    /// Adds a text.
+    pub(crate) fn insert(&mut self, text: &str) {
+        self.insert_kind(Kind::of(text));
+    }
+
+    fn insert_kind(&mut self, kind: Kind<'_>) {
+        match kind {
+            Kind::Integer(integer) => self.integers.insert(integer),
+            Kind::Address(address) => self.addresses.insert(i64::from(address)),
+            Kind::Decimal(digits, number) => decimals_of(&mut self.decimals, digits).insert(number),
+            Kind::Text(text) => {
+                self.texts.intern(text.as_bytes());
+            }
+        }
+    }
+
+    /// Adds the values of a column; not for multivalues.
+    pub(crate) fn insert_all(&mut self, column: &ColumnReader) {
+        match column {
+            ColumnReader::Int(array)
+                if array.null_count() == 0 && array.values().iter().all(|value| is_short(*value)) =>
+            {
+                self.integers.extend_from(array.values());
+            }
+            ColumnReader::Address(array) => {
+                let wide: Vec<i64> = array.iter().flatten().map(i64::from).collect();
+                self.addresses.extend_from(&wide);
+            }
+            ColumnReader::Decimal(array, digits) if array.iter().flatten().all(is_short) => {
+                let numbers: Vec<i64> = array.iter().flatten().collect();
+                decimals_of(&mut self.decimals, *digits).extend_from(&numbers);
+            }
+            ColumnReader::Dictionary(column) => self.insert_codes(column),
+            _ => {
+                let mut scratch = String::new();
+                for row in 0..column.len() {
+                    if let Some(text) = column.text(row, &mut scratch) {
+                        self.insert(text);
+                    }
+                }
+            }
+        }
+    }
+
+    fn insert_codes(&mut self, column: &crate::rows::DictionaryColumn) {
+        let mut new = Vec::new();
+        let seen = self.seen.of(column, false);
+        let mut note = |code: usize| {
+            if !seen[code] {
+                seen[code] = true;
+                new.push(code);
+            }
+        };
+        match column.is_complete() {
+            true => column.codes.values().iter().for_each(|code| note(*code as usize)),
+            false => (0..column.codes.len()).filter_map(|row| column.code(row)).for_each(note),
+        }
+        new.into_iter().for_each(|code| self.insert(column.texts.value(code)));
+    }
+
+    /// Number of values.
+    pub(crate) fn len(&self) -> usize {
+        let decimals: usize = self.decimals.iter().map(|(_, set)| set.len()).sum();
+        self.integers.len() + self.addresses.len() + decimals + self.texts.len()
+    }
+
+    /// Calls `found` with the text of each value.
+    pub(crate) fn for_each(&self, mut found: impl FnMut(&str)) {
+        let mut scratch = String::new();
+        let mut write = |kind: Kind<'_>| {
+            scratch.clear();
+            write_kind(kind, &mut scratch);
+            found(&scratch);
+        };
+        self.integers.for_each(|value| write(Kind::Integer(value)));
+        self.addresses.for_each(|value| write(Kind::Address(value as u32)));
+        self.decimals.iter().for_each(|(digits, set)| set.for_each(|value| write(Kind::Decimal(*digits, value))));
+        (0..self.texts.len()).for_each(|at| found(text_of(&self.texts, at)));
+    }
+
+    /// Adds the values of another set.
+    pub(crate) fn absorb(&mut self, other: &ValueSet) {
+        self.integers.absorb(&other.integers);
+        self.addresses.absorb(&other.addresses);
+        for (digits, set) in &other.decimals {
+            decimals_of(&mut self.decimals, *digits).absorb(set);
+        }
+        (0..other.texts.len()).for_each(|at| {
+            self.texts.intern(other.texts.key(at));
+        });
+    }
+
+    /// Bytes held, about.
+    pub(crate) fn bytes(&self) -> usize {
+        let decimals: usize = self.decimals.iter().map(|(_, set)| set.bytes()).sum();
+        let seen: usize = self.seen.0.iter().map(|(_, seen)| seen.len()).sum();
+        self.integers.bytes() + self.addresses.bytes() + decimals + self.texts.bytes() + seen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_has_the_form_that_writes_it_again() {
+        for (text, expected) in [
+            ("868229", Kind::Integer(868_229)),
+            ("-5", Kind::Integer(-5)),
+            ("007", Kind::Text("007")),
+            ("-0", Kind::Text("-0")),
+            ("1.0", Kind::Decimal(1, 10)),
+            ("8.70", Kind::Decimal(2, 870)),
+            ("-0.5", Kind::Decimal(1, -5)),
+            ("-0.0", Kind::Text("-0.0")),
+            ("10.0.0.1", Kind::Address(0x0a00_0001)),
+            ("010.0.0.1", Kind::Text("010.0.0.1")),
+            ("1234567890123456789", Kind::Text("1234567890123456789")),
+            ("1e3", Kind::Text("1e3")),
+            ("", Kind::Text("")),
+        ] {
+            assert_eq!(Kind::of(text), expected, "{text}");
+            let mut written = String::new();
+            write_kind(expected, &mut written);
+            assert_eq!(written, text);
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Folding without a store, for measuring it: rows in, number of result rows out.
+//!
+//! Only with the feature `measure`. Not here: what to measure (`benches/aggregate.rs`).
+
+use std::sync::Arc;
+
+use arrow::record_batch::RecordBatch;
+use quarry_event::TimeRange;
+use quarry_spl::ast::Command;
+
+use crate::EngineError;
+use crate::aggregate::{AggregatePlan, Folder};
+use crate::command::{CommandContext, Messages, Reduce, Stop};
+use crate::commands::stats::Stats;
+use crate::commands::timechart::TimeChart;
+use crate::commands::top::Top;
+use crate::dataflow::Dataflow;
+use crate::expr::ExprContext;
+
+/// Memory of a measured search.
+const MEMORY_BYTES: usize = 4 << 30;
+
+/// A command that folds rows.
+pub struct Folding {
+    reduce: Arc<dyn Reduce>,
+    context: CommandContext,
+    folder: Folder,
+    place: u64,
+}
+
+impl std::fmt::Debug for Folding {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Folding").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+impl Folding {
+    /// The last command of a search: stats, top or timechart.
+    pub fn new(search: &str) -> Result<Folding, EngineError> {
+        let zone = jiff::tz::TimeZone::UTC;
+        let expressions = ExprContext { now: 0, zone: zone.clone() };
+        let context = CommandContext {
+            now: 0,
+            zone,
+            range: TimeRange::ALL,
+            dataflow: Arc::new(Dataflow::new(MEMORY_BYTES, None)?),
+            messages: Arc::<Messages>::default(),
+            stop: Arc::<Stop>::default(),
+        };
+        let parsed = quarry_spl::parse(search);
+        let reduce: Arc<dyn Reduce> = match parsed.pipeline.commands.last().map(|stage| &stage.command) {
+            Some(Command::Stats(stats)) => {
+                let by = stats.by.iter().map(|field| field.text.clone()).collect();
+                Arc::new(Stats(AggregatePlan::new(&stats.aggregates, by, &expressions)?))
+            }
+            Some(Command::Top(top)) => Arc::new(Top::new(top, false)),
+            Some(Command::TimeChart(chart)) => Arc::new(TimeChart::new(chart, &expressions)?),
+            _ => return Err(EngineError::invalid(format!("{search}: give stats, top or timechart"))),
+        };
+        let folder = reduce.folder(&context)?;
+        Ok(Folding { reduce, context, folder, place: 0 })
+    }
+
+    /// Takes rows.
+    pub fn add(&mut self, rows: &RecordBatch) -> Result<(), EngineError> {
+        self.folder.add(rows, 0, self.place)?;
+        self.place += rows.num_rows() as u64;
+        Ok(())
+    }
+
+    /// The result.
+    pub fn finish(self) -> Result<Vec<RecordBatch>, EngineError> {
+        self.reduce.finish(vec![self.folder], &self.context)
+    }
+}
