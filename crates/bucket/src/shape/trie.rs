@@ -48,6 +48,8 @@ struct Edge {
     /// First eight bytes of the literal, and which of them there are.
     head: u64,
     mask: u64,
+    /// Last eight bytes, when there are so many.
+    tail: u64,
     literal: Box<[u8]>,
     target: Target,
 }
@@ -162,7 +164,7 @@ impl Trie {
             let literal = &*edge.literal;
             match edge.target {
                 Target::End { template } if same(rest, literal) => return Some((place as u32, Found::End(template))),
-                Target::Slot { kind, column, node } if literal.len() <= 8 || begins_with(rest, literal) => {
+                Target::Slot { kind, column, node } if edge.goes_on(rest) => {
                     let start = at + literal.len();
                     if start >= text.len() {
                         continue;
@@ -244,13 +246,23 @@ enum Found {
 impl Edge {
     fn new(literal: &[u8], target: Target) -> Edge {
         let mask = if literal.len() >= 8 { u64::MAX } else { (1u64 << (8 * literal.len())) - 1 };
-        Edge { head: head_of(literal), mask, literal: literal.into(), target }
+        let tail = literal.last_chunk::<8>().map_or(0, |tail| u64::from_le_bytes(*tail));
+        Edge { head: head_of(literal), mask, tail, literal: literal.into(), target }
     }
-}
 
-#[inline]
-fn begins_with(text: &[u8], literal: &[u8]) -> bool {
-    text.get(..literal.len()).is_some_and(|head| same(head, literal))
+    /// Whether a text goes on with the literal once its head is known to. Up to sixteen bytes the two ends are all,
+    /// and the literal itself need not be fetched.
+    #[inline]
+    fn goes_on(&self, text: &[u8]) -> bool {
+        match self.literal.len() {
+            0..=8 => true,
+            len @ 9..=16 => {
+                let tail = text.get(len - 8..).and_then(|tail| tail.first_chunk::<8>());
+                tail.is_some_and(|tail| u64::from_le_bytes(*tail) == self.tail)
+            }
+            len => text.get(..len).is_some_and(|head| same(head, &self.literal)),
+        }
+    }
 }
 
 /// The first eight bytes as a number, zeros where there are none. A zero byte in a text looks the same as its end:
