@@ -9,6 +9,7 @@
 //! Not here: what commands and functions do with values.
 
 mod build;
+mod plain;
 mod read;
 mod unify;
 mod value;
@@ -23,6 +24,7 @@ use arrow::record_batch::RecordBatch;
 use crate::EngineError;
 
 pub(crate) use build::ColumnBuilder;
+pub(crate) use plain::{DECIMAL_PRECISION, plain};
 pub(crate) use read::{ColumnReader, DictionaryColumn, write_address, write_decimal};
 pub(crate) use unify::{concat_rows, conform, unified_schema};
 pub(crate) use value::{FALSE_TEXT, TRUE_TEXT, Value, time_seconds, write_time};

@@ -24,6 +24,7 @@ use crate::rows;
 use crate::scan::fields::{FieldRules, FieldWish, ShownFields};
 use crate::scan::filter::{EventFilter, index_patterns};
 use crate::scan::ordered::OrderedRows;
+use crate::scan::shaped::Slabs;
 use crate::scan::slices::{SliceWork, map_slices};
 use crate::scan::{EventScan, PageRef, ScanProgress};
 use crate::subsearch::{CONDITION_ROWS_MAX, condition_of};
@@ -152,6 +153,7 @@ impl Runner {
             wish: FieldWish::new(&quarry_spl::analyse::required_fields(rest)),
             rules: Arc::clone(&self.rules),
             shown: ShownFields::default(),
+            slabs: Slabs::default(),
             progress: Arc::clone(&self.progress),
         })
     }
@@ -290,6 +292,10 @@ struct FoldWork {
 }
 
 impl SliceWork for FoldWork {
+    fn reads_codes(&self) -> bool {
+        self.commands.is_empty()
+    }
+
     fn page(&mut self, mut rows: RecordBatch, slice: u64) -> Result<(), EngineError> {
         for command in &mut self.commands {
             rows = command.apply(rows)?;

@@ -17,6 +17,7 @@ use quarry_event::{Metadata, Page};
 use quarry_pipeline::extract::{auto_kv, auto_kv_escaped, clean_key, json_fields};
 
 use super::filter::{EventFilter, is_given};
+use super::shaped::Cutting;
 use super::{METADATA_FIELDS, text_buffer};
 use crate::EngineError;
 use crate::command::Messages;
@@ -132,6 +133,14 @@ impl FieldRules {
     /// Whether some `EXTRACT` makes this field, so that its values need not be whole words.
     pub(crate) fn is_cut_by_pattern(&self, field: &str) -> bool {
         self.props.extracts_field(field)
+    }
+
+    /// How much of the cutting of these fields is automatic.
+    pub(super) fn cutting(&self, meta: &Metadata, names: &[String], messages: &Messages) -> Cutting {
+        let rules = self.of(meta, messages);
+        let makes = |regex: &Regex| regex.group_names().iter().flatten().any(|group| names.iter().any(|n| n == group));
+        let by_pattern = rules.extracts.iter().any(|(regex, _)| makes(regex));
+        Cutting { kv_mode: rules.kv_mode, auto_json: rules.auto_json, by_pattern }
     }
 
     fn of(&self, meta: &Metadata, messages: &Messages) -> Arc<SourceRules> {

@@ -13,6 +13,7 @@ use quarry_spl::ast::{CompareOp, SearchExpr, SearchPattern};
 
 use super::METADATA_FIELDS;
 use super::fields::FieldRules;
+use super::shaped::Conditions;
 use crate::EngineError;
 use crate::expr::ExprContext;
 use crate::row_filter::{RowFilter, network_of};
@@ -24,6 +25,7 @@ pub(crate) struct EventFilter {
     exact: Option<RowFilter>,
     names: BTreeSet<String>,
     tests_raw: bool,
+    conditions: Conditions,
 }
 
 /// A test on raw text and metadata.
@@ -55,7 +57,13 @@ impl EventFilter {
         let exact = if early.is_exact() { None } else { Some(RowFilter::new(expr, context)?) };
         let names = quarry_spl::analyse::search_fields(expr);
         let tests_raw = exact.is_some() && (holds_words(expr) || names.contains("_raw"));
-        Ok(EventFilter { terms: terms_of(expr, rules), early, exact, names, tests_raw })
+        let conditions = Conditions::new(expr, context)?;
+        Ok(EventFilter { terms: terms_of(expr, rules), early, exact, names, tests_raw, conditions })
+    }
+
+    /// The condition for shaped slabs.
+    pub(crate) fn conditions(&self) -> &Conditions {
+        &self.conditions
     }
 
     /// What the lexicon is asked.
@@ -263,7 +271,7 @@ fn can_test_value(field: &str, value: &SearchPattern, rules: &FieldRules) -> boo
 }
 
 /// Whether an event whose field has this value holds it as written.
-fn is_in_text(field: &str, value: &SearchPattern) -> bool {
+pub(super) fn is_in_text(field: &str, value: &SearchPattern) -> bool {
     // A number is also equal to a text that writes it otherwise (`404.0`), which no word search finds: Splunk's rule
     // is that the value must be there as written, and so is ours for whole numbers without a fraction.
     // A network is in no text of its addresses.

@@ -10,6 +10,7 @@
 pub(crate) mod fields;
 pub(crate) mod filter;
 pub(crate) mod ordered;
+pub(crate) mod shaped;
 pub(crate) mod slices;
 
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use quarry_store::{PageInfo, Segment, Snapshot, StoreError};
 
 use self::fields::{FieldRules, FieldWish, ShownFields};
 use self::filter::EventFilter;
+use self::shaped::{Shaped, Slabs};
 use crate::EngineError;
 use crate::command::CommandContext;
 use crate::rows;
@@ -47,6 +49,8 @@ pub(crate) struct EventScan {
     pub rules: Arc<FieldRules>,
     /// Fields shown so far.
     pub shown: ShownFields,
+    /// What is known of shaped slabs so far.
+    pub slabs: Slabs,
     /// What has been read so far.
     pub progress: Arc<ScanProgress>,
 }
@@ -134,53 +138,106 @@ impl EventScan {
 
     /// The matching rows of a page in order of arrival; `None` when there are none or the page is damaged.
     pub(crate) fn read(&self, page: &PageRef, context: &CommandContext) -> Result<Option<RecordBatch>, EngineError> {
+        self.read_as(page, false, context)
+    }
+
+    /// As [`EventScan::read`], with columns coded as `rows` knows them, and without `_time` where it is not wanted.
+    pub(crate) fn read_coded(
+        &self,
+        page: &PageRef,
+        context: &CommandContext,
+    ) -> Result<Option<RecordBatch>, EngineError> {
+        if self.only_counts() && self.holds_whole(page) {
+            let rows = rows::batch_of(Vec::<(String, ArrayRef)>::new(), page.info.events as usize)?;
+            self.note_read(page, rows.num_rows());
+            return Ok(Some(rows));
+        }
+        self.read_as(page, true, context)
+    }
+
+    fn read_as(
+        &self,
+        page: &PageRef,
+        coded: bool,
+        context: &CommandContext,
+    ) -> Result<Option<RecordBatch>, EngineError> {
         let columns = PageColumns {
             raw: self.needs_raw(),
-            index_time: self.wish.index_time || self.index_range != TimeRange::ALL,
+            index_time: self.wish.index_time
+                || self.index_range != TimeRange::ALL
+                || self.filter.names_field("_indextime"),
             fields: self.wish.needs_text() || self.filter.tests_fields(),
         };
-        let events = match page.segment.read_page(page.page, columns) {
-            Ok(events) => events,
-            Err(error) => {
-                damaged_or_fail(context, error)?;
-                return Ok(None);
-            }
+        let rows = match self.read_shaped(page, columns, coded, context) {
+            Ok(Shaped::Rows(rows)) => Ok(rows),
+            Ok(Shaped::No) => self.read_plain(page, columns, context),
+            Err(error) => Err(error),
         };
-        let rows = self.matching(&events, page, context)?;
+        match rows {
+            Ok(rows) => {
+                self.note_read(page, rows.as_ref().map_or(0, RecordBatch::num_rows));
+                Ok(rows)
+            }
+            Err(EngineError::Store(error)) => {
+                damaged_or_fail(context, error)?;
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn read_plain(
+        &self,
+        page: &PageRef,
+        columns: PageColumns,
+        context: &CommandContext,
+    ) -> Result<Option<RecordBatch>, EngineError> {
+        let events = page.segment.read_page(page.page, columns)?;
+        let selected = self.in_range(&events, &page.info);
+        Ok(self.matching(&events, selected, context)?.map(|(rows, _)| rows))
+    }
+
+    fn note_read(&self, page: &PageRef, found: usize) {
         self.progress.pages_done.fetch_add(1, Ordering::Relaxed);
-        self.progress.events_scanned.fetch_add(events.len() as u64, Ordering::Relaxed);
-        let found = rows.as_ref().map_or(0, RecordBatch::num_rows);
+        self.progress.events_scanned.fetch_add(u64::from(page.info.events), Ordering::Relaxed);
         self.progress.events_matched.fetch_add(found as u64, Ordering::Relaxed);
-        Ok(rows)
     }
 
     fn needs_raw(&self) -> bool {
         self.wish.raw || self.wish.needs_text() || self.filter.reads_text()
     }
 
+    /// The rows of `selected` that match, and which they are.
     fn matching(
         &self,
         events: &Page,
-        page: &PageRef,
+        mut selected: Vec<u32>,
         context: &CommandContext,
-    ) -> Result<Option<RecordBatch>, EngineError> {
-        let mut selected = self.in_range(events, &page.info);
+    ) -> Result<Option<(RecordBatch, Vec<u32>)>, EngineError> {
         self.filter.narrow(events, &mut selected);
         if selected.is_empty() {
             return Ok(None);
         }
-        let batch = self.columns(events, &selected, context)?;
-        let batch = match self.filter.exact() {
-            None => batch,
-            Some(condition) => rows::filter(&batch, &condition.matches(&batch)?)?,
-        };
+        let mut batch = self.columns(events, &selected, context)?;
+        if let Some(condition) = self.filter.exact() {
+            let keep = condition.matches(&batch)?;
+            batch = rows::filter(&batch, &keep)?;
+            let mut kept = keep.values().iter();
+            selected.retain(|_| kept.next().unwrap_or(false));
+        }
         if batch.num_rows() == 0 {
             return Ok(None);
         }
+        Ok(Some((self.without_extra(batch)?, selected)))
+    }
+
+    /// The rows without columns that only the condition wanted.
+    fn without_extra(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
         let extra = self.wish.extra_of(&self.filter);
-        let batch =
-            if extra.is_empty() { batch } else { rows::without(&batch, |name| extra.iter().any(|drop| drop == name))? };
-        Ok(Some(batch))
+        if extra.is_empty() {
+            return Ok(rows);
+        }
+        rows::without(&rows, |name| extra.iter().any(|drop| drop == name))
     }
 
     /// Rows whose times are wanted.

@@ -18,6 +18,8 @@ const SLICE_PAGES: usize = 32;
 
 /// What a worker does with the rows of the slices it reads.
 pub(crate) trait SliceWork: Send {
+    /// Whether it takes coded columns, and no `_time` where it is not wanted.
+    fn reads_codes(&self) -> bool;
     /// Takes the rows of one page of slice number `slice`; all pages of a slice come before another one's.
     fn page(&mut self, rows: RecordBatch, slice: u64) -> Result<(), EngineError>;
 }
@@ -70,7 +72,8 @@ fn run_worker<W: SliceWork>(
                 context.stop.mark_partial();
                 return Ok(worker);
             }
-            if let Some(rows) = scan.read(page, context)? {
+            let rows = if worker.reads_codes() { scan.read_coded(page, context)? } else { scan.read(page, context)? };
+            if let Some(rows) = rows {
                 worker.page(rows, at as u64)?;
             }
         }

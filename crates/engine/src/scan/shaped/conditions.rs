@@ -1,0 +1,419 @@
+//! The condition of a search on codes: which events of a page match, do not, or may.
+//!
+//! Words go by [`super::words`]. A test of a field is asked once per distinct text of a dictionary, on typed numbers, or
+//! on the values of a page, always by the filter that would test the field cut out of text. Where a value is equal as
+//! a number but not as text, the text must decide, as a search for a value also looks for it as written.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Float64Array, Int64Array, StringViewArray};
+use quarry_event::Metadata;
+use quarry_event::segment::{WordBound, WordPattern};
+use quarry_event::shape::{ColumnKind, ColumnValues, NumberFormat};
+use quarry_event::value::{MAX_EXACT_INTEGER, parse_number};
+use quarry_spl::ast::{CompareOp, SearchExpr, SearchPattern};
+
+use super::columns::text_array;
+use super::fields::Place;
+use super::outcome::{MAYBE, NO, Outcome, YES};
+use super::page::PageReader;
+use super::slab::Slab;
+use super::words::Word;
+use crate::EngineError;
+use crate::expr::ExprContext;
+use crate::row_filter::{RowFilter, network_of};
+use crate::rows;
+use crate::scan::METADATA_FIELDS;
+use crate::scan::filter::{is_given, is_in_text, metadata_text};
+
+/// The condition with its tests.
+pub(crate) struct Conditions {
+    root: Condition,
+    words: Vec<Word>,
+    tests: Vec<FieldTest>,
+    metas: Vec<MetadataTest>,
+}
+
+enum Condition {
+    Same(u8),
+    And(Vec<Condition>),
+    Or(Vec<Condition>),
+    Not(Box<Condition>),
+    Word(usize),
+    Field(usize),
+    Metadata(usize),
+}
+
+/// A test of a field that is cut out of text.
+pub(super) struct FieldTest {
+    name: String,
+    filter: RowFilter,
+    /// Values that must also be in the text as written.
+    as_written: Vec<String>,
+    /// The only comparison.
+    compare: Option<(CompareOp, String)>,
+}
+
+struct MetadataTest {
+    field: String,
+    filter: RowFilter,
+    early: Option<(Vec<WordPattern>, bool)>,
+}
+
+/// How a test is answered in one slab.
+pub(super) struct FieldPlan {
+    /// By key, where no slot decides.
+    base: Vec<u8>,
+    columns: Vec<(u32, ColumnPlan)>,
+    /// Whether the only column says it all.
+    alone: bool,
+}
+
+/// How a test is answered for a column.
+enum ColumnPlan {
+    Same(u8),
+    Codes(Vec<u8>),
+    /// What equality with this number says, and what all others do.
+    Equal(i64, u8, u8),
+    Integers,
+    Decimals(f64),
+    Texts,
+}
+
+impl Conditions {
+    /// Takes a condition apart.
+    pub(crate) fn new(expr: &SearchExpr, context: &ExprContext) -> Result<Conditions, EngineError> {
+        let mut all =
+            Conditions { root: Condition::Same(YES), words: Vec::new(), tests: Vec::new(), metas: Vec::new() };
+        all.root = all.compile(expr, context)?;
+        Ok(all)
+    }
+
+    /// Whether every event matches.
+    pub(super) fn is_always(&self) -> bool {
+        matches!(self.root, Condition::Same(YES))
+    }
+
+    pub(super) fn words(&self) -> &[Word] {
+        &self.words
+    }
+
+    pub(super) fn tests(&self) -> &[FieldTest] {
+        &self.tests
+    }
+
+    fn compile(&mut self, expr: &SearchExpr, context: &ExprContext) -> Result<Condition, EngineError> {
+        let mut all =
+            |parts: &[SearchExpr]| parts.iter().map(|part| self.compile(part, context)).collect::<Result<Vec<_>, _>>();
+        Ok(match expr {
+            SearchExpr::All => Condition::Same(YES),
+            SearchExpr::And(parts) if parts.is_empty() => Condition::Same(YES),
+            SearchExpr::And(parts) => Condition::And(all(parts)?),
+            SearchExpr::Or(parts) => Condition::Or(all(parts)?),
+            SearchExpr::Not(part) => Condition::Not(Box::new(self.compile(part, context)?)),
+            SearchExpr::Keyword(pattern) => self.word(pattern, WordBound::Breaker, false),
+            SearchExpr::Term(pattern) => self.word(pattern, WordBound::Major, false),
+            SearchExpr::Case(pattern) => self.word(pattern, WordBound::Breaker, true),
+            SearchExpr::Compare { field, .. } | SearchExpr::In { field, .. } | SearchExpr::Indexed { field, .. } => {
+                let name = field.text.clone();
+                if METADATA_FIELDS.contains(&name.as_str()) {
+                    let filter = RowFilter::new(expr, context)?;
+                    self.metas.push(MetadataTest { field: name, filter, early: early_metadata(expr) });
+                    Condition::Metadata(self.metas.len() - 1)
+                } else if field.is_wildcard() || is_given(&name) {
+                    Condition::Same(MAYBE)
+                } else {
+                    self.tests.push(FieldTest::new(expr, name, context)?);
+                    Condition::Field(self.tests.len() - 1)
+                }
+            }
+            SearchExpr::Subsearch(_) => Condition::Same(MAYBE),
+        })
+    }
+
+    fn word(&mut self, pattern: &SearchPattern, bound: WordBound, case_sensitive: bool) -> Condition {
+        self.words.push(Word::new(&pattern.text, bound, case_sensitive));
+        Condition::Word(self.words.len() - 1)
+    }
+
+    /// The answer for every event of a page.
+    pub(super) fn run(&self, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
+        self.answer(&self.root, page)
+    }
+
+    fn answer(&self, condition: &Condition, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
+        Ok(match condition {
+            Condition::Same(answer) => Outcome::Same(*answer),
+            Condition::And(parts) => {
+                let mut all = Outcome::Same(YES);
+                for part in parts {
+                    all = all.and(self.answer(part, page)?);
+                    if all.is_same(NO) {
+                        break;
+                    }
+                }
+                all
+            }
+            Condition::Or(parts) => {
+                let mut all = Outcome::Same(NO);
+                for part in parts {
+                    all = all.or(self.answer(part, page)?);
+                    if all.is_same(YES) {
+                        break;
+                    }
+                }
+                all
+            }
+            Condition::Not(part) => self.answer(part, page)?.not(),
+            Condition::Word(at) => {
+                let word = &self.words[*at];
+                let plan = page.slab.word(*at, word)?;
+                word.run(&plan, page)?
+            }
+            Condition::Field(at) => {
+                let test = &self.tests[*at];
+                let plan = page.slab.test(*at, test)?;
+                test.run(&plan, page)?
+            }
+            Condition::Metadata(at) => self.metas[*at].run(page)?,
+        })
+    }
+}
+
+/// The patterns that the early test of metadata uses, and whether one must match or none.
+fn early_metadata(expr: &SearchExpr) -> Option<(Vec<WordPattern>, bool)> {
+    let whole = |value: &SearchPattern, case| WordPattern::new(&value.text, WordBound::Whole, case);
+    match expr {
+        SearchExpr::Compare { op: CompareOp::Eq, value, case_sensitive, .. } => {
+            Some((vec![whole(value, *case_sensitive)], true))
+        }
+        SearchExpr::Compare { op: CompareOp::Ne, value, case_sensitive, .. } => {
+            Some((vec![whole(value, *case_sensitive)], false))
+        }
+        SearchExpr::In { values, .. } => Some((values.iter().map(|value| whole(value, false)).collect(), true)),
+        SearchExpr::Indexed { value, .. } => Some((vec![whole(value, false)], true)),
+        _ => None,
+    }
+}
+
+impl MetadataTest {
+    fn answers(&self, metas: &[Metadata]) -> Result<Vec<u8>, EngineError> {
+        let texts: Vec<&str> = metas.iter().map(|meta| metadata_text(meta, &self.field)).collect();
+        let array: ArrayRef = Arc::new(StringViewArray::from_iter_values(&texts));
+        let exact = self.filter.matches(&rows::batch_of([(self.field.as_str(), array)], texts.len())?)?;
+        let answers = texts.iter().zip(exact.values()).map(|(text, exact)| {
+            let early = self.early.as_ref().map_or(exact, |(patterns, wanted)| {
+                patterns.iter().any(|pattern| pattern.is_match(text.as_bytes())) == *wanted
+            });
+            match (early, exact) {
+                (true, true) => YES,
+                (false, false) => NO,
+                _ => MAYBE,
+            }
+        });
+        Ok(answers.collect())
+    }
+
+    fn run(&self, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
+        let answers = self.answers(&page.slab.metas)?;
+        match answers.split_first() {
+            Some((first, rest)) if rest.iter().all(|answer| answer == first) => Ok(Outcome::Same(*first)),
+            _ => Ok(Outcome::by_code(&page.events()?.meta, &answers)),
+        }
+    }
+}
+
+impl FieldTest {
+    fn new(expr: &SearchExpr, name: String, context: &ExprContext) -> Result<FieldTest, EngineError> {
+        let (values, compare) = match expr {
+            SearchExpr::Compare { op: CompareOp::Eq, value, .. } => {
+                (vec![value], Some((CompareOp::Eq, value.text.clone())))
+            }
+            SearchExpr::Compare { op, value, .. } => (Vec::new(), Some((*op, value.text.clone()))),
+            SearchExpr::In { values, .. } => (values.iter().collect(), None),
+            SearchExpr::Indexed { value, .. } => (vec![value], Some((CompareOp::Eq, value.text.clone()))),
+            _ => (Vec::new(), None),
+        };
+        let as_written = match values.iter().all(|value| is_in_text(&name, value)) {
+            true => values.iter().map(|value| value.text.clone()).collect(),
+            false => Vec::new(),
+        };
+        Ok(FieldTest { filter: RowFilter::new(expr, context)?, name, as_written, compare })
+    }
+
+    /// The answers for values as they are in the text.
+    fn of_texts(&self, texts: &ArrayRef) -> Result<Vec<u8>, EngineError> {
+        let reader = rows::ColumnReader::new(texts);
+        let mut scratch = String::new();
+        let mut answers = self.of_values(texts)?;
+        if self.as_written.is_empty() {
+            return Ok(answers);
+        }
+        for (row, answer) in answers.iter_mut().enumerate().filter(|(_, answer)| **answer == YES) {
+            let text = reader.text(row, &mut scratch).unwrap_or_default();
+            if !self.as_written.iter().any(|value| value.eq_ignore_ascii_case(text)) {
+                *answer = MAYBE;
+            }
+        }
+        Ok(answers)
+    }
+
+    fn of_values(&self, values: &ArrayRef) -> Result<Vec<u8>, EngineError> {
+        let found = self.filter.matches(&rows::batch_of([(self.name.as_str(), Arc::clone(values))], values.len())?)?;
+        Ok(found.values().iter().map(|found| if found { YES } else { NO }).collect())
+    }
+
+    /// How it is answered in a slab.
+    pub(super) fn plan(&self, slab: &Slab) -> Result<FieldPlan, EngineError> {
+        let Some(field) = slab.field(&self.name) else {
+            return Ok(FieldPlan { base: vec![MAYBE; slab.keys()], columns: Vec::new(), alone: false });
+        };
+        let mut base = vec![NO; slab.keys()];
+        let mut columns: Vec<(u32, ColumnPlan)> = Vec::new();
+        for (key, place) in field.places.iter().enumerate() {
+            match place {
+                Place::Absent => {}
+                Place::Constant(text) => {
+                    let array: ArrayRef = Arc::new(StringViewArray::from_iter_values([text]));
+                    base[key] = self.of_texts(&array)?.first().copied().unwrap_or(MAYBE);
+                }
+                Place::Composite(_) | Place::Text => base[key] = MAYBE,
+                Place::Slot(column) => {
+                    if !columns.iter().any(|(known, _)| known == column) {
+                        columns.push((*column, self.column_plan(*column, slab)?));
+                    }
+                }
+            }
+        }
+        Ok(FieldPlan { base, columns, alone: field.column.is_some() })
+    }
+
+    fn column_plan(&self, column: u32, slab: &Slab) -> Result<ColumnPlan, EngineError> {
+        match &slab.shapes.columns[column as usize].kind {
+            ColumnKind::Dictionary { .. } => {
+                let answers = self.of_texts(&slab.values(column)?)?;
+                Ok(match answers.first() {
+                    Some(first) if answers.iter().all(|answer| answer == first) => ColumnPlan::Same(*first),
+                    _ => ColumnPlan::Codes(answers),
+                })
+            }
+            ColumnKind::Numbers { format, min, max } => Ok(self.number_plan(*format, *min, *max)),
+            _ => Ok(ColumnPlan::Texts),
+        }
+    }
+
+    /// Numbers are compared as such where text says the same.
+    fn number_plan(&self, format: NumberFormat, min: i64, max: i64) -> ColumnPlan {
+        let Some((op, value)) = &self.compare else { return ColumnPlan::Texts };
+        let exact = MAX_EXACT_INTEGER as i64;
+        let is_exact = min >= -exact && max <= exact;
+        let plain = !value.contains('*') && network_of(value).is_none();
+        let is_number = parse_number(value).is_some();
+        let (met, other) = match op {
+            CompareOp::Eq => (YES, NO),
+            CompareOp::Ne => (NO, YES),
+            _ if !is_exact || !is_number => return ColumnPlan::Texts,
+            _ => {
+                return match format {
+                    NumberFormat::Integer => ColumnPlan::Integers,
+                    NumberFormat::Decimal { digits } => ColumnPlan::Decimals(10f64.powi(i32::from(digits))),
+                    _ => ColumnPlan::Texts,
+                };
+            }
+        };
+        let typed = match format {
+            NumberFormat::Integer | NumberFormat::Decimal { .. } => is_exact,
+            NumberFormat::Ip4 | NumberFormat::Time(_) => true,
+            NumberFormat::Padded { .. } | NumberFormat::Hex { .. } => !is_number,
+        };
+        match format.parse(value.as_bytes()) {
+            Some(number) if typed && plain && (number < min || number > max) => ColumnPlan::Same(other),
+            Some(number) if typed && plain => ColumnPlan::Equal(number, met, other),
+            _ => ColumnPlan::Texts,
+        }
+    }
+
+    /// The answer for every event of a page.
+    fn run(&self, plan: &FieldPlan, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
+        if let ([(column, test)], true) = (plan.columns.as_slice(), plan.alone) {
+            let found = self.of_column(*column, test, page)?;
+            if found.is_same(NO) {
+                return Ok(found);
+            }
+            let values = page.column(*column)?;
+            let Some(rows) = &values.rows else { return Ok(found) };
+            let mut each = vec![NO; page.len()];
+            found.above_no(rows.len()).for_each(|(place, answer)| each[rows[place] as usize] = answer);
+            return Ok(Outcome::Each(each));
+        }
+        if plan.columns.is_empty()
+            && let Some((first, rest)) = plan.base.split_first()
+            && rest.iter().all(|answer| answer == first)
+        {
+            return Ok(Outcome::Same(*first));
+        }
+        let keys = page.keys()?;
+        let mut each = Outcome::by_code(&keys, &plan.base).into_each(keys.len());
+        let places = page.slab.field(&self.name).map(|field| field.places.as_slice()).unwrap_or_default();
+        for (column, test) in &plan.columns {
+            let found = self.of_column(*column, test, page)?;
+            if found.is_same(NO) {
+                continue;
+            }
+            let values = page.column(*column)?;
+            for (place, answer) in found.above_no(values.values.len()) {
+                let row = values.rows.as_ref().map_or(place, |rows| rows[place] as usize);
+                if places.get(keys[row] as usize) == Some(&Place::Slot(*column)) {
+                    each[row] = answer;
+                }
+            }
+        }
+        Ok(Outcome::Each(each))
+    }
+
+    /// The answers for the values of a column.
+    fn of_column(&self, column: u32, plan: &ColumnPlan, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
+        if let ColumnPlan::Same(answer) = plan {
+            return Ok(Outcome::Same(*answer));
+        }
+        let values = page.column(column)?;
+        Ok(match (plan, &values.values) {
+            (ColumnPlan::Codes(answers), ColumnValues::Codes(codes)) => Outcome::by_code(codes, answers),
+            (ColumnPlan::Equal(wanted, met, other), ColumnValues::Numbers(numbers)) => {
+                let answer = |number: &i64| if number == wanted { *met } else { *other };
+                Outcome::Each(numbers.iter().map(answer).collect())
+            }
+            (ColumnPlan::Integers, ColumnValues::Numbers(numbers)) => {
+                let array: ArrayRef = Arc::new(numbers.iter().copied().collect::<Int64Array>());
+                Outcome::Each(self.of_values(&array)?)
+            }
+            (ColumnPlan::Decimals(unit), ColumnValues::Numbers(numbers)) => {
+                // Both are exact, so that the quotient is the double nearest to what is written.
+                let array: ArrayRef =
+                    Arc::new(numbers.iter().map(|number| Some(*number as f64 / unit)).collect::<Float64Array>());
+                Outcome::Each(self.of_values(&array)?)
+            }
+            (ColumnPlan::Texts, _) => Outcome::Each(self.of_texts(&texts_of(column, page)?)?),
+            _ => Outcome::Same(MAYBE),
+        })
+    }
+}
+
+/// The values of a page's column as texts.
+fn texts_of(column: u32, page: &mut PageReader<'_>) -> Result<ArrayRef, EngineError> {
+    let values = page.column(column)?;
+    match (&values.values, &page.shapes().columns[column as usize].kind) {
+        (ColumnValues::Texts { bytes, ends }, _) => text_array(bytes, ends),
+        (ColumnValues::Numbers(numbers), ColumnKind::Numbers { format, .. }) => {
+            super::columns::number_texts(numbers.iter().map(|number| Some(*number)), *format)
+        }
+        _ => {
+            let rows: Vec<u32> = match &values.rows {
+                Some(rows) => rows.to_vec(),
+                None => (0..values.values.len() as u32).collect(),
+            };
+            let texts = page.texts(column, &rows)?;
+            text_array(&texts.bytes, &texts.ends)
+        }
+    }
+}

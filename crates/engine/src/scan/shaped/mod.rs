@@ -1,0 +1,263 @@
+//! Reading shaped slabs on their codes: fields are columns already, and a condition is asked of templates and
+//! dictionaries instead of events.
+//!
+//! Of a page, the condition says yes, no or maybe for each event ([`conditions`], [`words`]). The maybes are rebuilt as
+//! text and go the way that all events of plain slabs go, which is also the way of events whose template does not tell
+//! where a field lies ([`fields`]). The others get their columns from the slab's columns ([`columns`]), or, where a search
+//! wants the text or fields it cannot name, are rebuilt alone.
+//!
+//! Not here: reading and decoding columns (bucket), what coded columns mean to commands (`rows`).
+
+mod columns;
+mod conditions;
+mod fields;
+mod outcome;
+mod page;
+mod slab;
+mod words;
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int64Array, TimestampNanosecondArray, UInt32Array};
+use arrow::record_batch::RecordBatch;
+use quarry_event::time::NS_PER_SEC;
+use quarry_event::{PageColumns, TimeRange};
+
+pub(crate) use self::conditions::Conditions;
+pub(crate) use self::fields::Cutting;
+use self::outcome::{MAYBE, NO, Outcome, YES};
+use self::page::{PageReader, Rows};
+use self::slab::Asked;
+pub(crate) use self::slab::Slabs;
+use super::fields::FieldWish;
+use super::filter::is_given;
+use super::{EventScan, METADATA_FIELDS, PageRef};
+use crate::EngineError;
+use crate::command::CommandContext;
+use crate::rows::{self, concat_rows};
+
+/// What a page of a shaped slab gave.
+pub(super) enum Shaped {
+    /// Its texts are plain.
+    No,
+    /// The matching rows.
+    Rows(Option<RecordBatch>),
+}
+
+impl EventScan {
+    /// The matching rows of a page of a shaped slab. Coded columns, and no `_time` that nobody wants, are for those who
+    /// can read them.
+    pub(super) fn read_shaped(
+        &self,
+        page: &PageRef,
+        columns: PageColumns,
+        coded: bool,
+        context: &CommandContext,
+    ) -> Result<Shaped, EngineError> {
+        let names = self.cut_names();
+        let asked = Asked {
+            rules: &self.rules,
+            names: &names,
+            conditions: self.filter.conditions(),
+            messages: &context.messages,
+        };
+        let Some(slab) = self.slabs.of(&page.segment, &asked)? else { return Ok(Shaped::No) };
+        let mut reader = PageReader::new(&slab, page, columns);
+        let in_range = self.rows_in_range(&mut reader, page)?;
+        if in_range.is_empty() {
+            return Ok(Shaped::Rows(None));
+        }
+        let mut outcome = self.filter.conditions().run(&mut reader)?;
+        if columns.fields {
+            outcome = self.doubt_indexed(outcome, &names, &mut reader)?;
+        }
+        if !self.wants_text() {
+            outcome = self.doubt_unplaced(outcome, &mut reader)?;
+        }
+        let (sure, maybe) = split(outcome, in_range);
+        let sure_rows = if sure.is_empty() { None } else { Some(self.sure(&sure, &mut reader, coded, context)?) };
+        let (maybe_rows, kept) = self.maybe(maybe, &mut reader, context)?;
+        let batch = match (sure_rows, maybe_rows) {
+            (Some(sure_rows), Some(maybe_rows)) => merge(sure_rows, &sure.into_vec(), maybe_rows, &kept)?,
+            (some, other) => match some.or(other) {
+                Some(batch) => batch,
+                None => return Ok(Shaped::Rows(None)),
+            },
+        };
+        Ok(Shaped::Rows(Some(if coded { batch } else { rows::plain(&batch)? })))
+    }
+
+    /// Names of fields that are cut out of text.
+    fn cut_names(&self) -> Vec<String> {
+        let wanted = self.wish.names.iter().map(String::as_str);
+        let mut names: Vec<String> = Vec::new();
+        for name in wanted.chain(self.filter.names()) {
+            if !is_given(name) && !names.iter().any(|known| known == name) {
+                names.push(name.to_owned());
+            }
+        }
+        names
+    }
+
+    /// Whether rows are wanted that only their text can give.
+    fn wants_text(&self) -> bool {
+        self.wish.raw || self.wish.all || !self.wish.patterns.is_empty()
+    }
+
+    fn rows_in_range(&self, reader: &mut PageReader<'_>, page: &PageRef) -> Result<Rows, EngineError> {
+        if self.holds_whole(page) {
+            return Ok(Rows::All(page.info.events));
+        }
+        Ok(Rows::Some(self.in_range(reader.events()?.as_ref(), &page.info)))
+    }
+
+    /// Events with index-time fields of a name that counts are decided by text.
+    fn doubt_indexed(
+        &self,
+        outcome: Outcome,
+        names: &[String],
+        reader: &mut PageReader<'_>,
+    ) -> Result<Outcome, EngineError> {
+        let events = reader.events()?;
+        let counts = |name: &str| names.iter().any(|known| known == name);
+        let mut doubted = events.fields.iter().filter(|field| counts(&field.name)).peekable();
+        if doubted.peek().is_none() {
+            return Ok(outcome);
+        }
+        let mut each = outcome.into_each(events.len());
+        doubted.for_each(|field| each[field.row as usize] = MAYBE);
+        Ok(Outcome::Each(each))
+    }
+
+    /// Events whose template leaves a wanted field to the text are decided by text, and cut there.
+    fn doubt_unplaced(&self, outcome: Outcome, reader: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
+        if outcome.is_same(NO) {
+            return Ok(outcome);
+        }
+        let slab = reader.slab;
+        let unplaced: Vec<_> =
+            (self.wish.names.iter()).filter_map(|name| slab.field(name)).filter(|field| field.by_text).collect();
+        if unplaced.is_empty() {
+            return Ok(outcome);
+        }
+        let keys = reader.keys()?;
+        let mut by_key = vec![false; slab.keys()];
+        for field in unplaced {
+            by_key.iter_mut().zip(&field.places).for_each(|(doubt, place)| *doubt |= *place == fields::Place::Text);
+        }
+        if !keys.iter().any(|key| by_key[*key as usize]) {
+            return Ok(outcome);
+        }
+        let mut each = outcome.into_each(keys.len());
+        for (answer, key) in each.iter_mut().zip(keys.iter()) {
+            if *answer == YES && by_key[*key as usize] {
+                *answer = MAYBE;
+            }
+        }
+        Ok(Outcome::Each(each))
+    }
+
+    /// The columns of rows that match.
+    fn sure(
+        &self,
+        sure: &Rows,
+        reader: &mut PageReader<'_>,
+        coded: bool,
+        context: &CommandContext,
+    ) -> Result<RecordBatch, EngineError> {
+        if self.wants_text() {
+            let rows: Vec<u32> = sure.iter().collect();
+            let events = reader.rebuilt(&rows)?;
+            let all: Vec<u32> = (0..rows.len() as u32).collect();
+            let batch = self.columns(&events, &all, context)?;
+            return self.without_extra(batch);
+        }
+        let mut columns: Vec<(String, ArrayRef)> = Vec::new();
+        if !coded || self.wish.wants("_time") {
+            let events = reader.events()?;
+            let times: TimestampNanosecondArray = match sure {
+                Rows::All(_) => events.time.clone().into(),
+                Rows::Some(rows) => rows.iter().map(|row| events.time[*row as usize]).collect::<Vec<_>>().into(),
+            };
+            columns.push(("_time".into(), Arc::new(times)));
+        }
+        for field in METADATA_FIELDS.into_iter().filter(|field| self.wish.wants(field)) {
+            let events = reader.events()?;
+            let metas = sure.iter().map(|row| events.meta[row as usize]);
+            columns.push((field.into(), reader.slab.metadata(field).column(metas)?));
+        }
+        if self.wish.index_time {
+            let events = reader.events()?;
+            let seconds = sure.iter().map(|row| events.index_time.get(row as usize).map(|time| time / NS_PER_SEC));
+            columns.push(("_indextime".into(), Arc::new(seconds.collect::<Int64Array>())));
+        }
+        for name in self.wish.names.iter().filter(|name| !is_given(name)) {
+            let Some(field) = reader.slab.field(name) else { continue };
+            if let Some(column) = columns::field_column(field, sure, reader)? {
+                columns.push((name.clone(), column));
+            }
+        }
+        rows::batch_of(columns, sure.len())
+    }
+
+    /// The rows of some that match by their text, and which they are.
+    fn maybe(
+        &self,
+        maybe: Vec<u32>,
+        reader: &mut PageReader<'_>,
+        context: &CommandContext,
+    ) -> Result<(Option<RecordBatch>, Vec<u32>), EngineError> {
+        if maybe.is_empty() {
+            return Ok((None, maybe));
+        }
+        let events = reader.rebuilt(&maybe)?;
+        let all = (0..maybe.len() as u32).collect();
+        let found = self.matching(&events, all, context)?;
+        Ok(match found {
+            Some((batch, kept)) => (Some(batch), kept.into_iter().map(|place| maybe[place as usize]).collect()),
+            None => (None, Vec::new()),
+        })
+    }
+
+    /// Whether every event of the page is wanted as far as time goes.
+    pub(super) fn holds_whole(&self, page: &PageRef) -> bool {
+        self.index_range == TimeRange::ALL
+            && self.range.contains(page.info.time_min)
+            && self.range.contains(page.info.time_max)
+    }
+
+    /// Whether a page's number of events is all that is asked.
+    pub(super) fn only_counts(&self) -> bool {
+        let FieldWish { all, names, patterns, raw, index_time } = &self.wish;
+        let wants_nothing = !all && names.is_empty() && patterns.is_empty() && !raw && !index_time;
+        wants_nothing && self.filter.conditions().is_always()
+    }
+}
+
+/// Rows that match and rows that may, of those in range.
+fn split(outcome: Outcome, in_range: Rows) -> (Rows, Vec<u32>) {
+    match outcome {
+        Outcome::Same(YES) => (in_range, Vec::new()),
+        Outcome::Same(MAYBE) => (Rows::Some(Vec::new()), in_range.into_vec()),
+        Outcome::Same(_) => (Rows::Some(Vec::new()), Vec::new()),
+        Outcome::Each(answers) => {
+            let with =
+                |wanted: u8| in_range.iter().filter(|row| answers[*row as usize] == wanted).collect::<Vec<u32>>();
+            let (sure, maybe) = (with(YES), with(MAYBE));
+            let whole = matches!(in_range, Rows::All(_)) && sure.len() == answers.len();
+            (if whole { in_range } else { Rows::Some(sure) }, maybe)
+        }
+    }
+}
+
+/// Both kinds of rows in order of arrival.
+fn merge(sure: RecordBatch, sure_at: &[u32], maybe: RecordBatch, maybe_at: &[u32]) -> Result<RecordBatch, EngineError> {
+    let rows = concat_rows(vec![rows::plain(&sure)?, maybe])?;
+    let mut places: Vec<u32> = (0..rows.num_rows() as u32).collect();
+    let row_at = |place: &u32| {
+        let place = *place as usize;
+        if place < sure_at.len() { sure_at[place] } else { maybe_at[place - sure_at.len()] }
+    };
+    places.sort_by_key(row_at);
+    rows::take(&rows, &UInt32Array::from(places))
+}

@@ -1,0 +1,96 @@
+//! Yes, no or maybe for every value of a page.
+//!
+//! The three are ordered, so that AND is the smaller and OR the larger of two.
+
+/// It does not match.
+pub(super) const NO: u8 = 0;
+/// Only the text tells.
+pub(super) const MAYBE: u8 = 1;
+/// It matches.
+pub(super) const YES: u8 = 2;
+
+/// Answers for the values of a page in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// One for all.
+    Same(u8),
+    /// One each.
+    Each(Vec<u8>),
+}
+
+impl Outcome {
+    /// The answers of these codes; a code without answer is a maybe.
+    pub(super) fn by_code(codes: &[u32], answers: &[u8]) -> Outcome {
+        match answers.split_first() {
+            Some((first, rest)) if rest.iter().all(|answer| answer == first) => Outcome::Same(*first),
+            _ => {
+                Outcome::Each(codes.iter().map(|code| answers.get(*code as usize).copied().unwrap_or(MAYBE)).collect())
+            }
+        }
+    }
+
+    /// Whether it is this one for all.
+    pub(super) fn is_same(&self, answer: u8) -> bool {
+        *self == Outcome::Same(answer)
+    }
+
+    /// One answer each.
+    pub(super) fn into_each(self, values: usize) -> Vec<u8> {
+        match self {
+            Outcome::Same(answer) => vec![answer; values],
+            Outcome::Each(answers) => answers,
+        }
+    }
+
+    /// Places whose answer is not no.
+    pub(super) fn above_no(&self, values: usize) -> Box<dyn Iterator<Item = (usize, u8)> + '_> {
+        match self {
+            Outcome::Same(NO) => Box::new(std::iter::empty()),
+            Outcome::Same(answer) => Box::new((0..values).map(|place| (place, *answer))),
+            Outcome::Each(answers) => Box::new(answers.iter().copied().enumerate().filter(|(_, answer)| *answer != NO)),
+        }
+    }
+
+    /// Both.
+    pub(super) fn and(self, other: Outcome) -> Outcome {
+        match (self, other) {
+            (Outcome::Same(YES), other) | (other, Outcome::Same(YES)) => other,
+            (Outcome::Same(NO), _) | (_, Outcome::Same(NO)) => Outcome::Same(NO),
+            (a, b) => a.join(b, u8::min),
+        }
+    }
+
+    /// Either.
+    pub(super) fn or(self, other: Outcome) -> Outcome {
+        match (self, other) {
+            (Outcome::Same(NO), other) | (other, Outcome::Same(NO)) => other,
+            (Outcome::Same(YES), _) | (_, Outcome::Same(YES)) => Outcome::Same(YES),
+            (a, b) => a.join(b, u8::max),
+        }
+    }
+
+    /// The opposite.
+    pub(super) fn not(self) -> Outcome {
+        match self {
+            Outcome::Same(answer) => Outcome::Same(YES - answer),
+            Outcome::Each(mut answers) => {
+                answers.iter_mut().for_each(|answer| *answer = YES - *answer);
+                Outcome::Each(answers)
+            }
+        }
+    }
+
+    fn join(self, other: Outcome, pick: impl Fn(u8, u8) -> u8) -> Outcome {
+        match (self, other) {
+            (Outcome::Same(a), Outcome::Same(b)) => Outcome::Same(pick(a, b)),
+            (Outcome::Each(mut answers), Outcome::Same(b)) | (Outcome::Same(b), Outcome::Each(mut answers)) => {
+                answers.iter_mut().for_each(|a| *a = pick(*a, b));
+                Outcome::Each(answers)
+            }
+            (Outcome::Each(mut answers), Outcome::Each(other)) => {
+                answers.iter_mut().zip(other).for_each(|(a, b)| *a = pick(*a, b));
+                Outcome::Each(answers)
+            }
+        }
+    }
+}

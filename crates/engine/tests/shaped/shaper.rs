@@ -1,0 +1,339 @@
+//! Segments shaped by hand, in several ways, also ways no shaper would choose: slots that begin inside words, templates
+//! inside templates, dictionaries of numbers, plain texts.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use quarry_event::shape::{
+    Column, ColumnKind, ColumnValues, Dictionary, NumberFormat, PageColumn, Part, Shapes, Template, Texts, ValueTraits,
+};
+use quarry_event::{Metadata, Page, PageColumns, PageSet, TermQuery};
+use quarry_store::{PageInfo, Segment, ShapedPage, StoreError};
+
+/// How texts are taken apart.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Manner {
+    /// Bytes between which a text is split.
+    pub(crate) breaks: &'static [u8],
+    /// Bytes of a slot that stay in the literal before it.
+    pub(crate) shift: usize,
+    /// Whether only words with digits become slots.
+    pub(crate) digits_only: bool,
+    /// Whether values of many kinds are templates again.
+    pub(crate) nested: bool,
+    /// Whether numbers stay texts.
+    pub(crate) no_numbers: bool,
+    /// Distinct texts up to which a column is a dictionary.
+    pub(crate) dictionary: usize,
+    /// Whether text in quotes is one slot.
+    pub(crate) quotes: bool,
+    /// Every so manieth text is a template of one slot.
+    pub(crate) outliers: usize,
+}
+
+#[derive(Debug)]
+struct Values {
+    rows: Vec<u32>,
+    texts: Vec<Vec<u8>>,
+    codes: Vec<u32>,
+    numbers: Vec<i64>,
+}
+
+/// A segment with its texts as columns.
+#[derive(Debug)]
+pub(crate) struct HandShaped {
+    inner: Arc<dyn Segment>,
+    shapes: Arc<Shapes>,
+    values: Vec<Values>,
+    dictionaries: BTreeMap<u32, Arc<Dictionary>>,
+    starts: Vec<u32>,
+}
+
+impl HandShaped {
+    /// Takes the texts of a segment apart.
+    pub(crate) fn new(inner: Arc<dyn Segment>, manner: Manner) -> Arc<HandShaped> {
+        let (mut rows, mut starts) = (Vec::new(), vec![0]);
+        for page in 0..inner.pages().len() {
+            let events = inner.read_page(page, PageColumns::ALL).unwrap();
+            rows.extend((0..events.len()).map(|row| events.raw(row).to_vec()));
+            starts.push(rows.len() as u32);
+        }
+        let mut making = Making { manner, columns: Vec::new(), values: Vec::new(), dictionaries: BTreeMap::new() };
+        let all = (0..rows.len() as u32).collect();
+        making.column(None, all, rows, 0, true);
+        let columns = making.columns.into_iter().map(Option::unwrap).collect();
+        Arc::new(HandShaped {
+            inner,
+            shapes: Arc::new(Shapes { columns }),
+            values: making.values,
+            dictionaries: making.dictionaries,
+            starts,
+        })
+    }
+}
+
+struct Making {
+    manner: Manner,
+    columns: Vec<Option<Column>>,
+    values: Vec<Values>,
+    dictionaries: BTreeMap<u32, Arc<Dictionary>>,
+}
+
+impl Making {
+    fn column(&mut self, parent: Option<u32>, rows: Vec<u32>, texts: Vec<Vec<u8>>, depth: usize, root: bool) -> u32 {
+        let number = self.columns.len() as u32;
+        self.columns.push(None);
+        let mut traits = ValueTraits::default();
+        texts.iter().enumerate().for_each(|(at, text)| traits.add(text, at == 0));
+        let mut values = Values { rows, texts: Vec::new(), codes: Vec::new(), numbers: Vec::new() };
+        let count = texts.len() as u64;
+        let format = texts.first().and_then(|text| NumberFormat::guess(text));
+        let numbers: Option<Vec<i64>> = format.and_then(|format| texts.iter().map(|text| format.parse(text)).collect());
+        let mut distinct: Vec<&Vec<u8>> = texts.iter().collect();
+        distinct.sort();
+        distinct.dedup();
+        let splits = root || (self.manner.nested && depth < 3 && texts.iter().any(|text| text.contains(&b' ')));
+        self.values.push(Values { rows: Vec::new(), texts: Vec::new(), codes: Vec::new(), numbers: Vec::new() });
+        let kind = if splits {
+            self.templates(number, &mut values, &texts, depth, root)
+        } else if let (Some(numbers), Some(format), false) = (numbers, format, self.manner.no_numbers) {
+            let (min, max) = (*numbers.iter().min().unwrap(), *numbers.iter().max().unwrap());
+            values.numbers = numbers;
+            ColumnKind::Numbers { format, min, max }
+        } else if distinct.len() <= self.manner.dictionary {
+            let mut dictionary = Dictionary::default();
+            let mut bytes = Vec::new();
+            for text in &distinct {
+                bytes.extend_from_slice(text);
+                dictionary.ends.push(bytes.len() as u32);
+            }
+            dictionary.bytes = bytes.into();
+            values.codes = texts.iter().map(|text| dictionary.find(text).unwrap()).collect();
+            self.dictionaries.insert(number, Arc::new(dictionary));
+            ColumnKind::Dictionary { len: distinct.len() as u32 }
+        } else {
+            values.texts = texts;
+            ColumnKind::Texts
+        };
+        self.values[number as usize] = values;
+        self.columns[number as usize] = Some(Column { parent, kind, traits, values: count });
+        number
+    }
+
+    fn templates(
+        &mut self,
+        number: u32,
+        values: &mut Values,
+        texts: &[Vec<u8>],
+        depth: usize,
+        root: bool,
+    ) -> ColumnKind {
+        type SlotKey = (Vec<u8>, usize);
+        let mut slots: Vec<(SlotKey, Vec<u32>, Vec<Vec<u8>>)> = Vec::new();
+        let mut shapes: Vec<Vec<Result<Vec<u8>, usize>>> = Vec::new();
+        for (at, (row, text)) in values.rows.iter().zip(texts).enumerate() {
+            let outlier = root && self.manner.outliers > 0 && at % self.manner.outliers == self.manner.outliers - 1;
+            let pieces = if outlier { vec![(true, text.clone())] } else { self.split(text, depth) };
+            let mut parts: Vec<Result<Vec<u8>, usize>> = Vec::new();
+            for (slot, bytes) in pieces {
+                if !slot {
+                    match parts.last_mut() {
+                        Some(Ok(before)) => before.extend_from_slice(&bytes),
+                        _ => parts.push(Ok(bytes)),
+                    }
+                    continue;
+                }
+                let before: Vec<u8> = match parts.last() {
+                    Some(Ok(literal)) => literal[literal.len().saturating_sub(9)..].to_vec(),
+                    _ => Vec::new(),
+                };
+                let mut key = (before, 0);
+                let slot = loop {
+                    let found = slots.iter().position(|(known, _, _)| *known == key).unwrap_or_else(|| {
+                        slots.push((key.clone(), Vec::new(), Vec::new()));
+                        slots.len() - 1
+                    });
+                    if !parts.contains(&Err(found)) {
+                        break found;
+                    }
+                    key.1 += 1;
+                };
+                slots[slot].1.push(*row);
+                slots[slot].2.push(bytes);
+                parts.push(Err(slot));
+            }
+            let code = shapes.iter().position(|known| *known == parts).unwrap_or_else(|| {
+                shapes.push(parts);
+                shapes.len() - 1
+            });
+            values.codes.push(code as u32);
+        }
+        let columns: Vec<u32> = slots
+            .into_iter()
+            .map(|(_, rows, texts)| self.column(Some(number), rows, texts, depth + 1, false))
+            .collect();
+        let templates = shapes.into_iter().map(|parts| Template {
+            parts: (parts.into_iter())
+                .map(|part| match part {
+                    Ok(literal) => Part::Literal(literal.into()),
+                    Err(slot) => Part::Slot(columns[slot]),
+                })
+                .collect(),
+        });
+        ColumnKind::Templates(templates.collect())
+    }
+
+    /// Pieces of a text, and which are slots.
+    fn split(&self, text: &[u8], depth: usize) -> Vec<(bool, Vec<u8>)> {
+        let mut pieces = Vec::new();
+        let mut at = 0;
+        let is_break = |byte: u8| self.manner.breaks.contains(&byte);
+        while at < text.len() {
+            if self.manner.quotes
+                && depth == 0
+                && text[at] == b'"'
+                && let Some(length) = text[at + 1..].iter().position(|byte| *byte == b'"')
+            {
+                pieces.push((false, vec![b'"']));
+                pieces.push((true, text[at + 1..at + 1 + length].to_vec()));
+                pieces.push((false, vec![b'"']));
+                at += length + 2;
+                continue;
+            }
+            let end = text[at..].iter().position(|byte| is_break(*byte)).map_or(text.len(), |length| at + length);
+            if end == at {
+                pieces.push((false, vec![text[at]]));
+                at += 1;
+                continue;
+            }
+            let word = &text[at..end];
+            let wanted = !self.manner.digits_only || word.iter().any(u8::is_ascii_digit);
+            let mut shift = self.manner.shift.min(word.len());
+            // Parts of a text are whole characters.
+            while shift < word.len() && word[shift] & 0xc0 == 0x80 {
+                shift += 1;
+            }
+            if wanted && shift < word.len() {
+                if shift > 0 {
+                    pieces.push((false, word[..shift].to_vec()));
+                }
+                pieces.push((true, word[shift..].to_vec()));
+            } else {
+                pieces.push((false, word.to_vec()));
+            }
+            at = end;
+        }
+        if pieces.is_empty() {
+            pieces.push((true, Vec::new()));
+        }
+        pieces
+    }
+}
+
+impl Segment for HandShaped {
+    fn bucket(&self) -> &str {
+        self.inner.bucket()
+    }
+
+    fn index(&self) -> &str {
+        self.inner.index()
+    }
+
+    fn sequence(&self) -> u64 {
+        self.inner.sequence()
+    }
+
+    fn metas(&self) -> Arc<[Metadata]> {
+        self.inner.metas()
+    }
+
+    fn pages(&self) -> &[PageInfo] {
+        self.inner.pages()
+    }
+
+    fn candidate_pages(&self, query: &TermQuery) -> Result<PageSet, StoreError> {
+        self.inner.candidate_pages(query)
+    }
+
+    fn read_page(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError> {
+        self.inner.read_page(page, columns)
+    }
+
+    fn shapes(&self) -> Result<Option<Arc<Shapes>>, StoreError> {
+        Ok(Some(Arc::clone(&self.shapes)))
+    }
+
+    fn dictionary(&self, column: u32) -> Result<Arc<Dictionary>, StoreError> {
+        Ok(Arc::clone(&self.dictionaries[&column]))
+    }
+
+    fn shaped_page(&self, page: usize) -> Result<Option<Box<dyn ShapedPage>>, StoreError> {
+        let (start, end) = (self.starts[page], self.starts[page + 1]);
+        let columns = self.values.iter().zip(&self.shapes.columns).map(|(values, column)| {
+            let from = values.rows.partition_point(|row| *row < start);
+            let to = values.rows.partition_point(|row| *row < end);
+            let rows: Vec<u32> = values.rows[from..to].iter().map(|row| row - start).collect();
+            let is_full = rows.len() == (end - start) as usize;
+            let values = match column.kind {
+                ColumnKind::Numbers { .. } => ColumnValues::Numbers(values.numbers[from..to].to_vec()),
+                ColumnKind::Texts => {
+                    let (mut bytes, mut ends) = (Vec::new(), Vec::new());
+                    for text in &values.texts[from..to] {
+                        bytes.extend_from_slice(text);
+                        ends.push(bytes.len() as u32);
+                    }
+                    ColumnValues::Texts { bytes: bytes.into(), ends }
+                }
+                _ => ColumnValues::Codes(values.codes[from..to].to_vec()),
+            };
+            Arc::new(PageColumn { rows: (!is_full).then(|| rows.into()), values })
+        });
+        let (shapes, dictionaries) = (Arc::clone(&self.shapes), self.dictionaries.clone());
+        Ok(Some(Box::new(HandPage { columns: columns.collect(), shapes, dictionaries })))
+    }
+}
+
+struct HandPage {
+    columns: Vec<Arc<PageColumn>>,
+    shapes: Arc<Shapes>,
+    dictionaries: BTreeMap<u32, Arc<Dictionary>>,
+}
+
+impl HandPage {
+    fn write(&self, column: u32, row: u32, out: &mut Vec<u8>) {
+        let values = &self.columns[column as usize];
+        let place = values.place(row).expect("the row has a value");
+        match (&values.values, &self.shapes.columns[column as usize].kind) {
+            (ColumnValues::Codes(codes), ColumnKind::Templates(templates)) => {
+                for part in &templates[codes[place] as usize].parts {
+                    match part {
+                        Part::Literal(literal) => out.extend_from_slice(literal),
+                        Part::Slot(column) => self.write(*column, row, out),
+                    }
+                }
+            }
+            (ColumnValues::Codes(codes), _) => out.extend_from_slice(self.dictionaries[&column].get(codes[place])),
+            (ColumnValues::Numbers(numbers), ColumnKind::Numbers { format, .. }) => format.write(numbers[place], out),
+            (ColumnValues::Texts { bytes, ends }, _) => {
+                let start = if place == 0 { 0 } else { ends[place - 1] as usize };
+                out.extend_from_slice(&bytes[start..ends[place] as usize]);
+            }
+            _ => panic!("numbers without format"),
+        }
+    }
+}
+
+impl ShapedPage for HandPage {
+    fn column(&mut self, column: u32) -> Result<Arc<PageColumn>, StoreError> {
+        Ok(Arc::clone(&self.columns[column as usize]))
+    }
+
+    fn texts(&mut self, column: u32, rows: &[u32]) -> Result<Texts, StoreError> {
+        let (mut bytes, mut ends) = (Vec::new(), Vec::new());
+        for row in rows {
+            self.write(column, *row, &mut bytes);
+            ends.push(bytes.len() as u32);
+        }
+        Ok(Texts { bytes: bytes.into(), ends })
+    }
+}
