@@ -47,5 +47,7 @@ pub use limits::{
 pub use metas::MetaSet;
 pub use read_at::{MemoryObject, ReadAt};
 pub use reader::{BucketReader, PageInfo, SlabInfo};
+#[doc(hidden)]
+pub use shape::bench as bench_api;
 pub use summary::{BucketSummary, ValueSummary};
 pub use verify::{encode_verified, verify_against, verify_slabs};
