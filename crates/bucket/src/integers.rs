@@ -82,6 +82,39 @@ pub(crate) fn read_integers(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec
     })
 }
 
+/// Whether one of `wanted` is among `count` encoded values; `None` where the mode is another than a frame.
+pub(crate) fn frame_holds(bytes: &[u8], count: usize, wanted: [i64; 2]) -> Result<Option<bool>, Malformed> {
+    let mut cursor = Cursor::new(bytes);
+    if cursor.u8("integer mode")? != FRAME {
+        return Ok(None);
+    }
+    let min = cursor.signed("integer minimum")?;
+    let unit = cursor.varint("integer unit")?;
+    // Offsets wrap when they are multiplied, but those that were encoded never did.
+    let offset = |number: i64| {
+        let distance = number.wrapping_sub(min) as u64;
+        (unit != 0 && number >= min && distance.is_multiple_of(unit)).then(|| distance / unit)
+    };
+    let width = cursor.clone().u8("width of integers")?;
+    let fits = |offset: &u64| u32::from(width) >= u64::BITS || *offset >> width == 0;
+    let offsets = wanted.map(|number| offset(number).filter(fits));
+    let Some(one) = offsets[0].or(offsets[1]) else {
+        return Ok(Some(false));
+    };
+    let other = offsets[1].unwrap_or(one);
+    // Without an early way out, several values are compared at once.
+    if u32::from(width) <= u32::BITS {
+        let (one, other) = (one as u32, other as u32);
+        let holds = unpack_codes(&mut cursor, count)?
+            .iter()
+            .fold(false, |found, value| found | (*value == one) | (*value == other));
+        return Ok(Some(holds));
+    }
+    let mut values = Vec::new();
+    unpack(&mut cursor, count, &mut values)?;
+    Ok(Some(values.iter().fold(false, |found, value| found | (*value == one) | (*value == other))))
+}
+
 /// Smallest and largest value; zeroes where there is none.
 pub(crate) fn range_of(values: &[i64]) -> (i64, i64) {
     let Some(first) = values.first() else { return (0, 0) };
@@ -160,6 +193,26 @@ mod tests {
         fn garbage_gives_errors(bytes in prop::collection::vec(any::<u8>(), 0..64), count in 0usize..100) {
             drop(decode_integers(&bytes, count));
         }
+    }
+
+    #[test]
+    fn numbers_are_found_without_decoding() {
+        for values in
+            [vec![5i64, 70_000, -3, 12, 9], vec![i64::MIN, i64::MAX, 7, 0], vec![3_000, 900_000, 5_000, 1_000]]
+        {
+            let mut out = Vec::new();
+            encode_integers(&values, &mut out);
+            for wanted in [5, 6, -3, 12, i64::MIN, i64::MAX, 0, 7, 3_000, 3_001, 900_000, 1_000_000_000, 70_000] {
+                for other in [wanted, -4, 9] {
+                    let found = frame_holds(&out, values.len(), [wanted, other]).unwrap();
+                    let expected = values.contains(&wanted) || values.contains(&other);
+                    assert_eq!(found, Some(expected), "{wanted} or {other} in {values:?}");
+                }
+            }
+        }
+        let mut ascending = Vec::new();
+        encode_integers(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10], &mut ascending);
+        assert_eq!(frame_holds(&ascending, 10, [3, 3]).unwrap(), None);
     }
 
     #[test]

@@ -32,7 +32,15 @@ impl BucketReader {
                 continue;
             };
             for (number, test) in &tests {
-                if shaped.count(*number) > 0 && test.holds(&shaped.values(*number)?) {
+                let told = match test.numbers() {
+                    Some(numbers) => shaped.holds_number(*number, numbers)?,
+                    None => None,
+                };
+                let holds = match told {
+                    Some(told) => told,
+                    None => shaped.count(*number) > 0 && test.holds(&shaped.values(*number)?),
+                };
+                if holds {
                     found |= 1 << page;
                     break;
                 }

@@ -7,11 +7,11 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use quarry_event::shape::{Dictionary, Shapes, TEXT_COLUMN};
+use quarry_event::shape::{Dictionary, Shapes, TEXT_COLUMN, Texts};
 use quarry_event::{Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs};
 
 use crate::block::{BlockKind, open_block};
-use crate::columns::{PageFacts, ShapedPage, SlabColumns};
+use crate::columns::{PageFacts, ShapedPage, SlabColumns, TextBuffer};
 use crate::directory::{BlockAt, Directory, PageHead, SlabHead, TRAILER_BYTES, read_trailer};
 use crate::error::{BucketError, Place};
 use crate::fields::{MAX_FIELD_BLOCK_BYTES, read_fields};
@@ -294,6 +294,25 @@ impl BucketReader {
         self.shaped_page_at(slab, page, None)
     }
 
+    /// Makes the texts of a page of a shaped slab; none of any other.
+    pub(crate) fn rebuild(
+        &self,
+        slab: usize,
+        page: usize,
+        times: &[TimeNs],
+        out: &mut TextBuffer,
+    ) -> Result<(), BucketError> {
+        let Some(mut shaped) = self.shaped_page_at(slab, page, Some(times.into()))? else {
+            return Ok(());
+        };
+        shaped.fill_all(TEXT_COLUMN, out)?;
+        let (found, expected) = (out.bytes().len() as u64, self.slabs[slab].pages[page].raw_bytes);
+        if found != expected {
+            return Err(shaped.place().corrupt(format!("its texts are {found} bytes, {expected} expected")));
+        }
+        Ok(())
+    }
+
     fn shaped_page_at(
         &self,
         slab: usize,
@@ -341,7 +360,9 @@ impl PageRead<'_> {
             page.index_time = self.integers(&blocks, BlockKind::IndexTime)?;
         }
         if columns.raw && self.reader.parts[self.slab].shape.at.is_some() {
-            self.rebuild(info, &mut page)?;
+            let mut buffer = TextBuffer::default();
+            self.reader.rebuild(self.slab, self.page, &page.time, &mut buffer)?;
+            Texts { bytes: page.raw, ends: page.ends } = buffer.finish();
         } else if columns.raw {
             self.text(&blocks, info, &mut page)?;
         }
@@ -401,21 +422,6 @@ impl PageRead<'_> {
         let code = |code: i64| u32::try_from(code).ok().filter(|code| (*code as usize) < metas);
         let codes: Option<Vec<u32>> = self.integers(blocks, BlockKind::Meta)?.into_iter().map(code).collect();
         codes.ok_or_else(|| self.damage(BlockKind::Meta, format!("a code is not below {metas}")))
-    }
-
-    /// The texts, made of columns.
-    fn rebuild(&self, info: &PageInfo, page: &mut Page) -> Result<(), BucketError> {
-        let times = Some(page.time.as_slice().into());
-        let Some(mut shaped) = self.reader.shaped_page_at(self.slab, self.page, times)? else {
-            return Ok(());
-        };
-        let texts = shaped.all_texts(TEXT_COLUMN)?;
-        if texts.bytes.len() as u64 != info.raw_bytes {
-            let reason = format!("its texts are {} bytes, {} expected", texts.bytes.len(), info.raw_bytes);
-            return Err(self.damage(BlockKind::Shape, reason));
-        }
-        (page.raw, page.ends) = (texts.bytes, texts.ends);
-        Ok(())
     }
 
     fn text(&self, blocks: &[(BlockAt, Bytes)], info: &PageInfo, page: &mut Page) -> Result<(), BucketError> {

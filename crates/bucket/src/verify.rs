@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use quarry_event::{EventBatch, Page, PageColumns};
 
+use crate::columns::TextBuffer;
 use crate::encode::{EncodeOptions, EncodedBucket, SlabSource, encode_slabs};
 use crate::error::{BucketError, Place};
 use crate::filter::TermFilter;
@@ -63,14 +64,23 @@ fn differs(place: Place, what: impl Into<String>) -> BucketError {
 
 fn verify_slab(reader: &BucketReader, number: usize, slab: &SlabSource<'_>) -> Result<(), BucketError> {
     let pages = reader.slabs()[number].pages.len();
+    let plain = reader.columns(number)?.is_none();
+    let mut buffer = TextBuffer::default();
     let mut start = 0;
     for at in 0..pages {
-        let page = reader.read_page(number, at, PageColumns::ALL)?;
+        let page = reader.read_page(number, at, PageColumns { raw: plain, ..PageColumns::ALL })?;
         let place = Place::of("page", 0).in_slab(number).in_page(at);
         if start + page.len() > slab.events.len() {
             return Err(differs(place, "the number of events"));
         }
-        if let Some(what) = difference(&page, start, slab) {
+        let texts = if plain {
+            (&page.raw[..], &page.ends[..])
+        } else {
+            reader.rebuild(number, at, &page.time, &mut buffer)?;
+            (buffer.bytes(), buffer.ends())
+        };
+        let what = if same_texts(texts, start, slab) { difference(&page, start, slab) } else { Some("text") };
+        if let Some(what) = what {
             return Err(differs(place, what));
         }
         start += page.len();
@@ -81,20 +91,22 @@ fn verify_slab(reader: &BucketReader, number: usize, slab: &SlabSource<'_>) -> R
     Ok(())
 }
 
-/// First column of `page` that differs from the rows of `slab` from `start`.
+/// Whether texts and where they end are those of the rows of `slab` from `start`.
+fn same_texts((raw, ends): (&[u8], &[u32]), start: usize, slab: &SlabSource<'_>) -> bool {
+    let events = slab.events;
+    let Some(given) = events.ends.get(start..start + ends.len()) else { return false };
+    let raw_start = if start == 0 { 0 } else { events.ends[start - 1] };
+    let raw_end = given.last().copied().unwrap_or(raw_start);
+    raw == &events.raw[raw_start as usize..raw_end as usize]
+        && ends.iter().zip(given).all(|(read, given)| read + raw_start == *given)
+}
+
+/// First column of `page` but the texts that differs from the rows of `slab` from `start`.
 fn difference(page: &Page, start: usize, slab: &SlabSource<'_>) -> Option<&'static str> {
     let events = slab.events;
     let rows = start..start + page.len();
-    let raw_start = if start == 0 { 0 } else { events.ends[start - 1] };
-    let raw_end = events.ends[rows.end - 1];
     if page.time != events.time[rows.clone()] {
         return Some("time");
-    }
-    if page.raw[..] != events.raw[raw_start as usize..raw_end as usize] {
-        return Some("text");
-    }
-    if !page.ends.iter().map(|end| end + raw_start).eq(events.ends[rows.clone()].iter().copied()) {
-        return Some("event lengths");
     }
     let same_index_times = match slab.index_times {
         Some(times) => page.index_time == times[rows.clone()],

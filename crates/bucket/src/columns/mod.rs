@@ -7,6 +7,7 @@
 //!
 //! Not here: how texts are taken apart (`crate::shape`), what a search does with columns (engine).
 
+mod cells;
 mod codec;
 mod dictionary;
 mod layout;
@@ -19,6 +20,7 @@ mod write;
 pub(crate) use read::PageFacts;
 pub use read::ShapedPage;
 pub(crate) use read::SlabColumns;
+pub(crate) use rebuild::TextBuffer;
 pub(crate) use write::{can_be_written, write_columns};
 
 /// Encoded bytes up to which the values of a column, or the texts of a dictionary, go to a pool.

@@ -7,17 +7,17 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use quarry_event::TimeNs;
-use quarry_event::shape::{ColumnKind, ColumnValues, Dictionary, PageColumn, Shapes};
+use quarry_event::shape::{Column, ColumnKind, ColumnValues, Dictionary, PageColumn, Shapes};
 
 use crate::block::{BlockKind, open_block};
 use crate::columns::codec::{decode_codes, decode_numbers, decode_texts, needs_times};
 use crate::columns::dictionary::decode_dictionary;
 use crate::columns::layout::{DictionaryAt, Layout, Stored};
-use crate::columns::rebuild::Plan;
+use crate::columns::rebuild::Plans;
 use crate::columns::{MAX_POOL_BYTES, MAX_SHAPE_BYTES};
 use crate::directory::BlockAt;
 use crate::error::{BucketError, Place};
-use crate::integers::{decode_integers, range_of};
+use crate::integers::{decode_integers, frame_holds, range_of};
 use crate::limits::MAX_SLAB_RAW_BYTES;
 use crate::reader::MAX_INTEGER_BLOCK_BYTES;
 use crate::source::ObjectSource;
@@ -32,8 +32,7 @@ pub(crate) struct SlabColumns {
     place: Place,
     pools: Vec<OnceLock<Bytes>>,
     dictionaries: Vec<OnceLock<Arc<Dictionary>>>,
-    /// Per column with templates, how to fill them.
-    pub(super) plans: Vec<Option<Plan>>,
+    pub(super) plans: Plans,
     /// Per column, the templates of its parent that name it; `None` where all do.
     namers: Vec<Option<Box<[u32]>>>,
 }
@@ -56,7 +55,7 @@ impl SlabColumns {
             place,
             pools: layout.pools.iter().map(|_| OnceLock::new()).collect(),
             dictionaries: empty_locks(),
-            plans: columns.iter().map(|column| Plan::of(&column.kind)).collect(),
+            plans: Plans::of(&layout.shapes),
             namers: namers_of(&layout.shapes),
             layout,
         })
@@ -197,7 +196,7 @@ impl ShapedPage {
         self.read.get(column as usize).and_then(Option::as_ref)
     }
 
-    pub(super) fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> Place {
         self.columns.place.in_page(self.page)
     }
 
@@ -209,14 +208,39 @@ impl ShapedPage {
     /// Decodes the values of a column that exists.
     pub(crate) fn values(&mut self, column: u32) -> Result<ColumnValues, BucketError> {
         let columns = self.columns.clone();
-        let kind = &columns.layout.shapes.columns[column as usize].kind;
+        let Column { kind, traits, .. } = &columns.layout.shapes.columns[column as usize];
         let count = self.count(column);
-        let (chunk, place) = match &columns.layout.stored[column as usize].values {
-            Stored::Nothing => return self.place().decoded(only_value(kind, count)),
-            _ if count == 0 => return Ok(no_value(kind)),
+        if matches!(columns.layout.stored[column as usize].values, Stored::Nothing) {
+            return self.place().decoded(only_value(kind, count));
+        }
+        if count == 0 {
+            return Ok(no_value(kind));
+        }
+        let (chunk, place) = self.chunk(column)?;
+        if matches!(kind, ColumnKind::Numbers { .. }) && needs_times(&chunk) {
+            self.read_times()?;
+        }
+        place.decoded(self.decode(kind, &chunk, count, traits))
+    }
+
+    /// Whether a column of numbers that exists holds one of two, without decoding where that can be told from its
+    /// packed bits; `None` where it cannot.
+    pub(crate) fn holds_number(&self, column: u32, wanted: [i64; 2]) -> Result<Option<bool>, BucketError> {
+        let count = self.count(column);
+        if count == 0 || matches!(self.columns.layout.stored[column as usize].values, Stored::Nothing) {
+            return Ok(None);
+        }
+        let (chunk, place) = self.chunk(column)?;
+        place.decoded(frame_holds(&chunk, count, wanted))
+    }
+
+    /// The stored values of a column that has some.
+    fn chunk(&self, column: u32) -> Result<(Bytes, Place), BucketError> {
+        let (chunk, place) = match &self.columns.layout.stored[column as usize].values {
+            Stored::Nothing => (Bytes::new(), self.place()),
             Stored::Pooled { pool, start, lens } => {
                 let before: u64 = lens[..self.page].iter().map(|len| u64::from(*len)).sum();
-                columns.pooled(&self.source, *pool, u64::from(*start) + before, lens[self.page])?
+                self.columns.pooled(&self.source, *pool, u64::from(*start) + before, lens[self.page])?
             }
             Stored::Blocks { offset, lens } => {
                 let at = Stored::block_of(*offset, lens, self.page);
@@ -229,11 +253,7 @@ impl ShapedPage {
                 (bytes.slice(range), place)
             }
         };
-        let place = place.in_page(self.page);
-        if matches!(kind, ColumnKind::Numbers { .. }) && needs_times(&chunk) {
-            self.read_times()?;
-        }
-        place.decoded(self.decode(kind, &chunk, count, &columns.layout.shapes.columns[column as usize].traits))
+        Ok((chunk, place.in_page(self.page)))
     }
 
     fn decode(

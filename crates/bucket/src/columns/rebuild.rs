@@ -1,32 +1,44 @@
 //! Texts from columns: templates filled with the values of their slots.
 //!
 //! A whole page is filled with every column read from start to end, so that no value is looked up: numbers are written
-//! out column by column first, then each text is a run of copies. Short copies move a fixed number of bytes, which
-//! needs no call, and go on from the true end. A few rows are filled by looking up the place of each value.
+//! out some at a time, and each text is a run of copies. Short copies move a fixed number of bytes, which needs no call,
+//! and go on from the true end. A few rows are filled by looking up the place of each value.
 //!
 //! All parts are valid UTF-8 on their own (literals, dictionaries and texts are checked where they are read, numbers
 //! are ASCII), so what they make together is too.
 
 use std::sync::Arc;
 
-use quarry_event::shape::{ColumnKind, ColumnValues, Dictionary, NumberFormat, PageColumn, Part, TEXT_COLUMN, Texts};
+use quarry_event::shape::{
+    ColumnKind, ColumnValues, Dictionary, NumberFormat, PageColumn, Part, Shapes, TEXT_COLUMN, Texts,
+};
 
+use crate::columns::cells::{CELL_BYTES, CELLS, Cells};
 use crate::columns::read::{ShapedPage, SlabColumns};
 use crate::error::BucketError;
 use crate::wire::Malformed;
 
 /// Bytes a short copy moves.
-const COPY_BYTES: usize = 32;
+const COPY_BYTES: usize = CELL_BYTES;
 /// No slot.
 const NO_SLOT: u32 = u32::MAX;
 /// From one row in so many on, the whole page is filled and the rows taken from it.
 const WHOLE_FROM: usize = 4;
-/// Bytes a number is written in, about.
-const NUMBER_BYTES: usize = 12;
+/// Steps up to which the only template of a column is put into those that name the column.
+const INLINED_STEPS: usize = 16;
+
+/// How to fill the columns of a slab.
+#[derive(Debug)]
+pub(crate) struct Plans {
+    /// Per column with templates.
+    of_columns: Vec<Option<Plan>>,
+    /// Columns that no plan names, as theirs is part of what names them.
+    inlined: Vec<bool>,
+}
 
 /// The templates of a column, ready to be filled.
-#[derive(Debug)]
-pub(crate) struct Plan {
+#[derive(Debug, Default)]
+struct Plan {
     /// Literals of all templates and, behind them, room for a short copy.
     literals: Vec<u8>,
     steps: Vec<Step>,
@@ -42,34 +54,60 @@ struct Step {
     slot: u32,
 }
 
-impl Plan {
-    /// The plan of a column with templates.
-    pub(crate) fn of(kind: &ColumnKind) -> Option<Plan> {
-        let ColumnKind::Templates(templates) = kind else { return None };
-        let mut plan = Plan { literals: Vec::new(), steps: Vec::new(), ends: Vec::with_capacity(templates.len()) };
-        for template in templates.iter() {
-            let mut literal_at = plan.literals.len();
-            for part in &template.parts {
-                match part {
-                    Part::Literal(bytes) => plan.literals.extend_from_slice(bytes),
-                    Part::Slot(slot) => {
-                        plan.close_step(literal_at, *slot);
-                        literal_at = plan.literals.len();
-                    }
+impl Plans {
+    pub(crate) fn of(shapes: &Shapes) -> Plans {
+        let count = shapes.columns.len();
+        let mut plans = Plans { of_columns: (0..count).map(|_| None).collect(), inlined: vec![false; count] };
+        // The columns of slots come behind the one whose templates name them.
+        for (number, column) in shapes.columns.iter().enumerate().rev() {
+            let ColumnKind::Templates(templates) = &column.kind else { continue };
+            let mut plan = Plan::default();
+            for template in templates.iter() {
+                let mut literal_at = plan.literals.len();
+                for part in &template.parts {
+                    plan.add(part, &plans, &mut literal_at);
                 }
+                plan.close_step(&mut literal_at, NO_SLOT);
+                plan.ends.push(plan.steps.len() as u32);
             }
-            if plan.literals.len() > literal_at {
-                plan.close_step(literal_at, NO_SLOT);
-            }
-            plan.ends.push(plan.steps.len() as u32);
+            plan.literals.resize(plan.literals.len() + COPY_BYTES, 0);
+            plans.inlined[number] =
+                number != TEXT_COLUMN as usize && templates.len() == 1 && plan.steps.len() <= INLINED_STEPS;
+            plans.of_columns[number] = Some(plan);
         }
-        plan.literals.resize(plan.literals.len() + COPY_BYTES, 0);
-        Some(plan)
+        plans
     }
 
-    fn close_step(&mut self, literal_at: usize, slot: u32) {
-        let literal_len = (self.literals.len() - literal_at) as u32;
-        self.steps.push(Step { literal_at: literal_at as u32, literal_len, slot });
+    fn of_column(&self, column: u32) -> Option<&Plan> {
+        self.of_columns[column as usize].as_ref()
+    }
+}
+
+impl Plan {
+    fn add(&mut self, part: &Part, plans: &Plans, literal_at: &mut usize) {
+        match part {
+            Part::Literal(bytes) => self.literals.extend_from_slice(bytes),
+            Part::Slot(slot) => match plans.of_column(*slot) {
+                Some(inner) if plans.inlined[*slot as usize] => {
+                    for step in &inner.steps {
+                        let start = step.literal_at as usize;
+                        self.literals.extend_from_slice(&inner.literals[start..start + step.literal_len as usize]);
+                        if step.slot != NO_SLOT {
+                            self.close_step(literal_at, step.slot);
+                        }
+                    }
+                }
+                _ => self.close_step(literal_at, *slot),
+            },
+        }
+    }
+
+    fn close_step(&mut self, literal_at: &mut usize, slot: u32) {
+        let literal_len = (self.literals.len() - *literal_at) as u32;
+        if literal_len > 0 || slot != NO_SLOT {
+            self.steps.push(Step { literal_at: *literal_at as u32, literal_len, slot });
+        }
+        *literal_at = self.literals.len();
     }
 
     #[inline]
@@ -81,15 +119,38 @@ impl Plan {
 }
 
 /// Texts under construction: a buffer longer than them, so that short copies may run over.
-struct Output {
+#[derive(Default)]
+pub(crate) struct TextBuffer {
     bytes: Vec<u8>,
     at: usize,
     limit: usize,
+    ends: Vec<u32>,
 }
 
-impl Output {
-    fn new(limit: usize) -> Output {
-        Output { bytes: vec![0; limit + COPY_BYTES], at: 0, limit }
+impl TextBuffer {
+    /// All texts.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.at]
+    }
+
+    /// End of each text.
+    pub(crate) fn ends(&self) -> &[u32] {
+        &self.ends
+    }
+
+    /// Empties it and makes room for texts of up to `limit` bytes.
+    fn start(&mut self, limit: usize) {
+        if self.bytes.len() < limit + COPY_BYTES {
+            self.bytes = vec![0; limit + COPY_BYTES];
+        }
+        (self.at, self.limit) = (0, limit);
+        self.ends.clear();
+    }
+
+    /// What was built.
+    pub(crate) fn finish(mut self) -> Texts {
+        self.bytes.truncate(self.at);
+        Texts { bytes: self.bytes.into(), ends: self.ends }
     }
 
     #[inline(always)]
@@ -105,6 +166,17 @@ impl Output {
             *to = *short;
         } else {
             self.bytes[self.at..end].copy_from_slice(&from[start..start + len]);
+        }
+        self.at = end;
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn put_cell(&mut self, cell: &[u8; CELL_BYTES], len: u8) -> Result<(), Malformed> {
+        let end = self.at + usize::from(len);
+        match self.bytes[self.at..].first_chunk_mut::<CELL_BYTES>() {
+            Some(to) if end <= self.limit => *to = *cell,
+            _ => return Err(too_long(self.limit)),
         }
         self.at = end;
         Ok(())
@@ -126,6 +198,7 @@ struct Feed<'a> {
 enum FeedValues<'a> {
     Templates(&'a [u32], &'a Plan),
     Dictionary(&'a [u32], &'a Dictionary),
+    Numbers(NumberFormat, &'a [i64], Box<Cells>),
     Texts(&'a [u8], &'a [u32]),
     /// Not part of what is rebuilt.
     Absent,
@@ -175,8 +248,15 @@ impl ShapedPage {
         self.place().corrupt(format!("column {column} has no value in row {row}"))
     }
 
-    /// Fills a column in all rows that have it.
+    /// The texts of a column in all rows that have it.
     pub(crate) fn all_texts(&mut self, column: u32) -> Result<Texts, BucketError> {
+        let mut buffer = TextBuffer::default();
+        self.fill_all(column, &mut buffer)?;
+        Ok(buffer.finish())
+    }
+
+    /// Fills a column in all rows that have it.
+    pub(crate) fn fill_all(&mut self, column: u32, out: &mut TextBuffer) -> Result<(), BucketError> {
         let columns = self.columns.clone();
         let held = self.hold_below(column)?;
         let mut dictionaries = Vec::with_capacity(held.len());
@@ -187,36 +267,39 @@ impl ShapedPage {
                 _ => None,
             });
         }
-        let written: Vec<Option<Written>> =
-            held.iter().zip(&columns.layout.shapes.columns).map(write_numbers).collect();
-        let feeds = (0..held.len()).map(|number| {
-            let (values, len) = match (&held[number], &dictionaries[number], &written[number]) {
-                (Some(held), dictionary, written) => {
-                    feed_of(held.values(), dictionary.as_deref(), written.as_ref(), columns.plans[number].as_ref())
+        let feed = |number: usize| {
+            let values = match (held[number].as_ref().map(Held::values), &columns.layout.shapes.columns[number].kind) {
+                (None, _) => FeedValues::Absent,
+                (Some(ColumnValues::Texts { bytes, ends }), _) => FeedValues::Texts(bytes, ends),
+                (Some(ColumnValues::Numbers(numbers)), ColumnKind::Numbers { format, .. }) => {
+                    FeedValues::Numbers(*format, numbers, Cells::new())
                 }
-                (None, ..) => (FeedValues::Absent, 0),
+                (Some(ColumnValues::Codes(codes)), _) => {
+                    match (columns.plans.of_column(number as u32), &dictionaries[number]) {
+                        (Some(plan), _) => FeedValues::Templates(codes, plan),
+                        (None, Some(dictionary)) => FeedValues::Dictionary(codes, dictionary),
+                        (None, None) => FeedValues::Absent,
+                    }
+                }
+                (Some(ColumnValues::Numbers(_)), _) => FeedValues::Absent,
             };
-            Feed { values, next: 0, len }
-        });
-        let mut feeds: Vec<Feed<'_>> = feeds.collect();
-        let mut out = Output::new(self.raw_bytes as usize);
-        let ends = fill_all(column, &mut feeds, &mut out);
-        let ends = self.place().decoded(ends)?;
-        out.bytes.truncate(out.at);
-        Ok(Texts { bytes: out.bytes.into(), ends })
+            Feed { values, next: 0, len: held[number].as_ref().map_or(0, |held| held.values().len()) }
+        };
+        let mut feeds: Vec<Feed<'_>> = (0..held.len()).map(feed).collect();
+        out.start(self.raw_bytes as usize);
+        self.place().decoded(fill_column(column, &mut feeds, out))
     }
 
     /// The values of a column and of all below it.
     fn hold_below(&mut self, column: u32) -> Result<Vec<Option<Held>>, BucketError> {
         let columns = self.columns.clone();
-        let mut held: Vec<Option<Held>> = Vec::with_capacity(columns.layout.stored.len());
+        let mut wanted = vec![false; columns.layout.stored.len()];
+        let mut held: Vec<Option<Held>> = Vec::with_capacity(wanted.len());
         for (number, facts) in columns.layout.shapes.columns.iter().enumerate() {
-            let wanted = number == column as usize
-                || facts.parent.is_some_and(|parent| {
-                    held.get(parent as usize).is_some_and(Option::is_some) && number > column as usize
-                });
+            let is_root = number == column as usize;
+            wanted[number] = is_root || facts.parent.is_some_and(|parent| wanted[parent as usize]);
             held.push(match self.kept(number as u32) {
-                _ if !wanted => None,
+                _ if !wanted[number] || (columns.plans.inlined[number] && !is_root) => None,
                 Some(kept) => Some(Held::Kept(kept.clone())),
                 None => Some(Held::Own(self.values(number as u32)?)),
             });
@@ -260,7 +343,7 @@ impl ShapedPage {
                 }
                 self.put_bytes(&[], out)
             }
-            ColumnValues::Codes(codes) => match &columns.plans[column as usize] {
+            ColumnValues::Codes(codes) => match columns.plans.of_column(column) {
                 None => {
                     let dictionary = columns.dictionary(&self.source, column)?;
                     self.put_bytes(dictionary.get(codes[place]), out)
@@ -288,83 +371,48 @@ impl ShapedPage {
     }
 }
 
-/// Numbers written out.
-struct Written {
-    bytes: Vec<u8>,
-    ends: Vec<u32>,
-}
-
-fn write_numbers((held, column): (&Option<Held>, &quarry_event::shape::Column)) -> Option<Written> {
-    let (ColumnValues::Numbers(numbers), ColumnKind::Numbers { format, .. }) = (held.as_ref()?.values(), &column.kind)
-    else {
-        return None;
-    };
-    let mut written = Written { bytes: Vec::with_capacity(numbers.len() * NUMBER_BYTES), ends: Vec::new() };
-    written.ends.reserve_exact(numbers.len());
-    write_each(*format, numbers, &mut written);
-    Some(written)
-}
-
-fn write_each(format: NumberFormat, numbers: &[i64], written: &mut Written) {
-    for number in numbers {
-        format.write(*number, &mut written.bytes);
-        written.ends.push(written.bytes.len() as u32);
-    }
-}
-
-fn feed_of<'a>(
-    values: &'a ColumnValues,
-    dictionary: Option<&'a Dictionary>,
-    written: Option<&'a Written>,
-    plan: Option<&'a Plan>,
-) -> (FeedValues<'a>, usize) {
-    match (values, plan, dictionary, written) {
-        (ColumnValues::Codes(codes), Some(plan), ..) => (FeedValues::Templates(codes, plan), codes.len()),
-        (ColumnValues::Codes(codes), None, Some(dictionary), _) => {
-            (FeedValues::Dictionary(codes, dictionary), codes.len())
-        }
-        (ColumnValues::Numbers(_), _, _, Some(written)) => {
-            (FeedValues::Texts(&written.bytes, &written.ends), written.ends.len())
-        }
-        (ColumnValues::Texts { bytes, ends }, ..) => (FeedValues::Texts(bytes, ends), ends.len()),
-        _ => (FeedValues::Absent, 0),
-    }
-}
-
-/// Fills all values of a column; the end of each. Every value of every column below must have been used then.
-fn fill_all(column: u32, feeds: &mut [Feed<'_>], out: &mut Output) -> Result<Vec<u32>, Malformed> {
+/// Fills all values of a column. Every value of every column below must have been used then.
+fn fill_column(column: u32, feeds: &mut [Feed<'_>], out: &mut TextBuffer) -> Result<(), Malformed> {
     let count = feeds[column as usize].len;
-    let mut ends = Vec::with_capacity(count);
+    out.ends.reserve_exact(count);
     for _ in 0..count {
         fill(column, feeds, out)?;
-        ends.push(out.at as u32);
+        out.ends.push(out.at as u32);
     }
     match feeds.iter().position(|feed| feed.next != feed.len) {
-        None => Ok(ends),
+        None => Ok(()),
         Some(left) => Err(Malformed(format!("column {left} has more values than rows"))),
     }
 }
 
 /// Puts the next value of a column.
-fn fill(column: u32, feeds: &mut [Feed<'_>], out: &mut Output) -> Result<(), Malformed> {
+fn fill(column: u32, feeds: &mut [Feed<'_>], out: &mut TextBuffer) -> Result<(), Malformed> {
     let feed = &mut feeds[column as usize];
     let at = feed.next;
     if at >= feed.len {
-        return Err(Malformed(format!("column {column} has fewer values than rows")));
+        return Err(too_few(column));
     }
     feed.next += 1;
-    match feed.values {
-        FeedValues::Texts(bytes, ends) => {
-            let start = if at == 0 { 0 } else { ends[at - 1] as usize };
-            out.put(bytes, start, ends[at] as usize - start)
+    match &mut feed.values {
+        FeedValues::Numbers(format, numbers, cells) => {
+            let cell = at % CELLS;
+            if cell == 0 {
+                cells.fill(*format, &numbers[at..numbers.len().min(at + CELLS)]);
+            }
+            out.put_cell(&cells.bytes[cell], cells.lens[cell])
         }
         FeedValues::Dictionary(codes, dictionary) => {
             let code = codes[at] as usize;
             let start = if code == 0 { 0 } else { dictionary.ends[code - 1] as usize };
             out.put(&dictionary.bytes, start, dictionary.ends[code] as usize - start)
         }
+        FeedValues::Texts(bytes, ends) => {
+            let start = if at == 0 { 0 } else { ends[at - 1] as usize };
+            out.put(bytes, start, ends[at] as usize - start)
+        }
         FeedValues::Templates(codes, plan) => {
-            for step in plan.steps_of(codes[at]) {
+            let (plan, code) = (*plan, codes[at]);
+            for step in plan.steps_of(code) {
                 out.put(&plan.literals, step.literal_at as usize, step.literal_len as usize)?;
                 if step.slot != NO_SLOT {
                     fill(step.slot, feeds, out)?;
@@ -374,4 +422,9 @@ fn fill(column: u32, feeds: &mut [Feed<'_>], out: &mut Output) -> Result<(), Mal
         }
         FeedValues::Absent => Err(Malformed(format!("column {column} is no part of what is rebuilt"))),
     }
+}
+
+#[cold]
+fn too_few(column: u32) -> Malformed {
+    Malformed(format!("column {column} has fewer values than rows"))
 }

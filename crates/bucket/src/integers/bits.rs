@@ -102,10 +102,12 @@ fn unpack_width<T: Unpacked>(packed: &[u8], width: usize, values: &mut [T]) {
     let mask = u64::MAX >> (64 - width);
     for (at, value) in values.iter_mut().enumerate().skip(done) {
         let bit = at * width;
-        let mut window = [0u8; 16];
         let left = packed.get(bit / 8..).unwrap_or_default();
-        let len = left.len().min(16);
-        window[..len].copy_from_slice(&left[..len]);
+        let mut window = [0u8; 16];
+        match left.first_chunk::<16>() {
+            Some(whole) => window = *whole,
+            None => window[..left.len()].copy_from_slice(left),
+        }
         *value = T::of((u128::from_le_bytes(window) >> (bit % 8)) as u64 & mask);
     }
 }

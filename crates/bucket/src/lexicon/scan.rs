@@ -78,6 +78,14 @@ impl<'a> RareTest<'a> {
         }
     }
 
+    /// The two numbers one of which is asked for, if it is that simple.
+    pub(crate) fn numbers(&self) -> Option<[i64; 2]> {
+        match self {
+            RareTest::Numbers(NumberTest::Either(one, other)) => Some([*one, *other]),
+            _ => None,
+        }
+    }
+
     /// Whether some of these values passes.
     pub(crate) fn holds(&self, values: &ColumnValues) -> bool {
         match (self, values) {

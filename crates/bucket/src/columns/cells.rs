@@ -1,0 +1,281 @@
+//! Numbers written out fast, into cells of a fixed size that are copied whole.
+//!
+//! What is written is what `NumberFormat::write` writes. Here digits come eight at a time out of one multiplication
+//! chain, dates are kept until the day changes, and no byte is pushed on its own. Rebuilding a page writes millions of
+//! numbers, so that this decides how fast texts come back.
+
+use quarry_event::shape::{NumberFormat, TimeLayout};
+
+/// Bytes of a cell; no number of a valid form is longer.
+pub(super) const CELL_BYTES: usize = 32;
+/// Numbers written at a time: their cells stay in the first-level cache.
+pub(super) const CELLS: usize = 64;
+
+const EIGHT_DIGITS: u64 = 100_000_000;
+const NS_PER_SEC: i64 = 1_000_000_000;
+const NS_PER_DAY: i64 = 86_400 * NS_PER_SEC;
+const ZEROES: u64 = 0x3030_3030_3030_3030;
+
+/// Some numbers in written form, one per cell.
+#[derive(Debug)]
+pub(super) struct Cells {
+    pub(super) bytes: [[u8; CELL_BYTES]; CELLS],
+    pub(super) lens: [u8; CELLS],
+    day: Day,
+}
+
+/// What times of one day start with.
+#[derive(Debug, Default)]
+struct Day {
+    number: Option<i64>,
+    text: [u8; 12],
+}
+
+impl Cells {
+    pub(super) fn new() -> Box<Cells> {
+        Box::new(Cells { bytes: [[0; CELL_BYTES]; CELLS], lens: [0; CELLS], day: Day::default() })
+    }
+
+    /// Writes up to [`CELLS`] numbers.
+    pub(super) fn fill(&mut self, format: NumberFormat, numbers: &[i64]) {
+        let cells = self.bytes.iter_mut().zip(&mut self.lens).zip(numbers);
+        match format {
+            NumberFormat::Integer => cells.for_each(|((cell, len), number)| *len = integer(*number, cell)),
+            NumberFormat::Padded { digits } => {
+                cells.for_each(|((cell, len), number)| *len = put(number.unsigned_abs(), digits, cell, 0));
+            }
+            NumberFormat::Decimal { digits } => {
+                cells.for_each(|((cell, len), number)| *len = decimal(*number, digits, cell));
+            }
+            NumberFormat::Hex { digits } => {
+                cells.for_each(|((cell, len), number)| *len = hex(*number as u64, digits, cell));
+            }
+            NumberFormat::Ip4 => cells.for_each(|((cell, len), number)| *len = ip4(*number as u32, cell)),
+            NumberFormat::Time(layout) => {
+                let day = &mut self.day;
+                cells.for_each(|((cell, len), number)| *len = time(*number, layout, day, cell));
+            }
+        }
+    }
+}
+
+/// The decimal digits of a number below [`EIGHT_DIGITS`], the first in the lowest byte.
+#[inline(always)]
+fn eight(number: u64) -> u64 {
+    // Halves of four digits, then quarters of two, then digits, all at once; quotients by multiplication.
+    let halves = (number / 10_000) | (number % 10_000) << 32;
+    let hundreds = ((halves * 10_486) >> 20) & 0x0000_007f_0000_007f;
+    let pairs = hundreds | (halves - hundreds * 100) << 16;
+    let tens = ((pairs * 103) >> 10) & 0x000f_000f_000f_000f;
+    tens | (pairs - tens * 10) << 8
+}
+
+/// Writes eight bytes at a place of a cell.
+#[inline(always)]
+fn put_word(word: u64, cell: &mut [u8; CELL_BYTES], at: usize) {
+    if let Some(to) = cell.get_mut(at..at + 8) {
+        to.copy_from_slice(&word.to_le_bytes());
+    }
+}
+
+/// Writes a number in at least so many digits at a place of a cell; returns where it ends.
+#[inline(always)]
+fn put(number: u64, least: u8, cell: &mut [u8; CELL_BYTES], at: usize) -> u8 {
+    if number < EIGHT_DIGITS && least <= 8 {
+        let word = eight(number);
+        let leading = (word.trailing_zeros() / 8).min(8 - u32::from(least));
+        put_word((word | ZEROES) >> (8 * leading).min(63), cell, at);
+        return (at as u32 + 8 - leading) as u8;
+    }
+    put_long(number, least, cell, at)
+}
+
+fn put_long(number: u64, least: u8, cell: &mut [u8; CELL_BYTES], at: usize) -> u8 {
+    let before = put(number / EIGHT_DIGITS, least.saturating_sub(8).max(u8::from(number >= EIGHT_DIGITS)), cell, at);
+    let end = usize::from(before);
+    put_word(eight(number % EIGHT_DIGITS) | ZEROES, cell, end);
+    before + 8
+}
+
+#[inline(always)]
+fn integer(number: i64, cell: &mut [u8; CELL_BYTES]) -> u8 {
+    cell[0] = b'-';
+    put(number.unsigned_abs(), 1, cell, usize::from(number < 0))
+}
+
+#[inline(always)]
+fn decimal(number: i64, digits: u8, cell: &mut [u8; CELL_BYTES]) -> u8 {
+    let magnitude = number.unsigned_abs();
+    let start = usize::from(number < 0);
+    cell[0] = b'-';
+    if magnitude < EIGHT_DIGITS && digits < 8 {
+        let word = eight(magnitude);
+        let leading = (word.trailing_zeros() / 8).min(7 - u32::from(digits));
+        let word = (word | ZEROES) >> (8 * leading);
+        let whole = 8 - leading as usize - usize::from(digits);
+        put_word(word, cell, start);
+        put_word(word >> (8 * whole), cell, start + whole + 1);
+        cell[start + whole] = b'.';
+        return (start + whole + 1) as u8 + digits;
+    }
+    let unit = 10u64.pow(u32::from(digits));
+    let point = usize::from(put(magnitude / unit, 1, cell, start));
+    cell[point] = b'.';
+    put(magnitude % unit, digits, cell, point + 1)
+}
+
+#[inline(always)]
+fn hex(number: u64, digits: u8, cell: &mut [u8; CELL_BYTES]) -> u8 {
+    let mut all = [0u8; 16];
+    for (pair, byte) in all.as_chunks_mut::<2>().0.iter_mut().zip(number.to_be_bytes()) {
+        *pair = HEX_PAIRS[usize::from(byte)];
+    }
+    let digits = digits.min(16);
+    let text = u128::from_le_bytes(all) >> (8 * u32::from(16 - digits)).min(127);
+    cell[..16].copy_from_slice(&text.to_le_bytes());
+    digits
+}
+
+#[inline(always)]
+fn ip4(number: u32, cell: &mut [u8; CELL_BYTES]) -> u8 {
+    let mut at = 0;
+    for part in number.to_be_bytes() {
+        let (text, len) = BYTE_TEXTS[usize::from(part)];
+        cell[at..at + 4].copy_from_slice(&text);
+        at += usize::from(len);
+    }
+    at as u8 - 1
+}
+
+#[inline(always)]
+fn time(nanos: i64, layout: TimeLayout, day: &mut Day, cell: &mut [u8; CELL_BYTES]) -> u8 {
+    let number = nanos.div_euclid(NS_PER_DAY);
+    let within = nanos.rem_euclid(NS_PER_DAY) as u64;
+    let start = match layout {
+        TimeLayout::Iso { .. } => 11,
+        TimeLayout::Common => 12,
+        TimeLayout::Clock => 0,
+    };
+    if day.number != Some(number) {
+        let mut text = Vec::with_capacity(CELL_BYTES);
+        NumberFormat::Time(layout).write(nanos, &mut text);
+        day.text[..start].copy_from_slice(&text[..start]);
+        day.number = Some(number);
+    }
+    cell[..12].copy_from_slice(&day.text);
+    let (second, fraction) = (within / NS_PER_SEC as u64, within % NS_PER_SEC as u64);
+    // `00:00:00`: three pairs of digits with a byte between.
+    let pairs = (second / 3_600) | ((second / 60 % 60) << 24) | ((second % 60) << 48);
+    let tens = ((pairs * 103) >> 10) & 0x000f_0000_0f00_000f;
+    put_word((tens | (pairs - tens * 10) << 8) | CLOCK, cell, start);
+    let end = start + 8;
+    let TimeLayout::Iso { point, digits, zulu, .. } = layout else {
+        return end as u8;
+    };
+    let mut end = end;
+    if digits > 0 {
+        cell[end] = point;
+        let fraction = match digits {
+            3 => fraction / 1_000_000,
+            6 => fraction / 1_000,
+            digits => fraction / 10u64.pow(9 - u32::from(digits.min(9))),
+        };
+        end = usize::from(put(fraction, digits, cell, end + 1));
+    }
+    cell[end] = b'Z';
+    (end + usize::from(zulu)) as u8
+}
+
+/// The zeroes and colons of a time of day.
+const CLOCK: u64 = u64::from_le_bytes(*b"00:00:00");
+
+static HEX_PAIRS: [[u8; 2]; 256] = {
+    let digits = b"0123456789abcdef";
+    let mut pairs = [[0; 2]; 256];
+    let mut at = 0;
+    while at < 256 {
+        pairs[at] = [digits[at >> 4], digits[at & 15]];
+        at += 1;
+    }
+    pairs
+};
+
+/// Numbers of one byte with a point behind, and how many bytes that is.
+static BYTE_TEXTS: [([u8; 4], u8); 256] = {
+    let mut texts = [([0; 4], 0); 256];
+    let mut at = 0;
+    while at < 256 {
+        let (hundreds, tens, ones) = (b'0' + (at / 100) as u8, b'0' + (at / 10 % 10) as u8, b'0' + (at % 10) as u8);
+        texts[at] = match at {
+            0..10 => ([ones, b'.', 0, 0], 2),
+            10..100 => ([tens, ones, b'.', 0], 3),
+            _ => ([hundreds, tens, ones, b'.'], 4),
+        };
+        at += 1;
+    }
+    texts
+};
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn formats() -> Vec<NumberFormat> {
+        let mut formats = vec![NumberFormat::Integer, NumberFormat::Ip4];
+        formats.extend((1..=18).map(|digits| NumberFormat::Padded { digits }));
+        formats.extend((1..=9).map(|digits| NumberFormat::Decimal { digits }));
+        formats.extend((1..=16).map(|digits| NumberFormat::Hex { digits }));
+        formats.extend([TimeLayout::Common, TimeLayout::Clock].map(NumberFormat::Time));
+        for digits in 0..=9 {
+            let point = if digits == 0 { 0 } else { b'.' };
+            let iso = |zulu| TimeLayout::Iso { between: b'T', point, digits, zulu };
+            formats.extend([true, false].map(|zulu| NumberFormat::Time(iso(zulu))));
+        }
+        assert!(formats.iter().all(|format| format.is_valid()));
+        formats
+    }
+
+    fn check(numbers: &[i64]) {
+        let mut cells = Cells::new();
+        for format in formats() {
+            // Days are kept per column.
+            cells.day = Day::default();
+            cells.fill(format, numbers);
+            for (at, number) in numbers.iter().enumerate() {
+                let mut expected = Vec::new();
+                format.write(*number, &mut expected);
+                let text = &cells.bytes[at][..usize::from(cells.lens[at])];
+                assert_eq!(text.escape_ascii().to_string(), expected.escape_ascii().to_string(), "{format:?} {number}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn cells_hold_what_the_form_writes(
+            wild in prop::collection::vec(any::<i64>(), 20),
+            near in prop::collection::vec((0u32..20, -9i64..10), 20),
+        ) {
+            check(&wild);
+            let numbers: Vec<i64> = near.iter().map(|(power, step)| 10i64.saturating_pow(*power).saturating_add(*step)).collect();
+            check(&numbers);
+            let numbers: Vec<i64> = numbers.iter().map(|number| -*number).collect();
+            check(&numbers);
+        }
+    }
+
+    #[test]
+    fn extremes_are_written_as_the_form_does() {
+        check(&[0, 1, -1, i64::MIN, i64::MAX, 99_999_999, 100_000_000, 9_999_999_999_999_999, 10_000_000_000_000_000]);
+        for start in (0..100_000).step_by(CELLS) {
+            let numbers: Vec<i64> = (start..start + CELLS as i64).collect();
+            let mut cells = Cells::new();
+            cells.fill(NumberFormat::Integer, &numbers);
+            for (at, number) in numbers.iter().enumerate() {
+                assert_eq!(cells.bytes[at][..usize::from(cells.lens[at])], *number.to_string().as_bytes());
+            }
+        }
+    }
+}
