@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
 
 use quarry_blob::{BlobError, BlobStore, Memory};
 use quarry_bucket::{BucketError, EncodeOptions, EncodedBucket, ReadAt, SlabSource, encode_slabs};
@@ -13,7 +13,7 @@ use tempfile::tempdir;
 
 use super::compaction::{objects, of_index, seal};
 use super::faults::Room;
-use super::{all, expected, open, small, texts};
+use super::{all, append, expected, open, small, texts};
 use crate::{LocalDisk, Store, StoreError, StoreOptions, data_dir};
 
 /// Objects that fail after so many acts that change something.
@@ -258,4 +258,31 @@ fn a_store_that_stops_does_not_wait_for_an_encoder_and_takes_nothing_from_it() {
     });
     assert_eq!((objects(&store), texts(&all(&store))), (before, expected("main", 0..20)));
     assert_tidy(&store);
+}
+
+/// The store whose buckets [`retiring`] retires.
+static AGING: OnceLock<Arc<Store>> = OnceLock::new();
+
+/// An encoder during whose work the buckets it encodes become too old.
+fn retiring(slabs: &[SlabSource<'_>], options: &EncodeOptions) -> Result<EncodedBucket, BucketError> {
+    let retired = AGING.get().unwrap().retention(&[("main".to_owned(), 10)]).unwrap();
+    assert_eq!(retired, ["main~1", "main~2"]);
+    encode_slabs(slabs, options)
+}
+
+#[test]
+fn what_is_retired_while_it_is_merged_stays_retired() {
+    let dir = tempdir().unwrap();
+    let options = small(dir.path());
+    let clock = ManualClock::shared(0);
+    let store = AGING.get_or_init(|| Store::open(options.clone(), clock.clone()).unwrap());
+    seal(store, &["main"], 2, 5);
+    append(store, "main", 20_000_000_000, 5);
+    store.seal_all().unwrap();
+    clock.advance_ns(20_000_000_000);
+    let report = store.compact_with(retiring).unwrap();
+    assert_eq!((report.merges.len(), report.skipped.len(), store.buckets().len()), (0, 0, 1));
+    assert_eq!(texts(&all(store)), expected("main", 20_000_000_000..20_000_000_005));
+    assert_tidy(store);
+    assert_eq!(store.messages(), []);
 }
