@@ -110,6 +110,13 @@ pub(crate) fn frame_holds(bytes: &[u8], count: usize, wanted: [i64; 2]) -> Resul
             .fold(false, |found, value| found | (*value == one) | (*value == other));
         return Ok(Some(holds));
     }
+    if u32::from(width) == u64::BITS {
+        cursor.u8("width of integers")?;
+        let packed = cursor.take(count.saturating_mul(8), "packed integers")?;
+        let (one, other) = (one.to_le_bytes(), other.to_le_bytes());
+        let (words, _) = packed.as_chunks::<8>();
+        return Ok(Some(words.iter().fold(false, |found, word| found | (*word == one) | (*word == other))));
+    }
     let mut values = Vec::new();
     unpack(&mut cursor, count, &mut values)?;
     Ok(Some(values.iter().fold(false, |found, value| found | (*value == one) | (*value == other))))
