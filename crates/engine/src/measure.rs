@@ -68,8 +68,9 @@ impl Folding {
         Ok(())
     }
 
-    /// The result.
-    pub fn finish(self) -> Result<Vec<RecordBatch>, EngineError> {
-        self.reduce.finish(vec![self.folder], &self.context)
+    /// The result; starts anew.
+    pub fn finish(&mut self) -> Result<Vec<RecordBatch>, EngineError> {
+        let folder = std::mem::replace(&mut self.folder, self.reduce.folder(&self.context)?);
+        self.reduce.finish(vec![folder], &self.context)
     }
 }

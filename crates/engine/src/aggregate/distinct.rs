@@ -8,7 +8,7 @@ use arrow::array::ArrayRef;
 use super::fold::{Fold, Input, same, text_lists};
 use super::groups::Members;
 use super::integers::NONE;
-use super::pairs::PairTable;
+use super::pairs::{PairSet, PairTable};
 use super::values::{ValueSet, ValueTable};
 use crate::rows::ColumnReader;
 
@@ -53,98 +53,97 @@ impl Fold for DistinctOfAll {
     }
 }
 
-/// Pairs of a group and one of its values.
+/// The values of all groups, numbered.
 #[derive(Default)]
-struct GroupValues {
+struct Numbered {
     values: ValueTable,
-    pairs: PairTable,
     numbers: Vec<u32>,
 }
 
-impl GroupValues {
-    /// Calls `found` with the number of the pair of each value and group.
-    fn update(&mut self, input: &Input<'_>, members: &Members<'_>, mut found: impl FnMut(u32)) {
-        let GroupValues { values, pairs, numbers } = self;
+impl Numbered {
+    /// Calls `found` with each group and the number of each value that a row brings to it, after `reserve` with how
+    /// many groups and values there are.
+    fn update<T>(
+        &mut self,
+        pairs: &mut T,
+        input: &Input<'_>,
+        members: &Members<'_>,
+        reserve: impl Fn(&mut T, usize, usize),
+        mut found: impl FnMut(&mut T, u32, u32),
+    ) {
+        let Numbered { values, numbers } = self;
         match input.values {
             None => {}
             Some(column @ ColumnReader::Multi(..)) => members.for_each(|row, group| {
                 for text in column.values(row) {
                     let number = values.number_of(&text);
-                    pairs.reserve(members.groups, values.len());
-                    found(pairs.number(group as u32, number));
+                    reserve(pairs, members.groups, values.len());
+                    found(pairs, group as u32, number);
                 }
             }),
             Some(column) => {
                 values.numbers(column, numbers);
-                pairs.reserve(members.groups, values.len());
+                reserve(pairs, members.groups, values.len());
                 members.for_each(|row, group| {
                     if numbers[row] != NONE {
-                        found(pairs.number(group as u32, numbers[row]));
+                        found(pairs, group as u32, numbers[row]);
                     }
                 });
             }
         }
     }
 
-    /// Takes the pairs of another and calls `found` with the number each of its pairs, in order, has here.
-    fn absorb(&mut self, other: &GroupValues, groups: &[u32], total: usize, mut found: impl FnMut(u32)) {
-        let numbers = self.values.absorb(&other.values);
-        self.pairs.reserve(total, self.values.len());
-        for (group, value) in other.pairs.pairs() {
-            found(self.pairs.number(groups[*group as usize], numbers[*value as usize]));
-        }
-    }
-
-    /// Lists of each group's values, each followed by its count if there are counts.
-    fn lists(&self, groups: usize, counts: Option<&[i64]>) -> ArrayRef {
-        let mut of_group: Vec<Vec<u32>> = vec![Vec::new(); groups];
-        self.pairs.pairs().iter().zip(0..).for_each(|((group, _), at)| of_group[*group as usize].push(at));
+    /// A column of lists: for each group the values that `pairs` calls for, and what `after` adds to each.
+    fn lists(&self, pairs: &[(u32, u32)], groups: usize, after: impl Fn(usize) -> Option<String>) -> ArrayRef {
+        let mut of_group: Vec<Vec<usize>> = vec![Vec::new(); groups];
+        pairs.iter().enumerate().for_each(|(at, (group, _))| of_group[*group as usize].push(at));
         let (mut builder, mut scratch) = (text_lists(groups), String::new());
-        for pairs in of_group {
-            for at in pairs {
-                let (_, value) = self.pairs.pairs()[at as usize];
-                self.values.append(value, &mut scratch, builder.values());
-                if let Some(counts) = counts {
-                    builder.values().append_value(counts[at as usize].to_string());
+        for places in of_group {
+            for at in places {
+                self.values.append(pairs[at].1, &mut scratch, builder.values());
+                if let Some(text) = after(at) {
+                    builder.values().append_value(text);
                 }
             }
             builder.append(true);
         }
         Arc::new(builder.finish())
     }
-
-    fn bytes(&self) -> usize {
-        self.values.bytes() + self.pairs.bytes()
-    }
 }
 
 /// Distinct values per group.
 #[derive(Default)]
-pub(crate) struct DistinctFold(GroupValues);
+pub(crate) struct DistinctFold {
+    numbered: Numbered,
+    pairs: PairSet,
+}
 
 impl Fold for DistinctFold {
     fn update(&mut self, input: &Input<'_>, members: &Members<'_>) {
-        self.0.update(input, members, |_| {});
+        self.numbered.update(&mut self.pairs, input, members, PairSet::reserve, PairSet::insert);
     }
 
     fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize) {
-        if let Some(other) = same::<DistinctFold>(other) {
-            self.0.absorb(&other.0, groups, total, |_| {});
-        }
+        let Some(other) = same::<DistinctFold>(other) else { return };
+        let numbers = self.numbered.values.absorb(&other.numbered.values);
+        self.pairs.reserve(total, self.numbered.values.len());
+        other.pairs.for_each(|group, value| self.pairs.insert(groups[group as usize], numbers[value as usize]));
     }
 
     fn state(self: Box<Self>, groups: usize) -> ArrayRef {
-        self.0.lists(groups, None)
+        let mut pairs = Vec::new();
+        self.pairs.for_each(|group, value| pairs.push((group, value)));
+        self.numbered.lists(&pairs, groups, |_| None)
     }
 
     fn lengths(&self, groups: usize) -> Option<Vec<i64>> {
         let mut lengths = vec![0; groups];
-        self.0.pairs.pairs().iter().for_each(|(group, _)| lengths[*group as usize] += 1);
+        self.pairs.for_each(|group, _| lengths[group as usize] += 1);
         Some(lengths)
     }
 
     fn bytes(&self) -> usize {
-        self.0.bytes()
+        self.numbered.values.bytes() + self.pairs.bytes()
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
@@ -155,7 +154,9 @@ impl Fold for DistinctFold {
 /// Distinct values per group with their counts.
 #[derive(Default)]
 pub(crate) struct TallyFold {
-    values: GroupValues,
+    numbered: Numbered,
+    pairs: PairTable,
+    /// Of each pair.
     counts: Vec<i64>,
 }
 
@@ -169,23 +170,28 @@ fn count(counts: &mut Vec<i64>, at: u32, more: i64) {
 
 impl Fold for TallyFold {
     fn update(&mut self, input: &Input<'_>, members: &Members<'_>) {
-        let TallyFold { values, counts } = self;
-        values.update(input, members, |at| count(counts, at, 1));
+        let TallyFold { numbered, pairs, counts } = self;
+        numbered.update(pairs, input, members, PairTable::reserve, |pairs, group, value| {
+            count(counts, pairs.number(group, value), 1);
+        });
     }
 
     fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize) {
         let Some(other) = same::<TallyFold>(other) else { return };
-        let mut more = other.counts.iter();
-        let TallyFold { values, counts } = self;
-        values.absorb(&other.values, groups, total, |at| count(counts, at, more.next().copied().unwrap_or(0)));
+        let numbers = self.numbered.values.absorb(&other.numbered.values);
+        self.pairs.reserve(total, self.numbered.values.len());
+        for ((group, value), more) in other.pairs.pairs().iter().zip(other.counts) {
+            let at = self.pairs.number(groups[*group as usize], numbers[*value as usize]);
+            count(&mut self.counts, at, more);
+        }
     }
 
     fn state(self: Box<Self>, groups: usize) -> ArrayRef {
-        self.values.lists(groups, Some(&self.counts))
+        self.numbered.lists(self.pairs.pairs(), groups, |at| Some(self.counts[at].to_string()))
     }
 
     fn bytes(&self) -> usize {
-        self.values.bytes() + self.counts.capacity() * size_of::<i64>()
+        self.numbered.values.bytes() + self.pairs.bytes() + self.counts.capacity() * size_of::<i64>()
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {

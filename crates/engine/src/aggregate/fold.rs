@@ -50,6 +50,8 @@ pub(crate) trait Fold: Send {
     fn lengths(&self, _groups: usize) -> Option<Vec<i64>> {
         None
     }
+    /// Counts rows of a group, where rows are counted.
+    fn count_more(&mut self, _group: u32, _rows: i64) {}
     /// Bytes held, about.
     fn bytes(&self) -> usize;
     /// Itself, to be known by its type.
@@ -62,8 +64,8 @@ pub(crate) fn of(part: Part, single: bool) -> Box<dyn Fold> {
         Part::Values | Part::Numbers => Box::new(CountFold { part, counts: Vec::new(), lanes: Vec::new() }),
         Part::Sum => Box::new(SumFold { squares: false, sums: Vec::new() }),
         Part::SumOfSquares => Box::new(SumFold { squares: true, sums: Vec::new() }),
-        Part::MinNumber => Box::new(ExtremeFold { join: f64::min, numbers: Vec::new() }),
-        Part::MaxNumber => Box::new(ExtremeFold { join: f64::max, numbers: Vec::new() }),
+        Part::MinNumber => Box::new(ExtremeFold::<false> { numbers: Vec::new() }),
+        Part::MaxNumber => Box::new(ExtremeFold::<true> { numbers: Vec::new() }),
         Part::MinText => Box::new(TextFold { texts: Vec::new(), largest: false }),
         Part::MaxText => Box::new(TextFold { texts: Vec::new(), largest: true }),
         Part::Moments => Box::new(MomentsFold(Vec::new())),
@@ -157,22 +159,31 @@ impl Input<'_> {
 struct CountFold {
     part: Part,
     counts: Vec<i64>,
-    /// Counts of a batch by row modulo [`LANES`].
-    lanes: Vec<u32>,
+    /// Counts of a batch.
+    lanes: Vec<[u32; LANES]>,
 }
 
 /// Runs of one group would make each addition wait for the one before; neighbouring rows count in different places.
-const LANES: usize = 4;
-/// Groups up to which rows are counted in lanes.
-const LANE_GROUPS_MAX: usize = 4_096;
+pub(super) const LANES: usize = 4;
+/// Rows per group from which rows are counted in lanes.
+const LANE_ROWS_PER_GROUP: usize = 8;
+
+/// Counts how often each number is there, by row modulo [`LANES`].
+pub(super) fn add_in_lanes(lanes: &mut [[u32; LANES]], numbers: &[u32]) {
+    let chunks = numbers.chunks_exact(LANES);
+    chunks.remainder().iter().for_each(|number| lanes[*number as usize][0] += 1);
+    for chunk in chunks {
+        for lane in 0..LANES {
+            lanes[chunk[lane] as usize][lane] += 1;
+        }
+    }
+}
 
 impl CountFold {
     fn count_rows(&mut self, members: &Members<'_>) {
         match members.kind {
             MemberKind::One => self.counts[0] += members.rows as i64,
-            MemberKind::Each { groups, complete: true }
-                if members.groups <= LANE_GROUPS_MAX && members.rows >= members.groups =>
-            {
+            MemberKind::Each { groups, complete: true } if members.rows / LANE_ROWS_PER_GROUP >= members.groups => {
                 self.count_in_lanes(groups, members.groups);
             }
             _ => {
@@ -184,21 +195,10 @@ impl CountFold {
 
     fn count_in_lanes(&mut self, groups: &[u32], total: usize) {
         self.lanes.clear();
-        self.lanes.resize(total * LANES, 0);
-        let (first, rest) = self.lanes.split_at_mut(total);
-        let (second, rest) = rest.split_at_mut(total);
-        let (third, fourth) = rest.split_at_mut(total);
-        let chunks = groups.chunks_exact(LANES);
-        chunks.remainder().iter().for_each(|group| first[*group as usize] += 1);
-        for chunk in chunks {
-            first[chunk[0] as usize] += 1;
-            second[chunk[1] as usize] += 1;
-            third[chunk[2] as usize] += 1;
-            fourth[chunk[3] as usize] += 1;
-        }
-        for lane in self.lanes.chunks_exact(total) {
-            self.counts.iter_mut().zip(lane).for_each(|(count, more)| *count += i64::from(*more));
-        }
+        self.lanes.resize(total, [0; LANES]);
+        add_in_lanes(&mut self.lanes, groups);
+        let counts = self.counts.iter_mut().zip(&self.lanes);
+        counts.for_each(|(count, lanes)| *count += lanes.iter().map(|lane| i64::from(*lane)).sum::<i64>());
     }
 
     fn count_present(&mut self, present: Option<&NullBuffer>, members: &Members<'_>) {
@@ -235,6 +235,11 @@ impl Fold for CountFold {
         grow(&mut self.counts, total, 0);
         let Some(other) = same::<CountFold>(other) else { return };
         groups.iter().zip(other.counts).for_each(|(group, count)| self.counts[*group as usize] += count);
+    }
+
+    fn count_more(&mut self, group: u32, rows: i64) {
+        grow(&mut self.counts, group as usize + 1, 0);
+        self.counts[group as usize] += rows;
     }
 
     fn state(mut self: Box<Self>, groups: usize) -> ArrayRef {
@@ -315,24 +320,30 @@ impl Fold for SumFold {
 }
 
 /// The smallest or largest number; NaN stands for none.
-struct ExtremeFold {
-    join: fn(f64, f64) -> f64,
+struct ExtremeFold<const LARGEST: bool> {
     numbers: Vec<f64>,
 }
 
-impl Fold for ExtremeFold {
+impl<const LARGEST: bool> ExtremeFold<LARGEST> {
+    #[inline]
+    fn join(known: f64, number: f64) -> f64 {
+        if LARGEST { known.max(number) } else { known.min(number) }
+    }
+}
+
+impl<const LARGEST: bool> Fold for ExtremeFold<LARGEST> {
     fn update(&mut self, input: &Input<'_>, members: &Members<'_>) {
         grow(&mut self.numbers, members.groups, f64::NAN);
-        let (known, join) = (self.numbers.as_mut_slice(), self.join);
-        input.for_each_number(members, |_, group, number| known[group] = join(known[group], number));
+        let known = self.numbers.as_mut_slice();
+        input.for_each_number(members, |_, group, number| known[group] = Self::join(known[group], number));
     }
 
     fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize) {
         grow(&mut self.numbers, total, f64::NAN);
-        let Some(other) = same::<ExtremeFold>(other) else { return };
+        let Some(other) = same::<ExtremeFold<LARGEST>>(other) else { return };
         for (group, number) in groups.iter().zip(other.numbers) {
             let known = &mut self.numbers[*group as usize];
-            *known = (self.join)(*known, number);
+            *known = Self::join(*known, number);
         }
     }
 

@@ -10,6 +10,7 @@ use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use quarry_spl::ast::StatsFunction;
 
+use super::direct::{Counted, DirectCounts};
 use super::fold::{self, Fold, Input, Numbers};
 use super::groups::GroupTable;
 use super::{AggregatePlan, Argument, finish, keys, parts_of};
@@ -33,6 +34,9 @@ pub(crate) struct Folder {
     groups: GroupTable,
     arguments: Vec<ArgumentColumn>,
     folds: Vec<ColumnFolds>,
+    /// Rows counted by code, where rows are only counted; [`Folder::settle`] makes them counts of groups.
+    direct: DirectCounts,
+    only_counts: bool,
     /// States given away for lack of memory.
     states: Vec<RecordBatch>,
     bytes_max: usize,
@@ -80,6 +84,11 @@ impl Folder {
             groups: GroupTable::default(),
             arguments: Vec::new(),
             folds: Vec::new(),
+            direct: DirectCounts::default(),
+            only_counts: plan.series.is_none()
+                && plan.columns.iter().all(|column| {
+                    matches!((&column.function, &column.argument), (StatsFunction::Count, Argument::Rows))
+                }),
             states: Vec::new(),
             bytes_max,
             rows_until_check: 0,
@@ -99,6 +108,16 @@ impl Folder {
         let shaped = self.shape.as_mut().map(|shape| shape.apply(rows.clone())).transpose()?;
         let rows = shaped.as_ref().unwrap_or(rows);
         let columns: Vec<ColumnReader> = self.plan.key_fields().map(|name| rows::reader(rows, name)).collect();
+        if self.only_counts {
+            if self.direct.add(&columns) {
+                return self.check(rows.num_rows());
+            }
+            self.settle();
+            // Another dictionary, mostly.
+            if self.direct.add(&columns) {
+                return self.check(rows.num_rows());
+            }
+        }
         let members = self.groups.members(&columns, rows.num_rows());
         let times = rows::column(rows, "_time").map(ColumnReader::new);
         for (at, argument) in self.arguments.iter_mut().enumerate() {
@@ -122,6 +141,18 @@ impl Folder {
         self.check(rows.num_rows())
     }
 
+    /// Makes rows counted by code rows counted by group.
+    fn settle(&mut self) {
+        let Folder { direct, groups, folds, .. } = self;
+        direct.take(|counted, rows| {
+            let group = match counted {
+                Counted::Integer(integer) => groups.group_of_integer(integer),
+                Counted::Texts(texts) => groups.group_of(texts.iter().copied()),
+            };
+            folds.iter_mut().flat_map(|folds| &mut folds.parts).for_each(|fold| fold.count_more(group, rows));
+        });
+    }
+
     fn check(&mut self, rows: usize) -> Result<(), EngineError> {
         self.rows_until_check = self.rows_until_check.saturating_sub(rows);
         if self.rows_until_check > 0 {
@@ -137,7 +168,8 @@ impl Folder {
 
     /// Bytes held, about.
     pub(crate) fn bytes(&self) -> usize {
-        self.groups.bytes() + self.folds.iter().flat_map(|folds| &folds.parts).map(|fold| fold.bytes()).sum::<usize>()
+        let folds: usize = self.folds.iter().flat_map(|folds| &folds.parts).map(|fold| fold.bytes()).sum();
+        self.direct.bytes() + self.groups.bytes() + folds
     }
 
     /// Empties the folder.
@@ -162,6 +194,7 @@ impl Folder {
 
     /// The states of all groups as a batch; the folder starts anew.
     pub(crate) fn take_state(&mut self) -> Result<RecordBatch, EngineError> {
+        self.settle();
         let groups = self.groups.len();
         let mut arrays = self.groups.key_columns(None);
         let folds = std::mem::take(&mut self.folds).into_iter().flat_map(|folds| folds.parts);
@@ -179,7 +212,9 @@ impl Folder {
     }
 
     /// Takes the groups of another folder.
-    fn absorb(&mut self, other: Folder) {
+    fn absorb(&mut self, mut other: Folder) {
+        self.settle();
+        other.settle();
         let groups = self.groups.absorb(&other.groups);
         let total = self.groups.len();
         for (mine, others) in self.folds.iter_mut().zip(other.folds) {
@@ -189,7 +224,8 @@ impl Folder {
     }
 
     /// The values of all groups.
-    pub(crate) fn finished(self) -> Finished {
+    pub(crate) fn finished(mut self) -> Finished {
+        self.settle();
         let groups = self.groups.len();
         let columns = self.plan.columns.iter().zip(self.folds).map(|(column, folds)| {
             let function = &column.function;

@@ -125,7 +125,7 @@ impl GroupTable {
             }
             _ => {
                 self.groups_of_values(columns);
-                !self.groups.contains(&NONE)
+                columns.iter().all(|column| column.present().is_none())
             }
         };
         Members { kind: MemberKind::Each { groups: &self.groups, complete }, rows, groups: self.len() }
@@ -170,9 +170,13 @@ impl GroupTable {
         self.codes = Some(codes);
     }
 
+    /// The group of an integer of at most 18 digits, where there is one field.
+    pub(crate) fn group_of_integer(&mut self, integer: i64) -> u32 {
+        self.fields.first_mut().map_or(0, |values| values.number_of_integer(integer))
+    }
+
     /// The group of one text per field.
-    #[cold]
-    fn group_of<'t>(&mut self, texts: impl Iterator<Item = &'t str>) -> u32 {
+    pub(crate) fn group_of<'t>(&mut self, texts: impl Iterator<Item = &'t str>) -> u32 {
         let mut group = 0;
         for (at, text) in texts.enumerate() {
             let number = self.fields[at].number_of(text);

@@ -20,10 +20,22 @@ const ENTRIES_MIN: usize = 1_024;
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// Smallest and largest of some values.
-pub(crate) fn bounds<T: Copy + Ord>(values: impl IntoIterator<Item = T>) -> Option<(T, T)> {
-    let mut values = values.into_iter();
-    let first = values.next()?;
-    Some(values.fold((first, first), |(low, high), value| (low.min(value), high.max(value))))
+pub(crate) fn bounds(values: &[i64]) -> Option<(i64, i64)> {
+    /// Values compared side by side, so that no comparison waits for the one before.
+    const LANES: usize = 4;
+    let first = *values.first()?;
+    let (mut low, mut high) = ([first; LANES], [first; LANES]);
+    let chunks = values.chunks_exact(LANES);
+    for value in chunks.remainder() {
+        (low[0], high[0]) = (low[0].min(*value), high[0].max(*value));
+    }
+    for chunk in chunks {
+        for lane in 0..LANES {
+            low[lane] = low[lane].min(chunk[lane]);
+            high[lane] = high[lane].max(chunk[lane]);
+        }
+    }
+    Some((low.into_iter().min()?, high.into_iter().max()?))
 }
 
 /// The first value and the length of an array that covers what it did (`base`, `len`) and `low..=high`, with room to
@@ -52,10 +64,15 @@ pub(crate) struct IntegerTable {
 }
 
 impl IntegerTable {
-    /// Appends the number of each value, which `number` makes for new ones.
-    pub(crate) fn entries(&mut self, values: &[i64], out: &mut Vec<u32>, mut number: impl FnMut(i64) -> u32) {
-        let Some((low, high)) = bounds(values.iter().copied()) else { return };
-        self.cover(low, high);
+    /// Appends the number of each value, all within `range`, which `number` makes for new ones.
+    pub(crate) fn entries(
+        &mut self,
+        values: &[i64],
+        range: (i64, i64),
+        out: &mut Vec<u32>,
+        mut number: impl FnMut(i64) -> u32,
+    ) {
+        self.cover(range.0, range.1);
         if let Some(hashed) = &mut self.hashed {
             out.extend(values.iter().map(|value| entry_of(hashed, *value, &mut number)));
             return;
@@ -146,8 +163,14 @@ pub(crate) struct IntegerSet {
 impl IntegerSet {
     /// Adds values.
     pub(crate) fn extend_from(&mut self, values: &[i64]) {
-        let Some((low, high)) = bounds(values.iter().copied()) else { return };
-        self.cover(low, high);
+        if let Some(range) = bounds(values) {
+            self.extend_within(values, range);
+        }
+    }
+
+    /// Adds values that all lie within `range`.
+    pub(crate) fn extend_within(&mut self, values: &[i64], range: (i64, i64)) {
+        self.cover(range.0, range.1);
         match &mut self.hashed {
             Some(hashed) => values.iter().for_each(|value| insert(hashed, *value)),
             None => {
@@ -248,7 +271,7 @@ mod tests {
         let (mut table, mut numbers, mut next) = (IntegerTable::default(), Vec::new(), 0);
         let mut set = IntegerSet::default();
         for part in values.chunks(3) {
-            table.entries(part, &mut numbers, |_| {
+            table.entries(part, bounds(part).unwrap(), &mut numbers, |_| {
                 next += 1;
                 next - 1
             });

@@ -8,6 +8,7 @@
 //! Not here: which rows, the shape of the result (chart, timechart, top are in [`crate::commands`]).
 
 pub(crate) mod digest;
+mod direct;
 mod distinct;
 mod finish;
 mod fold;

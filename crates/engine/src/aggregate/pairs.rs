@@ -18,7 +18,8 @@ pub(crate) struct PairTable {
     /// Bits of the second number in a cell's place.
     right_bits: u32,
     cells: Vec<u32>,
-    hashed: Option<HashTable<u32>>,
+    /// Each pair with its number.
+    hashed: Option<HashTable<((u32, u32), u32)>>,
     pairs: Vec<(u32, u32)>,
 }
 
@@ -51,9 +52,8 @@ impl PairTable {
             }
             None => {
                 let mut hashed = HashTable::with_capacity(self.pairs.len());
-                let pairs = &self.pairs;
-                for (pair, number) in pairs.iter().zip(0u32..) {
-                    hashed.insert_unique(hash_of(*pair), number, |number| hash_of(pairs[*number as usize]));
+                for (pair, number) in self.pairs.iter().zip(0u32..) {
+                    hashed.insert_unique(hash_of(*pair), (*pair, number), |(pair, _)| hash_of(*pair));
                 }
                 (self.hashed, self.cells) = (Some(hashed), Vec::new());
             }
@@ -77,19 +77,94 @@ impl PairTable {
     fn hashed_number(&mut self, pair: (u32, u32)) -> u32 {
         let PairTable { hashed: Some(hashed), pairs, .. } = self else { return NONE };
         let hash = hash_of(pair);
-        if let Some(number) = hashed.find(hash, |number| pairs[*number as usize] == pair) {
+        if let Some((_, number)) = hashed.find(hash, |(known, _)| *known == pair) {
             return *number;
         }
         let number = pairs.len() as u32;
         pairs.push(pair);
-        hashed.insert_unique(hash, number, |number| hash_of(pairs[*number as usize]));
+        hashed.insert_unique(hash, (pair, number), |(pair, _)| hash_of(*pair));
         number
     }
 
     /// Bytes held.
     pub(crate) fn bytes(&self) -> usize {
-        let hashed = self.hashed.as_ref().map_or(0, |hashed| hashed.capacity() * (size_of::<u32>() + 1));
+        let hashed = self.hashed.as_ref().map_or(0, |hashed| hashed.capacity() * (size_of::<((u32, u32), u32)>() + 1));
         self.cells.capacity() * size_of::<u32>() + self.pairs.capacity() * size_of::<(u32, u32)>() + hashed
+    }
+}
+
+/// A set of pairs without numbers: a bit for each second number of each first one, while that is little.
+#[derive(Default)]
+pub(crate) struct PairSet {
+    bits: Vec<Vec<u64>>,
+    words: usize,
+    hashed: Option<PairTable>,
+}
+
+/// Words of all bits of a [`PairSet`] at most: 32 MiB.
+const WORDS_MAX: usize = 4 << 20;
+
+impl PairSet {
+    /// Makes room for first numbers below `lefts`, and for hashed second ones below `rights`.
+    pub(crate) fn reserve(&mut self, lefts: usize, rights: usize) {
+        if self.bits.len() < lefts {
+            self.bits.resize(lefts, Vec::new());
+        }
+        if let Some(hashed) = &mut self.hashed {
+            hashed.reserve(lefts, rights);
+        }
+    }
+
+    /// Adds a pair; room for it must be reserved.
+    #[inline]
+    pub(crate) fn insert(&mut self, left: u32, right: u32) {
+        if let Some(hashed) = &mut self.hashed {
+            hashed.number(left, right);
+            return;
+        }
+        let word = right as usize >> 6;
+        if word >= self.bits[left as usize].len() {
+            return self.insert_beyond(left, right);
+        }
+        self.bits[left as usize][word] |= 1 << (right & 63);
+    }
+
+    #[cold]
+    fn insert_beyond(&mut self, left: u32, right: u32) {
+        let bits = &mut self.bits[left as usize];
+        let grown = ((right as usize >> 6) + 1).next_power_of_two();
+        self.words += grown - bits.len();
+        if self.words <= WORDS_MAX {
+            bits.resize(grown, 0);
+            return self.insert(left, right);
+        }
+        let mut hashed = PairTable { hashed: Some(HashTable::new()), ..PairTable::default() };
+        self.for_each(|left, right| {
+            hashed.number(left, right);
+        });
+        hashed.number(left, right);
+        self.bits.iter_mut().for_each(|bits| *bits = Vec::new());
+        (self.words, self.hashed) = (0, Some(hashed));
+    }
+
+    /// Calls `found` for each pair.
+    pub(crate) fn for_each(&self, mut found: impl FnMut(u32, u32)) {
+        for (bits, left) in self.bits.iter().zip(0..) {
+            for (word, start) in bits.iter().zip((0u32..).step_by(64)) {
+                let mut rest = *word;
+                while rest != 0 {
+                    found(left, start + rest.trailing_zeros());
+                    rest &= rest - 1;
+                }
+            }
+        }
+        self.hashed.iter().flat_map(|hashed| &hashed.pairs).for_each(|(left, right)| found(*left, *right));
+    }
+
+    /// Bytes held.
+    pub(crate) fn bytes(&self) -> usize {
+        let bits = self.words * size_of::<u64>() + self.bits.capacity() * size_of::<Vec<u64>>();
+        bits + self.hashed.as_ref().map_or(0, PairTable::bytes)
     }
 }
 
@@ -112,5 +187,22 @@ mod tests {
             assert_eq!(table.pairs()[number as usize], (left, right));
         }
         assert!(table.hashed.is_some());
+    }
+
+    #[test]
+    fn a_set_of_pairs_is_the_same_as_bits_and_hashed() {
+        let mut set = PairSet::default();
+        let mut expected = std::collections::BTreeSet::new();
+        // The last groups have few values with large numbers, which bits would waste memory on.
+        let pairs = (0..2_000u32).map(|at| (at % 7, at % 300)).chain((7..600).map(|at| (at, at * 5_000)));
+        for (left, right) in pairs {
+            set.reserve(left as usize + 1, right as usize + 1);
+            set.insert(left, right);
+            expected.insert((left, right));
+        }
+        assert!(set.hashed.is_some());
+        let mut found = std::collections::BTreeSet::new();
+        set.for_each(|left, right| assert!(found.insert((left, right))));
+        assert_eq!(found, expected);
     }
 }

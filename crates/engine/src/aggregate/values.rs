@@ -4,14 +4,14 @@
 //! text is made at the end, and only where it is shown. So that equal texts meet, a text in one of these written forms
 //! is read as its integer first ([`Kind`]). Codes of a dictionary are translated once per dictionary.
 
-use arrow::array::{Array, ArrayRef, StringViewBuilder};
+use arrow::array::{Array, ArrayRef, Int64Array, StringViewArray, StringViewBuilder, TimestampNanosecondArray};
 use quarry_event::shape::NumberFormat;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::value::write_integer;
 
-use super::integers::{IntegerSet, IntegerTable, NONE};
+use super::integers::{IntegerSet, IntegerTable, NONE, bounds};
 use super::keys::KeyTable;
-use crate::rows::{ColumnReader, write_address, write_decimal};
+use crate::rows::{ColumnReader, DictionaryColumn, write_address, write_decimal, write_time};
 
 /// Dictionaries whose translation is kept.
 const DICTIONARIES_MAX: usize = 8;
@@ -63,6 +63,12 @@ impl<'a> Kind<'a> {
     }
 }
 
+/// The range of integers that are all there and short.
+pub(super) fn short_range(array: &Int64Array) -> Option<(i64, i64)> {
+    let all_there = array.null_count() == 0;
+    bounds(array.values()).filter(|(low, high)| all_there && is_short(*low) && is_short(*high))
+}
+
 fn is_short(integer: i64) -> bool {
     integer.unsigned_abs() < INTEGER_BOUND as u64
 }
@@ -78,7 +84,7 @@ impl<T> Default for Dictionaries<T> {
 
 impl<T: Clone> Dictionaries<T> {
     /// What is kept of this dictionary, `empty` for every code at first.
-    fn of(&mut self, column: &crate::rows::DictionaryColumn, empty: T) -> &mut Vec<T> {
+    fn of(&mut self, column: &DictionaryColumn, empty: T) -> &mut Vec<T> {
         let known = self.0.iter().position(|(values, _)| column.shares(values));
         match known {
             Some(at) => self.0[..=at].rotate_right(1),
@@ -89,6 +95,17 @@ impl<T: Clone> Dictionaries<T> {
         }
         &mut self.0[0].1
     }
+}
+
+/// Texts of a batch whose numbers are kept by their views. A view holds a short text or points into a buffer of its
+/// array, so equal views of one array are equal texts: names of hosts repeat that way.
+const VIEWS: usize = 64;
+
+#[inline]
+fn place_of(view: u128) -> usize {
+    /// An odd number whose product spreads the bits of a view; 2^64 divided by the golden ratio.
+    const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+    ((view ^ (view >> 64)) as u64).wrapping_mul(SPREAD) as usize >> (usize::BITS - VIEWS.trailing_zeros())
 }
 
 /// Where a numbered value came from.
@@ -105,8 +122,6 @@ enum Origin {
 pub(crate) struct ValueTable {
     distinct: Distinct,
     dictionaries: Dictionaries<u32>,
-    /// The last instant and its number: instants come in runs.
-    last_time: Option<(i64, u32)>,
 }
 
 #[derive(Default)]
@@ -190,6 +205,11 @@ impl ValueTable {
         self.distinct.origins.len()
     }
 
+    /// The number of an integer of at most 18 digits.
+    pub(super) fn number_of_integer(&mut self, integer: i64) -> u32 {
+        self.distinct.number(Kind::Integer(integer))
+    }
+
     /// The number of a text.
     pub(crate) fn number_of(&mut self, text: &str) -> u32 {
         self.distinct.text(text)
@@ -217,11 +237,9 @@ impl ValueTable {
         match column {
             ColumnReader::Null(rows) => out.resize(*rows, NONE),
             ColumnReader::Dictionary(column) => self.numbers_of_codes(column, out),
-            ColumnReader::Int(array)
-                if array.null_count() == 0 && array.values().iter().all(|value| is_short(*value)) =>
-            {
+            ColumnReader::Int(array) if let Some(range) = short_range(array) => {
                 let Distinct { integers, origins, .. } = &mut self.distinct;
-                integers.entries(array.values(), out, |value| add(origins, Origin::Integer(value)));
+                integers.entries(array.values(), range, out, |value| add(origins, Origin::Integer(value)));
             }
             ColumnReader::Int(array) => out.extend(array.iter().map(|value| match value {
                 None => NONE,
@@ -231,12 +249,11 @@ impl ValueTable {
             ColumnReader::Address(array) if array.null_count() == 0 => {
                 let wide: Vec<i64> = array.values().iter().map(|address| i64::from(*address)).collect();
                 let Distinct { addresses, origins, .. } = &mut self.distinct;
-                addresses.entries(&wide, out, |value| add(origins, Origin::Address(value as u32)));
+                let range = bounds(&wide).unwrap_or_default();
+                addresses.entries(&wide, range, out, |value| add(origins, Origin::Address(value as u32)));
             }
-            ColumnReader::Time(array) => out.extend((0..array.len()).map(|row| match array.is_valid(row) {
-                true => self.number_of_time(array.value(row), column, row),
-                false => NONE,
-            })),
+            ColumnReader::Time(array) => self.numbers_of_times(array, out),
+            ColumnReader::Text(array) => self.numbers_of_texts(array, out),
             _ => self.numbers_by_row(column, out),
         }
     }
@@ -258,7 +275,7 @@ impl ValueTable {
         }
     }
 
-    fn numbers_of_codes(&mut self, column: &crate::rows::DictionaryColumn, out: &mut Vec<u32>) {
+    fn numbers_of_codes(&mut self, column: &DictionaryColumn, out: &mut Vec<u32>) {
         let numbers = self.dictionaries.of(column, NONE);
         let distinct = &mut self.distinct;
         if column.is_complete() {
@@ -280,19 +297,41 @@ impl ValueTable {
         }));
     }
 
-    #[inline]
-    fn number_of_time(&mut self, time: i64, column: &ColumnReader, row: usize) -> u32 {
-        if let Some((last, number)) = self.last_time
-            && last == time
-        {
-            return number;
+    /// Instants come in runs, more so when they are starts of spans.
+    fn numbers_of_times(&mut self, times: &TimestampNanosecondArray, out: &mut Vec<u32>) {
+        let mut last = (0, NONE);
+        out.extend(times.values().iter().enumerate().map(|(row, time)| {
+            if times.is_null(row) {
+                return NONE;
+            }
+            if last.1 == NONE || last.0 != *time {
+                last = (*time, self.number_of_time(*time));
+            }
+            last.1
+        }));
+    }
+
+    fn number_of_time(&mut self, time: i64) -> u32 {
+        if time % NS_PER_SEC == 0 {
+            return self.distinct.number(Kind::Integer(time / NS_PER_SEC));
         }
-        let number = match time % NS_PER_SEC {
-            0 => self.distinct.number(Kind::Integer(time / NS_PER_SEC)),
-            _ => column.text(row, &mut String::new()).map_or(NONE, |text| self.distinct.text(text)),
-        };
-        self.last_time = Some((time, number));
-        number
+        let mut text = String::new();
+        write_time(time, &mut text);
+        self.distinct.text(&text)
+    }
+
+    fn numbers_of_texts(&mut self, texts: &StringViewArray, out: &mut Vec<u32>) {
+        let mut known = [(0u128, NONE); VIEWS];
+        out.extend(texts.views().iter().enumerate().map(|(row, view)| {
+            if texts.is_null(row) {
+                return NONE;
+            }
+            let (seen, number) = &mut known[place_of(*view)];
+            if *number == NONE || seen != view {
+                (*seen, *number) = (*view, self.distinct.text(texts.value(row)));
+            }
+            *number
+        }));
     }
 
     /// Adds the values of another table and gives the number each has here.
@@ -344,10 +383,12 @@ impl ValueSet {
     /// Adds the values of a column; not for multivalues.
     pub(crate) fn insert_all(&mut self, column: &ColumnReader) {
         match column {
-            ColumnReader::Int(array)
-                if array.null_count() == 0 && array.values().iter().all(|value| is_short(*value)) =>
-            {
-                self.integers.extend_from(array.values());
+            ColumnReader::Int(array) if let Some(range) = short_range(array) => {
+                self.integers.extend_within(array.values(), range);
+            }
+            ColumnReader::Int(array) if array.iter().flatten().all(is_short) => {
+                let integers: Vec<i64> = array.iter().flatten().collect();
+                self.integers.extend_from(&integers);
             }
             ColumnReader::Address(array) => {
                 let wide: Vec<i64> = array.iter().flatten().map(i64::from).collect();
@@ -358,6 +399,7 @@ impl ValueSet {
                 decimals_of(&mut self.decimals, *digits).extend_from(&numbers);
             }
             ColumnReader::Dictionary(column) => self.insert_codes(column),
+            ColumnReader::Text(texts) => self.insert_texts(texts),
             _ => {
                 let mut scratch = String::new();
                 for row in 0..column.len() {
@@ -369,7 +411,18 @@ impl ValueSet {
         }
     }
 
-    fn insert_codes(&mut self, column: &crate::rows::DictionaryColumn) {
+    fn insert_texts(&mut self, texts: &StringViewArray) {
+        let mut known = [None; VIEWS];
+        for (row, view) in texts.views().iter().enumerate() {
+            let seen = &mut known[place_of(*view)];
+            if texts.is_valid(row) && *seen != Some(*view) {
+                *seen = Some(*view);
+                self.insert(texts.value(row));
+            }
+        }
+    }
+
+    fn insert_codes(&mut self, column: &DictionaryColumn) {
         let mut new = Vec::new();
         let seen = self.seen.of(column, false);
         let mut note = |code: usize| {
