@@ -2,7 +2,8 @@
 //!
 //! Every column of every event is read back through the ordinary reader and compared with the input. The lexicons
 //! are decoded whole; an order-free sum over all terms and pages must equal the one taken before they were sorted
-//! and coded, and the filter must know every term.
+//! and coded, and the filter must know every term. So it must every piece of the columns that no lexicon lists, all of
+//! which are taken apart and looked up once more.
 
 use std::sync::Arc;
 

@@ -3,6 +3,9 @@
 //! Terms are the lower-cased pieces of the texts, and in a second namespace `name NUL value` of the index-time
 //! fields. [`table`] collects them while text streams by, [`write`] sorts and front-codes them into pages of a few
 //! thousand terms, [`read`] finds one term by decoding one such page. What a piece is, `quarry_event::segment` says.
+//!
+//! Of slabs that are stored as columns, [`shaped`] adds the terms that repeat and [`rare`] hashes the others, which only
+//! the term filter knows and [`scan`] finds in the columns.
 
 pub(crate) mod digits;
 pub(crate) mod hash;
