@@ -30,6 +30,18 @@ pub(crate) fn run(data: &[u8]) {
         drop(reader.stored_bytes_by_kind(slab));
         for page in 0..reader.slabs()[slab].pages.len() {
             drop(reader.read_page(slab, page, PageColumns::ALL));
+            let events = reader.slabs()[slab].pages[page].events;
+            if let (Ok(Some(mut shaped)), Ok(Some(shapes))) = (reader.shaped_page(slab, page), reader.shapes(slab)) {
+                for column in 0..=shapes.columns.len() as u32 {
+                    drop(reader.dictionary(slab, column));
+                    if let Ok(read) = shaped.column(column) {
+                        // A few rows, looked up, and all of them, filled.
+                        let rows: Vec<u32> = (0..events).filter(|row| read.place(*row).is_some()).collect();
+                        drop(shaped.texts(column, &rows[..rows.len().min(2)]));
+                        drop(shaped.texts(column, &rows));
+                    }
+                }
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Writes `v1.bucket` and `v1.filter` of the fixture test into a folder: `write_fixture FOLDER`.
+//! Writes the buckets and filters of the fixture test that are not there yet: `write_fixture FOLDER`.
 //!
 //! A development tool. The committed files are never overwritten; a new format version gets files of its own.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
@@ -10,10 +10,17 @@ use quarry_bucket::{EncodeOptions, encode};
 
 fn main() {
     let folder = std::path::PathBuf::from(std::env::args().nth(1).expect("write_fixture FOLDER"));
-    let encoded = encode(&fixture::slabs(), &EncodeOptions { zstd_level: 9, shaped: false }).unwrap();
-    for (name, bytes) in [("v1.bucket", &encoded.object), ("v1.filter", &encoded.filter)] {
-        let mut file = std::fs::File::create_new(folder.join(name)).expect("the file does not exist yet");
-        std::io::Write::write_all(&mut file, bytes).unwrap();
-        println!("{name}: {} bytes", bytes.len());
+    for (name, slabs, zstd_level, shaped) in [
+        ("v1", fixture::slabs(), 9, false),
+        ("v1-columns-sealed", fixture::shaped_slabs(), 1, true),
+        ("v1-columns-compacted", fixture::shaped_slabs(), 9, true),
+    ] {
+        let encoded = encode(&slabs, &EncodeOptions { zstd_level, shaped }).unwrap();
+        for (kind, bytes) in [("bucket", &encoded.object), ("filter", &encoded.filter)] {
+            let name = format!("{name}.{kind}");
+            let Ok(mut file) = std::fs::File::create_new(folder.join(&name)) else { continue };
+            std::io::Write::write_all(&mut file, bytes).unwrap();
+            println!("{name}: {} bytes", bytes.len());
+        }
     }
 }

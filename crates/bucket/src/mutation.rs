@@ -8,6 +8,7 @@ mod mutations;
 use quarry_event::{EventBatch, IndexedField, Metadata};
 
 use crate::block::tests::CHECKSUMS_DECIDE;
+use crate::columns::tests::{lines, shaped};
 use crate::{EncodeOptions, encode};
 
 fn seeds() -> Vec<Vec<u8>> {
@@ -28,6 +29,9 @@ fn seeds() -> Vec<Vec<u8>> {
         seeds.push(encoded.object.to_vec());
         seeds.push(encoded.filter.to_vec());
     }
+    for level in [1, 3] {
+        seeds.push(shaped(&[lines(30)], level).object.to_vec());
+    }
     seeds
 }
 
@@ -44,6 +48,22 @@ fn decoders_bear_any_bytes() {
                 changed[at] = value;
                 entry::run(&changed);
             }
+        }
+    }
+    CHECKSUMS_DECIDE.set(true);
+}
+
+/// Columns large enough for blocks of their own.
+#[test]
+fn decoders_of_columns_bear_any_bytes() {
+    let seeds = [1, 3].map(|level| shaped(&[lines(4_200)], level).object.to_vec());
+    CHECKSUMS_DECIDE.set(false);
+    mutations::for_each_mutation(&seeds, 120, entry::run);
+    for seed in &seeds {
+        for at in (0..seed.len()).step_by(331) {
+            let mut changed = seed.clone();
+            changed[at] ^= 1 << (at % 8);
+            entry::run(&changed);
         }
     }
     CHECKSUMS_DECIDE.set(true);

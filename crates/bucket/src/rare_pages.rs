@@ -26,9 +26,12 @@ impl BucketReader {
                 test => tests.push((number, test)),
             }
         }
+        let mut source = self.source.clone();
+        let numbers: Vec<u32> = tests.iter().map(|(number, _)| *number).collect();
+        columns.fetch_ahead(&mut source, &numbers, among)?;
         let mut found = 0;
         for page in (0..self.slabs()[slab].pages.len()).filter(|page| among.contains(*page) && !tests.is_empty()) {
-            let Some(mut shaped) = self.shaped_page(slab, page)? else {
+            let Some(mut shaped) = self.shaped_page_of(&source, slab, page, None)? else {
                 continue;
             };
             for (number, test) in &tests {

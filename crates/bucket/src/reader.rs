@@ -291,7 +291,7 @@ impl BucketReader {
     /// Opens a page to read single columns; `None` where it holds plain text. Panics when there is no such page, as
     /// slice indexing does.
     pub fn shaped_page(&self, slab: usize, page: usize) -> Result<Option<ShapedPage>, BucketError> {
-        self.shaped_page_at(slab, page, None)
+        self.shaped_page_of(&self.source, slab, page, None)
     }
 
     /// Makes the texts of a page of a shaped slab; none of any other.
@@ -302,7 +302,7 @@ impl BucketReader {
         times: &[TimeNs],
         out: &mut TextBuffer,
     ) -> Result<(), BucketError> {
-        let Some(mut shaped) = self.shaped_page_at(slab, page, Some(times.into()))? else {
+        let Some(mut shaped) = self.shaped_page_of(&self.source, slab, page, Some(times.into()))? else {
             return Ok(());
         };
         shaped.fill_all(TEXT_COLUMN, out)?;
@@ -313,8 +313,10 @@ impl BucketReader {
         Ok(())
     }
 
-    fn shaped_page_at(
+    /// Opens a page whose blocks come from this source.
+    pub(crate) fn shaped_page_of(
         &self,
+        source: &ObjectSource,
         slab: usize,
         page: usize,
         times: Option<Arc<[TimeNs]>>,
@@ -325,7 +327,7 @@ impl BucketReader {
         let info = &self.slabs[slab].pages[page];
         let time_at = self.parts[slab].pages[page].iter().find(|at| at.kind == BlockKind::Time).copied();
         let facts = PageFacts { page, events: info.events as usize, raw_bytes: info.raw_bytes, time_at, times };
-        Ok(Some(ShapedPage::new(columns.clone(), self.source.clone(), facts)))
+        Ok(Some(ShapedPage::new(columns.clone(), source.clone(), facts)))
     }
 
     /// Reads the wanted columns of one page. Panics when there is no such page, as slice indexing does.

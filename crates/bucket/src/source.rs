@@ -14,6 +14,8 @@ pub(crate) struct ObjectSource {
     object: Arc<dyn ReadAt>,
     len: u64,
     tail: Bytes,
+    /// Ranges fetched ahead: where they start and their bytes.
+    ahead: Vec<(u64, Bytes)>,
 }
 
 impl std::fmt::Debug for ObjectSource {
@@ -31,11 +33,18 @@ impl ObjectSource {
             let reason = format!("{} bytes were returned for {tail_len}", tail.len());
             return Err(Place::of("object", len - tail_len).corrupt(reason));
         }
-        Ok(ObjectSource { object, len, tail })
+        Ok(ObjectSource { object, len, tail, ahead: Vec::new() })
     }
 
     pub(crate) fn len(&self) -> u64 {
         self.len
+    }
+
+    /// Fetches bytes that many of the next reads lie in.
+    pub(crate) fn fetch_ahead(&mut self, place: Place, len: usize) -> Result<(), BucketError> {
+        let bytes = self.fetch(place, len)?;
+        self.ahead.push((place.offset, bytes));
+        Ok(())
     }
 
     /// The `len` bytes at `place`.
@@ -48,6 +57,11 @@ impl ObjectSource {
         let tail_start = self.len - self.tail.len() as u64;
         if offset >= tail_start {
             return Ok(self.tail.slice((offset - tail_start) as usize..(end - tail_start) as usize));
+        }
+        for (start, bytes) in &self.ahead {
+            if offset >= *start && end - start <= bytes.len() as u64 {
+                return Ok(bytes.slice((offset - start) as usize..(end - start) as usize));
+            }
         }
         let bytes = self.object.read_at(offset, len)?;
         if bytes.len() != len {

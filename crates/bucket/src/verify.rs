@@ -19,11 +19,11 @@ use crate::reader::BucketReader;
 /// Encodes slabs and proves that they decode to the same events. Slabs whose columns do not are a fault of the shaper:
 /// they are encoded once more, with their texts as they are.
 pub fn encode_verified(slabs: &[SlabSource<'_>], options: &EncodeOptions) -> Result<EncodedBucket, BucketError> {
-    if options.shaped {
-        let encoded = encode_slabs(slabs, options)?;
-        if verify_slabs(&encoded, slabs).is_ok() {
-            return Ok(encoded);
-        }
+    if options.shaped
+        && let Ok(encoded) = encode_slabs(slabs, options)
+        && verify_slabs(&encoded, slabs).is_ok()
+    {
+        return Ok(encoded);
     }
     let encoded = encode_slabs(slabs, &EncodeOptions { shaped: false, ..*options })?;
     verify_slabs(&encoded, slabs)?;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use quarry_bucket::{BucketReader, EncodeOptions, EncodedBucket, MemoryObject, TermFilter, encode, verify_against};
 use quarry_event::TermQuery;
+use quarry_event::shape::ColumnKind;
 use quarry_event::term::MetaField;
 
 const OBJECT: &[u8] = include_bytes!("fixtures/v1.bucket");
@@ -69,5 +70,30 @@ fn the_committed_bucket_answers_look_ups() {
     for absent in ["20b", "surely", "quests"] {
         assert!([0, 1].iter().all(|slab| reader.candidate_pages(*slab, &piece(absent)).unwrap().is_empty()));
         assert!(!filter.may_match(&piece(absent)), "{absent}");
+    }
+}
+
+const SHAPED: [(&[u8], &[u8]); 2] = [
+    (include_bytes!("fixtures/v1-columns-sealed.bucket"), include_bytes!("fixtures/v1-columns-sealed.filter")),
+    (include_bytes!("fixtures/v1-columns-compacted.bucket"), include_bytes!("fixtures/v1-columns-compacted.filter")),
+];
+
+#[test]
+fn the_committed_shaped_buckets_hold_their_events() {
+    for (object, filter) in SHAPED {
+        let reader = BucketReader::open(Arc::new(MemoryObject(object.into()))).unwrap();
+        reader.check().unwrap();
+        let shapes = reader.shapes(0).unwrap().unwrap();
+        let is_kind = |wanted: fn(&ColumnKind) -> bool| shapes.columns.iter().any(|column| wanted(&column.kind));
+        assert!(is_kind(|kind| matches!(kind, ColumnKind::Dictionary { .. })));
+        assert!(is_kind(|kind| matches!(kind, ColumnKind::Numbers { .. })));
+        assert!(is_kind(|kind| matches!(kind, ColumnKind::Texts)));
+        let kinds = reader.stored_bytes_by_kind(0).unwrap();
+        for wanted in ["shape", "column", "column pool"] {
+            assert!(kinds.iter().any(|(kind, _)| *kind == wanted), "{wanted}: {kinds:?}");
+        }
+        let summary = reader.summary().clone();
+        let encoded = EncodedBucket { object: object.into(), filter: filter.into(), summary };
+        verify_against(&encoded, &fixture::shaped_slabs()).unwrap();
     }
 }

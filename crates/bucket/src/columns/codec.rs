@@ -276,3 +276,86 @@ pub(super) fn decode_texts(chunk: &[u8], count: usize, limit: u64) -> Result<(Ve
     }
     Ok((bytes, ends))
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn encoded(encode: impl Fn(&mut Effort<'_>, &mut Vec<u8>) -> Result<(), BucketError>) -> [Vec<u8>; 3] {
+        let mut blocks = BlockWriter::new(Vec::new(), 3).unwrap();
+        let mut chunks = [const { Vec::new() }; 3];
+        encode(&mut Effort::Plain, &mut chunks[0]).unwrap();
+        encode(&mut Effort::Seal(&mut blocks), &mut chunks[1]).unwrap();
+        encode(&mut Effort::All(&mut blocks), &mut chunks[2]).unwrap();
+        chunks
+    }
+
+    fn check_numbers(numbers: &[i64], times: &[i64]) {
+        for chunk in encoded(|effort, out| encode_numbers(numbers, Some(times), effort, out)) {
+            let times = if needs_times(&chunk) { times } else { &[] };
+            assert_eq!(decode_numbers(&chunk, numbers.len(), times).unwrap(), numbers);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn values_come_back(
+            codes in prop::collection::vec(0u32..70_000, 1..300),
+            wild in prop::collection::vec(any::<i64>(), 1..100),
+            near in prop::collection::vec(0i64..300, 1..300),
+            texts in prop::collection::vec("[a-cä]{0,9}", 1..100),
+        ) {
+            for chunk in encoded(|effort, out| encode_codes(&codes, effort, out)) {
+                prop_assert_eq!(&decode_codes(&chunk, codes.len(), 70_000).unwrap(), &codes);
+                prop_assert!(decode_codes(&chunk, codes.len(), codes.iter().copied().max().unwrap()).is_err());
+            }
+            check_numbers(&wild, &near);
+            check_numbers(&near, &near);
+            let later: Vec<i64> = near.iter().map(|number| number.wrapping_sub(i64::MAX)).collect();
+            check_numbers(&later, &near);
+            let bytes = texts.concat();
+            let mut end = 7;
+            let ends: Vec<u32> = texts.iter().map(|text| { end += text.len() as u32; end }).collect();
+            for chunk in encoded(|effort, out| encode_texts(bytes.as_bytes(), &ends, 7, effort, out)) {
+                let (back, back_ends) = decode_texts(&chunk, ends.len(), bytes.len() as u64).unwrap();
+                prop_assert_eq!(&back[..], bytes.as_bytes());
+                prop_assert!(back_ends.iter().map(|end| end + 7).eq(ends.iter().copied()));
+                prop_assert!(bytes.is_empty() || decode_texts(&chunk, ends.len(), bytes.len() as u64 - 1).is_err());
+            }
+        }
+
+        #[test]
+        fn garbage_gives_errors(bytes in prop::collection::vec(any::<u8>(), 0..64), count in 0usize..100) {
+            drop(decode_codes(&bytes, count, 9));
+            drop(decode_numbers(&bytes, count, &vec![5; count]));
+            drop(decode_texts(&bytes, count, 50));
+        }
+    }
+
+    #[test]
+    fn numbers_that_repeat_themselves_become_planes() {
+        let mut blocks = BlockWriter::new(Vec::new(), 3).unwrap();
+        let codes: Vec<u32> = (0..4_096).map(|at| at / 8 % 40).collect();
+        let numbers: Vec<i64> =
+            (0..4_096u32).map(|at| i64::from(at.wrapping_mul(2_654_435_769) >> 28) * 1_000_003).collect();
+        let steps: Vec<i64> = (0..4_096)
+            .scan(0, |sum, at| {
+                *sum += 7 << (at % 8 * 5);
+                Some(*sum)
+            })
+            .collect();
+        let mut modes = Vec::new();
+        let mut chunk = Vec::new();
+        encode_codes(&codes, &mut Effort::All(&mut blocks), &mut chunk).unwrap();
+        assert_eq!((chunk[0], decode_codes(&chunk, 4_096, 40).unwrap()), (CODES_PLANES, codes));
+        for numbers in [numbers, steps] {
+            chunk.clear();
+            encode_numbers(&numbers, None, &mut Effort::All(&mut blocks), &mut chunk).unwrap();
+            assert_eq!(decode_numbers(&chunk, 4_096, &[]).unwrap(), numbers);
+            modes.push(chunk[0]);
+        }
+        assert_eq!(modes, [NUMBERS_PLANES, NUMBERS_STEP_PLANES]);
+    }
+}

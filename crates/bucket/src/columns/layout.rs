@@ -8,7 +8,7 @@ use quarry_event::shape::{
 };
 
 use crate::block::BlockKind;
-use crate::columns::{MAX_POOL_BYTES, MAX_POOLS};
+use crate::columns::{MAX_POOL_BYTES, MAX_POOLS, MAX_TEMPLATE_PARTS};
 use crate::directory::BlockAt;
 use crate::limits::{MAX_SLAB_EVENTS, MAX_SLAB_RAW_BYTES};
 use crate::wire::{Cursor, Malformed, put_run, put_signed, put_varint};
@@ -134,23 +134,32 @@ impl Layout {
         }
         let columns = cursor.count("number of columns", MAX_COLUMNS)?;
         let mut shapes = Shapes::default();
-        let mut templates = 0;
+        let (mut templates, mut parts) = (0, 0);
         for number in 0..columns {
             let (column, stored) = read_column(&mut cursor, &layout, number, columns, events)?;
             if let ColumnKind::Templates(list) = &column.kind {
                 templates += list.len();
+                parts += parts_of(list);
+                if templates > MAX_TEMPLATES || parts > MAX_TEMPLATE_PARTS {
+                    return Err(Malformed(format!("there are {templates} templates of {parts} parts")));
+                }
             }
             shapes.columns.push(column);
             layout.stored.push(stored);
         }
         cursor.finish("the shape block")?;
-        if templates > MAX_TEMPLATES || columns == 0 {
-            return Err(Malformed(format!("{templates} templates in {columns} columns")));
+        if columns == 0 {
+            return Err(Malformed::new("there is no column"));
         }
         check_tree(&shapes)?;
         layout.shapes = Arc::new(shapes);
         Ok(layout)
     }
+}
+
+/// Parts of some templates together.
+pub(crate) fn parts_of(templates: &[Template]) -> usize {
+    templates.iter().map(|template| template.parts.len()).sum()
 }
 
 /// Every column but the first fills a slot of its parent, which comes before it, and of no other column.

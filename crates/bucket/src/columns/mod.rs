@@ -33,5 +33,7 @@ const MAX_POOL_BYTES: usize = TARGET_POOL_BYTES + POOLED_BYTES;
 const MAX_POOLS: usize = 256;
 /// Bytes of a shape block before compression.
 const MAX_SHAPE_BYTES: usize = 64 << 20;
+/// Parts of all templates of a slab together.
+const MAX_TEMPLATE_PARTS: usize = 1 << 19;
 /// zstd level from which on every way to store a chunk is tried.
 const EFFORT_LEVEL: i32 = 3;

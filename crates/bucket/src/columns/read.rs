@@ -6,8 +6,8 @@
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use quarry_event::TimeNs;
 use quarry_event::shape::{Column, ColumnKind, ColumnValues, Dictionary, PageColumn, Shapes};
+use quarry_event::{PageSet, TimeNs};
 
 use crate::block::{BlockKind, open_block};
 use crate::columns::codec::{decode_codes, decode_numbers, decode_texts, needs_times};
@@ -22,6 +22,8 @@ use crate::limits::MAX_SLAB_RAW_BYTES;
 use crate::reader::MAX_INTEGER_BLOCK_BYTES;
 use crate::source::ObjectSource;
 
+/// Bytes of a column that are fetched at once at most.
+const MAX_AHEAD_BYTES: u64 = 8 << 20;
 /// Bytes an encoded dictionary has beside its texts at most: two lengths per text and some for the heads.
 const MAX_DICTIONARY_BYTES: usize = MAX_SLAB_RAW_BYTES + 16 * crate::limits::MAX_SLAB_EVENTS + 64;
 
@@ -48,17 +50,45 @@ impl SlabColumns {
         let place = Place::of(at.kind.name(), at.offset).in_slab(slab);
         let bytes = source.fetch(place, at.stored_len as usize)?;
         let raw = open_block(&bytes, BlockKind::Shape, place, MAX_SHAPE_BYTES)?.decode()?;
-        let layout = place.decoded(Layout::read(&raw, events))?;
-        let columns = &layout.shapes.columns;
-        let empty_locks = || (0..columns.len()).map(|_| OnceLock::new()).collect();
-        Ok(SlabColumns {
+        Ok(SlabColumns::of(place.decoded(Layout::read(&raw, events))?, place))
+    }
+
+    /// The columns of a shape block at this place.
+    pub(super) fn of(layout: Layout, place: Place) -> SlabColumns {
+        SlabColumns {
             place,
             pools: layout.pools.iter().map(|_| OnceLock::new()).collect(),
-            dictionaries: empty_locks(),
+            dictionaries: layout.stored.iter().map(|_| OnceLock::new()).collect(),
             plans: Plans::of(&layout.shapes),
             namers: namers_of(&layout.shapes),
             layout,
-        })
+        }
+    }
+
+    /// Fetches what lies in these pages of some columns, a column at once.
+    pub(crate) fn fetch_ahead(
+        &self,
+        source: &mut ObjectSource,
+        columns: &[u32],
+        pages: PageSet,
+    ) -> Result<(), BucketError> {
+        for column in columns {
+            let Some(Stored::Blocks { offset, lens }) = self.layout.stored.get(*column as usize).map(|it| &it.values)
+            else {
+                continue;
+            };
+            let wanted = |page: &usize| pages.contains(*page);
+            let (Some(first), Some(last)) = ((0..lens.len()).find(wanted), (0..lens.len()).rfind(wanted)) else {
+                continue;
+            };
+            let start = Stored::block_of(*offset, lens, first);
+            let len: u64 = lens[first..=last].iter().map(|len| u64::from(*len)).sum();
+            if last > first && len <= MAX_AHEAD_BYTES {
+                let place = Place { block: start.kind.name(), offset: start.offset, ..self.place };
+                source.fetch_ahead(place, len as usize)?;
+            }
+        }
+        Ok(())
     }
 
     fn pool(&self, source: &ObjectSource, number: u32) -> Result<(&Bytes, Place), BucketError> {

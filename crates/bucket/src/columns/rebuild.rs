@@ -26,6 +26,8 @@ const NO_SLOT: u32 = u32::MAX;
 const WHOLE_FROM: usize = 4;
 /// Steps up to which the only template of a column is put into those that name the column.
 const INLINED_STEPS: usize = 16;
+/// And bytes of its literals.
+const INLINED_BYTES: usize = 256;
 
 /// How to fill the columns of a slab.
 #[derive(Debug)]
@@ -71,8 +73,10 @@ impl Plans {
                 plan.ends.push(plan.steps.len() as u32);
             }
             plan.literals.resize(plan.literals.len() + COPY_BYTES, 0);
-            plans.inlined[number] =
-                number != TEXT_COLUMN as usize && templates.len() == 1 && plan.steps.len() <= INLINED_STEPS;
+            plans.inlined[number] = number != TEXT_COLUMN as usize
+                && templates.len() == 1
+                && plan.steps.len() <= INLINED_STEPS
+                && plan.literals.len() <= INLINED_BYTES;
             plans.of_columns[number] = Some(plan);
         }
         plans

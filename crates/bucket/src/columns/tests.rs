@@ -5,7 +5,11 @@ use proptest::prelude::*;
 use quarry_event::shape::{ColumnKind, ColumnValues, NumberFormat, Part, Template, ValueTraits};
 use quarry_event::{EventBatch, Metadata, PageColumns};
 
+use crate::block::tests::CHECKSUMS_DECIDE;
+use crate::columns::layout::Layout;
+use crate::columns::{PageFacts, ShapedPage, SlabColumns};
 use crate::encode::tests::SHAPER;
+use crate::error::Place;
 use crate::shape::{ShapedColumn, ShapedSlab, SlabValues};
 use crate::{
     BucketReader, EncodeOptions, EncodedBucket, MAX_PAGE_EVENTS, MemoryObject, SlabSource, encode, encode_slabs,
@@ -242,6 +246,44 @@ fn a_wrong_template_is_noticed_and_the_slab_stored_as_plain_text() {
     let reader = open(&encoded);
     assert!(reader.shapes(0).unwrap().is_none());
     assert_eq!(reader.read_page(0, 0, PageColumns::ALL).unwrap().raw[..], batch.raw[..]);
+}
+
+/// What the shape block says is changed byte by byte, which compression would not let through: everything that is
+/// still accepted is read.
+#[test]
+fn any_shape_block_is_refused_or_read() {
+    CHECKSUMS_DECIDE.set(false);
+    let encoded = shaped(&[lines(4_200)], 1);
+    let reader = open(&encoded);
+    let layout = &reader.columns(0).unwrap().unwrap().layout;
+    let events: Vec<u32> = reader.slabs()[0].pages.iter().map(|page| page.events).collect();
+    let mut raw = Vec::new();
+    layout.put(&mut raw);
+    assert_eq!(Layout::read(&raw, &events).as_ref(), Ok(layout));
+    let mut accepted = 0;
+    for at in 0..raw.len() {
+        assert!(Layout::read(&raw[..at], &events).is_err());
+        for value in [raw[at].wrapping_add(1), raw[at] ^ 0x80, 0] {
+            let mut changed = raw.clone();
+            changed[at] = value;
+            let Ok(layout) = Layout::read(&changed, &events) else { continue };
+            accepted += 1;
+            let columns = Arc::new(SlabColumns::of(layout, Place::of("shape", 0)));
+            let facts =
+                PageFacts { page: 1, events: 104, raw_bytes: 4_000, time_at: None, times: Some([5; 104].into()) };
+            let mut page = ShapedPage::new(columns.clone(), reader.source.clone(), facts);
+            for column in 0..columns.layout.stored.len() as u32 {
+                drop(columns.dictionary(&reader.source, column));
+                if let Ok(read) = page.column(column) {
+                    let rows: Vec<u32> = (0..104).filter(|row| read.place(*row).is_some()).collect();
+                    drop(page.texts(column, &rows[..rows.len().min(2)]));
+                    drop(page.texts(column, &rows));
+                }
+            }
+        }
+    }
+    assert!(accepted > 100, "{accepted}");
+    CHECKSUMS_DECIDE.set(true);
 }
 
 proptest! {

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use quarry_event::shape::{Column, ColumnKind, NumberFormat, Shapes};
+use quarry_event::shape::{Column, ColumnKind, MAX_COLUMNS, MAX_TEMPLATES, NumberFormat, Shapes};
 
 use crate::block::{BlockKind, BlockWriter};
 use crate::columns::codec::{Effort, encode_codes, encode_numbers, encode_texts};
 use crate::columns::dictionary::encode_dictionary;
-use crate::columns::layout::{DictionaryAt, Layout, Stored, StoredColumn, one_value};
-use crate::columns::{EFFORT_LEVEL, MAX_POOLS, MAX_SHAPE_BYTES, POOLED_BYTES, TARGET_POOL_BYTES};
+use crate::columns::layout::{DictionaryAt, Layout, Stored, StoredColumn, one_value, parts_of};
+use crate::columns::{EFFORT_LEVEL, MAX_POOLS, MAX_SHAPE_BYTES, MAX_TEMPLATE_PARTS, POOLED_BYTES, TARGET_POOL_BYTES};
 use crate::directory::BlockAt;
 use crate::error::BucketError;
 use crate::integers::range_of;
@@ -68,7 +68,16 @@ pub(crate) fn can_be_written(shaped: &ShapedSlab, events: usize) -> bool {
         let starts = &column.page_starts;
         texts && starts.len() == pages + 1 && starts.is_sorted() && starts.last() == Some(&(len as u32))
     };
-    events <= MAX_SLAB_EVENTS && shaped.columns.iter().all(fits)
+    let templates_of = |column: &ShapedColumn| match &column.values {
+        SlabValues::Templates { templates, .. } => (templates.len(), parts_of(templates)),
+        _ => (0, 0),
+    };
+    let (templates, parts) = shaped.columns.iter().map(templates_of).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
+    events <= MAX_SLAB_EVENTS
+        && shaped.columns.len() <= MAX_COLUMNS
+        && templates <= MAX_TEMPLATES
+        && parts <= MAX_TEMPLATE_PARTS
+        && shaped.columns.iter().all(fits)
 }
 
 fn texts_fit(bytes: &[u8], ends: &[u32]) -> bool {

@@ -1,4 +1,4 @@
-//! The events of the committed bucket `tests/fixtures/v1.bucket`. They never change: what a released version wrote
+//! The events of the committed buckets `tests/fixtures/v1*.bucket`. They never change: what a released version wrote
 //! must stay readable.
 
 use quarry_event::{EventBatch, IndexedField, Metadata};
@@ -53,4 +53,60 @@ fn odd_events() -> EventBatch {
     batch.fields.push(IndexedField { row: 1, name: "Straße".into(), value: "ÄÖ".into() });
     batch.fields.push(IndexedField { row: 4, name: "empty".into(), value: "".into() });
     batch
+}
+
+/// A word of many letters that hardly any other number has.
+fn letters(mut number: u64) -> String {
+    let mut word = String::new();
+    while number > 0 {
+        word.push(char::from(b'g' + (number % 20) as u8));
+        number /= 20;
+    }
+    word
+}
+
+/// A slab of two pages whose texts fall apart into columns of every kind.
+pub(crate) fn shaped_slabs() -> Vec<EventBatch> {
+    let mut batch = EventBatch { index_time: 1_795_248_930_000_000_000, ..EventBatch::default() };
+    let metadata = ["main", "web-01", "/var/log/app.log", "app"].map(Into::into);
+    let [index, host, source, sourcetype] = metadata;
+    let meta = batch.intern(&Metadata { index, host, source, sourcetype });
+    for row in 0..4_150u64 {
+        let mixed = (row + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16;
+        let time = 1_795_248_000_000_000_000 + row as i64 * 250_000_000;
+        let (second, milli) = (row / 4, row % 4 * 250);
+        let clock = format!("{:02}:{:02}:{:02}.{milli:03}", 8 + second / 3_600, second / 60 % 60, second % 60);
+        let user = mixed % 400;
+        let text = match row % 9 {
+            0 => format!(
+                "2026-11-21T{clock}Z cron[{}]: job nightly-{} done in 0.{:02} s",
+                row % 31,
+                row % 5,
+                mixed % 100
+            ),
+            1 => format!(
+                "2026-11-21T{clock}Z cron[{}]: größe {} übertragen",
+                row % 31,
+                ["klein", "groß"][row as usize / 9 % 2]
+            ),
+            8 if row % 45 == 44 => {
+                format!("a line like no other: {}", ["x", "y z", "\t", "", "ä"][row as usize / 45 % 5])
+            }
+            _ => format!(
+                "2026-11-21T{clock}Z app[{}]: level={} user=account-{user:03}-of-{} id={mixed:012x} ip=10.{}.{}.{} key={} took={}.{}ms note=\"{}\"",
+                300 + row % 7,
+                ["info", "warn", "error"][(mixed % 97 % 3) as usize],
+                ["berlin", "paris", "oslo"][(user % 3) as usize],
+                row / 1_000,
+                row % 50,
+                mixed % 250,
+                letters(mixed),
+                mixed % 500,
+                mixed % 10,
+                ["first try", "second try", "gave up"][(row / 50 % 3) as usize].repeat(1 + (mixed % 4) as usize),
+            ),
+        };
+        batch.push(text.as_bytes(), time, meta);
+    }
+    vec![batch]
 }
