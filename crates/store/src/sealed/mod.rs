@@ -168,21 +168,21 @@ impl Readers {
         Ok(OpenBucket { reader, infos })
     }
 
-    /// Whether the bucket may hold a match, by its term filter. Without a filter that can be read it may.
-    pub(crate) fn may_match(&self, bucket: &SealedBucket, query: &TermQuery) -> bool {
+    /// Whether a slab of the bucket may hold a match, by its term filter. Without a filter that can be read it may.
+    pub(crate) fn may_match(&self, bucket: &SealedBucket, slab: usize, query: &TermQuery) -> bool {
         let number = bucket.row.number;
         if !asks_for_terms(query) {
             return true;
         }
         if let Some(filter) = self.filters.get(&number) {
-            return filter.may_match(query);
+            return filter.may_match_slab(slab, query);
         }
         if self.faults.of(number).is_some() {
             return true;
         }
         match self.read_filter(bucket) {
             Ok(filter) => {
-                let may_match = filter.may_match(query);
+                let may_match = filter.may_match_slab(slab, query);
                 let weight = filter.memory_bytes().max(1);
                 self.filters.put(number, Arc::new(filter), weight);
                 may_match

@@ -85,7 +85,7 @@ impl Segment for SealedSegment {
     }
 
     fn candidate_pages(&self, query: &TermQuery) -> Result<PageSet, StoreError> {
-        if !self.readers.may_match(&self.bucket, query) {
+        if !self.readers.may_match(&self.bucket, self.slab, query) {
             return Ok(PageSet::default());
         }
         let found = self.open.reader.candidate_pages(self.slab, query);

@@ -1,0 +1,82 @@
+//! Ingest of one file into a fresh data dir: wall time, CPU time, peak memory, bytes on disk before and after compaction.
+
+use std::path::Path;
+use std::process::{Child, ExitStatus};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use super::figures::Figures;
+use super::quarry;
+
+/// How often the memory of the process is looked at; its peak is kept by the kernel in between.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Adds `input` to a new data dir at `data`, compacts it and notes the figures under `name`.
+pub(super) fn run(input: &Path, data: &Path, name: &str, figures: &mut Figures) -> Result<(), String> {
+    let bytes = std::fs::metadata(input).map_err(|error| format!("{}: {error}", input.display()))?.len();
+    if data.exists() {
+        std::fs::remove_dir_all(data).map_err(|error| format!("{}: {error}", data.display()))?;
+    }
+    let before = cpu_seconds_of_children();
+    let start = Instant::now();
+    let add = quarry(data).args(["add", "oneshot"]).arg(input).stderr(std::process::Stdio::null()).spawn();
+    let (status, peak) = watch(add.map_err(|error| format!("cannot run quarry: {error}"))?)?;
+    let seconds = start.elapsed().as_secs_f64();
+    if !status.success() {
+        return Err(format!("add oneshot {} ended with {status}", input.display()));
+    }
+    figures.add(&format!("{name} ingest wall s"), seconds);
+    figures.add(&format!("{name} ingest MB/s"), bytes as f64 / 1e6 / seconds);
+    figures.add(&format!("{name} ingest CPU s"), cpu_seconds_of_children() - before);
+    figures.add(&format!("{name} ingest peak MB"), peak as f64 / 1e6);
+    figures.add(&format!("{name} disk MB"), folder_bytes(data) as f64 / 1e6);
+    let before = cpu_seconds_of_children();
+    let compact =
+        quarry(data).args(["bucket", "compact"]).output().map_err(|error| format!("cannot run quarry: {error}"))?;
+    if !compact.status.success() {
+        return Err(format!("bucket compact: {}", String::from_utf8_lossy(&compact.stderr)));
+    }
+    figures.add(&format!("{name} compaction CPU s"), cpu_seconds_of_children() - before);
+    figures.add(&format!("{name} disk compacted MB"), folder_bytes(data) as f64 / 1e6);
+    Ok(())
+}
+
+/// Waits for a process; gives its status and the most memory it held, in bytes.
+fn watch(mut child: Child) -> Result<(ExitStatus, u64), String> {
+    let status_file = format!("/proc/{}/status", child.id());
+    let (ended, end) = channel();
+    let waiter = std::thread::spawn(move || ended.send(child.wait()));
+    let mut peak = 0;
+    let outcome = loop {
+        let text = std::fs::read_to_string(&status_file).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kilobytes = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+        peak = peak.max(kilobytes.unwrap_or(0) * 1_024);
+        match end.recv_timeout(LOOK_EVERY) {
+            Err(RecvTimeoutError::Timeout) => {}
+            Ok(status) => break status.map_err(|error| format!("cannot wait for quarry: {error}")),
+            Err(RecvTimeoutError::Disconnected) => break Err("nobody waited for quarry".to_owned()),
+        }
+    };
+    drop(waiter.join());
+    Ok((outcome?, peak))
+}
+
+/// User and system time of all processes that were waited for.
+fn cpu_seconds_of_children() -> f64 {
+    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The name in brackets may hold blanks; the times of children are fields 16 and 17, in ticks of 1/100 s.
+    let fields = text.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace();
+    fields.skip(13).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
+}
+
+fn folder_bytes(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .map(|entry| match entry.metadata() {
+            Ok(metadata) if metadata.is_dir() => folder_bytes(&entry.path()),
+            Ok(metadata) => metadata.len(),
+            Err(_) => 0,
+        })
+        .sum()
+}

@@ -1,0 +1,126 @@
+//! A node under test and connections to it that stay open.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+use serde_json::Value;
+
+use super::quarry;
+
+/// A running server; it ends when this is dropped.
+pub(super) struct Server {
+    child: Child,
+    address: String,
+    token: String,
+}
+
+impl Server {
+    /// Starts a server on free ports of the loopback interface and waits until it accepts connections.
+    pub(super) fn start(data: &Path) -> Result<Server, String> {
+        let mut command = quarry(data);
+        command.args(["serve", "--mgmt", "127.0.0.1:0"]).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| format!("cannot run quarry serve: {error}"))?;
+        // Serve says where it listens once it accepts connections.
+        let said = child.stderr.take().map(|said| BufReader::new(said).lines());
+        let ready = said.is_some_and(|mut said| said.any(|line| line.is_ok_and(|line| line.contains(" serves "))));
+        if !ready {
+            return Err("quarry serve ended before it was ready".to_owned());
+        }
+        let run_file = data.join("run/server.json");
+        let text = std::fs::read_to_string(&run_file).map_err(|error| format!("{}: {error}", run_file.display()))?;
+        let value: Value = serde_json::from_str(&text).map_err(|error| format!("{}: {error}", run_file.display()))?;
+        let text_of = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
+        Ok(Server { child, address: text_of("mgmt"), token: text_of("token") })
+    }
+
+    /// A connection that stays open between searches.
+    pub(super) fn connect(&self) -> Result<Connection<'_>, String> {
+        let opened = TcpStream::connect(&self.address).and_then(|stream| {
+            stream.set_nodelay(true)?;
+            Ok(BufReader::new(stream))
+        });
+        let stream = opened.map_err(|error| format!("{}: {error}", self.address))?;
+        Ok(Connection { server: self, stream })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if self.child.kill().is_err() || self.child.wait().is_err() {
+            println!("the server had ended already");
+        }
+    }
+}
+
+/// An open connection.
+pub(super) struct Connection<'a> {
+    server: &'a Server,
+    stream: BufReader<TcpStream>,
+}
+
+impl Connection<'_> {
+    /// Runs a search to its end; gives its rows as CSV.
+    pub(super) fn search(&mut self, search: &str) -> Result<String, String> {
+        let body = format!("exec_mode=oneshot&output_mode=csv&count=0&search={}", percent(&format!("search {search}")));
+        let request = format!(
+            "POST /services/search/jobs HTTP/1.1\r\nHost: q\r\nAuthorization: Splunk {}\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{body}",
+            self.server.token,
+            body.len(),
+        );
+        let answer = self.stream.get_mut().write_all(request.as_bytes()).and_then(|()| self.answer());
+        let (status, text) = answer.map_err(|error| format!("{}: {error}", self.server.address))?;
+        if status.starts_with("HTTP/1.1 200") { Ok(text) } else { Err(format!("{status}{text}")) }
+    }
+
+    fn answer(&mut self) -> std::io::Result<(String, String)> {
+        let mut status = String::new();
+        self.stream.read_line(&mut status)?;
+        let (mut length, mut chunked) = (0, false);
+        loop {
+            let mut line = String::new();
+            if self.stream.read_line(&mut line)? == 0 {
+                return Err(std::io::Error::other("the connection ended inside an answer's head"));
+            }
+            let line = line.trim_end().to_ascii_lowercase();
+            if line.is_empty() {
+                break;
+            }
+            if let Some(text) = line.strip_prefix("content-length:") {
+                length = text.trim().parse().map_err(std::io::Error::other)?;
+            }
+            chunked |= line.starts_with("transfer-encoding:") && line.ends_with("chunked");
+        }
+        let mut body = Vec::new();
+        if chunked {
+            self.chunks(&mut body)?;
+        } else {
+            body.resize(length, 0);
+            self.stream.read_exact(&mut body)?;
+        }
+        Ok((status, String::from_utf8_lossy(&body).into_owned()))
+    }
+
+    fn chunks(&mut self, body: &mut Vec<u8>) -> std::io::Result<()> {
+        loop {
+            let mut line = String::new();
+            self.stream.read_line(&mut line)?;
+            let length = usize::from_str_radix(line.trim(), 16).map_err(std::io::Error::other)?;
+            let start = body.len();
+            body.resize(start + length, 0);
+            self.stream.read_exact(&mut body[start..])?;
+            line.clear();
+            self.stream.read_line(&mut line)?;
+            if length == 0 {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn percent(text: &str) -> String {
+    text.bytes()
+        .map(|byte| if byte.is_ascii_alphanumeric() { (byte as char).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}
