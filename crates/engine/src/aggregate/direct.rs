@@ -1,7 +1,10 @@
 //! Counting rows by one or two coded columns without looking at groups at all: a count per code, or per integer.
 //!
-//! `stats count by status` over codes of a dictionary needs one addition per row. The counts become counts of groups
+//! `stats count by status` over codes of a dictionary needs one addition per row, and so does `timechart count by
+//! status`, where runs of rows share the start of a span. The counts become counts of groups
 //! when the dictionary changes, or at the end.
+
+use std::collections::BTreeMap;
 
 use arrow::array::{Array, ArrayRef};
 
@@ -19,6 +22,10 @@ const LANE_CODES_MAX: usize = 1_024;
 const CODES_PER_ROW: usize = 16;
 /// The same for integers, which mostly keep to their range from batch to batch.
 const INTEGERS_PER_ROW: usize = 256;
+/// Codes counted per instant.
+const TIME_CODES_MAX: usize = 4_096;
+/// Rows an instant must come with, on average, to be counted so: starts of spans do, times of events do not.
+const ROWS_PER_TIME: usize = 16;
 /// Rows after which counts could overflow.
 const ROWS_MAX: usize = u32::MAX as usize / 2;
 
@@ -37,6 +44,8 @@ enum Counts {
     Integers(i64, Vec<u32>),
     /// By code of one dictionary, or of two with the second in the low bits.
     Codes(Vec<ArrayRef>, u32, Places),
+    /// By instant, and within an instant by code where there is a dictionary.
+    Times { dictionary: Option<ArrayRef>, places: usize, counts: BTreeMap<i64, Vec<u32>> },
 }
 
 enum Places {
@@ -50,6 +59,8 @@ pub(crate) enum Counted<'a> {
     Integer(i64),
     /// A text per column.
     Texts(&'a [&'a str]),
+    /// An instant, and a text where there are two columns.
+    Time(i64, Option<&'a str>),
 }
 
 impl DirectCounts {
@@ -66,6 +77,12 @@ impl DirectCounts {
                     if left.is_complete() && right.is_complete() =>
                 {
                     self.counts.add_codes(left, Some(right))
+                }
+                [ColumnReader::Time(times)] if times.null_count() == 0 => self.counts.add_times(times.values(), None),
+                [ColumnReader::Time(times), ColumnReader::Dictionary(column)]
+                    if times.null_count() == 0 && column.is_complete() =>
+                {
+                    self.counts.add_times(times.values(), Some(column))
                 }
                 _ => false,
             };
@@ -95,6 +112,15 @@ impl DirectCounts {
                 };
                 places.for_each(&mut count_of);
             }
+            Counts::Times { dictionary, counts, .. } => {
+                for (time, counts) in counts {
+                    let counts = counts.iter().enumerate().filter(|(_, count)| **count > 0);
+                    counts.for_each(|(code, count)| {
+                        let text = dictionary.as_ref().map(|values| text_of(values, code));
+                        found(Counted::Time(time, text), i64::from(*count));
+                    });
+                }
+            }
         }
     }
 
@@ -102,6 +128,7 @@ impl DirectCounts {
     pub(crate) fn bytes(&self) -> usize {
         match &self.counts {
             Counts::Nothing => 0,
+            Counts::Times { places, counts, .. } => counts.len() * places * size_of::<u32>(),
             Counts::Integers(_, counts) => counts.len() * size_of::<u32>(),
             Counts::Codes(_, _, Places::Plain(counts)) => counts.len() * size_of::<u32>(),
             Counts::Codes(_, _, Places::Lanes(counts)) => counts.len() * size_of::<[u32; LANES]>(),
@@ -190,6 +217,43 @@ impl Counts {
                 }
             }
             _ => return false,
+        }
+        true
+    }
+
+    fn add_times(&mut self, times: &[i64], column: Option<&DictionaryColumn>) -> bool {
+        let changes = times.windows(2).filter(|pair| pair[0] != pair[1]).count();
+        if changes >= times.len() / ROWS_PER_TIME {
+            return false;
+        }
+        if let Counts::Nothing = self {
+            let places = column.map_or(1, |column| column.texts.len());
+            if places > TIME_CODES_MAX {
+                return false;
+            }
+            let dictionary = column.map(|column| column.values.clone());
+            *self = Counts::Times { dictionary, places, counts: BTreeMap::new() };
+        }
+        let Counts::Times { dictionary, places, counts } = self else { return false };
+        let same = match (dictionary, column) {
+            (None, None) => true,
+            (Some(known), Some(column)) => column.shares(known),
+            _ => false,
+        };
+        if !same || (counts.len() + changes + 1) * *places > INTEGERS_MAX {
+            return false;
+        }
+        let mut start = 0;
+        for run in times.chunk_by(|a, b| a == b) {
+            let counts = counts.entry(run[0]).or_insert_with(|| vec![0; *places]);
+            match column {
+                None => counts[0] += run.len() as u32,
+                Some(column) => {
+                    let codes = &column.codes.values()[start..start + run.len()];
+                    codes.iter().for_each(|code| counts[*code as usize] += 1);
+                }
+            }
+            start += run.len();
         }
         true
     }

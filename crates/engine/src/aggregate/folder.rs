@@ -85,10 +85,10 @@ impl Folder {
             arguments: Vec::new(),
             folds: Vec::new(),
             direct: DirectCounts::default(),
-            only_counts: plan.series.is_none()
-                && plan.columns.iter().all(|column| {
-                    matches!((&column.function, &column.argument), (StatsFunction::Count, Argument::Rows))
-                }),
+            only_counts: plan
+                .columns
+                .iter()
+                .all(|column| matches!((&column.function, &column.argument), (StatsFunction::Count, Argument::Rows))),
             states: Vec::new(),
             bytes_max,
             rows_until_check: 0,
@@ -147,6 +147,7 @@ impl Folder {
         direct.take(|counted, rows| {
             let group = match counted {
                 Counted::Integer(integer) => groups.group_of_integer(integer),
+                Counted::Time(time, text) => groups.group_of_time(time, text),
                 Counted::Texts(texts) => groups.group_of(texts.iter().copied()),
             };
             folds.iter_mut().flat_map(|folds| &mut folds.parts).for_each(|fold| fold.count_more(group, rows));

@@ -175,6 +175,16 @@ impl GroupTable {
         self.fields.first_mut().map_or(0, |values| values.number_of_integer(integer))
     }
 
+    /// The group of an instant, and of a text where there are two fields.
+    pub(crate) fn group_of_time(&mut self, time: i64, text: Option<&str>) -> u32 {
+        let [first, rest @ ..] = self.fields.as_mut_slice() else { return 0 };
+        let number = first.number_of_time(time);
+        let (Some(text), [second, ..], Some(pairs)) = (text, rest, self.pairs.first_mut()) else { return number };
+        let right = second.number_of(text);
+        pairs.reserve(first.len(), second.len());
+        pairs.number(number, right)
+    }
+
     /// The group of one text per field.
     pub(crate) fn group_of<'t>(&mut self, texts: impl Iterator<Item = &'t str>) -> u32 {
         let mut group = 0;

@@ -311,7 +311,8 @@ impl ValueTable {
         }));
     }
 
-    fn number_of_time(&mut self, time: i64) -> u32 {
+    /// The number of an instant.
+    pub(super) fn number_of_time(&mut self, time: i64) -> u32 {
         if time % NS_PER_SEC == 0 {
             return self.distinct.number(Kind::Integer(time / NS_PER_SEC));
         }
