@@ -55,6 +55,7 @@ fn measure(file: &str, zstd_level: i32) {
     rate("encode", &mut || drop(encode_slabs(&slabs, &options).unwrap()));
     rate("verify", &mut || verify_slabs(&encoded, &slabs).unwrap());
     let reader = BucketReader::open(Arc::new(MemoryObject(encoded.object.clone()))).unwrap();
+    reader.check().unwrap();
     let pages = reader.slabs()[0].pages.len();
     rate("read pages", &mut || (0..pages).for_each(|page| drop(reader.read_page(0, page, RAW).unwrap())));
     let Some(shapes) = reader.shapes(0).unwrap() else {

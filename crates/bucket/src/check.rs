@@ -1,5 +1,6 @@
 //! The whole bucket, read and held against every rule: what `bucket verify` runs.
 
+use quarry_event::shape::ValueTraits;
 use quarry_event::{PageColumns, PageSet};
 
 use crate::block::{BlockKind, open_block};
@@ -49,7 +50,7 @@ impl BucketReader {
         Ok(blocks.chunk_by(|a, b| a.kind == b.kind).map(of_kind).collect())
     }
 
-    /// Reads each column of each page on its own and adds the blocks to `blocks`.
+    /// Reads each column of each page on its own, holds its values against its traits and adds the blocks to `blocks`.
     fn check_columns(&self, slab: usize, blocks: &mut Vec<BlockAt>) -> Result<(), BucketError> {
         let (Some(at), Some(columns)) = (self.parts()[slab].shape.at, self.columns(slab)?) else {
             return Ok(());
@@ -60,8 +61,14 @@ impl BucketReader {
             self.dictionary(slab, column)?;
         }
         for page in 0..self.slabs()[slab].pages.len() {
-            if let Some(mut shaped) = self.shaped_page(slab, page)? {
-                (0..columns.layout.stored.len() as u32).try_for_each(|column| shaped.column(column).map(drop))?;
+            let Some(mut shaped) = self.shaped_page(slab, page)? else { continue };
+            for (number, column) in (0u32..).zip(&columns.layout.shapes.columns) {
+                shaped.column(number)?;
+                let texts = shaped.all_texts(number)?;
+                if let Some(at) = (0..texts.ends.len()).find(|at| !keeps_traits(texts.get(*at), &column.traits)) {
+                    let reason = format!("value {at} of column {number} is not what its traits say of all values");
+                    return Err(shaped.place().corrupt(reason));
+                }
             }
         }
         Ok(())
@@ -150,4 +157,13 @@ impl BucketReader {
         debug_assert_eq!(self.directory.kind, BlockKind::Directory);
         Ok(())
     }
+}
+
+/// Whether all that is said of every value of a column holds for this one.
+fn keeps_traits(value: &[u8], traits: &ValueTraits) -> bool {
+    let len = value.len() as u64;
+    let ends_fit = |(first, last): (&u8, &u8)| traits.firsts.contains(*first) && traits.lasts.contains(*last);
+    value.iter().all(|byte| traits.bytes.contains(*byte))
+        && value.first().zip(value.last()).is_none_or(ends_fit)
+        && (u64::from(traits.min_len)..=u64::from(traits.max_len)).contains(&len)
 }

@@ -248,6 +248,22 @@ fn a_wrong_template_is_noticed_and_the_slab_stored_as_plain_text() {
     assert_eq!(reader.read_page(0, 0, PageColumns::ALL).unwrap().raw[..], batch.raw[..]);
 }
 
+/// As [`shape_by_words`], but a set of bytes leaves one out.
+fn shape_with_wrong_traits(events: &EventBatch) -> Option<ShapedSlab> {
+    let mut slab = shape_by_words(events)?;
+    slab.columns[0].traits.firsts = quarry_event::shape::ByteSet::of(b"u");
+    Some(slab)
+}
+
+#[test]
+fn wrong_traits_are_found_by_a_check() {
+    SHAPER.set(Some(shape_with_wrong_traits));
+    let encoded = encode(&[lines(100)], &EncodeOptions::default()).unwrap();
+    SHAPER.set(None);
+    let error = open(&encoded).check().unwrap_err();
+    assert!(error.to_string().contains("column 0 is not what its traits say"), "{error}");
+}
+
 /// What the shape block says is changed byte by byte, which compression would not let through: everything that is
 /// still accepted is read.
 #[test]
@@ -263,7 +279,7 @@ fn any_shape_block_is_refused_or_read() {
     let mut accepted = 0;
     for at in 0..raw.len() {
         assert!(Layout::read(&raw[..at], &events).is_err());
-        for value in [raw[at].wrapping_add(1), raw[at] ^ 0x80, 0] {
+        for value in [raw[at].wrapping_add(1), raw[at] ^ 0x80] {
             let mut changed = raw.clone();
             changed[at] = value;
             let Ok(layout) = Layout::read(&changed, &events) else { continue };

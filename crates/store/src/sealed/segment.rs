@@ -145,3 +145,44 @@ impl ShapedPage for SealedPage {
         self.page.texts(column, rows).map_err(|error| damage(&self.bucket.id, &error))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use quarry_event::shape::{ColumnKind, TEXT_COLUMN};
+    use tempfile::tempdir;
+
+    use crate::tests::{all, append, expected, open, segment_texts, small};
+
+    #[test]
+    fn a_sealed_slab_gives_its_columns() {
+        let dir = tempdir().unwrap();
+        let store = open(&small(dir.path()));
+        append(&store, "main", 0, 300);
+        let hot = all(&store);
+        assert!(hot.segments.iter().all(|segment| segment.shapes().unwrap().is_none()));
+        store.seal_all().unwrap();
+        let mut seen = Vec::new();
+        for segment in all(&store).segments {
+            let texts = segment_texts(&*segment).unwrap();
+            let shapes = segment.shapes().unwrap().expect("the texts fall apart");
+            let mut from = 0;
+            for (number, info) in segment.pages().iter().enumerate() {
+                let mut page = segment.shaped_page(number).unwrap().expect("a page of columns");
+                let rows: Vec<u32> = (0..info.events).collect();
+                let whole = page.texts(TEXT_COLUMN, &rows).unwrap();
+                let same = |at: usize| whole.get(at) == texts[from + at].as_bytes();
+                assert!((0..rows.len()).all(same));
+                from += rows.len();
+                for (column, facts) in (0u32..).zip(&shapes.columns) {
+                    let read = page.column(column).unwrap();
+                    assert!(read.values.len() as u64 <= facts.values);
+                    let dictionary = segment.dictionary(column).unwrap();
+                    assert_eq!(!dictionary.is_empty(), matches!(facts.kind, ColumnKind::Dictionary { .. }));
+                }
+                assert!(page.column(shapes.columns.len() as u32).is_err());
+            }
+            seen.extend(texts);
+        }
+        assert_eq!(seen, expected("main", 0..300));
+    }
+}
