@@ -60,6 +60,11 @@ pub trait Sink {
     /// Takes a batch; the events and the position become durable together. Blocks while the store is busy.
     fn accept(&mut self, batch: EventBatch, position: Option<FilePosition>) -> Result<(), SinkError>;
 
+    /// An empty batch that was accepted before, for its memory; `None` when a new one will do.
+    fn spare_batch(&mut self) -> Option<EventBatch> {
+        None
+    }
+
     /// Waits until everything accepted is durable.
     fn flush(&mut self) -> Result<(), SinkError>;
 }

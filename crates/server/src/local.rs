@@ -227,6 +227,10 @@ impl Sink for StoreSink<'_> {
         self.settle(TICKETS_MAX)
     }
 
+    fn spare_batch(&mut self) -> Option<EventBatch> {
+        self.store.spare_batch()
+    }
+
     fn flush(&mut self) -> Result<(), SinkError> {
         self.settle(0)
     }

@@ -1,11 +1,18 @@
 //! The seam between the log and the file system, so that tests can make a disk fail.
+//!
+//! Large writes go past the cache of the operating system where it can be done: what is in whole blocks of the file and
+//! lies in memory as it does in them (see `wal::gather`). The rest, and all of it on file systems that do not know this,
+//! goes the usual way.
 
 use std::fmt::Debug;
 use std::fs::{self, File};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
+
+use crate::wal::gather::BLOCK_BYTES;
 
 /// Files the store writes.
 pub trait Disk: Debug + Send + Sync {
@@ -31,8 +38,38 @@ pub trait DiskFile: Debug + Send + Sync {
 #[derive(Clone, Copy, Debug)]
 pub struct LocalDisk;
 
+/// Bytes in whole blocks from which on a write goes past the cache.
+const DIRECT_BYTES_MIN: usize = 128 << 10;
+
 #[derive(Debug)]
-struct LocalFile(File);
+struct LocalFile {
+    file: File,
+    /// The same file, past the cache.
+    direct: Option<File>,
+}
+
+/// Opens a file once more for writes past the cache, where that is known.
+#[cfg(target_os = "linux")]
+fn open_direct(path: &Path) -> Option<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let flag = i32::try_from(rustix::fs::OFlags::DIRECT.bits()).ok()?;
+    fs::OpenOptions::new().write(true).custom_flags(flag).open(path).ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_direct(_: &Path) -> Option<File> {
+    None
+}
+
+/// The part of `bytes` that can be written past the cache at `offset`; empty when it is none or little.
+fn direct_part(bytes: &[u8], offset: u64) -> Range<usize> {
+    let to_block = (offset.wrapping_neg() % BLOCK_BYTES as u64) as usize;
+    let whole = bytes.len().saturating_sub(to_block) / BLOCK_BYTES * BLOCK_BYTES;
+    if whole < DIRECT_BYTES_MIN || bytes.as_ptr().align_offset(BLOCK_BYTES) != to_block {
+        return 0..0;
+    }
+    to_block..to_block + whole
+}
 
 impl Disk for LocalDisk {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
@@ -40,7 +77,7 @@ impl Disk for LocalDisk {
         if let Some(folder) = path.parent() {
             File::open(folder)?.sync_all()?;
         }
-        Ok(Arc::new(LocalFile(file)))
+        Ok(Arc::new(LocalFile { file, direct: open_direct(path) }))
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
@@ -55,15 +92,72 @@ impl Disk for LocalDisk {
 
 impl DiskFile for LocalFile {
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.0.write_all_at(bytes, offset)
+        let part = direct_part(bytes, offset);
+        let (Some(direct), false) = (&self.direct, part.is_empty()) else {
+            return self.file.write_all_at(bytes, offset);
+        };
+        let (before, behind) = (&bytes[..part.start], &bytes[part.end..]);
+        self.file.write_all_at(before, offset)?;
+        let at = offset + part.start as u64;
+        match direct.write_all_at(&bytes[part.clone()], at) {
+            // The file system opens files so, but asks for larger blocks.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                self.file.write_all_at(&bytes[part.clone()], at)?
+            }
+            written => written?,
+        }
+        self.file.write_all_at(behind, offset + part.end as u64)
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.0.sync_data()
+        self.file.sync_data()
     }
 
     fn truncate(&self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)?;
-        self.0.sync_data()
+        self.file.set_len(len)?;
+        self.file.sync_data()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::tempdir;
+
+    use super::*;
+    use crate::wal::gather::Gather;
+
+    #[test]
+    fn what_goes_past_the_cache_and_what_does_not_make_one_file() {
+        let dir = tempdir().unwrap();
+        let path = dir.path().join("file");
+        let file = LocalDisk.create(&path).unwrap();
+        let (mut gather, mut expected, mut seed) = (Gather::new(), Vec::new(), 1_usize);
+        for len in [10, 300_000, 4_096, 5_000_000, 1, 200_000, 100_000, 131_072 + 4_095] {
+            seed += 1;
+            let bytes: Vec<u8> = (0..len).map(|at: usize| (at / 7 * seed) as u8).collect();
+            let mut put = |bytes: &[u8], at: u64| file.write_all_at(bytes, at);
+            gather.begin(expected.len() as u64);
+            gather.add(&bytes, &mut put).unwrap();
+            assert_eq!(gather.end(&mut put).unwrap(), (expected.len() + len) as u64);
+            expected.extend_from_slice(&bytes);
+            file.sync().unwrap();
+            assert!(fs::read(&path).unwrap() == expected, "{len}");
+        }
+        file.truncate(1_000_001).unwrap();
+        expected.truncate(1_000_001);
+        assert!(fs::read(&path).unwrap() == expected);
+    }
+
+    #[test]
+    fn only_whole_blocks_at_their_place_go_past_the_cache() {
+        let bytes = vec![0; 3 * DIRECT_BYTES_MIN];
+        let to_block = bytes.as_ptr().align_offset(BLOCK_BYTES);
+        let offset = (BLOCK_BYTES - to_block) as u64;
+        let part = direct_part(&bytes, offset);
+        assert_eq!((part.start, part.len() % BLOCK_BYTES), (to_block, 0));
+        assert!(part.len() > 2 * DIRECT_BYTES_MIN && bytes.len() - part.end < BLOCK_BYTES);
+        assert!(direct_part(&bytes, offset + 1).is_empty());
+        assert!(direct_part(&bytes[..DIRECT_BYTES_MIN], offset + 1).is_empty());
+        assert!(direct_part(&[], 5).is_empty());
     }
 }

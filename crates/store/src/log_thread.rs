@@ -14,7 +14,6 @@ use crate::hot::{BatchRows, HotSlab};
 use crate::queue::{Closing, PendingAppend, Queue, Work};
 use crate::state::{Shared, State};
 use crate::ticket::Promise;
-use crate::wal::record::seal_frame;
 use crate::wal::write::LogWriter;
 
 /// The log thread's own state.
@@ -69,6 +68,7 @@ impl LogThread {
         };
         chosen.iter().for_each(|index| state.close_hot(index));
         drop(state);
+        self.shared.spares.clear();
         if matches!(closing, Closing::All) && self.writer.current_bytes().is_some() {
             // With the last of these slabs sealed the log is empty, so that its files can go.
             self.writer.rotate();
@@ -108,7 +108,7 @@ impl LogThread {
         }
         let bytes: usize = group.iter().map(|append| append.record.len()).sum();
         let buckets = self.plan(&mut group);
-        let records = group.iter().map(|append| append.record.as_slice());
+        let records = group.iter().flat_map(|append| append.record.parts(&append.batch));
         match self.writer.write_group(self.next_lsn, records, bytes as u64) {
             Ok(()) => self.apply(group, &buckets),
             Err(error) => {
@@ -147,7 +147,7 @@ impl LogThread {
                     plan.number
                 }
             };
-            seal_frame(&mut append.record, self.next_lsn + at as u64, bucket);
+            append.record.seal_frame(self.next_lsn + at as u64, bucket);
             buckets.push(bucket);
         }
         buckets
@@ -191,10 +191,14 @@ impl LogThread {
             state.close_hot(&index);
             closed = true;
         }
-        let slab = state.hot.entry(index.clone()).or_insert_with(|| HotSlab::new(&index, bucket));
+        let spares = &self.shared.spares;
+        let rows = || spares.slab(&batch, self.shared.options.slab_raw_bytes);
+        let new_slab = || HotSlab::in_memory_of(&index, bucket, rows());
+        let slab = state.hot.entry(index.clone()).or_insert_with(new_slab);
         let mut rows = BatchRows::new(batch);
         let left = rows.left();
         slab.append(&mut rows, left);
+        spares.keep_batch(rows.into_batch());
         slab.appended_at = now;
         closed
     }

@@ -28,7 +28,8 @@ pub struct StoreOptions {
     pub slab_raw_bytes: usize,
     /// Text bytes of all hot slabs together; beyond it the largest is closed.
     pub hot_bytes_max: usize,
-    /// Closed slabs that are not sealed yet; at the limit appends wait. 0 takes two more than there are sealers.
+    /// Closed slabs that are not sealed yet; at the limit appends wait. 0 takes one more than there are sealers:
+    /// it waits for the first of them that is done, while the next slab fills.
     pub unsealed_slabs_max: usize,
     /// Text bytes that wait for the next fsync; at the limit appends wait.
     pub pending_bytes_max: usize,
@@ -99,7 +100,7 @@ impl StoreOptions {
             slab_raw_bytes: TARGET_SLAB_RAW_BYTES,
             hot_bytes_max: 192 << 20,
             unsealed_slabs_max: 0,
-            pending_bytes_max: 32 << 20,
+            pending_bytes_max: 16 << 20,
             log_segment_bytes: 64 << 20,
             log_bytes_max: 1 << 30,
             idle_seal_secs: 3_600,
@@ -120,6 +121,6 @@ impl StoreOptions {
 
     /// Closed slabs that may wait for their seal.
     pub(crate) fn unsealed_limit(&self) -> usize {
-        if self.unsealed_slabs_max == 0 { self.sealer_threads() + 2 } else { self.unsealed_slabs_max }
+        if self.unsealed_slabs_max == 0 { self.sealer_threads() + 1 } else { self.unsealed_slabs_max }
     }
 }

@@ -9,6 +9,7 @@ use quarry_event::EventBatch;
 use crate::StoreError;
 use crate::sync::{lock, wait};
 use crate::ticket::Promise;
+use crate::wal::record::EncodedRecord;
 
 /// Bytes of records that one fsync covers at most, unless one record alone is longer.
 const GROUP_BYTES_MAX: usize = 16 << 20;
@@ -16,8 +17,8 @@ const GROUP_BYTES_MAX: usize = 16 << 20;
 /// An append on its way.
 #[derive(Debug)]
 pub(crate) struct PendingAppend {
-    /// Encoded record; its frame is not filled in.
-    pub(crate) record: Vec<u8>,
+    /// Encoded record of `batch`; its frame is not filled in.
+    pub(crate) record: EncodedRecord,
     pub(crate) batch: EventBatch,
     pub(crate) checkpoint: Option<FileCheckpoint>,
     /// Its number among all appends that began.

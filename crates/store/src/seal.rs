@@ -45,7 +45,18 @@ pub(crate) fn run(shared: &Arc<Shared>) {
         let outcome =
             outcome.unwrap_or_else(|_| Err(Failure::Never("the encoder panicked, please report this".into())));
         note_outcome(shared, &segment, outcome);
+        keep_memory(shared, segment);
         shared.seal_done.notify_all();
+    }
+}
+
+/// Keeps the memory of a sealed slab that no search looks at, while events keep coming.
+fn keep_memory(shared: &Shared, segment: Arc<HotSegment>) {
+    let rows = Arc::into_inner(segment).and_then(HotSegment::into_rows);
+    if let Some(rows) = rows
+        && !shared.state().hot.is_empty()
+    {
+        shared.spares.keep_slab(rows);
     }
 }
 
@@ -137,8 +148,8 @@ pub(crate) fn choose_names(shared: &Shared, row: &mut BucketRow) -> Result<(), S
 
 /// Encodes a slab and proves that it decodes to the same events.
 fn encode_checked(segment: &HotSegment, zstd_level: i32) -> Result<EncodedBucket, BucketError> {
-    let gathered = segment.gather();
-    let sources = [SlabSource { events: &gathered.events, index_times: Some(&gathered.index_times) }];
+    let rows = segment.rows();
+    let sources = [SlabSource { events: &rows.events, index_times: Some(&rows.index_times) }];
     encode_verified(&sources, &EncodeOptions { zstd_level, ..EncodeOptions::default() })
 }
 

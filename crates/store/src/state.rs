@@ -10,7 +10,7 @@ use quarry_catalog::{BucketRow, Catalog, CheckpointKey, LoggedCheckpoint};
 use quarry_stdx::SharedClock;
 
 use crate::gaps::Gaps;
-use crate::hot::{HotSegment, HotSlab};
+use crate::hot::{HotSegment, HotSlab, Spares};
 use crate::log_files::LogFiles;
 use crate::options::QUARANTINED_SLABS_MAX;
 use crate::report::Report;
@@ -31,6 +31,8 @@ pub(crate) struct Shared {
     pub(crate) log_damage: Vec<Damage>,
     /// Files whose appends are refused.
     pub(crate) gaps: Gaps,
+    /// Memory for further slabs and batches.
+    pub(crate) spares: Spares,
     state: Mutex<State>,
     /// A slab waits for its seal, or sealing must end.
     pub(crate) seal_work: Condvar,
@@ -116,6 +118,7 @@ impl Shared {
             report: Report::default(),
             log_damage,
             gaps: Gaps::default(),
+            spares: Spares::default(),
             state: Mutex::new(state),
             seal_work: Condvar::new(),
             seal_done: Condvar::new(),

@@ -25,7 +25,7 @@ use crate::state::{Progress, Shared};
 use crate::sync::{lock, wait};
 use crate::ticket::{Ticket, promise};
 use crate::wal::read::Repair;
-use crate::wal::record::encode;
+use crate::wal::record::EncodedRecord;
 use crate::wal::write::LogWriter;
 use crate::{StoreError, StoreOptions, admission, compaction, data_dir, seal};
 
@@ -176,6 +176,11 @@ impl Store {
         queued
     }
 
+    /// An empty batch with room that was used before, if there is one, so that large batches need no new memory.
+    pub fn spare_batch(&self) -> Option<EventBatch> {
+        self.shared.spares.batch()
+    }
+
     fn queue(&self, request: AppendRequest, begun: u64) -> Result<Ticket, StoreError> {
         let queue = &self.writer()?.queue;
         let AppendRequest { batch, checkpoint } = request;
@@ -185,7 +190,7 @@ impl Store {
             return Ok(Ticket::done(Ok(())));
         }
         self.wait_for_sealers()?;
-        let record = encode(&batch, checkpoint.as_ref())?;
+        let record = EncodedRecord::new(&batch, checkpoint.as_ref())?;
         let (promise, ticket) = promise();
         queue.push_append(PendingAppend { record, batch, checkpoint, begun, promise })?;
         Ok(ticket)

@@ -8,10 +8,11 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 
 use jiff::tz::TimeZone;
 use quarry_conf::PropsResolver;
+use quarry_event::EventBatch;
 use quarry_event::time::TimeNs;
 use quarry_pipeline::{Pipeline, PipelineContext, ResumeHint, SAMPLE_BYTES, SourceInfo};
 use xxhash_rust::xxh3::Xxh3;
@@ -155,13 +156,15 @@ fn add_opened(
     let stored_bytes_all = file.stored_bytes;
     let expected = if file.packing == Packing::None { stored_bytes_all } else { 0 };
     let (batches, received) = sync_channel(WAITING_BATCHES_MAX);
+    // No more batches come back than were handed over.
+    let (returned, spares) = channel();
     let warnings = Vec::new();
-    let reader = FileReader { path, file, pipeline, base: offset, before, prefix, warnings, batches };
+    let reader = FileReader { path, file, pipeline, base: offset, before, prefix, warnings, batches, spares };
     let (stored, read) = std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name(READER_THREAD.to_owned());
         let thread = thread.spawn_scoped(scope, move || reader.run());
         let thread = thread.map_err(|error| InputError::read(path, &error))?;
-        let stored = store(received, keeper, stored_bytes_all, sink, progress);
+        let stored = store(received, &returned, keeper, stored_bytes_all, sink, progress);
         let read = thread.join().map_err(|_| {
             InputError::read(path, &std::io::Error::other("reading ended early because of a fault of quarry"))
         });
@@ -192,6 +195,7 @@ struct Keeper {
 /// Hands batches to the sink until there are no more; ended from outside, it gives how far it came.
 fn store(
     received: Receiver<ReadBatch>,
+    returned: &Sender<EventBatch>,
     keeper: Option<&Keeper>,
     stored_bytes_all: u64,
     sink: &mut dyn Sink,
@@ -207,6 +211,10 @@ fn store(
         });
         if !batch.is_empty() || position.is_some() {
             sink.accept(batch, position)?;
+        }
+        if let Some(spare) = sink.spare_batch() {
+            // The reader may be done.
+            drop(returned.send(spare));
         }
         let flow = progress.reached(&Reached {
             bytes: state.bytes,

@@ -9,7 +9,7 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::mpsc::SyncSender;
+use std::sync::mpsc::{Receiver, SyncSender};
 
 use quarry_event::EventBatch;
 use quarry_pipeline::{Pipeline, PipelineCounters};
@@ -74,6 +74,8 @@ pub(crate) struct FileReader<'a> {
     /// As [`ReadState::warnings`].
     pub(crate) warnings: Vec<String>,
     pub(crate) batches: SyncSender<ReadBatch>,
+    /// Empty batches that were handed over before.
+    pub(crate) spares: Receiver<EventBatch>,
 }
 
 impl FileReader<'_> {
@@ -97,7 +99,9 @@ impl FileReader<'_> {
             let is_full = batch.raw.len() >= BATCH_RAW_BYTES || batch.len() >= BATCH_EVENTS;
             if is_full && let Some(hash) = window.tail_hash(self.base + self.pipeline.safe_offset()) {
                 let position = Some((self.base + self.pipeline.safe_offset(), hash));
-                let ready = ReadBatch { batch: std::mem::take(&mut batch), position, state: self.state(bytes) };
+                let next = self.spares.try_recv().unwrap_or_else(|_| room_for_as_much(&batch));
+                let ready =
+                    ReadBatch { batch: std::mem::replace(&mut batch, next), position, state: self.state(bytes) };
                 if self.batches.send(ready).is_err() {
                     return ReadEnd { state: self.state(bytes), fault: None };
                 }
@@ -163,6 +167,18 @@ impl FileReader<'_> {
             problem: self.pipeline.problem().map(ToString::to_string),
             warnings: self.warnings.clone(),
         }
+    }
+}
+
+/// An empty batch that takes as much as `full` without growing.
+fn room_for_as_much(full: &EventBatch) -> EventBatch {
+    let more = |len: usize| len + len / 16;
+    EventBatch {
+        raw: Vec::with_capacity(more(full.raw.len())),
+        ends: Vec::with_capacity(more(full.len())),
+        time: Vec::with_capacity(more(full.len())),
+        meta: Vec::with_capacity(more(full.len())),
+        ..EventBatch::default()
     }
 }
 

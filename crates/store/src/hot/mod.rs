@@ -1,43 +1,26 @@
 //! Events in memory: searchable from the moment they are acknowledged until their bucket takes over.
 //!
-//! A slab is a list of full pages, which never change and are shared, and one growing page, which a snapshot copies.
-//! So a search never waits for a writer longer than it takes to copy one page, and holds what it saw.
+//! A slab's rows lie in one piece that only grows ([`SlabRows`]), behind a lock that a writer holds while it adds a batch
+//! and a search while it copies a page. A snapshot remembers how many rows it saw, and never reads more.
 //!
 //! Not here: which slab a batch goes to and when a slab is closed.
 
+mod rows;
 mod segment;
+mod spare;
 
 use std::collections::BTreeMap;
-use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 
-use bytes::Bytes;
 use quarry_bucket::MAX_PAGE_EVENTS;
 use quarry_event::{EventBatch, IndexedField, Metadata, TimeNs};
 
-use crate::PageInfo;
+use crate::sync::write;
+use rows::{PageFacts, text_of};
 
+pub(crate) use rows::SlabRows;
 pub(crate) use segment::{HotSegment, SLABS_PER_BUCKET_MAX};
-
-/// Events of one page. `meta` holds codes of the slab.
-#[derive(Debug)]
-pub(crate) struct HotPage {
-    pub(crate) raw: Bytes,
-    pub(crate) columns: Columns,
-    pub(crate) info: PageInfo,
-    /// Distinct codes in `meta`, ascending.
-    pub(crate) codes: Vec<u32>,
-}
-
-/// The columns of a page beside its text.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Columns {
-    pub(crate) ends: Vec<u32>,
-    pub(crate) time: Vec<TimeNs>,
-    pub(crate) index_time: Vec<TimeNs>,
-    pub(crate) meta: Vec<u32>,
-    pub(crate) fields: Vec<IndexedField>,
-}
+pub(crate) use spare::Spares;
 
 /// A batch being moved into slabs, row by row from the front.
 #[derive(Debug)]
@@ -60,20 +43,24 @@ impl BatchRows {
 
     /// Bytes of text of the next `rows` rows.
     pub(crate) fn bytes(&self, rows: usize) -> usize {
-        let range = self.text(rows);
-        range.end - range.start
+        text_of(&self.batch.ends, &(self.next..self.next + rows)).len()
     }
 
     /// Most rows from the front, at least one, whose text fits `room`.
     pub(crate) fn rows_within(&self, room: usize) -> usize {
-        let start = self.text(0).start;
+        let start = text_of(&self.batch.ends, &(self.next..self.next)).start;
         let fitting = self.batch.ends[self.next..].partition_point(|end| *end as usize - start <= room);
         fitting.max(1).min(self.left())
     }
 
-    fn text(&self, rows: usize) -> Range<usize> {
-        let end_before = |row: usize| if row == 0 { 0 } else { self.batch.ends[row - 1] as usize };
-        end_before(self.next)..end_before(self.next + rows)
+    /// The batch, for its memory.
+    pub(crate) fn into_batch(self) -> EventBatch {
+        self.batch
+    }
+
+    /// Fields of the rows before `end` that are not moved yet.
+    fn fields_before(&mut self, end: usize) -> Vec<IndexedField> {
+        std::iter::from_fn(|| self.fields.next_if(|field| (field.row as usize) < end)).collect()
     }
 }
 
@@ -83,14 +70,14 @@ pub(crate) struct HotSlab {
     number: u64,
     bucket: Arc<str>,
     index: Arc<str>,
-    metas: Vec<Metadata>,
+    rows: Arc<RwLock<SlabRows>>,
     code_of: BTreeMap<Metadata, u32>,
-    /// `metas` as the last snapshot shared it.
+    /// The slab's metadata as the last snapshot shared it.
     shared_metas: Option<Arc<[Metadata]>>,
-    full: Vec<Arc<HotPage>>,
-    growing: GrowingPage,
-    /// `growing` as the last snapshot shared it.
-    shared_growing: Option<Arc<HotPage>>,
+    /// Pages that take no more rows.
+    full: Vec<Arc<PageFacts>>,
+    /// The page behind them as the last snapshot shared it.
+    shared_growing: Option<Arc<PageFacts>>,
     events: usize,
     raw_bytes: usize,
     /// Smallest and largest `_time`; 0 without events.
@@ -99,23 +86,21 @@ pub(crate) struct HotSlab {
     pub(crate) appended_at: i64,
 }
 
-#[derive(Debug, Default)]
-struct GrowingPage {
-    raw: Vec<u8>,
-    columns: Columns,
-}
-
 impl HotSlab {
     pub(crate) fn new(index: &Arc<str>, number: u64) -> HotSlab {
+        HotSlab::in_memory_of(index, number, SlabRows::default())
+    }
+
+    /// A slab that takes over the memory of `rows`, which are empty.
+    pub(crate) fn in_memory_of(index: &Arc<str>, number: u64, rows: SlabRows) -> HotSlab {
         HotSlab {
             number,
             bucket: format!("{index}~{number}").into(),
             index: index.clone(),
-            metas: Vec::new(),
+            rows: Arc::new(RwLock::new(rows)),
             code_of: BTreeMap::new(),
             shared_metas: None,
             full: Vec::new(),
-            growing: GrowingPage::default(),
             shared_growing: None,
             events: 0,
             raw_bytes: 0,
@@ -157,33 +142,30 @@ impl HotSlab {
 
     /// Moves the next `rows` rows of a batch to the end.
     pub(crate) fn append(&mut self, source: &mut BatchRows, rows: usize) {
-        let codes = self.codes(&source.batch.metas);
+        let taken = source.next..source.next + rows;
+        self.widen_times(&source.batch.time[taken.clone()]);
         self.shared_growing = None;
-        self.widen_times(&source.batch.time[source.next..source.next + rows]);
-        let mut left = rows;
-        while left > 0 {
-            let here = left.min(MAX_PAGE_EVENTS - self.growing.columns.time.len());
-            self.events += here;
-            self.raw_bytes += source.bytes(here);
-            self.growing.append(source, here, &codes);
-            left -= here;
-            if self.growing.columns.time.len() == MAX_PAGE_EVENTS {
-                let next = GrowingPage::like(&self.growing);
-                let full = std::mem::replace(&mut self.growing, next);
-                let page = HotPage::new(self.first_row_of_growing(), full.raw.into(), full.columns);
-                self.full.push(Arc::new(page));
-            }
+        self.events += rows;
+        self.raw_bytes += source.bytes(rows);
+        let fields = source.fields_before(taken.end);
+        source.next = taken.end;
+        let held = self.rows.clone();
+        let mut held = write(&held);
+        let codes = self.codes(&source.batch.metas, &mut held);
+        held.add(&source.batch, taken, fields, &codes);
+        while (self.full.len() + 1) * MAX_PAGE_EVENTS <= self.events {
+            let first = self.full.len() * MAX_PAGE_EVENTS;
+            self.full.push(Arc::new(held.facts(first..first + MAX_PAGE_EVENTS)));
         }
     }
 
     /// The slab's codes of a batch's metadata.
-    fn codes(&mut self, metas: &[Metadata]) -> Vec<u32> {
+    fn codes(&mut self, metas: &[Metadata], held: &mut SlabRows) -> Vec<u32> {
         let mut codes = Vec::with_capacity(metas.len());
         for meta in metas {
             let known = self.code_of.get(meta).copied();
             codes.push(known.unwrap_or_else(|| {
-                let code = self.metas.len() as u32;
-                self.metas.push(meta.clone());
+                let code = held.add_meta(meta.clone());
                 self.code_of.insert(meta.clone(), code);
                 self.shared_metas = None;
                 code
@@ -192,82 +174,23 @@ impl HotSlab {
         codes
     }
 
-    fn first_row_of_growing(&self) -> u64 {
-        (self.full.len() * MAX_PAGE_EVENTS) as u64
-    }
-
     /// What a search sees of it now.
     pub(crate) fn segment(&mut self) -> Arc<HotSegment> {
         let mut pages = self.full.clone();
-        if !self.growing.columns.time.is_empty() {
-            let first_row = self.first_row_of_growing();
-            let growing = &self.growing;
-            let copy = self.shared_growing.get_or_insert_with(|| {
-                let raw = Bytes::copy_from_slice(&growing.raw);
-                Arc::new(HotPage::new(first_row, raw, growing.columns.clone()))
-            });
-            pages.push(copy.clone());
+        let first = self.full.len() * MAX_PAGE_EVENTS;
+        let held = crate::sync::read(&self.rows);
+        if first < self.events {
+            let facts = || Arc::new(held.facts(first..self.events));
+            pages.push(self.shared_growing.get_or_insert_with(facts).clone());
         }
-        let metas = self.shared_metas.get_or_insert_with(|| self.metas.as_slice().into()).clone();
-        Arc::new(HotSegment::new(self.number, self.bucket.clone(), self.index.clone(), metas, pages))
+        let metas = self.shared_metas.get_or_insert_with(|| held.events.metas.as_slice().into()).clone();
+        drop(held);
+        let (bucket, index) = (self.bucket.clone(), self.index.clone());
+        Arc::new(HotSegment::new(self.number, bucket, index, metas, self.rows.clone(), pages))
     }
 
     /// The slab as it stays.
     pub(crate) fn close(mut self) -> Arc<HotSegment> {
-        let growing = std::mem::take(&mut self.growing);
-        if !growing.columns.time.is_empty() {
-            let page = HotPage::new(self.first_row_of_growing(), growing.raw.into(), growing.columns);
-            self.full.push(Arc::new(page));
-        }
-        let metas = self.shared_metas.unwrap_or_else(|| self.metas.into());
-        Arc::new(HotSegment::new(self.number, self.bucket, self.index, metas, self.full))
-    }
-}
-
-impl GrowingPage {
-    /// An empty page with room for as much as a full one held, so that it rarely moves while it grows.
-    fn like(full: &GrowingPage) -> GrowingPage {
-        let columns = Columns {
-            ends: Vec::with_capacity(MAX_PAGE_EVENTS),
-            time: Vec::with_capacity(MAX_PAGE_EVENTS),
-            index_time: Vec::with_capacity(MAX_PAGE_EVENTS),
-            meta: Vec::with_capacity(MAX_PAGE_EVENTS),
-            fields: Vec::with_capacity(full.columns.fields.len()),
-        };
-        GrowingPage { raw: Vec::with_capacity(full.raw.len() + full.raw.len() / 16), columns }
-    }
-
-    fn append(&mut self, source: &mut BatchRows, rows: usize, codes: &[u32]) {
-        let from = source.next..source.next + rows;
-        let text = source.text(rows);
-        let (row, byte) = (self.columns.time.len(), self.raw.len());
-        let batch = &source.batch;
-        self.raw.extend_from_slice(&batch.raw[text.clone()]);
-        let columns = &mut self.columns;
-        columns.ends.extend(batch.ends[from.clone()].iter().map(|end| (*end as usize - text.start + byte) as u32));
-        columns.time.extend_from_slice(&batch.time[from.clone()]);
-        columns.index_time.resize(row + rows, batch.index_time);
-        columns.meta.extend(batch.meta[from.clone()].iter().map(|code| codes[*code as usize]));
-        while let Some(mut field) = source.fields.next_if(|field| (field.row as usize) < from.end) {
-            field.row = (field.row as usize - from.start + row) as u32;
-            columns.fields.push(field);
-        }
-        source.next = from.end;
-    }
-}
-
-impl HotPage {
-    fn new(first_row: u64, raw: Bytes, columns: Columns) -> HotPage {
-        let mut codes = columns.meta.clone();
-        codes.sort_unstable();
-        codes.dedup();
-        let info = PageInfo {
-            first_row,
-            events: columns.time.len() as u32,
-            time_min: columns.time.iter().copied().min().unwrap_or(0),
-            time_max: columns.time.iter().copied().max().unwrap_or(0),
-            raw_bytes: raw.len() as u64,
-        };
-        HotPage { raw, columns, info, codes }
+        self.segment()
     }
 }

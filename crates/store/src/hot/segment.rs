@@ -1,33 +1,29 @@
 //! A slab in memory as a search sees it.
 
-use std::sync::Arc;
+use std::sync::{Arc, RwLock, RwLockReadGuard};
 
 use quarry_event::term::MetaField;
-use quarry_event::{EventBatch, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs};
+use quarry_event::{Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs};
 
-use crate::hot::HotPage;
+use crate::hot::SlabRows;
+use crate::hot::rows::PageFacts;
 use crate::selector::wildcard_match;
+use crate::sync::read;
 use crate::{PageInfo, Segment, StoreError};
 
 /// Slabs of one bucket at most, so that bucket number and slab number make one sequence number.
 pub(crate) const SLABS_PER_BUCKET_MAX: u64 = 4_096;
 
-/// A list of pages that never change.
+/// Pages of a slab; rows that came later are not seen.
 #[derive(Debug)]
 pub(crate) struct HotSegment {
     number: u64,
     bucket: Arc<str>,
     index: Arc<str>,
     metas: Arc<[Metadata]>,
-    pages: Vec<Arc<HotPage>>,
+    rows: Arc<RwLock<SlabRows>>,
+    pages: Vec<Arc<PageFacts>>,
     infos: Vec<PageInfo>,
-}
-
-/// A slab as the bucket encoder wants it.
-#[derive(Debug)]
-pub(crate) struct Gathered {
-    pub(crate) events: EventBatch,
-    pub(crate) index_times: Vec<TimeNs>,
 }
 
 impl HotSegment {
@@ -36,10 +32,11 @@ impl HotSegment {
         bucket: Arc<str>,
         index: Arc<str>,
         metas: Arc<[Metadata]>,
-        pages: Vec<Arc<HotPage>>,
+        rows: Arc<RwLock<SlabRows>>,
+        pages: Vec<Arc<PageFacts>>,
     ) -> HotSegment {
         let infos = pages.iter().map(|page| page.info).collect();
-        HotSegment { number, bucket, index, metas, pages, infos }
+        HotSegment { number, bucket, index, metas, rows, pages, infos }
     }
 
     pub(crate) fn number(&self) -> u64 {
@@ -65,31 +62,14 @@ impl HotSegment {
         (first, last)
     }
 
-    /// All columns in one piece.
-    pub(crate) fn gather(&self) -> Gathered {
-        let events = self.events() as usize;
-        let mut out = EventBatch {
-            raw: Vec::with_capacity(self.raw_bytes() as usize),
-            ends: Vec::with_capacity(events),
-            time: Vec::with_capacity(events),
-            meta: Vec::with_capacity(events),
-            metas: self.metas.to_vec(),
-            ..EventBatch::default()
-        };
-        let mut index_times = Vec::with_capacity(events);
-        for page in &self.pages {
-            let (row, byte) = (out.ends.len() as u32, out.raw.len() as u32);
-            out.raw.extend_from_slice(&page.raw);
-            out.ends.extend(page.columns.ends.iter().map(|end| end + byte));
-            out.time.extend_from_slice(&page.columns.time);
-            out.meta.extend_from_slice(&page.columns.meta);
-            index_times.extend_from_slice(&page.columns.index_time);
-            out.fields.extend(page.columns.fields.iter().cloned().map(|mut field| {
-                field.row += row;
-                field
-            }));
-        }
-        Gathered { events: out, index_times }
+    /// The rows of a closed slab.
+    pub(crate) fn rows(&self) -> RwLockReadGuard<'_, SlabRows> {
+        read(&self.rows)
+    }
+
+    /// The rows for their memory, if nobody else sees them.
+    pub(crate) fn into_rows(self) -> Option<SlabRows> {
+        Arc::into_inner(self.rows).and_then(|rows| rows.into_inner().ok())
     }
 
     /// Pages of `among` that `query` keeps; only metadata is known without reading the text.
@@ -106,7 +86,7 @@ impl HotSegment {
     fn pages_with_meta(&self, field: MetaField, pattern: &str) -> u64 {
         let matching: Vec<bool> =
             self.metas.iter().map(|meta| wildcard_match(pattern, &text_of(meta, field).to_lowercase())).collect();
-        let holds = |page: &Arc<HotPage>| page.codes.iter().any(|code| matching[*code as usize]);
+        let holds = |page: &Arc<PageFacts>| page.codes.iter().any(|code| matching[*code as usize]);
         self.pages.iter().enumerate().fold(0, |found, (at, page)| found | u64::from(holds(page)) << at)
     }
 }
@@ -146,24 +126,9 @@ impl Segment for HotSegment {
     }
 
     fn read_page(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError> {
-        let Some(held) = self.pages.get(page) else { return Ok(Page::default()) };
-        let mut out = Page {
-            first_row: held.info.first_row,
-            time: held.columns.time.clone(),
-            meta: held.columns.meta.clone(),
-            metas: self.metas.clone(),
-            ..Page::default()
-        };
-        if columns.raw {
-            out.raw = held.raw.clone();
-            out.ends = held.columns.ends.clone();
-        }
-        if columns.index_time {
-            out.index_time = held.columns.index_time.clone();
-        }
-        if columns.fields {
-            out.fields = held.columns.fields.clone();
-        }
-        Ok(out)
+        let Some(info) = self.infos.get(page) else { return Ok(Page::default()) };
+        let first = info.first_row as usize;
+        let out = read(&self.rows).page(first..first + info.events as usize, columns);
+        Ok(Page { metas: self.metas.clone(), ..out })
     }
 }

@@ -390,3 +390,25 @@ fn a_memory_store_takes_any_batch() {
     assert_eq!((events(0), events(1)), (BATCH_EVENTS_MAX, 9_110));
     assert_eq!(segment_texts(&*snapshot.segments[0]).unwrap().len(), 9_100);
 }
+
+/// Long enough that text goes past the cache of the operating system, in the middle of blocks.
+#[test]
+fn large_batches_between_small_ones_come_back_from_the_log() {
+    let dir = tempdir().unwrap();
+    let mut options = StoreOptions::at(dir.path());
+    options.slab_events = 100_000;
+    let store = open(&options);
+    let mut next = 0;
+    for events in [1, 30_000, 7, 45_000, 2, 50_000] {
+        append(&store, "main", next, events);
+        next += events;
+    }
+    let held = all(&store);
+    append(&store, "main", next, 3);
+    assert!(texts(&held) == expected("main", 0..next));
+    drop((held, store));
+    let store = open(&options);
+    assert!(texts(&all(&store)) == expected("main", 0..next + 3));
+    store.seal_all().unwrap();
+    assert!(texts(&all(&store)) == expected("main", 0..next + 3));
+}

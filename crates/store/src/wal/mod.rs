@@ -5,6 +5,7 @@
 //!
 //! Not here: which bucket a record goes to (`log_thread`) and when a segment may go (`log_files`).
 
+pub(crate) mod gather;
 pub(crate) mod read;
 pub(crate) mod record;
 pub(crate) mod salvage;

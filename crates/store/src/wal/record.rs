@@ -1,13 +1,14 @@
 //! One record: a batch, the bucket it goes to and the file checkpoint that becomes true with it.
 //!
 //! The body is encoded by the thread that appends, so that threads share the work; the log thread only fills in the
-//! frame (lsn, bucket) in front of it. Text, ends, times and metadata codes are copied as whole columns.
+//! frame (lsn, bucket) in front of it. Ends, times and metadata codes are copied as whole columns; the text, most of the
+//! body, stays in its batch until it is written.
 
 use std::sync::Arc;
 
 use quarry_catalog::{CheckpointKey, FileCheckpoint, SourceIdentity};
 use quarry_event::{EventBatch, IndexedField, Metadata};
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::StoreError;
 
@@ -25,52 +26,56 @@ pub(crate) struct Record {
     pub(crate) checkpoint: Option<FileCheckpoint>,
 }
 
-/// Encodes a record with an unfilled frame.
-pub(crate) fn encode(batch: &EventBatch, checkpoint: Option<&FileCheckpoint>) -> Result<Vec<u8>, StoreError> {
-    let body_bytes = body_bytes(batch, checkpoint);
-    if body_bytes > BODY_BYTES_MAX {
-        let (value, limit) = (body_bytes as u64, BODY_BYTES_MAX as u64);
-        return Err(StoreError::TooLarge { what: "bytes with all fields", value, limit });
-    }
-    let mut out = Vec::with_capacity(FRAME_BYTES + body_bytes);
-    out.resize(FRAME_BYTES, 0);
-    out.extend_from_slice(&batch.index_time.to_le_bytes());
-    for count in [batch.len(), batch.raw.len(), batch.metas.len(), batch.fields.len()] {
-        out.extend_from_slice(&(count as u32).to_le_bytes());
-    }
-    out.push(u8::from(checkpoint.is_some()));
-    put_text(batch.metas.first().map_or("", |meta| &meta.index), &mut out);
-    for meta in &batch.metas {
-        put_text(&meta.host, &mut out);
-        put_text(&meta.source, &mut out);
-        put_text(&meta.sourcetype, &mut out);
-    }
-    put_column(&batch.ends, |end| end.to_le_bytes(), &mut out);
-    put_column(&batch.time, |time| time.to_le_bytes(), &mut out);
-    put_column(&batch.meta, |meta| meta.to_le_bytes(), &mut out);
-    out.extend_from_slice(&batch.raw);
-    for field in &batch.fields {
-        out.extend_from_slice(&field.row.to_le_bytes());
-        put_text(&field.name, &mut out);
-        put_text(&field.value, &mut out);
-    }
-    if let Some(checkpoint) = checkpoint {
-        put_checkpoint(checkpoint, &mut out);
-    }
-    debug_assert_eq!(out.len(), FRAME_BYTES + body_bytes);
-    let checksum = xxh3_64(&out[FRAME_BYTES..]);
-    out[24..32].copy_from_slice(&checksum.to_le_bytes());
-    Ok(out)
+/// A record on its way to the log: all of it but the text of its batch.
+#[derive(Debug)]
+pub(crate) struct EncodedRecord {
+    /// Frame, counts, metadata and columns.
+    front: Vec<u8>,
+    raw_bytes: usize,
+    /// Index-time fields and checkpoint.
+    back: Vec<u8>,
 }
 
-/// Fills in the frame of an encoded record.
-pub(crate) fn seal_frame(record: &mut [u8], lsn: u64, bucket: u64) {
-    let body_bytes = (record.len() - FRAME_BYTES) as u32;
-    record[..4].copy_from_slice(&body_bytes.to_le_bytes());
-    record[8..16].copy_from_slice(&lsn.to_le_bytes());
-    record[16..24].copy_from_slice(&bucket.to_le_bytes());
-    let checksum = xxh3_64(&record[..32]);
-    record[32..FRAME_BYTES].copy_from_slice(&checksum.to_le_bytes());
+impl EncodedRecord {
+    /// Encodes a record with an unfilled frame.
+    pub(crate) fn new(batch: &EventBatch, checkpoint: Option<&FileCheckpoint>) -> Result<EncodedRecord, StoreError> {
+        let (front_bytes, back_bytes) = (front_bytes(batch), back_bytes(batch, checkpoint));
+        let body_bytes = front_bytes + batch.raw.len() + back_bytes;
+        if body_bytes > BODY_BYTES_MAX {
+            let (value, limit) = (body_bytes as u64, BODY_BYTES_MAX as u64);
+            return Err(StoreError::TooLarge { what: "bytes with all fields", value, limit });
+        }
+        let mut front = Vec::with_capacity(FRAME_BYTES + front_bytes);
+        front.resize(FRAME_BYTES, 0);
+        put_front(batch, checkpoint.is_some(), &mut front);
+        let mut back = Vec::with_capacity(back_bytes);
+        put_back(batch, checkpoint, &mut back);
+        debug_assert_eq!((front.len(), back.len()), (FRAME_BYTES + front_bytes, back_bytes));
+        let mut checksum = Xxh3::new();
+        [&front[FRAME_BYTES..], &batch.raw, &back].iter().for_each(|part| checksum.update(part));
+        front[24..32].copy_from_slice(&checksum.digest().to_le_bytes());
+        Ok(EncodedRecord { front, raw_bytes: batch.raw.len(), back })
+    }
+
+    /// Bytes of the whole record.
+    pub(crate) fn len(&self) -> usize {
+        self.front.len() + self.raw_bytes + self.back.len()
+    }
+
+    /// Fills in the frame.
+    pub(crate) fn seal_frame(&mut self, lsn: u64, bucket: u64) {
+        let body_bytes = (self.len() - FRAME_BYTES) as u32;
+        self.front[..4].copy_from_slice(&body_bytes.to_le_bytes());
+        self.front[8..16].copy_from_slice(&lsn.to_le_bytes());
+        self.front[16..24].copy_from_slice(&bucket.to_le_bytes());
+        let checksum = xxh3_64(&self.front[..32]);
+        self.front[32..FRAME_BYTES].copy_from_slice(&checksum.to_le_bytes());
+    }
+
+    /// The record's bytes in order; `batch` is the one it was encoded from.
+    pub(crate) fn parts<'a>(&'a self, batch: &'a EventBatch) -> [&'a [u8]; 3] {
+        [&self.front, &batch.raw, &self.back]
+    }
 }
 
 /// Reads the record at the start of `bytes`; gives it and its length, or `None` when it is torn or damaged.
@@ -102,18 +107,48 @@ pub(crate) fn len_of_frame(bytes: &[u8]) -> Option<usize> {
     (xxh3_64(&frame[..32]) == checksum).then_some(FRAME_BYTES + body_bytes as usize)
 }
 
-fn body_bytes(batch: &EventBatch, checkpoint: Option<&FileCheckpoint>) -> usize {
-    let text = |text: &str| 4 + text.len();
-    let metas = |meta: &Metadata| text(&meta.host) + text(&meta.source) + text(&meta.sourcetype);
-    let fields = |field: &IndexedField| 4 + text(&field.name) + text(&field.value);
-    8 + 4 * 4
-        + 1
-        + text(batch.metas.first().map_or("", |meta| &meta.index))
-        + batch.metas.iter().map(metas).sum::<usize>()
-        + batch.len() * 16
-        + batch.raw.len()
-        + batch.fields.iter().map(fields).sum::<usize>()
-        + checkpoint.map_or(0, |checkpoint| 16 + 4 + 4 + 8 + 8 + text(&checkpoint.source))
+fn text_bytes(text: &str) -> usize {
+    4 + text.len()
+}
+
+fn front_bytes(batch: &EventBatch) -> usize {
+    let metas = |meta: &Metadata| text_bytes(&meta.host) + text_bytes(&meta.source) + text_bytes(&meta.sourcetype);
+    let index = text_bytes(batch.metas.first().map_or("", |meta| &meta.index));
+    8 + 4 * 4 + 1 + index + batch.metas.iter().map(metas).sum::<usize>() + batch.len() * 16
+}
+
+fn put_front(batch: &EventBatch, with_checkpoint: bool, out: &mut Vec<u8>) {
+    out.extend_from_slice(&batch.index_time.to_le_bytes());
+    for count in [batch.len(), batch.raw.len(), batch.metas.len(), batch.fields.len()] {
+        out.extend_from_slice(&(count as u32).to_le_bytes());
+    }
+    out.push(u8::from(with_checkpoint));
+    put_text(batch.metas.first().map_or("", |meta| &meta.index), out);
+    for meta in &batch.metas {
+        put_text(&meta.host, out);
+        put_text(&meta.source, out);
+        put_text(&meta.sourcetype, out);
+    }
+    put_column(&batch.ends, |end| end.to_le_bytes(), out);
+    put_column(&batch.time, |time| time.to_le_bytes(), out);
+    put_column(&batch.meta, |meta| meta.to_le_bytes(), out);
+}
+
+fn back_bytes(batch: &EventBatch, checkpoint: Option<&FileCheckpoint>) -> usize {
+    let fields = |field: &IndexedField| 4 + text_bytes(&field.name) + text_bytes(&field.value);
+    let checkpoint = checkpoint.map_or(0, |checkpoint| 16 + 4 + 4 + 8 + 8 + text_bytes(&checkpoint.source));
+    batch.fields.iter().map(fields).sum::<usize>() + checkpoint
+}
+
+fn put_back(batch: &EventBatch, checkpoint: Option<&FileCheckpoint>, out: &mut Vec<u8>) {
+    for field in &batch.fields {
+        out.extend_from_slice(&field.row.to_le_bytes());
+        put_text(&field.name, out);
+        put_text(&field.value, out);
+    }
+    if let Some(checkpoint) = checkpoint {
+        put_checkpoint(checkpoint, out);
+    }
 }
 
 fn put_text(text: &str, out: &mut Vec<u8>) {
@@ -213,13 +248,20 @@ mod tests {
     use super::*;
     use crate::tests::sample::{batch, checkpoint};
 
+    fn encoded(batch: &EventBatch, checkpoint: &FileCheckpoint, lsn: u64, bucket: u64) -> Vec<u8> {
+        let mut record = EncodedRecord::new(batch, Some(checkpoint)).unwrap();
+        record.seal_frame(lsn, bucket);
+        let bytes = record.parts(batch).concat();
+        assert_eq!(bytes.len(), record.len());
+        bytes
+    }
+
     #[test]
     fn records_read_back_and_any_damage_is_noticed() {
         let mut events = batch("main", 7, 3);
         events.fields.push(IndexedField { row: 1, name: "user".into(), value: "ann".into() });
         let checkpoint = checkpoint("a.log", 70);
-        let mut bytes = encode(&events, Some(&checkpoint)).unwrap();
-        seal_frame(&mut bytes, 12, 3);
+        let bytes = encoded(&events, &checkpoint, 12, 3);
         let (record, len) = decode(&bytes).unwrap();
         assert_eq!(len, bytes.len());
         assert_eq!(record, Record { lsn: 12, bucket: 3, batch: events, checkpoint: Some(checkpoint) });
@@ -234,8 +276,7 @@ mod tests {
     #[test]
     fn a_checkpoint_needs_no_events() {
         let checkpoint = checkpoint("a.log", 70);
-        let mut bytes = encode(&EventBatch::default(), Some(&checkpoint)).unwrap();
-        seal_frame(&mut bytes, 1, 0);
+        let bytes = encoded(&EventBatch::default(), &checkpoint, 1, 0);
         assert_eq!(decode(&bytes).unwrap().0.checkpoint, Some(checkpoint));
     }
 }

@@ -8,10 +8,8 @@ use std::sync::Arc;
 
 use crate::StoreError;
 use crate::disk::{Disk, DiskFile};
+use crate::wal::gather::Gather;
 use crate::wal::{header, segment_path};
-
-/// Records up to this size are gathered into one write.
-const GATHER_BYTES: usize = 256 << 10;
 
 /// The open end of the log.
 #[derive(Debug)]
@@ -20,7 +18,7 @@ pub(crate) struct LogWriter {
     folder: PathBuf,
     free_bytes_min: u64,
     current: Option<Current>,
-    gathered: Vec<u8>,
+    gather: Gather,
 }
 
 #[derive(Debug)]
@@ -36,7 +34,7 @@ struct Current {
 impl LogWriter {
     /// A writer that starts a new segment with its first record.
     pub(crate) fn new(disk: Arc<dyn Disk>, folder: PathBuf, free_bytes_min: u64) -> LogWriter {
-        LogWriter { disk, folder, free_bytes_min, current: None, gathered: Vec::new() }
+        LogWriter { disk, folder, free_bytes_min, current: None, gather: Gather::new() }
     }
 
     /// Bytes of the newest segment; `None` before the first record of it.
@@ -56,11 +54,11 @@ impl LogWriter {
         self.current.as_ref().map(|current| &current.path)
     }
 
-    /// Writes records and syncs once. After an error none of them is in the log.
+    /// Writes records, given in parts, and syncs once. After an error none of them is in the log.
     pub(crate) fn write_group<'a>(
         &mut self,
         first_lsn: u64,
-        records: impl Iterator<Item = &'a [u8]>,
+        parts: impl Iterator<Item = &'a [u8]>,
         bytes: u64,
     ) -> Result<(), StoreError> {
         self.check_space(bytes)?;
@@ -69,11 +67,11 @@ impl LogWriter {
             let file = self.disk.create(&path).map_err(|error| StoreError::from_io("create", &path, &error))?;
             self.current = Some(Current { file, path, len: 0, uncut: false });
         }
-        let gathered = &mut self.gathered;
+        let gather = &mut self.gather;
         let Some(current) = &mut self.current else { return Err(StoreError::Closed) };
         current.cut()?;
         current.uncut = true;
-        match current.append(first_lsn, records, gathered) {
+        match current.append(first_lsn, parts, gather) {
             Ok(len) => {
                 current.len = len;
                 current.uncut = false;
@@ -115,35 +113,22 @@ impl Current {
     fn append<'a>(
         &self,
         first_lsn: u64,
-        records: impl Iterator<Item = &'a [u8]>,
-        gathered: &mut Vec<u8>,
+        parts: impl Iterator<Item = &'a [u8]>,
+        gather: &mut Gather,
     ) -> Result<u64, StoreError> {
-        let mut at = self.len;
-        gathered.clear();
-        if at == 0 {
-            gathered.extend_from_slice(&header(first_lsn));
-        }
-        for record in records {
-            if gathered.len() + record.len() > GATHER_BYTES {
-                at = self.put(gathered, at)?;
-                gathered.clear();
-            }
-            if record.len() > GATHER_BYTES {
-                at = self.put(record, at)?;
-            } else {
-                gathered.extend_from_slice(record);
-            }
-        }
-        at = self.put(gathered, at)?;
-        self.file.sync().map_err(|error| StoreError::from_io("sync", &self.path, &error))?;
-        Ok(at)
-    }
-
-    fn put(&self, bytes: &[u8], at: u64) -> Result<u64, StoreError> {
-        if !bytes.is_empty() {
+        let mut put = |bytes: &[u8], at: u64| {
             let written = self.file.write_all_at(bytes, at);
-            written.map_err(|error| StoreError::from_io("write", &self.path, &error))?;
+            written.map_err(|error| StoreError::from_io("write", &self.path, &error))
+        };
+        gather.begin(self.len);
+        if self.len == 0 {
+            gather.add(&header(first_lsn), &mut put)?;
         }
-        Ok(at + bytes.len() as u64)
+        for part in parts {
+            gather.add(part, &mut put)?;
+        }
+        let end = gather.end(&mut put)?;
+        self.file.sync().map_err(|error| StoreError::from_io("sync", &self.path, &error))?;
+        Ok(end)
     }
 }

@@ -1,0 +1,126 @@
+//! The events of one slab in memory, in one piece: as the bucket encoder wants them, so that sealing copies nothing.
+//!
+//! Rows are only ever added at the end. A search copies the rows of the page it reads, which lets slabs that are sealed
+//! give their memory to new ones.
+
+use quarry_event::{EventBatch, IndexedField, Metadata, Page, PageColumns, TimeNs};
+
+use std::ops::Range;
+
+use crate::PageInfo;
+
+/// Events of a slab. `events.metas` are those of the slab; `events.index_time` has no meaning.
+#[derive(Debug, Default)]
+pub(crate) struct SlabRows {
+    pub(crate) events: EventBatch,
+    pub(crate) index_times: Vec<TimeNs>,
+}
+
+/// What is known of one page without looking at its rows.
+#[derive(Debug)]
+pub(crate) struct PageFacts {
+    pub(crate) info: PageInfo,
+    /// Distinct metadata codes of its events, ascending.
+    pub(crate) codes: Vec<u32>,
+}
+
+impl SlabRows {
+    /// Makes room for a slab of this size.
+    pub(crate) fn reserve(&mut self, events: usize, raw_bytes: usize) {
+        self.events.raw.reserve(raw_bytes);
+        self.events.ends.reserve(events);
+        self.events.time.reserve(events);
+        self.events.meta.reserve(events);
+        self.index_times.reserve(events);
+    }
+
+    /// Forgets the events and keeps their memory.
+    pub(crate) fn clear(&mut self) {
+        let EventBatch { raw, ends, time, index_time, meta, metas, fields } = &mut self.events;
+        raw.clear();
+        ends.clear();
+        time.clear();
+        meta.clear();
+        *index_time = 0;
+        // What is in these differs from slab to slab.
+        (*metas, *fields) = (Vec::new(), Vec::new());
+        self.index_times.clear();
+    }
+
+    /// Bytes of memory held for text and columns.
+    pub(crate) fn capacity(&self) -> usize {
+        let EventBatch { raw, ends, time, meta, .. } = &self.events;
+        raw.capacity() + (ends.capacity() + meta.capacity()) * 4 + (time.capacity() + self.index_times.capacity()) * 8
+    }
+
+    /// Adds rows of a batch whose metadata `codes` translates, and its fields, which belong to them.
+    pub(crate) fn add(&mut self, batch: &EventBatch, rows: Range<usize>, fields: Vec<IndexedField>, codes: &[u32]) {
+        let text = text_of(&batch.ends, &rows);
+        let (row, byte) = (self.events.len(), self.events.raw.len());
+        let events = &mut self.events;
+        events.raw.extend_from_slice(&batch.raw[text.clone()]);
+        events.ends.extend(batch.ends[rows.clone()].iter().map(|end| (*end as usize - text.start + byte) as u32));
+        events.time.extend_from_slice(&batch.time[rows.clone()]);
+        events.meta.extend(batch.meta[rows.clone()].iter().map(|code| codes[*code as usize]));
+        events.fields.extend(fields.into_iter().map(|field| {
+            let row = (field.row as usize - rows.start + row) as u32;
+            IndexedField { row, ..field }
+        }));
+        self.index_times.resize(row + rows.len(), batch.index_time);
+    }
+
+    /// Adds a metadata entry; gives its code.
+    pub(crate) fn add_meta(&mut self, meta: Metadata) -> u32 {
+        self.events.metas.push(meta);
+        (self.events.metas.len() - 1) as u32
+    }
+
+    /// The facts of the page of these rows.
+    pub(crate) fn facts(&self, rows: Range<usize>) -> PageFacts {
+        let events = &self.events;
+        let mut codes = events.meta[rows.clone()].to_vec();
+        codes.sort_unstable();
+        codes.dedup();
+        let times = &events.time[rows.clone()];
+        let info = PageInfo {
+            first_row: rows.start as u64,
+            events: rows.len() as u32,
+            time_min: times.iter().copied().min().unwrap_or(0),
+            time_max: times.iter().copied().max().unwrap_or(0),
+            raw_bytes: text_of(&events.ends, &rows).len() as u64,
+        };
+        PageFacts { info, codes }
+    }
+
+    /// The wanted columns of the page of these rows, without its metadata.
+    pub(crate) fn page(&self, rows: Range<usize>, columns: PageColumns) -> Page {
+        let events = &self.events;
+        let mut out = Page {
+            first_row: rows.start as u64,
+            time: events.time[rows.clone()].to_vec(),
+            meta: events.meta[rows.clone()].to_vec(),
+            ..Page::default()
+        };
+        if columns.raw {
+            let text = text_of(&events.ends, &rows);
+            out.ends = events.ends[rows.clone()].iter().map(|end| end - text.start as u32).collect();
+            out.raw = events.raw[text].to_vec().into();
+        }
+        if columns.index_time {
+            out.index_time = self.index_times[rows.clone()].to_vec();
+        }
+        if columns.fields {
+            let before = |row: usize| events.fields.partition_point(|field| (field.row as usize) < row);
+            let fields = events.fields[before(rows.start)..before(rows.end)].iter();
+            out.fields =
+                fields.map(|field| IndexedField { row: field.row - rows.start as u32, ..field.clone() }).collect();
+        }
+        out
+    }
+}
+
+/// Where the text of these rows is.
+pub(crate) fn text_of(ends: &[u32], rows: &Range<usize>) -> Range<usize> {
+    let end_before = |row: usize| if row == 0 { 0 } else { ends[row - 1] as usize };
+    end_before(rows.start)..end_before(rows.end)
+}

@@ -1,0 +1,113 @@
+//! Memory of what is done with, kept for what comes next while events keep coming.
+//!
+//! A stream of events needs the same few large blocks over and over. Giving them back each time would let the operating
+//! system clear every page of them again, which costs more than filling them.
+
+use std::sync::Mutex;
+
+use quarry_bucket::MAX_SLAB_EVENTS;
+use quarry_event::EventBatch;
+
+use crate::hot::SlabRows;
+use crate::sync::lock;
+
+/// Slabs kept.
+const SLABS_MAX: usize = 2;
+/// Bytes of a slab that is kept: a full one with its columns.
+const SLAB_BYTES_MAX: usize = 96 << 20;
+/// Batches kept.
+const BATCHES_MAX: usize = 8;
+/// Text bytes of a batch that is kept: little more than inputs fill.
+const BATCH_BYTES_MAX: usize = 6 << 20;
+/// Text bytes of a batch that is large.
+const BATCH_BYTES_MIN: usize = 256 << 10;
+
+/// Empty slabs and batches.
+#[derive(Debug, Default)]
+pub(crate) struct Spares {
+    slabs: Mutex<Vec<SlabRows>>,
+    batches: Mutex<Vec<EventBatch>>,
+}
+
+impl Spares {
+    /// Keeps the memory of a slab that is sealed.
+    pub(crate) fn keep_slab(&self, mut rows: SlabRows) {
+        rows.clear();
+        let mut slabs = lock(&self.slabs);
+        if slabs.len() < SLABS_MAX && rows.capacity() <= SLAB_BYTES_MAX {
+            slabs.push(rows);
+        }
+    }
+
+    /// Empty rows for a slab that begins with `first`. Where that is large the slab will likely be filled, and gets room
+    /// for `raw_bytes` of text at once, so that it does not move while it grows; else it begins small.
+    pub(crate) fn slab(&self, first: &EventBatch, raw_bytes: usize) -> SlabRows {
+        if first.raw.len() < BATCH_BYTES_MIN {
+            return SlabRows::default();
+        }
+        let mut rows = lock(&self.slabs).pop().unwrap_or_default();
+        let batches = raw_bytes / first.raw.len() + 2;
+        rows.reserve((first.len() * batches).min(MAX_SLAB_EVENTS), raw_bytes);
+        rows
+    }
+
+    /// Keeps the memory of a batch whose events are moved.
+    pub(crate) fn keep_batch(&self, mut batch: EventBatch) {
+        if !(BATCH_BYTES_MIN..=BATCH_BYTES_MAX).contains(&batch.raw.capacity()) {
+            return;
+        }
+        batch.raw.clear();
+        batch.ends.clear();
+        batch.time.clear();
+        batch.meta.clear();
+        (batch.metas, batch.fields, batch.index_time) = (Vec::new(), Vec::new(), 0);
+        let mut batches = lock(&self.batches);
+        if batches.len() < BATCHES_MAX {
+            batches.push(batch);
+        }
+    }
+
+    /// An empty batch that was used before.
+    pub(crate) fn batch(&self) -> Option<EventBatch> {
+        lock(&self.batches).pop()
+    }
+
+    /// Gives all memory back.
+    pub(crate) fn clear(&self) {
+        let slabs = std::mem::take(&mut *lock(&self.slabs));
+        let batches = std::mem::take(&mut *lock(&self.batches));
+        drop((slabs, batches));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::sample::batch;
+
+    #[test]
+    fn what_is_kept_is_empty_and_no_more_than_a_few() {
+        let spares = Spares::default();
+        for _ in 0..BATCHES_MAX + 3 {
+            let mut used = batch("main", 0, 3);
+            used.raw.reserve(BATCH_BYTES_MIN);
+            spares.keep_batch(used);
+            let mut rows = SlabRows::default();
+            rows.add(&batch("main", 0, 3), 0..3, Vec::new(), &[0; 8]);
+            spares.keep_slab(rows);
+        }
+        spares.keep_batch(batch("main", 0, 3));
+        let batches: Vec<EventBatch> = std::iter::from_fn(|| spares.batch()).collect();
+        assert_eq!(batches.len(), BATCHES_MAX);
+        assert!(batches.iter().all(|spare| *spare == EventBatch::default() && spare.raw.capacity() >= BATCH_BYTES_MIN));
+        assert_eq!(lock(&spares.slabs).len(), SLABS_MAX);
+        let mut first = batch("main", 0, 3);
+        assert_eq!(spares.slab(&first, 1_000_000).capacity(), 0);
+        first.raw.resize(BATCH_BYTES_MIN, b'x');
+        let rows = spares.slab(&first, 1_000_000);
+        assert!(rows.events == EventBatch::default() && rows.index_times.is_empty() && rows.capacity() >= 1_000_000);
+        assert_eq!(lock(&spares.slabs).len(), SLABS_MAX - 1);
+        spares.clear();
+        assert!(lock(&spares.slabs).is_empty());
+    }
+}

@@ -1,0 +1,125 @@
+//! The one buffer through which records reach a segment.
+//!
+//! It is aligned like a page of memory and keeps each byte at the place within its page that it gets within a block of
+//! the file. So a disk can take it as it is, past the cache of the operating system: the log is read once in a blue
+//! moon, and text that goes through that cache costs a copy and fresh pages per byte.
+
+/// Bytes of a block: memory and file are aligned to it. Disks that move data themselves ask for this much or less.
+pub(crate) const BLOCK_BYTES: usize = 4 << 10;
+/// Bytes that are gathered into one write.
+const GATHER_BYTES: usize = 1 << 20;
+
+/// Bytes on their way to a file, from a given offset on.
+#[derive(Debug)]
+pub(crate) struct Gather {
+    bytes: Vec<u8>,
+    /// First aligned byte; room for `GATHER_BYTES` follows.
+    base: usize,
+    /// Gathered and not written yet.
+    from: usize,
+    upto: usize,
+    /// Offset in the file of `from`.
+    at: u64,
+}
+
+impl Gather {
+    /// An empty buffer.
+    pub(crate) fn new() -> Gather {
+        Gather { bytes: Vec::new(), base: 0, from: 0, upto: 0, at: 0 }
+    }
+
+    /// Forgets what was gathered; the next byte belongs at `offset` of the file.
+    pub(crate) fn begin(&mut self, offset: u64) {
+        if self.bytes.is_empty() {
+            self.bytes = vec![0; GATHER_BYTES + BLOCK_BYTES];
+            // Unknown alignment only makes writes slower.
+            self.base = Some(self.bytes.as_ptr().align_offset(BLOCK_BYTES)).filter(|at| *at < BLOCK_BYTES).unwrap_or(0);
+        }
+        self.at = offset;
+        self.from = self.base + (offset % BLOCK_BYTES as u64) as usize;
+        self.upto = self.from;
+    }
+
+    /// Adds bytes; `put` writes full buffers at their offset.
+    pub(crate) fn add<E>(
+        &mut self,
+        mut bytes: &[u8],
+        put: &mut impl FnMut(&[u8], u64) -> Result<(), E>,
+    ) -> Result<(), E> {
+        while !bytes.is_empty() {
+            let room = self.base + GATHER_BYTES - self.upto;
+            let (now, later) = bytes.split_at(bytes.len().min(room));
+            self.bytes[self.upto..self.upto + now.len()].copy_from_slice(now);
+            self.upto += now.len();
+            bytes = later;
+            if now.len() == room {
+                self.put(put)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what is left; gives the offset behind it.
+    pub(crate) fn end<E>(&mut self, put: &mut impl FnMut(&[u8], u64) -> Result<(), E>) -> Result<u64, E> {
+        self.put(put)?;
+        Ok(self.at)
+    }
+
+    fn put<E>(&mut self, put: &mut impl FnMut(&[u8], u64) -> Result<(), E>) -> Result<(), E> {
+        if self.upto > self.from {
+            put(&self.bytes[self.from..self.upto], self.at)?;
+        }
+        self.at += (self.upto - self.from) as u64;
+        self.from = self.base + (self.at % BLOCK_BYTES as u64) as usize;
+        self.upto = self.from;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_come_in_order_at_offsets_that_fit_their_place_in_memory() {
+        let mut gather = Gather::new();
+        let pieces: Vec<Vec<u8>> = [0, 1, 70_000, GATHER_BYTES, 3, 2 * GATHER_BYTES + 5_000, 9]
+            .iter()
+            .map(|len| (0..*len).map(|at| (at * 31 % 251) as u8).collect())
+            .collect();
+        for offset in [0_u64, 1, 4_095, 4_096, 123_457] {
+            let mut file = vec![0; offset as usize];
+            let mut puts = 0;
+            let mut put = |bytes: &[u8], at: u64| -> Result<(), ()> {
+                assert_eq!(at, file.len() as u64);
+                let place = bytes.as_ptr().align_offset(BLOCK_BYTES);
+                assert_eq!((at as usize + place) % BLOCK_BYTES, 0);
+                file.extend_from_slice(bytes);
+                puts += 1;
+                Ok(())
+            };
+            gather.begin(offset);
+            pieces.iter().for_each(|piece| gather.add(piece, &mut put).unwrap());
+            let end = gather.end(&mut put).unwrap();
+            assert_eq!(puts, 4);
+            assert_eq!(end, file.len() as u64);
+            assert!(file[offset as usize..] == pieces.concat());
+        }
+    }
+
+    #[test]
+    fn after_a_failure_nothing_of_it_is_written_later() {
+        let mut gather = Gather::new();
+        gather.begin(10);
+        gather.add(b"lost", &mut |_, _| Ok::<(), ()>(())).unwrap();
+        assert_eq!(gather.end(&mut |_, _| Err(())), Err(()));
+        gather.begin(10);
+        gather.add(b"kept", &mut |_, _| Ok::<(), ()>(())).unwrap();
+        let mut seen = Vec::new();
+        let end = gather.end(&mut |bytes, at| {
+            seen.push((bytes.to_vec(), at));
+            Ok::<(), ()>(())
+        });
+        assert_eq!((end, seen), (Ok(14), vec![(b"kept".to_vec(), 10)]));
+    }
+}
