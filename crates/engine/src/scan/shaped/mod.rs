@@ -10,6 +10,7 @@
 
 mod columns;
 mod conditions;
+mod edges;
 mod fields;
 mod outcome;
 mod page;

@@ -11,18 +11,18 @@ use std::sync::Arc;
 
 use quarry_event::segment::{WordBound, WordPattern, is_breaker, is_major};
 use quarry_event::shape::{
-    ByteSet, Column, ColumnKind, ColumnValues, NumberFormat, Part, Shapes, Template, TimeLayout, ValueTraits,
+    ByteSet, Column, ColumnKind, ColumnValues, NumberFormat, PageColumn, Part, Shapes, Template, TimeLayout,
+    ValueTraits,
 };
 use quarry_store::Segment;
 
+use super::edges::{Around, Edges, column_is_free};
 use super::outcome::{MAYBE, NO, Outcome, YES};
 use super::page::PageReader;
 use crate::EngineError;
 
-/// Bytes a percent-encoded breaker has at most.
-const PERCENT_REACH: u32 = 5;
-/// What can follow the `%` of an encoded breaker.
-const PERCENT_NEXT: ByteSet = ByteSet::of(b"02357");
+/// Bytes that texts hold often, most common first.
+const COMMON: &[u8] = b" 0e1a2ti3os4n5r6/7.8:9-d=lcpmu\"fghbvwky_x,[]()jqz{}";
 /// A byte no pattern holds and that is no breaker.
 const STRANGER: u8 = 0xff;
 
@@ -53,17 +53,6 @@ struct Whole {
     trailing_star: bool,
 }
 
-/// What surrounds a column's values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Around {
-    /// A match may begin where the value does.
-    left: bool,
-    /// A match may end where the value does.
-    right: bool,
-    /// No percent-encoded breaker is near.
-    free: bool,
-}
-
 /// How one probe is answered for a column in one slab.
 #[derive(Debug)]
 enum Node {
@@ -86,6 +75,16 @@ struct Child {
     node: Node,
     /// For which templates it counts.
     counts: Vec<bool>,
+    /// Whether these are all that name the column.
+    covers: bool,
+}
+
+/// What was found in a page.
+enum Found {
+    /// One answer for every value.
+    Same(u8),
+    /// Rows whose answer is not no, ascending.
+    Rows(Vec<(u32, u8)>),
 }
 
 /// How a word is answered in one slab.
@@ -137,7 +136,15 @@ impl Word {
                 break;
             }
             let found = match self.probes.get(at) {
-                Some(probe) => probe.run(node, 0, page)?,
+                Some(probe) => match probe.run(node, 0, page)? {
+                    Found::Same(answer) => Outcome::Same(answer),
+                    Found::Rows(rows) if rows.is_empty() => Outcome::Same(NO),
+                    Found::Rows(rows) => {
+                        let mut each = vec![NO; page.len()];
+                        rows.into_iter().for_each(|(row, answer)| each[row as usize] = answer);
+                        Outcome::Each(each)
+                    }
+                },
                 None => Outcome::Same(MAYBE),
             };
             all = all.and(found);
@@ -159,6 +166,34 @@ impl Probe {
     /// Whether a value with these traits can hold it.
     fn fits(&self, traits: &ValueTraits) -> bool {
         self.needle.len() <= traits.max_len as usize && self.needle.iter().all(|byte| self.in_set(*byte, traits.bytes))
+    }
+
+    /// Whether it would have to be the beginning or the end of a value, as nothing inside bounds words, and cannot be.
+    fn is_too_short(&self, traits: &ValueTraits) -> bool {
+        let Some(Whole { leading_star, trailing_star, .. }) = &self.whole else { return false };
+        let (Some(first), Some(last)) = (self.needle.first(), self.needle.last()) else { return false };
+        let one_word = !traits.bytes.iter().any(is_breaker);
+        one_word
+            && ((!leading_star && !self.in_set(*first, traits.firsts))
+                || (!trailing_star && !self.in_set(*last, traits.lasts))
+                || (!leading_star && !trailing_star && self.needle.len() < traits.min_len as usize))
+    }
+
+    /// Places where it begins in a text.
+    fn places<'a>(&'a self, text: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
+        let common = |byte: u8| COMMON.iter().position(|known| *known == byte.to_ascii_lowercase());
+        let rank = |at: &usize| common(self.needle[*at]).map_or(0, |rank| COMMON.len() - rank);
+        let rare = (0..self.needle.len()).min_by_key(rank).unwrap_or(0);
+        let byte = self.needle.get(rare).copied().unwrap_or(0);
+        let other = match self.fold {
+            true if byte.is_ascii_lowercase() => byte.to_ascii_uppercase(),
+            true => byte.to_ascii_lowercase(),
+            false => byte,
+        };
+        memchr::memchr2_iter(byte, other, text).filter_map(move |at| at.checked_sub(rare)).filter(move |start| {
+            let found = text.get(*start..*start + self.needle.len());
+            found.is_some_and(|found| found.iter().zip(&self.needle).all(|(byte, mine)| self.is(*mine, *byte)))
+        })
     }
 
     /// The answer for a text between what is `around`; `scratch` is free to use.
@@ -191,50 +226,46 @@ impl Probe {
         if open { MAYBE } else { NO }
     }
 
-    fn run(&self, node: &Node, column: u32, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
-        Ok(match node {
-            Node::Same(answer) => Outcome::Same(*answer),
-            Node::Codes(answers) => match &page.column(column)?.values {
-                ColumnValues::Codes(codes) => Outcome::by_code(codes, answers),
-                _ => Outcome::Same(MAYBE),
-            },
-            Node::Equals(wanted) => match &page.column(column)?.values {
-                ColumnValues::Numbers(numbers) => {
-                    Outcome::Each(numbers.iter().map(|number| if number == wanted { YES } else { NO }).collect())
-                }
-                _ => Outcome::Same(MAYBE),
-            },
-            Node::Each(around) => self.each(column, *around, page)?,
-            Node::Templates { base, children } => {
+    fn run(&self, node: &Node, column: u32, page: &mut PageReader<'_>) -> Result<Found, EngineError> {
+        let (base, children) = match node {
+            Node::Same(answer) => return Ok(Found::Same(*answer)),
+            Node::Each(around) => return self.each(column, *around, page),
+            Node::Templates { base, children } => (base, children),
+            Node::Codes(answers) => {
                 let values = page.column(column)?;
-                let ColumnValues::Codes(codes) = &values.values else { return Ok(Outcome::Same(MAYBE)) };
-                let mut all = Outcome::by_code(codes, base);
-                for child in children {
-                    if all.is_same(YES) {
-                        break;
-                    }
-                    let found = self.run(&child.node, child.column, page)?;
-                    if found.is_same(NO) {
-                        continue;
-                    }
-                    let of_child = page.column(child.column)?;
-                    let mut each = all.into_each(codes.len());
-                    for (place, answer) in found.above_no(of_child.values.len()) {
-                        let row = of_child.rows.as_ref().map_or(place as u32, |rows| rows[place]);
-                        let Some(at) = values.place(row) else { continue };
-                        if child.counts.get(codes[at] as usize).copied().unwrap_or(true) {
-                            each[at] = each[at].max(answer);
-                        }
-                    }
-                    all = Outcome::Each(each);
-                }
-                all
+                let ColumnValues::Codes(codes) = &values.values else { return Ok(Found::Same(MAYBE)) };
+                return Ok(found_of(&values, codes.iter().map(|code| answer_of(answers, *code))));
             }
-        })
+            Node::Equals(wanted) => {
+                let values = page.column(column)?;
+                let ColumnValues::Numbers(numbers) = &values.values else { return Ok(Found::Same(MAYBE)) };
+                return Ok(found_of(&values, numbers.iter().map(|number| if number == wanted { YES } else { NO })));
+            }
+        };
+        // The templates are not read where slots alone decide.
+        let needs_codes = base.iter().any(|answer| *answer != NO);
+        let mut all = if needs_codes { self.run(&Node::Codes(base.clone()), column, page)? } else { Found::Same(NO) };
+        for child in children {
+            let of_child = match self.run(&child.node, child.column, page)? {
+                Found::Same(NO) => continue,
+                Found::Rows(rows) => rows,
+                Found::Same(answer) => {
+                    let values = page.column(child.column)?;
+                    (0..values.values.len()).map(|place| (row_at(&values, place), answer)).collect()
+                }
+            };
+            let of_child = if child.covers { of_child } else { counted(child, column, of_child, page)? };
+            all = match all {
+                Found::Rows(rows) => Found::Rows(joined(rows, of_child)),
+                Found::Same(NO) => Found::Rows(of_child),
+                same => same,
+            };
+        }
+        Ok(all)
     }
 
     /// Looks at every value of a page.
-    fn each(&self, column: u32, around: Around, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
+    fn each(&self, column: u32, around: Around, page: &mut PageReader<'_>) -> Result<Found, EngineError> {
         let values = page.column(column)?;
         let mut scratch = Vec::new();
         Ok(match (&values.values, &page.shapes().columns[column as usize].kind) {
@@ -245,24 +276,80 @@ impl Probe {
                     format.write(*number, &mut text);
                     self.answer(&text, around, &mut scratch)
                 });
-                Outcome::Each(answers.collect())
+                found_of(&values, answers)
             }
             (ColumnValues::Texts { bytes, ends }, _) => {
-                // All texts at once first: most pages hold no match.
-                if !self.occurs.is_match(bytes) {
-                    return Ok(Outcome::Same(NO));
+                // All texts at once, and only those that hold it one by one.
+                let mut rows: Vec<(u32, u8)> = Vec::new();
+                let mut done = 0;
+                for at in self.places(bytes) {
+                    // Its value has been looked at.
+                    if done > 0 && at < ends[done - 1] as usize {
+                        continue;
+                    }
+                    let place = done + ends[done..].partition_point(|end| *end as usize <= at);
+                    if place >= ends.len() {
+                        break;
+                    }
+                    let start = if place == 0 { 0 } else { ends[place - 1] as usize };
+                    let answer = self.answer(&bytes[start..ends[place] as usize], around, &mut scratch);
+                    if answer != NO {
+                        rows.push((row_at(&values, place), answer));
+                    }
+                    done = place + 1;
+                    if done == ends.len() {
+                        break;
+                    }
                 }
-                let mut start = 0;
-                let answers = ends.iter().map(|end| {
-                    let text = &bytes[start..*end as usize];
-                    start = *end as usize;
-                    self.answer(text, around, &mut scratch)
-                });
-                Outcome::Each(answers.collect())
+                Found::Rows(rows)
             }
-            _ => Outcome::Same(MAYBE),
+            _ => Found::Same(MAYBE),
         })
     }
+}
+
+fn answer_of(answers: &[u8], code: u32) -> u8 {
+    answers.get(code as usize).copied().unwrap_or(MAYBE)
+}
+
+fn row_at(values: &PageColumn, place: usize) -> u32 {
+    values.rows.as_ref().map_or(place as u32, |rows| rows[place])
+}
+
+fn found_of(values: &PageColumn, answers: impl Iterator<Item = u8>) -> Found {
+    let found = answers.enumerate().filter(|(_, answer)| *answer != NO);
+    Found::Rows(found.map(|(place, answer)| (row_at(values, place), answer)).collect())
+}
+
+/// The rows of a slot whose template lets it count.
+fn counted(
+    child: &Child,
+    parent: u32,
+    mut rows: Vec<(u32, u8)>,
+    page: &mut PageReader<'_>,
+) -> Result<Vec<(u32, u8)>, EngineError> {
+    if rows.is_empty() {
+        return Ok(rows);
+    }
+    let values = page.column(parent)?;
+    if let ColumnValues::Codes(codes) = &values.values {
+        rows.retain(|(row, _)| {
+            let code = values.place(*row).and_then(|place| codes.get(place));
+            code.is_some_and(|code| child.counts.get(*code as usize).copied().unwrap_or(true))
+        });
+    }
+    Ok(rows)
+}
+
+/// The larger answer of each row.
+fn joined(mut a: Vec<(u32, u8)>, b: Vec<(u32, u8)>) -> Vec<(u32, u8)> {
+    if a.is_empty() || b.is_empty() {
+        return if a.is_empty() { b } else { a };
+    }
+    a.extend(b);
+    a.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
+    a.dedup_by_key(|(row, _)| *row);
+    a
 }
 
 /// Makes the nodes of one probe.
@@ -277,7 +364,7 @@ impl Planner<'_> {
         let Some(Column { kind, traits, .. }) = self.shapes.columns.get(column as usize) else {
             return Ok(Node::Same(MAYBE));
         };
-        if !self.probe.fits(traits) {
+        if !self.probe.fits(traits) || (around.free && self.probe.is_too_short(traits)) {
             return Ok(Node::Same(NO));
         }
         let around = Around { free: around.free && column_is_free(self.shapes, column), ..around };
@@ -351,7 +438,7 @@ impl Planner<'_> {
                     None => {
                         let node = self.node(*column, inside)?;
                         let counts = vec![false; templates.len()];
-                        children.push(Child { column: *column, around: inside, node, counts });
+                        children.push(Child { column: *column, around: inside, node, counts, covers: false });
                         let last = children.len() - 1;
                         &mut children[last]
                     }
@@ -361,6 +448,12 @@ impl Planner<'_> {
                     _ => child.counts[number] = true,
                 }
             }
+        }
+        for child in &mut children {
+            // What a template has decided itself need not be looked up.
+            child.counts.iter_mut().zip(&base).for_each(|(counts, answer)| *counts &= *answer != YES);
+            let names = |template: &Template| template.names(child.column);
+            child.covers = templates.iter().zip(&child.counts).all(|(template, counts)| *counts || !names(template));
         }
         children.retain(|child| child.counts.contains(&true));
         Ok(match base.first() {
@@ -431,106 +524,6 @@ fn longest_run(layout: TimeLayout) -> usize {
         TimeLayout::Common => 4,
         TimeLayout::Clock => 2,
     }
-}
-
-/// The edges of a template's parts.
-struct Edges<'a> {
-    shapes: &'a Shapes,
-    parts: &'a [Part],
-    around: Around,
-}
-
-impl<'a> Edges<'a> {
-    fn traits(&self, column: u32) -> &'a ValueTraits {
-        &self.shapes.columns[column as usize].traits
-    }
-
-    /// First and last bytes of a part, and whether it is never empty.
-    fn own(&self, at: usize) -> (ByteSet, ByteSet, bool) {
-        match &self.parts[at] {
-            Part::Literal(literal) => match (literal.first(), literal.last()) {
-                (Some(first), Some(last)) => (ByteSet::of(&[*first]), ByteSet::of(&[*last]), true),
-                _ => (ByteSet::EMPTY, ByteSet::EMPTY, false),
-            },
-            Part::Slot(column) => {
-                let traits = self.traits(*column);
-                (traits.firsts, traits.lasts, traits.min_len > 0)
-            }
-        }
-    }
-
-    /// Bytes that can stand before part `at`, and whether it can also be the start.
-    fn bytes_before(&self, at: usize) -> (ByteSet, bool) {
-        let mut set = ByteSet::EMPTY;
-        for before in (0..at).rev() {
-            let (_, lasts, filled) = self.own(before);
-            set = set.union(lasts);
-            if filled {
-                return (set, false);
-            }
-        }
-        (set, true)
-    }
-
-    /// Bytes that part `at` or what follows can begin with, and whether it can also be the end.
-    fn bytes_after(&self, at: usize) -> (ByteSet, bool) {
-        let mut set = ByteSet::EMPTY;
-        for after in at..self.parts.len() {
-            let (firsts, _, filled) = self.own(after);
-            set = set.union(firsts);
-            if filled {
-                return (set, false);
-            }
-        }
-        (set, true)
-    }
-
-    /// Whether no percent-encoded breaker is in part `at` or shortly before it.
-    fn is_free(&self, at: usize) -> bool {
-        let mut length = 0;
-        for before in (0..=at).rev() {
-            if !part_is_free(self, before) {
-                return false;
-            }
-            if before < at {
-                length += match &self.parts[before] {
-                    Part::Literal(literal) => literal.len() as u32,
-                    Part::Slot(column) => self.traits(*column).min_len,
-                };
-            }
-            if length >= PERCENT_REACH {
-                return true;
-            }
-        }
-        self.around.free
-    }
-}
-
-/// Whether no `%` of a part begins an encoded breaker. One at the very end of a column is its parent's affair.
-fn part_is_free(edges: &Edges<'_>, at: usize) -> bool {
-    let ends_free = || !edges.bytes_after(at + 1).0.meets(PERCENT_NEXT);
-    match &edges.parts[at] {
-        Part::Literal(literal) => memchr::memchr_iter(b'%', literal)
-            .all(|place| literal.get(place + 1).map_or_else(ends_free, |next| !PERCENT_NEXT.contains(*next))),
-        Part::Slot(column) => {
-            let traits = edges.traits(*column);
-            column_is_free(edges.shapes, *column) && (!traits.lasts.contains(b'%') || ends_free())
-        }
-    }
-}
-
-/// Whether no value of a column holds what may be an encoded breaker.
-fn column_is_free(shapes: &Shapes, column: u32) -> bool {
-    let column = &shapes.columns[column as usize];
-    if !column.traits.bytes.contains(b'%') {
-        return true;
-    }
-    let ColumnKind::Templates(templates) = &column.kind else { return false };
-    let around = Around { left: true, right: true, free: true };
-    templates.iter().all(|template| {
-        let edges = Edges { shapes, parts: &template.parts, around };
-        (0..template.parts.len()).all(|at| part_is_free(&edges, at))
-    })
 }
 
 /// Shared plans of one slab.

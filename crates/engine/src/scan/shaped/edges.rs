@@ -1,0 +1,122 @@
+//! What stands on both sides of the parts of a template: whether a word may begin or end there for every event.
+//!
+//! Percent-encoded breakers (`%20`) bound words from a few bytes away. A `%` is harmless where no digit of such a code
+//! can follow; where one may follow, nothing is *free*.
+
+use quarry_event::shape::{ByteSet, ColumnKind, Part, Shapes, ValueTraits};
+
+/// Bytes a percent-encoded breaker has at most.
+const PERCENT_REACH: u32 = 5;
+/// What can follow the `%` of an encoded breaker.
+const PERCENT_NEXT: ByteSet = ByteSet::of(b"02357");
+
+/// What surrounds a column's values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Around {
+    /// A match may begin where the value does.
+    pub left: bool,
+    /// A match may end where the value does.
+    pub right: bool,
+    /// No percent-encoded breaker is near.
+    pub free: bool,
+}
+
+/// The edges of a template's parts.
+pub(super) struct Edges<'a> {
+    pub shapes: &'a Shapes,
+    pub parts: &'a [Part],
+    pub around: Around,
+}
+
+impl<'a> Edges<'a> {
+    pub(super) fn traits(&self, column: u32) -> &'a ValueTraits {
+        &self.shapes.columns[column as usize].traits
+    }
+
+    /// First and last bytes of a part, and whether it is never empty.
+    pub(super) fn own(&self, at: usize) -> (ByteSet, ByteSet, bool) {
+        match &self.parts[at] {
+            Part::Literal(literal) => match (literal.first(), literal.last()) {
+                (Some(first), Some(last)) => (ByteSet::of(&[*first]), ByteSet::of(&[*last]), true),
+                _ => (ByteSet::EMPTY, ByteSet::EMPTY, false),
+            },
+            Part::Slot(column) => {
+                let traits = self.traits(*column);
+                (traits.firsts, traits.lasts, traits.min_len > 0)
+            }
+        }
+    }
+
+    /// Bytes that can stand before part `at`, and whether it can also be the start.
+    pub(super) fn bytes_before(&self, at: usize) -> (ByteSet, bool) {
+        let mut set = ByteSet::EMPTY;
+        for before in (0..at).rev() {
+            let (_, lasts, filled) = self.own(before);
+            set = set.union(lasts);
+            if filled {
+                return (set, false);
+            }
+        }
+        (set, true)
+    }
+
+    /// Bytes that part `at` or what follows can begin with, and whether it can also be the end.
+    pub(super) fn bytes_after(&self, at: usize) -> (ByteSet, bool) {
+        let mut set = ByteSet::EMPTY;
+        for after in at..self.parts.len() {
+            let (firsts, _, filled) = self.own(after);
+            set = set.union(firsts);
+            if filled {
+                return (set, false);
+            }
+        }
+        (set, true)
+    }
+
+    /// Whether no percent-encoded breaker is in part `at` or shortly before it.
+    pub(super) fn is_free(&self, at: usize) -> bool {
+        let mut length = 0;
+        for before in (0..=at).rev() {
+            if !part_is_free(self, before) {
+                return false;
+            }
+            if before < at {
+                length += match &self.parts[before] {
+                    Part::Literal(literal) => literal.len() as u32,
+                    Part::Slot(column) => self.traits(*column).min_len,
+                };
+            }
+            if length >= PERCENT_REACH {
+                return true;
+            }
+        }
+        self.around.free
+    }
+}
+
+/// Whether no `%` of a part begins an encoded breaker. One at the very end of a column is its parent's affair.
+fn part_is_free(edges: &Edges<'_>, at: usize) -> bool {
+    let ends_free = || !edges.bytes_after(at + 1).0.meets(PERCENT_NEXT);
+    match &edges.parts[at] {
+        Part::Literal(literal) => memchr::memchr_iter(b'%', literal)
+            .all(|place| literal.get(place + 1).map_or_else(ends_free, |next| !PERCENT_NEXT.contains(*next))),
+        Part::Slot(column) => {
+            let traits = edges.traits(*column);
+            column_is_free(edges.shapes, *column) && (!traits.lasts.contains(b'%') || ends_free())
+        }
+    }
+}
+
+/// Whether no value of a column holds what may be an encoded breaker.
+pub(super) fn column_is_free(shapes: &Shapes, column: u32) -> bool {
+    let column = &shapes.columns[column as usize];
+    if !column.traits.bytes.contains(b'%') {
+        return true;
+    }
+    let ColumnKind::Templates(templates) = &column.kind else { return false };
+    let around = Around { left: true, right: true, free: true };
+    templates.iter().all(|template| {
+        let edges = Edges { shapes, parts: &template.parts, around };
+        (0..template.parts.len()).all(|at| part_is_free(&edges, at))
+    })
+}
