@@ -330,6 +330,11 @@ impl BucketReader {
         Ok(Some(ShapedPage::new(columns.clone(), source.clone(), facts)))
     }
 
+    /// Whether a page holds index-time fields. Panics when there is no such page, as slice indexing does.
+    pub fn holds_fields(&self, slab: usize, page: usize) -> bool {
+        self.parts[slab].pages[page].iter().any(|at| at.kind == BlockKind::Fields)
+    }
+
     /// Reads the wanted columns of one page. Panics when there is no such page, as slice indexing does.
     pub fn read_page(&self, slab: usize, page: usize, columns: PageColumns) -> Result<Page, BucketError> {
         PageRead { reader: self, slab, page }.read(columns)

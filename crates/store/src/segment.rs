@@ -31,6 +31,10 @@ pub trait Segment: Debug + Send + Sync {
     }
     /// Reads the wanted columns of one page.
     fn read_page(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError>;
+    /// Whether a page may hold index-time fields; without, nobody need look.
+    fn may_hold_fields(&self, _page: usize) -> bool {
+        true
+    }
     /// How its texts are made of columns; `None` where there is only plain text.
     fn shapes(&self) -> Result<Option<Arc<Shapes>>, StoreError> {
         Ok(None)

@@ -166,7 +166,7 @@ impl EventScan {
             index_time: self.wish.index_time
                 || self.index_range != TimeRange::ALL
                 || self.filter.names_field("_indextime"),
-            fields: self.wish.needs_text() || self.filter.tests_fields(),
+            fields: (self.wish.needs_text() || self.filter.tests_fields()) && page.segment.may_hold_fields(page.page),
         };
         let rows = match self.read_shaped(page, columns, coded, context) {
             Ok(Shaped::Rows(rows)) => Ok(rows),

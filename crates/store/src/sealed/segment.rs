@@ -108,6 +108,11 @@ impl Segment for SealedSegment {
         }
     }
 
+    fn may_hold_fields(&self, page: usize) -> bool {
+        let first = self.cut.as_ref().map_or(0, |cut| cut.first_page);
+        self.open.reader.holds_fields(self.slab, first + page)
+    }
+
     fn shapes(&self) -> Result<Option<Arc<Shapes>>, StoreError> {
         // The columns of a page have the rows of the whole page: a part of it is read as text.
         if self.cut.is_some() {
