@@ -39,6 +39,9 @@ pub(super) struct Word {
 struct Probe {
     needle: Box<[u8]>,
     fold: bool,
+    /// All breakers, and those that bound a match.
+    breakers: ByteSet,
+    bounds: ByteSet,
     /// Finds it anywhere.
     occurs: WordPattern,
     /// The whole pattern, if this is all of it.
@@ -105,9 +108,13 @@ impl Word {
             trailing_star: pattern.ends_with('*'),
         };
         let alone = texts.len() == 1;
+        let breakers = set_of(is_breaker);
+        let bounds = if bound == WordBound::Major { set_of(is_major) } else { breakers };
         let probes = texts.iter().map(|text| Probe {
             needle: text.as_bytes().into(),
             fold,
+            breakers,
+            bounds,
             occurs: WordPattern::new(&format!("*{text}*"), WordBound::Whole, case_sensitive),
             whole: alone.then(|| whole.clone()),
         });
@@ -172,7 +179,7 @@ impl Probe {
     fn is_too_short(&self, traits: &ValueTraits) -> bool {
         let Some(Whole { leading_star, trailing_star, .. }) = &self.whole else { return false };
         let (Some(first), Some(last)) = (self.needle.first(), self.needle.last()) else { return false };
-        let one_word = !traits.bytes.iter().any(is_breaker);
+        let one_word = !traits.bytes.meets(self.breakers);
         one_word
             && ((!leading_star && !self.in_set(*first, traits.firsts))
                 || (!trailing_star && !self.in_set(*last, traits.lasts))
@@ -306,6 +313,17 @@ impl Probe {
             _ => Found::Same(MAYBE),
         })
     }
+}
+
+fn set_of(holds: impl Fn(u8) -> bool) -> ByteSet {
+    let mut set = ByteSet::EMPTY;
+    (0..=u8::MAX).filter(|byte| holds(*byte)).for_each(|byte| set.insert(byte));
+    set
+}
+
+/// Whether every byte of a set is in another.
+fn is_within(set: ByteSet, other: ByteSet) -> bool {
+    set.words().iter().zip(other.words()).all(|(mine, other)| mine & !other == 0)
 }
 
 fn answer_of(answers: &[u8], code: u32) -> u8 {
@@ -464,9 +482,7 @@ impl Planner<'_> {
 
     /// What is around part `at` of a template.
     fn around(&self, edges: &Edges<'_>, at: usize) -> Around {
-        let bound = self.probe.whole.as_ref().map_or(WordBound::Breaker, |whole| whole.bound);
-        let breaks = |byte: u8| if bound == WordBound::Major { is_major(byte) } else { is_breaker(byte) };
-        let all = |set: ByteSet| set.iter().all(breaks);
+        let all = |set: ByteSet| is_within(set, self.probe.bounds);
         let (before, open_start) = edges.bytes_before(at);
         let (after, open_end) = edges.bytes_after(at + 1);
         let (firsts, lasts, filled) = edges.own(at);
