@@ -160,7 +160,9 @@ impl Assembler {
             &self.decoded
         };
         out.push(text, time, meta);
-        if let (Some(delimiter), Some(header), Ok(line)) = (self.delimiter, &self.header, std::str::from_utf8(text)) {
+        if let (Some(delimiter), Some(header)) = (self.delimiter, &self.header)
+            && let Ok(line) = std::str::from_utf8(text)
+        {
             header.add_fields(line, delimiter, out);
         }
     }

@@ -116,13 +116,6 @@ impl Recogniser {
 
     /// The best stamp in `text`, which the caller has cut to the lookahead.
     pub(crate) fn find(&self, text: &[u8]) -> Option<Stamp> {
-        if let Some(stamp) = internet::leading(text) {
-            return Some(stamp);
-        }
-        self.search(text)
-    }
-
-    fn search(&self, text: &[u8]) -> Option<Stamp> {
         let mut resorts = Resorts::default();
         let mut leads = true;
         let mut at = 0;
@@ -156,7 +149,7 @@ impl Recogniser {
     fn at_number(&self, text: &[u8], at: usize, run: usize, leads: bool) -> Option<Stamp> {
         match run {
             1 | 2 => self.short_number(text, at, run),
-            4 => self.year_first(text, at),
+            4 => internet::stamp_at(text, at).or_else(|| self.year_first(text, at)),
             6 => self.compact_short_year(text, at),
             8 | 14 => self.compact(text, at, run),
             10 | 13 | 16 | 19 => self.epoch(text, at, run, leads),

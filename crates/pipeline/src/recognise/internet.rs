@@ -1,4 +1,4 @@
-//! The stamp most lines begin with today, `2026-11-20T13:42:07.123Z`, at fixed places.
+//! The stamp most lines have today, `2026-11-20T13:42:07.123Z`, at fixed places.
 //!
 //! A shortcut: it takes only what the recognisers would read in the same way, so that times never depend on it. Anything
 //! else, be it one digit less, is left to them.
@@ -12,9 +12,10 @@ const SECOND_END: usize = 19;
 /// Digits of a fraction at most.
 const FRACTION_DIGITS_MAX: usize = 9;
 
-/// The stamp at the very start of `text`.
+/// The stamp at `at`, where a number of four digits begins.
 #[inline]
-pub(super) fn leading(text: &[u8]) -> Option<Stamp> {
+pub(super) fn stamp_at(text: &[u8], at: usize) -> Option<Stamp> {
+    let text = text.get(at..)?;
     let head: &[u8; SECOND_END] = text.first_chunk()?;
     let separators = [head[4], head[7], head[10], head[13], head[16]];
     if separators != *b"--T::" {
@@ -45,7 +46,7 @@ pub(super) fn leading(text: &[u8]) -> Option<Stamp> {
         offset: Some(0),
         ..DateTimeParts::default()
     };
-    Some(Stamp { leads: true, ..Stamp::new(parts, Form::YearFirst, Rank::Full, end + 1) })
+    Some(Stamp::new(parts, Form::YearFirst, Rank::Full, at + end + 1))
 }
 
 /// Nanoseconds behind the second and the byte behind them.
@@ -73,22 +74,24 @@ mod tests {
     use super::*;
     use crate::recognise::Recogniser;
 
-    /// What the recognisers read; `None` where the shortcut takes nothing.
+    /// Whether the shortcut takes what stands at `at`; then it must be what the recogniser of such stamps reads.
     #[track_caller]
-    fn check(text: &[u8]) -> bool {
-        let Some(stamp) = leading(text) else { return false };
-        let searched = Recogniser::new(1_795_244_400 * NS_PER_SEC).search(text);
+    fn takes(text: &[u8], at: usize) -> bool {
+        let Some(stamp) = stamp_at(text, at) else { return false };
+        let recognised = Recogniser::new(1_795_244_400 * NS_PER_SEC).year_first(text, at);
         let shown = |stamp: &Stamp| format!("{stamp:?}");
-        assert_eq!(Some(shown(&stamp)), searched.as_ref().map(shown), "{}", String::from_utf8_lossy(text));
+        assert_eq!(Some(shown(&stamp)), recognised.as_ref().map(shown), "{}", String::from_utf8_lossy(text));
         true
     }
 
     #[test]
-    fn it_reads_what_the_recognisers_read() {
+    fn it_reads_what_the_recogniser_reads() {
         for text in ["2026-11-20T13:42:07Z x", "2026-11-20T13:42:07.5Z", "1999-02-29T23:59:60.123456789Z\"}"] {
-            assert!(check(text.as_bytes()), "{text}");
+            assert!(takes(text.as_bytes(), 0), "{text}");
+            assert!(takes(format!("{{\"ts\":\"{text}").as_bytes(), 7), "{text}");
         }
         for text in [
+            "",
             "2026-11-20T13:42:07",
             "2026-11-20T13:42:07 x",
             "2026-11-20T13:42:07.Z",
@@ -99,7 +102,7 @@ mod tests {
             "2026-11-20T13:42:07Z-7",
             "1970-11-20T13:42:07Z",
         ] {
-            assert!(!check(text.as_bytes()), "{text}");
+            assert!(!takes(text.as_bytes(), 0), "{text}");
         }
     }
 
@@ -116,7 +119,8 @@ mod tests {
                 let at = at.min(text.len() - 1);
                 text[at] = byte;
             }
-            check(&text);
+            takes(&text, 0);
+            takes(&[b"ts=", &text[..]].concat(), 3);
         }
     }
 }
