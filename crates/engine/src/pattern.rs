@@ -8,7 +8,6 @@
 
 mod like;
 mod replacement;
-#[allow(dead_code, unused_imports, reason = "taken up by the scan of shaped pages")]
 pub(crate) mod shaped;
 mod translate;
 mod wildcard;

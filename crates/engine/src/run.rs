@@ -9,6 +9,7 @@ use std::sync::Arc;
 use arrow::record_batch::RecordBatch;
 use quarry_event::time::parse_time;
 use quarry_event::{TimeNs, TimeRange};
+use quarry_spl::analyse::required_fields;
 use quarry_spl::ast::{Command, Pipeline, SearchCommand, SearchExpr, Span, Stage, TimeText};
 use quarry_store::{IndexSelector, MemoryStore, Snapshot, Store, StoreError};
 
@@ -24,6 +25,7 @@ use crate::rows;
 use crate::scan::fields::{FieldRules, FieldWish, ShownFields};
 use crate::scan::filter::{EventFilter, index_patterns};
 use crate::scan::ordered::OrderedRows;
+use crate::scan::rexes::Rexes;
 use crate::scan::shaped::Slabs;
 use crate::scan::slices::{SliceWork, map_slices};
 use crate::scan::{EventScan, PageRef, ScanProgress};
@@ -105,14 +107,18 @@ impl Runner {
         let mut context = self.context.clone();
         context.range = self.range_of(search)?;
         let mut steps = self.steps(rest, &context)?;
-        let scan = self.scan(&expr, search, rest, &context)?;
         let parallel = steps.iter().take_while(|step| matches!(step, Step::Row { ordered: false, .. })).count();
         let reduces = matches!(steps.get(parallel), Some(Step::Reduce(reduce)) if !reduce.needs_order());
         if !reduces {
+            let scan = self.scan(&expr, search, rest, Rexes::default(), &context)?;
             let rows = OrderedRows::new(scan, context.clone())?;
             return apply(Box::new(rows), steps, &context);
         }
         let after = steps.split_off(parallel + 1);
+        // Each of these commands is one step.
+        let (rexes, pushed) = Rexes::leading(rest, |rest| FieldWish::new(&required_fields(rest)));
+        steps.drain(..pushed);
+        let scan = self.scan(&expr, search, &rest[pushed..], rexes, &context)?;
         let Some(Step::Reduce(reduce)) = steps.pop() else {
             return apply(Box::new(std::iter::empty()), after, &context);
         };
@@ -135,6 +141,7 @@ impl Runner {
         expr: &SearchExpr,
         search: &SearchCommand,
         rest: &[Stage],
+        rexes: Rexes,
         context: &CommandContext,
     ) -> Result<EventScan, EngineError> {
         let expressions = ExprContext { now: context.now, zone: context.zone.clone() };
@@ -150,9 +157,10 @@ impl Runner {
             range: context.range,
             index_range,
             filter,
-            wish: FieldWish::new(&quarry_spl::analyse::required_fields(rest)),
+            wish: FieldWish::new(&required_fields(rest)),
             rules: Arc::clone(&self.rules),
             shown: ShownFields::default(),
+            rexes,
             slabs: Slabs::default(),
             progress: Arc::clone(&self.progress),
         })

@@ -18,7 +18,7 @@ mod memo;
 mod uniform;
 
 use hashbrown::HashMap;
-use quarry_event::shape::{ByteSet, ValueTraits};
+use quarry_event::shape::{ByteSet, Part, Shapes, Template, ValueTraits};
 use regex_automata::hybrid::LazyStateID;
 use regex_automata::hybrid::dfa::{Cache, DFA};
 use regex_automata::nfa::thompson::NFA;
@@ -26,7 +26,7 @@ use regex_automata::nfa::thompson::NFA;
 use super::{Captures, Regex};
 use attempts::Attempt;
 
-pub(crate) use memo::{CombinationMemo, DictionaryMemo};
+pub(crate) use memo::CombinationMemo;
 pub(crate) use uniform::GroupPlaces;
 
 /// Automaton states an attempt may be in at one place; with more the template is not planned.
@@ -65,6 +65,60 @@ impl FlatTemplate {
         FlatTemplate { parts: joined }
     }
 
+    /// A template of these shapes as it is; `None` if a slot is no column.
+    pub(crate) fn of(shapes: &Shapes, template: &Template) -> Option<FlatTemplate> {
+        Some(FlatTemplate::new(flat_parts(shapes, template)?))
+    }
+
+    /// The template with one of the templates of a slot's column in place of the slot.
+    pub(crate) fn with_slot(&self, part: usize, shapes: &Shapes, template: &Template) -> Option<FlatTemplate> {
+        let (before, after) = (self.parts.get(..part)?, self.parts.get(part + 1..)?);
+        let inner = flat_parts(shapes, template)?;
+        Some(FlatTemplate::new(before.iter().cloned().chain(inner).chain(after.iter().cloned())))
+    }
+
+    /// The parts between two places, and part of a literal where one lies inside it.
+    pub(crate) fn between(&self, from: Place, to: Place) -> FlatTemplate {
+        let cut = |part: usize| match (self.parts.get(part)?, part == from.part, part == to.part) {
+            (FlatPart::Literal(bytes), first, last) => {
+                let start = if first { from.offset } else { 0 };
+                let end = if last { to.offset } else { bytes.len() };
+                Some(FlatPart::Literal(bytes.get(start..end)?.into()))
+            }
+            (FlatPart::Slot(..), _, true) => None,
+            (slot, _, false) => Some(slot.clone()),
+        };
+        FlatTemplate::new((from.part..=to.part).filter_map(cut))
+    }
+
+    /// Literals and columns, which tell templates of the same shapes apart.
+    pub(crate) fn key(&self) -> Template {
+        let parts = self.parts.iter().map(|part| match part {
+            FlatPart::Literal(bytes) => Part::Literal(bytes.clone()),
+            FlatPart::Slot(column, _) => Part::Slot(*column),
+        });
+        Template { parts: parts.collect() }
+    }
+
+    /// Appends the text between two places; `value` appends the value of the slot that is this part.
+    pub(crate) fn write_between(
+        &self,
+        from: Place,
+        to: Place,
+        text: &mut String,
+        mut value: impl FnMut(usize, &mut String),
+    ) {
+        for part in from.part..=to.part {
+            let first = if part == from.part { from.offset } else { 0 };
+            if let Some(literal) = self.literal(part) {
+                let last = if part == to.part { to.offset } else { literal.len() };
+                text.push_str(std::str::from_utf8(literal.get(first..last).unwrap_or_default()).unwrap_or_default());
+            } else if part < to.part {
+                value(part, text);
+            }
+        }
+    }
+
     /// The parts in order.
     pub(crate) fn parts(&self) -> &[FlatPart] {
         &self.parts
@@ -81,6 +135,14 @@ impl FlatTemplate {
     fn slots(&self, from: Place, to: Place) -> Vec<usize> {
         (from.part..to.part).filter(|part| self.literal(*part).is_none()).collect()
     }
+}
+
+fn flat_parts(shapes: &Shapes, template: &Template) -> Option<Vec<FlatPart>> {
+    let flat = |part: &Part| match part {
+        Part::Literal(bytes) => Some(FlatPart::Literal(bytes.clone())),
+        Part::Slot(column) => Some(FlatPart::Slot(*column, shapes.columns.get(*column as usize)?.traits.clone())),
+    };
+    template.parts.iter().map(flat).collect()
 }
 
 /// A place in a template: before byte `offset` of a literal, or before a slot.
@@ -184,6 +246,8 @@ pub(crate) struct Planner {
     nfa: NFA,
     /// Whether the expression looks at what is around a place: `^ $ \b`.
     looks: bool,
+    /// Bytes that some match starts with.
+    firsts: ByteSet,
     /// One byte of each class the automaton tells apart.
     every_class: Vec<u8>,
     /// Whether an attempt in this state has matched, whatever follows.
@@ -213,11 +277,13 @@ impl Planner {
             cache,
             nfa,
             looks: !tree.properties().look_set().is_empty(),
+            firsts: ByteSet::EMPTY,
             every_class: Vec::new(),
             settled: HashMap::default(),
             steps: 0,
         };
         planner.every_class = planner.classes(ByteSet::from_words([u64::MAX; 4]));
+        planner.firsts = planner.find_firsts().ok()?;
         Some(planner)
     }
 
@@ -261,7 +327,11 @@ impl Planner {
             };
             for offset in 0..places {
                 let start = Place { part, offset };
-                if template.literal(part).is_some_and(|bytes| is_inside_character(bytes, offset)) {
+                let starts = match kind {
+                    FlatPart::Literal(bytes) => self.firsts.contains(bytes[offset]),
+                    FlatPart::Slot(_, traits) => self.firsts.meets(traits.bytes),
+                };
+                if !starts {
                     continue;
                 }
                 let attempt = self.attempt(template, start)?;
@@ -300,6 +370,29 @@ impl Planner {
         Window { context, start, starts_end, end: attempt.end, slots, certain: attempt.certain, groups: None }
     }
 
+    /// Bytes an attempt survives as its first one, whatever lies before. A byte inside a character is none, as an
+    /// expression reads characters.
+    fn find_firsts(&mut self) -> Result<ByteSet, TooMuch> {
+        let mut starts = vec![self.start_state(None)?];
+        if self.looks {
+            for at in 0..self.every_class.len() {
+                starts.push(self.start_state(Some(self.every_class[at]))?);
+            }
+        }
+        starts.sort_unstable();
+        starts.dedup();
+        let mut firsts = ByteSet::EMPTY;
+        for byte in (0..=u8::MAX).filter(|byte| byte & 0xc0 != 0x80) {
+            for start in &starts {
+                if !start.is_dead() && !self.next(*start, byte)?.is_dead() {
+                    firsts.insert(byte);
+                    break;
+                }
+            }
+        }
+        Ok(firsts)
+    }
+
     /// Where the text must start for the expression to look behind a place.
     fn context(&self, template: &FlatTemplate, start: Place) -> Place {
         if !self.looks || start.part == 0 && start.offset == 0 {
@@ -323,15 +416,25 @@ impl Planner {
         Place { part, offset }
     }
 
+    /// Whether what lies around a match can decide about it.
+    pub(crate) fn looks_around(&self) -> bool {
+        self.looks
+    }
+
     /// One byte of each class in the set.
     fn classes(&self, bytes: ByteSet) -> Vec<u8> {
         let mut seen = ByteSet::EMPTY;
         let mut representatives = Vec::new();
-        for byte in bytes.iter() {
-            let class = self.dfa.byte_classes().get(byte);
-            if !seen.contains(class) {
-                seen.insert(class);
-                representatives.push(byte);
+        for (at, word) in bytes.words().into_iter().enumerate() {
+            let mut left = word;
+            while left != 0 {
+                let byte = (at * 64) as u8 + left.trailing_zeros() as u8;
+                left &= left - 1;
+                let class = self.dfa.byte_classes().get(byte);
+                if !seen.contains(class) {
+                    seen.insert(class);
+                    representatives.push(byte);
+                }
             }
         }
         representatives

@@ -10,6 +10,7 @@
 pub(crate) mod fields;
 pub(crate) mod filter;
 pub(crate) mod ordered;
+pub(crate) mod rexes;
 pub(crate) mod shaped;
 pub(crate) mod slices;
 
@@ -25,6 +26,7 @@ use quarry_store::{PageInfo, Segment, Snapshot, StoreError};
 
 use self::fields::{FieldRules, FieldWish, ShownFields};
 use self::filter::EventFilter;
+use self::rexes::Rexes;
 use self::shaped::{Shaped, Slabs};
 use crate::EngineError;
 use crate::command::CommandContext;
@@ -49,6 +51,8 @@ pub(crate) struct EventScan {
     pub rules: Arc<FieldRules>,
     /// Fields shown so far.
     pub shown: ShownFields,
+    /// Commands run while reading.
+    pub rexes: Rexes,
     /// What is known of shaped slabs so far.
     pub slabs: Slabs,
     /// What has been read so far.
@@ -204,7 +208,7 @@ impl EventScan {
     }
 
     fn needs_raw(&self) -> bool {
-        self.wish.raw || self.wish.needs_text() || self.filter.reads_text()
+        self.wish.raw || self.wish.needs_text() || self.filter.reads_text() || !self.rexes.is_empty()
     }
 
     /// The rows of `selected` that match, and which they are.
@@ -228,7 +232,9 @@ impl EventScan {
         if batch.num_rows() == 0 {
             return Ok(None);
         }
-        Ok(Some((self.without_extra(batch)?, selected)))
+        let batch = self.without_extra(batch)?;
+        let batch = self.rexes.on_texts(batch, || raw_column(events, &selected))?;
+        Ok(Some((batch, selected)))
     }
 
     /// The rows without columns that only the condition wanted.

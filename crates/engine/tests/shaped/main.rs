@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod rex;
 mod shaper;
 
 use std::sync::Arc;

@@ -104,11 +104,7 @@ impl Planner {
         }
         behind.extend(self.classes(bytes).into_iter().map(Some));
         for byte in behind {
-            let config = start::Config::new().anchored(Anchored::Yes).look_behind(byte);
-            let state = self.dfa.start_state(&mut self.cache, &config).map_err(|_| TooMuch)?;
-            if state.is_quit() {
-                return Err(TooMuch);
-            }
+            let state = self.start_state(byte)?;
             match state.is_dead() {
                 true => attempts.failed = true,
                 false => attempts.live.push((state, false)),
@@ -117,6 +113,13 @@ impl Planner {
         attempts.live.sort_unstable();
         attempts.live.dedup();
         Ok(())
+    }
+
+    /// The state of an attempt behind this byte, or at the start of the text.
+    pub(super) fn start_state(&mut self, behind: Option<u8>) -> Result<LazyStateID, TooMuch> {
+        let config = start::Config::new().anchored(Anchored::Yes).look_behind(behind);
+        let state = self.dfa.start_state(&mut self.cache, &config).map_err(|_| TooMuch)?;
+        if state.is_quit() { Err(TooMuch) } else { Ok(state) }
     }
 
     /// Over a literal from a byte on; gives the byte where all attempts have ended, or its length.
@@ -200,7 +203,7 @@ impl Planner {
         if next.len() > STATES_MAX { Err(TooMuch) } else { Ok(next) }
     }
 
-    fn next(&mut self, state: LazyStateID, byte: u8) -> Result<LazyStateID, TooMuch> {
+    pub(super) fn next(&mut self, state: LazyStateID, byte: u8) -> Result<LazyStateID, TooMuch> {
         self.steps += 1;
         let next = self.dfa.next_state(&mut self.cache, state, byte).map_err(|_| TooMuch)?;
         if next.is_quit() || self.steps > STEPS_MAX { Err(TooMuch) } else { Ok(next) }

@@ -1,29 +1,9 @@
-//! Answers by dictionary code: each distinct text, or each combination of texts, is asked once.
+//! Answers by dictionary code: each combination of values is asked once.
 
 use hashbrown::HashMap;
 
 /// Combinations of values remembered for one template of one slab; beyond them each row is asked on its own.
 pub(crate) const COMBINATIONS_MAX: usize = 65_536;
-
-/// An answer for each text of a dictionary, found when it is first needed.
-#[derive(Clone, Debug)]
-pub(crate) struct DictionaryMemo<T> {
-    answers: Vec<Option<T>>,
-}
-
-impl<T> DictionaryMemo<T> {
-    /// No answer yet for any of `len` texts.
-    pub(crate) fn new(len: usize) -> DictionaryMemo<T> {
-        DictionaryMemo { answers: std::iter::repeat_with(|| None).take(len).collect() }
-    }
-
-    /// The answer for text number `code`; `None` if there is no such text.
-    #[inline]
-    pub(crate) fn get(&mut self, code: u32, find: impl FnOnce() -> T) -> Option<&T> {
-        let answer = self.answers.get_mut(code as usize)?;
-        Some(answer.get_or_insert_with(find))
-    }
-}
 
 /// An answer for each combination of dictionary codes that was asked for, up to [`COMBINATIONS_MAX`].
 #[derive(Clone, Debug)]
@@ -47,24 +27,20 @@ impl<T> Default for CombinationMemo<T> {
 }
 
 impl<T> CombinationMemo<T> {
-    /// Number of the answer for these codes in [`CombinationMemo::answers`]; `None` if the memo is full. All calls
-    /// must give as many codes.
+    /// Number in [`CombinationMemo::answers`] of the answer for these codes, if they were asked for. All calls must
+    /// give as many codes.
     #[inline]
-    pub(crate) fn number(&mut self, codes: &[u32], find: impl FnOnce() -> T) -> Option<u32> {
-        if let [code] = codes
-            && let Some(known @ 1..) = self.single.get(*code as usize)
-        {
-            return Some(known - 1);
-        }
-        self.number_slow(codes, find)
-    }
-
-    fn number_slow(&mut self, codes: &[u32], find: impl FnOnce() -> T) -> Option<u32> {
-        let known = match codes {
-            [_] => None,
+    pub(crate) fn known(&self, codes: &[u32]) -> Option<u32> {
+        match codes {
+            [code] => self.single.get(*code as usize)?.checked_sub(1),
             [first, second] => self.pairs.get(&pair(*first, *second)).copied(),
             codes => self.others.get(codes).copied(),
-        };
+        }
+    }
+
+    /// Number of the answer for these codes; `None` if the memo is full.
+    pub(crate) fn number(&mut self, codes: &[u32], find: impl FnOnce() -> T) -> Option<u32> {
+        let known = self.known(codes);
         if known.is_some() {
             return known;
         }
@@ -105,14 +81,6 @@ fn pair(first: u32, second: u32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn each_text_is_asked_once() {
-        let mut memo = DictionaryMemo::new(2);
-        assert_eq!(memo.get(1, || "found"), Some(&"found"));
-        assert_eq!(memo.get(1, || panic!("asked twice")), Some(&"found"));
-        assert_eq!(memo.get(2, || "beyond"), None);
-    }
 
     #[test]
     fn each_combination_is_asked_once() {

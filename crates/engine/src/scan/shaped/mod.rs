@@ -14,6 +14,7 @@ mod edges;
 mod fields;
 mod outcome;
 mod page;
+mod rex;
 mod slab;
 mod words;
 
@@ -28,6 +29,8 @@ pub(crate) use self::conditions::Conditions;
 pub(crate) use self::fields::Cutting;
 use self::outcome::{MAYBE, NO, Outcome, YES};
 use self::page::{PageReader, Rows};
+pub(crate) use self::rex::RexReader;
+use self::rex::{Groups, with_groups};
 use self::slab::Asked;
 pub(crate) use self::slab::Slabs;
 use super::fields::FieldWish;
@@ -75,8 +78,14 @@ impl EventScan {
         if !self.wants_text() {
             outcome = self.doubt_unplaced(outcome, &mut reader)?;
         }
-        let (sure, maybe) = split(outcome, in_range);
-        let sure_rows = if sure.is_empty() { None } else { Some(self.sure(&sure, &mut reader, coded, context)?) };
+        let (mut sure, mut maybe) = split(outcome, in_range);
+        let mut rexes = self.rexes.readers();
+        let mut groups = read_groups(&mut rexes, &mut sure, &mut maybe, &mut reader)?;
+        let sure_rows = match sure.is_empty() {
+            true => None,
+            false => Some(with_groups(self.sure(&sure, &mut reader, coded, context)?, &rexes, &mut groups)?),
+        };
+        self.rexes.give_back(rexes);
         let (maybe_rows, kept) = self.maybe(maybe, &mut reader, context)?;
         let batch = match (sure_rows, maybe_rows) {
             (Some(sure_rows), Some(maybe_rows)) => merge(sure_rows, &sure.into_vec(), maybe_rows, &kept)?,
@@ -232,6 +241,27 @@ impl EventScan {
         let FieldWish { all, names, patterns, raw, index_time } = &self.wish;
         let wants_nothing = !all && names.is_empty() && patterns.is_empty() && !raw && !index_time;
         wants_nothing && self.filter.conditions().is_always()
+    }
+}
+
+/// The groups of patterns in the rows that match; those that only their text can answer become rows that may.
+fn read_groups(
+    rexes: &mut [RexReader],
+    sure: &mut Rows,
+    maybe: &mut Vec<u32>,
+    reader: &mut PageReader<'_>,
+) -> Result<Vec<Groups>, EngineError> {
+    loop {
+        let found = rexes.iter_mut().map(|rex| rex.read(sure, reader)).collect::<Result<Vec<_>, _>>()?;
+        let mut undecided: Vec<u32> = found.iter().flat_map(|groups| &groups.undecided).copied().collect();
+        if undecided.is_empty() {
+            return Ok(found);
+        }
+        undecided.sort_unstable();
+        undecided.dedup();
+        *sure = Rows::Some(sure.iter().filter(|row| undecided.binary_search(row).is_err()).collect());
+        maybe.extend(undecided);
+        maybe.sort_unstable();
     }
 }
 

@@ -1,0 +1,525 @@
+//! Groups of a `rex` command from templates and dictionaries.
+//!
+//! A [`RexReader`] plans the pattern once per template ([`crate::pattern::shaped`]); a slot that is made of templates
+//! itself is taken apart only where the pattern reads it. Then each combination of codes the pattern reads is asked
+//! once, and a row costs the look-up of its codes. Rows whose template the plan does not answer are left to their text.
+//!
+//! Not here: which commands come here ([`crate::scan::rexes`]), where fields of the same name lie ([`super::fields`]).
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, DictionaryArray, StringViewArray, UInt32Array};
+use arrow::datatypes::UInt32Type;
+use arrow::record_batch::RecordBatch;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use quarry_event::shape::{
+    ColumnKind, ColumnValues, Dictionary, NumberFormat, PageColumn, Shapes, TEXT_COLUMN, Template,
+};
+use quarry_store::Segment;
+
+use super::page::{PageReader, Rows};
+use crate::EngineError;
+use crate::pattern::shaped::{CombinationMemo, FlatPart, FlatTemplate, MatchPlan, Outcome, Planner, Window};
+use crate::pattern::{Captures, Regex};
+use crate::rows::{self, ColumnBuilder, ColumnReader};
+use crate::scan::rexes::PushedRex;
+
+/// Slabs a reader remembers.
+const SLABS_KEPT: usize = 2;
+/// Flat templates of one slab at most; rows of one beyond are left to their text.
+const NODES_MAX: usize = 65_536;
+/// Widest range of numbers whose texts are remembered like those of a dictionary.
+const NUMBERS_MAX: i64 = 65_536;
+/// Distinct texts of one group in one slab at most; a row with one beyond is left to its text.
+const TEXTS_MAX: usize = 1 << 20;
+/// Code of a group that takes no part in the match.
+const ABSENT: u32 = u32::MAX;
+
+/// Reads the groups of one command off shaped pages; for one worker at a time.
+pub(crate) struct RexReader {
+    regex: Regex,
+    captures: Captures,
+    groups: Vec<(usize, String)>,
+    planner: Option<Planner>,
+    slabs: Vec<Tree>,
+}
+
+/// What a command gave for rows of a page.
+pub(super) struct Groups {
+    /// Per group the number of its text, or [`ABSENT`], for each row.
+    codes: Vec<Vec<u32>>,
+    /// Per group its texts.
+    texts: Vec<ArrayRef>,
+    /// Rows that only their text can answer.
+    pub undecided: Vec<u32>,
+}
+
+/// What the pattern says of the templates of one slab.
+struct Tree {
+    segment: Arc<dyn Segment>,
+    nodes: Vec<Node>,
+    /// First node of each branch by what it is a branch of.
+    branches: HashMap<Template, usize, FixedState>,
+    dictionaries: HashMap<u32, Arc<Dictionary>, FixedState>,
+    texts: Vec<Interner>,
+}
+
+/// What the pattern says of one flat template.
+enum Node {
+    /// Not asked yet.
+    New(FlatTemplate),
+    /// The templates of this column decide: of template number `n` node `first + n` knows.
+    Branch { column: u32, first: usize },
+    /// There is never a match.
+    Never,
+    /// Only the text tells.
+    Unknown,
+    /// These windows, in order.
+    Windows(Box<Leaf>),
+}
+
+struct Leaf {
+    template: FlatTemplate,
+    windows: Vec<Asked>,
+}
+
+/// A window and what it has answered.
+struct Asked {
+    window: Window,
+    /// The columns whose values decide, and the parts they are.
+    columns: Vec<(u32, usize)>,
+    /// Codes of the groups; `None` for no match.
+    memo: CombinationMemo<Option<Box<[u32]>>>,
+}
+
+/// Distinct texts, numbered as they come.
+#[derive(Default)]
+struct Interner {
+    codes: HashMap<Box<str>, u32, FixedState>,
+    texts: Vec<Box<str>>,
+    array: Option<ArrayRef>,
+}
+
+impl RexReader {
+    /// A reader for a command.
+    pub(crate) fn new(rex: &PushedRex) -> RexReader {
+        let regex = rex.regex.clone();
+        let (captures, planner) = (regex.new_captures(), Planner::new(&regex));
+        RexReader { regex, captures, groups: rex.groups.clone(), planner, slabs: Vec::new() }
+    }
+
+    /// The groups of these rows of a page.
+    pub(super) fn read(&mut self, rows: &Rows, page: &mut PageReader<'_>) -> Result<Groups, EngineError> {
+        let count = self.groups.len();
+        let mut found = Groups { codes: vec![Vec::new(); count], texts: Vec::new(), undecided: Vec::new() };
+        if self.planner.is_none() {
+            found.undecided = rows.iter().collect();
+            return Ok(found);
+        }
+        let at = self.tree(page);
+        let RexReader { regex, captures, groups, planner: Some(planner), slabs } = self else { return Ok(found) };
+        let tree = &mut slabs[at];
+        let roots = page.column(TEXT_COLUMN)?;
+        let ColumnValues::Codes(roots) = &roots.values else {
+            found.undecided = rows.iter().collect();
+            return Ok(found);
+        };
+        found.codes.iter_mut().for_each(|codes| codes.reserve(rows.len()));
+        let mut work = Work { regex, captures, groups, planner, text: String::new(), codes: Vec::new() };
+        let mut cursors = Cursors { open: Vec::new() };
+        cursors.open.resize_with(page.shapes().columns.len(), || None);
+        let Groups { codes, undecided, .. } = &mut found;
+        for row in rows.iter() {
+            let root = roots.get(row as usize).map_or(usize::MAX, |root| *root as usize);
+            match tree.answer(root, row, &mut work, &mut cursors, page)? {
+                Answer::Unknown => undecided.push(row),
+                Answer::No => codes.iter_mut().for_each(|codes| codes.push(ABSENT)),
+                Answer::Groups(found) => codes.iter_mut().zip(found).for_each(|(codes, code)| codes.push(*code)),
+            }
+        }
+        found.texts = tree.texts.iter_mut().map(Interner::array).collect();
+        Ok(found)
+    }
+
+    /// Number of the tree of the page's slab.
+    fn tree(&mut self, page: &PageReader<'_>) -> usize {
+        let segment = &page.slab.segment;
+        if let Some(at) = self.slabs.iter().position(|tree| Arc::ptr_eq(&tree.segment, segment)) {
+            return at;
+        }
+        if self.slabs.len() == SLABS_KEPT {
+            self.slabs.remove(0);
+        }
+        let nodes = match page.shapes().columns.first().map(|column| &column.kind) {
+            Some(ColumnKind::Templates(templates)) => {
+                templates.iter().map(|template| node(FlatTemplate::of(page.shapes(), template))).collect()
+            }
+            _ => Vec::new(),
+        };
+        let texts = self.groups.iter().map(|_| Interner::default()).collect();
+        self.slabs.push(Tree {
+            segment: Arc::clone(segment),
+            nodes,
+            branches: HashMap::default(),
+            dictionaries: HashMap::default(),
+            texts,
+        });
+        self.slabs.len() - 1
+    }
+}
+
+impl Groups {
+    /// The column of group number `at`: the group's text, or what the field held before.
+    pub(super) fn column(&mut self, at: usize, old: Option<&ArrayRef>) -> Result<ArrayRef, EngineError> {
+        let codes = std::mem::take(&mut self.codes[at]);
+        let absent = codes.contains(&ABSENT);
+        let Some(old) = old.filter(|_| absent) else {
+            let keys: UInt32Array = match absent {
+                true => codes.into_iter().map(|code| (code != ABSENT).then_some(code)).collect(),
+                false => codes.into(),
+            };
+            return Ok(Arc::new(DictionaryArray::<UInt32Type>::try_new(keys, Arc::clone(&self.texts[at]))?));
+        };
+        let old = ColumnReader::new(old);
+        let texts = ColumnReader::new(&self.texts[at]);
+        let mut column = ColumnBuilder::new(codes.len());
+        for (row, code) in codes.into_iter().enumerate() {
+            column.push(if code == ABSENT { old.value(row) } else { texts.value(code as usize) });
+        }
+        Ok(column.finish())
+    }
+}
+
+fn node(template: Option<FlatTemplate>) -> Node {
+    template.map_or(Node::Unknown, Node::New)
+}
+
+/// What a pattern needs to be asked.
+struct Work<'a> {
+    regex: &'a Regex,
+    captures: &'a mut Captures,
+    groups: &'a [(usize, String)],
+    planner: &'a mut Planner,
+    text: String,
+    codes: Vec<u32>,
+}
+
+/// What a row's templates and codes say.
+enum Answer<'a> {
+    Unknown,
+    No,
+    Groups(&'a [u32]),
+}
+
+impl Tree {
+    /// The groups of one row; rows must come in ascending order.
+    #[inline]
+    fn answer(
+        &mut self,
+        root: usize,
+        row: u32,
+        work: &mut Work<'_>,
+        cursors: &mut Cursors,
+        page: &mut PageReader<'_>,
+    ) -> Result<Answer<'_>, EngineError> {
+        let mut at = root;
+        loop {
+            match self.nodes.get(at) {
+                Some(Node::New(_)) => self.plan(at, work, page.shapes()),
+                Some(Node::Branch { column, first }) => match cursors.code(*column, row, page)? {
+                    Some(code) => at = first + code as usize,
+                    None => return Ok(Answer::Unknown),
+                },
+                Some(Node::Never) => return Ok(Answer::No),
+                Some(Node::Windows(_)) => return self.ask(at, row, work, cursors, page),
+                Some(Node::Unknown) | None => return Ok(Answer::Unknown),
+            }
+        }
+    }
+
+    /// Asks the windows of a template.
+    #[inline]
+    fn ask(
+        &mut self,
+        at: usize,
+        row: u32,
+        work: &mut Work<'_>,
+        cursors: &mut Cursors,
+        page: &mut PageReader<'_>,
+    ) -> Result<Answer<'_>, EngineError> {
+        let Tree { segment, nodes, dictionaries, texts, .. } = self;
+        let Some(Node::Windows(leaf)) = nodes.get_mut(at) else { return Ok(Answer::Unknown) };
+        let Leaf { template, windows } = leaf.as_mut();
+        for Asked { window, columns, memo } in windows {
+            work.codes.clear();
+            for (column, _) in columns.iter() {
+                match cursors.code(*column, row, page)? {
+                    Some(code) => work.codes.push(code),
+                    None => return Ok(Answer::Unknown),
+                }
+            }
+            let number = match memo.known(&work.codes) {
+                Some(number) => Some(number),
+                None => {
+                    let mut values = Vec::with_capacity(columns.len());
+                    for ((column, part), code) in columns.iter().zip(&work.codes) {
+                        values.push((*part, value_text(*column, *code, page.shapes(), segment, dictionaries)?));
+                    }
+                    let Some(found) = evaluate(template, window, &values, work, texts) else {
+                        return Ok(Answer::Unknown);
+                    };
+                    memo.number(&work.codes, || found)
+                }
+            };
+            match number.map(|number| &memo.answers()[number as usize]) {
+                None => return Ok(Answer::Unknown),
+                Some(Some(groups)) => return Ok(Answer::Groups(groups)),
+                Some(None) => {}
+            }
+        }
+        Ok(Answer::No)
+    }
+
+    /// Finds out about a flat template.
+    fn plan(&mut self, at: usize, work: &mut Work<'_>, shapes: &Shapes) {
+        let Node::New(template) = std::mem::replace(&mut self.nodes[at], Node::Unknown) else { return };
+        let windows = match work.planner.plan(&template) {
+            MatchPlan::Never => {
+                self.nodes[at] = Node::Never;
+                return;
+            }
+            MatchPlan::Unknown => return,
+            MatchPlan::Windows(windows) => windows,
+        };
+        // Where nothing around a match counts, the parts that windows lie in are all there is to know. Many templates
+        // have the same there.
+        let cut = match (windows.first(), windows.iter().map(|window| window.end).max()) {
+            (Some(first), Some(end)) if !work.planner.looks_around() => Some((first.start, end)),
+            _ => None,
+        };
+        let mut asked = Vec::with_capacity(windows.len());
+        for window in windows {
+            let mut columns = Vec::new();
+            for part in parts_read(&window, work.groups) {
+                let Some(FlatPart::Slot(column, _)) = template.parts().get(part) else { continue };
+                match &shapes.columns[*column as usize].kind {
+                    ColumnKind::Templates(templates) => {
+                        self.nodes[at] = match cut {
+                            Some((start, end)) => self.branch(
+                                &template.between(start, end),
+                                part - start.part,
+                                *column,
+                                templates,
+                                shapes,
+                            ),
+                            None => self.branch(&template, part, *column, templates, shapes),
+                        };
+                        return;
+                    }
+                    ColumnKind::Dictionary { .. } => columns.push((*column, part)),
+                    ColumnKind::Numbers { min, max, .. } if max.saturating_sub(*min) < NUMBERS_MAX => {
+                        columns.push((*column, part));
+                    }
+                    _ => return,
+                }
+            }
+            asked.push(Asked { window, columns, memo: CombinationMemo::default() });
+        }
+        self.nodes[at] = Node::Windows(Box::new(Leaf { template, windows: asked }));
+    }
+
+    /// New nodes, one for each template of a slot.
+    fn branch(
+        &mut self,
+        template: &FlatTemplate,
+        part: usize,
+        column: u32,
+        inner: &[Template],
+        shapes: &Shapes,
+    ) -> Node {
+        let key = template.key();
+        if let Some(first) = self.branches.get(&key) {
+            return Node::Branch { column, first: *first };
+        }
+        let first = self.nodes.len();
+        if first + inner.len() > NODES_MAX {
+            return Node::Unknown;
+        }
+        self.nodes.extend(inner.iter().map(|inner| node(template.with_slot(part, shapes, inner))));
+        self.branches.insert(key, first);
+        Node::Branch { column, first }
+    }
+}
+
+/// Parts of a template whose values decide the wanted groups of a window.
+fn parts_read(window: &Window, groups: &[(usize, String)]) -> Vec<usize> {
+    let Some(places) = &window.groups else { return window.slots.clone() };
+    let lies_in = |part: &usize| {
+        let mut wanted = groups.iter().filter_map(|(group, _)| places.get(*group).copied().flatten());
+        wanted.any(|(start, end)| (start.part..end.part).contains(part))
+    };
+    let last = places.iter().flatten().map(|(_, end)| end.part).max().unwrap_or(0);
+    (0..last).filter(lies_in).collect()
+}
+
+/// The codes of the groups for these values of parts, `Some(None)` without a match; `None` if there are too many texts.
+fn evaluate(
+    template: &FlatTemplate,
+    window: &Window,
+    values: &[(usize, String)],
+    work: &mut Work<'_>,
+    texts: &mut [Interner],
+) -> Option<Option<Box<[u32]>>> {
+    let mut codes = Vec::with_capacity(texts.len());
+    if let Some(places) = &window.groups {
+        for ((group, _), texts) in work.groups.iter().zip(texts) {
+            let Some((start, end)) = places.get(*group).copied().flatten() else {
+                codes.push(ABSENT);
+                continue;
+            };
+            work.text.clear();
+            template.write_between(start, end, &mut work.text, |part, text| {
+                let value = values.iter().find(|(known, _)| *known == part);
+                text.push_str(value.map_or("", |(_, value)| value));
+            });
+            codes.push(texts.code(&work.text)?);
+        }
+        return Some(Some(codes.into()));
+    }
+    let chosen = values.iter().map(|(_, value)| value.as_str());
+    let Outcome::Match(places) = window.evaluate(template, work.regex, chosen, &mut work.text, work.captures) else {
+        return Some(None);
+    };
+    for ((group, _), texts) in work.groups.iter().zip(texts) {
+        let found = places.get(*group).copied().flatten();
+        let found = found.and_then(|(start, end)| work.text.get(start as usize..end as usize));
+        codes.push(match found {
+            Some(found) => texts.code(found)?,
+            None => ABSENT,
+        });
+    }
+    Some(Some(codes.into()))
+}
+
+/// The text of a code as [`Cursors::code`] gives it.
+fn value_text(
+    column: u32,
+    code: u32,
+    shapes: &Shapes,
+    segment: &Arc<dyn Segment>,
+    dictionaries: &mut HashMap<u32, Arc<Dictionary>, FixedState>,
+) -> Result<String, EngineError> {
+    let bytes = match &shapes.columns[column as usize].kind {
+        ColumnKind::Numbers { format, min, .. } => number_text(*format, min + i64::from(code)),
+        _ => {
+            if !dictionaries.contains_key(&column) {
+                dictionaries.insert(column, segment.dictionary(column)?);
+            }
+            match dictionaries.get(&column).filter(|texts| (code as usize) < texts.len()) {
+                Some(texts) => texts.get(code).to_vec(),
+                None => return Err(EngineError::invalid("a bucket names a text that it has not; rebuild the bucket")),
+            }
+        }
+    };
+    String::from_utf8(bytes).map_err(|_| EngineError::invalid("a text of a bucket is no UTF-8; rebuild the bucket"))
+}
+
+fn number_text(format: NumberFormat, number: i64) -> Vec<u8> {
+    let mut text = Vec::new();
+    format.write(number, &mut text);
+    text
+}
+
+impl Interner {
+    /// Number of a text; `None` if there are too many.
+    fn code(&mut self, text: &str) -> Option<u32> {
+        if let Some(code) = self.codes.get(text) {
+            return Some(*code);
+        }
+        let code = self.texts.len() as u32;
+        if self.texts.len() >= TEXTS_MAX {
+            return None;
+        }
+        self.codes.insert(text.into(), code);
+        self.texts.push(text.into());
+        self.array = None;
+        Some(code)
+    }
+
+    /// All texts, the same array until there are more.
+    fn array(&mut self) -> ArrayRef {
+        let texts = &self.texts;
+        let array = self.array.get_or_insert_with(|| Arc::new(StringViewArray::from_iter_values(texts.iter())));
+        Arc::clone(array)
+    }
+}
+
+/// Where each column of a page is, for rows that come in ascending order.
+struct Cursors {
+    open: Vec<Option<Cursor>>,
+}
+
+struct Cursor {
+    values: Arc<PageColumn>,
+    /// First of its rows not passed.
+    next: usize,
+    /// Number that counts as code 0.
+    base: i64,
+}
+
+impl Cursors {
+    /// The row's code in a dictionary or template column; for numbers how much it is above the smallest.
+    #[inline]
+    fn code(&mut self, column: u32, row: u32, page: &mut PageReader<'_>) -> Result<Option<u32>, EngineError> {
+        let Some(place) = self.open.get_mut(column as usize) else { return Ok(None) };
+        if place.is_none() {
+            let base = match &page.shapes().columns[column as usize].kind {
+                ColumnKind::Numbers { min, .. } => *min,
+                _ => 0,
+            };
+            *place = Some(Cursor { values: page.column(column)?, next: 0, base });
+        }
+        Ok(place.as_mut().and_then(|cursor| cursor.code(row)))
+    }
+}
+
+impl Cursor {
+    #[inline]
+    fn code(&mut self, row: u32) -> Option<u32> {
+        let place = match &self.values.rows {
+            None => row as usize,
+            Some(rows) => {
+                while rows.get(self.next).is_some_and(|known| *known < row) {
+                    self.next += 1;
+                }
+                if rows.get(self.next) != Some(&row) {
+                    return None;
+                }
+                self.next
+            }
+        };
+        match &self.values.values {
+            ColumnValues::Codes(codes) => codes.get(place).copied(),
+            ColumnValues::Numbers(numbers) => u32::try_from(numbers.get(place)? - self.base).ok(),
+            ColumnValues::Texts { .. } => None,
+        }
+    }
+}
+
+/// The rows with the groups that readers found in them.
+pub(super) fn with_groups(
+    mut rows: RecordBatch,
+    readers: &[RexReader],
+    found: &mut [Groups],
+) -> Result<RecordBatch, EngineError> {
+    for (reader, groups) in readers.iter().zip(found) {
+        for (at, (_, name)) in reader.groups.iter().enumerate() {
+            let column = groups.column(at, rows::column(&rows, name))?;
+            if column.null_count() < column.len() {
+                rows = rows::with_column(&rows, name, column)?;
+            }
+        }
+    }
+    Ok(rows)
+}
