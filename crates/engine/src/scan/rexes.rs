@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow::array::ArrayRef;
 use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::{Command, RexCommand, Stage};
+use quarry_store::Segment;
 
 use super::fields::FieldWish;
 use super::filter::is_given;
@@ -89,9 +90,13 @@ impl Rexes {
         rows::without(&found, |name| name == TEXT_FIELD || (is_new(name) && !is_group(name)))
     }
 
-    /// Readers of shaped pages, one per command, for one worker.
-    pub(super) fn readers(&self) -> Vec<RexReader> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    /// Readers of a segment's pages, one per command, for one worker; if possible some that know the segment.
+    pub(super) fn readers(&self, segment: &Arc<dyn Segment>) -> Vec<RexReader> {
+        let idle = {
+            let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+            let known = idle.iter().position(|readers| readers.iter().all(|reader| reader.knows(segment)));
+            known.or(idle.len().checked_sub(1)).map(|at| idle.swap_remove(at))
+        };
         idle.unwrap_or_else(|| self.all.iter().map(RexReader::new).collect())
     }
 

@@ -79,7 +79,7 @@ impl EventScan {
             outcome = self.doubt_unplaced(outcome, &mut reader)?;
         }
         let (mut sure, mut maybe) = split(outcome, in_range);
-        let mut rexes = self.rexes.readers();
+        let mut rexes = self.rexes.readers(&page.segment);
         let mut groups = read_groups(&mut rexes, &mut sure, &mut maybe, &mut reader)?;
         let sure_rows = match sure.is_empty() {
             true => None,

@@ -125,21 +125,33 @@ impl RexReader {
             found.undecided = rows.iter().collect();
             return Ok(found);
         };
-        found.codes.iter_mut().for_each(|codes| codes.reserve(rows.len()));
+        found.codes.iter_mut().for_each(|codes| codes.resize(rows.len(), ABSENT));
         let mut work = Work { regex, captures, groups, planner, text: String::new(), codes: Vec::new() };
         let mut cursors = Cursors { open: Vec::new() };
         cursors.open.resize_with(page.shapes().columns.len(), || None);
-        let Groups { codes, undecided, .. } = &mut found;
+        let mut nodes = Vec::with_capacity(rows.len());
         for row in rows.iter() {
             let root = roots.get(row as usize).map_or(usize::MAX, |root| *root as usize);
-            match tree.answer(root, row, &mut work, &mut cursors, page)? {
-                Answer::Unknown => undecided.push(row),
-                Answer::No => codes.iter_mut().for_each(|codes| codes.push(ABSENT)),
-                Answer::Groups(found) => codes.iter_mut().zip(found).for_each(|(codes, code)| codes.push(*code)),
+            nodes.push((tree.leaf(root, row, &mut work, &mut cursors, page)?, row));
+        }
+        // Template by template: what one needs to answer stays at hand.
+        for place in by_node(&nodes, tree.nodes.len()) {
+            let (node, row) = nodes[place as usize];
+            match tree.ask(node as usize, row, &mut work, &mut cursors, page)? {
+                Answer::Unknown => found.undecided.push(row),
+                Answer::No => {}
+                Answer::Groups(groups) => {
+                    found.codes.iter_mut().zip(groups).for_each(|(codes, code)| codes[place as usize] = *code);
+                }
             }
         }
         found.texts = tree.texts.iter_mut().map(Interner::array).collect();
         Ok(found)
+    }
+
+    /// Whether it has worked on this slab.
+    pub(crate) fn knows(&self, segment: &Arc<dyn Segment>) -> bool {
+        self.slabs.iter().any(|tree| Arc::ptr_eq(&tree.segment, segment))
     }
 
     /// Number of the tree of the page's slab.
@@ -213,27 +225,26 @@ enum Answer<'a> {
 }
 
 impl Tree {
-    /// The groups of one row; rows must come in ascending order.
+    /// The node that knows about a row, or a number beyond all.
     #[inline]
-    fn answer(
+    fn leaf(
         &mut self,
         root: usize,
         row: u32,
         work: &mut Work<'_>,
         cursors: &mut Cursors,
         page: &mut PageReader<'_>,
-    ) -> Result<Answer<'_>, EngineError> {
+    ) -> Result<u32, EngineError> {
         let mut at = root;
         loop {
             match self.nodes.get(at) {
                 Some(Node::New(_)) => self.plan(at, work, page.shapes()),
                 Some(Node::Branch { column, first }) => match cursors.code(*column, row, page)? {
                     Some(code) => at = first + code as usize,
-                    None => return Ok(Answer::Unknown),
+                    None => return Ok(u32::MAX),
                 },
-                Some(Node::Never) => return Ok(Answer::No),
-                Some(Node::Windows(_)) => return self.ask(at, row, work, cursors, page),
-                Some(Node::Unknown) | None => return Ok(Answer::Unknown),
+                Some(_) => return Ok(at as u32),
+                None => return Ok(u32::MAX),
             }
         }
     }
@@ -249,7 +260,11 @@ impl Tree {
         page: &mut PageReader<'_>,
     ) -> Result<Answer<'_>, EngineError> {
         let Tree { segment, nodes, dictionaries, texts, .. } = self;
-        let Some(Node::Windows(leaf)) = nodes.get_mut(at) else { return Ok(Answer::Unknown) };
+        let leaf = match nodes.get_mut(at) {
+            Some(Node::Windows(leaf)) => leaf,
+            Some(Node::Never) => return Ok(Answer::No),
+            _ => return Ok(Answer::Unknown),
+        };
         let Leaf { template, windows } = leaf.as_mut();
         for Asked { window, columns, memo } in windows {
             work.codes.clear();
@@ -350,6 +365,24 @@ impl Tree {
         self.branches.insert(key, first);
         Node::Branch { column, first }
     }
+}
+
+/// Places of the rows, those of one node after those of another.
+fn by_node(nodes: &[(u32, u32)], count: usize) -> Vec<u32> {
+    // The last one is for rows of no node.
+    let mut starts = vec![0u32; count + 2];
+    let of = |node: u32| (node as usize).min(count);
+    nodes.iter().for_each(|(node, _)| starts[of(*node) + 1] += 1);
+    for at in 1..starts.len() {
+        starts[at] += starts[at - 1];
+    }
+    let mut places = vec![0u32; nodes.len()];
+    for (place, (node, _)) in (0u32..).zip(nodes) {
+        let next = &mut starts[of(*node)];
+        places[*next as usize] = place;
+        *next += 1;
+    }
+    places
 }
 
 /// Parts of a template whose values decide the wanted groups of a window.
@@ -455,7 +488,7 @@ impl Interner {
     }
 }
 
-/// Where each column of a page is, for rows that come in ascending order.
+/// Where each column of a page is; quick for rows that mostly come in ascending order.
 struct Cursors {
     open: Vec<Option<Cursor>>,
 }
@@ -490,6 +523,9 @@ impl Cursor {
         let place = match &self.values.rows {
             None => row as usize,
             Some(rows) => {
+                if self.next > 0 && rows.get(self.next - 1).is_some_and(|known| *known >= row) {
+                    self.next = rows.partition_point(|known| *known < row);
+                }
                 while rows.get(self.next).is_some_and(|known| *known < row) {
                     self.next += 1;
                 }
