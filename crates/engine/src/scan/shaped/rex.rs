@@ -33,6 +33,8 @@ const NODES_MAX: usize = 65_536;
 const NUMBERS_MAX: i64 = 65_536;
 /// Distinct texts of one group in one slab at most; a row with one beyond is left to its text.
 const TEXTS_MAX: usize = 1 << 20;
+/// Rows a cursor passes one by one before it looks further ahead.
+const CURSOR_STEPS: usize = 8;
 /// Code of a group that takes no part in the match.
 const ABSENT: u32 = u32::MAX;
 
@@ -526,8 +528,12 @@ impl Cursor {
                 if self.next > 0 && rows.get(self.next - 1).is_some_and(|known| *known >= row) {
                     self.next = rows.partition_point(|known| *known < row);
                 }
-                while rows.get(self.next).is_some_and(|known| *known < row) {
+                let near = rows.len().min(self.next + CURSOR_STEPS);
+                while self.next < near && rows[self.next] < row {
                     self.next += 1;
+                }
+                if self.next == near {
+                    self.next += rows[near..].partition_point(|known| *known < row);
                 }
                 if rows.get(self.next) != Some(&row) {
                     return None;
