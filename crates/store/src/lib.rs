@@ -22,6 +22,7 @@ mod log_files;
 mod log_thread;
 mod memory;
 mod options;
+mod order;
 mod queue;
 mod recover;
 mod report;

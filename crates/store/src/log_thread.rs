@@ -11,8 +11,9 @@ use quarry_catalog::LoggedCheckpoint;
 use quarry_event::EventBatch;
 
 use crate::hot::{BatchRows, HotSlab};
+use crate::order::FileOrder;
 use crate::queue::{Closing, PendingAppend, Queue, Work};
-use crate::state::{Shared, State};
+use crate::state::{HotKey, Shared, State};
 use crate::ticket::Promise;
 use crate::wal::write::LogWriter;
 
@@ -23,9 +24,10 @@ pub(crate) struct LogThread {
     pub(crate) queue: Arc<Queue>,
     pub(crate) writer: LogWriter,
     pub(crate) next_lsn: u64,
+    pub(crate) order: FileOrder,
 }
 
-/// Where the next batch of an index goes: what the hot slab will hold when the group is applied.
+/// Where the next batch of an index and set goes: what the hot slab will hold when the group is applied.
 #[derive(Clone, Copy, Debug)]
 struct Planned {
     number: u64,
@@ -60,13 +62,20 @@ impl LogThread {
 
     fn close(&mut self, closing: Closing, promise: Promise) {
         let mut state = self.shared.state();
-        let chosen: Vec<Arc<str>> = match closing {
+        let chosen: Vec<HotKey> = match closing {
             Closing::All => state.hot.keys().cloned().collect(),
             Closing::IdleSince(since) => {
-                state.hot.iter().filter(|(_, slab)| slab.appended_at <= since).map(|(index, _)| index.clone()).collect()
+                state.hot.iter().filter(|(_, slab)| slab.appended_at <= since).map(|(key, _)| key.clone()).collect()
+            }
+            Closing::Nothing => {
+                drop(state);
+                return promise.keep(Ok(()));
             }
         };
-        chosen.iter().for_each(|index| state.close_hot(index));
+        chosen.iter().for_each(|key| state.close_hot(key));
+        if state.hot.is_empty() {
+            self.order.clear();
+        }
         drop(state);
         self.shared.spares.clear();
         if matches!(closing, Closing::All) && self.writer.current_bytes().is_some() {
@@ -80,12 +89,12 @@ impl LogThread {
     }
 
     fn group(&mut self, group: Vec<PendingAppend>) {
-        let bytes: usize = group.iter().map(|append| append.record.len()).sum();
+        let written: Vec<(usize, usize)> = group.iter().map(|append| (append.set, append.record.len())).collect();
         let group = self.without_gaps(group);
         if !group.is_empty() {
             self.write(group);
         }
-        self.queue.written(bytes);
+        self.queue.written(&written);
     }
 
     /// Refuses appends of files of which an earlier part was not stored.
@@ -124,17 +133,21 @@ impl LogThread {
     fn plan(&mut self, group: &mut [PendingAppend]) -> Vec<u64> {
         let options = &self.shared.options;
         let (events_max, raw_bytes_max) = (options.slab_events, options.slab_raw_bytes);
-        let mut plans: BTreeMap<Arc<str>, Planned> = BTreeMap::new();
+        let mut plans: BTreeMap<HotKey, Planned> = BTreeMap::new();
         let mut buckets = Vec::with_capacity(group.len());
         let mut state = self.shared.state();
         for (at, append) in group.iter_mut().enumerate() {
-            let bucket = match index_of(&append.batch) {
+            let bucket = match hot_key(&append.batch, append.set) {
                 None => 0,
-                Some(index) => {
-                    let known = plans.get(index).copied().or_else(|| state.hot.get(index).map(planned));
+                Some(key) => {
+                    let known = plans.get(&key).copied().or_else(|| state.hot.get(&key).map(planned));
                     let (events, raw_bytes) = (append.batch.len(), append.batch.raw.len());
+                    // One set has no slab but the newest.
+                    let file = append.checkpoint.as_ref().map(|it| &it.key).filter(|_| options.pipeline_sets > 1);
                     let fits = |plan: &Planned| {
-                        plan.events + events <= events_max && plan.raw_bytes + raw_bytes <= raw_bytes_max
+                        plan.events + events <= events_max
+                            && plan.raw_bytes + raw_bytes <= raw_bytes_max
+                            && file.is_none_or(|file| self.order.allows(&key.index, file, plan.number))
                     };
                     let mut plan = known.filter(fits).unwrap_or_else(|| Planned {
                         number: state.take_number(),
@@ -143,7 +156,10 @@ impl LogThread {
                     });
                     plan.events += events;
                     plan.raw_bytes += raw_bytes;
-                    plans.insert(index.clone(), plan);
+                    if let Some(file) = file {
+                        self.order.note(&key.index, file, plan.number, state.next_bucket);
+                    }
+                    plans.insert(key, plan);
                     plan.number
                 }
             };
@@ -172,7 +188,7 @@ impl LogThread {
             if let Some(checkpoint) = append.checkpoint {
                 state.add_checkpoint(LoggedCheckpoint { checkpoint, lsn });
             }
-            closed |= self.move_in(&mut state, append.batch, *bucket, now);
+            closed |= self.move_in(&mut state, append.batch, append.set, *bucket, now);
             drop(state);
             drop(append.record);
             append.promise.keep(Ok(()));
@@ -184,17 +200,17 @@ impl LogThread {
     }
 
     /// Moves a batch into its slab; says whether a slab was closed.
-    fn move_in(&self, state: &mut State, batch: EventBatch, bucket: u64, now: i64) -> bool {
-        let Some(index) = index_of(&batch).cloned() else { return false };
+    fn move_in(&self, state: &mut State, batch: EventBatch, set: usize, bucket: u64, now: i64) -> bool {
+        let Some(key) = hot_key(&batch, set) else { return false };
         let mut closed = false;
-        if state.hot.get(&index).is_some_and(|slab| slab.number() != bucket) {
-            state.close_hot(&index);
+        if state.hot.get(&key).is_some_and(|slab| slab.number() != bucket) {
+            state.close_hot(&key);
             closed = true;
         }
         let spares = &self.shared.spares;
         let rows = || spares.slab(&batch, self.shared.options.slab_raw_bytes);
-        let new_slab = || HotSlab::in_memory_of(&index, bucket, rows());
-        let slab = state.hot.entry(index.clone()).or_insert_with(new_slab);
+        let new_slab = || HotSlab::in_memory_of(&key.index, bucket, rows());
+        let slab = state.hot.entry(key.clone()).or_insert_with(new_slab);
         let mut rows = BatchRows::new(batch);
         let left = rows.left();
         slab.append(&mut rows, left);
@@ -216,16 +232,15 @@ impl LogThread {
                 || slab.raw_bytes() >= options.slab_raw_bytes
                 || oldest.contains(&slab.number())
         };
-        let mut due: Vec<Arc<str>> =
-            state.hot.iter().filter(|(_, slab)| is_due(slab)).map(|(index, _)| index.clone()).collect();
+        let due: Vec<HotKey> = state.hot.iter().filter(|(_, slab)| is_due(slab)).map(|(key, _)| key.clone()).collect();
         let closed = !due.is_empty();
-        due.drain(..).for_each(|index| state.close_hot(&index));
+        due.iter().for_each(|key| state.close_hot(key));
         let hot_bytes: usize = state.hot.values().map(HotSlab::raw_bytes).sum();
         if hot_bytes <= options.hot_bytes_max {
             return closed;
         }
-        let largest = state.hot.iter().max_by_key(|(_, slab)| slab.raw_bytes()).map(|(index, _)| index.clone());
-        largest.iter().for_each(|index| state.close_hot(index));
+        let largest = state.hot.iter().max_by_key(|(_, slab)| slab.raw_bytes()).map(|(key, _)| key.clone());
+        largest.iter().for_each(|key| state.close_hot(key));
         true
     }
 }
@@ -234,7 +249,8 @@ fn planned(slab: &HotSlab) -> Planned {
     Planned { number: slab.number(), events: slab.events(), raw_bytes: slab.raw_bytes() }
 }
 
-/// Index of a batch; `None` without events.
-fn index_of(batch: &EventBatch) -> Option<&Arc<str>> {
-    if batch.is_empty() { None } else { batch.metas.first().map(|meta| &meta.index) }
+/// Where a batch of a set goes; `None` without events.
+fn hot_key(batch: &EventBatch, set: usize) -> Option<HotKey> {
+    let index = if batch.is_empty() { None } else { batch.metas.first().map(|meta| meta.index.clone()) };
+    index.map(|index| HotKey { index, set })
 }

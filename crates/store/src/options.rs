@@ -20,6 +20,8 @@ pub(crate) const QUARANTINED_SLABS_MAX: usize = 4;
 pub struct StoreOptions {
     /// Data directory.
     pub dir: PathBuf,
+    /// Pipeline sets that append side by side, each into hot slabs of its own; at least 1.
+    pub pipeline_sets: usize,
     /// Threads that seal slabs; 0 takes one per core.
     pub sealers: usize,
     /// Events at which a hot slab is closed.
@@ -31,7 +33,8 @@ pub struct StoreOptions {
     /// Closed slabs that are not sealed yet; at the limit appends wait. 0 takes one more than there are sealers:
     /// it waits for the first of them that is done, while the next slab fills.
     pub unsealed_slabs_max: usize,
-    /// Text bytes that wait for the next fsync; at the limit appends wait.
+    /// Text bytes that wait for the next fsync, shared evenly by the pipeline sets; at the limit of its set an append
+    /// waits.
     pub pending_bytes_max: usize,
     /// Bytes at which a log segment is closed; one record may exceed it.
     pub log_segment_bytes: u64,
@@ -95,6 +98,7 @@ impl StoreOptions {
     pub fn at(dir: impl Into<PathBuf>) -> StoreOptions {
         StoreOptions {
             dir: dir.into(),
+            pipeline_sets: 1,
             sealers: 0,
             slab_events: MAX_SLAB_EVENTS,
             slab_raw_bytes: TARGET_SLAB_RAW_BYTES,

@@ -1,4 +1,7 @@
-//! What waits for the log thread. Its size is bounded: beyond it appends wait.
+//! What waits for the log thread: a queue of its own per pipeline set, in the order in which all of them came.
+//!
+//! Each set has its share of the room. Beyond it only appends of that set wait, so that a set that reads fast cannot
+//! keep the others from being written. The log thread takes what came first, whatever its set.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex};
@@ -21,6 +24,8 @@ pub(crate) struct PendingAppend {
     pub(crate) record: EncodedRecord,
     pub(crate) batch: EventBatch,
     pub(crate) checkpoint: Option<FileCheckpoint>,
+    /// Pipeline set it came through.
+    pub(crate) set: usize,
     /// Its number among all appends that began.
     pub(crate) begun: u64,
     pub(crate) promise: Promise,
@@ -31,6 +36,8 @@ pub(crate) struct PendingAppend {
 pub(crate) enum Closing {
     /// Every one.
     All,
+    /// None: only the appends before it are waited for.
+    Nothing,
     /// Those without an append since this elapsed time.
     IdleSince(i64),
 }
@@ -50,39 +57,47 @@ pub(crate) enum Work {
     Close(Closing, Promise),
 }
 
-/// The queue in front of the log thread.
+/// The queues in front of the log thread.
 #[derive(Debug)]
 pub(crate) struct Queue {
+    /// Bytes of one set at most, unless one record alone is longer.
     bytes_max: usize,
     inner: Mutex<Inner>,
     work: Condvar,
-    room: Condvar,
+    /// Room for the appends of each set.
+    room: Vec<Condvar>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
     jobs: VecDeque<Job>,
-    /// Bytes of records that are queued or being written.
-    bytes: usize,
+    /// Bytes of records that are queued or being written, by set.
+    bytes: Vec<usize>,
     stopping: bool,
 }
 
 impl Queue {
-    pub(crate) fn new(bytes_max: usize) -> Queue {
-        Queue { bytes_max, inner: Mutex::default(), work: Condvar::new(), room: Condvar::new() }
+    /// Queues of `sets` sets, which share `bytes_max` evenly.
+    pub(crate) fn new(bytes_max: usize, sets: usize) -> Queue {
+        Queue {
+            bytes_max: bytes_max / sets.max(1),
+            inner: Mutex::new(Inner { bytes: vec![0; sets.max(1)], ..Inner::default() }),
+            work: Condvar::new(),
+            room: std::iter::repeat_with(Condvar::new).take(sets.max(1)).collect(),
+        }
     }
 
-    /// Adds an append when there is room.
+    /// Adds an append when its set has room.
     pub(crate) fn push_append(&self, append: PendingAppend) -> Result<(), StoreError> {
-        let bytes = append.record.len();
+        let (set, bytes) = (append.set, append.record.len());
         let mut inner = lock(&self.inner);
-        while !inner.stopping && inner.bytes > 0 && inner.bytes + bytes > self.bytes_max {
-            inner = wait(&self.room, inner);
+        while !inner.stopping && inner.bytes[set] > 0 && inner.bytes[set] + bytes > self.bytes_max {
+            inner = wait(&self.room[set], inner);
         }
         if inner.stopping {
             return Err(StoreError::Closed);
         }
-        inner.bytes += bytes;
+        inner.bytes[set] += bytes;
         inner.jobs.push_back(Job::Append(append));
         drop(inner);
         self.work.notify_one();
@@ -114,17 +129,23 @@ impl Queue {
         }
     }
 
-    /// Gives back the room of a group.
-    pub(crate) fn written(&self, bytes: usize) {
-        lock(&self.inner).bytes -= bytes;
-        self.room.notify_all();
+    /// Gives back the room of a group, told by set and bytes of each of its appends.
+    pub(crate) fn written(&self, group: &[(usize, usize)]) {
+        let mut inner = lock(&self.inner);
+        group.iter().for_each(|(set, bytes)| inner.bytes[*set] -= bytes);
+        drop(inner);
+        self.notify_room();
+    }
+
+    fn notify_room(&self) {
+        self.room.iter().for_each(Condvar::notify_all);
     }
 
     /// Refuses new work; what is queued is still done.
     pub(crate) fn stop(&self) {
         lock(&self.inner).stopping = true;
         self.work.notify_all();
-        self.room.notify_all();
+        self.notify_room();
     }
 
     /// Refuses new work and drops what is queued, because nobody does it any more.
@@ -135,7 +156,7 @@ impl Queue {
             std::mem::take(&mut inner.jobs)
         };
         drop(jobs);
-        self.room.notify_all();
+        self.notify_room();
     }
 }
 
@@ -153,5 +174,39 @@ impl Inner {
             }
         }
         group
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::sample::batch;
+    use crate::ticket::promise;
+
+    fn pending(set: usize) -> PendingAppend {
+        let batch = batch("main", 0, 4);
+        let record = EncodedRecord::new(&batch, None).unwrap();
+        PendingAppend { record, batch, checkpoint: None, set, begun: 1, promise: promise().0 }
+    }
+
+    #[test]
+    fn a_set_without_room_keeps_no_other_one_waiting() {
+        let bytes = pending(0).record.len();
+        let queue = Queue::new(bytes * 4, 2);
+        [0, 0, 1, 1].into_iter().for_each(|set| queue.push_append(pending(set)).unwrap());
+        assert_eq!(lock(&queue.inner).bytes, [bytes * 2, bytes * 2]);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| queue.push_append(pending(0)));
+            let Some(Work::Group(group)) = queue.next() else { panic!("no group") };
+            let sets: Vec<usize> = group.iter().map(|append| append.set).take(4).collect();
+            assert_eq!(sets, [0, 0, 1, 1], "in the order in which they came");
+            queue.written(&[(1, bytes), (1, bytes)]);
+            [1, 1].into_iter().for_each(|set| queue.push_append(pending(set)).unwrap());
+            queue.written(&[(0, bytes)]);
+            waiting.join().unwrap().unwrap();
+        });
+        assert_eq!(lock(&queue.inner).bytes, [bytes * 2, bytes * 2]);
+        queue.stop();
+        assert!(matches!(queue.push_append(pending(1)), Err(StoreError::Closed)));
     }
 }

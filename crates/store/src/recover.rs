@@ -1,7 +1,8 @@
 //! From what is on disk to the state a store starts with.
 //!
 //! The catalog says which buckets are sealed; the log is replayed into hot slabs except for records of those. A bucket
-//! is sealed when it is live or retired in the catalog, or when its number is not above its index's position.
+//! is sealed when it is live or retired in the catalog, or when its number is not above its index's position. Every
+//! record names its bucket, so that slabs of several pipeline sets come back as they were.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -15,7 +16,7 @@ use crate::disk::Disk;
 use crate::hot::{BatchRows, HotSlab};
 use crate::log_files::LogSegment;
 use crate::sealed::SealedBucket;
-use crate::state::State;
+use crate::state::{HotKey, State};
 use crate::wal::read::{Found, ReadSegment, Repair, Run, cut, list_segments, read_segment};
 use crate::wal::record::Record;
 use crate::wal::salvage::salvage;
@@ -178,13 +179,15 @@ impl Replay {
         Ok(())
     }
 
-    /// The newest slab of each index goes on; the others wait for their seal.
+    /// The newest slab of each index goes on, in the first pipeline set; the others wait for their seal. Which set a
+    /// slab came from is not in the log and does not matter: no later event may go to a slab that is older than one
+    /// with events of the same file, and every file is in slabs up to the newest.
     fn into_state(self) -> State {
         let mut state = self.state;
         for (_, slab) in self.slabs {
-            let index = slab.index().clone();
-            state.close_hot(&index);
-            state.hot.insert(index, slab);
+            let key = HotKey { index: slab.index().clone(), set: 0 };
+            state.close_hot(&key);
+            state.hot.insert(key, slab);
         }
         state
     }

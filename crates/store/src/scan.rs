@@ -15,7 +15,7 @@ impl Store {
         let mut snapshot = Snapshot { damaged: self.shared.log_damage.clone(), ..Snapshot::default() };
         let sealed: Vec<Arc<SealedBucket>> = {
             let mut state = self.shared.state();
-            for (_, slab) in state.hot.iter_mut().filter(|(index, _)| selector.matches(index)) {
+            for (_, slab) in state.hot.iter_mut().filter(|(key, _)| selector.matches(&key.index)) {
                 snapshot.segments.push(slab.segment());
             }
             for slab in state.closed.values().filter(|slab| selector.matches(slab.segment.index_name())) {

@@ -212,6 +212,7 @@ mod tests {
     use tempfile::tempdir;
 
     use super::*;
+    use crate::state::HotKey;
     use crate::tests::{all, append, expected, open, small, texts};
 
     #[test]
@@ -230,7 +231,7 @@ mod tests {
         append(&store, "main", 0, 3);
         let segment = {
             let mut state = store.shared.state();
-            state.close_hot("main");
+            state.close_hot(&HotKey { index: "main".into(), set: 0 });
             let slab = state.closed.get_mut(&1).unwrap();
             slab.progress = Progress::Sealing;
             slab.segment.clone()

@@ -49,8 +49,8 @@ pub(crate) struct Shared {
 /// Slabs, buckets and checkpoints.
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    /// Slabs that take events, by index.
-    pub(crate) hot: BTreeMap<Arc<str>, HotSlab>,
+    /// Slabs that take events, by index and pipeline set.
+    pub(crate) hot: BTreeMap<HotKey, HotSlab>,
     /// Slabs that wait for their seal, by bucket number.
     pub(crate) closed: BTreeMap<u64, ClosedSlab>,
     /// Live buckets by number.
@@ -77,6 +77,14 @@ pub(crate) struct State {
     pub(crate) seal_failures: u64,
     /// No more work is accepted.
     pub(crate) stopping: bool,
+}
+
+/// Whose events a hot slab takes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct HotKey {
+    pub(crate) index: Arc<str>,
+    /// Pipeline set.
+    pub(crate) set: usize,
 }
 
 /// A slab that takes no more events.
@@ -168,11 +176,19 @@ impl Shared {
 }
 
 impl State {
-    /// Closes the hot slab of an index.
-    pub(crate) fn close_hot(&mut self, index: &str) {
-        if let Some(slab) = self.hot.remove(index) {
+    /// Closes a hot slab.
+    pub(crate) fn close_hot(&mut self, key: &HotKey) {
+        if let Some(slab) = self.hot.remove(key) {
             self.add_closed(slab.close());
         }
+    }
+
+    /// Numbers of the slabs of an index whose events are only in memory and in the log.
+    pub(crate) fn unsealed_of(&self, index: &str) -> impl Iterator<Item = u64> {
+        let closed = self.closed.values().map(|slab| &*slab.segment);
+        let closed = closed.filter(move |slab| **slab.index_name() == *index).map(HotSegment::number);
+        let hot = self.hot.iter().filter(move |(key, _)| *key.index == *index).map(|(_, slab)| slab.number());
+        closed.chain(hot)
     }
 
     pub(crate) fn add_closed(&mut self, segment: Arc<HotSegment>) {
@@ -219,10 +235,8 @@ impl State {
 
     /// Number up to which every bucket of the index is sealed once `row` is.
     pub(crate) fn sealed_through(&self, row: &BucketRow) -> u64 {
-        let closed = self.closed.values().map(|slab| &*slab.segment);
-        let closed = closed.filter(|slab| **slab.index_name() == *row.index).map(HotSegment::number);
-        let hot = self.hot.get(row.index.as_str()).map(HotSlab::number);
-        let first_unsealed = closed.chain(hot).filter(|number| *number != row.number).min().unwrap_or(u64::MAX);
+        let unsealed = self.unsealed_of(&row.index).filter(|number| *number != row.number);
+        let first_unsealed = unsealed.min().unwrap_or(u64::MAX);
         // The number of a compacted bucket says nothing of the log: it may lie beyond that of a slab whose first record
         // is just being written.
         let of_index = self.sealed.values().filter(|bucket| bucket.row.index == row.index && bucket.row.level == 0);

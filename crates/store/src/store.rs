@@ -17,6 +17,7 @@ use crate::data_dir::DirLock;
 use crate::disk::{Disk, LocalDisk};
 use crate::log_files::LogFiles;
 use crate::log_thread::LogThread;
+use crate::order::FileOrder;
 use crate::queue::{Closing, PendingAppend, Queue};
 use crate::recover::{clean_up, recover, remove_empty};
 use crate::report::Message;
@@ -102,6 +103,7 @@ impl Store {
         clock: SharedClock,
         dir_lock: DirLock,
     ) -> Result<Arc<Store>, StoreError> {
+        options.pipeline_sets = options.pipeline_sets.max(1);
         options.slab_events = options.slab_events.clamp(1, MAX_SLAB_EVENTS);
         options.slab_raw_bytes = options.slab_raw_bytes.clamp(1, MAX_SLAB_RAW_BYTES);
         let mut recovered = recover(&options, &catalog, Repair::Cut)?;
@@ -111,7 +113,7 @@ impl Store {
         recovered.state.next_bucket = recovered.next_bucket;
         let messages = clean_up(&catalog, &*blobs)?;
         let writer = LogWriter::new(disk.clone(), data_dir::log(&options.dir), options.free_bytes_min);
-        let queue = Arc::new(Queue::new(options.pending_bytes_max));
+        let queue = Arc::new(Queue::new(options.pending_bytes_max, options.pipeline_sets));
         let readers = Readers::new(blobs, &options);
         let log_files = LogFiles::new(disk, recovered.segments);
         let shared =
@@ -119,7 +121,9 @@ impl Store {
         shared.tell_log_damage();
         messages.into_iter().for_each(|text| shared.tell(text));
         shared.release_log();
-        let log = LogThread { shared: shared.clone(), queue: queue.clone(), writer, next_lsn: recovered.next_lsn };
+        let next_lsn = recovered.next_lsn;
+        let order = FileOrder::default();
+        let log = LogThread { shared: shared.clone(), queue: queue.clone(), writer, next_lsn, order };
         let store = Store { shared, writer: Some(Writer::new(queue)), _lock: dir_lock };
         store.spawn("quarry-log", move || log.run())?;
         for _ in 0..store.shared.options.sealer_threads() {
@@ -167,9 +171,15 @@ impl Store {
     /// After an append with a checkpoint failed, here or by its ticket, every further append of the same file fails
     /// with [`StoreError::EarlierPartMissing`] until [`Store::checkpoints_of`] told how far the file is stored.
     pub fn append(&self, request: AppendRequest) -> Result<Ticket, StoreError> {
+        self.append_in(0, request)
+    }
+
+    /// As [`Store::append`], through pipeline set `set`, counted round when there are fewer. Sets have queues and hot
+    /// slabs of their own; a file must go through one at a time.
+    pub fn append_in(&self, set: usize, request: AppendRequest) -> Result<Ticket, StoreError> {
         let begun = self.shared.gaps.begin();
         let checkpoint = request.checkpoint.clone();
-        let queued = self.queue(request, begun);
+        let queued = self.queue(set % self.shared.options.pipeline_sets.max(1), request, begun);
         if let (Err(_), Some(checkpoint)) = (&queued, &checkpoint) {
             self.shared.gaps.failed(checkpoint);
         }
@@ -181,7 +191,7 @@ impl Store {
         self.shared.spares.batch()
     }
 
-    fn queue(&self, request: AppendRequest, begun: u64) -> Result<Ticket, StoreError> {
+    fn queue(&self, set: usize, request: AppendRequest, begun: u64) -> Result<Ticket, StoreError> {
         let queue = &self.writer()?.queue;
         let AppendRequest { batch, checkpoint } = request;
         self.shared.gaps.check(checkpoint.as_ref(), begun)?;
@@ -192,7 +202,7 @@ impl Store {
         self.wait_for_sealers()?;
         let record = EncodedRecord::new(&batch, checkpoint.as_ref())?;
         let (promise, ticket) = promise();
-        queue.push_append(PendingAppend { record, batch, checkpoint, begun, promise })?;
+        queue.push_append(PendingAppend { record, batch, checkpoint, set, begun, promise })?;
         Ok(ticket)
     }
 
@@ -243,6 +253,11 @@ impl Store {
     pub fn seal_idle(&self) -> Result<(), StoreError> {
         let idle_ns = (self.shared.options.idle_seal_secs as i64).saturating_mul(NS_PER_SEC);
         self.close_slabs(Closing::IdleSince(self.shared.clock.elapsed_ns().saturating_sub(idle_ns)))
+    }
+
+    /// Waits until every append that was queued before is stored or refused.
+    pub fn settle(&self) -> Result<(), StoreError> {
+        self.close_slabs(Closing::Nothing)
     }
 
     fn close_slabs(&self, closing: Closing) -> Result<(), StoreError> {

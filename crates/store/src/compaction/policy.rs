@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use quarry_event::time::NS_PER_SEC;
 
-use crate::hot::HotSlab;
 use crate::options::CompactionOptions;
 use crate::sealed::SealedBucket;
 use crate::state::State;
@@ -44,7 +43,7 @@ pub(crate) fn choose(
             continue;
         }
         buckets.sort_unstable_by_key(|bucket| bucket.first_origin());
-        let unsealed = unsealed(state, index);
+        let unsealed: Vec<u64> = state.unsealed_of(index).collect();
         let mut group = Group::new(options, request);
         for bucket in buckets {
             let (last, next) = (group.last_origin(), bucket.first_origin());
@@ -65,12 +64,6 @@ pub(crate) fn choose(
         }
     }
     Vec::new()
-}
-
-/// Numbers of the slabs of an index that are not sealed.
-fn unsealed(state: &State, index: &str) -> Vec<u64> {
-    let closed = state.closed.values().filter(|slab| **slab.segment.index_name() == *index);
-    closed.map(|slab| slab.segment.number()).chain(state.hot.get(index).map(HotSlab::number)).collect()
 }
 
 /// Buckets that would become one.

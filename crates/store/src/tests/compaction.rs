@@ -9,7 +9,7 @@ use quarry_stdx::ManualClock;
 use tempfile::tempdir;
 
 use super::{all, append, expected, open, segment_texts, small, texts};
-use crate::state::Progress;
+use crate::state::{HotKey, Progress};
 use crate::tests::sample::batch;
 use crate::{AppendRequest, CompactionReport, IndexSelector, ListingState, Snapshot, Store, StoreError};
 
@@ -335,7 +335,7 @@ fn the_background_waits_while_a_slab_waits_for_its_seal() {
     assert!(is_due(&store));
     append(&store, "other", 0, 5);
     let mut state = store.shared.state();
-    state.close_hot("other");
+    state.close_hot(&HotKey { index: "other".into(), set: 0 });
     for (progress, due) in [
         (Progress::Waiting, false),
         (Progress::Failed, false),

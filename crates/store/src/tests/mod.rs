@@ -11,6 +11,7 @@ mod gaps;
 mod life;
 mod log_damage;
 pub(crate) mod sample;
+mod sets;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,0 +1,78 @@
+//! Where later events of a file may go: never into an older slab than earlier ones.
+//!
+//! The order of arrival of a store is that of its slabs by number, and within a slab that of the log. With one pipeline
+//! set every event goes to the newest slab of its index. With several, each set fills a slab of its own, and a file
+//! that is left in the middle and taken up by another set could get into a slab that was begun before the one with its
+//! first part. So for each file it is remembered which slab has its newest events; a set whose slab is older begins a
+//! new one. After a restart nothing need be known: the only slab that goes on is the newest of its index.
+//!
+//! Not here: appends without a checkpoint, which belong to no file.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use quarry_catalog::CheckpointKey;
+
+/// Files remembered at most. Beyond it all sets begin new slabs, and nothing older need be known.
+const FILES_MAX: usize = 65_536;
+
+/// The slabs with the newest events of each file.
+#[derive(Debug, Default)]
+pub(crate) struct FileOrder {
+    newest: BTreeMap<(Arc<str>, CheckpointKey), u64>,
+    /// Slabs below this number take nothing any more.
+    floor: u64,
+}
+
+impl FileOrder {
+    /// Whether events of a file may go to slab `number` of an index.
+    pub(crate) fn allows(&self, index: &Arc<str>, file: &CheckpointKey, number: u64) -> bool {
+        let newest = self.newest.get(&(index.clone(), *file)).copied().unwrap_or(0);
+        number >= newest.max(self.floor)
+    }
+
+    /// Notes that events of a file go to slab `number`; `next` is the number of the next slab.
+    pub(crate) fn note(&mut self, index: &Arc<str>, file: &CheckpointKey, number: u64, next: u64) {
+        if self.newest.len() >= FILES_MAX {
+            self.newest.clear();
+            self.floor = next;
+        }
+        self.newest.insert((index.clone(), *file), number);
+    }
+
+    /// Forgets all files, because no slab takes events now.
+    pub(crate) fn clear(&mut self) {
+        self.newest.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::sample::checkpoint;
+
+    #[test]
+    fn a_file_goes_to_no_slab_older_than_its_newest_one() {
+        let (main, other): (Arc<str>, Arc<str>) = ("main".into(), "other".into());
+        let file = checkpoint("a.log", 1).key;
+        let mut order = FileOrder::default();
+        assert!(order.allows(&main, &file, 1));
+        order.note(&main, &file, 4, 5);
+        assert_eq!([3, 4, 5].map(|number| order.allows(&main, &file, number)), [false, true, true]);
+        assert!(order.allows(&other, &file, 3) && order.allows(&main, &checkpoint("b.log", 1).key, 3));
+        order.clear();
+        assert!(order.allows(&main, &file, 1));
+    }
+
+    #[test]
+    fn too_many_files_make_every_set_begin_anew() {
+        let main: Arc<str> = "main".into();
+        let mut order = FileOrder::default();
+        let file = |variant: u32| CheckpointKey { variant, ..checkpoint("a.log", 1).key };
+        (0..FILES_MAX as u32).for_each(|variant| order.note(&main, &file(variant), 7, 9));
+        assert!(order.allows(&main, &file(u32::MAX), 2));
+        order.note(&main, &file(u32::MAX), 8, 9);
+        assert!(!order.allows(&main, &file(1), 8) && order.allows(&main, &file(1), 9));
+        assert!(order.newest.len() < 3);
+    }
+}
