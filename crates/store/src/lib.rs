@@ -47,7 +47,7 @@ pub use inventory::{BucketListing, IndexStats, ListingState, Verdict};
 pub use memory::MemoryStore;
 pub use options::{BATCH_EVENTS_MAX, BATCH_RAW_BYTES_MAX, CompactionOptions, StoreOptions};
 pub use report::Message;
-pub use segment::{Damage, PageInfo, Segment, ShapedPage, Snapshot};
+pub use segment::{Damage, PageInfo, Segment, ShapedPage, SlabIdentity, Snapshot};
 pub use selector::IndexSelector;
 pub use store::{AppendRequest, Store};
 pub use ticket::Ticket;

@@ -19,6 +19,11 @@ pub trait Segment: Debug + Send + Sync {
     fn index(&self) -> &str;
     /// Position in the order of arrival over the whole store; later segments hold later arrivals.
     fn sequence(&self) -> u64;
+    /// What tells a slab whose events never change any more from every other one, in this process; `None` where events
+    /// may still come, and for a part of a slab.
+    fn identity(&self) -> Option<SlabIdentity> {
+        None
+    }
     /// Distinct metadata of its events.
     fn metas(&self) -> Arc<[Metadata]>;
     /// Its pages in arrival order, at most 64.
@@ -47,6 +52,20 @@ pub trait Segment: Debug + Send + Sync {
     fn shaped_page(&self, _page: usize) -> Result<Option<Box<dyn ShapedPage>>, StoreError> {
         Ok(None)
     }
+}
+
+/// A sealed slab, among all that were ever opened in this process.
+///
+/// A bucket's number is never given twice while a store is open, not to a merged bucket either, and its objects are
+/// written once; each opening of a store counts as another store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SlabIdentity {
+    /// Which opening of a store.
+    pub store: u64,
+    /// Number of the bucket.
+    pub bucket: u64,
+    /// Slab of the bucket.
+    pub slab: u32,
 }
 
 /// One page of a slab whose texts are made of columns. What was read is kept until it is dropped.

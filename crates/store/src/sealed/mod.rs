@@ -10,6 +10,7 @@ mod segment;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use quarry_blob::BlobStore;
@@ -70,9 +71,14 @@ impl fmt::Debug for OpenBucket {
 /// Bucket number, slab, page.
 pub(crate) type PageKey = (u64, u32, u32);
 
+/// Stores opened in this process so far.
+static INSTANCES: AtomicU64 = AtomicU64::new(0);
+
 /// Everything that is shared between searches of sealed buckets.
 #[derive(Debug)]
 pub(crate) struct Readers {
+    /// Which of the stores opened in this process this is.
+    pub(crate) instance: u64,
     objects: Arc<Objects>,
     open: Cache<u64, Arc<OpenBucket>>,
     filters: Cache<u64, Arc<TermFilter>>,
@@ -125,6 +131,7 @@ impl Readers {
     pub(crate) fn new(blobs: Arc<dyn BlobStore>, options: &StoreOptions) -> Readers {
         let open = Cache::new(options.open_buckets_max);
         Readers {
+            instance: INSTANCES.fetch_add(1, Ordering::Relaxed),
             objects: Arc::new(Objects { blobs, open }),
             open: Cache::new(options.open_buckets_max),
             filters: Cache::new(options.filter_cache_bytes),

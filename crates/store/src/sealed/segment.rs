@@ -7,7 +7,7 @@ use quarry_event::{Metadata, Page, PageColumns, PageSet, TermQuery};
 
 use crate::hot::SLABS_PER_BUCKET_MAX;
 use crate::sealed::{Cut, OpenBucket, Readers, SealedBucket, damage};
-use crate::{Damage, PageInfo, Segment, ShapedPage, StoreError};
+use crate::{Damage, PageInfo, Segment, ShapedPage, SlabIdentity, StoreError};
 
 /// Bytes of the columns of one event in a cached page.
 const COLUMN_BYTES_PER_EVENT: usize = 16;
@@ -71,6 +71,16 @@ impl Segment for SealedSegment {
 
     fn sequence(&self) -> u64 {
         self.bucket.origin_of(self.first_row()) * SLABS_PER_BUCKET_MAX + self.slab as u64
+    }
+
+    fn identity(&self) -> Option<SlabIdentity> {
+        let whole = SlabIdentity {
+            store: self.readers.instance,
+            bucket: self.bucket.row.number,
+            slab: u32::try_from(self.slab).ok()?,
+        };
+        // Where a cut lies depends on what else the search reads.
+        self.cut.is_none().then_some(whole)
     }
 
     fn metas(&self) -> Arc<[Metadata]> {
@@ -157,6 +167,33 @@ mod tests {
     use tempfile::tempdir;
 
     use crate::tests::{all, append, expected, open, segment_texts, small};
+    use crate::{SlabIdentity, Store};
+
+    #[test]
+    fn a_slab_is_known_by_its_store_bucket_and_number_once_it_is_sealed() {
+        let (first, second) = (tempdir().unwrap(), tempdir().unwrap());
+        let of = |store: &Store| -> Vec<SlabIdentity> {
+            all(store).segments.iter().map(|segment| segment.identity().unwrap()).collect()
+        };
+        let mut known: Vec<SlabIdentity> = Vec::new();
+        for dir in [&first, &second, &first] {
+            let store = open(&small(dir.path()));
+            append(&store, "main", 0, 30);
+            store.seal_all().unwrap();
+            append(&store, "main", 30, 35);
+            assert!(all(&store).segments.iter().any(|segment| segment.identity().is_none()));
+            store.seal_all().unwrap();
+            let sealed = of(&store);
+            assert_eq!(sealed, of(&store));
+            store.compact_all().unwrap();
+            let compacted = of(&store);
+            let newest = sealed.iter().map(|slab| slab.bucket).max().unwrap();
+            let kept = |slab: &SlabIdentity| sealed.contains(slab) || slab.bucket > newest;
+            assert!(compacted != sealed && compacted.iter().all(kept), "{sealed:?} {compacted:?}");
+            assert!(sealed.iter().chain(&compacted).all(|slab| !known.contains(slab)));
+            known.extend(sealed.into_iter().chain(compacted));
+        }
+    }
 
     #[test]
     fn a_sealed_slab_gives_its_columns() {
