@@ -22,6 +22,7 @@ use crate::rows;
 use crate::run::{Runner, SnapshotSource};
 use crate::scan::ScanProgress;
 use crate::scan::fields::FieldRules;
+use crate::scan::shaped::KnownShapes;
 use crate::threads::SearchThreads;
 
 /// Batches that wait for the reader.
@@ -48,6 +49,7 @@ pub struct Engine {
     rules: Arc<FieldRules>,
     lookups: Arc<dyn LookupSource>,
     threads: Arc<SearchThreads>,
+    shapes: Arc<KnownShapes>,
 }
 
 /// What is asked.
@@ -82,7 +84,13 @@ impl Engine {
         lookups: Arc<dyn LookupSource>,
     ) -> Result<Engine, EngineError> {
         let dataflow = Arc::new(Dataflow::new(options.memory_bytes, options.spill.clone())?);
-        Ok(Engine { dataflow, rules: Arc::new(FieldRules::new(props)), lookups, threads: Arc::default() })
+        Ok(Engine {
+            dataflow,
+            rules: Arc::new(FieldRules::new(props)),
+            lookups,
+            threads: Arc::default(),
+            shapes: Arc::default(),
+        })
     }
 
     /// Starts a search. Faults of its text come back at once, all others from the job.
@@ -110,6 +118,7 @@ impl Engine {
             source,
             lookups: Arc::clone(&self.lookups),
             rules: Arc::clone(&self.rules),
+            shapes: Arc::clone(&self.shapes),
             default_indexes: request.default_indexes,
             context,
             progress: Arc::clone(&progress),

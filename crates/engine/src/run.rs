@@ -26,7 +26,7 @@ use crate::scan::fields::{FieldRules, FieldWish, ShownFields};
 use crate::scan::filter::{EventFilter, index_patterns};
 use crate::scan::ordered::OrderedRows;
 use crate::scan::rexes::Rexes;
-use crate::scan::shaped::Slabs;
+use crate::scan::shaped::{KnownShapes, Slabs};
 use crate::scan::slices::{SliceWork, map_slices};
 use crate::scan::{EventScan, PageRef, ScanProgress};
 use crate::subsearch::{CONDITION_ROWS_MAX, condition_of};
@@ -64,6 +64,8 @@ pub(crate) struct Runner {
     pub lookups: Arc<dyn LookupSource>,
     /// How fields are cut.
     pub rules: Arc<FieldRules>,
+    /// What is known of shaped slabs.
+    pub shapes: Arc<KnownShapes>,
     /// Indexes read when none is named.
     pub default_indexes: Vec<String>,
     /// Context of the commands.
@@ -161,7 +163,7 @@ impl Runner {
             rules: Arc::clone(&self.rules),
             shown: ShownFields::default(),
             rexes,
-            slabs: Slabs::default(),
+            slabs: Slabs::new(Arc::clone(&self.shapes)),
             progress: Arc::clone(&self.progress),
         })
     }

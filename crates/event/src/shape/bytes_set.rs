@@ -69,6 +69,11 @@ impl ByteSet {
         self.0.iter().zip(other.0).any(|(mine, other)| mine & other != 0)
     }
 
+    /// Whether every byte of it is in `other` too.
+    pub fn is_within(self, other: ByteSet) -> bool {
+        self.0.iter().zip(other.0).all(|(mine, other)| mine & !other == 0)
+    }
+
     /// Its bytes, ascending.
     pub fn iter(self) -> impl Iterator<Item = u8> {
         (0..=255u8).filter(move |byte| self.contains(*byte))

@@ -42,9 +42,10 @@ impl MetadataColumn {
         MetadataColumn { texts: Arc::new(StringViewArray::from_iter_values(texts)), codes }
     }
 
-    /// The field of events with these metadata.
+    /// The field of events with these metadata, which are the slab's.
     pub(super) fn column(&self, metas: impl Iterator<Item = u32>) -> Result<ArrayRef, EngineError> {
-        let keys: UInt32Array = metas.map(|meta| self.codes.get(meta as usize).copied()).collect();
+        let keys: Vec<u32> = metas.map(|meta| self.codes[meta as usize]).collect();
+        let keys = UInt32Array::from(keys);
         Ok(Arc::new(DictionaryArray::<UInt32Type>::try_new(keys, Arc::clone(&self.texts))?))
     }
 }
@@ -153,7 +154,10 @@ fn typed_column(
         (ColumnValues::Numbers(numbers), ColumnKind::Numbers { format, .. }) => match *format {
             NumberFormat::Integer => Arc::new(integers(numbers, places)),
             NumberFormat::Ip4 => {
-                let addresses: UInt32Array = places.pick(numbers).map(|number| number.map(|n| n as u32)).collect();
+                let addresses: UInt32Array = match places {
+                    Places::All => numbers.iter().map(|number| *number as u32).collect::<Vec<_>>().into(),
+                    places => places.pick(numbers).map(|number| number.map(|n| n as u32)).collect(),
+                };
                 Arc::new(addresses)
             }
             NumberFormat::Decimal { digits } => {

@@ -3,7 +3,7 @@
 //! Percent-encoded breakers (`%20`) bound words from a few bytes away. A `%` is harmless where no digit of such a code
 //! can follow; where one may follow, nothing is *free*.
 
-use quarry_event::shape::{ByteSet, ColumnKind, Part, Shapes, ValueTraits};
+use quarry_event::shape::{ByteSet, Part, Shapes, ValueTraits};
 
 /// Bytes a percent-encoded breaker has at most.
 const PERCENT_REACH: u32 = 5;
@@ -26,6 +26,8 @@ pub(super) struct Edges<'a> {
     pub shapes: &'a Shapes,
     pub parts: &'a [Part],
     pub around: Around,
+    /// By column: whether no value holds what may be an encoded breaker.
+    pub free: &'a [bool],
 }
 
 impl<'a> Edges<'a> {
@@ -77,7 +79,7 @@ impl<'a> Edges<'a> {
     pub(super) fn is_free(&self, at: usize) -> bool {
         let mut length = 0;
         for before in (0..=at).rev() {
-            if !part_is_free(self, before) {
+            if !self.part_is_free(before) {
                 return false;
             }
             if before < at {
@@ -92,31 +94,16 @@ impl<'a> Edges<'a> {
         }
         self.around.free
     }
-}
 
-/// Whether no `%` of a part begins an encoded breaker. One at the very end of a column is its parent's affair.
-fn part_is_free(edges: &Edges<'_>, at: usize) -> bool {
-    let ends_free = || !edges.bytes_after(at + 1).0.meets(PERCENT_NEXT);
-    match &edges.parts[at] {
-        Part::Literal(literal) => memchr::memchr_iter(b'%', literal)
-            .all(|place| literal.get(place + 1).map_or_else(ends_free, |next| !PERCENT_NEXT.contains(*next))),
-        Part::Slot(column) => {
-            let traits = edges.traits(*column);
-            column_is_free(edges.shapes, *column) && (!traits.lasts.contains(b'%') || ends_free())
+    /// Whether no `%` of a part begins an encoded breaker. One at the very end of a column is its parent's affair.
+    pub(super) fn part_is_free(&self, at: usize) -> bool {
+        let ends_free = || !self.bytes_after(at + 1).0.meets(PERCENT_NEXT);
+        match &self.parts[at] {
+            Part::Literal(literal) => memchr::memchr_iter(b'%', literal)
+                .all(|place| literal.get(place + 1).map_or_else(ends_free, |next| !PERCENT_NEXT.contains(*next))),
+            Part::Slot(column) => {
+                self.free[*column as usize] && (!self.traits(*column).lasts.contains(b'%') || ends_free())
+            }
         }
     }
-}
-
-/// Whether no value of a column holds what may be an encoded breaker.
-pub(super) fn column_is_free(shapes: &Shapes, column: u32) -> bool {
-    let column = &shapes.columns[column as usize];
-    if !column.traits.bytes.contains(b'%') {
-        return true;
-    }
-    let ColumnKind::Templates(templates) = &column.kind else { return false };
-    let around = Around { left: true, right: true, free: true };
-    templates.iter().all(|template| {
-        let edges = Edges { shapes, parts: &template.parts, around };
-        (0..template.parts.len()).all(|at| part_is_free(&edges, at))
-    })
 }

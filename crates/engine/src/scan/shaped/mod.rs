@@ -11,6 +11,7 @@
 mod columns;
 mod conditions;
 mod edges;
+mod facts;
 mod fields;
 mod outcome;
 mod page;
@@ -26,6 +27,7 @@ use quarry_event::time::NS_PER_SEC;
 use quarry_event::{PageColumns, TimeRange};
 
 pub(crate) use self::conditions::Conditions;
+pub(crate) use self::facts::KnownShapes;
 pub(crate) use self::fields::Cutting;
 use self::outcome::{MAYBE, NO, Outcome, YES};
 use self::page::{PageReader, Rows};
@@ -272,8 +274,13 @@ fn split(outcome: Outcome, in_range: Rows) -> (Rows, Vec<u32>) {
         Outcome::Same(MAYBE) => (Rows::Some(Vec::new()), in_range.into_vec()),
         Outcome::Same(_) => (Rows::Some(Vec::new()), Vec::new()),
         Outcome::Each(answers) => {
-            let with =
-                |wanted: u8| in_range.iter().filter(|row| answers[*row as usize] == wanted).collect::<Vec<u32>>();
+            let with = |wanted: u8| -> Vec<u32> {
+                match &in_range {
+                    // Few match as a rule: whole blocks of others are skipped.
+                    Rows::All(_) => memchr::memchr_iter(wanted, &answers).map(|row| row as u32).collect(),
+                    Rows::Some(rows) => rows.iter().copied().filter(|row| answers[*row as usize] == wanted).collect(),
+                }
+            };
             let (sure, maybe) = (with(YES), with(MAYBE));
             let whole = matches!(in_range, Rows::All(_)) && sure.len() == answers.len();
             (if whole { in_range } else { Rows::Some(sure) }, maybe)

@@ -42,11 +42,12 @@ impl Rows {
         self.len() == 0
     }
 
-    pub(super) fn iter(&self) -> Box<dyn Iterator<Item = u32> + '_> {
-        match self {
-            Rows::All(count) => Box::new(0..*count),
-            Rows::Some(rows) => Box::new(rows.iter().copied()),
-        }
+    pub(super) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        let (all, some): (u32, &[u32]) = match self {
+            Rows::All(count) => (*count, &[]),
+            Rows::Some(rows) => (0, rows),
+        };
+        (0..all).chain(some.iter().copied())
     }
 
     pub(super) fn into_vec(self) -> Vec<u32> {

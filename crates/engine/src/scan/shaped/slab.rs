@@ -14,6 +14,7 @@ use quarry_event::shape::{ColumnKind, Shapes, Template};
 use quarry_store::Segment;
 
 use super::conditions::FieldPlan;
+use super::facts::{KnownShapes, ShapeFacts};
 use super::fields::{Cutting, Place, places};
 use super::words::{SharedPlan, Word};
 use super::{columns, conditions};
@@ -26,7 +27,11 @@ const SLABS_KEPT: usize = 64;
 
 /// The slabs a search has begun to read.
 #[derive(Default)]
-pub(crate) struct Slabs(Mutex<Vec<Known>>);
+pub(crate) struct Slabs {
+    begun: Mutex<Vec<Known>>,
+    /// What holds of slabs for every search.
+    shapes: Arc<KnownShapes>,
+}
 
 /// A segment and its slab, if that is shaped.
 type Known = (Arc<dyn Segment>, Option<Arc<Slab>>);
@@ -35,6 +40,7 @@ type Known = (Arc<dyn Segment>, Option<Arc<Slab>>);
 pub(super) struct Slab {
     pub segment: Arc<dyn Segment>,
     pub shapes: Arc<Shapes>,
+    facts: Arc<ShapeFacts>,
     pub metas: Arc<[Metadata]>,
     templates: usize,
     /// Class of each metadata.
@@ -66,14 +72,19 @@ pub(super) struct Asked<'a> {
 }
 
 impl Slabs {
+    /// No slab yet; `shapes` has what earlier searches worked out.
+    pub(crate) fn new(shapes: Arc<KnownShapes>) -> Slabs {
+        Slabs { begun: Mutex::default(), shapes }
+    }
+
     /// The slab of a segment; `None` if its texts are plain.
     pub(super) fn of(&self, segment: &Arc<dyn Segment>, asked: &Asked<'_>) -> Result<Option<Arc<Slab>>, EngineError> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, slab)) = known.iter().find(|(known, _)| Arc::ptr_eq(known, segment)) {
             return Ok(slab.clone());
         }
         let slab = match segment.shapes()? {
-            Some(shapes) => Slab::new(segment, shapes, asked).map(Arc::new),
+            Some(shapes) => Slab::new(segment, self.shapes.of(&shapes), shapes, asked).map(Arc::new),
             None => None,
         };
         if known.len() == SLABS_KEPT {
@@ -85,7 +96,7 @@ impl Slabs {
 }
 
 impl Slab {
-    fn new(segment: &Arc<dyn Segment>, shapes: Arc<Shapes>, asked: &Asked<'_>) -> Option<Slab> {
+    fn new(segment: &Arc<dyn Segment>, facts: Arc<ShapeFacts>, shapes: Arc<Shapes>, asked: &Asked<'_>) -> Option<Slab> {
         let Some(ColumnKind::Templates(templates)) = shapes.columns.first().map(|column| &column.kind) else {
             return None;
         };
@@ -113,6 +124,7 @@ impl Slab {
             tests: asked.conditions.tests().iter().map(|_| OnceLock::new()).collect(),
             values: Mutex::default(),
             metadata: Mutex::default(),
+            facts,
             shapes,
         })
     }
@@ -140,7 +152,7 @@ impl Slab {
 
     /// How word number `at` is answered.
     pub(super) fn word(&self, at: usize, word: &Word) -> Result<SharedPlan, EngineError> {
-        made_once(self.words.get(at), || word.plan(&self.shapes, self.segment.as_ref()).map(Arc::new))
+        made_once(self.words.get(at), || word.plan(&self.shapes, &self.facts, self.segment.as_ref()).map(Arc::new))
     }
 
     /// How test number `at` is answered.

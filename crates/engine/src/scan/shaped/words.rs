@@ -9,14 +9,15 @@
 
 use std::sync::Arc;
 
-use quarry_event::segment::{WordBound, WordPattern, is_breaker, is_major};
+use quarry_event::segment::{WordBound, WordPattern, is_breaker};
 use quarry_event::shape::{
     ByteSet, Column, ColumnKind, ColumnValues, NumberFormat, PageColumn, Part, Shapes, Template, TimeLayout,
     ValueTraits,
 };
 use quarry_store::Segment;
 
-use super::edges::{Around, Edges, column_is_free};
+use super::edges::{Around, Edges};
+use super::facts::{Bounds, PartFacts, ShapeFacts, set_of};
 use super::outcome::{MAYBE, NO, Outcome, YES};
 use super::page::PageReader;
 use crate::EngineError;
@@ -39,9 +40,11 @@ pub(super) struct Word {
 struct Probe {
     needle: Box<[u8]>,
     fold: bool,
-    /// All breakers, and those that bound a match.
+    /// All breakers, and which of them bound a match.
     breakers: ByteSet,
-    bounds: ByteSet,
+    bounds: Bounds,
+    /// Whether some byte is a breaker itself.
+    holds_breaker: bool,
     /// Finds it anywhere.
     occurs: WordPattern,
     /// The whole pattern, if this is all of it.
@@ -109,12 +112,13 @@ impl Word {
         };
         let alone = texts.len() == 1;
         let breakers = set_of(is_breaker);
-        let bounds = if bound == WordBound::Major { set_of(is_major) } else { breakers };
+        let bounds = if bound == WordBound::Major { Bounds::Majors } else { Bounds::Breakers };
         let probes = texts.iter().map(|text| Probe {
             needle: text.as_bytes().into(),
             fold,
             breakers,
             bounds,
+            holds_breaker: text.bytes().any(is_breaker),
             occurs: WordPattern::new(&format!("*{text}*"), WordBound::Whole, case_sensitive),
             whole: alone.then(|| whole.clone()),
         });
@@ -123,13 +127,18 @@ impl Word {
     }
 
     /// How it is answered in a slab.
-    pub(super) fn plan(&self, shapes: &Shapes, segment: &dyn Segment) -> Result<WordPlan, EngineError> {
+    pub(super) fn plan(
+        &self,
+        shapes: &Shapes,
+        facts: &ShapeFacts,
+        segment: &dyn Segment,
+    ) -> Result<WordPlan, EngineError> {
         if self.opaque {
             return Ok(WordPlan { nodes: vec![Node::Same(MAYBE)] });
         }
         let nodes = self.probes.iter().map(|probe| {
             let around = Around { left: true, right: true, free: true };
-            Planner { probe, shapes, segment }.node(0, around)
+            Planner { probe, shapes, facts, segment }.node(0, around)
         });
         Ok(WordPlan { nodes: nodes.collect::<Result<_, _>>()? })
     }
@@ -241,7 +250,7 @@ impl Probe {
             Node::Codes(answers) => {
                 let values = page.column(column)?;
                 let ColumnValues::Codes(codes) = &values.values else { return Ok(Found::Same(MAYBE)) };
-                return Ok(found_of(&values, codes.iter().map(|code| answer_of(answers, *code))));
+                return Ok(found_by_code(&values, codes, answers));
             }
             Node::Equals(wanted) => {
                 let values = page.column(column)?;
@@ -315,17 +324,6 @@ impl Probe {
     }
 }
 
-fn set_of(holds: impl Fn(u8) -> bool) -> ByteSet {
-    let mut set = ByteSet::EMPTY;
-    (0..=u8::MAX).filter(|byte| holds(*byte)).for_each(|byte| set.insert(byte));
-    set
-}
-
-/// Whether every byte of a set is in another.
-fn is_within(set: ByteSet, other: ByteSet) -> bool {
-    set.words().iter().zip(other.words()).all(|(mine, other)| mine & !other == 0)
-}
-
 fn answer_of(answers: &[u8], code: u32) -> u8 {
     answers.get(code as usize).copied().unwrap_or(MAYBE)
 }
@@ -337,6 +335,14 @@ fn row_at(values: &PageColumn, place: usize) -> u32 {
 fn found_of(values: &PageColumn, answers: impl Iterator<Item = u8>) -> Found {
     let found = answers.enumerate().filter(|(_, answer)| *answer != NO);
     Found::Rows(found.map(|(place, answer)| (row_at(values, place), answer)).collect())
+}
+
+/// The rows whose code has another answer than no.
+fn found_by_code(values: &PageColumn, codes: &[u32], answers: &[u8]) -> Found {
+    // The pass over all codes is free of branches; few pass it as a rule.
+    let each: Vec<u8> = codes.iter().map(|code| answer_of(answers, *code)).collect();
+    let sure = memchr::memchr2_iter(YES, MAYBE, &each);
+    Found::Rows(sure.map(|place| (row_at(values, place), each[place])).collect())
 }
 
 /// The rows of a slot whose template lets it count.
@@ -374,6 +380,7 @@ fn joined(mut a: Vec<(u32, u8)>, b: Vec<(u32, u8)>) -> Vec<(u32, u8)> {
 struct Planner<'a> {
     probe: &'a Probe,
     shapes: &'a Shapes,
+    facts: &'a ShapeFacts,
     segment: &'a dyn Segment,
 }
 
@@ -385,9 +392,9 @@ impl Planner<'_> {
         if !self.probe.fits(traits) || (around.free && self.probe.is_too_short(traits)) {
             return Ok(Node::Same(NO));
         }
-        let around = Around { free: around.free && column_is_free(self.shapes, column), ..around };
+        let around = Around { free: around.free && self.facts.free()[column as usize], ..around };
         match kind {
-            ColumnKind::Templates(templates) => self.templates(templates, around),
+            ColumnKind::Templates(templates) => self.templates(column, templates, around),
             ColumnKind::Dictionary { .. } => {
                 let texts = self.segment.dictionary(column)?;
                 let mut scratch = Vec::new();
@@ -431,25 +438,27 @@ impl Planner<'_> {
         format.parse(&needle).map_or(Node::Same(NO), Node::Equals)
     }
 
-    fn templates(&self, templates: &[Template], around: Around) -> Result<Node, EngineError> {
+    fn templates(&self, column: u32, templates: &[Template], around: Around) -> Result<Node, EngineError> {
         let mut base = vec![NO; templates.len()];
         let mut children: Vec<Child> = Vec::new();
         let mut scratch = Vec::new();
         for (number, template) in templates.iter().enumerate() {
-            let edges = Edges { shapes: self.shapes, parts: &template.parts, around };
-            let mut answer = if self.may_straddle(&edges) { MAYBE } else { NO };
-            for (at, part) in template.parts.iter().enumerate() {
+            let edges = Edges { shapes: self.shapes, parts: &template.parts, around, free: self.facts.free() };
+            let facts = self.facts.parts(column, number);
+            let mut answer = if self.may_straddle(&edges, facts) { MAYBE } else { NO };
+            for (part, facts) in template.parts.iter().zip(facts) {
                 if let Part::Literal(literal) = part {
-                    answer = answer.max(self.probe.answer(literal, self.around(&edges, at), &mut scratch));
+                    let inside = facts.around(around, self.probe.bounds);
+                    answer = answer.max(self.probe.answer(literal, inside, &mut scratch));
                 }
             }
             base[number] = answer;
             if answer == YES {
                 continue;
             }
-            for (at, part) in template.parts.iter().enumerate() {
+            for (part, facts) in template.parts.iter().zip(facts) {
                 let Part::Slot(column) = part else { continue };
-                let inside = self.around(&edges, at);
+                let inside = facts.around(around, self.probe.bounds);
                 let known = children.iter().position(|child| (child.column, child.around) == (*column, inside));
                 let child = match known {
                     Some(known) => &mut children[known],
@@ -480,23 +489,11 @@ impl Planner<'_> {
         })
     }
 
-    /// What is around part `at` of a template.
-    fn around(&self, edges: &Edges<'_>, at: usize) -> Around {
-        let all = |set: ByteSet| is_within(set, self.probe.bounds);
-        let (before, open_start) = edges.bytes_before(at);
-        let (after, open_end) = edges.bytes_after(at + 1);
-        let (firsts, lasts, filled) = edges.own(at);
-        Around {
-            left: (all(before) && (!open_start || edges.around.left)) || (filled && all(firsts)),
-            right: (all(after) && (!open_end || edges.around.right)) || (filled && all(lasts)),
-            free: edges.is_free(at),
-        }
-    }
-
     /// Whether a match can lie across an edge.
-    fn may_straddle(&self, edges: &Edges<'_>) -> bool {
+    fn may_straddle(&self, edges: &Edges<'_>, facts: &[PartFacts]) -> bool {
         let needle = &self.probe.needle;
-        (1..edges.parts.len()).any(|edge| {
+        let open = |edge: &usize| self.probe.holds_breaker || facts[*edge].open_edge;
+        (1..edges.parts.len()).filter(open).any(|edge| {
             (1..needle.len())
                 .any(|cut| self.may_end(edges, edge - 1, &needle[..cut]) && self.may_begin(edges, edge, &needle[cut..]))
         })
