@@ -37,10 +37,11 @@ pub(crate) enum BlockKind {
     ColumnChunk = 14,
     ColumnDictionary = 15,
     ColumnPool = 16,
+    SharedDictionary = 17,
 }
 
 impl BlockKind {
-    pub(crate) const ALL: [BlockKind; 16] = [
+    pub(crate) const ALL: [BlockKind; 17] = [
         BlockKind::Time,
         BlockKind::IndexTime,
         BlockKind::Meta,
@@ -57,6 +58,7 @@ impl BlockKind {
         BlockKind::ColumnChunk,
         BlockKind::ColumnDictionary,
         BlockKind::ColumnPool,
+        BlockKind::SharedDictionary,
     ];
 
     pub(crate) fn from_code(code: u8) -> Option<BlockKind> {
@@ -87,6 +89,7 @@ impl BlockKind {
             BlockKind::ColumnChunk => "column",
             BlockKind::ColumnDictionary => "column dictionary",
             BlockKind::ColumnPool => "column pool",
+            BlockKind::SharedDictionary => "shared dictionary",
         }
     }
 }

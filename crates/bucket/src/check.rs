@@ -19,6 +19,7 @@ impl BucketReader {
             return Err(place.corrupt("the object does not start as a bucket of this version does"));
         }
         let mut blocks = vec![self.directory];
+        let mut shared = Vec::new();
         for slab in 0..self.slabs().len() {
             self.check_slab_facts(slab)?;
             blocks.push(self.parts()[slab].head);
@@ -26,34 +27,20 @@ impl BucketReader {
             for page in 0..self.slabs()[slab].pages.len() {
                 self.check_page(slab, page)?;
             }
-            self.check_columns(slab, &mut blocks)?;
+            shared.extend(self.check_columns(slab, &mut blocks)?);
             self.check_lexicons(slab, &mut |_| {}, &mut blocks)?;
         }
+        shared.sort_unstable_by_key(|at| at.offset);
+        shared.dedup();
+        blocks.extend(shared);
         self.check_cover(blocks)
     }
 
-    /// Stored bytes of each kind of block of slab `slab`, for statistics. Reads the lexicon directories.
-    pub fn stored_bytes_by_kind(&self, slab: usize) -> Result<Vec<(&'static str, u64)>, BucketError> {
-        let parts = &self.parts()[slab];
-        let mut blocks: Vec<BlockAt> = vec![parts.head];
-        blocks.extend(parts.pages.iter().flatten());
-        if let (Some(at), Some(columns)) = (parts.shape.at, self.columns(slab)?) {
-            blocks.push(at);
-            blocks.extend(columns.layout.blocks());
-        }
-        for slot in [&parts.pieces, &parts.fields] {
-            blocks.extend(slot.at);
-            blocks.extend(self.lexicon(slab, slot)?.into_iter().flat_map(|lexicon| lexicon.blocks()));
-        }
-        blocks.sort_unstable_by_key(|at| at.kind);
-        let of_kind = |run: &[BlockAt]| (run[0].kind.name(), run.iter().map(|at| u64::from(at.stored_len)).sum());
-        Ok(blocks.chunk_by(|a, b| a.kind == b.kind).map(of_kind).collect())
-    }
-
-    /// Reads each column of each page on its own, holds its values against its traits and adds the blocks to `blocks`.
-    fn check_columns(&self, slab: usize, blocks: &mut Vec<BlockAt>) -> Result<(), BucketError> {
+    /// Reads each column of each page on its own, holds its values against its traits and adds the blocks to `blocks`;
+    /// returns those that are shared.
+    fn check_columns(&self, slab: usize, blocks: &mut Vec<BlockAt>) -> Result<Vec<BlockAt>, BucketError> {
         let (Some(at), Some(columns)) = (self.parts()[slab].shape.at, self.columns(slab)?) else {
-            return Ok(());
+            return Ok(Vec::new());
         };
         blocks.push(at);
         blocks.extend(columns.layout.blocks());
@@ -71,7 +58,7 @@ impl BucketReader {
                 }
             }
         }
-        Ok(())
+        Ok(columns.layout.shared_blocks())
     }
 
     /// A slab's pages must not be empty and only the last may be short.

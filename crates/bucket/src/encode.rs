@@ -9,7 +9,7 @@ use bytes::Bytes;
 use quarry_event::{EventBatch, IndexedField, TimeNs};
 
 use crate::block::{BlockKind, BlockWriter};
-use crate::columns::{can_be_written, write_columns};
+use crate::columns::{SharedColumns, can_be_written, write_columns};
 use crate::directory::{BlockAt, Directory, PageHead, SlabHead, header, put_trailer};
 use crate::error::BucketError;
 use crate::fields::write_fields;
@@ -75,26 +75,12 @@ pub fn encode(slabs: &[EventBatch], options: &EncodeOptions) -> Result<EncodedBu
 
 /// As [`encode`], for slabs whose events came in at different times.
 pub fn encode_slabs(slabs: &[SlabSource<'_>], options: &EncodeOptions) -> Result<EncodedBucket, BucketError> {
-    within(slabs.len(), "slabs of a bucket", "MAX_SLABS", MAX_SLABS)?;
+    let mut encoder = BucketEncoder::new(options)?;
     let raw_bytes: usize = slabs.iter().map(|slab| slab.events.raw.len()).sum();
     // Logs shrink to a third or less; growing the object would copy it.
-    let mut object = Vec::with_capacity(raw_bytes / 3 + 4_096);
-    object.extend_from_slice(&header());
-    let mut encoder = Encoder {
-        options: *options,
-        blocks: BlockWriter::new(object, options.zstd_level)?,
-        pieces: TermTable::new(Namespace::Pieces),
-        fields: TermTable::new(Namespace::Fields),
-        hashes: Vec::new(),
-        filter: FilterWriter::default(),
-        summary: SummaryBuilder::default(),
-        scratch: Vec::new(),
-    };
-    let mut heads = Vec::with_capacity(slabs.len());
-    for (number, slab) in slabs.iter().enumerate() {
-        heads.push(encoder.slab(&CheckedSlab::new(slab, number)?)?);
-    }
-    encoder.finish(&heads)
+    encoder.blocks.object.reserve(raw_bytes / 3 + 4_096);
+    slabs.iter().try_for_each(|slab| encoder.add_slab(slab))?;
+    encoder.finish()
 }
 
 fn within(value: usize, what: &'static str, limit_name: &'static str, limit: usize) -> Result<(), BucketError> {
@@ -104,9 +90,12 @@ fn within(value: usize, what: &'static str, limit_name: &'static str, limit: usi
     Err(BucketError::Limit { what, value: value as u64, limit_name, limit: limit as u64 })
 }
 
-struct Encoder {
+/// Encodes a bucket slab by slab: in memory are the slab that is added and what the bucket will be.
+pub struct BucketEncoder {
     options: EncodeOptions,
     blocks: BlockWriter,
+    shared: SharedColumns,
+    heads: Vec<SlabHead>,
     pieces: TermTable,
     fields: TermTable,
     /// Hashes of all terms of the slab, for its filter.
@@ -116,7 +105,41 @@ struct Encoder {
     scratch: Vec<u8>,
 }
 
-impl Encoder {
+impl BucketEncoder {
+    /// An encoder of no slab yet.
+    pub fn new(options: &EncodeOptions) -> Result<BucketEncoder, BucketError> {
+        Ok(BucketEncoder {
+            options: *options,
+            blocks: BlockWriter::new(header().to_vec(), options.zstd_level)?,
+            shared: SharedColumns::default(),
+            heads: Vec::new(),
+            pieces: TermTable::new(Namespace::Pieces),
+            fields: TermTable::new(Namespace::Fields),
+            hashes: Vec::new(),
+            filter: FilterWriter::default(),
+            summary: SummaryBuilder::default(),
+            scratch: Vec::new(),
+        })
+    }
+
+    /// Slabs that were added.
+    pub fn slabs(&self) -> usize {
+        self.heads.len()
+    }
+
+    /// Bytes the object has at most, with what was added so far.
+    pub fn object_bytes(&self) -> usize {
+        self.blocks.object.len() + self.shared.ordinary_bytes()
+    }
+
+    /// Adds a slab. After an error the encoder is of no use any more.
+    pub fn add_slab(&mut self, slab: &SlabSource<'_>) -> Result<(), BucketError> {
+        within(self.heads.len() + 1, "slabs of a bucket", "MAX_SLABS", MAX_SLABS)?;
+        let head = self.slab(&CheckedSlab::new(slab, self.heads.len())?)?;
+        self.heads.push(head);
+        Ok(())
+    }
+
     fn slab(&mut self, slab: &CheckedSlab<'_>) -> Result<SlabHead, BucketError> {
         self.pieces.clear();
         self.fields.clear();
@@ -136,7 +159,9 @@ impl Encoder {
         let mut blocks = Vec::new();
         if let Some(shaped) = &shaped {
             add_terms(shaped, &mut self.pieces, &mut self.hashes);
-            blocks.push(write_columns(shaped, &slab.events.time, &mut self.blocks, self.options.zstd_level)?);
+            let shared = (self.heads.len(), &mut self.shared);
+            let times = &slab.events.time;
+            blocks.extend(write_columns(shaped, times, &mut self.blocks, self.options.zstd_level, shared)?);
         }
         blocks.extend(self.lexicons(pages.len())?);
         self.filter.add_slab(&mut self.hashes)?;
@@ -248,12 +273,16 @@ impl Encoder {
         Ok(blocks)
     }
 
-    fn finish(self, heads: &[SlabHead]) -> Result<EncodedBucket, BucketError> {
-        let Encoder { mut blocks, filter, summary, mut scratch, .. } = self;
+    /// The bucket of all slabs that were added.
+    pub fn finish(self) -> Result<EncodedBucket, BucketError> {
+        let BucketEncoder { mut blocks, shared, mut heads, filter, summary, mut scratch, .. } = self;
+        for (slab, at) in shared.finish(&mut blocks)? {
+            heads[slab].blocks.push(at);
+        }
         let filter = filter.finish()?;
         let mut directory = Directory { summary: summary.finish(), slabs: Vec::with_capacity(heads.len()) };
         directory.summary.filter_bytes = filter.len() as u64;
-        for head in heads {
+        for head in &heads {
             scratch.clear();
             head.put(&mut scratch);
             within(scratch.len(), "bytes of a slab head", "MAX_SLAB_HEAD_BYTES", MAX_SLAB_HEAD_BYTES)?;

@@ -30,6 +30,7 @@ mod reader;
 mod shape;
 mod slab_source;
 mod source;
+mod statistics;
 mod summary;
 mod verify;
 mod wire;
@@ -38,7 +39,7 @@ mod wire;
 mod mutation;
 
 pub use columns::ShapedPage;
-pub use encode::{EncodeOptions, EncodedBucket, SlabSource, encode, encode_slabs};
+pub use encode::{BucketEncoder, EncodeOptions, EncodedBucket, SlabSource, encode, encode_slabs};
 pub use error::{BucketError, Place, ReadError};
 pub use filter::TermFilter;
 pub use limits::{
@@ -50,4 +51,4 @@ pub use reader::{BucketReader, PageInfo, SlabInfo};
 #[doc(hidden)]
 pub use shape::bench as bench_api;
 pub use summary::{BucketSummary, ValueSummary};
-pub use verify::{encode_verified, verify_against, verify_slabs};
+pub use verify::{BucketVerifier, encode_verified, verify_against, verify_slabs};

@@ -7,6 +7,9 @@
 use quarry_event::PageSet;
 use quarry_event::shape::{ColumnKind, ColumnValues};
 
+use std::sync::Arc;
+
+use crate::columns::{ShapedPage, SharedDictionary};
 use crate::error::BucketError;
 use crate::lexicon::rare::{RareNumbers, add_texts, texts_are_rare};
 use crate::lexicon::scan::{RareTest, Wanted};
@@ -23,7 +26,12 @@ impl BucketReader {
             match RareTest::of(column, wanted) {
                 RareTest::Never => {}
                 RareTest::Always => return Ok(among.0),
-                test => tests.push((number, test)),
+                test => {
+                    let test = Looked::of(test, columns.shared(&self.source, number)?);
+                    if !matches!(&test, Looked::Codes(codes) if codes.is_empty()) {
+                        tests.push((number, test));
+                    }
+                }
             }
         }
         let mut source = self.source.clone();
@@ -35,15 +43,7 @@ impl BucketReader {
                 continue;
             };
             for (number, test) in &tests {
-                let told = match test.numbers() {
-                    Some(numbers) => shaped.holds_number(*number, numbers)?,
-                    None => None,
-                };
-                let holds = match told {
-                    Some(told) => told,
-                    None => shaped.count(*number) > 0 && test.holds(&shaped.values(*number)?),
-                };
-                if holds {
+                if test.is_met(*number, &mut shaped)? {
                     found |= 1 << page;
                     break;
                 }
@@ -85,6 +85,48 @@ impl BucketReader {
             }
         }
         Ok(())
+    }
+}
+
+/// What is looked for in the values of a column.
+enum Looked<'a> {
+    Values(RareTest<'a>),
+    /// Codes of a shared dictionary, ascending: only the entries were tested.
+    Codes(Vec<u32>),
+}
+
+impl<'a> Looked<'a> {
+    fn of(test: RareTest<'a>, shared: Option<(Arc<SharedDictionary>, u32)>) -> Looked<'a> {
+        match shared {
+            None => Looked::Values(test),
+            Some((dictionary, component)) => {
+                let passes = |numbers: &[i64]| test.holds(&ColumnValues::Numbers(numbers.to_vec()));
+                Looked::Codes(dictionary.codes_where(component, &passes))
+            }
+        }
+    }
+
+    /// Whether a value of this column may be what is looked for.
+    fn is_met(&self, column: u32, page: &mut ShapedPage) -> Result<bool, BucketError> {
+        match self {
+            Looked::Values(test) => {
+                let told = match test.numbers() {
+                    Some(numbers) => page.holds_number(column, numbers)?,
+                    None => None,
+                };
+                Ok(match told {
+                    Some(told) => told,
+                    None => page.count(column) > 0 && test.holds(&page.values(column)?),
+                })
+            }
+            Looked::Codes(wanted) => {
+                let codes = page.shared_codes(column)?;
+                Ok(match wanted[..] {
+                    [one] => codes.contains(&one),
+                    _ => codes.iter().any(|code| wanted.binary_search(code).is_ok()),
+                })
+            }
+        }
     }
 }
 

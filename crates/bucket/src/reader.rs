@@ -11,7 +11,7 @@ use quarry_event::shape::{Dictionary, Shapes, TEXT_COLUMN, Texts};
 use quarry_event::{Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs};
 
 use crate::block::{BlockKind, open_block};
-use crate::columns::{PageFacts, ShapedPage, SlabColumns, TextBuffer};
+use crate::columns::{PageFacts, ShapedPage, SharedCache, SlabColumns, TextBuffer};
 use crate::directory::{BlockAt, Directory, PageHead, SlabHead, TRAILER_BYTES, read_trailer};
 use crate::error::{BucketError, Place};
 use crate::fields::{MAX_FIELD_BLOCK_BYTES, read_fields};
@@ -38,6 +38,7 @@ pub struct BucketReader {
     slabs: Vec<SlabInfo>,
     parts: Vec<SlabParts>,
     pub(crate) directory: BlockAt,
+    shared: Arc<SharedCache>,
 }
 
 /// What only the reader knows of a slab.
@@ -115,6 +116,7 @@ impl BucketReader {
             slabs: Vec::with_capacity(directory.slabs.len()),
             parts: Vec::with_capacity(directory.slabs.len()),
             directory: directory_at,
+            shared: Arc::default(),
         };
         let mut first_row = 0;
         for (number, (offset, stored_len)) in directory.slabs.into_iter().enumerate() {
@@ -269,7 +271,7 @@ impl BucketReader {
             return Ok(Some(columns));
         }
         let events: Vec<u32> = self.slabs[slab].pages.iter().map(|page| page.events).collect();
-        let columns = SlabColumns::open(&self.source, at, slab, &events)?;
+        let columns = SlabColumns::open(&self.source, at, slab, &events, self.shared.clone())?;
         Ok(Some(slot.opened.get_or_init(|| Arc::new(columns))))
     }
 

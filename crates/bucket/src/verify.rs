@@ -38,25 +38,55 @@ pub fn verify_against(encoded: &EncodedBucket, slabs: &[EventBatch]) -> Result<(
 
 /// As [`verify_against`], for [`crate::encode_slabs`].
 pub fn verify_slabs(encoded: &EncodedBucket, slabs: &[SlabSource<'_>]) -> Result<(), BucketError> {
-    let reader = BucketReader::open(Arc::new(MemoryObject(encoded.object.clone())))?;
-    let filter = TermFilter::open(&encoded.filter)?;
-    if *reader.summary() != encoded.summary {
-        return Err(differs(Place::of("directory", 0), "the summary"));
+    let mut verifier = BucketVerifier::new(encoded)?;
+    slabs.iter().try_for_each(|slab| verifier.slab(slab))?;
+    verifier.finish()
+}
+
+/// Decodes a bucket slab by slab and compares it with what it was made from.
+#[derive(Debug)]
+pub struct BucketVerifier {
+    reader: BucketReader,
+    filter: TermFilter,
+    next: usize,
+}
+
+impl BucketVerifier {
+    /// Opens a bucket that was just encoded.
+    pub fn new(encoded: &EncodedBucket) -> Result<BucketVerifier, BucketError> {
+        let reader = BucketReader::open(Arc::new(MemoryObject(encoded.object.clone())))?;
+        let filter = TermFilter::open(&encoded.filter)?;
+        if *reader.summary() != encoded.summary {
+            return Err(differs(Place::of("directory", 0), "the summary"));
+        }
+        Ok(BucketVerifier { reader, filter, next: 0 })
     }
-    if reader.slabs().len() != slabs.len() {
-        return Err(differs(Place::of("directory", 0), "the number of slabs"));
-    }
-    for (number, slab) in slabs.iter().enumerate() {
-        verify_slab(&reader, number, slab)?;
+
+    /// Compares the next slab: every event, every term.
+    pub fn slab(&mut self, slab: &SlabSource<'_>) -> Result<(), BucketError> {
+        let BucketVerifier { reader, filter, next: number } = self;
+        if *number >= reader.slabs().len() {
+            return Err(differs(Place::of("directory", 0), "the number of slabs"));
+        }
+        verify_slab(reader, *number, slab)?;
         let mut missing = 0;
-        let mut look_up = |hash| missing += usize::from(!filter.may_hold(number, hash));
-        reader.check_lexicons(number, &mut look_up, &mut Vec::new())?;
-        reader.for_each_rare(number, &mut look_up)?;
+        let mut look_up = |hash| missing += usize::from(!filter.may_hold(*number, hash));
+        reader.check_lexicons(*number, &mut look_up, &mut Vec::new())?;
+        reader.for_each_rare(*number, &mut look_up)?;
         if missing > 0 {
-            return Err(differs(Place::of("filter", 0).in_slab(number), format!("{missing} terms are missing")));
+            return Err(differs(Place::of("filter", 0).in_slab(*number), format!("{missing} terms are missing")));
+        }
+        *number += 1;
+        Ok(())
+    }
+
+    /// Requires that every slab was compared.
+    pub fn finish(self) -> Result<(), BucketError> {
+        match self.next == self.reader.slabs().len() {
+            true => Ok(()),
+            false => Err(differs(Place::of("directory", 0), "the number of slabs")),
         }
     }
-    Ok(())
 }
 
 fn differs(place: Place, what: impl Into<String>) -> BucketError {

@@ -65,8 +65,10 @@ pub struct CompactionOptions {
     pub min_merge_count: usize,
     /// Events of a merged bucket at most; more are not put together.
     pub max_merge_events: u64,
-    /// Text bytes of a merged bucket at most. A merge holds them in memory, and their objects beside them.
+    /// Text bytes of a merged bucket at most.
     pub max_merge_raw_bytes: u64,
+    /// Bytes of the objects that are merged at most. A merge holds its output in memory, which is hardly ever larger.
+    pub max_merge_stored_bytes: u64,
     /// Seconds between first and last `_time` of a merged bucket at most, unless one of its parts spans as much: a
     /// bucket is removed when its last event is too old, so that a wide one keeps its first events for longer.
     pub max_merge_time_span_secs: u64,
@@ -84,7 +86,8 @@ impl Default for CompactionOptions {
             bucket_merging: false,
             min_merge_count: 4,
             max_merge_events: 32 * MAX_SLAB_EVENTS as u64,
-            max_merge_raw_bytes: 256 << 20,
+            max_merge_raw_bytes: 2 << 30,
+            max_merge_stored_bytes: 384 << 20,
             max_merge_time_span_secs: 90 * 86_400,
             zstd_level: 9,
             cpu_percent: 25,

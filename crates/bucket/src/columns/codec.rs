@@ -4,7 +4,11 @@
 //! tried as zstd of byte planes (all lowest bytes, then all second ones) and the smaller form stays. The bytes of texts
 //! are compressed where that helps. How many values there are says the shape block.
 
+use std::collections::BTreeSet;
+
 use crate::block::{BlockWriter, decode_zstd};
+use crate::columns::cuts::{decode_cut, encode_cut};
+use crate::columns::skewed::{decode_skewed, encode_skewed};
 use crate::error::BucketError;
 use crate::integers::{
     DELTA, common_unit, encode_integers, offsets_of, pack, range_of, read_integers, unpack_codes, width_of,
@@ -14,19 +18,28 @@ use crate::wire::{Cursor, Malformed, put_signed, put_varint};
 const CODES_CONSTANT: u8 = 0;
 const CODES_PACKED: u8 = 1;
 const CODES_PLANES: u8 = 2;
+const CODES_SKEWED: u8 = 3;
 
 /// Modes up to `DELTA` are those of integers.
 const NUMBERS_OF_TIME: u8 = DELTA + 1;
 const NUMBERS_PLANES: u8 = DELTA + 2;
 const NUMBERS_STEP_PLANES: u8 = DELTA + 3;
+const NUMBERS_SKEWED: u8 = DELTA + 4;
+const NUMBERS_FEW: u8 = DELTA + 5;
 
 const TEXTS_STORED: u8 = 0;
 const TEXTS_ZSTD: u8 = 1;
+/// First byte of a chunk of cut texts, where others have the mode of the lengths.
+const TEXTS_CUT: u8 = DELTA + 1;
 
 /// Bytes of text below which a frame of zstd cannot gain anything.
 const MIN_ZSTD_BYTES: usize = 64;
 /// Planes are slower to read than packed bits: they must save one in so many bytes.
 const PLANES_SAVE: usize = 16;
+/// Skewed numbers are, too.
+const SKEWED_SAVE: usize = 24;
+/// Distinct numbers that are few.
+const FEW_NUMBERS: usize = 200;
 
 /// How hard a chunk writer tries.
 pub(super) enum Effort<'a> {
@@ -51,7 +64,10 @@ pub(super) fn encode_codes(codes: &[u32], effort: &mut Effort<'_>, out: &mut Vec
     pack(codes.iter().map(|code| u64::from(*code)), width_of(u64::from(max)), out);
     if let Effort::All(blocks) = effort {
         let offsets = codes.iter().map(|code| u64::from(*code));
-        try_planes(CODES_PLANES, &[], offsets, width_of(u64::from(max)), blocks, start, out)?;
+        let width = width_of(u64::from(max));
+        let chunk = &mut Chunk::packed(start, out);
+        chunk.try_skewed(CODES_SKEWED, &[], &offsets.clone().collect::<Vec<u64>>(), width);
+        chunk.try_planes(CODES_PLANES, &[], offsets, width, blocks)?;
     }
     Ok(())
 }
@@ -80,13 +96,16 @@ pub(super) fn encode_numbers(
     put_signed(&mut head, min);
     put_varint(&mut head, unit);
     let width = width_of(max.wrapping_sub(min) as u64 / unit);
-    try_planes(NUMBERS_PLANES, &head, offsets.iter().copied(), width, blocks, start, out)?;
+    let chunk = &mut Chunk::packed(start, out);
+    chunk.try_few(numbers);
+    chunk.try_skewed(NUMBERS_SKEWED, &head, &offsets, width);
+    chunk.try_planes(NUMBERS_PLANES, &head, offsets.iter().copied(), width, blocks)?;
     let steps = || {
         let mut last = 0u64;
         offsets.iter().map(move |offset| zigzag(offset.wrapping_sub(std::mem::replace(&mut last, *offset))))
     };
     let width = width_of(steps().fold(0, |all, step| all | step));
-    try_planes(NUMBERS_STEP_PLANES, &head, steps(), width, blocks, start, out)
+    chunk.try_planes(NUMBERS_STEP_PLANES, &head, steps(), width, blocks)
 }
 
 fn zigzag(step: u64) -> u64 {
@@ -103,34 +122,75 @@ fn constant_difference(numbers: &[i64], times: &[i64]) -> Option<i64> {
     (numbers.len() == times.len() && numbers.iter().zip(times).all(same)).then_some(difference)
 }
 
-/// Replaces what stands from `start` on by compressed planes of bytes, where they are clearly smaller.
-fn try_planes(
-    mode: u8,
-    head: &[u8],
-    values: impl Iterator<Item = u64>,
-    width: u32,
-    blocks: &mut BlockWriter,
+/// A chunk that is packed, and is replaced by what is clearly smaller.
+struct Chunk<'a> {
     start: usize,
-    out: &mut Vec<u8>,
-) -> Result<(), BucketError> {
-    let width = width.div_ceil(8) as usize;
-    let values: Vec<u64> = values.collect();
-    let mut planes = Vec::with_capacity(width * values.len());
-    for plane in 0..width {
-        planes.extend(values.iter().map(|value| (value >> (8 * plane)) as u8));
+    /// Its bytes when it was packed.
+    packed: usize,
+    out: &'a mut Vec<u8>,
+}
+
+impl Chunk<'_> {
+    fn packed(start: usize, out: &mut Vec<u8>) -> Chunk<'_> {
+        Chunk { start, packed: out.len() - start, out }
     }
-    let Some(compressed) = blocks.compressed(&planes)? else {
-        return Ok(());
-    };
-    let now = out.len() - start;
-    if compressed.len() + head.len() + 2 < now - now / PLANES_SAVE {
-        out.truncate(start);
-        out.push(mode);
-        out.extend_from_slice(head);
-        out.push(width as u8);
-        out.extend_from_slice(compressed);
+
+    /// Takes another form if it is smaller than the present one, and than the packed one by one byte in `save`.
+    fn replace(&mut self, save: usize, parts: &[&[u8]]) {
+        let len: usize = parts.iter().map(|part| part.len()).sum();
+        if len < self.out.len() - self.start && len < self.packed - self.packed / save {
+            self.out.truncate(self.start);
+            parts.iter().for_each(|part| self.out.extend_from_slice(part));
+        }
     }
-    Ok(())
+
+    /// A code of the values' frequencies.
+    fn try_skewed(&mut self, mode: u8, head: &[u8], values: &[u64], width: u32) {
+        let mut skewed = Vec::new();
+        if encode_skewed(values, width, SKEWED_SAVE, &mut skewed) {
+            self.replace(SKEWED_SAVE, &[&[mode], head, &skewed]);
+        }
+    }
+
+    /// The same of few numbers wherever they lie.
+    fn try_few(&mut self, numbers: &[i64]) {
+        let mut distinct = BTreeSet::new();
+        for number in numbers {
+            distinct.insert(*number);
+            if distinct.len() > FEW_NUMBERS {
+                return;
+            }
+        }
+        let distinct: Vec<i64> = distinct.into_iter().collect();
+        let codes: Vec<u64> = numbers.iter().map(|number| distinct.partition_point(|it| it < number) as u64).collect();
+        let (mut few, mut skewed) = (vec![NUMBERS_FEW, distinct.len() as u8], Vec::new());
+        let width = width_of(distinct.len() as u64 - 1);
+        if encode_skewed(&codes, width, SKEWED_SAVE, &mut skewed) {
+            encode_integers(&distinct, &mut few);
+            self.replace(SKEWED_SAVE, &[&few, &skewed]);
+        }
+    }
+
+    /// Compressed planes of bytes.
+    fn try_planes(
+        &mut self,
+        mode: u8,
+        head: &[u8],
+        values: impl Iterator<Item = u64>,
+        width: u32,
+        blocks: &mut BlockWriter,
+    ) -> Result<(), BucketError> {
+        let width = width.div_ceil(8) as usize;
+        let values: Vec<u64> = values.collect();
+        let mut planes = Vec::with_capacity(width * values.len());
+        for plane in 0..width {
+            planes.extend(values.iter().map(|value| (value >> (8 * plane)) as u8));
+        }
+        if let Some(compressed) = blocks.compressed(&planes)? {
+            self.replace(PLANES_SAVE, &[&[mode], head, &[width as u8], compressed]);
+        }
+        Ok(())
+    }
 }
 
 /// Appends the chunk of texts that lie back to back in `bytes`; `ends` count from `base`.
@@ -141,6 +201,7 @@ pub(super) fn encode_texts(
     effort: &mut Effort<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), BucketError> {
+    let start = out.len();
     let mut last = base;
     let lengths: Vec<i64> = ends.iter().map(|end| i64::from(end - std::mem::replace(&mut last, *end))).collect();
     encode_integers(&lengths, out);
@@ -158,6 +219,14 @@ pub(super) fn encode_texts(
             out.extend_from_slice(bytes);
         }
     }
+    if matches!(effort, Effort::All(_))
+        && let Some(cut) = encode_cut(bytes, ends, base, effort)?
+        && cut.len() + 1 < out.len() - start
+    {
+        out.truncate(start);
+        out.push(TEXTS_CUT);
+        out.extend_from_slice(&cut);
+    }
     Ok(())
 }
 
@@ -174,6 +243,7 @@ pub(super) fn decode_codes(chunk: &[u8], count: usize, limit: u32) -> Result<Vec
             })?;
             codes
         }
+        CODES_SKEWED => decode_skewed(&mut cursor, count, u32::BITS)?.into_iter().map(|code| code as u32).collect(),
         other => return Err(Malformed(format!("mode {other} of codes is unknown"))),
     };
     cursor.finish("the codes")?;
@@ -205,6 +275,20 @@ pub(super) fn decode_numbers(chunk: &[u8], count: usize, times: &[i64]) -> Resul
             times.iter().map(|time| time.wrapping_add(difference)).collect()
         }
         NUMBERS_OF_TIME => return Err(Malformed(format!("{count} numbers stand for {} times", times.len()))),
+        NUMBERS_FEW => {
+            let few = usize::from(cursor.u8("distinct numbers")?);
+            let few = read_integers(&mut cursor, few)?;
+            let code_of = |code: u64| few.get(code as usize).copied();
+            let numbers: Option<Vec<i64>> =
+                decode_skewed(&mut cursor, count, u8::BITS)?.into_iter().map(code_of).collect();
+            numbers.ok_or_else(|| Malformed(format!("a number is none of {}", few.len())))?
+        }
+        NUMBERS_SKEWED => {
+            let min = cursor.signed("smallest number")?;
+            let unit = cursor.varint("unit of numbers")?;
+            let offsets = decode_skewed(&mut cursor, count, u64::BITS)?;
+            offsets.into_iter().map(|offset| min.wrapping_add(offset.wrapping_mul(unit) as i64)).collect()
+        }
         NUMBERS_PLANES | NUMBERS_STEP_PLANES => {
             let min = cursor.signed("smallest number")?;
             let unit = cursor.varint("unit of numbers")?;
@@ -248,6 +332,19 @@ fn for_each_plane(
 
 /// Decodes a chunk of `count` texts of at most `limit` bytes together: the bytes and the end of each text.
 pub(super) fn decode_texts(chunk: &[u8], count: usize, limit: u64) -> Result<(Vec<u8>, Vec<u32>), Malformed> {
+    let (bytes, ends) = match chunk.split_first() {
+        Some((&TEXTS_CUT, cut)) => decode_cut(&mut Cursor::new(cut), count, limit)?,
+        _ => decode_whole(chunk, count, limit)?,
+    };
+    let text = std::str::from_utf8(&bytes).map_err(|_| Malformed::new("its texts are not UTF-8"))?;
+    if !text.is_ascii() && !ends.iter().all(|end| text.is_char_boundary(*end as usize)) {
+        return Err(Malformed::new("a text ends inside a character"));
+    }
+    Ok((bytes, ends))
+}
+
+/// Decodes texts that lie back to back.
+fn decode_whole(chunk: &[u8], count: usize, limit: u64) -> Result<(Vec<u8>, Vec<u32>), Malformed> {
     let mut cursor = Cursor::new(chunk);
     let mut end = 0u64;
     let mut ends = Vec::with_capacity(count);
@@ -270,10 +367,6 @@ pub(super) fn decode_texts(chunk: &[u8], count: usize, limit: u64) -> Result<(Ve
         TEXTS_STORED => return Err(Malformed(format!("{} bytes are stored, {end} expected", stored.len()))),
         other => return Err(Malformed(format!("mode {other} of texts is unknown"))),
     };
-    let text = std::str::from_utf8(&bytes).map_err(|_| Malformed::new("its texts are not UTF-8"))?;
-    if !text.is_ascii() && !ends.iter().all(|end| text.is_char_boundary(*end as usize)) {
-        return Err(Malformed::new("a text ends inside a character"));
-    }
     Ok((bytes, ends))
 }
 
@@ -357,5 +450,17 @@ mod tests {
             modes.push(chunk[0]);
         }
         assert_eq!(modes, [NUMBERS_PLANES, NUMBERS_STEP_PLANES]);
+        let random = |at: i64| {
+            let mixed = (at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 40
+        };
+        let status = |at| if random(at) % 5 > 0 { 200i64 } else { [404, -7, 999_999][random(at) as usize / 8 % 3] };
+        let size = |at| random(at) as i64 % if at % 8 == 0 { 1_000_000 } else { 1_000 };
+        for (number, mode) in [(&status as &dyn Fn(i64) -> i64, NUMBERS_FEW), (&size, NUMBERS_SKEWED)] {
+            let numbers: Vec<i64> = (0..4_096).map(number).collect();
+            chunk.clear();
+            encode_numbers(&numbers, None, &mut Effort::All(&mut blocks), &mut chunk).unwrap();
+            assert_eq!((chunk[0], decode_numbers(&chunk, 4_096, &[]).unwrap()), (mode, numbers));
+        }
     }
 }

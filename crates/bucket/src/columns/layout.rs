@@ -21,6 +21,7 @@ const TEXTS: u8 = 3;
 const NOTHING: u8 = 0;
 const POOLED: u8 = 1;
 const BLOCKS: u8 = 2;
+const SHARED: u8 = 3;
 
 const INTEGER: u8 = 0;
 const PADDED: u8 = 1;
@@ -59,6 +60,9 @@ pub(crate) enum Stored {
     Pooled { pool: u32, start: u32, lens: Vec<u32> },
     /// A block each, one after the other.
     Blocks { offset: u64, lens: Vec<u32> },
+    /// Codes, a block for each page, one after the other, shared by all columns that are a component of the same
+    /// entries of a dictionary of the whole bucket.
+    Shared { dictionary: BlockAt, component: u32, offset: u64, lens: Vec<u32> },
 }
 
 /// The texts of a dictionary.
@@ -88,7 +92,20 @@ pub(crate) fn one_value(kind: &ColumnKind) -> bool {
 }
 
 impl Layout {
-    /// Blocks the shape block names.
+    /// Blocks the shape block names that several columns or slabs share; some more than once.
+    pub(crate) fn shared_blocks(&self) -> Vec<BlockAt> {
+        let mut blocks = Vec::new();
+        for column in &self.stored {
+            if let Stored::Shared { dictionary, offset, lens, .. } = &column.values {
+                blocks.push(*dictionary);
+                let all = (0..lens.len()).map(|page| Stored::block_of(*offset, lens, page));
+                blocks.extend(all.filter(|at| at.stored_len > 0));
+            }
+        }
+        blocks
+    }
+
+    /// Blocks the shape block names, but for the shared ones.
     pub(crate) fn blocks(&self) -> Vec<BlockAt> {
         let mut blocks = self.pools.clone();
         for column in &self.stored {
@@ -227,6 +244,25 @@ fn read_column(
 }
 
 impl StoredColumn {
+    /// Bytes of its values and its dictionary. `counts` says whether a shared dictionary counts here.
+    pub(crate) fn stored_bytes(&self, counts: &mut dyn FnMut(BlockAt) -> bool) -> u64 {
+        let sum = |lens: &[u32]| lens.iter().map(|len| u64::from(*len)).sum::<u64>();
+        let values = match &self.values {
+            Stored::Nothing => 0,
+            Stored::Pooled { lens, .. } | Stored::Blocks { lens, .. } => sum(lens),
+            Stored::Shared { component: 1.., .. } => 0,
+            Stored::Shared { dictionary, lens, .. } => {
+                sum(lens) + if counts(*dictionary) { u64::from(dictionary.stored_len) } else { 0 }
+            }
+        };
+        values
+            + match &self.dictionary {
+                None => 0,
+                Some(DictionaryAt::Pooled { len, .. }) => u64::from(*len),
+                Some(DictionaryAt::Block(at)) => u64::from(at.stored_len),
+            }
+    }
+
     fn put(&self, out: &mut Vec<u8>) {
         let put_lens = |lens: &[u32], out: &mut Vec<u8>| {
             for (len, count) in lens.iter().zip(&self.counts) {
@@ -245,6 +281,13 @@ impl StoredColumn {
             }
             Stored::Blocks { offset, lens } => {
                 out.push(BLOCKS);
+                put_varint(out, *offset);
+                put_lens(lens, out);
+            }
+            Stored::Shared { dictionary, component, offset, lens } => {
+                out.push(SHARED);
+                put_place(dictionary, out);
+                put_varint(out, u64::from(*component));
                 put_varint(out, *offset);
                 put_lens(lens, out);
             }
@@ -285,6 +328,12 @@ impl StoredColumn {
                 Stored::Pooled { pool, start, lens: read_lens(cursor)? }
             }
             BLOCKS => Stored::Blocks { offset: cursor.varint("offset of a column")?, lens: read_lens(cursor)? },
+            SHARED if matches!(kind, ColumnKind::Numbers { .. }) => Stored::Shared {
+                dictionary: read_place(cursor, BlockKind::SharedDictionary)?,
+                component: cursor.count("component of an entry", usize::from(u8::MAX))? as u32,
+                offset: cursor.varint("offset of a column")?,
+                lens: read_lens(cursor)?,
+            },
             other => return Err(Malformed(format!("the values of a column are of form {other}"))),
         };
         let dictionary = match kind {

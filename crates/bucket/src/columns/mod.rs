@@ -9,18 +9,23 @@
 
 mod cells;
 mod codec;
+mod cuts;
 mod dictionary;
 mod layout;
 mod read;
 mod rebuild;
+mod shared;
+mod skewed;
 #[cfg(test)]
 pub(crate) mod tests;
 mod write;
 
+pub(crate) use layout::Layout;
 pub(crate) use read::PageFacts;
 pub use read::ShapedPage;
 pub(crate) use read::SlabColumns;
 pub(crate) use rebuild::TextBuffer;
+pub(crate) use shared::{SharedCache, SharedColumns, SharedDictionary};
 pub(crate) use write::{can_be_written, write_columns};
 
 /// Encoded bytes up to which the values of a column, or the texts of a dictionary, go to a pool.

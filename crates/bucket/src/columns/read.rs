@@ -14,6 +14,7 @@ use crate::columns::codec::{decode_codes, decode_numbers, decode_texts, needs_ti
 use crate::columns::dictionary::decode_dictionary;
 use crate::columns::layout::{DictionaryAt, Layout, Stored};
 use crate::columns::rebuild::Plans;
+use crate::columns::shared::{SharedCache, SharedDictionary};
 use crate::columns::{MAX_POOL_BYTES, MAX_SHAPE_BYTES};
 use crate::directory::BlockAt;
 use crate::error::{BucketError, Place};
@@ -33,6 +34,7 @@ pub(crate) struct SlabColumns {
     pub(crate) layout: Layout,
     place: Place,
     pools: Vec<OnceLock<Bytes>>,
+    shared: Arc<SharedCache>,
     dictionaries: Vec<OnceLock<Arc<Dictionary>>>,
     pub(super) plans: Plans,
     /// Per column, the templates of its parent that name it; `None` where all do.
@@ -46,18 +48,20 @@ impl SlabColumns {
         at: BlockAt,
         slab: usize,
         events: &[u32],
+        shared: Arc<SharedCache>,
     ) -> Result<SlabColumns, BucketError> {
         let place = Place::of(at.kind.name(), at.offset).in_slab(slab);
         let bytes = source.fetch(place, at.stored_len as usize)?;
         let raw = open_block(&bytes, BlockKind::Shape, place, MAX_SHAPE_BYTES)?.decode()?;
-        Ok(SlabColumns::of(place.decoded(Layout::read(&raw, events))?, place))
+        Ok(SlabColumns::of(place.decoded(Layout::read(&raw, events))?, place, shared))
     }
 
     /// The columns of a shape block at this place.
-    pub(super) fn of(layout: Layout, place: Place) -> SlabColumns {
+    pub(super) fn of(layout: Layout, place: Place, shared: Arc<SharedCache>) -> SlabColumns {
         SlabColumns {
             place,
             pools: layout.pools.iter().map(|_| OnceLock::new()).collect(),
+            shared,
             dictionaries: layout.stored.iter().map(|_| OnceLock::new()).collect(),
             plans: Plans::of(&layout.shapes),
             namers: namers_of(&layout.shapes),
@@ -73,7 +77,8 @@ impl SlabColumns {
         pages: PageSet,
     ) -> Result<(), BucketError> {
         for column in columns {
-            let Some(Stored::Blocks { offset, lens }) = self.layout.stored.get(*column as usize).map(|it| &it.values)
+            let Some(Stored::Blocks { offset, lens } | Stored::Shared { offset, lens, .. }) =
+                self.layout.stored.get(*column as usize).map(|it| &it.values)
             else {
                 continue;
             };
@@ -109,6 +114,21 @@ impl SlabColumns {
         match start.checked_add(u64::from(len)).filter(|end| *end <= bytes.len() as u64) {
             Some(end) => Ok((bytes.slice(start as usize..end as usize), place)),
             None => Err(place.corrupt(format!("{len} bytes at {start} reach past its {} bytes", bytes.len()))),
+        }
+    }
+
+    /// The dictionary of the whole bucket that holds a column's values, and their component; `None` where they are
+    /// stored as they are.
+    pub(crate) fn shared(
+        &self,
+        source: &ObjectSource,
+        column: u32,
+    ) -> Result<Option<(Arc<SharedDictionary>, u32)>, BucketError> {
+        match self.layout.stored.get(column as usize).map(|stored| &stored.values) {
+            Some(Stored::Shared { dictionary, component, .. }) => {
+                Ok(Some((self.shared.get(source, *dictionary, self.place)?, *component)))
+            }
+            _ => Ok(None),
         }
     }
 
@@ -250,14 +270,35 @@ impl ShapedPage {
         if matches!(kind, ColumnKind::Numbers { .. }) && needs_times(&chunk) {
             self.read_times()?;
         }
+        if let (Stored::Shared { dictionary, component, .. }, ColumnKind::Numbers { min, max, .. }) =
+            (&columns.layout.stored[column as usize].values, kind)
+        {
+            let shared = columns.shared.get(&self.source, *dictionary, self.place())?;
+            let codes = place.decoded(decode_codes(&chunk, count, shared.len()))?;
+            let Some(numbers) = shared.numbers(*component, &codes) else {
+                return Err(place.corrupt(format!("its entries have no component {component}")));
+            };
+            return place.decoded(within(numbers, *min, *max));
+        }
         place.decoded(self.decode(kind, &chunk, count, traits))
+    }
+
+    /// The codes of a column whose values are in a shared dictionary.
+    pub(crate) fn shared_codes(&self, column: u32) -> Result<Vec<u32>, BucketError> {
+        let count = self.count(column);
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let (chunk, place) = self.chunk(column)?;
+        place.decoded(decode_codes(&chunk, count, u32::MAX))
     }
 
     /// Whether a column of numbers that exists holds one of two, without decoding where that can be told from its
     /// packed bits; `None` where it cannot.
     pub(crate) fn holds_number(&self, column: u32, wanted: [i64; 2]) -> Result<Option<bool>, BucketError> {
         let count = self.count(column);
-        if count == 0 || matches!(self.columns.layout.stored[column as usize].values, Stored::Nothing) {
+        let stored = &self.columns.layout.stored[column as usize].values;
+        if count == 0 || matches!(stored, Stored::Nothing | Stored::Shared { .. }) {
             return Ok(None);
         }
         let (chunk, place) = self.chunk(column)?;
@@ -272,7 +313,7 @@ impl ShapedPage {
                 let before: u64 = lens[..self.page].iter().map(|len| u64::from(*len)).sum();
                 self.columns.pooled(&self.source, *pool, u64::from(*start) + before, lens[self.page])?
             }
-            Stored::Blocks { offset, lens } => {
+            Stored::Blocks { offset, lens } | Stored::Shared { offset, lens, .. } => {
                 let at = Stored::block_of(*offset, lens, self.page);
                 let place = Place { block: at.kind.name(), offset: at.offset, ..self.place() };
                 let bytes = self.source.fetch(place, at.stored_len as usize)?;
@@ -301,12 +342,7 @@ impl ShapedPage {
             ColumnKind::Dictionary { len } => decode_codes(chunk, count, *len).map(ColumnValues::Codes),
             ColumnKind::Numbers { min, max, .. } => {
                 let numbers = decode_numbers(chunk, count, self.times.as_deref().unwrap_or_default())?;
-                match range_of(&numbers) {
-                    (low, high) if low < *min || high > *max => {
-                        malformed(format!("numbers from {low} to {high} exceed the column's {min} to {max}"))
-                    }
-                    _ => Ok(ColumnValues::Numbers(numbers)),
-                }
+                within(numbers, *min, *max)
             }
             ColumnKind::Texts => {
                 let (bytes, ends) = decode_texts(chunk, count, self.raw_bytes)?;
@@ -335,6 +371,16 @@ impl ShapedPage {
         let raw = open_block(&bytes, at.kind, place, MAX_INTEGER_BLOCK_BYTES)?.decode()?;
         self.times = Some(place.decoded(decode_integers(&raw, self.events))?.into());
         Ok(())
+    }
+}
+
+/// Numbers that keep their column's range.
+fn within(numbers: Vec<i64>, min: i64, max: i64) -> Result<ColumnValues, crate::wire::Malformed> {
+    match range_of(&numbers) {
+        (low, high) if !numbers.is_empty() && (low < min || high > max) => {
+            Err(crate::wire::Malformed(format!("numbers from {low} to {high} exceed the column's {min} to {max}")))
+        }
+        _ => Ok(ColumnValues::Numbers(numbers)),
     }
 }
 

@@ -93,10 +93,10 @@ fn column(parent: Option<u32>, of: SlabValues, values: &[Value], events: usize) 
     values.iter().enumerate().for_each(|(at, (_, text))| traits.add(text, at == 0));
     let before = |page: usize| values.partition_point(|(row, _)| (*row as usize) < page * MAX_PAGE_EVENTS) as u32;
     let page_starts = (0..=events.div_ceil(MAX_PAGE_EVENTS)).map(before).collect();
-    ShapedColumn { parent, values: of, traits, page_starts }
+    ShapedColumn { parent, path: 0, values: of, traits, page_starts }
 }
 
-fn batch_of(texts: impl IntoIterator<Item = String>) -> EventBatch {
+pub(crate) fn batch_of(texts: impl IntoIterator<Item = String>) -> EventBatch {
     let mut batch = EventBatch { index_time: 7, ..EventBatch::default() };
     let text: Arc<str> = "x".into();
     batch.intern(&Metadata { index: text.clone(), host: text.clone(), source: text.clone(), sourcetype: text });
@@ -284,7 +284,7 @@ fn any_shape_block_is_refused_or_read() {
             changed[at] = value;
             let Ok(layout) = Layout::read(&changed, &events) else { continue };
             accepted += 1;
-            let columns = Arc::new(SlabColumns::of(layout, Place::of("shape", 0)));
+            let columns = Arc::new(SlabColumns::of(layout, Place::of("shape", 0), Arc::default()));
             let facts =
                 PageFacts { page: 1, events: 104, raw_bytes: 4_000, time_at: None, times: Some([5; 104].into()) };
             let mut page = ShapedPage::new(columns.clone(), reader.source.clone(), facts);

@@ -8,6 +8,7 @@ use crate::block::{BlockKind, BlockWriter};
 use crate::columns::codec::{Effort, encode_codes, encode_numbers, encode_texts};
 use crate::columns::dictionary::encode_dictionary;
 use crate::columns::layout::{DictionaryAt, Layout, Stored, StoredColumn, one_value, parts_of};
+use crate::columns::shared::{Ordinary, SharedColumns};
 use crate::columns::{EFFORT_LEVEL, MAX_POOLS, MAX_SHAPE_BYTES, MAX_TEMPLATE_PARTS, POOLED_BYTES, TARGET_POOL_BYTES};
 use crate::directory::BlockAt;
 use crate::error::BucketError;
@@ -15,31 +16,44 @@ use crate::integers::range_of;
 use crate::limits::{MAX_PAGE_EVENTS, MAX_SLAB_EVENTS};
 use crate::shape::{ShapedColumn, ShapedSlab, SlabValues};
 
-/// Writes the columns of a slab whose events have these times; returns the shape block.
+/// Writes the columns of a slab whose events have these times; returns the shape block, where it is written yet: with
+/// effort, columns that may share a dictionary of the whole bucket wait for the last slab, and the shape block with them.
 pub(crate) fn write_columns(
     shaped: &ShapedSlab,
     times: &[i64],
     blocks: &mut BlockWriter,
     zstd_level: i32,
-) -> Result<BlockAt, BucketError> {
-    let mut writer = ColumnWriter {
-        times,
-        blocks,
-        effort: zstd_level >= EFFORT_LEVEL,
-        pool: Vec::new(),
-        pools: Vec::new(),
-        chunk: Vec::new(),
-    };
+    (slab, shared): (usize, &mut SharedColumns),
+) -> Result<Option<BlockAt>, BucketError> {
+    let effort = zstd_level >= EFFORT_LEVEL;
+    let units = if effort { shared.units(shaped) } else { Vec::new() };
+    let mut writer = ColumnWriter { times, blocks, effort, pool: Vec::new(), pools: Vec::new(), chunk: Vec::new() };
     let mut shapes = Shapes::default();
     let mut stored = Vec::with_capacity(shaped.columns.len());
-    for column in &shaped.columns {
+    for (number, column) in (0u32..).zip(&shaped.columns) {
         let kind = kind_of(&column.values);
-        stored.push(writer.column(column, &kind)?);
+        stored.push(match units.iter().any(|unit| unit.columns.contains(&number)) {
+            true => StoredColumn { counts: counts_of(column), values: Stored::Nothing, dictionary: None },
+            false => writer.column(column, &kind)?,
+        });
         let values = u64::from(column.page_starts.last().copied().unwrap_or(0));
         shapes.columns.push(Column { parent: column.parent, kind, traits: column.traits.clone(), values });
     }
     writer.close_pool()?;
+    for unit in &units {
+        let ordinary = unit.columns.iter().map(|column| writer.set_aside(*column, &shaped.columns[*column as usize]));
+        shared.add(slab, shaped, unit, ordinary.collect::<Result<Vec<Ordinary>, BucketError>>()?);
+    }
     let layout = Layout { shapes: Arc::new(shapes), stored, pools: writer.pools };
+    if units.is_empty() {
+        return finish_layout(&layout, blocks).map(Some);
+    }
+    shared.wait(slab, layout);
+    Ok(None)
+}
+
+/// Writes the shape block.
+pub(super) fn finish_layout(layout: &Layout, blocks: &mut BlockWriter) -> Result<BlockAt, BucketError> {
     let mut raw = Vec::new();
     layout.put(&mut raw);
     for (what, value, limit_name, limit) in [
@@ -53,6 +67,10 @@ pub(crate) fn write_columns(
     let offset = blocks.object.len() as u64;
     let stored_len = blocks.write(BlockKind::Shape, &raw)? as u32;
     Ok(BlockAt { kind: BlockKind::Shape, offset, stored_len })
+}
+
+fn counts_of(column: &ShapedColumn) -> Vec<u32> {
+    column.page_starts.windows(2).map(|pair| pair[1] - pair[0]).collect()
 }
 
 /// Whether the columns are as long as they say, so that they can be written; what they mean is verified later.
@@ -108,7 +126,7 @@ struct ColumnWriter<'a> {
 
 impl ColumnWriter<'_> {
     fn column(&mut self, column: &ShapedColumn, kind: &ColumnKind) -> Result<StoredColumn, BucketError> {
-        let counts: Vec<u32> = column.page_starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let counts = counts_of(column);
         let values = if one_value(kind) {
             Stored::Nothing
         } else if let Some(lens) = self.plain_chunks(column)? {
@@ -155,6 +173,17 @@ impl ColumnWriter<'_> {
             });
         }
         Ok(Stored::Blocks { offset, lens })
+    }
+
+    /// A column in blocks of its own that are not written yet.
+    fn set_aside(&mut self, number: u32, column: &ShapedColumn) -> Result<Ordinary, BucketError> {
+        let written = std::mem::take(&mut self.blocks.object);
+        let stored = self.block_chunks(column);
+        let blocks = std::mem::replace(&mut self.blocks.object, written);
+        let Stored::Blocks { lens, .. } = stored? else {
+            return Ok(Ordinary { column: number, blocks, lens: Vec::new() });
+        };
+        Ok(Ordinary { column: number, blocks, lens })
     }
 
     fn dictionary(&mut self, bytes: &[u8], ends: &[u32]) -> Result<DictionaryAt, BucketError> {

@@ -23,6 +23,8 @@ const SAMPLE_BYTES: usize = 1 << 20;
 const SURPRISES_MAX: u8 = 4;
 /// Distinct texts of a dictionary that nobody calls too many.
 const DICTIONARY_FREE: usize = 4_096;
+/// Path of the whole texts.
+const TEXT_PATH: u64 = 0;
 /// Distinct texts of a dictionary at most, less those of one chunk.
 const DICTIONARY_MAX: usize = 65_536 - 4_096;
 
@@ -87,6 +89,8 @@ impl Kind {
 #[derive(Debug)]
 pub(super) struct Column {
     pub(super) parent: Option<u32>,
+    /// The roles from the text to here, as a hash.
+    pub(super) path: u64,
     /// Template columns above it.
     pub(super) depth: u8,
     pub(super) kind: Kind,
@@ -113,16 +117,16 @@ impl Builder {
     /// Builder of whole texts.
     pub(super) fn new() -> Builder {
         let mut builder = Builder::default();
-        builder.add_column(None, 0, vec![0]);
+        builder.add_column(None, TEXT_PATH, 0, vec![0]);
         builder.columns[0].kind = Kind::Templates(Box::new(TemplateColumn::new(Splitter::Event)));
         builder.splits = 1;
         builder
     }
 
     /// Adds an empty leaf.
-    pub(super) fn add_column(&mut self, parent: Option<u32>, depth: u8, page_starts: Vec<u32>) -> u32 {
+    pub(super) fn add_column(&mut self, parent: Option<u32>, path: u64, depth: u8, page_starts: Vec<u32>) -> u32 {
         let kind = Kind::default();
-        self.columns.push(Column { parent, depth, kind, page_starts, surprises: 0, no_dictionary: false });
+        self.columns.push(Column { parent, path, depth, kind, page_starts, surprises: 0, no_dictionary: false });
         self.inboxes.push(Vec::new());
         self.columns.len() as u32 - 1
     }

@@ -52,6 +52,8 @@ pub(crate) struct ShapedSlab {
 pub(crate) struct ShapedColumn {
     /// The template column whose templates name this one; `None` for column 0.
     pub(crate) parent: Option<u32>,
+    /// The same for columns of different slabs that stand for each other: follows from the words before the slots.
+    pub(crate) path: u64,
     pub(crate) values: SlabValues,
     pub(crate) traits: ValueTraits,
     /// Values before each page of the slab and, last, all: one entry more than there are pages.
@@ -121,8 +123,9 @@ fn pays(builder: &Builder) -> bool {
 fn finish(builder: Builder) -> ShapedSlab {
     let mut slab = ShapedSlab::default();
     for column in builder.columns {
-        let (values, traits) = finish_values(column.kind);
-        slab.columns.push(ShapedColumn { parent: column.parent, values, traits, page_starts: column.page_starts });
+        let builder::Column { parent, path, kind, page_starts, .. } = column;
+        let (values, traits) = finish_values(kind);
+        slab.columns.push(ShapedColumn { parent, path, values, traits, page_starts });
     }
     // The columns of slots come behind the column whose templates name them.
     for at in (0..slab.columns.len()).rev() {

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use quarry_event::shape::{MAX_COLUMNS, MAX_TEMPLATES, Part, Template};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::builder::Builder;
 use super::classes::{CLASS, WORD, same};
@@ -29,6 +30,8 @@ const LITERAL_BYTES_MAX: usize = 16 << 10;
 const ROLE_BYTES_MAX: usize = 64;
 /// Bytes that name a slot that no word stands before.
 const BARE_ROLE_BYTES: usize = 8;
+/// Stands for how often the role of plain texts came before.
+const PLAIN_TIMES: u32 = u32::MAX;
 /// Depth of columns that are not taken apart.
 const PLAIN_DEPTH: u8 = u8::MAX - 1;
 
@@ -177,14 +180,16 @@ impl Builder {
         if let Some(child) = split.roles.get(&role) {
             return *child;
         }
-        let child = self.add_child(column, split, self.columns[column as usize].depth.saturating_add(1));
+        let above = &self.columns[column as usize];
+        let (path, depth) = (path_below(above.path, name, times), above.depth.saturating_add(1));
+        let child = self.add_child(column, split, path, depth);
         split.roles.insert(role, child);
         child
     }
 
-    fn add_child(&mut self, column: u32, split: &mut TemplateColumn, depth: u8) -> u32 {
+    fn add_child(&mut self, column: u32, split: &mut TemplateColumn, path: u64, depth: u8) -> u32 {
         let pages = self.columns[column as usize].page_starts.len();
-        let child = self.add_column(Some(column), depth, vec![0; pages]);
+        let child = self.add_column(Some(column), path, depth, vec![0; pages]);
         split.children.push(child);
         child
     }
@@ -194,7 +199,8 @@ impl Builder {
         let (template, child) = match split.plain {
             Some(plain) => plain,
             None => {
-                let child = self.add_child(column, split, PLAIN_DEPTH);
+                let path = path_below(self.columns[column as usize].path, &[], PLAIN_TIMES);
+                let child = self.add_child(column, split, path, PLAIN_DEPTH);
                 let template = split.templates.len() as u32;
                 split.templates.push(Template { parts: vec![Part::Slot(child)] });
                 self.templates += 1;
@@ -224,6 +230,11 @@ fn fit_layout(shape: &[u8], slots: &[Slot], text: &[u8], columns: &[u32], filled
         at = slot.end;
     }
     same(&text[at..], &shape[at..])
+}
+
+/// Path of the column of a role. Equal roles have equal paths in every slab; a mix-up costs room, nothing else.
+fn path_below(path: u64, name: &[u8], times: u32) -> u64 {
+    xxh3_64_with_seed(name, path.rotate_left(17).wrapping_add(u64::from(times) + 1))
 }
 
 /// What names the slot that follows a literal.

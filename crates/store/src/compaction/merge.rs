@@ -1,14 +1,14 @@
 //! The steps of one merge.
 //!
-//! Order: read and regroup, encode, decode and compare, `begin_seal` (the objects' names), put both objects,
-//! `commit_compaction`, then one critical section that puts the new bucket in the place of the old ones. A crash before
-//! the commit leaves objects that the next start deletes; after it, the old buckets are retired and their objects go as
-//! those of expired buckets do. In memory are one page of the inputs, the events of the output and its objects:
-//! `max_merge_raw_bytes` bounds that.
+//! Order: read, regroup and encode, slab by slab; read again, decode and compare, slab by slab; `begin_seal` (the
+//! objects' names), put both objects, `commit_compaction`, then one critical section that puts the new bucket in the
+//! place of the old ones. A crash before the commit leaves objects that the next start deletes; after it, the old buckets
+//! are retired and their objects go as those of expired buckets do. In memory are one slab of the inputs and the objects
+//! of the output, which `max_merge_stored_bytes` bounds.
 
 use std::sync::Arc;
 
-use quarry_bucket::{BucketError, EncodeOptions, EncodedBucket, SlabSource, verify_slabs};
+use quarry_bucket::{BucketEncoder, BucketError, BucketVerifier, EncodeOptions, EncodedBucket, SlabSource};
 use quarry_catalog::{BucketRow, BucketState, CompactionCommit, Origin};
 use quarry_event::PageColumns;
 
@@ -21,8 +21,8 @@ use crate::state::Shared;
 use crate::sync::lock;
 use crate::{Damage, StoreError, data_dir};
 
-/// How slabs become objects.
-pub(crate) type Encode = fn(&[SlabSource<'_>], &EncodeOptions) -> Result<EncodedBucket, BucketError>;
+/// How a slab is added to what becomes the new bucket.
+pub(crate) type AddSlab = fn(&mut BucketEncoder, &SlabSource<'_>) -> Result<(), BucketError>;
 
 /// Why buckets were not merged. Nothing is changed.
 #[derive(Debug)]
@@ -56,13 +56,10 @@ pub(crate) fn merge(
     shared: &Shared,
     inputs: &[Arc<SealedBucket>],
     pace: &mut Pace<'_>,
-    encode: Encode,
+    add: AddSlab,
 ) -> Result<Merge, Failure> {
     check_room(shared, inputs)?;
-    let regroup = read(shared, inputs, pace)?;
-    let encoded = encode_checked(shared, &regroup, encode)?;
-    let slabs = regroup.sources().len() as u32;
-    drop(regroup);
+    let (encoded, slabs) = encode_checked(shared, inputs, pace, add)?;
     pace.step(0)?;
     let mut row = row_of(shared, inputs, slabs)?;
     choose_names(shared, &mut row)?;
@@ -97,8 +94,13 @@ fn check_room(shared: &Shared, inputs: &[Arc<SealedBucket>]) -> Result<(), Failu
     }
 }
 
-/// All events of the inputs, regrouped.
-fn read(shared: &Shared, inputs: &[Arc<SealedBucket>], pace: &mut Pace<'_>) -> Result<Regroup, Failure> {
+/// Gives the events of the inputs to `visit`, slab by slab as the output will have them.
+fn for_each_slab(
+    shared: &Shared,
+    inputs: &[Arc<SealedBucket>],
+    pace: &mut Pace<'_>,
+    visit: &mut dyn FnMut(&SlabSource<'_>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let mut regroup = Regroup::new(SlabLimits::TARGET);
     for bucket in inputs {
         let damaged =
@@ -117,6 +119,7 @@ fn read(shared: &Shared, inputs: &[Arc<SealedBucket>], pace: &mut Pace<'_>) -> R
                 raw_bytes += page.raw.len() as u64;
                 regroup.add(&page);
                 pace.step(bucket.row.object_bytes / pages)?;
+                regroup.take_closed().iter().try_for_each(|slab| visit(&slab.source()))?;
             }
             regroup.end_slab();
         }
@@ -124,29 +127,46 @@ fn read(shared: &Shared, inputs: &[Arc<SealedBucket>], pace: &mut Pace<'_>) -> R
             return Err(damaged(format!("it holds {events} events, the catalog says {}", bucket.row.events)));
         }
     }
-    Ok(regroup)
+    regroup.into_rest().iter().try_for_each(|slab| visit(&slab.source()))
 }
 
-/// Encodes and proves that it decodes to the same events. Nothing interrupts it: a store that stops does not wait for
-/// it, and finds by `compaction_encodes` that nothing will be changed.
-fn encode_checked(shared: &Shared, regroup: &Regroup, encode: Encode) -> Result<EncodedBucket, Failure> {
+/// Encodes and proves that it decodes to the same events, of which the inputs tell once more.
+fn encode_checked(
+    shared: &Shared,
+    inputs: &[Arc<SealedBucket>],
+    pace: &mut Pace<'_>,
+    add: AddSlab,
+) -> Result<(EncodedBucket, u32), Failure> {
+    let mut proven = |shaped: bool| {
+        let options = EncodeOptions { zstd_level: shared.options.compaction.zstd_level, shaped };
+        let mut encoder = unwaited(shared, || BucketEncoder::new(&options))?;
+        for_each_slab(shared, inputs, pace, &mut |slab| unwaited(shared, || add(&mut encoder, slab)))?;
+        let slabs = encoder.slabs() as u32;
+        let encoded = unwaited(shared, || encoder.finish())?;
+        let mut verifier = unwaited(shared, || BucketVerifier::new(&encoded))?;
+        for_each_slab(shared, inputs, pace, &mut |slab| unwaited(shared, || verifier.slab(slab)))?;
+        unwaited(shared, || verifier.finish())?;
+        Ok((encoded, slabs))
+    };
+    match proven(true) {
+        // A fault of the shaper is no reason to leave the buckets as they are.
+        Err(Failure::Never(_)) => proven(false),
+        outcome => outcome,
+    }
+}
+
+/// Does what nothing interrupts: a store that stops does not wait for it, and it finds by `compaction_encodes` that
+/// nothing will be changed.
+fn unwaited<T>(shared: &Shared, work: impl FnOnce() -> Result<T, BucketError>) -> Result<T, Failure> {
     let encodes = |encodes: bool| {
         let mut state = shared.state();
         state.compaction_encodes = encodes;
         if state.stopping { Err(Failure::Stopped) } else { Ok(()) }
     };
     encodes(true)?;
-    let sources = regroup.sources();
-    let proven = |shaped: bool| {
-        let options = EncodeOptions { zstd_level: shared.options.compaction.zstd_level, shaped };
-        let encoded = encode(&sources, &options)?;
-        verify_slabs(&encoded, &sources)?;
-        Ok(encoded)
-    };
-    // A fault of the shaper is no reason to leave the buckets as they are.
-    let encoded = proven(true).or_else(|_: BucketError| proven(false));
+    let done = work();
     encodes(false)?;
-    encoded.map_err(|error| Failure::Never(error.to_string()))
+    done.map_err(|error| Failure::Never(error.to_string()))
 }
 
 fn row_of(shared: &Shared, inputs: &[Arc<SealedBucket>], slabs: u32) -> Result<BucketRow, Failure> {

@@ -15,12 +15,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use quarry_bucket::BucketEncoder;
+
 use crate::sealed::SealedBucket;
 use crate::state::{Progress, Shared, State};
 use crate::sync::{lock, wait, wait_for};
 use crate::{Damage, Store, StoreError};
 
-pub(crate) use self::merge::{Encode, Failure};
+pub(crate) use self::merge::{AddSlab, Failure};
 use self::pace::Pace;
 use self::policy::Request;
 pub use self::report::{CompactionReport, Merge};
@@ -37,7 +39,7 @@ pub(crate) fn run(shared: &Shared) {
             continue;
         }
         let mut pace = Pace::within_budget(shared);
-        let outcome = merge_noted(shared, inputs, &mut pace, quarry_bucket::encode_slabs);
+        let outcome = merge_noted(shared, inputs, &mut pace, BucketEncoder::add_slab);
         drop(turn);
         if let Err(Failure::Later(_)) = outcome {
             let state = shared.state();
@@ -82,13 +84,13 @@ pub(crate) fn merge_noted(
     shared: &Shared,
     inputs: Vec<Arc<SealedBucket>>,
     pace: &mut Pace<'_>,
-    encode: Encode,
+    add: AddSlab,
 ) -> Result<Merge, Failure> {
     let numbers: Vec<u64> = inputs.iter().map(|bucket| bucket.row.number).collect();
     let ids: Vec<&str> = inputs.iter().map(|bucket| &*bucket.id).collect();
     let names = format!("{} to {}", ids.first().unwrap_or(&""), ids.last().unwrap_or(&""));
     // Buckets that make the encoder fail in an unforeseen way must not take the thread with them.
-    let outcome = catch_unwind(AssertUnwindSafe(|| merge::merge(shared, &inputs, pace, encode)));
+    let outcome = catch_unwind(AssertUnwindSafe(|| merge::merge(shared, &inputs, pace, add)));
     let outcome = outcome.unwrap_or_else(|_| Err(Failure::Never("the encoder panicked, please report this".into())));
     shared.state().compaction_encodes = false;
     match &outcome {
@@ -114,11 +116,11 @@ pub(crate) fn merge_noted(
 impl Store {
     /// Merges neighbouring sealed buckets as far as their limits allow, however few, and returns when it is done.
     pub fn compact_all(&self) -> Result<CompactionReport, StoreError> {
-        self.compact_with(quarry_bucket::encode_slabs)
+        self.compact_with(BucketEncoder::add_slab)
     }
 
-    /// As [`Store::compact_all`] with another encoder: for tests.
-    pub(crate) fn compact_with(&self, encode: Encode) -> Result<CompactionReport, StoreError> {
+    /// As [`Store::compact_all`], with slabs encoded in another way: for tests.
+    pub(crate) fn compact_with(&self, add: AddSlab) -> Result<CompactionReport, StoreError> {
         if !self.is_writable() {
             return Err(StoreError::ReadOnly);
         }
@@ -139,7 +141,7 @@ impl Store {
                 report.end(&shared.state());
                 return Ok(report);
             }
-            match merge_noted(shared, inputs, &mut Pace::full(shared), encode) {
+            match merge_noted(shared, inputs, &mut Pace::full(shared), add) {
                 Ok(merge) => report.merges.push(merge),
                 Err(Failure::Stopped) => return Err(StoreError::Closed),
                 Err(Failure::Changed) => {}

@@ -74,6 +74,7 @@ struct Group<'a> {
     inputs: Vec<Arc<SealedBucket>>,
     events: u64,
     raw_bytes: u64,
+    stored_bytes: u64,
     /// Smallest and largest `_time`.
     times: (i64, i64),
     /// Longest time span of one of them.
@@ -83,7 +84,7 @@ struct Group<'a> {
 impl<'a> Group<'a> {
     fn new(options: &'a CompactionOptions, request: Request) -> Group<'a> {
         let times = (i64::MAX, i64::MIN);
-        Group { options, request, inputs: Vec::new(), events: 0, raw_bytes: 0, times, widest: 0 }
+        Group { options, request, inputs: Vec::new(), events: 0, raw_bytes: 0, stored_bytes: 0, times, widest: 0 }
     }
 
     /// Whether `bucket` may join.
@@ -98,6 +99,7 @@ impl<'a> Group<'a> {
             && self.inputs.len() < INPUTS_MAX
             && self.events.saturating_add(row.events) <= self.options.max_merge_events
             && self.raw_bytes.saturating_add(row.raw_bytes) <= self.options.max_merge_raw_bytes
+            && self.stored_bytes.saturating_add(row.stored_bytes()) <= self.options.max_merge_stored_bytes
             && span(first, end) <= widest
     }
 
@@ -105,6 +107,7 @@ impl<'a> Group<'a> {
         let row = &bucket.row;
         self.events = self.events.saturating_add(row.events);
         self.raw_bytes = self.raw_bytes.saturating_add(row.raw_bytes);
+        self.stored_bytes = self.stored_bytes.saturating_add(row.stored_bytes());
         self.times = (self.times.0.min(row.time_min), self.times.1.max(row.time_max));
         self.widest = self.widest.max(span(row.time_min, row.time_max));
         self.inputs.push(bucket.clone());
@@ -134,6 +137,7 @@ mod tests {
 
     use super::*;
 
+    const MOST_STORED: u64 = 30_000;
     const DAY: i64 = 86_400 * NS_PER_SEC;
 
     fn row(number: u64, raw_bytes: u64) -> BucketRow {
@@ -165,7 +169,8 @@ mod tests {
         for row in rows {
             state.sealed.insert(row.number, Arc::new(SealedBucket::new(row)));
         }
-        let options = CompactionOptions { max_merge_raw_bytes: 100, ..CompactionOptions::default() };
+        let (max_merge_raw_bytes, max_merge_stored_bytes) = (100, MOST_STORED);
+        let options = CompactionOptions { max_merge_raw_bytes, max_merge_stored_bytes, ..CompactionOptions::default() };
         let is_whole = |bucket: &SealedBucket| !bad.contains(&bucket.row.number);
         choose(&state, &is_whole, &options, request).iter().map(|bucket| bucket.row.number).collect()
     }
@@ -180,6 +185,8 @@ mod tests {
         assert_eq!(chosen((1..=9).map(|number| row(number, 51)), Explicit), []);
         assert_eq!(chosen([row(1, 90), row(2, 20), row(3, 20)], Explicit), [2, 3]);
         assert_eq!(chosen((1..=4).map(|number| BucketRow { events: 1 << 40, ..row(number, 1) }), Explicit), []);
+        let heavy = (1..=9).map(|number| BucketRow { object_bytes: MOST_STORED / 3, ..row(number, 1) });
+        assert_eq!(chosen(heavy, Explicit), [1, 2]);
         assert_eq!(chosen((1..=2_000).map(|number| row(number, 0)), Background).len(), INPUTS_MAX);
     }
 

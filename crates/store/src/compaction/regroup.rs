@@ -26,7 +26,7 @@ impl SlabLimits {
 
 /// A slab being filled.
 #[derive(Debug, Default)]
-struct Slab {
+pub(crate) struct Slab {
     events: EventBatch,
     index_times: Vec<TimeNs>,
     code_of: BTreeMap<Metadata, u32>,
@@ -81,14 +81,21 @@ impl Regroup {
         }
     }
 
-    /// The slabs as the encoder wants them.
-    pub(crate) fn sources(&self) -> Vec<SlabSource<'_>> {
-        self.slabs.iter().map(Slab::source).collect()
+    /// The slabs that take no more events, in order.
+    pub(crate) fn take_closed(&mut self) -> Vec<Slab> {
+        let open = usize::from(!self.closed).min(self.slabs.len());
+        self.slabs.drain(..self.slabs.len() - open).collect()
+    }
+
+    /// All slabs that are left, in order.
+    pub(crate) fn into_rest(self) -> Vec<Slab> {
+        self.slabs
     }
 }
 
 impl Slab {
-    fn source(&self) -> SlabSource<'_> {
+    /// The slab as the encoder wants it.
+    pub(crate) fn source(&self) -> SlabSource<'_> {
         SlabSource { events: &self.events, index_times: Some(&self.index_times) }
     }
 
@@ -166,8 +173,9 @@ mod tests {
     }
 
     /// Texts of each slab, after a check that the other columns go with them.
-    fn slabs(regroup: &Regroup) -> Vec<Vec<String>> {
-        let texts = |source: &SlabSource<'_>| -> Vec<String> {
+    fn slabs(slabs: &[Slab]) -> Vec<Vec<String>> {
+        let texts = |slab: &Slab| -> Vec<String> {
+            let source = slab.source();
             let events = source.events;
             assert_eq!(events.fields.len(), events.len());
             (0..events.len())
@@ -180,17 +188,25 @@ mod tests {
                 })
                 .collect()
         };
-        regroup.sources().iter().map(texts).collect()
+        slabs.iter().map(texts).collect()
     }
 
     fn regrouped(limits: SlabLimits, pages: &[Page]) -> Vec<Vec<String>> {
-        let mut regroup = Regroup::new(limits);
+        let (mut regroup, mut eager) = (Regroup::new(limits), Regroup::new(limits));
+        let mut taken = Vec::new();
         for page in pages {
-            regroup.start_slab(page.len() as u64, page.raw.len() as u64);
-            regroup.add(page);
+            for regroup in [&mut regroup, &mut eager] {
+                regroup.start_slab(page.len() as u64, page.raw.len() as u64);
+                regroup.add(page);
+            }
+            taken.extend(eager.take_closed());
             regroup.end_slab();
+            eager.end_slab();
         }
-        slabs(&regroup)
+        let all = slabs(&regroup.into_rest());
+        taken.extend(eager.into_rest());
+        assert_eq!(slabs(&taken), all, "slabs are the same whenever they are taken");
+        all
     }
 
     #[test]

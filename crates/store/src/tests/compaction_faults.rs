@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 
 use quarry_blob::{BlobError, BlobStore, Memory};
-use quarry_bucket::{BucketError, EncodeOptions, EncodedBucket, ReadAt, SlabSource, encode_slabs};
+use quarry_bucket::{BucketEncoder, BucketError, ReadAt, SlabSource};
 use quarry_catalog::{BucketState, Catalog};
 use quarry_stdx::ManualClock;
 use tempfile::tempdir;
@@ -173,19 +173,19 @@ fn a_bucket_without_its_term_filter_is_left_alone() {
     assert_eq!(store.compact_all().unwrap().buckets_after, 3);
 }
 
-/// An encoder that loses an event.
-fn forgetful(slabs: &[SlabSource<'_>], options: &EncodeOptions) -> Result<EncodedBucket, BucketError> {
-    let mut events = slabs[0].events.clone();
+/// Loses an event.
+fn forgetful(encoder: &mut BucketEncoder, slab: &SlabSource<'_>) -> Result<(), BucketError> {
+    let mut events = slab.events.clone();
     events.raw.truncate(events.ends[events.len() - 2] as usize);
     for column in [&mut events.ends, &mut events.meta] {
         column.pop();
     }
     events.time.pop();
-    let index_times = slabs[0].index_times.map(|times| &times[1..]);
-    encode_slabs(&[SlabSource { events: &events, index_times }], options)
+    let index_times = slab.index_times.map(|times| &times[1..]);
+    encoder.add_slab(&SlabSource { events: &events, index_times })
 }
 
-fn panicking(_: &[SlabSource<'_>], _: &EncodeOptions) -> Result<EncodedBucket, BucketError> {
+fn panicking(_: &mut BucketEncoder, _: &SlabSource<'_>) -> Result<(), BucketError> {
     panic!("on purpose")
 }
 
@@ -195,8 +195,8 @@ fn what_does_not_decode_to_the_same_events_is_not_stored() {
     let store = open(&small(dir.path()));
     seal(&store, &["main", "other"], 6, 5);
     let (buckets, before) = (store.buckets(), objects(&store));
-    for (encode, reason) in [(forgetful as crate::compaction::Encode, "differ"), (panicking, "panicked")] {
-        let report = store.compact_with(encode).unwrap();
+    for (add, reason) in [(forgetful as crate::compaction::AddSlab, "differ"), (panicking, "panicked")] {
+        let report = store.compact_with(add).unwrap();
         assert_eq!((report.merges.len(), report.skipped.len()), (0, 2));
         assert!(report.skipped[0].reason.contains(reason), "{:?}", report.skipped);
         assert_eq!((store.buckets(), objects(&store)), (buckets.clone(), before.clone()));
@@ -232,11 +232,11 @@ fn a_merge_does_not_take_the_room_that_appends_need() {
 /// Lets [`patient`] go on.
 static GATE: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
 
-/// An encoder that takes until [`GATE`] is open.
-fn patient(slabs: &[SlabSource<'_>], options: &EncodeOptions) -> Result<EncodedBucket, BucketError> {
+/// Takes until [`GATE`] is open.
+fn patient(encoder: &mut BucketEncoder, slab: &SlabSource<'_>) -> Result<(), BucketError> {
     let opened = GATE.1.wait_while(GATE.0.lock().unwrap(), |open| !*open).unwrap();
     drop(opened);
-    encode_slabs(slabs, options)
+    encoder.add_slab(slab)
 }
 
 #[test]
@@ -263,11 +263,11 @@ fn a_store_that_stops_does_not_wait_for_an_encoder_and_takes_nothing_from_it() {
 /// The store whose buckets [`retiring`] retires.
 static AGING: OnceLock<Arc<Store>> = OnceLock::new();
 
-/// An encoder during whose work the buckets it encodes become too old.
-fn retiring(slabs: &[SlabSource<'_>], options: &EncodeOptions) -> Result<EncodedBucket, BucketError> {
+/// The buckets become too old meanwhile.
+fn retiring(encoder: &mut BucketEncoder, slab: &SlabSource<'_>) -> Result<(), BucketError> {
     let retired = AGING.get().unwrap().retention(&[("main".to_owned(), 10)]).unwrap();
     assert_eq!(retired, ["main~1", "main~2"]);
-    encode_slabs(slabs, options)
+    encoder.add_slab(slab)
 }
 
 #[test]

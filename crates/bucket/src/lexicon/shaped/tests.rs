@@ -78,19 +78,19 @@ fn traits_of(texts: &[&str]) -> ValueTraits {
 
 fn templates(parent: Option<u32>, all: &[Template], codes: &[u32], page_starts: &[u32]) -> ShapedColumn {
     let values = SlabValues::Templates { templates: all.to_vec(), codes: codes.to_vec() };
-    ShapedColumn { parent, values, traits: ValueTraits::default(), page_starts: page_starts.to_vec() }
+    ShapedColumn { parent, path: 0, values, traits: ValueTraits::default(), page_starts: page_starts.to_vec() }
 }
 
 fn dictionary(parent: u32, all: &[&str], codes: &[u32], page_starts: &[u32]) -> ShapedColumn {
     let (bytes, ends) = joined(all);
     let values = SlabValues::Dictionary { bytes, ends, codes: codes.to_vec() };
-    ShapedColumn { parent: Some(parent), values, traits: traits_of(all), page_starts: page_starts.to_vec() }
+    ShapedColumn { parent: Some(parent), path: 0, values, traits: traits_of(all), page_starts: page_starts.to_vec() }
 }
 
 fn plain(parent: u32, all: &[&str], page_starts: &[u32]) -> ShapedColumn {
     let (bytes, ends) = joined(all);
     let values = SlabValues::Texts { bytes, ends };
-    ShapedColumn { parent: Some(parent), values, traits: traits_of(all), page_starts: page_starts.to_vec() }
+    ShapedColumn { parent: Some(parent), path: 0, values, traits: traits_of(all), page_starts: page_starts.to_vec() }
 }
 
 fn numbers(parent: u32, format: NumberFormat, all: &[i64], page_starts: &[u32]) -> ShapedColumn {
@@ -101,7 +101,7 @@ fn numbers(parent: u32, format: NumberFormat, all: &[i64], page_starts: &[u32]) 
         traits.add(&text, at == 0);
     }
     let values = SlabValues::Numbers { format, numbers: all.to_vec() };
-    ShapedColumn { parent: Some(parent), values, traits, page_starts: page_starts.to_vec() }
+    ShapedColumn { parent: Some(parent), path: 0, values, traits, page_starts: page_starts.to_vec() }
 }
 
 fn hash(piece: &str) -> u64 {

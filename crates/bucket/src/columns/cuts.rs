@@ -1,0 +1,282 @@
+//! Short texts with a number in a fixed place, cut in two: `w17eadnotify` is `w`, five hexadecimal digits and one of a
+//! few words.
+//!
+//! The number is packed to its bits, the rest is a code among the rests of the page, and what all texts begin with is
+//! stored once. Which place and which digits suits is tried for each page; a page that gains nothing is left to zstd.
+
+use std::collections::BTreeMap;
+
+use quarry_event::shape::NumberFormat;
+
+use crate::columns::codec::{Effort, decode_codes, encode_codes};
+use crate::columns::dictionary::{decode_dictionary, encode_dictionary};
+use crate::error::BucketError;
+use crate::integers::{decode_integers, encode_integers, range_of};
+use crate::limits::MAX_PAGE_EVENTS;
+use crate::wire::{Cursor, Malformed, put_run, put_varint};
+
+/// Texts below which a cut cannot gain anything.
+const MIN_TEXTS: usize = 64;
+/// Longer texts are not cut.
+const MAX_TEXT_BYTES: usize = 64;
+/// Distinct rests at most: one in so many texts.
+const TEXTS_PER_REST: usize = 8;
+/// Digits that fit a signed number.
+const HEX_DIGITS_MAX: usize = 15;
+const DECIMAL_DIGITS_MAX: usize = 18;
+
+/// The number comes before the rest.
+const NUMBER_FIRST: u8 = 0;
+/// The rest comes before the number.
+const NUMBER_LAST: u8 = 1;
+
+const DECIMAL: u8 = 10;
+const HEX: u8 = 16;
+
+/// Where the number is and how it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cut {
+    side: u8,
+    base: u8,
+    digits: u8,
+}
+
+impl Cut {
+    fn format(self) -> Option<NumberFormat> {
+        let format = match self.base {
+            HEX => NumberFormat::Hex { digits: self.digits },
+            DECIMAL => NumberFormat::Padded { digits: self.digits },
+            _ => return None,
+        };
+        let digits_max = if self.base == HEX { HEX_DIGITS_MAX } else { DECIMAL_DIGITS_MAX };
+        (format.is_valid() && usize::from(self.digits) <= digits_max && self.side <= NUMBER_LAST).then_some(format)
+    }
+
+    /// Numbers end before this one.
+    fn limit(self) -> i64 {
+        let base: i64 = if self.base == HEX { 16 } else { 10 };
+        base.saturating_pow(u32::from(self.digits))
+    }
+
+    /// Number and rest of a text.
+    fn apply(self, text: &[u8]) -> Option<(i64, &[u8])> {
+        let digits = usize::from(self.digits);
+        let (number, rest) = match self.side {
+            NUMBER_FIRST => text.split_at_checked(digits)?,
+            _ => {
+                let (rest, number) = text.split_at_checked(text.len().checked_sub(digits)?)?;
+                (number, rest)
+            }
+        };
+        Some((self.format()?.parse(number)?, rest))
+    }
+}
+
+/// Texts that were cut.
+struct Halves<'t> {
+    cut: Cut,
+    numbers: Vec<i64>,
+    rests: BTreeMap<&'t [u8], u32>,
+    codes: Vec<u32>,
+}
+
+/// Encodes texts without their chunk's first byte; `None` where no cut suits them.
+pub(super) fn encode_cut(
+    bytes: &[u8],
+    ends: &[u32],
+    base: u32,
+    effort: &mut Effort<'_>,
+) -> Result<Option<Vec<u8>>, BucketError> {
+    if ends.len() < MIN_TEXTS || !bytes.is_ascii() {
+        return Ok(None);
+    }
+    let mut start = 0;
+    let texts: Vec<&[u8]> =
+        ends.iter().map(|end| &bytes[std::mem::replace(&mut start, (end - base) as usize)..start]).collect();
+    if texts.iter().any(|text| text.len() > MAX_TEXT_BYTES) {
+        return Ok(None);
+    }
+    let first = texts[0];
+    let shared = |text: &&[u8]| first.iter().zip(*text).take_while(|(a, b)| a == b).count();
+    let prefix = texts.iter().map(shared).min().unwrap_or(0);
+    let texts: Vec<&[u8]> = texts.iter().map(|text| &text[prefix..]).collect();
+    let best = cuts_of(&texts).into_iter().filter_map(|cut| halves(&texts, cut)).min_by_key(Halves::cost);
+    let Some(Halves { cut, numbers, mut rests, mut codes }) = best else { return Ok(None) };
+    let mut out = Vec::new();
+    put_run(&mut out, &first[..prefix]);
+    out.extend([cut.side, cut.base, cut.digits]);
+    let mut part = Vec::new();
+    encode_integers(&numbers, &mut part);
+    put_run(&mut out, &part);
+    part.clear();
+    let (mut all, mut rest_ends, mut renamed) = (Vec::new(), Vec::new(), vec![0; rests.len()]);
+    for (rest, code) in &mut rests {
+        renamed[*code as usize] = rest_ends.len() as u32;
+        all.extend_from_slice(rest);
+        rest_ends.push(all.len() as u32);
+    }
+    put_varint(&mut out, rest_ends.len() as u64);
+    encode_dictionary(&all, &rest_ends, &mut part);
+    put_run(&mut out, &part);
+    codes.iter_mut().for_each(|code| *code = renamed[*code as usize]);
+    encode_codes(&codes, effort, &mut out)?;
+    Ok(Some(out))
+}
+
+/// Cuts that all texts bear.
+fn cuts_of(texts: &[&[u8]]) -> Vec<Cut> {
+    let is_hex = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let mut cuts = Vec::new();
+    for (base, most) in [(DECIMAL, DECIMAL_DIGITS_MAX), (HEX, HEX_DIGITS_MAX)] {
+        let fits = |byte: &u8| if base == HEX { is_hex(byte) } else { byte.is_ascii_digit() };
+        let first = texts.iter().map(|text| text.iter().take_while(|byte| fits(byte)).count()).min();
+        let last = texts.iter().map(|text| text.iter().rev().take_while(|byte| fits(byte)).count()).min();
+        for (side, digits) in [(NUMBER_FIRST, first), (NUMBER_LAST, last)] {
+            let cut = Cut { side, base, digits: digits.unwrap_or(0).min(most) as u8 };
+            if cut.digits > 0 {
+                cuts.push(cut);
+            }
+        }
+    }
+    cuts
+}
+
+/// The texts cut in two; `None` where there are too many rests.
+fn halves<'t>(texts: &[&'t [u8]], cut: Cut) -> Option<Halves<'t>> {
+    let mut halves =
+        Halves { cut, numbers: Vec::with_capacity(texts.len()), rests: BTreeMap::new(), codes: Vec::new() };
+    for text in texts {
+        let (number, rest) = cut.apply(text)?;
+        let new = halves.rests.len() as u32;
+        halves.codes.push(*halves.rests.entry(rest).or_insert(new));
+        if halves.rests.len() * TEXTS_PER_REST > texts.len() {
+            return None;
+        }
+        halves.numbers.push(number);
+    }
+    Some(halves)
+}
+
+impl Halves<'_> {
+    /// Bits it takes, about.
+    fn cost(&self) -> usize {
+        let (min, max) = range_of(&self.numbers);
+        let number = (max.abs_diff(min) + 1).next_power_of_two().trailing_zeros() as usize;
+        let code = self.rests.len().next_power_of_two().trailing_zeros() as usize;
+        let rests: usize = self.rests.keys().map(|rest| 8 * (rest.len() + 1)).sum();
+        self.numbers.len() * (number + code) + rests
+    }
+}
+
+/// Decodes `count` texts of at most `limit` bytes together.
+pub(super) fn decode_cut(cursor: &mut Cursor<'_>, count: usize, limit: u64) -> Result<(Vec<u8>, Vec<u32>), Malformed> {
+    let prefix = cursor.run("what all texts begin with", MAX_TEXT_BYTES)?;
+    let (side, base) = (cursor.u8("side of the number")?, cursor.u8("base of the number")?);
+    let cut = Cut { side, base, digits: cursor.u8("digits of the number")? };
+    let Some(format) = cut.format() else {
+        return Err(Malformed(format!("{cut:?} is no cut")));
+    };
+    let remaining = cursor.remaining();
+    let numbers = decode_integers(cursor.run("numbers of cut texts", remaining)?, count)?;
+    let (low, high) = range_of(&numbers);
+    if low < 0 || high >= cut.limit() {
+        return Err(Malformed(format!("a number from {low} to {high} has more than {} digits", cut.digits)));
+    }
+    let rests = cursor.count("number of rests", MAX_PAGE_EVENTS)?;
+    let remaining = cursor.remaining();
+    let rests = decode_dictionary(cursor.run("rests of cut texts", remaining)?, rests)?;
+    let codes = decode_codes(cursor.take(cursor.remaining(), "codes of rests")?, count, rests.len() as u32)?;
+    let (mut bytes, mut ends) = (Vec::new(), Vec::with_capacity(count));
+    for (number, code) in numbers.into_iter().zip(codes) {
+        bytes.extend_from_slice(prefix);
+        let rest = rests.get(code);
+        if cut.side == NUMBER_LAST {
+            bytes.extend_from_slice(rest);
+        }
+        format.write(number, &mut bytes);
+        if cut.side == NUMBER_FIRST {
+            bytes.extend_from_slice(rest);
+        }
+        if bytes.len() as u64 > limit {
+            return Err(Malformed(format!("the texts exceed the {limit} bytes of the page")));
+        }
+        ends.push(bytes.len() as u32);
+    }
+    Ok((bytes, ends))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn encoded(texts: &[String]) -> Option<Vec<u8>> {
+        let mut ends = Vec::new();
+        let mut bytes = Vec::new();
+        for text in texts {
+            bytes.extend_from_slice(text.as_bytes());
+            ends.push(bytes.len() as u32 + 5);
+        }
+        encode_cut(&bytes, &ends, 5, &mut Effort::Plain).unwrap()
+    }
+
+    fn check(texts: &[String]) -> Option<usize> {
+        let encoded = encoded(texts)?;
+        let bytes: usize = texts.iter().map(String::len).sum();
+        let (back, ends) = decode_cut(&mut Cursor::new(&encoded), texts.len(), bytes as u64).unwrap();
+        assert_eq!(back, texts.concat().into_bytes());
+        assert!(
+            ends.iter()
+                .scan(0, |start, end| Some(*end as usize - std::mem::replace(start, *end as usize)))
+                .eq(texts.iter().map(String::len))
+        );
+        assert!(decode_cut(&mut Cursor::new(&encoded), texts.len(), bytes as u64 - 1).is_err());
+        Some(encoded.len())
+    }
+
+    fn texts(count: u64, text: impl Fn(u64, &str) -> String) -> Vec<String> {
+        let words = ["notify", "cart", "prefetch", "audit", "effect", "submit", "refund"];
+        (0..count).map(|at| text(at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24, words[(at * 5 % 7) as usize])).collect()
+    }
+
+    #[test]
+    fn tokens_take_the_bits_of_their_parts() {
+        let tokens = texts(1_000, |number, word| format!("w{:05x}{word}", number & 0xf_ffff));
+        assert!(check(&tokens).unwrap() < 1_000 * (20 + 3) / 8 + 120);
+        let tokens = texts(1_000, |number, word| format!("{word}{:06}", number % 1_000_000));
+        assert!(check(&tokens).unwrap() < 1_000 * (20 + 3) / 8 + 120);
+        let tokens = texts(1_000, |number, _| format!("id{:012x}", number & 0xffff_ffff_ffff));
+        assert!(check(&tokens).unwrap() < 1_000 * 41 / 8 + 120);
+    }
+
+    #[test]
+    fn other_texts_are_left_alone() {
+        assert_eq!(check(&texts(60, |number, word| format!("{word}{number:016}"))), None);
+        assert_eq!(check(&texts(500, |number, word| format!("{word}{number:x}ü"))), None);
+        assert_eq!(
+            check(&texts(500, |number, word| format!("z{}z{word}", char::from(b'g' + (number % 16) as u8)))),
+            None
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_texts_come_back(texts in prop::collection::vec("k?[0-9a-f]{1,4}(ab|z|)", 64..200)) {
+            check(&texts);
+        }
+
+        #[test]
+        fn garbage_gives_errors(bytes in prop::collection::vec(any::<u8>(), 0..64), count in 0usize..100) {
+            drop(decode_cut(&mut Cursor::new(&bytes), count, 500));
+        }
+
+        #[test]
+        fn damage_is_refused_or_read(at in any::<prop::sample::Index>(), value in any::<u8>()) {
+            let tokens = texts(80, |number, word| format!("w{:05x}{word}", number & 0xf_ffff));
+            let mut encoded = encoded(&tokens).unwrap();
+            *at.get_mut(&mut encoded) = value;
+            drop(decode_cut(&mut Cursor::new(&encoded), 80, 2_000));
+        }
+    }
+}

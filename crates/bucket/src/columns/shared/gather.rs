@@ -1,0 +1,287 @@
+//! The writer's side: which columns may share a dictionary, and whether they do in the end.
+
+use quarry_event::shape::NumberFormat;
+
+use crate::block::{BlockKind, BlockWriter};
+use crate::columns::codec::{Effort, encode_codes};
+use crate::columns::layout::{Layout, Stored};
+use crate::columns::shared::read::encode_entries;
+use crate::columns::shared::table::EntryTable;
+use crate::columns::shared::{
+    Component, MAX_COMPONENTS, MAX_ENTRY_BITS, MAX_SHARED_DICTIONARIES, MAX_SHARED_ENTRIES, entry_bits,
+};
+use crate::columns::write::finish_layout;
+use crate::directory::BlockAt;
+use crate::error::BucketError;
+use crate::integers::width_of;
+use crate::shape::{ShapedColumn, ShapedSlab, SlabValues};
+
+/// Values a slab must have of a column.
+const MIN_VALUES: usize = 4_096;
+/// Bits a value must have: shorter ones are as short as their codes.
+const MIN_VALUE_BITS: u32 = 24;
+/// Values after which it is judged whether they repeat.
+const JUDGED_VALUES: usize = 32_768;
+/// Distinct entries of a hundred values from which on they do not.
+const DISTINCT_PERCENT_MAX: usize = 97;
+/// Memory of all candidates together; beyond it the largest is given up.
+const MAX_CANDIDATE_BYTES: usize = 160 << 20;
+/// Codes are slower to read than numbers: they must save one byte in so many.
+const CODES_SAVE: usize = 16;
+
+/// Everything a bucket's slabs may share, while slabs are added.
+#[derive(Debug, Default)]
+pub(crate) struct SharedColumns {
+    groups: Vec<Group>,
+    /// Slabs whose shape block waits for the end.
+    waiting: Vec<(usize, Layout)>,
+}
+
+/// Columns that stand for each other in their slabs.
+#[derive(Debug)]
+struct Group {
+    path: u64,
+    formats: Vec<NumberFormat>,
+    components: Vec<Component>,
+    table: EntryTable,
+    values: usize,
+    uses: Vec<Use>,
+    /// They do not gain: each slab is stored the ordinary way.
+    given_up: bool,
+}
+
+/// The columns of one slab.
+#[derive(Debug)]
+struct Use {
+    slab: usize,
+    codes: Vec<u32>,
+    page_starts: Vec<u32>,
+    ordinary: Vec<Ordinary>,
+}
+
+/// A column in its ordinary form: blocks back to back.
+#[derive(Debug)]
+pub(crate) struct Ordinary {
+    pub(crate) column: u32,
+    pub(crate) blocks: Vec<u8>,
+    pub(crate) lens: Vec<u32>,
+}
+
+/// Columns of one slab that may be coded together.
+#[derive(Debug)]
+pub(crate) struct Unit {
+    pub(crate) columns: Vec<u32>,
+    group: usize,
+}
+
+impl SharedColumns {
+    /// Units of a slab that are worth a try; of each column there is one at most.
+    pub(crate) fn units(&mut self, shaped: &ShapedSlab) -> Vec<Unit> {
+        let mut taken = vec![false; shaped.columns.len()];
+        let mut units = Vec::new();
+        for (number, column) in shaped.columns.iter().enumerate() {
+            let columns = match &column.values {
+                SlabValues::Templates { templates, .. } if templates.len() == 1 => {
+                    templates[0].slots().collect::<Vec<u32>>()
+                }
+                SlabValues::Numbers { .. } if !taken[number] => vec![number as u32],
+                _ => continue,
+            };
+            let Some(formats) = formats_of(shaped, &columns) else { continue };
+            let Some(group) = self.group_of(column.path, formats) else { continue };
+            columns.iter().for_each(|column| taken[*column as usize] = true);
+            units.push(Unit { columns, group });
+        }
+        units
+    }
+
+    /// The group of these columns, a new one if there is none; `None` where it was given up.
+    fn group_of(&mut self, path: u64, formats: Vec<NumberFormat>) -> Option<usize> {
+        let known = self.groups.iter().position(|group| group.path == path && group.formats == formats);
+        let at = match known {
+            Some(at) => at,
+            None if self.groups.len() >= MAX_SHARED_DICTIONARIES => return None,
+            None => {
+                let components: Vec<Component> = formats.iter().filter_map(|format| Component::of(*format)).collect();
+                self.groups.push(Group {
+                    path,
+                    formats,
+                    components,
+                    table: EntryTable::new(),
+                    values: 0,
+                    uses: Vec::new(),
+                    given_up: false,
+                });
+                self.groups.len() - 1
+            }
+        };
+        (!self.groups[at].given_up).then_some(at)
+    }
+
+    /// Takes in a unit of a slab with the ordinary form of its columns.
+    pub(crate) fn add(&mut self, slab: usize, shaped: &ShapedSlab, unit: &Unit, ordinary: Vec<Ordinary>) {
+        let group = &mut self.groups[unit.group];
+        let columns: Vec<&[i64]> =
+            unit.columns.iter().map(|column| numbers_of(&shaped.columns[*column as usize])).collect();
+        let count = columns.first().map_or(0, |numbers| numbers.len());
+        let mut codes = Vec::new();
+        if !group.given_up {
+            codes.reserve_exact(count);
+            for at in 0..count {
+                let entry = columns.iter().zip(&group.components).fold(0u128, |entry, (numbers, component)| {
+                    (entry << component.width) | u128::from(component.bits_of(numbers[at]))
+                });
+                codes.push(group.table.code_of(entry));
+            }
+            group.values += count;
+        }
+        let page_starts = unit.columns.first().map(|column| shaped.columns[*column as usize].page_starts.clone());
+        group.uses.push(Use { slab, codes, page_starts: page_starts.unwrap_or_default(), ordinary });
+        let repeats = group.values < JUDGED_VALUES || group.table.len() * 100 <= group.values * DISTINCT_PERCENT_MAX;
+        if !repeats || group.table.len() > MAX_SHARED_ENTRIES {
+            group.give_up();
+        }
+        while self.groups.iter().map(Group::bytes).sum::<usize>() > MAX_CANDIDATE_BYTES {
+            let largest = self.groups.iter_mut().filter(|group| !group.given_up).max_by_key(|group| group.bytes());
+            match largest {
+                Some(group) => group.give_up(),
+                None => break,
+            }
+        }
+    }
+
+    /// Bytes that will be written at most.
+    pub(crate) fn ordinary_bytes(&self) -> usize {
+        self.groups.iter().map(Group::ordinary_bytes).sum()
+    }
+
+    /// Keeps the layout of a slab until its shared columns have their place.
+    pub(crate) fn wait(&mut self, slab: usize, layout: Layout) {
+        self.waiting.push((slab, layout));
+    }
+
+    /// Writes every group and then the shape blocks that waited; returns those with their slabs.
+    pub(crate) fn finish(self, blocks: &mut BlockWriter) -> Result<Vec<(usize, BlockAt)>, BucketError> {
+        let SharedColumns { groups, mut waiting } = self;
+        for group in groups {
+            for (slab, column, stored) in group.write(blocks)? {
+                if let Some((_, layout)) = waiting.iter_mut().find(|(number, _)| *number == slab) {
+                    layout.stored[column as usize].values = stored;
+                }
+            }
+        }
+        waiting.into_iter().map(|(slab, layout)| Ok((slab, finish_layout(&layout, blocks)?))).collect()
+    }
+}
+
+/// The forms of some columns whose values may be one entry.
+fn formats_of(shaped: &ShapedSlab, columns: &[u32]) -> Option<Vec<NumberFormat>> {
+    let mut formats = Vec::with_capacity(columns.len());
+    let (mut components, mut value_bits) = (Vec::new(), 0);
+    for column in columns {
+        let SlabValues::Numbers { format, numbers } = &shaped.columns[*column as usize].values else { return None };
+        if numbers.len() < MIN_VALUES {
+            return None;
+        }
+        let (min, max) = crate::integers::range_of(numbers);
+        // A column of one number is not stored at all.
+        if min == max {
+            return None;
+        }
+        value_bits += width_of(max.wrapping_sub(min) as u64);
+        components.push(Component::of(*format)?);
+        formats.push(*format);
+    }
+    let fits = (1..=MAX_COMPONENTS).contains(&components.len()) && entry_bits(&components) <= MAX_ENTRY_BITS;
+    (fits && value_bits >= MIN_VALUE_BITS).then_some(formats)
+}
+
+fn numbers_of(column: &ShapedColumn) -> &[i64] {
+    match &column.values {
+        SlabValues::Numbers { numbers, .. } => numbers,
+        _ => &[],
+    }
+}
+
+impl Group {
+    fn give_up(&mut self) {
+        self.given_up = true;
+        self.table = EntryTable::new();
+        self.uses.iter_mut().for_each(|used| used.codes = Vec::new());
+    }
+
+    fn ordinary_bytes(&self) -> usize {
+        self.uses.iter().flat_map(|used| &used.ordinary).map(|ordinary| ordinary.blocks.len()).sum()
+    }
+
+    fn bytes(&self) -> usize {
+        let codes: usize = self.uses.iter().map(|used| used.codes.len() * size_of::<u32>()).sum();
+        self.table.bytes() + codes + self.ordinary_bytes()
+    }
+
+    /// Writes the smaller form; returns where each column of each slab is.
+    fn write(mut self, blocks: &mut BlockWriter) -> Result<Vec<(usize, u32, Stored)>, BucketError> {
+        let ordinary_bytes = self.ordinary_bytes();
+        if !self.given_up {
+            let table = std::mem::replace(&mut self.table, EntryTable::new());
+            let (entries, renamed) = table.into_sorted();
+            let mut dictionary = Vec::new();
+            encode_entries(&entries, &self.components, &mut dictionary);
+            drop(entries);
+            let start = blocks.object.len();
+            let at = BlockAt {
+                kind: BlockKind::SharedDictionary,
+                offset: start as u64,
+                stored_len: blocks.write_stored(BlockKind::SharedDictionary, &dictionary) as u32,
+            };
+            drop(dictionary);
+            let placed = self.write_codes(at, &renamed, blocks)?;
+            if (blocks.object.len() - start) < ordinary_bytes - ordinary_bytes / CODES_SAVE {
+                return Ok(placed);
+            }
+            blocks.object.truncate(start);
+        }
+        let mut placed = Vec::new();
+        for used in self.uses {
+            for Ordinary { column, blocks: encoded, lens } in used.ordinary {
+                let offset = blocks.object.len() as u64;
+                blocks.object.extend_from_slice(&encoded);
+                placed.push((used.slab, column, Stored::Blocks { offset, lens }));
+            }
+        }
+        Ok(placed)
+    }
+
+    fn write_codes(
+        &self,
+        dictionary: BlockAt,
+        renamed: &[u32],
+        blocks: &mut BlockWriter,
+    ) -> Result<Vec<(usize, u32, Stored)>, BucketError> {
+        let mut placed = Vec::new();
+        let (mut chunk, mut codes) = (Vec::new(), Vec::new());
+        for used in &self.uses {
+            let offset = blocks.object.len() as u64;
+            let mut lens = Vec::with_capacity(used.page_starts.len());
+            for bounds in used.page_starts.windows(2) {
+                codes.clear();
+                codes.extend(
+                    used.codes[bounds[0] as usize..bounds[1] as usize].iter().map(|code| renamed[*code as usize]),
+                );
+                if codes.is_empty() {
+                    lens.push(0);
+                    continue;
+                }
+                chunk.clear();
+                encode_codes(&codes, &mut Effort::All(blocks), &mut chunk)?;
+                lens.push(blocks.write_stored(BlockKind::ColumnChunk, &chunk) as u32);
+            }
+            for (component, ordinary) in used.ordinary.iter().enumerate() {
+                let component = component as u32;
+                let stored = Stored::Shared { dictionary, component, offset, lens: lens.clone() };
+                placed.push((used.slab, ordinary.column, stored));
+            }
+        }
+        Ok(placed)
+    }
+}

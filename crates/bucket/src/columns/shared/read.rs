@@ -1,0 +1,161 @@
+//! A shared dictionary: coded, decoded, kept for all slabs of an open bucket.
+//!
+//! Number of entries, then number of components and width and base of each; then runs of entries, of each run the
+//! components one after the other as integers. Entries ascend, so that the first component is steps.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::block::open_block;
+use crate::columns::shared::{
+    Component, ENTRIES_PER_RUN, MAX_COMPONENTS, MAX_ENTRY_BITS, MAX_SHARED_BYTES, MAX_SHARED_DICTIONARIES,
+    MAX_SHARED_ENTRIES, entry_bits,
+};
+use crate::directory::BlockAt;
+use crate::error::{BucketError, Place};
+use crate::integers::{encode_integers, read_integers};
+use crate::source::ObjectSource;
+use crate::wire::{Cursor, Malformed, put_signed, put_varint};
+
+/// Distinct entries, ascending.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct SharedDictionary {
+    components: Vec<Component>,
+    /// How far each component is shifted within an entry.
+    shifts: Vec<u32>,
+    entries: Vec<u128>,
+}
+
+fn shifts_of(components: &[Component]) -> Vec<u32> {
+    let mut left = entry_bits(components);
+    components
+        .iter()
+        .map(|component| {
+            left -= component.width;
+            left
+        })
+        .collect()
+}
+
+/// Appends entries, which ascend.
+pub(super) fn encode_entries(entries: &[u128], components: &[Component], out: &mut Vec<u8>) {
+    put_varint(out, entries.len() as u64);
+    out.push(components.len() as u8);
+    for component in components {
+        out.push(component.width as u8);
+        put_signed(out, component.base);
+    }
+    let shifts = shifts_of(components);
+    let mut numbers = Vec::with_capacity(ENTRIES_PER_RUN);
+    for run in entries.chunks(ENTRIES_PER_RUN) {
+        for (component, shift) in components.iter().zip(&shifts) {
+            numbers.clear();
+            numbers.extend(run.iter().map(|entry| ((entry >> shift) as u64 & component.mask()) as i64));
+            encode_integers(&numbers, out);
+        }
+    }
+}
+
+impl SharedDictionary {
+    pub(super) fn decode(encoded: &[u8]) -> Result<SharedDictionary, Malformed> {
+        let mut cursor = Cursor::new(encoded);
+        let count = cursor.count("entries of a shared dictionary", MAX_SHARED_ENTRIES)?;
+        let mut components = Vec::new();
+        for _ in 0..usize::from(cursor.u8("number of components")?) {
+            let width = u32::from(cursor.u8("width of a component")?);
+            let base = cursor.signed("base of a component")?;
+            if !(1..=u64::BITS).contains(&width) {
+                return Err(Malformed(format!("a component has {width} bits")));
+            }
+            components.push(Component { width, base });
+        }
+        if components.is_empty() || components.len() > MAX_COMPONENTS || entry_bits(&components) > MAX_ENTRY_BITS {
+            return Err(Malformed(format!("{} components do not make an entry", components.len())));
+        }
+        let shifts = shifts_of(&components);
+        // A run of equal numbers takes three bytes, however long it is.
+        let mut entries = Vec::with_capacity(count.min(cursor.remaining() * ENTRIES_PER_RUN));
+        while entries.len() < count {
+            let start = entries.len();
+            entries.resize(count.min(start + ENTRIES_PER_RUN), 0u128);
+            for (component, shift) in components.iter().zip(&shifts) {
+                let numbers = read_integers(&mut cursor, entries.len() - start)?;
+                for (entry, number) in entries[start..].iter_mut().zip(numbers) {
+                    if number as u64 & !component.mask() != 0 {
+                        return Err(Malformed(format!("number {number} has more than {} bits", component.width)));
+                    }
+                    *entry |= u128::from(number as u64) << shift;
+                }
+            }
+        }
+        cursor.finish("the shared dictionary")?;
+        if !entries.is_sorted_by(|a, b| a < b) {
+            return Err(Malformed::new("the entries of a shared dictionary do not ascend"));
+        }
+        Ok(SharedDictionary { components, shifts, entries })
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        self.entries.len() as u32
+    }
+
+    /// What makes numbers of one component.
+    fn reading(&self, component: u32) -> Option<(Component, u32)> {
+        let at = component as usize;
+        Some((*self.components.get(at)?, *self.shifts.get(at)?))
+    }
+
+    /// The numbers of one component that these codes stand for, all of which exist.
+    pub(crate) fn numbers(&self, component: u32, codes: &[u32]) -> Option<Vec<i64>> {
+        let (component, shift) = self.reading(component)?;
+        let number =
+            |code: &u32| component.number_of((self.entries[*code as usize] >> shift) as u64 & component.mask());
+        Some(codes.iter().map(number).collect())
+    }
+
+    /// Codes of the entries whose component passes, ascending. `passes` is asked with many numbers first.
+    pub(crate) fn codes_where(&self, component: u32, passes: &dyn Fn(&[i64]) -> bool) -> Vec<u32> {
+        let Some((component, shift)) = self.reading(component) else { return Vec::new() };
+        let mut found = Vec::new();
+        let mut numbers = Vec::with_capacity(ENTRIES_PER_RUN);
+        for (run, entries) in self.entries.chunks(ENTRIES_PER_RUN).enumerate() {
+            numbers.clear();
+            numbers.extend(entries.iter().map(|entry| component.number_of((entry >> shift) as u64 & component.mask())));
+            if passes(&numbers) {
+                let start = run * ENTRIES_PER_RUN;
+                let which = (0..numbers.len()).filter(|at| passes(&numbers[*at..*at + 1]));
+                found.extend(which.map(|at| (start + at) as u32));
+            }
+        }
+        found
+    }
+}
+
+/// The shared dictionaries of an open bucket, decoded at their first use.
+#[derive(Debug, Default)]
+pub(crate) struct SharedCache(Mutex<BTreeMap<u64, Arc<SharedDictionary>>>);
+
+impl SharedCache {
+    /// The dictionary in this block.
+    pub(crate) fn get(
+        &self,
+        source: &ObjectSource,
+        at: BlockAt,
+        place: Place,
+    ) -> Result<Arc<SharedDictionary>, BucketError> {
+        let place = Place { block: at.kind.name(), offset: at.offset, ..place };
+        // Whoever panicked has left a whole map.
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(dictionary) = kept.get(&at.offset) {
+            return Ok(dictionary.clone());
+        }
+        if kept.len() >= MAX_SHARED_DICTIONARIES {
+            return Err(place.corrupt(format!("it is one of more than {MAX_SHARED_DICTIONARIES}")));
+        }
+        let bytes = source.fetch(place, at.stored_len as usize)?;
+        let block = open_block(&bytes, at.kind, place, MAX_SHARED_BYTES)?;
+        let dictionary = Arc::new(place.decoded(SharedDictionary::decode(block.stored()?))?);
+        kept.insert(at.offset, dictionary.clone());
+        Ok(dictionary)
+    }
+}

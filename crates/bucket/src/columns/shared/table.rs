@@ -1,0 +1,83 @@
+//! Distinct entries with provisional codes, found by hash.
+
+/// Slots of the table at the start; always a power of two.
+const SLOTS_MIN: usize = 1 << 12;
+const EMPTY: u32 = u32::MAX;
+
+/// Distinct entries in order of arrival.
+#[derive(Debug)]
+pub(super) struct EntryTable {
+    entries: Vec<u128>,
+    slots: Vec<u32>,
+}
+
+impl EntryTable {
+    pub(super) fn new() -> EntryTable {
+        EntryTable { entries: Vec::new(), slots: vec![EMPTY; SLOTS_MIN] }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Memory it takes.
+    pub(super) fn bytes(&self) -> usize {
+        self.entries.capacity() * size_of::<u128>() + self.slots.len() * size_of::<u32>()
+    }
+
+    /// Provisional code of an entry, a new one if it is new.
+    pub(super) fn code_of(&mut self, entry: u128) -> u32 {
+        let mask = self.slots.len() - 1;
+        let mut at = hash(entry) as usize & mask;
+        loop {
+            match self.slots[at] {
+                EMPTY => break,
+                code if self.entries[code as usize] == entry => return code,
+                _ => at = (at + 1) & mask,
+            }
+        }
+        let code = self.entries.len() as u32;
+        self.entries.push(entry);
+        self.slots[at] = code;
+        if self.entries.len() * 2 > self.slots.len() {
+            self.grow();
+        }
+        code
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let len = self.slots.len() * 2;
+        self.slots.clear();
+        self.slots.resize(len, EMPTY);
+        for (code, entry) in (0u32..).zip(&self.entries) {
+            let mut at = hash(*entry) as usize & (len - 1);
+            while self.slots[at] != EMPTY {
+                at = (at + 1) & (len - 1);
+            }
+            self.slots[at] = code;
+        }
+    }
+
+    /// The entries in ascending order, and for each provisional code the final one.
+    pub(super) fn into_sorted(self) -> (Vec<u128>, Vec<u32>) {
+        let EntryTable { entries, slots } = self;
+        drop(slots);
+        let mut order: Vec<u32> = (0..entries.len() as u32).collect();
+        order.sort_unstable_by_key(|code| entries[*code as usize]);
+        let mut renamed = vec![0; order.len()];
+        for (new, old) in (0u32..).zip(&order) {
+            renamed[*old as usize] = new;
+        }
+        (order.iter().map(|code| entries[*code as usize]).collect(), renamed)
+    }
+}
+
+fn hash(entry: u128) -> u64 {
+    const K: u64 = 0x9e37_79b9_7f4a_7c15;
+    let fold = |value: u64| {
+        let wide = u128::from(value) * u128::from(K);
+        wide as u64 ^ (wide >> 64) as u64
+    };
+    fold(fold(entry as u64 ^ K) ^ (entry >> 64) as u64)
+}

@@ -1,0 +1,187 @@
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use quarry_event::shape::{ColumnKind, ColumnValues, NumberFormat};
+use quarry_event::{EventBatch, PageColumns, PageSet, TermQuery};
+
+use super::read::encode_entries;
+use super::*;
+use crate::block::tests::CHECKSUMS_DECIDE;
+use crate::columns::layout::Stored;
+use crate::columns::tests::batch_of;
+use crate::{BucketReader, EncodeOptions, EncodedBucket, MemoryObject, TermFilter, encode, verify_against};
+
+fn mixed(number: u64) -> u64 {
+    let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed ^= mixed >> 29;
+    mixed.wrapping_mul(0x94d0_49bb_1331_11eb) ^ (mixed >> 32)
+}
+
+fn session(number: u64) -> String {
+    let (a, b) = (mixed(number), mixed(number + (1 << 40)));
+    format!(
+        "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
+        a >> 32,
+        a >> 16 & 0xffff,
+        a & 0xfff,
+        0x8000 | b >> 50,
+        b & 0xffff_ffff_ffff
+    )
+}
+
+/// Slabs whose sessions come back in every slab, and whose requests never do.
+fn slabs(count: usize, events: u64, sessions: u64) -> Vec<EventBatch> {
+    let slab = |slab: u64| {
+        let text = |row: u64| {
+            let number = mixed(slab * events + row) % sessions;
+            format!("level=info session={} request_id={:016x} done", session(number), mixed(slab << 32 | row | 1 << 50))
+        };
+        batch_of((0..events).map(text))
+    };
+    (0..count as u64).map(slab).collect()
+}
+
+fn compacted(slabs: &[EventBatch]) -> EncodedBucket {
+    encode(slabs, &EncodeOptions { zstd_level: 3, shaped: true }).unwrap()
+}
+
+fn open(encoded: &EncodedBucket) -> BucketReader {
+    BucketReader::open(Arc::new(MemoryObject(encoded.object.clone()))).unwrap()
+}
+
+fn shared_columns(reader: &BucketReader, slab: usize) -> usize {
+    let stored = &reader.columns(slab).unwrap().unwrap().layout.stored;
+    stored.iter().filter(|column| matches!(column.values, Stored::Shared { .. })).count()
+}
+
+#[test]
+fn sessions_of_all_slabs_share_a_dictionary_and_are_found() {
+    let slabs = slabs(3, 9_000, 5_000);
+    let encoded = compacted(&slabs);
+    verify_against(&encoded, &slabs).unwrap();
+    let reader = open(&encoded);
+    reader.check().unwrap();
+    let filter = TermFilter::open(&encoded.filter).unwrap();
+    for slab in 0..3 {
+        assert_eq!(shared_columns(&reader, slab), 5, "the five numbers of a session");
+        let pages = reader.slabs()[slab].pages.len();
+        for number in [0, 1, 77, 4_999] {
+            let text = session(number);
+            let holds = |page: &usize| {
+                let page = reader.read_page(slab, *page, PageColumns::ALL).unwrap();
+                (0..page.len()).any(|row| page.raw(row).windows(text.len()).any(|window| window == text.as_bytes()))
+            };
+            let expected: u64 = (0..pages).filter(holds).fold(0, |set, page| set | 1 << page);
+            for query in [TermQuery::Piece(text[..8].into()), TermQuery::Prefix(text[24..30].into())] {
+                let found = reader.candidate_pages(slab, &query).unwrap();
+                assert_eq!(found.0 & expected, expected, "{query:?}");
+                assert!(!matches!(query, TermQuery::Piece(_)) || found == PageSet(expected));
+            }
+            assert!(expected == 0 || filter.may_match(&TermQuery::Piece(text[24..].into())));
+        }
+        let absent = reader.candidate_pages(slab, &TermQuery::Piece("0123456789ab".into())).unwrap();
+        assert!(absent.is_empty());
+    }
+    let single: usize = slabs.iter().map(|slab| compacted(std::slice::from_ref(slab)).object.len()).sum();
+    assert!(encoded.object.len() * 100 < single * 85, "{} of {single}", encoded.object.len());
+}
+
+#[test]
+fn what_does_not_repeat_is_stored_as_ever() {
+    let slabs = slabs(2, 17_000, u64::MAX);
+    let encoded = compacted(&slabs);
+    verify_against(&encoded, &slabs).unwrap();
+    let reader = open(&encoded);
+    reader.check().unwrap();
+    assert_eq!(shared_columns(&reader, 0) + shared_columns(&reader, 1), 0);
+}
+
+#[test]
+fn sealed_buckets_share_nothing() {
+    let slabs = slabs(2, 5_000, 1_000);
+    let encoded = encode(&slabs, &EncodeOptions::default()).unwrap();
+    let reader = open(&encoded);
+    assert_eq!(shared_columns(&reader, 0), 0);
+}
+
+#[test]
+fn numbers_of_every_form_come_back() {
+    let text = |slab: u64, row: u64| {
+        let number = mixed(mixed(slab * 9_000 + row) % 3_000);
+        format!(
+            "account={} ip={} code={:012} end",
+            number >> 8,
+            std::net::Ipv4Addr::from(number as u32),
+            number % 1_000_000_000_000
+        )
+    };
+    let slabs: Vec<EventBatch> = (0..3).map(|slab| batch_of((0..9_000).map(|row| text(slab, row)))).collect();
+    let encoded = compacted(&slabs);
+    verify_against(&encoded, &slabs).unwrap();
+    let reader = open(&encoded);
+    reader.check().unwrap();
+    assert_eq!(shared_columns(&reader, 2), 3);
+    let shapes = reader.shapes(1).unwrap().unwrap();
+    let mut page = reader.shaped_page(1, 1).unwrap().unwrap();
+    let is_integer = |kind: &ColumnKind| matches!(kind, ColumnKind::Numbers { format: NumberFormat::Integer, .. });
+    let account = shapes.columns.iter().position(|column| is_integer(&column.kind)).unwrap();
+    let ColumnValues::Numbers(numbers) = &page.column(account as u32).unwrap().values else { panic!() };
+    assert_eq!(numbers[0] as u64, mixed(mixed(9_000 + 4_096) % 3_000) >> 8);
+}
+
+#[test]
+fn damaged_dictionaries_are_refused_or_read() {
+    let slabs = slabs(2, 5_000, 700);
+    let encoded = compacted(&slabs);
+    assert!(shared_columns(&open(&encoded), 0) > 0);
+    CHECKSUMS_DECIDE.set(false);
+    let object = encoded.object.to_vec();
+    for at in (8..object.len()).step_by(object.len() / 300) {
+        let mut changed = object.clone();
+        changed[at] = changed[at].wrapping_add(1 + (at % 250) as u8);
+        let Ok(reader) = BucketReader::open(Arc::new(MemoryObject(changed.into()))) else { continue };
+        for slab in 0..reader.slabs().len() {
+            drop(reader.read_page(slab, 0, PageColumns::ALL));
+            drop(reader.candidate_pages(slab, &TermQuery::Piece("0123456789ab".into())));
+        }
+    }
+    CHECKSUMS_DECIDE.set(true);
+}
+
+proptest! {
+    #[test]
+    fn entries_come_back(entries in prop::collection::btree_set(any::<u128>(), 0..200), wide in any::<bool>()) {
+        let components: &[Component] = match wide {
+            true => &[Component { width: 64, base: i64::MIN }, Component { width: 64, base: 0 }],
+            false => &[Component { width: 1, base: -7 }, Component { width: 40, base: 0 }],
+        };
+        let bits = entry_bits(components);
+        let mut entries: Vec<u128> = entries.into_iter().map(|entry| if bits < 128 { entry & ((1 << bits) - 1) } else { entry }).collect();
+        entries.sort_unstable();
+        entries.dedup();
+        let mut encoded = Vec::new();
+        encode_entries(&entries, components, &mut encoded);
+        let dictionary = SharedDictionary::decode(&encoded).unwrap();
+        prop_assert_eq!(dictionary.len() as usize, entries.len());
+        let codes: Vec<u32> = (0..dictionary.len()).collect();
+        for component in 0..2u32 {
+            let numbers = dictionary.numbers(component, &codes).unwrap();
+            for (code, number) in numbers.iter().enumerate() {
+                let found = dictionary.codes_where(component, &|numbers| numbers.contains(number));
+                prop_assert!(found.contains(&(code as u32)));
+            }
+            let Component { width, base } = components[component as usize];
+            let shift = if component == 0 { components[1].width } else { 0 };
+            for (number, entry) in numbers.iter().zip(&entries) {
+                let mask = if width == 64 { u64::MAX } else { (1 << width) - 1 };
+                prop_assert_eq!(number.wrapping_sub(base) as u64, (entry >> shift) as u64 & mask);
+            }
+        }
+        prop_assert!(dictionary.numbers(2, &codes).is_none());
+    }
+
+    #[test]
+    fn garbage_gives_errors(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+        drop(SharedDictionary::decode(&bytes));
+    }
+}

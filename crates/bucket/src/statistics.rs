@@ -1,0 +1,59 @@
+//! Where the bytes of a bucket are, for statistics and development.
+
+use crate::block::BlockKind;
+use crate::columns::Layout;
+use crate::directory::BlockAt;
+use crate::error::BucketError;
+use crate::reader::BucketReader;
+
+impl BucketReader {
+    /// Stored bytes of each kind of block of slab `slab`, for statistics. Reads the lexicon directories.
+    pub fn stored_bytes_by_kind(&self, slab: usize) -> Result<Vec<(&'static str, u64)>, BucketError> {
+        let parts = &self.parts()[slab];
+        let mut blocks: Vec<BlockAt> = vec![parts.head];
+        blocks.extend(parts.pages.iter().flatten());
+        if let (Some(at), Some(columns)) = (parts.shape.at, self.columns(slab)?) {
+            blocks.push(at);
+            blocks.extend(columns.layout.blocks());
+            blocks.extend(self.first_shared(slab, &columns.layout)?);
+        }
+        for slot in [&parts.pieces, &parts.fields] {
+            blocks.extend(slot.at);
+            blocks.extend(self.lexicon(slab, slot)?.into_iter().flat_map(|lexicon| lexicon.blocks()));
+        }
+        blocks.sort_unstable_by_key(|at| at.kind);
+        let of_kind = |run: &[BlockAt]| (run[0].kind.name(), run.iter().map(|at| u64::from(at.stored_len)).sum());
+        Ok(blocks.chunk_by(|a, b| a.kind == b.kind).map(of_kind).collect())
+    }
+
+    /// Shared blocks of a slab that no slab before it has.
+    fn first_shared(&self, slab: usize, layout: &Layout) -> Result<Vec<BlockAt>, BucketError> {
+        let mut blocks = layout.shared_blocks();
+        blocks.sort_unstable_by_key(|at| at.offset);
+        blocks.dedup();
+        for before in 0..slab {
+            if let (false, Some(columns)) = (blocks.is_empty(), self.columns(before)?) {
+                let known = columns.layout.shared_blocks();
+                blocks.retain(|at| !known.contains(at));
+            }
+        }
+        Ok(blocks)
+    }
+
+    /// Stored bytes of each column of slab `slab`, its dictionary included; none where its pages hold plain text. What
+    /// several columns share counts for the first of them, what slabs share for the first of those. Small columns are
+    /// pooled: of these it is the bytes before compression.
+    pub fn stored_bytes_by_column(&self, slab: usize) -> Result<Vec<u64>, BucketError> {
+        let Some(columns) = self.columns(slab)? else {
+            return Ok(Vec::new());
+        };
+        let first: Vec<BlockAt> = self.first_shared(slab, &columns.layout)?;
+        let of_first = |kind: BlockKind| first.iter().filter(move |at| at.kind == kind);
+        Ok(columns
+            .layout
+            .stored
+            .iter()
+            .map(|column| column.stored_bytes(&mut |at| of_first(at.kind).any(|it| *it == at)))
+            .collect())
+    }
+}
