@@ -5,7 +5,7 @@
 //! turns a syntax tree into a chain of these; [`crate::run`] drives the chain.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arrow::record_batch::RecordBatch;
 
@@ -76,7 +76,10 @@ impl Stop {
 
 /// Messages collected while a search runs, each once, at most [`Messages::LIMIT`].
 #[derive(Debug, Default)]
-pub struct Messages(std::sync::Mutex<Vec<String>>);
+pub struct Messages {
+    list: std::sync::Mutex<Vec<String>>,
+    pushes: AtomicU64,
+}
 
 impl Messages {
     /// Most messages kept.
@@ -85,15 +88,21 @@ impl Messages {
     /// Adds a message unless it is already there.
     pub fn push(&self, message: impl Into<String>) {
         let message = message.into();
-        let mut all = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        self.pushes.fetch_add(1, Ordering::Relaxed);
+        let mut all = self.list.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if all.len() < Self::LIMIT && !all.contains(&message) {
             all.push(message);
         }
     }
 
+    /// How often something was to be added, also what was there.
+    pub(crate) fn pushes(&self) -> u64 {
+        self.pushes.load(Ordering::Relaxed)
+    }
+
     /// The messages so far.
     pub fn list(&self) -> Vec<String> {
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+        self.list.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }
 }
 
@@ -120,6 +129,11 @@ pub(crate) trait Reduce: Send + Sync {
     }
     /// Told once, before the first row, between which instants the rows lie; not exactly, but never too narrow.
     fn prepare(&self, _data: Option<(quarry_event::TimeNs, quarry_event::TimeNs)>, _context: &CommandContext) {}
+    /// What the states of folded rows depend on beside the command and the rows; `None` where that is not known before
+    /// the rows are.
+    fn fold_name(&self, _context: &CommandContext) -> Option<String> {
+        Some(String::new())
+    }
     /// Makes what folds the rows one worker reads.
     fn folder(&self, context: &CommandContext) -> Result<Folder, EngineError>;
     /// The result rows from the folders of all workers.

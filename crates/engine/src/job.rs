@@ -18,6 +18,7 @@ use crate::EngineError;
 use crate::command::{CommandContext, Messages, Stop};
 use crate::commands::lookup::LookupSource;
 use crate::dataflow::Dataflow;
+use crate::partial::PartialStates;
 use crate::rows;
 use crate::run::{Runner, SnapshotSource};
 use crate::scan::ScanProgress;
@@ -35,11 +36,13 @@ pub struct EngineOptions {
     pub memory_bytes: usize,
     /// Folder of spill files; the system's folder for temporary files when absent.
     pub spill: Option<PathBuf>,
+    /// Bytes of what folds of earlier searches left, so that the same search reads only what is new; 0 keeps nothing.
+    pub partial_state_bytes: usize,
 }
 
 impl Default for EngineOptions {
     fn default() -> EngineOptions {
-        EngineOptions { memory_bytes: 1 << 30, spill: None }
+        EngineOptions { memory_bytes: 1 << 30, spill: None, partial_state_bytes: 128 << 20 }
     }
 }
 
@@ -50,6 +53,8 @@ pub struct Engine {
     lookups: Arc<dyn LookupSource>,
     threads: Arc<SearchThreads>,
     shapes: Arc<KnownShapes>,
+    /// They hold for one set of rules, which is why the engine has both.
+    states: Option<Arc<PartialStates>>,
 }
 
 /// What is asked.
@@ -90,6 +95,7 @@ impl Engine {
             lookups,
             threads: Arc::default(),
             shapes: Arc::default(),
+            states: PartialStates::new(options.partial_state_bytes),
         })
     }
 
@@ -122,6 +128,7 @@ impl Engine {
             default_indexes: request.default_indexes,
             context,
             progress: Arc::clone(&progress),
+            states: self.states.clone(),
         };
         let (sender, batches) = sync_channel(QUEUE_BATCHES);
         let pipeline = parsed.pipeline;

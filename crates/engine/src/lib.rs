@@ -21,6 +21,7 @@ mod lower;
 #[cfg(feature = "measure")]
 #[doc(hidden)]
 pub mod measure;
+mod partial;
 mod pattern;
 mod row_filter;
 mod rows;

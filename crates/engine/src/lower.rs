@@ -53,6 +53,16 @@ pub(crate) enum Step {
     Blocking(Arc<dyn Blocking>),
 }
 
+impl Step {
+    /// What makes the command, if it goes row by row.
+    pub(crate) fn into_row(self) -> Option<MakeRowCommand> {
+        match self {
+            Step::Row { make, .. } => Some(make),
+            Step::Reduce(_) | Step::Blocking(_) => None,
+        }
+    }
+}
+
 /// What lowering needs of its surroundings.
 pub(crate) trait Environment {
     /// The search's context.

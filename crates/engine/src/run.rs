@@ -14,20 +14,21 @@ use quarry_spl::ast::{Command, Pipeline, SearchCommand, SearchExpr, Span, Stage,
 use quarry_store::{IndexSelector, MemoryStore, Snapshot, Store, StoreError};
 
 use crate::EngineError;
-use crate::aggregate::Folder;
-use crate::command::{CommandContext, Reduce, RowCommand, RowIter};
+use crate::command::{CommandContext, MakeRowCommand, Reduce, RowCommand, RowIter};
 use crate::commands::generate::make_results;
 use crate::commands::lookup::{LookupSource, LookupTable};
 use crate::commands::timechart::time_bounds;
 use crate::expr::ExprContext;
 use crate::lower::{Environment, Step, lower, read_lookup};
+use crate::partial::plan::plan_name;
+use crate::partial::work::fold_windows;
+use crate::partial::{PartialStates, PlanStates};
 use crate::rows;
 use crate::scan::fields::{FieldRules, FieldWish, ShownFields};
 use crate::scan::filter::{EventFilter, index_patterns};
 use crate::scan::ordered::OrderedRows;
 use crate::scan::rexes::Rexes;
 use crate::scan::shaped::{KnownShapes, Slabs};
-use crate::scan::slices::{SliceWork, map_slices};
 use crate::scan::{EventScan, PageRef, ScanProgress};
 use crate::subsearch::{CONDITION_ROWS_MAX, condition_of};
 
@@ -72,6 +73,8 @@ pub(crate) struct Runner {
     pub context: CommandContext,
     /// Figures.
     pub progress: Arc<ScanProgress>,
+    /// What folds of earlier searches left.
+    pub states: Option<Arc<PartialStates>>,
 }
 
 impl Runner {
@@ -124,18 +127,29 @@ impl Runner {
         let Some(Step::Reduce(reduce)) = steps.pop() else {
             return apply(Box::new(std::iter::empty()), after, &context);
         };
-        let pages = scan.pages(&context)?;
-        reduce.prepare(bounds_of(&pages, &context.range), &context);
-        let make = || {
-            let commands = steps.iter().filter_map(|step| match step {
-                Step::Row { make, .. } => Some(make()),
-                _ => None,
-            });
-            Ok(FoldWork { commands: commands.collect(), folder: reduce.folder(&context)?, slice: 0, place: 0 })
-        };
-        let workers = map_slices(&scan, &pages, &context, &make)?;
-        let rows = reduce.finish(workers.into_iter().map(|worker| worker.folder).collect(), &context)?;
+        let states = self.states_of(&expr, search, rest, &scan.wish, reduce.as_ref(), &context);
+        let windows = scan.windows(&context, states.as_ref())?;
+        let pages = windows.iter().flat_map(|window| &window.pages);
+        reduce.prepare(bounds_of(pages, &context.range), &context);
+        let commands: Vec<MakeRowCommand> = steps.into_iter().filter_map(Step::into_row).collect();
+        let folders = fold_windows(&scan, &windows, &commands, reduce.as_ref(), &context, states.as_ref())?;
+        let rows = reduce.finish(folders, &context)?;
         apply(of_batches(rows), after, &context)
+    }
+
+    /// The partial states of a search that comes again.
+    fn states_of(
+        &self,
+        expr: &SearchExpr,
+        search: &SearchCommand,
+        rest: &[Stage],
+        wish: &FieldWish,
+        reduce: &dyn Reduce,
+        context: &CommandContext,
+    ) -> Option<PlanStates> {
+        let states = self.states.as_ref()?;
+        let fold = reduce.fold_name(context)?;
+        states.of_plan(plan_name(expr, search, rest, wish, &fold, context)?, context.range)
     }
 
     fn scan(
@@ -284,42 +298,12 @@ impl Environment for Runner {
 }
 
 /// Between which instants the pages' events lie, within the range searched.
-fn bounds_of(pages: &[PageRef], range: &TimeRange) -> Option<(TimeNs, TimeNs)> {
-    let low = pages.iter().map(|page| page.info.time_min).min()?;
-    let high = pages.iter().map(|page| page.info.time_max).max()?;
+fn bounds_of<'p>(pages: impl Iterator<Item = &'p PageRef> + Clone, range: &TimeRange) -> Option<(TimeNs, TimeNs)> {
+    let low = pages.clone().map(|page| page.info.time_min).min()?;
+    let high = pages.map(|page| page.info.time_max).max()?;
     let low = range.earliest.map_or(low, |earliest| earliest.max(low));
     let high = range.latest.map_or(high, |latest| (latest - 1).min(high));
     Some((low, high.max(low)))
-}
-
-/// Folds the rows of slices.
-struct FoldWork {
-    commands: Vec<Box<dyn RowCommand>>,
-    folder: Folder,
-    /// The slice at work and its rows so far.
-    slice: u64,
-    place: u64,
-}
-
-impl SliceWork for FoldWork {
-    fn reads_codes(&self) -> bool {
-        self.commands.is_empty()
-    }
-
-    fn page(&mut self, mut rows: RecordBatch, slice: u64) -> Result<(), EngineError> {
-        for command in &mut self.commands {
-            rows = command.apply(rows)?;
-            if rows.num_rows() == 0 {
-                return Ok(());
-            }
-        }
-        if slice != self.slice {
-            (self.slice, self.place) = (slice, 0);
-        }
-        self.folder.add(&rows, slice, self.place)?;
-        self.place += rows.num_rows() as u64;
-        Ok(())
-    }
 }
 
 fn of_batches(batches: Vec<RecordBatch>) -> RowIter {

@@ -88,10 +88,12 @@ impl Settings {
         source: Arc<dyn SnapshotSource>,
         data_dir: Option<&Path>,
     ) -> Result<SearchService, Failure> {
-        let memory_mb = LimitSettings::new(&self.layers).search_max_mem_mb;
+        let limits = LimitSettings::new(&self.layers);
+        let bytes = |megabytes| usize::try_from(megabytes).unwrap_or(usize::MAX).saturating_mul(1 << 20);
         let options = EngineOptions {
-            memory_bytes: usize::try_from(memory_mb).unwrap_or(usize::MAX).saturating_mul(1 << 20),
+            memory_bytes: bytes(limits.search_max_mem_mb),
             spill: data_dir.and_then(spill_folder),
+            partial_state_bytes: bytes(limits.partial_state_cache_mb),
         };
         let files = data_dir.map_or_else(LookupFiles::of_working_folder, LookupFiles::of_data_dir);
         let lookups = Lookups { files, transforms: Transforms::new(&self.layers) };

@@ -34,7 +34,16 @@ pub static LIMITS: ConfTable = ConfTable {
 const SECTIONS: &[Section] = &[
     Section {
         stanza: StanzaName::Named("search"),
-        rows: &[row("max_mem_usage_mb", COUNT, "1024", "megabytes", "memory that grouping and sorting may take")],
+        rows: &[
+            row("max_mem_usage_mb", COUNT, "1024", "megabytes", "memory that grouping and sorting may take"),
+            row(
+                "partial_state_cache_mb",
+                COUNT,
+                "128",
+                "megabytes",
+                "memory for what repeated searches made of sealed data; 0 keeps nothing",
+            ),
+        ],
     },
     Section { stanza: StanzaName::Named("searchresults"), rows: &[] },
     Section { stanza: StanzaName::Named("subsearch"), rows: &[] },
@@ -51,6 +60,8 @@ const SECTIONS: &[Section] = &[
 pub struct LimitSettings {
     /// `[search] max_mem_usage_mb`.
     pub search_max_mem_mb: u64,
+    /// `[search] partial_state_cache_mb`.
+    pub partial_state_cache_mb: u64,
 }
 
 impl LimitSettings {
@@ -58,7 +69,10 @@ impl LimitSettings {
     pub fn new(layers: &Layers) -> LimitSettings {
         let conf = layers.conf("limits");
         let count = |stanza, key| Values::of_stanza(rows_of(SECTIONS, stanza), conf, stanza).count(key);
-        LimitSettings { search_max_mem_mb: count("search", "max_mem_usage_mb") }
+        LimitSettings {
+            search_max_mem_mb: count("search", "max_mem_usage_mb"),
+            partial_state_cache_mb: count("search", "partial_state_cache_mb"),
+        }
     }
 }
 
@@ -70,10 +84,12 @@ mod tests {
 
     #[test]
     fn bounds_as_set_and_as_built_in() {
-        let own = "[search]\nmax_mem_usage_mb = 7\n[stats]\nlist_maxsize = 3\n[mvexpand]\nmax_mem_usage_mb = 1\n";
+        let own = "[search]\nmax_mem_usage_mb = 7\npartial_state_cache_mb = 0\n[stats]\nlist_maxsize = 3\n[mvexpand]\nmax_mem_usage_mb = 1\n";
         let layers = Layers::new([local("limits", own)]);
-        assert_eq!(LimitSettings::new(&layers).search_max_mem_mb, 7);
-        assert_eq!(LimitSettings::new(&Layers::new([])).search_max_mem_mb, 1024);
+        let bounds =
+            |search_max_mem_mb, partial_state_cache_mb| LimitSettings { search_max_mem_mb, partial_state_cache_mb };
+        assert_eq!(LimitSettings::new(&layers), bounds(7, 0));
+        assert_eq!(LimitSettings::new(&Layers::new([])), bounds(1024, 128));
         let told: Vec<String> = layers.warnings().iter().map(ToString::to_string).collect();
         assert_eq!(told.len(), 2, "{told:?}");
         assert!(told.iter().all(|warning| warning.ends_with("is not supported; it has no effect")), "{told:?}");

@@ -1,6 +1,5 @@
 //! Folds of distinct values: as a set where there is one group, else as pairs of group and value.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
@@ -13,7 +12,7 @@ use super::values::{ValueSet, ValueTable};
 use crate::rows::ColumnReader;
 
 /// Distinct values of all rows.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct DistinctOfAll(ValueSet);
 
 impl Fold for DistinctOfAll {
@@ -47,14 +46,10 @@ impl Fold for DistinctOfAll {
     fn bytes(&self) -> usize {
         self.0.bytes()
     }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
-    }
 }
 
 /// The values of all groups, numbered.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Numbered {
     values: ValueTable,
     numbers: Vec<u32>,
@@ -112,7 +107,7 @@ impl Numbered {
 }
 
 /// Distinct values per group.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct DistinctFold {
     numbered: Numbered,
     pairs: PairSet,
@@ -145,14 +140,10 @@ impl Fold for DistinctFold {
     fn bytes(&self) -> usize {
         self.numbered.values.bytes() + self.pairs.bytes()
     }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
-    }
 }
 
 /// Distinct values per group with their counts.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct TallyFold {
     numbered: Numbered,
     pairs: PairTable,
@@ -192,9 +183,5 @@ impl Fold for TallyFold {
 
     fn bytes(&self) -> usize {
         self.numbered.values.bytes() + self.pairs.bytes() + self.counts.capacity() * size_of::<i64>()
-    }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
     }
 }

@@ -39,7 +39,7 @@ pub(crate) struct Input<'a> {
 }
 
 /// Collects one part of an aggregate.
-pub(crate) trait Fold: Send {
+pub(crate) trait Fold: AnyFold + Send + Sync {
     /// Takes a batch.
     fn update(&mut self, input: &Input<'_>, members: &Members<'_>);
     /// Takes the states of another fold of the same part; `groups` are its groups' numbers here, all below `total`.
@@ -54,8 +54,24 @@ pub(crate) trait Fold: Send {
     fn count_more(&mut self, _group: u32, _rows: i64) {}
     /// Bytes held, about.
     fn bytes(&self) -> usize;
+}
+
+/// What any fold can do that can be cloned.
+pub(crate) trait AnyFold {
+    /// Another one with the same states.
+    fn copy(&self) -> Box<dyn Fold>;
     /// Itself, to be known by its type.
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
+}
+
+impl<T: Fold + Clone + 'static> AnyFold for T {
+    fn copy(&self) -> Box<dyn Fold> {
+        Box::new(self.clone())
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
 }
 
 /// A fold for `part`; `single` when there is one group.
@@ -156,6 +172,7 @@ impl Input<'_> {
     }
 }
 
+#[derive(Clone)]
 struct CountFold {
     part: Part,
     counts: Vec<i64>,
@@ -250,10 +267,6 @@ impl Fold for CountFold {
     fn bytes(&self) -> usize {
         self.counts.capacity() * size_of::<i64>()
     }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
-    }
 }
 
 /// A sum with what rounding has cost it so far, so that it depends little on the order of its numbers.
@@ -281,6 +294,7 @@ impl Total {
     }
 }
 
+#[derive(Clone)]
 struct SumFold {
     squares: bool,
     sums: Vec<Total>,
@@ -313,13 +327,10 @@ impl Fold for SumFold {
     fn bytes(&self) -> usize {
         self.sums.capacity() * size_of::<Total>()
     }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
-    }
 }
 
 /// The smallest or largest number; NaN stands for none.
+#[derive(Clone)]
 struct ExtremeFold<const LARGEST: bool> {
     numbers: Vec<f64>,
 }
@@ -357,13 +368,10 @@ impl<const LARGEST: bool> Fold for ExtremeFold<LARGEST> {
     fn bytes(&self) -> usize {
         self.numbers.capacity() * size_of::<f64>()
     }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
-    }
 }
 
 /// The smallest or largest text that is no number.
+#[derive(Clone)]
 struct TextFold {
     texts: Vec<Option<Box<str>>>,
     largest: bool,
@@ -428,10 +436,6 @@ impl Fold for TextFold {
         const TEXT_BYTES: usize = 32;
         self.texts.capacity() * (size_of::<Box<str>>() + TEXT_BYTES)
     }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
-    }
 }
 
 /// A column of number lists.
@@ -449,6 +453,7 @@ pub(super) fn text_lists(groups: usize) -> ListBuilder<StringViewBuilder> {
     ListBuilder::with_capacity(StringViewBuilder::new(), groups).with_field(multi_item())
 }
 
+#[derive(Clone)]
 struct MomentsFold(Vec<Moments>);
 
 impl Fold for MomentsFold {
@@ -472,12 +477,9 @@ impl Fold for MomentsFold {
     fn bytes(&self) -> usize {
         self.0.capacity() * size_of::<Moments>()
     }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
-    }
 }
 
+#[derive(Clone)]
 struct DigestFold {
     digests: Vec<Digest>,
     exact: bool,
@@ -506,12 +508,9 @@ impl Fold for DigestFold {
     fn bytes(&self) -> usize {
         self.digests.iter().map(Digest::bytes).sum()
     }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
-    }
 }
 
+#[derive(Clone)]
 struct SparklineFold {
     lines: Vec<Sparkline>,
     width: Option<i64>,
@@ -551,9 +550,5 @@ impl Fold for SparklineFold {
 
     fn bytes(&self) -> usize {
         self.lines.iter().map(Sparkline::bytes).sum()
-    }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
     }
 }

@@ -43,6 +43,20 @@ pub(crate) struct Folder {
     rows_until_check: usize,
 }
 
+/// The groups of a folder and their states, to be added to other folders any number of times.
+pub(crate) struct FoldedPart {
+    groups: GroupTable,
+    folds: Vec<Vec<Box<dyn Fold>>>,
+    bytes: usize,
+}
+
+impl FoldedPart {
+    /// Bytes held, about.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
 /// An argument that one or more aggregates read.
 struct ArgumentColumn {
     argument: Argument,
@@ -210,6 +224,36 @@ impl Folder {
         let state = self.take_state()?;
         self.states.push(state);
         Ok(self.states)
+    }
+
+    /// What the folder holds, for later; `None` when it had to give states away.
+    pub(crate) fn part(&mut self) -> Option<FoldedPart> {
+        self.settle();
+        let parts = |column: &ColumnFolds| column.parts.iter().map(|fold| fold.copy()).collect();
+        let folds: Vec<Vec<Box<dyn Fold>>> = self.folds.iter().map(parts).collect();
+        let groups = self.groups.copy();
+        let bytes = groups.bytes() + folds.iter().flatten().map(|fold| fold.bytes()).sum::<usize>();
+        self.states.is_empty().then_some(FoldedPart { groups, folds, bytes })
+    }
+
+    /// Adds the groups and states of a part folded before, of the same plan.
+    pub(crate) fn add_part(&mut self, part: &FoldedPart) -> Result<(), EngineError> {
+        self.settle();
+        let groups = self.groups.absorb(&part.groups);
+        let total = self.groups.len();
+        for (mine, others) in self.folds.iter_mut().zip(&part.folds) {
+            let pairs = mine.parts.iter_mut().zip(others);
+            pairs.for_each(|(mine, other)| mine.absorb(other.copy(), &groups, total));
+        }
+        self.check(groups.len())
+    }
+
+    /// Adds everything of another folder of the same plan.
+    pub(crate) fn add_folder(&mut self, mut other: Folder) -> Result<(), EngineError> {
+        self.states.append(&mut other.states);
+        let groups = other.groups.len();
+        self.absorb(other);
+        self.check(groups)
     }
 
     /// Takes the groups of another folder.

@@ -56,7 +56,7 @@ fn hash_of(value: i64) -> u64 {
 }
 
 /// Integers with a number each.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct IntegerTable {
     base: i64,
     direct: Vec<u32>,
@@ -153,7 +153,7 @@ fn entry_of(hashed: &mut HashTable<(i64, u32)>, value: i64, number: &mut impl Fn
 }
 
 /// A set of integers.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct IntegerSet {
     base: i64,
     bits: Vec<u64>,

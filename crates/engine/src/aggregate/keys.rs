@@ -12,7 +12,7 @@ use quarry_event::time::parse_epoch;
 use std::hash::BuildHasher;
 
 /// Distinct byte strings, numbered in order of first appearance.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct KeyTable {
     table: HashTable<u32>,
     bytes: Vec<u8>,

@@ -33,7 +33,7 @@ use arrow::record_batch::RecordBatch;
 use quarry_event::time::NS_PER_SEC;
 use quarry_spl::ast::{Aggregate, AggregateArg, PercentileKind, StatsFunction};
 
-pub(crate) use self::folder::{Folded, Folder};
+pub(crate) use self::folder::{Folded, FoldedPart, Folder};
 use crate::EngineError;
 use crate::command::CommandContext;
 use crate::expr::{CompiledExpr, ExprContext};

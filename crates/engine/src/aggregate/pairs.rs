@@ -13,7 +13,7 @@ use super::integers::NONE;
 const CELLS_MAX: usize = 1 << 20;
 
 /// Distinct pairs.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct PairTable {
     /// Bits of the second number in a cell's place.
     right_bits: u32,
@@ -94,7 +94,7 @@ impl PairTable {
 }
 
 /// A set of pairs without numbers: a bit for each second number of each first one, while that is little.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct PairSet {
     bits: Vec<Vec<u64>>,
     words: usize,

@@ -1,6 +1,5 @@
 //! Folds that keep values of chosen rows: the first ones in order, or those of the row with the best key.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
@@ -16,6 +15,7 @@ use crate::rows::ColumnReader;
 const TEXT_BYTES: usize = 48;
 
 /// The first values of each group, with their places.
+#[derive(Clone)]
 pub(crate) struct SequenceFold(pub Vec<Vec<String>>);
 
 impl Fold for SequenceFold {
@@ -59,21 +59,24 @@ impl Fold for SequenceFold {
     fn bytes(&self) -> usize {
         self.0.iter().map(|list| size_of::<Vec<String>>() + list.len() * (size_of::<String>() + TEXT_BYTES)).sum()
     }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
-    }
 }
 
 /// The values of a row, with its key and the last slice that had a row of this key.
-#[derive(Clone)]
 pub(crate) struct Pick {
     key: i64,
     slice: u64,
     values: Vec<String>,
 }
 
+/// A copy may meet the slices of another search, none of which it is of.
+impl Clone for Pick {
+    fn clone(&self) -> Pick {
+        Pick { key: self.key, slice: u64::MAX, values: self.values.clone() }
+    }
+}
+
 /// The values of the best row of each group.
+#[derive(Clone)]
 pub(crate) struct PickFold {
     /// What makes a row the best.
     pub key: PickKey,
@@ -141,10 +144,6 @@ impl Fold for PickFold {
 
     fn bytes(&self) -> usize {
         self.picks.len() * (size_of::<Option<Pick>>() + TEXT_BYTES)
-    }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
     }
 }
 

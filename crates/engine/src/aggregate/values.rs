@@ -73,12 +73,18 @@ fn is_short(integer: i64) -> bool {
     integer.unsigned_abs() < INTEGER_BOUND as u64
 }
 
-/// Something per code of the dictionaries seen last.
+/// Something per code of the dictionaries seen last; a clone has seen none, so that it keeps no text alive.
 struct Dictionaries<T>(Vec<(ArrayRef, Vec<T>)>);
 
 impl<T> Default for Dictionaries<T> {
     fn default() -> Dictionaries<T> {
         Dictionaries(Vec::new())
+    }
+}
+
+impl<T> Clone for Dictionaries<T> {
+    fn clone(&self) -> Dictionaries<T> {
+        Dictionaries::default()
     }
 }
 
@@ -118,13 +124,13 @@ enum Origin {
 }
 
 /// Values numbered in order of first appearance.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct ValueTable {
     distinct: Distinct,
     dictionaries: Dictionaries<u32>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Distinct {
     integers: IntegerTable,
     addresses: IntegerTable,
@@ -355,7 +361,7 @@ impl ValueTable {
 }
 
 /// Values without numbers, where only the set matters.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct ValueSet {
     integers: IntegerSet,
     addresses: IntegerSet,

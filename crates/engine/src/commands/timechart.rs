@@ -172,6 +172,12 @@ impl Reduce for TimeChart {
         self.fix_span(data, context);
     }
 
+    fn fold_name(&self, context: &CommandContext) -> Option<String> {
+        let by_range = self.command.fixed_range && context.range.earliest.is_some() && context.range.latest.is_some();
+        let is_known = by_range || self.span.get().is_some();
+        is_known.then(|| format!("{:?}", self.fix_span(None, context)))
+    }
+
     fn folder(&self, context: &CommandContext) -> Result<Folder, EngineError> {
         let spans = self.spans(self.fix_span(None, context), context)?;
         let keeps_times = self.column.as_deref() == Some("_time");

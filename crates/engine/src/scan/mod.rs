@@ -30,6 +30,7 @@ use self::rexes::Rexes;
 use self::shaped::{Shaped, Slabs};
 use crate::EngineError;
 use crate::command::CommandContext;
+use crate::partial::WindowPart;
 use crate::rows;
 
 /// Fields of an event that come from its metadata.
@@ -66,6 +67,7 @@ pub struct ScanProgress {
     pages_done: AtomicU64,
     events_scanned: AtomicU64,
     events_matched: AtomicU64,
+    pages_kept: AtomicU64,
 }
 
 impl ScanProgress {
@@ -79,7 +81,12 @@ impl ScanProgress {
         self.pages_done.load(Ordering::Relaxed)
     }
 
-    /// Events looked at.
+    /// Pages of them that were not read, because what was made of them before had been kept.
+    pub fn pages_kept(&self) -> u64 {
+        self.pages_kept.load(Ordering::Relaxed)
+    }
+
+    /// Events looked at, by this search or by the one whose work was kept.
     pub fn events_scanned(&self) -> u64 {
         self.events_scanned.load(Ordering::Relaxed)
     }
@@ -87,6 +94,14 @@ impl ScanProgress {
     /// Events that matched the search's first part.
     pub fn events_matched(&self) -> u64 {
         self.events_matched.load(Ordering::Relaxed)
+    }
+
+    /// Counts what was kept as if it had been read.
+    pub(crate) fn note_known(&self, part: &WindowPart) {
+        self.pages_kept.fetch_add(part.pages, Ordering::Relaxed);
+        self.pages_done.fetch_add(part.pages, Ordering::Relaxed);
+        self.events_scanned.fetch_add(part.scanned, Ordering::Relaxed);
+        self.events_matched.fetch_add(part.matched, Ordering::Relaxed);
     }
 }
 
@@ -111,33 +126,41 @@ impl PageRef {
 impl EventScan {
     /// Pages that may hold a match, in order of arrival. Damaged buckets are reported and left out.
     pub(crate) fn pages(&self, context: &CommandContext) -> Result<Vec<PageRef>, EngineError> {
-        for damage in &self.snapshot.damaged {
-            report_damage(context, &format!("bucket {} is damaged: {}", damage.bucket, damage.reason));
-        }
+        self.report_damaged(context);
         let mut pages = Vec::new();
         for segment in &self.snapshot.segments {
-            if !self.filter.may_match_any(&segment.metas()) {
-                continue;
-            }
-            let candidates = match segment.candidate_pages(self.filter.terms()) {
-                Ok(candidates) => candidates,
-                Err(error) => {
-                    damaged_or_fail(context, error)?;
-                    continue;
-                }
-            };
-            // Asking can show damage that loses nothing yet, such as a term filter that has to do without.
-            if let Some(damage) = segment.damage() {
-                report_damage(context, &format!("bucket {} is damaged: {}", damage.bucket, damage.reason));
-            }
-            for (page, info) in segment.pages().iter().enumerate() {
-                if candidates.contains(page) && self.range.overlaps(info.time_min, info.time_max) {
-                    pages.push(PageRef { segment: Arc::clone(segment), page, info: *info });
-                }
+            if self.filter.may_match_any(&segment.metas()) {
+                pages.extend(self.pages_of(segment, context)?.unwrap_or_default());
             }
         }
         self.progress.pages_total.fetch_add(pages.len() as u64, Ordering::Relaxed);
         Ok(pages)
+    }
+
+    fn report_damaged(&self, context: &CommandContext) {
+        for damage in &self.snapshot.damaged {
+            report_damage(context, &format!("bucket {} is damaged: {}", damage.bucket, damage.reason));
+        }
+    }
+
+    /// Pages of a segment that may hold a match; `None` when it is damaged, which is reported.
+    fn pages_of(
+        &self,
+        segment: &Arc<dyn Segment>,
+        context: &CommandContext,
+    ) -> Result<Option<Vec<PageRef>>, EngineError> {
+        let candidates = match segment.candidate_pages(self.filter.terms()) {
+            Ok(candidates) => candidates,
+            Err(error) => return damaged_or_fail(context, error).map(|()| None),
+        };
+        // Asking can show damage that loses nothing yet, such as a term filter that has to do without.
+        if let Some(damage) = segment.damage() {
+            report_damage(context, &format!("bucket {} is damaged: {}", damage.bucket, damage.reason));
+        }
+        let pages = segment.pages().iter().enumerate();
+        let wanted = pages
+            .filter(|(page, info)| candidates.contains(*page) && self.range.overlaps(info.time_min, info.time_max));
+        Ok(Some(wanted.map(|(page, info)| PageRef { segment: Arc::clone(segment), page, info: *info }).collect()))
     }
 
     /// The matching rows of a page in order of arrival; `None` when there are none or the page is damaged.

@@ -1,50 +1,126 @@
-//! Reading in parallel, in any order: slices of pages, each read by one worker.
+//! Reading in parallel, in any order: windows of pages, each read by one worker.
 //!
-//! A slice is a run of pages of the snapshot. Workers take the newest slice that is left, so that a search that is
-//! stopped early has seen the newest events. The number of slices in work is the number of workers, which bounds
-//! memory.
+//! A window is a fixed run of pages of one segment. Workers take the newest window that is left, so that a search that
+//! is stopped early has seen the newest events. The number of windows in work is the number of workers, which bounds
+//! memory. Windows lie the same in every search, so that what was made of one can stand for it ([`crate::partial`]).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::record_batch::RecordBatch;
+use quarry_store::Segment;
 
-use super::{EventScan, PageRef};
+use super::{EventScan, PageRef, report_damage};
 use crate::EngineError;
 use crate::command::CommandContext;
+use crate::partial::{PartKey, PlanStates, WindowPart};
 
-/// Pages of one slice.
-const SLICE_PAGES: usize = 32;
+/// Pages of one window.
+const WINDOW_PAGES: usize = 32;
 
-/// What a worker does with the rows of the slices it reads.
+/// What a worker does with the rows of the windows it reads; a window's place in their list is the slice's number.
 pub(crate) trait SliceWork: Send {
     /// Whether it takes coded columns, and no `_time` where it is not wanted.
     fn reads_codes(&self) -> bool;
-    /// Takes the rows of one page of slice number `slice`; all pages of a slice come before another one's.
-    fn page(&mut self, rows: RecordBatch, slice: u64) -> Result<(), EngineError>;
+    /// Rows of slice number `slice` come from now on.
+    fn begin(&mut self, slice: u64) -> Result<(), EngineError>;
+    /// Takes the rows of one page.
+    fn page(&mut self, rows: RecordBatch) -> Result<(), EngineError>;
+    /// The slice has been read to its end, or the search reads no more.
+    fn end(&mut self) -> Result<(), EngineError>;
 }
 
-/// Runs `make`'s workers over the pages of `scan` and returns them with what they have collected.
+/// Pages of one segment that are read together.
+pub(crate) struct Window {
+    /// Those that may hold a match, in order of arrival; none where the rest is known.
+    pub pages: Vec<PageRef>,
+    /// Under which name its partial states are kept, if they can be.
+    pub key: Option<PartKey>,
+    /// What is kept of it.
+    pub known: Option<Arc<WindowPart>>,
+}
+
+impl EventScan {
+    /// The windows that may hold a match or of which something is to be kept, newest first. Damaged buckets are
+    /// reported and left out.
+    pub(crate) fn windows(
+        &self,
+        context: &CommandContext,
+        states: Option<&PlanStates>,
+    ) -> Result<Vec<Window>, EngineError> {
+        self.report_damaged(context);
+        let mut windows = Vec::new();
+        for segment in &self.snapshot.segments {
+            if self.filter.may_match_any(&segment.metas()) {
+                self.add_windows(segment, context, states, &mut windows)?;
+            }
+        }
+        windows.reverse();
+        let known = windows.iter().filter_map(|window| window.known.as_ref()).map(|part| part.pages);
+        let pages = windows.iter().map(|window| window.pages.len() as u64);
+        self.progress.pages_total.fetch_add(known.chain(pages).sum(), Ordering::Relaxed);
+        Ok(windows)
+    }
+
+    fn add_windows(
+        &self,
+        segment: &Arc<dyn Segment>,
+        context: &CommandContext,
+        states: Option<&PlanStates>,
+        windows: &mut Vec<Window>,
+    ) -> Result<(), EngineError> {
+        let first = windows.len();
+        for (number, infos) in (0u32..).zip(segment.pages().chunks(WINDOW_PAGES)) {
+            let key = states.zip(segment.identity()).and_then(|(states, slab)| {
+                let is_whole = infos.iter().all(|info| states.covers(info.time_min, info.time_max));
+                is_whole.then(|| states.key(slab, number))
+            });
+            let known = states.zip(key).and_then(|(states, key)| states.get(&key));
+            windows.push(Window { pages: Vec::new(), key, known });
+        }
+        if windows[first..].iter().all(|window| window.known.is_some()) {
+            if let Some(damage) = segment.damage() {
+                report_damage(context, &format!("bucket {} is damaged: {}", damage.bucket, damage.reason));
+            }
+            return Ok(());
+        }
+        let Some(pages) = self.pages_of(segment, context)? else {
+            windows.truncate(first);
+            return Ok(());
+        };
+        for page in pages {
+            let window = &mut windows[first + page.page / WINDOW_PAGES];
+            if window.known.is_none() {
+                window.pages.push(page);
+            }
+        }
+        let is_wanted = |window: &Window| !window.pages.is_empty() || window.key.is_some();
+        let rest = windows.split_off(first);
+        windows.extend(rest.into_iter().filter(is_wanted));
+        Ok(())
+    }
+}
+
+/// Runs `make`'s workers over the windows of `scan` and returns them with what they have collected.
 pub(crate) fn map_slices<W: SliceWork>(
     scan: &EventScan,
-    pages: &[PageRef],
+    windows: &[Window],
     context: &CommandContext,
     make: &(dyn Fn() -> Result<W, EngineError> + Sync),
 ) -> Result<Vec<W>, EngineError> {
-    let slices: Vec<&[PageRef]> = pages.rchunks(SLICE_PAGES).collect();
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<W>> = Mutex::default();
     let failure: Mutex<Option<EngineError>> = Mutex::default();
-    let work = || match run_worker(scan, context, &slices, &next, make) {
+    let work = || match run_worker(scan, context, windows, &next, make) {
         Ok(worker) => done.lock().unwrap_or_else(PoisonError::into_inner).push(worker),
         Err(error) => {
-            next.store(slices.len(), Ordering::Relaxed);
+            next.store(windows.len(), Ordering::Relaxed);
             failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         }
     };
-    let workers = worker_count().min(slices.len());
+    let readers = windows.iter().filter(|window| !window.pages.is_empty()).count();
     std::thread::scope(|scope| {
-        for _ in 1..workers {
+        for _ in 1..worker_count().min(readers) {
             scope.spawn(work);
         }
         work();
@@ -55,28 +131,30 @@ pub(crate) fn map_slices<W: SliceWork>(
     Ok(done.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// One worker over the slices that are left.
+/// One worker over the windows that are left.
 fn run_worker<W: SliceWork>(
     scan: &EventScan,
     context: &CommandContext,
-    slices: &[&[PageRef]],
+    windows: &[Window],
     next: &AtomicUsize,
     make: &(dyn Fn() -> Result<W, EngineError> + Sync),
 ) -> Result<W, EngineError> {
     let mut worker = make()?;
     loop {
         let at = next.fetch_add(1, Ordering::Relaxed);
-        let Some(slice) = slices.get(at) else { return Ok(worker) };
-        for page in slice.iter().rev() {
+        let Some(window) = windows.get(at) else { return Ok(worker) };
+        worker.begin(at as u64)?;
+        for page in window.pages.iter().rev() {
             if context.stop.stops_reading() {
                 context.stop.mark_partial();
-                return Ok(worker);
+                return worker.end().map(|()| worker);
             }
             let rows = if worker.reads_codes() { scan.read_coded(page, context)? } else { scan.read(page, context)? };
             if let Some(rows) = rows {
-                worker.page(rows, at as u64)?;
+                worker.page(rows)?;
             }
         }
+        worker.end()?;
     }
 }
 

@@ -1,0 +1,351 @@
+//! Kept partial states change no answer, whatever happens to the data and whoever asks, and spare the reading.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod world;
+
+use std::sync::Arc;
+
+use quarry_engine::Engine;
+use quarry_event::TimeRange;
+use tempfile::tempdir;
+
+use crate::world::{Answer, PLENTY, Question, SECOND, START, World, engine, open};
+
+/// Searches whose states are kept.
+const KEPT: &[&str] = &[
+    "* | stats count",
+    "* | stats count by user",
+    "error | stats count by user, status",
+    "status=404 user=bob | stats count",
+    "nothing_is_so | stats count",
+    "nothing_is_so | stats count by user",
+    "* | stats count(took) sum(took) avg(took) min(took) max(took) range(took) sumsq(took)",
+    "* | stats dc(user) estdc(user) values(status) mode(status) by host",
+    "* | stats dc(took) values(user) min(user) max(path)",
+    "* | stats median(took) perc90(took) exactperc75(took) upperperc10(took) by status",
+    "* | stats earliest(user) latest(user) earliest_time(user) latest_time(user) rate(took) by status",
+    "user=* | stats sparkline(count) sparkline(avg(took), 1m) by user",
+    "* | stats count by tags{}",
+    "* | stats count(eval(status>300)) AS bad count AS all by host",
+    "* | chart count over status by user",
+    "* | chart avg(took) by path",
+    "* | chart sum(took) over took span=10 by host",
+    "* | timechart span=1m count",
+    "* | timechart span=5m avg(took) by user limit=2",
+    "* | timechart span=1m per_minute(took)",
+    "* | top user",
+    "* | top limit=2 status by host",
+    "* | rare path",
+    "* | rex \"code-(?<code>\\d+)\" | stats count by code",
+    "* | eval slow=if(took>20, \"yes\", \"no\") | where slow=\"yes\" | stats count by user",
+    "* | bin _time span=10m | stats count by _time",
+    "* | bin took span=5 | stats count by took",
+    "* | makemv delim=\"/\" path | mvexpand path | stats count by path",
+    "* | fillnull value=none path | stats count by path",
+    "* | spath | stats count by status",
+    "* | rename user AS who | stats count by who | sort -count | head 3",
+    "* | stats count by status | eval age=now()-1000 | sort status",
+    "[search status=500 | head 1 | fields user] | stats count by user, status",
+    "index=main OR index=other | stats count by index, user",
+];
+
+/// Searches of which nothing may be kept.
+const NOT_KEPT: &[&str] = &[
+    "* | eval age=now()-_time | stats sum(age)",
+    "* | eval age=time()-_time | stats max(age)",
+    "* | where _time < relative_time(now(), \"-12d@h\") | stats count",
+    "* | stats count(eval(_time < now() - 990000)) AS old",
+    "* | stats first(user) last(user) list(status) by host",
+    "* | search [search status=500 | head 1 | fields user] | stats count by user",
+    "* | stats avg(t*)",
+    "_index_earliest=-30d | stats count",
+    "* | timechart count",
+    "* | timechart span=1m aligntime=earliest count",
+    "* | dedup user | stats count",
+    "* | head 10 | stats count by user",
+];
+
+fn off() -> Engine {
+    engine(0, "")
+}
+
+/// Asks three times and holds each answer against the one without kept states.
+fn check(question: &Question, kept: &Engine, plain: &Engine, world: &Arc<World>) -> Answer {
+    let expected = question.ask(plain, world);
+    for run in 1..=3 {
+        assert_eq!(question.ask(kept, world), expected, "{} at run {run}", question.text);
+    }
+    expected
+}
+
+#[test]
+fn the_third_run_reads_no_sealed_page_and_gives_the_same() {
+    let folder = tempdir().unwrap();
+    let world = open(folder.path(), 150);
+    world.append("main", 0, 900, 0);
+    world.append("other", 0, 200, 50);
+    world.store.seal_all().unwrap();
+    let (kept, plain) = (engine(PLENTY, ""), off());
+    for text in KEPT {
+        let question = Question::new(text);
+        let expected = question.ask(&plain, &world);
+        assert!(text.starts_with("nothing") || !expected.rows.is_empty(), "{text}");
+        for run in 1..=4 {
+            world.reads();
+            let (answer, pages) = question.ask_counting(&kept, &world);
+            assert_eq!(answer, expected, "{text} at run {run}");
+            match run {
+                1 | 2 => assert_eq!(pages, 0, "{text} at run {run}"),
+                // A subsearch for events reads some.
+                _ if text.starts_with('[') => assert!(pages > 0, "{text} at run {run}"),
+                _ => assert_eq!(world.reads(), 0, "{text} at run {run}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn searches_that_depend_on_more_than_the_events_are_run_as_always() {
+    let folder = tempdir().unwrap();
+    let world = open(folder.path(), 150);
+    world.append("main", 0, 900, 0);
+    world.store.seal_all().unwrap();
+    let (kept, plain) = (engine(PLENTY, ""), off());
+    for text in NOT_KEPT {
+        let mut question = Question::new(text);
+        for run in 1..=4 {
+            question.now += 777 * SECOND;
+            let (answer, pages) = question.ask_counting(&kept, &world);
+            assert_eq!(answer, question.ask(&plain, &world), "{text} at run {run}");
+            assert_eq!(pages, 0, "{text} at run {run}");
+        }
+    }
+}
+
+#[test]
+fn new_late_sealed_merged_and_retired_events_count_at_once() {
+    let folder = tempdir().unwrap();
+    // Slabs are sealed when the test says so.
+    let world = open(folder.path(), 10_000);
+    let (kept, plain) = (engine(PLENTY, ""), off());
+    let ask = |what: &str| -> Vec<Answer> {
+        let answers = KEPT.iter().step_by(2).chain(&["* | stats count"]);
+        answers
+            .map(|text| {
+                let question = Question::new(text);
+                let expected = question.ask(&plain, &world);
+                for run in 1..=2 {
+                    assert_eq!(question.ask(&kept, &world), expected, "{text} {what}, run {run}");
+                }
+                expected
+            })
+            .collect()
+    };
+    let total = |answers: &[Answer]| answers.last().unwrap().rows.clone();
+    ask("before there is anything");
+    world.append("main", 0, 400, 0);
+    world.append("other", 0, 130, 0);
+    assert_eq!(total(&ask("with hot events")), ["count=400"]);
+    world.store.seal_all().unwrap();
+    ask("after a seal");
+    world.append("main", 400, 450, 0);
+    ask("with events after a seal");
+    world.append("main", 450, 600, 5_000);
+    assert_eq!(total(&ask("with late events")), ["count=600"]);
+    world.store.seal_all().unwrap();
+    world.append("other", 130, 200, 0);
+    ask("after another seal");
+    let report = world.store.compact_all().unwrap();
+    let merged = ask("after a merge");
+    assert_eq!(total(&merged), ["count=600"], "{report:?}");
+    world.append("main", 600, 700, 0);
+    world.store.seal_all().unwrap();
+    world.store.compact_all().unwrap();
+    assert_eq!(total(&ask("after another merge")), ["count=700"]);
+    // The clock stands 10,000,000 seconds after the first event.
+    let retired = world.store.retention(&[("main".into(), 9_999_000)]).unwrap();
+    let left = ask("after some were retired");
+    assert!(retired.is_empty() || total(&left) != ["count=700"], "{retired:?}");
+    world.store.retention(&[("main".into(), 1)]).unwrap();
+    assert_eq!(total(&ask("after all were retired")), ["count=0"]);
+}
+
+#[test]
+fn every_range_has_its_own_answer() {
+    let folder = tempdir().unwrap();
+    let world = open(folder.path(), 100);
+    world.append("main", 0, 600, 0);
+    world.append("main", 600, 700, 300);
+    world.store.seal_all().unwrap();
+    let (kept, plain) = (engine(PLENTY, ""), off());
+    let mut spared = 0;
+    for text in ["* | stats count sum(took) by user", "* | timechart count by user", "error | timechart span=30s count"]
+    {
+        for (from, until) in [(0, 700), (0, 700), (0, 700), (50, 700), (100, 450), (0, 101), (99, 301), (7, 8), (9, 9)]
+        {
+            let question = Question::within(text, from, until);
+            for run in 1..=2 {
+                let (answer, pages) = question.ask_counting(&kept, &world);
+                assert_eq!(answer, question.ask(&plain, &world), "{text} from {from} until {until}, run {run}");
+                spared += pages;
+            }
+        }
+        for range in [
+            TimeRange { earliest: Some(START + 100 * SECOND), latest: None },
+            TimeRange { earliest: None, latest: Some(START + 350 * SECOND) },
+            TimeRange::ALL,
+        ] {
+            check(&Question { range, ..Question::new(text) }, &kept, &plain, &world);
+        }
+    }
+    assert!(spared > 50, "{spared}");
+}
+
+#[test]
+fn searches_that_differ_a_little_share_nothing() {
+    let folder = tempdir().unwrap();
+    let world = open(folder.path(), 150);
+    world.append("main", 0, 600, 0);
+    world.store.seal_all().unwrap();
+    let (kept, plain) = (engine(PLENTY, ""), off());
+    let texts = [
+        "ERROR | stats count by user",
+        "CASE(ERROR) | stats count by user",
+        "not found | stats count by user",
+        "\"not found\" | stats count by user",
+        "NOT found | stats count by user",
+        "* | stats count by user",
+        "* | stats count by User",
+        "* | stats count by \"user\" status",
+        "* | stats count(user)",
+        "* | stats dc(user)",
+        "* | stats count AS count(user)",
+        "* | stats perc10(took)",
+        "* | stats perc90(took)",
+        "* | stats exactperc90(took)",
+        "* | top limit=1 user",
+        "* | top limit=2 user",
+        "* | top limit=2 user showperc=f",
+        "* | rare limit=2 user",
+        "* | timechart span=1m count",
+        "* | timechart span=2m count",
+        "* | timechart span=2m count by user useother=f limit=1",
+        "* | timechart span=2m count by user limit=1",
+        "* | eval x=\"took\" | stats count by x",
+        "* | eval x=took | stats count by x",
+        "* | eval x=Took | stats count by x",
+        "* | where user=\"alice\" | stats count",
+        "* | where user=\"Alice\" | stats count",
+        "* | search user=Alice | stats count",
+        "* | rex \"code-(?<code>\\d+)\" | stats count by code",
+        "* | rex \"code-(?<code>\\d)\" | stats count by code",
+    ];
+    let expected: Vec<Answer> = texts.iter().map(|text| Question::new(text).ask(&plain, &world)).collect();
+    for run in 1..=3 {
+        for (text, expected) in texts.iter().zip(&expected) {
+            assert_eq!(Question::new(text).ask(&kept, &world), *expected, "{text} at run {run}");
+        }
+    }
+    // Times are shown and cut in the zone of the user.
+    let text = "* | eval hour=strftime(_time, \"%H:%M\") | bin _time span=1d | stats count by _time, hour";
+    for zone in ["UTC", "Europe/Berlin", "Asia/Kolkata", "UTC"] {
+        let zone = jiff::tz::TimeZone::get(zone).unwrap_or(jiff::tz::TimeZone::UTC);
+        check(&Question { zone, ..Question::new(text) }, &kept, &plain, &world);
+    }
+}
+
+#[test]
+fn other_rules_and_other_stores_have_their_own_states() {
+    let folder = tempdir().unwrap();
+    let worlds = [open(&folder.path().join("a"), 100), open(&folder.path().join("b"), 100)];
+    for (world, until) in worlds.iter().zip([300, 500]) {
+        world.append("main", 0, until, 0);
+        world.store.seal_all().unwrap();
+    }
+    let props = ["", "[mixed]\nKV_MODE = none\n", "[mixed]\nEXTRACT-user = words of (?<user>\\w)\n"];
+    let question = Question::new("* | stats count by user");
+    let mut answers: Vec<Answer> = Vec::new();
+    for props in props {
+        let (kept, plain) = (engine(PLENTY, props), engine(0, props));
+        for _ in 0..2 {
+            for world in &worlds {
+                let answer = check(&question, &kept, &plain, world);
+                if !answers.contains(&answer) {
+                    answers.push(answer);
+                }
+            }
+        }
+    }
+    // Without automatic fields there are no users in either store.
+    assert!(answers.len() >= 5, "{answers:?}");
+}
+
+#[test]
+fn a_limit_that_is_too_low_spares_less_and_changes_nothing() {
+    let folder = tempdir().unwrap();
+    let world = open(folder.path(), 60);
+    world.append("main", 0, 900, 0);
+    world.store.seal_all().unwrap();
+    let plain = off();
+    let spared = |bytes: usize| -> u64 {
+        let kept = engine(bytes, "");
+        let mut spared = 0;
+        for _ in 0..4 {
+            for text in ["* | stats count by user", "* | stats values(took) dc(path) by user", "error | stats count"] {
+                let question = Question::new(text);
+                let (answer, pages) = question.ask_counting(&kept, &world);
+                assert_eq!(answer, question.ask(&plain, &world), "{text} with {bytes} bytes");
+                spared += pages;
+            }
+        }
+        spared
+    };
+    let all = spared(PLENTY);
+    let some = [1, 300, 5_000, 20_000, 60_000, 100_000, 200_000].map(spared);
+    assert_eq!(some[0], 0);
+    assert!(all > 60 && some.iter().all(|pages| *pages <= all), "{some:?} of {all}");
+}
+
+#[test]
+fn a_stopped_search_leaves_nothing_wrong_behind() {
+    let folder = tempdir().unwrap();
+    let world = open(folder.path(), 50);
+    world.append("main", 0, 900, 0);
+    world.store.seal_all().unwrap();
+    let (kept, plain) = (engine(PLENTY, ""), off());
+    let question = Question::new("* | stats count sum(took) by user");
+    question.ask(&kept, &world);
+    for _ in 0..5 {
+        question.stop_early(&kept, &world);
+    }
+    check(&question, &kept, &plain, &world);
+}
+
+#[test]
+fn messages_come_again_with_every_run() {
+    let folder = tempdir().unwrap();
+    let world = open(folder.path(), 300);
+    world.append("main", 0, 900, 0);
+    world.store.seal_all().unwrap();
+    let (kept, plain) = (engine(PLENTY, ""), off());
+    for text in ["* | eval l=mvrange(0, 9) | mvexpand limit=2 l | stats count by l", "* | stats delim=\";\" count"] {
+        check(&Question::new(text), &kept, &plain, &world);
+    }
+}
+
+#[test]
+fn slabs_of_many_pages_are_kept_in_parts() {
+    let folder = tempdir().unwrap();
+    let world = open(folder.path(), 200_000);
+    for from in (0..140_000).step_by(10_000) {
+        world.append_batch("main", from..from + 10_000, 0);
+    }
+    world.store.seal_all().unwrap();
+    let (kept, plain) = (engine(PLENTY, ""), off());
+    for (from, until) in [(0, 140_000), (0, 70_000), (135_000, 140_000)] {
+        for text in ["* | stats count by user", "* | stats latest(took) by user", "error | timechart span=1h count"] {
+            check(&Question::within(text, from, until), &kept, &plain, &world);
+        }
+    }
+}
