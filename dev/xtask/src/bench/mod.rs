@@ -2,8 +2,9 @@
 //!
 //! `cargo xtask bench DIR` takes a folder with what the comparison generator makes (`gen DIR 3000000 2000000`):
 //! `syslog.log`, and where they are there `events.jsonl` and `access.log`. Answers are checked before their times
-//! count. Queries are medians of [`queries::RUNS`]. The table is printed and kept in `target/bench/last.txt`; the next
-//! run shows its ratio to it, and to `target/bench/baseline.txt` once `--save-baseline` has made one.
+//! count. Queries are medians of [`queries::RUNS`], first on a server that keeps no partial states, then, named `kept`, on
+//! one that does. The table is printed and kept in `target/bench/last.txt`; the next run shows its ratio to it, and to
+//! `target/bench/baseline.txt` once `--save-baseline` has made one.
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 mod figures;
@@ -38,11 +39,25 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     }
     let (input, data) = (folder.join("syslog.log"), folder.join("quarry-bench"));
     ingest::run(&input, &data, "syslog.log", &mut figures)?;
+    keep_partial_states(&data, false)?;
     let server = Server::start(&data)?;
     queries::run(&server, &mut figures)?;
     needles::run(&server, &input, &mut figures)?;
     drop(server);
+    keep_partial_states(&data, true)?;
+    let server = Server::start(&data)?;
+    queries::run_kept(&server, &mut figures)?;
+    drop(server);
     figures.save(save_baseline)
+}
+
+/// Whether servers of a data dir that start from now on keep what repeated searches made.
+fn keep_partial_states(data: &Path, keep: bool) -> Result<(), String> {
+    let folder = data.join("etc/system/local");
+    let file = folder.join("limits.conf");
+    let text = if keep { "" } else { "[search]\npartial_state_cache_mb = 0\n" };
+    let written = std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(&file, text));
+    written.map_err(|error| format!("{}: {error}", file.display()))
 }
 
 /// The release binary at a data dir.
