@@ -16,7 +16,7 @@ use crate::command::CommandContext;
 use crate::scan::fields::FieldWish;
 
 /// Bytes of a plan's name at most; what a large subsearch found makes longer ones.
-const NAME_BYTES_MAX: usize = 64 << 10;
+const NAME_BYTES_MAX: usize = 16 << 10;
 /// Functions whose value is not a matter of the row alone.
 const CHANGING: [&str; 3] = ["now", "time", "random"];
 

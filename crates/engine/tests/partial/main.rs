@@ -325,13 +325,21 @@ fn a_stopped_search_leaves_nothing_wrong_behind() {
 #[test]
 fn messages_come_again_with_every_run() {
     let folder = tempdir().unwrap();
-    let world = open(folder.path(), 300);
-    world.append("main", 0, 900, 0);
+    let world = open(folder.path(), 10_000);
+    world.append_keys(2_100);
     world.store.seal_all().unwrap();
     let (kept, plain) = (engine(PLENTY, ""), off());
-    for text in ["* | eval l=mvrange(0, 9) | mvexpand limit=2 l | stats count by l", "* | stats delim=\";\" count"] {
-        check(&Question::new(text), &kept, &plain, &world);
+    let question = Question::new("* | spath | stats count dc(k7) values(k9)");
+    for run in 1..=4 {
+        let (answer, pages) = question.ask_counting(&kept, &world);
+        assert_eq!(answer, question.ask(&plain, &world), "at run {run}");
+        assert_eq!((answer.messages.len(), pages), (1, 0), "{answer:?}");
     }
+    // A message about the search itself says nothing of the data.
+    let question = Question::new("* | stats delim=\";\" count");
+    let expected = check(&question, &kept, &plain, &world);
+    assert_eq!(expected.messages.len(), 1);
+    assert_eq!(question.ask_counting(&kept, &world), (expected, 1));
 }
 
 #[test]

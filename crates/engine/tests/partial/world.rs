@@ -154,6 +154,21 @@ impl World {
         self.store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
     }
 
+    /// Appends events of one key each, all different.
+    pub(crate) fn append_keys(&self, keys: u64) {
+        let mut batch = EventBatch { index_time: START, ..EventBatch::default() };
+        let meta = batch.intern(&Metadata {
+            index: "main".into(),
+            host: "keys".into(),
+            source: "/var/log/keys.json".into(),
+            sourcetype: "mixed".into(),
+        });
+        for at in 0..keys {
+            batch.push(format!("{{\"k{at}\":\"v{}\"}}", at % 3).as_bytes(), START + at as i64 * SECOND, meta);
+        }
+        self.store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
+    }
+
     /// Asks for pages of sealed slabs since the last call.
     pub(crate) fn reads(&self) -> u64 {
         self.reads.swap(0, Ordering::Relaxed)
