@@ -3,9 +3,15 @@
 use quarry_event::shape::NumberFormat;
 
 use crate::block::{BlockKind, BlockWriter};
+<<<<<<< HEAD
+use crate::columns::codec::{Effort, encode_codes, encode_numbers};
+use crate::columns::layout::{Layout, Stored};
+use crate::columns::shared::read::{encode_entries, shifts_of};
+=======
 use crate::columns::codec::{Effort, encode_codes};
 use crate::columns::layout::{Layout, Stored};
 use crate::columns::shared::read::encode_entries;
+>>>>>>> base
 use crate::columns::shared::table::EntryTable;
 use crate::columns::shared::{
     Component, MAX_COMPONENTS, MAX_ENTRY_BITS, MAX_SHARED_DICTIONARIES, MAX_SHARED_ENTRIES, entry_bits,
@@ -25,7 +31,11 @@ const JUDGED_VALUES: usize = 32_768;
 /// Distinct entries of a hundred values from which on they do not.
 const DISTINCT_PERCENT_MAX: usize = 97;
 /// Memory of all candidates together; beyond it the largest is given up.
+<<<<<<< HEAD
+const MAX_CANDIDATE_BYTES: usize = 128 << 20;
+=======
 const MAX_CANDIDATE_BYTES: usize = 160 << 20;
+>>>>>>> base
 /// Codes are slower to read than numbers: they must save one byte in so many.
 const CODES_SAVE: usize = 16;
 
@@ -45,6 +55,11 @@ struct Group {
     components: Vec<Component>,
     table: EntryTable,
     values: usize,
+<<<<<<< HEAD
+    /// What its columns take in their ordinary form, measured.
+    ordinary_bytes: usize,
+=======
+>>>>>>> base
     uses: Vec<Use>,
     /// They do not gain: each slab is stored the ordinary way.
     given_up: bool,
@@ -54,6 +69,15 @@ struct Group {
 #[derive(Debug)]
 struct Use {
     slab: usize,
+<<<<<<< HEAD
+    columns: Vec<u32>,
+    codes: Vec<u32>,
+    page_starts: Vec<u32>,
+}
+
+/// Where the values of a column of a slab are.
+type Placed = (usize, u32, Stored);
+=======
     codes: Vec<u32>,
     page_starts: Vec<u32>,
     ordinary: Vec<Ordinary>,
@@ -66,6 +90,7 @@ pub(crate) struct Ordinary {
     pub(crate) blocks: Vec<u8>,
     pub(crate) lens: Vec<u32>,
 }
+>>>>>>> base
 
 /// Columns of one slab that may be coded together.
 #[derive(Debug)]
@@ -109,6 +134,10 @@ impl SharedColumns {
                     components,
                     table: EntryTable::new(),
                     values: 0,
+<<<<<<< HEAD
+                    ordinary_bytes: 0,
+=======
+>>>>>>> base
                     uses: Vec::new(),
                     given_up: false,
                 });
@@ -118,12 +147,75 @@ impl SharedColumns {
         (!self.groups[at].given_up).then_some(at)
     }
 
+<<<<<<< HEAD
+    /// Takes in a unit of a slab, whose layout waits already and whose ordinary form takes so many bytes.
+    pub(crate) fn add(
+        &mut self,
+        slab: usize,
+        shaped: &ShapedSlab,
+        unit: &Unit,
+        ordinary_bytes: usize,
+        blocks: &mut BlockWriter,
+    ) -> Result<(), BucketError> {
+=======
     /// Takes in a unit of a slab with the ordinary form of its columns.
     pub(crate) fn add(&mut self, slab: usize, shaped: &ShapedSlab, unit: &Unit, ordinary: Vec<Ordinary>) {
+>>>>>>> base
         let group = &mut self.groups[unit.group];
         let columns: Vec<&[i64]> =
             unit.columns.iter().map(|column| numbers_of(&shaped.columns[*column as usize])).collect();
         let count = columns.first().map_or(0, |numbers| numbers.len());
+<<<<<<< HEAD
+        let mut codes = Vec::with_capacity(count);
+        for at in 0..count {
+            let entry = columns.iter().zip(&group.components).fold(0u128, |entry, (numbers, component)| {
+                (entry << component.width) | u128::from(component.bits_of(numbers[at]))
+            });
+            codes.push(group.table.code_of(entry));
+        }
+        group.values += count;
+        group.ordinary_bytes += ordinary_bytes;
+        let page_starts = unit.columns.first().map(|column| shaped.columns[*column as usize].page_starts.clone());
+        let page_starts = page_starts.unwrap_or_default();
+        group.uses.push(Use { slab, columns: unit.columns.clone(), codes, page_starts });
+        let repeats = group.values < JUDGED_VALUES || group.table.len() * 100 <= group.values * DISTINCT_PERCENT_MAX;
+        if !repeats || group.table.len() > MAX_SHARED_ENTRIES {
+            self.give_up(unit.group, blocks)?;
+        }
+        while self.groups.iter().map(Group::bytes).sum::<usize>() > MAX_CANDIDATE_BYTES {
+            let kept = (0..self.groups.len()).filter(|at| !self.groups[*at].given_up);
+            match kept.max_by_key(|at| self.groups[*at].bytes()) {
+                Some(largest) => self.give_up(largest, blocks)?,
+                None => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what a group has in its ordinary form.
+    fn give_up(&mut self, group: usize, blocks: &mut BlockWriter) -> Result<(), BucketError> {
+        let group = &mut self.groups[group];
+        let placed = group.write_ordinary(blocks)?;
+        group.given_up = true;
+        group.table = EntryTable::new();
+        group.uses = Vec::new();
+        group.ordinary_bytes = 0;
+        self.place(placed);
+        Ok(())
+    }
+
+    fn place(&mut self, placed: Vec<Placed>) {
+        for (slab, column, stored) in placed {
+            if let Some((_, layout)) = self.waiting.iter_mut().find(|(number, _)| *number == slab) {
+                layout.stored[column as usize].values = stored;
+            }
+        }
+    }
+
+    /// Bytes that will be written, about, and at most.
+    pub(crate) fn ordinary_bytes(&self) -> usize {
+        self.groups.iter().map(|group| group.ordinary_bytes).sum()
+=======
         let mut codes = Vec::new();
         if !group.given_up {
             codes.reserve_exact(count);
@@ -153,6 +245,7 @@ impl SharedColumns {
     /// Bytes that will be written at most.
     pub(crate) fn ordinary_bytes(&self) -> usize {
         self.groups.iter().map(Group::ordinary_bytes).sum()
+>>>>>>> base
     }
 
     /// Keeps the layout of a slab until its shared columns have their place.
@@ -161,6 +254,14 @@ impl SharedColumns {
     }
 
     /// Writes every group and then the shape blocks that waited; returns those with their slabs.
+<<<<<<< HEAD
+    pub(crate) fn finish(mut self, blocks: &mut BlockWriter) -> Result<Vec<(usize, BlockAt)>, BucketError> {
+        for group in std::mem::take(&mut self.groups) {
+            let placed = group.write(blocks)?;
+            self.place(placed);
+        }
+        self.waiting.into_iter().map(|(slab, layout)| Ok((slab, finish_layout(&layout, blocks)?))).collect()
+=======
     pub(crate) fn finish(self, blocks: &mut BlockWriter) -> Result<Vec<(usize, BlockAt)>, BucketError> {
         let SharedColumns { groups, mut waiting } = self;
         for group in groups {
@@ -171,6 +272,7 @@ impl SharedColumns {
             }
         }
         waiting.into_iter().map(|(slab, layout)| Ok((slab, finish_layout(&layout, blocks)?))).collect()
+>>>>>>> base
     }
 }
 
@@ -204,6 +306,60 @@ fn numbers_of(column: &ShapedColumn) -> &[i64] {
 }
 
 impl Group {
+<<<<<<< HEAD
+    fn bytes(&self) -> usize {
+        let codes: usize = self.uses.iter().map(|used| used.codes.len() * size_of::<u32>()).sum();
+        if self.given_up { 0 } else { self.table.bytes() + codes }
+    }
+
+    /// Writes the smaller form; returns where each column of each slab is.
+    fn write(self, blocks: &mut BlockWriter) -> Result<Vec<Placed>, BucketError> {
+        if self.uses.is_empty() {
+            return Ok(Vec::new());
+        }
+        let start = blocks.object.len();
+        let (entries, renamed) = self.table.sorted();
+        let mut dictionary = Vec::new();
+        encode_entries(&entries, &self.components, &mut dictionary);
+        drop(entries);
+        let at = BlockAt {
+            kind: BlockKind::SharedDictionary,
+            offset: start as u64,
+            stored_len: blocks.write_stored(BlockKind::SharedDictionary, &dictionary) as u32,
+        };
+        drop(dictionary);
+        let placed = self.write_codes(at, &renamed, blocks)?;
+        if blocks.object.len() - start < self.ordinary_bytes - self.ordinary_bytes / CODES_SAVE {
+            return Ok(placed);
+        }
+        blocks.object.truncate(start);
+        self.write_ordinary(blocks)
+    }
+
+    /// Writes the numbers that the provisional codes stand for.
+    fn write_ordinary(&self, blocks: &mut BlockWriter) -> Result<Vec<Placed>, BucketError> {
+        let mut placed = Vec::new();
+        let (mut chunk, mut numbers) = (Vec::new(), Vec::new());
+        let shifts = shifts_of(&self.components);
+        for used in &self.uses {
+            for ((column, component), shift) in used.columns.iter().zip(&self.components).zip(&shifts) {
+                let offset = blocks.object.len() as u64;
+                let mut lens = Vec::with_capacity(used.page_starts.len());
+                for bounds in used.page_starts.windows(2) {
+                    numbers.clear();
+                    let codes = &used.codes[bounds[0] as usize..bounds[1] as usize];
+                    numbers.extend(codes.iter().map(|code| component.of_entry(self.table.entry(*code), *shift)));
+                    chunk.clear();
+                    lens.push(match numbers.is_empty() {
+                        true => 0,
+                        false => {
+                            encode_numbers(&numbers, None, &mut Effort::All(blocks), &mut chunk)?;
+                            blocks.write_stored(BlockKind::ColumnChunk, &chunk) as u32
+                        }
+                    });
+                }
+                placed.push((used.slab, *column, Stored::Blocks { offset, lens }));
+=======
     fn give_up(&mut self) {
         self.given_up = true;
         self.table = EntryTable::new();
@@ -247,6 +403,7 @@ impl Group {
                 let offset = blocks.object.len() as u64;
                 blocks.object.extend_from_slice(&encoded);
                 placed.push((used.slab, column, Stored::Blocks { offset, lens }));
+>>>>>>> base
             }
         }
         Ok(placed)
@@ -257,7 +414,11 @@ impl Group {
         dictionary: BlockAt,
         renamed: &[u32],
         blocks: &mut BlockWriter,
+<<<<<<< HEAD
+    ) -> Result<Vec<Placed>, BucketError> {
+=======
     ) -> Result<Vec<(usize, u32, Stored)>, BucketError> {
+>>>>>>> base
         let mut placed = Vec::new();
         let (mut chunk, mut codes) = (Vec::new(), Vec::new());
         for used in &self.uses {
@@ -276,10 +437,16 @@ impl Group {
                 encode_codes(&codes, &mut Effort::All(blocks), &mut chunk)?;
                 lens.push(blocks.write_stored(BlockKind::ColumnChunk, &chunk) as u32);
             }
+<<<<<<< HEAD
+            for (component, column) in (0u32..).zip(&used.columns) {
+                let stored = Stored::Shared { dictionary, component, offset, lens: lens.clone() };
+                placed.push((used.slab, *column, stored));
+=======
             for (component, ordinary) in used.ordinary.iter().enumerate() {
                 let component = component as u32;
                 let stored = Stored::Shared { dictionary, component, offset, lens: lens.clone() };
                 placed.push((used.slab, ordinary.column, stored));
+>>>>>>> base
             }
         }
         Ok(placed)
