@@ -8,11 +8,7 @@ use crate::block::{BlockKind, BlockWriter};
 use crate::columns::codec::{Effort, encode_codes, encode_numbers, encode_texts};
 use crate::columns::dictionary::encode_dictionary;
 use crate::columns::layout::{DictionaryAt, Layout, Stored, StoredColumn, one_value, parts_of};
-<<<<<<< HEAD
 use crate::columns::shared::SharedColumns;
-=======
-use crate::columns::shared::{Ordinary, SharedColumns};
->>>>>>> base
 use crate::columns::{EFFORT_LEVEL, MAX_POOLS, MAX_SHAPE_BYTES, MAX_TEMPLATE_PARTS, POOLED_BYTES, TARGET_POOL_BYTES};
 use crate::directory::BlockAt;
 use crate::error::BucketError;
@@ -44,29 +40,20 @@ pub(crate) fn write_columns(
         shapes.columns.push(Column { parent: column.parent, kind, traits: column.traits.clone(), values });
     }
     writer.close_pool()?;
-<<<<<<< HEAD
     let mut ordinary_bytes = vec![0; units.len()];
     for (unit, bytes) in units.iter().zip(&mut ordinary_bytes) {
         for column in &unit.columns {
             *bytes += writer.measured(&shaped.columns[*column as usize])?;
         }
-=======
-    for unit in &units {
-        let ordinary = unit.columns.iter().map(|column| writer.set_aside(*column, &shaped.columns[*column as usize]));
-        shared.add(slab, shaped, unit, ordinary.collect::<Result<Vec<Ordinary>, BucketError>>()?);
->>>>>>> base
     }
     let layout = Layout { shapes: Arc::new(shapes), stored, pools: writer.pools };
     if units.is_empty() {
         return finish_layout(&layout, blocks).map(Some);
     }
     shared.wait(slab, layout);
-<<<<<<< HEAD
     for (unit, bytes) in units.iter().zip(ordinary_bytes) {
         shared.add(slab, shaped, unit, bytes, blocks)?;
     }
-=======
->>>>>>> base
     Ok(None)
 }
 
@@ -193,7 +180,6 @@ impl ColumnWriter<'_> {
         Ok(Stored::Blocks { offset, lens })
     }
 
-<<<<<<< HEAD
     /// What a column takes in blocks of its own, which are not kept.
     fn measured(&mut self, column: &ShapedColumn) -> Result<usize, BucketError> {
         let start = self.blocks.object.len();
@@ -201,17 +187,6 @@ impl ColumnWriter<'_> {
         let bytes = self.blocks.object.len() - start;
         self.blocks.object.truncate(start);
         written.map(|_| bytes)
-=======
-    /// A column in blocks of its own that are not written yet.
-    fn set_aside(&mut self, number: u32, column: &ShapedColumn) -> Result<Ordinary, BucketError> {
-        let written = std::mem::take(&mut self.blocks.object);
-        let stored = self.block_chunks(column);
-        let blocks = std::mem::replace(&mut self.blocks.object, written);
-        let Stored::Blocks { lens, .. } = stored? else {
-            return Ok(Ordinary { column: number, blocks, lens: Vec::new() });
-        };
-        Ok(Ordinary { column: number, blocks, lens })
->>>>>>> base
     }
 
     fn dictionary(&mut self, bytes: &[u8], ends: &[u32]) -> Result<DictionaryAt, BucketError> {

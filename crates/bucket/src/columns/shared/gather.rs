@@ -3,15 +3,9 @@
 use quarry_event::shape::NumberFormat;
 
 use crate::block::{BlockKind, BlockWriter};
-<<<<<<< HEAD
 use crate::columns::codec::{Effort, encode_codes, encode_numbers};
 use crate::columns::layout::{Layout, Stored};
 use crate::columns::shared::read::{encode_entries, shifts_of};
-=======
-use crate::columns::codec::{Effort, encode_codes};
-use crate::columns::layout::{Layout, Stored};
-use crate::columns::shared::read::encode_entries;
->>>>>>> base
 use crate::columns::shared::table::EntryTable;
 use crate::columns::shared::{
     Component, MAX_COMPONENTS, MAX_ENTRY_BITS, MAX_SHARED_DICTIONARIES, MAX_SHARED_ENTRIES, entry_bits,
@@ -31,11 +25,7 @@ const JUDGED_VALUES: usize = 32_768;
 /// Distinct entries of a hundred values from which on they do not.
 const DISTINCT_PERCENT_MAX: usize = 97;
 /// Memory of all candidates together; beyond it the largest is given up.
-<<<<<<< HEAD
 const MAX_CANDIDATE_BYTES: usize = 128 << 20;
-=======
-const MAX_CANDIDATE_BYTES: usize = 160 << 20;
->>>>>>> base
 /// Codes are slower to read than numbers: they must save one byte in so many.
 const CODES_SAVE: usize = 16;
 
@@ -55,11 +45,8 @@ struct Group {
     components: Vec<Component>,
     table: EntryTable,
     values: usize,
-<<<<<<< HEAD
     /// What its columns take in their ordinary form, measured.
     ordinary_bytes: usize,
-=======
->>>>>>> base
     uses: Vec<Use>,
     /// They do not gain: each slab is stored the ordinary way.
     given_up: bool,
@@ -69,7 +56,6 @@ struct Group {
 #[derive(Debug)]
 struct Use {
     slab: usize,
-<<<<<<< HEAD
     columns: Vec<u32>,
     codes: Vec<u32>,
     page_starts: Vec<u32>,
@@ -77,20 +63,6 @@ struct Use {
 
 /// Where the values of a column of a slab are.
 type Placed = (usize, u32, Stored);
-=======
-    codes: Vec<u32>,
-    page_starts: Vec<u32>,
-    ordinary: Vec<Ordinary>,
-}
-
-/// A column in its ordinary form: blocks back to back.
-#[derive(Debug)]
-pub(crate) struct Ordinary {
-    pub(crate) column: u32,
-    pub(crate) blocks: Vec<u8>,
-    pub(crate) lens: Vec<u32>,
-}
->>>>>>> base
 
 /// Columns of one slab that may be coded together.
 #[derive(Debug)]
@@ -134,10 +106,7 @@ impl SharedColumns {
                     components,
                     table: EntryTable::new(),
                     values: 0,
-<<<<<<< HEAD
                     ordinary_bytes: 0,
-=======
->>>>>>> base
                     uses: Vec::new(),
                     given_up: false,
                 });
@@ -147,7 +116,6 @@ impl SharedColumns {
         (!self.groups[at].given_up).then_some(at)
     }
 
-<<<<<<< HEAD
     /// Takes in a unit of a slab, whose layout waits already and whose ordinary form takes so many bytes.
     pub(crate) fn add(
         &mut self,
@@ -157,15 +125,10 @@ impl SharedColumns {
         ordinary_bytes: usize,
         blocks: &mut BlockWriter,
     ) -> Result<(), BucketError> {
-=======
-    /// Takes in a unit of a slab with the ordinary form of its columns.
-    pub(crate) fn add(&mut self, slab: usize, shaped: &ShapedSlab, unit: &Unit, ordinary: Vec<Ordinary>) {
->>>>>>> base
         let group = &mut self.groups[unit.group];
         let columns: Vec<&[i64]> =
             unit.columns.iter().map(|column| numbers_of(&shaped.columns[*column as usize])).collect();
         let count = columns.first().map_or(0, |numbers| numbers.len());
-<<<<<<< HEAD
         let mut codes = Vec::with_capacity(count);
         for at in 0..count {
             let entry = columns.iter().zip(&group.components).fold(0u128, |entry, (numbers, component)| {
@@ -215,37 +178,6 @@ impl SharedColumns {
     /// Bytes that will be written, about, and at most.
     pub(crate) fn ordinary_bytes(&self) -> usize {
         self.groups.iter().map(|group| group.ordinary_bytes).sum()
-=======
-        let mut codes = Vec::new();
-        if !group.given_up {
-            codes.reserve_exact(count);
-            for at in 0..count {
-                let entry = columns.iter().zip(&group.components).fold(0u128, |entry, (numbers, component)| {
-                    (entry << component.width) | u128::from(component.bits_of(numbers[at]))
-                });
-                codes.push(group.table.code_of(entry));
-            }
-            group.values += count;
-        }
-        let page_starts = unit.columns.first().map(|column| shaped.columns[*column as usize].page_starts.clone());
-        group.uses.push(Use { slab, codes, page_starts: page_starts.unwrap_or_default(), ordinary });
-        let repeats = group.values < JUDGED_VALUES || group.table.len() * 100 <= group.values * DISTINCT_PERCENT_MAX;
-        if !repeats || group.table.len() > MAX_SHARED_ENTRIES {
-            group.give_up();
-        }
-        while self.groups.iter().map(Group::bytes).sum::<usize>() > MAX_CANDIDATE_BYTES {
-            let largest = self.groups.iter_mut().filter(|group| !group.given_up).max_by_key(|group| group.bytes());
-            match largest {
-                Some(group) => group.give_up(),
-                None => break,
-            }
-        }
-    }
-
-    /// Bytes that will be written at most.
-    pub(crate) fn ordinary_bytes(&self) -> usize {
-        self.groups.iter().map(Group::ordinary_bytes).sum()
->>>>>>> base
     }
 
     /// Keeps the layout of a slab until its shared columns have their place.
@@ -254,25 +186,12 @@ impl SharedColumns {
     }
 
     /// Writes every group and then the shape blocks that waited; returns those with their slabs.
-<<<<<<< HEAD
     pub(crate) fn finish(mut self, blocks: &mut BlockWriter) -> Result<Vec<(usize, BlockAt)>, BucketError> {
         for group in std::mem::take(&mut self.groups) {
             let placed = group.write(blocks)?;
             self.place(placed);
         }
         self.waiting.into_iter().map(|(slab, layout)| Ok((slab, finish_layout(&layout, blocks)?))).collect()
-=======
-    pub(crate) fn finish(self, blocks: &mut BlockWriter) -> Result<Vec<(usize, BlockAt)>, BucketError> {
-        let SharedColumns { groups, mut waiting } = self;
-        for group in groups {
-            for (slab, column, stored) in group.write(blocks)? {
-                if let Some((_, layout)) = waiting.iter_mut().find(|(number, _)| *number == slab) {
-                    layout.stored[column as usize].values = stored;
-                }
-            }
-        }
-        waiting.into_iter().map(|(slab, layout)| Ok((slab, finish_layout(&layout, blocks)?))).collect()
->>>>>>> base
     }
 }
 
@@ -306,7 +225,6 @@ fn numbers_of(column: &ShapedColumn) -> &[i64] {
 }
 
 impl Group {
-<<<<<<< HEAD
     fn bytes(&self) -> usize {
         let codes: usize = self.uses.iter().map(|used| used.codes.len() * size_of::<u32>()).sum();
         if self.given_up { 0 } else { self.table.bytes() + codes }
@@ -359,51 +277,6 @@ impl Group {
                     });
                 }
                 placed.push((used.slab, *column, Stored::Blocks { offset, lens }));
-=======
-    fn give_up(&mut self) {
-        self.given_up = true;
-        self.table = EntryTable::new();
-        self.uses.iter_mut().for_each(|used| used.codes = Vec::new());
-    }
-
-    fn ordinary_bytes(&self) -> usize {
-        self.uses.iter().flat_map(|used| &used.ordinary).map(|ordinary| ordinary.blocks.len()).sum()
-    }
-
-    fn bytes(&self) -> usize {
-        let codes: usize = self.uses.iter().map(|used| used.codes.len() * size_of::<u32>()).sum();
-        self.table.bytes() + codes + self.ordinary_bytes()
-    }
-
-    /// Writes the smaller form; returns where each column of each slab is.
-    fn write(mut self, blocks: &mut BlockWriter) -> Result<Vec<(usize, u32, Stored)>, BucketError> {
-        let ordinary_bytes = self.ordinary_bytes();
-        if !self.given_up {
-            let table = std::mem::replace(&mut self.table, EntryTable::new());
-            let (entries, renamed) = table.into_sorted();
-            let mut dictionary = Vec::new();
-            encode_entries(&entries, &self.components, &mut dictionary);
-            drop(entries);
-            let start = blocks.object.len();
-            let at = BlockAt {
-                kind: BlockKind::SharedDictionary,
-                offset: start as u64,
-                stored_len: blocks.write_stored(BlockKind::SharedDictionary, &dictionary) as u32,
-            };
-            drop(dictionary);
-            let placed = self.write_codes(at, &renamed, blocks)?;
-            if (blocks.object.len() - start) < ordinary_bytes - ordinary_bytes / CODES_SAVE {
-                return Ok(placed);
-            }
-            blocks.object.truncate(start);
-        }
-        let mut placed = Vec::new();
-        for used in self.uses {
-            for Ordinary { column, blocks: encoded, lens } in used.ordinary {
-                let offset = blocks.object.len() as u64;
-                blocks.object.extend_from_slice(&encoded);
-                placed.push((used.slab, column, Stored::Blocks { offset, lens }));
->>>>>>> base
             }
         }
         Ok(placed)
@@ -414,11 +287,7 @@ impl Group {
         dictionary: BlockAt,
         renamed: &[u32],
         blocks: &mut BlockWriter,
-<<<<<<< HEAD
     ) -> Result<Vec<Placed>, BucketError> {
-=======
-    ) -> Result<Vec<(usize, u32, Stored)>, BucketError> {
->>>>>>> base
         let mut placed = Vec::new();
         let (mut chunk, mut codes) = (Vec::new(), Vec::new());
         for used in &self.uses {
@@ -437,16 +306,9 @@ impl Group {
                 encode_codes(&codes, &mut Effort::All(blocks), &mut chunk)?;
                 lens.push(blocks.write_stored(BlockKind::ColumnChunk, &chunk) as u32);
             }
-<<<<<<< HEAD
             for (component, column) in (0u32..).zip(&used.columns) {
                 let stored = Stored::Shared { dictionary, component, offset, lens: lens.clone() };
                 placed.push((used.slab, *column, stored));
-=======
-            for (component, ordinary) in used.ordinary.iter().enumerate() {
-                let component = component as u32;
-                let stored = Stored::Shared { dictionary, component, offset, lens: lens.clone() };
-                placed.push((used.slab, ordinary.column, stored));
->>>>>>> base
             }
         }
         Ok(placed)

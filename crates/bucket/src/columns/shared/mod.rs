@@ -15,10 +15,6 @@ mod tests;
 
 use quarry_event::shape::NumberFormat;
 
-<<<<<<< HEAD
-=======
-pub(super) use gather::Ordinary;
->>>>>>> base
 pub(crate) use gather::SharedColumns;
 pub(crate) use read::{SharedCache, SharedDictionary};
 
@@ -66,14 +62,9 @@ impl Component {
         number.wrapping_sub(self.base) as u64
     }
 
-<<<<<<< HEAD
     /// Its number in an entry within which it is shifted so far.
     fn of_entry(self, entry: u128, shift: u32) -> i64 {
         self.base.wrapping_add(((entry >> shift) as u64 & self.mask()) as i64)
-=======
-    fn number_of(self, bits: u64) -> i64 {
-        self.base.wrapping_add(bits as i64)
->>>>>>> base
     }
 
     fn mask(self) -> u64 {

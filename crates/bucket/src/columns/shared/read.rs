@@ -26,11 +26,7 @@ pub(crate) struct SharedDictionary {
     entries: Vec<u128>,
 }
 
-<<<<<<< HEAD
 pub(super) fn shifts_of(components: &[Component]) -> Vec<u32> {
-=======
-fn shifts_of(components: &[Component]) -> Vec<u32> {
->>>>>>> base
     let mut left = entry_bits(components);
     components
         .iter()
@@ -112,12 +108,7 @@ impl SharedDictionary {
     /// The numbers of one component that these codes stand for, all of which exist.
     pub(crate) fn numbers(&self, component: u32, codes: &[u32]) -> Option<Vec<i64>> {
         let (component, shift) = self.reading(component)?;
-<<<<<<< HEAD
         let number = |code: &u32| component.of_entry(self.entries[*code as usize], shift);
-=======
-        let number =
-            |code: &u32| component.number_of((self.entries[*code as usize] >> shift) as u64 & component.mask());
->>>>>>> base
         Some(codes.iter().map(number).collect())
     }
 
@@ -128,11 +119,7 @@ impl SharedDictionary {
         let mut numbers = Vec::with_capacity(ENTRIES_PER_RUN);
         for (run, entries) in self.entries.chunks(ENTRIES_PER_RUN).enumerate() {
             numbers.clear();
-<<<<<<< HEAD
             numbers.extend(entries.iter().map(|entry| component.of_entry(*entry, shift)));
-=======
-            numbers.extend(entries.iter().map(|entry| component.number_of((entry >> shift) as u64 & component.mask())));
->>>>>>> base
             if passes(&numbers) {
                 let start = run * ENTRIES_PER_RUN;
                 let which = (0..numbers.len()).filter(|at| passes(&numbers[*at..*at + 1]));

@@ -59,7 +59,6 @@ impl EntryTable {
         }
     }
 
-<<<<<<< HEAD
     /// The entry of a provisional code.
     pub(super) fn entry(&self, code: u32) -> u128 {
         self.entries[code as usize]
@@ -68,12 +67,6 @@ impl EntryTable {
     /// The entries in ascending order, and for each provisional code the final one.
     pub(super) fn sorted(&self) -> (Vec<u128>, Vec<u32>) {
         let entries = &self.entries;
-=======
-    /// The entries in ascending order, and for each provisional code the final one.
-    pub(super) fn into_sorted(self) -> (Vec<u128>, Vec<u32>) {
-        let EntryTable { entries, slots } = self;
-        drop(slots);
->>>>>>> base
         let mut order: Vec<u32> = (0..entries.len() as u32).collect();
         order.sort_unstable_by_key(|code| entries[*code as usize]);
         let mut renamed = vec![0; order.len()];
