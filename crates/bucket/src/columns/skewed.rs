@@ -120,7 +120,7 @@ pub(super) fn decode_skewed(cursor: &mut Cursor<'_>, count: usize, limit: u32) -
         return Err(Malformed(format!("{symbols} symbols above {low_bits} bits exceed {limit} bits")));
     }
     // Per slot of the scale: symbol, its frequency less one, how far it lies within the symbol.
-    let mut slots = vec![0u32; SCALE as usize];
+    let mut slots = [0u32; SCALE as usize];
     let mut next = 0;
     for symbol in 0..symbols as u32 {
         let frequency = cursor.count("a frequency", SCALE as usize - next)? as u32;
@@ -144,31 +144,41 @@ pub(super) fn decode_skewed(cursor: &mut Cursor<'_>, count: usize, limit: u32) -
     Ok(values)
 }
 
-fn take_symbols(cursor: &mut Cursor<'_>, slots: &[u32], low_bits: u32, values: &mut [u64]) -> Result<(), Malformed> {
+fn take_symbols(
+    cursor: &mut Cursor<'_>,
+    slots: &[u32; SCALE as usize],
+    low_bits: u32,
+    values: &mut [u64],
+) -> Result<(), Malformed> {
     let mut states = [0u32; STATES];
     for state in &mut states {
         *state = cursor.u32("a state")?;
     }
     let words = cursor.count("number of words", cursor.remaining() / 2)?;
     let (words, _) = cursor.take(2 * words, "words")?.as_chunks::<2>();
-    let mut words = words.iter();
-    for row in values.chunks_mut(STATES) {
-        for (value, state) in row.iter_mut().zip(&mut states) {
-            let slot = slots[(*state & (SCALE - 1)) as usize];
-            let (symbol, frequency, within) =
-                (slot >> (2 * SCALE_BITS), (slot >> SCALE_BITS & (SCALE - 1)) + 1, slot & (SCALE - 1));
-            *value = u64::from(symbol) << low_bits;
-            // At most what the state was, as the frequency is at most the scale.
-            *state = frequency * (*state >> SCALE_BITS) + within;
-            if *state < STATE_MIN {
-                let Some(word) = words.next() else {
-                    return Err(Malformed::new("the words of symbols end early"));
-                };
-                *state = *state << 16 | u32::from(u16::from_le_bytes(*word));
-            }
+    let words: Vec<u16> = words.iter().map(|word| u16::from_le_bytes(*word)).collect();
+    let mut next = 0;
+    let mut take = |state: &mut u32| {
+        let slot = slots[(*state & (SCALE - 1)) as usize];
+        let (symbol, frequency, within) =
+            (slot >> (2 * SCALE_BITS), (slot >> SCALE_BITS & (SCALE - 1)) + 1, slot & (SCALE - 1));
+        // At most what the state was, as the frequency is at most the scale.
+        let left = frequency * (*state >> SCALE_BITS) + within;
+        // No processor guesses when a word is due, so that one is always taken; past the end, nothing is.
+        let word = u32::from(words.get(next).copied().unwrap_or(0));
+        let is_due = left < STATE_MIN;
+        next += usize::from(is_due);
+        *state = if is_due { left << 16 | word } else { left };
+        u64::from(symbol) << low_bits
+    };
+    let (rows, rest) = values.as_chunks_mut::<STATES>();
+    for row in rows {
+        for at in 0..STATES {
+            row[at] = take(&mut states[at]);
         }
     }
-    match words.len() == 0 && states == [STATE_MIN; STATES] {
+    rest.iter_mut().zip(&mut states).for_each(|(value, state)| *value = take(state));
+    match next == words.len() && states == [STATE_MIN; STATES] {
         true => Ok(()),
         false => Err(Malformed::new("the symbols do not end where they began")),
     }
