@@ -1,29 +1,33 @@
 //! `quarry add oneshot`: files into an index, with progress on a terminal and a summary at the end.
 //!
-//! A file that cannot be read is told and the others are added; the exit code then says that something failed.
+//! A file that cannot be read is told and the others are added; the exit code then says that something failed. With
+//! several pipeline sets files are added side by side, and told of in the order in which they were named.
 
-use std::io::{IsTerminal, Write};
+use std::collections::BTreeMap;
+use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::HumanCount;
 use jiff::tz::TimeZone;
 use quarry_event::time::NS_PER_SEC;
-use quarry_inputs::file::{FileReport, OneshotOptions, Progress, Reached, add_file, expand};
+use quarry_inputs::file::{FileReport, OneshotOptions, add_file, expand};
 use quarry_inputs::{InputError, Sink};
 use serde_json::{Value, json};
 
+use crate::bars::Bars;
+use crate::claims::Claims;
 use crate::cli::OneshotArgs;
 use crate::failure::{self, Failure};
 use crate::interrupt::Interrupt;
-use crate::local::{self, Settings, StoreSink};
+use crate::local::{self, Settings};
+use crate::pipeline_sets::{self, InTurn, Turns};
 use crate::remote::Remote;
+use crate::store_sink::StoreSink;
 
-/// Redraws of the progress bar per second at most.
-const DRAWS_PER_SECOND: u8 = 8;
-/// Time between two pictures of a spinner.
-const SPINNER_STEP: Duration = Duration::from_millis(120);
+/// What adding one file came to: its report, or what went wrong and what was added of it before.
+type Added = Result<FileReport, (String, Option<FileReport>)>;
 
 /// Adds the named files; gives the exit code.
 pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failure> {
@@ -31,11 +35,13 @@ pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failur
     let settings = Settings::of_data_dir(data_dir);
     settings.check_index(&arguments.index).map_err(Failure::Usage)?;
     let started = settings.clock.elapsed_ns();
-    let mut total = Total::default();
+    let bars = Bars::new();
+    let told = Told { bars: &bars, files: &files, inner: Mutex::default() };
     match Remote::find(data_dir) {
-        Some(remote) => add_remotely(&remote, &files, arguments, &mut total)?,
-        None => add_locally(data_dir, &settings, &files, arguments, &mut total)?,
+        Some(remote) => add_remotely(&remote, &files, settings.pipeline_sets(), arguments, &told)?,
+        None => add_locally(data_dir, &settings, arguments, &told)?,
     }
+    let total = told.end();
     let seconds = (settings.clock.elapsed_ns() - started) as f64 / NS_PER_SEC as f64;
     writeln!(std::io::stdout().lock(), "{}", total.summary(seconds))?;
     Ok(if total.failed > 0 {
@@ -47,14 +53,8 @@ pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failur
     })
 }
 
-fn add_locally(
-    data_dir: &Path,
-    settings: &Settings,
-    files: &[PathBuf],
-    arguments: &OneshotArgs,
-    total: &mut Total,
-) -> Result<(), Failure> {
-    let store = local::open(data_dir, settings.clock.clone())?;
+fn add_locally(data_dir: &Path, settings: &Settings, arguments: &OneshotArgs, told: &Told<'_>) -> Result<(), Failure> {
+    let store = local::open_to_add(data_dir, settings)?;
     let interrupt = Interrupt::install(|| crate::tell("stopping after this batch; press again to end at once"))?;
     let options = OneshotOptions {
         index: arguments.index.clone(),
@@ -66,54 +66,108 @@ fn add_locally(
         zone: TimeZone::UTC,
         now: settings.clock.now_ns(),
     };
-    let mut bar = Bar::new(interrupt);
-    let mut sink = StoreSink::new(&store);
-    for path in files {
-        bar.begin(path);
-        let added = add_file(path, &options, &settings.props, &mut sink, &mut bar);
-        bar.end();
-        if let Err(InputError::Sink { .. }) = &added {
-            // The store takes nothing any more; the next file would fail alike.
-            added?;
-            break;
+    let (claims, turns) = (Arc::new(Claims::default()), Turns::default());
+    pipeline_sets::run(settings.pipeline_sets(), told.files.len(), |set, files| {
+        let mut sink = StoreSink::new(&store, set, &claims);
+        let mut bar = told.bars.bar(interrupt.clone());
+        while let Some(file) = files.take() {
+            let path = &told.files[file];
+            bar.begin(path);
+            let mut in_turn = InTurn::new(&mut sink, &turns, file);
+            let added = add_file(path, &options, &settings.props, &mut in_turn, &mut bar);
+            drop(in_turn);
+            sink.end_file();
+            bar.end();
+            let added = match added {
+                // The store takes nothing any more; the next file would fail alike.
+                Err(error @ InputError::Sink { .. }) => return Err(error.into()),
+                Err(error) => Err((error.to_string(), error.report().cloned())),
+                Ok(report) => Ok(report),
+            };
+            let is_interrupted = added.as_ref().is_ok_and(|report| report.interrupted);
+            told.tell(file, added);
+            if is_interrupted {
+                return Ok(ControlFlow::Break(()));
+            }
         }
-        match &added {
-            Ok(report) => total.take(path, report),
-            Err(error) => total.fail(path, &error.to_string(), error.report()),
-        }
-        if total.interrupted {
-            break;
-        }
-    }
-    sink.flush().map_err(|error| Failure::Storage(format!("events cannot be stored: {error}")))?;
-    bar.begin_sealing();
+        sink.flush().map_err(|error| Failure::Storage(format!("events cannot be stored: {error}")))?;
+        Ok(ControlFlow::Continue(()))
+    })?;
+    let sealing = told.bars.sealing();
     let sealed = store.seal_all();
-    bar.end();
+    sealing.finish_and_clear();
     sealed?;
     store.messages().iter().for_each(|message| crate::tell(&format!("warning: {}", message.text)));
     Ok(())
 }
 
-fn add_remotely(remote: &Remote, files: &[PathBuf], arguments: &OneshotArgs, total: &mut Total) -> Result<(), Failure> {
-    for path in files {
-        let is_stream = path.as_os_str() == "-" || path.metadata().is_ok_and(|metadata| !metadata.is_file());
-        if is_stream {
-            let name = if path.as_os_str() == "-" { "standard input".into() } else { path.display().to_string() };
-            let text = format!("{name} is a stream and cannot be sent to the running server: write it to a file first");
-            return Err(Failure::Usage(text));
+fn add_remotely(
+    remote: &Remote,
+    files: &[PathBuf],
+    sets: usize,
+    arguments: &OneshotArgs,
+    told: &Told<'_>,
+) -> Result<(), Failure> {
+    let is_stream =
+        |path: &&PathBuf| path.as_os_str() == "-" || path.metadata().is_ok_and(|metadata| !metadata.is_file());
+    if let Some(path) = files.iter().find(is_stream) {
+        let name = if path.as_os_str() == "-" { "standard input".into() } else { path.display().to_string() };
+        let text = format!("{name} is a stream and cannot be sent to the running server: write it to a file first");
+        return Err(Failure::Usage(text));
+    }
+    // The server has as many sets as its configuration says, which is that of this folder.
+    pipeline_sets::run(sets, files.len(), |_, taken| {
+        while let Some(file) = taken.take() {
+            let absolute = std::path::absolute(&files[file])?.display().to_string();
+            let mut form = vec![("name", absolute.as_str()), ("index", arguments.index.as_str())];
+            let named = [
+                ("sourcetype", &arguments.sourcetype),
+                ("host", &arguments.host),
+                ("rename-source", &arguments.source),
+            ];
+            form.extend(named.iter().filter_map(|(key, value)| value.as_deref().map(|value| (*key, value))));
+            form.push(("again", if arguments.again { "1" } else { "0" }));
+            let added = remote.add_file(&form).map(|report| of_json(&report));
+            told.tell(file, added.map_err(|failure| (failure.text(), None)));
         }
-        let absolute = std::path::absolute(path)?.display().to_string();
-        let mut form = vec![("name", absolute.as_str()), ("index", arguments.index.as_str())];
-        let named =
-            [("sourcetype", &arguments.sourcetype), ("host", &arguments.host), ("rename-source", &arguments.source)];
-        form.extend(named.iter().filter_map(|(key, value)| value.as_deref().map(|value| (*key, value))));
-        form.push(("again", if arguments.again { "1" } else { "0" }));
-        match remote.add_file(&form) {
-            Ok(report) => total.take(path, &of_json(&report)),
-            Err(failure) => total.fail(path, &failure.text(), None),
+        Ok(ControlFlow::Continue(()))
+    })
+}
+
+/// Tells what files came to, in the order in which they were named.
+struct Told<'a> {
+    bars: &'a Bars,
+    files: &'a [PathBuf],
+    inner: Mutex<Results>,
+}
+
+#[derive(Default)]
+struct Results {
+    total: Total,
+    /// The next file to tell of.
+    next: usize,
+    /// Later files that are done.
+    done: BTreeMap<usize, Added>,
+}
+
+impl Told<'_> {
+    /// Takes what a file came to.
+    fn tell(&self, file: usize, added: Added) {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let Results { total, next, done } = &mut *inner;
+        done.insert(file, added);
+        while let Some(added) = done.remove(next) {
+            self.bars.beside(|| total.add(&self.files[*next], added));
+            *next += 1;
         }
     }
-    Ok(())
+
+    /// Tells of the files behind one that nobody came to; gives the sums.
+    fn end(self) -> Total {
+        let Results { mut total, done, .. } = self.inner.into_inner().unwrap_or_else(PoisonError::into_inner);
+        done.into_iter().for_each(|(file, added)| total.add(&self.files[file], added));
+        total
+    }
 }
 
 /// A report in the form a server sends it.
@@ -168,6 +222,13 @@ struct Total {
 }
 
 impl Total {
+    fn add(&mut self, path: &Path, added: Added) {
+        match added {
+            Ok(report) => self.take(path, &report),
+            Err((text, before)) => self.fail(path, &text, before.as_ref()),
+        }
+    }
+
     /// Adds a file that failed, with what was added of it before.
     fn fail(&mut self, path: &Path, text: &str, before: Option<&FileReport>) {
         self.failed += 1;
@@ -222,75 +283,5 @@ impl Total {
             text.push_str("; stopped early, the same command goes on from here");
         }
         text
-    }
-}
-
-/// Progress on a terminal; silent elsewhere.
-struct Bar {
-    bar: ProgressBar,
-    interrupt: Interrupt,
-    is_sized: bool,
-}
-
-impl Bar {
-    fn new(interrupt: Interrupt) -> Bar {
-        Bar { bar: ProgressBar::hidden(), interrupt, is_sized: false }
-    }
-
-    fn begin(&mut self, path: &Path) {
-        if !std::io::stderr().is_terminal() {
-            return;
-        }
-        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        let target = ProgressDrawTarget::stderr_with_hz(DRAWS_PER_SECOND);
-        self.bar = ProgressBar::with_draw_target(None, target).with_prefix(name);
-        self.is_sized = false;
-    }
-
-    /// Shows that events are in the log and become buckets now.
-    fn begin_sealing(&mut self) {
-        if std::io::stderr().is_terminal() {
-            let target = ProgressDrawTarget::stderr_with_hz(DRAWS_PER_SECOND);
-            self.bar = ProgressBar::with_draw_target(None, target).with_message("events are safe; writing buckets");
-            self.bar.enable_steady_tick(SPINNER_STEP);
-        }
-    }
-
-    fn size(&mut self, bytes: u64) {
-        self.is_sized = true;
-        let style = "{prefix} {bar:24} {bytes}/{total_bytes} {bytes_per_sec} ETA {eta} {msg}";
-        if bytes > 0
-            && let Ok(style) = ProgressStyle::with_template(style)
-        {
-            self.bar.set_length(bytes);
-            self.bar.set_style(style);
-        }
-    }
-
-    fn end(&mut self) {
-        self.bar.finish_and_clear();
-        self.bar = ProgressBar::hidden();
-    }
-}
-
-impl Progress for Bar {
-    fn reached(&mut self, at: &Reached) -> ControlFlow<()> {
-        if !self.bar.is_hidden() {
-            if !self.is_sized {
-                self.size(at.stored_bytes_all);
-            }
-            let seconds = self.bar.elapsed().as_secs_f64().max(0.001);
-            let rate = HumanCount((at.events as f64 / seconds) as u64);
-            let mut message = format!("{} events {rate}/s", HumanCount(at.events));
-            if at.bad_timestamps > 0 {
-                message.push_str(&format!(" {} bad timestamps", HumanCount(at.bad_timestamps)));
-            }
-            if at.stored_bytes_all == 0 {
-                message.push_str(&format!(" {}", HumanBytes(at.bytes)));
-            }
-            self.bar.set_position(at.stored_bytes);
-            self.bar.set_message(message);
-        }
-        if self.interrupt.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }

@@ -1,19 +1,17 @@
 //! A data folder opened in this process: its store, its configuration, and the search service over them.
 
-use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
-use quarry_catalog::{CheckpointKey, FileCheckpoint, SourceIdentity};
-use quarry_conf::{IndexesConf, Layers, LimitSettings, PropsResolver, Transforms};
+use quarry_conf::{IndexesConf, Layers, LimitSettings, PropsResolver, ServerSettings, Transforms};
 use quarry_engine::{Engine, EngineOptions, SnapshotSource};
 use quarry_event::EventBatch;
-use quarry_inputs::{FileIdentity, FilePosition, KnownPosition, Sink, SinkError};
+use quarry_inputs::{FilePosition, KnownPosition, Sink, SinkError};
 use quarry_search::{SearchService, SearchServiceParts};
 use quarry_stdx::{SharedClock, SystemClock};
-use quarry_store::{AppendRequest, MemoryStore, Store, StoreError, StoreOptions, Ticket};
+use quarry_store::{MemoryStore, Store, StoreError, StoreOptions};
 
 use crate::configuration;
 use crate::failure::Failure;
@@ -21,8 +19,6 @@ use crate::lookup_files::{LookupFiles, Lookups};
 
 /// Index a search reads when it names none.
 pub(crate) const DEFAULT_INDEX: &str = "main";
-/// Appends whose durability is not known yet; beyond it the reader waits.
-const TICKETS_MAX: usize = 64;
 /// Tries to open a data folder that another process has open, and the wait between two of them.
 const LOCK_ROUNDS_MAX: usize = 50;
 const LOCK_ROUND: Duration = Duration::from_millis(20);
@@ -82,6 +78,16 @@ impl Settings {
         indexes.into_iter().map(|index| (index.clone(), age(&index))).collect()
     }
 
+    /// Pipeline sets that add files side by side.
+    pub(crate) fn pipeline_sets(&self) -> usize {
+        ServerSettings::new(&self.layers).parallel_ingestion_pipelines
+    }
+
+    /// Options of the store of a data folder that is added to.
+    fn store_options(&self, data_dir: &Path) -> StoreOptions {
+        StoreOptions { pipeline_sets: self.pipeline_sets(), ..StoreOptions::at(data_dir) }
+    }
+
     /// The search service over `source`; `data_dir` is where its lookups and spill files are.
     pub(crate) fn service(
         &self,
@@ -114,22 +120,23 @@ fn spill_folder(data_dir: &Path) -> Option<PathBuf> {
     std::fs::create_dir_all(&folder).ok().map(|()| folder)
 }
 
-/// Opens the store of `data_dir` for writing; the folder is made when missing.
-pub(crate) fn open(data_dir: &Path, clock: SharedClock) -> Result<Arc<Store>, Failure> {
-    Ok(when_free(|| Store::open(StoreOptions::at(data_dir), clock.clone()))?)
+/// Opens the store of `data_dir` for adding; the folder is made when missing.
+pub(crate) fn open_to_add(data_dir: &Path, settings: &Settings) -> Result<Arc<Store>, Failure> {
+    let options = settings.store_options(data_dir);
+    Ok(when_free(|| Store::open(options.clone(), settings.clock.clone()))?)
 }
 
-/// As [`open`], for a server: buckets are merged in the background.
-pub(crate) fn open_to_serve(data_dir: &Path, clock: SharedClock) -> Result<Arc<Store>, Failure> {
-    let mut options = StoreOptions::at(data_dir);
+/// As [`open_to_add`], for a server: buckets are merged in the background.
+pub(crate) fn open_to_serve(data_dir: &Path, settings: &Settings) -> Result<Arc<Store>, Failure> {
+    let mut options = settings.store_options(data_dir);
     options.compaction.bucket_merging = true;
-    Ok(when_free(|| Store::open(options.clone(), clock.clone()))?)
+    Ok(when_free(|| Store::open(options.clone(), settings.clock.clone()))?)
 }
 
-/// As [`open`], where there is data already.
+/// Opens the store of `data_dir` for writing, where there is data already.
 pub(crate) fn open_existing(data_dir: &Path, clock: SharedClock) -> Result<Arc<Store>, Failure> {
     check_exists(data_dir)?;
-    open(data_dir, clock)
+    Ok(when_free(|| Store::open(StoreOptions::at(data_dir), clock.clone()))?)
 }
 
 fn check_exists(data_dir: &Path) -> Result<(), Failure> {
@@ -162,80 +169,6 @@ fn when_free(open: impl Fn() -> Result<Arc<Store>, StoreError>) -> Result<Arc<St
 pub(crate) fn host_name() -> String {
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     if name.is_empty() { "localhost".to_owned() } else { name }
-}
-
-/// Hands an input's events to a store.
-pub(crate) struct StoreSink<'a> {
-    store: &'a Store,
-    /// Appends on their way, and the first bytes of the files they come from.
-    tickets: VecDeque<(Ticket, Option<Arc<FileIdentity>>)>,
-    /// Why an append failed. Nothing is taken after that: positions behind a gap would hide it for ever.
-    failure: Option<String>,
-}
-
-impl<'a> StoreSink<'a> {
-    /// A sink over `store`.
-    pub(crate) fn new(store: &'a Store) -> StoreSink<'a> {
-        StoreSink { store, tickets: VecDeque::new(), failure: None }
-    }
-
-    /// Waits until at most `left` appends are on their way, and takes note of those that are done anyway.
-    fn settle(&mut self, left: usize) -> Result<(), SinkError> {
-        while self.failure.is_none() {
-            let is_due = self.tickets.len() > left || self.tickets.front().is_some_and(|(ticket, _)| ticket.is_done());
-            let Some((ticket, _)) = is_due.then(|| self.tickets.pop_front()).flatten() else { return Ok(()) };
-            self.failure = ticket.wait().err().map(|error| error.to_string());
-        }
-        self.failure.clone().map_or(Ok(()), |text| Err(text.into()))
-    }
-}
-
-impl Sink for StoreSink<'_> {
-    fn positions(&mut self, index: &str, head: &[u8]) -> Result<Vec<KnownPosition>, SinkError> {
-        // The store answers for what is durable. Only a file that begins alike has to wait for it: many small files
-        // share their syncs.
-        let is_alike = |identity: &FileIdentity| identity.index == index && head.starts_with(&identity.head);
-        if self.tickets.iter().any(|(_, identity)| identity.as_deref().is_some_and(is_alike)) {
-            self.flush()?;
-        }
-        let known = self.store.checkpoints_of(head, index)?;
-        let position = |checkpoint: FileCheckpoint| KnownPosition {
-            head_bytes: checkpoint.head_bytes as usize,
-            variant: checkpoint.key.variant,
-            offset: checkpoint.offset,
-            tail_hash: checkpoint.tail_hash,
-            path: checkpoint.source,
-        };
-        Ok(known.into_iter().map(|logged| position(logged.checkpoint)).collect())
-    }
-
-    fn accept(&mut self, batch: EventBatch, position: Option<FilePosition>) -> Result<(), SinkError> {
-        let identity = position.as_ref().map(|position| position.identity.clone());
-        let checkpoint = position.map(|position| FileCheckpoint {
-            key: CheckpointKey {
-                identity: SourceIdentity::of(&position.identity.head, &position.identity.index),
-                variant: position.identity.variant,
-            },
-            head_bytes: position.identity.head.len() as u32,
-            offset: position.offset,
-            tail_hash: position.tail_hash,
-            source: position.path,
-        });
-        self.settle(TICKETS_MAX)?;
-        match self.store.append(AppendRequest { batch, checkpoint }) {
-            Ok(ticket) => self.tickets.push_back((ticket, identity)),
-            Err(error) => self.failure = Some(error.to_string()),
-        }
-        self.settle(TICKETS_MAX)
-    }
-
-    fn spare_batch(&mut self) -> Option<EventBatch> {
-        self.store.spare_batch()
-    }
-
-    fn flush(&mut self) -> Result<(), SinkError> {
-        self.settle(0)
-    }
 }
 
 /// Hands an input's events to a store in memory, which knows no files.

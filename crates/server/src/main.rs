@@ -5,8 +5,10 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod add;
+mod bars;
 mod btool;
 mod bucket;
+mod claims;
 mod cli;
 mod configuration;
 mod demo;
@@ -17,10 +19,12 @@ mod local;
 mod lookup_files;
 mod node;
 mod output;
+mod pipeline_sets;
 mod remote;
 mod search;
 mod serve;
 mod spl_check;
+mod store_sink;
 mod terminal;
 
 use std::io::Write;

@@ -1,7 +1,9 @@
 //! The node behind the REST interface: one open store, added to and looked at by requests.
+//!
+//! Files of several requests go through the pipeline sets of the store, each through the one that has least to do.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::tz::TimeZone;
 use quarry_api::{AddFile, Node, NodeError};
@@ -9,13 +11,52 @@ use quarry_inputs::Sink;
 use quarry_inputs::file::{NoProgress, OneshotOptions, add_file};
 use quarry_store::Store;
 
-use crate::local::{self, Settings, StoreSink};
+use crate::claims::Claims;
+use crate::local::{self, Settings};
+use crate::store_sink::StoreSink;
 use crate::{add, bucket};
 
 /// A running node.
 pub(crate) struct LocalNode {
     pub(crate) store: Arc<Store>,
     pub(crate) settings: Settings,
+    claims: Arc<Claims>,
+    /// Files that each pipeline set adds now.
+    running: Mutex<Vec<usize>>,
+}
+
+impl LocalNode {
+    /// A node over `store`.
+    pub(crate) fn new(store: Arc<Store>, settings: Settings) -> LocalNode {
+        let running = Mutex::new(vec![0; settings.pipeline_sets()]);
+        LocalNode { store, settings, claims: Arc::default(), running }
+    }
+
+    /// Chooses the set that has least to do.
+    fn begin_file(&self) -> Running<'_> {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let least = running.iter_mut().enumerate().min_by_key(|(_, files)| **files);
+        let set = least.map_or(0, |(set, files)| {
+            *files += 1;
+            set
+        });
+        Running { node: self, set }
+    }
+}
+
+/// A file that is added by a set.
+struct Running<'a> {
+    node: &'a LocalNode,
+    set: usize,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let mut running = self.node.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(files) = running.get_mut(self.set) {
+            *files -= 1;
+        }
+    }
 }
 
 impl Node for LocalNode {
@@ -35,7 +76,8 @@ impl Node for LocalNode {
             zone: TimeZone::UTC,
             now: self.settings.clock.now_ns(),
         };
-        let mut sink = StoreSink::new(&self.store);
+        let running = self.begin_file();
+        let mut sink = StoreSink::new(&self.store, running.set, &self.claims);
         let added = add_file(path, &options, &self.settings.props, &mut sink, &mut NoProgress);
         // What came before a fault is durable too when the fault is told.
         sink.flush()?;

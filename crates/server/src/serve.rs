@@ -47,12 +47,12 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
         }
     }
     let settings = Settings::of_data_dir(data_dir);
-    let store = local::open_to_serve(data_dir, settings.clock.clone())?;
+    let store = local::open_to_serve(data_dir, &settings)?;
     // The folder is ours: a run file that is there was left by a server that died.
     drop(RunFile(data_dir.join(RUN_FILE)));
     let auth = Arc::new(Auth::new(users(data_dir)?, settings.clock.clone(), Box::new(random)));
     let search = Arc::new(settings.service(store.clone(), Some(data_dir))?);
-    let node = Arc::new(LocalNode { store, settings });
+    let node = Arc::new(LocalNode::new(store, settings));
     let state = ApiState { auth, search, node: node.clone() };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Storage(format!("cannot start threads: {error}")))?;

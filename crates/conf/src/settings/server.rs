@@ -1,4 +1,4 @@
-//! server.conf: the name of this server.
+//! server.conf: the name of this server, and how many pipeline sets it has.
 
 use crate::layers::Layers;
 use crate::table::{ConfTable, Kind, Row, Section, StanzaName, row};
@@ -15,20 +15,33 @@ pub static SERVER: ConfTable = ConfTable {
     unused: &["pass4SymmKey", "sessionTimeout", "guid", "site", "trustedIP"],
 };
 
-const ROWS: &[Row] = &[row("serverName", Kind::Text, "", "", "name in splunk_server; empty: the machine's")];
+const ROWS: &[Row] = &[
+    row("serverName", Kind::Text, "", "", "name in splunk_server; empty: the machine's"),
+    row(PIPELINES, Kind::Integer { min: 1, max: PIPELINES_MAX }, "1", "", "pipeline sets that take files side by side"),
+];
+
+/// Name of the number of pipeline sets.
+const PIPELINES: &str = "parallelIngestionPipelines";
+/// Pipeline sets at most: each has a reader, queues and hot slabs.
+const PIPELINES_MAX: i64 = 16;
 
 /// What server.conf says.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerSettings {
     /// `[general] serverName`; `None` is the machine's name.
     pub server_name: Option<String>,
+    /// `[general] parallelIngestionPipelines`.
+    pub parallel_ingestion_pipelines: usize,
 }
 
 impl ServerSettings {
     /// Reads server.conf.
     pub fn new(layers: &Layers) -> ServerSettings {
         let values = Values::of_stanza(ROWS, layers.conf("server"), GENERAL);
-        ServerSettings { server_name: values.optional("serverName") }
+        ServerSettings {
+            server_name: values.optional("serverName"),
+            parallel_ingestion_pipelines: values.size(PIPELINES),
+        }
     }
 }
 
@@ -44,5 +57,27 @@ mod tests {
         let named = Layers::new([local("server", "[general]\nserverName = log1\n[sslConfig]\nx = y\n")]);
         assert_eq!(ServerSettings::new(&named).server_name.as_deref(), Some("log1"));
         assert!(named.warnings().is_empty());
+    }
+
+    #[test]
+    fn one_pipeline_set_unless_more_are_set() {
+        let pipelines = |text: &str| {
+            let layers = Layers::new([local("server", text)]);
+            let told: Vec<String> = layers.warnings().iter().map(ToString::to_string).collect();
+            (ServerSettings::new(&layers).parallel_ingestion_pipelines, told)
+        };
+        assert_eq!(pipelines(""), (1, vec![]));
+        assert_eq!(pipelines("[general]\nparallelIngestionPipelines = 2\n"), (2, vec![]));
+        for bad in ["0", "17", "-1", "two", "1.5"] {
+            let (sets, told) = pipelines(&format!("[general]\n\nparallelIngestionPipelines = {bad}\n"));
+            assert_eq!((sets, told.len()), (1, 1), "{told:?}");
+            assert!(told[0].contains("server.conf:3: [general] parallelIngestionPipelines = "), "{told:?}");
+            assert!(told[0].contains("a whole number from 1 to 16"), "{told:?}");
+        }
+    }
+
+    #[test]
+    fn built_in_file_and_table_agree() {
+        assert_eq!(ServerSettings::new(&Layers::new([])), ServerSettings::new(&Layers::without_builtin([])));
     }
 }

@@ -4,5 +4,6 @@
 mod add_and_search;
 mod compaction;
 mod crash_and_damage;
+mod pipeline_sets;
 mod server;
 mod support;

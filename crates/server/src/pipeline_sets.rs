@@ -1,0 +1,216 @@
+//! Pipeline sets: files that are added side by side, each through one set from begin to end.
+//!
+//! A set is a thread that takes the next file when it is done with one, with a sink and so a queue and hot slabs of its
+//! own. Files begin in the order in which they were named, so that which of two copies is left out does not depend on
+//! chance. With one set everything happens on the caller's thread.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use quarry_event::EventBatch;
+use quarry_inputs::{FilePosition, KnownPosition, Sink, SinkError};
+
+use crate::failure::Failure;
+
+/// Name of a set's thread.
+const SET_THREAD: &str = "quarry-set";
+
+/// Files that are worked off by several sets.
+#[derive(Debug)]
+pub(crate) struct Files {
+    next: AtomicUsize,
+    count: usize,
+    is_over: AtomicBool,
+}
+
+impl Files {
+    /// Number of the next file, in order; none when all are taken or nobody wants more.
+    pub(crate) fn take(&self) -> Option<usize> {
+        let is_over = self.is_over.load(Ordering::SeqCst);
+        let taken = || self.next.fetch_add(1, Ordering::SeqCst);
+        if is_over { None } else { Some(taken()).filter(|file| *file < self.count) }
+    }
+}
+
+/// Has `sets` sets work off `files` files; `work` is called once per set with its number, and takes files until there
+/// are none. An error or a break ends all of them after the file they are at; the error of the first set counts.
+pub(crate) fn run(
+    sets: usize,
+    files: usize,
+    work: impl Fn(usize, &Files) -> Result<ControlFlow<()>, Failure> + Sync,
+) -> Result<(), Failure> {
+    let files = Files { next: AtomicUsize::new(0), count: files, is_over: AtomicBool::new(false) };
+    let work = |set: usize| {
+        let done = work(set, &files);
+        if !matches!(done, Ok(ControlFlow::Continue(()))) {
+            files.is_over.store(true, Ordering::SeqCst);
+        }
+        done.map(drop)
+    };
+    let sets = sets.min(files.count).max(1);
+    if sets == 1 {
+        return work(0);
+    }
+    std::thread::scope(|scope| {
+        let work = &work;
+        let start = |set: usize| {
+            let thread = std::thread::Builder::new().name(format!("{SET_THREAD}-{set}"));
+            thread.spawn_scoped(scope, move || work(set))
+        };
+        let threads: Vec<_> = (0..sets).map(start).collect();
+        let ended = threads.into_iter().map(|thread| match thread {
+            Ok(thread) => {
+                thread.join().unwrap_or_else(|_| Err(Failure::Storage("a pipeline set ended by a fault".to_owned())))
+            }
+            Err(error) => Err(Failure::Storage(format!("cannot start a thread: {error}"))),
+        });
+        ended.collect::<Vec<_>>().into_iter().collect()
+    })
+}
+
+/// Lets files ask what is known of them in their order.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    inner: Mutex<Turn>,
+    passed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Turn {
+    /// The file whose turn it is.
+    now: usize,
+    /// Later files that want no turn any more.
+    done: BTreeSet<usize>,
+}
+
+impl Turns {
+    fn lock(&self) -> MutexGuard<'_, Turn> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the turn of a file.
+    fn wait(&self, file: usize) {
+        let mut turn = self.lock();
+        while turn.now < file {
+            turn = self.passed.wait(turn).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Gives the turn of a file away, whether it came or not.
+    fn pass(&self, file: usize) {
+        let mut turn = self.lock();
+        turn.done.insert(file);
+        while let Some(first) = turn.done.first().copied()
+            && first <= turn.now
+        {
+            turn.done.remove(&first);
+            turn.now = turn.now.max(first + 1);
+        }
+        drop(turn);
+        self.passed.notify_all();
+    }
+}
+
+/// The sink of one file: asks when it is its turn.
+pub(crate) struct InTurn<'a, S: Sink> {
+    sink: &'a mut S,
+    turns: &'a Turns,
+    file: usize,
+    has_passed: bool,
+}
+
+impl<'a, S: Sink> InTurn<'a, S> {
+    /// The sink of file number `file`; dropped, it gives its turn away.
+    pub(crate) fn new(sink: &'a mut S, turns: &'a Turns, file: usize) -> InTurn<'a, S> {
+        InTurn { sink, turns, file, has_passed: false }
+    }
+
+    fn pass(&mut self) {
+        if !std::mem::replace(&mut self.has_passed, true) {
+            self.turns.pass(self.file);
+        }
+    }
+}
+
+impl<S: Sink> Drop for InTurn<'_, S> {
+    fn drop(&mut self) {
+        self.pass();
+    }
+}
+
+impl<S: Sink> Sink for InTurn<'_, S> {
+    fn positions(&mut self, index: &str, head: &[u8]) -> Result<Vec<KnownPosition>, SinkError> {
+        self.turns.wait(self.file);
+        let known = self.sink.positions(index, head);
+        self.pass();
+        known
+    }
+
+    fn accept(&mut self, batch: EventBatch, position: Option<FilePosition>) -> Result<(), SinkError> {
+        // A stream asks nothing.
+        self.pass();
+        self.sink.accept(batch, position)
+    }
+
+    fn spare_batch(&mut self) -> Option<EventBatch> {
+        self.sink.spare_batch()
+    }
+
+    fn flush(&mut self) -> Result<(), SinkError> {
+        self.sink.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_is_taken_once_by_some_set() {
+        for (sets, count) in [(1, 5), (3, 0), (3, 2), (4, 50)] {
+            let taken = Mutex::new(Vec::new());
+            let work = |set: usize, files: &Files| {
+                assert!(set < sets);
+                while let Some(file) = files.take() {
+                    taken.lock().unwrap().push(file);
+                }
+                Ok(ControlFlow::Continue(()))
+            };
+            run(sets, count, work).unwrap();
+            let mut taken = taken.into_inner().unwrap();
+            taken.sort_unstable();
+            assert_eq!(taken, (0..count).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_set_that_ends_ends_the_others() {
+        let work = |_: usize, files: &Files| match files.take() {
+            Some(0) => Ok(ControlFlow::Break(())),
+            _ => Ok(ControlFlow::Continue(())),
+        };
+        run(1, 9, work).unwrap();
+        let failed = run(2, 9, |set, _| match set {
+            0 => Ok(ControlFlow::Continue(())),
+            _ => Err(Failure::Storage("full".to_owned())),
+        });
+        assert_eq!(failed.unwrap_err().text(), Failure::Storage("full".to_owned()).text());
+    }
+
+    #[test]
+    fn turns_come_in_order_and_nobody_waits_for_who_wants_none() {
+        let turns = Turns::default();
+        turns.pass(2);
+        turns.pass(0);
+        turns.wait(1);
+        std::thread::scope(|scope| {
+            let third = scope.spawn(|| turns.wait(3));
+            turns.pass(1);
+            third.join().unwrap();
+        });
+        assert_eq!(turns.lock().now, 3);
+        assert!(turns.lock().done.is_empty());
+    }
+}

@@ -1,0 +1,108 @@
+//! From an input to the store: events and positions of one pipeline set.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use quarry_catalog::{CheckpointKey, FileCheckpoint, SourceIdentity};
+use quarry_event::EventBatch;
+use quarry_inputs::{FilePosition, KnownPosition, Sink, SinkError};
+use quarry_store::{AppendRequest, Store, Ticket};
+
+use crate::claims::{Claim, Claims};
+
+/// Appends whose durability is not known yet; beyond it the reader waits.
+const TICKETS_MAX: usize = 64;
+
+/// Hands an input's events to a store.
+pub(crate) struct StoreSink<'a> {
+    store: &'a Store,
+    /// Pipeline set it appends through.
+    set: usize,
+    claims: Arc<Claims>,
+    /// The file that is read.
+    claim: Option<Arc<Claim>>,
+    /// Appends on their way, and the files they come from.
+    tickets: VecDeque<(Ticket, Option<Arc<Claim>>)>,
+    /// Why an append failed. Nothing is taken after that: positions behind a gap would hide it for ever.
+    failure: Option<String>,
+}
+
+impl<'a> StoreSink<'a> {
+    /// A sink over pipeline set `set` of `store`; all sinks of a store share `claims`.
+    pub(crate) fn new(store: &'a Store, set: usize, claims: &Arc<Claims>) -> StoreSink<'a> {
+        StoreSink { store, set, claims: claims.clone(), claim: None, tickets: VecDeque::new(), failure: None }
+    }
+
+    /// Nothing more comes of the file that was read.
+    pub(crate) fn end_file(&mut self) {
+        if let Some(claim) = self.claim.take() {
+            claim.end();
+        }
+    }
+
+    /// Waits until at most `left` appends are on their way, and takes note of those that are done anyway.
+    fn settle(&mut self, left: usize) -> Result<(), SinkError> {
+        while self.failure.is_none() {
+            let is_due = self.tickets.len() > left || self.tickets.front().is_some_and(|(ticket, _)| ticket.is_done());
+            let Some((ticket, _)) = is_due.then(|| self.tickets.pop_front()).flatten() else { return Ok(()) };
+            self.failure = ticket.wait().err().map(|error| error.to_string());
+        }
+        self.failure.clone().map_or(Ok(()), |text| Err(text.into()))
+    }
+}
+
+impl Drop for StoreSink<'_> {
+    fn drop(&mut self) {
+        self.end_file();
+    }
+}
+
+impl Sink for StoreSink<'_> {
+    fn positions(&mut self, index: &str, head: &[u8]) -> Result<Vec<KnownPosition>, SinkError> {
+        self.end_file();
+        let (claim, is_unsettled) = self.claims.claim(index, head);
+        self.claim = Some(claim);
+        // The store answers for what is durable. Only a file that begins alike has to wait for it: many small files
+        // share their syncs.
+        if is_unsettled {
+            self.store.settle()?;
+            self.settle(self.tickets.len())?;
+        }
+        let known = self.store.checkpoints_of(head, index)?;
+        let position = |checkpoint: FileCheckpoint| KnownPosition {
+            head_bytes: checkpoint.head_bytes as usize,
+            variant: checkpoint.key.variant,
+            offset: checkpoint.offset,
+            tail_hash: checkpoint.tail_hash,
+            path: checkpoint.source,
+        };
+        Ok(known.into_iter().map(|logged| position(logged.checkpoint)).collect())
+    }
+
+    fn accept(&mut self, batch: EventBatch, position: Option<FilePosition>) -> Result<(), SinkError> {
+        let checkpoint = position.map(|position| FileCheckpoint {
+            key: CheckpointKey {
+                identity: SourceIdentity::of(&position.identity.head, &position.identity.index),
+                variant: position.identity.variant,
+            },
+            head_bytes: position.identity.head.len() as u32,
+            offset: position.offset,
+            tail_hash: position.tail_hash,
+            source: position.path,
+        });
+        self.settle(TICKETS_MAX)?;
+        match self.store.append_in(self.set, AppendRequest { batch, checkpoint }) {
+            Ok(ticket) => self.tickets.push_back((ticket, self.claim.clone())),
+            Err(error) => self.failure = Some(error.to_string()),
+        }
+        self.settle(TICKETS_MAX)
+    }
+
+    fn spare_batch(&mut self) -> Option<EventBatch> {
+        self.store.spare_batch()
+    }
+
+    fn flush(&mut self) -> Result<(), SinkError> {
+        self.settle(0)
+    }
+}

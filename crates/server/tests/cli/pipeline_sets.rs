@@ -1,0 +1,137 @@
+//! Several pipeline sets: files side by side, each line once and in its file's order, copies left out.
+
+use crate::server::Server;
+use crate::support::{Place, bytes_below, sorted, wait_until};
+
+/// A place whose configuration asks for so many pipeline sets.
+fn place_with(sets: &str) -> Place {
+    let place = Place::new();
+    let folder = place.data().join("etc/system/local");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("server.conf"), format!("[general]\nparallelIngestionPipelines = {sets}\n")).unwrap();
+    place
+}
+
+/// Lines of one file, all of one second, so that only their order of arrival sets them apart.
+fn lines_of(file: &str, range: std::ops::Range<usize>) -> String {
+    range.map(|at| format!("2026-11-20T00:00:00Z file={file} line={at} took={}\n", at * 7)).collect()
+}
+
+/// Holds what a search gives of a file, newest first, against its lines.
+fn assert_in_order(place: &Place, file: &str, lines: usize) {
+    let found = place.run(&["search", &format!("source=*{file}.log"), "-o", "raw"]).good();
+    let found: Vec<&str> = found.lines().rev().collect();
+    let text = lines_of(file, 0..lines);
+    assert!(found == text.lines().collect::<Vec<_>>(), "{file}: {} of {lines} lines", found.len());
+}
+
+fn count(place: &Place) -> String {
+    place.run(&["search", "* | stats count", "-o", "csv"]).good().lines().last().unwrap().to_owned()
+}
+
+#[test]
+fn files_go_side_by_side_and_are_told_of_in_order() {
+    let place = place_with("3");
+    let files = ["a", "b", "c", "d", "e"];
+    let write = |lines: usize| files.map(|file| place.write(&format!("{file}.log"), lines_of(file, 0..lines)));
+    let logs = write(2_000);
+    let copy = place.write("copy.log", lines_of("a", 0..2_000));
+    let mut arguments = vec!["add", "oneshot"];
+    arguments.extend(logs.iter().map(String::as_str));
+    arguments.push(&copy);
+    let said = place.run(&arguments).good();
+    assert!(said.starts_with("added 10,000 events from 5 files") && said.contains("1 file left out"), "{said}");
+    assert_eq!(bytes_below(&place.data().join("wal")), 0, "an add leaves nothing unsealed");
+    files.iter().for_each(|file| assert_in_order(&place, file, 2_000));
+    write(3_000);
+    arguments.pop();
+    let again = place.run(&arguments);
+    assert!(again.out.starts_with("added 5,000 events from 5 files"), "{again:?}");
+    let told: Vec<char> =
+        again.err.lines().filter_map(|line| line.split(".log: goes on").next()?.chars().last()).collect();
+    assert_eq!(told, ['a', 'b', 'c', 'd', 'e'], "{}", again.err);
+    files.iter().for_each(|file| assert_in_order(&place, file, 3_000));
+    arguments.push("--again");
+    assert!(place.run(&arguments).good().starts_with("added 15,000 events from 5 files"));
+    assert_eq!(count(&place), "30000");
+    assert!(place.run(&["bucket", "verify"]).good().contains("true"));
+}
+
+#[test]
+fn copies_and_files_that_begin_alike_are_told_apart_whatever_set_takes_them() {
+    let place = place_with("4");
+    let folder = place.path("logs");
+    std::fs::create_dir(&folder).unwrap();
+    // All share their first 256 bytes; every third is a copy of the one before it.
+    let head = format!("{}\n", "#".repeat(300));
+    for at in 0..60 {
+        let line = at - usize::from(at % 3 == 2);
+        std::fs::write(folder.join(format!("{at:03}.log")), format!("{head}{}", lines_of("x", line..line + 9)))
+            .unwrap();
+    }
+    let said = place.run(&["add", "oneshot", &folder.display().to_string(), "--sourcetype", "plain"]).good();
+    assert!(said.contains("from 40 files") && said.contains("20 files left out"), "{said}");
+    let sources = place.run(&["search", "* | stats count by source", "-o", "csv"]).good();
+    assert_eq!(sources.lines().count(), 41, "{sources}");
+    assert!(
+        (2..60).step_by(3).all(|at| !sources.contains(&format!("{at:03}.log"))),
+        "the first of two stays: {sources}"
+    );
+    let twice = place.run(&["add", "oneshot", &folder.display().to_string(), "--sourcetype", "plain"]).good();
+    assert!(twice.contains("60 files left out"), "{twice}");
+}
+
+#[test]
+fn an_add_of_two_sets_killed_at_any_point_stores_every_line_once() {
+    const LINES: usize = 60_000;
+    let place = place_with("2");
+    let logs = ["a", "b"].map(|file| place.write(&format!("{file}.log"), lines_of(file, 0..LINES)));
+    let data = place.data();
+    let mut seed = 88_172_645_463_325_252u64;
+    for _ in 0..10 {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        let grown = seed % (LINES as u64 * 10);
+        let before = bytes_below(&data);
+        let mut child = place.spawn(&["add", "oneshot", &logs[0], &logs[1]]);
+        assert!(wait_until(|| child.try_wait().unwrap().is_some() || bytes_below(&data).abs_diff(before) >= grown));
+        drop(child.kill());
+        child.wait().unwrap();
+    }
+    place.run(&["add", "oneshot", &logs[1], &logs[0]]).good();
+    ["a", "b"].iter().for_each(|file| assert_in_order(&place, file, LINES));
+    assert_eq!(count(&place), (2 * LINES).to_string());
+}
+
+#[test]
+fn a_server_has_its_sets_too() {
+    let place = place_with("2");
+    let files = ["a", "b", "c"];
+    let write = |lines: usize| files.map(|file| place.write(&format!("{file}.log"), lines_of(file, 0..lines)));
+    let server = Server::start(&place);
+    for lines in [1_000, 1_500, 4_000] {
+        let logs = write(lines);
+        place.run(&["add", "oneshot", &logs[2], &logs[0], &logs[1]]).good();
+        files.iter().for_each(|file| assert_in_order(&place, file, lines));
+    }
+    server.stop("-KILL");
+    let server = Server::start(&place);
+    let logs = write(5_000);
+    place.run(&["add", "oneshot", &logs[0], &logs[1], &logs[2]]).good();
+    files.iter().for_each(|file| assert_in_order(&place, file, 5_000));
+    assert_eq!(server.stop("-TERM"), 0);
+    assert_eq!(count(&place), "15000");
+}
+
+#[test]
+fn a_wrong_number_of_sets_is_told_with_its_place() {
+    let place = place_with("many");
+    let log = place.write("a.log", lines_of("a", 0..10));
+    let ran = place.run(&["add", "oneshot", &log]);
+    assert_eq!(ran.code, 0);
+    assert!(ran.err.contains("server.conf:2: [general] parallelIngestionPipelines = many"), "{}", ran.err);
+    assert!(ran.err.contains("a whole number from 1 to 16"), "{}", ran.err);
+    let raw = place.run(&["search", "*", "-o", "raw"]).good();
+    assert_eq!(sorted(&raw), sorted(&lines_of("a", 0..10)));
+}
