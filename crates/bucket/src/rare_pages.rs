@@ -15,6 +15,9 @@ use crate::lexicon::rare::{RareNumbers, add_texts, texts_are_rare};
 use crate::lexicon::scan::{RareTest, Wanted};
 use crate::reader::BucketReader;
 
+/// Where other conditions left so few pages, looking for one more piece in their columns costs more than these pages.
+const FEW_PAGES: u32 = 2;
+
 impl BucketReader {
     /// Pages of `among` of whose rare columns some may hold what is wanted. None of a slab of plain text.
     pub(crate) fn rare_pages(&self, slab: usize, wanted: Wanted<'_>, among: PageSet) -> Result<u64, BucketError> {
@@ -22,10 +25,13 @@ impl BucketReader {
             return Ok(0);
         };
         let mut tests = Vec::new();
+        let all = PageSet::first(self.slabs()[slab].pages.len());
+        let is_few = among != all && among.0.count_ones() <= FEW_PAGES;
         for (number, column) in (0u32..).zip(&columns.layout.shapes.columns) {
             match RareTest::of(column, wanted) {
                 RareTest::Never => {}
                 RareTest::Always => return Ok(among.0),
+                _ if is_few => return Ok(among.0),
                 test => {
                     let test = Looked::of(test, columns.shared(&self.source, number)?);
                     if !matches!(&test, Looked::Codes(codes) if codes.is_empty()) {
@@ -100,6 +106,9 @@ impl<'a> Looked<'a> {
         match shared {
             None => Looked::Values(test),
             Some((dictionary, component)) => {
+                if let Some(numbers) = test.numbers() {
+                    return Looked::Codes(dictionary.codes_of(component, numbers));
+                }
                 let passes = |numbers: &[i64]| test.holds(&ColumnValues::Numbers(numbers.to_vec()));
                 Looked::Codes(dictionary.codes_where(component, &passes))
             }

@@ -223,12 +223,17 @@ impl BucketReader {
         Ok(found | if left.is_empty() { 0 } else { self.rare_pages(slab, wanted, left)? })
     }
 
-    /// Metadata is asked first: it needs no read and often leaves nothing to ask.
+    /// Metadata is asked first: it needs no read and often leaves nothing to ask. Then long pieces, of which there are
+    /// few.
     fn pages_of_all(&self, slab: usize, queries: &[TermQuery], among: PageSet) -> Result<PageSet, BucketError> {
-        let (cheap, dear): (Vec<&TermQuery>, Vec<&TermQuery>) =
-            queries.iter().partition(|query| matches!(query, TermQuery::Meta { .. } | TermQuery::None));
+        let mut in_order: Vec<&TermQuery> = queries.iter().collect();
+        in_order.sort_by_key(|query| match query {
+            TermQuery::Meta { .. } | TermQuery::None => 0,
+            TermQuery::Piece(piece) => usize::MAX - piece.len(),
+            _ => usize::MAX,
+        });
         let mut found = among;
-        for query in cheap.into_iter().chain(dear) {
+        for query in in_order {
             if found.is_empty() {
                 break;
             }

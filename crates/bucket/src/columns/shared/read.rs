@@ -17,6 +17,9 @@ use crate::integers::{encode_integers, read_integers};
 use crate::source::ObjectSource;
 use crate::wire::{Cursor, Malformed, put_signed, put_varint};
 
+/// Entries compared before anybody looks whether one was met.
+const ENTRIES_PER_LOOK: usize = 128;
+
 /// Distinct entries, ascending.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct SharedDictionary {
@@ -110,6 +113,41 @@ impl SharedDictionary {
         let (component, shift) = self.reading(component)?;
         let number = |code: &u32| component.of_entry(self.entries[*code as usize], shift);
         Some(codes.iter().map(number).collect())
+    }
+
+    /// Codes of the entries whose component is one of two numbers, ascending.
+    pub(crate) fn codes_of(&self, component: u32, wanted: [i64; 2]) -> Vec<u32> {
+        let Some((form, shift)) = self.reading(component) else { return Vec::new() };
+        let [one, other] = wanted;
+        if component == 0 {
+            // Entries ascend by their first component.
+            let run_of = |number: i64| {
+                let bits = u128::from(form.bits_of(number));
+                let start = self.entries.partition_point(|entry| entry >> shift < bits);
+                let run = self.entries[start..].partition_point(|entry| entry >> shift == bits);
+                start as u32..(start + run) as u32
+            };
+            let mut found: Vec<u32> = run_of(one).collect();
+            if other != one {
+                found.extend(run_of(other));
+                found.sort_unstable();
+            }
+            return found;
+        }
+        let mut found = Vec::new();
+        for (run, entries) in self.entries.chunks(ENTRIES_PER_LOOK).enumerate() {
+            let is_wanted = |entry: &u128| {
+                let number = form.of_entry(*entry, shift);
+                (number == one) | (number == other)
+            };
+            // Without an early way out several are compared at once.
+            if entries.iter().fold(false, |found, entry| found | is_wanted(entry)) {
+                let start = run * ENTRIES_PER_LOOK;
+                let places = entries.iter().enumerate().filter(|(_, entry)| is_wanted(entry));
+                found.extend(places.map(|(at, _)| (start + at) as u32));
+            }
+        }
+        found
     }
 
     /// Codes of the entries whose component passes, ascending. `passes` is asked with many numbers first.
