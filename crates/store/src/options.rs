@@ -126,8 +126,26 @@ impl StoreOptions {
         if self.sealers == 0 { cores() } else { self.sealers }
     }
 
-    /// Closed slabs that may wait for their seal.
-    pub(crate) fn unsealed_limit(&self) -> usize {
-        if self.unsealed_slabs_max == 0 { self.sealer_threads() + 1 } else { self.unsealed_slabs_max }
+    /// Closed slabs that may wait for their seal while `sets` pipeline sets fill one. What further sets fill takes the
+    /// place of what waits, so that memory does not grow with their number; but every sealer has work.
+    pub(crate) fn unsealed_limit(&self, sets: usize) -> usize {
+        let sealers = self.sealer_threads();
+        let limit = if self.unsealed_slabs_max == 0 { sealers + 1 } else { self.unsealed_slabs_max };
+        limit.saturating_sub(sets.saturating_sub(1)).max(sealers.min(limit))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slabs_that_further_sets_fill_count_as_waiting_but_sealers_have_work() {
+        let limit = |sealers: usize, unsealed_slabs_max: usize, sets: usize| {
+            StoreOptions { sealers, unsealed_slabs_max, ..StoreOptions::at("") }.unsealed_limit(sets)
+        };
+        assert_eq!([0, 1, 2, 3, 9].map(|sets| limit(2, 0, sets)), [3, 3, 2, 2, 2]);
+        assert_eq!([0, 1, 2, 5, 9].map(|sets| limit(2, 6, sets)), [6, 6, 5, 2, 2]);
+        assert_eq!([1, 2].map(|sets| limit(4, 1, sets)), [1, 1]);
     }
 }

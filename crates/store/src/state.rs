@@ -228,6 +228,11 @@ impl State {
         self.closed.len() - quarantined.min(QUARANTINED_SLABS_MAX)
     }
 
+    /// Pipeline sets that fill a slab of some index.
+    pub(crate) fn filling_sets(&self) -> usize {
+        self.hot.keys().map(|key| key.set).collect::<BTreeSet<_>>().len()
+    }
+
     /// Whether the events of a bucket are only in memory and in the log.
     pub(crate) fn is_unsealed(&self, number: u64) -> bool {
         self.closed.contains_key(&number) || self.hot.values().any(|slab| slab.number() == number)

@@ -104,6 +104,7 @@ impl Store {
         dir_lock: DirLock,
     ) -> Result<Arc<Store>, StoreError> {
         options.pipeline_sets = options.pipeline_sets.max(1);
+        options.sealers = options.sealer_threads();
         options.slab_events = options.slab_events.clamp(1, MAX_SLAB_EVENTS);
         options.slab_raw_bytes = options.slab_raw_bytes.clamp(1, MAX_SLAB_RAW_BYTES);
         let mut recovered = recover(&options, &catalog, Repair::Cut)?;
@@ -208,9 +209,9 @@ impl Store {
 
     /// Waits until few enough slabs wait for their seal.
     fn wait_for_sealers(&self) -> Result<(), StoreError> {
-        let limit = self.shared.options.unsealed_limit();
+        let options = &self.shared.options;
         let mut state = self.shared.state();
-        while state.unsealed() >= limit {
+        while state.unsealed() >= options.unsealed_limit(state.filling_sets()) {
             if state.stopping {
                 return Err(StoreError::Closed);
             }
