@@ -38,6 +38,10 @@ const MIN_ZSTD_BYTES: usize = 64;
 const PLANES_SAVE: usize = 16;
 /// Skewed numbers are, too.
 const SKEWED_SAVE: usize = 24;
+/// When sealing they must save one in so many: what is sealed is searched most, and compacted soon.
+const SEALED_PLANES_SAVE: usize = 5;
+/// Values that tell whether planes are worth trying on a whole chunk when sealing.
+const PLANES_SAMPLE: usize = 512;
 /// Distinct numbers that are few.
 const FEW_NUMBERS: usize = 200;
 
@@ -45,7 +49,7 @@ const FEW_NUMBERS: usize = 200;
 pub(super) enum Effort<'a> {
     /// No compression: the chunk goes to a pool, which is compressed as a whole.
     Plain,
-    /// Packed numbers, texts with zstd.
+    /// Packed numbers, planes where a sample of them becomes much smaller, texts with zstd.
     Seal(&'a mut BlockWriter),
     /// Everything.
     All(&'a mut BlockWriter),
@@ -62,14 +66,17 @@ pub(super) fn encode_codes(codes: &[u32], effort: &mut Effort<'_>, out: &mut Vec
     let start = out.len();
     out.push(CODES_PACKED);
     pack(codes.iter().map(|code| u64::from(*code)), width_of(u64::from(max)), out);
-    if let Effort::All(blocks) = effort {
-        let offsets = codes.iter().map(|code| u64::from(*code));
-        let width = width_of(u64::from(max));
-        let chunk = &mut Chunk::packed(start, out);
-        chunk.try_skewed(CODES_SKEWED, &[], &offsets.clone().collect::<Vec<u64>>(), width);
-        chunk.try_planes(CODES_PLANES, &[], offsets, width, blocks)?;
+    let offsets = codes.iter().map(|code| u64::from(*code));
+    let width = width_of(u64::from(max));
+    let chunk = &mut Chunk::packed(start, out);
+    match effort {
+        Effort::Plain => Ok(()),
+        Effort::Seal(blocks) => chunk.try_sealed_planes(CODES_PLANES, &[], offsets, width, blocks),
+        Effort::All(blocks) => {
+            chunk.try_skewed(CODES_SKEWED, &[], &offsets.clone().collect::<Vec<u64>>(), width);
+            chunk.try_planes(CODES_PLANES, &[], (offsets, PLANES_SAVE), width, blocks)
+        }
     }
-    Ok(())
 }
 
 /// Appends the chunk of some numbers. `times` are those of the same events, where every event has a number.
@@ -86,9 +93,9 @@ pub(super) fn encode_numbers(
     }
     let start = out.len();
     encode_integers(numbers, out);
-    let Effort::All(blocks) = effort else {
+    if matches!(effort, Effort::Plain) {
         return Ok(());
-    };
+    }
     let (min, max) = range_of(numbers);
     let unit = common_unit(numbers, min);
     let offsets = offsets_of(numbers, min, unit);
@@ -97,15 +104,22 @@ pub(super) fn encode_numbers(
     put_varint(&mut head, unit);
     let width = width_of(max.wrapping_sub(min) as u64 / unit);
     let chunk = &mut Chunk::packed(start, out);
+    let blocks = match effort {
+        Effort::Plain => return Ok(()),
+        Effort::Seal(blocks) => {
+            return chunk.try_sealed_planes(NUMBERS_PLANES, &head, offsets.iter().copied(), width, blocks);
+        }
+        Effort::All(blocks) => blocks,
+    };
     chunk.try_few(numbers);
     chunk.try_skewed(NUMBERS_SKEWED, &head, &offsets, width);
-    chunk.try_planes(NUMBERS_PLANES, &head, offsets.iter().copied(), width, blocks)?;
+    chunk.try_planes(NUMBERS_PLANES, &head, (offsets.iter().copied(), PLANES_SAVE), width, blocks)?;
     let steps = || {
         let mut last = 0u64;
         offsets.iter().map(move |offset| zigzag(offset.wrapping_sub(std::mem::replace(&mut last, *offset))))
     };
     let width = width_of(steps().fold(0, |all, step| all | step));
-    chunk.try_planes(NUMBERS_STEP_PLANES, &head, steps(), width, blocks)
+    chunk.try_planes(NUMBERS_STEP_PLANES, &head, (steps(), PLANES_SAVE), width, blocks)
 }
 
 fn zigzag(step: u64) -> u64 {
@@ -171,26 +185,51 @@ impl Chunk<'_> {
         }
     }
 
-    /// Compressed planes of bytes.
+    /// Compressed planes of bytes, if those of the first values are much smaller than packed bits. What was packed as
+    /// steps or runs, in few bits a value, is left alone.
+    fn try_sealed_planes(
+        &mut self,
+        mode: u8,
+        head: &[u8],
+        values: impl ExactSizeIterator<Item = u64> + Clone,
+        width: u32,
+        blocks: &mut BlockWriter,
+    ) -> Result<(), BucketError> {
+        let sample = values.len().min(PLANES_SAMPLE);
+        let packed = self.packed * sample / values.len().max(1);
+        let planes = planes_of(values.clone().take(sample), width);
+        let found = blocks.compressed(&planes)?.map_or(usize::MAX, <[u8]>::len);
+        if found >= packed - packed / SEALED_PLANES_SAVE {
+            return Ok(());
+        }
+        self.try_planes(mode, head, (values, SEALED_PLANES_SAVE), width, blocks)
+    }
+
+    /// Compressed planes of bytes, if they save one byte in so many.
     fn try_planes(
         &mut self,
         mode: u8,
         head: &[u8],
-        values: impl Iterator<Item = u64>,
+        (values, save): (impl Iterator<Item = u64>, usize),
         width: u32,
         blocks: &mut BlockWriter,
     ) -> Result<(), BucketError> {
-        let width = width.div_ceil(8) as usize;
-        let values: Vec<u64> = values.collect();
-        let mut planes = Vec::with_capacity(width * values.len());
-        for plane in 0..width {
-            planes.extend(values.iter().map(|value| (value >> (8 * plane)) as u8));
-        }
-        if let Some(compressed) = blocks.compressed(&planes)? {
-            self.replace(PLANES_SAVE, &[&[mode], head, &[width as u8], compressed]);
+        if let Some(compressed) = blocks.compressed(&planes_of(values, width))? {
+            self.replace(save, &[&[mode], head, &[width.div_ceil(8) as u8], compressed]);
         }
         Ok(())
     }
+}
+
+/// All lowest bytes of values of so many bits, then all second ones.
+fn planes_of(values: impl Iterator<Item = u64>, width: u32) -> Vec<u8> {
+    let width = width.div_ceil(8) as usize;
+    let values: Vec<u64> = values.collect();
+    let mut planes = Vec::with_capacity(width * values.len());
+    for plane in 0..width {
+        planes.extend(values.iter().map(|value| (value >> (8 * plane)) as u8));
+    }
+    planes
 }
 
 /// Appends the chunk of texts that lie back to back in `bytes`; `ends` count from `base`.
