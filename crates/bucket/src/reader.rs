@@ -27,6 +27,8 @@ use crate::summary::BucketSummary;
 
 /// Blocks of one page with at most this many unneeded bytes between them are fetched in one read.
 const MAX_READ_GAP_BYTES: u64 = 64 << 10;
+/// Pieces of so many bytes and more are equally rare.
+const LONG_PIECE_BYTES: usize = 6;
 /// Bytes an integer column of a page decodes from at most: 64 bits a value and some for the head.
 pub(crate) const MAX_INTEGER_BLOCK_BYTES: usize = MAX_PAGE_EVENTS * 8 + 64;
 
@@ -223,13 +225,13 @@ impl BucketReader {
         Ok(found | if left.is_empty() { 0 } else { self.rare_pages(slab, wanted, left)? })
     }
 
-    /// Metadata is asked first: it needs no read and often leaves nothing to ask. Then long pieces, of which there are
-    /// few.
+    /// Metadata is asked first: it needs no read and often leaves nothing to ask. Then long pieces, which are in few
+    /// pages; of two long ones the first, as ids are sorted by what they begin with.
     fn pages_of_all(&self, slab: usize, queries: &[TermQuery], among: PageSet) -> Result<PageSet, BucketError> {
         let mut in_order: Vec<&TermQuery> = queries.iter().collect();
         in_order.sort_by_key(|query| match query {
             TermQuery::Meta { .. } | TermQuery::None => 0,
-            TermQuery::Piece(piece) => usize::MAX - piece.len(),
+            TermQuery::Piece(piece) => usize::MAX - piece.len().min(LONG_PIECE_BYTES),
             _ => usize::MAX,
         });
         let mut found = among;
