@@ -33,6 +33,12 @@ const NODES_MAX: usize = 65_536;
 const NUMBERS_MAX: i64 = 65_536;
 /// Distinct texts of one group in one slab at most; a row with one beyond is left to its text.
 const TEXTS_MAX: usize = 1 << 20;
+/// Answers of one slab that are found by position.
+const QUICK_ANSWERS_MAX: usize = 1 << 20;
+/// A quick answer that was not asked for yet, one that is no match; others are the text's number and this offset.
+const QUICK_NEW: u32 = 0;
+const QUICK_NO: u32 = 1;
+const QUICK_TEXTS: u32 = 2;
 /// Rows a cursor passes one by one before it looks further ahead.
 const CURSOR_STEPS: usize = 8;
 /// Code of a group that takes no part in the match.
@@ -65,6 +71,19 @@ struct Tree {
     branches: HashMap<Template, usize, FixedState>,
     dictionaries: HashMap<u32, Arc<Dictionary>, FixedState>,
     texts: Vec<Interner>,
+    /// By node, as far as there are such.
+    quick: Vec<Quick>,
+    /// What [`Quick`] points to.
+    answers: Vec<u32>,
+}
+
+/// Where one column decides about the only group: its answers by code, all in one place and next to each other.
+#[derive(Clone, Copy, Default)]
+struct Quick {
+    column: u32,
+    start: u32,
+    /// 0 where it is not that simple.
+    len: u32,
 }
 
 /// What the pattern says of one flat template.
@@ -131,19 +150,33 @@ impl RexReader {
         let mut work = Work { regex, captures, groups, planner, text: String::new(), codes: Vec::new() };
         let mut cursors = Cursors { open: Vec::new() };
         cursors.open.resize_with(page.shapes().columns.len(), || None);
-        let mut nodes = Vec::with_capacity(rows.len());
-        for row in rows.iter() {
+        // Row by row, so that the cursors only step forward.
+        for (place, row) in rows.iter().enumerate() {
             let root = roots.get(row as usize).map_or(usize::MAX, |root| *root as usize);
-            nodes.push((tree.leaf(root, row, &mut work, &mut cursors, page)?, row));
-        }
-        // Template by template: what one needs to answer stays at hand.
-        for place in by_node(&nodes, tree.nodes.len()) {
-            let (node, row) = nodes[place as usize];
+            let node = tree.leaf(root, row, &mut work, &mut cursors, page)?;
+            let quick = tree.quick_place(node, row, &mut cursors, page)?;
+            match quick.map_or(QUICK_NEW, |at| tree.answers[at]) {
+                QUICK_NEW => {}
+                QUICK_NO => continue,
+                text => {
+                    found.codes[0][place] = text - QUICK_TEXTS;
+                    continue;
+                }
+            }
             match tree.ask(node as usize, row, &mut work, &mut cursors, page)? {
                 Answer::Unknown => found.undecided.push(row),
-                Answer::No => {}
+                Answer::No => {
+                    if let Some(at) = quick {
+                        tree.answers[at] = QUICK_NO;
+                    }
+                }
                 Answer::Groups(groups) => {
-                    found.codes.iter_mut().zip(groups).for_each(|(codes, code)| codes[place as usize] = *code);
+                    found.codes.iter_mut().zip(groups).for_each(|(codes, code)| codes[place] = *code);
+                    if let ([code], Some(at)) = (groups, quick)
+                        && *code != ABSENT
+                    {
+                        tree.answers[at] = code + QUICK_TEXTS;
+                    }
                 }
             }
         }
@@ -178,6 +211,8 @@ impl RexReader {
             branches: HashMap::default(),
             dictionaries: HashMap::default(),
             texts,
+            quick: Vec::new(),
+            answers: Vec::new(),
         });
         self.slabs.len() - 1
     }
@@ -249,6 +284,40 @@ impl Tree {
                 None => return Ok(u32::MAX),
             }
         }
+    }
+
+    /// Where the quick answer about a row is, if there may be one.
+    #[inline]
+    fn quick_place(
+        &self,
+        node: u32,
+        row: u32,
+        cursors: &mut Cursors,
+        page: &mut PageReader<'_>,
+    ) -> Result<Option<usize>, EngineError> {
+        let Some(Quick { column, start, len: 1.. }) = self.quick.get(node as usize).copied() else { return Ok(None) };
+        let code = cursors.code(column, row, page)?;
+        let len = self.quick[node as usize].len;
+        Ok(code.filter(|code| *code < len).map(|code| (start + code) as usize))
+    }
+
+    /// Makes room for quick answers where one column decides about one group.
+    fn make_quick(&mut self, at: usize, windows: &[Asked], groups: usize, shapes: &Shapes) {
+        let [Asked { columns, .. }] = windows else { return };
+        let ([(column, _)], 1) = (columns.as_slice(), groups) else { return };
+        let len = match &shapes.columns[*column as usize].kind {
+            ColumnKind::Dictionary { len } => *len as usize,
+            ColumnKind::Numbers { min, max, .. } => {
+                usize::try_from(max.saturating_sub(*min)).map_or(0, |span| span + 1)
+            }
+            _ => 0,
+        };
+        if len == 0 || self.answers.len() + len > QUICK_ANSWERS_MAX {
+            return;
+        }
+        self.quick.resize(self.quick.len().max(at + 1), Quick::default());
+        self.quick[at] = Quick { column: *column, start: self.answers.len() as u32, len: len as u32 };
+        self.answers.resize(self.answers.len() + len, QUICK_NEW);
     }
 
     /// Asks the windows of a template.
@@ -343,6 +412,7 @@ impl Tree {
             }
             asked.push(Asked { window, columns, memo: CombinationMemo::default() });
         }
+        self.make_quick(at, &asked, work.groups.len(), shapes);
         self.nodes[at] = Node::Windows(Box::new(Leaf { template, windows: asked }));
     }
 
@@ -367,24 +437,6 @@ impl Tree {
         self.branches.insert(key, first);
         Node::Branch { column, first }
     }
-}
-
-/// Places of the rows, those of one node after those of another.
-fn by_node(nodes: &[(u32, u32)], count: usize) -> Vec<u32> {
-    // The last one is for rows of no node.
-    let mut starts = vec![0u32; count + 2];
-    let of = |node: u32| (node as usize).min(count);
-    nodes.iter().for_each(|(node, _)| starts[of(*node) + 1] += 1);
-    for at in 1..starts.len() {
-        starts[at] += starts[at - 1];
-    }
-    let mut places = vec![0u32; nodes.len()];
-    for (place, (node, _)) in (0u32..).zip(nodes) {
-        let next = &mut starts[of(*node)];
-        places[*next as usize] = place;
-        *next += 1;
-    }
-    places
 }
 
 /// Parts of a template whose values decide the wanted groups of a window.
