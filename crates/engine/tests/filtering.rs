@@ -37,7 +37,27 @@ const EVENTS: [&str; 12] = [
     "user=alice status=2000",
 ];
 
+/// What JSON may write in another way than a search does.
+const ESCAPED: [&str; 12] = [
+    "{\"name\":\"Jos\\u00e9\"}",
+    "{\"name\":\"José\"}",
+    "{\"name\":\"JOS\\u00C9\"}",
+    "{\"text\":\"line1\\nline2\"}",
+    "{\"text\":\"tab\\u0009here\"}",
+    "{\"text\":\"a\\u0026b \\u003cé\\u003e\"}",
+    "{\"text\":\"a&b <\\u00e9>\"}",
+    "{\"text\":\"a\\u0026b \\u003c\\u00e9\\u003e\"}",
+    "{\"text\":\"\\ud83d\\ude00\"}",
+    "{\"text\":\"\\u007f\"}",
+    "{\"text\":\"C:\\\\new\"}",
+    "{\"text\":\"a b\"}",
+];
+
 fn store(dir: &std::path::Path, sealed: bool) -> Arc<Store> {
+    store_of(&EVENTS, dir, sealed)
+}
+
+fn store_of(events: &[&str; 12], dir: &std::path::Path, sealed: bool) -> Arc<Store> {
     let store = Store::open(StoreOptions::at(dir), ManualClock::shared(1_000_000_000)).unwrap();
     for (host, from) in [("web", 0), ("db", 6)] {
         let mut batch = EventBatch::default();
@@ -48,7 +68,7 @@ fn store(dir: &std::path::Path, sealed: bool) -> Arc<Store> {
             sourcetype: "generic_single_line".into(),
         };
         let meta = batch.intern(&meta);
-        for (at, event) in EVENTS.iter().enumerate().skip(from).take(6) {
+        for (at, event) in events.iter().enumerate().skip(from).take(6) {
             batch.push(event.as_bytes(), at as i64 * 1_000_000_000, meta);
         }
         store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
@@ -121,6 +141,34 @@ fn early_tests_change_no_answer() {
             assert_eq!(early, late, "{condition}, sealed: {sealed}");
             assert_eq!(early.len(), matches, "{condition}, sealed: {sealed}");
             assert!(early.is_sorted_by(|a, b| a >= b), "{condition} is not newest first: {early:?}");
+        }
+    }
+}
+
+#[test]
+fn values_are_found_however_json_escapes_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine =
+        Engine::new(&EngineOptions::default(), Arc::new(PropsResolver::new(&Layers::new([]))), Arc::new(NoTables))
+            .unwrap();
+    for sealed in [false, true] {
+        let store = store_of(&ESCAPED, &folder.path().join(sealed.to_string()), sealed);
+        for (condition, matches) in [
+            ("name=José", 3),
+            ("name IN (José, none)", 3),
+            ("text=\"line1\nline2\"", 1),
+            ("text=\"tab\there\"", 1),
+            ("text=\"a&b <é>\"", 3),
+            ("text=😀", 1),
+            ("text=\"\u{7f}\"", 1),
+            ("text=\"C:\\\\new\"", 1),
+            ("text=\"a b\"", 1),
+            ("text=José", 0),
+        ] {
+            let early = times(&engine, &store, condition);
+            let late = times(&engine, &store, &format!("* | search {condition}"));
+            assert_eq!(early, late, "{condition}, sealed: {sealed}");
+            assert_eq!(early.len(), matches, "{condition}, sealed: {sealed}");
         }
     }
 }

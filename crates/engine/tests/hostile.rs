@@ -115,6 +115,29 @@ fn binary_data_makes_a_bounded_number_of_fields() {
 }
 
 #[test]
+fn numbers_written_differently_are_series_of_their_own() {
+    let store = Arc::new(MemoryStore::new("main"));
+    let mut batch = EventBatch::default();
+    let meta = Metadata {
+        index: "main".into(),
+        host: "h".into(),
+        source: "s".into(),
+        sourcetype: "generic_single_line".into(),
+    };
+    let meta = batch.intern(&meta);
+    for minute in 0..50 {
+        for event in ["a=005 b=1", "a=5 b=1", "a=5.0 b=1", "a=005 b=1"] {
+            batch.push(event.as_bytes(), minute * 60_000_000_000, meta);
+        }
+    }
+    store.append(batch).unwrap();
+    for chart in ["timechart span=1m count by a", "chart count over _time span=1m by a"] {
+        let sums = ask(&store, &format!("* | {chart} | stats sum(\"005\") as x, sum(\"5\") as y, sum(\"5.0\") as z"));
+        assert_eq!(sums.trim(), "100.0 50.0 50.0", "{chart}");
+    }
+}
+
+#[test]
 fn options_without_effect_are_told() {
     let store = Arc::new(MemoryStore::new("main"));
     for (search, option) in [

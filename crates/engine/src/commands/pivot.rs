@@ -65,7 +65,10 @@ impl Pivot<'_> {
         let groups = self.plan.finish(&merged)?;
         let (row_keys, series) = (texts(merged.column(0)), texts(merged.column(1)));
         let mut names: Vec<&str> = series.iter().flatten().filter(|name| self.is_shown(name)).collect();
-        names.sort_unstable_by(|a, b| series_rank(a).cmp(&series_rank(b)).then_with(|| sort_key(a).cmp(&sort_key(b))));
+        // `5` and `005` sort alike and are two series; the text keeps the rows of each side by side.
+        names.sort_unstable_by(|a, b| {
+            series_rank(a).cmp(&series_rank(b)).then_with(|| sort_key(a).cmp(&sort_key(b))).then_with(|| a.cmp(b))
+        });
         names.dedup();
         let mut keys = KeyTable::default();
         let row_of: Vec<u32> = row_keys.iter().map(|key| keys.intern(key.unwrap_or_default().as_bytes())).collect();

@@ -303,7 +303,54 @@ fn value_terms(field: &str, value: &SearchPattern, rules: &FieldRules) -> TermQu
     if let Some(meta) = meta_field(field) {
         return TermQuery::Meta { field: meta, pattern: value.text.to_lowercase().into() };
     }
-    if can_test_value(field, value, rules) { TermQuery::for_keyword(&value.text) } else { TermQuery::All }
+    if !can_test_value(field, value, rules) {
+        return TermQuery::All;
+    }
+    let written = escaped_forms(&value.text);
+    TermQuery::or(written.iter().map(String::as_str).chain([value.text.as_str()]).map(TermQuery::for_keyword))
+}
+
+/// How JSON may write the value with escapes, as far as that changes its pieces: `Jos\u00e9`, `line1\nline2`, `a\u0026b`.
+/// Some writers escape what is not ASCII, some what has a meaning in HTML, some both; all escape control characters.
+fn escaped_forms(value: &str) -> Vec<String> {
+    let is_html = |letter: char| matches!(letter, '<' | '>' | '&' | '\'');
+    let is_other = |letter: char| !letter.is_ascii() || letter == '\u{7f}';
+    let has_control = value.contains(|letter: char| letter < ' ');
+    let (has_html, has_other) = (value.contains(is_html), value.contains(is_other));
+    let mut forms = Vec::new();
+    for (html, other) in [(false, false), (true, false), (false, true), (true, true)] {
+        // Each form once, and not the one that is the value itself.
+        if (html && !has_html) || (other && !has_other) || !(html || other || has_control) {
+            continue;
+        }
+        let escape = |letter: char| (html && is_html(letter)) || (other && is_other(letter));
+        forms.push(escaped(value, escape, true));
+        if has_control {
+            forms.push(escaped(value, escape, false));
+        }
+    }
+    forms
+}
+
+/// The text with control characters and those `is_escaped` says written as JSON escapes, `short` ones where there are.
+fn escaped(text: &str, is_escaped: impl Fn(char) -> bool, short: bool) -> String {
+    let mut out = String::with_capacity(text.len() * 2);
+    for letter in text.chars() {
+        match letter {
+            '\n' if short => out.push_str("\\n"),
+            '\t' if short => out.push_str("\\t"),
+            '\r' if short => out.push_str("\\r"),
+            '\u{8}' if short => out.push_str("\\b"),
+            '\u{c}' if short => out.push_str("\\f"),
+            _ if letter < ' ' || is_escaped(letter) => {
+                let mut units = [0; 2];
+                // The lexicon's pieces are lower-case, so one case of the digits is enough.
+                letter.encode_utf16(&mut units).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
+            }
+            _ => out.push(letter),
+        }
+    }
+    out
 }
 
 fn holds_words(expr: &SearchExpr) -> bool {
