@@ -181,13 +181,20 @@ impl Replay {
 
     /// The newest slab of each index goes on, in the first pipeline set; the others wait for their seal. Which set a
     /// slab came from is not in the log and does not matter: no later event may go to a slab that is older than one
-    /// with events of the same file, and every file is in slabs up to the newest.
+    /// with events of the same file, and every file is in slabs up to the newest. Where that is sealed, none goes on.
     fn into_state(self) -> State {
         let mut state = self.state;
-        for (_, slab) in self.slabs {
+        for (number, slab) in self.slabs {
             let key = HotKey { index: slab.index().clone(), set: 0 };
             state.close_hot(&key);
-            state.hot.insert(key, slab);
+            let later = |bucket: &Arc<SealedBucket>| {
+                bucket.row.index == *key.index && bucket.origin_of(bucket.row.events) > number
+            };
+            if state.sealed.values().any(later) {
+                state.add_closed(slab.close());
+            } else {
+                state.hot.insert(key, slab);
+            }
         }
         state
     }

@@ -139,6 +139,29 @@ fn a_file_that_another_set_goes_on_with_keeps_its_order() {
 }
 
 #[test]
+fn after_a_restart_no_slab_goes_on_that_is_older_than_a_sealed_one() {
+    let dir = tempdir().unwrap();
+    let store = open(&options(dir.path(), 2));
+    let append = |store: &Store, set: usize, first: u64| {
+        let checkpoint = Some(checkpoint("a.log", first + EVENTS));
+        let request = AppendRequest { batch: batch("main", first, EVENTS), checkpoint };
+        store.append_in(set, request).unwrap().wait().unwrap();
+    };
+    append(&store, 0, 0);
+    (1..6).for_each(|number| append(&store, 1, number * EVENTS));
+    // The second slab is full and is sealed in the background; the first stays.
+    let is_sealed = |store: &Store| store.buckets()[1].state == ListingState::Sealed;
+    while !is_sealed(&store) {
+        std::thread::yield_now();
+    }
+    assert_eq!(store.buckets()[0].state, ListingState::Hot);
+    drop(store);
+    let store = open(&options(dir.path(), 2));
+    append(&store, 0, 6 * EVENTS);
+    assert_eq!(texts(&all(&store)), expected("main", 0..7 * EVENTS));
+}
+
+#[test]
 fn a_failed_write_refuses_the_files_of_all_sets_in_it_and_no_checkpoint_is_beyond() {
     for failing in 0..10 {
         let dir = tempdir().unwrap();
