@@ -20,8 +20,9 @@ pub(crate) const MAX_SUMMARY_VALUE_BYTES: usize = 4_096;
 
 /// Slabs of a bucket.
 pub(crate) const MAX_SLABS: usize = 4_096;
-/// Text bytes after which a text block is closed: what one needle has to decompress.
-pub(crate) const TARGET_TEXT_BLOCK_BYTES: usize = 256 << 10;
+/// Text bytes after which a text block is closed. A page is always read whole, so that smaller blocks would only
+/// narrow the window of zstd; larger ones gain nothing.
+pub(crate) const TARGET_TEXT_BLOCK_BYTES: usize = 8 << 20;
 /// Bytes of index, host, source and sourcetype of one metadata entry together.
 pub(crate) const MAX_METADATA_BYTES: usize = 1 << 20;
 /// Bytes of a slab's head before compression: metadata, pages, sections.
