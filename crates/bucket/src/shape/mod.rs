@@ -17,7 +17,6 @@ mod traits;
 mod trial;
 mod trie;
 
-#[cfg(any(test, debug_assertions))]
 mod fill;
 #[cfg(test)]
 mod tests;
@@ -106,7 +105,6 @@ fn shape(events: &EventBatch, pays: impl Fn(&Builder) -> bool) -> Option<ShapedS
         return None;
     }
     let slab = finish(builder);
-    #[cfg(debug_assertions)]
     debug_assert!(fill::holds(&slab, events), "columns do not give the texts back");
     Some(slab)
 }
