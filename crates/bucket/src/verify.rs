@@ -17,17 +17,20 @@ use crate::read_at::MemoryObject;
 use crate::reader::BucketReader;
 
 /// Encodes slabs and proves that they decode to the same events. Slabs whose columns do not are a fault of the shaper:
-/// they are encoded once more, with their texts as they are.
-pub fn encode_verified(slabs: &[SlabSource<'_>], options: &EncodeOptions) -> Result<EncodedBucket, BucketError> {
-    if options.shaped
-        && let Ok(encoded) = encode_slabs(slabs, options)
-        && verify_slabs(&encoded, slabs).is_ok()
-    {
-        return Ok(encoded);
+/// they are encoded once more, with their texts as they are, and the fault is given beside the bucket.
+pub fn encode_verified(
+    slabs: &[SlabSource<'_>],
+    options: &EncodeOptions,
+) -> Result<(EncodedBucket, Option<BucketError>), BucketError> {
+    let proven = |options: &EncodeOptions| {
+        let encoded = encode_slabs(slabs, options)?;
+        verify_slabs(&encoded, slabs)?;
+        Ok(encoded)
+    };
+    match proven(options) {
+        Err(fault) if options.shaped => Ok((proven(&EncodeOptions { shaped: false, ..*options })?, Some(fault))),
+        outcome => Ok((outcome?, None)),
     }
-    let encoded = encode_slabs(slabs, &EncodeOptions { shaped: false, ..*options })?;
-    verify_slabs(&encoded, slabs)?;
-    Ok(encoded)
 }
 
 /// Decodes everything of `encoded` and compares it with the batches it was made from by [`crate::encode`].

@@ -110,7 +110,13 @@ fn seal(shared: &Shared, segment: &HotSegment) -> Result<(), Failure> {
     choose_names(shared, &mut row)?;
     shared.catalog.begin_seal(&row)?;
     let encoded = encode_checked(segment, shared.options.zstd_level);
-    let encoded = encoded.map_err(|error| Failure::Never(error.to_string()))?;
+    let (encoded, fault) = encoded.map_err(|error| Failure::Never(error.to_string()))?;
+    if let Some(fault) = fault {
+        let bucket = format!("{}~{}", segment.index_name(), segment.number());
+        shared.tell(format!(
+            "bucket {bucket} is stored as plain text, its columns do not hold: {fault}; please report this"
+        ));
+    }
     shared.readers.blobs().put(&row.object, &encoded.object)?;
     shared.readers.blobs().put(&row.filter, &encoded.filter)?;
     row.state = BucketState::Live;
@@ -147,7 +153,7 @@ pub(crate) fn choose_names(shared: &Shared, row: &mut BucketRow) -> Result<(), S
 }
 
 /// Encodes a slab and proves that it decodes to the same events.
-fn encode_checked(segment: &HotSegment, zstd_level: i32) -> Result<EncodedBucket, BucketError> {
+fn encode_checked(segment: &HotSegment, zstd_level: i32) -> Result<(EncodedBucket, Option<BucketError>), BucketError> {
     let rows = segment.rows();
     let sources = [SlabSource { events: &rows.events, index_times: Some(&rows.index_times) }];
     encode_verified(&sources, &EncodeOptions { zstd_level, ..EncodeOptions::default() })

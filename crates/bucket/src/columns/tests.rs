@@ -241,7 +241,8 @@ fn a_wrong_template_is_noticed_and_the_slab_stored_as_plain_text() {
     let wrong = encode_slabs(&sources, &EncodeOptions::default()).unwrap();
     let error = verify_slabs(&wrong, &sources).unwrap_err();
     assert!(error.to_string().contains("shape"), "{error}");
-    let encoded = encode_verified(&sources, &EncodeOptions::default()).unwrap();
+    let (encoded, fault) = encode_verified(&sources, &EncodeOptions::default()).unwrap();
+    assert!(fault.is_some());
     SHAPER.set(None);
     let reader = open(&encoded);
     assert!(reader.shapes(0).unwrap().is_none());

@@ -150,7 +150,10 @@ fn encode_checked(
     };
     match proven(true) {
         // A fault of the shaper is no reason to leave the buckets as they are.
-        Err(Failure::Never(_)) => proven(false),
+        Err(Failure::Never(fault)) => {
+            shared.tell(format!("buckets merge as plain text, their columns do not hold: {fault}; please report this"));
+            proven(false)
+        }
         outcome => outcome,
     }
 }
