@@ -151,8 +151,9 @@ fn encode_checked(
     match proven(true) {
         // A fault of the shaper is no reason to leave the buckets as they are.
         Err(Failure::Never(fault)) => {
+            let plain = proven(false)?;
             shared.tell(format!("buckets merge as plain text, their columns do not hold: {fault}; please report this"));
-            proven(false)
+            Ok(plain)
         }
         outcome => outcome,
     }
