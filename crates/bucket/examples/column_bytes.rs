@@ -4,15 +4,16 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufReader, Read};
 use std::sync::Arc;
 
-use quarry_bucket::{
-    BucketEncoder, BucketReader, BucketVerifier, EncodeOptions, MAX_SLAB_EVENTS, MemoryObject, SlabSource,
-    TARGET_SLAB_RAW_BYTES,
-};
+use quarry_bucket::{BucketEncoder, BucketReader, BucketVerifier, EncodeOptions, MemoryObject, SlabSource};
 use quarry_event::shape::{ColumnKind, Part, Shapes};
-use quarry_event::{EventBatch, Metadata};
+
+#[path = "../benches/parts/slab.rs"]
+mod slab;
+
+use slab::Slabs;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -20,15 +21,15 @@ fn main() {
     let megabytes: u64 = arguments.get(2).map_or(u64::MAX >> 20, |given| given.parse().unwrap());
     let mut encoder = BucketEncoder::new(&EncodeOptions { zstd_level: level, shaped: true }).unwrap();
     let (mut events, mut raw_bytes) = (0, 0);
-    for_each_slab(file, megabytes << 20, &mut |batch| {
-        encoder.add_slab(&SlabSource::of(batch)).unwrap();
+    for batch in slabs(file, megabytes << 20) {
+        encoder.add_slab(&SlabSource::of(&batch)).unwrap();
         events += batch.len();
         raw_bytes += batch.raw.len() + batch.len();
-    });
+    }
     let encoded = encoder.finish().unwrap();
     println!("encoded after {:.1} s of processor time", seconds());
     let mut verifier = BucketVerifier::new(&encoded).unwrap();
-    for_each_slab(file, megabytes << 20, &mut |batch| verifier.slab(&SlabSource::of(batch)).unwrap());
+    slabs(file, megabytes << 20).for_each(|batch| verifier.slab(&SlabSource::of(&batch)).unwrap());
     verifier.finish().unwrap();
     println!("verified after {:.1} s of processor time, peak {} MB", seconds(), peak_megabytes());
     let reader = BucketReader::open(Arc::new(MemoryObject(encoded.object.clone()))).unwrap();
@@ -61,26 +62,8 @@ fn main() {
     }
 }
 
-fn for_each_slab(file: &str, limit: u64, take: &mut dyn FnMut(&EventBatch)) {
-    let fresh = || {
-        let mut batch = EventBatch { index_time: 1_795_132_800_000_000_000, ..EventBatch::default() };
-        let name: Arc<str> = "bench".into();
-        batch.intern(&Metadata { index: name.clone(), host: name.clone(), source: name.clone(), sourcetype: name });
-        batch
-    };
-    let mut lines = BufReader::new(File::open(file).unwrap().take(limit));
-    let (mut batch, mut line, mut time) = (fresh(), Vec::new(), 1_795_132_800_000_000_000i64);
-    while lines.read_until(b'\n', &mut line).unwrap() > 0 {
-        let text = line.strip_suffix(b"\n").unwrap_or(&line);
-        if batch.len() == MAX_SLAB_EVENTS || batch.raw.len() + text.len() > TARGET_SLAB_RAW_BYTES {
-            take(&batch);
-            batch = fresh();
-        }
-        time += 25_000_000;
-        batch.push(text, time, 0);
-        line.clear();
-    }
-    take(&batch);
+fn slabs(file: &str, limit: u64) -> Slabs<BufReader<std::io::Take<File>>> {
+    Slabs::of(BufReader::new(File::open(file).unwrap().take(limit)))
 }
 
 /// What stands before the slot of a column in the first template that names it, from the text down.

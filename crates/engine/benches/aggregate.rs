@@ -1,22 +1,24 @@
 //! How fast rows fold into groups on one core, beside what the hardware allows.
 //!
 //! `cargo bench -p quarry-engine --features measure --bench aggregate`. Rows are synthetic and come in batches as a
-//! scan delivers them; each figure is the best of several runs over all of them, results included.
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::disallowed_methods, missing_docs)]
+//! scan delivers them; a run folds all of them and makes the result. The ceiling is a loop that does nothing but count.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, missing_docs)]
 
+use std::hint::black_box;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::Duration;
 
 use arrow::array::{ArrayRef, DictionaryArray, Int64Array, StringViewArray, TimestampNanosecondArray, UInt32Array};
 use arrow::record_batch::RecordBatch;
+use criterion::{Criterion, Throughput};
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 use quarry_engine::measure::Folding;
 
 const ROWS: usize = 3_000_000;
 /// Rows of a page.
 const BATCH_ROWS: usize = 4_096;
-const RUNS: usize = 40;
-/// Seconds after which no more runs start.
-const SECONDS_MAX: f64 = 3.0;
+const SAMPLES: usize = 10;
 
 /// Numbers that look random and are the same in every run.
 struct Mixer(u64);
@@ -62,35 +64,57 @@ fn batches() -> Vec<RecordBatch> {
     batches
 }
 
+/// Least work of counting rows by a code of a byte.
+fn count_codes(codes: &[u8]) -> u64 {
+    let mut counts = [0u64; 256];
+    codes.iter().for_each(|code| counts[usize::from(*code)] += 1);
+    counts[3]
+}
+
+/// Least work of counting rows by a number of which there are many.
+fn count_keys(keys: &[u64]) -> u64 {
+    let mut counts: HashMap<u64, u64, FixedState> = HashMap::default();
+    keys.iter().for_each(|key| *counts.entry(*key).or_default() += 1);
+    counts.len() as u64
+}
+
 fn main() {
+    let mut criterion = Criterion::default()
+        .sample_size(SAMPLES)
+        .warm_up_time(Duration::from_millis(500))
+        .measurement_time(Duration::from_secs(3))
+        .configure_from_args();
     let batches = batches();
-    println!("{ROWS} rows, one core; million rows a second with and without the result's making");
-    let (codes, hashed) = ("2000 codes of a byte", "360 hashed 64-bit keys");
-    for (search, ceiling) in [
-        ("stats count by a", codes),
-        ("stats count by a, b", codes),
-        ("stats count by user", hashed),
-        ("top user", hashed),
-        ("stats dc(bytes)", hashed),
-        ("stats dc(user) by a", hashed),
-        ("stats sum(bytes) avg(bytes) max(bytes) by a", codes),
-        ("timechart span=1h count by a", codes),
-        ("timechart span=1h count", codes),
+    let mut mixer = Mixer(2);
+    let codes: Vec<u8> = (0..ROWS).map(|_| mixer.below(10) as u8).collect();
+    let keys: Vec<u64> = (0..ROWS).map(|_| mixer.below(200_000)).collect();
+    for (search, hashed) in [
+        ("stats count by a", false),
+        ("stats count by a, b", false),
+        ("stats count by user", true),
+        ("top user", true),
+        ("stats dc(bytes)", true),
+        ("stats dc(user) by a", true),
+        ("stats sum(bytes) avg(bytes) max(bytes) by a", false),
+        ("timechart span=1h count by a", false),
+        ("timechart span=1h count", false),
     ] {
-        let (mut folding, mut whole) = (f64::MAX, f64::MAX);
-        let mut work = Folding::new(&format!("* | {search}")).unwrap();
-        let begin = Instant::now();
-        for _ in 0..RUNS {
-            let start = Instant::now();
-            batches.iter().for_each(|rows| work.add(rows).unwrap());
-            folding = folding.min(start.elapsed().as_secs_f64());
-            work.finish().unwrap();
-            whole = whole.min(start.elapsed().as_secs_f64());
-            if begin.elapsed().as_secs_f64() > SECONDS_MAX {
-                break;
-            }
+        let mut group = criterion.benchmark_group(search);
+        group.throughput(Throughput::Elements(ROWS as u64));
+        let mut folding = Folding::new(&format!("* | {search}")).unwrap();
+        group.bench_function("quarry", |bencher| {
+            bencher.iter(|| {
+                batches.iter().for_each(|rows| folding.add(rows).unwrap());
+                folding.finish().unwrap()
+            });
+        });
+        if hashed {
+            group
+                .bench_function("ceiling: hashed 64-bit keys", |bencher| bencher.iter(|| count_keys(black_box(&keys))));
+        } else {
+            group.bench_function("ceiling: codes of a byte", |bencher| bencher.iter(|| count_codes(black_box(&codes))));
         }
-        let rate = |seconds: f64| ROWS as f64 / seconds / 1e6;
-        println!("{search:45} {:7.0} {:7.0}   ceiling: {ceiling}", rate(whole), rate(folding));
+        group.finish();
     }
+    criterion.final_summary();
 }

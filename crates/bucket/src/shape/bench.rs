@@ -1,8 +1,9 @@
-//! Entry of the benchmark, which knows this crate from outside only.
+//! Entries of the benchmark, which knows this crate from outside only.
 
 use quarry_event::EventBatch;
 
 use super::SlabValues;
+use super::tokens::split_event;
 
 /// Takes the texts of a slab apart and counts columns and templates; `None` when plain texts are better.
 pub fn shape_slab(events: &EventBatch) -> Option<(usize, usize)> {
@@ -12,4 +13,16 @@ pub fn shape_slab(events: &EventBatch) -> Option<(usize, usize)> {
         _ => 0,
     });
     Some((slab.columns.len(), templates.sum()))
+}
+
+/// Finds the slots of every text and counts them.
+pub fn count_slots(events: &EventBatch) -> u64 {
+    let mut slots = Vec::new();
+    let mut count = 0;
+    for row in 0..events.len() {
+        slots.clear();
+        split_event(events.raw(row), &mut slots);
+        count += slots.len() as u64;
+    }
+    count
 }

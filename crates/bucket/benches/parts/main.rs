@@ -1,0 +1,83 @@
+//! How fast the parts of a bucket are on one core, each beside its ceiling.
+//!
+//! `cargo bench -p quarry-bucket --bench parts [-- NAME]` measures time with criterion, which shows the change since the
+//! run before; `QUARRY_BENCH_FILE` names a file whose first 64 MB are the slab, else lines are made. With `--once NAME`
+//! one part runs once between two calls of [`counted`], for `cargo xtask counts`, which counts instructions: they
+//! stay the same on a busy machine.
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::disallowed_methods, missing_docs)]
+
+mod parts;
+mod slab;
+
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::time::Duration;
+
+use criterion::{Criterion, Throughput};
+use quarry_bucket::TARGET_SLAB_RAW_BYTES;
+use quarry_event::EventBatch;
+
+use parts::{Amount, Part};
+use slab::{Slabs, made_lines};
+
+/// Text of a part that is counted rather than timed: a processor played by valgrind is slow.
+const COUNTED_BYTES: usize = 4 << 20;
+const SAMPLES: usize = 10;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["--once", name] => once(name),
+        ["--list-parts"] => parts::all(slab(1 << 20)).iter().for_each(|part| println!("{}", part.name)),
+        _ => timed(),
+    }
+}
+
+fn slab(bytes: usize) -> EventBatch {
+    let text = match std::env::var("QUARRY_BENCH_FILE") {
+        Ok(path) => {
+            let mut text = Vec::new();
+            BufReader::new(File::open(path).unwrap()).take(bytes as u64).read_to_end(&mut text).unwrap();
+            text
+        }
+        Err(_) => made_lines(bytes),
+    };
+    Slabs::of(&text[..]).next().unwrap()
+}
+
+fn timed() {
+    let mut criterion = Criterion::default()
+        .sample_size(SAMPLES)
+        .warm_up_time(Duration::from_millis(500))
+        .measurement_time(Duration::from_secs(3))
+        .configure_from_args();
+    for Part { name, amount, mut work, ceiling_name, mut ceiling } in parts::all(slab(TARGET_SLAB_RAW_BYTES)) {
+        let mut group = criterion.benchmark_group(name);
+        group.throughput(match amount {
+            Amount::Bytes(bytes) => Throughput::Bytes(bytes),
+            Amount::Values(values) => Throughput::Elements(values),
+        });
+        group.bench_function("quarry", |bencher| bencher.iter(&mut work));
+        group.bench_function(format!("ceiling: {ceiling_name}"), |bencher| bencher.iter(&mut ceiling));
+        group.finish();
+    }
+    criterion.final_summary();
+}
+
+fn once(name: &str) {
+    let mut parts = parts::all(slab(COUNTED_BYTES));
+    let Some(part) = parts.iter_mut().find(|part| part.name == name) else {
+        println!("no part is called {name}: --list-parts names them");
+        return;
+    };
+    (part.work)();
+    let (Amount::Bytes(amount) | Amount::Values(amount)) = part.amount;
+    let unit = if matches!(part.amount, Amount::Bytes(_)) { "byte" } else { "value" };
+    println!("{name}: {amount} {unit} gives {}", counted(&mut part.work));
+}
+
+/// Only what happens in here is counted; the tool knows it by its name.
+#[inline(never)]
+fn counted(work: &mut parts::Work) -> u64 {
+    std::hint::black_box(work())
+}

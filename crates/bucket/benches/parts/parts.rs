@@ -1,0 +1,192 @@
+//! The parts of the bucket that are measured, each with a ceiling: the least work that anything doing its task does.
+//!
+//! A ceiling is measured on the same machine over the same bytes, so that a figure says how far from it a part is and
+//! not how fast the machine is.
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use quarry_bucket::bench_api::{count_slots, shape_slab};
+use quarry_bucket::{BucketReader, EncodeOptions, MemoryObject, SlabSource, TermFilter, encode_slabs, verify_slabs};
+use quarry_event::shape::{ColumnKind, ColumnValues, TEXT_COLUMN};
+use quarry_event::{EventBatch, PageColumns, TermQuery};
+use xorf::{BinaryFuse16, Filter};
+
+/// Level of sealing.
+const ZSTD_LEVEL: i32 = 1;
+/// Terms looked up.
+const TERMS: usize = 400;
+const RAW: PageColumns = PageColumns { raw: true, index_time: false, fields: false };
+
+/// What a rate counts.
+#[derive(Clone, Copy)]
+pub(crate) enum Amount {
+    /// Bytes of text.
+    Bytes(u64),
+    /// Values of columns, or look-ups.
+    Values(u64),
+}
+
+/// Work to measure; gives a number that depends on all of it.
+pub(crate) type Work = Box<dyn FnMut() -> u64>;
+
+/// One part.
+pub(crate) struct Part {
+    /// What is measured.
+    pub(crate) name: &'static str,
+    /// How much of it one run does.
+    pub(crate) amount: Amount,
+    /// The part itself.
+    pub(crate) work: Work,
+    /// What its ceiling is.
+    pub(crate) ceiling_name: &'static str,
+    /// The ceiling over the same data.
+    pub(crate) ceiling: Work,
+}
+
+/// Every part, over this slab.
+pub(crate) fn all(batch: EventBatch) -> Vec<Part> {
+    let batch = Arc::new(batch);
+    let options = EncodeOptions { zstd_level: ZSTD_LEVEL, shaped: true };
+    let encoded = Arc::new(encode_slabs(&[SlabSource::of(&batch)], &options).unwrap());
+    let reader = BucketReader::open(Arc::new(MemoryObject(encoded.object.clone()))).unwrap();
+    reader.check().unwrap();
+    let reader = Arc::new(reader);
+    let bytes = Amount::Bytes(batch.raw.len() as u64);
+    let text = || Arc::clone(&batch);
+    let made = Arc::clone(&encoded);
+    let mut parts = vec![
+        part(
+            "tokenise",
+            bytes,
+            with(text(), |events| count_slots(events)),
+            "a table look-up a byte",
+            table_walk(text()),
+        ),
+        part("shape", bytes, with(text(), shape), "tokenise", with(text(), |events| count_slots(events))),
+        part("encode", bytes, with(text(), move |events| encode(events, &options)), "shape", with(text(), shape)),
+        part(
+            "verify",
+            bytes,
+            with(text(), move |events| verify_slabs(&made, &[SlabSource::of(events)]).is_ok().into()),
+            "compare with a copy",
+            compare(text()),
+        ),
+        part("read texts", bytes, with(Arc::clone(&reader), read_texts), "copy", copy(text())),
+    ];
+    if reader.shapes(0).unwrap().is_some() {
+        let values = Amount::Values(read_columns(&reader));
+        let sums = with(vec![1u32; read_columns(&reader) as usize], |values| {
+            values.iter().map(|value| u64::from(*value)).sum()
+        });
+        parts.push(part("read columns", values, with(Arc::clone(&reader), read_columns), "a sum of as many", sums));
+        let rows = Amount::Values(batch.len().div_ceil(100) as u64);
+        parts.push(part("one text in 100", rows, with(reader.clone(), read_few), "copy of them all", copy(text())));
+    }
+    parts.extend(term_parts(&batch, &reader, &encoded.filter));
+    parts
+}
+
+fn term_parts(batch: &EventBatch, reader: &Arc<BucketReader>, filter: &[u8]) -> [Part; 2] {
+    let terms = terms_of(batch);
+    let amount = Amount::Values(terms.len() as u64);
+    let hashes: Vec<u64> = (0..terms.len() as u64).map(|at| at.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+    let probes = || {
+        let fuse = BinaryFuse16::try_from(&hashes).unwrap();
+        with((fuse, hashes.clone()), |(fuse, hashes)| hashes.iter().filter(|hash| fuse.contains(hash)).count() as u64)
+    };
+    let filter = TermFilter::open(filter).unwrap();
+    let told = with((filter, terms.clone()), |(filter, terms)| {
+        terms.iter().filter(|term| filter.may_match(term)).count() as u64
+    });
+    let found = with((Arc::clone(reader), terms), |(reader, terms)| {
+        terms.iter().map(|term| u64::from(!reader.candidate_pages(0, term).unwrap().is_empty())).sum()
+    });
+    [
+        part("term filter", amount, told, "a fuse filter's probe", probes()),
+        part("lexicon", amount, found, "a fuse filter's probe", probes()),
+    ]
+}
+
+fn part(name: &'static str, amount: Amount, work: Work, ceiling_name: &'static str, ceiling: Work) -> Part {
+    Part { name, amount, work, ceiling_name, ceiling }
+}
+
+/// Work over something kept.
+fn with<T: 'static>(over: T, work: impl Fn(&T) -> u64 + 'static) -> Work {
+    Box::new(move || black_box(work(black_box(&over))))
+}
+
+fn shape(events: &Arc<EventBatch>) -> u64 {
+    shape_slab(events).map_or(0, |(columns, _)| columns as u64)
+}
+
+fn encode(events: &EventBatch, options: &EncodeOptions) -> u64 {
+    encode_slabs(&[SlabSource::of(events)], options).unwrap().object.len() as u64
+}
+
+fn read_texts(reader: &Arc<BucketReader>) -> u64 {
+    (0..reader.slabs()[0].pages.len()).map(|page| reader.read_page(0, page, RAW).unwrap().raw.len() as u64).sum()
+}
+
+/// Values of every column that is not text.
+fn read_columns(reader: &Arc<BucketReader>) -> u64 {
+    let shapes = reader.shapes(0).unwrap().unwrap();
+    let coded = |at: &u32| !matches!(shapes.columns[*at as usize].kind, ColumnKind::Texts);
+    let mut values = 0;
+    for page in 0..reader.slabs()[0].pages.len() {
+        let mut shaped = reader.shaped_page(0, page).unwrap().unwrap();
+        for column in (0..shapes.columns.len() as u32).filter(coded) {
+            values += match &shaped.column(column).unwrap().values {
+                ColumnValues::Codes(codes) => codes.len(),
+                ColumnValues::Numbers(numbers) => numbers.len(),
+                ColumnValues::Texts { ends, .. } => ends.len(),
+            } as u64;
+        }
+    }
+    values
+}
+
+fn read_few(reader: &Arc<BucketReader>) -> u64 {
+    let mut read = 0;
+    for (page, info) in reader.slabs()[0].pages.iter().enumerate() {
+        let rows: Vec<u32> = (0..info.events).step_by(100).collect();
+        let mut shaped = reader.shaped_page(0, page).unwrap().unwrap();
+        black_box(shaped.texts(TEXT_COLUMN, &rows).unwrap());
+        read += rows.len() as u64;
+    }
+    read
+}
+
+/// A piece of every so manieth event.
+fn terms_of(batch: &EventBatch) -> Vec<TermQuery> {
+    let mut terms = Vec::new();
+    for row in (0..batch.len()).step_by(batch.len() / TERMS + 1) {
+        let mut pieces = Vec::new();
+        quarry_event::segment::for_each_piece(batch.raw(row), |piece| pieces.push(piece.to_ascii_lowercase()));
+        let Some(piece) = pieces.get(row % pieces.len().max(1)) else { continue };
+        terms.push(TermQuery::Piece(String::from_utf8_lossy(piece).into()));
+    }
+    terms
+}
+
+// ---- ceilings -----------------------------------------------------------------------------------------------------
+
+fn table_walk(events: Arc<EventBatch>) -> Work {
+    let mut table = [0u8; 256];
+    b" \"=,:;()[]{}<>\t".iter().for_each(|byte| table[usize::from(*byte)] = 1);
+    with(events, move |events| events.raw.iter().map(|byte| u64::from(table[usize::from(*byte)])).sum())
+}
+
+fn copy(events: Arc<EventBatch>) -> Work {
+    let mut into = vec![0u8; events.raw.len()];
+    Box::new(move || {
+        into.copy_from_slice(black_box(&events.raw));
+        u64::from(black_box(&into)[into.len() - 1])
+    })
+}
+
+fn compare(events: Arc<EventBatch>) -> Work {
+    let copied = events.raw.to_vec();
+    with((events, copied), |(events, copied)| u64::from(events.raw[..] == copied[..]))
+}

@@ -1,0 +1,80 @@
+//! Instructions of the bucket's parts, for comparing when the machine is too busy for times.
+//!
+//! `cargo xtask counts` runs each part of `crates/bucket/benches/parts` once under valgrind's callgrind, which counts what
+//! happens inside the function `counted`, and prints it beside `dev/xtask/counts.txt`; `--save` writes that file. The
+//! counts of two runs differ by less than a hundredth, so more than [`TOLERANCE`] over the kept one is a
+//! failure. Not here: caches, waiting and memory bandwidth, which no count of instructions shows.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use crate::root;
+
+/// Growth that is more than chance.
+const TOLERANCE: f64 = 1.05;
+const KEPT: &str = "dev/xtask/counts.txt";
+const RUNNER: &str = r#"target."cfg(unix)".runner = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=*counted*"]"#;
+
+/// Counts every part.
+pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
+    let save = match arguments.first().map(String::as_str) {
+        None => false,
+        Some("--save") => true,
+        Some(other) => return Err(format!("{other}: usage: cargo xtask counts [--save]")),
+    };
+    let listed = bench(&[], &["--list-parts"])?;
+    let kept = std::fs::read_to_string(root().join(KEPT)).unwrap_or_default();
+    let kept: BTreeMap<&str, u64> = kept.lines().filter_map(|line| line.rsplit_once('\t')).filter_map(number).collect();
+    let (mut file, mut grown) = (String::new(), Vec::new());
+    println!("{:<18} {:>14} {:>10} {:>8}", "part", "instructions", "of each", "to kept");
+    for part in listed.out.lines() {
+        let run = bench(&["--config", RUNNER], &["--once", part])?;
+        let count = collected(&run.err).ok_or_else(|| format!("valgrind counted nothing:\n{}", run.err))?;
+        let amount = run.out.lines().find_map(|line| line.strip_prefix(&format!("{part}: "))).unwrap_or("1 ?");
+        let mut words = amount.split(' ');
+        let amount: f64 = words.next().and_then(|word| word.parse().ok()).unwrap_or(1.0);
+        let each = format!("{:.2}/{}", count as f64 / amount, words.next().unwrap_or("?"));
+        let ratio = kept.get(part).map(|kept| count as f64 / *kept as f64);
+        let shown = ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.3}"));
+        println!("{part:<18} {count:>14} {each:>10} {shown:>8}");
+        file.push_str(&format!("{part}\t{count}\n"));
+        if ratio.is_some_and(|ratio| ratio > TOLERANCE) {
+            grown.push(part.to_owned());
+        }
+    }
+    if save {
+        return std::fs::write(root().join(KEPT), file).map_err(|error| format!("{KEPT}: {error}"));
+    }
+    if grown.is_empty() {
+        return Ok(());
+    }
+    Err(format!("more instructions than {KEPT} has: {}; mend it, or keep the new counts with --save", grown.join(", ")))
+}
+
+fn number<'a>((name, count): (&'a str, &str)) -> Option<(&'a str, u64)> {
+    Some((name, count.parse().ok()?))
+}
+
+struct Printed {
+    out: String,
+    err: String,
+}
+
+/// Runs the benchmark's program.
+fn bench(options: &[&str], arguments: &[&str]) -> Result<Printed, String> {
+    let mut command = Command::new("cargo");
+    command.current_dir(root()).args(options).args(["bench", "--quiet", "--locked", "-p", "quarry-bucket"]);
+    command.args(["--bench", "parts", "--"]).args(arguments);
+    let output = command.output().map_err(|error| format!("cargo does not start: {error}"))?;
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    let printed = Printed { out: text(output.stdout), err: text(output.stderr) };
+    if output.status.success() {
+        return Ok(printed);
+    }
+    Err(format!("{}\nif valgrind is missing: apt-get install valgrind", printed.err))
+}
+
+/// What callgrind says it counted.
+fn collected(told: &str) -> Option<u64> {
+    told.lines().find_map(|line| line.split_once("Collected : ")?.1.trim().parse().ok())
+}
