@@ -13,6 +13,7 @@ mod column;
 mod compare;
 mod compile;
 mod node;
+mod single;
 
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ use quarry_spl::ast::Expr;
 use crate::EngineError;
 use crate::functions::CallState;
 use crate::row_filter::RowFilter;
-use crate::rows::{batch_of, column_or_null, concat_rows};
+use crate::rows::{ColumnReader, batch_of, column_or_null, concat_rows, plain_column};
 
 pub(crate) use batch::Batch;
 pub(crate) use compare::{Literal, compare_column, compare_values, exact_number, holds, order_values};
@@ -70,7 +71,7 @@ impl CompiledExpr {
     pub(crate) fn new(expr: &Expr, context: &ExprContext) -> Result<CompiledExpr, EngineError> {
         let (root, slots) = compile::compile(expr, context)?;
         Ok(CompiledExpr {
-            root: Arc::new(root),
+            root: Arc::new(single::with_singles(root, &slots)),
             slots: slots.into(),
             context: context.clone(),
             state: Arc::new(CallState::new(context.now as u64)),
@@ -109,7 +110,7 @@ impl CompiledExpr {
                 let what = "values that one expression makes of a batch of rows are too large".to_owned();
                 return Err(EngineError::Limit { what, limit: "expression bytes", value: VALUES_BYTES_MAX as u64 });
             }
-            parts.push(batch_of([(NAME, values)], part.num_rows())?);
+            parts.push(batch_of([(NAME, plain_column(&values)?)], part.num_rows())?);
         }
         Ok(column_or_null(&concat_rows(parts)?, NAME))
     }
@@ -128,7 +129,7 @@ impl CompiledExpr {
     }
 
     fn batch<'a>(&'a self, rows: &'a RecordBatch) -> Result<Batch<'a>, EngineError> {
-        Batch::new(rows, &self.slots, &self.context, &self.state)
+        Batch::new(rows, &self.slots, &self.context, &self.state)?.with_singles(&self.root)
     }
 }
 
@@ -142,6 +143,13 @@ fn weight_of(values: &ArrayRef) -> usize {
             let lists = values.as_list::<i32>();
             (0..lists.len()).map(|row| lists.value_length(row) as usize * VALUE_BYTES).sum()
         }
+        DataType::Dictionary(..) => match ColumnReader::new(values) {
+            ColumnReader::Dictionary(column) => {
+                let bytes = |row| column.code(row).map_or(0, |code| column.texts.value(code).len());
+                (0..column.codes.len()).map(bytes).sum()
+            }
+            _ => 0,
+        },
         _ => 0,
     }
 }

@@ -127,8 +127,8 @@ impl Lowering<'_> {
             }
             Command::Lookup(lookup) => {
                 let table = self.environment.table(&lookup.table, lookup.table_span)?;
-                let index = Arc::new(LookupIndex::new(lookup, table)?);
-                row(move || Lookup(Arc::clone(&index)))
+                let lookup = Lookup::new(LookupIndex::new(lookup, table)?);
+                row(move || lookup.clone())
             }
             Command::InputLookup(lookup) if lookup.append => {
                 let rows = vec![self.input_lookup(lookup)?];
@@ -151,33 +151,36 @@ impl Lowering<'_> {
                 row(move || Rename(pairs.clone()))
             }
             Command::Rex(rex) => {
-                let (regex, rex) = (self.regex(&rex.pattern)?, Arc::new(rex.clone()));
-                row(move || Rex::new(Arc::clone(&rex), regex.clone()))
+                let rex = Rex::new(Arc::new(rex.clone()), self.regex(&rex.pattern)?);
+                row(move || rex.clone())
             }
             Command::RexSed(rex) => {
                 let edits = rex.edits.iter().map(Edit::new).collect::<Result<Vec<_>, _>>()?;
-                let (field, edits) = (rex.field.clone(), Arc::new(edits));
-                row(move || RexSed::new(field.clone(), Arc::clone(&edits)))
+                let rex = RexSed::new(rex.field.clone(), Arc::new(edits));
+                row(move || rex.clone())
             }
             Command::Regex(command) => {
                 let (regex, field, negated) = (self.regex(&command.pattern)?, command.field.clone(), command.negated);
-                row(move || RegexFilter { field: field.clone(), regex: regex.clone(), negated })
+                let filter = RegexFilter { field, regex, negated, memo: Arc::default() };
+                row(move || filter.clone())
             }
             Command::Spath(spath) => {
                 let (command, messages) = (Arc::new(spath.clone()), Arc::clone(&self.environment.context().messages));
-                row(move || Spath { command: Arc::clone(&command), messages: Arc::clone(&messages) })
+                let spath = Spath { command, messages, memo: Arc::default() };
+                row(move || spath.clone())
             }
             Command::FillNull(fill) if fill.fields.is_empty() => {
                 Step::Blocking(Arc::new(FillAll { value: fill.value.clone() }))
             }
             Command::FillNull(fill) => {
-                let (value, fields) = (fill.value.clone(), names(&fill.fields));
-                row(move || FillFields { value: value.clone(), fields: fields.clone() })
+                let fill = FillFields::new(fill.value.clone(), names(&fill.fields));
+                row(move || fill.clone())
             }
             Command::MakeMv(make) => {
                 self.tell_idle(&[(make.set_sv, "setsv=")]);
                 let (split, field, allow_empty) = (MvSplitter::new(&make.split)?, make.field.clone(), make.allow_empty);
-                row(move || MakeMv { field: field.clone(), split: split.clone(), allow_empty })
+                let make = MakeMv { field, split, allow_empty, memo: Arc::default() };
+                row(move || make.clone())
             }
             Command::MvExpand(expand) => {
                 let (field, limit) = (expand.field.clone(), expand.limit);

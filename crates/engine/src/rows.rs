@@ -9,6 +9,7 @@
 //! Not here: what commands and functions do with values.
 
 mod build;
+mod distinct;
 mod plain;
 mod read;
 mod unify;
@@ -24,7 +25,8 @@ use arrow::record_batch::RecordBatch;
 use crate::EngineError;
 
 pub(crate) use build::ColumnBuilder;
-pub(crate) use plain::{DECIMAL_PRECISION, plain};
+pub(crate) use distinct::{DistinctMemo, Numbers};
+pub(crate) use plain::{DECIMAL_PRECISION, plain, plain_column};
 pub(crate) use read::{ColumnReader, DictionaryColumn, write_address, write_decimal};
 pub(crate) use unify::{concat_rows, conform, unified_schema};
 pub(crate) use value::{FALSE_TEXT, TRUE_TEXT, Value, time_seconds, write_time};
@@ -136,6 +138,23 @@ pub(crate) fn rename(rows: &RecordBatch, from: &str, to: &str) -> Result<RecordB
 pub(crate) fn select<N: AsRef<str>>(rows: &RecordBatch, names: &[N]) -> Result<RecordBatch, EngineError> {
     let columns = names.iter().map(|name| (name.as_ref(), column_or_null(rows, name.as_ref())));
     batch_of(columns, rows.num_rows())
+}
+
+/// The values of `first`, and where it has none those of `second`.
+pub(crate) fn first_of(first: &ArrayRef, second: &ArrayRef) -> ArrayRef {
+    if let DataType::Null = first.data_type() {
+        return Arc::clone(second);
+    }
+    let (values, second) = (ColumnReader::new(first), ColumnReader::new(second));
+    if values.present().is_none() {
+        return Arc::clone(first);
+    }
+    let first = values;
+    let mut column = ColumnBuilder::new(first.len());
+    for row in 0..first.len() {
+        column.push(if first.is_null(row) { second.value(row) } else { first.value(row) });
+    }
+    column.finish()
 }
 
 /// The rows where `keep` is true; null drops the row.

@@ -1,12 +1,15 @@
 //! `bin`: values into spans.
 
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef};
 use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::{BinCommand, BinOptions};
 
 use super::spans::{NumberSpans, SPANS_MAX, TimeSpans, number_spans, time_ns, time_span, usual_span};
 use crate::EngineError;
 use crate::command::{Blocking, CommandContext, RowCommand, RowIter};
-use crate::rows::{self, ColumnBuilder, concat_rows};
+use crate::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, Numbers, concat_rows};
 
 /// `bin` with a span: row by row.
 #[derive(Clone)]
@@ -14,6 +17,8 @@ pub(crate) struct Bin {
     field: String,
     output: String,
     spans: Spans,
+    /// Names of spans by value.
+    memo: Arc<DistinctMemo>,
 }
 
 #[derive(Clone)]
@@ -36,28 +41,36 @@ impl Bin {
                 None => return Ok(None),
             }
         };
-        Ok(Some(Bin { field, output, spans }))
+        Ok(Some(Bin { field, output, spans, memo: Arc::default() }))
     }
 }
 
 impl RowCommand for Bin {
     fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
-        let reader = rows::reader(&rows, &self.field);
+        let values = rows::column_or_null(&rows, &self.field);
         let column = match &mut self.spans {
-            Spans::Time(spans) => spans.starts(&reader),
+            Spans::Time(spans) => spans.starts(&ColumnReader::new(&values)),
             Spans::Number(spans) => {
-                let mut column = ColumnBuilder::new(rows.num_rows());
-                for row in 0..rows.num_rows() {
-                    match reader.number(row) {
-                        Some(number) => column.push_text(&spans.name(number)),
-                        None => column.push(reader.value(row)),
-                    }
-                }
-                column.finish()
+                let by_value =
+                    self.memo.run(&values, Numbers::ByValue, |values| Ok(Some(vec![names_of(spans, values)])))?;
+                by_value.and_then(|mut columns| columns.pop()).unwrap_or_else(|| names_of(spans, &values))
             }
         };
         rows::with_column(&rows, &self.output, column)
     }
+}
+
+/// The spans of values; what is no number stays as it is.
+fn names_of(spans: &NumberSpans, values: &ArrayRef) -> ArrayRef {
+    let reader = ColumnReader::new(values);
+    let mut column = ColumnBuilder::new(values.len());
+    for row in 0..values.len() {
+        match reader.number(row) {
+            Some(number) => column.push_text(&spans.name(number)),
+            None => column.push(reader.value(row)),
+        }
+    }
+    column.finish()
 }
 
 /// `bin` without a span: all values are needed to choose one.
@@ -78,7 +91,7 @@ impl Blocking for BinByRange {
         } else {
             Spans::Number(spans_of_numbers((0..all.num_rows()).filter_map(|row| reader.number(row)), options))
         };
-        Ok(vec![Bin { field, output, spans }.apply(all)?])
+        Ok(vec![Bin { field, output, spans, memo: Arc::default() }.apply(all)?])
     }
 }
 

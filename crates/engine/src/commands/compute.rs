@@ -9,7 +9,7 @@ use quarry_spl::ast::{AssignTarget, NamePart};
 use crate::EngineError;
 use crate::command::{Blocking, CommandContext, RowCommand, RowIter};
 use crate::expr::CompiledExpr;
-use crate::rows::{self, ColumnBuilder, ColumnReader, concat_rows, is_hidden};
+use crate::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, Numbers, concat_rows, is_hidden};
 
 /// Columns one eval may make from dynamic names.
 const DYNAMIC_COLUMNS_MAX: usize = 1_000;
@@ -107,18 +107,34 @@ fn fill(column: &ArrayRef, value: &str) -> ArrayRef {
 }
 
 /// `fillnull` with a list of fields; a missing field is made.
+#[derive(Clone)]
 pub(crate) struct FillFields {
     /// What is put in.
     pub value: String,
     /// Fields filled.
     pub fields: Vec<String>,
+    /// For each field what is made of its values.
+    pub memos: Arc<Vec<DistinctMemo>>,
+}
+
+impl FillFields {
+    /// The command on these fields.
+    pub(crate) fn new(value: String, fields: Vec<String>) -> FillFields {
+        let memos = Arc::new(fields.iter().map(|_| DistinctMemo::default()).collect());
+        FillFields { value, fields, memos }
+    }
 }
 
 impl RowCommand for FillFields {
     fn apply(&mut self, mut rows: RecordBatch) -> Result<RecordBatch, EngineError> {
-        for field in &self.fields {
+        for (field, memo) in self.fields.iter().zip(self.memos.iter()) {
             let column = rows::column_or_null(&rows, field);
-            rows = rows::with_column(&rows, field, fill(&column, &self.value))?;
+            let by_value = match column.null_count() {
+                0 => None,
+                _ => memo.run(&column, Numbers::AsTheyAre, |values| Ok(Some(vec![fill(values, &self.value)])))?,
+            };
+            let filled = by_value.and_then(|mut columns| columns.pop());
+            rows = rows::with_column(&rows, field, filled.unwrap_or_else(|| fill(&column, &self.value)))?;
         }
         Ok(rows)
     }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use arrow::array::UInt32Array;
+use arrow::array::{Array, ArrayRef, UInt32Array};
 use arrow::record_batch::RecordBatch;
 use hashbrown::HashMap;
 use quarry_pipeline::extract::{json_fields, json_get};
@@ -13,7 +13,7 @@ use crate::EngineError;
 use crate::command::{Messages, RowCommand, Stop};
 use crate::functions::xml::{is_xml, xml_fields, xml_get};
 use crate::pattern::{Captures, Regex, Replacement};
-use crate::rows::{self, ColumnBuilder, Value};
+use crate::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, Numbers, Value};
 
 /// Characters that `spath` without a path reads of a value (limits.conf `[spath] extraction_cutoff`).
 const SPATH_BYTES_MAX: usize = 5_000;
@@ -23,12 +23,14 @@ const SPATH_FIELDS_MAX: usize = 2_000;
 const EXPANDED_ROWS_MAX: usize = 10_000_000;
 
 /// `rex`.
+#[derive(Clone)]
 pub(crate) struct Rex {
     command: Arc<RexCommand>,
     regex: Regex,
-    captures: Captures,
     /// Number and name of each named group.
     groups: Vec<(usize, String)>,
+    /// What was found in values.
+    memo: Arc<DistinctMemo>,
 }
 
 impl Rex {
@@ -36,21 +38,26 @@ impl Rex {
     pub(crate) fn new(command: Arc<RexCommand>, regex: Regex) -> Rex {
         let names = regex.group_names().iter().enumerate();
         let groups = names.filter_map(|(at, name)| Some((at, name.clone()?))).collect();
-        let captures = regex.new_captures();
-        Rex { command, regex, captures, groups }
+        Rex { command, regex, groups, memo: Arc::default() }
     }
 
     /// Every match of one text, up to the limit, as texts per group, and the places of the first.
-    fn matches<'t>(&mut self, text: &'t str, found: &mut [Vec<&'t str>], offsets: Option<&mut String>) -> bool {
+    fn matches<'t>(
+        &self,
+        text: &'t str,
+        captures: &mut Captures,
+        found: &mut [Vec<&'t str>],
+        offsets: Option<&mut String>,
+    ) -> bool {
         let limit = if self.command.max_match == 0 { usize::MAX } else { self.command.max_match };
         let (mut from, mut count, mut places) = (0, 0, Vec::new());
-        while count < limit && self.regex.captures_at(text, from, &mut self.captures) {
-            let Some((start, end)) = self.captures.get(0) else { break };
+        while count < limit && self.regex.captures_at(text, from, captures) {
+            let Some((start, end)) = captures.get(0) else { break };
             for (values, (group, name)) in found.iter_mut().zip(&self.groups) {
-                if let Some(value) = self.captures.text(text, *group) {
+                if let Some(value) = captures.text(text, *group) {
                     values.push(value);
                     if offsets.is_some()
-                        && let Some((start, end)) = self.captures.get(*group)
+                        && let Some((start, end)) = captures.get(*group)
                     {
                         places.push(format!("{name}={start}-{}", end.saturating_sub(1)));
                     }
@@ -70,45 +77,50 @@ fn next_character(text: &str, at: usize) -> usize {
     at + text.get(at..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8)
 }
 
-impl RowCommand for Rex {
-    fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
-        let source = rows::reader(&rows, &self.command.field);
-        let old: Vec<_> = self.groups.iter().map(|(_, name)| rows::reader(&rows, name)).collect();
-        let mut columns: Vec<ColumnBuilder> = self.groups.iter().map(|_| ColumnBuilder::new(rows.num_rows())).collect();
-        let offset_field = self.command.offset_field.clone();
-        let mut offsets = ColumnBuilder::new(0);
-        let mut scratch = String::new();
-        for row in 0..rows.num_rows() {
-            let mut places = offset_field.as_ref().map(|_| String::new());
+impl Rex {
+    /// What each group found in each value, and where, if that is wanted.
+    fn find(&self, values: &ArrayRef) -> Vec<ArrayRef> {
+        let (source, count) = (ColumnReader::new(values), values.len());
+        let mut columns: Vec<ColumnBuilder> = self.groups.iter().map(|_| ColumnBuilder::new(count)).collect();
+        let mut offsets = self.command.offset_field.as_ref().map(|_| ColumnBuilder::new(0));
+        let (mut scratch, mut captures) = (String::new(), self.regex.new_captures());
+        for row in 0..count {
+            let mut places = offsets.as_ref().map(|_| String::new());
             let text = source.text(row, &mut scratch);
             let mut found: Vec<Vec<&str>> = vec![Vec::new(); self.groups.len()];
-            let matched = text.is_some_and(|text| self.matches(text, &mut found, places.as_mut()));
-            for ((column, values), old) in columns.iter_mut().zip(found).zip(&old) {
-                match values.as_slice() {
-                    [] => column.push(old.value(row)),
-                    [value] => column.push_text(value),
-                    values => column.push_multi(values),
-                }
-            }
-            if let Some(places) = places {
+            let matched = text.is_some_and(|text| self.matches(text, &mut captures, &mut found, places.as_mut()));
+            columns.iter_mut().zip(found).for_each(|(column, values)| column.push_multi(values));
+            if let (Some(offsets), Some(places)) = (&mut offsets, places) {
                 if matched { offsets.push_text(&places) } else { offsets.push_null() }
             }
         }
+        columns.into_iter().chain(offsets).map(ColumnBuilder::finish).collect()
+    }
+}
+
+impl RowCommand for Rex {
+    fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        let source = rows::column_or_null(&rows, &self.command.field);
+        let by_value = self.memo.run(&source, Numbers::ByValue, |values| Ok(Some(self.find(values))))?;
+        let mut found = by_value.unwrap_or_else(|| self.find(&source)).into_iter();
         let mut result = rows.clone();
-        for ((_, name), column) in self.groups.iter().zip(columns) {
-            result = rows::with_column(&result, name, column.finish())?;
+        for ((_, name), column) in self.groups.iter().zip(&mut found) {
+            let column = rows::column(&rows, name).map_or(Arc::clone(&column), |old| rows::first_of(&column, old));
+            result = rows::with_column(&result, name, column)?;
         }
-        match offset_field {
-            Some(field) => rows::with_column(&result, &field, offsets.finish()),
-            None => Ok(result),
+        match (&self.command.offset_field, found.next()) {
+            (Some(field), Some(offsets)) => rows::with_column(&result, field, offsets),
+            _ => Ok(result),
         }
     }
 }
 
 /// `rex mode=sed`.
+#[derive(Clone)]
 pub(crate) struct RexSed {
     field: String,
     edits: Arc<Vec<Edit>>,
+    memo: Arc<DistinctMemo>,
 }
 
 /// One sed command, compiled.
@@ -122,7 +134,7 @@ pub(crate) enum Edit {
 impl RexSed {
     /// The command on `field`.
     pub(crate) fn new(field: String, edits: Arc<Vec<Edit>>) -> RexSed {
-        RexSed { field, edits }
+        RexSed { field, edits, memo: Arc::default() }
     }
 }
 
@@ -173,22 +185,34 @@ fn replace_nth(regex: &Regex, replacement: &Replacement, text: &str, number: usi
 
 impl RowCommand for RexSed {
     fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
-        let reader = rows::reader(&rows, &self.field);
-        let mut column = ColumnBuilder::new(rows.num_rows());
-        for row in 0..rows.num_rows() {
+        let values = rows::column_or_null(&rows, &self.field);
+        let by_value = self.memo.run(&values, Numbers::ByValue, |values| Ok(Some(vec![self.edited(values)])))?;
+        let edited = by_value.and_then(|mut columns| columns.pop()).unwrap_or_else(|| self.edited(&values));
+        rows::with_column(&rows, &self.field, edited)
+    }
+}
+
+impl RexSed {
+    fn edited(&self, values: &ArrayRef) -> ArrayRef {
+        let reader = ColumnReader::new(values);
+        let mut column = ColumnBuilder::new(values.len());
+        for row in 0..values.len() {
             let edited = reader.values(row).map(|value| self.edits.iter().fold(value, |text, edit| edit.apply(text)));
             column.push_multi(edited);
         }
-        rows::with_column(&rows, &self.field, column.finish())
+        column.finish()
     }
 }
 
 /// `spath`.
+#[derive(Clone)]
 pub(crate) struct Spath {
     /// Command.
     pub command: Arc<SpathCommand>,
     /// Where limits are reported.
     pub messages: Arc<Messages>,
+    /// What values hold at the path.
+    pub memo: Arc<DistinctMemo>,
 }
 
 impl RowCommand for Spath {
@@ -216,15 +240,20 @@ fn every_value(text: &str, found: &mut dyn FnMut(&str, String)) {
 impl Spath {
     fn one_path(&self, rows: &RecordBatch, path: &str) -> Result<RecordBatch, EngineError> {
         let output = self.command.output.as_deref().unwrap_or(path);
-        let source = rows::reader(rows, &self.command.input);
-        let old = rows::reader(rows, output);
-        let mut column = ColumnBuilder::new(rows.num_rows());
-        let mut scratch = String::new();
-        for row in 0..rows.num_rows() {
-            let values = source.text(row, &mut scratch).map(|text| values_at(text, path)).unwrap_or_default();
-            if values.is_empty() { column.push(old.value(row)) } else { column.push_multi(values) }
-        }
-        rows::with_column(rows, output, column.finish())
+        let source = rows::column_or_null(rows, &self.command.input);
+        let at_path = |values: &ArrayRef| {
+            let reader = ColumnReader::new(values);
+            let (mut column, mut scratch) = (ColumnBuilder::new(values.len()), String::new());
+            for row in 0..values.len() {
+                let found = reader.text(row, &mut scratch).map(|text| values_at(text, path)).unwrap_or_default();
+                column.push_multi(found);
+            }
+            column.finish()
+        };
+        let by_value = self.memo.run(&source, Numbers::ByValue, |values| Ok(Some(vec![at_path(values)])))?;
+        let found = by_value.and_then(|mut columns| columns.pop()).unwrap_or_else(|| at_path(&source));
+        let found = rows::column(rows, output).map_or(Arc::clone(&found), |old| rows::first_of(&found, old));
+        rows::with_column(rows, output, found)
     }
 
     fn every_path(&self, rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
@@ -280,6 +309,7 @@ fn first_bytes(text: &str, bytes: usize) -> &str {
 }
 
 /// `makemv`.
+#[derive(Clone)]
 pub(crate) struct MakeMv {
     /// Field split.
     pub field: String,
@@ -287,6 +317,8 @@ pub(crate) struct MakeMv {
     pub split: MvSplitter,
     /// Whether empty values stay.
     pub allow_empty: bool,
+    /// Values that were split.
+    pub memo: Arc<DistinctMemo>,
 }
 
 /// [`MvSplit`], compiled.
@@ -332,10 +364,19 @@ impl MvSplitter {
 
 impl RowCommand for MakeMv {
     fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
-        let reader = rows::reader(&rows, &self.field);
-        let mut column = ColumnBuilder::new(rows.num_rows());
+        let values = rows::column_or_null(&rows, &self.field);
+        let by_value = self.memo.run(&values, Numbers::ByValue, |values| Ok(Some(vec![self.split(values)])))?;
+        let split = by_value.and_then(|mut columns| columns.pop()).unwrap_or_else(|| self.split(&values));
+        rows::with_column(&rows, &self.field, split)
+    }
+}
+
+impl MakeMv {
+    fn split(&self, values: &ArrayRef) -> ArrayRef {
+        let reader = ColumnReader::new(values);
+        let mut column = ColumnBuilder::new(values.len());
         let mut scratch = String::new();
-        for row in 0..rows.num_rows() {
+        for row in 0..values.len() {
             let Some(text) = reader.text(row, &mut scratch) else {
                 column.push_null();
                 continue;
@@ -343,7 +384,7 @@ impl RowCommand for MakeMv {
             let values = self.split.split(text).into_iter().filter(|value| self.allow_empty || !value.is_empty());
             column.push_multi(values);
         }
-        rows::with_column(&rows, &self.field, column.finish())
+        column.finish()
     }
 }
 

@@ -1,6 +1,9 @@
 //! Commands that drop rows: search, where, regex, head, dedup.
 
-use arrow::array::{Array, BooleanArray};
+use std::sync::Arc;
+
+use arrow::array::cast::AsArray;
+use arrow::array::{Array, ArrayRef, BooleanArray};
 use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::{FieldPattern, HeadCommand};
 
@@ -10,13 +13,13 @@ use crate::command::RowCommand;
 use crate::expr::CompiledExpr;
 use crate::pattern::Regex;
 use crate::row_filter::RowFilter;
-use crate::rows::{self, ColumnReader};
+use crate::rows::{self, ColumnReader, DistinctMemo, Numbers};
 
 /// Rows `head` keeps when nothing is said.
 const HEAD_ROWS: usize = 10;
 
 /// `search` after a pipe.
-pub(crate) struct Search(pub std::sync::Arc<RowFilter>);
+pub(crate) struct Search(pub Arc<RowFilter>);
 
 impl RowCommand for Search {
     fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
@@ -25,7 +28,7 @@ impl RowCommand for Search {
 }
 
 /// `where`.
-pub(crate) struct Where(pub std::sync::Arc<CompiledExpr>);
+pub(crate) struct Where(pub Arc<CompiledExpr>);
 
 impl RowCommand for Where {
     fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
@@ -34,6 +37,7 @@ impl RowCommand for Where {
 }
 
 /// `regex`. A missing field matches nothing, so `!=` keeps it.
+#[derive(Clone)]
 pub(crate) struct RegexFilter {
     /// Field tested.
     pub field: String,
@@ -41,21 +45,33 @@ pub(crate) struct RegexFilter {
     pub regex: Regex,
     /// `!=`.
     pub negated: bool,
+    /// Answers by value.
+    pub memo: Arc<DistinctMemo>,
 }
 
 impl RowCommand for RegexFilter {
     fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
-        let reader = rows::reader(&rows, &self.field);
-        let matched = (0..rows.num_rows())
-            .map(|row| Some(reader.values(row).any(|value| self.regex.is_match(&value)) != self.negated));
-        rows::filter(&rows, &matched.collect::<BooleanArray>())
+        let column = rows::column_or_null(&rows, &self.field);
+        let by_value =
+            self.memo.run(&column, Numbers::ByValue, |values| Ok(Some(vec![Arc::new(self.kept(values))])))?;
+        let kept = by_value.and_then(|kept| Some(kept.first()?.as_boolean_opt()?.clone()));
+        rows::filter(&rows, &kept.unwrap_or_else(|| self.kept(&column)))
+    }
+}
+
+impl RegexFilter {
+    /// Which values stay.
+    fn kept(&self, column: &ArrayRef) -> BooleanArray {
+        let reader = ColumnReader::new(column);
+        let matches = |row| reader.values(row).any(|value| self.regex.is_match(&value));
+        (0..column.len()).map(|row| Some(matches(row) != self.negated)).collect()
     }
 }
 
 /// `head`.
 pub(crate) struct Head {
     left: Option<usize>,
-    condition: Option<std::sync::Arc<CompiledExpr>>,
+    condition: Option<Arc<CompiledExpr>>,
     null_is_true: bool,
     keep_last: bool,
     done: bool,
@@ -63,7 +79,7 @@ pub(crate) struct Head {
 
 impl Head {
     /// The command with its condition compiled.
-    pub(crate) fn new(command: &HeadCommand, condition: Option<std::sync::Arc<CompiledExpr>>) -> Head {
+    pub(crate) fn new(command: &HeadCommand, condition: Option<Arc<CompiledExpr>>) -> Head {
         let left = command.limit.or(condition.is_none().then_some(HEAD_ROWS));
         let (null_is_true, keep_last) = (command.null_is_true, command.keep_last);
         Head { left, condition, null_is_true, keep_last, done: left == Some(0) }

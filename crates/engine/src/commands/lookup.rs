@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use arrow::array::{Array, ArrayRef};
 use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::{InputLookupCommand, LookupCommand};
 
@@ -12,7 +13,7 @@ use crate::aggregate::keys::{KeyTable, add_key_part};
 use crate::command::RowCommand;
 use crate::pattern::Wildcard;
 use crate::row_filter::RowFilter;
-use crate::rows::{self, ColumnBuilder, batch_of};
+use crate::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, Numbers, batch_of};
 
 /// Where tables come from.
 pub trait LookupSource: Send + Sync {
@@ -159,23 +160,29 @@ impl LookupIndex {
 }
 
 /// `lookup`.
-pub(crate) struct Lookup(pub Arc<LookupIndex>);
+#[derive(Clone)]
+pub(crate) struct Lookup {
+    index: Arc<LookupIndex>,
+    /// What a table without further inputs says of each value.
+    memo: Arc<DistinctMemo>,
+}
 
-impl RowCommand for Lookup {
-    fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
-        let index = &self.0;
-        let inputs: Vec<_> = index.command.inputs.iter().map(|(_, field)| rows::reader(&rows, field)).collect();
+impl Lookup {
+    /// The command on a table.
+    pub(crate) fn new(index: LookupIndex) -> Lookup {
+        Lookup { index: Arc::new(index), memo: Arc::default() }
+    }
+
+    /// The outputs for each row of the inputs.
+    fn outputs(&self, inputs: &[ArrayRef], count: usize) -> Vec<ArrayRef> {
+        let index = &self.index;
+        let inputs: Vec<ColumnReader> = inputs.iter().map(ColumnReader::new).collect();
         let table: Vec<_> = index.outputs.iter().map(|(column, _)| rows::reader(&index.rows, column)).collect();
-        let old: Vec<_> = index.outputs.iter().map(|(_, field)| rows::reader(&rows, field)).collect();
-        let mut columns: Vec<ColumnBuilder> = table.iter().map(|_| ColumnBuilder::new(rows.num_rows())).collect();
+        let mut columns: Vec<ColumnBuilder> = table.iter().map(|_| ColumnBuilder::new(count)).collect();
         let mut key = Vec::new();
-        for row in 0..rows.num_rows() {
+        for row in 0..count {
             let found = matches_of_row(index, &inputs, row, &mut key);
-            for ((column, table), old) in columns.iter_mut().zip(&table).zip(&old) {
-                if index.command.only_new && !old.is_null(row) {
-                    column.push(old.value(row));
-                    continue;
-                }
+            for (column, table) in columns.iter_mut().zip(&table) {
                 let mut values: Vec<String> = Vec::new();
                 for place in &found {
                     let cells = table.values(*place as usize).map(std::borrow::Cow::into_owned);
@@ -191,9 +198,29 @@ impl RowCommand for Lookup {
                 }
             }
         }
+        columns.into_iter().map(ColumnBuilder::finish).collect()
+    }
+}
+
+impl RowCommand for Lookup {
+    fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        let command = &self.index.command;
+        let inputs: Vec<ArrayRef> =
+            command.inputs.iter().map(|(_, field)| rows::column_or_null(&rows, field)).collect();
+        let by_value = match inputs.as_slice() {
+            [input] => self
+                .memo
+                .run(input, Numbers::ByValue, |values| Ok(Some(self.outputs(&[Arc::clone(values)], values.len()))))?,
+            _ => None,
+        };
+        let found = by_value.unwrap_or_else(|| self.outputs(&inputs, rows.num_rows()));
         let mut result = rows.clone();
-        for ((_, field), column) in index.outputs.iter().zip(columns) {
-            result = rows::with_column(&result, field, column.finish())?;
+        for ((_, field), column) in self.index.outputs.iter().zip(found) {
+            let column = match rows::column(&rows, field).filter(|_| command.only_new) {
+                Some(old) => rows::first_of(old, &column),
+                None => column,
+            };
+            result = rows::with_column(&result, field, column)?;
         }
         Ok(result)
     }

@@ -47,7 +47,7 @@ impl Operand {
     fn is_numeric(&self) -> bool {
         matches!(
             self,
-            Operand::Column(ColumnReader::Int(_) | ColumnReader::Float(_))
+            Operand::Column(ColumnReader::Int(_) | ColumnReader::Float(_) | ColumnReader::Decimal(..))
                 | Operand::Constant(Value::Int(_) | Value::Float(_))
         )
     }
@@ -65,6 +65,9 @@ impl Operand {
             Operand::Column(ColumnReader::Float(array)) => Some(Box::new(array.clone())),
             Operand::Column(ColumnReader::Int(array)) => {
                 Some(Box::new(array.unary::<_, arrow::datatypes::Float64Type>(|value| value as f64)))
+            }
+            Operand::Column(reader @ ColumnReader::Decimal(..)) => {
+                Some(Box::new((0..reader.len()).map(|row| reader.number(row)).collect::<Float64Array>()))
             }
             Operand::Constant(value) => Some(Box::new(Scalar::new(Float64Array::from(vec![value.number()?])))),
             Operand::Column(_) => None,

@@ -1,9 +1,10 @@
 //! The columns of one batch, resolved for the slots of an expression.
 
-use arrow::array::{ArrayRef, BooleanArray};
+use arrow::array::{Array, ArrayRef, BooleanArray};
 use arrow::record_batch::RecordBatch;
 
-use super::{ExprContext, Row, Slot};
+use super::single::Single;
+use super::{ExprContext, Node, Row, Slot};
 use crate::EngineError;
 use crate::functions::CallState;
 use crate::rows::{self, ColumnReader};
@@ -12,6 +13,8 @@ use crate::rows::{self, ColumnReader};
 pub(crate) struct Batch<'a> {
     arrays: Vec<ArrayRef>,
     readers: Vec<ColumnReader>,
+    singles: Vec<Option<ArrayRef>>,
+    single_readers: Vec<Option<ColumnReader>>,
     rows: usize,
     context: &'a ExprContext,
     state: &'a CallState,
@@ -35,8 +38,38 @@ impl<'a> Batch<'a> {
                 }
             });
         }
+        Ok(Batch::of_arrays(arrays, batch.num_rows(), context, state))
+    }
+
+    /// A batch of one column at its slot; the others are null.
+    pub(super) fn of_slot(slot: usize, values: &ArrayRef, context: &'a ExprContext, state: &'a CallState) -> Batch<'a> {
+        let mut arrays = vec![rows::null_column(values.len()); slot];
+        arrays.push(std::sync::Arc::clone(values));
+        Batch::of_arrays(arrays, values.len(), context, state)
+    }
+
+    fn of_arrays(arrays: Vec<ArrayRef>, rows: usize, context: &'a ExprContext, state: &'a CallState) -> Batch<'a> {
         let readers = arrays.iter().map(ColumnReader::new).collect();
-        Ok(Batch { arrays, readers, rows: batch.num_rows(), context, state })
+        Batch { arrays, readers, singles: Vec::new(), single_readers: Vec::new(), rows, context, state }
+    }
+
+    /// Computes the parts that read one coded column only.
+    pub(super) fn with_singles(mut self, root: &Node) -> Result<Batch<'a>, EngineError> {
+        let mut singles: Vec<Option<ArrayRef>> = Vec::new();
+        root.each_single(&mut |single| {
+            let found = self.array(single.slot).map_or(Ok(None), |column| single.compute(column, self.context))?;
+            singles.resize(singles.len().max(single.at + 1), None);
+            singles[single.at] = found;
+            Ok(())
+        })?;
+        self.single_readers = singles.iter().map(|array| array.as_ref().map(ColumnReader::new)).collect();
+        self.singles = singles;
+        Ok(self)
+    }
+
+    /// What a part of the expression gave, if it was computed.
+    pub(super) fn single(&self, single: &Single) -> Option<&ArrayRef> {
+        self.singles.get(single.at).and_then(Option::as_ref)
     }
 
     /// Number of rows.
@@ -52,6 +85,13 @@ impl<'a> Batch<'a> {
     /// One row.
     #[inline]
     pub(crate) fn row(&self, row: usize) -> Row<'_> {
-        Row { columns: &self.readers, row, binding: None, context: self.context, state: self.state }
+        Row {
+            columns: &self.readers,
+            singles: &self.single_readers,
+            row,
+            binding: None,
+            context: self.context,
+            state: self.state,
+        }
     }
 }

@@ -10,7 +10,7 @@ use arrow::array::{Array, ArrayRef, BooleanArray, BooleanBuilder};
 use arrow::compute::kernels::boolean;
 use arrow::datatypes::DataType;
 
-use super::arithmetic::{Operand, calculate_column};
+use super::arithmetic::{Arithmetic, Operand, calculate_column};
 use super::batch::Batch;
 use super::compare::{compare_column, compare_columns};
 use super::node::{Node, is_literal};
@@ -23,12 +23,16 @@ pub(super) fn evaluate(node: &Node, batch: &Batch<'_>) -> Result<ArrayRef, Engin
     Ok(match node {
         Node::Slot(slot) => batch.array(*slot).cloned().unwrap_or_else(|| null_column(batch.len())),
         Node::Constant(value) => constant(value, batch.len()),
+        Node::Single(single) => match batch.single(single) {
+            Some(values) => Arc::clone(values),
+            None => evaluate(&single.inner, batch)?,
+        },
         Node::Arithmetic(op, a, b) => {
             let (a, b) = (operand(a, batch)?, operand(b, batch)?);
             calculate_column(*op, &a, &b, batch.len())
         }
         Node::Coalesce(values) => coalesce(values, batch)?,
-        Node::Case(arms) if arms.iter().all(|(condition, _)| is_columnar(condition)) => case(arms, batch)?,
+        Node::Case(arms) if arms.iter().all(|(condition, _)| is_columnar(condition, batch)) => case(arms, batch)?,
         node if node.is_condition() => Arc::new(condition(node, batch)?),
         node => by_row(node, batch),
     })
@@ -37,19 +41,23 @@ pub(super) fn evaluate(node: &Node, batch: &Batch<'_>) -> Result<ArrayRef, Engin
 /// The truth of every row; what is no condition is null.
 pub(super) fn condition(node: &Node, batch: &Batch<'_>) -> Result<BooleanArray, EngineError> {
     Ok(match node {
+        Node::Single(single) => match batch.single(single).and_then(|values| values.as_boolean_opt()) {
+            Some(truth) => truth.clone(),
+            None => condition(&single.inner, batch)?,
+        },
         Node::Not(inner) => boolean::not(&condition(inner, batch)?)?,
-        Node::CompareLiteral(op, a, literal) if is_columnar(a) => {
+        Node::CompareLiteral(op, a, literal) if is_columnar(a, batch) => {
             compare_column(&ColumnReader::new(&evaluate(a, batch)?), *op, literal)
         }
-        Node::Compare(op, a, b) if is_columnar(a) && is_columnar(b) => {
+        Node::Compare(op, a, b) if is_columnar(a, batch) && is_columnar(b, batch) => {
             compare_columns(*op, &evaluate(a, batch)?, &evaluate(b, batch)?)
         }
-        Node::And(a, b) if is_columnar(b) => boolean::and_kleene(&condition(a, batch)?, &condition(b, batch)?)?,
-        Node::Or(a, b) if is_columnar(b) => boolean::or_kleene(&condition(a, batch)?, &condition(b, batch)?)?,
+        Node::And(a, b) if is_columnar(b, batch) => boolean::and_kleene(&condition(a, batch)?, &condition(b, batch)?)?,
+        Node::Or(a, b) if is_columnar(b, batch) => boolean::or_kleene(&condition(a, batch)?, &condition(b, batch)?)?,
         Node::And(a, b) => where_open(&condition(a, batch)?, false, b, batch),
         Node::Or(a, b) => where_open(&condition(a, batch)?, true, b, batch),
-        Node::IsNull(inner) if is_columnar(inner) => nullness(&evaluate(inner, batch)?, true),
-        Node::IsNotNull(inner) if is_columnar(inner) => nullness(&evaluate(inner, batch)?, false),
+        Node::IsNull(inner) if is_columnar(inner, batch) => nullness(&evaluate(inner, batch)?, true),
+        Node::IsNotNull(inner) if is_columnar(inner, batch) => nullness(&evaluate(inner, batch)?, false),
         Node::Slot(_) => {
             let array = evaluate(node, batch)?;
             match array.data_type() {
@@ -57,20 +65,22 @@ pub(super) fn condition(node: &Node, batch: &Batch<'_>) -> Result<BooleanArray, 
                 _ => BooleanArray::new_null(batch.len()),
             }
         }
-        Node::InLiterals(needle, literals) if is_columnar(needle) => {
+        Node::InLiterals(needle, literals) if is_columnar(needle, batch) => {
             let reader = ColumnReader::new(&evaluate(needle, batch)?);
             (0..batch.len()).map(|row| is_literal(&reader.value(row), literals)).collect()
         }
         Node::Call(function, args, prepared) if matches!(function.name, "match" | "like") => match args.first() {
-            Some(subject) if is_columnar(subject) => match (ColumnReader::new(&evaluate(subject, batch)?), prepared) {
-                (ColumnReader::Text(texts), Prepared::Regex(regex)) => {
-                    BooleanArray::from_unary(&texts, |text| regex.is_match(text))
+            Some(subject) if is_columnar(subject, batch) => {
+                match (ColumnReader::new(&evaluate(subject, batch)?), prepared) {
+                    (ColumnReader::Text(texts), Prepared::Regex(regex)) => {
+                        BooleanArray::from_unary(&texts, |text| regex.is_match(text))
+                    }
+                    (ColumnReader::Text(texts), Prepared::Like(pattern)) => {
+                        BooleanArray::from_unary(&texts, |text| pattern.is_match(text))
+                    }
+                    _ => truth_by_row(node, batch),
                 }
-                (ColumnReader::Text(texts), Prepared::Like(pattern)) => {
-                    BooleanArray::from_unary(&texts, |text| pattern.is_match(text))
-                }
-                _ => truth_by_row(node, batch),
-            },
+            }
             _ => truth_by_row(node, batch),
         },
         Node::Constant(Value::Bool(true)) => BooleanArray::from(vec![true; batch.len()]),
@@ -81,14 +91,15 @@ pub(super) fn condition(node: &Node, batch: &Batch<'_>) -> Result<BooleanArray, 
 }
 
 /// Whether the node is computed by columns down to the fields.
-fn is_columnar(node: &Node) -> bool {
+pub(super) fn is_columnar(node: &Node, batch: &Batch<'_>) -> bool {
     match node {
         Node::Slot(_) | Node::Constant(_) => true,
-        Node::Not(a) | Node::IsNull(a) | Node::IsNotNull(a) | Node::CompareLiteral(_, a, _) => is_columnar(a),
-        Node::InLiterals(a, _) => is_columnar(a),
-        Node::Arithmetic(_, a, b) | Node::Compare(_, a, b) => is_columnar(a) && is_columnar(b),
-        Node::And(a, b) | Node::Or(a, b) => is_columnar(a) && is_columnar(b),
-        Node::Coalesce(values) => values.iter().all(is_columnar),
+        Node::Not(a) | Node::IsNull(a) | Node::IsNotNull(a) | Node::CompareLiteral(_, a, _) => is_columnar(a, batch),
+        Node::InLiterals(a, _) => is_columnar(a, batch),
+        Node::Arithmetic(_, a, b) | Node::Compare(_, a, b) => is_columnar(a, batch) && is_columnar(b, batch),
+        Node::And(a, b) | Node::Or(a, b) => is_columnar(a, batch) && is_columnar(b, batch),
+        Node::Coalesce(values) => values.iter().all(|value| is_columnar(value, batch)),
+        Node::Single(single) => batch.single(single).is_some() || is_columnar(&single.inner, batch),
         _ => false,
     }
 }
@@ -151,7 +162,7 @@ fn constant(value: &Value<'static>, rows: usize) -> ArrayRef {
 fn coalesce(values: &[Node], batch: &Batch<'_>) -> Result<ArrayRef, EngineError> {
     let mut columns: Vec<ColumnReader> = Vec::new();
     for (at, value) in values.iter().enumerate() {
-        if !is_columnar(value) {
+        if !is_columnar(value, batch) {
             break;
         }
         let array = evaluate(value, batch)?;
@@ -190,4 +201,19 @@ fn case(arms: &[(Node, Node)], batch: &Batch<'_>) -> Result<ArrayRef, EngineErro
         }
     }
     Ok(builder.finish())
+}
+
+/// Whether a node that reads integers computes them by column.
+pub(super) fn is_numeric_by_column(node: &Node) -> bool {
+    match node {
+        Node::Slot(_) | Node::Constant(_) => true,
+        Node::Not(a) | Node::IsNull(a) | Node::IsNotNull(a) | Node::CompareLiteral(_, a, _) => is_numeric_by_column(a),
+        Node::Arithmetic(op, a, b) => {
+            matches!(op, Arithmetic::Add | Arithmetic::Sub | Arithmetic::Mul)
+                && is_numeric_by_column(a)
+                && is_numeric_by_column(b)
+        }
+        Node::Compare(_, a, b) | Node::And(a, b) | Node::Or(a, b) => is_numeric_by_column(a) && is_numeric_by_column(b),
+        _ => false,
+    }
 }

@@ -144,6 +144,7 @@ pub(crate) fn compare_column(reader: &ColumnReader, op: CompareOp, literal: &Lit
             let seconds = array.unary::<_, Float64Type>(time_seconds);
             by_kernel(op, &seconds, &Float64Array::new_scalar(number.as_f64()))
         }
+        (ColumnReader::Decimal(..), Some(number)) => Some(compare_decimals(reader, op, number)),
         (ColumnReader::Text(array), None) => by_kernel(op, array, &StringViewArray::new_scalar(literal.text.as_str())),
         (ColumnReader::Text(array), Some(_)) => Some(compare_texts(array, op, literal)),
         (ColumnReader::Null(rows), _) => Some(BooleanArray::new_null(*rows)),
@@ -176,6 +177,12 @@ fn compare_texts(array: &StringViewArray, op: CompareOp, literal: &Literal) -> B
             if text == literal.text { same } else { holds(op, literal.order_text(text)) }
         },
     )
+}
+
+/// Decimals against a number: their texts have a point, so they never read as integers.
+fn compare_decimals(reader: &ColumnReader, op: CompareOp, literal: Number) -> BooleanArray {
+    let order = |row| reader.number(row).map(|number| holds(op, Number::Float(number).order(literal)));
+    (0..reader.len()).map(order).collect()
 }
 
 /// `a op b` for two columns.

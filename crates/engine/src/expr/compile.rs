@@ -217,7 +217,7 @@ fn is_constant(node: &Node) -> bool {
     let constant_arms = |arms: &[(Node, Node)]| arms.iter().all(|(a, b)| constant(a) && constant(b));
     match node {
         Node::Constant(_) => true,
-        Node::Slot(_) | Node::MvFilter(..) | Node::MvMap(..) => false,
+        Node::Slot(_) | Node::MvFilter(..) | Node::MvMap(..) | Node::Single(_) => false,
         Node::Negate(a) | Node::Not(a) | Node::IsNull(a) | Node::IsNotNull(a) | Node::CompareLiteral(_, a, _) => {
             constant(a)
         }

@@ -2,11 +2,13 @@
 
 use std::borrow::Cow;
 
+use arrow::array::Array;
 use quarry_spl::ast::CompareOp;
 
 use super::ExprContext;
 use super::arithmetic::{self, Arithmetic};
 use super::compare::{Literal, compare_values};
+use super::single::Single;
 use crate::functions::CallState;
 use crate::functions::{Call, Function, Prepared};
 use crate::rows::{ColumnReader, Value};
@@ -56,6 +58,8 @@ pub(crate) enum Node {
     MvMap(Box<Node>, usize, Box<Node>),
     /// Any other function.
     Call(&'static Function, Vec<Node>, Prepared),
+    /// A part that reads one column only.
+    Single(Box<Single>),
 }
 
 /// One row, and the values bound by `mvmap` and `mvfilter` around the node.
@@ -63,6 +67,8 @@ pub(crate) enum Node {
 pub(crate) struct Row<'a> {
     /// Columns by slot.
     pub(super) columns: &'a [ColumnReader],
+    /// Parts of the expression that are computed already.
+    pub(super) singles: &'a [Option<ColumnReader>],
     /// Row in the columns.
     pub(super) row: usize,
     /// Innermost bound value.
@@ -83,7 +89,7 @@ pub(crate) struct Binding<'a> {
 impl<'a> Row<'a> {
     /// A row outside any batch, to compute constants with.
     pub(super) fn detached(context: &'a ExprContext, state: &'a CallState) -> Row<'a> {
-        Row { columns: &[], row: 0, binding: None, context, state }
+        Row { columns: &[], singles: &[], row: 0, binding: None, context, state }
     }
 
     #[inline]
@@ -116,6 +122,7 @@ impl Node {
             Node::Case(arms) | Node::Validate(arms) => arms.iter().all(|(_, value)| value.is_condition()),
             Node::Coalesce(values) => values.iter().all(Node::is_condition),
             Node::Call(function, ..) => function.is_condition,
+            Node::Single(single) => single.inner.is_condition(),
             _ => false,
         }
     }
@@ -137,6 +144,10 @@ impl Node {
             Node::MvFilter(slot, predicate) => filter_values(*slot, predicate, row),
             Node::MvMap(values, slot, each) => map_values(values, *slot, each, row),
             Node::Call(function, args, prepared) => call(function, args, prepared, row),
+            Node::Single(single) => match single.known(row) {
+                Some(column) => column.value(row.row),
+                None => single.inner.value(row),
+            },
             condition => condition.truth(row).map_or(Value::Null, Value::Bool),
         }
     }
@@ -162,6 +173,10 @@ impl Node {
             Node::In(needle, values) => is_in(&needle.value(row), values, row),
             Node::IsNull(inner) => Some(inner.is_null(row)),
             Node::IsNotNull(inner) => Some(!inner.is_null(row)),
+            Node::Single(single) => match single.known(row) {
+                Some(ColumnReader::Bool(values)) => values.is_valid(row.row).then(|| values.value(row.row)),
+                _ => single.inner.truth(row),
+            },
             other => match other.value(row) {
                 Value::Bool(truth) => Some(truth),
                 _ => None,

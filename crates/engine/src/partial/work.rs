@@ -119,7 +119,7 @@ struct FoldWork<'a> {
 
 impl SliceWork for FoldWork<'_> {
     fn reads_codes(&self) -> bool {
-        self.commands.is_empty()
+        true
     }
 
     fn begin(&mut self, slice: u64) -> Result<(), EngineError> {

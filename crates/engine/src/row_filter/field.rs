@@ -15,7 +15,7 @@ use quarry_spl::ast::CompareOp;
 use crate::expr::{Literal, compare_column, exact_number, holds};
 use crate::functions::Network;
 use crate::pattern::Wildcard;
-use crate::rows::ColumnReader;
+use crate::rows::{ColumnReader, DictionaryColumn};
 
 /// So many tests of a field are looked up instead of compared.
 const SET_FROM: usize = 8;
@@ -123,6 +123,7 @@ impl FieldTest {
                 let passes = |row| open.value(row) && texts.is_valid(row) && test.passes(texts.value(row));
                 BooleanBuffer::collect_bool(open.len(), passes)
             }
+            (ColumnReader::Dictionary(column), _) if column.texts.len() <= open.len() => self.run_codes(column, open),
             (ColumnReader::Multi(..), _) => BooleanBuffer::collect_bool(open.len(), |row| {
                 open.value(row) && reader.values(row).any(|text| self.passes(&text))
             }),
@@ -134,6 +135,17 @@ impl FieldTest {
                 })
             }
         }
+    }
+}
+
+impl FieldTest {
+    /// [`FieldTest::run`] with each text asked once.
+    fn run_codes(&self, column: &DictionaryColumn, open: &BooleanBuffer) -> BooleanBuffer {
+        let mut known: Vec<Option<bool>> = vec![None; column.texts.len()];
+        BooleanBuffer::collect_bool(open.len(), |row| match column.code(row).filter(|_| open.value(row)) {
+            Some(code) => *known[code].get_or_insert_with(|| self.passes(column.texts.value(code))),
+            None => false,
+        })
     }
 }
 

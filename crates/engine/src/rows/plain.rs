@@ -33,7 +33,8 @@ pub(crate) fn plain(rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
     rebuild(fields.collect(), arrays, rows.num_rows())
 }
 
-fn plain_column(array: &ArrayRef) -> Result<ArrayRef, EngineError> {
+/// The column with texts for codes.
+pub(crate) fn plain_column(array: &ArrayRef) -> Result<ArrayRef, EngineError> {
     Ok(match array.data_type() {
         DataType::Dictionary(code, value)
             if code.as_ref() == &DataType::UInt32 && value.as_ref() == &DataType::Utf8View =>

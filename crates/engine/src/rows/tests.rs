@@ -102,3 +102,75 @@ fn columns_are_replaced_renamed_selected_and_dropped() {
     assert_eq!((none.num_rows(), none.num_columns()), (1, 0));
     assert_eq!(filter(&none, &BooleanArray::from(vec![false])).unwrap().num_rows(), 0);
 }
+
+/// What is made of values once must be what is made of each row.
+#[test]
+fn distinct_values_give_what_rows_give() {
+    use arrow::array::{DictionaryArray, UInt32Array};
+    use arrow::datatypes::UInt32Type;
+
+    let make = |values: &ArrayRef| {
+        let reader = ColumnReader::new(values);
+        let (mut texts, mut mixed) = (ColumnBuilder::new(0), ColumnBuilder::new(0));
+        for row in 0..values.len() {
+            let value = reader.value(row);
+            let length = value.text().map(|text| text.len() as i64);
+            texts.push(value.text().map_or(Value::text_of("none"), |text| Value::owned(text[..text.len() / 2].into())));
+            mixed.push(match length {
+                Some(length) if length % 2 == 0 => Value::Int(length),
+                Some(_) => Value::Float(0.5),
+                None => Value::Null,
+            });
+        }
+        vec![texts.finish(), mixed.finish()]
+    };
+    let texts = |array: &ArrayRef| {
+        let reader = ColumnReader::new(array);
+        let mut scratch = String::new();
+        (0..array.len()).map(|row| reader.text(row, &mut scratch).map(str::to_owned)).collect::<Vec<_>>()
+    };
+    for (distinct, rows, spread) in [(3, 100, 3), (1_000, 300, 20), (1_000, 300, 1_000), (40_000, 500, 90), (0, 50, 1)]
+    {
+        let words = (0..distinct).map(|at| format!("{:0width$}", at, width = 1 + at % 7));
+        let words: ArrayRef = Arc::new(StringViewArray::from_iter_values(words));
+        let memo = DistinctMemo::default();
+        for batch in 0..8usize {
+            let code = |row: usize| {
+                (distinct > 0 && row % 11 != 3).then(|| ((row * 7 + batch * 13) % spread * 31 % distinct) as u32)
+            };
+            let codes: UInt32Array = (0..rows).map(code).collect();
+            let column: ArrayRef = Arc::new(DictionaryArray::<UInt32Type>::try_new(codes, Arc::clone(&words)).unwrap());
+            let Some(found) = memo.run(&column, Numbers::ByValue, |values| Ok(Some(make(values)))).unwrap() else {
+                assert!(spread * 2 > rows, "{distinct} {rows} {spread}");
+                continue;
+            };
+            let expected = make(&column);
+            assert_eq!(found.iter().map(texts).collect::<Vec<_>>(), expected.iter().map(texts).collect::<Vec<_>>());
+        }
+        let numbers: ArrayRef =
+            Arc::new((0..rows as i64).map(|row| (row % 9 > 0).then_some(row % 20)).collect::<Int64Array>());
+        let found = memo.run(&numbers, Numbers::ByValue, |values| Ok(Some(make(values)))).unwrap().unwrap();
+        assert_eq!(found.iter().map(texts).collect::<Vec<_>>(), make(&numbers).iter().map(texts).collect::<Vec<_>>());
+        assert!(memo.run(&numbers, Numbers::AsTheyAre, |_| Ok(None)).unwrap().is_none());
+    }
+}
+
+/// A dictionary is worked through as a whole once, and not again.
+#[test]
+fn whole_dictionaries_are_computed_once() {
+    use arrow::array::{DictionaryArray, UInt32Array};
+    use arrow::datatypes::UInt32Type;
+
+    let words: ArrayRef = Arc::new(StringViewArray::from_iter_values((0..50).map(|at| format!("w{at}"))));
+    let (memo, asked) = (DistinctMemo::default(), std::cell::Cell::new(0));
+    for _ in 0..20 {
+        let codes: UInt32Array = (0..100u32).map(|row| Some(row % 50)).collect();
+        let column: ArrayRef = Arc::new(DictionaryArray::<UInt32Type>::try_new(codes, Arc::clone(&words)).unwrap());
+        let compute = |values: &ArrayRef| {
+            asked.set(asked.get() + values.len());
+            Ok(Some(vec![Arc::clone(values)]))
+        };
+        assert_eq!(memo.run(&column, Numbers::ByValue, compute).unwrap().unwrap()[0].len(), 100);
+    }
+    assert_eq!(asked.get(), 51);
+}

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod chains;
 mod rex;
 mod shaper;
 
@@ -18,8 +19,9 @@ use shaper::{HandShaped, Manner};
 struct NoTables;
 
 impl LookupSource for NoTables {
-    fn table(&self, _: &str) -> Result<Option<LookupTable>, String> {
-        Ok(None)
+    fn table(&self, name: &str) -> Result<Option<LookupTable>, String> {
+        let csv = "level,urgency,owner\nINFO,low,\nWARN,middle,ops\nERROR,high,ops\nERROR,high,dev\n200,fine,\n007,spy,bond\n";
+        Ok((name == "urgencies").then(|| LookupTable { case_sensitive: false, ..LookupTable::of_csv(csv) }))
     }
 
     fn names(&self) -> Vec<String> {
