@@ -15,7 +15,7 @@ use super::node::{Node, Row};
 use super::{ExprContext, Slot};
 use crate::EngineError;
 use crate::functions::CallState;
-use crate::rows::{ColumnReader, DistinctMemo, Numbers};
+use crate::rows::{ColumnReader, DistinctMemo, Numbers, Value};
 
 /// A part that reads one column only.
 #[derive(Debug)]
@@ -77,8 +77,10 @@ impl Marker<'_> {
         self.parts(node)
     }
 
-    fn boxed(&mut self, node: Box<Node>) -> Box<Node> {
-        Box::new(self.mark(*node))
+    fn boxed(&mut self, mut node: Box<Node>) -> Box<Node> {
+        let taken = std::mem::replace(node.as_mut(), Node::Constant(Value::Null));
+        *node = self.mark(taken);
+        node
     }
 
     fn arms(&mut self, arms: Vec<(Node, Node)>) -> Vec<(Node, Node)> {
