@@ -19,6 +19,8 @@ pub(crate) type RowIter = Box<dyn Iterator<Item = Result<RecordBatch, EngineErro
 /// What a command may know about the search it runs in.
 #[derive(Clone)]
 pub(crate) struct CommandContext {
+    /// Name of the search, unique among those of its server.
+    pub id: Arc<str>,
     /// Start of the search; `now()`.
     pub now: quarry_event::TimeNs,
     /// Time zone of the user.

@@ -14,7 +14,7 @@ mod math;
 mod multivalue;
 mod printf;
 mod text;
-mod time;
+pub(crate) mod time;
 pub(crate) mod xml;
 
 use std::borrow::Cow;

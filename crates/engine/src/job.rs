@@ -5,11 +5,13 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use arrow::record_batch::RecordBatch;
 use jiff::tz::TimeZone;
 use quarry_conf::PropsResolver;
+use quarry_event::time::NS_PER_SEC;
 use quarry_event::{TimeNs, TimeRange};
 use quarry_spl::ast::Pipeline;
 use quarry_spl::{Diagnostic, Severity};
@@ -24,6 +26,7 @@ use crate::run::{Runner, SnapshotSource};
 use crate::scan::ScanProgress;
 use crate::scan::fields::FieldRules;
 use crate::scan::shaped::KnownShapes;
+use crate::shown::ShownFormats;
 use crate::threads::SearchThreads;
 
 /// Batches that wait for the reader.
@@ -55,6 +58,8 @@ pub struct Engine {
     shapes: Arc<KnownShapes>,
     /// They hold for one set of rules, which is why the engine has both.
     states: Option<Arc<PartialStates>>,
+    /// Searches started, for their names.
+    started: AtomicU64,
 }
 
 /// What is asked.
@@ -96,6 +101,7 @@ impl Engine {
             threads: Arc::default(),
             shapes: Arc::default(),
             states: PartialStates::new(options.partial_state_bytes),
+            started: AtomicU64::new(0),
         })
     }
 
@@ -112,7 +118,9 @@ impl Engine {
         let (messages, stop, progress) =
             (Arc::<Messages>::default(), Arc::<Stop>::default(), Arc::<ScanProgress>::default());
         parsed.diagnostics.iter().for_each(|warning| messages.push(warning.message.clone()));
+        let number = self.started.fetch_add(1, Ordering::Relaxed) + 1;
         let context = CommandContext {
+            id: format!("{}.{number}", request.now.div_euclid(NS_PER_SEC)).into(),
             now: request.now,
             zone: request.zone,
             range: request.range,
@@ -142,8 +150,9 @@ impl Engine {
 }
 
 fn work(runner: &Runner, pipeline: &Pipeline, sender: &SyncSender<Result<RecordBatch, EngineError>>) {
-    let rows = match runner.run(pipeline) {
-        Ok(rows) => rows,
+    let formats = ShownFormats::of(pipeline, &runner.context);
+    let (formats, rows) = match formats.and_then(|formats| Ok((formats, runner.run(pipeline)?))) {
+        Ok(started) => started,
         Err(error) => {
             // A reader that left does not want the error either.
             drop(sender.send(Err(error)));
@@ -151,7 +160,7 @@ fn work(runner: &Runner, pipeline: &Pipeline, sender: &SyncSender<Result<RecordB
         }
     };
     for batch in rows {
-        let batch = batch.and_then(|batch| rows::without(&batch, rows::is_hidden));
+        let batch = batch.and_then(|batch| formats.apply(rows::without(&batch, rows::is_hidden)?));
         let failed = batch.is_err();
         if sender.send(batch).is_err() || failed {
             return;

@@ -27,6 +27,7 @@ mod row_filter;
 mod rows;
 mod run;
 mod scan;
+mod shown;
 mod subsearch;
 mod threads;
 

@@ -3,6 +3,8 @@
 //! Patterns and expressions are compiled here, once, so that a wrong one is reported with its place before any event
 //! is read. Results of subsearches and tables of lookups come from the [`Environment`].
 
+mod families;
+
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
@@ -136,6 +138,9 @@ impl Lowering<'_> {
             }
             Command::InputLookup(_) => return Err(self.must_be_first("inputlookup", " or have append=true")),
             Command::MakeResults(_) => return Err(self.must_be_first("makeresults", "")),
+            Command::Values(values) => return self.values(values),
+            Command::Sequence(sequence) => self.sequence(sequence),
+            Command::Reshape(reshape) => return Ok(self.reshape(reshape)),
             other => self.shape(other)?,
         }])
     }

@@ -40,6 +40,7 @@ impl Folding {
         let zone = jiff::tz::TimeZone::UTC;
         let expressions = ExprContext { now: 0, zone: zone.clone() };
         let context = CommandContext {
+            id: Arc::from(""),
             now: 0,
             zone,
             range: TimeRange::ALL,

@@ -4,12 +4,15 @@
 //! is; commands that show only named fields cut everything else. When in doubt the answer is "all": too much is slow,
 //! too little is wrong.
 
+mod families;
+
 use std::collections::BTreeSet;
 
 use crate::ast::{
     Aggregate, AggregateArg, AssignTarget, Assignment, Command, Expr, ExprKind, FieldPattern, NamePart, SearchExpr,
     Stage,
 };
+use families::{before_family, makes_report};
 
 /// Name of the event text.
 const RAW: &str = "_raw";
@@ -180,7 +183,7 @@ fn before_row_command(command: &Command, mut needs: FieldNeeds) -> FieldNeeds {
         // Without `append` these throw away the rows before them.
         Command::InputLookup(lookup) if !lookup.append => needs = FieldNeeds::default(),
         Command::MakeResults(_) => needs = FieldNeeds::default(),
-        _ => {}
+        family => needs = before_family(family, needs),
     }
     needs
 }
@@ -268,7 +271,7 @@ pub fn is_transforming(commands: &[Stage]) -> bool {
                 | Command::Table(_)
                 | Command::MakeResults(_)
                 | Command::InputLookup(_)
-        )
+        ) || makes_report(&stage.command)
     })
 }
 

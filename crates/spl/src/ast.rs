@@ -4,8 +4,14 @@
 //! execution; the engine lowers it. Wildcards in field names stay patterns ([`FieldPattern`]).
 
 mod report;
+mod reshape;
+mod sequence;
+mod values;
 
 pub use report::*;
+pub use reshape::*;
+pub use sequence::*;
+pub use values::*;
 
 /// Byte range in the search text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -101,6 +107,12 @@ pub enum Command {
     Lookup(LookupCommand),
     /// `inputlookup`.
     InputLookup(InputLookupCommand),
+    /// Values of fields rewritten: convert, replace, strcat and their kin.
+    Values(ValuesCommand),
+    /// Rows seen after one another: accum, delta, trendline and their kin.
+    Sequence(SequenceCommand),
+    /// Tables turned into others: totals, transpose, xyseries and their kin.
+    Reshape(ReshapeCommand),
 }
 
 // ---- fields -------------------------------------------------------------------------------------------------------

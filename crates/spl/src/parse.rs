@@ -11,11 +11,14 @@ mod cursor;
 mod eval;
 mod extract;
 mod options;
+mod reshape;
 mod rows;
 mod search;
+mod sequence;
 mod stage;
 #[cfg(test)]
 mod tests;
+mod values;
 
 use crate::ast::{Expr, Pipeline, SearchExpr, Span};
 use crate::diagnostic::{Diagnostic, Severity};

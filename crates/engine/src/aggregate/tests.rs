@@ -17,6 +17,7 @@ use crate::rows::{ColumnReader, batch_of, column_or_null};
 
 fn context() -> CommandContext {
     CommandContext {
+        id: Arc::from(""),
         now: 0,
         zone: jiff::tz::TimeZone::UTC,
         range: TimeRange::ALL,

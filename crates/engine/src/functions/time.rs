@@ -36,7 +36,7 @@ fn from_seconds(seconds: f64) -> Option<TimeNs> {
 }
 
 /// Whole seconds as an integer, else a time with its fraction.
-fn seconds<'a>(time: TimeNs) -> Value<'a> {
+pub(crate) fn seconds<'a>(time: TimeNs) -> Value<'a> {
     if time % NS_PER_SEC == 0 { Value::Int(time / NS_PER_SEC) } else { Value::Time(time) }
 }
 

@@ -11,7 +11,14 @@ use page::{Page, read_page};
 use world::Kept;
 
 /// Commands that have no page of their own.
-const SHARED_PAGES: &[(&str, &str)] = &[("bucket", "bin"), ("discretize", "bin")];
+const SHARED_PAGES: &[(&str, &str)] = &[
+    ("addcoltotals", "addtotals"),
+    ("bucket", "bin"),
+    ("discretize", "bin"),
+    ("highlight", "noop"),
+    ("iconify", "noop"),
+    ("localop", "noop"),
+];
 
 fn pages() -> Vec<(String, Page)> {
     let folder: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../spec/spl");

@@ -72,7 +72,7 @@ impl Parser<'_> {
         Ok(Command::Eval(assignments))
     }
 
-    fn assignment(&mut self) -> Read<Assignment> {
+    pub(super) fn assignment(&mut self) -> Read<Assignment> {
         let word = self.target_word()?;
         self.expect('=', "after the field that eval assigns")?;
         self.chain = 0;

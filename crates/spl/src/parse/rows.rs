@@ -47,7 +47,7 @@ impl Parser<'_> {
     }
 
     /// Field names up to the end of the command; at least one.
-    fn field_list(&mut self, command: &str) -> Read<Vec<FieldPattern>> {
+    pub(super) fn field_list(&mut self, command: &str) -> Read<Vec<FieldPattern>> {
         let mut fields = Vec::new();
         loop {
             self.skip_separators();

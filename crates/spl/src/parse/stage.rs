@@ -176,9 +176,25 @@ impl Parser<'_> {
             "bin" | "bucket" | "discretize" => self.bin_command(),
             "rex" | "regex" | "spath" | "makemv" | "mvexpand" => self.extract_command(name),
             "append" | "join" | "lookup" | "inputlookup" | "makeresults" => self.combine_command(name),
-            _ => return self.row_command(name),
+            _ => {
+                return match self.row_command(name)? {
+                    Some(command) => Ok(Some(command)),
+                    None => self.family_command(name),
+                };
+            }
         };
         command.map(Some)
+    }
+
+    /// Commands that are told apart in the files of their families.
+    fn family_command(&mut self, name: &str) -> Read<Option<Command>> {
+        if let Some(command) = self.values_command(name)? {
+            return Ok(Some(Command::Values(command)));
+        }
+        if let Some(command) = self.sequence_command(name)? {
+            return Ok(Some(Command::Sequence(command)));
+        }
+        Ok(self.reshape_command(name)?.map(Command::Reshape))
     }
 
     fn unknown_command(&mut self, name: &str, span: Span) {

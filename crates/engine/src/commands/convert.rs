@@ -1,0 +1,263 @@
+//! `convert`: values from one notation to another.
+//!
+//! A value that cannot be converted stays as it is, except with `num`, which drops it. `auto` converts a field only when
+//! one way fits all its values, so it must see every row; all other functions look at one value.
+
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::record_batch::RecordBatch;
+use jiff::tz::TimeZone;
+use quarry_event::TimeNs;
+use quarry_event::time::{Format, ResolveContext, strftime};
+use quarry_event::value::parse_number;
+use quarry_spl::ast::{Conversion, ConvertCommand, ConvertFunction};
+
+use crate::EngineError;
+use crate::command::{Blocking, CommandContext, RowCommand, RowIter};
+use crate::field_names::{fill_wildcards, names_of, wildcard_parts};
+use crate::functions::time::{instant, seconds};
+use crate::rows::{self, ColumnBuilder, ColumnReader, Value, concat_rows, is_hidden};
+
+/// `convert`, made ready.
+pub(crate) struct Converter {
+    command: ConvertCommand,
+    format: Option<Format>,
+    zone: TimeZone,
+    now: TimeNs,
+}
+
+/// Ways that `auto` and `num` try, in this order.
+const NUMBER_WAYS: [ConvertFunction; 5] = [
+    ConvertFunction::RmComma,
+    ConvertFunction::Dur2Sec,
+    ConvertFunction::MsTime,
+    ConvertFunction::MemK,
+    ConvertFunction::MkTime,
+];
+
+impl Converter {
+    /// Makes the command ready; dates are read and written in the user's zone.
+    pub(crate) fn new(command: &ConvertCommand, context: &CommandContext) -> Result<Converter, EngineError> {
+        let reads = |conversion: &Conversion| {
+            matches!(conversion.function, ConvertFunction::MkTime | ConvertFunction::Auto | ConvertFunction::Num)
+        };
+        let format = match command.conversions.iter().any(reads) {
+            true => Some(
+                Format::new(&command.time_format)
+                    .map_err(|error| EngineError::invalid(format!("convert: timeformat: {error}")))?,
+            ),
+            false => None,
+        };
+        Ok(Converter { command: command.clone(), format, zone: context.zone.clone(), now: context.now })
+    }
+
+    /// Whether every row must be seen first.
+    pub(crate) fn needs_all_rows(&self) -> bool {
+        self.command.conversions.iter().any(|conversion| conversion.function == ConvertFunction::Auto)
+    }
+
+    fn convert(&self, mut rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        for conversion in &self.command.conversions {
+            if conversion.function == ConvertFunction::None {
+                continue;
+            }
+            for (name, parts) in self.fields(conversion, &rows) {
+                let output = match &conversion.output {
+                    Some(output) => fill_wildcards(&output.text, &parts.iter().map(String::as_str).collect::<Vec<_>>()),
+                    None => name.clone(),
+                };
+                let column = self.column(conversion.function, &rows::reader(&rows, &name));
+                rows = rows::with_column(&rows, &output, column)?;
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Fields a conversion reads, with what its stars stand for.
+    fn fields(&self, conversion: &Conversion, rows: &RecordBatch) -> Vec<(String, Vec<String>)> {
+        let pattern = &conversion.field.text;
+        let spared = |name: &str| {
+            let internal = is_hidden(name) || (name.starts_with('_') && !pattern.starts_with('_'));
+            let none = |other: &&Conversion| other.function == ConvertFunction::None;
+            let fits = |other: &Conversion| wildcard_parts(&other.field.text, name).is_some();
+            internal || self.command.conversions.iter().filter(none).any(fits)
+        };
+        let names = names_of(rows).into_iter();
+        let found = names.filter_map(|name| {
+            let parts: Vec<String> = wildcard_parts(pattern, &name)?.into_iter().map(str::to_owned).collect();
+            (!conversion.field.is_wildcard() || !spared(&name)).then_some((name, parts))
+        });
+        found.collect()
+    }
+
+    fn column(&self, function: ConvertFunction, reader: &ColumnReader) -> ArrayRef {
+        let convert = |value: &Value<'_>| match function {
+            ConvertFunction::Num => Some(self.any_number(value).unwrap_or(Value::Null)),
+            function => self.value(function, value),
+        };
+        if function == ConvertFunction::Auto {
+            let way = self.common_way(reader);
+            return self.converted(reader, |value| way.and_then(|way| way(self, value)));
+        }
+        self.converted(reader, convert)
+    }
+
+    /// The column with each value converted; values that cannot be stay.
+    fn converted(&self, reader: &ColumnReader, convert: impl Fn(&Value<'_>) -> Option<Value<'static>>) -> ArrayRef {
+        let mut column = ColumnBuilder::new(reader.len());
+        for row in 0..reader.len() {
+            match reader.value(row) {
+                Value::Null => column.push_null(),
+                Value::Multi(values) => {
+                    let values = values.into_iter().flat_map(|value| match convert(&Value::Text(value.clone())) {
+                        Some(converted) => converted.into_values(),
+                        None => vec![value],
+                    });
+                    column.push(Value::multi(values.collect()));
+                }
+                value => match convert(&value) {
+                    Some(converted) => column.push(converted),
+                    None => column.push(value),
+                },
+            }
+        }
+        column.finish()
+    }
+
+    /// The first way in which every value of the column becomes a number.
+    fn common_way(&self, reader: &ColumnReader) -> Option<Way> {
+        let ways: [Way; 6] = [
+            |_, value| number(value),
+            |all, value| all.value(NUMBER_WAYS[0], value),
+            |all, value| all.value(NUMBER_WAYS[1], value),
+            |all, value| all.value(NUMBER_WAYS[2], value),
+            |all, value| all.value(NUMBER_WAYS[3], value),
+            |all, value| all.value(NUMBER_WAYS[4], value),
+        ];
+        let fits = |way: &Way| {
+            (0..reader.len()).all(|row| reader.values(row).all(|text| way(self, &Value::Text(text)).is_some()))
+        };
+        ways.into_iter().find(fits)
+    }
+
+    /// The value by the first way that makes a number of it.
+    fn any_number(&self, value: &Value<'_>) -> Option<Value<'static>> {
+        number(value).or_else(|| NUMBER_WAYS.iter().find_map(|way| self.value(*way, value)))
+    }
+
+    /// One value converted; `None` when it cannot be.
+    fn value(&self, function: ConvertFunction, value: &Value<'_>) -> Option<Value<'static>> {
+        if function == ConvertFunction::CTime {
+            let text = strftime(instant(value)?, &self.command.time_format, &self.zone);
+            return Some(Value::owned(text));
+        }
+        let text = value.text()?;
+        let text = text.trim();
+        match function {
+            ConvertFunction::MkTime => {
+                let context = ResolveContext { now: self.now, tz: &self.zone, last: None };
+                self.format.as_ref()?.parse(text.as_bytes(), &context).map(seconds)
+            }
+            ConvertFunction::Dur2Sec => duration_seconds(text).map(Value::number_of),
+            ConvertFunction::MsTime => minutes_seconds(text).map(Value::number_of),
+            ConvertFunction::MemK => kilobytes(text).map(Value::number_of),
+            ConvertFunction::RmComma => {
+                let bare = text.replace(',', "");
+                parse_number(&bare).map(|_| Value::owned(bare)).and_then(|value| number(&value))
+            }
+            ConvertFunction::RmUnit => leading_number(text).and_then(|digits| number(&Value::text_of(digits))),
+            ConvertFunction::Auto | ConvertFunction::Num => self.any_number(value),
+            ConvertFunction::None | ConvertFunction::CTime => None,
+        }
+    }
+}
+
+/// How a value becomes a number.
+type Way = fn(&Converter, &Value<'_>) -> Option<Value<'static>>;
+
+/// A value that reads as a number, as a number.
+fn number(value: &Value<'_>) -> Option<Value<'static>> {
+    use quarry_event::value::Number;
+    Some(match value.exact_number()? {
+        Number::Int(number) => Value::Int(number),
+        Number::Float(number) => Value::number_of(number),
+    })
+}
+
+/// Seconds of `[D+]HH:MM:SS`.
+fn duration_seconds(text: &str) -> Option<f64> {
+    let (days, clock) = match text.split_once('+') {
+        Some((days, clock)) => (whole(days)?, clock),
+        None => (0, text),
+    };
+    let mut parts = clock.split(':');
+    let (hours, minutes, seconds) = (whole(parts.next()?)?, whole(parts.next()?)?, whole(parts.next()?)?);
+    if parts.next().is_some() {
+        return None;
+    }
+    let total = days.checked_mul(24)?.checked_add(hours)?.checked_mul(60)?.checked_add(minutes)?;
+    Some(total.checked_mul(60)?.checked_add(seconds)? as f64)
+}
+
+/// Seconds of `[MM:]SS.SSS`.
+fn minutes_seconds(text: &str) -> Option<f64> {
+    let (minutes, rest) = match text.split_once(':') {
+        Some((minutes, rest)) => (whole(minutes)?, rest),
+        None => (0, text),
+    };
+    let is_plain = !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let seconds: f64 = if is_plain { rest.parse().ok()? } else { return None };
+    Some(minutes as f64 * 60.0 + seconds)
+}
+
+/// Kilobytes of a number with `k`, `m`, `g` or nothing behind it.
+fn kilobytes(text: &str) -> Option<f64> {
+    const STEP: f64 = 1024.0;
+    let (digits, factor) = match text.chars().last()?.to_ascii_lowercase() {
+        'k' => (&text[..text.len() - 1], 1.0),
+        'm' => (&text[..text.len() - 1], STEP),
+        'g' => (&text[..text.len() - 1], STEP * STEP),
+        _ => (text, 1.0),
+    };
+    let number = parse_number(digits.trim_end())?;
+    (number >= 0.0).then_some(number * factor)
+}
+
+/// The number a text begins with.
+fn leading_number(text: &str) -> Option<&str> {
+    let bytes = text.as_bytes();
+    let digits = |from: usize| bytes[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let sign = usize::from(matches!(bytes.first(), Some(b'-' | b'+')));
+    let whole = digits(sign);
+    let mut end = sign + whole;
+    if bytes.get(end) == Some(&b'.') && digits(end + 1) > 0 {
+        end += 1 + digits(end + 1);
+    }
+    (end > sign).then(|| &text[..end])
+}
+
+/// A number of digits only.
+fn whole(text: &str) -> Option<i64> {
+    let is_plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if is_plain { text.parse().ok() } else { None }
+}
+
+/// `convert` of functions that look at one value.
+pub(crate) struct Convert(pub Arc<Converter>);
+
+impl RowCommand for Convert {
+    fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        self.0.convert(rows)
+    }
+}
+
+/// `convert` with `auto`.
+pub(crate) struct ConvertAll(pub Arc<Converter>);
+
+impl Blocking for ConvertAll {
+    fn run(&self, rows: RowIter, _: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+        let all = concat_rows(rows.collect::<Result<Vec<_>, _>>()?)?;
+        Ok(vec![self.0.convert(all)?])
+    }
+}

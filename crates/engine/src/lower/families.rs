@@ -1,0 +1,112 @@
+//! Steps of the commands that come in families: values rewritten, rows seen after one another, tables reshaped.
+
+use std::sync::Arc;
+
+use quarry_spl::ast::{AddTotalsCommand, ReshapeCommand, SequenceCommand, ValuesCommand};
+
+use super::{Lowering, Step, ordered, row};
+use crate::EngineError;
+use crate::commands::convert::{Convert, ConvertAll, Converter};
+use crate::commands::reshape::{Gauge, MvCombine, Transpose, Untable, XySeries};
+use crate::commands::sequence::{Accum, AutoRegress, Delta, TrendLine, Uniq};
+use crate::commands::summary::FieldSummary;
+use crate::commands::totals::{ColumnTotals, RowTotals};
+use crate::commands::values::{Constants, FillDown, NoMv, RangeMap, Replace, Strcat, search_facts};
+
+impl Lowering<'_> {
+    pub(super) fn values(&self, command: &ValuesCommand) -> Result<Vec<Step>, EngineError> {
+        let context = self.environment.context();
+        Ok(vec![match command {
+            ValuesCommand::Convert(convert) => {
+                let converter = Arc::new(Converter::new(convert, context)?);
+                match converter.needs_all_rows() {
+                    true => Step::Blocking(Arc::new(ConvertAll(converter))),
+                    false => row(move || Convert(Arc::clone(&converter))),
+                }
+            }
+            ValuesCommand::FillDown(fields) => {
+                let fields = fields.clone();
+                ordered(move || FillDown::new(fields.clone()))
+            }
+            ValuesCommand::Strcat(strcat) => {
+                let command = Arc::new(strcat.clone());
+                row(move || Strcat(Arc::clone(&command)))
+            }
+            ValuesCommand::Replace(replace) => {
+                let command = replace.clone();
+                row(move || Replace::new(&command))
+            }
+            ValuesCommand::RangeMap(map) => {
+                let command = Arc::new(map.clone());
+                row(move || RangeMap(Arc::clone(&command)))
+            }
+            ValuesCommand::NoMv(field) => {
+                let field = field.clone();
+                row(move || NoMv(field.clone()))
+            }
+            ValuesCommand::AddInfo => constants(search_facts(context)),
+            ValuesCommand::SetFields(fields) => constants(fields.clone()),
+            // Formats are applied where the result leaves the search: see `crate::shown`.
+            ValuesCommand::FieldFormat(_) | ValuesCommand::Pass => return Ok(Vec::new()),
+        }])
+    }
+
+    pub(super) fn sequence(&self, command: &SequenceCommand) -> Step {
+        match command {
+            SequenceCommand::Accum { field, output } => {
+                let (field, output) = (field.clone(), output.clone());
+                ordered(move || Accum::new(field.clone(), output.clone()))
+            }
+            SequenceCommand::AutoRegress(command) => {
+                let command = Arc::new(command.clone());
+                ordered(move || AutoRegress::new(Arc::clone(&command)))
+            }
+            SequenceCommand::Delta(command) => {
+                let command = Arc::new(command.clone());
+                ordered(move || Delta::new(Arc::clone(&command)))
+            }
+            SequenceCommand::TrendLine(trends) => {
+                let trends = Arc::new(trends.clone());
+                ordered(move || TrendLine::new(Arc::clone(&trends)))
+            }
+            SequenceCommand::Uniq => ordered(Uniq::default),
+        }
+    }
+
+    pub(super) fn reshape(&self, command: &ReshapeCommand) -> Vec<Step> {
+        vec![match command {
+            ReshapeCommand::AddTotals(totals) => return add_totals(totals),
+            ReshapeCommand::MvCombine { field, delimiter } => {
+                Step::Blocking(Arc::new(MvCombine { field: field.clone(), delimiter: delimiter.clone() }))
+            }
+            ReshapeCommand::Transpose(transpose) => Step::Blocking(Arc::new(Transpose(transpose.clone()))),
+            ReshapeCommand::XySeries(xy) => Step::Blocking(Arc::new(XySeries(xy.clone()))),
+            ReshapeCommand::Untable { row: stays, name, value } => {
+                let (stays, name, value) = (stays.clone(), name.clone(), value.clone());
+                row(move || Untable { row: stays.clone(), name: name.clone(), value: value.clone() })
+            }
+            ReshapeCommand::FieldSummary { values_max, fields } => {
+                Step::Blocking(Arc::new(FieldSummary { values_max: *values_max, fields: fields.clone() }))
+            }
+            ReshapeCommand::Gauge(parts) => Step::Blocking(Arc::new(Gauge(parts.clone()))),
+        }]
+    }
+}
+
+fn constants(fields: Vec<(String, String)>) -> Step {
+    let fields = Arc::new(fields);
+    row(move || Constants(Arc::clone(&fields)))
+}
+
+fn add_totals(totals: &AddTotalsCommand) -> Vec<Step> {
+    let command = Arc::new(totals.clone());
+    let mut steps = Vec::new();
+    if command.row {
+        let command = Arc::clone(&command);
+        steps.push(row(move || RowTotals(Arc::clone(&command))));
+    }
+    if command.column {
+        steps.push(Step::Blocking(Arc::new(ColumnTotals(command))));
+    }
+    steps
+}

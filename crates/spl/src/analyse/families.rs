@@ -1,0 +1,93 @@
+//! What the families of commands in `ast/values.rs`, `ast/sequence.rs` and `ast/reshape.rs` need of the rows before them.
+
+use super::{FieldNeeds, TIME};
+use crate::ast::{Command, FieldPattern, ReshapeCommand, SequenceCommand, StrcatSource, ValuesCommand};
+
+/// What is needed before a command of a family; what is needed after other commands stays.
+pub(super) fn before_family(command: &Command, mut needs: FieldNeeds) -> FieldNeeds {
+    match command {
+        Command::Values(values) => before_values(values, &mut needs),
+        Command::Sequence(sequence) => before_sequence(sequence, &mut needs),
+        Command::Reshape(reshape) => return before_reshape(reshape, needs),
+        _ => {}
+    }
+    needs
+}
+
+fn before_values(command: &ValuesCommand, needs: &mut FieldNeeds) {
+    match command {
+        ValuesCommand::Convert(convert) => {
+            // A wildcard asks for what it matches only where that is wanted; too much is merely slow.
+            needs.add_all(convert.conversions.iter().map(|conversion| &conversion.field));
+        }
+        ValuesCommand::FillDown(fields) => needs.add_all(fields),
+        ValuesCommand::Strcat(strcat) => {
+            for source in &strcat.sources {
+                if let StrcatSource::Field(field) = source {
+                    needs.add(field);
+                }
+            }
+        }
+        ValuesCommand::Replace(replace) => needs.add_all(&replace.fields),
+        ValuesCommand::RangeMap(map) => needs.add(&map.field),
+        ValuesCommand::NoMv(field) => needs.add(field),
+        ValuesCommand::FieldFormat(format) => {
+            needs.add(&format.field);
+            needs.add_expr(&format.expr);
+        }
+        ValuesCommand::AddInfo | ValuesCommand::SetFields(_) | ValuesCommand::Pass => {}
+    }
+}
+
+fn before_sequence(command: &SequenceCommand, needs: &mut FieldNeeds) {
+    match command {
+        SequenceCommand::Accum { field, .. } => needs.add(field),
+        SequenceCommand::AutoRegress(command) => needs.add(&command.field),
+        SequenceCommand::Delta(command) => needs.add(&command.field),
+        SequenceCommand::TrendLine(trends) => trends.iter().for_each(|trend| needs.add(&trend.field)),
+        // Rows are alike only when all their fields are.
+        SequenceCommand::Uniq => needs.all = true,
+    }
+}
+
+fn before_reshape(command: &ReshapeCommand, mut needs: FieldNeeds) -> FieldNeeds {
+    match command {
+        ReshapeCommand::AddTotals(totals) => add_or_all(&mut needs, &totals.fields),
+        ReshapeCommand::MvCombine { .. } | ReshapeCommand::Transpose(_) | ReshapeCommand::Untable { .. } => {
+            return FieldNeeds::everything();
+        }
+        ReshapeCommand::XySeries(xy) => {
+            needs = FieldNeeds::default();
+            [&xy.row, &xy.name].into_iter().chain(&xy.data).for_each(|field| needs.add(field));
+        }
+        ReshapeCommand::FieldSummary { fields, .. } => {
+            needs = FieldNeeds::default();
+            add_or_all(&mut needs, fields);
+            needs.add(TIME);
+        }
+        ReshapeCommand::Gauge(parts) => {
+            needs = FieldNeeds::default();
+            parts.iter().for_each(|part| needs.add(part));
+        }
+    }
+    needs
+}
+
+/// No field named is every field.
+fn add_or_all(needs: &mut FieldNeeds, fields: &[FieldPattern]) {
+    needs.all |= fields.is_empty();
+    needs.add_all(fields);
+}
+
+/// Whether a command's rows are a report, whatever came before.
+pub(super) fn makes_report(command: &Command) -> bool {
+    let Command::Reshape(reshape) = command else { return false };
+    matches!(
+        reshape,
+        ReshapeCommand::Transpose(_)
+            | ReshapeCommand::XySeries(_)
+            | ReshapeCommand::Untable { .. }
+            | ReshapeCommand::FieldSummary { .. }
+            | ReshapeCommand::Gauge(_)
+    )
+}
