@@ -26,6 +26,7 @@ pub use layers::{BtoolRow, ConfSource, Layer, Layers, Merged, MergedStanza};
 pub use props::{DatetimeConfig, ExtractRule, HostRule, KvMode, PropsResolver, PropsSettings};
 pub use settings::indexes::{IndexSettings, IndexesConf};
 pub use settings::limits::LimitSettings;
+pub use settings::macros::{MacroDefinition, MacrosConf};
 pub use settings::server::ServerSettings;
 pub use settings::transforms::{LookupDefinition, Transforms};
 pub use text::{Conf, Setting, Stanza};

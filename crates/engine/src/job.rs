@@ -14,15 +14,19 @@ use quarry_conf::PropsResolver;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::{TimeNs, TimeRange};
 use quarry_spl::ast::Pipeline;
+use quarry_spl::macros::SpanMap;
 use quarry_spl::{Diagnostic, Severity};
 
 use crate::EngineError;
 use crate::command::{CommandContext, Messages, Stop};
 use crate::commands::lookup::LookupSource;
 use crate::dataflow::Dataflow;
+use crate::expr::ExprContext;
+use crate::knowledge::macros::expanded;
+use crate::knowledge::{KnowledgeSource, NoKnowledge};
 use crate::partial::PartialStates;
 use crate::rows;
-use crate::run::{Runner, SnapshotSource};
+use crate::run::{IndexTimeSide, Runner, SnapshotSource};
 use crate::scan::ScanProgress;
 use crate::scan::fields::FieldRules;
 use crate::scan::shaped::KnownShapes;
@@ -56,6 +60,9 @@ pub struct Engine {
     lookups: Arc<dyn LookupSource>,
     threads: Arc<SearchThreads>,
     shapes: Arc<KnownShapes>,
+    /// What searches see that read only index-time fields.
+    index_time: IndexTimeSide,
+    knowledge: Arc<dyn KnowledgeSource>,
     /// They hold for one set of rules, which is why the engine has both.
     states: Option<Arc<PartialStates>>,
     /// Searches started, for their names.
@@ -96,6 +103,11 @@ impl Engine {
         let dataflow = Arc::new(Dataflow::new(options.memory_bytes, options.spill.clone())?);
         Ok(Engine {
             dataflow,
+            index_time: IndexTimeSide {
+                rules: Arc::new(FieldRules::index_time_only(Arc::clone(&props))),
+                shapes: Arc::default(),
+            },
+            knowledge: Arc::new(NoKnowledge),
             rules: Arc::new(FieldRules::new(props)),
             lookups,
             threads: Arc::default(),
@@ -105,9 +117,21 @@ impl Engine {
         })
     }
 
+    /// The same engine with data models, macros and saved searches from `knowledge`.
+    pub fn with_knowledge(self, knowledge: Arc<dyn KnowledgeSource>) -> Engine {
+        Engine { knowledge, ..self }
+    }
+
     /// Starts a search. Faults of its text come back at once, all others from the job.
     pub fn start(&self, request: SearchRequest, source: Arc<dyn SnapshotSource>) -> Result<Job, Vec<Diagnostic>> {
-        let parsed = quarry_spl::parse(&request.text);
+        let expressions = ExprContext { now: request.now, zone: request.zone.clone() };
+        let expansion = expanded(&request.text, self.knowledge.as_ref(), &expressions);
+        if !expansion.diagnostics.is_empty() {
+            return Err(expansion.diagnostics);
+        }
+        let spans = expansion.spans;
+        let mut parsed = quarry_spl::parse(&expansion.text);
+        parsed.diagnostics.iter_mut().for_each(|remark| remark.span = spans.original(remark.span));
         if parsed.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
             return Err(parsed.diagnostics);
         }
@@ -133,15 +157,18 @@ impl Engine {
             lookups: Arc::clone(&self.lookups),
             rules: Arc::clone(&self.rules),
             shapes: Arc::clone(&self.shapes),
+            index_time: self.index_time.clone(),
+            knowledge: Arc::clone(&self.knowledge),
             default_indexes: request.default_indexes,
             context,
             progress: Arc::clone(&progress),
             states: self.states.clone(),
+            depth: 0,
         };
         let (sender, batches) = sync_channel(QUEUE_BATCHES);
         let pipeline = parsed.pipeline;
         let failed = sender.clone();
-        if let Err(error) = self.threads.run(move || work(&runner, &pipeline, &sender)) {
+        if let Err(error) = self.threads.run(move || work(&runner, &pipeline, &spans, &sender)) {
             // The queue is empty and has room, and its other end is still here.
             drop(failed.try_send(Err(EngineError::invalid(format!("cannot start a thread for the search: {error}")))));
         }
@@ -149,18 +176,25 @@ impl Engine {
     }
 }
 
-fn work(runner: &Runner, pipeline: &Pipeline, sender: &SyncSender<Result<RecordBatch, EngineError>>) {
+/// Runs a search; places in errors lead to its text as written.
+fn work(runner: &Runner, pipeline: &Pipeline, spans: &SpanMap, sender: &SyncSender<Result<RecordBatch, EngineError>>) {
+    let placed = |error| match error {
+        EngineError::Invalid { message, span } => {
+            EngineError::Invalid { message, span: span.map(|span| spans.original(span)) }
+        }
+        other => other,
+    };
     let formats = ShownFormats::of(pipeline, &runner.context);
     let (formats, rows) = match formats.and_then(|formats| Ok((formats, runner.run(pipeline)?))) {
         Ok(started) => started,
         Err(error) => {
             // A reader that left does not want the error either.
-            drop(sender.send(Err(error)));
+            drop(sender.send(Err(placed(error))));
             return;
         }
     };
     for batch in rows {
-        let batch = batch.and_then(|batch| formats.apply(rows::without(&batch, rows::is_hidden)?));
+        let batch = batch.and_then(|batch| formats.apply(rows::without(&batch, rows::is_hidden)?)).map_err(placed);
         let failed = batch.is_err();
         if sender.send(batch).is_err() || failed {
             return;

@@ -17,10 +17,12 @@ mod expr;
 mod field_names;
 mod functions;
 mod job;
+mod knowledge;
 mod lower;
 #[cfg(feature = "measure")]
 #[doc(hidden)]
 pub mod measure;
+mod named;
 mod partial;
 mod pattern;
 mod row_filter;
@@ -30,10 +32,12 @@ mod scan;
 mod shown;
 mod subsearch;
 mod threads;
+mod tstats;
 
 pub use command::Messages;
 pub use commands::lookup::{LookupSource, LookupTable};
 pub use error::EngineError;
 pub use job::{Engine, EngineOptions, Job, ResultKind, SearchRequest, Stopper};
+pub use knowledge::{KnowledgeSource, NoKnowledge, has_bundled_model};
 pub use run::SnapshotSource;
 pub use scan::ScanProgress;

@@ -37,6 +37,9 @@ use crate::row_filter::RowFilter;
 /// Rows a subsearch of append, join and set commands gives at most (limits.conf `[searchresults] maxresultrows`).
 const SUBSEARCH_ROWS: usize = 50_000;
 
+/// Rows a generating command with `append=true` adds at most.
+const APPENDED_ROWS_MAX: usize = 20_000_000;
+
 /// What `delim=` is when it is not given.
 const DELIMITER: &str = " ";
 
@@ -141,6 +144,13 @@ impl Lowering<'_> {
             Command::Values(values) => return self.values(values),
             Command::Sequence(sequence) => self.sequence(sequence),
             Command::Reshape(reshape) => return Ok(self.reshape(reshape)),
+            Command::Tstats(tstats) if tstats.append => {
+                Step::Blocking(Arc::new(Append { rows: self.appended(command)? }))
+            }
+            Command::DataModel(_) => return Err(self.must_be_first("datamodel", "")),
+            Command::From(_) => return Err(self.must_be_first("from", "")),
+            Command::SavedSearch(_) => return Err(self.must_be_first("savedsearch", "")),
+            Command::Tstats(_) => return Err(self.must_be_first("tstats", " or have prestats=true append=true")),
             other => self.shape(other)?,
         }])
     }
@@ -205,6 +215,18 @@ impl Lowering<'_> {
                 });
             }
         })
+    }
+
+    /// The rows of a command that makes rows of its own and adds them.
+    fn appended(&self, command: &Command) -> Result<Vec<RecordBatch>, EngineError> {
+        let stage = Stage { command: command.clone(), span: self.span };
+        let pipeline = Pipeline { commands: vec![stage], span: self.span };
+        let rows = self.environment.subsearch(&pipeline, APPENDED_ROWS_MAX)?;
+        if rows.iter().map(RecordBatch::num_rows).sum::<usize>() >= APPENDED_ROWS_MAX {
+            let what = "too many rows are appended: narrow the search".to_owned();
+            return Err(EngineError::Limit { what, limit: "appended rows", value: APPENDED_ROWS_MAX as u64 });
+        }
+        Ok(rows)
     }
 
     fn expressions(&self) -> ExprContext {

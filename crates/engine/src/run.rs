@@ -19,6 +19,7 @@ use crate::commands::generate::make_results;
 use crate::commands::lookup::{LookupSource, LookupTable};
 use crate::commands::timechart::time_bounds;
 use crate::expr::ExprContext;
+use crate::knowledge::KnowledgeSource;
 use crate::lower::{Environment, Step, lower, read_lookup};
 use crate::partial::plan::plan_name;
 use crate::partial::work::fold_windows;
@@ -57,7 +58,17 @@ impl SnapshotSource for MemoryStore {
     }
 }
 
+/// How events look to commands that read only index-time fields.
+#[derive(Clone)]
+pub(crate) struct IndexTimeSide {
+    /// How fields are cut: not at all.
+    pub rules: Arc<FieldRules>,
+    /// What is known of shaped slabs under these rules.
+    pub shapes: Arc<KnownShapes>,
+}
+
 /// One search at work.
+#[derive(Clone)]
 pub(crate) struct Runner {
     /// Events.
     pub source: Arc<dyn SnapshotSource>,
@@ -67,6 +78,10 @@ pub(crate) struct Runner {
     pub rules: Arc<FieldRules>,
     /// What is known of shaped slabs.
     pub shapes: Arc<KnownShapes>,
+    /// The same for index-time fields alone.
+    pub index_time: IndexTimeSide,
+    /// Data models and what else has a name.
+    pub knowledge: Arc<dyn KnowledgeSource>,
     /// Indexes read when none is named.
     pub default_indexes: Vec<String>,
     /// Context of the commands.
@@ -75,6 +90,8 @@ pub(crate) struct Runner {
     pub progress: Arc<ScanProgress>,
     /// What folds of earlier searches left.
     pub states: Option<Arc<PartialStates>>,
+    /// Saved searches this one is run by.
+    pub depth: usize,
 }
 
 impl Runner {
@@ -83,6 +100,10 @@ impl Runner {
         let Some((first, rest)) = pipeline.commands.split_first() else { return Ok(Box::new(std::iter::empty())) };
         match &first.command {
             Command::Search(search) => self.events(search, rest),
+            Command::DataModel(command) => self.data_model(command, first.span, rest),
+            Command::From(command) => self.dataset(command, first.span, rest),
+            Command::SavedSearch(command) => self.saved_search(command, rest),
+            Command::Tstats(tstats) => self.tstats(tstats, first.span, rest),
             Command::MakeResults(command) => {
                 self.chain(of_batches(make_results(command, &self.context)?), rest, &self.context)
             }
@@ -100,14 +121,14 @@ impl Runner {
                 self.chain(of_batches(make_results(&one, &self.context)?), &pipeline.commands, &self.context)
             }
             _ => Err(EngineError::Invalid {
-                message: "the first command must make rows: search, makeresults or inputlookup".to_owned(),
+                message: "the first command must make rows: search, tstats, makeresults or inputlookup".to_owned(),
                 span: Some(first.span),
             }),
         }
     }
 
     /// Rows of a search over events.
-    fn events(&self, search: &SearchCommand, rest: &[Stage]) -> Result<RowIter, EngineError> {
+    pub(crate) fn events(&self, search: &SearchCommand, rest: &[Stage]) -> Result<RowIter, EngineError> {
         let expr = self.resolved(&search.expr)?;
         let mut context = self.context.clone();
         context.range = self.range_of(search)?;
@@ -183,7 +204,7 @@ impl Runner {
     }
 
     /// The range of the search: its own modifiers win over the request's.
-    fn range_of(&self, search: &SearchCommand) -> Result<TimeRange, EngineError> {
+    pub(crate) fn range_of(&self, search: &SearchCommand) -> Result<TimeRange, EngineError> {
         let earliest = self.time(search.time.earliest.as_ref())?;
         let latest = self.time(search.time.latest.as_ref())?;
         Ok(match (earliest, latest) {
@@ -213,7 +234,12 @@ impl Runner {
         Ok(steps)
     }
 
-    fn chain(&self, rows: RowIter, stages: &[Stage], context: &CommandContext) -> Result<RowIter, EngineError> {
+    pub(crate) fn chain(
+        &self,
+        rows: RowIter,
+        stages: &[Stage],
+        context: &CommandContext,
+    ) -> Result<RowIter, EngineError> {
         apply(rows, self.steps(stages, context)?, context)
     }
 }

@@ -15,6 +15,7 @@ use quarry_store::{MemoryStore, Store, StoreError, StoreOptions};
 
 use crate::configuration;
 use crate::failure::Failure;
+use crate::knowledge_files::KnowledgeFiles;
 use crate::lookup_files::{LookupFiles, Lookups};
 
 /// Index a search reads when it names none.
@@ -103,7 +104,8 @@ impl Settings {
         };
         let files = data_dir.map_or_else(LookupFiles::of_working_folder, LookupFiles::of_data_dir);
         let lookups = Lookups { files, transforms: Transforms::new(&self.layers) };
-        let engine = Engine::new(&options, self.props.clone(), Arc::new(lookups))?;
+        let knowledge = KnowledgeFiles::new(&self.layers, data_dir);
+        let engine = Engine::new(&options, self.props.clone(), Arc::new(lookups))?.with_knowledge(Arc::new(knowledge));
         Ok(SearchService::new(SearchServiceParts {
             engine,
             source,

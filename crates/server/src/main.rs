@@ -15,6 +15,7 @@ mod demo;
 mod failure;
 mod help;
 mod interrupt;
+mod knowledge_files;
 mod local;
 mod lookup_files;
 mod node;

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 
-use quarry_spl::{Parsed, Severity, parse};
+use quarry_spl::macros::{Macro, MacroSource, MacroValue, expand};
+use quarry_spl::needs::Needs;
+use quarry_spl::{Parsed, Severity, parse_with_stand_ins};
 use serde_json::{Value, json};
 
 use crate::bucket;
@@ -12,6 +14,9 @@ use crate::failure::Failure;
 
 /// How the parser begins what it understands but cannot run.
 const UNSUPPORTED: &str = "unsupported";
+
+/// Most searches named that do not parse.
+const NOT_PARSED_MAX: usize = 1_000;
 
 /// Counts and writes the result.
 pub(crate) fn run(arguments: &SplCheckArgs) -> Result<u8, Failure> {
@@ -30,14 +35,18 @@ pub(crate) fn run(arguments: &SplCheckArgs) -> Result<u8, Failure> {
         let Some(search) = record[field.as_str()].as_str() else {
             return Err(wrong(&format!("has no text field {field}: name one with --field")));
         };
-        counts.add(&parse(search));
+        let expansion = expand(search, &NoMacros);
+        let parsed = parse_with_stand_ins(&expansion.text);
+        counts.add(at + 1, &parsed);
+        counts.need(&Needs::of(&parsed.pipeline), expansion.missing);
     }
-    let features = counts.features();
+    let features = listed(&counts.unsupported);
+    let needs = listed(&counts.needs);
     match arguments.output {
         ListForm::Json => {
-            let Counts { searches, parsed, supported, .. } = counts;
-            let report =
-                json!({ "searches": searches, "parsed": parsed, "supported": supported, "unsupported": features });
+            let Counts { searches, parsed, supported, not_parsed, .. } = counts;
+            let report = json!({ "searches": searches, "parsed": parsed, "supported": supported, "unsupported": features,
+                "needs": needs, "not_parsed": not_parsed });
             writeln!(std::io::stdout().lock(), "{report}")?;
         }
         ListForm::Csv => bucket::print(&features, &["feature", "searches"], ListForm::Csv)?,
@@ -56,12 +65,21 @@ struct Counts {
     parsed: u64,
     supported: u64,
     unsupported: BTreeMap<String, u64>,
+    /// Lookup tables, data models, macros and saved searches that are named.
+    needs: BTreeMap<String, u64>,
+    /// Line and first error of the searches that do not parse.
+    not_parsed: Vec<Value>,
 }
 
 impl Counts {
-    fn add(&mut self, search: &Parsed) {
+    fn add(&mut self, line: usize, search: &Parsed) {
         let mut errors = search.diagnostics.iter().filter(|remark| remark.severity == Severity::Error);
-        let is_parsed = errors.all(|remark| remark.message.contains(UNSUPPORTED));
+        let fault = errors.find(|remark| !remark.message.contains(UNSUPPORTED));
+        let is_parsed = fault.is_none();
+        if let Some(fault) = fault.filter(|_| self.not_parsed.len() < NOT_PARSED_MAX) {
+            let remark = fault.to_string();
+            self.not_parsed.push(json!({ "line": line, "at": fault.span.start, "error": remark }));
+        }
         self.searches += 1;
         self.parsed += u64::from(is_parsed);
         self.supported += u64::from(search.is_ok() && search.unsupported.is_empty());
@@ -70,10 +88,42 @@ impl Counts {
         }
     }
 
-    /// Features by how many searches need them.
-    fn features(&self) -> Value {
-        let mut features: Vec<(&String, &u64)> = self.unsupported.iter().collect();
-        features.sort_by_key(|(_, searches)| std::cmp::Reverse(**searches));
-        features.into_iter().map(|(feature, searches)| json!({ "feature": feature, "searches": searches })).collect()
+    /// Notes what a search names that an empty one stands in for.
+    fn need(&mut self, needs: &Needs, macros: Vec<String>) {
+        let named = |kind: &'static str, names: &std::collections::BTreeSet<String>| {
+            names.iter().map(|name| format!("{kind}:{name}")).collect::<Vec<_>>()
+        };
+        let mut all = named("lookup", &needs.lookups);
+        let models = needs.data_models.iter().filter(|name| !quarry_engine::has_bundled_model(name));
+        all.extend(models.map(|name| format!("datamodel:{name}")));
+        all.extend(named("savedsearch", &needs.saved_searches));
+        all.extend(macros.into_iter().map(|name| format!("macro:{name}")));
+        for need in all {
+            *self.needs.entry(need).or_default() += 1;
+        }
+    }
+}
+
+/// Names by how many searches have them.
+fn listed(counts: &BTreeMap<String, u64>) -> Value {
+    let mut names: Vec<(&String, &u64)> = counts.iter().collect();
+    names.sort_by_key(|(_, searches)| std::cmp::Reverse(**searches));
+    names.into_iter().map(|(name, searches)| json!({ "feature": name, "searches": searches })).collect()
+}
+
+/// No macro is there: each stands in the search as an empty one.
+struct NoMacros;
+
+impl MacroSource for NoMacros {
+    fn find(&self, _: &str, _: usize) -> Option<Macro> {
+        None
+    }
+
+    fn names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn evaluate(&self, _: &str) -> Result<MacroValue, String> {
+        Ok(MacroValue::Null)
     }
 }

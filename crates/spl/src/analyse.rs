@@ -183,6 +183,9 @@ fn before_row_command(command: &Command, mut needs: FieldNeeds) -> FieldNeeds {
         // Without `append` these throw away the rows before them.
         Command::InputLookup(lookup) if !lookup.append => needs = FieldNeeds::default(),
         Command::MakeResults(_) => needs = FieldNeeds::default(),
+        Command::DataModel(_) | Command::From(_) | Command::SavedSearch(_) => needs = FieldNeeds::default(),
+        // What the rows before it hold is finished by the command after it, whose needs are these already.
+        Command::Tstats(tstats) if !tstats.append => needs = FieldNeeds::default(),
         family => needs = before_family(family, needs),
     }
     needs
@@ -271,6 +274,7 @@ pub fn is_transforming(commands: &[Stage]) -> bool {
                 | Command::Table(_)
                 | Command::MakeResults(_)
                 | Command::InputLookup(_)
+                | Command::Tstats(_)
         ) || makes_report(&stage.command)
     })
 }

@@ -3,11 +3,13 @@
 //! One struct per command, options already defaulted as documented, names unescaped. It knows nothing of
 //! execution; the engine lowers it. Wildcards in field names stay patterns ([`FieldPattern`]).
 
+mod generate;
 mod report;
 mod reshape;
 mod sequence;
 mod values;
 
+pub use generate::*;
 pub use report::*;
 pub use reshape::*;
 pub use sequence::*;
@@ -113,6 +115,14 @@ pub enum Command {
     Sequence(SequenceCommand),
     /// Tables turned into others: totals, transpose, xyseries and their kin.
     Reshape(ReshapeCommand),
+    /// `tstats`.
+    Tstats(TstatsCommand),
+    /// `datamodel`.
+    DataModel(DataModelCommand),
+    /// `from`.
+    From(FromCommand),
+    /// `savedsearch`.
+    SavedSearch(SavedSearchCommand),
 }
 
 // ---- fields -------------------------------------------------------------------------------------------------------

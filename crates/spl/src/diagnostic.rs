@@ -67,7 +67,7 @@ impl fmt::Display for Diagnostic {
 const SUGGESTED_WORD_MAX: usize = 32;
 
 /// The known name nearest to `word`, if near enough to be a slip of the keyboard.
-fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_ascii_lowercase();
     let length = word.chars().count();
     if length == 0 || length > SUGGESTED_WORD_MAX {
@@ -76,7 +76,7 @@ fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&
     let allowed = if length <= 3 { 1 } else { 2 };
     known
         .into_iter()
-        .map(|name| (edit_distance(&word, name), name))
+        .map(|name| (edit_distance(&word, &name.to_ascii_lowercase()), name))
         .filter(|(distance, _)| *distance <= allowed)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, name)| name)

@@ -10,9 +10,12 @@ pub mod ast;
 pub mod commands;
 mod diagnostic;
 pub mod functions;
+pub mod macros;
+pub mod needs;
 mod parse;
 
-pub use diagnostic::{Diagnostic, Severity};
+pub use diagnostic::{Diagnostic, Severity, nearest};
 pub use parse::{
     MAX_COMMANDS, MAX_NESTING, MAX_SEARCH_BYTES, MAX_SUBSEARCH_DEPTH, Parsed, parse, parse_condition, parse_expression,
+    parse_with_stand_ins,
 };

@@ -10,6 +10,7 @@ mod combine;
 mod cursor;
 mod eval;
 mod extract;
+mod named;
 mod options;
 mod reshape;
 mod rows;
@@ -18,6 +19,7 @@ mod sequence;
 mod stage;
 #[cfg(test)]
 mod tests;
+mod tstats;
 mod values;
 
 use crate::ast::{Expr, Pipeline, SearchExpr, Span};
@@ -56,6 +58,19 @@ impl Parsed {
 /// Reads a search. Never fails: faults are in [`Parsed::diagnostics`].
 pub fn parse(text: &str) -> Parsed {
     let (pipeline, diagnostics, unsupported) = run(text, |parser| Some(parser.whole_search()));
+    let nothing = Pipeline { commands: Vec::new(), span: Span { start: 0, end: text.len() } };
+    Parsed { pipeline: pipeline.unwrap_or(nothing), diagnostics, unsupported }
+}
+
+/// Reads a search in which macros that are not there stay: a command that has one is taken as it stands, without the
+/// faults that come of the missing part.
+pub fn parse_with_stand_ins(text: &str) -> Parsed {
+    let (pipeline, mut diagnostics, mut unsupported) = run(text, |parser| {
+        parser.stands_in = true;
+        Some(parser.whole_search())
+    });
+    diagnostics.retain(|remark| !remark.message.starts_with(MACRO_REMARK));
+    unsupported.retain(|feature| feature != "macro");
     let nothing = Pipeline { commands: Vec::new(), span: Span { start: 0, end: text.len() } };
     Parsed { pipeline: pipeline.unwrap_or(nothing), diagnostics, unsupported }
 }
@@ -115,8 +130,11 @@ struct Blanked {
     diagnostics: Vec<Diagnostic>,
 }
 
+/// How remarks on macros begin.
+const MACRO_REMARK: &str = "unsupported: macro";
+
 /// Mark around comments.
-const COMMENT: &str = "```";
+pub(crate) const COMMENT: &str = "```";
 
 /// Replaces comments and macros outside quotes by as many blanks, and reports quotes that never close.
 fn blank_out(text: &str) -> Blanked {
@@ -158,7 +176,7 @@ impl Blanked {
             self.diagnostics.push(Diagnostic::error(what, span).with_hint(format!("add `{mark}`")));
         } else if mark != COMMENT {
             let name = text[span.start..span.end].trim_matches('`');
-            let message = format!("unsupported: macro `{name}`; macros are not expanded yet");
+            let message = format!("{MACRO_REMARK} `{name}`; macros are not expanded here");
             self.diagnostics
                 .push(Diagnostic::error(message, span).with_hint("write the text of the macro in its place"));
         }
@@ -171,7 +189,7 @@ impl Blanked {
 }
 
 /// Length of the quoted text at the start of `text`, both quotes included; `None` when it never closes.
-fn quoted_len(text: &str) -> Option<usize> {
+pub(crate) fn quoted_len(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut at = 1;
     while at < bytes.len() {

@@ -2,5 +2,6 @@
 
 pub mod indexes;
 pub mod limits;
+pub mod macros;
 pub mod server;
 pub mod transforms;

@@ -114,6 +114,8 @@ impl FieldWish {
 /// How fields are cut, per metadata.
 pub(crate) struct FieldRules {
     props: Arc<PropsResolver>,
+    /// Whether nothing is cut out of text: only fields written when the event was added are there.
+    index_time_only: bool,
     known: Mutex<HashMap<Metadata, Arc<SourceRules>, FixedState>>,
 }
 
@@ -127,7 +129,17 @@ struct SourceRules {
 impl FieldRules {
     /// Rules of these settings.
     pub(crate) fn new(props: Arc<PropsResolver>) -> FieldRules {
-        FieldRules { props, known: Mutex::default() }
+        FieldRules { props, index_time_only: false, known: Mutex::default() }
+    }
+
+    /// Rules that cut nothing out of text, as `tstats` sees events.
+    pub(crate) fn index_time_only(props: Arc<PropsResolver>) -> FieldRules {
+        FieldRules { props, index_time_only: true, known: Mutex::default() }
+    }
+
+    /// Whether the value of a field need not stand in the text.
+    pub(crate) fn is_index_time_only(&self) -> bool {
+        self.index_time_only
     }
 
     /// Whether some `EXTRACT` makes this field, so that its values need not be whole words.
@@ -147,6 +159,11 @@ impl FieldRules {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(rules) = known.get(meta) {
             return Arc::clone(rules);
+        }
+        if self.index_time_only {
+            let rules = Arc::new(SourceRules { extracts: Vec::new(), kv_mode: KvMode::None, auto_json: false });
+            known.insert(meta.clone(), Arc::clone(&rules));
+            return rules;
         }
         let settings = self.props.resolve(&meta.source, &meta.host, &meta.sourcetype);
         let extracts = settings.extracts.iter().filter_map(|rule| match Regex::new(&rule.pattern) {

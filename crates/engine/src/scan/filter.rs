@@ -259,7 +259,7 @@ fn early_test(expr: &SearchExpr, rules: &FieldRules) -> Early {
 /// `field=value` needs the value in the text: as whole words when the field is cut out automatically, anywhere when a
 /// pattern cuts it.
 fn value_test(field: &str, value: &SearchPattern, rules: &FieldRules) -> Early {
-    if !is_in_text(field, value) {
+    if rules.is_index_time_only() || !is_in_text(field, value) {
         return Early::Maybe;
     }
     let text = if rules.is_cut_by_pattern(field) { format!("*{}*", value.text) } else { value.text.clone() };
@@ -267,7 +267,7 @@ fn value_test(field: &str, value: &SearchPattern, rules: &FieldRules) -> Early {
 }
 
 fn can_test_value(field: &str, value: &SearchPattern, rules: &FieldRules) -> bool {
-    is_in_text(field, value) && !rules.is_cut_by_pattern(field)
+    !rules.is_index_time_only() && is_in_text(field, value) && !rules.is_cut_by_pattern(field)
 }
 
 /// Whether an event whose field has this value holds it as written.

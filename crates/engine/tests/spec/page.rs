@@ -1,7 +1,7 @@
 //! Reads a page of the manual: the examples under its headings.
 //!
 //! An example starts at a `###` heading below `## Examples` and holds fenced blocks: `events`, `csv name=T.csv`,
-//! `props`, `spl`, then `result` or `error`, perhaps `messages`. Words after the block's kind are its settings.
+//! `props`, `model name=M`, `macros`, `savedsearches`, `spl`, then `result` or `error`, perhaps `messages`. Words after the block's kind are its settings.
 
 use std::collections::BTreeMap;
 
@@ -47,6 +47,12 @@ pub(crate) struct Example {
     pub tables: Vec<Block>,
     /// props.conf text.
     pub props: Option<Block>,
+    /// Data models in JSON (`name=`).
+    pub models: Vec<Block>,
+    /// macros.conf text.
+    pub macros: Option<Block>,
+    /// savedsearches.conf text.
+    pub saved: Option<Block>,
     /// The search.
     pub search: Block,
     /// The answer.
@@ -121,15 +127,19 @@ pub(crate) fn read_settings(text: &str) -> BTreeMap<String, String> {
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-fn finish(draft: Draft) -> Result<Example, String> {
-    let (mut events, mut tables) = (Vec::new(), Vec::new());
+fn finish(mut draft: Draft) -> Result<Example, String> {
+    let (mut events, mut tables, mut models) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut macros, mut saved) = (None, None);
     let (mut props, mut search, mut expected, mut messages) = (None, None, None, None);
-    for block in draft.blocks {
+    for block in std::mem::take(&mut draft.blocks) {
         let line = block.line;
         match block.kind.as_str() {
             "events" => events.push(block),
             "csv" => tables.push(block),
             "props" => props = Some(block),
+            "model" => models.push(block),
+            "macros" => macros = Some(block),
+            "savedsearches" => saved = Some(block),
             "spl" if search.is_none() => search = Some(block),
             "result" if expected.is_none() => expected = Some(Expected::Result(block)),
             "error" if expected.is_none() => expected = Some(Expected::Error(block)),
@@ -140,5 +150,6 @@ fn finish(draft: Draft) -> Result<Example, String> {
     let missing = |what: &str| format!("{}: example `{}` has no `{what}` block", draft.line, draft.title);
     let search = search.ok_or_else(|| missing("spl"))?;
     let expected = expected.ok_or_else(|| missing("result"))?;
-    Ok(Example { title: draft.title, line: draft.line, events, tables, props, search, expected, messages })
+    let Draft { title, line, .. } = draft;
+    Ok(Example { title, line, events, tables, props, models, macros, saved, search, expected, messages })
 }

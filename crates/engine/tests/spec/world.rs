@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
-use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
-use quarry_engine::{Engine, EngineOptions, LookupSource, LookupTable, SearchRequest, SnapshotSource};
+use quarry_conf::{ConfSource, Layer, Layers, MacrosConf, PropsResolver};
+use quarry_engine::{Engine, EngineOptions, KnowledgeSource, LookupSource, LookupTable, SearchRequest, SnapshotSource};
 use quarry_event::time::{NS_PER_SEC, parse_time};
 use quarry_event::{EventBatch, TimeNs, TimeRange};
 use quarry_pipeline::{Pipeline, PipelineContext, SourceInfo};
+use quarry_spl::macros::Macro;
 use quarry_stdx::ManualClock;
 use quarry_store::{AppendRequest, IndexSelector, MemoryStore, Snapshot, Store, StoreError, StoreOptions};
 
@@ -37,6 +38,7 @@ pub(crate) struct World {
     batches: Vec<(String, EventBatch)>,
     tables: BTreeMap<String, LookupTable>,
     props: Arc<PropsResolver>,
+    knowledge: Arc<Definitions>,
 }
 
 impl World {
@@ -49,8 +51,12 @@ impl World {
         if let Some(warning) = layers.warnings().first() {
             return Err(format!("props: {warning:?}"));
         }
-        let mut world =
-            World { batches: Vec::new(), tables: BTreeMap::new(), props: Arc::new(PropsResolver::new(&layers)) };
+        let mut world = World {
+            batches: Vec::new(),
+            tables: BTreeMap::new(),
+            props: Arc::new(PropsResolver::new(&layers)),
+            knowledge: Arc::new(Definitions::of(example)?),
+        };
         for block in &example.events {
             world.add_events(block)?;
         }
@@ -118,7 +124,7 @@ impl World {
         };
         let tables = Arc::new(Tables(self.tables));
         let engine = Engine::new(&EngineOptions::default(), Arc::clone(&self.props), tables);
-        let engine = engine.map_err(|error| error.to_string())?;
+        let engine = engine.map_err(|error| error.to_string())?.with_knowledge(self.knowledge);
         let source: Arc<dyn SnapshotSource> = match kept {
             Kept::InMemory => Arc::new(Memory::of(self.batches).map_err(|error| error.to_string())?),
             Kept::Sealed => Arc::new(Sealed::of(self.batches)?),
@@ -188,6 +194,63 @@ impl Sealed {
 impl SnapshotSource for Sealed {
     fn snapshot(&self, indexes: &IndexSelector, range: &TimeRange) -> Result<Snapshot, StoreError> {
         Ok(self.store.snapshot(indexes, range))
+    }
+}
+
+/// Data models of an example.
+struct Definitions {
+    models: BTreeMap<String, String>,
+    /// Macros and saved searches.
+    layers: Layers,
+}
+
+impl Definitions {
+    fn of(example: &Example) -> Result<Definitions, String> {
+        let mut models = BTreeMap::new();
+        for block in &example.models {
+            let name = block.settings.get("name").ok_or("a model block needs name=")?;
+            models.insert(name.clone(), block.text());
+        }
+        let source = |block: &Option<Block>, file: &str| ConfSource {
+            layer: Layer::SystemLocal,
+            app: None,
+            file: file.to_owned(),
+            text: block.as_ref().map(Block::text).unwrap_or_default(),
+        };
+        let sources = [source(&example.macros, "macros.conf"), source(&example.saved, "savedsearches.conf")];
+        Ok(Definitions { models, layers: Layers::new(sources) })
+    }
+}
+
+impl KnowledgeSource for Definitions {
+    fn data_model(&self, name: &str) -> Result<Option<String>, String> {
+        Ok(self.models.get(name).cloned())
+    }
+
+    fn data_models(&self) -> Vec<String> {
+        self.models.keys().cloned().collect()
+    }
+
+    fn macro_definition(&self, name: &str, arguments: usize) -> Option<Macro> {
+        MacrosConf::new(&self.layers).get(name, arguments).map(|found| Macro {
+            arguments: found.arguments.clone(),
+            definition: found.definition.clone(),
+            is_eval: found.is_eval,
+            validation: found.validation.clone(),
+            error_message: found.error_message.clone(),
+        })
+    }
+
+    fn macro_names(&self) -> Vec<String> {
+        MacrosConf::new(&self.layers).names()
+    }
+
+    fn saved_search(&self, name: &str) -> Option<String> {
+        self.layers.conf("savedsearches").get(name, "search").map(str::to_owned)
+    }
+
+    fn saved_searches(&self) -> Vec<String> {
+        self.layers.conf("savedsearches").stanzas().iter().map(|stanza| stanza.name.clone()).collect()
     }
 }
 

@@ -38,6 +38,8 @@ pub(super) struct Parser<'t> {
     pub(super) end: usize,
     /// Places of macros, which explain missing parts.
     pub(super) macros: Vec<Span>,
+    /// Whether a macro may stand for whatever its command lacks.
+    pub(super) stands_in: bool,
     /// Nested brackets, parentheses and calls around the place.
     pub(super) depth: usize,
     /// Nested subsearches around the place.
@@ -57,6 +59,7 @@ impl<'t> Parser<'t> {
             pos: 0,
             end: text.len(),
             macros: Vec::new(),
+            stands_in: false,
             depth: 0,
             subsearches: 0,
             commands: 0,

@@ -324,7 +324,7 @@ impl Parser<'_> {
     // ---- time modifiers -------------------------------------------------------------------------------------------
 
     /// Moves top-level time modifiers out of a condition.
-    fn take_time(&mut self, expr: SearchExpr, time: &mut TimeModifiers) -> Read<SearchExpr> {
+    pub(super) fn take_time(&mut self, expr: SearchExpr, time: &mut TimeModifiers) -> Read<SearchExpr> {
         let parts = match expr {
             SearchExpr::And(parts) => parts,
             other => vec![other],

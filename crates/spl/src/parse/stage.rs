@@ -96,9 +96,14 @@ impl Parser<'_> {
 
     /// One command between pipes.
     fn stage(&mut self, implicit: bool, first: bool) -> Option<Stage> {
+        let opened = self.pos;
         self.skip_blank();
         let start = self.pos;
         let implicit = implicit && !self.at_command();
+        let begins_with_macro = self.macros.iter().any(|place| place.start >= opened && place.end <= start);
+        if self.stands_in && begins_with_macro && !implicit {
+            return None;
+        }
         if self.at_end() {
             let explained =
                 self.macros.iter().any(|place| place.end <= self.end && place.start + 1 >= self.stage_start());
@@ -112,6 +117,10 @@ impl Parser<'_> {
             self.warn_missing_pipe();
         }
         let read = if implicit { self.search_stage(first) } else { self.named_command(first) };
+        let has_stand_in = |place: &Span| place.start >= opened && place.end <= self.end;
+        if read.is_err() && self.stands_in && self.macros.iter().any(has_stand_in) {
+            return None;
+        }
         let command = self.recover(read)??;
         self.pos = self.end;
         Some(Stage { command, span: self.since(start) })
@@ -176,6 +185,8 @@ impl Parser<'_> {
             "bin" | "bucket" | "discretize" => self.bin_command(),
             "rex" | "regex" | "spath" | "makemv" | "mvexpand" => self.extract_command(name),
             "append" | "join" | "lookup" | "inputlookup" | "makeresults" => self.combine_command(name),
+            "tstats" => self.tstats(),
+            "datamodel" | "from" | "savedsearch" => self.named_source(name),
             _ => {
                 return match self.row_command(name)? {
                     Some(command) => Ok(Some(command)),
@@ -203,7 +214,12 @@ impl Parser<'_> {
             Diagnostic::error(format!("unsupported: command `{name}` does not run yet"), span)
         } else {
             let known = HELP.iter().map(|row| row.name).chain(NOT_YET.iter().copied());
-            self.suggest(Diagnostic::error(format!("unknown command `{name}`"), span), name, known)
+            let remark = self.suggest(Diagnostic::error(format!("unknown command `{name}`"), span), name, known);
+            match remark.hint {
+                Some(_) => remark,
+                // Not a slip of the keyboard: a command that some app brings along.
+                None => Diagnostic::error(format!("unknown command `{name}`: custom commands are unsupported"), span),
+            }
         };
         self.report(remark);
     }

@@ -1,0 +1,48 @@
+//! Macros of the knowledge source, for the expansion of searches: expressions are computed over one row without fields.
+
+use std::cell::RefCell;
+
+use quarry_spl::macros::{Expansion, Macro, MacroSource, MacroValue, expand};
+
+use super::KnowledgeSource;
+use crate::expr::{CompiledExpr, ExprContext};
+use crate::rows::{Value, batch_of, null_column, reader, with_column};
+
+/// Replaces the macros of a search.
+pub(crate) fn expanded(text: &str, knowledge: &dyn KnowledgeSource, context: &ExprContext) -> Expansion {
+    expand(text, &Macros { knowledge, context, names: RefCell::default() })
+}
+
+struct Macros<'a> {
+    knowledge: &'a dyn KnowledgeSource,
+    context: &'a ExprContext,
+    names: RefCell<Option<Vec<String>>>,
+}
+
+impl MacroSource for Macros<'_> {
+    fn find(&self, name: &str, arguments: usize) -> Option<Macro> {
+        self.knowledge.macro_definition(name, arguments)
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.names.borrow_mut().get_or_insert_with(|| self.knowledge.macro_names()).clone()
+    }
+
+    fn evaluate(&self, expression: &str) -> Result<MacroValue, String> {
+        let expr = quarry_spl::parse_expression(expression)
+            .map_err(|faults| faults.first().map(ToString::to_string).unwrap_or_default())?;
+        let compiled = CompiledExpr::new(&expr, self.context).map_err(|error| error.to_string())?;
+        let compute = || {
+            let row = batch_of([("_time", null_column(1))], 1)?;
+            let value = compiled.evaluate(&row)?;
+            with_column(&row, "value", value)
+        };
+        let row = compute().map_err(|error| error.to_string())?;
+        let value = reader(&row, "value");
+        Ok(match value.value(0) {
+            Value::Null => MacroValue::Null,
+            Value::Bool(value) => MacroValue::Bool(value),
+            value => value.text().map_or(MacroValue::Null, |text| MacroValue::Text(text.into_owned())),
+        })
+    }
+}

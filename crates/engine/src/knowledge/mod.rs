@@ -1,0 +1,85 @@
+//! What searches know by name: data models, macros, saved searches.
+//!
+//! The engine asks a [`KnowledgeSource`]; who implements it finds the files. Models that no app defines may be among
+//! those that come with the program ([`bundled`]).
+
+pub(crate) mod bundled;
+pub(crate) mod macros;
+pub(crate) mod model;
+pub(crate) mod object;
+
+use quarry_spl::macros::Macro;
+
+use self::model::DataModel;
+use crate::EngineError;
+
+/// Where definitions come from.
+pub trait KnowledgeSource: Send + Sync {
+    /// JSON text of the data model of this name.
+    fn data_model(&self, _name: &str) -> Result<Option<String>, String> {
+        Ok(None)
+    }
+    /// Names of the data models there are.
+    fn data_models(&self) -> Vec<String> {
+        Vec::new()
+    }
+    /// The macro of this name with so many arguments.
+    fn macro_definition(&self, _name: &str, _arguments: usize) -> Option<Macro> {
+        None
+    }
+    /// Names of the macros there are, those with arguments as `name(2)`.
+    fn macro_names(&self) -> Vec<String> {
+        Vec::new()
+    }
+    /// Text of the saved search of this name.
+    fn saved_search(&self, _name: &str) -> Option<String> {
+        None
+    }
+    /// Names of the saved searches there are.
+    fn saved_searches(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// Nothing but what comes with the program.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoKnowledge;
+
+impl KnowledgeSource for NoKnowledge {}
+
+/// Whether a data model of this name comes with the program.
+pub fn has_bundled_model(name: &str) -> bool {
+    bundled::json_of(name).is_some()
+}
+
+/// Names of all data models, those of apps first.
+pub(crate) fn model_names(source: &dyn KnowledgeSource) -> Vec<String> {
+    let mut names = source.data_models();
+    for (name, _) in bundled::MODELS {
+        if !names.iter().any(|known| known == name) {
+            names.push((*name).to_owned());
+        }
+    }
+    names
+}
+
+/// JSON text of a data model.
+pub(crate) fn model_text(source: &dyn KnowledgeSource, name: &str) -> Result<String, EngineError> {
+    if let Some(text) = source.data_model(name).map_err(EngineError::invalid)? {
+        return Ok(text);
+    }
+    bundled::json_of(name).map(str::to_owned).ok_or_else(|| {
+        EngineError::invalid(format!("there is no data model {name}{}", did_you_mean(name, &model_names(source))))
+    })
+}
+
+/// A data model.
+pub(crate) fn data_model(source: &dyn KnowledgeSource, name: &str) -> Result<DataModel, EngineError> {
+    DataModel::of_json(name, &model_text(source, name)?).map_err(EngineError::invalid)
+}
+
+/// ` (did you mean ...?)`, when a name is near.
+pub(crate) fn did_you_mean(name: &str, known: &[String]) -> String {
+    let near = quarry_spl::nearest(name, known.iter().map(String::as_str));
+    near.map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"))
+}

@@ -1,0 +1,214 @@
+//! Data models as apps define them: a JSON file names objects, each with constraints, fields and calculations.
+//!
+//! An object adds to its parent: constraints are joined by AND, calculations run after those of the parent. The text
+//! of constraints and expressions stays text here; [`super::object`] makes commands of it.
+
+use serde_json::Value;
+
+/// Ancestors of an object at most.
+const DEPTH_MAX: usize = 32;
+/// Parents that are no objects of a model.
+const BASES: [&str; 3] = ["BaseEvent", "BaseSearch", "BaseTransaction"];
+
+/// A data model.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct DataModel {
+    /// `modelName`.
+    pub name: String,
+    /// Objects, parents before their children.
+    pub objects: Vec<DataObject>,
+}
+
+/// One object (Splunk: dataset) of a model.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct DataObject {
+    /// `objectName`.
+    pub name: String,
+    /// `parentName`.
+    pub parent: String,
+    /// Search conditions that its events fulfil besides those of the parent.
+    pub constraints: Vec<String>,
+    /// `baseSearch` of a root search object.
+    pub base_search: Option<String>,
+    /// Fields that events bring along.
+    pub fields: Vec<String>,
+    /// Fields that are computed, in order.
+    pub calculations: Vec<Calculation>,
+}
+
+/// How an object computes fields.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Calculation {
+    /// `eval FIELD=EXPR`.
+    Eval {
+        /// Field made.
+        field: String,
+        /// Expression.
+        expression: String,
+    },
+    /// Named groups of a regular expression.
+    Rex {
+        /// Field read.
+        input: String,
+        /// Expression.
+        pattern: String,
+        /// Fields made.
+        outputs: Vec<String>,
+    },
+    /// Columns of a lookup table.
+    Lookup {
+        /// Table.
+        table: String,
+        /// Column of the table, field of the event.
+        inputs: Vec<(String, String)>,
+        /// Column of the table, field made.
+        outputs: Vec<(String, String)>,
+    },
+    /// Where an address is.
+    Place {
+        /// Field with the address.
+        input: String,
+        /// Fields made.
+        outputs: Vec<String>,
+    },
+}
+
+impl Calculation {
+    /// Fields it makes.
+    pub(crate) fn outputs(&self) -> Vec<&str> {
+        match self {
+            Calculation::Eval { field, .. } => vec![field],
+            Calculation::Rex { outputs, .. } | Calculation::Place { outputs, .. } => {
+                outputs.iter().map(String::as_str).collect()
+            }
+            Calculation::Lookup { outputs, .. } => outputs.iter().map(|(_, field)| field.as_str()).collect(),
+        }
+    }
+}
+
+impl DataModel {
+    /// Reads the JSON definition of the model `name`.
+    pub(crate) fn of_json(name: &str, text: &str) -> Result<DataModel, String> {
+        let json: Value =
+            serde_json::from_str(text).map_err(|error| format!("data model {name} is no JSON: {error}"))?;
+        let objects = json["objects"].as_array().ok_or_else(|| format!("data model {name} has no list `objects`"))?;
+        let objects = objects.iter().map(|object| data_object(name, object)).collect::<Result<Vec<_>, _>>()?;
+        Ok(DataModel { name: json["modelName"].as_str().unwrap_or(name).to_owned(), objects })
+    }
+
+    /// The object of this name.
+    pub(crate) fn object(&self, name: &str) -> Option<&DataObject> {
+        self.objects.iter().find(|object| object.name == name)
+    }
+
+    /// Objects whose parent is no object of the model.
+    pub(crate) fn roots(&self) -> impl Iterator<Item = &DataObject> {
+        self.objects.iter().filter(|object| BASES.contains(&object.parent.as_str()))
+    }
+
+    /// The object with its ancestors, the root first.
+    pub(crate) fn chain(&self, name: &str) -> Result<Vec<&DataObject>, String> {
+        let mut chain: Vec<&DataObject> = Vec::new();
+        let mut next = name;
+        while !BASES.contains(&next) {
+            if chain.len() >= DEPTH_MAX {
+                return Err(format!("data model {}: {name} has more than {DEPTH_MAX} ancestors", self.name));
+            }
+            let object = self.object(next).ok_or_else(|| self.no_object(next))?;
+            chain.push(object);
+            next = &object.parent;
+        }
+        chain.reverse();
+        Ok(chain)
+    }
+
+    /// What is said of an object that is not there.
+    pub(crate) fn no_object(&self, name: &str) -> String {
+        let names: Vec<&str> = self.objects.iter().map(|object| object.name.as_str()).collect();
+        format!("data model {} has no object {name}; it has {}", self.name, names.join(", "))
+    }
+}
+
+fn data_object(model: &str, json: &Value) -> Result<DataObject, String> {
+    let name = json["objectName"].as_str().ok_or_else(|| format!("data model {model}: an object has no objectName"))?;
+    let wrong = |what: &str| format!("data model {model}, object {name}: {what}");
+    let list = |key: &str| json[key].as_array().map(Vec::as_slice).unwrap_or_default();
+    let constraints = list("constraints").iter().filter_map(|constraint| constraint["search"].as_str());
+    let own = |field: &&Value| !field["owner"].as_str().is_some_and(|owner| BASES.contains(&owner));
+    let fields = list("fields").iter().filter(own).filter_map(|field| field["fieldName"].as_str());
+    let calculations = list("calculations").iter().map(|json| calculation(json).map_err(|what| wrong(&what)));
+    Ok(DataObject {
+        name: name.to_owned(),
+        parent: json["parentName"].as_str().unwrap_or("BaseEvent").to_owned(),
+        constraints: constraints.map(str::to_owned).filter(|text| !text.trim().is_empty()).collect(),
+        base_search: json["baseSearch"].as_str().map(str::to_owned),
+        fields: fields.map(str::to_owned).collect(),
+        calculations: calculations.collect::<Result<_, _>>()?,
+    })
+}
+
+fn calculation(json: &Value) -> Result<Calculation, String> {
+    let text = |key: &str| json[key].as_str().map(str::to_owned);
+    let made = json["outputFields"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let outputs: Vec<String> = made.iter().filter_map(|field| field["fieldName"].as_str()).map(str::to_owned).collect();
+    let needs = |key: &str| text(key).ok_or_else(|| format!("a calculation has no {key}"));
+    match json["calculationType"].as_str().unwrap_or_default().to_ascii_lowercase().as_str() {
+        "eval" => {
+            let field = outputs.into_iter().next().ok_or("an Eval calculation has no outputFields")?;
+            Ok(Calculation::Eval { field, expression: needs("expression")? })
+        }
+        "rex" => Ok(Calculation::Rex { input: needs("inputField")?, pattern: needs("expression")?, outputs }),
+        "geoip" => Ok(Calculation::Place { input: needs("inputField")?, outputs }),
+        "lookup" => {
+            let listed = json["lookupInputs"].as_array().map(Vec::as_slice).unwrap_or_default();
+            let pair = |json: &Value| {
+                let field = json["inputField"].as_str()?.to_owned();
+                Some((json["lookupField"].as_str().unwrap_or(&field).to_owned(), field))
+            };
+            let inputs: Vec<_> = listed.iter().chain([json]).filter_map(pair).collect();
+            let pair = |field: &Value| {
+                let name = field["fieldName"].as_str()?.to_owned();
+                Some((field["lookupOutputFieldName"].as_str().unwrap_or(&name).to_owned(), name))
+            };
+            let outputs = made.iter().filter_map(pair).collect();
+            Ok(Calculation::Lookup { table: needs("lookupName")?, inputs, outputs })
+        }
+        other => Err(format!("a calculation has the unknown calculationType `{other}`")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CHANGE: &str = r#"{"modelName": "Change", "objects": [
+        {"objectName": "All", "parentName": "BaseEvent", "constraints": [{"search": "tag=change"}],
+         "fields": [{"fieldName": "_time", "owner": "BaseEvent"}, {"fieldName": "action", "owner": "All"}],
+         "calculations": [{"calculationType": "Eval", "expression": "coalesce(user,\"unknown\")",
+                           "outputFields": [{"fieldName": "user"}]}]},
+        {"objectName": "Accounts", "parentName": "All", "constraints": [{"search": "tag=account"}],
+         "calculations": [{"calculationType": "Lookup", "lookupName": "people", "inputField": "user",
+                           "outputFields": [{"fieldName": "team", "lookupOutputFieldName": "group"}]}]}]}"#;
+
+    #[test]
+    fn children_stand_behind_their_parents() {
+        let model = DataModel::of_json("Change", CHANGE).unwrap();
+        let chain: Vec<&str> = model.chain("Accounts").unwrap().iter().map(|object| object.name.as_str()).collect();
+        assert_eq!(chain, ["All", "Accounts"]);
+        assert_eq!(model.object("All").unwrap().fields, ["action"]);
+        let made = [("group".to_owned(), "team".to_owned())];
+        let Calculation::Lookup { outputs, inputs, .. } = &model.object("Accounts").unwrap().calculations[0] else {
+            panic!("a lookup is one");
+        };
+        assert_eq!((outputs.as_slice(), inputs[0].1.as_str()), (made.as_slice(), "user"));
+    }
+
+    #[test]
+    fn faults_say_what_is_wrong() {
+        assert!(DataModel::of_json("X", "{").unwrap_err().starts_with("data model X is no JSON"));
+        let circle = r#"{"objects": [{"objectName": "A", "parentName": "B"}, {"objectName": "B", "parentName": "A"}]}"#;
+        let model = DataModel::of_json("X", circle).unwrap();
+        assert!(model.chain("A").unwrap_err().contains("ancestors"));
+        assert_eq!(model.chain("C").unwrap_err(), "data model X has no object C; it has A, B");
+    }
+}

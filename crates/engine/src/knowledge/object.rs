@@ -1,0 +1,437 @@
+//! An object of a data model as commands: which events it has, how its fields are called and computed.
+//!
+//! A field belongs to the object that defines it and is called by the path of objects down to it
+//! (`All_Changes.Account_Management.src_user`). A field of an object below the one that is read is null in events that
+//! do not fulfil that object's constraints.
+
+use std::collections::BTreeSet;
+
+use quarry_spl::analyse::{expr_fields, search_fields};
+use quarry_spl::ast::{
+    AssignTarget, Assignment, Command, CompareOp, Expr, FieldPattern, LookupCommand, Pipeline, SearchCommand,
+    SearchExpr, Span, Stage, TimeModifiers,
+};
+
+use super::model::{Calculation, DataModel, DataObject};
+use crate::EngineError;
+
+/// One object of a model, ready to be asked.
+pub(crate) struct ModelObject {
+    /// What a root search object is made of; others are made of events.
+    base_search: Option<Pipeline>,
+    /// The object's part of the path, the root first.
+    chain: Vec<Member>,
+    /// Objects below, by their paths.
+    below: Vec<Member>,
+    model: String,
+}
+
+/// One object on the way.
+struct Member {
+    /// `All_Changes.Account_Management`.
+    path: String,
+    name: String,
+    condition: SearchExpr,
+    /// The same as text.
+    text: String,
+    fields: Vec<String>,
+    calculations: Vec<Computed>,
+}
+
+/// A calculation as a command.
+struct Computed {
+    command: Command,
+    outputs: Vec<String>,
+    inputs: BTreeSet<String>,
+}
+
+/// What a name stands for.
+pub(crate) enum Resolved {
+    /// A field of the events.
+    Field(String),
+    /// A field of an object below: only in events that are of that object.
+    Guarded(String, Guard),
+    /// Nothing.
+    Unknown,
+}
+
+/// What makes an event one of an object below: as condition and as text.
+pub(crate) struct Guard {
+    pub condition: SearchExpr,
+    pub text: String,
+}
+
+/// Fields that every event has, whatever its model says.
+const EVENT_FIELDS: [&str; 9] =
+    ["_time", "_raw", "host", "source", "sourcetype", "index", "_indextime", "splunk_server", "linecount"];
+
+impl ModelObject {
+    /// The object `name` of a model; without a name, the only root or the one `mentioned` names begin with.
+    pub(crate) fn new(
+        model: &DataModel,
+        name: Option<&str>,
+        mentioned: &BTreeSet<String>,
+        expand: &dyn Fn(&str) -> Result<String, String>,
+    ) -> Result<ModelObject, EngineError> {
+        let name = match name {
+            Some(name) => name.to_owned(),
+            None => root_of(model, mentioned)?,
+        };
+        let objects = model.chain(&name).map_err(EngineError::invalid)?;
+        let Some(first) = objects.first() else { return Err(EngineError::invalid(model.no_object(&name))) };
+        let mut chain: Vec<Member> = Vec::new();
+        for object in &objects {
+            chain.push(member(model, object, chain.last().map(|parent| parent.path.as_str()), expand)?);
+        }
+        let mut below: Vec<Member> = Vec::new();
+        for object in model.objects.iter().filter(|object| objects.iter().all(|known| known.name != object.name)) {
+            let parents = chain.last().into_iter().chain(&below);
+            let Some(path) = parents.into_iter().find(|parent| parent.name == object.parent).map(|p| p.path.clone())
+            else {
+                continue;
+            };
+            below.push(member(model, object, Some(&path), expand)?);
+        }
+        let base_search = match (&first.base_search, first.parent.as_str()) {
+            (Some(text), _) => Some(pipeline_of(model, text, expand)?),
+            (None, "BaseTransaction") => {
+                let message =
+                    format!("data model {}: {} groups events, which cannot be read yet", model.name, first.name);
+                return Err(EngineError::invalid(message));
+            }
+            _ => None,
+        };
+        Ok(ModelObject { base_search, chain, below, model: model.name.clone() })
+    }
+
+    /// Name of the model.
+    pub(crate) fn model(&self) -> &str {
+        &self.model
+    }
+
+    /// The results the object is made of, when it is not made of events.
+    pub(crate) fn base_search(&self) -> Option<&Pipeline> {
+        self.base_search.as_ref()
+    }
+
+    /// Path and name of every field of the object.
+    pub(crate) fn fields(&self) -> Vec<(String, String)> {
+        let own = |member: &Member| {
+            let made = member.calculations.iter().flat_map(|computed| computed.outputs.iter());
+            let all: BTreeSet<&String> = member.fields.iter().chain(made).collect();
+            all.into_iter().map(|field| (format!("{}.{field}", member.path), field.clone())).collect::<Vec<_>>()
+        };
+        self.chain.iter().flat_map(own).collect()
+    }
+
+    /// What a name of a search stands for.
+    pub(crate) fn resolve(&self, name: &str) -> Resolved {
+        if EVENT_FIELDS.contains(&name) {
+            return Resolved::Field(name.to_owned());
+        }
+        let owned = |member: &&Member, field: &str| {
+            member.fields.iter().any(|known| known == field)
+                || member.calculations.iter().any(|computed| computed.outputs.iter().any(|made| made == field))
+        };
+        let split = |member: &Member| {
+            let strip = |path: &str| name.strip_prefix(path).and_then(|rest| rest.strip_prefix('.')).map(str::to_owned);
+            strip(&member.path).or_else(|| strip(&member.name))
+        };
+        for member in self.chain.iter().rev() {
+            let Some(field) = split(member) else { continue };
+            // What a parent defines is reached by the child's name too.
+            let known = self.chain.iter().any(|member| owned(&member, &field));
+            if known || EVENT_FIELDS.contains(&field.as_str()) || field == "tag" {
+                return Resolved::Field(field);
+            }
+        }
+        for member in &self.below {
+            let Some(field) = split(member) else { continue };
+            if owned(&member, &field) {
+                return Resolved::Guarded(field, self.condition_below(member));
+            }
+        }
+        Resolved::Unknown
+    }
+
+    /// What makes an event one of an object below: its condition, with those between.
+    fn condition_below(&self, member: &Member) -> Guard {
+        let way = self.below.iter().filter(|other| {
+            member.path == other.path || member.path.strip_prefix(&other.path).is_some_and(|rest| rest.starts_with('.'))
+        });
+        let way: Vec<&Member> = way.collect();
+        let text: Vec<String> = way.iter().map(|member| format!("({})", member.text)).collect();
+        let condition = SearchExpr::And(way.iter().map(|member| member.condition.clone()).collect());
+        Guard { condition, text: text.join(" ") }
+    }
+
+    /// A condition with its names replaced by what they stand for.
+    pub(crate) fn translated(&self, expr: &SearchExpr) -> SearchExpr {
+        let all = |parts: &[SearchExpr]| parts.iter().map(|part| self.translated(part)).collect();
+        match expr {
+            SearchExpr::And(parts) => SearchExpr::And(all(parts)),
+            SearchExpr::Or(parts) => SearchExpr::Or(all(parts)),
+            SearchExpr::Not(part) => SearchExpr::Not(Box::new(self.translated(part))),
+            SearchExpr::Compare { field, op, value, .. } if field.text == "nodename" => {
+                let node = self.node_condition(&value.text);
+                if *op == CompareOp::Ne { SearchExpr::Not(Box::new(node)) } else { node }
+            }
+            SearchExpr::In { field, values } if field.text == "nodename" => {
+                SearchExpr::Or(values.iter().map(|value| self.node_condition(&value.text)).collect())
+            }
+            SearchExpr::Compare { field, op, value, case_sensitive } => self.on_field(field, |field| {
+                SearchExpr::Compare { field, op: *op, value: value.clone(), case_sensitive: *case_sensitive }
+            }),
+            SearchExpr::In { field, values } => {
+                self.on_field(field, |field| SearchExpr::In { field, values: values.clone() })
+            }
+            other => other.clone(),
+        }
+    }
+
+    fn on_field(&self, field: &FieldPattern, test: impl Fn(FieldPattern) -> SearchExpr) -> SearchExpr {
+        let renamed = |text: String| FieldPattern { text, span: field.span };
+        match self.resolve(&field.text) {
+            Resolved::Field(name) => test(renamed(name)),
+            Resolved::Guarded(name, guard) => SearchExpr::And(vec![guard.condition, test(renamed(name))]),
+            Resolved::Unknown => test(field.clone()),
+        }
+    }
+
+    /// Events of the object with this path or name.
+    fn node_condition(&self, path: &str) -> SearchExpr {
+        let is = |member: &&Member| member.path == path || member.name == path;
+        if self.chain.iter().any(|member| is(&member)) || path == "*" {
+            return SearchExpr::All;
+        }
+        match self.below.iter().find(is) {
+            Some(member) => self.condition_below(member).condition,
+            None => SearchExpr::Not(Box::new(SearchExpr::All)),
+        }
+    }
+
+    /// The search of the object: its leading condition and the commands after it, so that of the computed fields those
+    /// in `wanted` are there and `filter` (with its names [`ModelObject::translated`]) holds.
+    pub(crate) fn search(
+        &self,
+        filter: &SearchExpr,
+        time: TimeModifiers,
+        wanted: &BTreeSet<String>,
+        span: Span,
+    ) -> (SearchCommand, Vec<Stage>) {
+        let mut needed = wanted.clone();
+        needed.extend(search_fields(filter));
+        self.chain.iter().for_each(|member| needed.extend(search_fields(&member.condition)));
+        let kept = self.needed_calculations(&mut needed);
+        let computed: BTreeSet<&String> = kept.iter().flat_map(|(_, computed)| &computed.outputs).collect();
+        let is_plain = |expr: &SearchExpr| search_fields(expr).iter().all(|field| !computed.contains(field));
+        let mut leading = Vec::new();
+        let mut stages = Vec::new();
+        let stage = |command: Command| Stage { command, span };
+        let later = |expr: &SearchExpr| {
+            stage(Command::Search(SearchCommand { expr: expr.clone(), time: TimeModifiers::default() }))
+        };
+        for (at, member) in self.chain.iter().enumerate() {
+            if at == 0 || is_plain(&member.condition) {
+                leading.push(member.condition.clone());
+            } else {
+                stages.push(later(&member.condition));
+            }
+            let own = kept.iter().filter(|(owner, _)| *owner == at);
+            stages.extend(own.map(|(_, computed)| stage(computed.command.clone())));
+        }
+        let parts = match filter {
+            SearchExpr::And(parts) => parts.clone(),
+            other => vec![other.clone()],
+        };
+        let (plain, others): (Vec<_>, Vec<_>) = parts.into_iter().partition(is_plain);
+        leading.extend(plain);
+        let weaker = others.iter().map(|part| self.without_defaults(part, &kept));
+        leading.extend(weaker.filter(|part| *part != SearchExpr::All));
+        stages.extend(others.iter().map(later));
+        leading.retain(|part| *part != SearchExpr::All);
+        let expr = if leading.len() == 1 { leading.remove(0) } else { SearchExpr::And(leading) };
+        (SearchCommand { expr, time }, stages)
+    }
+
+    /// Calculations that make something needed, each with the place of its object; adds what they read.
+    fn needed_calculations(&self, needed: &mut BTreeSet<String>) -> Vec<(usize, &Computed)> {
+        let mut kept = Vec::new();
+        for (at, member) in self.chain.iter().enumerate().rev() {
+            for computed in member.calculations.iter().rev() {
+                if computed.outputs.iter().any(|field| needed.contains(field)) {
+                    needed.extend(computed.inputs.iter().cloned());
+                    kept.push((at, computed));
+                }
+            }
+        }
+        kept.reverse();
+        kept
+    }
+
+    /// A weaker condition on the events' own fields, so that the scan can skip events: where a calculation only
+    /// replaces what is missing by a text, a value that is not this text stood in the event.
+    fn without_defaults(&self, expr: &SearchExpr, kept: &[(usize, &Computed)]) -> SearchExpr {
+        let stands_in_event = |field: &str, value: &str| {
+            let mut makers = kept.iter().filter(|(_, computed)| computed.outputs.iter().any(|made| made == field));
+            makers.all(|(_, computed)| match &computed.command {
+                Command::Eval(assignments) => assignments.iter().all(|assignment| {
+                    default_of(&assignment.expr, field)
+                        .is_some_and(|default| !value.contains('*') && !value.eq_ignore_ascii_case(default))
+                }),
+                _ => false,
+            })
+        };
+        let holds = |expr: &SearchExpr| match expr {
+            SearchExpr::Compare { field, op: CompareOp::Eq, value, .. } => stands_in_event(&field.text, &value.text),
+            SearchExpr::In { field, values } => values.iter().all(|value| stands_in_event(&field.text, &value.text)),
+            _ => false,
+        };
+        match expr {
+            expr if holds(expr) => expr.clone(),
+            SearchExpr::Or(parts) if parts.iter().all(holds) => expr.clone(),
+            SearchExpr::And(parts) => {
+                let parts: Vec<_> = parts.iter().map(|part| self.without_defaults(part, kept)).collect();
+                let parts: Vec<_> = parts.into_iter().filter(|part| *part != SearchExpr::All).collect();
+                if parts.is_empty() { SearchExpr::All } else { SearchExpr::And(parts) }
+            }
+            _ => SearchExpr::All,
+        }
+    }
+}
+
+/// The text of `if(isnull(FIELD) OR FIELD="", "text", FIELD)`.
+fn default_of<'e>(expr: &'e Expr, field: &str) -> Option<&'e str> {
+    use quarry_spl::ast::{BinaryOp, ExprKind};
+    let is_field = |expr: &Expr| matches!(&expr.kind, ExprKind::Field(name) if name == field);
+    let ExprKind::Call(name, args) = &expr.kind else { return None };
+    let [condition, then, otherwise] = args.as_slice() else { return None };
+    let (ExprKind::Text(text), true, "if") = (&then.kind, is_field(otherwise), name.as_str()) else { return None };
+    let ExprKind::Binary(BinaryOp::Or, left, right) = &condition.kind else { return None };
+    let is_null = matches!(&left.kind, ExprKind::Call(name, args) if name == "isnull" && args.iter().all(is_field));
+    let is_empty = matches!(&right.kind, ExprKind::Binary(BinaryOp::Compare(CompareOp::Eq), left, right)
+        if is_field(left) && matches!(&right.kind, ExprKind::Text(text) if text.is_empty()));
+    (is_null && is_empty).then_some(text.as_str())
+}
+
+/// The root that is meant when no object is named.
+fn root_of(model: &DataModel, mentioned: &BTreeSet<String>) -> Result<String, EngineError> {
+    let roots: Vec<&DataObject> = model.roots().collect();
+    let begins = |root: &DataObject| {
+        mentioned
+            .iter()
+            .any(|name| name.strip_prefix(&root.name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
+    };
+    let named: Vec<&&DataObject> = roots.iter().filter(|root| begins(root)).collect();
+    match (roots.as_slice(), named.as_slice()) {
+        ([only], _) => Ok(only.name.clone()),
+        (_, [only]) => Ok(only.name.clone()),
+        _ => {
+            let names: Vec<&str> = roots.iter().map(|root| root.name.as_str()).collect();
+            let first = names.first().copied().unwrap_or_default();
+            let message = format!(
+                "data model {} has several root objects: {}; write datamodel={}.{first}",
+                model.name,
+                names.join(", "),
+                model.name
+            );
+            Err(EngineError::invalid(message))
+        }
+    }
+}
+
+fn member(
+    model: &DataModel,
+    object: &DataObject,
+    parent: Option<&str>,
+    expand: &dyn Fn(&str) -> Result<String, String>,
+) -> Result<Member, EngineError> {
+    let place = || format!("data model {}, object {}", model.name, object.name);
+    let (mut conditions, mut texts) = (Vec::new(), Vec::new());
+    for text in &object.constraints {
+        let text = expand(text).map_err(|fault| EngineError::invalid(format!("{}: {fault}", place())))?;
+        conditions.push(condition_of(&text).map_err(|fault| EngineError::invalid(format!("{}: {fault}", place())))?);
+        texts.push(format!("({text})"));
+    }
+    let condition = match conditions.len() {
+        0 => SearchExpr::All,
+        1 => conditions.remove(0),
+        _ => SearchExpr::And(conditions),
+    };
+    let calculations = object.calculations.iter().map(|calculation| {
+        computed(calculation).map_err(|fault| EngineError::invalid(format!("{}: {fault}", place())))
+    });
+    Ok(Member {
+        path: parent.map_or_else(|| object.name.clone(), |parent| format!("{parent}.{}", object.name)),
+        name: object.name.clone(),
+        condition,
+        text: texts.join(" "),
+        fields: object.fields.clone(),
+        calculations: calculations.collect::<Result<_, _>>()?,
+    })
+}
+
+fn condition_of(text: &str) -> Result<SearchExpr, String> {
+    if text.trim().is_empty() {
+        return Ok(SearchExpr::All);
+    }
+    quarry_spl::parse_condition(text).map_err(|faults| first_fault(&faults))
+}
+
+fn pipeline_of(
+    model: &DataModel,
+    text: &str,
+    expand: &dyn Fn(&str) -> Result<String, String>,
+) -> Result<Pipeline, EngineError> {
+    let fault = |fault: String| EngineError::invalid(format!("data model {}, baseSearch: {fault}", model.name));
+    let parsed = quarry_spl::parse(&expand(text).map_err(fault)?);
+    if parsed.is_ok() { Ok(parsed.pipeline) } else { Err(fault(first_fault(&parsed.diagnostics))) }
+}
+
+fn first_fault(faults: &[quarry_spl::Diagnostic]) -> String {
+    faults.first().map(ToString::to_string).unwrap_or_default()
+}
+
+fn computed(calculation: &Calculation) -> Result<Computed, String> {
+    let outputs: Vec<String> = calculation.outputs().into_iter().map(str::to_owned).collect();
+    let (command, inputs) = match calculation {
+        Calculation::Eval { field, expression } => {
+            let expr = quarry_spl::parse_expression(expression)
+                .map_err(|faults| format!("calculated field {field}: {}", first_fault(&faults)))?;
+            let inputs = expr_fields(&expr);
+            (Command::Eval(vec![Assignment { target: AssignTarget::Field(field.clone()), expr }]), inputs)
+        }
+        Calculation::Rex { input, pattern, .. } => {
+            let text = format!("| rex field={} {}", quoted(input), quoted(pattern));
+            (only_command(&text)?, BTreeSet::from([input.clone()]))
+        }
+        Calculation::Lookup { table, inputs, outputs } => {
+            let fields = inputs.iter().map(|(_, field)| field.clone()).collect();
+            let command = LookupCommand {
+                table: table.clone(),
+                table_span: Span::default(),
+                inputs: inputs.clone(),
+                outputs: outputs.clone(),
+                only_new: false,
+            };
+            (Command::Lookup(command), fields)
+        }
+        Calculation::Place { input, .. } => {
+            (only_command(&format!("| iplocation {}", quoted(input)))?, BTreeSet::from([input.clone()]))
+        }
+    };
+    Ok(Computed { command, outputs, inputs })
+}
+
+fn only_command(text: &str) -> Result<Command, String> {
+    let mut parsed = quarry_spl::parse(text);
+    if !parsed.is_ok() {
+        return Err(first_fault(&parsed.diagnostics));
+    }
+    parsed.pipeline.commands.pop().map(|stage| stage.command).ok_or_else(|| "a calculation is empty".to_owned())
+}
+
+/// A text in quotes.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}

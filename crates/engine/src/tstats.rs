@@ -1,0 +1,313 @@
+//! `tstats`: a search over index-time fields, or over an object of a data model, folded by the same steps as `stats`.
+//!
+//! There are no summaries to read instead of events: every event counts, so `summariesonly=` changes nothing. With
+//! `prestats=true` the rows go on unfolded, and the reporting command that follows folds them.
+
+use std::collections::BTreeSet;
+
+use quarry_event::segment::is_major;
+use quarry_spl::analyse::search_fields;
+use quarry_spl::ast::{
+    AggregateArg, AssignTarget, Assignment, BinCommand, BinOptions, BinSpan, Command, DataModelName, Expr, ExprKind,
+    FieldPattern, FillNullCommand, Pattern, RexCommand, SearchCommand, SearchExpr, Span, Stage, StatsCommand,
+    TstatsCommand, TstatsSource,
+};
+
+use crate::EngineError;
+use crate::command::RowIter;
+use crate::knowledge::data_model;
+use crate::knowledge::object::{ModelObject, Resolved};
+use crate::run::Runner;
+
+impl Runner {
+    /// The rows of `tstats` and the commands after it.
+    pub(crate) fn tstats(&self, tstats: &TstatsCommand, span: Span, rest: &[Stage]) -> Result<RowIter, EngineError> {
+        let invalid = |message: String, span| Err(EngineError::Invalid { message, span: Some(span) });
+        match &tstats.source {
+            TstatsSource::Indexes => {
+                let plan = TstatsPlan::new(tstats, None, span);
+                let search = SearchCommand { expr: tstats.filter.clone(), time: tstats.time.clone() };
+                let index_time = Runner {
+                    rules: self.index_time.rules.clone(),
+                    shapes: self.index_time.shapes.clone(),
+                    states: None,
+                    ..self.clone()
+                };
+                let stages = [plan.stages(tstats), rest.to_vec()].concat();
+                index_time.leading(&search, &stages, self)
+            }
+            TstatsSource::DataModel(name) => {
+                let object = self.model_object(name, &mentioned(tstats))?;
+                let plan = TstatsPlan::new(tstats, Some(&object), span);
+                plan.unknown.iter().for_each(|field| {
+                    self.context.messages.push(format!("data model {} has no field {field}", object.model()));
+                });
+                let filter = object.translated(&tstats.filter);
+                let (search, mut stages) = object.search(&filter, tstats.time.clone(), &plan.wanted, span);
+                stages.extend(plan.stages(tstats));
+                stages.extend_from_slice(rest);
+                self.object_rows(&object, search, stages, span)
+            }
+            TstatsSource::Namespace(name, span) => {
+                invalid(format!("tstats: there is no namespace {name}; tscollect is not supported"), *span)
+            }
+            TstatsSource::Job(sid, span) => {
+                invalid(format!("tstats: there is no tscollect job {sid}; tscollect is not supported"), *span)
+            }
+        }
+    }
+
+    /// The object a name of a search means.
+    pub(crate) fn model_object(
+        &self,
+        name: &DataModelName,
+        mentioned: &BTreeSet<String>,
+    ) -> Result<ModelObject, EngineError> {
+        let place = |error: EngineError| match error {
+            EngineError::Invalid { message, span: None } => EngineError::Invalid { message, span: Some(name.span) },
+            other => other,
+        };
+        let model = data_model(self.knowledge.as_ref(), &name.model).map_err(place)?;
+        let expand = |text: &str| self.expanded(text);
+        ModelObject::new(&model, name.object.as_deref(), mentioned, &expand).map_err(place)
+    }
+
+    /// The rows of an object's search and the commands after it.
+    pub(crate) fn object_rows(
+        &self,
+        object: &ModelObject,
+        search: SearchCommand,
+        stages: Vec<Stage>,
+        span: Span,
+    ) -> Result<RowIter, EngineError> {
+        let Some(base) = object.base_search() else { return self.events(&search, &stages) };
+        let mut all = base.commands.clone();
+        all.push(Stage { command: Command::Search(search), span });
+        all.extend(stages);
+        self.run(&quarry_spl::ast::Pipeline { commands: all, span })
+    }
+
+    /// As [`Runner::events`], but commands that read events of their own see all of their fields.
+    fn leading(&self, search: &SearchCommand, stages: &[Stage], full: &Runner) -> Result<RowIter, EngineError> {
+        let own = stages.iter().position(|stage| reads_events(&stage.command)).unwrap_or(stages.len());
+        let rows = self.events(search, &stages[..own])?;
+        let context = crate::command::CommandContext { range: self.range_of(search)?, ..self.context.clone() };
+        full.chain(rows, &stages[own..], &context)
+    }
+}
+
+/// Whether a command runs a search of its own.
+fn reads_events(command: &Command) -> bool {
+    !matches!(
+        command,
+        Command::Eval(_)
+            | Command::Where(_)
+            | Command::Bin(_)
+            | Command::Rex(_)
+            | Command::Rename(_)
+            | Command::Table(_)
+            | Command::FieldsKeep(_)
+            | Command::FillNull(_)
+            | Command::Stats(_)
+            | Command::Chart(_)
+            | Command::TimeChart(_)
+            | Command::Top(_)
+            | Command::Rare(_)
+    )
+}
+
+/// Names a `tstats` uses that tell which object is meant.
+fn mentioned(tstats: &TstatsCommand) -> BTreeSet<String> {
+    let mut names: BTreeSet<String> = tstats.by.iter().map(|split| split.field.clone()).collect();
+    names.extend(argument_fields(tstats).map(str::to_owned));
+    names.extend(search_fields(&tstats.filter));
+    node_names(&tstats.filter, &mut names);
+    names
+}
+
+fn node_names(expr: &SearchExpr, names: &mut BTreeSet<String>) {
+    match expr {
+        SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().for_each(|part| node_names(part, names)),
+        SearchExpr::Not(part) => node_names(part, names),
+        SearchExpr::Compare { field, value, .. } if field.text == "nodename" => {
+            names.insert(value.text.clone());
+        }
+        _ => {}
+    }
+}
+
+fn argument_fields(tstats: &TstatsCommand) -> impl Iterator<Item = &str> {
+    tstats.aggregates.iter().filter_map(|aggregate| match &aggregate.arg {
+        AggregateArg::Field(field) => Some(field.text.as_str()),
+        _ => None,
+    })
+}
+
+/// Where the fields of a `tstats` come from, and under which names they go on.
+struct TstatsPlan {
+    span: Span,
+    /// Fields of the events that are read.
+    wanted: BTreeSet<String>,
+    /// Names that mean nothing.
+    unknown: Vec<String>,
+    /// Commands that make fields.
+    before: Vec<Command>,
+    /// Name as written, and the field it means.
+    names: Vec<(String, String)>,
+}
+
+impl TstatsPlan {
+    fn new(tstats: &TstatsCommand, object: Option<&ModelObject>, span: Span) -> TstatsPlan {
+        let mut plan =
+            TstatsPlan { span, wanted: BTreeSet::new(), unknown: Vec::new(), before: Vec::new(), names: Vec::new() };
+        let written: Vec<&str> =
+            tstats.by.iter().map(|split| split.field.as_str()).chain(argument_fields(tstats)).collect();
+        for name in written {
+            if plan.names.iter().any(|(known, _)| known == name) {
+                continue;
+            }
+            let field = match object {
+                None => plan.index_time_field(name),
+                Some(object) => plan.model_field(name, object),
+            };
+            plan.names.push((name.to_owned(), field));
+        }
+        plan
+    }
+
+    fn index_time_field(&mut self, name: &str) -> String {
+        let Some(prefix) = name.strip_prefix("PREFIX(").and_then(|rest| rest.strip_suffix(')')) else {
+            return name.to_owned();
+        };
+        let group = format!("prefix_{}", self.before.len());
+        self.before.push(prefixed(prefix, &group, self.span));
+        let lower = ExprKind::Call("lower".to_owned(), vec![self.expr(ExprKind::Field(group))]);
+        self.assign(name, lower);
+        name.to_owned()
+    }
+
+    fn model_field(&mut self, name: &str, object: &ModelObject) -> String {
+        match object.resolve(name) {
+            Resolved::Field(field) => {
+                self.wanted.insert(field.clone());
+                field
+            }
+            Resolved::Guarded(field, guard) => {
+                let text = self.expr(ExprKind::Text(guard.text));
+                let matches = self.expr(ExprKind::Call("searchmatch".to_owned(), vec![text]));
+                let null = self.expr(ExprKind::Call("null".to_owned(), Vec::new()));
+                let value = self.expr(ExprKind::Field(field.clone()));
+                self.wanted.insert(field);
+                self.assign(name, ExprKind::Call("if".to_owned(), vec![matches, value, null]));
+                name.to_owned()
+            }
+            Resolved::Unknown => {
+                self.unknown.push(name.to_owned());
+                self.assign(name, ExprKind::Call("null".to_owned(), Vec::new()));
+                name.to_owned()
+            }
+        }
+    }
+
+    fn expr(&self, kind: ExprKind) -> Expr {
+        Expr { kind, span: self.span }
+    }
+
+    fn assign(&mut self, field: &str, kind: ExprKind) {
+        let expr = self.expr(kind);
+        self.before.push(Command::Eval(vec![Assignment { target: AssignTarget::Field(field.to_owned()), expr }]));
+    }
+
+    fn pattern(&self, text: &str) -> FieldPattern {
+        FieldPattern { text: text.to_owned(), span: self.span }
+    }
+
+    /// The commands that make of events what `tstats` gives.
+    fn stages(mut self, tstats: &TstatsCommand) -> Vec<Stage> {
+        let mut commands = std::mem::take(&mut self.before);
+        let by: Vec<String> = tstats.by.iter().map(|split| self.field_of(&split.field)).collect();
+        let is_output = |field: &String| tstats.aggregates.iter().any(|aggregate| aggregate.name == *field);
+        let meets = by.iter().any(is_output) || (1..by.len()).any(|at| by[..at].contains(&by[at]));
+        if tstats.prestats || meets {
+            self.copy_names(&mut commands);
+        }
+        let by: Vec<String> = tstats.by.iter().map(|split| self.field_of(&split.field)).collect();
+        for (split, field) in tstats.by.iter().zip(&by) {
+            if split.field == "_time" || split.span.is_some() {
+                let options = BinOptions { span: split.span.map(BinSpan::Time), ..BinOptions::default() };
+                commands.push(Command::Bin(BinCommand { field: self.pattern(field), output: None, options }));
+            }
+        }
+        if let Some(value) = &tstats.fill_null {
+            let fields: Vec<FieldPattern> =
+                by.iter().filter(|field| *field != "_time").map(|field| self.pattern(field)).collect();
+            if !fields.is_empty() {
+                commands.push(Command::FillNull(FillNullCommand { value: value.clone(), fields }));
+            }
+        }
+        if tstats.prestats {
+            let mut kept: Vec<&str> = vec!["_time"];
+            kept.extend(self.names.iter().map(|(_, field)| field.as_str()));
+            commands.push(Command::Table(kept.into_iter().map(|field| self.pattern(field)).collect()));
+        } else {
+            commands.push(self.stats(tstats, &by));
+            let renamed = tstats.by.iter().zip(&by).filter(|(split, field)| split.field != **field);
+            let pairs: Vec<_> =
+                renamed.map(|(split, field)| (self.pattern(field), self.pattern(&split.field))).collect();
+            if !pairs.is_empty() {
+                commands.push(Command::Rename(pairs));
+            }
+        }
+        let span = self.span;
+        commands.into_iter().map(|command| Stage { command, span }).collect()
+    }
+
+    fn field_of(&self, written: &str) -> String {
+        let found = self.names.iter().find(|(name, _)| name == written);
+        found.map_or_else(|| written.to_owned(), |(_, field)| field.clone())
+    }
+
+    /// From here on every field goes by its name as written.
+    fn copy_names(&mut self, commands: &mut Vec<Command>) {
+        let span = self.span;
+        for (name, field) in self.names.iter_mut().filter(|(name, field)| name != field) {
+            let expr = Expr { kind: ExprKind::Field(std::mem::replace(field, name.clone())), span };
+            commands.push(Command::Eval(vec![Assignment { target: AssignTarget::Field(name.clone()), expr }]));
+        }
+    }
+
+    fn stats(&self, tstats: &TstatsCommand, by: &[String]) -> Command {
+        let aggregates = tstats.aggregates.iter().map(|aggregate| {
+            let mut aggregate = aggregate.clone();
+            if let AggregateArg::Field(field) = &mut aggregate.arg {
+                field.text = self.field_of(&field.text);
+            }
+            aggregate
+        });
+        Command::Stats(StatsCommand {
+            aggregates: aggregates.collect(),
+            by: by.iter().map(|field| self.pattern(field)).collect(),
+            all_num: false,
+            delim: " ".to_owned(),
+            dedup_split_values: false,
+        })
+    }
+}
+
+/// `PREFIX(k=)`: what follows `k=` in the words of the text.
+fn prefixed(prefix: &str, group: &str, span: Span) -> Command {
+    let escape = |text: &str| -> String {
+        let escaped = |c: char| if c.is_alphanumeric() || c == '_' { c.to_string() } else { format!("\\{c}") };
+        text.chars().map(escaped).collect()
+    };
+    let is_word = |c: &char| is_major(*c as u8) && !c.is_ascii_whitespace();
+    let breakers = format!("\\s{}", escape(&(' '..='~').filter(is_word).collect::<String>()));
+    let text = format!("(?i)(?:^|[{breakers}]){}(?<{group}>[^{breakers}]+)", escape(prefix));
+    Command::Rex(RexCommand {
+        field: "_raw".to_owned(),
+        pattern: Pattern { text, span },
+        groups: vec![group.to_owned()],
+        max_match: 0,
+        offset_field: None,
+    })
+}

@@ -1,0 +1,389 @@
+//! Macros: `` `name(arguments)` `` replaced by what it stands for, before a search is parsed.
+//!
+//! Macros inside quotes and comments stay. What a macro stands for may use macros itself, [`MAX_MACRO_DEPTH`] deep. A
+//! [`SpanMap`] leads from places in the text made back to the text as written. Where macros are defined, and how an
+//! expression is computed, a [`MacroSource`] knows.
+
+use crate::ast::Span;
+use crate::diagnostic::{Diagnostic, nearest};
+use crate::parse::{COMMENT, MAX_SEARCH_BYTES, quoted_len};
+
+/// Deepest nesting of macros in macros.
+pub const MAX_MACRO_DEPTH: usize = 100;
+/// Most macros of one search that are named when they are missing.
+const MISSING_MAX: usize = 100;
+
+/// A macro as defined.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Macro {
+    /// Names of its arguments.
+    pub arguments: Vec<String>,
+    /// What it stands for, with `$argument$` in places.
+    pub definition: String,
+    /// `iseval`: the definition is an expression whose value it stands for.
+    pub is_eval: bool,
+    /// Expression over the arguments that must not be false.
+    pub validation: Option<String>,
+    /// What is said when it is.
+    pub error_message: Option<String>,
+}
+
+/// Value of an expression without fields.
+#[derive(Clone, Debug, PartialEq)]
+pub enum MacroValue {
+    /// None.
+    Null,
+    /// A condition.
+    Bool(bool),
+    /// A text or number.
+    Text(String),
+}
+
+/// Where macros come from.
+pub trait MacroSource {
+    /// The macro of this name with so many arguments.
+    fn find(&self, name: &str, arguments: usize) -> Option<Macro>;
+    /// Names there are, for suggestions.
+    fn names(&self) -> Vec<String>;
+    /// Computes an expression.
+    fn evaluate(&self, expression: &str) -> Result<MacroValue, String>;
+}
+
+/// A text with its macros replaced.
+#[derive(Clone, Debug, Default)]
+pub struct Expansion {
+    /// The text.
+    pub text: String,
+    /// Where its parts come from.
+    pub spans: SpanMap,
+    /// What is wrong, with places in the text as written.
+    pub diagnostics: Vec<Diagnostic>,
+    /// Macros that are not there, as `name` or `name(2)`; they stand in the text as written.
+    pub missing: Vec<String>,
+}
+
+/// From places in a text with macros replaced to places in the text as written.
+#[derive(Clone, Debug, Default)]
+pub struct SpanMap {
+    pieces: Vec<Piece>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    /// First byte in the text made.
+    at: usize,
+    /// Where it comes from.
+    from: Span,
+    /// Whether byte stands for byte.
+    verbatim: bool,
+}
+
+impl SpanMap {
+    /// The place as written.
+    pub fn original(&self, span: Span) -> Span {
+        let piece = |at: usize| {
+            let place = self.pieces.partition_point(|piece| piece.at <= at);
+            place.checked_sub(1).and_then(|place| self.pieces.get(place))
+        };
+        let (Some(first), Some(last)) = (piece(span.start), piece(span.end.saturating_sub(1).max(span.start))) else {
+            return span;
+        };
+        let start = if first.verbatim { first.from.start + span.start - first.at } else { first.from.start };
+        let end = if last.verbatim { last.from.start + span.end - last.at } else { last.from.end };
+        Span { start, end: end.max(start) }
+    }
+}
+
+/// Replaces the macros of a search.
+pub fn expand(text: &str, source: &dyn MacroSource) -> Expansion {
+    let mut out = Expansion::default();
+    if text.len() > MAX_SEARCH_BYTES {
+        // The parser says so.
+        out.text = text.to_owned();
+        return out;
+    }
+    let mut at = 0;
+    while at < text.len() {
+        let next = macro_at(text, at);
+        let plain_end = next.map_or(text.len(), |span| span.start);
+        if plain_end > at {
+            let from = Span { start: at, end: plain_end };
+            out.spans.pieces.push(Piece { at: out.text.len(), from, verbatim: true });
+            out.text.push_str(&text[at..plain_end]);
+        }
+        let Some(from) = next else { break };
+        let used = &text[from.start + 1..from.end - 1];
+        let mut missing = None;
+        match replaced(used, source, 0, &mut missing) {
+            Ok(made) => {
+                out.spans.pieces.push(Piece { at: out.text.len(), from, verbatim: false });
+                out.text.push_str(&made);
+            }
+            Err(message) => {
+                let mut remark = Diagnostic::error(message, from);
+                remark.hint = missing.as_ref().and_then(|name| suggestion(name, source));
+                out.diagnostics.push(remark);
+                if let Some(missing) = missing
+                    && !out.missing.contains(&missing)
+                    && out.missing.len() < MISSING_MAX
+                {
+                    out.missing.push(missing);
+                }
+                out.spans.pieces.push(Piece { at: out.text.len(), from, verbatim: true });
+                out.text.push_str(&text[from.start..from.end]);
+            }
+        }
+        if out.text.len() > MAX_SEARCH_BYTES {
+            let message = format!("with its macros the search is longer than the limit of {MAX_SEARCH_BYTES} bytes");
+            out.diagnostics.push(Diagnostic::error(message, from));
+            break;
+        }
+        at = from.end;
+    }
+    out
+}
+
+fn suggestion(missing: &str, source: &dyn MacroSource) -> Option<String> {
+    let names = source.names();
+    let bare = |name: &str| name.split('(').next().unwrap_or_default().to_owned();
+    let same = names.iter().find(|name| bare(name) == bare(missing));
+    if let Some(same) = same {
+        return Some(format!("there is `{same}`, which takes another number of arguments"));
+    }
+    let near = nearest(&bare(missing), names.iter().map(|name| name.split('(').next().unwrap_or_default()))?;
+    Some(format!("did you mean `{near}`?"))
+}
+
+/// Place of the next macro from `at` on, backticks included.
+fn macro_at(text: &str, mut at: usize) -> Option<Span> {
+    while let Some(next) = text[at..].chars().next() {
+        let rest = &text[at..];
+        at += match next {
+            '"' => quoted_len(rest).unwrap_or(rest.len()),
+            '\\' => 1 + rest[1..].chars().next().filter(|c| matches!(c, '"' | '\\' | '`')).map_or(0, char::len_utf8),
+            '`' if rest.starts_with(COMMENT) => {
+                let close = rest[COMMENT.len()..].find(COMMENT);
+                close.map_or(rest.len(), |end| end + 2 * COMMENT.len())
+            }
+            '`' => {
+                // One that never closes is the parser's to tell.
+                let end = at + 2 + rest[1..].find('`')?;
+                return Some(Span { start: at, end });
+            }
+            _ => next.len_utf8(),
+        };
+    }
+    None
+}
+
+/// What a macro stands for; `missing` is set when it, or one it uses, is not there.
+fn replaced(
+    used: &str,
+    source: &dyn MacroSource,
+    depth: usize,
+    missing: &mut Option<String>,
+) -> Result<String, String> {
+    if depth >= MAX_MACRO_DEPTH {
+        return Err(format!("macros are nested deeper than the limit of {MAX_MACRO_DEPTH}"));
+    }
+    let (name, given) = name_and_arguments(used)?;
+    let Some(found) = source.find(name, given.len()) else {
+        let shown = if given.is_empty() { name.to_owned() } else { format!("{name}({})", given.len()) };
+        let message = format!("there is no macro `{shown}`");
+        *missing = Some(shown);
+        return Err(message);
+    };
+    let values = values_of(&found, given);
+    let fill = |text: &str| {
+        values.iter().fold(text.to_owned(), |text, (name, value)| text.replace(&format!("${name}$"), value))
+    };
+    if let Some(validation) = &found.validation {
+        validate(name, &fill(validation), &found, source)?;
+    }
+    let mut definition = fill(&found.definition);
+    if found.is_eval {
+        definition = match source.evaluate(&definition).map_err(|fault| format!("macro `{name}`: {fault}"))? {
+            MacroValue::Text(text) => text,
+            MacroValue::Null | MacroValue::Bool(_) => {
+                return Err(format!("macro `{name}`: its expression gives no text"));
+            }
+        };
+    }
+    inner(&definition, source, depth, missing)
+}
+
+/// Replaces the macros that a definition uses.
+fn inner(
+    definition: &str,
+    source: &dyn MacroSource,
+    depth: usize,
+    missing: &mut Option<String>,
+) -> Result<String, String> {
+    let mut out = String::with_capacity(definition.len());
+    let mut at = 0;
+    while let Some(span) = macro_at(definition, at) {
+        out.push_str(&definition[at..span.start]);
+        out.push_str(&replaced(&definition[span.start + 1..span.end - 1], source, depth + 1, missing)?);
+        if out.len() > MAX_SEARCH_BYTES {
+            return Err(format!("a macro stands for more than the limit of {MAX_SEARCH_BYTES} bytes"));
+        }
+        at = span.end;
+    }
+    out.push_str(&definition[at..]);
+    Ok(out)
+}
+
+fn validate(name: &str, expression: &str, found: &Macro, source: &dyn MacroSource) -> Result<(), String> {
+    match source.evaluate(expression).map_err(|fault| format!("macro `{name}`, validation: {fault}"))? {
+        MacroValue::Null | MacroValue::Bool(true) => Ok(()),
+        MacroValue::Text(text) => Err(format!("macro `{name}`: {text}")),
+        MacroValue::Bool(false) => {
+            let text = found.error_message.as_deref().unwrap_or("its arguments are not valid");
+            Err(format!("macro `{name}`: {text}"))
+        }
+    }
+}
+
+/// The arguments by name: in order, or all as `name=value`.
+fn values_of(found: &Macro, given: Vec<String>) -> Vec<(String, String)> {
+    let by_name = |value: &String| {
+        let (name, value) = value.split_once('=')?;
+        let name = found.arguments.iter().find(|known| known.as_str() == name.trim())?;
+        Some((name.clone(), unquoted(value.trim()).to_owned()))
+    };
+    let named: Option<Vec<_>> = given.iter().map(by_name).collect();
+    match named {
+        Some(named) if !named.is_empty() => named,
+        _ => {
+            let values = given.iter().map(|value| unquoted(value).to_owned());
+            found.arguments.iter().cloned().zip(values).collect()
+        }
+    }
+}
+
+fn unquoted(text: &str) -> &str {
+    let inner = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    inner.filter(|_| quoted_len(text) == Some(text.len())).unwrap_or(text)
+}
+
+/// `name` or `name(a, "b, c", d)`.
+fn name_and_arguments(used: &str) -> Result<(&str, Vec<String>), String> {
+    let used = used.trim();
+    let Some((name, rest)) = used.split_once('(') else { return Ok((used, Vec::new())) };
+    let Some(list) = rest.trim_end().strip_suffix(')') else {
+        return Err(format!("macro `{}`: its parenthesis is never closed", name.trim()));
+    };
+    let mut arguments = vec![String::new()];
+    let (mut at, mut open) = (0, 0usize);
+    while let Some(next) = list[at..].chars().next() {
+        let length = match next {
+            '"' => quoted_len(&list[at..]).unwrap_or(1),
+            _ => next.len_utf8(),
+        };
+        match next {
+            '(' | '[' | '{' => open += 1,
+            ')' | ']' | '}' => open = open.saturating_sub(1),
+            _ => {}
+        }
+        if next == ',' && open == 0 {
+            arguments.push(String::new());
+        } else if let Some(last) = arguments.last_mut() {
+            last.push_str(&list[at..at + length]);
+        }
+        at += length;
+    }
+    let mut arguments: Vec<String> = arguments.iter().map(|text| text.trim().to_owned()).collect();
+    if arguments.len() == 1 && arguments[0].is_empty() {
+        arguments.clear();
+    }
+    Ok((name.trim(), arguments))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Known;
+
+    impl MacroSource for Known {
+        fn find(&self, name: &str, arguments: usize) -> Option<Macro> {
+            let plain = |definition: &str| Macro { definition: definition.to_owned(), ..Macro::default() };
+            match (name, arguments) {
+                ("web", 0) => Some(plain("sourcetype=access status>=400")),
+                ("twice", 0) => Some(plain("(`web`) OR (`web`)")),
+                ("circle", 0) => Some(plain("x `circle`")),
+                ("drop", 1) => Some(Macro { arguments: vec!["o".into()], ..plain("rename \"$o$.*\" AS *") }),
+                ("pair", 2) => Some(Macro { arguments: vec!["a".into(), "b".into()], ..plain("$a$=$b$") }),
+                ("checked", 1) => Some(Macro {
+                    arguments: vec!["n".into()],
+                    validation: Some("$n$".into()),
+                    error_message: Some("n must be true".into()),
+                    ..plain("head $n$")
+                }),
+                _ => None,
+            }
+        }
+
+        fn names(&self) -> Vec<String> {
+            ["web", "twice", "drop(1)", "pair(2)"].map(str::to_owned).to_vec()
+        }
+
+        fn evaluate(&self, expression: &str) -> Result<MacroValue, String> {
+            Ok(MacroValue::Bool(expression == "true"))
+        }
+    }
+
+    #[test]
+    fn macros_are_replaced_outside_of_quotes_and_comments() {
+        for (text, wanted) in [
+            ("`web` | head", "sourcetype=access status>=400 | head"),
+            ("a \"`web`\" ```no `web` here``` b", "a \"`web`\" ```no `web` here``` b"),
+            ("`twice`", "(sourcetype=access status>=400) OR (sourcetype=access status>=400)"),
+            ("x | `drop(\"All Changes\")`", "x | rename \"All Changes.*\" AS *"),
+            ("`pair(x, \"a, b\")`", "x=a, b"),
+            ("`pair(b=1, a=2)`", "2=1"),
+            ("`pair(f(1,2), g)`", "f(1,2)=g"),
+            ("`checked(true)`", "head true"),
+        ] {
+            let made = expand(text, &Known);
+            assert_eq!((made.text.as_str(), made.diagnostics.len()), (wanted, 0), "{text}: {:?}", made.diagnostics);
+        }
+    }
+
+    #[test]
+    fn faults_are_told_at_the_macro() {
+        for (text, message, hint) in [
+            ("a `wbe` b", "there is no macro `wbe`", Some("did you mean `web`?")),
+            (
+                "a `drop` b",
+                "there is no macro `drop`",
+                Some("there is `drop(1)`, which takes another number of arguments"),
+            ),
+            ("a `circle` b", "macros are nested deeper than the limit of 100", None),
+            ("a `checked(no)` b", "macro `checked`: n must be true", None),
+            ("a `web(` b", "macro `web`: its parenthesis is never closed", None),
+        ] {
+            let made = expand(text, &Known);
+            let [remark] = made.diagnostics.as_slice() else { panic!("{text}: {:?}", made.diagnostics) };
+            assert_eq!((remark.message.as_str(), remark.hint.as_deref()), (message, hint));
+            assert_eq!(&text[remark.span.start..remark.span.start + 1], "`");
+            assert_eq!(made.text, text);
+        }
+    }
+
+    #[test]
+    fn places_lead_back_to_the_text_as_written() {
+        let text = "`web` | foo `pair(a,b)` x";
+        let made = expand(text, &Known);
+        let place = |part: &str| {
+            let start = made.text.find(part).unwrap();
+            let span = made.spans.original(Span { start, end: start + part.len() });
+            &text[span.start..span.end]
+        };
+        assert_eq!(place("foo"), "foo");
+        assert_eq!(place("status>="), "`web`");
+        assert_eq!(place("a=b"), "`pair(a,b)`");
+        assert_eq!(place("foo a"), "foo `pair(a,b)`");
+        assert_eq!(place(" x"), " x");
+    }
+}

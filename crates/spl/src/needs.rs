@@ -1,0 +1,73 @@
+//! What a search needs besides events: lookup tables, data models and saved searches that it names.
+
+use std::collections::BTreeSet;
+
+use crate::ast::{Command, DataModelName, FromCommand, Pipeline, SearchExpr, TstatsSource};
+
+/// Names a search relies on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Lookup tables it reads.
+    pub lookups: BTreeSet<String>,
+    /// Data models.
+    pub data_models: BTreeSet<String>,
+    /// Saved searches.
+    pub saved_searches: BTreeSet<String>,
+}
+
+impl Needs {
+    /// What a search and its subsearches need.
+    pub fn of(pipeline: &Pipeline) -> Needs {
+        let mut needs = Needs::default();
+        needs.add(pipeline);
+        needs
+    }
+
+    fn add(&mut self, pipeline: &Pipeline) {
+        for stage in &pipeline.commands {
+            match &stage.command {
+                Command::Search(search) => self.add_condition(&search.expr),
+                Command::Append(append) => self.add(&append.subsearch),
+                Command::Join(join) => self.add(&join.subsearch),
+                Command::Lookup(lookup) => self.add_lookup(&lookup.table),
+                Command::InputLookup(lookup) => {
+                    self.add_lookup(&lookup.table);
+                    lookup.filter.iter().for_each(|filter| self.add_condition(filter));
+                }
+                Command::Tstats(tstats) => {
+                    if let TstatsSource::DataModel(name) = &tstats.source {
+                        self.add_model(name);
+                    }
+                    self.add_condition(&tstats.filter);
+                }
+                Command::DataModel(command) => command.name.iter().for_each(|name| self.add_model(name)),
+                Command::From(FromCommand::DataModel(name)) => self.add_model(name),
+                Command::From(FromCommand::Lookup(name, _)) => self.add_lookup(name),
+                Command::From(FromCommand::SavedSearch(name, _)) => {
+                    self.saved_searches.insert(name.clone());
+                }
+                Command::SavedSearch(command) => {
+                    self.saved_searches.insert(command.name.clone());
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn add_lookup(&mut self, name: &str) {
+        self.lookups.insert(name.to_owned());
+    }
+
+    fn add_model(&mut self, name: &DataModelName) {
+        self.data_models.insert(name.model.clone());
+    }
+
+    fn add_condition(&mut self, expr: &SearchExpr) {
+        match expr {
+            SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().for_each(|part| self.add_condition(part)),
+            SearchExpr::Not(part) => self.add_condition(part),
+            SearchExpr::Subsearch(pipeline) => self.add(pipeline),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! tstats: options and aggregates in any order, then FROM, WHERE and BY.
+//!
+//! WHERE is a search condition that ends at the word BY outside of quotes and brackets.
+
+use quarry_event::time::Span as TimeSpan;
+
+use super::cursor::{Parser, Read, Word};
+use super::options::Known;
+use super::quoted_len;
+use crate::ast::{
+    AggregateArg, Command, DataModelName, SearchExpr, Span, StatsFunction, TimeModifiers, TstatsCommand, TstatsSource,
+    TstatsSplit,
+};
+use crate::diagnostic::Diagnostic;
+
+/// Options that change nothing here: all buckets are read at full detail, wherever they lie.
+const TSTATS: Known = Known {
+    command: "tstats",
+    names: &["prestats", "append", "summariesonly", "fillnull_value"],
+    ignored: &[
+        "local",
+        "allow_old_summaries",
+        "include_reduced_buckets",
+        "chunk_size",
+        "use_summary_index_values",
+        "use_native_index_values",
+        "is_native",
+        "add_orphan_field",
+    ],
+};
+
+impl Parser<'_> {
+    pub(super) fn tstats(&mut self) -> Read<Command> {
+        let mut command = TstatsCommand {
+            aggregates: Vec::new(),
+            source: TstatsSource::Indexes,
+            filter: SearchExpr::All,
+            time: TimeModifiers::default(),
+            by: Vec::new(),
+            prestats: false,
+            append: false,
+            summaries_only: false,
+            fill_null: None,
+        };
+        loop {
+            while let Some(option) = self.option(TSTATS)? {
+                match option.name.as_str() {
+                    "prestats" => command.prestats = option.boolean()?,
+                    "append" => command.append = option.boolean()?,
+                    "summariesonly" => command.summaries_only = option.boolean()?,
+                    _ => command.fill_null = Some(option.value),
+                }
+            }
+            self.skip_separators();
+            if self.at_end() {
+                break;
+            }
+            if self.eat_keyword("from") {
+                command.source = self.tstats_source()?;
+            } else if self.eat_keyword("where") {
+                self.tstats_where(&mut command)?;
+            } else if self.eat_keyword("by") || self.eat_keyword("groupby") {
+                self.tstats_splits(&mut command)?;
+            } else {
+                command.aggregates.push(self.tstats_aggregate()?);
+            }
+        }
+        if command.aggregates.is_empty() {
+            let remark = Diagnostic::error("tstats: no aggregate is given", self.here());
+            return Err(remark.with_hint("write a function such as `count` or `dc(host)`"));
+        }
+        if command.append && !command.prestats {
+            let remark = Diagnostic::error("tstats: append=true needs prestats=true", self.here());
+            return Err(remark.with_hint("write `tstats prestats=t append=t ...`"));
+        }
+        Ok(Command::Tstats(command))
+    }
+
+    fn tstats_aggregate(&mut self) -> Read<crate::ast::Aggregate> {
+        let aggregate = self.aggregate("tstats")?;
+        match &aggregate.arg {
+            AggregateArg::Field(field) if field.is_wildcard() && field.text != "*" => {
+                let remark = Diagnostic::error(format!("tstats: `{}` names no field", field.text), field.span);
+                Err(remark.with_hint("tstats takes no wildcards; name each field"))
+            }
+            AggregateArg::Eval(_) => {
+                let remark = Diagnostic::error("tstats: an aggregate takes a field, not eval()", aggregate.span);
+                Err(remark.with_hint("count by the field and compute with eval afterwards"))
+            }
+            _ if aggregate.function == StatsFunction::Mode => {
+                Err(Diagnostic::error("tstats: `mode` is not a function of tstats", aggregate.span))
+            }
+            _ => Ok(aggregate),
+        }
+    }
+
+    /// `datamodel=M.O`, `sid=ID` or a namespace.
+    fn tstats_source(&mut self) -> Read<TstatsSource> {
+        self.skip_blank();
+        if self.peek_name().eq_ignore_ascii_case("datamodel") {
+            self.pos += "datamodel".len();
+            if !self.eat('=') {
+                self.eat(':');
+            }
+            return Ok(TstatsSource::DataModel(self.data_model_name()?));
+        }
+        if self.peek_name().eq_ignore_ascii_case("sid") && self.peek_option().is_some() {
+            let option = self.read_option()?;
+            return Ok(TstatsSource::Job(option.value, option.value_span));
+        }
+        let word = self.expect_field("a data model, a namespace or sid= after FROM")?;
+        Ok(TstatsSource::Namespace(word.text, word.span))
+    }
+
+    /// `MODEL`, `MODEL.OBJECT` or `MODEL.ROOT.CHILD`, quoted or not.
+    pub(super) fn data_model_name(&mut self) -> Read<DataModelName> {
+        let Word { text, span, .. } = self.expect_field("the name of a data model")?;
+        let mut parts = text.split('.').map(|part| part.trim().trim_matches('"'));
+        let model = parts.next().unwrap_or_default().to_owned();
+        let object = parts.next_back().map(str::to_owned);
+        if model.is_empty() || object.as_deref() == Some("") {
+            return Err(Diagnostic::error(format!("`{text}` is not MODEL or MODEL.OBJECT"), span));
+        }
+        Ok(DataModelName { model, object, span })
+    }
+
+    fn tstats_where(&mut self, command: &mut TstatsCommand) -> Read<()> {
+        let outer = self.end;
+        self.end = self.split_clause();
+        let read = self.search_condition().and_then(|filter| self.take_time(filter, &mut command.time));
+        let at_end = self.at_end();
+        let unexpected = self.found();
+        let here = self.here();
+        self.end = outer;
+        let filter = read?;
+        if !at_end {
+            return Err(Diagnostic::error(format!("tstats: unexpected {unexpected}"), here));
+        }
+        command.filter = match std::mem::replace(&mut command.filter, SearchExpr::All) {
+            SearchExpr::All => filter,
+            before => SearchExpr::And(vec![before, filter]),
+        };
+        Ok(())
+    }
+
+    /// Where the word BY stands that ends a condition; the end of the command without one.
+    fn split_clause(&self) -> usize {
+        let bytes = self.text.as_bytes();
+        let (mut at, mut open) = (self.pos, 0usize);
+        let is_edge = |byte: Option<&u8>| {
+            byte.is_none_or(|byte| byte.is_ascii_whitespace() || matches!(byte, b'(' | b')' | b','))
+        };
+        while at < self.end {
+            let word = |word: &str| {
+                let end = at + word.len();
+                end <= self.end
+                    && bytes[at..end].eq_ignore_ascii_case(word.as_bytes())
+                    && is_edge(bytes[..at].last())
+                    && bytes.get(end).is_none_or(|byte| byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\''))
+                    && !self.text[end..self.end].trim_start().starts_with(['=', '!', '<', '>'])
+            };
+            match bytes[at] {
+                b'"' => at += quoted_len(&self.text[at..self.end]).unwrap_or(self.end - at) - 1,
+                b'\\' => at += 1,
+                b'(' | b'[' => open += 1,
+                b')' | b']' => open = open.saturating_sub(1),
+                b'b' | b'B' | b'g' | b'G' if open == 0 && (word("by") || word("groupby")) => return at,
+                _ => {}
+            }
+            at += 1;
+        }
+        self.end
+    }
+
+    /// Fields after BY; `span=` belongs to `_time`, or else to the field before it.
+    fn tstats_splits(&mut self, command: &mut TstatsCommand) -> Read<()> {
+        loop {
+            self.skip_separators();
+            if self.at_end() || self.at_keyword("where") || self.at_keyword("from") {
+                break;
+            }
+            match self.peek_option().map(str::to_ascii_lowercase).as_deref() {
+                Some("span") => {
+                    let option = self.read_option()?;
+                    let span = if option.value.eq_ignore_ascii_case("auto") { None } else { Some(option.time_span()?) };
+                    set_span(&mut command.by, span, option.name_span)?;
+                }
+                Some(name) if TSTATS.names.contains(&name) || TSTATS.ignored.contains(&name) => break,
+                _ => {
+                    let word = self.expect_field("a BY field")?;
+                    if word.text.contains('*') {
+                        let remark = Diagnostic::error(format!("tstats: `{}` names no field", word.text), word.span);
+                        return Err(remark.with_hint("BY takes no wildcards; name each field"));
+                    }
+                    command.by.push(TstatsSplit { field: word.text, span: None, place: word.span });
+                }
+            }
+        }
+        if command.by.is_empty() {
+            return Err(
+                Diagnostic::error("tstats: BY names no field", self.here()).with_hint("name a field or remove BY")
+            );
+        }
+        Ok(())
+    }
+}
+
+fn set_span(by: &mut [TstatsSplit], span: Option<TimeSpan>, place: Span) -> Read<()> {
+    let at = by.iter().position(|split| split.field == "_time").or(by.len().checked_sub(1));
+    let Some(split) = at.and_then(|at| by.get_mut(at)) else {
+        return Err(
+            Diagnostic::error("tstats: span= needs a field before it", place).with_hint("write `by _time span=1h`")
+        );
+    };
+    split.span = span;
+    Ok(())
+}
