@@ -117,11 +117,35 @@ pub(crate) struct FieldRules {
     /// Whether nothing is cut out of text: only fields written when the event was added are there.
     index_time_only: bool,
     known: Mutex<HashMap<Metadata, Arc<SourceRules>, FixedState>>,
+    /// Patterns by their text: sources share them.
+    extracts: Mutex<HashMap<(String, String), Arc<Extract>, FixedState>>,
+}
+
+/// A pattern that cuts fields.
+#[derive(Debug)]
+pub(crate) struct Extract {
+    /// The pattern.
+    pub regex: Regex,
+    /// The field it reads; mostly `_raw`.
+    pub field: String,
+}
+
+impl Extract {
+    /// Whether it makes one of these fields.
+    fn makes_any(&self, names: &[String]) -> bool {
+        self.regex.group_names().iter().flatten().any(|group| names.contains(group))
+    }
+
+    /// Whether its groups can be read off templates: it reads the text, and no two groups share a name.
+    fn is_plain(&self) -> bool {
+        let groups: Vec<&String> = self.regex.group_names().iter().flatten().collect();
+        self.field == "_raw" && groups.iter().enumerate().all(|(at, name)| !groups[..at].contains(name))
+    }
 }
 
 /// How fields are cut out of the events of one source.
 struct SourceRules {
-    extracts: Vec<(Regex, String)>,
+    extracts: Vec<Arc<Extract>>,
     kv_mode: KvMode,
     auto_json: bool,
 }
@@ -129,12 +153,12 @@ struct SourceRules {
 impl FieldRules {
     /// Rules of these settings.
     pub(crate) fn new(props: Arc<PropsResolver>) -> FieldRules {
-        FieldRules { props, index_time_only: false, known: Mutex::default() }
+        FieldRules { props, index_time_only: false, known: Mutex::default(), extracts: Mutex::default() }
     }
 
     /// Rules that cut nothing out of text, as `tstats` sees events.
     pub(crate) fn index_time_only(props: Arc<PropsResolver>) -> FieldRules {
-        FieldRules { props, index_time_only: true, known: Mutex::default() }
+        FieldRules { props, index_time_only: true, known: Mutex::default(), extracts: Mutex::default() }
     }
 
     /// Whether the value of a field need not stand in the text.
@@ -147,12 +171,31 @@ impl FieldRules {
         self.props.extracts_field(field)
     }
 
-    /// How much of the cutting of these fields is automatic.
-    pub(super) fn cutting(&self, meta: &Metadata, names: &[String], messages: &Messages) -> Cutting {
+    /// How much of the cutting of these fields is automatic, and the patterns that make some of them out of the text, in
+    /// their order.
+    pub(super) fn cutting(
+        &self,
+        meta: &Metadata,
+        names: &[String],
+        messages: &Messages,
+    ) -> (Cutting, Vec<Arc<Extract>>) {
         let rules = self.of(meta, messages);
-        let makes = |regex: &Regex| regex.group_names().iter().flatten().any(|group| names.iter().any(|n| n == group));
-        let by_pattern = rules.extracts.iter().any(|(regex, _)| makes(regex));
-        Cutting { kv_mode: rules.kv_mode, auto_json: rules.auto_json, by_pattern }
+        let extracts: Vec<Arc<Extract>> =
+            rules.extracts.iter().filter(|extract| extract.makes_any(names)).map(Arc::clone).collect();
+        let by_pattern = !extracts.iter().all(|extract| extract.is_plain());
+        (Cutting { kv_mode: rules.kv_mode, auto_json: rules.auto_json, by_pattern }, extracts)
+    }
+
+    /// A pattern, the same for all sources that have it.
+    fn extract(&self, pattern: &str, field: &str) -> Result<Arc<Extract>, String> {
+        let mut known = self.extracts.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (pattern.to_owned(), field.to_owned());
+        if let Some(extract) = known.get(&key) {
+            return Ok(Arc::clone(extract));
+        }
+        let extract = Arc::new(Extract { regex: Regex::new(pattern)?, field: field.to_owned() });
+        known.insert(key, Arc::clone(&extract));
+        Ok(extract)
     }
 
     fn of(&self, meta: &Metadata, messages: &Messages) -> Arc<SourceRules> {
@@ -166,8 +209,8 @@ impl FieldRules {
             return rules;
         }
         let settings = self.props.resolve(&meta.source, &meta.host, &meta.sourcetype);
-        let extracts = settings.extracts.iter().filter_map(|rule| match Regex::new(&rule.pattern) {
-            Ok(regex) => Some((regex, rule.field.clone())),
+        let extracts = settings.extracts.iter().filter_map(|rule| match self.extract(&rule.pattern, &rule.field) {
+            Ok(extract) => Some(extract),
             Err(error) => {
                 messages.push(format!("EXTRACT-{} of {}: {error}; it is skipped", rule.class, settings.sourcetype));
                 None
@@ -197,7 +240,9 @@ pub(crate) fn cut(
         metas.map(|(meta, used)| used.then(|| rules.of(meta, messages))).collect()
     };
     let mut captures: Vec<Vec<Captures>> = (rules.iter())
-        .map(|rules| rules.iter().flat_map(|rules| &rules.extracts).map(|(regex, _)| regex.new_captures()).collect())
+        .map(|rules| {
+            rules.iter().flat_map(|rules| &rules.extracts).map(|extract| extract.regex.new_captures()).collect()
+        })
         .collect();
     let mut found = Found::new(wish, events);
     rules.iter().flatten().for_each(|rules| found.collect_fields_read(rules));
@@ -275,7 +320,8 @@ impl<'a> Found<'a> {
 
     /// Also collects the fields that a wanted field is cut out of.
     fn collect_fields_read(&mut self, rules: &SourceRules) {
-        for (regex, field) in &rules.extracts {
+        for extract in &rules.extracts {
+            let Extract { regex, field } = extract.as_ref();
             if field != "_raw" && self.wants_any(regex) && !self.fields.contains_key(field) && !is_given(field) {
                 self.fields.insert(field.clone(), self.values.len());
                 self.values.push((field.clone(), Vec::new()));
@@ -288,7 +334,8 @@ impl<'a> Found<'a> {
     }
 
     fn cut_row(&mut self, text: &str, rules: &SourceRules, captures: &mut [Captures]) {
-        for ((regex, field), captures) in rules.extracts.iter().zip(captures.iter_mut()) {
+        for (extract, captures) in rules.extracts.iter().zip(captures.iter_mut()) {
+            let Extract { regex, field } = extract.as_ref();
             if field != "_raw" || !self.wants_any(regex) || !regex.captures_into(text, captures) {
                 continue;
             }
@@ -327,7 +374,8 @@ impl<'a> Found<'a> {
 
     /// Patterns that read a field instead of the event, once the others and automatic extraction are done.
     fn cut_fields_of_row(&mut self, event: &str, rules: &SourceRules, captures: &mut [Captures]) {
-        for ((regex, field), captures) in rules.extracts.iter().zip(captures) {
+        for (extract, captures) in rules.extracts.iter().zip(captures) {
+            let Extract { regex, field } = extract.as_ref();
             if field == "_raw" || !self.wants_any(regex) {
                 continue;
             }

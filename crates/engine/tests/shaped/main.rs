@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod chains;
+mod extracts;
 mod rex;
 mod shaper;
 
@@ -211,7 +212,13 @@ fn store() -> MemoryStore {
 }
 
 fn engine() -> Engine {
-    let props = "[json]\nKV_MODE = json\n[cut]\nEXTRACT-code = code-(?<code>\\d+) (?<level>\\w+)\n[esc]\nKV_MODE = auto_escaped\n";
+    engine_with(PROPS)
+}
+
+const PROPS: &str =
+    "[json]\nKV_MODE = json\n[cut]\nEXTRACT-code = code-(?<code>\\d+) (?<level>\\w+)\n[esc]\nKV_MODE = auto_escaped\n";
+
+fn engine_with(props: &str) -> Engine {
     let source = ConfSource { layer: Layer::SystemLocal, app: None, file: "props.conf".into(), text: props.into() };
     let layers = Layers::new([source]);
     Engine::new(&EngineOptions::default(), Arc::new(PropsResolver::new(&layers)), Arc::new(NoTables)).unwrap()
@@ -424,7 +431,10 @@ const REPORTS: &[&str] = &[
 ];
 
 fn compare(pairs: impl Iterator<Item = (String, TimeRange)>) {
-    let engine = engine();
+    compare_with(&engine(), pairs);
+}
+
+fn compare_with(engine: &Engine, pairs: impl Iterator<Item = (String, TimeRange)>) {
     let plain = store().snapshot().segments;
     let shaped: Vec<Arc<Frozen>> = (MANNERS.iter())
         .map(|manner| {
@@ -436,9 +446,9 @@ fn compare(pairs: impl Iterator<Item = (String, TimeRange)>) {
     let plain = Arc::new(Frozen(plain));
     let mut faults = Vec::new();
     for (search, range) in pairs {
-        let expected = answer(&engine, &plain, &search, range);
+        let expected = answer(engine, &plain, &search, range);
         for (manner, shaped) in shaped.iter().enumerate() {
-            let found = answer(&engine, shaped, &search, range);
+            let found = answer(engine, shaped, &search, range);
             if found != expected {
                 let differs =
                     (0..found.len().max(expected.len())).find(|at| found.get(*at) != expected.get(*at)).unwrap();

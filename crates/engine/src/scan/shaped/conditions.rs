@@ -13,11 +13,11 @@ use quarry_event::shape::{ColumnKind, ColumnValues, NumberFormat};
 use quarry_event::value::{MAX_EXACT_INTEGER, parse_number};
 use quarry_spl::ast::{CompareOp, SearchExpr, SearchPattern};
 
-use super::columns::text_array;
+use super::columns::{field_column, text_array};
 use super::fields::Place;
 use super::outcome::{MAYBE, NO, Outcome, YES};
-use super::page::PageReader;
-use super::slab::Slab;
+use super::page::{PageReader, Rows};
+use super::slab::{FieldPlaces, Slab};
 use super::words::Word;
 use crate::EngineError;
 use crate::expr::ExprContext;
@@ -65,6 +65,8 @@ pub(super) struct FieldPlan {
     /// By key, where no slot decides.
     base: Vec<u8>,
     columns: Vec<(u32, ColumnPlan)>,
+    /// By key whether the field is made of several parts there; empty for nowhere.
+    composite: Vec<bool>,
     /// Whether the only column says it all.
     alone: bool,
 }
@@ -139,6 +141,16 @@ impl Conditions {
     /// The answer for every event of a page.
     pub(super) fn run(&self, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
         self.answer(&self.root, page)
+    }
+
+    /// Whether some field it tests has several parts in events of this slab.
+    pub(super) fn tests_composites(&self, slab: &Slab) -> Result<bool, EngineError> {
+        for (at, test) in self.tests.iter().enumerate() {
+            if !slab.test(at, test)?.composite.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn answer(&self, condition: &Condition, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
@@ -266,18 +278,27 @@ impl FieldTest {
     /// How it is answered in a slab.
     pub(super) fn plan(&self, slab: &Slab) -> Result<FieldPlan, EngineError> {
         let Some(field) = slab.field(&self.name) else {
-            return Ok(FieldPlan { base: vec![MAYBE; slab.keys()], columns: Vec::new(), alone: false });
+            let (base, columns) = (vec![MAYBE; slab.keys()], Vec::new());
+            return Ok(FieldPlan { base, columns, composite: Vec::new(), alone: false });
         };
         let mut base = vec![NO; slab.keys()];
         let mut columns: Vec<(u32, ColumnPlan)> = Vec::new();
+        let mut composite = Vec::new();
         for (key, place) in field.places.iter().enumerate() {
             match place {
+                // What a pattern finds is tested in the text.
+                _ if field.is_patterned(key as u32, slab) => base[key] = MAYBE,
                 Place::Absent => {}
                 Place::Constant(text) => {
                     let array: ArrayRef = Arc::new(StringViewArray::from_iter_values([text]));
                     base[key] = self.of_texts(&array)?.first().copied().unwrap_or(MAYBE);
                 }
-                Place::Composite(_) | Place::Text => base[key] = MAYBE,
+                Place::Composite(_) => {
+                    base[key] = MAYBE;
+                    composite.resize(slab.keys(), false);
+                    composite[key] = true;
+                }
+                Place::Text => base[key] = MAYBE,
                 Place::Slot(column) => {
                     if !columns.iter().any(|(known, _)| known == column) {
                         columns.push((*column, self.column_plan(*column, slab)?));
@@ -285,7 +306,7 @@ impl FieldTest {
                 }
             }
         }
-        Ok(FieldPlan { base, columns, alone: field.column.is_some() })
+        Ok(FieldPlan { base, columns, composite, alone: field.column.is_some() && field.patterned.is_empty() })
     }
 
     fn column_plan(&self, column: u32, slab: &Slab) -> Result<ColumnPlan, EngineError> {
@@ -346,7 +367,9 @@ impl FieldTest {
             found.above_no(rows.len()).for_each(|(place, answer)| each[rows[place] as usize] = answer);
             return Ok(Outcome::Each(each));
         }
+        let asks_composites = page.open.is_some() && !plan.composite.is_empty();
         if plan.columns.is_empty()
+            && !asks_composites
             && let Some((first, rest)) = plan.base.split_first()
             && rest.iter().all(|answer| answer == first)
         {
@@ -354,7 +377,7 @@ impl FieldTest {
         }
         let keys = page.keys()?;
         let mut each = Outcome::by_code(&keys, &plan.base).into_each(keys.len());
-        let places = page.slab.field(&self.name).map(|field| field.places.as_slice()).unwrap_or_default();
+        let Some(field) = page.slab.field(&self.name) else { return Ok(Outcome::Each(each)) };
         for (column, test) in &plan.columns {
             let found = self.of_column(*column, test, page)?;
             if found.is_same(NO) {
@@ -363,12 +386,39 @@ impl FieldTest {
             let values = page.column(*column)?;
             for (place, answer) in found.above_no(values.values.len()) {
                 let row = values.rows.as_ref().map_or(place, |rows| rows[place] as usize);
-                if places.get(keys[row] as usize) == Some(&Place::Slot(*column)) {
+                let key = keys[row];
+                let is_there = field.places.get(key as usize) == Some(&Place::Slot(*column));
+                if is_there && !field.is_patterned(key, page.slab) {
                     each[row] = answer;
                 }
             }
         }
+        if asks_composites {
+            self.ask_composites(field, plan, &keys, &mut each, page)?;
+        }
         Ok(Outcome::Each(each))
+    }
+
+    /// Answers for open rows where the field has several parts, from its own text.
+    fn ask_composites(
+        &self,
+        field: &FieldPlaces,
+        plan: &FieldPlan,
+        keys: &[u32],
+        each: &mut [u8],
+        page: &mut PageReader<'_>,
+    ) -> Result<(), EngineError> {
+        let is_composite = |row: &u32| plan.composite[keys[*row as usize] as usize];
+        let rows: Vec<u32> = page.open.iter().flatten().copied().filter(is_composite).collect();
+        let rows = Rows::Some(rows);
+        if rows.is_empty() {
+            return Ok(());
+        }
+        if let Some(texts) = field_column(field, &rows, page)? {
+            let answers = self.of_texts(&texts)?;
+            rows.iter().zip(answers).for_each(|(row, answer)| each[row as usize] = answer);
+        }
+        Ok(())
     }
 
     /// The answers for the values of a column.

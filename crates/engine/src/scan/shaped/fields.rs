@@ -4,7 +4,8 @@
 //! the template if no value can change where keys and values begin and end, which is proven from the bytes that the
 //! values of a column hold ([`ValueTraits`]). A template of which that cannot be proven is left to its texts.
 //!
-//! Not here: `EXTRACT` patterns; a source whose patterns make a wanted field is left to its texts as a whole.
+//! Not here: `EXTRACT` patterns, which are asked like `rex` ([`super::groups`]); a source whose patterns read other fields
+//! to make a wanted one is left to its texts as a whole.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -42,7 +43,7 @@ pub(crate) struct Cutting {
     pub kv_mode: KvMode,
     /// Whether texts that begin with a brace are read as JSON.
     pub auto_json: bool,
-    /// Whether a pattern makes a wanted field.
+    /// Whether a pattern makes a wanted field in a way that only texts can answer.
     pub by_pattern: bool,
 }
 
@@ -63,6 +64,17 @@ pub(super) fn places(shapes: &Shapes, template: &Template, cutting: Cutting, nam
         })
     };
     found.unwrap_or_else(|| vec![Place::Text; names.len()])
+}
+
+/// Whether texts of the template may be read as JSON, where one field can have several values.
+pub(super) fn may_be_json(shapes: &Shapes, template: &Template, cutting: Cutting) -> bool {
+    match (cutting.kv_mode, cutting.auto_json) {
+        (KvMode::Json, _) => true,
+        (KvMode::Auto | KvMode::Multi, true) => {
+            Sample::new(shapes, template).and_then(|sample| sample.begins_as_object()) != Some(false)
+        }
+        _ => false,
+    }
 }
 
 /// One text of a template.

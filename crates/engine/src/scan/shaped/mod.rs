@@ -13,6 +13,7 @@ mod conditions;
 mod edges;
 mod facts;
 mod fields;
+mod groups;
 mod outcome;
 mod page;
 mod rex;
@@ -29,10 +30,10 @@ use quarry_event::{PageColumns, TimeRange};
 pub(crate) use self::conditions::Conditions;
 pub(crate) use self::facts::KnownShapes;
 pub(crate) use self::fields::Cutting;
+use self::groups::{add_extracts, read_groups, with_groups};
 use self::outcome::{MAYBE, NO, Outcome, YES};
 use self::page::{PageReader, Rows};
 pub(crate) use self::rex::RexReader;
-use self::rex::{Groups, with_groups};
 use self::slab::Asked;
 pub(crate) use self::slab::Slabs;
 use super::fields::FieldWish;
@@ -41,6 +42,9 @@ use super::{EventScan, METADATA_FIELDS, PageRef};
 use crate::EngineError;
 use crate::command::CommandContext;
 use crate::rows::{self, concat_rows};
+
+/// Events of a page in doubt from which on a condition is asked a second time.
+const DOUBTS_MIN: usize = 16;
 
 /// What a page of a shaped slab gave.
 pub(super) enum Shaped {
@@ -74,6 +78,7 @@ impl EventScan {
             return Ok(Shaped::Rows(None));
         }
         let mut outcome = self.filter.conditions().run(&mut reader)?;
+        outcome = self.ask_composites(outcome, &mut reader)?;
         if columns.fields {
             outcome = self.doubt_indexed(outcome, &names, &mut reader)?;
         }
@@ -82,10 +87,15 @@ impl EventScan {
         }
         let (mut sure, mut maybe) = split(outcome, in_range);
         let mut rexes = self.rexes.readers(&page.segment);
+        if !self.wants_text() {
+            add_extracts(&mut rexes, &slab, |name| {
+                !is_given(name) && self.wish.names.iter().any(|wanted| wanted == name)
+            });
+        }
         let mut groups = read_groups(&mut rexes, &mut sure, &mut maybe, &mut reader)?;
         let sure_rows = match sure.is_empty() {
             true => None,
-            false => Some(with_groups(self.sure(&sure, &mut reader, coded, context)?, &rexes, &mut groups)?),
+            false => Some(with_groups(self.sure(&sure, &mut reader, coded, context)?, &rexes, &mut groups, &slab)?),
         };
         self.rexes.give_back(rexes);
         let (maybe_rows, kept) = self.maybe(maybe, &mut reader, context)?;
@@ -97,6 +107,22 @@ impl EventScan {
             },
         };
         Ok(Shaped::Rows(Some(if coded { batch } else { rows::plain(&batch)? })))
+    }
+
+    /// Asks again where many events are in doubt because a field is made of several parts: its text alone is less than
+    /// that of the event.
+    fn ask_composites(&self, outcome: Outcome, reader: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
+        let open: Vec<u32> = match &outcome {
+            Outcome::Same(MAYBE) => (0..reader.len() as u32).collect(),
+            Outcome::Same(_) => Vec::new(),
+            Outcome::Each(answers) => memchr::memchr_iter(MAYBE, answers).map(|row| row as u32).collect(),
+        };
+        let conditions = self.filter.conditions();
+        if open.len() < DOUBTS_MIN || !conditions.tests_composites(reader.slab)? {
+            return Ok(outcome);
+        }
+        reader.open = Some(open);
+        conditions.run(reader)
     }
 
     /// Names of fields that are cut out of text.
@@ -243,27 +269,6 @@ impl EventScan {
         let FieldWish { all, names, patterns, raw, index_time } = &self.wish;
         let wants_nothing = !all && names.is_empty() && patterns.is_empty() && !raw && !index_time;
         wants_nothing && self.filter.conditions().is_always()
-    }
-}
-
-/// The groups of patterns in the rows that match; those that only their text can answer become rows that may.
-fn read_groups(
-    rexes: &mut [RexReader],
-    sure: &mut Rows,
-    maybe: &mut Vec<u32>,
-    reader: &mut PageReader<'_>,
-) -> Result<Vec<Groups>, EngineError> {
-    loop {
-        let found = rexes.iter_mut().map(|rex| rex.read(sure, reader)).collect::<Result<Vec<_>, _>>()?;
-        let mut undecided: Vec<u32> = found.iter().flat_map(|groups| &groups.undecided).copied().collect();
-        if undecided.is_empty() {
-            return Ok(found);
-        }
-        undecided.sort_unstable();
-        undecided.dedup();
-        *sure = Rows::Some(sure.iter().filter(|row| undecided.binary_search(row).is_err()).collect());
-        maybe.extend(undecided);
-        maybe.sort_unstable();
     }
 }
 

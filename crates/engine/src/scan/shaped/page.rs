@@ -19,6 +19,8 @@ pub(super) struct PageReader<'a> {
     shaped: Option<Box<dyn ShapedPage>>,
     events: Option<Arc<Page>>,
     keys: Option<Arc<[u32]>>,
+    /// Rows whose fields of several parts are worth looking at, once the rest of a condition is known.
+    pub open: Option<Vec<u32>>,
 }
 
 /// Rows of a page.
@@ -61,7 +63,7 @@ impl Rows {
 impl<'a> PageReader<'a> {
     pub(super) fn new(slab: &'a Slab, page: &'a PageRef, columns: PageColumns) -> PageReader<'a> {
         let columns = PageColumns { raw: false, ..columns };
-        PageReader { slab, page, columns, shaped: None, events: None, keys: None }
+        PageReader { slab, page, columns, shaped: None, events: None, keys: None, open: None }
     }
 
     pub(super) fn shapes(&self) -> &'a Shapes {

@@ -1,4 +1,4 @@
-//! Groups of a `rex` command from templates and dictionaries.
+//! Groups of a `rex` command or an `EXTRACT` rule from templates and dictionaries.
 //!
 //! A [`RexReader`] plans the pattern once per template ([`crate::pattern::shaped`]); a slot that is made of templates
 //! itself is taken apart only where the pattern reads it. Then each combination of codes the pattern reads is asked
@@ -8,9 +8,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, DictionaryArray, StringViewArray, UInt32Array};
-use arrow::datatypes::UInt32Type;
-use arrow::record_batch::RecordBatch;
+use arrow::array::{ArrayRef, StringViewArray};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use quarry_event::shape::{
@@ -18,11 +16,12 @@ use quarry_event::shape::{
 };
 use quarry_store::Segment;
 
+use super::groups::{ABSENT, Groups};
 use super::page::{PageReader, Rows};
 use crate::EngineError;
 use crate::pattern::shaped::{CombinationMemo, FlatPart, FlatTemplate, MatchPlan, Outcome, Planner, Window};
 use crate::pattern::{Captures, Regex};
-use crate::rows::{self, ColumnBuilder, ColumnReader};
+use crate::scan::fields::Extract;
 use crate::scan::rexes::PushedRex;
 
 /// Slabs a reader remembers.
@@ -41,26 +40,16 @@ const QUICK_NO: u32 = 1;
 const QUICK_TEXTS: u32 = 2;
 /// Rows a cursor passes one by one before it looks further ahead.
 const CURSOR_STEPS: usize = 8;
-/// Code of a group that takes no part in the match.
-const ABSENT: u32 = u32::MAX;
 
-/// Reads the groups of one command off shaped pages; for one worker at a time.
+/// Reads the groups of one pattern off shaped pages; for one worker at a time.
 pub(crate) struct RexReader {
+    /// The search-time rule it is; `None` for a command.
+    pub(super) extract: Option<Arc<Extract>>,
     regex: Regex,
     captures: Captures,
-    groups: Vec<(usize, String)>,
+    pub(super) groups: Vec<(usize, String)>,
     planner: Option<Planner>,
     slabs: Vec<Tree>,
-}
-
-/// What a command gave for rows of a page.
-pub(super) struct Groups {
-    /// Per group the number of its text, or [`ABSENT`], for each row.
-    codes: Vec<Vec<u32>>,
-    /// Per group its texts.
-    texts: Vec<ArrayRef>,
-    /// Rows that only their text can answer.
-    pub undecided: Vec<u32>,
 }
 
 /// What the pattern says of the templates of one slab.
@@ -125,33 +114,54 @@ struct Interner {
 impl RexReader {
     /// A reader for a command.
     pub(crate) fn new(rex: &PushedRex) -> RexReader {
-        let regex = rex.regex.clone();
-        let (captures, planner) = (regex.new_captures(), Planner::new(&regex));
-        RexReader { regex, captures, groups: rex.groups.clone(), planner, slabs: Vec::new() }
+        RexReader::of_pattern(&rex.regex, rex.groups.clone(), None)
+    }
+
+    /// A reader for a search-time rule; `wanted` says which of its groups count.
+    pub(super) fn of_extract(extract: &Arc<Extract>, wanted: impl Fn(&str) -> bool) -> RexReader {
+        let names = extract.regex.group_names().iter().enumerate();
+        let groups = names.filter_map(|(at, name)| Some((at, name.clone().filter(|name| wanted(name))?)));
+        RexReader::of_pattern(&extract.regex, groups.collect(), Some(Arc::clone(extract)))
+    }
+
+    fn of_pattern(regex: &Regex, groups: Vec<(usize, String)>, extract: Option<Arc<Extract>>) -> RexReader {
+        let (regex, captures, planner) = (regex.clone(), regex.new_captures(), Planner::new(regex));
+        RexReader { extract, regex, captures, groups, planner, slabs: Vec::new() }
     }
 
     /// The groups of these rows of a page.
     pub(super) fn read(&mut self, rows: &Rows, page: &mut PageReader<'_>) -> Result<Groups, EngineError> {
-        let count = self.groups.len();
-        let mut found = Groups { codes: vec![Vec::new(); count], texts: Vec::new(), undecided: Vec::new() };
-        if self.planner.is_none() {
-            found.undecided = rows.iter().collect();
+        let mut found = Groups::none(self.groups.len());
+        let classes = self.extract.as_ref().map(|extract| page.slab.classes_of(extract));
+        if classes.as_ref().is_some_and(|classes| !classes.contains(&true)) {
             return Ok(found);
         }
-        let at = self.tree(page);
-        let RexReader { regex, captures, groups, planner: Some(planner), slabs } = self else { return Ok(found) };
-        let tree = &mut slabs[at];
+        // Which rows a rule is for is only asked where it is not for all.
+        let for_some = match classes.filter(|classes| classes.contains(&false)) {
+            Some(classes) => Some((page.keys()?, classes)),
+            None => None,
+        };
+        let slab = page.slab;
+        let is_for = |row: u32| match &for_some {
+            Some((keys, classes)) => classes.get(slab.class_of_key(keys[row as usize])) == Some(&true),
+            None => true,
+        };
         let roots = page.column(TEXT_COLUMN)?;
-        let ColumnValues::Codes(roots) = &roots.values else {
-            found.undecided = rows.iter().collect();
+        let (true, ColumnValues::Codes(roots)) = (self.planner.is_some(), &roots.values) else {
+            found.undecided = rows.iter().filter(|row| is_for(*row)).collect();
+            found.codes.iter_mut().for_each(|codes| codes.resize(rows.len(), ABSENT));
+            found.texts = self.groups.iter().map(|_| Interner::default().array()).collect();
             return Ok(found);
         };
+        let at = self.tree(page);
+        let RexReader { regex, captures, groups, planner: Some(planner), slabs, .. } = self else { return Ok(found) };
+        let tree = &mut slabs[at];
         found.codes.iter_mut().for_each(|codes| codes.resize(rows.len(), ABSENT));
         let mut work = Work { regex, captures, groups, planner, text: String::new(), codes: Vec::new() };
         let mut cursors = Cursors { open: Vec::new() };
         cursors.open.resize_with(page.shapes().columns.len(), || None);
         // Row by row, so that the cursors only step forward.
-        for (place, row) in rows.iter().enumerate() {
+        for (place, row) in rows.iter().enumerate().filter(|(_, row)| is_for(*row)) {
             let root = roots.get(row as usize).map_or(usize::MAX, |root| *root as usize);
             let node = tree.leaf(root, row, &mut work, &mut cursors, page)?;
             let quick = tree.quick_place(node, row, &mut cursors, page)?;
@@ -215,28 +225,6 @@ impl RexReader {
             answers: Vec::new(),
         });
         self.slabs.len() - 1
-    }
-}
-
-impl Groups {
-    /// The column of group number `at`: the group's text, or what the field held before.
-    pub(super) fn column(&mut self, at: usize, old: Option<&ArrayRef>) -> Result<ArrayRef, EngineError> {
-        let codes = std::mem::take(&mut self.codes[at]);
-        let absent = codes.contains(&ABSENT);
-        let Some(old) = old.filter(|_| absent) else {
-            let keys: UInt32Array = match absent {
-                true => codes.into_iter().map(|code| (code != ABSENT).then_some(code)).collect(),
-                false => codes.into(),
-            };
-            return Ok(Arc::new(DictionaryArray::<UInt32Type>::try_new(keys, Arc::clone(&self.texts[at]))?));
-        };
-        let old = ColumnReader::new(old);
-        let texts = ColumnReader::new(&self.texts[at]);
-        let mut column = ColumnBuilder::new(codes.len());
-        for (row, code) in codes.into_iter().enumerate() {
-            column.push(if code == ABSENT { old.value(row) } else { texts.value(code as usize) });
-        }
-        Ok(column.finish())
     }
 }
 
@@ -599,21 +587,4 @@ impl Cursor {
             ColumnValues::Texts { .. } => None,
         }
     }
-}
-
-/// The rows with the groups that readers found in them.
-pub(super) fn with_groups(
-    mut rows: RecordBatch,
-    readers: &[RexReader],
-    found: &mut [Groups],
-) -> Result<RecordBatch, EngineError> {
-    for (reader, groups) in readers.iter().zip(found) {
-        for (at, (_, name)) in reader.groups.iter().enumerate() {
-            let column = groups.column(at, rows::column(&rows, name))?;
-            if column.null_count() < column.len() {
-                rows = rows::with_column(&rows, name, column)?;
-            }
-        }
-    }
-    Ok(rows)
 }

@@ -15,12 +15,12 @@ use quarry_store::Segment;
 
 use super::conditions::FieldPlan;
 use super::facts::{KnownShapes, ShapeFacts};
-use super::fields::{Cutting, Place, places};
+use super::fields::{Cutting, Place, may_be_json, places};
 use super::words::{SharedPlan, Word};
 use super::{columns, conditions};
 use crate::EngineError;
 use crate::command::Messages;
-use crate::scan::fields::FieldRules;
+use crate::scan::fields::{Extract, FieldRules};
 
 /// Slabs a search remembers; they are read one after the other.
 const SLABS_KEPT: usize = 64;
@@ -46,6 +46,9 @@ pub(super) struct Slab {
     /// Class of each metadata.
     class_of: Vec<u32>,
     classes: usize,
+    /// Patterns that make wanted fields, in an order that suits every class, and which of them each class has.
+    extracts: Vec<Arc<Extract>>,
+    extracts_of: Vec<Vec<bool>>,
     fields: HashMap<String, FieldPlaces, FixedState>,
     words: Vec<OnceLock<SharedPlan>>,
     tests: Vec<OnceLock<Arc<FieldPlan>>>,
@@ -61,6 +64,16 @@ pub(super) struct FieldPlaces {
     pub column: Option<u32>,
     /// Whether some template leaves it to the text.
     pub by_text: bool,
+    /// By class whether a pattern may make it; the place is that of a value it has otherwise. Empty for nowhere.
+    pub patterned: Vec<bool>,
+}
+
+impl FieldPlaces {
+    /// Whether a pattern may make it in events of this key.
+    #[inline]
+    pub(super) fn is_patterned(&self, key: u32, slab: &Slab) -> bool {
+        !self.patterned.is_empty() && self.patterned.get(slab.class_of_key(key)) == Some(&true)
+    }
 }
 
 /// What is asked of a slab.
@@ -102,23 +115,26 @@ impl Slab {
         };
         let templates = Arc::clone(templates);
         let metas = segment.metas();
-        let mut cuttings: Vec<Cutting> = Vec::new();
+        let mut classes: Vec<Class> = Vec::new();
         let class_of = metas.iter().map(|meta| {
-            let cutting = asked.rules.cutting(meta, asked.names, asked.messages);
-            let known = cuttings.iter().position(|known| *known == cutting);
+            let class = asked.rules.cutting(meta, asked.names, asked.messages);
+            let known = classes.iter().position(|known| is_same(known, &class));
             known.unwrap_or_else(|| {
-                cuttings.push(cutting);
-                cuttings.len() - 1
+                classes.push(class);
+                classes.len() - 1
             }) as u32
         });
         let class_of = class_of.collect();
-        let fields = fields_of(&shapes, &templates, &cuttings, asked.names);
+        let (extracts, extracts_of) = join_extracts(&mut classes);
+        let fields = fields_of(&shapes, &templates, &classes, asked.names);
         Some(Slab {
             segment: Arc::clone(segment),
             metas,
             templates: templates.len(),
             class_of,
-            classes: cuttings.len(),
+            classes: classes.len(),
+            extracts,
+            extracts_of,
             fields,
             words: asked.conditions.words().iter().map(|_| OnceLock::new()).collect(),
             tests: asked.conditions.tests().iter().map(|_| OnceLock::new()).collect(),
@@ -143,6 +159,23 @@ impl Slab {
     #[inline]
     pub(super) fn key(&self, meta: u32, template: u32) -> u32 {
         self.class_of.get(meta as usize).copied().unwrap_or(0) * self.templates as u32 + template
+    }
+
+    /// The class of an event of this key.
+    #[inline]
+    pub(super) fn class_of_key(&self, key: u32) -> usize {
+        key as usize / self.templates.max(1)
+    }
+
+    /// Patterns that make wanted fields; of an event, earlier ones win.
+    pub(super) fn extracts(&self) -> &[Arc<Extract>] {
+        &self.extracts
+    }
+
+    /// Which classes have a pattern.
+    pub(super) fn classes_of(&self, extract: &Arc<Extract>) -> Vec<bool> {
+        let at = self.extracts.iter().position(|known| Arc::ptr_eq(known, extract));
+        self.extracts_of.iter().map(|has| at.is_some_and(|at| has[at])).collect()
     }
 
     /// Where a field lies; `None` for a field that was not asked for.
@@ -199,23 +232,69 @@ fn made_once<T: Clone>(
     }
 }
 
+/// How texts of a source are cut, and the patterns that make some of the fields.
+type Class = (Cutting, Vec<Arc<Extract>>);
+
+fn is_same(a: &Class, b: &Class) -> bool {
+    a.0 == b.0 && a.1.len() == b.1.len() && a.1.iter().zip(&b.1).all(|(a, b)| Arc::ptr_eq(a, b))
+}
+
+/// The patterns of all classes in one order, and which of them each class has. A class that has them in another order
+/// is left to its texts.
+fn join_extracts(classes: &mut [Class]) -> (Vec<Arc<Extract>>, Vec<Vec<bool>>) {
+    let mut all: Vec<Arc<Extract>> = Vec::new();
+    for (cutting, extracts) in classes.iter_mut() {
+        if cutting.by_pattern {
+            extracts.clear();
+        }
+        let mut last = None;
+        for extract in extracts.iter() {
+            let known = all.iter().position(|known| Arc::ptr_eq(known, extract));
+            let at = known.unwrap_or(all.len());
+            cutting.by_pattern |= last.is_some_and(|last| at <= last);
+            last = Some(at);
+            if known.is_none() {
+                all.push(Arc::clone(extract));
+            }
+        }
+        if cutting.by_pattern {
+            extracts.clear();
+        }
+    }
+    let has = |extracts: &[Arc<Extract>], extract| extracts.iter().any(|known| Arc::ptr_eq(known, extract));
+    let by_class =
+        classes.iter().map(|(_, extracts)| all.iter().map(|extract| has(extracts, extract)).collect()).collect();
+    (all, by_class)
+}
+
 fn fields_of(
     shapes: &Shapes,
     templates: &[Template],
-    cuttings: &[Cutting],
+    classes: &[Class],
     names: &[String],
 ) -> HashMap<String, FieldPlaces, FixedState> {
-    let mut by_name: Vec<Vec<Place>> = vec![Vec::with_capacity(cuttings.len() * templates.len()); names.len()];
-    for cutting in cuttings {
+    let mut by_name: Vec<Vec<Place>> = vec![Vec::with_capacity(classes.len() * templates.len()); names.len()];
+    let made_by = |extracts: &[Arc<Extract>], name: &String| {
+        extracts.iter().any(|extract| extract.regex.group_names().iter().flatten().any(|group| group == name))
+    };
+    for (cutting, extracts) in classes {
+        let patterned: Vec<bool> = names.iter().map(|name| made_by(extracts, name)).collect();
         for template in templates {
-            let found = places(shapes, template, *cutting, names);
+            let mut found = places(shapes, template, *cutting, names);
+            // A value of JSON joins what a pattern found instead of giving way.
+            if patterned.contains(&true) && may_be_json(shapes, template, *cutting) {
+                let joins = found.iter_mut().zip(&patterned).filter(|(place, made)| **made && **place != Place::Absent);
+                joins.for_each(|(place, _)| *place = Place::Text);
+            }
             by_name.iter_mut().zip(found).for_each(|(places, place)| places.push(place));
         }
     }
     let named = names.iter().zip(by_name).map(|(name, places)| {
         let column = only_column(templates, &places);
         let by_text = places.contains(&Place::Text);
-        (name.clone(), FieldPlaces { places, column, by_text })
+        let patterned: Vec<bool> = classes.iter().map(|(_, extracts)| made_by(extracts, name)).collect();
+        let patterned = if patterned.contains(&true) { patterned } else { Vec::new() };
+        (name.clone(), FieldPlaces { places, column, by_text, patterned })
     });
     named.collect()
 }
