@@ -4,6 +4,7 @@
 //! is read. Results of subsearches and tables of lookups come from the [`Environment`].
 
 mod families;
+mod flow;
 
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ use crate::commands::combine::{Append, Join};
 use crate::commands::compute::{Eval, FillAll, FillFields};
 use crate::commands::extract::{Edit, MakeMv, MvExpand, MvSplitter, Rex, RexSed, Spath};
 use crate::commands::filtering::{Dedup, Head, RegexFilter, Search, Where};
-use crate::commands::lookup::{Lookup, LookupIndex, LookupTable, input_lookup};
+use crate::commands::lookup::{Lookup, LookupIndex, LookupSource, LookupTable, input_lookup};
 use crate::commands::order::{Reverse, Sort, Tail};
 use crate::commands::select::{DropFields, KeepFields, Rename, Table};
 use crate::commands::stats::{EventStats, Stats, WildcardStats};
@@ -33,6 +34,7 @@ use crate::commands::top::Top;
 use crate::expr::{CompiledExpr, ExprContext};
 use crate::pattern::Regex;
 use crate::row_filter::RowFilter;
+use crate::run::SnapshotSource;
 
 /// Rows a subsearch of append, join and set commands gives at most (limits.conf `[searchresults] maxresultrows`).
 const SUBSEARCH_ROWS: usize = 50_000;
@@ -76,6 +78,14 @@ pub(crate) trait Environment {
     fn subsearch(&self, pipeline: &Pipeline, rows_max: usize) -> Result<Vec<RecordBatch>, EngineError>;
     /// The expression with its subsearches replaced by their results.
     fn resolved(&self, expr: &SearchExpr) -> Result<SearchExpr, EngineError>;
+    /// The same for commands that make steps while they run.
+    fn detached(&self) -> Arc<dyn Environment + Send + Sync>;
+    /// Where tables are written.
+    fn lookups(&self) -> Arc<dyn LookupSource>;
+    /// Where events are kept.
+    fn source(&self) -> Arc<dyn SnapshotSource>;
+    /// Text of a saved search, its macros replaced.
+    fn saved_text(&self, name: &str, span: Span) -> Result<String, EngineError>;
     /// A lookup table.
     fn table(&self, name: &str, span: Span) -> Result<LookupTable, EngineError>;
 }
@@ -146,6 +156,13 @@ impl Lowering<'_> {
             Command::Reshape(reshape) => return Ok(self.reshape(reshape)),
             Command::Tstats(tstats) if tstats.append => {
                 Step::Blocking(Arc::new(Append { rows: self.appended(command)? }))
+            }
+            Command::Flow(flow) => return self.flow(flow),
+            Command::Keep(keep) => self.keep(keep),
+            Command::IpLocation(_) => {
+                let message = "iplocation: there is no database of addresses; its fields stay empty";
+                self.environment.context().messages.push(message);
+                return Ok(Vec::new());
             }
             Command::DataModel(_) => return Err(self.must_be_first("datamodel", "")),
             Command::From(_) => return Err(self.must_be_first("from", "")),

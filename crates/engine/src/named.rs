@@ -71,16 +71,8 @@ impl Runner {
         if self.depth >= SAVED_SEARCH_DEPTH_MAX {
             return Err(invalid(format!("saved searches run each other more than {SAVED_SEARCH_DEPTH_MAX} deep")));
         }
-        let Some(mut text) = self.knowledge.saved_search(name) else {
-            let hint = did_you_mean(name, &self.knowledge.saved_searches());
-            return Err(invalid(format!("there is no saved search {name}{hint}")));
-        };
-        if command.substitutes {
-            for (token, value) in &command.tokens {
-                text = text.replace(&format!("${token}$"), value);
-            }
-        }
-        let text = self.expanded(&text).map_err(|fault| invalid(format!("saved search {name}: {fault}")))?;
+        let tokens = if command.substitutes { command.tokens.as_slice() } else { &[] };
+        let text = self.saved_with(name, tokens, command.span)?;
         let parsed = quarry_spl::parse(&text);
         if let Some(fault) = parsed.diagnostics.iter().find(|remark| remark.severity == quarry_spl::Severity::Error) {
             return Err(invalid(format!("saved search {name}: {fault}")));
@@ -91,6 +83,23 @@ impl Runner {
             other => other,
         })?;
         self.chain(rows, rest, &self.context)
+    }
+
+    /// Text of a saved search, its macros replaced.
+    pub(crate) fn text_of_saved(&self, name: &str, span: Span) -> Result<String, EngineError> {
+        self.saved_with(name, &[], span)
+    }
+
+    /// The same with values for `$token$`.
+    fn saved_with(&self, name: &str, tokens: &[(String, String)], span: Span) -> Result<String, EngineError> {
+        let invalid = |message: String| EngineError::Invalid { message, span: Some(span) };
+        let Some(text) = self.knowledge.saved_search(name) else {
+            let hint = did_you_mean(name, &self.knowledge.saved_searches());
+            return Err(invalid(format!("there is no saved search {name}{hint}")));
+        };
+        let fill = |text: String, (token, value): &(String, String)| text.replace(&format!("${token}$"), value);
+        let text = tokens.iter().fold(text, fill);
+        self.expanded(&text).map_err(|fault| invalid(format!("saved search {name}: {fault}")))
     }
 
     /// A text with its macros replaced.

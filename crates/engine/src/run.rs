@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use quarry_event::time::parse_time;
-use quarry_event::{TimeNs, TimeRange};
+use quarry_event::{EventBatch, TimeNs, TimeRange};
 use quarry_spl::analyse::required_fields;
 use quarry_spl::ast::{Command, Pipeline, SearchCommand, SearchExpr, Span, Stage, TimeText};
-use quarry_store::{IndexSelector, MemoryStore, Snapshot, Store, StoreError};
+use quarry_store::{AppendRequest, IndexSelector, MemoryStore, Snapshot, Store, StoreError};
 
 use crate::EngineError;
 use crate::command::{CommandContext, MakeRowCommand, Reduce, RowCommand, RowIter};
@@ -43,11 +43,20 @@ const STEP_ROWS: usize = 4_096;
 pub trait SnapshotSource: Send + Sync {
     /// The events of these indexes in this range, as they are now.
     fn snapshot(&self, indexes: &IndexSelector, range: &TimeRange) -> Result<Snapshot, StoreError>;
+    /// Keeps events that a search made, all of one index.
+    fn keep(&self, _events: EventBatch) -> Result<(), String> {
+        Err("no events can be kept here".to_owned())
+    }
 }
 
 impl SnapshotSource for Store {
     fn snapshot(&self, indexes: &IndexSelector, range: &TimeRange) -> Result<Snapshot, StoreError> {
         Ok(Store::snapshot(self, indexes, range))
+    }
+
+    fn keep(&self, events: EventBatch) -> Result<(), String> {
+        let kept = self.append(AppendRequest { batch: events, checkpoint: None }).and_then(|ticket| ticket.wait());
+        kept.map(|_| ()).map_err(|error| error.to_string())
     }
 }
 
@@ -55,6 +64,10 @@ impl SnapshotSource for Store {
 impl SnapshotSource for MemoryStore {
     fn snapshot(&self, _: &IndexSelector, _: &TimeRange) -> Result<Snapshot, StoreError> {
         Ok(MemoryStore::snapshot(self))
+    }
+
+    fn keep(&self, events: EventBatch) -> Result<(), String> {
+        self.append(events).map_err(|error| error.to_string())
     }
 }
 
@@ -266,6 +279,22 @@ impl Environment for Surroundings<'_> {
     fn table(&self, name: &str, span: Span) -> Result<LookupTable, EngineError> {
         self.runner.table(name, span)
     }
+
+    fn detached(&self) -> Arc<dyn Environment + Send + Sync> {
+        Arc::new(Runner { context: self.context.clone(), ..self.runner.clone() })
+    }
+
+    fn lookups(&self) -> Arc<dyn LookupSource> {
+        Arc::clone(&self.runner.lookups)
+    }
+
+    fn source(&self) -> Arc<dyn SnapshotSource> {
+        Arc::clone(&self.runner.source)
+    }
+
+    fn saved_text(&self, name: &str, span: Span) -> Result<String, EngineError> {
+        self.runner.saved_text(name, span)
+    }
 }
 
 impl Environment for Runner {
@@ -305,6 +334,22 @@ impl Environment for Runner {
         })
     }
 
+    fn detached(&self) -> Arc<dyn Environment + Send + Sync> {
+        Arc::new(self.clone())
+    }
+
+    fn lookups(&self) -> Arc<dyn LookupSource> {
+        Arc::clone(&self.lookups)
+    }
+
+    fn source(&self) -> Arc<dyn SnapshotSource> {
+        Arc::clone(&self.source)
+    }
+
+    fn saved_text(&self, name: &str, span: Span) -> Result<String, EngineError> {
+        self.text_of_saved(name, span)
+    }
+
     fn table(&self, name: &str, span: Span) -> Result<LookupTable, EngineError> {
         let invalid = |message| EngineError::Invalid { message, span: Some(span) };
         match self.lookups.table(name) {
@@ -337,7 +382,7 @@ fn of_batches(batches: Vec<RecordBatch>) -> RowIter {
 }
 
 /// Rows through steps, one after the other.
-fn apply(mut rows: RowIter, steps: Vec<Step>, context: &CommandContext) -> Result<RowIter, EngineError> {
+pub(crate) fn apply(mut rows: RowIter, steps: Vec<Step>, context: &CommandContext) -> Result<RowIter, EngineError> {
     for step in steps {
         rows = match step {
             Step::Row { make, .. } => Box::new(RowSteps { rows, parts: Vec::new(), command: make(), ended: false }),

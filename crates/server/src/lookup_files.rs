@@ -13,6 +13,8 @@ const LOOKUP_BYTES_MAX: u64 = 256 * 1024 * 1024;
 #[derive(Clone, Debug)]
 pub(crate) struct LookupFiles {
     folders: Vec<PathBuf>,
+    /// Where new files go.
+    written: PathBuf,
 }
 
 impl LookupFiles {
@@ -27,12 +29,12 @@ impl LookupFiles {
             .collect();
         folders.sort();
         folders.push(data_dir.join("etc/system/lookups"));
-        LookupFiles { folders }
+        LookupFiles { folders, written: data_dir.join("etc/apps/search/lookups") }
     }
 
     /// Lookups of the working folder.
     pub(crate) fn of_working_folder() -> LookupFiles {
-        LookupFiles { folders: vec![PathBuf::from(".")] }
+        LookupFiles { folders: vec![PathBuf::from(".")], written: PathBuf::from(".") }
     }
 
     /// Names of the files there are.
@@ -40,6 +42,20 @@ impl LookupFiles {
         let entries = self.folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
         let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
         names.filter(|name| name.ends_with(".csv")).collect()
+    }
+
+    /// Writes the file called `name`, whole or not at all: where it is, else into the app `search`.
+    pub(crate) fn write(&self, name: &str, text: &str) -> Result<(), String> {
+        if name.contains(['/', '\\']) || name.starts_with('.') || !name.ends_with(".csv") {
+            return Err(format!("lookup {name}: give the name of a lookup or of a .csv file, without a path"));
+        }
+        let existing = self.folders.iter().find(|folder| folder.join(name).is_file());
+        let folder = existing.unwrap_or(&self.written);
+        let failed = |error: std::io::Error| format!("{}: {error}", folder.join(name).display());
+        std::fs::create_dir_all(folder).map_err(failed)?;
+        let unfinished = folder.join(format!(".{name}.new"));
+        std::fs::write(&unfinished, text).map_err(failed)?;
+        std::fs::rename(&unfinished, folder.join(name)).map_err(failed)
     }
 
     /// Bytes of the file called `name`; `None` when no folder has it.
@@ -93,5 +109,10 @@ impl LookupSource for Lookups {
     fn names(&self) -> Vec<String> {
         let stanzas = self.transforms.lookups().map(|(name, _)| name.to_owned());
         stanzas.chain(self.files.names()).collect()
+    }
+
+    fn write(&self, name: &str, csv: &str) -> Result<(), String> {
+        let definition = self.transforms.lookup(name);
+        self.files.write(definition.map_or(name, |definition| &definition.filename), csv)
     }
 }

@@ -183,6 +183,9 @@ fn before_row_command(command: &Command, mut needs: FieldNeeds) -> FieldNeeds {
         // Without `append` these throw away the rows before them.
         Command::InputLookup(lookup) if !lookup.append => needs = FieldNeeds::default(),
         Command::MakeResults(_) => needs = FieldNeeds::default(),
+        // Templates name fields when they are filled in; a transaction shows all that its events have.
+        Command::Flow(_) | Command::Keep(_) => needs.all = true,
+        Command::IpLocation(place) => needs.add(&place.field),
         Command::DataModel(_) | Command::From(_) | Command::SavedSearch(_) => needs = FieldNeeds::default(),
         // What the rows before it hold is finished by the command after it, whose needs are these already.
         Command::Tstats(tstats) if !tstats.append => needs = FieldNeeds::default(),

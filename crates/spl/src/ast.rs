@@ -3,17 +3,21 @@
 //! One struct per command, options already defaulted as documented, names unescaped. It knows nothing of
 //! execution; the engine lowers it. Wildcards in field names stay patterns ([`FieldPattern`]).
 
+mod flow;
 mod generate;
 mod report;
 mod reshape;
 mod sequence;
 mod values;
+mod write;
 
+pub use flow::*;
 pub use generate::*;
 pub use report::*;
 pub use reshape::*;
 pub use sequence::*;
 pub use values::*;
+pub use write::*;
 
 /// Byte range in the search text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -117,6 +121,12 @@ pub enum Command {
     Reshape(ReshapeCommand),
     /// `tstats`.
     Tstats(TstatsCommand),
+    /// Searches in searches and events brought together: foreach, map, transaction.
+    Flow(FlowCommand),
+    /// Rows kept elsewhere: outputlookup, collect.
+    Keep(KeepCommand),
+    /// `iplocation`.
+    IpLocation(IpLocationCommand),
     /// `datamodel`.
     DataModel(DataModelCommand),
     /// `from`.

@@ -10,6 +10,7 @@ mod combine;
 mod cursor;
 mod eval;
 mod extract;
+mod flow;
 mod named;
 mod options;
 mod reshape;
@@ -21,6 +22,7 @@ mod stage;
 mod tests;
 mod tstats;
 mod values;
+mod write;
 
 use crate::ast::{Expr, Pipeline, SearchExpr, Span};
 use crate::diagnostic::{Diagnostic, Severity};
@@ -73,6 +75,14 @@ pub fn parse_with_stand_ins(text: &str) -> Parsed {
     unsupported.retain(|feature| feature != "macro");
     let nothing = Pipeline { commands: Vec::new(), span: Span { start: 0, end: text.len() } };
     Parsed { pipeline: pipeline.unwrap_or(nothing), diagnostics, unsupported }
+}
+
+/// What is wrong with the commands of a template, and what in it does not run.
+fn check_commands(text: &str, subsearches: usize) -> (Vec<Diagnostic>, Vec<String>) {
+    let mut parser = Parser::new(text);
+    parser.subsearches = subsearches;
+    parser.pipeline();
+    parser.finish()
 }
 
 /// Reads a search condition alone, as in `searchmatch()`, event types and role filters.

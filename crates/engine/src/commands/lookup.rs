@@ -21,6 +21,10 @@ pub trait LookupSource: Send + Sync {
     fn table(&self, name: &str) -> Result<Option<LookupTable>, String>;
     /// Names there are, for a suggestion.
     fn names(&self) -> Vec<String>;
+    /// Writes the table of a stanza or a CSV file, in place of what was there.
+    fn write(&self, name: &str, _csv: &str) -> Result<(), String> {
+        Err(format!("lookup {name}: no lookup tables can be written here"))
+    }
 }
 
 /// A table and how it is matched.

@@ -1,7 +1,7 @@
 //! What an example runs in: its events in memory or in sealed buckets, its tables, its settings, and a fixed now.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use jiff::tz::TimeZone;
 use quarry_conf::{ConfSource, Layer, Layers, MacrosConf, PropsResolver};
@@ -122,7 +122,7 @@ impl World {
             zone: TimeZone::UTC,
             default_indexes: vec!["main".to_owned()],
         };
-        let tables = Arc::new(Tables(self.tables));
+        let tables = Arc::new(Tables(Mutex::new(self.tables)));
         let engine = Engine::new(&EngineOptions::default(), Arc::clone(&self.props), tables);
         let engine = engine.map_err(|error| error.to_string())?.with_knowledge(self.knowledge);
         let source: Arc<dyn SnapshotSource> = match kept {
@@ -254,14 +254,19 @@ impl KnowledgeSource for Definitions {
     }
 }
 
-struct Tables(BTreeMap<String, LookupTable>);
+struct Tables(Mutex<BTreeMap<String, LookupTable>>);
 
 impl LookupSource for Tables {
     fn table(&self, name: &str) -> Result<Option<LookupTable>, String> {
-        Ok(self.0.get(name).cloned())
+        Ok(self.0.lock().unwrap().get(name).cloned())
     }
 
     fn names(&self) -> Vec<String> {
-        self.0.keys().cloned().collect()
+        self.0.lock().unwrap().keys().cloned().collect()
+    }
+
+    fn write(&self, name: &str, csv: &str) -> Result<(), String> {
+        self.0.lock().unwrap().insert(name.to_owned(), LookupTable::of_csv(csv));
+        Ok(())
     }
 }

@@ -37,6 +37,16 @@ impl Parser<'_> {
         Ok(expr)
     }
 
+    /// A condition in parentheses, and nothing after it.
+    pub(super) fn search_in_parentheses(&mut self) -> Read<SearchExpr> {
+        self.expect('(', "before the condition")?;
+        self.enter()?;
+        let inner = self.search_and()?;
+        self.expect(')', "after the condition")?;
+        self.leave();
+        Ok(inner)
+    }
+
     fn search_and(&mut self) -> Read<SearchExpr> {
         let mut parts = Vec::new();
         loop {

@@ -24,7 +24,7 @@ impl Parser<'_> {
     }
 
     /// Commands up to the end of the text or of the subsearch.
-    fn pipeline(&mut self) -> Pipeline {
+    pub(super) fn pipeline(&mut self) -> Pipeline {
         let outer_end = self.end;
         let start = self.pos;
         let mut commands = Vec::new();
@@ -75,7 +75,7 @@ impl Parser<'_> {
     }
 
     /// Place of the next `]`, or `|` if asked, outside quotes and inner brackets; else the end.
-    fn boundary(&self, at_pipe: bool) -> usize {
+    pub(super) fn boundary(&self, at_pipe: bool) -> usize {
         let bytes = self.text.as_bytes();
         let mut open = 0usize;
         let mut at = self.pos;
@@ -186,6 +186,8 @@ impl Parser<'_> {
             "rex" | "regex" | "spath" | "makemv" | "mvexpand" => self.extract_command(name),
             "append" | "join" | "lookup" | "inputlookup" | "makeresults" => self.combine_command(name),
             "tstats" => self.tstats(),
+            "foreach" | "map" | "transaction" => self.flow_command(name),
+            "outputlookup" | "collect" | "iplocation" => self.write_command(name),
             "datamodel" | "from" | "savedsearch" => self.named_source(name),
             _ => {
                 return match self.row_command(name)? {

@@ -128,7 +128,7 @@ fn aggregates_keep_their_text() {
 fn faults_are_found_with_place_and_hint() {
     let table = [
         ("a | stas count", "unknown command `stas`", Some("did you mean `stats`?")),
-        ("a | transaction x", "unsupported: command `transaction` does not run yet", None),
+        ("a | kmeans x", "unsupported: command `kmeans` does not run yet", None),
         ("a | eval x=foo(1)", "unknown function `foo`", None),
         ("a | eval x=lenn(y)", "unknown function `lenn`", Some("did you mean `len`?")),
         ("a | eval x=len(y, z)", "`len` does not take 2 argument(s)", Some("write len(text)")),
@@ -155,7 +155,7 @@ fn faults_are_found_with_place_and_hint() {
         ("a | where x=", "an expression is missing its right side", None),
         (
             "`m(1)`",
-            "unsupported: macro `m(1)`; macros are not expanded yet",
+            "unsupported: macro `m(1)`; macros are not expanded here",
             Some("write the text of the macro in its place"),
         ),
     ];

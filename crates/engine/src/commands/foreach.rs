@@ -1,0 +1,236 @@
+//! `foreach`: the same commands for each of some fields, or for each value of one.
+//!
+//! For fields that are named the commands are made once, when the search is made ready. Which fields a pattern means
+//! is known when all rows are there.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use arrow::array::{BooleanArray, UInt32Array};
+use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::{FieldPattern, ForeachCommand, ForeachOver};
+
+use crate::EngineError;
+use crate::command::{Blocking, CommandContext, RowIter};
+use crate::field_names::{names_of, wildcard_parts};
+use crate::lower::{Environment, Step, lower};
+use crate::rows::{self, ColumnBuilder, concat_rows, is_hidden};
+use crate::run::apply;
+
+/// Runs of the commands of one `foreach` at most.
+const RUNS_MAX: usize = 10_000;
+/// Column that holds the item while the commands run.
+const ITEM: &str = "__foreach_item";
+/// Column that holds the place of a row meanwhile.
+const PLACE: &str = "__foreach_place";
+
+/// The steps for one field; `parts` is what the stars of its pattern cover.
+pub(crate) fn steps_for_field(
+    command: &ForeachCommand,
+    field: &str,
+    parts: &[&str],
+    environment: &dyn Environment,
+) -> Result<Vec<Step>, EngineError> {
+    let part = |at: usize| parts.get(at).copied().unwrap_or_default();
+    let matched = if parts.is_empty() { String::new() } else { parts.concat() };
+    let [one, two, three] = &command.segment_texts;
+    let text = command.filled(
+        &command.template,
+        &[
+            (&command.field_text, field),
+            (&command.match_text, &matched),
+            (one, part(0)),
+            (two, part(1)),
+            (three, part(2)),
+        ],
+    );
+    steps_of(&text, command, environment)
+}
+
+fn steps_of(text: &str, command: &ForeachCommand, environment: &dyn Environment) -> Result<Vec<Step>, EngineError> {
+    let invalid = |message: String| EngineError::Invalid { message, span: Some(command.span) };
+    // A leading pipe makes the first word a command.
+    let parsed = quarry_spl::parse(&format!("| {}", text.trim_start_matches(|c: char| c.is_whitespace() || c == '|')));
+    if let Some(fault) = parsed.diagnostics.iter().find(|remark| remark.severity == quarry_spl::Severity::Error) {
+        return Err(invalid(format!("foreach: `{text}`: {fault}")));
+    }
+    let mut steps = Vec::new();
+    for stage in &parsed.pipeline.commands {
+        let made = lower(stage, environment).map_err(|error| match error {
+            EngineError::Invalid { message, .. } => invalid(format!("foreach: {message}")),
+            other => other,
+        })?;
+        steps.extend(made);
+    }
+    Ok(steps)
+}
+
+/// `foreach` whose fields or items are known when the rows are there.
+pub(crate) struct Foreach {
+    /// Command.
+    pub command: ForeachCommand,
+    /// What the commands are made with.
+    pub environment: Arc<dyn Environment + Send + Sync>,
+}
+
+impl Blocking for Foreach {
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+        let batches = rows.collect::<Result<Vec<_>, _>>()?;
+        match &self.command.over {
+            ForeachOver::Fields(patterns) => self.over_fields(patterns, batches, context),
+            ForeachOver::Values(field) => self.over_items(batches, context, |rows, at| {
+                let reader = rows::reader(rows, field);
+                let values: Vec<String> = reader.values(at).map(Cow::into_owned).collect();
+                values
+            }),
+            ForeachOver::JsonArray(field) => self.over_items(batches, context, |rows, at| {
+                let reader = rows::reader(rows, field);
+                let text = reader.values(at).next().unwrap_or_default().into_owned();
+                json_items(&text)
+            }),
+        }
+    }
+}
+
+impl Foreach {
+    fn over_fields(
+        &self,
+        patterns: &[FieldPattern],
+        mut batches: Vec<RecordBatch>,
+        context: &CommandContext,
+    ) -> Result<Vec<RecordBatch>, EngineError> {
+        let mut names: Vec<String> = Vec::new();
+        for name in batches.iter().flat_map(names_of) {
+            if !names.contains(&name) && !is_hidden(&name) {
+                names.push(name);
+            }
+        }
+        let mut runs: Vec<(String, Vec<String>)> = Vec::new();
+        for pattern in patterns {
+            if !pattern.is_wildcard() {
+                runs.push((pattern.text.clone(), Vec::new()));
+                continue;
+            }
+            let internal = pattern.text.starts_with('_');
+            for name in names.iter().filter(|name| internal || !name.starts_with('_')) {
+                let Some(parts) = wildcard_parts(&pattern.text, name) else { continue };
+                if !runs.iter().any(|(known, _)| known == name) {
+                    runs.push((name.clone(), parts.iter().map(|part| (*part).to_owned()).collect()));
+                }
+            }
+        }
+        check_runs(runs.len())?;
+        for (field, parts) in runs {
+            let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+            let steps = steps_for_field(&self.command, &field, &parts, self.environment.as_ref())?;
+            batches = apply(Box::new(batches.into_iter().map(Ok)), steps, context)?.collect::<Result<_, _>>()?;
+        }
+        Ok(batches)
+    }
+
+    /// Runs the commands for the first item of every row, then the second, and so on.
+    fn over_items(
+        &self,
+        batches: Vec<RecordBatch>,
+        context: &CommandContext,
+        items_of: impl Fn(&RecordBatch, usize) -> Vec<String>,
+    ) -> Result<Vec<RecordBatch>, EngineError> {
+        let mut done = Vec::new();
+        for rows in batches {
+            let items: Vec<Vec<String>> = (0..rows.num_rows()).map(|row| items_of(&rows, row)).collect();
+            let most = items.iter().map(Vec::len).max().unwrap_or(0);
+            check_runs(most)?;
+            let mut rows = rows;
+            for number in 0..most {
+                rows = self.on_items(rows, &items, number, context)?;
+            }
+            done.push(rows);
+        }
+        Ok(done)
+    }
+
+    /// The commands on the rows that have an item of this number; the others stay as they are.
+    fn on_items(
+        &self,
+        rows: RecordBatch,
+        items: &[Vec<String>],
+        number: usize,
+        context: &CommandContext,
+    ) -> Result<RecordBatch, EngineError> {
+        let has: BooleanArray = items.iter().map(|items| Some(items.len() > number)).collect();
+        let hasnt: BooleanArray = items.iter().map(|items| Some(items.len() <= number)).collect();
+        let (mut item, mut place) = (ColumnBuilder::new(items.len()), ColumnBuilder::new(items.len()));
+        for (row, items) in items.iter().enumerate() {
+            match items.get(number) {
+                Some(text) => item.push_text(text),
+                None => item.push_null(),
+            }
+            place.push_int(row as i64);
+        }
+        let rows = rows::with_column(&rows, PLACE, place.finish())?;
+        let with_item = rows::with_column(&rows, ITEM, item.finish())?;
+        let text = with_items(&self.command, number);
+        let steps = steps_of(&text, &self.command, self.environment.as_ref())?;
+        let part = rows::filter(&with_item, &has)?;
+        let changed = apply(Box::new(std::iter::once(Ok(part))), steps, context)?.collect::<Result<Vec<_>, _>>()?;
+        let mut all = Vec::with_capacity(changed.len() + 1);
+        for batch in changed {
+            all.push(rows::without(&batch, |name| name == ITEM)?);
+        }
+        all.push(rows::filter(&rows, &hasnt)?);
+        let all = concat_rows(all)?;
+        if all.num_rows() != items.len() {
+            let message = "foreach: in this mode the commands may not drop or add rows".to_owned();
+            return Err(EngineError::Invalid { message, span: Some(self.command.span) });
+        }
+        let places = rows::reader(&all, PLACE);
+        let mut order: Vec<u32> = (0..all.num_rows() as u32).collect();
+        order.sort_by_key(|row| places.number(*row as usize).unwrap_or(0.0) as i64);
+        rows::without(&rows::take(&all, &UInt32Array::from(order))?, |name| name == PLACE)
+    }
+}
+
+/// The commands with a field in place of the item, inside quotes too.
+fn with_items(command: &ForeachCommand, number: usize) -> String {
+    let mark = command.item_text.as_str();
+    let mut out = String::with_capacity(command.template.len());
+    let mut rest = command.template.as_str();
+    let mut in_quotes = false;
+    while let Some(next) = rest.chars().next() {
+        if !mark.is_empty() && rest.starts_with(mark) {
+            if in_quotes {
+                out.push_str(&format!("\".{ITEM}.\""));
+            } else {
+                out.push_str(ITEM);
+            }
+            rest = &rest[mark.len()..];
+            continue;
+        }
+        let escaped = next == '\\' && rest[1..].starts_with('"');
+        let length = if escaped { 2 } else { next.len_utf8() };
+        in_quotes ^= next == '"';
+        out.push_str(&rest[..length]);
+        rest = &rest[length..];
+    }
+    command.filled(&out, &[(&command.number_text, &number.to_string())])
+}
+
+/// Items of a JSON array: texts without quotes, everything else as JSON.
+fn json_items(text: &str) -> Vec<String> {
+    let Ok(items) = serde_json::from_str::<Vec<serde_json::Value>>(text) else { return Vec::new() };
+    items
+        .into_iter()
+        .map(|item| match item {
+            serde_json::Value::String(text) => text,
+            other => other.to_string(),
+        })
+        .collect()
+}
+
+fn check_runs(runs: usize) -> Result<(), EngineError> {
+    if runs <= RUNS_MAX {
+        return Ok(());
+    }
+    let what = "foreach goes over too many fields or items: name fewer".to_owned();
+    Err(EngineError::Limit { what, limit: "foreach runs", value: RUNS_MAX as u64 })
+}

@@ -1,0 +1,110 @@
+//! `map`: a search for each row, with the row's values in it.
+
+use std::sync::Arc;
+
+use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::{MapCommand, MapSearch, Span};
+
+use crate::EngineError;
+use crate::command::{Blocking, CommandContext, RowIter};
+use crate::lower::Environment;
+use crate::rows::{self, is_hidden};
+
+/// Rows that all searches of one `map` give at most.
+const ROWS_MAX: usize = 1_000_000;
+/// What stands for the number of the row, from 1.
+const SERIAL: &str = "_serial_id";
+
+/// The command.
+pub(crate) struct Map {
+    /// Command.
+    pub command: MapCommand,
+    /// Text of the search, a saved one looked up.
+    pub text: String,
+    /// What runs the searches.
+    pub environment: Arc<dyn Environment + Send + Sync>,
+}
+
+impl Map {
+    fn span(&self) -> Span {
+        match &self.command.search {
+            MapSearch::Text(_, span) | MapSearch::Saved(_, span) => *span,
+        }
+    }
+
+    fn invalid(&self, message: String) -> EngineError {
+        EngineError::Invalid { message, span: Some(self.span()) }
+    }
+
+    /// The search with `$field$` replaced by the row's values.
+    fn filled(&self, rows: &RecordBatch, row: usize, number: usize) -> Result<String, EngineError> {
+        let mut out = String::with_capacity(self.text.len());
+        let mut rest = self.text.as_str();
+        while let Some(start) = rest.find('$') {
+            out.push_str(&rest[..start]);
+            let after = &rest[start + 1..];
+            let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | ':' | '{' | '}' | '-' | ' ');
+            let name = after
+                .find('$')
+                .map(|end| &after[..end])
+                .filter(|name| !name.is_empty() && name.chars().all(is_name) && name.trim() == *name);
+            let Some(name) = name else {
+                out.push('$');
+                rest = after;
+                continue;
+            };
+            if name == SERIAL {
+                out.push_str(&number.to_string());
+            } else {
+                let reader = rows::reader(rows, name);
+                let values: Vec<_> = reader.values(row).collect();
+                if values.is_empty() {
+                    return Err(self.invalid(format!("map: row {number} has no value for ${name}$")));
+                }
+                out.push_str(&values.join(" ").replace('\\', "\\\\").replace('"', "\\\""));
+            }
+            rest = &after[name.len() + 1..];
+        }
+        out.push_str(rest);
+        Ok(out)
+    }
+}
+
+impl Blocking for Map {
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+        let (mut made, mut count, mut number) = (Vec::new(), 0, 0);
+        for batch in rows {
+            let batch = batch?;
+            for row in 0..batch.num_rows() {
+                if number >= self.command.max_searches {
+                    let message = format!("map: only the first {number} rows were searched for (maxsearches)");
+                    context.messages.push(message);
+                    return Ok(made);
+                }
+                if context.stop.is_cancelled() {
+                    return Ok(made);
+                }
+                number += 1;
+                let text = self.filled(&batch, row, number)?;
+                let parsed = quarry_spl::parse(&text);
+                let fault = parsed.diagnostics.iter().find(|remark| remark.severity == quarry_spl::Severity::Error);
+                if let Some(fault) = fault {
+                    return Err(self.invalid(format!("map: `{text}`: {fault}")));
+                }
+                let rows = self.environment.subsearch(&parsed.pipeline, ROWS_MAX).map_err(|error| match error {
+                    EngineError::Invalid { message, .. } => self.invalid(format!("map: {message}")),
+                    other => other,
+                })?;
+                for batch in rows {
+                    count += batch.num_rows();
+                    made.push(rows::without(&batch, is_hidden)?);
+                }
+                if count >= ROWS_MAX {
+                    let what = "the searches of map give too many rows".to_owned();
+                    return Err(EngineError::Limit { what, limit: "map rows", value: ROWS_MAX as u64 });
+                }
+            }
+        }
+        Ok(made)
+    }
+}

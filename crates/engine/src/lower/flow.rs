@@ -1,0 +1,69 @@
+//! Steps of commands that run searches of their own or keep rows elsewhere: foreach, map, transaction, outputlookup,
+//! collect, iplocation.
+
+use std::sync::Arc;
+
+use quarry_spl::ast::{EventTest, FlowCommand, ForeachCommand, ForeachOver, KeepCommand, MapCommand, MapSearch};
+
+use super::{Lowering, Step};
+use crate::EngineError;
+use crate::commands::foreach::{Foreach, steps_for_field};
+use crate::commands::keep::{Collect, OutputLookup};
+use crate::commands::map::Map;
+use crate::commands::transaction::{Test, Transaction};
+use crate::expr::CompiledExpr;
+use crate::row_filter::RowFilter;
+
+impl Lowering<'_> {
+    /// foreach, map and transaction.
+    pub(super) fn flow(&self, flow: &FlowCommand) -> Result<Vec<Step>, EngineError> {
+        match flow {
+            FlowCommand::Foreach(foreach) => self.foreach(foreach),
+            FlowCommand::Map(map) => Ok(vec![self.map(map)?]),
+            FlowCommand::Transaction(transaction) => {
+                let test = |test: &EventTest| -> Result<Test, EngineError> {
+                    Ok(match test {
+                        EventTest::Condition(expr) => Test::Condition(RowFilter::new(expr, &self.expressions())?),
+                        EventTest::Expression(expr) => Test::Expression(CompiledExpr::new(expr, &self.expressions())?),
+                    })
+                };
+                let starts = transaction.starts_with.as_ref().map(test).transpose()?;
+                let ends = transaction.ends_with.as_ref().map(test).transpose()?;
+                let command = transaction.clone();
+                Ok(vec![Step::Blocking(Arc::new(Transaction { command, starts, ends }))])
+            }
+        }
+    }
+
+    /// outputlookup and collect.
+    pub(super) fn keep(&self, keep: &KeepCommand) -> Step {
+        match keep {
+            KeepCommand::OutputLookup(command) => {
+                Step::Blocking(Arc::new(OutputLookup { command: command.clone(), lookups: self.environment.lookups() }))
+            }
+            KeepCommand::Collect(command) => {
+                Step::Blocking(Arc::new(Collect { command: command.clone(), source: self.environment.source() }))
+            }
+        }
+    }
+
+    fn foreach(&self, foreach: &ForeachCommand) -> Result<Vec<Step>, EngineError> {
+        if let ForeachOver::Fields(fields) = &foreach.over
+            && fields.iter().all(|field| !field.is_wildcard())
+        {
+            let steps = fields.iter().map(|field| steps_for_field(foreach, &field.text, &[], self.environment));
+            return Ok(steps.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect());
+        }
+        let environment = self.environment.detached();
+        Ok(vec![Step::Blocking(Arc::new(Foreach { command: foreach.clone(), environment }))])
+    }
+
+    fn map(&self, map: &MapCommand) -> Result<Step, EngineError> {
+        let text = match &map.search {
+            MapSearch::Text(text, _) => text.clone(),
+            MapSearch::Saved(name, span) => self.environment.saved_text(name, *span)?,
+        };
+        let environment = self.environment.detached();
+        Ok(Step::Blocking(Arc::new(Map { command: map.clone(), text, environment })))
+    }
+}

@@ -1,0 +1,121 @@
+//! Syntax of commands that run other searches or gather rows: foreach, map, transaction.
+
+use quarry_event::time::Span as TimeSpan;
+
+use super::{Expr, FieldPattern, SearchExpr, Span};
+
+/// A command that runs searches for its rows, or brings rows together.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FlowCommand {
+    /// `foreach`.
+    Foreach(ForeachCommand),
+    /// `map`.
+    Map(MapCommand),
+    /// `transaction`.
+    Transaction(TransactionCommand),
+}
+
+/// `foreach`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ForeachCommand {
+    /// What it goes over.
+    pub over: ForeachOver,
+    /// The commands, with `<<FIELD>>` and the like in places.
+    pub template: String,
+    /// Place of the commands.
+    pub span: Span,
+    /// What stands for a field's name: `<<FIELD>>` or what `fieldstr=` says.
+    pub field_text: String,
+    /// What stands for what the `*` of a pattern covers: `<<MATCHSTR>>` or what `matchstr=` says.
+    pub match_text: String,
+    /// The same for the first three `*`: `<<MATCHSEG1>>` and so on.
+    pub segment_texts: [String; 3],
+    /// What stands for an item: `<<ITEM>>` or what `itemstr=` says.
+    pub item_text: String,
+    /// What stands for the number of an item, from 0: `<<ITER>>` or what `iterstr=` says.
+    pub number_text: String,
+}
+
+/// What `foreach` goes over.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ForeachOver {
+    /// Fields of the rows.
+    Fields(Vec<FieldPattern>),
+    /// Values of a multivalue field, row by row.
+    Values(String),
+    /// Items of a JSON array, row by row.
+    JsonArray(String),
+}
+
+/// `map`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MapCommand {
+    /// What is run for each row.
+    pub search: MapSearch,
+    /// `maxsearches=10`.
+    pub max_searches: usize,
+}
+
+/// What `map` runs; `$field$` is replaced.
+#[derive(Clone, Debug, PartialEq)]
+pub enum MapSearch {
+    /// `search="..."` or `[ ... ]`.
+    Text(String, Span),
+    /// A saved search.
+    Saved(String, Span),
+}
+
+/// `transaction`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TransactionCommand {
+    /// Fields whose values belong together.
+    pub fields: Vec<String>,
+    /// `maxspan=-1`: longest time from first to last.
+    pub max_span: Option<TimeSpan>,
+    /// `maxpause=-1`: longest time between two.
+    pub max_pause: Option<TimeSpan>,
+    /// `maxevents=1000`.
+    pub max_events: usize,
+    /// `startswith=`.
+    pub starts_with: Option<EventTest>,
+    /// `endswith=`.
+    pub ends_with: Option<EventTest>,
+    /// `connected=t`.
+    pub connected: bool,
+    /// `unifyends=t`.
+    pub unify_ends: bool,
+    /// `keeporphans=f`.
+    pub keep_orphans: bool,
+    /// `keepevicted=f`.
+    pub keep_evicted: bool,
+    /// `mvlist=`: which fields keep all values in order.
+    pub lists: TransactionLists,
+    /// `delim=" "`: what joins values where one text is wanted.
+    pub delimiter: String,
+    /// `nullstr=NULL`: what stands for a missing value in lists.
+    pub null_text: String,
+    /// `maxopentxn=5000`.
+    pub max_open: usize,
+    /// `maxopenevents=100000`.
+    pub max_open_events: usize,
+}
+
+/// Which fields of a transaction are lists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TransactionLists {
+    /// None: sets of distinct values.
+    None,
+    /// All.
+    All,
+    /// These.
+    Fields(Vec<String>),
+}
+
+/// A test of an event.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EventTest {
+    /// `"..."` or `(...)`: a search condition.
+    Condition(SearchExpr),
+    /// `eval(...)`.
+    Expression(Expr),
+}

@@ -1,0 +1,64 @@
+//! Syntax of commands that keep results elsewhere, and of those that only look something up: outputlookup, collect,
+//! iplocation.
+
+use super::Span;
+
+/// A command that keeps its rows elsewhere and passes them on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeepCommand {
+    /// `outputlookup`.
+    OutputLookup(OutputLookupCommand),
+    /// `collect`.
+    Collect(CollectCommand),
+}
+
+/// `outputlookup`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutputLookupCommand {
+    /// Table: a transforms.conf stanza or a CSV file name.
+    pub table: String,
+    /// Place of the name.
+    pub table_span: Span,
+    /// `append=f`: rows are added to those of the table.
+    pub append: bool,
+    /// `create_empty=t`: an empty result makes an empty table where none is.
+    pub create_empty: bool,
+    /// `override_if_empty=t`: an empty result empties the table.
+    pub override_if_empty: bool,
+    /// `max=`: rows written at most.
+    pub max: Option<usize>,
+    /// `key_field=`: rows with the same value are replaced.
+    pub key_field: Option<String>,
+}
+
+/// `collect`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CollectCommand {
+    /// `index=`.
+    pub index: String,
+    /// Place of the name.
+    pub index_span: Span,
+    /// `sourcetype=stash`.
+    pub sourcetype: String,
+    /// `source=`.
+    pub source: Option<String>,
+    /// `host=`.
+    pub host: Option<String>,
+    /// `marker=`: text added to every event.
+    pub marker: Option<String>,
+    /// `addtime=t`: a time in front of events that have no `_raw`.
+    pub add_time: bool,
+    /// `testmode=f`: shows the events and keeps none.
+    pub test_mode: bool,
+}
+
+/// `iplocation`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IpLocationCommand {
+    /// Field with the address.
+    pub field: String,
+    /// `prefix=`.
+    pub prefix: String,
+    /// `allfields=f`.
+    pub all_fields: bool,
+}

@@ -1,0 +1,118 @@
+//! outputlookup, collect and iplocation.
+
+use super::cursor::{Parser, Read};
+use super::options::Known;
+use crate::ast::{CollectCommand, Command, IpLocationCommand, KeepCommand, OutputLookupCommand};
+use crate::diagnostic::Diagnostic;
+
+const OUTPUTLOOKUP: Known = Known {
+    command: "outputlookup",
+    names: &["append", "create_empty", "override_if_empty", "max", "key_field"],
+    ignored: &["createinapp", "create_context", "output_format", "allow_updates"],
+};
+const COLLECT: Known = Known {
+    command: "collect",
+    names: &["index", "sourcetype", "source", "host", "marker", "addtime", "testmode"],
+    ignored: &["addinfo", "spool", "file", "run_in_preview", "output_format", "timeformat", "uselb"],
+};
+const IPLOCATION: Known = Known { command: "iplocation", names: &["prefix", "allfields"], ignored: &["lang"] };
+
+impl Parser<'_> {
+    pub(super) fn write_command(&mut self, name: &str) -> Read<Command> {
+        match name {
+            "outputlookup" => self.outputlookup(),
+            "collect" => self.collect(),
+            _ => self.iplocation(),
+        }
+    }
+
+    fn outputlookup(&mut self) -> Read<Command> {
+        let mut command = OutputLookupCommand {
+            table: String::new(),
+            table_span: self.here(),
+            append: false,
+            create_empty: true,
+            override_if_empty: true,
+            max: None,
+            key_field: None,
+        };
+        loop {
+            while let Some(option) = self.option(OUTPUTLOOKUP)? {
+                match option.name.as_str() {
+                    "append" => command.append = option.boolean()?,
+                    "create_empty" => command.create_empty = option.boolean()?,
+                    "override_if_empty" => command.override_if_empty = option.boolean()?,
+                    "max" => command.max = Some(option.number()?),
+                    _ => command.key_field = Some(option.value),
+                }
+            }
+            self.skip_separators();
+            if self.at_end() {
+                break;
+            }
+            let word = self.expect_field("a lookup table")?;
+            if !command.table.is_empty() {
+                return Err(Diagnostic::error(format!("outputlookup: unexpected `{}`", word.text), word.span));
+            }
+            (command.table, command.table_span) = (word.text, word.span);
+        }
+        if command.table.is_empty() {
+            return Err(Diagnostic::error("outputlookup: no lookup table is given", self.here()));
+        }
+        Ok(Command::Keep(KeepCommand::OutputLookup(command)))
+    }
+
+    fn collect(&mut self) -> Read<Command> {
+        let mut command = CollectCommand {
+            index: String::new(),
+            index_span: self.here(),
+            sourcetype: "stash".to_owned(),
+            source: None,
+            host: None,
+            marker: None,
+            add_time: true,
+            test_mode: false,
+        };
+        while let Some(option) = self.option(COLLECT)? {
+            match option.name.as_str() {
+                "index" => (command.index, command.index_span) = (option.value, option.value_span),
+                "sourcetype" => command.sourcetype = option.value,
+                "source" => command.source = Some(option.value),
+                "host" => command.host = Some(option.value),
+                "marker" => command.marker = Some(option.value),
+                "addtime" => command.add_time = option.boolean()?,
+                _ => command.test_mode = option.boolean()?,
+            }
+        }
+        if command.index.is_empty() {
+            let remark = Diagnostic::error("collect: no index is given", self.here());
+            return Err(remark.with_hint("write `collect index=summary`"));
+        }
+        Ok(Command::Keep(KeepCommand::Collect(command)))
+    }
+
+    fn iplocation(&mut self) -> Read<Command> {
+        let mut command = IpLocationCommand { field: String::new(), prefix: String::new(), all_fields: false };
+        loop {
+            while let Some(option) = self.option(IPLOCATION)? {
+                match option.name.as_str() {
+                    "prefix" => command.prefix = option.value,
+                    _ => command.all_fields = option.boolean()?,
+                }
+            }
+            self.skip_separators();
+            if self.at_end() {
+                break;
+            }
+            let word = self.expect_field("a field with addresses")?;
+            if !command.field.is_empty() {
+                return Err(Diagnostic::error(format!("iplocation: unexpected `{}`", word.text), word.span));
+            }
+            command.field = word.text;
+        }
+        if command.field.is_empty() {
+            return Err(Diagnostic::error("iplocation: no field is given", self.here()));
+        }
+        Ok(Command::IpLocation(command))
+    }
+}
