@@ -37,7 +37,7 @@ use crate::row_filter::RowFilter;
 use crate::run::SnapshotSource;
 
 /// Rows a subsearch of append, join and set commands gives at most (limits.conf `[searchresults] maxresultrows`).
-const SUBSEARCH_ROWS: usize = 50_000;
+pub(crate) const SUBSEARCH_ROWS: usize = 50_000;
 
 /// Rows a generating command with `append=true` adds at most.
 const APPENDED_ROWS_MAX: usize = 20_000_000;
@@ -46,6 +46,7 @@ const APPENDED_ROWS_MAX: usize = 20_000_000;
 const DELIMITER: &str = " ";
 
 /// One step of a search.
+#[derive(Clone)]
 pub(crate) enum Step {
     /// Row by row.
     Row {
@@ -168,6 +169,7 @@ impl Lowering<'_> {
             Command::From(_) => return Err(self.must_be_first("from", "")),
             Command::SavedSearch(_) => return Err(self.must_be_first("savedsearch", "")),
             Command::Tstats(_) => return Err(self.must_be_first("tstats", " or have prestats=true append=true")),
+            Command::Several(several) => self.several(several)?,
             other => self.shape(other)?,
         }])
     }

@@ -4,6 +4,8 @@
 //! it is folded per slice too. Everything after runs on one thread, batch by batch, and stops reading as soon as a
 //! step wants no more.
 
+mod several;
+
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
@@ -129,6 +131,7 @@ impl Runner {
                 }
                 Err(error) => Err(error),
             },
+            Command::Several(several) if several.generates() => self.several(several, rest),
             Command::Eval(_) => {
                 let one = quarry_spl::ast::MakeResultsCommand { count: 1, annotate: false, data: None };
                 self.chain(of_batches(make_results(&one, &self.context)?), &pipeline.commands, &self.context)

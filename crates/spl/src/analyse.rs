@@ -89,7 +89,12 @@ fn covers(pattern: &str, name: &str) -> bool {
 
 /// Fields the event scan must deliver for the commands that follow the leading search.
 pub fn required_fields(commands: &[Stage]) -> FieldNeeds {
-    commands.iter().rev().fold(FieldNeeds::everything(), |needs, stage| before(&stage.command, needs))
+    needed_before(commands, FieldNeeds::everything())
+}
+
+/// What is needed before commands, given what is needed after them.
+fn needed_before(commands: &[Stage], after: FieldNeeds) -> FieldNeeds {
+    commands.iter().rev().fold(after, |needs, stage| before(&stage.command, needs))
 }
 
 /// What is needed before a command, given what is needed after it.

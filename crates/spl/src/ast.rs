@@ -8,6 +8,7 @@ mod generate;
 mod report;
 mod reshape;
 mod sequence;
+mod several;
 mod values;
 mod write;
 
@@ -16,6 +17,7 @@ pub use generate::*;
 pub use report::*;
 pub use reshape::*;
 pub use sequence::*;
+pub use several::*;
 pub use values::*;
 pub use write::*;
 
@@ -133,6 +135,8 @@ pub enum Command {
     From(FromCommand),
     /// `savedsearch`.
     SavedSearch(SavedSearchCommand),
+    /// Several searches brought together: appendpipe, union, set and their kin.
+    Several(SeveralCommand),
 }
 
 // ---- fields -------------------------------------------------------------------------------------------------------

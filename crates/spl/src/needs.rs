@@ -29,6 +29,7 @@ impl Needs {
                 Command::Search(search) => self.add_condition(&search.expr),
                 Command::Append(append) => self.add(&append.subsearch),
                 Command::Join(join) => self.add(&join.subsearch),
+                Command::Several(several) => several.subsearches().into_iter().for_each(|search| self.add(search)),
                 Command::Lookup(lookup) => self.add_lookup(&lookup.table),
                 Command::InputLookup(lookup) => {
                     self.add_lookup(&lookup.table);

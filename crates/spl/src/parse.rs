@@ -17,6 +17,7 @@ mod reshape;
 mod rows;
 mod search;
 mod sequence;
+mod several;
 mod stage;
 #[cfg(test)]
 mod tests;

@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
-use quarry_spl::ast::{AddTotalsCommand, ReshapeCommand, SequenceCommand, ValuesCommand};
+use quarry_spl::ast::{AddTotalsCommand, ReshapeCommand, SequenceCommand, SeveralCommand, ValuesCommand};
 
 use super::{Lowering, Step, ordered, row};
 use crate::EngineError;
+use crate::commands::combine::Append;
+use crate::commands::conditions::{Format, Return};
 use crate::commands::convert::{Convert, ConvertAll, Converter};
 use crate::commands::reshape::{Gauge, MvCombine, Transpose, Untable, XySeries};
 use crate::commands::sequence::{Accum, AutoRegress, Delta, TrendLine, Uniq};
+use crate::commands::several::{AppendCols, AppendPipe};
 use crate::commands::summary::FieldSummary;
 use crate::commands::totals::{ColumnTotals, RowTotals};
 use crate::commands::values::{Constants, FillDown, NoMv, RangeMap, Replace, Strcat, search_facts};
@@ -90,6 +93,36 @@ impl Lowering<'_> {
             }
             ReshapeCommand::Gauge(parts) => Step::Blocking(Arc::new(Gauge(parts.clone()))),
         }]
+    }
+}
+
+impl Lowering<'_> {
+    pub(super) fn several(&self, command: &SeveralCommand) -> Result<Step, EngineError> {
+        Ok(match command {
+            SeveralCommand::AppendCols { replaces, subsearch, limits } => {
+                let right = self.subsearch(subsearch, *limits)?;
+                Step::Blocking(Arc::new(AppendCols { right, replaces: *replaces }))
+            }
+            SeveralCommand::AppendPipe(pipeline) => {
+                let mut steps = Vec::new();
+                for stage in &pipeline.commands {
+                    steps.extend(super::lower(stage, self.environment)?);
+                }
+                Step::Blocking(Arc::new(AppendPipe(steps)))
+            }
+            SeveralCommand::Union { subsearches, limits } => {
+                let mut rows = Vec::new();
+                for subsearch in subsearches {
+                    rows.extend(self.subsearch(subsearch, *limits)?);
+                }
+                Step::Blocking(Arc::new(Append { rows }))
+            }
+            SeveralCommand::Format(format) => Step::Blocking(Arc::new(Format(format.clone()))),
+            SeveralCommand::Return(command) => Step::Blocking(Arc::new(Return(command.clone()))),
+            SeveralCommand::MultiSearch(_) => return Err(self.must_be_first("multisearch", "")),
+            SeveralCommand::Set { .. } => return Err(self.must_be_first("set", "")),
+            SeveralCommand::GenTimes(_) => return Err(self.must_be_first("gentimes", "")),
+        })
     }
 }
 

@@ -1,7 +1,9 @@
 //! What the families of commands in `ast/values.rs`, `ast/sequence.rs` and `ast/reshape.rs` need of the rows before them.
 
 use super::{FieldNeeds, TIME};
-use crate::ast::{Command, FieldPattern, ReshapeCommand, SequenceCommand, StrcatSource, ValuesCommand};
+use crate::ast::{
+    Command, FieldPattern, ReshapeCommand, ReturnItem, SequenceCommand, SeveralCommand, StrcatSource, ValuesCommand,
+};
 
 /// What is needed before a command of a family; what is needed after other commands stays.
 pub(super) fn before_family(command: &Command, mut needs: FieldNeeds) -> FieldNeeds {
@@ -9,6 +11,7 @@ pub(super) fn before_family(command: &Command, mut needs: FieldNeeds) -> FieldNe
         Command::Values(values) => before_values(values, &mut needs),
         Command::Sequence(sequence) => before_sequence(sequence, &mut needs),
         Command::Reshape(reshape) => return before_reshape(reshape, needs),
+        Command::Several(several) => return before_several(several, needs),
         _ => {}
     }
     needs
@@ -73,6 +76,33 @@ fn before_reshape(command: &ReshapeCommand, mut needs: FieldNeeds) -> FieldNeeds
     needs
 }
 
+fn before_several(command: &SeveralCommand, mut needs: FieldNeeds) -> FieldNeeds {
+    match command {
+        // Values pair with those of other searches by their names only.
+        SeveralCommand::AppendCols { .. } | SeveralCommand::Union { .. } => {}
+        SeveralCommand::AppendPipe(pipeline) => {
+            let inner = super::needed_before(&pipeline.commands, needs.clone());
+            needs.all |= inner.all;
+            needs.fields.extend(inner.fields);
+            inner.patterns.iter().for_each(|pattern| needs.add(pattern));
+        }
+        SeveralCommand::Format(_) => return FieldNeeds::everything(),
+        SeveralCommand::Return(command) => {
+            needs = FieldNeeds::default();
+            for item in &command.items {
+                match item {
+                    ReturnItem::Pair { field, .. } | ReturnItem::Value(field) => needs.add(field),
+                }
+            }
+        }
+        // They make rows of their own.
+        SeveralCommand::MultiSearch(_) | SeveralCommand::Set { .. } | SeveralCommand::GenTimes(_) => {
+            needs = FieldNeeds::default();
+        }
+    }
+    needs
+}
+
 /// No field named is every field.
 fn add_or_all(needs: &mut FieldNeeds, fields: &[FieldPattern]) {
     needs.all |= fields.is_empty();
@@ -81,7 +111,14 @@ fn add_or_all(needs: &mut FieldNeeds, fields: &[FieldPattern]) {
 
 /// Whether a command's rows are a report, whatever came before.
 pub(super) fn makes_report(command: &Command) -> bool {
-    let Command::Reshape(reshape) = command else { return false };
+    let reshape = match command {
+        Command::Reshape(reshape) => reshape,
+        Command::Several(several) => {
+            use SeveralCommand::{Format, GenTimes, Return, Set};
+            return matches!(several, Format(_) | Return(_) | Set { .. } | GenTimes(_));
+        }
+        _ => return false,
+    };
     matches!(
         reshape,
         ReshapeCommand::Transpose(_)

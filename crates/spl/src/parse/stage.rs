@@ -10,7 +10,7 @@ use crate::commands::{HELP, NOT_YET, is_command};
 use crate::diagnostic::Diagnostic;
 
 /// Commands that make rows and so start a search.
-const GENERATING: &[&str] = &["inputlookup", "makeresults", "tstats"];
+const GENERATING: &[&str] = &["gentimes", "inputlookup", "makeresults", "multisearch", "tstats"];
 
 impl Parser<'_> {
     /// The whole text as one search.
@@ -206,6 +206,9 @@ impl Parser<'_> {
         }
         if let Some(command) = self.sequence_command(name)? {
             return Ok(Some(Command::Sequence(command)));
+        }
+        if let Some(command) = self.several_command(name)? {
+            return Ok(Some(Command::Several(command)));
         }
         Ok(self.reshape_command(name)?.map(Command::Reshape))
     }

@@ -1,0 +1,65 @@
+//! `gentimes`: a row for each step of a range of time.
+
+use arrow::record_batch::RecordBatch;
+use jiff::civil::DateTime;
+use quarry_event::TimeNs;
+use quarry_event::time::{NS_PER_SEC, SpanUnit, apply_modifier, strftime};
+use quarry_spl::ast::{GenTime, GenTimesCommand};
+
+use crate::EngineError;
+use crate::command::CommandContext;
+use crate::rows::{ColumnBuilder, batch_of};
+
+/// Rows made at most.
+const ROWS_MAX: usize = 1_000_000;
+/// How times are written for people.
+const HUMAN: &str = "%a %b %e %H:%M:%S %Y";
+
+/// The rows of `gentimes`.
+pub(crate) fn gen_times(command: &GenTimesCommand, context: &CommandContext) -> Result<RecordBatch, EngineError> {
+    let instant = |time: &GenTime| {
+        instant_of(time, context)
+            .ok_or_else(|| EngineError::invalid(format!("gentimes: there is no such time: {time:?}")))
+    };
+    let (mut start, end) = (instant(&command.start)?, instant(command.end.as_ref().unwrap_or(&GenTime::Days(0)))?);
+    let unit = match command.increment.unit {
+        SpanUnit::Second => 's',
+        SpanUnit::Minute => 'm',
+        SpanUnit::Hour => 'h',
+        _ => 'd',
+    };
+    let step = format!("+{}{unit}", command.increment.amount);
+    let mut columns: [ColumnBuilder; 4] = std::array::from_fn(|_| ColumnBuilder::new(0));
+    let mut count = 0;
+    while start < end {
+        if count >= ROWS_MAX {
+            return Err(EngineError::Limit { what: "gentimes".into(), limit: "rows", value: ROWS_MAX as u64 });
+        }
+        let next = apply_modifier(&step, start, &context.zone).ok().filter(|next| *next > start);
+        let Some(next) = next else { break };
+        let last = next - NS_PER_SEC;
+        columns[0].push_text(&strftime(last, HUMAN, &context.zone));
+        columns[1].push_int(last.div_euclid(NS_PER_SEC));
+        columns[2].push_text(&strftime(start, HUMAN, &context.zone));
+        columns[3].push_int(start.div_euclid(NS_PER_SEC));
+        (start, count) = (next, count + 1);
+    }
+    let names = ["endhuman", "endtime", "starthuman", "starttime"];
+    batch_of(names.into_iter().zip(columns.map(ColumnBuilder::finish)), count)
+}
+
+fn instant_of(time: &GenTime, context: &CommandContext) -> Option<TimeNs> {
+    match time {
+        GenTime::Days(days) => {
+            let midnight = apply_modifier("@d", context.now, &context.zone).ok()?;
+            apply_modifier(&format!("{days:+}d"), midnight, &context.zone).ok()
+        }
+        GenTime::Date([year, month, day, hour, minute, second]) => {
+            let [month, day, hour, minute, second] =
+                [month, day, hour, minute, second].map(|part| i8::try_from(*part).ok());
+            let civil = DateTime::new(*year, month?, day?, hour?, minute?, second?, 0).ok()?;
+            let instant = civil.to_zoned(context.zone.clone()).ok()?.timestamp().as_second();
+            instant.checked_mul(NS_PER_SEC)
+        }
+    }
+}
