@@ -67,3 +67,40 @@ fn groups_in_parts_of_pages_are_the_same() {
     let range = TimeRange { earliest: Some(10_000_000_000), latest: Some(1_020_000_000_000) };
     compare(PATTERNS.iter().map(|pattern| (format!("search * | {pattern}"), range)));
 }
+
+const FIELD_PATTERNS: &[&str] = &[
+    r#"rex field=msg "shard-(?<shard>\d+)" | stats count by shard"#,
+    r#"rex field=msg "after (?<percent>\d+)%" | stats sum(percent) by level"#,
+    r#"rex field=msg "connection (?<n>\d+)" | stats dc(n), max(n)"#,
+    r#"rex field=msg "(?<tail>every\d)$" | stats count by tail, msg"#,
+    r#"rex field=msg "^(?<first>\w+)" | stats count by first"#,
+    r#"rex field=url "page=(?<page>\d+)$" | stats count by page"#,
+    r#"rex field=url "^/(?<a>\w+)/(?<b>\w+)" | stats count by a, b"#,
+    r#"rex field=url "items/(?<n>\d+)" | rex field=msg "(?<m>every\d)" | stats dc(n) by m"#,
+    r#"rex field=url "items/(?<n>\d+)" | rex field=n "(?<m>\d)$" | stats count by m"#,
+    r#"rex field=level "(?<level>N.*)" | stats count by level"#,
+    r#"rex field=level "(?<status>N.*)" | stats count by status"#,
+    r#"rex field=status "(?<c>^\d)" | rex "level=(?<level>\w)" | stats count by c, level"#,
+    r#"rex field=ip "^(?<net>\d+\.\d+)" | stats count by net"#,
+    r#"rex field=took "\.(?<d>\d)" | stats count by d"#,
+    r#"rex field=b "(?<x>.*)" | stats count, count(x)"#,
+    r#"rex field=a "(?<x>\d+)" | stats values(x)"#,
+    r#"rex field=tags{} "(?<x>y\d)" | stats count by x"#,
+    r#"rex field=quoted "(?<x>\w+)$" | stats count by x"#,
+    r#"rex field=user "^(?<x>\w)" | stats count by x, user"#,
+    r#"rex field=note "\\\"(?<x>\w+)" | stats count by x"#,
+    r#"rex field=code "(?<x>\d)" | stats count by x, code"#,
+    r#"rex field=user_id "(?<x>\d)$" | stats count by x"#,
+    r#"rex field=missing "(?<x>\d)$" | stats count, count(x)"#,
+    r#"rex field=host "(?<x>\d)$" | stats count by x"#,
+    r#"rex field=status "(?<x>\d)$" | where x>0 | stats count by x, status"#,
+];
+
+#[test]
+fn groups_of_fields_are_the_same() {
+    let conditions = ["*", "NOT level=INFO", "url=*page=1* OR user=*"];
+    let searches = FIELD_PATTERNS.iter().flat_map(|pattern| {
+        conditions.iter().map(move |condition| (format!("search {condition} | {pattern}"), TimeRange::ALL))
+    });
+    compare(searches);
+}
