@@ -3,7 +3,7 @@
 //! A table is the only place that knows a setting: the checker, the typed views and the manual read it. A conf
 //! without a table (macros, saved searches) is merged unchecked.
 
-use crate::settings::{indexes, limits, server, transforms};
+use crate::settings::{http_input, indexes, limits, server, transforms};
 use crate::{props, values};
 
 /// Settings of one conf.
@@ -104,8 +104,14 @@ pub(crate) const COUNT: Kind = Kind::Integer { min: 0, max: COUNT_MAX };
 pub(crate) const REGEX: Kind = Kind::Regex { groups_min: 0 };
 
 /// Every table.
-pub static TABLES: &[&ConfTable] =
-    &[&props::table::PROPS, &transforms::TRANSFORMS, &limits::LIMITS, &indexes::INDEXES, &server::SERVER];
+pub static TABLES: &[&ConfTable] = &[
+    &props::table::PROPS,
+    &transforms::TRANSFORMS,
+    &limits::LIMITS,
+    &indexes::INDEXES,
+    &server::SERVER,
+    &http_input::INPUTS,
+];
 
 impl ConfTable {
     /// Table of a conf.

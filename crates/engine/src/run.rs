@@ -205,14 +205,12 @@ impl Runner {
             earliest: self.time(search.time.index_earliest.as_ref())?,
             latest: self.time(search.time.index_latest.as_ref())?,
         };
-        let mut wish = FieldWish::new(&required_fields(rest));
-        wish.names.extend(rexes.hidden().iter().cloned());
         Ok(EventScan {
             snapshot,
             range: context.range,
             index_range,
             filter,
-            wish,
+            wish: FieldWish::new(&required_fields(rest)),
             rules: Arc::clone(&self.rules),
             shown: ShownFields::default(),
             rexes,

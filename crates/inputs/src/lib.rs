@@ -1,4 +1,4 @@
-//! Receivers of data: today files, read once.
+//! Receivers of data: files, read once, and the HTTP Event Collector.
 //!
 //! An input unpacks bytes, feeds an index pipeline and hands events to a [`Sink`], which answers for their durability.
 //! Inputs know nothing of storage: what was read before is asked of the sink too, because positions and events must
@@ -7,7 +7,8 @@
 
 mod error;
 pub mod file;
+pub mod hec;
 mod sink;
 
 pub use error::InputError;
-pub use sink::{FileIdentity, FilePosition, KnownPosition, Sink, SinkError};
+pub use sink::{AppendError, EventStore, FileIdentity, FilePosition, KnownPosition, Receipt, Sink, SinkError};

@@ -68,3 +68,33 @@ pub trait Sink {
     /// Waits until everything accepted is durable.
     fn flush(&mut self) -> Result<(), SinkError>;
 }
+
+/// Why events that came over the network were not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum AppendError {
+    /// Not now: too much is on its way, or the disk is full. The sender shall come again.
+    #[error("{0}")]
+    Busy(SinkError),
+    /// The node stops.
+    #[error("the node is stopping")]
+    Stopping,
+    /// The store failed.
+    #[error("{0}")]
+    Failed(SinkError),
+}
+
+/// Answers for events that were handed over.
+pub trait Receipt: Send {
+    /// Whether [`Receipt::wait`] returns at once.
+    fn is_done(&self) -> bool;
+    /// Returns when the events survive a crash, or when that failed.
+    fn wait(self: Box<Self>) -> Result<(), AppendError>;
+}
+
+/// Where inputs put events whose senders are told when they are stored.
+pub trait EventStore: Send + Sync {
+    /// Takes events of one index. Blocks while the store is busy.
+    fn append(&self, batch: EventBatch) -> Result<Box<dyn Receipt>, AppendError>;
+    /// Why this index takes no events, if it does not.
+    fn check_index(&self, index: &str) -> Result<(), String>;
+}

@@ -10,6 +10,7 @@ mod btool;
 mod bucket;
 mod claims;
 mod cli;
+mod collector;
 mod configuration;
 mod demo;
 mod failure;

@@ -16,6 +16,7 @@ use quarry_store::Store;
 use serde_json::json;
 
 use crate::cli::ServeArgs;
+use crate::collector;
 use crate::failure::Failure;
 use crate::local::{self, Settings};
 use crate::node::LocalNode;
@@ -34,14 +35,9 @@ const PRIVATE_MODE: u32 = 0o600;
 
 /// Runs the server; returns when it has stopped.
 pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure> {
-    let address: SocketAddr = arguments.mgmt.parse().map_err(|_| {
-        Failure::Usage(format!("--mgmt {}: give an address and a port, as in 127.0.0.1:8089", arguments.mgmt))
-    })?;
-    if !address.ip().is_loopback() {
-        let text = "is reachable from other machines, and this server has no TLS yet: bind 127.0.0.1, or forward it";
-        return Err(Failure::Usage(format!("--mgmt {address} {text}")));
-    }
-    for (option, address) in [("--web", &arguments.web), ("--hec", &arguments.hec), ("--s2s", &arguments.s2s)] {
+    let address = loopback("--mgmt", &arguments.mgmt)?;
+    let hec = arguments.hec.as_deref().map(|address| loopback("--hec", address)).transpose()?;
+    for (option, address) in [("--web", &arguments.web), ("--s2s", &arguments.s2s)] {
         if let Some(address) = address {
             crate::tell(&format!("note: {option} {address}: this version has no such service, nothing listens there"));
         }
@@ -58,22 +54,45 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     let runtime = runtime.map_err(|error| Failure::Storage(format!("cannot start threads: {error}")))?;
     // The engine ends threads of its own when it is dropped, which must not happen on a thread that serves requests.
     let _outlives_requests = state.clone();
-    let served = runtime.block_on(serve(data_dir, address, state, node.clone()));
+    let served = runtime.block_on(serve(data_dir, address, hec, state, node.clone()));
     runtime.shutdown_timeout(STOP_WAIT);
     node.store.close();
     served.map(|()| 0)
 }
 
-async fn serve(data_dir: &Path, address: SocketAddr, state: ApiState, node: Arc<LocalNode>) -> Result<(), Failure> {
+/// An address that other machines cannot reach.
+fn loopback(option: &str, text: &str) -> Result<SocketAddr, Failure> {
+    let parsed = text.parse::<SocketAddr>();
+    let address = parsed
+        .map_err(|_| Failure::Usage(format!("{option} {text}: give an address and a port, as in 127.0.0.1:8089")))?;
+    if address.ip().is_loopback() {
+        return Ok(address);
+    }
+    let text = "is reachable from other machines, and this server has no TLS yet: bind 127.0.0.1, or forward it";
+    Err(Failure::Usage(format!("{option} {address} {text}")))
+}
+
+async fn serve(
+    data_dir: &Path,
+    address: SocketAddr,
+    hec: Option<SocketAddr>,
+    state: ApiState,
+    node: Arc<LocalNode>,
+) -> Result<(), Failure> {
     let cannot = |error: std::io::Error| Failure::Storage(format!("cannot listen on {address}: {error}"));
     let listener = tokio::net::TcpListener::bind(address).await.map_err(cannot)?;
     let address = listener.local_addr().map_err(cannot)?;
+    let collector = collector::listen(hec, &node).await?;
     let stop = stop_signal().map_err(|error| Failure::Storage(format!("cannot listen to signals: {error}")))?;
-    let run_file = RunFile::write(data_dir, address, state.auth.local_token())?;
+    let hec = collector.as_ref().map(|collector| collector.address);
+    let run_file = RunFile::write(data_dir, address, hec, state.auth.local_token())?;
     crate::tell(&format!("quarry serves {} on http://{address}", data_dir.display()));
     let maintenance = tokio::spawn(maintain(node));
     let served = axum::serve(listener, quarry_api::router(state)).with_graceful_shutdown(stop).await;
     maintenance.abort();
+    if let Some(collector) = collector {
+        collector.stop().await;
+    }
     drop(run_file);
     crate::tell("quarry stopped");
     served.map_err(cannot)
@@ -125,9 +144,10 @@ fn maintenance_round(node: &LocalNode, told: i64) -> i64 {
 struct RunFile(PathBuf);
 
 impl RunFile {
-    fn write(data_dir: &Path, address: SocketAddr, token: &str) -> Result<RunFile, Failure> {
+    fn write(data_dir: &Path, address: SocketAddr, hec: Option<SocketAddr>, token: &str) -> Result<RunFile, Failure> {
         let path = data_dir.join(RUN_FILE);
-        let text = json!({ "mgmt": address.to_string(), "token": token }).to_string();
+        let hec = hec.map(|address| address.to_string());
+        let text = json!({ "mgmt": address.to_string(), "hec": hec, "token": token }).to_string();
         write_private(&path, &text)?;
         Ok(RunFile(path))
     }

@@ -49,7 +49,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("datafusion-physical-expr", &["engine"]),
     ("datafusion-functions-aggregate", &["engine"]),
     ("rusqlite", &["catalog"]),
-    ("axum", &["api", "server"]),
+    ("axum", &["api", "inputs", "server"]),
     ("arrow", &["engine", "search", "api", "server"]),
     ("clap", &["server"]),
 ];

@@ -45,6 +45,16 @@ const SECTIONS: &[Section] = &[
             ),
         ],
     },
+    Section {
+        stanza: StanzaName::Named("http_input"),
+        rows: &[row(
+            "max_content_length",
+            COUNT,
+            "134217728",
+            "bytes",
+            "one unpacked body sent to the HTTP Event Collector",
+        )],
+    },
     Section { stanza: StanzaName::Named("searchresults"), rows: &[] },
     Section { stanza: StanzaName::Named("subsearch"), rows: &[] },
     Section { stanza: StanzaName::Named("join"), rows: &[] },
@@ -62,6 +72,8 @@ pub struct LimitSettings {
     pub search_max_mem_mb: u64,
     /// `[search] partial_state_cache_mb`.
     pub partial_state_cache_mb: u64,
+    /// `[http_input] max_content_length`.
+    pub http_body_bytes: u64,
 }
 
 impl LimitSettings {
@@ -72,6 +84,7 @@ impl LimitSettings {
         LimitSettings {
             search_max_mem_mb: count("search", "max_mem_usage_mb"),
             partial_state_cache_mb: count("search", "partial_state_cache_mb"),
+            http_body_bytes: count("http_input", "max_content_length"),
         }
     }
 }
@@ -84,12 +97,15 @@ mod tests {
 
     #[test]
     fn bounds_as_set_and_as_built_in() {
-        let own = "[search]\nmax_mem_usage_mb = 7\npartial_state_cache_mb = 0\n[stats]\nlist_maxsize = 3\n[mvexpand]\nmax_mem_usage_mb = 1\n";
+        let own = "[search]\nmax_mem_usage_mb = 7\npartial_state_cache_mb = 0\n[stats]\nlist_maxsize = 3\n[mvexpand]\nmax_mem_usage_mb = 1\n[http_input]\nmax_content_length = 9\n";
         let layers = Layers::new([local("limits", own)]);
-        let bounds =
-            |search_max_mem_mb, partial_state_cache_mb| LimitSettings { search_max_mem_mb, partial_state_cache_mb };
-        assert_eq!(LimitSettings::new(&layers), bounds(7, 0));
-        assert_eq!(LimitSettings::new(&Layers::new([])), bounds(1024, 128));
+        let bounds = |search_max_mem_mb, partial_state_cache_mb, http_body_bytes| LimitSettings {
+            search_max_mem_mb,
+            partial_state_cache_mb,
+            http_body_bytes,
+        };
+        assert_eq!(LimitSettings::new(&layers), bounds(7, 0, 9));
+        assert_eq!(LimitSettings::new(&Layers::new([])), bounds(1024, 128, 128 << 20));
         let told: Vec<String> = layers.warnings().iter().map(ToString::to_string).collect();
         assert_eq!(told.len(), 2, "{told:?}");
         assert!(told.iter().all(|warning| warning.ends_with("is not supported; it has no effect")), "{told:?}");

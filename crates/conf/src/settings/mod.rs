@@ -1,5 +1,6 @@
 //! Typed views of the confs other than props: what is missing or was wrong has its default.
 
+pub mod http_input;
 pub mod indexes;
 pub mod limits;
 pub mod macros;

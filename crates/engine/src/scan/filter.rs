@@ -34,8 +34,9 @@ enum Early {
     Maybe,
     /// A word in the text.
     Word(WordPattern),
-    /// A value that a field's text must hold, where it is not written with escapes.
-    Value(WordPattern),
+    /// A value that a field's text must hold, where it is not written with escapes, unless the field was given at index
+    /// time.
+    Value { pattern: WordPattern, field: Box<str> },
     /// Metadata that is this pattern.
     Meta(MetaField, WordPattern),
     /// Every part.
@@ -151,7 +152,7 @@ impl Early {
     /// Whether the test decides, so that no other is needed.
     fn is_exact(&self) -> bool {
         match self {
-            Early::Maybe | Early::Value(_) => false,
+            Early::Maybe | Early::Value { .. } => false,
             Early::Word(_) | Early::Meta(..) => true,
             Early::And(parts) | Early::Or(parts) => parts.iter().all(Early::is_exact),
             Early::Not(part) => part.is_exact(),
@@ -161,7 +162,7 @@ impl Early {
     fn reads_text(&self) -> bool {
         match self {
             Early::Maybe | Early::Meta(..) => false,
-            Early::Word(_) | Early::Value(_) => true,
+            Early::Word(_) | Early::Value { .. } => true,
             Early::And(parts) | Early::Or(parts) => parts.iter().any(Early::reads_text),
             Early::Not(part) => part.reads_text(),
         }
@@ -169,7 +170,7 @@ impl Early {
 
     fn allows_meta(&self, meta: &Metadata) -> bool {
         match self {
-            Early::Maybe | Early::Word(_) | Early::Value(_) => true,
+            Early::Maybe | Early::Word(_) | Early::Value { .. } => true,
             Early::Meta(field, pattern) => pattern.is_match(meta_text(meta, *field).as_bytes()),
             Early::And(parts) => parts.iter().all(|part| part.allows_meta(meta)),
             Early::Or(parts) => parts.iter().any(|part| part.allows_meta(meta)),
@@ -199,9 +200,11 @@ impl Early {
         match self {
             Early::Maybe => true,
             Early::Word(pattern) => pattern.is_match(events.raw(row)),
-            Early::Value(pattern) => {
+            Early::Value { pattern, field } => {
                 let text = events.raw(row);
-                pattern.is_match(text) || memchr::memchr(b'\\', text).is_some()
+                pattern.is_match(text)
+                    || memchr::memchr(b'\\', text).is_some()
+                    || is_given_at_index_time(events, row, field)
             }
             Early::Meta(field, pattern) => {
                 pattern.is_match(meta_text(&events.metas[events.meta[row] as usize], *field).as_bytes())
@@ -263,7 +266,13 @@ fn value_test(field: &str, value: &SearchPattern, rules: &FieldRules) -> Early {
         return Early::Maybe;
     }
     let text = if rules.is_cut_by_pattern(field) { format!("*{}*", value.text) } else { value.text.clone() };
-    Early::Value(WordPattern::new(&text, WordBound::Breaker, false))
+    Early::Value { pattern: WordPattern::new(&text, WordBound::Breaker, false), field: field.into() }
+}
+
+/// Whether an event was given this field when it was indexed.
+fn is_given_at_index_time(events: &Page, row: usize, field: &str) -> bool {
+    let first = events.fields.partition_point(|given| (given.row as usize) < row);
+    events.fields[first..].iter().take_while(|given| given.row as usize == row).any(|given| *given.name == *field)
 }
 
 fn can_test_value(field: &str, value: &SearchPattern, rules: &FieldRules) -> bool {
@@ -289,9 +298,11 @@ fn terms_of(expr: &SearchExpr, rules: &FieldRules) -> TermQuery {
         SearchExpr::Or(parts) => TermQuery::or(parts.iter().map(|part| terms_of(part, rules))),
         SearchExpr::Keyword(pattern) | SearchExpr::Case(pattern) => TermQuery::for_keyword(&pattern.text),
         SearchExpr::Term(pattern) => TermQuery::for_term(&pattern.text),
-        SearchExpr::Compare { field, op: CompareOp::Eq, value, .. } | SearchExpr::Indexed { field, value } => {
-            value_terms(&field.text, value, rules)
-        }
+        SearchExpr::Compare { field, op: CompareOp::Eq, value, .. } => value_terms(&field.text, value, rules),
+        SearchExpr::Indexed { field, value } => match meta_field(&field.text) {
+            Some(_) => value_terms(&field.text, value, rules),
+            None => field_term(&field.text, value),
+        },
         SearchExpr::In { field, values } => {
             TermQuery::or(values.iter().map(|value| value_terms(&field.text, value, rules)))
         }
@@ -307,7 +318,16 @@ fn value_terms(field: &str, value: &SearchPattern, rules: &FieldRules) -> TermQu
         return TermQuery::All;
     }
     let written = escaped_forms(&value.text);
-    TermQuery::or(written.iter().map(String::as_str).chain([value.text.as_str()]).map(TermQuery::for_keyword))
+    let in_text = written.iter().map(String::as_str).chain([value.text.as_str()]).map(TermQuery::for_keyword);
+    TermQuery::or(in_text.chain([field_term(field, value)]))
+}
+
+/// The field as one given at index time.
+fn field_term(field: &str, value: &SearchPattern) -> TermQuery {
+    if value.text.contains('*') {
+        return TermQuery::All;
+    }
+    TermQuery::Field { name: field.into(), value: value.text.to_lowercase().into() }
 }
 
 /// How JSON may write the value with escapes, as far as that changes its pieces: `Jos\u00e9`, `line1\nline2`, `a\u0026b`.

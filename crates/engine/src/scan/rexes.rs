@@ -1,10 +1,9 @@
-//! `rex` commands that the scan runs itself, because they come first and read the text of an event or a field
-//! that is cut out of it.
+//! `rex` commands that the scan runs itself, because they come first and read nothing but the text of an event.
 //!
 //! On shaped pages their groups come from templates and dictionaries ([`super::shaped`]), so that no text is rebuilt for
 //! them. Where there is text anyway the command itself runs, and gives the same.
 //!
-//! Not here: `rex` after other commands, on metadata or with more than one match (commands).
+//! Not here: `rex` after other commands, on other fields or with more than one match (commands).
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,15 +21,13 @@ use crate::commands::extract::Rex;
 use crate::pattern::Regex;
 use crate::rows;
 
-/// The text of an event.
+/// The field whose patterns a scan can run.
 const TEXT_FIELD: &str = "_raw";
 
 /// The commands a scan runs, in order.
 #[derive(Default)]
 pub(crate) struct Rexes {
     all: Vec<PushedRex>,
-    /// Fields that only these commands read.
-    hidden: Vec<String>,
     /// Readers of shaped pages that no worker uses now: as many sets as there are workers at most.
     idle: Mutex<Vec<Vec<RexReader>>>,
 }
@@ -38,8 +35,6 @@ pub(crate) struct Rexes {
 /// A command a scan runs.
 pub(crate) struct PushedRex {
     command: Arc<RexCommand>,
-    /// The field it reads; `None` for the text.
-    pub field: Option<String>,
     /// Its pattern.
     pub regex: Regex,
     /// Number and name of the groups that are wanted.
@@ -55,7 +50,7 @@ impl Rexes {
             let Command::Rex(command) = &stage.command else { break };
             let Some(rex) = PushedRex::new(command) else { break };
             let taken = |name: &String| all.iter().any(|rex| rex.groups.iter().any(|(_, known)| known == name));
-            if rex.groups.iter().map(|(_, name)| name).chain(&rex.field).any(taken) {
+            if rex.groups.iter().any(|(_, name)| taken(name)) {
                 break;
             }
             all.push(rex);
@@ -69,16 +64,7 @@ impl Rexes {
             rex.groups.retain(|(_, name)| wish.wants(name));
         }
         all.retain(|rex| !rex.groups.is_empty());
-        let mut hidden: Vec<String> = all.iter().filter_map(|rex| rex.field.clone()).collect();
-        hidden.retain(|name| !wish.wants(name));
-        hidden.sort_unstable();
-        hidden.dedup();
-        (Rexes { all, hidden, idle: Mutex::default() }, count)
-    }
-
-    /// Fields that only these commands read.
-    pub(crate) fn hidden(&self) -> &[String] {
-        &self.hidden
+        (Rexes { all, idle: Mutex::default() }, count)
     }
 
     /// Whether there is none.
@@ -101,8 +87,7 @@ impl Rexes {
         }
         let is_new = |name: &str| rows::column(&rows, name).is_none();
         let is_group = |name: &str| self.all.iter().any(|rex| rex.groups.iter().any(|(_, group)| group == name));
-        let is_hidden = |name: &str| self.hidden.iter().any(|hidden| hidden == name);
-        rows::without(&found, |name| name == TEXT_FIELD || is_hidden(name) || (is_new(name) && !is_group(name)))
+        rows::without(&found, |name| name == TEXT_FIELD || (is_new(name) && !is_group(name)))
     }
 
     /// Readers of a segment's pages, one per command, for one worker; if possible some that know the segment.
@@ -124,11 +109,7 @@ impl Rexes {
 impl PushedRex {
     /// The command if a scan can run it.
     fn new(command: &RexCommand) -> Option<PushedRex> {
-        if command.max_match != 1 || command.offset_field.is_some() {
-            return None;
-        }
-        let field = (command.field != TEXT_FIELD).then(|| command.field.clone());
-        if field.as_ref().is_some_and(|name| is_given(name) || rows::is_hidden(name)) {
+        if command.field != TEXT_FIELD || command.max_match != 1 || command.offset_field.is_some() {
             return None;
         }
         let regex = Regex::new(&command.pattern.text).ok()?;
@@ -140,7 +121,6 @@ impl PushedRex {
             groups.iter().enumerate().all(|(at, (_, name))| groups[..at].iter().all(|(_, known)| known != name));
         (distinct && !groups.iter().any(|(_, name)| is_own(name))).then(|| PushedRex {
             command: Arc::new(command.clone()),
-            field,
             regex,
             groups,
         })

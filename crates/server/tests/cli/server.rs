@@ -12,9 +12,14 @@ pub(crate) struct Server(Child);
 
 impl Server {
     pub(crate) fn start(place: &Place) -> Server {
+        Server::start_with(place, &[])
+    }
+
+    /// With more arguments.
+    pub(crate) fn start_with(place: &Place, more: &[&str]) -> Server {
         let run_file = || std::fs::read_to_string(place.data().join("run/server.json")).ok();
         let left_by_another = run_file();
-        let mut server = Server(place.spawn(&["serve", "--mgmt", "127.0.0.1:0"]));
+        let mut server = Server(place.spawn(&[&["serve", "--mgmt", "127.0.0.1:0"], more].concat()));
         let is_up = || run_file().is_some_and(|text| Some(text) != left_by_another);
         assert!(wait_until(|| is_up() || server.0.try_wait().unwrap().is_some()));
         assert!(is_up(), "the server ended early");

@@ -26,8 +26,6 @@ pub(super) struct Groups {
     pub codes: Vec<Vec<u32>>,
     /// Per group its texts.
     pub texts: Vec<ArrayRef>,
-    /// Per group its text for each row, where that was found otherwise.
-    pub columns: Option<Vec<ArrayRef>>,
     /// Rows that only their text can answer.
     pub undecided: Vec<u32>,
 }
@@ -35,15 +33,11 @@ pub(super) struct Groups {
 impl Groups {
     /// Nothing yet of so many groups.
     pub(super) fn none(count: usize) -> Groups {
-        Groups { codes: vec![Vec::new(); count], texts: Vec::new(), columns: None, undecided: Vec::new() }
+        Groups { codes: vec![Vec::new(); count], texts: Vec::new(), undecided: Vec::new() }
     }
 
     /// The column of group number `at`: the group's text, or what the field held before.
     pub(super) fn column(&mut self, at: usize, old: Option<&ArrayRef>) -> Result<ArrayRef, EngineError> {
-        if let Some(columns) = &self.columns {
-            let column = &columns[at];
-            return Ok(old.map_or_else(|| Arc::clone(column), |old| rows::first_of(column, old)));
-        }
         let codes = std::mem::take(&mut self.codes[at]);
         let absent = codes.contains(&ABSENT);
         let Some(old) = old.filter(|_| absent) else {
@@ -110,7 +104,7 @@ pub(super) fn with_groups(
     for place in extracts.chain(commands) {
         let (reader, groups) = (&readers[place], &mut found[place]);
         // A rule that no class of the slab has was not asked.
-        if groups.texts.is_empty() && groups.columns.is_none() {
+        if groups.texts.is_empty() {
             continue;
         }
         for (at, (_, name)) in reader.groups.iter().enumerate() {

@@ -10,10 +10,8 @@
 
 mod columns;
 mod conditions;
-mod cursors;
 mod edges;
 mod facts;
-mod field_rex;
 mod fields;
 mod groups;
 mod outcome;
@@ -139,11 +137,6 @@ impl EventScan {
         names
     }
 
-    /// Wanted fields without those that only patterns read.
-    fn shown_names(&self) -> impl Iterator<Item = &String> {
-        self.wish.names.iter().filter(|name| !self.rexes.hidden().contains(name))
-    }
-
     /// Whether rows are wanted that only their text can give.
     fn wants_text(&self) -> bool {
         self.wish.raw || self.wish.all || !self.wish.patterns.is_empty()
@@ -181,7 +174,7 @@ impl EventScan {
         }
         let slab = reader.slab;
         let unplaced: Vec<_> =
-            (self.shown_names()).filter_map(|name| slab.field(name)).filter(|field| field.by_text).collect();
+            (self.wish.names.iter()).filter_map(|name| slab.field(name)).filter(|field| field.by_text).collect();
         if unplaced.is_empty() {
             return Ok(outcome);
         }
@@ -236,7 +229,7 @@ impl EventScan {
             let seconds = sure.iter().map(|row| events.index_time.get(row as usize).map(|time| time / NS_PER_SEC));
             columns.push(("_indextime".into(), Arc::new(seconds.collect::<Int64Array>())));
         }
-        for name in self.shown_names().filter(|name| !is_given(name)) {
+        for name in self.wish.names.iter().filter(|name| !is_given(name)) {
             let Some(field) = reader.slab.field(name) else { continue };
             if let Some(column) = columns::field_column(field, sure, reader)? {
                 columns.push((name.clone(), column));

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, StringViewArray};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use quarry_event::shape::{ColumnKind, ColumnValues, Dictionary, NumberFormat, Shapes, TEXT_COLUMN, Template};
+use quarry_event::shape::{
+    ColumnKind, ColumnValues, Dictionary, NumberFormat, PageColumn, Shapes, TEXT_COLUMN, Template,
+};
 use quarry_store::Segment;
 
-use super::cursors::Cursors;
-use super::field_rex::field_templates;
 use super::groups::{ABSENT, Groups};
 use super::page::{PageReader, Rows};
 use crate::EngineError;
@@ -38,15 +38,15 @@ const QUICK_ANSWERS_MAX: usize = 1 << 20;
 const QUICK_NEW: u32 = 0;
 const QUICK_NO: u32 = 1;
 const QUICK_TEXTS: u32 = 2;
+/// Rows a cursor passes one by one before it looks further ahead.
+const CURSOR_STEPS: usize = 8;
 
 /// Reads the groups of one pattern off shaped pages; for one worker at a time.
 pub(crate) struct RexReader {
     /// The search-time rule it is; `None` for a command.
     pub(super) extract: Option<Arc<Extract>>,
-    /// The field it reads; `None` for the text.
-    field: Option<String>,
-    pub(super) regex: Regex,
-    pub(super) captures: Captures,
+    regex: Regex,
+    captures: Captures,
     pub(super) groups: Vec<(usize, String)>,
     planner: Option<Planner>,
     slabs: Vec<Tree>,
@@ -114,7 +114,7 @@ struct Interner {
 impl RexReader {
     /// A reader for a command.
     pub(crate) fn new(rex: &PushedRex) -> RexReader {
-        RexReader { field: rex.field.clone(), ..RexReader::of_pattern(&rex.regex, rex.groups.clone(), None) }
+        RexReader::of_pattern(&rex.regex, rex.groups.clone(), None)
     }
 
     /// A reader for a search-time rule; `wanted` says which of its groups count.
@@ -126,17 +126,15 @@ impl RexReader {
 
     fn of_pattern(regex: &Regex, groups: Vec<(usize, String)>, extract: Option<Arc<Extract>>) -> RexReader {
         let (regex, captures, planner) = (regex.clone(), regex.new_captures(), Planner::new(regex));
-        RexReader { extract, field: None, regex, captures, groups, planner, slabs: Vec::new() }
+        RexReader { extract, regex, captures, groups, planner, slabs: Vec::new() }
     }
 
     /// The groups of these rows of a page.
     pub(super) fn read(&mut self, rows: &Rows, page: &mut PageReader<'_>) -> Result<Groups, EngineError> {
-        if let Some(name) = self.field.clone() {
-            return self.read_field(&name, rows, page);
-        }
+        let mut found = Groups::none(self.groups.len());
         let classes = self.extract.as_ref().map(|extract| page.slab.classes_of(extract));
         if classes.as_ref().is_some_and(|classes| !classes.contains(&true)) {
-            return Ok(Groups::none(self.groups.len()));
+            return Ok(found);
         }
         // Which rows a rule is for is only asked where it is not for all.
         let for_some = match classes.filter(|classes| classes.contains(&false)) {
@@ -149,39 +147,22 @@ impl RexReader {
             None => true,
         };
         let roots = page.column(TEXT_COLUMN)?;
-        let ColumnValues::Codes(roots) = &roots.values else {
-            return Ok(self.undecided(rows.iter().filter(|row| is_for(*row)).collect(), rows.len()));
+        let (true, ColumnValues::Codes(roots)) = (self.planner.is_some(), &roots.values) else {
+            found.undecided = rows.iter().filter(|row| is_for(*row)).collect();
+            found.codes.iter_mut().for_each(|codes| codes.resize(rows.len(), ABSENT));
+            found.texts = self.groups.iter().map(|_| Interner::default().array()).collect();
+            return Ok(found);
         };
-        let root = |row: u32| is_for(row).then(|| roots.get(row as usize).map_or(usize::MAX, |root| *root as usize));
-        self.ask_rows(rows, root, page)
-    }
-
-    /// Nothing but rows that something else must answer.
-    fn undecided(&self, undecided: Vec<u32>, rows: usize) -> Groups {
-        let texts = self.groups.iter().map(|_| Interner::default().array()).collect();
-        Groups { codes: vec![vec![ABSENT; rows]; self.groups.len()], texts, columns: None, undecided }
-    }
-
-    /// The groups of rows that `root` knows a node for.
-    pub(super) fn ask_rows(
-        &mut self,
-        rows: &Rows,
-        root: impl Fn(u32) -> Option<usize>,
-        page: &mut PageReader<'_>,
-    ) -> Result<Groups, EngineError> {
-        if self.planner.is_none() {
-            return Ok(self.undecided(rows.iter().filter(|row| root(*row).is_some()).collect(), rows.len()));
-        }
-        let mut found = Groups::none(self.groups.len());
         let at = self.tree(page);
         let RexReader { regex, captures, groups, planner: Some(planner), slabs, .. } = self else { return Ok(found) };
         let tree = &mut slabs[at];
         found.codes.iter_mut().for_each(|codes| codes.resize(rows.len(), ABSENT));
         let mut work = Work { regex, captures, groups, planner, text: String::new(), codes: Vec::new() };
-        let mut cursors = Cursors::new(page.shapes().columns.len());
+        let mut cursors = Cursors { open: Vec::new() };
+        cursors.open.resize_with(page.shapes().columns.len(), || None);
         // Row by row, so that the cursors only step forward.
-        for (place, row) in rows.iter().enumerate() {
-            let Some(root) = root(row) else { continue };
+        for (place, row) in rows.iter().enumerate().filter(|(_, row)| is_for(*row)) {
+            let root = roots.get(row as usize).map_or(usize::MAX, |root| *root as usize);
             let node = tree.leaf(root, row, &mut work, &mut cursors, page)?;
             let quick = tree.quick_place(node, row, &mut cursors, page)?;
             match quick.map_or(QUICK_NEW, |at| tree.answers[at]) {
@@ -227,9 +208,8 @@ impl RexReader {
         if self.slabs.len() == SLABS_KEPT {
             self.slabs.remove(0);
         }
-        let nodes = match (&self.field, page.shapes().columns.first().map(|column| &column.kind)) {
-            (Some(name), _) => field_templates(name, page.slab).into_iter().map(node).collect(),
-            (None, Some(ColumnKind::Templates(templates))) => {
+        let nodes = match page.shapes().columns.first().map(|column| &column.kind) {
+            Some(ColumnKind::Templates(templates)) => {
                 templates.iter().map(|template| node(FlatTemplate::of(page.shapes(), template))).collect()
             }
             _ => Vec::new(),
@@ -547,5 +527,64 @@ impl Interner {
         let texts = &self.texts;
         let array = self.array.get_or_insert_with(|| Arc::new(StringViewArray::from_iter_values(texts.iter())));
         Arc::clone(array)
+    }
+}
+
+/// Where each column of a page is; quick for rows that mostly come in ascending order.
+struct Cursors {
+    open: Vec<Option<Cursor>>,
+}
+
+struct Cursor {
+    values: Arc<PageColumn>,
+    /// First of its rows not passed.
+    next: usize,
+    /// Number that counts as code 0.
+    base: i64,
+}
+
+impl Cursors {
+    /// The row's code in a dictionary or template column; for numbers how much it is above the smallest.
+    #[inline]
+    fn code(&mut self, column: u32, row: u32, page: &mut PageReader<'_>) -> Result<Option<u32>, EngineError> {
+        let Some(place) = self.open.get_mut(column as usize) else { return Ok(None) };
+        if place.is_none() {
+            let base = match &page.shapes().columns[column as usize].kind {
+                ColumnKind::Numbers { min, .. } => *min,
+                _ => 0,
+            };
+            *place = Some(Cursor { values: page.column(column)?, next: 0, base });
+        }
+        Ok(place.as_mut().and_then(|cursor| cursor.code(row)))
+    }
+}
+
+impl Cursor {
+    #[inline]
+    fn code(&mut self, row: u32) -> Option<u32> {
+        let place = match &self.values.rows {
+            None => row as usize,
+            Some(rows) => {
+                if self.next > 0 && rows.get(self.next - 1).is_some_and(|known| *known >= row) {
+                    self.next = rows.partition_point(|known| *known < row);
+                }
+                let near = rows.len().min(self.next + CURSOR_STEPS);
+                while self.next < near && rows[self.next] < row {
+                    self.next += 1;
+                }
+                if self.next == near {
+                    self.next += rows[near..].partition_point(|known| *known < row);
+                }
+                if rows.get(self.next) != Some(&row) {
+                    return None;
+                }
+                self.next
+            }
+        };
+        match &self.values.values {
+            ColumnValues::Codes(codes) => codes.get(place).copied(),
+            ColumnValues::Numbers(numbers) => u32::try_from(numbers.get(place)? - self.base).ok(),
+            ColumnValues::Texts { .. } => None,
+        }
     }
 }

@@ -1,0 +1,215 @@
+//! inputs.conf `[http]` and `[http://NAME]`: the HTTP Event Collector and its tokens.
+//!
+//! Other stanzas of inputs.conf belong to other inputs and are not looked at here.
+
+use std::collections::BTreeMap;
+
+use crate::layers::Layers;
+use crate::table::{COUNT, ConfTable, Kind, Row, Section, StanzaName, row};
+use crate::values::Values;
+
+/// Stanza of the collector itself.
+const GLOBAL: &str = "http";
+/// What the stanza of a token starts with.
+const TOKEN_PREFIX: &str = "http://";
+
+/// Settings of inputs.conf.
+pub static INPUTS: ConfTable = ConfTable {
+    conf: "inputs",
+    sections: &[
+        Section { stanza: StanzaName::Named(GLOBAL), rows: GLOBAL_ROWS },
+        Section { stanza: StanzaName::Prefix(TOKEN_PREFIX), rows: TOKEN_ROWS },
+    ],
+    unsupported: &["enableSSL", "serverCert", "outputgroup", "persistentQueueSize"],
+    unused: &[
+        "_rcvbuf",
+        "busyKeepAliveIdleTimeout",
+        "caCertFile",
+        "caPath",
+        "cipherSuite",
+        "crossOriginSharingHeaders",
+        "crossOriginSharingPolicy",
+        "dedicatedIoThreads",
+        "description",
+        "evt_resolve_ad_obj",
+        "forceHttp10",
+        "listenOnIPv6",
+        "maxEventSize",
+        "maxSockets",
+        "maxThreads",
+        "queueSize",
+        "replyHeader",
+        "s2s_indexes_validation",
+        "sslKeysfile",
+        "sslKeysfilePassword",
+        "sslVersions",
+        "useDeploymentServer",
+    ],
+};
+
+const GLOBAL_ROWS: &[Row] = &[
+    row("disabled", Kind::Bool, "false", "", "whether every request is refused"),
+    row("port", Kind::Integer { min: 0, max: 65_535 }, "8088", "", "port the collector listens on"),
+    row("ackIdleCleanup", Kind::Bool, "true", "", "whether channels that nobody asks about are forgotten"),
+    row("maxIdleTime", COUNT, "600", "seconds", "idle time after which a channel is forgotten"),
+    row("index", Kind::Text, "", "", "index of events of tokens that name none"),
+    row("host", Kind::Text, "", "", "host of events of tokens that name none"),
+    row("source", Kind::Text, "", "", "source of events of tokens that name none"),
+    row("sourcetype", Kind::Text, "", "", "sourcetype of events of tokens that name none"),
+    row("connection_host", CONNECTION_HOST, "", "", "where host comes from when nothing names it"),
+    row(
+        "allowQueryStringAuth",
+        Kind::Bool,
+        "false",
+        "",
+        "whether tokens without a word of their own may stand in the URL",
+    ),
+];
+
+const TOKEN_ROWS: &[Row] = &[
+    row("token", Kind::Text, "", "", "what senders show"),
+    row("disabled", Kind::Bool, "false", "", "whether the token is refused"),
+    row("index", Kind::Text, "", "", "index of events that name none"),
+    row("indexes", Kind::Text, "", "", "indexes that events may name, with commas; empty: any"),
+    row("host", Kind::Text, "", "", "host of events that name none"),
+    row("source", Kind::Text, "", "", "source of events that name none"),
+    row("sourcetype", Kind::Text, "", "", "sourcetype of events that name none"),
+    row("useACK", Kind::Bool, "false", "", "whether answers carry an id that tells later when events are stored"),
+    row("allowQueryStringAuth", Kind::Bool, "", "", "whether the token may stand in the URL"),
+    row("connection_host", CONNECTION_HOST, "", "", "where host comes from when nothing names it"),
+];
+
+const CONNECTION_HOST: Kind = Kind::Choice(&["ip", "dns", "proxied_ip", "none"]);
+
+/// Where the host of an event comes from that names none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ConnectionHost {
+    /// The name the sender called this server by.
+    #[default]
+    Server,
+    /// The sender's address.
+    Address,
+    /// The address that a proxy gives for the sender, else the sender's.
+    ProxiedAddress,
+}
+
+/// One token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpToken {
+    /// Name of its stanza behind `http://`.
+    pub name: String,
+    /// What senders show.
+    pub token: String,
+    /// Whether it is refused.
+    pub disabled: bool,
+    /// Index of events that name none.
+    pub index: Option<String>,
+    /// Indexes that events may name; empty is any.
+    pub indexes: Vec<String>,
+    /// `host` of events that name none.
+    pub host: Option<String>,
+    /// `source` of events that name none.
+    pub source: Option<String>,
+    /// `sourcetype` of events that name none.
+    pub sourcetype: Option<String>,
+    /// Whether answers carry an id.
+    pub use_ack: bool,
+    /// Whether it may stand in the URL.
+    pub in_query: bool,
+    /// Where the host comes from else.
+    pub connection_host: ConnectionHost,
+}
+
+/// The collector.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpInputSettings {
+    /// Whether every request is refused.
+    pub disabled: bool,
+    /// Port it listens on.
+    pub port: u16,
+    /// Idle seconds after which a channel is forgotten; `None` is never.
+    pub channel_idle_seconds: Option<u64>,
+    /// Tokens by name.
+    pub tokens: Vec<HttpToken>,
+}
+
+impl HttpInputSettings {
+    /// Reads inputs.conf.
+    pub fn new(layers: &Layers) -> HttpInputSettings {
+        let conf = layers.conf("inputs");
+        let global = Values::of_stanza(GLOBAL_ROWS, conf, GLOBAL);
+        let mut tokens = BTreeMap::new();
+        for stanza in conf.stanzas() {
+            let Some(name) = stanza.name.strip_prefix(TOKEN_PREFIX) else { continue };
+            let own = Values::of_stanza(TOKEN_ROWS, conf, &stanza.name);
+            let Some(token) = own.optional("token") else { continue };
+            let either = |key: &str| own.optional(key).or_else(|| global.optional(key));
+            let in_query = if own.optional("allowQueryStringAuth").is_some() { &own } else { &global };
+            let indexes = own.optional("indexes").unwrap_or_default();
+            let made = HttpToken {
+                name: name.to_owned(),
+                token,
+                disabled: own.bool("disabled"),
+                index: either("index"),
+                indexes: indexes.split(',').map(str::trim).filter(|name| !name.is_empty()).map(String::from).collect(),
+                host: either("host"),
+                source: either("source"),
+                sourcetype: either("sourcetype"),
+                use_ack: own.bool("useACK"),
+                in_query: in_query.bool("allowQueryStringAuth"),
+                connection_host: match either("connection_host").map(|word| word.to_ascii_lowercase()).as_deref() {
+                    Some("ip" | "dns") => ConnectionHost::Address,
+                    Some("proxied_ip") => ConnectionHost::ProxiedAddress,
+                    _ => ConnectionHost::Server,
+                },
+            };
+            tokens.insert(name.to_owned(), made);
+        }
+        HttpInputSettings {
+            disabled: global.bool("disabled"),
+            port: u16::try_from(global.count("port")).unwrap_or_default(),
+            channel_idle_seconds: global.bool("ackIdleCleanup").then(|| global.count("maxIdleTime")),
+            tokens: tokens.into_values().collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ConnectionHost, HttpInputSettings};
+    use crate::Layers;
+    use crate::layers::tests::local;
+
+    #[test]
+    fn tokens_with_what_the_collector_says_for_all() {
+        let text = "[http]\nindex = web\nallowQueryStringAuth = true\nmaxIdleTime = 7\n\
+                    [http://apps]\ntoken = 11-22\nindexes = web, apps\nuseACK = 1\nallowQueryStringAuth = 0\n\
+                    [http://edge]\ntoken = 33\nindex = edge\ndisabled = 1\nconnection_host = proxied_ip\n\
+                    [http://none]\nindex = x\n[monitor:///var/log]\nindex = os\n";
+        let layers = Layers::new([local("inputs", text)]);
+        let settings = HttpInputSettings::new(&layers);
+        assert_eq!((settings.channel_idle_seconds, settings.port), (Some(7), 8088));
+        let names: Vec<&str> = settings.tokens.iter().map(|token| token.name.as_str()).collect();
+        assert_eq!(names, ["apps", "edge"], "a stanza without a token is none");
+        let apps = &settings.tokens[0];
+        assert_eq!((apps.token.as_str(), apps.index.as_deref(), apps.use_ack), ("11-22", Some("web"), true));
+        assert_eq!((apps.indexes.len(), apps.in_query, apps.disabled), (2, false, false));
+        let edge = &settings.tokens[1];
+        assert_eq!((edge.index.as_deref(), edge.in_query, edge.disabled), (Some("edge"), true, true));
+        assert_eq!(edge.connection_host, ConnectionHost::ProxiedAddress);
+        let told: Vec<String> = layers.warnings().iter().map(ToString::to_string).collect();
+        assert!(told.is_empty(), "{told:?}");
+    }
+
+    #[test]
+    fn a_wrong_value_is_told_and_left_out() {
+        let layers = Layers::new([local("inputs", "[http://a]\ntoken = 1\nuseACK = perhaps\n")]);
+        assert!(!HttpInputSettings::new(&layers).tokens[0].use_ack);
+        assert_eq!(layers.warnings().len(), 1);
+    }
+
+    #[test]
+    fn built_in_file_and_table_agree() {
+        assert_eq!(HttpInputSettings::new(&Layers::new([])), HttpInputSettings::new(&Layers::without_builtin([])));
+    }
+}

@@ -1,0 +1,119 @@
+//! What a request of the HTTP Event Collector is told: Splunk's codes with their HTTP status and words.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+
+/// One of Splunk's codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Code {
+    Success,
+    TokenDisabled,
+    TokenRequired,
+    InvalidAuthorization,
+    InvalidToken,
+    NoData,
+    InvalidFormat,
+    IncorrectIndex,
+    ServerError,
+    Busy,
+    ChannelMissing,
+    InvalidChannel,
+    EventRequired,
+    EventBlank,
+    AckDisabled,
+    InvalidFields,
+    QueryAuthorization,
+    Healthy,
+    UnhealthyQueues,
+    ShuttingDown,
+    ChannelFull,
+}
+
+impl Code {
+    /// Number, HTTP status and text.
+    pub(crate) fn row(self) -> (u8, StatusCode, &'static str) {
+        use StatusCode as Http;
+        match self {
+            Code::Success => (0, Http::OK, "Success"),
+            Code::TokenDisabled => (1, Http::FORBIDDEN, "Token disabled"),
+            Code::TokenRequired => (2, Http::UNAUTHORIZED, "Token is required"),
+            Code::InvalidAuthorization => (3, Http::UNAUTHORIZED, "Invalid authorization"),
+            Code::InvalidToken => (4, Http::FORBIDDEN, "Invalid token"),
+            Code::NoData => (5, Http::BAD_REQUEST, "No data"),
+            Code::InvalidFormat => (6, Http::BAD_REQUEST, "Invalid data format"),
+            Code::IncorrectIndex => (7, Http::BAD_REQUEST, "Incorrect index"),
+            Code::ServerError => (8, Http::INTERNAL_SERVER_ERROR, "Internal server error"),
+            Code::Busy => (9, Http::SERVICE_UNAVAILABLE, "Server is busy"),
+            Code::ChannelMissing => (10, Http::BAD_REQUEST, "Data channel is missing"),
+            Code::InvalidChannel => (11, Http::BAD_REQUEST, "Invalid data channel"),
+            Code::EventRequired => (12, Http::BAD_REQUEST, "Event field is required"),
+            Code::EventBlank => (13, Http::BAD_REQUEST, "Event field cannot be blank"),
+            Code::AckDisabled => (14, Http::BAD_REQUEST, "ACK is disabled"),
+            Code::InvalidFields => (15, Http::BAD_REQUEST, "Error in handling indexed fields"),
+            Code::QueryAuthorization => (16, Http::BAD_REQUEST, "Query string authorization is not enabled"),
+            Code::Healthy => (17, Http::OK, "HEC is healthy"),
+            Code::UnhealthyQueues => (18, Http::SERVICE_UNAVAILABLE, "HEC is unhealthy, queues are full"),
+            Code::ShuttingDown => (23, Http::SERVICE_UNAVAILABLE, "Server is shutting down"),
+            Code::ChannelFull => (27, Http::TOO_MANY_REQUESTS, "ack channel at capacity"),
+        }
+    }
+}
+
+/// A code, and what it says about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) code: Code,
+    /// Position of the first bad event in the request.
+    pub(crate) event: Option<u64>,
+    /// Number under which a channel tells when the events are stored.
+    pub(crate) ack: Option<u64>,
+}
+
+impl From<Code> for Answer {
+    fn from(code: Code) -> Answer {
+        Answer { code, event: None, ack: None }
+    }
+}
+
+impl Answer {
+    /// A complaint about the event at `event`.
+    pub(crate) fn about(code: Code, event: u64) -> Answer {
+        Answer { code, event: Some(event), ack: None }
+    }
+}
+
+/// An answer's JSON, its members in Splunk's order.
+#[derive(Serialize)]
+pub(crate) struct Told<'a> {
+    pub(crate) text: &'a str,
+    pub(crate) code: u16,
+    #[serde(rename = "invalid-event-number", skip_serializing_if = "Option::is_none")]
+    pub(crate) event: Option<u64>,
+    #[serde(rename = "ackId", skip_serializing_if = "Option::is_none")]
+    pub(crate) ack: Option<u64>,
+}
+
+impl<'a> Told<'a> {
+    /// Text and number alone.
+    pub(crate) fn new(text: &'a str, code: u16) -> Told<'a> {
+        Told { text, code, event: None, ack: None }
+    }
+}
+
+impl IntoResponse for Answer {
+    fn into_response(self) -> Response {
+        let (number, status, text) = self.code.row();
+        json(status, &Told { text, code: number.into(), event: self.event, ack: self.ack })
+    }
+}
+
+/// A JSON body.
+pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> Response {
+    // Only maps with keys that are no text fail, and there are none.
+    let text = serde_json::to_string(body).unwrap_or_default();
+    let mut response = (status, text).into_response();
+    let kind = HeaderValue::from_static("application/json; charset=UTF-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}

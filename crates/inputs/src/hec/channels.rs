@@ -1,0 +1,165 @@
+//! Channels: which requests of a sender are stored, told when it asks.
+//!
+//! A channel counts its requests from 0. A request is told as stored once, after its events survive a crash; one that
+//! failed never is, so that its sender repeats it. Not here: who may use a channel.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use crate::Receipt;
+
+/// Channels at most.
+const CHANNELS_MAX: usize = 100_000;
+/// Requests of a channel that wait or were not asked about.
+const PENDING_MAX: usize = 100_000;
+/// Bytes of a channel's name; Splunk's are GUIDs.
+const NAME_BYTES_MAX: usize = 128;
+const NANOS: u64 = 1_000_000_000;
+
+/// Events of one request on their way to the disk.
+pub(crate) type Receipts = Vec<Box<dyn Receipt>>;
+
+#[derive(Default)]
+struct Channel {
+    next: u64,
+    pending: BTreeMap<u64, Receipts>,
+    /// When it was last used, of the clock that never goes back.
+    used_ns: i64,
+}
+
+/// Every channel.
+#[derive(Default)]
+pub(crate) struct Channels {
+    /// By token and name.
+    channels: Mutex<BTreeMap<(String, String), Channel>>,
+}
+
+/// No room for another channel or request.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ChannelsFull;
+
+impl Channels {
+    /// Whether a channel can have this name: a GUID, with or without dashes.
+    pub(crate) fn is_name(name: &str) -> bool {
+        let hex = name.bytes().filter(u8::is_ascii_hexdigit).count();
+        name.len() <= NAME_BYTES_MAX && hex > 0 && name.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+    }
+
+    /// Whether another request of this channel may come.
+    pub(crate) fn has_room(&self, token: &str, name: &str) -> Result<(), ChannelsFull> {
+        let channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
+        match channels.get(&(token.to_owned(), name.to_owned())) {
+            Some(channel) if channel.pending.len() >= PENDING_MAX => Err(ChannelsFull),
+            None if channels.len() >= CHANNELS_MAX => Err(ChannelsFull),
+            _ => Ok(()),
+        }
+    }
+
+    /// Number of a request of a channel.
+    pub(crate) fn add(&self, token: &str, name: &str, receipts: Receipts, now_ns: i64) -> u64 {
+        let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
+        let channel = channels.entry((token.to_owned(), name.to_owned())).or_default();
+        let number = channel.next;
+        channel.next += 1;
+        channel.used_ns = now_ns;
+        channel.pending.insert(number, receipts);
+        number
+    }
+
+    /// Which of these requests are stored. Those that are told so are forgotten.
+    pub(crate) fn ask(&self, token: &str, name: &str, numbers: &[u64], now_ns: i64) -> Vec<(u64, bool)> {
+        let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut channel = channels.get_mut(&(token.to_owned(), name.to_owned()));
+        let mut told = Vec::with_capacity(numbers.len());
+        for number in numbers {
+            let stored = channel.as_mut().is_some_and(|channel| {
+                channel.used_ns = now_ns;
+                channel.take_if_stored(*number)
+            });
+            told.push((*number, stored));
+        }
+        told
+    }
+
+    /// Forgets channels that nobody used for so long.
+    pub(crate) fn forget_idle(&self, idle_seconds: u64, now_ns: i64) {
+        let idle_ns = i64::try_from(idle_seconds.saturating_mul(NANOS)).unwrap_or(i64::MAX);
+        let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
+        channels.retain(|_, channel| now_ns.saturating_sub(channel.used_ns) < idle_ns);
+    }
+}
+
+impl Channel {
+    fn take_if_stored(&mut self, number: u64) -> bool {
+        let is_done =
+            self.pending.get(&number).is_some_and(|receipts| receipts.iter().all(|receipt| receipt.is_done()));
+        if !is_done {
+            return false;
+        }
+        let receipts = self.pending.remove(&number).unwrap_or_default();
+        receipts.into_iter().all(|receipt| receipt.wait().is_ok())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::Channels;
+    use crate::{AppendError, Receipt};
+
+    struct Switch(Arc<AtomicBool>, bool);
+
+    impl Receipt for Switch {
+        fn is_done(&self) -> bool {
+            self.0.load(Ordering::Relaxed)
+        }
+
+        fn wait(self: Box<Self>) -> Result<(), AppendError> {
+            if self.1 { Ok(()) } else { Err(AppendError::Failed("disk".into())) }
+        }
+    }
+
+    #[test]
+    fn a_request_is_told_as_stored_once_and_only_when_all_of_it_is() {
+        let channels = Channels::default();
+        let (one, two) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(false)));
+        let number = channels.add("t", "a", vec![Box::new(Switch(one, true)), Box::new(Switch(two.clone(), true))], 0);
+        assert_eq!((number, channels.add("t", "b", vec![], 0), channels.add("u", "a", vec![], 0)), (0, 0, 0));
+        assert_eq!(channels.ask("t", "a", &[0, 7], 0), [(0, false), (7, false)]);
+        two.store(true, Ordering::Relaxed);
+        assert_eq!(channels.ask("t", "a", &[0], 0), [(0, true)]);
+        assert_eq!(channels.ask("t", "a", &[0], 0), [(0, false)], "told before");
+        assert_eq!(channels.add("t", "a", vec![], 0), 1);
+    }
+
+    #[test]
+    fn what_failed_is_never_told_as_stored() {
+        let channels = Channels::default();
+        let done = Arc::new(AtomicBool::new(true));
+        channels.add("t", "a", vec![Box::new(Switch(done, false))], 0);
+        assert_eq!(channels.ask("t", "a", &[0], 0), [(0, false)]);
+        assert_eq!(channels.ask("t", "a", &[0], 0), [(0, false)]);
+    }
+
+    #[test]
+    fn idle_channels_are_forgotten_and_used_ones_stay() {
+        let channels = Channels::default();
+        channels.add("t", "old", vec![], 0);
+        channels.add("t", "new", vec![], 9_000_000_000);
+        channels.forget_idle(5, 10_000_000_000);
+        assert_eq!(channels.ask("t", "old", &[0], 0), [(0, false)]);
+        assert_eq!(channels.ask("t", "new", &[0], 0), [(0, true)]);
+    }
+
+    #[test]
+    fn names_are_guids() {
+        for name in ["FE0ECFAD-13D5-401B-847D-77833BD77131", "abc-123", "0"] {
+            assert!(Channels::is_name(name), "{name}");
+        }
+        for name in ["", "-", "guid", "a b", &"a".repeat(129)] {
+            assert!(!Channels::is_name(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! The JSON of `/services/collector/event`: objects one after the other, or in an array, each around one event.
+//!
+//! An event that is text is taken unescaped; one that is an object, array, number or word is taken byte for byte as it
+//! stands in the request. Events before the first bad one are good: the reader gives them before it complains.
+//!
+//! Not here: what is missing in an envelope (token and request say it), and storing.
+
+use quarry_event::TimeNs;
+use sonic_rs::{Deserializer, JsonType, JsonValueTrait, LazyValue, to_array_iter, to_object_iter};
+
+use super::answer::{Answer, Code};
+
+/// Bytes of an indexed field's name.
+const FIELD_NAME_BYTES_MAX: usize = 1_024;
+/// Digits behind the point that nanoseconds have.
+const NANO_DIGITS: usize = 9;
+const NANOS: i128 = 1_000_000_000;
+
+/// One event of a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Envelope {
+    pub(crate) raw: String,
+    pub(crate) time: Option<TimeNs>,
+    pub(crate) host: Option<String>,
+    pub(crate) source: Option<String>,
+    pub(crate) sourcetype: Option<String>,
+    pub(crate) index: Option<String>,
+    /// Indexed fields in order; a field of several values comes once for each.
+    pub(crate) fields: Vec<(String, String)>,
+}
+
+/// Gives every event of a body to `take`, which may refuse one; tells what is wrong with the first bad one.
+pub(crate) fn read_body(body: &str, take: &mut dyn FnMut(Envelope, u64) -> Result<(), Answer>) -> Result<u64, Answer> {
+    let mut at = 0;
+    let mut values = Deserializer::from_str(body).into_stream::<LazyValue<'_>>();
+    let mut end = 0;
+    // The stream calls the end of the text an error, and does not say where it is.
+    while !body.get(end..).unwrap_or_default().trim_start().is_empty() {
+        let Some(Ok(value)) = values.next() else { return Err(Answer::about(Code::InvalidFormat, at)) };
+        let raw = value.as_raw_str();
+        end = raw.as_ptr().addr().saturating_sub(body.as_ptr().addr()) + raw.len();
+        match value.get_type() {
+            JsonType::Array => {
+                for part in to_array_iter(value.as_raw_str()) {
+                    let part = part.map_err(|_| Answer::about(Code::InvalidFormat, at))?;
+                    take(envelope(&part, at)?, at)?;
+                    at += 1;
+                }
+            }
+            _ => {
+                take(envelope(&value, at)?, at)?;
+                at += 1;
+            }
+        }
+    }
+    Ok(at)
+}
+
+fn envelope(value: &LazyValue<'_>, at: u64) -> Result<Envelope, Answer> {
+    let bad = |code| Answer::about(code, at);
+    if value.get_type() != JsonType::Object {
+        return Err(bad(Code::InvalidFormat));
+    }
+    let mut made = Envelope::default();
+    let (mut event, mut has_fields) = (None, false);
+    for pair in to_object_iter(value.as_raw_str()) {
+        let (key, value) = pair.map_err(|_| bad(Code::InvalidFormat))?;
+        let word = |value: &LazyValue<'_>| match value.get_type() {
+            JsonType::Null => Ok(None),
+            JsonType::String => Ok(value.as_str().map(str::to_owned).filter(|text| !text.is_empty())),
+            JsonType::Object | JsonType::Array => Err(bad(Code::InvalidFormat)),
+            _ => Ok(Some(value.as_raw_str().to_owned())),
+        };
+        match key.as_ref() {
+            "event" => event = Some(value),
+            "time" => made.time = time(&value).map_err(|()| bad(Code::InvalidFields))?,
+            "host" => made.host = word(&value)?,
+            "source" => made.source = word(&value)?,
+            "sourcetype" => made.sourcetype = word(&value)?,
+            "index" => made.index = word(&value)?,
+            "fields" => {
+                made.fields = fields(&value).map_err(bad)?;
+                has_fields = !made.fields.is_empty();
+                // A metric has no text of its own: its fields are the text, so that it can be read.
+                if has_fields && is_metric(&made.fields) {
+                    made.raw = value.as_raw_str().to_owned();
+                }
+            }
+            _ => {}
+        }
+    }
+    match event {
+        Some(event) if made.raw.is_empty() || event.as_str() != Some("metric") => {
+            made.raw = text_of(&event).ok_or(bad(Code::EventBlank))?;
+        }
+        None if !has_fields => return Err(bad(Code::EventRequired)),
+        None if made.raw.is_empty() => return Err(bad(Code::EventRequired)),
+        _ => {}
+    }
+    Ok(made)
+}
+
+/// Text of an event; `None` when there is nothing in it.
+fn text_of(event: &LazyValue<'_>) -> Option<String> {
+    let text = match event.get_type() {
+        JsonType::Null => return None,
+        JsonType::String => event.as_str()?.to_owned(),
+        JsonType::Object | JsonType::Array => {
+            let raw = event.as_raw_str();
+            let inside = raw.get(1..raw.len() - 1).unwrap_or_default();
+            if inside.trim().is_empty() {
+                return None;
+            }
+            raw.to_owned()
+        }
+        _ => event.as_raw_str().to_owned(),
+    };
+    (!text.is_empty()).then_some(text)
+}
+
+fn is_metric(fields: &[(String, String)]) -> bool {
+    fields.iter().any(|(name, _)| name == "metric_name" || name.starts_with("metric_name:"))
+}
+
+/// Indexed fields: scalars, or arrays of scalars.
+fn fields(value: &LazyValue<'_>) -> Result<Vec<(String, String)>, Code> {
+    match value.get_type() {
+        JsonType::Null => return Ok(Vec::new()),
+        JsonType::Object => {}
+        _ => return Err(Code::InvalidFormat),
+    }
+    let mut fields = Vec::new();
+    for pair in to_object_iter(value.as_raw_str()) {
+        let (name, value) = pair.map_err(|_| Code::InvalidFormat)?;
+        if name.is_empty() || name.len() > FIELD_NAME_BYTES_MAX {
+            return Err(Code::InvalidFields);
+        }
+        let mut add = |value: &LazyValue<'_>| match value.get_type() {
+            JsonType::Null => Ok(()),
+            JsonType::Object | JsonType::Array => Err(Code::InvalidFields),
+            JsonType::String => {
+                fields.push((name.to_string(), value.as_str().unwrap_or_default().to_owned()));
+                Ok(())
+            }
+            _ => {
+                fields.push((name.to_string(), value.as_raw_str().to_owned()));
+                Ok(())
+            }
+        };
+        if value.get_type() == JsonType::Array {
+            for part in to_array_iter(value.as_raw_str()) {
+                add(&part.map_err(|_| Code::InvalidFormat)?)?;
+            }
+        } else {
+            add(&value)?;
+        }
+    }
+    Ok(fields)
+}
+
+/// Seconds since the epoch as a number or a text, exactly.
+fn time(value: &LazyValue<'_>) -> Result<Option<TimeNs>, ()> {
+    let text = match value.get_type() {
+        JsonType::Null => return Ok(None),
+        JsonType::String => value.as_str().unwrap_or_default(),
+        JsonType::Number => value.as_raw_str(),
+        _ => return Err(()),
+    };
+    let text = text.trim();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    seconds(text).map(Some).ok_or(())
+}
+
+/// Nanoseconds of a decimal number of seconds.
+pub(crate) fn seconds(text: &str) -> Option<TimeNs> {
+    if text.contains(['e', 'E']) {
+        let value: f64 = text.parse().ok()?;
+        return value.is_finite().then_some((value * 1e9) as TimeNs);
+    }
+    let (negative, digits) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let all_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if !all_digits(whole) || !all_digits(fraction) || (whole.is_empty() && fraction.is_empty()) {
+        return None;
+    }
+    let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+    let kept = &fraction[..fraction.len().min(NANO_DIGITS)];
+    let nanos: i128 = format!("{kept:0<NANO_DIGITS$}").parse().ok()?;
+    let nanos = whole.checked_mul(NANOS)?.checked_add(nanos)?;
+    TimeNs::try_from(if negative { -nanos } else { nanos }).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Answer, Code, Envelope, read_body, seconds};
+
+    fn read(body: &str) -> (Vec<Envelope>, Result<u64, Answer>) {
+        let mut events = Vec::new();
+        let outcome = read_body(body, &mut |event, _| {
+            events.push(event);
+            Ok(())
+        });
+        (events, outcome)
+    }
+
+    #[test]
+    fn objects_follow_each_other_with_and_without_space_or_in_an_array() {
+        for body in [
+            r#"{"event":"a"}{"event":"b"}{"event":"c"}"#,
+            "{\"event\":\"a\"}\n\n {\"event\":\"b\"}\t{\"event\":\"c\"}\n",
+            r#"[{"event":"a"}, {"event":"b"},{"event":"c"}]"#,
+            r#"[{"event":"a"}][{"event":"b"}]{"event":"c"}"#,
+        ] {
+            let (events, outcome) = read(body);
+            let texts: Vec<&str> = events.iter().map(|event| event.raw.as_str()).collect();
+            assert_eq!((texts.join(""), outcome), ("abc".to_owned(), Ok(3)), "{body}");
+        }
+    }
+
+    #[test]
+    fn an_event_keeps_the_bytes_it_was_sent_with() {
+        for (sent, raw) in [
+            (r#""line \"q\" \u00e4\n""#, "line \"q\" ä\n"),
+            (r#"{"b": 1,  "a":[1.0, 2e3]}"#, r#"{"b": 1,  "a":[1.0, 2e3]}"#),
+            ("42.50", "42.50"),
+            ("true", "true"),
+            ("[ 1 ]", "[ 1 ]"),
+        ] {
+            let (events, outcome) = read(&format!(r#"{{"event":{sent},"host":"h"}}"#));
+            assert_eq!((events.len(), outcome), (1, Ok(1)), "{sent}");
+            assert_eq!((events[0].raw.as_str(), events[0].host.as_deref()), (raw, Some("h")));
+        }
+    }
+
+    #[test]
+    fn the_first_bad_event_is_told_by_its_number_and_those_before_it_are_given() {
+        for (body, code, number) in [
+            (r#"{"event":"a"}{"event":""}{"event":"#, Code::EventBlank, 1),
+            (r#"{"event":null}"#, Code::EventBlank, 0),
+            (r#"{"event":{}}"#, Code::EventBlank, 0),
+            (r#"{"event":[ ]}"#, Code::EventBlank, 0),
+            (r#"{"event":"a"}{"host":"b"}"#, Code::EventRequired, 1),
+            (r#"{"event":"a"} nonsense"#, Code::InvalidFormat, 1),
+            (r#"{"event":"a""#, Code::InvalidFormat, 0),
+            (r#""text""#, Code::InvalidFormat, 0),
+            (r#"{"event":"a","fields":{"x":{"y":1}}}"#, Code::InvalidFields, 0),
+            (r#"{"event":"a","fields":[1]}"#, Code::InvalidFormat, 0),
+            (r#"{"event":"a","time":"soon"}"#, Code::InvalidFields, 0),
+            (r#"{"event":"a","time":true}"#, Code::InvalidFields, 0),
+        ] {
+            let (events, outcome) = read(body);
+            assert_eq!((outcome, events.len() as u64), (Err(Answer::about(code, number)), number), "{body}");
+        }
+    }
+
+    #[test]
+    fn fields_of_several_values_and_metrics() {
+        let (events, _) = read(r#"{"event":"a","fields":{"k":"v","n":1.50,"m":["x",2,null],"z":null}}"#);
+        let pairs: Vec<String> = events[0].fields.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        assert_eq!(pairs, ["k=v", "n=1.50", "m=x", "m=2"]);
+        let metric = r#"{"metric_name":"cpu","_value":1,"core":"0"}"#;
+        for body in [format!(r#"{{"fields":{metric}}}"#), format!(r#"{{"event":"metric","fields":{metric}}}"#)] {
+            let (events, outcome) = read(&body);
+            assert_eq!((outcome, events[0].raw.as_str(), events[0].fields.len()), (Ok(1), metric, 3), "{body}");
+        }
+    }
+
+    #[test]
+    fn seconds_are_exact_to_the_nanosecond() {
+        for (text, nanos) in [
+            ("1433188255.500", Some(1_433_188_255_500_000_000)),
+            ("1795225298.916342", Some(1_795_225_298_916_342_000)),
+            ("1795225298.1234567891", Some(1_795_225_298_123_456_789)),
+            ("0", Some(0)),
+            ("-1.5", Some(-1_500_000_000)),
+            (".5", Some(500_000_000)),
+            ("1.433188255e9", Some(1_433_188_255_000_000_000)),
+            ("1e400", None),
+            ("99999999999999999999", None),
+            ("1,5", None),
+            (".", None),
+            ("", None),
+        ] {
+            assert_eq!(seconds(text), nanos, "{text}");
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! The HTTP Event Collector: `/services/collector` and what is below it, answered as Splunk answers.
+//!
+//! A request is answered with success when its events survive a crash. Where the token uses acknowledgment, it is
+//! answered at once with a number, and `/ack` tells when that is so. Memory for bodies has one limit over all requests;
+//! above it, and while the store takes nothing, senders are told to come again.
+//!
+//! Behaviour: Splunk's public description of the collector, and measurements of its refusals. Not here: TLS, the
+//! management of tokens, forwarders that speak S2S over HTTP.
+
+mod answer;
+mod body;
+mod channels;
+mod envelope;
+mod receive;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, get, post};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use quarry_conf::{ConnectionHost, HttpInputSettings, HttpToken, PropsResolver};
+use quarry_stdx::SharedClock;
+use serde_json::{Map, Value, json};
+
+use crate::EventStore;
+use answer::{Answer, Code, Told};
+use body::{BodyError, Budget, Kept};
+use channels::Channels;
+use receive::{Destination, Receiver, Stated, answer_of};
+
+/// The collector over a store.
+pub struct Collector {
+    /// Tokens by what senders show.
+    tokens: BTreeMap<String, Arc<HttpToken>>,
+    channel_idle_seconds: Option<u64>,
+    channels: Channels,
+    destination: Destination,
+    clock: SharedClock,
+    budget: Budget,
+}
+
+impl std::fmt::Debug for Collector {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Collector").field("tokens", &self.tokens.len()).finish_non_exhaustive()
+    }
+}
+
+impl Collector {
+    /// A collector that puts events into `store`; `props` breaks what comes as text. Bodies have at most
+    /// `body_bytes_max` bytes when they are unpacked.
+    pub fn new(
+        settings: HttpInputSettings,
+        body_bytes_max: u64,
+        store: Arc<dyn EventStore>,
+        props: Arc<PropsResolver>,
+        clock: SharedClock,
+    ) -> Collector {
+        let tokens = settings.tokens.into_iter().map(|token| (token.token.to_ascii_lowercase(), Arc::new(token)));
+        Collector {
+            tokens: tokens.collect(),
+            channel_idle_seconds: settings.channel_idle_seconds,
+            channels: Channels::default(),
+            destination: Destination { store, props },
+            clock,
+            budget: Budget::new(body_bytes_max),
+        }
+    }
+
+    /// Its endpoints.
+    pub fn router(self: Arc<Collector>) -> Router {
+        let only = |route: MethodRouter<Arc<Collector>>| route.options(allowed).fallback(not_allowed);
+        let (events, raw, ack) = (|| only(post(events)), || only(post(raw)), || only(post(acks)));
+        let health = || only(get(health));
+        Router::new()
+            .route("/services/collector", events())
+            .route("/services/collector/event", events())
+            .route("/services/collector/event/1.0", events())
+            .route("/services/collector/raw", raw())
+            .route("/services/collector/raw/1.0", raw())
+            .route("/services/collector/ack", ack())
+            .route("/services/collector/ack/1.0", ack())
+            .route("/services/collector/health", health())
+            .route("/services/collector/health/1.0", health())
+            .fallback(not_found)
+            .with_state(self)
+    }
+
+    /// Forgets channels that nobody uses any more.
+    pub fn forget_idle_channels(&self) {
+        if let Some(seconds) = self.channel_idle_seconds {
+            self.channels.forget_idle(seconds, self.clock.elapsed_ns());
+        }
+    }
+
+    fn authorise(&self, headers: &HeaderMap, query: &Query) -> Result<Arc<HttpToken>, Code> {
+        let (shown, in_query) = match headers.get(header::AUTHORIZATION) {
+            Some(value) => (token_of(value.to_str().map_err(|_| Code::InvalidAuthorization)?)?, false),
+            None => (query.get("token").ok_or(Code::TokenRequired)?.to_owned(), true),
+        };
+        let token = self.tokens.get(&shown.to_ascii_lowercase()).ok_or(Code::InvalidToken)?;
+        if token.disabled {
+            return Err(Code::TokenDisabled);
+        }
+        if in_query && !token.in_query {
+            return Err(Code::QueryAuthorization);
+        }
+        Ok(Arc::clone(token))
+    }
+}
+
+/// The token of an `Authorization` header.
+fn token_of(value: &str) -> Result<String, Code> {
+    let (scheme, rest) = value.trim().split_once(' ').ok_or(Code::InvalidAuthorization)?;
+    let rest = rest.trim();
+    match scheme.to_ascii_lowercase().as_str() {
+        "splunk" => Ok(rest.to_owned()),
+        "basic" => {
+            let decoded = BASE64.decode(rest).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+            let pair = decoded.ok_or(Code::InvalidAuthorization)?;
+            Ok(pair.split_once(':').ok_or(Code::InvalidAuthorization)?.1.to_owned())
+        }
+        _ => Err(Code::InvalidAuthorization),
+    }
+}
+
+/// Parameters of a URL; the first of a name counts.
+struct Query(BTreeMap<String, String>);
+
+impl Query {
+    fn of(uri: &Uri) -> Query {
+        let mut parameters = BTreeMap::new();
+        for (name, value) in form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()) {
+            parameters.entry(name.into_owned()).or_insert_with(|| value.into_owned());
+        }
+        Query(parameters)
+    }
+
+    fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    fn stated(&self) -> Result<Stated, Code> {
+        let own = |name| self.get(name).map(str::to_owned);
+        let time = self.get("time").map(|text| envelope::seconds(text).ok_or(Code::InvalidFields)).transpose()?;
+        Ok(Stated {
+            index: own("index"),
+            host: own("host"),
+            source: own("source"),
+            sourcetype: own("sourcetype"),
+            time,
+        })
+    }
+}
+
+/// The channel of a request; `None` when it names none.
+fn channel_of(headers: &HeaderMap, query: &Query) -> Result<Option<String>, Code> {
+    let header = headers.get("x-splunk-request-channel").map(|value| value.to_str().unwrap_or_default());
+    match header.or(query.get("channel")) {
+        None => Ok(None),
+        Some(name) if Channels::is_name(name) => Ok(Some(name.to_ascii_lowercase())),
+        Some(_) => Err(Code::InvalidChannel),
+    }
+}
+
+/// The host of events for which nothing else is said.
+fn sender(request: &Request, token: &HttpToken) -> String {
+    let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
+    let address = || request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip().to_string());
+    let proxied =
+        || header("x-forwarded-for").and_then(|list| list.split(',').next()).map(|first| first.trim().to_owned());
+    let found = match token.connection_host {
+        ConnectionHost::Server => header("host").map(str::to_owned),
+        ConnectionHost::Address => address(),
+        ConnectionHost::ProxiedAddress => proxied().or_else(address),
+    };
+    found.filter(|host| !host.is_empty()).unwrap_or_else(|| "unknown".to_owned())
+}
+
+async fn events(State(collector): State<Arc<Collector>>, request: Request) -> Response {
+    answered(collect(collector, request, |receiver, body| receiver.events(body)).await)
+}
+
+async fn raw(State(collector): State<Arc<Collector>>, request: Request) -> Response {
+    answered(collect(collector, request, |receiver, body| receiver.raw(body)).await)
+}
+
+fn answered(outcome: Result<Answer, BodyError>) -> Response {
+    match outcome {
+        Ok(answer) | Err(BodyError::Told(answer)) => answer.into_response(),
+        Err(BodyError::TooLarge(bytes)) => {
+            let text =
+                format!("the body is larger than {bytes} bytes ([http_input] max_content_length); send less at a time");
+            let status = StatusCode::PAYLOAD_TOO_LARGE;
+            answer::json(status, &Told::new(&text, status.as_u16()))
+        }
+    }
+}
+
+/// Takes a request whose body `take` reads.
+async fn collect(
+    collector: Arc<Collector>,
+    request: Request,
+    take: fn(&mut Receiver<'_>, &str) -> Result<(), Answer>,
+) -> Result<Answer, BodyError> {
+    let query = Query::of(request.uri());
+    let token = collector.authorise(request.headers(), &query)?;
+    let channel = channel_of(request.headers(), &query)?;
+    if token.use_ack && channel.is_none() {
+        return Err(Code::ChannelMissing.into());
+    }
+    if let Some(channel) = channel.as_deref().filter(|_| token.use_ack) {
+        collector.channels.has_room(&token.name, channel).map_err(|_| Code::ChannelFull)?;
+    }
+    let (stated, sender) = (query.stated()?, sender(&request, &token));
+    let headers = request.headers().clone();
+    let kept = Kept::read(request.into_body(), &collector.budget).await?;
+    if kept.bytes.is_empty() {
+        return Err(Code::NoData.into());
+    }
+    let work = move || {
+        let kept = kept.unpack(&headers)?;
+        let body = String::from_utf8_lossy(&kept.bytes);
+        if body.trim().is_empty() {
+            return Err(Code::NoData.into());
+        }
+        let mut receiver = Receiver::new(&collector.destination, &token, &stated, &sender, collector.clock.now_ns());
+        let taken = take(&mut receiver, &body);
+        let receipts = receiver.finish().map_err(BodyError::Told)?;
+        let ack = channel.filter(|_| token.use_ack && taken.is_ok());
+        let Some(channel) = ack else {
+            receipts
+                .into_iter()
+                .try_for_each(|receipt| receipt.wait())
+                .map_err(|error| BodyError::Told(answer_of(error)))?;
+            return taken.map(|()| Answer::from(Code::Success)).map_err(BodyError::Told);
+        };
+        let number = collector.channels.add(&token.name, &channel, receipts, collector.clock.elapsed_ns());
+        Ok(Answer { ack: Some(number), ..Answer::from(Code::Success) })
+    };
+    tokio::task::spawn_blocking(work).await.unwrap_or(Err(Code::ServerError.into()))
+}
+
+async fn acks(State(collector): State<Arc<Collector>>, request: Request) -> Response {
+    match asked(&collector, request).await {
+        Ok(body) => answer::json(StatusCode::OK, &body),
+        Err(error) => answered(Err(error)),
+    }
+}
+
+/// Which requests of a channel are stored.
+async fn asked(collector: &Arc<Collector>, request: Request) -> Result<Value, BodyError> {
+    let query = Query::of(request.uri());
+    let token = collector.authorise(request.headers(), &query)?;
+    if !token.use_ack {
+        return Err(Code::AckDisabled.into());
+    }
+    let channel = channel_of(request.headers(), &query)?.ok_or(Code::ChannelMissing)?;
+    let headers = request.headers().clone();
+    let kept = Kept::read(request.into_body(), &collector.budget).await?.unpack(&headers)?;
+    if kept.bytes.is_empty() {
+        return Err(Code::NoData.into());
+    }
+    let body: Value = serde_json::from_slice(&kept.bytes).map_err(|_| Code::InvalidFormat)?;
+    let numbers = body.get("acks").and_then(Value::as_array).ok_or(Code::InvalidFormat)?;
+    let numbers: Option<Vec<u64>> = numbers.iter().map(Value::as_u64).collect();
+    let numbers = numbers.ok_or(Code::InvalidFormat)?;
+    let told = collector.channels.ask(&token.name, &channel, &numbers, collector.clock.elapsed_ns());
+    let told: Map<String, Value> = told.into_iter().map(|(number, is)| (number.to_string(), is.into())).collect();
+    Ok(json!({ "acks": told }))
+}
+
+/// Health needs no token; one that is shown must be good.
+async fn health(State(collector): State<Arc<Collector>>, request: Request) -> Response {
+    let query = Query::of(request.uri());
+    let shows_token = request.headers().contains_key(header::AUTHORIZATION) || query.get("token").is_some();
+    let refused = shows_token.then(|| collector.authorise(request.headers(), &query).err()).flatten();
+    match refused {
+        Some(code) => {
+            let (number, _, text) = code.row();
+            answer::json(StatusCode::BAD_REQUEST, &Told::new(text, number.into()))
+        }
+        None if collector.budget.is_spent() => Answer::from(Code::UnhealthyQueues).into_response(),
+        None => Answer::from(Code::Healthy).into_response(),
+    }
+}
+
+/// Docker's log driver asks so, without a token, whether there is a collector.
+async fn allowed() -> StatusCode {
+    StatusCode::OK
+}
+
+async fn not_allowed(_: Method) -> Response {
+    answer::json(StatusCode::METHOD_NOT_ALLOWED, &NOTHING_HERE)
+}
+
+async fn not_found() -> Response {
+    answer::json(StatusCode::NOT_FOUND, &NOTHING_HERE)
+}
+
+const NOTHING_HERE: Told<'static> =
+    Told { text: "The requested URL was not found on this server.", code: 404, event: None, ack: None };

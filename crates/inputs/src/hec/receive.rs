@@ -1,0 +1,201 @@
+//! From a request's body to the store: events with their metadata, in batches of one index each.
+//!
+//! What an event does not say is said by the URL, then by the token, then by the collector. Events before a bad one
+//! are stored; the answer names the bad one, as Splunk's does.
+//!
+//! Not here: HTTP, who may send.
+
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+use quarry_conf::{HttpToken, PropsResolver};
+use quarry_event::{EventBatch, IndexedField, Metadata, TimeNs};
+use quarry_pipeline::{Pipeline, PipelineContext, SourceInfo};
+
+use super::answer::{Answer, Code};
+use super::channels::Receipts;
+use super::envelope::{Envelope, read_body};
+use crate::{AppendError, EventStore};
+
+/// Bytes of text after which a batch is handed over.
+const BATCH_BYTES: usize = 8 << 20;
+/// Events after which a batch is handed over.
+const BATCH_EVENTS: usize = 65_536;
+/// Indexes a request has open at a time.
+const OPEN_BATCHES_MAX: usize = 16;
+/// Sourcetype when nothing names one.
+const SOURCETYPE: &str = "httpevent";
+/// Index when nothing names one.
+const INDEX: &str = "main";
+
+/// What a request says about all of its events.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stated {
+    pub(crate) index: Option<String>,
+    pub(crate) host: Option<String>,
+    pub(crate) source: Option<String>,
+    pub(crate) sourcetype: Option<String>,
+    pub(crate) time: Option<TimeNs>,
+}
+
+/// What stands behind every request.
+pub(crate) struct Destination {
+    pub(crate) store: Arc<dyn EventStore>,
+    pub(crate) props: Arc<PropsResolver>,
+}
+
+/// Events of one request on their way.
+pub(crate) struct Receiver<'a> {
+    destination: &'a Destination,
+    token: &'a HttpToken,
+    /// Metadata of events that say nothing themselves.
+    metadata: Metadata,
+    time: TimeNs,
+    now: TimeNs,
+    open: Vec<EventBatch>,
+    receipts: Receipts,
+}
+
+impl<'a> Receiver<'a> {
+    /// `sender` is the host of events for which nothing else is said.
+    pub(crate) fn new(
+        destination: &'a Destination,
+        token: &'a HttpToken,
+        stated: &Stated,
+        sender: &str,
+        now: TimeNs,
+    ) -> Receiver<'a> {
+        let first = |said: &Option<String>, of_token: &Option<String>, default: &str| -> Arc<str> {
+            said.as_deref().or(of_token.as_deref()).unwrap_or(default).into()
+        };
+        let metadata = Metadata {
+            index: first(&stated.index, &token.index, INDEX),
+            host: first(&stated.host, &token.host, sender),
+            source: first(&stated.source, &token.source, &format!("http:{}", token.name)),
+            sourcetype: first(&stated.sourcetype, &token.sourcetype, SOURCETYPE),
+        };
+        let time = stated.time.unwrap_or(now);
+        Receiver { destination, token, metadata, time, now, open: Vec::new(), receipts: Vec::new() }
+    }
+
+    /// Takes the envelopes of a body.
+    pub(crate) fn events(&mut self, body: &str) -> Result<(), Answer> {
+        let count = read_body(body, &mut |envelope, at| self.event(envelope, at))?;
+        if count == 0 { Err(Code::NoData.into()) } else { Ok(()) }
+    }
+
+    /// Takes a body that is text, which the index pipeline breaks into events.
+    pub(crate) fn raw(&mut self, body: &str) -> Result<(), Answer> {
+        self.check_index(&self.metadata.index).map_err(|code| Answer::about(code, 1))?;
+        let info = SourceInfo {
+            index: self.metadata.index.to_string(),
+            host: self.metadata.host.to_string(),
+            host_is_fixed: false,
+            source: self.metadata.source.to_string(),
+            sourcetype: Some(self.metadata.sourcetype.to_string()),
+        };
+        let context = PipelineContext { now: self.time, zone: TimeZone::UTC, modified: None };
+        let pipeline = Pipeline::new(info, &self.destination.props, context);
+        let mut pipeline = pipeline.map_err(|_| Answer::from(Code::ServerError))?;
+        let mut batch = EventBatch::default();
+        let mut taken = 0;
+        let mut hand_over = |batch: &mut EventBatch, receiver: &mut Receiver<'_>| {
+            taken += batch.len();
+            batch.index_time = receiver.now;
+            receiver.append(std::mem::take(batch))
+        };
+        for part in body.as_bytes().chunks(BATCH_BYTES) {
+            pipeline.push(part, &mut batch);
+            hand_over(&mut batch, self)?;
+        }
+        pipeline.finish(&mut batch);
+        hand_over(&mut batch, self)?;
+        if taken == 0 { Err(Code::NoData.into()) } else { Ok(()) }
+    }
+
+    /// Hands over what is left; the receipts of everything.
+    pub(crate) fn finish(mut self) -> Result<Receipts, Answer> {
+        for batch in std::mem::take(&mut self.open) {
+            self.append(batch)?;
+        }
+        Ok(self.receipts)
+    }
+
+    fn event(&mut self, envelope: Envelope, at: u64) -> Result<(), Answer> {
+        let slot = self.batch_of(envelope.index.as_deref(), at)?;
+        let meta = self.metadata_of(slot, &envelope);
+        let batch = &mut self.open[slot];
+        let row = batch.len() as u32;
+        batch.push(envelope.raw.as_bytes(), envelope.time.unwrap_or(self.time), meta);
+        for (name, value) in envelope.fields {
+            // Most events of a batch have the fields of the one before.
+            let known = batch.fields.iter().rev().take(64).find(|field| *field.name == *name);
+            let name = known.map_or_else(|| Arc::from(name.as_str()), |field| Arc::clone(&field.name));
+            batch.fields.push(IndexedField { row, name, value: value.into() });
+        }
+        if batch.raw.len() >= BATCH_BYTES || batch.len() >= BATCH_EVENTS {
+            let full = self.open.swap_remove(slot);
+            self.append(full)?;
+        }
+        Ok(())
+    }
+
+    /// Place of the open batch of an index.
+    fn batch_of(&mut self, index: Option<&str>, at: u64) -> Result<usize, Answer> {
+        let index = index.unwrap_or(&self.metadata.index);
+        let known = self.open.iter().position(|batch| batch.metas.first().is_some_and(|meta| *meta.index == *index));
+        if let Some(slot) = known {
+            return Ok(slot);
+        }
+        // Splunk counts from one here.
+        self.check_index(index).map_err(|code| Answer::about(code, at + 1))?;
+        let mut batch = EventBatch { index_time: self.now, ..EventBatch::default() };
+        batch.intern(&Metadata { index: index.into(), ..self.metadata.clone() });
+        if self.open.len() >= OPEN_BATCHES_MAX {
+            let oldest = self.open.remove(0);
+            self.append(oldest)?;
+        }
+        self.open.push(batch);
+        Ok(self.open.len() - 1)
+    }
+
+    /// Number of an event's metadata in its batch.
+    fn metadata_of(&mut self, slot: usize, envelope: &Envelope) -> u32 {
+        let default = &self.metadata;
+        let batch = &mut self.open[slot];
+        let host = envelope.host.as_deref().unwrap_or(&default.host);
+        let source = envelope.source.as_deref().unwrap_or(&default.source);
+        let sourcetype = envelope.sourcetype.as_deref().unwrap_or(&default.sourcetype);
+        let is_it = |meta: &Metadata| *meta.host == *host && *meta.source == *source && *meta.sourcetype == *sourcetype;
+        let last = batch.meta.last().copied().unwrap_or(0);
+        if batch.metas.get(last as usize).is_some_and(&is_it) {
+            return last;
+        }
+        if let Some(at) = batch.metas.iter().position(is_it) {
+            return at as u32;
+        }
+        let index = batch.metas.first().map_or_else(|| Arc::clone(&default.index), |meta| Arc::clone(&meta.index));
+        batch.intern(&Metadata { index, host: host.into(), source: source.into(), sourcetype: sourcetype.into() })
+    }
+
+    fn check_index(&self, index: &str) -> Result<(), Code> {
+        let is_listed = self.token.indexes.is_empty() || self.token.indexes.iter().any(|name| name == index);
+        if is_listed && self.destination.store.check_index(index).is_ok() { Ok(()) } else { Err(Code::IncorrectIndex) }
+    }
+
+    fn append(&mut self, batch: EventBatch) -> Result<(), Answer> {
+        if !batch.is_empty() {
+            self.receipts.push(self.destination.store.append(batch).map_err(answer_of)?);
+        }
+        Ok(())
+    }
+}
+
+/// What a sender is told when the store does not take its events.
+pub(crate) fn answer_of(error: AppendError) -> Answer {
+    Answer::from(match error {
+        AppendError::Busy(_) => Code::Busy,
+        AppendError::Stopping => Code::ShuttingDown,
+        AppendError::Failed(_) => Code::ServerError,
+    })
+}

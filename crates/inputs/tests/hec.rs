@@ -1,0 +1,313 @@
+//! The HTTP Event Collector over real sockets, answer by answer, and what reaches the store.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use quarry_conf::{ConfSource, HttpInputSettings, Layer, Layers, PropsResolver};
+use quarry_event::EventBatch;
+use quarry_inputs::hec::Collector;
+use quarry_inputs::{AppendError, EventStore, Receipt};
+use quarry_stdx::SystemClock;
+
+const CONF: &str = "[http]\n[http://apps]\ntoken = 11111111-1111-1111-1111-111111111111\nindex = app\nindexes = app,web\n\
+    sourcetype = app_log\nsource = the_app\nhost = default_host\n\
+    [http://any]\ntoken = 22222222-2222-2222-2222-222222222222\n\
+    [http://off]\ntoken = 33333333-3333-3333-3333-333333333333\ndisabled = 1\n\
+    [http://ack]\ntoken = 44444444-4444-4444-4444-444444444444\nuseACK = 1\n\
+    [http://query]\ntoken = 55555555-5555-5555-5555-555555555555\nallowQueryStringAuth = 1\n";
+const APPS: &str = "Splunk 11111111-1111-1111-1111-111111111111";
+const ANY: &str = "Splunk 22222222-2222-2222-2222-222222222222";
+const ACK: &str = "Splunk 44444444-4444-4444-4444-444444444444";
+
+const BODY_BYTES: u64 = 100_000;
+
+/// Keeps what it is given; `broken` answers for it.
+#[derive(Default)]
+struct Kept {
+    batches: Mutex<Vec<EventBatch>>,
+    broken: Mutex<Option<fn() -> AppendError>>,
+}
+
+struct Done;
+
+impl Receipt for Done {
+    fn is_done(&self) -> bool {
+        true
+    }
+
+    fn wait(self: Box<Self>) -> Result<(), AppendError> {
+        Ok(())
+    }
+}
+
+impl EventStore for Kept {
+    fn append(&self, batch: EventBatch) -> Result<Box<dyn Receipt>, AppendError> {
+        if let Some(error) = *self.broken.lock().unwrap() {
+            return Err(error());
+        }
+        self.batches.lock().unwrap().push(batch);
+        Ok(Box::new(Done))
+    }
+
+    fn check_index(&self, index: &str) -> Result<(), String> {
+        if index == "closed" { Err("it is closed".to_owned()) } else { Ok(()) }
+    }
+}
+
+impl Kept {
+    /// `index host source sourcetype raw [field=value...]` of every event, and forgets them.
+    fn lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for batch in self.batches.lock().unwrap().drain(..) {
+            for row in 0..batch.len() {
+                let meta = &batch.metas[batch.meta[row] as usize];
+                let raw = String::from_utf8_lossy(batch.raw(row));
+                let mut line = format!("{} {} {} {} {raw}", meta.index, meta.host, meta.source, meta.sourcetype);
+                for field in batch.fields.iter().filter(|field| field.row as usize == row) {
+                    line.push_str(&format!(" {}={}", field.name, field.value));
+                }
+                lines.push(line);
+            }
+        }
+        lines
+    }
+
+    fn times(&self) -> Vec<i64> {
+        self.batches.lock().unwrap().drain(..).flat_map(|batch| batch.time).collect()
+    }
+}
+
+/// A collector on a free port; ends with the runtime.
+struct Served {
+    address: SocketAddr,
+    store: Arc<Kept>,
+    _runtime: tokio::runtime::Runtime,
+}
+
+impl Served {
+    fn start() -> Served {
+        let source =
+            ConfSource { layer: Layer::SystemLocal, app: None, file: "inputs.conf".to_owned(), text: CONF.to_owned() };
+        let layers = Layers::new([source]);
+        let store = Arc::new(Kept::default());
+        let props = Arc::new(PropsResolver::new(&layers));
+        let settings = HttpInputSettings::new(&layers);
+        assert_eq!(settings.tokens.len(), 5, "the configuration is read");
+        let collector = Arc::new(Collector::new(settings, BODY_BYTES, store.clone(), props, SystemClock::shared()));
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+        let address = listener.local_addr().unwrap();
+        let service = collector.router().into_make_service_with_connect_info::<SocketAddr>();
+        runtime.spawn(async move { axum::serve(listener, service).await });
+        Served { address, store, _runtime: runtime }
+    }
+
+    /// Status and body.
+    fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> (u16, String) {
+        let config = ureq::Agent::config_builder().http_status_as_error(false).allow_non_standard_methods(true).build();
+        let mut request = ureq::http::Request::builder().method(method).uri(format!("http://{}{path}", self.address));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let agent = ureq::Agent::new_with_config(config);
+        let mut response = agent.run(request.body(body.to_vec()).unwrap()).unwrap();
+        (response.status().as_u16(), response.body_mut().read_to_string().unwrap())
+    }
+
+    fn send(&self, path: &str, token: &str, body: &str) -> (u16, String) {
+        self.ask("POST", &format!("/services/collector{path}"), &[("Authorization", token)], body.as_bytes())
+    }
+}
+
+fn told(status: u16, body: &str) -> (u16, String) {
+    (status, body.to_owned())
+}
+
+#[test]
+fn requests_without_a_good_token_are_refused_with_splunks_words() {
+    let served = Served::start();
+    let off = "Splunk 33333333-3333-3333-3333-333333333333";
+    for (path, authorization, status, answer) in [
+        ("", None, 401, r#"{"text":"Token is required","code":2}"#),
+        ("", Some("Bearer x"), 401, r#"{"text":"Invalid authorization","code":3}"#),
+        ("", Some("Splunk"), 401, r#"{"text":"Invalid authorization","code":3}"#),
+        ("", Some("Splunk 99"), 403, r#"{"text":"Invalid token","code":4}"#),
+        ("", Some(off), 403, r#"{"text":"Token disabled","code":1}"#),
+        ("?token=9", None, 403, r#"{"text":"Invalid token","code":4}"#),
+        (
+            "?token=22222222-2222-2222-2222-222222222222",
+            None,
+            400,
+            r#"{"text":"Query string authorization is not enabled","code":16}"#,
+        ),
+    ] {
+        let headers: Vec<(&str, &str)> = authorization.map(|value| ("Authorization", value)).into_iter().collect();
+        let got = served.ask("POST", &format!("/services/collector{path}"), &headers, br#"{"event":"a"}"#);
+        assert_eq!(got, told(status, answer), "{path} {authorization:?}");
+    }
+    assert!(served.store.lines().is_empty(), "nothing of a refused request is stored");
+}
+
+#[test]
+fn bad_bodies_are_refused_with_splunks_words_and_the_number_of_the_event() {
+    let served = Served::start();
+    let event = r#"{"event":"a"}"#;
+    for (path, token, body, answer) in [
+        ("/event", ANY, "", r#"{"text":"No data","code":5}"#),
+        ("/raw", ANY, " \n ", r#"{"text":"No data","code":5}"#),
+        ("", ANY, "nonsense", r#"{"text":"Invalid data format","code":6,"invalid-event-number":0}"#),
+        ("", APPS, r#"{"event":"a","index":"no"}"#, r#"{"text":"Incorrect index","code":7,"invalid-event-number":1}"#),
+        (
+            "",
+            ANY,
+            r#"{"event":"a","index":"closed"}"#,
+            r#"{"text":"Incorrect index","code":7,"invalid-event-number":1}"#,
+        ),
+        ("", ACK, event, r#"{"text":"Data channel is missing","code":10}"#),
+        ("?channel=no+guid", ACK, event, r#"{"text":"Invalid data channel","code":11}"#),
+        ("", ANY, r#"{"host":"h"}"#, r#"{"text":"Event field is required","code":12,"invalid-event-number":0}"#),
+        ("", ANY, r#"{"event":""}"#, r#"{"text":"Event field cannot be blank","code":13,"invalid-event-number":0}"#),
+        ("/ack", ANY, r#"{"acks":[0]}"#, r#"{"text":"ACK is disabled","code":14}"#),
+        (
+            "",
+            ANY,
+            r#"{"event":"a","fields":{"x":{}}}"#,
+            r#"{"text":"Error in handling indexed fields","code":15,"invalid-event-number":0}"#,
+        ),
+    ] {
+        assert_eq!(served.send(path, token, body), told(400, answer), "{path} {body}");
+    }
+    assert!(served.store.lines().is_empty(), "nothing of a refused request is stored");
+}
+
+#[test]
+fn tokens_may_stand_in_basic_authorisation_and_where_allowed_in_the_url() {
+    let served = Served::start();
+    let good = told(200, r#"{"text":"Success","code":0}"#);
+    // x:22222222-2222-2222-2222-222222222222
+    let basic = "Basic eDoyMjIyMjIyMi0yMjIyLTIyMjItMjIyMi0yMjIyMjIyMjIyMjI=";
+    assert_eq!(served.send("/event", basic, r#"{"event":"a"}"#), good);
+    let path = "/services/collector/event/1.0?token=55555555-5555-5555-5555-555555555555&host=h1";
+    assert_eq!(served.ask("POST", path, &[], br#"{"event":"b"}"#), good);
+    let stored = served.store.lines();
+    assert!(stored[1].starts_with("main h1 http:query httpevent b"), "{stored:?}");
+}
+
+#[test]
+fn an_event_says_more_than_the_url_and_the_url_more_than_the_token() {
+    let served = Served::start();
+    let body = concat!(
+        r#"{"event":"a"}"#,
+        r#"{"event":{"b": 1},"host":"h","source":"s","sourcetype":"t","index":"web","fields":{"k":"v","m":[1,2]}}"#,
+        r#"{"event":"c","source":null}"#
+    );
+    assert_eq!(served.send("/event?sourcetype=url_type", APPS, body).0, 200);
+    let mut lines = served.store.lines();
+    lines.sort();
+    let expected = [
+        "app default_host the_app url_type a",
+        "app default_host the_app url_type c",
+        "web h s t {\"b\": 1} k=v m=1 m=2",
+    ];
+    assert_eq!(lines, expected);
+    assert_eq!(served.send("", ANY, r#"{"event":"a","time":"1795225298.916342"}{"event":"b","time":1.5}"#).0, 200);
+    assert_eq!(served.store.times(), [1_795_225_298_916_342_000, 1_500_000_000]);
+}
+
+#[test]
+fn events_before_a_bad_one_are_stored() {
+    let served = Served::start();
+    let answer = served.send("", ANY, r#"{"event":"good"}{"event":"also"}{"event":null}{"event":"late"}"#);
+    assert_eq!(answer, told(400, r#"{"text":"Event field cannot be blank","code":13,"invalid-event-number":2}"#));
+    assert_eq!(served.store.lines().len(), 2);
+}
+
+#[test]
+fn raw_text_is_broken_into_events_with_their_times() {
+    let served = Served::start();
+    let text = "2026-11-20T10:00:00Z one\n  more of one\n2026-11-20T10:00:01Z two\n";
+    let headers = [("Authorization", ANY), ("Content-Type", "application/x-www-form-urlencoded")];
+    let path = "/services/collector/raw?sourcetype=app&host=h&source=s&index=web";
+    assert_eq!(served.ask("POST", path, &headers, text.as_bytes()), told(200, r#"{"text":"Success","code":0}"#));
+    let times: Vec<i64> = served.store.batches.lock().unwrap().iter().flat_map(|batch| batch.time.clone()).collect();
+    assert_eq!(times, [1_795_168_800_000_000_000, 1_795_168_801_000_000_000]);
+    let lines = served.store.lines();
+    assert!(lines[0].starts_with("web h s app 2026-11-20T10:00:00Z one\n  more of one"), "{lines:?}");
+}
+
+#[test]
+fn packed_bodies_are_unpacked_and_others_refused() {
+    use std::io::Write;
+    let served = Served::start();
+    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packer.write_all(br#"{"event":"packed"}{"event":"too"}"#).unwrap();
+    let packed = packer.finish().unwrap();
+    let headers = [("Authorization", ANY), ("Content-Encoding", "gzip")];
+    assert_eq!(served.ask("POST", "/services/collector", &headers, &packed).0, 200);
+    assert_eq!(served.store.lines().len(), 2);
+    for (encoding, body) in [("gzip", &b"not packed"[..]), ("gzip", &packed[..20]), ("br", &packed[..])] {
+        let headers = [("Authorization", ANY), ("Content-Encoding", encoding)];
+        let answer = served.ask("POST", "/services/collector", &headers, body);
+        assert_eq!(answer, told(400, r#"{"text":"Invalid data format","code":6}"#), "{encoding}");
+    }
+    assert!(served.store.lines().is_empty());
+}
+
+#[test]
+fn a_channel_tells_once_that_a_request_is_stored() {
+    let served = Served::start();
+    let channel = "FE0ECFAD-13D5-401B-847D-77833BD77131";
+    let headers = [("Authorization", ACK), ("X-Splunk-Request-Channel", channel)];
+    let send = || served.ask("POST", "/services/collector", &headers, br#"{"event":"a"}"#);
+    assert_eq!(send(), told(200, r#"{"text":"Success","code":0,"ackId":0}"#));
+    assert_eq!(send(), told(200, r#"{"text":"Success","code":0,"ackId":1}"#));
+    let path = format!("/services/collector/ack?channel={channel}");
+    let ask = |body: &str| served.ask("POST", &path, &[("Authorization", ACK)], body.as_bytes());
+    assert_eq!(ask(r#"{"acks":[0,7]}"#), told(200, r#"{"acks":{"0":true,"7":false}}"#));
+    assert_eq!(ask(r#"{"acks":[0,1]}"#), told(200, r#"{"acks":{"0":false,"1":true}}"#));
+    assert_eq!(ask("{}"), told(400, r#"{"text":"Invalid data format","code":6}"#));
+    assert_eq!(ask(""), told(400, r#"{"text":"No data","code":5}"#));
+}
+
+#[test]
+fn probes_of_clients_are_answered_as_they_expect() {
+    let served = Served::start();
+    assert_eq!(served.ask("OPTIONS", "/services/collector/event/1.0", &[], b"").0, 200);
+    let healthy = told(200, r#"{"text":"HEC is healthy","code":17}"#);
+    assert_eq!(served.ask("GET", "/services/collector/health", &[], b""), healthy);
+    assert_eq!(served.ask("GET", "/services/collector/health/1.0", &[("Authorization", ANY)], b""), healthy);
+    let bad = served.ask("GET", "/services/collector/health", &[("Authorization", "Splunk 9")], b"");
+    assert_eq!(bad, told(400, r#"{"text":"Invalid token","code":4}"#));
+    let nothing = r#"{"text":"The requested URL was not found on this server.","code":404}"#;
+    assert_eq!(served.ask("GET", "/services/collector", &[], b""), told(405, nothing));
+    assert_eq!(served.ask("POST", "/services/other", &[], b"x"), told(404, nothing));
+}
+
+#[test]
+fn a_store_that_takes_nothing_is_told_so() {
+    let served = Served::start();
+    let busy: fn() -> AppendError = || AppendError::Busy("disk full".into());
+    for (broken, status, answer) in [
+        (busy, 503, r#"{"text":"Server is busy","code":9}"#),
+        (|| AppendError::Stopping, 503, r#"{"text":"Server is shutting down","code":23}"#),
+        (|| AppendError::Failed("broken".into()), 500, r#"{"text":"Internal server error","code":8}"#),
+    ] {
+        *served.store.broken.lock().unwrap() = Some(broken);
+        assert_eq!(served.send("", ANY, r#"{"event":"a"}"#), told(status, answer));
+    }
+    *served.store.broken.lock().unwrap() = None;
+    assert_eq!(served.send("", ANY, r#"{"event":"a"}"#).0, 200);
+}
+
+#[test]
+fn a_packed_body_above_the_limit_is_refused() {
+    use std::io::Write;
+    let served = Served::start();
+    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packer.write_all(&vec![b'x'; BODY_BYTES as usize + 1]).unwrap();
+    let headers = [("Authorization", ANY), ("Content-Encoding", "gzip")];
+    let (status, answer) = served.ask("POST", "/services/collector/raw", &headers, &packer.finish().unwrap());
+    assert_eq!(status, 413, "{answer}");
+    assert!(answer.contains("100000 bytes"), "{answer}");
+}

@@ -1,0 +1,134 @@
+//! The HTTP Event Collector of a running node: its port, and the way from it into the store.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use quarry_conf::{HttpInputSettings, LimitSettings};
+use quarry_event::EventBatch;
+use quarry_inputs::hec::Collector;
+use quarry_inputs::{AppendError, EventStore, Receipt};
+use quarry_store::{AppendRequest, StoreError, Ticket};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::failure::Failure;
+use crate::node::LocalNode;
+
+/// Time between two looks for channels that nobody uses.
+const IDLE_EVERY: Duration = Duration::from_secs(60);
+/// Longest wait for senders when the server stops.
+const STOP_WAIT: Duration = Duration::from_secs(5);
+
+/// A port that takes events.
+pub(crate) struct Listening {
+    /// Where it is.
+    pub(crate) address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    served: JoinHandle<()>,
+    cleanup: JoinHandle<()>,
+}
+
+/// Listens on `asked`, or where inputs.conf says when there are tokens; `None` when inputs.conf switches the collector
+/// off, or nobody asked and nobody could send.
+pub(crate) async fn listen(asked: Option<SocketAddr>, node: &Arc<LocalNode>) -> Result<Option<Listening>, Failure> {
+    let settings = HttpInputSettings::new(&node.settings.layers);
+    if settings.disabled && asked.is_some() {
+        crate::tell("note: --hec: the HTTP Event Collector is disabled in inputs.conf, nothing listens there");
+    }
+    if settings.disabled || (asked.is_none() && settings.tokens.is_empty()) {
+        return Ok(None);
+    }
+    let address = asked.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, settings.port)));
+    if settings.tokens.is_empty() {
+        crate::tell(
+            "note: --hec: no token is configured, every sender will be refused; add [http://NAME] with token = GUID to \
+             etc/system/local/inputs.conf",
+        );
+    }
+    let cannot = |error: std::io::Error| Failure::Storage(format!("cannot listen on {address}: {error}"));
+    let listener = tokio::net::TcpListener::bind(address).await.map_err(cannot)?;
+    let bound = listener.local_addr().map_err(cannot)?;
+    let store = Arc::new(NodeStore { node: Arc::clone(node), sets_used: AtomicUsize::new(0) });
+    let (props, clock) = (Arc::clone(&node.settings.props), node.settings.clock.clone());
+    let collector = Arc::new(Collector::new(
+        settings,
+        LimitSettings::new(&node.settings.layers).http_body_bytes,
+        store,
+        props,
+        clock,
+    ));
+    let service = Arc::clone(&collector).router().into_make_service_with_connect_info::<SocketAddr>();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let served = tokio::spawn(async move {
+        let serving = axum::serve(listener, service).with_graceful_shutdown(async {
+            // A sender that is gone means stop as well.
+            drop(stopped.await);
+        });
+        if let Err(error) = serving.await {
+            crate::tell(&format!("error: the HTTP Event Collector ended: {error}"));
+        }
+    });
+    let cleanup = tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(IDLE_EVERY).await;
+            collector.forget_idle_channels();
+        }
+    });
+    crate::tell(&format!("quarry takes events on http://{bound}/services/collector"));
+    Ok(Some(Listening { address: bound, stop, served, cleanup }))
+}
+
+impl Listening {
+    /// Takes no more requests and waits for those that run.
+    pub(crate) async fn stop(self) {
+        self.cleanup.abort();
+        if self.stop.send(()).is_err() {
+            // It has ended already.
+            return;
+        }
+        if tokio::time::timeout(STOP_WAIT, self.served).await.is_err() {
+            crate::tell("warning: senders of events did not end in time; what was not answered they send again");
+        }
+    }
+}
+
+/// The node's store as network inputs see it; batches go round the pipeline sets.
+struct NodeStore {
+    node: Arc<LocalNode>,
+    sets_used: AtomicUsize,
+}
+
+impl EventStore for NodeStore {
+    fn append(&self, batch: EventBatch) -> Result<Box<dyn Receipt>, AppendError> {
+        let set = self.sets_used.fetch_add(1, Ordering::Relaxed);
+        let appended = self.node.store.append_in(set, AppendRequest { batch, checkpoint: None });
+        appended.map(|ticket| -> Box<dyn Receipt> { Box::new(Stored(ticket)) }).map_err(refusal)
+    }
+
+    fn check_index(&self, index: &str) -> Result<(), String> {
+        self.node.settings.check_index(index)
+    }
+}
+
+struct Stored(Ticket);
+
+impl Receipt for Stored {
+    fn is_done(&self) -> bool {
+        self.0.is_done()
+    }
+
+    fn wait(self: Box<Self>) -> Result<(), AppendError> {
+        self.0.wait().map_err(refusal)
+    }
+}
+
+/// What a sender is to make of a failure: whether it helps to come again.
+fn refusal(error: StoreError) -> AppendError {
+    match error {
+        StoreError::Full { .. } | StoreError::SealStalled { .. } => AppendError::Busy(error.into()),
+        StoreError::Closed => AppendError::Stopping,
+        _ => AppendError::Failed(error.into()),
+    }
+}

@@ -1,0 +1,88 @@
+//! Events sent to a running server over HTTP: found at once, and after the server was killed.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use serde_json::Value;
+
+use crate::server::Server;
+use crate::support::{Place, sorted};
+
+const TOKENS: &str = "[http://plain]\ntoken = 11111111-1111-1111-1111-111111111111\n\
+    [http://acked]\ntoken = 44444444-4444-4444-4444-444444444444\nuseACK = 1\nindex = acked\n";
+const PLAIN: &str = "11111111-1111-1111-1111-111111111111";
+const ACKED: &str = "44444444-4444-4444-4444-444444444444";
+const CHANNEL: &str = "fe0ecfad-13d5-401b-847d-77833bd77131";
+
+fn place_with_tokens() -> Place {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path("data/etc/system/local")).unwrap();
+    place.write("data/etc/system/local/inputs.conf", TOKENS);
+    place
+}
+
+/// Posts a body and gives the answer's.
+fn post(place: &Place, path: &str, token: &str, body: &str) -> String {
+    let run_file = std::fs::read_to_string(place.data().join("run/server.json")).unwrap();
+    let run_file: Value = serde_json::from_str(&run_file).unwrap();
+    let mut stream = TcpStream::connect(run_file["hec"].as_str().unwrap()).unwrap();
+    write!(
+        stream,
+        "POST /services/collector{path} HTTP/1.1\r\nHost: collector:8088\r\nAuthorization: Splunk {token}\r\n\
+         X-Splunk-Request-Channel: {CHANNEL}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+}
+
+#[test]
+fn what_was_answered_with_success_is_found_at_once_and_after_a_kill() {
+    let place = place_with_tokens();
+    let server = Server::start_with(&place, &["--hec", "127.0.0.1:0"]);
+    let success = r#"{"text":"Success","code":0}"#;
+    let body = r#"{"event":{"k":"one"},"time":1795225298.5,"host":"h1"}{"event":"k=two","fields":{"f":"x"}}"#;
+    assert_eq!(post(&place, "/event", PLAIN, body), success);
+    assert_eq!(
+        post(
+            &place,
+            "/raw?sourcetype=lines&host=h2",
+            PLAIN,
+            "2026-11-20T10:00:00Z k=three\n2026-11-20T10:00:01Z k=four\n"
+        ),
+        success
+    );
+    let search =
+        "index=main | eval from=if(host=\"collector:8088\", \"server\", host) | stats count by k, from, sourcetype";
+    let expected =
+        "four,h2,lines,1\nk,from,sourcetype,count\none,h1,httpevent,1\nthree,h2,lines,1\ntwo,server,httpevent,1";
+    let found = || place.run(&["search", search, "-o", "csv"]).good();
+    assert_eq!(sorted(&found().replace("\r", "")).join("\n"), expected);
+    for condition in ["f=x", "f::x", "f=X k=two", "f IN (y, x)"] {
+        let counted = place.run(&["search", &format!("{condition} | stats count"), "-o", "csv"]).good();
+        assert_eq!(counted.replace("\r", ""), "count\n1\n", "{condition}");
+    }
+    server.stop("-KILL");
+    assert_eq!(sorted(&found().replace("\r", "")).join("\n"), expected, "after a kill");
+}
+
+#[test]
+fn what_a_channel_tells_as_stored_is_there_after_a_kill() {
+    let place = place_with_tokens();
+    let server = Server::start_with(&place, &["--hec", "127.0.0.1:0"]);
+    for number in 0..20 {
+        let body = format!(r#"{{"event":"number={number}"}}"#);
+        assert_eq!(post(&place, "", ACKED, &body), format!(r#"{{"text":"Success","code":0,"ackId":{number}}}"#));
+    }
+    let numbers: Vec<u64> = (0..20).collect();
+    let asked: Value =
+        serde_json::from_str(&post(&place, "/ack", ACKED, &format!(r#"{{"acks":{numbers:?}}}"#))).unwrap();
+    server.stop("-KILL");
+    let found = place.run(&["search", "index=acked | stats count by number", "-o", "csv"]).good();
+    for (number, stored) in asked["acks"].as_object().unwrap() {
+        let line = format!("{number},1");
+        assert!(!stored.as_bool().unwrap() || found.lines().any(|found| found.trim() == line), "{number} is not there");
+    }
+}
