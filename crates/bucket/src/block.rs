@@ -38,10 +38,12 @@ pub(crate) enum BlockKind {
     ColumnDictionary = 15,
     ColumnPool = 16,
     SharedDictionary = 17,
+    Locator = 18,
+    LocatorPart = 19,
 }
 
 impl BlockKind {
-    pub(crate) const ALL: [BlockKind; 17] = [
+    pub(crate) const ALL: [BlockKind; 19] = [
         BlockKind::Time,
         BlockKind::IndexTime,
         BlockKind::Meta,
@@ -59,6 +61,8 @@ impl BlockKind {
         BlockKind::ColumnDictionary,
         BlockKind::ColumnPool,
         BlockKind::SharedDictionary,
+        BlockKind::Locator,
+        BlockKind::LocatorPart,
     ];
 
     pub(crate) fn from_code(code: u8) -> Option<BlockKind> {
@@ -90,6 +94,8 @@ impl BlockKind {
             BlockKind::ColumnDictionary => "column dictionary",
             BlockKind::ColumnPool => "column pool",
             BlockKind::SharedDictionary => "shared dictionary",
+            BlockKind::Locator => "locator",
+            BlockKind::LocatorPart => "locator part",
         }
     }
 }

@@ -29,6 +29,7 @@ impl BucketReader {
             }
             shared.extend(self.check_columns(slab, &mut blocks)?);
             self.check_lexicons(slab, &mut |_| {}, &mut blocks)?;
+            self.check_locator(slab, &mut blocks)?;
         }
         shared.sort_unstable_by_key(|at| at.offset);
         shared.dedup();
@@ -121,6 +122,43 @@ impl BucketReader {
             blocks.extend(lexicon.blocks());
         }
         Ok(())
+    }
+
+    /// Reads the locator whole, looks up every rare piece in it and adds its blocks to `blocks`.
+    fn check_locator(&self, slab: usize, blocks: &mut Vec<BlockAt>) -> Result<(), BucketError> {
+        let Some(locator) = self.locator(slab)? else {
+            return Ok(());
+        };
+        blocks.extend(self.parts()[slab].locator.at);
+        blocks.extend(locator.blocks());
+        self.check_located(slab, &mut |_| {})
+    }
+
+    /// Requires that the locator of a slab, if it has one, tells the pages of every rare piece, and gives the hash of
+    /// each to `visit`, repetitions included.
+    pub(crate) fn check_located(&self, slab: usize, visit: &mut dyn FnMut(u64)) -> Result<(), BucketError> {
+        let Some(locator) = self.locator(slab)? else {
+            return self.for_each_rare(slab, false, &mut |hash, _| {
+                visit(hash);
+                Ok(())
+            });
+        };
+        let mut missing = 0;
+        let tables = locator.tables(&self.source)?;
+        self.for_each_rare(slab, true, &mut |hash, page| {
+            visit(hash);
+            if let Some(page) = page {
+                missing += usize::from(tables.find(hash)?.is_some_and(|pages| pages >> page & 1 == 0));
+            }
+            Ok(())
+        })?;
+        match (missing, self.parts()[slab].locator.at) {
+            (1.., Some(at)) => {
+                let place = Place::of(at.kind.name(), at.offset).in_slab(slab);
+                Err(place.corrupt(format!("{missing} pieces are in pages it does not tell")))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The blocks must fill the space between header and trailer without gap or overlap.

@@ -20,6 +20,7 @@ use crate::lexicon::table::TermTable;
 use crate::lexicon::write::write_lexicon;
 use crate::lexicon::{Namespace, field_term};
 use crate::limits::{MAX_DIRECTORY_BYTES, MAX_PAGE_EVENTS, MAX_SLAB_HEAD_BYTES, MAX_SLABS, TARGET_TEXT_BLOCK_BYTES};
+use crate::locator::{RarePages, write_locator};
 use crate::metas::MetaCount;
 use crate::shape::{ShapedSlab, shape_slab};
 use crate::slab_source::{CheckedSlab, MetaCodes};
@@ -32,11 +33,13 @@ pub struct EncodeOptions {
     pub zstd_level: i32,
     /// Whether texts may be taken apart into columns where they fall apart well; else they are stored as they are.
     pub shaped: bool,
+    /// Whether slabs that are taken apart say in which pages their rare pieces are: worth it where a bucket stays.
+    pub located: bool,
 }
 
 impl Default for EncodeOptions {
     fn default() -> EncodeOptions {
-        EncodeOptions { zstd_level: 1, shaped: true }
+        EncodeOptions { zstd_level: 1, shaped: true, located: false }
     }
 }
 
@@ -159,6 +162,9 @@ impl BucketEncoder {
         let mut blocks = Vec::new();
         if let Some(shaped) = &shaped {
             add_terms(shaped, &mut self.pieces, &mut self.hashes);
+            if self.options.located {
+                blocks.extend(write_locator(RarePages::of(shaped), pages.len(), &mut self.blocks)?);
+            }
             let shared = (self.heads.len(), &mut self.shared);
             let times = &slab.events.time;
             blocks.extend(write_columns(shaped, times, &mut self.blocks, self.options.zstd_level, shared)?);

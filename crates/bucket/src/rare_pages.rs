@@ -1,17 +1,20 @@
 //! Pieces that no lexicon lists, in the columns of shaped slabs: which pages hold one, and that the filter knows all.
 //!
-//! The store asks the term filter first, so that columns are read only in slabs that most likely hold the piece.
+//! The store asks the term filter first, so that columns are read only in slabs that most likely hold the piece. A
+//! compacted slab's locator tells the pages of most pieces (`crate::locator`), so that no column is read at all.
 //!
 //! Not here: what is rare (`crate::lexicon::rare`) and how a value is tested (`crate::lexicon::scan`).
 
 use quarry_event::PageSet;
-use quarry_event::shape::{ColumnKind, ColumnValues};
+use quarry_event::shape::{Column, ColumnKind, ColumnValues, Shapes};
 
 use std::sync::Arc;
 
-use crate::columns::{ShapedPage, SharedDictionary};
+use crate::columns::{ShapedPage, SharedDictionary, SlabColumns};
 use crate::error::BucketError;
-use crate::lexicon::rare::{RareNumbers, add_texts, texts_are_rare};
+use crate::lexicon::Namespace;
+use crate::lexicon::hash::hash_term;
+use crate::lexicon::rare::{RareNumbers, add_texts, numbers_are_located, texts_are_rare};
 use crate::lexicon::scan::{RareTest, Wanted};
 use crate::reader::BucketReader;
 
@@ -19,27 +22,56 @@ use crate::reader::BucketReader;
 const FEW_PAGES: u32 = 2;
 
 impl BucketReader {
+    /// Whether other conditions left so few pages of a slab that one more is not worth asking for in columns.
+    pub(crate) fn are_few(&self, slab: usize, among: PageSet) -> bool {
+        among != PageSet::first(self.slabs()[slab].pages.len()) && among.0.count_ones() <= FEW_PAGES
+    }
+
     /// Pages of `among` of whose rare columns some may hold what is wanted. None of a slab of plain text.
     pub(crate) fn rare_pages(&self, slab: usize, wanted: Wanted<'_>, among: PageSet) -> Result<u64, BucketError> {
         let Some(columns) = self.columns(slab)? else {
             return Ok(0);
         };
+        let locator = self.locator(slab)?;
+        let mut is_located = false;
         let mut tests = Vec::new();
-        let all = PageSet::first(self.slabs()[slab].pages.len());
-        let is_few = among != all && among.0.count_ones() <= FEW_PAGES;
         for (number, column) in (0u32..).zip(&columns.layout.shapes.columns) {
             match RareTest::of(column, wanted) {
                 RareTest::Never => {}
                 RareTest::Always => return Ok(among.0),
-                _ if is_few => return Ok(among.0),
-                test => {
-                    let test = Looked::of(test, columns.shared(&self.source, number)?);
-                    if !matches!(&test, Looked::Codes(codes) if codes.is_empty()) {
-                        tests.push((number, test));
-                    }
+                _ if locator.is_some() && matches!(wanted, Wanted::Piece(_)) && is_located_column(column) => {
+                    is_located = true;
                 }
+                test => tests.push((number, test)),
             }
         }
+        let mut found = 0;
+        if let (Some(locator), Wanted::Piece(piece), true) = (locator, wanted, is_located) {
+            match locator.find(&self.source, hash_term(Namespace::Pieces, piece))? {
+                Some(pages) => found = pages & among.0,
+                None => tests.extend(located_tests(&columns.layout.shapes, wanted)),
+            }
+        }
+        let left = PageSet(among.0 & !found);
+        Ok(found | if tests.is_empty() { 0 } else { self.look_through(slab, columns, tests, left)? })
+    }
+
+    /// The pages of `among` with a value that passes the test of its column.
+    fn look_through(
+        &self,
+        slab: usize,
+        columns: &Arc<SlabColumns>,
+        tests: Vec<(u32, RareTest<'_>)>,
+        among: PageSet,
+    ) -> Result<u64, BucketError> {
+        let mut looked = Vec::with_capacity(tests.len());
+        for (number, test) in tests {
+            let test = Looked::of(test, columns.shared(&self.source, number)?);
+            if !matches!(&test, Looked::Codes(codes) if codes.is_empty()) {
+                looked.push((number, test));
+            }
+        }
+        let tests = looked;
         let mut source = self.source.clone();
         let numbers: Vec<u32> = tests.iter().map(|(number, _)| *number).collect();
         columns.fetch_ahead(&mut source, &numbers, among)?;
@@ -58,24 +90,43 @@ impl BucketReader {
         Ok(found)
     }
 
-    /// Gives the hash of every rare piece of a slab to `visit`, repetitions included, as its columns hold them now.
-    pub(crate) fn for_each_rare(&self, slab: usize, visit: &mut dyn FnMut(u64)) -> Result<(), BucketError> {
+    /// Gives the hash of every rare piece of a slab to `visit`, repetitions included, as its columns hold them now: where
+    /// `per_page`, with the page if a locator tells it.
+    pub(crate) fn for_each_rare(
+        &self,
+        slab: usize,
+        per_page: bool,
+        visit: &mut dyn FnMut(u64, Option<usize>) -> Result<(), BucketError>,
+    ) -> Result<(), BucketError> {
         let Some(columns) = self.columns(slab)? else {
             return Ok(());
         };
         let mut hashes = Vec::new();
         for (number, column) in (0u32..).zip(&columns.layout.shapes.columns) {
-            let mut noted = match column.kind {
-                ColumnKind::Numbers { format, min, max } => Some(RareNumbers::new(format, min, max, column.values)),
-                ColumnKind::Texts if texts_are_rare(&column.traits) => None,
-                _ => continue,
+            let noting = |values: u64| match column.kind {
+                ColumnKind::Numbers { format, min, max } => Some(RareNumbers::new(format, min, max, values)),
+                _ => None,
             };
-            for page in 0..self.slabs()[slab].pages.len() {
+            let is_rare = match column.kind {
+                ColumnKind::Numbers { .. } => true,
+                ColumnKind::Texts => texts_are_rare(&column.traits),
+                _ => false,
+            };
+            let pages = self.slabs()[slab].pages.len();
+            let per_page = per_page && is_located_column(column);
+            let mut noted = noting(column.values);
+            for page in (0..pages).filter(|_| is_rare) {
                 let Some(mut shaped) = self.shaped_page(slab, page)? else {
                     continue;
                 };
                 match (&mut noted, shaped.values(number)?) {
-                    (Some(noted), ColumnValues::Numbers(numbers)) => noted.add(&numbers, &mut hashes),
+                    (Some(noted), ColumnValues::Numbers(numbers)) => {
+                        let mut of_page = if per_page { noting(numbers.len() as u64) } else { None };
+                        of_page.as_mut().unwrap_or(noted).add(&numbers, &mut hashes);
+                        if let Some(of_page) = of_page {
+                            of_page.finish(&mut hashes);
+                        }
+                    }
                     (None, ColumnValues::Texts { bytes, ends }) => {
                         let starts = std::iter::once(0).chain(ends.iter().copied());
                         let text = |(start, end): (u32, &u32)| &bytes[start as usize..*end as usize];
@@ -83,15 +134,30 @@ impl BucketReader {
                     }
                     _ => {}
                 }
-                hashes.drain(..).for_each(&mut *visit);
+                hashes.drain(..).try_for_each(|hash| visit(hash, per_page.then_some(page)))?;
             }
             if let Some(noted) = noted {
                 noted.finish(&mut hashes);
-                hashes.drain(..).for_each(&mut *visit);
+                hashes.drain(..).try_for_each(|hash| visit(hash, None))?;
             }
         }
         Ok(())
     }
+}
+
+/// Whether a locator lists the pieces of a rare column.
+fn is_located_column(column: &Column) -> bool {
+    match column.kind {
+        ColumnKind::Numbers { format, min, max } => numbers_are_located(format, min, max, column.values),
+        _ => true,
+    }
+}
+
+/// The tests of the columns that a locator lists.
+fn located_tests<'a>(shapes: &Shapes, wanted: Wanted<'a>) -> Vec<(u32, RareTest<'a>)> {
+    let located = (0u32..).zip(&shapes.columns).filter(|(_, column)| is_located_column(column));
+    let tests = located.map(|(number, column)| (number, RareTest::of(column, wanted)));
+    tests.filter(|(_, test)| !matches!(test, RareTest::Never)).collect()
 }
 
 /// What is looked for in the values of a column.
@@ -140,4 +206,4 @@ impl<'a> Looked<'a> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -20,6 +20,7 @@ use crate::lexicon::read::Lexicon;
 use crate::lexicon::scan::Wanted;
 use crate::lexicon::{Namespace, cut_term, field_term};
 use crate::limits::{MAX_DIRECTORY_BYTES, MAX_PAGE_EVENTS, MAX_SLAB_HEAD_BYTES};
+use crate::locator::Locator;
 use crate::metas::{MetaSet, matches_pattern, text_of};
 use crate::read_at::ReadAt;
 use crate::source::ObjectSource;
@@ -52,6 +53,14 @@ pub(crate) struct SlabParts {
     pub(crate) pieces: LexiconSlot,
     pub(crate) fields: LexiconSlot,
     pub(crate) shape: ShapeSlot,
+    pub(crate) locator: LocatorSlot,
+}
+
+/// Where the rare pieces of a slab are, opened when first asked; `at` is `None` where that is not noted.
+#[derive(Debug)]
+pub(crate) struct LocatorSlot {
+    pub(crate) at: Option<BlockAt>,
+    opened: OnceLock<Locator>,
 }
 
 /// The columns of a slab, opened when first asked; `at` is `None` where the pages hold plain text.
@@ -144,6 +153,7 @@ impl BucketReader {
             opened: OnceLock::new(),
         };
         let shape = ShapeSlot { at: head.block(BlockKind::Shape), opened: OnceLock::new() };
+        let locator = LocatorSlot { at: head.block(BlockKind::Locator), opened: OnceLock::new() };
         let (pieces, fields) = (slot(Namespace::Pieces), slot(Namespace::Fields));
         let mut row = first_row;
         let mut pages = Vec::with_capacity(head.pages.len());
@@ -155,7 +165,7 @@ impl BucketReader {
             row += u64::from(events);
         }
         self.slabs.push(SlabInfo { first_row, pages, metas: head.metas });
-        self.parts.push(SlabParts { head: head_at, pages: blocks, pieces, fields, shape });
+        self.parts.push(SlabParts { head: head_at, pages: blocks, pieces, fields, shape, locator });
         Ok(row)
     }
 
@@ -216,6 +226,9 @@ impl BucketReader {
 
     /// Pages whose texts hold what is wanted: by the lexicon, and by a look at the columns it leaves out.
     fn pages_with(&self, slab: usize, wanted: Wanted<'_>, among: PageSet) -> Result<u64, BucketError> {
+        if self.are_few(slab, among) && self.parts[slab].shape.at.is_some() {
+            return Ok(among.0);
+        }
         let found = match (self.lexicon(slab, &self.parts[slab].pieces)?, wanted) {
             (None, _) => 0,
             (Some(lexicon), Wanted::Piece(piece)) => lexicon.find(&self.source, piece)?,
@@ -225,17 +238,10 @@ impl BucketReader {
         Ok(found | if left.is_empty() { 0 } else { self.rare_pages(slab, wanted, left)? })
     }
 
-    /// Metadata is asked first: it needs no read and often leaves nothing to ask. Then long pieces, which are in few
-    /// pages; of two long ones the first, as ids are sorted by what they begin with.
+    /// Pages that hold all that is asked.
     fn pages_of_all(&self, slab: usize, queries: &[TermQuery], among: PageSet) -> Result<PageSet, BucketError> {
-        let mut in_order: Vec<&TermQuery> = queries.iter().collect();
-        in_order.sort_by_key(|query| match query {
-            TermQuery::Meta { .. } | TermQuery::None => 0,
-            TermQuery::Piece(piece) => usize::MAX - piece.len().min(LONG_PIECE_BYTES),
-            _ => usize::MAX,
-        });
         let mut found = among;
-        for query in in_order {
+        for query in in_order_of_rarity(queries) {
             if found.is_empty() {
                 break;
             }
@@ -266,6 +272,20 @@ impl BucketReader {
         let pages = self.slabs[slab].pages.len();
         let lexicon = Lexicon::open(&self.source, slot.namespace, place, at.stored_len, pages)?;
         Ok(Some(slot.opened.get_or_init(|| lexicon)))
+    }
+
+    /// Where the rare pieces of a slab are; `None` where that is not noted.
+    pub(crate) fn locator(&self, slab: usize) -> Result<Option<&Locator>, BucketError> {
+        let slot = &self.parts[slab].locator;
+        let Some(at) = slot.at else {
+            return Ok(None);
+        };
+        if let Some(locator) = slot.opened.get() {
+            return Ok(Some(locator));
+        }
+        let place = Place::of(at.kind.name(), at.offset).in_slab(slab);
+        let locator = Locator::open(&self.source, at, place, self.slabs[slab].pages.len())?;
+        Ok(Some(slot.opened.get_or_init(|| locator)))
     }
 
     /// The columns of a slab; `None` where its pages hold plain text.
@@ -478,4 +498,16 @@ fn end_of(at: &BlockAt) -> u64 {
 
 fn of_kind(blocks: &[(BlockAt, Bytes)], kind: BlockKind) -> impl Iterator<Item = (&BlockAt, &Bytes)> {
     blocks.iter().filter(move |(at, _)| at.kind == kind).map(|(at, bytes)| (at, bytes))
+}
+
+/// Metadata is asked first: it needs no read and often leaves nothing to ask. Then long pieces, which are in few pages;
+/// of two long ones the first, as ids are sorted by what they begin with.
+pub(crate) fn in_order_of_rarity(queries: &[TermQuery]) -> Vec<&TermQuery> {
+    let mut in_order: Vec<&TermQuery> = queries.iter().collect();
+    in_order.sort_by_key(|query| match query {
+        TermQuery::Meta { .. } | TermQuery::None => 0,
+        TermQuery::Piece(piece) => usize::MAX - piece.len().min(LONG_PIECE_BYTES),
+        _ => usize::MAX,
+    });
+    in_order
 }

@@ -21,6 +21,8 @@ impl BucketReader {
             blocks.extend(slot.at);
             blocks.extend(self.lexicon(slab, slot)?.into_iter().flat_map(|lexicon| lexicon.blocks()));
         }
+        blocks.extend(parts.locator.at);
+        blocks.extend(self.locator(slab)?.into_iter().flat_map(|locator| locator.blocks()));
         blocks.sort_unstable_by_key(|at| at.kind);
         let of_kind = |run: &[BlockAt]| (run[0].kind.name(), run.iter().map(|at| u64::from(at.stored_len)).sum());
         Ok(blocks.chunk_by(|a, b| a.kind == b.kind).map(of_kind).collect())

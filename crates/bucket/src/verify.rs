@@ -75,7 +75,7 @@ impl BucketVerifier {
         let mut missing = 0;
         let mut look_up = |hash| missing += usize::from(!filter.may_hold(*number, hash));
         reader.check_lexicons(*number, &mut look_up, &mut Vec::new())?;
-        reader.for_each_rare(*number, &mut look_up)?;
+        reader.check_located(*number, &mut look_up)?;
         if missing > 0 {
             return Err(differs(Place::of("filter", 0).in_slab(*number), format!("{missing} terms are missing")));
         }

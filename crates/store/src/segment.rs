@@ -30,6 +30,11 @@ pub trait Segment: Debug + Send + Sync {
     fn pages(&self) -> &[PageInfo];
     /// Pages that may hold a match: a superset of the truth.
     fn candidate_pages(&self, query: &TermQuery) -> Result<PageSet, StoreError>;
+    /// Rows of a page that may hold a match, ascending: a superset of the truth, asked for where few pages are left.
+    /// `None` where that is not known, or where there are more than `most`.
+    fn candidate_rows(&self, _page: usize, _query: &TermQuery, _most: usize) -> Result<Option<Vec<u32>>, StoreError> {
+        Ok(None)
+    }
     /// What was found wrong since the snapshot was made, although the segment answers in full.
     fn damage(&self) -> Option<Damage> {
         None

@@ -11,6 +11,7 @@ mod cells;
 mod codec;
 mod cuts;
 mod dictionary;
+mod few;
 mod layout;
 mod read;
 mod rebuild;

@@ -38,7 +38,7 @@ pub(crate) struct SlabColumns {
     dictionaries: Vec<OnceLock<Arc<Dictionary>>>,
     pub(super) plans: Plans,
     /// Per column, the templates of its parent that name it; `None` where all do.
-    namers: Vec<Option<Box<[u32]>>>,
+    pub(super) namers: Vec<Option<Box<[u32]>>>,
 }
 
 impl SlabColumns {
@@ -281,6 +281,11 @@ impl ShapedPage {
             return place.decoded(within(numbers, *min, *max));
         }
         place.decoded(self.decode(kind, &chunk, count, traits))
+    }
+
+    /// The shared dictionary of a column's values and their component; `None` where they are stored as they are.
+    pub(crate) fn shared(&self, column: u32) -> Result<Option<(Arc<SharedDictionary>, u32)>, BucketError> {
+        self.columns.shared(&self.source, column)
     }
 
     /// The codes of a column whose values are in a shared dictionary.

@@ -14,6 +14,7 @@ use quarry_event::shape::{
 };
 
 use crate::columns::cells::{CELL_BYTES, CELLS, Cells};
+use crate::columns::few::FEW_ROWS;
 use crate::columns::read::{ShapedPage, SlabColumns};
 use crate::error::BucketError;
 use crate::wire::Malformed;
@@ -21,7 +22,7 @@ use crate::wire::Malformed;
 /// Bytes a short copy moves.
 const COPY_BYTES: usize = CELL_BYTES;
 /// No slot.
-const NO_SLOT: u32 = u32::MAX;
+pub(super) const NO_SLOT: u32 = u32::MAX;
 /// From one row in so many on, the whole page is filled and the rows taken from it.
 const WHOLE_FROM: usize = 4;
 /// Steps up to which the only template of a column is put into those that name the column.
@@ -40,7 +41,7 @@ pub(crate) struct Plans {
 
 /// The templates of a column, ready to be filled.
 #[derive(Debug, Default)]
-struct Plan {
+pub(super) struct Plan {
     /// Literals of all templates and, behind them, room for a short copy.
     literals: Vec<u8>,
     steps: Vec<Step>,
@@ -50,10 +51,10 @@ struct Plan {
 
 /// A literal and the slot behind it; either may be missing.
 #[derive(Clone, Copy, Debug)]
-struct Step {
+pub(super) struct Step {
     literal_at: u32,
     literal_len: u32,
-    slot: u32,
+    pub(super) slot: u32,
 }
 
 impl Plans {
@@ -82,7 +83,7 @@ impl Plans {
         plans
     }
 
-    fn of_column(&self, column: u32) -> Option<&Plan> {
+    pub(super) fn of_column(&self, column: u32) -> Option<&Plan> {
         self.of_columns[column as usize].as_ref()
     }
 }
@@ -114,8 +115,13 @@ impl Plan {
         *literal_at = self.literals.len();
     }
 
+    /// The literal in front of a slot.
+    pub(super) fn literal(&self, step: &Step) -> &[u8] {
+        &self.literals[step.literal_at as usize..(step.literal_at + step.literal_len) as usize]
+    }
+
     #[inline]
-    fn steps_of(&self, code: u32) -> &[Step] {
+    pub(super) fn steps_of(&self, code: u32) -> &[Step] {
         let at = code as usize;
         let start = if at == 0 { 0 } else { self.ends[at - 1] as usize };
         &self.steps[start..self.ends[at] as usize]
@@ -228,6 +234,9 @@ impl ShapedPage {
     pub fn texts(&mut self, column: u32, rows: &[u32]) -> Result<Texts, BucketError> {
         let read = if column == TEXT_COLUMN { None } else { Some(self.column(column)?) };
         let count = read.as_ref().map_or_else(|| self.count(column), |read| read.values.len());
+        if column == TEXT_COLUMN && rows.len() <= FEW_ROWS {
+            return self.few_texts(rows);
+        }
         if rows.len() < count.div_ceil(WHOLE_FROM) {
             return self.some_texts(column, rows);
         }
@@ -366,7 +375,7 @@ impl ShapedPage {
         }
     }
 
-    fn put_bytes(&self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), BucketError> {
+    pub(super) fn put_bytes(&self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), BucketError> {
         if (out.len() + bytes.len()) as u64 > self.raw_bytes {
             return Err(self.place().corrupt(too_long(self.raw_bytes as usize).0));
         }

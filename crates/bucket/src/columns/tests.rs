@@ -124,7 +124,7 @@ pub(crate) fn lines(count: usize) -> EventBatch {
 
 pub(crate) fn shaped(slabs: &[EventBatch], zstd_level: i32) -> EncodedBucket {
     SHAPER.set(Some(shape_by_words));
-    let encoded = encode(slabs, &EncodeOptions { zstd_level, shaped: true }).unwrap();
+    let encoded = encode(slabs, &EncodeOptions { zstd_level, shaped: true, located: zstd_level > 1 }).unwrap();
     SHAPER.set(None);
     encoded
 }

@@ -55,7 +55,7 @@ fn cells_of(mixed: u64, segment_length: u32, front_length: u32) -> [usize; 3] {
 
 /// Sorts hashes and drops repetitions. Hashes spread evenly, so that one pass over the upper bits leaves runs short
 /// enough for the first-level cache.
-pub(super) fn sort_and_dedup(keys: &mut Vec<u64>) {
+pub(crate) fn sort_and_dedup(keys: &mut Vec<u64>) {
     let mut starts = vec![0u32; (1 << SORT_BITS) + 1];
     let run_of = |key: u64| (key >> (u64::BITS - SORT_BITS)) as usize;
     if keys.len() >> SORT_BITS == 0 || u32::try_from(keys.len()).is_err() {

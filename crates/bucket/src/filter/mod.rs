@@ -11,7 +11,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::block::checksums_decide;
 use crate::error::{BucketError, Place};
-use crate::filter::fuse::{Fuse, sort_and_dedup};
+use crate::filter::fuse::Fuse;
+pub(crate) use crate::filter::fuse::sort_and_dedup;
 use crate::lexicon::hash::hash_term;
 use crate::lexicon::{Namespace, cut_term, field_term};
 use crate::limits::{MAX_FILTER_BYTES, MAX_SLABS};

@@ -20,6 +20,9 @@ const BITMAP_BITS_PER_VALUE: u64 = 8;
 /// ... and this range.
 const BITMAP_RANGE_MAX: u64 = 1 << 22;
 
+/// Values of a range for each of its numbers, beyond which a locator leaves them out.
+const LOCATED_VALUES_PER_NUMBER: u64 = 8;
+
 const NS_PER_SEC: i64 = 1_000_000_000;
 const SECS_PER_HOUR: i64 = 3_600;
 const NS_PER_HOUR: i64 = SECS_PER_HOUR * NS_PER_SEC;
@@ -27,6 +30,18 @@ const NS_PER_HOUR: i64 = SECS_PER_HOUR * NS_PER_SEC;
 /// Whether the texts of a column with these traits are left out of the lexicon.
 pub(crate) fn texts_are_rare(traits: &ValueTraits) -> bool {
     traits.max_len <= MAX_RARE_TEXT_BYTES
+}
+
+/// Whether a locator lists the pieces of a column of numbers. Where a range is so small that most numbers are in many
+/// pages it does not: a link for each would tell nothing. Part of the format: a reader looks into all other columns.
+pub(crate) fn numbers_are_located(format: NumberFormat, min: i64, max: i64, values: u64) -> bool {
+    let range = match format {
+        NumberFormat::Integer | NumberFormat::Padded { .. } | NumberFormat::Hex { .. } => max.abs_diff(min),
+        // Fractions are few; what is in front of the point may be rare.
+        NumberFormat::Decimal { digits } => max.abs_diff(min) / 10u64.pow(u32::from(digits.min(18))),
+        NumberFormat::Ip4 | NumberFormat::Time(_) => 0,
+    };
+    range > values / LOCATED_VALUES_PER_NUMBER
 }
 
 /// Appends the hash of every piece of the texts, which lie back to back.

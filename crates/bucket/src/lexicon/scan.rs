@@ -189,7 +189,8 @@ fn numbers_test(format: NumberFormat, wanted: Wanted<'_>, min: i64, max: i64) ->
             let scaled = |range: &RangeInclusive<u64>| {
                 range.start().saturating_mul(unit)..=range.end().saturating_mul(unit).saturating_add(unit - 1)
             };
-            let wholes: Vec<_> = wholes(wanted, top / unit).iter().map(scaled).collect();
+            let fits = |range: &RangeInclusive<u64>| *range.start() <= top;
+            let wholes: Vec<_> = wholes(wanted, top / unit).iter().map(scaled).filter(fits).collect();
             let rest = padded(wanted, digits);
             match wholes.is_empty() && rest.is_none() {
                 true => RareTest::Never,

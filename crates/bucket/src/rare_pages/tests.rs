@@ -45,8 +45,8 @@ struct Opened {
     truths: Vec<Truth>,
 }
 
-fn opened(slabs: &[EventBatch]) -> Opened {
-    let encoded = encode(slabs, &EncodeOptions::default()).unwrap();
+fn opened(slabs: &[EventBatch], located: bool) -> Opened {
+    let encoded = encode(slabs, &EncodeOptions { located, ..EncodeOptions::default() }).unwrap();
     verify_against(&encoded, slabs).unwrap();
     let reader = BucketReader::open(Arc::new(MemoryObject(encoded.object.clone()))).unwrap();
     reader.check().unwrap();
@@ -88,7 +88,7 @@ impl Dice {
 }
 
 /// A log of requests with ids, addresses, times and a few odd lines.
-fn log(seed: u64, events: usize) -> EventBatch {
+pub(crate) fn log(seed: u64, events: usize) -> EventBatch {
     let mut dice = Dice(seed);
     let mut texts = Vec::new();
     for at in 0..events {
@@ -119,7 +119,12 @@ fn log(seed: u64, events: usize) -> EventBatch {
 #[test]
 fn a_log_is_shaped_and_its_ids_stay_out_of_the_lexicon() {
     let slabs = [log(1, 3 * MAX_PAGE_EVENTS - 100), log(2, MAX_PAGE_EVENTS + 50)];
-    let opened = opened(&slabs);
+    for located in [false, true] {
+        assert_ids_are_found(&opened(&slabs, located));
+    }
+}
+
+fn assert_ids_are_found(opened: &Opened) {
     assert!(opened.reader.shapes(0).unwrap().is_some(), "the log was not shaped");
     opened.assert_covers(997);
     // What is long enough to be an id is found in the very pages that hold it.
@@ -141,7 +146,7 @@ fn a_log_is_shaped_and_its_ids_stay_out_of_the_lexicon() {
 
 #[test]
 fn absent_pieces_are_mostly_denied() {
-    let opened = opened(&[log(3, MAX_PAGE_EVENTS + 9)]);
+    let opened = opened(&[log(3, MAX_PAGE_EVENTS + 9)], false);
     let absent =
         (0..2_000u64).map(|at| TermQuery::Piece(format!("{:016x}", at.wrapping_mul(0x9e37_79b9_7f4a_7c15)).into()));
     let mut passed = 0;
@@ -154,7 +159,7 @@ fn absent_pieces_are_mostly_denied() {
 
 #[test]
 fn a_piece_must_be_in_each_slab_that_the_filter_names() {
-    let opened = opened(&[log(4, 600), log(5, 600)]);
+    let opened = opened(&[log(4, 600), log(5, 600)], true);
     for (slab, other) in [(0, 1), (1, 0)] {
         let unique = opened.truths[slab].keys().filter(|piece| piece.len() == 16);
         let elsewhere = unique
@@ -197,7 +202,7 @@ proptest! {
     fn texts_taken_apart_anywhere_keep_their_pieces(texts in proptest::collection::vec(any_text(), 1..40)) {
         for shaper in [shape_by_words, shape_at_twos] {
             SHAPER.set(Some(shaper));
-            let opened = opened(&[batch(texts.iter().map(String::as_str))]);
+            let opened = opened(&[batch(texts.iter().map(String::as_str))], false);
             SHAPER.set(None);
             opened.assert_covers(1);
         }
@@ -209,7 +214,9 @@ proptest! {
 
     #[test]
     fn logs_keep_their_pieces(seed in any::<u64>(), events in 1..2 * MAX_PAGE_EVENTS) {
-        let opened = opened(&[log(seed, events)]);
-        opened.assert_covers(1 + opened.truths[0].len() / 100);
+        for located in [false, true] {
+            let opened = opened(&[log(seed, events)], located);
+            opened.assert_covers(1 + opened.truths[0].len() / 100);
+        }
     }
 }

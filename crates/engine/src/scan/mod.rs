@@ -33,6 +33,8 @@ use crate::command::CommandContext;
 use crate::partial::WindowPart;
 use crate::rows;
 
+/// Pages of a segment up to which the rows that may match are asked for, which costs about as much as a column.
+const RARE_PAGES: u32 = 4;
 /// Fields of an event that come from its metadata.
 pub(crate) const METADATA_FIELDS: [&str; 4] = ["host", "source", "sourcetype", "index"];
 
@@ -114,6 +116,8 @@ pub(crate) struct PageRef {
     pub page: usize,
     /// What is known of the page.
     pub info: PageInfo,
+    /// Whether so few pages of the segment may hold a match that their rows are worth asking for.
+    pub is_rare: bool,
 }
 
 impl PageRef {
@@ -160,7 +164,10 @@ impl EventScan {
         let pages = segment.pages().iter().enumerate();
         let wanted = pages
             .filter(|(page, info)| candidates.contains(*page) && self.range.overlaps(info.time_min, info.time_max));
-        Ok(Some(wanted.map(|(page, info)| PageRef { segment: Arc::clone(segment), page, info: *info }).collect()))
+        let is_rare = candidates.0.count_ones() <= RARE_PAGES;
+        let page_ref =
+            |(page, info): (usize, &PageInfo)| PageRef { segment: Arc::clone(segment), page, info: *info, is_rare };
+        Ok(Some(wanted.map(page_ref).collect()))
     }
 
     /// The matching rows of a page in order of arrival; `None` when there are none or the page is damaged.

@@ -138,7 +138,7 @@ fn encode_checked(
     add: AddSlab,
 ) -> Result<(EncodedBucket, u32), Failure> {
     let mut proven = |shaped: bool| {
-        let options = EncodeOptions { zstd_level: shared.options.compaction.zstd_level, shaped };
+        let options = EncodeOptions { zstd_level: shared.options.compaction.zstd_level, shaped, located: true };
         let mut encoder = unwaited(shared, || BucketEncoder::new(&options))?;
         for_each_slab(shared, inputs, pace, &mut |slab| unwaited(shared, || add(&mut encoder, slab)))?;
         let slabs = encoder.slabs() as u32;

@@ -106,6 +106,15 @@ impl Segment for SealedSegment {
         })
     }
 
+    fn candidate_rows(&self, page: usize, query: &TermQuery, most: usize) -> Result<Option<Vec<u32>>, StoreError> {
+        // The columns of a page have the rows of the whole page.
+        if self.cut.is_some() {
+            return Ok(None);
+        }
+        let found = self.open.reader.candidate_rows(self.slab, page, query, most);
+        found.map_err(|error| damage(&self.bucket.id, &error))
+    }
+
     fn damage(&self) -> Option<Damage> {
         // Once per bucket is enough.
         if self.listed || self.first_row() > 0 { None } else { self.readers.faults.of(self.bucket.row.number) }

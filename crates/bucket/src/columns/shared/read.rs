@@ -115,6 +115,12 @@ impl SharedDictionary {
         Some(codes.iter().map(number).collect())
     }
 
+    /// The number of one component that this code stands for, if there is one.
+    pub(crate) fn number(&self, component: u32, code: u32) -> Option<i64> {
+        let (component, shift) = self.reading(component)?;
+        Some(component.of_entry(*self.entries.get(code as usize)?, shift))
+    }
+
     /// Codes of the entries whose component is one of two numbers, ascending.
     pub(crate) fn codes_of(&self, component: u32, wanted: [i64; 2]) -> Vec<u32> {
         let Some((form, shift)) = self.reading(component) else { return Vec::new() };

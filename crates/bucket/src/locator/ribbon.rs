@@ -1,0 +1,197 @@
+//! A retrieval table: gives the number that was stored with a key, and any number for a key that was not stored.
+//!
+//! The keys are not kept. Each row of the table is a number of a few bits; a key stands for an equation: the rows that
+//! its coefficients pick, out of the [`WIDTH`] from its start on, are its number when added up bit by bit. Equations
+//! whose ones lie so close together are solved row by row in one pass, and need hardly more rows than there are keys
+//! ("ribbon" filters do the same). The bits of all rows lie plane by plane, so that a look-up takes one window of
+//! each plane.
+//!
+//! Not here: which keys and numbers, and how a table is stored among blocks (`super`).
+
+use crate::wire::{Cursor, Malformed, put_varint};
+
+/// Rows an equation spans.
+const WIDTH: u32 = u128::BITS;
+/// Rows on top of one per key and those that fewer equations reach at the ends: one in so many keys.
+const KEYS_PER_SPARE_ROW: usize = 80;
+/// Seeds tried with as many rows, after which there are more of these.
+const SEEDS_PER_SIZE: u8 = 4;
+/// Seeds tried at all. Even the first size works for nearly every set of keys.
+const SEEDS: u8 = 64;
+/// Rows of a table at most, held against before memory is taken.
+pub(super) const MAX_ROWS: usize = 1 << 20;
+/// Bits of a stored number at most.
+pub(super) const MAX_VALUE_BITS: u32 = 7;
+/// Steps between seeds and between the halves of a key's coefficients.
+const SEED_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+const HALF_STEP: u64 = 0xd1b5_4a32_d192_ed03;
+
+/// The 64-bit finaliser of MurmurHash3.
+#[inline(always)]
+pub(super) fn mix(key: u64) -> u64 {
+    let key = (key ^ key >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    let key = (key ^ key >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    key ^ key >> 33
+}
+
+/// Where the equation of a key starts among so many rows, and its coefficients, the first of which is one.
+#[inline(always)]
+fn equation_of(key: u64, seed: u8, rows: usize) -> (usize, u128) {
+    let low = mix(key.wrapping_add(u64::from(seed).wrapping_mul(SEED_STEP)));
+    let high = mix(low.wrapping_add(HALF_STEP));
+    let third = mix(high.wrapping_add(HALF_STEP));
+    let starts = (rows - WIDTH as usize + 1) as u64;
+    let start = (u128::from(third) * u128::from(starts)) >> 64;
+    (start as usize, u128::from(high) << 64 | u128::from(low) | 1)
+}
+
+/// Appends a table of keys and their numbers, each of at most `bits` bits. A key may be repeated with the same number.
+/// False, and nothing is appended, where no table can be made, which does not happen with distinct keys.
+pub(super) fn write_table(pairs: &[(u64, u8)], bits: u32, out: &mut Vec<u8>) -> bool {
+    for seed in 0..SEEDS {
+        let more = 1 + usize::from(seed / SEEDS_PER_SIZE);
+        let rows = pairs.len() + more * pairs.len().div_ceil(KEYS_PER_SPARE_ROW) + WIDTH as usize;
+        if rows > MAX_ROWS {
+            return false;
+        }
+        if let Some(equations) = solvable(pairs, seed, rows) {
+            put_varint(out, rows as u64);
+            out.push(seed);
+            put_solution(&equations, bits, out);
+            return true;
+        }
+    }
+    false
+}
+
+/// The equations so transformed that each starts at a row of its own, by that row; zeroes where none does.
+fn solvable(pairs: &[(u64, u8)], seed: u8, rows: usize) -> Option<Vec<(u128, u8)>> {
+    let mut equations = vec![(0u128, 0u8); rows];
+    for (key, value) in pairs {
+        let (mut at, mut coefficients) = equation_of(*key, seed, rows);
+        let mut value = *value;
+        loop {
+            let (known, number) = equations[at];
+            if known == 0 {
+                equations[at] = (coefficients, value);
+                break;
+            }
+            coefficients ^= known;
+            value ^= number;
+            if coefficients == 0 {
+                // It follows from others: as it should, or it contradicts them.
+                if value != 0 {
+                    return None;
+                }
+                break;
+            }
+            let step = coefficients.trailing_zeros();
+            coefficients >>= step;
+            at += step as usize;
+        }
+    }
+    Some(equations)
+}
+
+/// Solves the equations from the last row back and appends the planes of bits.
+fn put_solution(equations: &[(u128, u8)], bits: u32, out: &mut Vec<u8>) {
+    let plane_bytes = equations.len().div_ceil(8);
+    let start = out.len();
+    out.resize(start + plane_bytes * bits as usize, 0);
+    // Per plane the rows behind the current one, the next of them lowest.
+    let mut behind = [0u128; MAX_VALUE_BITS as usize];
+    for (row, (coefficients, value)) in equations.iter().enumerate().rev() {
+        for (plane, behind) in behind.iter_mut().enumerate().take(bits as usize) {
+            let shifted = *behind << 1;
+            // A row that no equation starts at is free: zero.
+            let odd = (coefficients & shifted).count_ones() & 1;
+            let bit = if *coefficients == 0 { 0 } else { odd as u8 ^ (value >> plane & 1) };
+            *behind = shifted | u128::from(bit);
+            out[start + plane * plane_bytes + row / 8] |= bit << (row % 8);
+        }
+    }
+}
+
+/// A table that was read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Table<'a> {
+    rows: usize,
+    seed: u8,
+    bits: u32,
+    planes: &'a [u8],
+}
+
+impl<'a> Table<'a> {
+    /// Reads all of `bytes`.
+    pub(super) fn read(bytes: &'a [u8], bits: u32) -> Result<Table<'a>, Malformed> {
+        let mut cursor = Cursor::new(bytes);
+        let rows = cursor.count("rows of a table", MAX_ROWS)?;
+        let seed = cursor.u8("seed of a table")?;
+        let planes = cursor.take(rows.div_ceil(8) * bits as usize, "rows of a table")?;
+        cursor.finish("the table")?;
+        if rows < WIDTH as usize {
+            return Err(Malformed(format!("{rows} rows are too few for a table")));
+        }
+        Ok(Table { rows, seed, bits, planes })
+    }
+
+    /// The number stored with `key`; any number where it was not stored.
+    pub(super) fn get(&self, key: u64) -> u8 {
+        let (start, coefficients) = equation_of(key, self.seed, self.rows);
+        let plane_bytes = self.rows.div_ceil(8);
+        let mut value = 0;
+        for (plane, bytes) in self.planes.chunks_exact(plane_bytes).enumerate().take(self.bits as usize) {
+            // A window takes in a byte more where it starts within one; behind the last row there may be none.
+            let from = &bytes[start / 8..];
+            let Some((low, rest)) = from.split_first_chunk::<16>() else { continue };
+            let shift = (start % 8) as u32;
+            let mut picked = u128::from_le_bytes(*low) >> shift;
+            if shift > 0 {
+                picked |= u128::from(rest.first().copied().unwrap_or(0)) << (WIDTH - shift);
+            }
+            value |= ((picked & coefficients).count_ones() as u8 & 1) << plane;
+        }
+        value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_comes_back_and_few_rows_are_spare() {
+        for count in [0usize, 1, 2, 60, 500, 4_096, 5_000] {
+            for bits in [1u32, 3, 7] {
+                let pairs: Vec<(u64, u8)> = (0..count as u64)
+                    .map(|at| (mix(at.wrapping_mul(77) + u64::from(bits)), (mix(at) & ((1 << bits) - 1)) as u8))
+                    .collect();
+                let mut written = Vec::new();
+                assert!(write_table(&pairs, bits, &mut written));
+                let table = Table::read(&written, bits).unwrap();
+                assert!(pairs.iter().all(|(key, value)| table.get(*key) == *value), "{count} keys of {bits} bits");
+                assert!(table.rows <= count + count / 12 + 256, "{} rows for {count} keys", table.rows);
+                // Whatever is asked, an answer comes.
+                assert!((0..1_000).all(|at| table.get(mix(at + 1_000_000)) < 1 << bits));
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_may_repeat_but_not_with_another_number() {
+        let mut written = Vec::new();
+        assert!(write_table(&[(5, 3), (9, 1), (5, 3)], 2, &mut written));
+        assert_eq!(Table::read(&written, 2).unwrap().get(5), 3);
+        assert!(!write_table(&[(5, 3), (5, 1)], 2, &mut Vec::new()));
+    }
+
+    #[test]
+    fn what_is_no_table_is_said_to_be_none() {
+        let mut written = Vec::new();
+        assert!(write_table(&[(1, 1)], 3, &mut written));
+        assert!(Table::read(&written[..written.len() - 1], 3).is_err());
+        assert!(Table::read(&written, 2).is_err());
+        assert!(Table::read(&[4, 0, 0, 0, 0], 3).is_err());
+        assert!(Table::read(&[0xff, 0xff, 0xff, 0xff, 0xff, 0x0f, 0], 3).is_err());
+    }
+}

@@ -1,0 +1,76 @@
+//! Locators of made-up hashes against the pages they were given.
+
+use std::sync::Arc;
+
+use super::ribbon::mix;
+use super::*;
+use crate::block::BlockWriter;
+use crate::error::Place;
+use crate::read_at::MemoryObject;
+use crate::source::ObjectSource;
+
+/// Hashes and the pages of each, few as a rule.
+fn truth(count: u64, pages: u64) -> Vec<(u64, u64)> {
+    let piece = |at: u64| {
+        let many = [1, 1, 1, 1, 1, 2, 3, 4, 5, 9][(mix(at) % 10) as usize];
+        let set = (0..many).fold(0u64, |set, which| set | 1 << (mix(at * 31 + which) % pages));
+        (mix(at + 7_000_000), set)
+    };
+    (0..count).map(piece).collect()
+}
+
+fn written(truth: &[(u64, u64)], pages: usize) -> Option<(ObjectSource, Locator)> {
+    let mut rare = RarePages::default();
+    for (hash, set) in truth {
+        for page in (0..pages).filter(|page| set >> page & 1 == 1) {
+            rare.add(page, &mut vec![*hash, *hash]);
+        }
+    }
+    let mut blocks = BlockWriter::new(Vec::new(), 1).unwrap();
+    let at = write_locator(rare, pages, &mut blocks).unwrap()?;
+    let source = ObjectSource::open(Arc::new(MemoryObject(blocks.object.into()))).unwrap();
+    let locator = Locator::open(&source, at, Place::of("locator", at.offset), pages).unwrap();
+    let tables = locator.tables(&source).unwrap();
+    let same = |(hash, _): &(u64, u64)| tables.find(*hash).unwrap() == locator.find(&source, *hash).unwrap();
+    assert!(truth.iter().all(same));
+    Some((source, locator))
+}
+
+#[test]
+fn every_piece_is_in_the_pages_that_are_told() {
+    for pages in [2usize, 3, 32, 63, 64] {
+        for count in [1, 100, 30_000] {
+            let truth = truth(count, pages as u64);
+            let (source, locator) = written(&truth, pages).unwrap();
+            let mut untold = 0;
+            for (hash, set) in &truth {
+                match locator.find(&source, *hash).unwrap() {
+                    Some(found) => assert_eq!(found, *set, "{count} pieces in {pages} pages"),
+                    None => {
+                        assert!(set.count_ones() as usize > MAX_LINKS);
+                        untold += 1;
+                    }
+                }
+            }
+            let many = truth.iter().filter(|(_, set)| set.count_ones() as usize > MAX_LINKS).count();
+            assert_eq!(untold, many);
+        }
+    }
+}
+
+#[test]
+fn a_piece_that_is_nowhere_is_in_few_pages_that_exist() {
+    let (source, locator) = written(&truth(10_000, 40), 40).unwrap();
+    let found = (0..2_000u64).map(|at| locator.find(&source, mix(at + 99_000_000)).unwrap());
+    let all = found.flatten().fold(0, |all, found| {
+        assert!(found.count_ones() as usize <= MAX_LINKS);
+        all | found
+    });
+    assert_eq!(all >> 40, 0);
+}
+
+#[test]
+fn one_page_needs_no_locator() {
+    assert!(written(&truth(10, 1), 1).is_none());
+    assert!(written(&[], 9).is_none());
+}

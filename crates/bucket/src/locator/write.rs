@@ -1,0 +1,113 @@
+//! Collects the rare pieces of a slab with their pages and writes its locator.
+
+use crate::block::{BlockKind, BlockWriter};
+use crate::directory::BlockAt;
+use crate::error::{BucketError, Place};
+use crate::filter::sort_and_dedup;
+use crate::lexicon::rare::{RareNumbers, add_texts, numbers_are_located, texts_are_rare};
+use crate::locator::ribbon::write_table;
+use crate::locator::{KEYS_PER_PART, Links, MAX_LINKS, PAGE_BITS, key_of, link_key, part_of};
+use crate::shape::{ShapedColumn, ShapedSlab, SlabValues};
+use crate::wire::put_varint;
+
+/// Rare pieces and the page of each: the upper bits of a hash, and a page's number below them.
+#[derive(Debug, Default)]
+pub(crate) struct RarePages {
+    pairs: Vec<u64>,
+}
+
+impl RarePages {
+    /// Of the rare columns of a slab that a locator lists.
+    pub(crate) fn of(slab: &ShapedSlab) -> RarePages {
+        let mut found = RarePages::default();
+        let mut hashes = Vec::new();
+        for column in &slab.columns {
+            match &column.values {
+                SlabValues::Numbers { format, numbers } => {
+                    let min = numbers.iter().copied().min().unwrap_or(0);
+                    let max = numbers.iter().copied().max().unwrap_or(0);
+                    let is_located = numbers_are_located(*format, min, max, numbers.len() as u64);
+                    for (page, places) in pages_of(column).filter(|_| is_located) {
+                        let mut set = RareNumbers::new(*format, min, max, places.len() as u64);
+                        set.add(&numbers[places], &mut hashes);
+                        set.finish(&mut hashes);
+                        found.add(page, &mut hashes);
+                    }
+                }
+                SlabValues::Texts { bytes, ends } if texts_are_rare(&column.traits) => {
+                    for (page, places) in pages_of(column) {
+                        let mut start = if places.start == 0 { 0 } else { ends[places.start - 1] as usize };
+                        let text = |end: &u32| &bytes[std::mem::replace(&mut start, *end as usize)..*end as usize];
+                        add_texts(ends[places].iter().map(text), &mut hashes);
+                        found.add(page, &mut hashes);
+                    }
+                }
+                _ => {}
+            }
+        }
+        found
+    }
+
+    /// Takes the hashes, all of which are of one page.
+    pub(super) fn add(&mut self, page: usize, hashes: &mut Vec<u64>) {
+        self.pairs.extend(hashes.drain(..).map(|hash| key_of(hash) | page as u64));
+    }
+}
+
+/// The places of a column's values in each page that has some.
+fn pages_of(column: &ShapedColumn) -> impl Iterator<Item = (usize, std::ops::Range<usize>)> + '_ {
+    let places = |bounds: &[u32]| bounds[0] as usize..bounds[1] as usize;
+    column.page_starts.windows(2).map(places).enumerate().filter(|(_, places)| !places.is_empty())
+}
+
+/// Writes the locator of a slab of `pages` pages to the end of `blocks`. None where there is nothing to tell.
+pub(crate) fn write_locator(
+    rare: RarePages,
+    pages: usize,
+    blocks: &mut BlockWriter,
+) -> Result<Option<BlockAt>, BucketError> {
+    let mut pairs = rare.pairs;
+    if pages < 2 || pairs.is_empty() {
+        return Ok(None);
+    }
+    sort_and_dedup(&mut pairs);
+    let links = Links::of(pages);
+    let parts = pairs.len().div_ceil(KEYS_PER_PART);
+    let mut directory = Vec::new();
+    put_varint(&mut directory, parts as u64);
+    put_varint(&mut directory, blocks.object.len() as u64);
+    let (mut table, mut payload) = (Vec::new(), Vec::new());
+    let mut left = &pairs[..];
+    for part in 0..parts {
+        let (here, later) = left.split_at(left.partition_point(|pair| part_of(key_of(*pair), parts) <= part));
+        left = later;
+        table.clear();
+        payload.clear();
+        for piece in here.chunk_by(|a, b| key_of(*a) == key_of(*b)) {
+            add_chain(piece, links, &mut table);
+        }
+        if !write_table(&table, links.bits(), &mut payload) {
+            let what = format!("no table of {} links can be made", table.len());
+            return Err(BucketError::Mismatch { place: Place::of(BlockKind::LocatorPart.name(), 0), what });
+        }
+        put_varint(&mut directory, blocks.write_stored(BlockKind::LocatorPart, &payload) as u64);
+    }
+    let offset = blocks.object.len() as u64;
+    let stored_len = blocks.write(BlockKind::Locator, &directory)? as u32;
+    Ok(Some(BlockAt { kind: BlockKind::Locator, offset, stored_len }))
+}
+
+/// The links of one piece, given as its pairs, whose pages ascend.
+fn add_chain(piece: &[u64], links: Links, table: &mut Vec<(u64, u8)>) {
+    let Some(first) = piece.first() else { return };
+    let key = key_of(*first);
+    if piece.len() > MAX_LINKS {
+        table.push((link_key(key, 0), links.too_many()));
+        return;
+    }
+    for (link, pair) in piece.iter().enumerate() {
+        let page = (pair & ((1 << PAGE_BITS) - 1)) as u32;
+        let value = if link + 1 == piece.len() { links.last(page) } else { links.leading_on(page) };
+        table.push((link_key(key, link), value));
+    }
+}

@@ -1,0 +1,143 @@
+//! The rows of a page that may hold rare pieces: few, as a rule, for a search for one id.
+//!
+//! A piece that the lexicon does not list for a page is in a value of one of the rare columns of that page, if it is
+//! there at all; the rows of these values are all that can match. What this costs is a lexicon page and a column or two,
+//! so it is worth asking where few pages are left.
+
+use quarry_event::TermQuery;
+use quarry_event::shape::ColumnValues;
+
+use crate::columns::ShapedPage;
+use crate::error::BucketError;
+use crate::lexicon::cut_term;
+use crate::lexicon::scan::{RareTest, Wanted};
+use crate::reader::{BucketReader, in_order_of_rarity};
+
+/// Pieces of a query that are looked for at most before it is said that the rows are not known.
+const MOST_PIECES: usize = 2;
+
+impl BucketReader {
+    /// Rows of a page that may hold a match, ascending: a superset of the truth. `None` where that is not known, or
+    /// where there are more than `most`. Panics when there is no such page, as slice indexing does.
+    pub fn candidate_rows(
+        &self,
+        slab: usize,
+        page: usize,
+        query: &TermQuery,
+        most: usize,
+    ) -> Result<Option<Vec<u32>>, BucketError> {
+        if self.columns(slab)?.is_none() {
+            return Ok(None);
+        }
+        match query {
+            TermQuery::None => Ok(Some(Vec::new())),
+            TermQuery::Piece(piece) => self.rows_with(slab, page, cut_term(piece.as_bytes()), most),
+            TermQuery::And(parts) => {
+                let pieces = in_order_of_rarity(parts).into_iter();
+                let pieces = pieces.filter(|part| matches!(part, TermQuery::Piece(_) | TermQuery::Or(_)));
+                for part in pieces.take(MOST_PIECES) {
+                    if let Some(rows) = self.candidate_rows(slab, page, part, most)? {
+                        return Ok(Some(rows));
+                    }
+                }
+                Ok(None)
+            }
+            TermQuery::Or(parts) => {
+                let mut all = Vec::new();
+                for part in parts {
+                    let Some(rows) = self.candidate_rows(slab, page, part, most)? else { return Ok(None) };
+                    all.extend(rows);
+                }
+                all.sort_unstable();
+                all.dedup();
+                Ok((all.len() <= most).then_some(all))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn rows_with(&self, slab: usize, page: usize, piece: &[u8], most: usize) -> Result<Option<Vec<u32>>, BucketError> {
+        let Some(columns) = self.columns(slab)? else { return Ok(None) };
+        if let Some(lexicon) = self.lexicon(slab, &self.parts()[slab].pieces)?
+            && lexicon.find(&self.source, piece)? >> page & 1 == 1
+        {
+            return Ok(None);
+        }
+        let mut rows = Vec::new();
+        let mut opened: Option<ShapedPage> = None;
+        for (number, column) in (0u32..).zip(&columns.layout.shapes.columns) {
+            let test = RareTest::of(column, Wanted::Piece(piece));
+            match test {
+                RareTest::Never => continue,
+                RareTest::Always => return Ok(None),
+                _ => {}
+            }
+            if opened.is_none() {
+                opened = self.shaped_page(slab, page)?;
+            }
+            let Some(shaped) = &mut opened else { return Ok(None) };
+            let places = self.places(number, &test, shaped)?;
+            if places.len() > most {
+                return Ok(None);
+            }
+            if !places.is_empty() {
+                rows.extend(shaped.rows_of_places(number, places)?);
+            }
+        }
+        rows.sort_unstable();
+        rows.dedup();
+        Ok((rows.len() <= most).then_some(rows))
+    }
+
+    /// Places of the values of a column that pass its test.
+    fn places(&self, column: u32, test: &RareTest<'_>, page: &mut ShapedPage) -> Result<Vec<usize>, BucketError> {
+        if page.count(column) == 0 {
+            return Ok(Vec::new());
+        }
+        if let (Some(numbers), Some((dictionary, 0))) = (test.numbers(), page.shared(column)?) {
+            // Entries ascend by their first component, so that the codes are found at once.
+            let wanted = dictionary.codes_of(0, numbers);
+            let codes = page.shared_codes(column)?;
+            let (Some(first), Some(last)) = (wanted.first(), wanted.last()) else { return Ok(Vec::new()) };
+            let is_wanted = |code: u32| (*first..=*last).contains(&code) && wanted.binary_search(&code).is_ok();
+            return Ok(places_where(&codes, |code| is_wanted(*code)));
+        }
+        Ok(test.places(&page.values(column)?))
+    }
+}
+
+/// Places of the values that pass.
+pub(crate) fn places_where<T>(values: &[T], passes: impl Fn(&T) -> bool) -> Vec<usize> {
+    values.iter().enumerate().filter(|(_, value)| passes(value)).map(|(at, _)| at).collect()
+}
+
+impl RareTest<'_> {
+    /// Places of the values that pass.
+    fn places(&self, values: &ColumnValues) -> Vec<usize> {
+        match (values, self.numbers()) {
+            (ColumnValues::Numbers(numbers), Some([one, other])) => {
+                places_where(numbers, |number| (*number == one) | (*number == other))
+            }
+            (ColumnValues::Numbers(numbers), None) => {
+                let each = (0..numbers.len()).map(|at| ColumnValues::Numbers(vec![numbers[at]]));
+                each.enumerate().filter(|(_, number)| self.holds(number)).map(|(at, _)| at).collect()
+            }
+            (ColumnValues::Texts { bytes, ends }, _) => {
+                if !self.holds(values) {
+                    return Vec::new();
+                }
+                let start = |at: usize| if at == 0 { 0 } else { ends[at - 1] as usize };
+                let text = |at: usize| bytes.slice(start(at)..ends[at] as usize);
+                let holds = |at: &usize| {
+                    let bytes = text(*at);
+                    self.holds(&ColumnValues::Texts { ends: vec![bytes.len() as u32], bytes })
+                };
+                (0..ends.len()).filter(holds).collect()
+            }
+            (ColumnValues::Codes(codes), _) => (0..codes.len()).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
