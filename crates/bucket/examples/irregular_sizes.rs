@@ -74,7 +74,8 @@ fn measure(name: &str, slabs: &Slabs, in_detail: bool) {
     let raw = slabs.text.len() as f64;
     let run = |zstd_level| {
         let start = seconds();
-        let encoded = encode_slabs(&sources, &EncodeOptions { zstd_level, shaped: true }).unwrap();
+        let encoded =
+            encode_slabs(&sources, &EncodeOptions { zstd_level, shaped: true, located: zstd_level > 1 }).unwrap();
         let encode = seconds() - start;
         verify_slabs(&encoded, &sources).unwrap();
         (encoded, encode, seconds() - start - encode)

@@ -73,9 +73,10 @@ fn the_committed_bucket_answers_look_ups() {
     }
 }
 
-const SHAPED: [(&[u8], &[u8]); 2] = [
+const SHAPED: [(&[u8], &[u8]); 3] = [
     (include_bytes!("fixtures/v1-columns-sealed.bucket"), include_bytes!("fixtures/v1-columns-sealed.filter")),
     (include_bytes!("fixtures/v1-columns-compacted.bucket"), include_bytes!("fixtures/v1-columns-compacted.filter")),
+    (include_bytes!("fixtures/v1-columns-located.bucket"), include_bytes!("fixtures/v1-columns-located.filter")),
 ];
 
 #[test]
@@ -92,6 +93,8 @@ fn the_committed_shaped_buckets_hold_their_events() {
         for wanted in ["shape", "column", "column pool"] {
             assert!(kinds.iter().any(|(kind, _)| *kind == wanted), "{wanted}: {kinds:?}");
         }
+        let is_located = kinds.iter().any(|(kind, _)| *kind == "locator part");
+        assert_eq!(is_located, object == SHAPED[2].0, "{kinds:?}");
         let summary = reader.summary().clone();
         let encoded = EncodedBucket { object: object.into(), filter: filter.into(), summary };
         verify_against(&encoded, &fixture::shaped_slabs()).unwrap();

@@ -47,7 +47,7 @@ pub(crate) struct Part {
 /// Every part, over this slab.
 pub(crate) fn all(batch: EventBatch) -> Vec<Part> {
     let batch = Arc::new(batch);
-    let options = EncodeOptions { zstd_level: ZSTD_LEVEL, shaped: true };
+    let options = EncodeOptions { zstd_level: ZSTD_LEVEL, shaped: true, located: false };
     let encoded = Arc::new(encode_slabs(&[SlabSource::of(&batch)], &options).unwrap());
     let reader = BucketReader::open(Arc::new(MemoryObject(encoded.object.clone()))).unwrap();
     reader.check().unwrap();

@@ -10,10 +10,16 @@ use crate::locator::{KEYS_PER_PART, Links, MAX_LINKS, PAGE_BITS, key_of, link_ke
 use crate::shape::{ShapedColumn, ShapedSlab, SlabValues};
 use crate::wire::put_varint;
 
+/// Pairs that are collected at most, repetitions included: 128 MB of memory, and as much to sort them. A slab of more, of
+/// long events full of ids, does without a locator.
+const MAX_PAIRS: usize = 16 << 20;
+
 /// Rare pieces and the page of each: the upper bits of a hash, and a page's number below them.
 #[derive(Debug, Default)]
 pub(crate) struct RarePages {
     pairs: Vec<u64>,
+    /// There were more than [`MAX_PAIRS`].
+    is_over: bool,
 }
 
 impl RarePages {
@@ -50,6 +56,10 @@ impl RarePages {
 
     /// Takes the hashes, all of which are of one page.
     pub(super) fn add(&mut self, page: usize, hashes: &mut Vec<u64>) {
+        self.is_over |= self.pairs.len() + hashes.len() > MAX_PAIRS;
+        if self.is_over {
+            hashes.clear();
+        }
         self.pairs.extend(hashes.drain(..).map(|hash| key_of(hash) | page as u64));
     }
 }
@@ -67,7 +77,7 @@ pub(crate) fn write_locator(
     blocks: &mut BlockWriter,
 ) -> Result<Option<BlockAt>, BucketError> {
     let mut pairs = rare.pairs;
-    if pages < 2 || pairs.is_empty() {
+    if pages < 2 || pairs.is_empty() || rare.is_over {
         return Ok(None);
     }
     sort_and_dedup(&mut pairs);

@@ -51,6 +51,7 @@ const MANNERS: [Manner; 8] = [
         dictionary: 8,
         quotes: false,
         outliers: 0,
+        rows_known: false,
     },
     Manner {
         breaks: BREAKS,
@@ -61,6 +62,7 @@ const MANNERS: [Manner; 8] = [
         dictionary: 40,
         quotes: false,
         outliers: 0,
+        rows_known: true,
     },
     Manner {
         breaks: b" =\"",
@@ -71,6 +73,7 @@ const MANNERS: [Manner; 8] = [
         dictionary: 8,
         quotes: true,
         outliers: 7,
+        rows_known: false,
     },
     Manner {
         breaks: BREAKS,
@@ -81,6 +84,7 @@ const MANNERS: [Manner; 8] = [
         dictionary: 1000,
         quotes: false,
         outliers: 0,
+        rows_known: true,
     },
     Manner {
         breaks: b" ",
@@ -91,6 +95,7 @@ const MANNERS: [Manner; 8] = [
         dictionary: 0,
         quotes: false,
         outliers: 3,
+        rows_known: false,
     },
     Manner {
         breaks: b"\"",
@@ -101,6 +106,7 @@ const MANNERS: [Manner; 8] = [
         dictionary: 8,
         quotes: true,
         outliers: 0,
+        rows_known: true,
     },
     Manner {
         breaks: b" =\",:{}",
@@ -111,6 +117,7 @@ const MANNERS: [Manner; 8] = [
         dictionary: 4,
         quotes: false,
         outliers: 5,
+        rows_known: false,
     },
     Manner {
         breaks: b"",
@@ -121,6 +128,7 @@ const MANNERS: [Manner; 8] = [
         dictionary: 500,
         quotes: false,
         outliers: 0,
+        rows_known: true,
     },
 ];
 

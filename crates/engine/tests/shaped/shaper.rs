@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use quarry_event::segment::{for_each_piece, lower_piece};
 use quarry_event::shape::{
     Column, ColumnKind, ColumnValues, Dictionary, NumberFormat, PageColumn, Part, Shapes, Template, Texts, ValueTraits,
 };
@@ -29,6 +30,8 @@ pub(crate) struct Manner {
     pub(crate) quotes: bool,
     /// Every so manieth text is a template of one slot.
     pub(crate) outliers: usize,
+    /// Whether the segment tells which rows may hold a piece.
+    pub(crate) rows_known: bool,
 }
 
 #[derive(Debug)]
@@ -43,6 +46,7 @@ struct Values {
 #[derive(Debug)]
 pub(crate) struct HandShaped {
     inner: Arc<dyn Segment>,
+    rows_known: bool,
     shapes: Arc<Shapes>,
     values: Vec<Values>,
     dictionaries: BTreeMap<u32, Arc<Dictionary>>,
@@ -64,6 +68,7 @@ impl HandShaped {
         let columns = making.columns.into_iter().map(Option::unwrap).collect();
         Arc::new(HandShaped {
             inner,
+            rows_known: manner.rows_known,
             shapes: Arc::new(Shapes { columns }),
             values: making.values,
             dictionaries: making.dictionaries,
@@ -255,6 +260,22 @@ impl Segment for HandShaped {
         self.inner.candidate_pages(query)
     }
 
+    fn candidate_rows(&self, page: usize, query: &TermQuery, most: usize) -> Result<Option<Vec<u32>>, StoreError> {
+        if !self.rows_known {
+            return Ok(None);
+        }
+        let events = self.inner.read_page(page, PageColumns::ALL)?;
+        let mut rows = Vec::new();
+        for row in 0..events.len() {
+            match may_hold(query, events.raw(row)) {
+                Some(true) => rows.push(row as u32),
+                Some(false) => {}
+                None => return Ok(None),
+            }
+        }
+        Ok((rows.len() <= most).then_some(rows))
+    }
+
     fn read_page(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError> {
         self.inner.read_page(page, columns)
     }
@@ -290,6 +311,26 @@ impl Segment for HandShaped {
         });
         let (shapes, dictionaries) = (Arc::clone(&self.shapes), self.dictionaries.clone());
         Ok(Some(Box::new(HandPage { columns: columns.collect(), shapes, dictionaries })))
+    }
+}
+
+/// Whether a text has the pieces that a query asks for; `None` where it asks for none.
+fn may_hold(query: &TermQuery, text: &[u8]) -> Option<bool> {
+    match query {
+        TermQuery::None => Some(false),
+        TermQuery::Piece(wanted) => {
+            let (mut found, mut lower) = (false, Vec::new());
+            for_each_piece(text, |piece| {
+                lower_piece(piece, &mut lower);
+                found |= lower == wanted.as_bytes();
+            });
+            Some(found)
+        }
+        TermQuery::And(parts) => parts.iter().filter_map(|part| may_hold(part, text)).reduce(|all, one| all && one),
+        TermQuery::Or(parts) => {
+            parts.iter().map(|part| may_hold(part, text)).try_fold(false, |any, one| one.map(|one| any || one))
+        }
+        _ => None,
     }
 }
 

@@ -75,7 +75,8 @@ fn sessions_of_all_slabs_share_a_dictionary_and_are_found() {
             for query in [TermQuery::Piece(text[..8].into()), TermQuery::Prefix(text[24..30].into())] {
                 let found = reader.candidate_pages(slab, &query).unwrap();
                 assert_eq!(found.0 & expected, expected, "{query:?}");
-                assert!(!matches!(query, TermQuery::Piece(_)) || found == PageSet(expected));
+                // Of a slab without it, the locator names some page.
+                assert!(expected == 0 || !matches!(query, TermQuery::Piece(_)) || found == PageSet(expected));
             }
             assert!(expected == 0 || filter.may_match(&TermQuery::Piece(text[24..].into())));
         }
