@@ -24,6 +24,7 @@ use crate::commands::combine::{Append, Join};
 use crate::commands::compute::{Eval, FillAll, FillFields};
 use crate::commands::extract::{Edit, MakeMv, MvExpand, MvSplitter, Rex, RexSed, Spath};
 use crate::commands::filtering::{Dedup, Head, RegexFilter, Search, Where};
+use crate::commands::from_json::FromJson;
 use crate::commands::lookup::{Lookup, LookupIndex, LookupSource, LookupTable, input_lookup};
 use crate::commands::order::{Reverse, Sort, Tail};
 use crate::commands::select::{DropFields, KeepFields, Rename, Table};
@@ -151,7 +152,6 @@ impl Lowering<'_> {
                 Step::Blocking(Arc::new(Append { rows }))
             }
             Command::InputLookup(_) => return Err(self.must_be_first("inputlookup", " or have append=true")),
-            Command::MakeResults(_) => return Err(self.must_be_first("makeresults", "")),
             Command::Values(values) => return self.values(values),
             Command::Sequence(sequence) => self.sequence(sequence),
             Command::Reshape(reshape) => return Ok(self.reshape(reshape)),
@@ -160,23 +160,23 @@ impl Lowering<'_> {
             }
             Command::Flow(flow) => return self.flow(flow),
             Command::Keep(keep) => self.keep(keep),
-            Command::IpLocation(_) => {
-                let message = "iplocation: there is no database of addresses; its fields stay empty";
-                self.environment.context().messages.push(message);
-                return Ok(Vec::new());
-            }
-            Command::DataModel(_) => return Err(self.must_be_first("datamodel", "")),
-            Command::From(_) => return Err(self.must_be_first("from", "")),
-            Command::SavedSearch(_) => return Err(self.must_be_first("savedsearch", "")),
+            Command::IpLocation(_) => return Ok(self.ip_location()),
             Command::Tstats(_) => return Err(self.must_be_first("tstats", " or have prestats=true append=true")),
             Command::Several(several) => self.several(several)?,
-            other => self.shape(other)?,
+            other => match first_only(other) {
+                Some(name) => return Err(self.must_be_first(name, "")),
+                None => self.shape(other)?,
+            },
         }])
     }
 
     /// Commands that only look at columns and values of a row.
     fn shape(&self, command: &Command) -> Result<Step, EngineError> {
         Ok(match command {
+            Command::FromJson(field, prefix) => {
+                let command = FromJson { field: field.clone(), prefix: prefix.clone() };
+                row(move || command.clone())
+            }
             Command::Table(fields) => with_fields(fields, Table),
             Command::FieldsKeep(fields) => with_fields(fields, KeepFields),
             Command::FieldsRemove(fields) => with_fields(fields, DropFields),
@@ -378,6 +378,18 @@ pub(crate) fn read_lookup(
     let expressions = ExprContext { now: context.now, zone: context.zone.clone() };
     let filter = lookup.filter.as_ref().map(|expr| RowFilter::new(expr, &expressions)).transpose()?;
     input_lookup(lookup, &table, filter.as_ref())
+}
+
+/// Name of a command that can only begin a search.
+fn first_only(command: &Command) -> Option<&'static str> {
+    Some(match command {
+        Command::MakeResults(_) => "makeresults",
+        Command::DataModel(_) => "datamodel",
+        Command::From(_) => "from",
+        Command::SavedSearch(_) => "savedsearch",
+        Command::Metadata(_) => "metadata",
+        _ => return None,
+    })
 }
 
 fn bin_of(split: &SplitField) -> BinCommand {

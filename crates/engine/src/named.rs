@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::{
-    Command, DataModelCommand, DataModelMode, DataModelName, FieldPattern, FromCommand, InputLookupCommand, Pipeline,
-    SavedSearchCommand, SearchExpr, Span, Stage, TimeModifiers,
+    Command, DataModelCommand, DataModelMode, DataModelName, FieldPattern, FromCommand, InputLookupCommand,
+    MetadataCommand, Pipeline, SavedSearchCommand, SearchExpr, Span, Stage, TimeModifiers,
 };
 
 use crate::EngineError;
@@ -37,6 +37,23 @@ impl Runner {
                 self.chain(Box::new(std::iter::once(Ok(rows))), rest, &self.context)
             }
         }
+    }
+
+    /// The rows of `metadata` and the commands after it: what is known of events without their text.
+    pub(crate) fn metadata(&self, command: &MetadataCommand, rest: &[Stage]) -> Result<RowIter, EngineError> {
+        let kind = &command.kind;
+        let field = kind.strip_suffix('s').unwrap_or(kind);
+        let indexes: Vec<String> =
+            command.indexes.iter().map(|index| format!("index=\"{}\"", index.replace(['"', '\\'], ""))).collect();
+        let text = format!(
+            "search {} | stats min(_time) AS firstTime max(_time) AS lastTime max(_indextime) AS recentTime \
+             count AS totalCount BY {field} | eval type=\"{kind}\" \
+             | table firstTime {field} lastTime recentTime totalCount type",
+            if indexes.is_empty() { "*".to_owned() } else { format!("({})", indexes.join(" OR ")) },
+        );
+        let parsed = quarry_spl::parse(&text);
+        let rows = self.run(&parsed.pipeline)?;
+        self.chain(rows, rest, &self.context)
     }
 
     /// The rows of `from` and the commands after it.

@@ -115,6 +115,7 @@ impl Runner {
         let Some((first, rest)) = pipeline.commands.split_first() else { return Ok(Box::new(std::iter::empty())) };
         match &first.command {
             Command::Search(search) => self.events(search, rest),
+            Command::Metadata(command) => self.metadata(command, rest),
             Command::DataModel(command) => self.data_model(command, first.span, rest),
             Command::From(command) => self.dataset(command, first.span, rest),
             Command::SavedSearch(command) => self.saved_search(command, rest),

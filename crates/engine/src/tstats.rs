@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use quarry_event::segment::is_major;
 use quarry_spl::analyse::search_fields;
 use quarry_spl::ast::{
-    AggregateArg, AssignTarget, Assignment, BinCommand, BinOptions, BinSpan, Command, DataModelName, Expr, ExprKind,
-    FieldPattern, FillNullCommand, Pattern, RexCommand, SearchCommand, SearchExpr, Span, Stage, StatsCommand,
-    TstatsCommand, TstatsSource,
+    AggregateArg, AssignTarget, Assignment, BinCommand, BinOptions, BinSpan, BinaryOp, Command, CompareOp,
+    DataModelName, Expr, ExprKind, FieldPattern, FillNullCommand, NamePart, Pattern, RexCommand, SearchCommand,
+    SearchExpr, SearchPattern, Span, Stage, StatsCommand, TstatsCommand, TstatsSource,
 };
 
 use crate::EngineError;
@@ -18,6 +18,11 @@ use crate::command::RowIter;
 use crate::knowledge::data_model;
 use crate::knowledge::object::{ModelObject, Resolved};
 use crate::run::Runner;
+
+/// Field with the name of a metric.
+const METRIC: &str = "metric_name";
+/// Field with its measurement.
+const VALUE: &str = "_value";
 
 impl Runner {
     /// The rows of `tstats` and the commands after it.
@@ -47,6 +52,14 @@ impl Runner {
                 stages.extend(plan.stages(tstats));
                 stages.extend_from_slice(rest);
                 self.object_rows(&object, search, stages, span)
+            }
+            TstatsSource::Metrics => {
+                let plan = TstatsPlan::of_metrics(tstats, span);
+                let mut parts = vec![tstats.filter.clone(), plan.has_metric()];
+                parts.retain(|part| *part != SearchExpr::All);
+                let search = SearchCommand { expr: SearchExpr::And(parts), time: tstats.time.clone() };
+                let stages = [plan.stages(tstats), rest.to_vec()].concat();
+                self.events(&search, &stages)
             }
             TstatsSource::Namespace(name, span) => {
                 invalid(format!("tstats: there is no namespace {name}; tscollect is not supported"), *span)
@@ -175,6 +188,70 @@ impl TstatsPlan {
         plan
     }
 
+    /// As [`TstatsPlan::new`] for metrics: `_value` is the measurement of an event, another name the measurements of the
+    /// metric of this name, written as `metric_name` and `_value` or as a field `metric_name:NAME`.
+    fn of_metrics(tstats: &TstatsCommand, span: Span) -> TstatsPlan {
+        let mut plan =
+            TstatsPlan { span, wanted: BTreeSet::new(), unknown: Vec::new(), before: Vec::new(), names: Vec::new() };
+        for split in &tstats.by {
+            plan.names.push((split.field.clone(), split.field.clone()));
+        }
+        for metric in argument_fields(tstats) {
+            if plan.names.iter().any(|(known, _)| known == metric) {
+                continue;
+            }
+            if metric.contains('*') {
+                plan.spread(metric);
+                continue;
+            }
+            plan.names.push((metric.to_owned(), metric.to_owned()));
+            if metric == VALUE {
+                continue;
+            }
+            let own = plan.expr(ExprKind::Field(format!("{METRIC}:{metric}")));
+            let name = plan.expr(ExprKind::Field(METRIC.to_owned()));
+            let wanted = plan.expr(ExprKind::Text(metric.to_owned()));
+            let same = ExprKind::Binary(BinaryOp::Compare(CompareOp::Eq), Box::new(name), Box::new(wanted));
+            let null = plan.expr(ExprKind::Call("null".to_owned(), Vec::new()));
+            let value = plan.expr(ExprKind::Field(VALUE.to_owned()));
+            let other = plan.expr(ExprKind::Call("if".to_owned(), vec![plan.expr(same), value, null]));
+            plan.wanted.insert(metric.to_owned());
+            plan.assign(metric, ExprKind::Call("coalesce".to_owned(), vec![own, other]));
+        }
+        plan
+    }
+
+    /// For a pattern every measurement becomes a field `metric_name:NAME`.
+    fn spread(&mut self, pattern: &str) {
+        self.names.push((pattern.to_owned(), format!("{METRIC}:{pattern}")));
+        let is_spread = |command: &Command| matches!(command, Command::Eval(list) if matches!(list[..], [Assignment { target: AssignTarget::Dynamic(_), .. }]));
+        self.wanted.insert(pattern.to_owned());
+        if self.before.iter().any(is_spread) {
+            return;
+        }
+        let parts = vec![NamePart::Text(format!("{METRIC}:")), NamePart::Field(METRIC.to_owned())];
+        let expr = self.expr(ExprKind::Field(VALUE.to_owned()));
+        self.before.push(Command::Eval(vec![Assignment { target: AssignTarget::Dynamic(parts), expr }]));
+    }
+
+    /// Events that measure one of the metrics that are named.
+    fn has_metric(&self) -> SearchExpr {
+        let test = |field: String, text: &str| SearchExpr::Compare {
+            field: self.pattern(&field),
+            op: CompareOp::Eq,
+            value: SearchPattern { text: text.to_owned(), quoted: true, span: self.span },
+            case_sensitive: false,
+        };
+        // Which events have fields of a pattern is not known before they are read.
+        if self.wanted.iter().any(|name| name.contains('*')) {
+            return SearchExpr::All;
+        }
+        let named = self.wanted.iter();
+        let tests: Vec<SearchExpr> =
+            named.flat_map(|name| [test(METRIC.to_owned(), name), test(format!("{METRIC}:{name}"), "*")]).collect();
+        if tests.is_empty() { SearchExpr::All } else { SearchExpr::Or(tests) }
+    }
+
     fn index_time_field(&mut self, name: &str) -> String {
         let Some(prefix) = name.strip_prefix("PREFIX(").and_then(|rest| rest.strip_suffix(')')) else {
             return name.to_owned();
@@ -280,7 +357,10 @@ impl TstatsPlan {
         let aggregates = tstats.aggregates.iter().map(|aggregate| {
             let mut aggregate = aggregate.clone();
             if let AggregateArg::Field(field) = &mut aggregate.arg {
-                field.text = self.field_of(&field.text);
+                let meant = self.field_of(&field.text);
+                // The name as written is what the parts of a pattern are put into.
+                aggregate.renamed |= field.text.contains('*') && meant != field.text;
+                field.text = meant;
             }
             aggregate
         });

@@ -191,6 +191,8 @@ fn before_row_command(command: &Command, mut needs: FieldNeeds) -> FieldNeeds {
         // Templates name fields when they are filled in; a transaction shows all that its events have.
         Command::Flow(_) | Command::Keep(_) => needs.all = true,
         Command::IpLocation(place) => needs.add(&place.field),
+        Command::FromJson(field, _) => needs.add(field),
+        Command::Metadata(_) => needs = FieldNeeds::default(),
         Command::DataModel(_) | Command::From(_) | Command::SavedSearch(_) => needs = FieldNeeds::default(),
         // What the rows before it hold is finished by the command after it, whose needs are these already.
         Command::Tstats(tstats) if !tstats.append => needs = FieldNeeds::default(),
@@ -283,6 +285,7 @@ pub fn is_transforming(commands: &[Stage]) -> bool {
                 | Command::MakeResults(_)
                 | Command::InputLookup(_)
                 | Command::Tstats(_)
+                | Command::Metadata(_)
         ) || makes_report(&stage.command)
     })
 }

@@ -129,6 +129,10 @@ pub enum Command {
     Keep(KeepCommand),
     /// `iplocation`.
     IpLocation(IpLocationCommand),
+    /// `metadata`.
+    Metadata(MetadataCommand),
+    /// `fromjson FIELD [prefix=]`: the field and the prefix.
+    FromJson(String, String),
     /// `datamodel`.
     DataModel(DataModelCommand),
     /// `from`.

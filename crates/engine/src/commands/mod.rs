@@ -12,6 +12,7 @@ pub(crate) mod convert;
 pub(crate) mod extract;
 pub(crate) mod filtering;
 pub(crate) mod foreach;
+pub(crate) mod from_json;
 pub(crate) mod generate;
 pub(crate) mod gentimes;
 pub(crate) mod keep;

@@ -47,6 +47,13 @@ impl Lowering<'_> {
         }
     }
 
+    /// Without a database of addresses there is nothing to add.
+    pub(super) fn ip_location(&self) -> Vec<Step> {
+        let message = "iplocation: there is no database of addresses; its fields stay empty";
+        self.environment.context().messages.push(message);
+        Vec::new()
+    }
+
     fn foreach(&self, foreach: &ForeachCommand) -> Result<Vec<Step>, EngineError> {
         if let ForeachOver::Fields(fields) = &foreach.over
             && fields.iter().all(|field| !field.is_wildcard())

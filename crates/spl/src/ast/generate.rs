@@ -34,6 +34,8 @@ pub enum TstatsSource {
     Indexes,
     /// `datamodel=MODEL[.OBJECT...]`.
     DataModel(DataModelName),
+    /// Measurements of metrics: `mstats`.
+    Metrics,
     /// A namespace that `tscollect` wrote.
     Namespace(String, Span),
     /// `sid=`: the result of a `tscollect` job.
@@ -111,8 +113,8 @@ pub struct SavedSearchCommand {
 /// `metadata`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetadataCommand {
-    /// `type=`: `host`, `source` or `sourcetype`.
-    pub field: &'static str,
+    /// `type=`: `hosts`, `sources` or `sourcetypes`.
+    pub kind: String,
     /// `index=`; every index searched by default when empty.
     pub indexes: Vec<String>,
 }

@@ -1,8 +1,8 @@
-//! Commands that read what is defined elsewhere: datamodel, from, savedsearch.
+//! Commands that read what is defined elsewhere: datamodel, from, savedsearch; and metadata and fromjson.
 
 use super::cursor::{Parser, Read};
 use super::options::Known;
-use crate::ast::{Command, DataModelCommand, DataModelMode, FromCommand, SavedSearchCommand};
+use crate::ast::{Command, DataModelCommand, DataModelMode, FromCommand, MetadataCommand, SavedSearchCommand};
 use crate::diagnostic::Diagnostic;
 
 const DATAMODEL: Known = Known {
@@ -11,11 +11,20 @@ const DATAMODEL: Known = Known {
     ignored: &["allow_old_summaries", "summariesonly", "strictfields"],
 };
 
+const METADATA: Known = Known {
+    command: "metadata",
+    names: &["type", "index"],
+    ignored: &["splunk_server", "splunk_server_group", "datatype"],
+};
+const FROMJSON: Known = Known { command: "fromjson", names: &["prefix"], ignored: &[] };
+
 impl Parser<'_> {
     pub(super) fn named_source(&mut self, name: &str) -> Read<Command> {
         match name {
             "datamodel" => self.datamodel(),
             "from" => self.dataset_command(),
+            "metadata" => self.metadata(),
+            "fromjson" => self.fromjson(),
             _ => self.savedsearch(),
         }
     }
@@ -62,6 +71,40 @@ impl Parser<'_> {
             return Err(Diagnostic::error("datamodel: no data model is given", self.here()));
         }
         Ok(Command::DataModel(command))
+    }
+
+    /// `metadata type=hosts|sources|sourcetypes [index=...]`.
+    fn metadata(&mut self) -> Read<Command> {
+        let mut command = MetadataCommand { kind: "hosts".to_owned(), indexes: Vec::new() };
+        while let Some(option) = self.option(METADATA)? {
+            if option.name == "index" {
+                command.indexes.push(option.value);
+                continue;
+            }
+            let kind = option.value.to_ascii_lowercase();
+            if !matches!(kind.as_str(), "hosts" | "sources" | "sourcetypes") {
+                return Err(option.refuse("hosts, sources or sourcetypes"));
+            }
+            command.kind = kind;
+        }
+        Ok(Command::Metadata(command))
+    }
+
+    /// `fromjson FIELD [prefix=TEXT]`.
+    fn fromjson(&mut self) -> Read<Command> {
+        let (mut field, mut prefix) = (None, String::new());
+        loop {
+            while let Some(option) = self.option(FROMJSON)? {
+                prefix = option.value;
+            }
+            self.skip_separators();
+            if self.at_end() || field.is_some() {
+                break;
+            }
+            field = Some(self.expect_field("a field with JSON objects")?.text);
+        }
+        let field = field.ok_or_else(|| Diagnostic::error("fromjson: no field is given", self.here()))?;
+        Ok(Command::FromJson(field, prefix))
     }
 
     /// `from TYPE:NAME`, the name quoted or not, `TYPE NAME` too.

@@ -188,7 +188,8 @@ impl Parser<'_> {
             "tstats" => self.tstats(),
             "foreach" | "map" | "transaction" => self.flow_command(name),
             "outputlookup" | "collect" | "iplocation" => self.write_command(name),
-            "datamodel" | "from" | "savedsearch" => self.named_source(name),
+            "mstats" => self.mstats(),
+            "datamodel" | "from" | "savedsearch" | "metadata" | "fromjson" => self.named_source(name),
             _ => {
                 return match self.row_command(name)? {
                     Some(command) => Ok(Some(command)),

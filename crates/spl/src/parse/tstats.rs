@@ -29,19 +29,83 @@ const TSTATS: Known = Known {
     ],
 };
 
+/// Options of mstats that end its condition.
+const METRIC_OPTIONS: &[&str] = &["span", "every", "prestats", "append", "fillnull_value", "chunk_size"];
+
+/// The same of mstats, which reads metrics.
+const MSTATS: Known = Known {
+    command: "mstats",
+    names: &["prestats", "append", "fillnull_value"],
+    ignored: &["backfill", "update_period", "chunk_size", "every"],
+};
+
 impl Parser<'_> {
+    /// `mstats`: as tstats, with a span of its own and no FROM.
+    pub(super) fn mstats(&mut self) -> Read<Command> {
+        let mut command = TstatsCommand { source: TstatsSource::Metrics, ..TstatsCommand::empty() };
+        loop {
+            if self.peek_option().is_some_and(|name| name.eq_ignore_ascii_case("span")) {
+                let option = self.read_option()?;
+                let span = if option.value.eq_ignore_ascii_case("auto") { None } else { Some(option.time_span()?) };
+                command.by.insert(0, TstatsSplit { field: "_time".to_owned(), span, place: option.name_span });
+                continue;
+            }
+            while let Some(name) = self.peek_option().map(str::to_ascii_lowercase) {
+                if name == "span" {
+                    break;
+                }
+                let Some(option) = self.option(MSTATS)? else { break };
+                match option.name.as_str() {
+                    "prestats" => command.prestats = option.boolean()?,
+                    "append" => command.append = option.boolean()?,
+                    _ => command.fill_null = Some(option.value),
+                }
+            }
+            self.skip_separators();
+            if self.at_end() {
+                break;
+            }
+            if self.peek_option().is_some() {
+                continue;
+            }
+            if self.eat_keyword("where") {
+                self.tstats_where(&mut command)?;
+            } else if self.eat_keyword("by") || self.eat_keyword("groupby") {
+                self.metric_splits(&mut command)?;
+            } else {
+                let aggregate = self.aggregate("mstats")?;
+                if let AggregateArg::Eval(_) = aggregate.arg {
+                    return Err(Diagnostic::error("mstats: an aggregate takes a metric, not eval()", aggregate.span));
+                }
+                if aggregate.arg == AggregateArg::Rows {
+                    let remark = Diagnostic::error("mstats: `count` needs a metric", aggregate.span);
+                    return Err(remark.with_hint("write count(_value) or count(METRIC)"));
+                }
+                command.aggregates.push(aggregate);
+            }
+        }
+        if command.aggregates.is_empty() {
+            let remark = Diagnostic::error("mstats: no aggregate is given", self.here());
+            return Err(remark.with_hint("write a function such as `avg(_value)` or `avg(cpu.idle)`"));
+        }
+        Ok(Command::Tstats(command))
+    }
+
+    fn metric_splits(&mut self, command: &mut TstatsCommand) -> Read<()> {
+        loop {
+            self.skip_separators();
+            if self.at_end() || self.peek_option().is_some() || self.at_keyword("where") {
+                return Ok(());
+            }
+            let word = self.expect_field("a BY field")?;
+            if word.text != "_time" {
+                command.by.push(TstatsSplit { field: word.text, span: None, place: word.span });
+            }
+        }
+    }
+
     pub(super) fn tstats(&mut self) -> Read<Command> {
-        let mut command = TstatsCommand {
-            aggregates: Vec::new(),
-            source: TstatsSource::Indexes,
-            filter: SearchExpr::All,
-            time: TimeModifiers::default(),
-            by: Vec::new(),
-            prestats: false,
-            append: false,
-            summaries_only: false,
-            fill_null: None,
-        };
+        let mut command = TstatsCommand::empty();
         loop {
             while let Some(option) = self.option(TSTATS)? {
                 match option.name.as_str() {
@@ -126,7 +190,8 @@ impl Parser<'_> {
 
     fn tstats_where(&mut self, command: &mut TstatsCommand) -> Read<()> {
         let outer = self.end;
-        self.end = self.split_clause();
+        let options = if command.source == TstatsSource::Metrics { METRIC_OPTIONS } else { &[] };
+        self.end = self.split_clause(options);
         let read = self.search_condition().and_then(|filter| self.take_time(filter, &mut command.time));
         let at_end = self.at_end();
         let unexpected = self.found();
@@ -144,7 +209,7 @@ impl Parser<'_> {
     }
 
     /// Where the word BY stands that ends a condition; the end of the command without one.
-    fn split_clause(&self) -> usize {
+    fn split_clause(&self, options: &[&str]) -> usize {
         let bytes = self.text.as_bytes();
         let (mut at, mut open) = (self.pos, 0usize);
         let is_edge = |byte: Option<&u8>| {
@@ -159,12 +224,20 @@ impl Parser<'_> {
                     && bytes.get(end).is_none_or(|byte| byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\''))
                     && !self.text[end..self.end].trim_start().starts_with(['=', '!', '<', '>'])
             };
+            let is_option = |name: &str| {
+                let end = at + name.len();
+                end <= self.end
+                    && bytes[at..end].eq_ignore_ascii_case(name.as_bytes())
+                    && is_edge(bytes[..at].last())
+                    && self.text.get(end..self.end).is_some_and(|rest| rest.trim_start().starts_with('='))
+            };
             match bytes[at] {
                 b'"' => at += quoted_len(&self.text[at..self.end]).unwrap_or(self.end - at) - 1,
                 b'\\' => at += 1,
                 b'(' | b'[' => open += 1,
                 b')' | b']' => open = open.saturating_sub(1),
                 b'b' | b'B' | b'g' | b'G' if open == 0 && (word("by") || word("groupby")) => return at,
+                _ if open == 0 && options.iter().any(|name| is_option(name)) => return at,
                 _ => {}
             }
             at += 1;
@@ -202,6 +275,23 @@ impl Parser<'_> {
             );
         }
         Ok(())
+    }
+}
+
+impl TstatsCommand {
+    /// One that has nothing yet.
+    fn empty() -> TstatsCommand {
+        TstatsCommand {
+            aggregates: Vec::new(),
+            source: TstatsSource::Indexes,
+            filter: SearchExpr::All,
+            time: TimeModifiers::default(),
+            by: Vec::new(),
+            prestats: false,
+            append: false,
+            summaries_only: false,
+            fill_null: None,
+        }
     }
 }
 

@@ -1,0 +1,67 @@
+//! `fromjson`: the members of a JSON object as fields.
+
+use arrow::record_batch::RecordBatch;
+use serde_json::Value;
+
+use crate::EngineError;
+use crate::command::RowCommand;
+use crate::rows::{self, ColumnBuilder};
+
+/// Distinct members of the objects of one batch at most; others are not shown.
+const MEMBERS_MAX: usize = 1_000;
+
+/// The command.
+#[derive(Clone)]
+pub(crate) struct FromJson {
+    /// Field with the objects.
+    pub field: String,
+    /// Put in front of the names.
+    pub prefix: String,
+}
+
+impl RowCommand for FromJson {
+    fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        let reader = rows::reader(&rows, &self.field);
+        let mut members: Vec<(String, Vec<Option<String>>)> = Vec::new();
+        for row in 0..rows.num_rows() {
+            let text = reader.value(row);
+            let object = text.text().and_then(|text| serde_json::from_str::<serde_json::Map<_, _>>(&text).ok());
+            for (name, value) in object.into_iter().flatten() {
+                let at = members.iter().position(|(known, _)| *known == name).unwrap_or_else(|| {
+                    members.push((name, Vec::new()));
+                    members.len() - 1
+                });
+                if at >= MEMBERS_MAX {
+                    members.truncate(MEMBERS_MAX);
+                    continue;
+                }
+                let values = &mut members[at].1;
+                values.resize(row, None);
+                values.push(shown(value));
+            }
+        }
+        let mut result = rows.clone();
+        for (name, values) in members {
+            let name = format!("{}{name}", self.prefix);
+            let old = rows::reader(&rows, &name);
+            let mut column = ColumnBuilder::new(rows.num_rows());
+            for row in 0..rows.num_rows() {
+                match values.get(row).and_then(Option::as_ref) {
+                    Some(text) => column.push_text(text),
+                    None => column.push(old.value(row)),
+                }
+            }
+            result = rows::with_column(&result, &name, column.finish())?;
+        }
+        Ok(result)
+    }
+}
+
+/// A member's value: texts as they are, objects and arrays as JSON.
+fn shown(value: Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::String(text) => Some(text),
+        other => Some(other.to_string()),
+    }
+}
