@@ -29,6 +29,11 @@ pub trait BlobStore: Debug + Send + Sync {
     /// there whole or not at all. A second put under the same name replaces the first.
     fn put(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError>;
 
+    /// As [`BlobStore::put`] for several objects of different names; after an error some of them may be there.
+    fn put_all(&self, objects: &[(&str, &[u8])]) -> Result<(), BlobError> {
+        objects.iter().try_for_each(|(name, bytes)| self.put(name, bytes))
+    }
+
     /// Opens an object. What was opened stays readable after a delete or a replacement.
     fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError>;
 

@@ -3,16 +3,23 @@
 //! A put writes `NAME.unfinished`, fsyncs it, renames it and fsyncs the folder: a crash leaves the whole object or a
 //! leftover that nobody opens and that [`BlobStore::delete`] or the next put of the name removes.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use quarry_bucket::{ReadAt, ReadError};
 
 use crate::{BlobError, BlobStore, name};
+
+/// Threads that write and sync objects of one call.
+const SYNC_THREADS_MAX: usize = 8;
+/// Their name.
+const SYNC_THREAD: &str = "quarry-put";
 
 /// Objects below one folder.
 #[derive(Debug)]
@@ -41,32 +48,47 @@ impl LocalFolder {
         self.root.join(format!("{name}{}", name::UNFINISHED))
     }
 
-    /// Makes the folder of `path` and fsyncs each folder whose entry is new.
-    fn make_folder(&self, path: &Path) -> Result<(), BlobError> {
-        let Some(folder) = path.parent() else { return Ok(()) };
+    /// Makes the folder of `path`; gives the folders that have a new entry by that.
+    fn make_folder(&self, path: &Path) -> Result<BTreeSet<PathBuf>, BlobError> {
+        let mut changed = BTreeSet::new();
+        let Some(folder) = path.parent() else { return Ok(changed) };
         if folder.is_dir() {
-            return Ok(());
+            return Ok(changed);
         }
         fs::create_dir_all(folder).map_err(|error| BlobError::from_io("create folder", folder, &error))?;
-        for made in folder.ancestors().take_while(|above| above.starts_with(&self.root)) {
-            sync_folder_of(made)?;
-        }
-        Ok(())
+        let made = folder.ancestors().take_while(|above| above.starts_with(&self.root));
+        changed.extend(made.filter_map(folder_of));
+        Ok(changed)
+    }
+
+    /// Writes an object under its name, which a crash may still take away.
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError> {
+        let (path, unfinished) = (self.path(name), self.unfinished(name));
+        let written = write_synced(&unfinished, bytes).and_then(|()| fs::rename(&unfinished, &path));
+        written.map_err(|error| {
+            // The leftover only wastes space, so its own failure to go away is not the news.
+            drop(fs::remove_file(&unfinished));
+            BlobError::from_io("write", &path, &error)
+        })
     }
 }
 
 impl BlobStore for LocalFolder {
     fn put(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError> {
-        name::check(name)?;
-        let (path, unfinished) = (self.path(name), self.unfinished(name));
-        self.make_folder(&path)?;
-        let written = write_synced(&unfinished, bytes).and_then(|()| fs::rename(&unfinished, &path));
-        if let Err(error) = written {
-            // The leftover only wastes space, so its own failure to go away is not the news.
-            drop(fs::remove_file(&unfinished));
-            return Err(BlobError::from_io("write", &path, &error));
+        self.put_all(&[(name, bytes)])
+    }
+
+    fn put_all(&self, objects: &[(&str, &[u8])]) -> Result<(), BlobError> {
+        objects.iter().try_for_each(|(name, _)| name::check(name))?;
+        let mut changed = BTreeSet::new();
+        for (name, _) in objects {
+            let path = self.path(name);
+            changed.append(&mut self.make_folder(&path)?);
+            changed.extend(folder_of(&path));
         }
-        sync_folder_of(&path)
+        side_by_side(objects, |(name, bytes)| self.write(name, bytes))?;
+        let changed: Vec<PathBuf> = changed.into_iter().collect();
+        side_by_side(&changed, |folder| sync_folder(folder))
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError> {
@@ -125,11 +147,29 @@ fn remove_if_there(path: &Path) -> Result<(), BlobError> {
     }
 }
 
-/// Makes the entry of `path` in its folder survive a crash.
-fn sync_folder_of(path: &Path) -> Result<(), BlobError> {
-    let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) else { return Ok(()) };
+fn folder_of(path: &Path) -> Option<PathBuf> {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).map(Path::to_owned)
+}
+
+/// Makes the entries of a folder survive a crash.
+fn sync_folder(folder: &Path) -> Result<(), BlobError> {
     let synced = File::open(folder).and_then(|opened| opened.sync_all());
     synced.map_err(|error| BlobError::from_io("sync folder", folder, &error))
+}
+
+/// Does `work` for each item, for many on several threads: file systems commit what is synced at the same time at once.
+fn side_by_side<T: Sync>(items: &[T], work: impl Fn(&T) -> Result<(), BlobError> + Sync) -> Result<(), BlobError> {
+    let next = AtomicUsize::new(0);
+    let some = || std::iter::from_fn(|| items.get(next.fetch_add(1, Ordering::Relaxed))).try_for_each(&work);
+    std::thread::scope(|scope| {
+        // One fewer than there are items, because this thread works, too. A thread that does not start is not missed.
+        let further = SYNC_THREADS_MAX.min(items.len()).saturating_sub(1);
+        let start = |_| std::thread::Builder::new().name(SYNC_THREAD.to_owned()).spawn_scoped(scope, some).ok();
+        let threads: Vec<_> = (0..further).filter_map(start).collect();
+        let own = some();
+        let fault = |_| BlobError::Io { action: "write", path: PathBuf::new(), reason: "a thread ended".to_owned() };
+        threads.into_iter().fold(own, |done, thread| done.and(thread.join().unwrap_or_else(|panic| Err(fault(panic)))))
+    })
 }
 
 /// An open file; stays readable after its name is gone.

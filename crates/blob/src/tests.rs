@@ -5,6 +5,7 @@ use quarry_bucket::ReadError;
 
 fn conformance(store: &dyn BlobStore) {
     assert!(store.list().unwrap().is_empty());
+    many_at_once(store);
     store.put("main/0000000001.bucket", b"hello world").unwrap();
     store.put("_internal/0000000002.bucket", b"").unwrap();
     assert_eq!(store.list().unwrap(), ["_internal/0000000002.bucket", "main/0000000001.bucket"]);
@@ -31,6 +32,22 @@ fn conformance(store: &dyn BlobStore) {
         assert!(matches!(store.put(name, b""), Err(BlobError::InvalidName { .. })), "{name}");
         assert!(matches!(store.delete(name), Err(BlobError::InvalidName { .. })), "{name}");
     }
+}
+
+fn many_at_once(store: &dyn BlobStore) {
+    let objects: Vec<(String, Vec<u8>)> =
+        (0..100_u8).map(|at| (format!("i{}/{at:03}", at % 7), vec![at; usize::from(at)])).collect();
+    let parts: Vec<(&str, &[u8])> = objects.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())).collect();
+    store.put_all(&parts).unwrap();
+    store.put_all(&[]).unwrap();
+    assert_eq!(store.list().unwrap().len(), 100);
+    for (name, bytes) in &objects {
+        assert_eq!(&store.open(name).unwrap().read_at(0, bytes.len()).unwrap()[..], bytes);
+        store.delete(name).unwrap();
+    }
+    assert!(matches!(store.put_all(&[("a", b""), ("../x", b"")]), Err(BlobError::InvalidName { .. })));
+    store.delete("a").unwrap();
+    assert!(store.list().unwrap().is_empty());
 }
 
 #[test]

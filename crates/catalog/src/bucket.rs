@@ -4,7 +4,7 @@
 //! `begin_seal` names the objects before they are written and `retire` keeps their names until they are deleted, so
 //! that a crash never leaves an object nobody knows of and no folder has to be listed.
 
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::checkpoint::{LoggedCheckpoint, write_checkpoint};
 use crate::origin::{Origin, drop_origins_of_forgotten, read_origins, write_origins};
@@ -86,13 +86,20 @@ impl BucketState {
     }
 }
 
-/// What one seal changes, all at once.
+/// A bucket whose seal ends.
 #[derive(Clone, Copy, Debug)]
-pub struct SealCommit<'a> {
+pub struct Sealed<'a> {
     /// The bucket, live from now on.
     pub bucket: &'a BucketRow,
-    /// Every bucket of the index up to this number is sealed.
+    /// Every bucket of its index up to this number is sealed.
     pub sealed_through: u64,
+}
+
+/// What the end of some seals changes, all at once.
+#[derive(Clone, Copy, Debug)]
+pub struct SealCommit<'a> {
+    /// The buckets.
+    pub buckets: &'a [Sealed<'a>],
     /// Checkpoints that became durable in the log since the last commit.
     pub checkpoints: &'a [LoggedCheckpoint],
     /// Newest log record the checkpoints cover.
@@ -111,18 +118,33 @@ pub struct CompactionCommit<'a> {
 impl Catalog {
     /// Notes the names of objects that will be written; `bucket.state` must be `Sealing`.
     pub fn begin_seal(&self, bucket: &BucketRow) -> Result<(), CatalogError> {
-        debug_assert_eq!(bucket.state, BucketState::Sealing);
-        self.act(|act| write_bucket(act, bucket))
+        self.begin_seals(std::slice::from_ref(bucket))
     }
 
-    /// Makes a sealed bucket live, moves its index's position and stores checkpoints.
-    pub fn commit_seal(&self, commit: &SealCommit<'_>) -> Result<(), CatalogError> {
-        debug_assert_eq!(commit.bucket.state, BucketState::Live);
+    /// As [`Catalog::begin_seal`] for several buckets at once.
+    pub fn begin_seals(&self, buckets: &[BucketRow]) -> Result<(), CatalogError> {
+        debug_assert!(buckets.iter().all(|bucket| bucket.state == BucketState::Sealing));
+        self.act(|act| buckets.iter().try_for_each(|bucket| write_bucket(act, bucket)))
+    }
+
+    /// A bucket whose seal was begun and did not end.
+    pub fn begun(&self, number: u64) -> Result<Option<BucketRow>, CatalogError> {
         self.act(|act| {
-            write_bucket(act, commit.bucket)?;
+            let select = format!("SELECT {COLUMNS} FROM bucket WHERE number = ?1 AND state = 0");
+            act.prepare_cached(&select)?.query_row([number as i64], read_bucket).optional()
+        })
+    }
+
+    /// Makes sealed buckets live, moves the positions of their indexes and stores checkpoints.
+    pub fn commit_seals(&self, commit: &SealCommit<'_>) -> Result<(), CatalogError> {
+        debug_assert!(commit.buckets.iter().all(|sealed| sealed.bucket.state == BucketState::Live));
+        self.act(|act| {
             let position = "INSERT INTO position (index_name, sealed_through) VALUES (?1, ?2)
                 ON CONFLICT (index_name) DO UPDATE SET sealed_through = max(sealed_through, excluded.sealed_through)";
-            act.prepare_cached(position)?.execute(params![commit.bucket.index, commit.sealed_through as i64])?;
+            for Sealed { bucket, sealed_through } in commit.buckets {
+                write_bucket(act, bucket)?;
+                act.prepare_cached(position)?.execute(params![bucket.index, *sealed_through as i64])?;
+            }
             write_log_position(act, commit.checkpoints, commit.log_position)
         })
     }
@@ -171,11 +193,19 @@ impl Catalog {
     /// Drops a sealing or retired bucket whose objects are gone. A retired one beyond its index's position stays on
     /// record, because the log still holds its events and a replay must not bring them back.
     pub fn forget(&self, number: u64) -> Result<(), CatalogError> {
+        self.forget_all(&[number])
+    }
+
+    /// As [`Catalog::forget`] for several buckets at once.
+    pub fn forget_all(&self, numbers: &[u64]) -> Result<(), CatalogError> {
         self.act(|act| {
             let delete = "DELETE FROM bucket WHERE number = ?1 AND (state = 0 OR state = 2 AND number <=
                 (SELECT sealed_through FROM position WHERE position.index_name = bucket.index_name))";
-            act.prepare_cached(delete)?.execute([number as i64])?;
-            drop_origins_of_forgotten(act, number)
+            for number in numbers {
+                act.prepare_cached(delete)?.execute([*number as i64])?;
+                drop_origins_of_forgotten(act, *number)?;
+            }
+            Ok(())
         })
     }
 

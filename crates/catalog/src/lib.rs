@@ -1,6 +1,6 @@
 //! The truth about buckets, file checkpoints and how far each index is sealed, in SQLite.
 //!
-//! One method is one business act and one transaction ([`Catalog::commit_seal`], [`Catalog::retire`], …); there is no
+//! One method is one business act and one transaction ([`Catalog::commit_seals`], [`Catalog::retire`], …); there is no
 //! table interface. The database runs in WAL mode with `synchronous=FULL`: what a method returned is on disk. Ids
 //! are numbers handed out in order by the store, never random.
 //!
@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-pub use bucket::{BucketRow, BucketState, CompactionCommit, SealCommit};
+pub use bucket::{BucketRow, BucketState, CompactionCommit, SealCommit, Sealed};
 pub use checkpoint::{
     CheckpointKey, FileCheckpoint, HEAD_BYTES_MAX, LoggedCheckpoint, SourceIdentity, TAIL_BYTES_MAX, tail_hash,
 };

@@ -35,7 +35,8 @@ fn logged(head: &[u8], variant: u32, offset: u64, lsn: u64) -> LoggedCheckpoint 
 }
 
 fn commit(catalog: &Catalog, bucket: &BucketRow, sealed_through: u64) {
-    catalog.commit_seal(&SealCommit { bucket, sealed_through, checkpoints: &[], log_position: 0 }).unwrap();
+    let buckets = [Sealed { bucket, sealed_through }];
+    catalog.commit_seals(&SealCommit { buckets: &buckets, checkpoints: &[], log_position: 0 }).unwrap();
 }
 
 #[test]

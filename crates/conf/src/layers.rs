@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::builtin::builtin_sources;
 use crate::check::check;
+use crate::settings::indexes::check_merged;
 use crate::text::{Conf, DEFAULT_STANZA};
 use crate::warning::ConfWarning;
 
@@ -114,6 +115,9 @@ impl Layers {
             layers.warnings.extend(warnings);
             check(source.conf_name(), &mut conf, &mut layers.warnings);
             layers.confs.entry(source.conf_name().to_owned()).or_default().lay(conf);
+        }
+        if let Some(conf) = layers.confs.get("indexes") {
+            check_merged(conf, &mut layers.warnings);
         }
         layers
     }

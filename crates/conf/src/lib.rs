@@ -25,7 +25,7 @@ pub use builtin::builtin_sources;
 pub use layers::{BtoolRow, ConfSource, Layer, Layers, Merged, MergedStanza};
 pub use props::{DatetimeConfig, ExtractRule, HostRule, KvMode, PropsResolver, PropsSettings};
 pub use settings::http_input::{ConnectionHost, HttpInputSettings, HttpToken};
-pub use settings::indexes::{IndexSettings, IndexesConf};
+pub use settings::indexes::{IndexSettings, IndexesConf, MergeSettings};
 pub use settings::limits::LimitSettings;
 pub use settings::macros::{MacroDefinition, MacrosConf};
 pub use settings::server::ServerSettings;

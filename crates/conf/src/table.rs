@@ -99,7 +99,12 @@ pub(crate) const fn row(
 /// Largest count where no narrower bound makes sense.
 const COUNT_MAX: i64 = 1 << 53;
 /// A count from 0 on.
-pub(crate) const COUNT: Kind = Kind::Integer { min: 0, max: COUNT_MAX };
+pub(crate) const COUNT: Kind = at_least(0);
+/// A count from `min` on.
+pub(crate) const fn at_least(min: i64) -> Kind {
+    Kind::Integer { min, max: COUNT_MAX }
+}
+
 /// A pattern of any number of groups.
 pub(crate) const REGEX: Kind = Kind::Regex { groups_min: 0 };
 

@@ -4,6 +4,7 @@
 //! keeping the line break. Settings before any stanza belong to `[default]`. Stanzas of one name are one; of a
 //! setting given twice the last counts.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::warning::{ConfWarning, Problem, shown};
@@ -45,8 +46,12 @@ pub struct Setting {
 impl Conf {
     /// Parses a text; `file` labels warnings and origins.
     pub fn parse(file: &str, text: &str) -> (Conf, Vec<ConfWarning>) {
-        let mut parser =
-            Parser { conf: Conf { file: file.into(), stanzas: Vec::new() }, current: None, warnings: Vec::new() };
+        let mut parser = Parser {
+            conf: Conf { file: file.into(), stanzas: Vec::new() },
+            places: BTreeMap::new(),
+            current: None,
+            warnings: Vec::new(),
+        };
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut lines = text.lines().zip(1u32..);
         while let Some((line, number)) = lines.next() {
@@ -85,6 +90,8 @@ impl Stanza {
 
 struct Parser {
     conf: Conf,
+    /// Positions of the stanzas by name: a file may hold thousands.
+    places: BTreeMap<String, usize>,
     /// Position of the open stanza; `None` before any.
     current: Option<usize>,
     warnings: Vec<ConfWarning>,
@@ -104,11 +111,13 @@ impl Parser {
     }
 
     fn stanza_at(&mut self, name: &str, line: u32) -> usize {
-        let stanzas = &mut self.conf.stanzas;
-        stanzas.iter().position(|stanza| stanza.name == name).unwrap_or_else(|| {
-            stanzas.push(Stanza { name: name.to_owned(), line, settings: Vec::new() });
-            stanzas.len() - 1
-        })
+        if let Some(at) = self.places.get(name) {
+            return *at;
+        }
+        let at = self.conf.stanzas.len();
+        self.conf.stanzas.push(Stanza { name: name.to_owned(), line, settings: Vec::new() });
+        self.places.insert(name.to_owned(), at);
+        at
     }
 
     fn set(&mut self, line: &str, number: u32) {

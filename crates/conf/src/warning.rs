@@ -69,6 +69,14 @@ pub enum Problem {
     /// A pattern in a stanza name that is no regular expression.
     #[error("the pattern does not read as a regular expression (look-around is not known); only its wildcards count")]
     StanzaPattern,
+    /// A lower bound above its upper one.
+    #[error("{least} is larger than {most}, which may be inherited; both fall back to what is built in")]
+    Contradiction {
+        /// The lower bound.
+        least: &'static str,
+        /// The upper one.
+        most: &'static str,
+    },
     /// A value the setting does not take.
     #[error("{key} = {value}: allowed is {allowed}; the setting falls back")]
     BadValue {

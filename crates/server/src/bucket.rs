@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::cli::ListForm;
 use crate::failure::{self, Failure};
-use crate::local;
+use crate::local::{self, Settings};
 use crate::remote::Remote;
 
 const LIST_COLUMNS: &[&str] =
@@ -67,7 +67,7 @@ pub(crate) fn verify(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
 pub(crate) fn compact(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     let report = match Remote::find(data_dir) {
         Some(remote) => remote.compact()?,
-        None => compaction(&local::open_existing(data_dir, SystemClock::shared())?.compact_all()?),
+        None => compaction(&local::open_existing(data_dir, &Settings::of_data_dir(data_dir))?.compact_all()?),
     };
     print(&report["merges"], COMPACT_COLUMNS, form)?;
     let [buckets, after, bytes, bytes_after] =

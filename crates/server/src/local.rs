@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
-use quarry_conf::{IndexesConf, Layers, LimitSettings, PropsResolver, ServerSettings, Transforms};
+use quarry_conf::{IndexesConf, Layers, LimitSettings, MergeSettings, PropsResolver, ServerSettings, Transforms};
 use quarry_engine::{Engine, EngineOptions, SnapshotSource};
 use quarry_event::EventBatch;
 use quarry_inputs::{FilePosition, KnownPosition, Sink, SinkError};
 use quarry_search::{SearchService, SearchServiceParts};
 use quarry_stdx::{SharedClock, SystemClock};
-use quarry_store::{MemoryStore, Store, StoreError, StoreOptions};
+use quarry_store::{MemoryStore, MergeOptions, Store, StoreError, StoreOptions};
 
 use crate::configuration;
 use crate::failure::Failure;
@@ -75,7 +75,8 @@ impl Settings {
     /// Seconds each index keeps its events, for `indexes` that hold some.
     pub(crate) fn retention(&self, indexes: impl IntoIterator<Item = String>) -> Vec<(String, u64)> {
         let conf = IndexesConf::new(&self.layers);
-        let age = |index: &str| conf.get(index).unwrap_or(conf.defaults()).frozen_time_period_seconds;
+        let defaults = conf.defaults();
+        let age = |index: &str| conf.get(index).unwrap_or(defaults).frozen_time_period_seconds;
         indexes.into_iter().map(|index| (index.clone(), age(&index))).collect()
     }
 
@@ -86,7 +87,17 @@ impl Settings {
 
     /// Options of the store of a data folder that is added to.
     fn store_options(&self, data_dir: &Path) -> StoreOptions {
-        StoreOptions { pipeline_sets: self.pipeline_sets(), ..StoreOptions::at(data_dir) }
+        let mut options = StoreOptions { pipeline_sets: self.pipeline_sets(), ..StoreOptions::at(data_dir) };
+        self.set_merges(&mut options);
+        options
+    }
+
+    /// Takes over what indexes.conf says of merging.
+    fn set_merges(&self, options: &mut StoreOptions) {
+        let conf = IndexesConf::new(&self.layers);
+        options.compaction.merge = merge_options(&conf.defaults().merge);
+        let own = conf.own_merges().map(|(index, merge)| (index.to_owned(), merge_options(&merge)));
+        options.compaction.merge_of = own.collect();
     }
 
     /// The search service over `source`; `data_dir` is where its lookups and spill files are.
@@ -116,6 +127,18 @@ impl Settings {
     }
 }
 
+fn merge_options(conf: &MergeSettings) -> MergeOptions {
+    let bytes = |megabytes: u64| megabytes.saturating_mul(1 << 20);
+    MergeOptions {
+        background: conf.bucket_merging,
+        min_merge_count: conf.min_merge_count,
+        max_merge_count: conf.max_merge_count,
+        min_merge_raw_bytes: bytes(conf.min_merge_size_mb),
+        max_merge_raw_bytes: bytes(conf.max_merge_size_mb),
+        max_merge_time_span_secs: conf.max_merge_time_span_seconds,
+    }
+}
+
 /// Where large searches spill to; `None`, the system's folder for temporary files, if the data folder takes nothing.
 fn spill_folder(data_dir: &Path) -> Option<PathBuf> {
     let folder = data_dir.join(SPILL_FOLDER);
@@ -136,9 +159,9 @@ pub(crate) fn open_to_serve(data_dir: &Path, settings: &Settings) -> Result<Arc<
 }
 
 /// Opens the store of `data_dir` for writing, where there is data already.
-pub(crate) fn open_existing(data_dir: &Path, clock: SharedClock) -> Result<Arc<Store>, Failure> {
+pub(crate) fn open_existing(data_dir: &Path, settings: &Settings) -> Result<Arc<Store>, Failure> {
     check_exists(data_dir)?;
-    Ok(when_free(|| Store::open(StoreOptions::at(data_dir), clock.clone()))?)
+    open_to_add(data_dir, settings)
 }
 
 fn check_exists(data_dir: &Path) -> Result<(), Failure> {

@@ -45,7 +45,10 @@ pub use disk::{Disk, DiskFile, LocalDisk};
 pub use error::StoreError;
 pub use inventory::{BucketListing, IndexStats, ListingState, Verdict};
 pub use memory::MemoryStore;
-pub use options::{BATCH_EVENTS_MAX, BATCH_RAW_BYTES_MAX, CompactionOptions, StoreOptions};
+pub use options::{
+    BATCH_EVENTS_MAX, BATCH_RAW_BYTES_MAX, CompactionOptions, HOT_BYTES_LEFT, MERGE_COUNT_MAX, MergeOptions,
+    StoreOptions,
+};
 pub use report::Message;
 pub use segment::{Damage, PageInfo, Segment, ShapedPage, SlabIdentity, Snapshot};
 pub use selector::IndexSelector;

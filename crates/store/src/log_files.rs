@@ -84,9 +84,16 @@ impl LogFiles {
         save_checkpoints: &dyn Fn(u64) -> Result<(), StoreError>,
     ) -> Vec<String> {
         let mut problems = Vec::new();
-        lock(&self.segments).retain(|segment| {
-            if !segment.closed || segment.buckets.iter().any(|bucket| still_needed(*bucket)) {
+        lock(&self.segments).retain_mut(|segment| {
+            if !segment.closed {
                 return true;
+            }
+            // What is sealed is not asked for again: a segment may hold records of thousands of buckets.
+            while let Some(bucket) = segment.buckets.first().copied() {
+                if still_needed(bucket) {
+                    return true;
+                }
+                segment.buckets.remove(&bucket);
             }
             if let Err(error) = save_checkpoints(segment.checkpoint_lsn) {
                 problems.push(format!("checkpoints cannot be saved: {error}"));

@@ -2,18 +2,20 @@
 //!
 //! It takes what is queued, decides which bucket each batch goes to, writes the records, syncs once, and only then
 //! moves the batches into their slabs and answers the appends. So nothing is visible that a crash could take back, and
-//! a failed write leaves no trace in memory.
+//! a failed write leaves no trace in memory. Batches are copied while nobody is kept from the state: no other thread
+//! changes hot slabs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use quarry_catalog::LoggedCheckpoint;
 use quarry_event::EventBatch;
 
-use crate::hot::{BatchRows, HotSlab};
+use crate::hot::{BatchRows, HotKey, HotSlab};
+use crate::options::HOT_BYTES_LEFT;
 use crate::order::FileOrder;
 use crate::queue::{Closing, PendingAppend, Queue, Work};
-use crate::state::{HotKey, Shared, State};
+use crate::state::Shared;
 use crate::ticket::Promise;
 use crate::wal::write::LogWriter;
 
@@ -63,7 +65,7 @@ impl LogThread {
     fn close(&mut self, closing: Closing, promise: Promise) {
         let mut state = self.shared.state();
         let chosen: Vec<HotKey> = match closing {
-            Closing::All => state.hot.keys().cloned().collect(),
+            Closing::All => state.hot.iter().map(|(key, _)| key.clone()).collect(),
             Closing::IdleSince(since) => {
                 state.hot.iter().filter(|(_, slab)| slab.appended_at <= since).map(|(key, _)| key.clone()).collect()
             }
@@ -178,70 +180,96 @@ impl LogThread {
         if let (Some(path), Some(bytes)) = (self.writer.current_path(), self.writer.current_bytes()) {
             self.shared.log_files.grew(path, bytes, facts);
         }
-        let now = self.shared.clock.elapsed_ns();
+        let mut touched = BTreeSet::new();
         let mut closed = false;
         for (append, bucket) in group.into_iter().zip(buckets) {
             let lsn = self.next_lsn;
             self.next_lsn += 1;
-            let mut state = self.shared.state();
-            state.durable_lsn = lsn;
-            if let Some(checkpoint) = append.checkpoint {
-                state.add_checkpoint(LoggedCheckpoint { checkpoint, lsn });
-            }
-            closed |= self.move_in(&mut state, append.batch, append.set, *bucket, now);
-            drop(state);
             drop(append.record);
+            let checkpoint = append.checkpoint.map(|checkpoint| LoggedCheckpoint { checkpoint, lsn });
+            match hot_key(&append.batch, append.set) {
+                Some(key) => {
+                    closed |= self.move_in(&key, append.batch, *bucket, checkpoint, lsn);
+                    touched.insert(key);
+                }
+                None => self.shared.state().note_record(checkpoint, lsn),
+            }
             append.promise.keep(Ok(()));
         }
-        closed |= self.keep_bounds();
+        closed |= self.keep_bounds(&touched);
         if closed {
             self.shared.seal_work.notify_all();
         }
     }
 
-    /// Moves a batch into its slab; says whether a slab was closed.
-    fn move_in(&self, state: &mut State, batch: EventBatch, set: usize, bucket: u64, now: i64) -> bool {
-        let Some(key) = hot_key(&batch, set) else { return false };
+    /// Moves a batch into its slab and shows both it and its checkpoint; says whether a slab was closed.
+    fn move_in(
+        &self,
+        key: &HotKey,
+        batch: EventBatch,
+        bucket: u64,
+        checkpoint: Option<LoggedCheckpoint>,
+        lsn: u64,
+    ) -> bool {
         let mut closed = false;
-        if state.hot.get(&key).is_some_and(|slab| slab.number() != bucket) {
-            state.close_hot(&key);
-            closed = true;
-        }
+        let known = {
+            let mut state = self.shared.state();
+            if state.hot.get(key).is_some_and(|slab| slab.number() != bucket) {
+                state.close_hot(key);
+                closed = true;
+            }
+            state.hot.get(key).map(|slab| slab.begin_copy(&batch.metas))
+        };
         let spares = &self.shared.spares;
-        let rows = || spares.slab(&batch, self.shared.options.slab_raw_bytes);
-        let new_slab = || HotSlab::in_memory_of(&key.index, bucket, rows());
-        let slab = state.hot.entry(key.clone()).or_insert_with(new_slab);
+        let new = match known {
+            Some(_) => None,
+            None => {
+                let rows = spares.slab(&batch, self.shared.options.slab_raw_bytes);
+                Some(HotSlab::in_memory_of(&key.index, bucket, rows))
+            }
+        };
+        let copying = known.or_else(|| new.as_ref().map(|slab| slab.begin_copy(&batch.metas)));
         let mut rows = BatchRows::new(batch);
         let left = rows.left();
-        slab.append(&mut rows, left);
+        let copied = copying.map(|copying| copying.copy(&mut rows, left));
         spares.keep_batch(rows.into_batch());
-        slab.appended_at = now;
+        let now = self.shared.clock.elapsed_ns();
+        let mut state = self.shared.state();
+        if let Some(slab) = new {
+            state.hot.insert(key.clone(), slab);
+        }
+        state.hot.change(key, |slab| {
+            copied.into_iter().for_each(|copied| slab.publish(copied));
+            slab.appended_at = now;
+        });
+        state.note_record(checkpoint, lsn);
         closed
     }
 
-    /// Closes slabs that are full or that hold too much memory or too much log.
-    fn keep_bounds(&self) -> bool {
+    /// Closes slabs that are full, of those that got something, and those that hold too much memory or too much log.
+    fn keep_bounds(&self, touched: &BTreeSet<HotKey>) -> bool {
         let options = &self.shared.options;
         let oldest = match self.shared.log_files.bytes() > options.log_bytes_max {
             true => self.shared.log_files.oldest_buckets(),
             false => Default::default(),
         };
         let mut state = self.shared.state();
-        let is_due = |slab: &HotSlab| {
-            slab.events() >= options.slab_events
-                || slab.raw_bytes() >= options.slab_raw_bytes
-                || oldest.contains(&slab.number())
-        };
-        let due: Vec<HotKey> = state.hot.iter().filter(|(_, slab)| is_due(slab)).map(|(key, _)| key.clone()).collect();
-        let closed = !due.is_empty();
-        due.iter().for_each(|key| state.close_hot(key));
-        let hot_bytes: usize = state.hot.values().map(HotSlab::raw_bytes).sum();
-        if hot_bytes <= options.hot_bytes_max {
-            return closed;
+        let is_full =
+            |slab: &HotSlab| slab.events() >= options.slab_events || slab.raw_bytes() >= options.slab_raw_bytes;
+        let full = touched.iter().filter(|key| state.hot.get(key).is_some_and(is_full));
+        let mut due: Vec<HotKey> = full.cloned().collect();
+        if !oldest.is_empty() {
+            let is_old = |slab: &HotSlab| oldest.contains(&slab.number());
+            due.extend(state.hot.iter().filter(|(_, slab)| is_old(slab)).map(|(key, _)| key.clone()));
         }
-        let largest = state.hot.iter().max_by_key(|(_, slab)| slab.raw_bytes()).map(|(key, _)| key.clone());
-        largest.iter().for_each(|key| state.close_hot(key));
-        true
+        due.iter().for_each(|key| state.close_hot(key));
+        if state.hot.bytes() > options.hot_bytes_max {
+            let left = (options.hot_bytes_max as f64 * HOT_BYTES_LEFT) as usize;
+            let largest = state.hot.largest_beyond(left);
+            largest.iter().for_each(|key| state.close_hot(key));
+            due.extend(largest);
+        }
+        !due.is_empty()
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! What [`CompactionOptions`] calls `merge` is what settings of indexes.conf call `bucketMerge`.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use quarry_bucket::{MAX_SLAB_EVENTS, MAX_SLAB_RAW_BYTES, TARGET_SLAB_RAW_BYTES};
@@ -12,8 +13,17 @@ pub const BATCH_EVENTS_MAX: usize = MAX_SLAB_EVENTS;
 pub const BATCH_RAW_BYTES_MAX: usize = MAX_SLAB_RAW_BYTES;
 /// Messages the store's report keeps; the oldest go first.
 pub(crate) const REPORT_MESSAGES_MAX: usize = 100;
+/// Buckets of one merge at most, whatever an index says.
+pub const MERGE_COUNT_MAX: usize = 1_024;
+/// Share of `hot_bytes_max` that is left when it was exceeded: small slabs are closed, and then sealed, many at once.
+pub const HOT_BYTES_LEFT: f64 = 0.75;
 /// Slabs that failed their verification and are served from memory beyond the other limits.
 pub(crate) const QUARANTINED_SLABS_MAX: usize = 4;
+
+/// Weight of a full slab among those that wait for their seal; a small one weighs 1.
+pub(crate) const SLAB_WEIGHT: usize = 64;
+/// Memory of an event beside its text.
+const EVENT_BYTES: usize = 24;
 
 /// How a store is run. [`StoreOptions::at`] gives the defaults.
 #[derive(Clone, Debug)]
@@ -28,10 +38,11 @@ pub struct StoreOptions {
     pub slab_events: usize,
     /// Text bytes at which a hot slab is closed.
     pub slab_raw_bytes: usize,
-    /// Text bytes of all hot slabs together; beyond it the largest is closed.
+    /// Bytes of memory that the events of all hot slabs take together, some kilobytes per slab included; beyond it the
+    /// largest are closed until [`HOT_BYTES_LEFT`] of it are left.
     pub hot_bytes_max: usize,
-    /// Closed slabs that are not sealed yet; at the limit appends wait. 0 takes one more than there are sealers:
-    /// it waits for the first of them that is done, while the next slab fills.
+    /// Full slabs in memory that are not sealed yet, closed or hot, by what they hold; at the limit appends wait. 0 takes
+    /// one more than there are sealers: it waits for the first of them that is done, while the next slab fills.
     pub unsealed_slabs_max: usize,
     /// Text bytes that wait for the next fsync, shared evenly by the pipeline sets; at the limit of its set an append
     /// waits.
@@ -61,17 +72,17 @@ pub struct StoreOptions {
 pub struct CompactionOptions {
     /// Whether a thread merges in the background. Off by default: only a server lives long enough.
     pub bucket_merging: bool,
-    /// Buckets that must fit together before the background merges them; a request merges two.
-    pub min_merge_count: usize,
+    /// Seconds without a seal after which the background begins a merge: in the middle of a stream of events its memory
+    /// would come on top of that of the slabs.
+    pub quiet_secs: u64,
+    /// What may become one, in an index that `merge_of` does not name.
+    pub merge: MergeOptions,
+    /// The same for indexes with options of their own.
+    pub merge_of: BTreeMap<String, MergeOptions>,
     /// Events of a merged bucket at most; more are not put together.
     pub max_merge_events: u64,
-    /// Text bytes of a merged bucket at most.
-    pub max_merge_raw_bytes: u64,
     /// Bytes of the objects that are merged at most. A merge holds its output in memory, which is hardly ever larger.
     pub max_merge_stored_bytes: u64,
-    /// Seconds between first and last `_time` of a merged bucket at most, unless one of its parts spans as much: a
-    /// bucket is removed when its last event is too old, so that a wide one keeps its first events for longer.
-    pub max_merge_time_span_secs: u64,
     /// zstd level of merged buckets.
     pub zstd_level: i32,
     /// Share of one core that the background takes, 1 to 100.
@@ -80,19 +91,63 @@ pub struct CompactionOptions {
     pub bytes_per_second: u64,
 }
 
+/// Which buckets of an index become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MergeOptions {
+    /// Whether the background merges them. A request does in any case.
+    pub background: bool,
+    /// Buckets that must fit together before the background merges them; a request merges two.
+    pub min_merge_count: usize,
+    /// Buckets that become one at most.
+    pub max_merge_count: usize,
+    /// Text bytes that must fit together before the background merges them.
+    pub min_merge_raw_bytes: u64,
+    /// Text bytes of a merged bucket at most.
+    pub max_merge_raw_bytes: u64,
+    /// Seconds between first and last `_time` of a merged bucket at most, unless one of its parts spans as much: a
+    /// bucket is removed when its last event is too old, so that a wide one keeps its first events for longer.
+    pub max_merge_time_span_secs: u64,
+}
+
+impl Default for MergeOptions {
+    fn default() -> MergeOptions {
+        MergeOptions {
+            background: true,
+            min_merge_count: 4,
+            max_merge_count: MERGE_COUNT_MAX,
+            min_merge_raw_bytes: 0,
+            max_merge_raw_bytes: 2 << 30,
+            max_merge_time_span_secs: 90 * 86_400,
+        }
+    }
+}
+
 impl Default for CompactionOptions {
     fn default() -> CompactionOptions {
         CompactionOptions {
             bucket_merging: false,
-            min_merge_count: 4,
+            quiet_secs: 2,
+            merge: MergeOptions::default(),
+            merge_of: BTreeMap::new(),
             max_merge_events: 32 * MAX_SLAB_EVENTS as u64,
-            max_merge_raw_bytes: 2 << 30,
             max_merge_stored_bytes: 384 << 20,
-            max_merge_time_span_secs: 90 * 86_400,
             zstd_level: 9,
             cpu_percent: 25,
             bytes_per_second: 32 << 20,
         }
+    }
+}
+
+impl CompactionOptions {
+    /// What may become one in an index.
+    pub fn merge_of(&self, index: &str) -> &MergeOptions {
+        self.merge_of.get(index).unwrap_or(&self.merge)
+    }
+
+    /// Whether some index is merged in the background.
+    pub(crate) fn any_background(&self) -> bool {
+        let any = self.merge.background || self.merge_of.values().any(|merge| merge.background);
+        self.bucket_merging && any
     }
 }
 
@@ -126,12 +181,26 @@ impl StoreOptions {
         if self.sealers == 0 { cores() } else { self.sealers }
     }
 
-    /// Closed slabs that may wait for their seal while `sets` pipeline sets fill one. What further sets fill takes the
-    /// place of what waits, so that memory does not grow with their number; but every sealer has work.
-    pub(crate) fn unsealed_limit(&self, sets: usize) -> usize {
-        let sealers = self.sealer_threads();
-        let limit = if self.unsealed_slabs_max == 0 { sealers + 1 } else { self.unsealed_slabs_max };
-        limit.saturating_sub(sets.saturating_sub(1)).max(sealers.min(limit))
+    /// Full slabs that may be in memory, whatever the number of pipeline sets that fill them.
+    pub(crate) fn unsealed_limit(&self) -> usize {
+        if self.unsealed_slabs_max == 0 { self.sealer_threads() + 1 } else { self.unsealed_slabs_max }
+    }
+
+    /// Whether a slab is so small that its seal costs next to nothing beside the commit, which it can share.
+    pub(crate) fn is_small(&self, events: usize, raw_bytes: usize) -> bool {
+        events <= self.slab_events / SLAB_WEIGHT && raw_bytes <= self.slab_raw_bytes / SLAB_WEIGHT
+    }
+
+    /// Weight of a closed slab.
+    pub(crate) fn weight_of(&self, events: usize, raw_bytes: usize) -> usize {
+        if self.is_small(events, raw_bytes) { 1 } else { SLAB_WEIGHT }
+    }
+
+    /// Weight of hot slabs that hold `bytes` of memory.
+    pub(crate) fn hot_weight(&self, bytes: usize) -> usize {
+        let slab = self.slab_raw_bytes.saturating_add(self.slab_events.saturating_mul(EVENT_BYTES)).max(1);
+        // Wide enough for any memory there is.
+        (bytes as u128 * SLAB_WEIGHT as u128 / slab as u128) as usize
     }
 }
 
@@ -140,12 +209,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slabs_that_further_sets_fill_count_as_waiting_but_sealers_have_work() {
-        let limit = |sealers: usize, unsealed_slabs_max: usize, sets: usize| {
-            StoreOptions { sealers, unsealed_slabs_max, ..StoreOptions::at("") }.unsealed_limit(sets)
-        };
-        assert_eq!([0, 1, 2, 3, 9].map(|sets| limit(2, 0, sets)), [3, 3, 2, 2, 2]);
-        assert_eq!([0, 1, 2, 5, 9].map(|sets| limit(2, 6, sets)), [6, 6, 5, 2, 2]);
-        assert_eq!([1, 2].map(|sets| limit(4, 1, sets)), [1, 1]);
+    fn full_slabs_weigh_alike_and_small_ones_little() {
+        let options = StoreOptions { sealers: 2, ..StoreOptions::at("") };
+        assert_eq!(options.unsealed_limit(), 3);
+        assert_eq!(StoreOptions { unsealed_slabs_max: 1, ..options.clone() }.unsealed_limit(), 1);
+        let (events, raw_bytes) = (options.slab_events, options.slab_raw_bytes);
+        assert_eq!(options.weight_of(events, 1), SLAB_WEIGHT);
+        assert_eq!(options.weight_of(1, raw_bytes), SLAB_WEIGHT);
+        assert_eq!(options.weight_of(events / SLAB_WEIGHT, raw_bytes / SLAB_WEIGHT), 1);
+        assert_eq!(options.weight_of(events / SLAB_WEIGHT + 1, 0), SLAB_WEIGHT);
+        assert_eq!([0, raw_bytes / 2, 3 * raw_bytes].map(|bytes| options.hot_weight(bytes)), [0, 29, 175]);
     }
 }

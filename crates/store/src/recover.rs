@@ -13,10 +13,10 @@ use quarry_catalog::{BucketState, Catalog, LoggedCheckpoint};
 
 use crate::damage::Losses;
 use crate::disk::Disk;
-use crate::hot::{BatchRows, HotSlab};
+use crate::hot::{BatchRows, HotKey, HotSlab};
 use crate::log_files::LogSegment;
 use crate::sealed::SealedBucket;
-use crate::state::{HotKey, State};
+use crate::state::State;
 use crate::wal::read::{Found, ReadSegment, Repair, Run, cut, list_segments, read_segment};
 use crate::wal::record::Record;
 use crate::wal::salvage::salvage;
@@ -101,12 +101,15 @@ fn replace(segment: &LogSegment, read: &ReadSegment) -> Result<Vec<LogSegment>, 
 pub(crate) fn clean_up(catalog: &Catalog, blobs: &dyn BlobStore) -> Result<Vec<String>, StoreError> {
     let mut problems = Vec::new();
     for state in [BucketState::Sealing, BucketState::Retired] {
+        let mut gone = Vec::new();
         for row in catalog.buckets(state)? {
-            let deleted = blobs.delete(&row.object).and_then(|()| blobs.delete(&row.filter));
-            match deleted {
-                Ok(()) => catalog.forget(row.number)?,
+            match blobs.delete(&row.object).and_then(|()| blobs.delete(&row.filter)) {
+                Ok(()) => gone.push(row.number),
                 Err(error) => problems.push(format!("objects of bucket {} stay: {error}", row.number)),
             }
+        }
+        if !gone.is_empty() {
+            catalog.forget_all(&gone)?;
         }
     }
     Ok(problems)
@@ -133,12 +136,13 @@ struct Replay {
 impl Replay {
     fn new(catalog: &Catalog) -> Result<Replay, StoreError> {
         let log_position = catalog.log_position()?;
-        let mut state = State { durable_lsn: log_position, committed_lsn: log_position, ..State::default() };
+        let mut state = State::default();
+        (state.durable_lsn, state.committed_lsn) = (log_position, log_position);
         let mut sealed: BTreeSet<u64> =
             catalog.buckets(BucketState::Retired)?.into_iter().map(|row| row.number).collect();
         for row in catalog.buckets(BucketState::Live)? {
             sealed.insert(row.number);
-            state.sealed.insert(row.number, Arc::new(SealedBucket::new(row)));
+            state.add_sealed(SealedBucket::new(row));
         }
         let sealed_through = catalog.positions()?.into_iter().collect();
         let losses = Losses::new(catalog)?;
@@ -187,10 +191,8 @@ impl Replay {
         for (number, slab) in self.slabs {
             let key = HotKey { index: slab.index().clone(), set: 0 };
             state.close_hot(&key);
-            let later = |bucket: &Arc<SealedBucket>| {
-                bucket.row.index == *key.index && bucket.origin_of(bucket.row.events) > number
-            };
-            if state.sealed.values().any(later) {
+            let later = |bucket: &Arc<SealedBucket>| bucket.origin_of(bucket.row.events) > number;
+            if state.sealed_of(&key.index).any(later) {
                 state.add_closed(slab.close());
             } else {
                 state.hot.insert(key, slab);

@@ -27,15 +27,18 @@ impl Store {
 impl Shared {
     fn retire_old(&self, ages: &[(String, u64)]) -> Result<Vec<String>, StoreError> {
         let now = self.clock.now_ns();
-        let is_old = |bucket: &&Arc<SealedBucket>| {
-            ages.iter().any(|(index, max_age_secs)| {
-                let age = i64::try_from(*max_age_secs).unwrap_or(i64::MAX).saturating_mul(NS_PER_SEC);
-                *index == bucket.row.index && bucket.row.time_max < now.saturating_sub(age)
-            })
-        };
         // Chosen under the lock: a bucket that was merged meanwhile is not here any more.
         let _commit = lock(&self.commit);
-        let old: Vec<Arc<SealedBucket>> = self.state().sealed.values().filter(is_old).cloned().collect();
+        let mut old: Vec<Arc<SealedBucket>> = Vec::new();
+        let state = self.state();
+        for (index, max_age_secs) in ages {
+            let age = i64::try_from(*max_age_secs).unwrap_or(i64::MAX).saturating_mul(NS_PER_SEC);
+            let is_old = |bucket: &&Arc<SealedBucket>| bucket.row.time_max < now.saturating_sub(age);
+            old.extend(state.sealed_of(index).filter(is_old).cloned());
+        }
+        drop(state);
+        old.sort_unstable_by_key(|bucket| bucket.row.number);
+        old.dedup_by_key(|bucket| bucket.row.number);
         if old.is_empty() {
             return Ok(Vec::new());
         }
@@ -43,7 +46,7 @@ impl Shared {
         let ids = old.iter().map(|bucket| bucket.id.to_string()).collect();
         self.catalog.retire(&numbers)?;
         let mut state = self.state();
-        numbers.iter().for_each(|number| drop(state.sealed.remove(number)));
+        numbers.iter().for_each(|number| state.remove_sealed(*number));
         state.retired.extend(old);
         Ok(ids)
     }

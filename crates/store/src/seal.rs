@@ -1,23 +1,29 @@
 //! Sealing: a closed slab becomes a bucket object, proven to decode to the same events, before its log may go.
 //!
-//! Order: `begin_seal` (the objects' names), encode, decode and compare, put both objects, `commit_seal`, then one
-//! critical section that swaps the slab for the bucket, then the log. A crash anywhere repeats or skips whole steps.
+//! Order: `begin_seals` (the objects' names), encode, decode and compare, put the objects, `commit_seals`, then one
+//! critical section that swaps slabs for buckets, then the log. A crash anywhere repeats or skips whole steps. Small
+//! slabs take these steps together: thousands of indexes with an event each would else wait for the disk once for each.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use quarry_bucket::{BucketError, EncodeOptions, EncodedBucket, SlabSource, encode_verified};
-use quarry_catalog::{BucketRow, BucketState, SealCommit};
+use quarry_catalog::{BucketRow, BucketState, SealCommit, Sealed};
 
-use crate::StoreError;
-use crate::hot::HotSegment;
+use crate::hot::{HotSegment, Spares};
 use crate::sealed::SealedBucket;
 use crate::state::{Progress, Shared, State};
 use crate::sync::{lock, wait, wait_for};
+use crate::{StoreError, StoreOptions};
 
 /// How long sealing rests after a failure.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
+/// Small slabs that are sealed together.
+const TOGETHER_SLABS_MAX: usize = 256;
+/// Their text together.
+const TOGETHER_BYTES_MAX: usize = 8 << 20;
 /// Longest part of an object's name that comes from its index.
 const FOLDER_BYTES_MAX: usize = 64;
 /// Names tried for the objects of one bucket.
@@ -39,37 +45,50 @@ impl<E: Into<StoreError>> From<E> for Failure {
 
 /// What a sealer thread does until the store closes.
 pub(crate) fn run(shared: &Arc<Shared>) {
-    while let Some(segment) = next_slab(shared) {
-        // A slab that makes the encoder fail in an unforeseen way must not take the thread with it.
-        let outcome = catch_unwind(AssertUnwindSafe(|| seal(shared, &segment)));
-        let outcome =
-            outcome.unwrap_or_else(|_| Err(Failure::Never("the encoder panicked, please report this".into())));
-        note_outcome(shared, &segment, outcome);
-        keep_memory(shared, segment);
+    while let Some(slabs) = next_slabs(shared) {
+        let outcomes = seal_together(shared, &slabs);
+        let (sealed, failed): (Vec<_>, Vec<_>) = slabs.into_iter().zip(outcomes).partition(|(_, done)| done.is_ok());
+        if !sealed.is_empty() {
+            shared.release_log();
+        }
+        // Failures last: whoever waits finds why.
+        for (segment, outcome) in sealed.into_iter().chain(failed) {
+            note_outcome(shared, &segment, outcome);
+            keep_memory(shared, segment);
+        }
         shared.seal_done.notify_all();
     }
 }
 
 /// Keeps the memory of a sealed slab that no search looks at, while events keep coming.
 fn keep_memory(shared: &Shared, segment: Arc<HotSegment>) {
-    let rows = Arc::into_inner(segment).and_then(HotSegment::into_rows);
-    if let Some(rows) = rows
-        && !shared.state().hot.is_empty()
-    {
-        shared.spares.keep_slab(rows);
+    let Some(rows) = Arc::into_inner(segment).and_then(HotSegment::into_rows) else { return };
+    if !Spares::takes(&rows) {
+        return;
     }
+    let others = {
+        let state = shared.state();
+        if state.hot.is_empty() {
+            return;
+        }
+        state.large_slabs(&shared.options)
+    };
+    // What waits, and what further pipeline sets fill, takes the place of what is kept.
+    let options = &shared.options;
+    let most = (options.unsealed_limit() + 1).saturating_sub(others + options.pipeline_sets.saturating_sub(1));
+    shared.spares.keep_slab(rows, most);
 }
 
-/// Waits for a slab to seal, oldest first.
-fn next_slab(shared: &Shared) -> Option<Arc<HotSegment>> {
+/// Waits for slabs to seal, oldest first: one, or some small ones, which share a commit.
+fn next_slabs(shared: &Shared) -> Option<Vec<Arc<HotSegment>>> {
     let mut state = shared.state();
     loop {
         if state.stopping {
             return None;
         }
-        if let Some(slab) = state.closed.values_mut().find(|slab| slab.progress == Progress::Waiting) {
-            slab.progress = Progress::Sealing;
-            return Some(slab.segment.clone());
+        let slabs = take_waiting(&mut state, &shared.options);
+        if !slabs.is_empty() {
+            return Some(slabs);
         }
         if state.closed.values().any(|slab| slab.progress == Progress::Failed) {
             state = wait_for(&shared.seal_work, state, RETRY_AFTER);
@@ -80,12 +99,31 @@ fn next_slab(shared: &Shared) -> Option<Arc<HotSegment>> {
     }
 }
 
+fn take_waiting(state: &mut State, options: &StoreOptions) -> Vec<Arc<HotSegment>> {
+    let mut slabs: Vec<Arc<HotSegment>> = Vec::new();
+    let mut left = TOGETHER_BYTES_MAX;
+    for slab in state.closed.values_mut().filter(|slab| slab.progress == Progress::Waiting) {
+        let raw_bytes = slab.segment.raw_bytes() as usize;
+        let is_small = options.is_small(slab.segment.events() as usize, raw_bytes);
+        let joins = is_small && raw_bytes <= left;
+        if !(slabs.is_empty() || joins) {
+            break;
+        }
+        slab.progress = Progress::Sealing;
+        slabs.push(slab.segment.clone());
+        left = left.saturating_sub(raw_bytes);
+        if !is_small || slabs.len() == TOGETHER_SLABS_MAX {
+            break;
+        }
+    }
+    slabs
+}
+
 fn note_outcome(shared: &Shared, segment: &HotSegment, outcome: Result<(), Failure>) {
     let number = segment.number();
     let (progress, failure) = match outcome {
         Ok(()) => {
             shared.state().seal_failure = None;
-            shared.release_log();
             return;
         }
         Err(Failure::Later(error)) => (Progress::Failed, Some(error)),
@@ -105,10 +143,38 @@ fn note_outcome(shared: &Shared, segment: &HotSegment, outcome: Result<(), Failu
     shared.tell(format!("bucket {}~{number} is not sealed: {reason}", segment.index_name()));
 }
 
-fn seal(shared: &Shared, segment: &HotSegment) -> Result<(), Failure> {
-    let mut row = row_of(segment);
-    choose_names(shared, &mut row)?;
-    shared.catalog.begin_seal(&row)?;
+/// Seals slabs, of which one that fails keeps no other from being sealed; gives what came of each, in order.
+fn seal_together(shared: &Shared, slabs: &[Arc<HotSegment>]) -> Vec<Result<(), Failure>> {
+    let rows = match begin(shared, slabs) {
+        Ok(rows) => rows,
+        Err(error) => return slabs.iter().map(|_| Err(Failure::Later(error.clone()))).collect(),
+    };
+    let mut outcomes: Vec<Result<(), Failure>> = Vec::with_capacity(slabs.len());
+    let mut encoded = Vec::with_capacity(slabs.len());
+    for (segment, row) in slabs.iter().zip(rows) {
+        // A slab that makes the encoder fail in an unforeseen way must not take the thread with it.
+        let outcome = catch_unwind(AssertUnwindSafe(|| encode(shared, segment)));
+        let outcome =
+            outcome.unwrap_or_else(|_| Err(Failure::Never("the encoder panicked, please report this".into())));
+        outcomes.push(outcome.map(|objects| encoded.push((outcomes.len(), row, objects))));
+    }
+    let stored = put(shared, encoded, &mut outcomes);
+    let (places, rows): (Vec<usize>, Vec<BucketRow>) = stored.into_iter().unzip();
+    if let Err(error) = commit(shared, rows) {
+        places.into_iter().for_each(|place| outcomes[place] = Err(Failure::Later(error.clone())));
+    }
+    outcomes
+}
+
+/// Notes the names of the objects that will be written.
+fn begin(shared: &Shared, slabs: &[Arc<HotSegment>]) -> Result<Vec<BucketRow>, StoreError> {
+    let mut rows: Vec<BucketRow> = slabs.iter().map(|segment| row_of(segment)).collect();
+    rows.iter_mut().try_for_each(|row| choose_names(shared, row))?;
+    shared.catalog.begin_seals(&rows)?;
+    Ok(rows)
+}
+
+fn encode(shared: &Shared, segment: &HotSegment) -> Result<EncodedBucket, Failure> {
     let encoded = encode_checked(segment, shared.options.zstd_level);
     let (encoded, fault) = encoded.map_err(|error| Failure::Never(error.to_string()))?;
     if let Some(fault) = fault {
@@ -117,22 +183,51 @@ fn seal(shared: &Shared, segment: &HotSegment) -> Result<(), Failure> {
             "bucket {bucket} is stored as plain text, its columns do not hold: {fault}; please report this"
         ));
     }
-    shared.readers.blobs().put(&row.object, &encoded.object)?;
-    shared.readers.blobs().put(&row.filter, &encoded.filter)?;
-    row.state = BucketState::Live;
-    row.object_bytes = encoded.object.len() as u64;
-    row.filter_bytes = encoded.filter.len() as u64;
-    row.created = shared.clock.now_ns();
-    drop(encoded);
-    commit(shared, row)?;
-    Ok(())
+    Ok(encoded)
+}
+
+/// Puts the objects of buckets, given with the place of each among all outcomes; gives what can be committed.
+fn put(
+    shared: &Shared,
+    encoded: Vec<(usize, BucketRow, EncodedBucket)>,
+    outcomes: &mut [Result<(), Failure>],
+) -> Vec<(usize, BucketRow)> {
+    let blobs = shared.readers.blobs();
+    let mut all: Vec<(&str, &[u8])> = Vec::with_capacity(encoded.len() * 2);
+    for (_, row, objects) in &encoded {
+        all.push((&row.object, &objects.object));
+        all.push((&row.filter, &objects.filter));
+    }
+    let together = blobs.put_all(&all);
+    let mut stored = Vec::with_capacity(encoded.len());
+    for (pair, (place, row, objects)) in all.chunks_exact(2).zip(&encoded) {
+        // Whose fault it was is only known when each is tried for itself.
+        let done = match &together {
+            Err(_) if encoded.len() > 1 => blobs.put_all(pair),
+            outcome => outcome.clone(),
+        };
+        match done {
+            Ok(()) => stored.push((*place, stored_row(shared, row, objects))),
+            Err(error) => outcomes[*place] = Err(error.into()),
+        }
+    }
+    stored
+}
+
+fn stored_row(shared: &Shared, row: &BucketRow, objects: &EncodedBucket) -> BucketRow {
+    BucketRow {
+        state: BucketState::Live,
+        object_bytes: objects.object.len() as u64,
+        filter_bytes: objects.filter.len() as u64,
+        created: shared.clock.now_ns(),
+        ..row.clone()
+    }
 }
 
 /// Gives the bucket names of objects that do not exist, or those of its own failed try: an object that the catalog
 /// does not know may be the only copy of something.
 pub(crate) fn choose_names(shared: &Shared, row: &mut BucketRow) -> Result<(), StoreError> {
-    let begun = shared.catalog.buckets(BucketState::Sealing)?;
-    if let Some(own) = begun.into_iter().find(|begun| begun.number == row.number) {
+    if let Some(own) = shared.catalog.begun(row.number)? {
         (row.object, row.filter) = (own.object, own.filter);
         return Ok(());
     }
@@ -159,24 +254,33 @@ fn encode_checked(segment: &HotSegment, zstd_level: i32) -> Result<(EncodedBucke
     encode_verified(&sources, &EncodeOptions { zstd_level, ..EncodeOptions::default() })
 }
 
-/// Makes the bucket live in the catalog and in the state.
-fn commit(shared: &Shared, row: BucketRow) -> Result<(), StoreError> {
+/// Makes buckets live in the catalog and in the state.
+fn commit(shared: &Shared, rows: Vec<BucketRow>) -> Result<(), StoreError> {
+    if rows.is_empty() {
+        return Ok(());
+    }
     let _commit = lock(&shared.commit);
-    let (sealed_through, (checkpoints, position)) = {
+    let mut sealing: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
+    for row in &rows {
+        sealing.entry(&row.index).or_default().insert(row.number);
+    }
+    let mut through: BTreeMap<&str, u64> = BTreeMap::new();
+    let (checkpoints, log_position) = {
         let state = shared.state();
-        (state.sealed_through(&row), state.pending_checkpoints())
+        for (index, numbers) in &sealing {
+            through.insert(index, state.sealed_through(index, numbers));
+        }
+        state.pending_checkpoints()
     };
-    let act = SealCommit { bucket: &row, sealed_through, checkpoints: &checkpoints, log_position: position };
-    shared.catalog.commit_seal(&act)?;
+    let sealed_through = |row: &BucketRow| through.get(row.index.as_str()).copied().unwrap_or(0);
+    let buckets: Vec<Sealed<'_>> =
+        rows.iter().map(|bucket| Sealed { bucket, sealed_through: sealed_through(bucket) }).collect();
+    shared.catalog.commit_seals(&SealCommit { buckets: &buckets, checkpoints: &checkpoints, log_position })?;
     let mut state = shared.state();
-    state.checkpoints_are_committed(position);
-    swap(&mut state, row);
+    state.checkpoints_are_committed(log_position);
+    state.sealed_at = Some(shared.clock.elapsed_ns());
+    rows.into_iter().for_each(|row| state.add_sealed(SealedBucket::new(row)));
     Ok(())
-}
-
-fn swap(state: &mut State, row: BucketRow) {
-    state.closed.remove(&row.number);
-    state.sealed.insert(row.number, Arc::new(SealedBucket::new(row)));
 }
 
 fn row_of(segment: &HotSegment) -> BucketRow {
@@ -218,7 +322,7 @@ mod tests {
     use tempfile::tempdir;
 
     use super::*;
-    use crate::state::HotKey;
+    use crate::hot::HotKey;
     use crate::tests::{all, append, expected, open, small, texts};
 
     #[test]

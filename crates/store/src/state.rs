@@ -6,13 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-use quarry_catalog::{BucketRow, Catalog, CheckpointKey, LoggedCheckpoint};
+use quarry_catalog::{Catalog, CheckpointKey, LoggedCheckpoint};
 use quarry_stdx::SharedClock;
 
 use crate::gaps::Gaps;
-use crate::hot::{HotSegment, HotSlab, Spares};
+use crate::hot::{HotKey, HotSegment, HotSlabs, Spares};
 use crate::log_files::LogFiles;
-use crate::options::QUARANTINED_SLABS_MAX;
+use crate::options::{QUARANTINED_SLABS_MAX, SLAB_WEIGHT};
 use crate::report::Report;
 use crate::sealed::{Readers, SealedBucket};
 use crate::sync::lock;
@@ -50,11 +50,13 @@ pub(crate) struct Shared {
 #[derive(Debug, Default)]
 pub(crate) struct State {
     /// Slabs that take events, by index and pipeline set.
-    pub(crate) hot: BTreeMap<HotKey, HotSlab>,
+    pub(crate) hot: HotSlabs,
     /// Slabs that wait for their seal, by bucket number.
     pub(crate) closed: BTreeMap<u64, ClosedSlab>,
     /// Live buckets by number.
     pub(crate) sealed: BTreeMap<u64, Arc<SealedBucket>>,
+    /// Numbers of both by index; where there are none there is no entry.
+    numbers: BTreeMap<Arc<str>, Numbers>,
     /// Buckets whose objects go when no search holds them.
     pub(crate) retired: Vec<Arc<SealedBucket>>,
     /// Durable checkpoints that are not in the catalog yet.
@@ -65,6 +67,8 @@ pub(crate) struct State {
     pub(crate) committed_lsn: u64,
     /// Number of the next bucket, sealed or compacted.
     pub(crate) next_bucket: u64,
+    /// Elapsed time of the newest seal; `None` before the first.
+    pub(crate) sealed_at: Option<i64>,
     /// Buckets that could not be compacted, by number; they are left alone.
     pub(crate) not_compacted: BTreeSet<u64>,
     /// Callers that wait for a compaction.
@@ -79,12 +83,11 @@ pub(crate) struct State {
     pub(crate) stopping: bool,
 }
 
-/// Whose events a hot slab takes.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct HotKey {
-    pub(crate) index: Arc<str>,
-    /// Pipeline set.
-    pub(crate) set: usize,
+/// Buckets of one index.
+#[derive(Debug, Default)]
+struct Numbers {
+    closed: BTreeSet<u64>,
+    sealed: BTreeSet<u64>,
 }
 
 /// A slab that takes no more events.
@@ -185,14 +188,60 @@ impl State {
 
     /// Numbers of the slabs of an index whose events are only in memory and in the log.
     pub(crate) fn unsealed_of(&self, index: &str) -> impl Iterator<Item = u64> {
-        let closed = self.closed.values().map(|slab| &*slab.segment);
-        let closed = closed.filter(move |slab| **slab.index_name() == *index).map(HotSegment::number);
-        let hot = self.hot.iter().filter(move |(key, _)| *key.index == *index).map(|(_, slab)| slab.number());
-        closed.chain(hot)
+        let closed = self.numbers.get(index).into_iter().flat_map(|numbers| numbers.closed.iter().copied());
+        closed.chain(self.hot.numbers_of(index))
     }
 
     pub(crate) fn add_closed(&mut self, segment: Arc<HotSegment>) {
-        self.closed.insert(segment.number(), ClosedSlab { segment, progress: Progress::Waiting });
+        let number = segment.number();
+        self.numbers.entry(segment.index_name().clone()).or_default().closed.insert(number);
+        self.closed.insert(number, ClosedSlab { segment, progress: Progress::Waiting });
+    }
+
+    fn remove_closed(&mut self, number: u64) {
+        if let Some(slab) = self.closed.remove(&number) {
+            let index = slab.segment.index_name().clone();
+            self.change_numbers(&index, |numbers| {
+                numbers.closed.remove(&number);
+            });
+        }
+    }
+
+    /// Adds a live bucket; the slab it was sealed from goes.
+    pub(crate) fn add_sealed(&mut self, bucket: SealedBucket) {
+        let number = bucket.row.number;
+        self.numbers.entry(bucket.row.index.as_str().into()).or_default().sealed.insert(number);
+        self.remove_closed(number);
+        self.sealed.insert(number, Arc::new(bucket));
+    }
+
+    /// Takes out a bucket that is live no more.
+    pub(crate) fn remove_sealed(&mut self, number: u64) {
+        if let Some(bucket) = self.sealed.remove(&number) {
+            self.change_numbers(&bucket.row.index, |numbers| {
+                numbers.sealed.remove(&number);
+            });
+        }
+    }
+
+    fn change_numbers(&mut self, index: &str, change: impl FnOnce(&mut Numbers)) {
+        let Some(numbers) = self.numbers.get_mut(index) else { return };
+        change(numbers);
+        if numbers.closed.is_empty() && numbers.sealed.is_empty() {
+            self.numbers.remove(index);
+        }
+    }
+
+    /// Live buckets of an index, by number.
+    pub(crate) fn sealed_of(&self, index: &str) -> impl DoubleEndedIterator<Item = &Arc<SealedBucket>> {
+        let numbers = self.numbers.get(index).into_iter().flat_map(|numbers| &numbers.sealed);
+        numbers.filter_map(|number| self.sealed.get(number))
+    }
+
+    /// Indexes with at least `least` live buckets, by name.
+    pub(crate) fn indexes_with(&self, least: usize) -> impl Iterator<Item = &Arc<str>> {
+        let is_so = move |(_, numbers): &(&Arc<str>, &Numbers)| numbers.sealed.len() >= least;
+        self.numbers.iter().filter(is_so).map(|(index, _)| index)
     }
 
     /// The number of a new bucket.
@@ -222,31 +271,44 @@ impl State {
         reason
     }
 
-    /// Closed slabs that count against the limit.
-    pub(crate) fn unsealed(&self) -> usize {
-        let quarantined = self.closed.values().filter(|slab| matches!(slab.progress, Progress::Quarantined(_))).count();
-        self.closed.len() - quarantined.min(QUARANTINED_SLABS_MAX)
+    /// Whether the slabs in memory leave no room for more: appends wait until some are sealed. What is being filled
+    /// counts, so that more pipeline sets do not need more memory; but with nothing to seal nobody waits.
+    pub(crate) fn is_crowded(&self, options: &StoreOptions) -> bool {
+        let limit = options.unsealed_limit() * SLAB_WEIGHT;
+        let (mut closed, mut quarantined) = (0, 0);
+        for slab in self.closed.values() {
+            match slab.progress {
+                Progress::Quarantined(_) => quarantined += 1,
+                _ => closed += options.weight_of(slab.segment.events() as usize, slab.segment.raw_bytes() as usize),
+            }
+        }
+        closed += SLAB_WEIGHT * usize::saturating_sub(quarantined, QUARANTINED_SLABS_MAX);
+        closed > 0 && closed + options.hot_weight(self.hot.bytes()) >= limit
     }
 
-    /// Pipeline sets that fill a slab of some index.
-    pub(crate) fn filling_sets(&self) -> usize {
-        self.hot.keys().map(|key| key.set).collect::<BTreeSet<_>>().len()
+    /// Slabs in memory that are not small, or not any more once they are filled.
+    pub(crate) fn large_slabs(&self, options: &StoreOptions) -> usize {
+        let is_large = |events: usize, raw_bytes: usize| !options.is_small(events, raw_bytes);
+        let closed = self.closed.values().map(|slab| &slab.segment);
+        let closed = closed.filter(|slab| is_large(slab.events() as usize, slab.raw_bytes() as usize)).count();
+        closed + self.hot.values().filter(|slab| is_large(slab.events(), slab.raw_bytes())).count()
     }
 
     /// Whether the events of a bucket are only in memory and in the log.
     pub(crate) fn is_unsealed(&self, number: u64) -> bool {
-        self.closed.contains_key(&number) || self.hot.values().any(|slab| slab.number() == number)
+        self.closed.contains_key(&number) || self.hot.has_number(number)
     }
 
-    /// Number up to which every bucket of the index is sealed once `row` is.
-    pub(crate) fn sealed_through(&self, row: &BucketRow) -> u64 {
-        let unsealed = self.unsealed_of(&row.index).filter(|number| *number != row.number);
+    /// Number up to which every bucket of the index is sealed once those of `sealing` are.
+    pub(crate) fn sealed_through(&self, index: &str, sealing: &BTreeSet<u64>) -> u64 {
+        let unsealed = self.unsealed_of(index).filter(|number| !sealing.contains(number));
         let first_unsealed = unsealed.min().unwrap_or(u64::MAX);
         // The number of a compacted bucket says nothing of the log: it may lie beyond that of a slab whose first record
         // is just being written.
-        let of_index = self.sealed.values().filter(|bucket| bucket.row.index == row.index && bucket.row.level == 0);
-        let sealed = of_index.map(|bucket| bucket.row.number).chain([row.number]);
-        sealed.filter(|number| *number < first_unsealed).max().unwrap_or(0)
+        let is_sealed = |bucket: &&Arc<SealedBucket>| bucket.row.level == 0 && bucket.row.number < first_unsealed;
+        let sealed = self.sealed_of(index).rev().find(is_sealed).map(|bucket| bucket.row.number);
+        let sealing = sealing.range(..first_unsealed).next_back().copied();
+        sealed.max(sealing).unwrap_or(0)
     }
 
     /// Checkpoints for the next commit and the newest record they cover.
@@ -258,6 +320,12 @@ impl State {
     pub(crate) fn checkpoints_are_committed(&mut self, position: u64) {
         self.checkpoints.retain(|_, logged| logged.lsn > position);
         self.committed_lsn = self.committed_lsn.max(position);
+    }
+
+    /// Notes what record `lsn`, whose events are shown, says of its file.
+    pub(crate) fn note_record(&mut self, checkpoint: Option<LoggedCheckpoint>, lsn: u64) {
+        self.durable_lsn = lsn;
+        checkpoint.into_iter().for_each(|logged| self.add_checkpoint(logged));
     }
 
     /// Adds a checkpoint that became durable.

@@ -110,7 +110,7 @@ impl Store {
         let mut recovered = recover(&options, &catalog, Repair::Cut)?;
         remove_empty(&mut recovered.segments, &*disk)?;
         let now = clock.elapsed_ns();
-        recovered.state.hot.values_mut().for_each(|slab| slab.appended_at = now);
+        recovered.state.hot.iter_mut().for_each(|(_, slab)| slab.appended_at = now);
         recovered.state.next_bucket = recovered.next_bucket;
         let messages = clean_up(&catalog, &*blobs)?;
         let writer = LogWriter::new(disk.clone(), data_dir::log(&options.dir), options.free_bytes_min);
@@ -131,7 +131,7 @@ impl Store {
             let shared = store.shared.clone();
             store.spawn("quarry-seal", move || seal::run(&shared))?;
         }
-        if store.shared.options.compaction.bucket_merging {
+        if store.shared.options.compaction.any_background() {
             let shared = store.shared.clone();
             let thread = store.thread("quarry-compact", move || compaction::run(&shared))?;
             *lock(&store.writer()?.compaction) = Some(thread);
@@ -211,7 +211,7 @@ impl Store {
     fn wait_for_sealers(&self) -> Result<(), StoreError> {
         let options = &self.shared.options;
         let mut state = self.shared.state();
-        while state.unsealed() >= options.unsealed_limit(state.filling_sets()) {
+        while state.is_crowded(options) {
             if state.stopping {
                 return Err(StoreError::Closed);
             }

@@ -2,15 +2,23 @@
 //!
 //! Paths, volumes and bucket sizes of Splunk change nothing here: the store lays out its own folder.
 
-use std::collections::BTreeMap;
-
-use crate::layers::Layers;
-use crate::table::{COUNT, ConfTable, Kind, Row, Section, StanzaName, row};
+use crate::layers::{Layers, Merged, MergedSetting, MergedStanza};
+use crate::table::{COUNT, ConfTable, Kind, Row, Section, StanzaName, at_least, row};
 use crate::text::DEFAULT_STANZA;
 use crate::values::Values;
+use crate::warning::{ConfWarning, Problem};
 
 /// What a stanza name starts with that describes a volume of disk.
 const VOLUME_PREFIX: &str = "volume:";
+
+/// What the names of all settings of merging start with.
+const MERGE_PREFIX: &str = "bucketMerg";
+const MIN_SIZE: &str = "bucketMerge.minMergeSizeMB";
+const MAX_SIZE: &str = "bucketMerge.maxMergeSizeMB";
+const MIN_COUNT: &str = "bucketMerge.minMergeCount";
+const MAX_COUNT: &str = "bucketMerge.maxMergeCount";
+/// Buckets of a merge: fewer are none, and so many are open at once.
+const MERGE_COUNT: Kind = Kind::Integer { min: 2, max: 1_024 };
 
 /// Settings of indexes.conf.
 pub static INDEXES: ConfTable = ConfTable {
@@ -50,9 +58,32 @@ pub static INDEXES: ConfTable = ConfTable {
 };
 
 const ROWS: &[Row] = &[
+    row("bucketMerging", Kind::Bool, "true", "", "whether a server merges sealed buckets in the background"),
+    row(MIN_SIZE, COUNT, "0", "MB of text", "what the background merges has at least"),
+    row(MAX_SIZE, at_least(1), "2048", "MB of text", "a merged bucket has at most"),
+    row("bucketMerge.maxMergeTimeSpanSecs", COUNT, "7776000", "seconds", "between its first and last event at most"),
+    row(MIN_COUNT, MERGE_COUNT, "4", "buckets", "the background merges at least; a request merges 2"),
+    row(MAX_COUNT, MERGE_COUNT, "1024", "buckets", "become one at most"),
     row("disabled", Kind::Bool, "false", "", "whether the index takes no events and cannot be searched"),
     row("frozenTimePeriodInSecs", COUNT, "188697600", "seconds", "buckets whose newest event is older are removed"),
 ];
+
+/// How sealed buckets of an index are merged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MergeSettings {
+    /// `bucketMerging`: whether a server merges them in the background.
+    pub bucket_merging: bool,
+    /// `bucketMerge.minMergeSizeMB`: text that must come together before the background merges.
+    pub min_merge_size_mb: u64,
+    /// `bucketMerge.maxMergeSizeMB`: text of a merged bucket at most.
+    pub max_merge_size_mb: u64,
+    /// `bucketMerge.maxMergeTimeSpanSecs`: seconds between its first and last event at most.
+    pub max_merge_time_span_seconds: u64,
+    /// `bucketMerge.minMergeCount`: buckets that the background merges at least.
+    pub min_merge_count: usize,
+    /// `bucketMerge.maxMergeCount`: buckets that become one at most.
+    pub max_merge_count: usize,
+}
 
 /// One index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,53 +92,110 @@ pub struct IndexSettings {
     pub frozen_time_period_seconds: u64,
     /// `disabled`.
     pub disabled: bool,
+    /// The settings that begin with `bucketMerg`.
+    pub merge: MergeSettings,
 }
 
-/// All indexes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IndexesConf {
-    indexes: BTreeMap<String, IndexSettings>,
-    defaults: IndexSettings,
+/// All indexes. Each is read when it is asked for: there may be thousands, of which a command needs one.
+#[derive(Clone, Copy, Debug)]
+pub struct IndexesConf<'a> {
+    conf: &'a Merged,
 }
 
-impl IndexesConf {
-    /// Reads indexes.conf.
-    pub fn new(layers: &Layers) -> IndexesConf {
-        let conf = layers.conf("indexes");
-        let read = |stanza: &str| {
-            let values = Values::of_stanza(ROWS, conf, stanza);
-            IndexSettings {
-                frozen_time_period_seconds: values.count("frozenTimePeriodInSecs"),
-                disabled: values.bool("disabled"),
-            }
-        };
-        let names = conf.stanzas().iter().map(|stanza| stanza.name.as_str());
-        let names = names.filter(|name| *name != DEFAULT_STANZA && !name.starts_with(VOLUME_PREFIX));
-        IndexesConf {
-            indexes: names.map(|name| (name.to_owned(), read(name))).collect(),
-            defaults: read(DEFAULT_STANZA),
-        }
+impl<'a> IndexesConf<'a> {
+    /// A view of indexes.conf.
+    pub fn new(layers: &'a Layers) -> IndexesConf<'a> {
+        IndexesConf { conf: layers.conf("indexes") }
     }
 
     /// An index by name.
     pub fn get(&self, name: &str) -> Option<IndexSettings> {
-        self.indexes.get(name).copied()
+        (is_index(name) && self.conf.stanza(name).is_some()).then(|| self.read(name))
     }
 
     /// What `[default]` says: the settings of an index that has no stanza.
     pub fn defaults(&self) -> IndexSettings {
-        self.defaults
+        self.read(DEFAULT_STANZA)
     }
 
-    /// Name and settings of every index, by name.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, IndexSettings)> {
-        self.indexes.iter().map(|(name, settings)| (name.as_str(), *settings))
+    /// Names of all indexes, in order of first appearance.
+    pub fn names(&self) -> impl Iterator<Item = &'a str> {
+        self.conf.stanzas().iter().map(|stanza| stanza.name.as_str()).filter(|name| is_index(name))
+    }
+
+    /// Indexes that say for themselves how their buckets are merged.
+    pub fn own_merges(&self) -> impl Iterator<Item = (&'a str, MergeSettings)> {
+        let is_own = |stanza: &&MergedStanza| stanza.settings.keys().any(|key| key.starts_with(MERGE_PREFIX));
+        let own = self.conf.stanzas().iter().filter(is_own).map(|stanza| stanza.name.as_str());
+        let view = *self;
+        own.filter(|name| is_index(name)).map(move |name| (name, view.read(name).merge))
+    }
+
+    fn read(&self, stanza: &str) -> IndexSettings {
+        let values = Values::of_stanza(ROWS, self.conf, stanza);
+        let mut merge = MergeSettings {
+            bucket_merging: values.bool("bucketMerging"),
+            min_merge_size_mb: values.count(MIN_SIZE),
+            max_merge_size_mb: values.count(MAX_SIZE),
+            max_merge_time_span_seconds: values.count("bucketMerge.maxMergeTimeSpanSecs"),
+            min_merge_count: values.size(MIN_COUNT),
+            max_merge_count: values.size(MAX_COUNT),
+        };
+        let is_set = |key: &str| self.conf.get(stanza, key).is_some_and(|value| !value.is_empty());
+        if !is_set(MIN_COUNT) {
+            merge.min_merge_count = merge.min_merge_count.min(merge.max_merge_count);
+        }
+        // What contradicts itself was told and falls back.
+        if merge.min_merge_size_mb > merge.max_merge_size_mb {
+            (merge.min_merge_size_mb, merge.max_merge_size_mb) = (default_of(MIN_SIZE), default_of(MAX_SIZE));
+        }
+        if merge.min_merge_count > merge.max_merge_count {
+            let of = |name| default_of(name) as usize;
+            (merge.min_merge_count, merge.max_merge_count) = (of(MIN_COUNT), of(MAX_COUNT));
+        }
+        IndexSettings {
+            frozen_time_period_seconds: values.count("frozenTimePeriodInSecs"),
+            disabled: values.bool("disabled"),
+            merge,
+        }
+    }
+}
+
+fn is_index(stanza: &str) -> bool {
+    stanza != DEFAULT_STANZA && !stanza.starts_with(VOLUME_PREFIX)
+}
+
+fn default_of(name: &str) -> u64 {
+    let row = ROWS.iter().find(|row| row.name == name);
+    row.and_then(|row| row.default.parse().ok()).unwrap_or(0)
+}
+
+/// Tells of settings that contradict each other, at the place of the one that counts last.
+pub(crate) fn check_merged(conf: &Merged, warnings: &mut Vec<ConfWarning>) {
+    let inherited = |key: &str| conf.stanza(DEFAULT_STANZA).and_then(|stanza| stanza.settings.get(key));
+    for stanza in conf.stanzas() {
+        for (least, most) in [(MIN_SIZE, MAX_SIZE), (MIN_COUNT, MAX_COUNT)] {
+            let own = |key: &str| stanza.settings.get(key);
+            let (own_least, own_most) = (own(least), own(most));
+            // Where neither is its own, the contradiction is that of [default].
+            let Some(place) = own_least.or(own_most) else { continue };
+            let value = |own: Option<&MergedSetting>, key: &str| -> Option<u64> {
+                own.or_else(|| inherited(key)).and_then(|setting| setting.value.parse().ok())
+            };
+            // A lower bound that nobody set gives way.
+            let Some(lower) = value(own_least, least) else { continue };
+            if lower > value(own_most, most).unwrap_or(default_of(most)) {
+                let problem = Problem::Contradiction { least, most };
+                let (file, line) = (place.file.clone(), place.line);
+                warnings.push(ConfWarning { file, line, stanza: stanza.name.clone(), problem });
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::IndexesConf;
+    use super::{IndexesConf, MergeSettings};
     use crate::Layers;
     use crate::layers::tests::local;
 
@@ -115,12 +203,83 @@ mod tests {
     fn built_in_and_own_indexes() {
         let own = "[default]\nfrozenTimePeriodInSecs = 86400\n[web]\n[old]\ndisabled = 1\nfrozenTimePeriodInSecs = x\n\
                    [volume:hot]\npath = /x\n";
-        let indexes = IndexesConf::new(&Layers::new([local("indexes", own)]));
+        let layers = Layers::new([local("indexes", own)]);
+        let indexes = IndexesConf::new(&layers);
         assert_eq!(indexes.get("web").unwrap().frozen_time_period_seconds, 86_400);
         assert!(indexes.get("old").unwrap().disabled);
         assert_eq!(indexes.get("old").unwrap().frozen_time_period_seconds, 86_400);
         assert!(!indexes.get("main").unwrap().disabled);
-        assert!(indexes.get("volume:hot").is_none());
-        assert!(indexes.iter().any(|(name, _)| name == "_internal"));
+        assert!(indexes.get("volume:hot").is_none() && indexes.get("default").is_none());
+        assert!(indexes.names().any(|name| name == "_internal") && indexes.names().all(|name| name != "volume:hot"));
+    }
+
+    #[test]
+    fn merging_is_set_for_all_and_for_one() {
+        let defaults = MergeSettings {
+            bucket_merging: true,
+            min_merge_size_mb: 0,
+            max_merge_size_mb: 2_048,
+            max_merge_time_span_seconds: 7_776_000,
+            min_merge_count: 4,
+            max_merge_count: 1_024,
+        };
+        assert_eq!(IndexesConf::new(&Layers::new([])).defaults().merge, defaults);
+        let own = "[default]\nbucketMerge.maxMergeCount = 24\n[web]\n[small]\nbucketMerging = no\n\
+                   bucketMerge.minMergeSizeMB = 750\nbucketMerge.maxMergeSizeMB = 1000\n\
+                   bucketMerge.maxMergeTimeSpanSecs = 3600\nbucketMerge.minMergeCount = 2\n";
+        let layers = Layers::new([local("indexes", own)]);
+        assert_eq!(layers.warnings(), []);
+        let indexes = IndexesConf::new(&layers);
+        assert_eq!(indexes.get("web").unwrap().merge, MergeSettings { max_merge_count: 24, ..defaults });
+        let small = MergeSettings {
+            bucket_merging: false,
+            min_merge_size_mb: 750,
+            max_merge_size_mb: 1_000,
+            max_merge_time_span_seconds: 3_600,
+            min_merge_count: 2,
+            max_merge_count: 24,
+        };
+        assert_eq!(indexes.own_merges().collect::<Vec<_>>(), [("small", small)]);
+    }
+
+    #[test]
+    fn a_wrong_merge_setting_is_told_with_its_place_and_falls_back() {
+        let merge = |text: &str| {
+            let layers = Layers::new([local("indexes", text)]);
+            let told: Vec<String> = layers.warnings().iter().map(ToString::to_string).collect();
+            (IndexesConf::new(&layers).get("web").unwrap().merge, told)
+        };
+        let defaults = merge("[web]\n").0;
+        for (setting, allowed) in [
+            ("bucketMerging = 2", "true or false"),
+            ("bucketMerge.minMergeSizeMB = -1", "a whole number from 0 on"),
+            ("bucketMerge.maxMergeSizeMB = 0", "a whole number from 1 on"),
+            ("bucketMerge.maxMergeTimeSpanSecs = 90d", "a whole number from 0 on"),
+            ("bucketMerge.minMergeCount = 1", "a whole number from 2 to 1024"),
+            ("bucketMerge.maxMergeCount = 1025", "a whole number from 2 to 1024"),
+        ] {
+            let (found, told) = merge(&format!("[web]\n{setting}\n"));
+            assert_eq!((found, told.len()), (defaults, 1), "{told:?}");
+            assert!(told[0].contains(&format!("indexes.conf:2: [web] {setting}: allowed is {allowed}")), "{told:?}");
+        }
+        let (found, told) = merge("[web]\n\nbucketMerge.minMergeSizeMB = 9\nbucketMerge.maxMergeSizeMB = 8\n");
+        assert_eq!(found, defaults);
+        assert!(told[0].contains("indexes.conf:3: [web] bucketMerge.minMergeSizeMB is larger than"), "{told:?}");
+        let (found, told) = merge("[web]\nbucketMerge.maxMergeCount = 3\n");
+        assert_eq!((found.min_merge_count, found.max_merge_count, told.len()), (3, 3, 0), "nobody set the least");
+        let inherited = "[default]\nbucketMerge.maxMergeCount = 8\n[web]\nbucketMerge.minMergeCount = 9\n[other]\n";
+        let (found, told) = merge(inherited);
+        assert_eq!((found, told.len()), (defaults, 1), "{told:?}");
+        assert!(told[0].contains("indexes.conf:4: [web] bucketMerge.minMergeCount is larger than"), "{told:?}");
+    }
+
+    #[test]
+    fn thousands_of_indexes_are_read_one_by_one() {
+        let text: String = (0..20_000).map(|at| format!("[i{at}]\nfrozenTimePeriodInSecs = {at}\n")).collect();
+        let layers = Layers::new([local("indexes", &text)]);
+        let indexes = IndexesConf::new(&layers);
+        assert_eq!(indexes.get("i19999").unwrap().frozen_time_period_seconds, 19_999);
+        assert!(indexes.get("i20000").is_none());
+        assert_eq!(indexes.own_merges().count(), 0);
     }
 }

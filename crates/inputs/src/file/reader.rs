@@ -20,7 +20,7 @@ use super::{Packing, identity};
 use crate::InputError;
 
 /// Text bytes at which a batch is handed over.
-const BATCH_RAW_BYTES: usize = 4 << 20;
+const BATCH_RAW_BYTES: usize = 1 << 20;
 /// Events at which a batch is handed over. A chunk adds at most one event per two bytes, so that a batch stays below
 /// what a slab holds (262,144).
 const BATCH_EVENTS: usize = 65_536;

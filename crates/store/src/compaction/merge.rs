@@ -243,10 +243,10 @@ fn commit(shared: &Shared, row: &BucketRow, inputs: &[Arc<SealedBucket>]) -> Res
     }
     let mut state = shared.state();
     for bucket in inputs {
-        state.sealed.remove(&bucket.row.number);
+        state.remove_sealed(bucket.row.number);
         state.retired.push(bucket.clone());
     }
-    state.sealed.insert(live.number, Arc::new(SealedBucket::new(live)));
+    state.add_sealed(SealedBucket::new(live));
     Ok(())
 }
 

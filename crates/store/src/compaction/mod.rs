@@ -1,7 +1,8 @@
 //! Compaction: small sealed buckets of one index become a larger one that is packed better.
 //!
 //! What to merge is chosen in `policy`, the steps of one merge are in `merge`. The thread here merges beside ingest, at
-//! the pace of `pace`, and only while no slab waits for its seal; [`Store::compact_all`] merges at once.
+//! the pace of `pace`; it begins when no slab waits for its seal and none was sealed for a moment.
+//! [`Store::compact_all`] merges at once.
 //!
 //! Not here: when the objects of merged buckets are deleted (`retire`).
 
@@ -57,11 +58,23 @@ fn wait_for_work(shared: &Shared) -> bool {
         if state.stopping {
             return false;
         }
-        if is_due(shared, &state) {
-            return true;
+        if !is_due(shared, &state) {
+            state = wait(&shared.seal_done, state);
+            continue;
         }
-        state = wait(&shared.seal_done, state);
+        match quiet_left(shared, &state) {
+            Duration::ZERO => return true,
+            left => state = wait_for(&shared.seal_done, state, left),
+        }
     }
+}
+
+/// How long the last seal must still be ago before a merge begins.
+fn quiet_left(shared: &Shared, state: &State) -> Duration {
+    let Some(sealed_at) = state.sealed_at else { return Duration::ZERO };
+    let quiet = Duration::from_secs(shared.options.compaction.quiet_secs);
+    let passed = shared.clock.elapsed_ns().saturating_sub(sealed_at);
+    quiet.saturating_sub(Duration::from_nanos(u64::try_from(passed).unwrap_or(0)))
 }
 
 /// Whether there is something to merge and nothing to seal, which goes first.

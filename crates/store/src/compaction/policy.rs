@@ -4,17 +4,14 @@
 //! merged bucket can take their place. In the background only buckets of one level merge, and only some at once: an
 //! event is then rewritten as often as the bucket it is in multiplies its size, and not for every bucket that follows.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quarry_event::time::NS_PER_SEC;
 
-use crate::options::CompactionOptions;
+use crate::options::{CompactionOptions, MERGE_COUNT_MAX, MergeOptions};
 use crate::sealed::SealedBucket;
 use crate::state::State;
 
-/// Buckets of one merge at most.
-const INPUTS_MAX: usize = 1_024;
 /// Fewest buckets that a merge on request takes.
 const INPUTS_MIN: usize = 2;
 
@@ -34,17 +31,15 @@ pub(crate) fn choose(
     options: &CompactionOptions,
     request: Request,
 ) -> Vec<Arc<SealedBucket>> {
-    let mut indexes: BTreeMap<&str, Vec<&Arc<SealedBucket>>> = BTreeMap::new();
-    for bucket in state.sealed.values() {
-        indexes.entry(&bucket.row.index).or_default().push(bucket);
-    }
-    for (index, mut buckets) in indexes {
-        if buckets.len() < INPUTS_MIN {
+    for index in state.indexes_with(INPUTS_MIN) {
+        if request == Request::Background && !options.merge_of(index).background {
             continue;
         }
+        let mut buckets: Vec<&Arc<SealedBucket>> = state.sealed_of(index).collect();
         buckets.sort_unstable_by_key(|bucket| bucket.first_origin());
         let unsealed: Vec<u64> = state.unsealed_of(index).collect();
-        let mut group = Group::new(options, request);
+        let new_group = || Group::new(options, options.merge_of(index), request);
+        let mut group = new_group();
         for bucket in buckets {
             let (last, next) = (group.last_origin(), bucket.first_origin());
             let is_neighbour = !unsealed.iter().any(|number| last < *number && *number < next);
@@ -53,7 +48,7 @@ pub(crate) fn choose(
                 if group.is_due() {
                     break;
                 }
-                group = Group::new(options, request);
+                group = new_group();
             }
             if is_whole {
                 group.add(bucket);
@@ -70,6 +65,7 @@ pub(crate) fn choose(
 #[derive(Debug)]
 struct Group<'a> {
     options: &'a CompactionOptions,
+    merge: &'a MergeOptions,
     request: Request,
     inputs: Vec<Arc<SealedBucket>>,
     events: u64,
@@ -82,9 +78,19 @@ struct Group<'a> {
 }
 
 impl<'a> Group<'a> {
-    fn new(options: &'a CompactionOptions, request: Request) -> Group<'a> {
+    fn new(options: &'a CompactionOptions, merge: &'a MergeOptions, request: Request) -> Group<'a> {
         let times = (i64::MAX, i64::MIN);
-        Group { options, request, inputs: Vec::new(), events: 0, raw_bytes: 0, stored_bytes: 0, times, widest: 0 }
+        Group {
+            options,
+            merge,
+            request,
+            inputs: Vec::new(),
+            events: 0,
+            raw_bytes: 0,
+            stored_bytes: 0,
+            times,
+            widest: 0,
+        }
     }
 
     /// Whether `bucket` may join.
@@ -92,13 +98,13 @@ impl<'a> Group<'a> {
         let Some(last) = self.inputs.last() else { return true };
         let row = &bucket.row;
         let (first, end) = (self.times.0.min(row.time_min), self.times.1.max(row.time_max));
-        let limit = i64::try_from(self.options.max_merge_time_span_secs).unwrap_or(i64::MAX);
+        let limit = i64::try_from(self.merge.max_merge_time_span_secs).unwrap_or(i64::MAX);
         // What is as wide already keeps its events that long anyway.
         let widest = self.widest.max(span(row.time_min, row.time_max)).max(limit.saturating_mul(NS_PER_SEC));
         (self.request == Request::Explicit || last.row.level == row.level)
-            && self.inputs.len() < INPUTS_MAX
+            && self.inputs.len() < self.merge.max_merge_count.clamp(INPUTS_MIN, MERGE_COUNT_MAX)
             && self.events.saturating_add(row.events) <= self.options.max_merge_events
-            && self.raw_bytes.saturating_add(row.raw_bytes) <= self.options.max_merge_raw_bytes
+            && self.raw_bytes.saturating_add(row.raw_bytes) <= self.merge.max_merge_raw_bytes
             && self.stored_bytes.saturating_add(row.stored_bytes()) <= self.options.max_merge_stored_bytes
             && span(first, end) <= widest
     }
@@ -115,11 +121,13 @@ impl<'a> Group<'a> {
 
     /// Whether a merge is worth it.
     fn is_due(&self) -> bool {
-        let least = match self.request {
-            Request::Background => self.options.min_merge_count.max(INPUTS_MIN),
-            Request::Explicit => INPUTS_MIN,
-        };
-        self.inputs.len() >= least
+        match self.request {
+            Request::Background => {
+                self.inputs.len() >= self.merge.min_merge_count.max(INPUTS_MIN)
+                    && self.raw_bytes >= self.merge.min_merge_raw_bytes
+            }
+            Request::Explicit => self.inputs.len() >= INPUTS_MIN,
+        }
     }
 
     fn last_origin(&self) -> u64 {
@@ -165,14 +173,51 @@ mod tests {
     }
 
     fn chosen_but(rows: impl IntoIterator<Item = BucketRow>, request: Request, bad: &[u64]) -> Vec<u64> {
+        let merge = MergeOptions { max_merge_raw_bytes: 100, ..MergeOptions::default() };
+        chosen_with(rows, request, bad, &CompactionOptions { merge, ..CompactionOptions::default() })
+    }
+
+    fn chosen_with(
+        rows: impl IntoIterator<Item = BucketRow>,
+        request: Request,
+        bad: &[u64],
+        options: &CompactionOptions,
+    ) -> Vec<u64> {
         let mut state = State::default();
-        for row in rows {
-            state.sealed.insert(row.number, Arc::new(SealedBucket::new(row)));
-        }
-        let (max_merge_raw_bytes, max_merge_stored_bytes) = (100, MOST_STORED);
-        let options = CompactionOptions { max_merge_raw_bytes, max_merge_stored_bytes, ..CompactionOptions::default() };
+        rows.into_iter().for_each(|row| state.add_sealed(SealedBucket::new(row)));
+        let options = CompactionOptions { max_merge_stored_bytes: MOST_STORED, ..options.clone() };
         let is_whole = |bucket: &SealedBucket| !bad.contains(&bucket.row.number);
         choose(&state, &is_whole, &options, request).iter().map(|bucket| bucket.row.number).collect()
+    }
+
+    #[test]
+    fn each_index_merges_by_its_own_options() {
+        use Request::{Background, Explicit};
+        let of = |index: &str, numbers: std::ops::RangeInclusive<u64>| -> Vec<BucketRow> {
+            numbers.map(|number| BucketRow { index: index.into(), ..row(number, 10) }).collect()
+        };
+        let chosen = |merge: MergeOptions, request: Request| {
+            // The other index has too few for the background.
+            let rows = [of("own", 1..=9), of("which", 11..=13)].concat();
+            let merge_of = [("own".to_owned(), merge)].into();
+            let options = CompactionOptions { merge_of, ..CompactionOptions::default() };
+            chosen_with(rows, request, &[], &options).len()
+        };
+        let defaults = MergeOptions::default();
+        for (merge, background, explicit) in [
+            (defaults, 9, 9),
+            (MergeOptions { background: false, ..defaults }, 0, 9),
+            (MergeOptions { min_merge_count: 10, ..defaults }, 0, 9),
+            (MergeOptions { min_merge_count: 2, max_merge_count: 3, ..defaults }, 3, 3),
+            (MergeOptions { min_merge_count: 0, max_merge_count: 0, ..defaults }, 2, 2),
+            (MergeOptions { min_merge_raw_bytes: 90, ..defaults }, 9, 9),
+            (MergeOptions { min_merge_raw_bytes: 91, ..defaults }, 0, 9),
+            (MergeOptions { max_merge_raw_bytes: 65, ..defaults }, 6, 6),
+            (MergeOptions { min_merge_raw_bytes: 65, max_merge_raw_bytes: 65, ..defaults }, 0, 6),
+        ] {
+            assert_eq!(chosen(merge, Background), background, "{merge:?}");
+            assert_eq!(chosen(merge, Explicit), explicit, "{merge:?}");
+        }
     }
 
     #[test]
@@ -187,7 +232,7 @@ mod tests {
         assert_eq!(chosen((1..=4).map(|number| BucketRow { events: 1 << 40, ..row(number, 1) }), Explicit), []);
         let heavy = (1..=9).map(|number| BucketRow { object_bytes: MOST_STORED / 3, ..row(number, 1) });
         assert_eq!(chosen(heavy, Explicit), [1, 2]);
-        assert_eq!(chosen((1..=2_000).map(|number| row(number, 0)), Background).len(), INPUTS_MAX);
+        assert_eq!(chosen((1..=2_000).map(|number| row(number, 0)), Background).len(), MERGE_COUNT_MAX);
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! Events in memory: searchable from the moment they are acknowledged until their bucket takes over.
 //!
 //! A slab's rows lie in one piece that only grows ([`SlabRows`]), behind a lock that a writer holds while it adds a batch
-//! and a search while it copies a page. A snapshot remembers how many rows it saw, and never reads more.
+//! and a search while it copies a page. A snapshot remembers how many rows it saw, and never reads more. So a batch is
+//! copied ([`Copying`]) before the slab, which others look at, is told of it.
 //!
 //! Not here: which slab a batch goes to and when a slab is closed.
 
 mod rows;
 mod segment;
+mod slabs;
 mod spare;
 
 use std::collections::BTreeMap;
@@ -20,7 +22,15 @@ use rows::{PageFacts, text_of};
 
 pub(crate) use rows::SlabRows;
 pub(crate) use segment::{HotSegment, SLABS_PER_BUCKET_MAX};
+pub(crate) use slabs::{HotKey, HotSlabs};
 pub(crate) use spare::Spares;
+
+/// Memory of a slab beside its events: what it is made of, and its places in maps.
+const SLAB_BYTES: usize = 2 << 10;
+/// Memory of an event beside its text: end, time, index time and metadata code.
+const EVENT_BYTES: usize = 24;
+/// Memory of a metadata entry or an indexed field beside its texts.
+const ENTRY_BYTES: usize = 128;
 
 /// A batch being moved into slabs, row by row from the front.
 #[derive(Debug)]
@@ -53,6 +63,11 @@ impl BatchRows {
         fitting.max(1).min(self.left())
     }
 
+    /// Metadata of the batch.
+    pub(crate) fn metas(&self) -> &[Metadata] {
+        &self.batch.metas
+    }
+
     /// The batch, for its memory.
     pub(crate) fn into_batch(self) -> EventBatch {
         self.batch
@@ -72,18 +87,69 @@ pub(crate) struct HotSlab {
     index: Arc<str>,
     rows: Arc<RwLock<SlabRows>>,
     code_of: BTreeMap<Metadata, u32>,
+    metas: Vec<Metadata>,
     /// The slab's metadata as the last snapshot shared it.
     shared_metas: Option<Arc<[Metadata]>>,
     /// Pages that take no more rows.
     full: Vec<Arc<PageFacts>>,
-    /// The page behind them as the last snapshot shared it.
+    /// The page behind them, if it has rows.
+    growing: Option<PageFacts>,
+    /// The same as the last snapshot shared it.
     shared_growing: Option<Arc<PageFacts>>,
     events: usize,
     raw_bytes: usize,
+    /// Memory of metadata and fields.
+    entry_bytes: usize,
     /// Smallest and largest `_time`; 0 without events.
     times: (TimeNs, TimeNs),
     /// Elapsed time of the last append.
     pub(crate) appended_at: i64,
+}
+
+/// A copy of events into a slab that nobody sees yet.
+#[derive(Debug)]
+pub(crate) struct Copying {
+    rows: Arc<RwLock<SlabRows>>,
+    /// Rows that are there.
+    first: usize,
+    /// The slab's codes of the batch's metadata.
+    codes: Vec<u32>,
+    /// Those of them that the slab does not know yet, in order of their codes.
+    new_metas: Vec<Metadata>,
+}
+
+/// Events that were copied into a slab.
+#[derive(Debug)]
+pub(crate) struct Copied {
+    /// What is known of them, cut where pages are.
+    pages: Vec<PageFacts>,
+    new_metas: Vec<Metadata>,
+    events: usize,
+    raw_bytes: usize,
+    field_bytes: usize,
+}
+
+impl Copying {
+    /// Copies the next `rows` rows of a batch behind the slab's.
+    pub(crate) fn copy(self, source: &mut BatchRows, rows: usize) -> Copied {
+        let taken = source.next..source.next + rows;
+        let raw_bytes = source.bytes(rows);
+        let fields = source.fields_before(taken.end);
+        source.next = taken.end;
+        let field_bytes = fields.iter().map(|field| field.value.len() + ENTRY_BYTES).sum();
+        let mut held = write(&self.rows);
+        held.events.metas.extend(self.new_metas.iter().cloned());
+        held.add(&source.batch, taken, fields, &self.codes);
+        let end = self.first + rows;
+        let mut pages = Vec::with_capacity(rows / MAX_PAGE_EVENTS + 2);
+        let mut from = self.first;
+        while from < end {
+            let border = (from / MAX_PAGE_EVENTS + 1) * MAX_PAGE_EVENTS;
+            pages.push(held.facts(from..border.min(end)));
+            from = border;
+        }
+        Copied { pages, new_metas: self.new_metas, events: rows, raw_bytes, field_bytes }
+    }
 }
 
 impl HotSlab {
@@ -99,11 +165,14 @@ impl HotSlab {
             index: index.clone(),
             rows: Arc::new(RwLock::new(rows)),
             code_of: BTreeMap::new(),
+            metas: Vec::new(),
             shared_metas: None,
             full: Vec::new(),
+            growing: None,
             shared_growing: None,
             events: 0,
             raw_bytes: 0,
+            entry_bytes: 0,
             times: (0, 0),
             appended_at: 0,
         }
@@ -125,6 +194,11 @@ impl HotSlab {
         self.raw_bytes
     }
 
+    /// Memory it takes, as far as it is filled.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        SLAB_BYTES + self.raw_bytes + self.events * EVENT_BYTES + self.entry_bytes
+    }
+
     pub(crate) fn bucket(&self) -> &str {
         &self.bucket
     }
@@ -134,57 +208,68 @@ impl HotSlab {
         self.times
     }
 
-    fn widen_times(&mut self, times: &[TimeNs]) {
-        let Some(first) = times.first() else { return };
-        let start = if self.events == 0 { (*first, *first) } else { self.times };
-        self.times = times.iter().fold(start, |(low, high), time| (low.min(*time), high.max(*time)));
-    }
-
     /// Moves the next `rows` rows of a batch to the end.
     pub(crate) fn append(&mut self, source: &mut BatchRows, rows: usize) {
-        let taken = source.next..source.next + rows;
-        self.widen_times(&source.batch.time[taken.clone()]);
-        self.shared_growing = None;
-        self.events += rows;
-        self.raw_bytes += source.bytes(rows);
-        let fields = source.fields_before(taken.end);
-        source.next = taken.end;
-        let held = self.rows.clone();
-        let mut held = write(&held);
-        let codes = self.codes(&source.batch.metas, &mut held);
-        held.add(&source.batch, taken, fields, &codes);
-        while (self.full.len() + 1) * MAX_PAGE_EVENTS <= self.events {
-            let first = self.full.len() * MAX_PAGE_EVENTS;
-            self.full.push(Arc::new(held.facts(first..first + MAX_PAGE_EVENTS)));
-        }
+        let copying = self.begin_copy(source.metas());
+        let copied = copying.copy(source, rows);
+        self.publish(copied);
     }
 
-    /// The slab's codes of a batch's metadata.
-    fn codes(&mut self, metas: &[Metadata], held: &mut SlabRows) -> Vec<u32> {
+    /// Begins a copy of events with these metadata. There must be one at a time, and none after the slab is closed.
+    pub(crate) fn begin_copy(&self, metas: &[Metadata]) -> Copying {
+        let mut new_metas: Vec<Metadata> = Vec::new();
         let mut codes = Vec::with_capacity(metas.len());
         for meta in metas {
             let known = self.code_of.get(meta).copied();
             codes.push(known.unwrap_or_else(|| {
-                let code = held.add_meta(meta.clone());
-                self.code_of.insert(meta.clone(), code);
-                self.shared_metas = None;
-                code
+                let new = new_metas.iter().position(|new| new == meta).unwrap_or_else(|| {
+                    new_metas.push(meta.clone());
+                    new_metas.len() - 1
+                });
+                (self.metas.len() + new) as u32
             }));
         }
-        codes
+        Copying { rows: self.rows.clone(), first: self.events, codes, new_metas }
+    }
+
+    /// Shows what was copied to later snapshots.
+    pub(crate) fn publish(&mut self, copied: Copied) {
+        let Copied { pages, new_metas, events, raw_bytes, field_bytes } = copied;
+        for meta in new_metas {
+            self.entry_bytes += meta.host.len() + meta.source.len() + meta.sourcetype.len() + ENTRY_BYTES;
+            self.code_of.insert(meta.clone(), self.metas.len() as u32);
+            self.metas.push(meta);
+            self.shared_metas = None;
+        }
+        let times = pages.iter().flat_map(|page| [page.info.time_min, page.info.time_max]);
+        if let (Some(low), Some(high)) = (times.clone().min(), times.max()) {
+            let (first, last) = if self.events == 0 { (low, high) } else { self.times };
+            self.times = (first.min(low), last.max(high));
+        }
+        for page in &pages {
+            let grown = match self.growing.take() {
+                Some(growing) => growing.with(page),
+                None => page.clone(),
+            };
+            if grown.info.events as usize == MAX_PAGE_EVENTS {
+                self.full.push(Arc::new(grown));
+            } else {
+                self.growing = Some(grown);
+            }
+        }
+        self.shared_growing = None;
+        self.events += events;
+        self.raw_bytes += raw_bytes;
+        self.entry_bytes += field_bytes;
     }
 
     /// What a search sees of it now.
     pub(crate) fn segment(&mut self) -> Arc<HotSegment> {
         let mut pages = self.full.clone();
-        let first = self.full.len() * MAX_PAGE_EVENTS;
-        let held = crate::sync::read(&self.rows);
-        if first < self.events {
-            let facts = || Arc::new(held.facts(first..self.events));
-            pages.push(self.shared_growing.get_or_insert_with(facts).clone());
+        if let Some(growing) = &self.growing {
+            pages.push(self.shared_growing.get_or_insert_with(|| Arc::new(growing.clone())).clone());
         }
-        let metas = self.shared_metas.get_or_insert_with(|| held.events.metas.as_slice().into()).clone();
-        drop(held);
+        let metas = self.shared_metas.get_or_insert_with(|| self.metas.as_slice().into()).clone();
         let (bucket, index) = (self.bucket.clone(), self.index.clone());
         Arc::new(HotSegment::new(self.number, bucket, index, metas, self.rows.clone(), pages))
     }

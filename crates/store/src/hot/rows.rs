@@ -3,7 +3,7 @@
 //! Rows are only ever added at the end. A search copies the rows of the page it reads, which lets slabs that are sealed
 //! give their memory to new ones.
 
-use quarry_event::{EventBatch, IndexedField, Metadata, Page, PageColumns, TimeNs};
+use quarry_event::{EventBatch, IndexedField, Page, PageColumns, TimeNs};
 
 use std::ops::Range;
 
@@ -17,11 +17,28 @@ pub(crate) struct SlabRows {
 }
 
 /// What is known of one page without looking at its rows.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct PageFacts {
     pub(crate) info: PageInfo,
     /// Distinct metadata codes of its events, ascending.
     pub(crate) codes: Vec<u32>,
+}
+
+impl PageFacts {
+    /// The facts of a page to which the rows of `more` were added at its end.
+    pub(crate) fn with(mut self, more: &PageFacts) -> PageFacts {
+        let info = &mut self.info;
+        info.events += more.info.events;
+        info.raw_bytes += more.info.raw_bytes;
+        info.time_min = info.time_min.min(more.info.time_min);
+        info.time_max = info.time_max.max(more.info.time_max);
+        for code in &more.codes {
+            if let Err(place) = self.codes.binary_search(code) {
+                self.codes.insert(place, *code);
+            }
+        }
+        self
+    }
 }
 
 impl SlabRows {
@@ -67,12 +84,6 @@ impl SlabRows {
             IndexedField { row, ..field }
         }));
         self.index_times.resize(row + rows.len(), batch.index_time);
-    }
-
-    /// Adds a metadata entry; gives its code.
-    pub(crate) fn add_meta(&mut self, meta: Metadata) -> u32 {
-        self.events.metas.push(meta);
-        (self.events.metas.len() - 1) as u32
     }
 
     /// The facts of the page of these rows.

@@ -30,11 +30,19 @@ pub(crate) struct Spares {
 }
 
 impl Spares {
-    /// Keeps the memory of a slab that is sealed.
-    pub(crate) fn keep_slab(&self, mut rows: SlabRows) {
+    /// Whether the memory of a slab is worth keeping.
+    pub(crate) fn takes(rows: &SlabRows) -> bool {
+        (BATCH_BYTES_MIN..=SLAB_BYTES_MAX).contains(&rows.capacity())
+    }
+
+    /// Keeps the memory of a slab that is sealed, if fewer than `most` are kept already.
+    pub(crate) fn keep_slab(&self, mut rows: SlabRows, most: usize) {
+        if !Spares::takes(&rows) {
+            return;
+        }
         rows.clear();
         let mut slabs = lock(&self.slabs);
-        if slabs.len() < SLABS_MAX && rows.capacity() <= SLAB_BYTES_MAX {
+        if slabs.len() < most.min(SLABS_MAX) {
             slabs.push(rows);
         }
     }
@@ -94,7 +102,10 @@ mod tests {
             spares.keep_batch(used);
             let mut rows = SlabRows::default();
             rows.add(&batch("main", 0, 3), 0..3, Vec::new(), &[0; 8]);
-            spares.keep_slab(rows);
+            spares.keep_slab(rows, SLABS_MAX);
+            let mut rows = SlabRows::default();
+            rows.reserve(0, BATCH_BYTES_MIN);
+            spares.keep_slab(rows, SLABS_MAX + 1);
         }
         spares.keep_batch(batch("main", 0, 3));
         let batches: Vec<EventBatch> = std::iter::from_fn(|| spares.batch()).collect();

@@ -9,7 +9,8 @@ use quarry_stdx::ManualClock;
 use tempfile::tempdir;
 
 use super::{all, append, expected, open, segment_texts, small, texts};
-use crate::state::{HotKey, Progress};
+use crate::hot::HotKey;
+use crate::state::Progress;
 use crate::tests::sample::batch;
 use crate::{AppendRequest, CompactionReport, IndexSelector, ListingState, Snapshot, Store, StoreError};
 
@@ -253,8 +254,7 @@ fn the_number_of_a_merged_bucket_says_nothing_of_the_log() {
     let state = store.shared.state();
     let merged = state.sealed.values().next().unwrap().row.clone();
     assert_eq!((merged.number, merged.level, merged.origins.len()), (4, 1, 0));
-    let next = quarry_catalog::BucketRow { number: 3, level: 0, ..merged };
-    assert_eq!(state.sealed_through(&next), 3);
+    assert_eq!(state.sealed_through("main", &[3].into()), 3);
 }
 
 #[test]
@@ -262,6 +262,8 @@ fn the_background_merges_beside_appends_seals_and_searches() {
     let dir = tempdir().unwrap();
     let mut options = small(dir.path());
     options.compaction.bucket_merging = true;
+    // The clock of tests stands still.
+    options.compaction.quiet_secs = 0;
     options.compaction.cpu_percent = 100;
     options.compaction.bytes_per_second = 0;
     let store = open(&options);
@@ -312,6 +314,8 @@ fn the_background_merges_what_is_there_and_rests_until_somebody_waits() {
     seal(&store, &["main"], 4, 5);
     drop(store);
     options.compaction.bucket_merging = true;
+    // The clock of tests stands still.
+    options.compaction.quiet_secs = 0;
     // With this budget one page takes hours.
     options.compaction.bytes_per_second = 1;
     let store = open(&options);

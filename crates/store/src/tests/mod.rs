@@ -10,6 +10,7 @@ mod full;
 mod gaps;
 mod life;
 mod log_damage;
+mod many_indexes;
 pub(crate) mod sample;
 mod sets;
 
