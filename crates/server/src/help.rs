@@ -10,20 +10,34 @@ use crate::failure::Failure;
 
 /// The manual: name and text of each page.
 const PAGES: &[(&str, &str)] = &[
+    ("accum", include_str!("../../../spec/spl/accum.md")),
+    ("addinfo", include_str!("../../../spec/spl/addinfo.md")),
+    ("addtotals", include_str!("../../../spec/spl/addtotals.md")),
     ("append", include_str!("../../../spec/spl/append.md")),
+    ("appendcols", include_str!("../../../spec/spl/appendcols.md")),
+    ("appendpipe", include_str!("../../../spec/spl/appendpipe.md")),
+    ("autoregress", include_str!("../../../spec/spl/autoregress.md")),
     ("bin", include_str!("../../../spec/spl/bin.md")),
     ("chart", include_str!("../../../spec/spl/chart.md")),
     ("collect", include_str!("../../../spec/spl/collect.md")),
+    ("convert", include_str!("../../../spec/spl/convert.md")),
     ("datamodel", include_str!("../../../spec/spl/datamodel.md")),
     ("dedup", include_str!("../../../spec/spl/dedup.md")),
+    ("delta", include_str!("../../../spec/spl/delta.md")),
     ("eval", include_str!("../../../spec/spl/eval.md")),
     ("eval-functions", include_str!("../../../spec/spl/eval-functions.md")),
     ("eventstats", include_str!("../../../spec/spl/eventstats.md")),
+    ("fieldformat", include_str!("../../../spec/spl/fieldformat.md")),
     ("fields", include_str!("../../../spec/spl/fields.md")),
+    ("fieldsummary", include_str!("../../../spec/spl/fieldsummary.md")),
+    ("filldown", include_str!("../../../spec/spl/filldown.md")),
     ("fillnull", include_str!("../../../spec/spl/fillnull.md")),
     ("foreach", include_str!("../../../spec/spl/foreach.md")),
+    ("format", include_str!("../../../spec/spl/format.md")),
     ("from", include_str!("../../../spec/spl/from.md")),
     ("fromjson", include_str!("../../../spec/spl/fromjson.md")),
+    ("gauge", include_str!("../../../spec/spl/gauge.md")),
+    ("gentimes", include_str!("../../../spec/spl/gentimes.md")),
     ("head", include_str!("../../../spec/spl/head.md")),
     ("inputlookup", include_str!("../../../spec/spl/inputlookup.md")),
     ("iplocation", include_str!("../../../spec/spl/iplocation.md")),
@@ -35,19 +49,29 @@ const PAGES: &[(&str, &str)] = &[
     ("map", include_str!("../../../spec/spl/map.md")),
     ("metadata", include_str!("../../../spec/spl/metadata.md")),
     ("mstats", include_str!("../../../spec/spl/mstats.md")),
+    ("multisearch", include_str!("../../../spec/spl/multisearch.md")),
+    ("mvcombine", include_str!("../../../spec/spl/mvcombine.md")),
     ("mvexpand", include_str!("../../../spec/spl/mvexpand.md")),
+    ("nomv", include_str!("../../../spec/spl/nomv.md")),
+    ("noop", include_str!("../../../spec/spl/noop.md")),
     ("outputlookup", include_str!("../../../spec/spl/outputlookup.md")),
+    ("rangemap", include_str!("../../../spec/spl/rangemap.md")),
     ("rare", include_str!("../../../spec/spl/rare.md")),
     ("regex", include_str!("../../../spec/spl/regex.md")),
     ("rename", include_str!("../../../spec/spl/rename.md")),
+    ("replace", include_str!("../../../spec/spl/replace.md")),
+    ("return", include_str!("../../../spec/spl/return.md")),
     ("reverse", include_str!("../../../spec/spl/reverse.md")),
     ("rex", include_str!("../../../spec/spl/rex.md")),
     ("savedsearch", include_str!("../../../spec/spl/savedsearch.md")),
     ("search", include_str!("../../../spec/spl/search.md")),
+    ("set", include_str!("../../../spec/spl/set.md")),
+    ("setfields", include_str!("../../../spec/spl/setfields.md")),
     ("sort", include_str!("../../../spec/spl/sort.md")),
     ("spath", include_str!("../../../spec/spl/spath.md")),
     ("stats", include_str!("../../../spec/spl/stats.md")),
     ("stats-functions", include_str!("../../../spec/spl/stats-functions.md")),
+    ("strcat", include_str!("../../../spec/spl/strcat.md")),
     ("streamstats", include_str!("../../../spec/spl/streamstats.md")),
     ("subsearches", include_str!("../../../spec/spl/subsearches.md")),
     ("table", include_str!("../../../spec/spl/table.md")),
@@ -56,8 +80,24 @@ const PAGES: &[(&str, &str)] = &[
     ("timechart", include_str!("../../../spec/spl/timechart.md")),
     ("top", include_str!("../../../spec/spl/top.md")),
     ("transaction", include_str!("../../../spec/spl/transaction.md")),
+    ("transpose", include_str!("../../../spec/spl/transpose.md")),
+    ("trendline", include_str!("../../../spec/spl/trendline.md")),
     ("tstats", include_str!("../../../spec/spl/tstats.md")),
+    ("union", include_str!("../../../spec/spl/union.md")),
+    ("uniq", include_str!("../../../spec/spl/uniq.md")),
+    ("untable", include_str!("../../../spec/spl/untable.md")),
     ("where", include_str!("../../../spec/spl/where.md")),
+    ("xyseries", include_str!("../../../spec/spl/xyseries.md")),
+];
+
+/// Commands that stand on the page of another.
+const SHARED: &[(&str, &str)] = &[
+    ("addcoltotals", "addtotals"),
+    ("bucket", "bin"),
+    ("discretize", "bin"),
+    ("highlight", "noop"),
+    ("iconify", "noop"),
+    ("localop", "noop"),
 ];
 
 /// Spaces in front of what a page shows literally.
@@ -74,7 +114,8 @@ pub(crate) fn run(command: Option<&str>, out: &mut dyn Write) -> Result<u8, Fail
         writeln!(out, "\nAlso: quarry help {}", topics.join(" | "))?;
         return Ok(0);
     };
-    if let Some((_, page)) = PAGES.iter().find(|(page, _)| *page == name) {
+    let page_name = SHARED.iter().find(|(shared, _)| *shared == name).map_or(name, |(_, page)| page);
+    if let Some((_, page)) = PAGES.iter().find(|(page, _)| *page == page_name) {
         out.write_all(shown(page).as_bytes())?;
         return Ok(0);
     }
@@ -124,10 +165,10 @@ mod tests {
 
     #[test]
     fn every_command_has_a_page_or_shares_one() {
-        let aliases = ["bucket", "discretize"];
         for command in commands::HELP {
             let has_page = PAGES.iter().any(|(page, _)| *page == command.name);
-            assert!(has_page || aliases.contains(&command.name), "{} has no page in spec/spl", command.name);
+            let shares = SHARED.iter().any(|(shared, _)| *shared == command.name);
+            assert!(has_page || shares, "{} has no page in spec/spl", command.name);
         }
     }
 
