@@ -16,6 +16,11 @@ use crate::dataflow::Dataflow;
 /// Rows on their way between commands; schemas may differ from batch to batch.
 pub(crate) type RowIter = Box<dyn Iterator<Item = Result<RecordBatch, EngineError>> + Send>;
 
+/// Rows that are there already.
+pub(crate) fn of_batches(batches: Vec<RecordBatch>) -> RowIter {
+    Box::new(batches.into_iter().filter(|batch| batch.num_rows() > 0).map(Ok))
+}
+
 /// What a command may know about the search it runs in.
 #[derive(Clone)]
 pub(crate) struct CommandContext {
@@ -139,11 +144,12 @@ pub(crate) trait Reduce: Send + Sync {
     /// Makes what folds the rows one worker reads.
     fn folder(&self, context: &CommandContext) -> Result<Folder, EngineError>;
     /// The result rows from the folders of all workers.
-    fn finish(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError>;
+    fn finish(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<RowIter, EngineError>;
 }
 
 /// A command that needs every row before it can answer.
 pub(crate) trait Blocking: Send + Sync {
-    /// Consumes all rows and gives the result.
-    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError>;
+    /// Takes the rows and gives the result. Rows that have to wait are kept in [`crate::rows::KeptRows`], which bounds
+    /// memory; a result that is small or held anyway goes out by [`crate::command::of_batches`].
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError>;
 }

@@ -42,9 +42,17 @@ pub enum EngineError {
 impl From<datafusion_common::DataFusionError> for EngineError {
     /// Tells a full memory pool from faults.
     fn from(error: datafusion_common::DataFusionError) -> EngineError {
-        match error.find_root() {
-            datafusion_common::DataFusionError::ResourcesExhausted(_) => EngineError::Memory,
-            _ => EngineError::DataFusion(error),
+        use datafusion_common::DataFusionError;
+        if matches!(error.find_root(), DataFusionError::ResourcesExhausted(_)) {
+            return EngineError::Memory;
+        }
+        match error {
+            // An error of ours that went through a plan.
+            DataFusionError::External(inner) => match inner.downcast::<EngineError>() {
+                Ok(ours) => *ours,
+                Err(other) => EngineError::DataFusion(DataFusionError::External(other)),
+            },
+            other => EngineError::DataFusion(other),
         }
     }
 }

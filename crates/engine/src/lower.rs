@@ -125,8 +125,8 @@ impl Lowering<'_> {
             Command::Tail(count) => Step::Blocking(Arc::new(Tail(*count))),
             Command::Reverse => Step::Blocking(Arc::new(Reverse)),
             Command::Dedup(dedup) => {
-                let command = dedup.clone();
-                let step = ordered(move || Dedup::new(&command));
+                let (command, dataflow) = (dedup.clone(), Arc::clone(&self.environment.context().dataflow));
+                let step = ordered(move || Dedup::new(&command, dataflow.account("dedup")));
                 if dedup.sort_by.is_empty() {
                     step
                 } else {
@@ -324,8 +324,11 @@ impl Lowering<'_> {
         let before = stats.reset_before.as_ref().map(|expr| self.compile(expr)).transpose()?;
         let after = stats.reset_after.as_ref().map(|expr| self.compile(expr)).transpose()?;
         self.tell_idle(&[(stats.all_num, "allnum=")]);
-        let command = stats.clone();
-        Ok(ordered(move || StreamStats::new(&command, Arc::clone(&plan), before.clone(), after.clone())))
+        let (command, dataflow) = (stats.clone(), Arc::clone(&self.environment.context().dataflow));
+        Ok(ordered(move || {
+            let account = dataflow.account("streamstats");
+            StreamStats::new(&command, Arc::clone(&plan), before.clone(), after.clone(), account)
+        }))
     }
 
     /// Split fields with spans are binned in front of the chart.

@@ -72,6 +72,6 @@ impl Folding {
     /// The result; starts anew.
     pub fn finish(&mut self) -> Result<Vec<RecordBatch>, EngineError> {
         let folder = std::mem::replace(&mut self.folder, self.reduce.folder(&self.context)?);
-        self.reduce.finish(vec![folder], &self.context)
+        self.reduce.finish(vec![folder], &self.context)?.collect()
     }
 }

@@ -16,7 +16,7 @@ use quarry_spl::ast::{Command, Pipeline, SearchCommand, SearchExpr, Span, Stage,
 use quarry_store::{AppendRequest, IndexSelector, MemoryStore, Snapshot, Store, StoreError};
 
 use crate::EngineError;
-use crate::command::{CommandContext, MakeRowCommand, Reduce, RowCommand, RowIter};
+use crate::command::{CommandContext, MakeRowCommand, Reduce, RowCommand, RowIter, of_batches};
 use crate::commands::generate::make_results;
 use crate::commands::lookup::{LookupSource, LookupTable};
 use crate::commands::timechart::time_bounds;
@@ -26,7 +26,7 @@ use crate::lower::{Environment, Step, lower, read_lookup};
 use crate::partial::plan::plan_name;
 use crate::partial::work::fold_windows;
 use crate::partial::{PartialStates, PlanStates};
-use crate::rows;
+use crate::rows::{self, KeptRows};
 use crate::scan::fields::{FieldRules, FieldWish, ShownFields};
 use crate::scan::filter::{EventFilter, index_patterns};
 use crate::scan::ordered::OrderedRows;
@@ -172,7 +172,7 @@ impl Runner {
         let commands: Vec<MakeRowCommand> = steps.into_iter().filter_map(Step::into_row).collect();
         let folders = fold_windows(&scan, &windows, &commands, reduce.as_ref(), &context, states.as_ref())?;
         let rows = reduce.finish(folders, &context)?;
-        apply(of_batches(rows), after, &context)
+        apply(rows, after, &context)
     }
 
     /// The partial states of a search that comes again.
@@ -381,28 +381,30 @@ fn bounds_of<'p>(pages: impl Iterator<Item = &'p PageRef> + Clone, range: &TimeR
     Some((low, high.max(low)))
 }
 
-fn of_batches(batches: Vec<RecordBatch>) -> RowIter {
-    Box::new(batches.into_iter().filter(|batch| batch.num_rows() > 0).map(Ok))
-}
-
 /// Rows through steps, one after the other.
 pub(crate) fn apply(mut rows: RowIter, steps: Vec<Step>, context: &CommandContext) -> Result<RowIter, EngineError> {
     for step in steps {
         rows = match step {
             Step::Row { make, .. } => Box::new(RowSteps { rows, parts: Vec::new(), command: make(), ended: false }),
-            Step::Reduce(reduce) => of_batches(fold(rows, reduce.as_ref(), context)?),
-            Step::Blocking(blocking) => of_batches(blocking.run(rows, context)?),
+            Step::Reduce(reduce) => fold(rows, reduce.as_ref(), context)?,
+            Step::Blocking(blocking) => blocking.run(rows, context)?,
         };
     }
     Ok(rows)
 }
 
-fn fold(rows: RowIter, reduce: &dyn Reduce, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+fn fold(rows: RowIter, reduce: &dyn Reduce, context: &CommandContext) -> Result<RowIter, EngineError> {
     let mut rows = rows;
     if reduce.needs_bounds() {
-        let all = rows.collect::<Result<Vec<_>, _>>()?;
-        reduce.prepare(time_bounds(&all), context);
-        rows = of_batches(all);
+        let mut bounds = None;
+        let mut kept = KeptRows::new("rows before a fold", &context.dataflow);
+        for batch in rows {
+            let batch = batch?;
+            bounds = time_bounds(bounds, &batch);
+            kept.push(&batch)?;
+        }
+        reduce.prepare(bounds, context);
+        rows = kept.into_rows();
     }
     let mut folder = reduce.folder(context)?;
     let (mut slice, mut place) = (0, 0);

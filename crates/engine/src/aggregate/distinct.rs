@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 
-use super::fold::{Fold, Input, same, text_lists};
+use super::fold::{Fold, Input, each_text_list, same, text_lists};
 use super::groups::Members;
 use super::integers::NONE;
 use super::pairs::{PairSet, PairTable};
@@ -30,6 +30,10 @@ impl Fold for DistinctOfAll {
         if let Some(other) = same::<DistinctOfAll>(other) {
             self.0.absorb(&other.0);
         }
+    }
+
+    fn add_states(&mut self, states: &ArrayRef, groups: &[u32], _: usize) {
+        each_text_list(states, groups, |_, texts| texts.for_each(|text| self.0.insert(text)));
     }
 
     fn state(self: Box<Self>, groups: usize) -> ArrayRef {
@@ -90,11 +94,20 @@ impl Numbered {
 
     /// A column of lists: for each group the values that `pairs` calls for, and what `after` adds to each.
     fn lists(&self, pairs: &[(u32, u32)], groups: usize, after: impl Fn(usize) -> Option<String>) -> ArrayRef {
-        let mut of_group: Vec<Vec<usize>> = vec![Vec::new(); groups];
-        pairs.iter().enumerate().for_each(|(at, (group, _))| of_group[*group as usize].push(at));
+        // Places of the pairs, sorted by group.
+        let mut ends = vec![0u32; groups + 1];
+        pairs.iter().for_each(|(group, _)| ends[*group as usize + 1] += 1);
+        (0..groups).for_each(|group| ends[group + 1] += ends[group]);
+        let (mut next, mut sorted) = (ends.clone(), vec![0u32; pairs.len()]);
+        for (at, (group, _)) in (0u32..).zip(pairs) {
+            sorted[next[*group as usize] as usize] = at;
+            next[*group as usize] += 1;
+        }
+        drop(next);
         let (mut builder, mut scratch) = (text_lists(groups), String::new());
-        for places in of_group {
-            for at in places {
+        for group in 0..groups {
+            for at in &sorted[ends[group] as usize..ends[group + 1] as usize] {
+                let at = *at as usize;
                 self.values.append(pairs[at].1, &mut scratch, builder.values());
                 if let Some(text) = after(at) {
                     builder.values().append_value(text);
@@ -123,6 +136,17 @@ impl Fold for DistinctFold {
         let numbers = self.numbered.values.absorb(&other.numbered.values);
         self.pairs.reserve(total, self.numbered.values.len());
         other.pairs.for_each(|group, value| self.pairs.insert(groups[group as usize], numbers[value as usize]));
+    }
+
+    fn add_states(&mut self, states: &ArrayRef, groups: &[u32], total: usize) {
+        let DistinctFold { numbered, pairs } = self;
+        each_text_list(states, groups, |group, texts| {
+            for text in texts {
+                let number = numbered.values.number_of(text);
+                pairs.reserve(total, numbered.values.len());
+                pairs.insert(group as u32, number);
+            }
+        });
     }
 
     fn state(self: Box<Self>, groups: usize) -> ArrayRef {
@@ -175,6 +199,17 @@ impl Fold for TallyFold {
             let at = self.pairs.number(groups[*group as usize], numbers[*value as usize]);
             count(&mut self.counts, at, more);
         }
+    }
+
+    fn add_states(&mut self, states: &ArrayRef, groups: &[u32], total: usize) {
+        let TallyFold { numbered, pairs, counts } = self;
+        each_text_list(states, groups, |group, texts| {
+            while let (Some(text), Some(more)) = (texts.next(), texts.next()) {
+                let number = numbered.values.number_of(text);
+                pairs.reserve(total, numbered.values.len());
+                count(counts, pairs.number(group as u32, number), more.parse().unwrap_or(0));
+            }
+        });
     }
 
     fn state(self: Box<Self>, groups: usize) -> ArrayRef {

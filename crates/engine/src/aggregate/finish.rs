@@ -9,9 +9,9 @@ use quarry_event::value::parse_number;
 use quarry_spl::ast::{PercentileKind, StatsFunction};
 
 use super::digest::Digest;
-use super::merge::sequence_value;
 use super::moments::Moments;
 use super::sparkline::{self, Sparkline};
+use super::state::sequence_value;
 use crate::rows::{ColumnBuilder, Value};
 
 /// The function's value per group; `states` are its parts in order.

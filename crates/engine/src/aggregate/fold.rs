@@ -8,18 +8,21 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, Float64Array, Float64Builder, Int64Array, ListBuilder, StringViewBuilder};
+use arrow::array::{
+    Array, ArrayRef, AsArray, Float64Array, Float64Builder, Int64Array, ListBuilder, StringViewBuilder,
+};
 use arrow::buffer::NullBuffer;
+use arrow::datatypes::{Float64Type, Int64Type};
 use quarry_event::value::{MAX_EXACT_INTEGER, parse_number};
 
 use super::Part;
 use super::digest::Digest;
 use super::distinct::{DistinctFold, DistinctOfAll, TallyFold};
 use super::groups::{MemberKind, Members};
-use super::merge::number_item;
 use super::moments::Moments;
 use super::picked::{PickFold, SequenceFold};
 use super::sparkline::Sparkline;
+use super::state::number_item;
 use crate::rows::{ColumnReader, multi_item};
 
 /// What a fold reads of a batch.
@@ -44,6 +47,8 @@ pub(crate) trait Fold: AnyFold + Send + Sync {
     fn update(&mut self, input: &Input<'_>, members: &Members<'_>);
     /// Takes the states of another fold of the same part; `groups` are its groups' numbers here, all below `total`.
     fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize);
+    /// Takes states of a column that [`Fold::state`] made, one per entry of `groups`, all below `total`.
+    fn add_states(&mut self, states: &ArrayRef, groups: &[u32], total: usize);
     /// The states of groups `0..groups`.
     fn state(self: Box<Self>, groups: usize) -> ArrayRef;
     /// How many values each group has, where that is all that is wanted of distinct values.
@@ -88,9 +93,9 @@ pub(crate) fn of(part: Part, single: bool) -> Box<dyn Fold> {
         Part::Distinct if single => Box::<DistinctOfAll>::default(),
         Part::Distinct => Box::<DistinctFold>::default(),
         Part::Tally => Box::<TallyFold>::default(),
-        Part::Sequence => Box::new(SequenceFold(Vec::new())),
+        Part::Sequence => Box::<SequenceFold>::default(),
         Part::Digest { exact } => Box::new(DigestFold { digests: Vec::new(), exact }),
-        Part::Pick(key) => Box::new(PickFold { key, picks: Vec::new() }),
+        Part::Pick(key) => Box::new(PickFold { key, picks: Vec::new(), bytes: 0 }),
         Part::Sparkline { width } => Box::new(SparklineFold { lines: Vec::new(), width }),
     }
 }
@@ -259,6 +264,12 @@ impl Fold for CountFold {
         self.counts[group as usize] += rows;
     }
 
+    fn add_states(&mut self, states: &ArrayRef, groups: &[u32], total: usize) {
+        grow(&mut self.counts, total, 0);
+        let states = states.as_primitive::<Int64Type>();
+        groups.iter().zip(states.values()).for_each(|(group, count)| self.counts[*group as usize] += count);
+    }
+
     fn state(mut self: Box<Self>, groups: usize) -> ArrayRef {
         self.counts.resize(groups, 0);
         Arc::new(Int64Array::from(self.counts))
@@ -319,6 +330,12 @@ impl Fold for SumFold {
         }
     }
 
+    fn add_states(&mut self, states: &ArrayRef, groups: &[u32], total: usize) {
+        grow(&mut self.sums, total, Total::default());
+        let states = states.as_primitive::<Float64Type>();
+        groups.iter().zip(states.values()).for_each(|(group, sum)| self.sums[*group as usize].add(*sum));
+    }
+
     fn state(mut self: Box<Self>, groups: usize) -> ArrayRef {
         self.sums.resize(groups, Total::default());
         Arc::new(Float64Array::from_iter_values(self.sums.into_iter().map(Total::value)))
@@ -355,6 +372,14 @@ impl<const LARGEST: bool> Fold for ExtremeFold<LARGEST> {
         for (group, number) in groups.iter().zip(other.numbers) {
             let known = &mut self.numbers[*group as usize];
             *known = Self::join(*known, number);
+        }
+    }
+
+    fn add_states(&mut self, states: &ArrayRef, groups: &[u32], total: usize) {
+        grow(&mut self.numbers, total, f64::NAN);
+        for (group, number) in groups.iter().zip(states.as_primitive::<Float64Type>()) {
+            let known = &mut self.numbers[*group as usize];
+            *known = number.map_or(*known, |number| Self::join(*known, number));
         }
     }
 
@@ -424,6 +449,15 @@ impl Fold for TextFold {
         }
     }
 
+    fn add_states(&mut self, states: &ArrayRef, groups: &[u32], total: usize) {
+        grow(&mut self.texts, total, None);
+        for (group, text) in groups.iter().zip(states.as_string_view()) {
+            if let Some(text) = text {
+                self.add(*group as usize, text);
+            }
+        }
+    }
+
     fn state(mut self: Box<Self>, groups: usize) -> ArrayRef {
         self.texts.resize(groups, None);
         let mut builder = StringViewBuilder::with_capacity(groups);
@@ -448,6 +482,28 @@ fn number_lists(lists: impl Iterator<Item = Vec<f64>>, groups: usize) -> ArrayRe
     Arc::new(builder.finish())
 }
 
+/// Calls `found` with each group and its list of numbers.
+fn each_number_list(states: &ArrayRef, groups: &[u32], mut found: impl FnMut(usize, &[f64])) {
+    let lists = states.as_list::<i32>();
+    let (numbers, offsets) = (lists.values().as_primitive::<Float64Type>().values(), lists.value_offsets());
+    for (row, group) in groups.iter().enumerate() {
+        found(*group as usize, &numbers[offsets[row] as usize..offsets[row + 1] as usize]);
+    }
+}
+
+/// Calls `found` with each group and its list of texts.
+pub(super) fn each_text_list(
+    states: &ArrayRef,
+    groups: &[u32],
+    mut found: impl FnMut(usize, &mut dyn Iterator<Item = &str>),
+) {
+    let lists = states.as_list::<i32>();
+    let (texts, offsets) = (lists.values().as_string_view(), lists.value_offsets());
+    for (row, group) in groups.iter().enumerate() {
+        found(*group as usize, &mut (offsets[row] as usize..offsets[row + 1] as usize).map(|at| texts.value(at)));
+    }
+}
+
 /// A builder of text lists.
 pub(super) fn text_lists(groups: usize) -> ListBuilder<StringViewBuilder> {
     ListBuilder::with_capacity(StringViewBuilder::new(), groups).with_field(multi_item())
@@ -467,6 +523,11 @@ impl Fold for MomentsFold {
         grow(&mut self.0, total, Moments::default());
         let Some(other) = same::<MomentsFold>(other) else { return };
         groups.iter().zip(other.0).for_each(|(group, moments)| self.0[*group as usize].merge(&moments));
+    }
+
+    fn add_states(&mut self, states: &ArrayRef, groups: &[u32], total: usize) {
+        grow(&mut self.0, total, Moments::default());
+        each_number_list(states, groups, |group, list| self.0[group].merge(&Moments::from_state(list)));
     }
 
     fn state(mut self: Box<Self>, groups: usize) -> ArrayRef {
@@ -498,6 +559,11 @@ impl Fold for DigestFold {
         for (group, digest) in groups.iter().zip(other.digests) {
             self.digests[*group as usize].merge_state(&digest.into_state());
         }
+    }
+
+    fn add_states(&mut self, states: &ArrayRef, groups: &[u32], total: usize) {
+        grow(&mut self.digests, total, Digest::new(self.exact));
+        each_number_list(states, groups, |group, list| self.digests[group].merge_state(list));
     }
 
     fn state(mut self: Box<Self>, groups: usize) -> ArrayRef {
@@ -541,6 +607,11 @@ impl Fold for SparklineFold {
         grow(&mut self.lines, total, Sparkline::new(self.width));
         let Some(other) = same::<SparklineFold>(other) else { return };
         groups.iter().zip(other.lines).for_each(|(group, line)| self.lines[*group as usize].merge(line));
+    }
+
+    fn add_states(&mut self, states: &ArrayRef, groups: &[u32], total: usize) {
+        grow(&mut self.lines, total, Sparkline::new(self.width));
+        each_number_list(states, groups, |group, list| self.lines[group].merge(Sparkline::from_state(list)));
     }
 
     fn state(mut self: Box<Self>, groups: usize) -> ArrayRef {

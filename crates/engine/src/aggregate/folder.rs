@@ -1,8 +1,8 @@
 //! Folding all rows a worker reads, and from the folders of all workers to the values of groups.
 //!
 //! A folder takes batch after batch of any slices. Folders that fit into memory together are joined there and finish
-//! without ever writing their states down. One that grows beyond its share gives its states as a batch and starts
-//! anew; then states of all folders merge on DataFusion, which writes to files when memory is short.
+//! without ever writing their states down. One that grows beyond its share gives its states away and starts anew; then
+//! the states of all folders are merged part by part ([`super::given`]).
 
 use std::sync::Arc;
 
@@ -12,17 +12,20 @@ use quarry_spl::ast::StatsFunction;
 
 use super::direct::{Counted, DirectCounts};
 use super::fold::{self, Fold, Input, Numbers};
+use super::given::{GivenStates, MergedFolders};
 use super::groups::GroupTable;
 use super::{AggregatePlan, Argument, finish, keys, parts_of};
 use crate::EngineError;
 use crate::command::{CommandContext, RowCommand};
+use crate::dataflow::Dataflow;
 use crate::rows::{self, ColumnReader, batch_of};
 use crate::scan::slices::worker_count;
 
 /// Rows after which a folder looks at its size, at least.
-const CHECK_ROWS: usize = 65_536;
-/// The part of the search's memory that folders take together is one in so many.
-const MEMORY_SHARE: usize = 2;
+const CHECK_ROWS: usize = 16_384;
+/// The part of the search's memory that folders take together is one in so many: as much again is needed for the
+/// values made of their states, and for sorting these.
+const MEMORY_SHARE: usize = 3;
 /// Rows of one slice are told apart by so many bits of their position.
 const ROW_BITS: u32 = 32;
 
@@ -37,8 +40,12 @@ pub(crate) struct Folder {
     /// Rows counted by code, where rows are only counted; [`Folder::settle`] makes them counts of groups.
     direct: DirectCounts,
     only_counts: bool,
-    /// States given away for lack of memory.
-    states: Vec<RecordBatch>,
+    /// States given away for lack of memory, and how often they were split before.
+    given: Option<GivenStates>,
+    /// What folders that were added had given away.
+    others: Vec<GivenStates>,
+    level: u32,
+    dataflow: Arc<Dataflow>,
     bytes_max: usize,
     rows_until_check: usize,
 }
@@ -73,8 +80,8 @@ struct ColumnFolds {
 pub(crate) enum Folded {
     /// In memory.
     Groups(Box<Folder>),
-    /// As merged states.
-    States(RecordBatch),
+    /// Given away, to be merged part by part.
+    Parts(MergedFolders),
 }
 
 /// Values of all groups whose keys are not written yet.
@@ -87,11 +94,16 @@ pub(crate) struct Finished {
 impl Folder {
     /// A folder that takes its share of the search's memory.
     pub(crate) fn new(plan: &AggregatePlan, context: &CommandContext) -> Folder {
-        Folder::with_limit(plan, bytes_max(context) / worker_count())
+        Folder::with_limit(plan, plan.bytes_max(context) / worker_count(), context)
     }
 
     /// A folder that gives states away above so many bytes.
-    pub(crate) fn with_limit(plan: &AggregatePlan, bytes_max: usize) -> Folder {
+    pub(crate) fn with_limit(plan: &AggregatePlan, bytes_max: usize, context: &CommandContext) -> Folder {
+        Folder::of_states(plan, bytes_max, 0, context)
+    }
+
+    /// A folder for states that were split so often.
+    pub(super) fn of_states(plan: &AggregatePlan, bytes_max: usize, level: u32, context: &CommandContext) -> Folder {
         let mut folder = Folder {
             plan: plan.clone(),
             shape: None,
@@ -103,7 +115,10 @@ impl Folder {
                 .columns
                 .iter()
                 .all(|column| matches!((&column.function, &column.argument), (StatsFunction::Count, Argument::Rows))),
-            states: Vec::new(),
+            given: None,
+            others: Vec::new(),
+            level,
+            dataflow: Arc::clone(&context.dataflow),
             bytes_max,
             rows_until_check: 0,
         };
@@ -173,12 +188,24 @@ impl Folder {
         if self.rows_until_check > 0 {
             return Ok(());
         }
-        self.rows_until_check = CHECK_ROWS.max(self.groups.len()).min(self.bytes_max);
-        if self.bytes() > self.bytes_max {
-            let state = self.take_state()?;
-            self.states.push(state);
+        self.rows_until_check = CHECK_ROWS.max(self.groups.len() / 4).min(self.bytes_max);
+        if self.bytes() > self.bytes_max { self.give_away() } else { Ok(()) }
+    }
+
+    /// Gives the states of all groups away; an error where that cannot help.
+    fn give_away(&mut self) -> Result<(), EngineError> {
+        let is_one_group = self.plan.by.is_empty() || (self.level > 0 && self.groups.len() == 1);
+        if is_one_group || !GivenStates::may_split(self.level) {
+            return Err(EngineError::Memory);
         }
-        Ok(())
+        let state = self.take_state()?;
+        let (keys, level, dataflow) = (self.plan.by.len(), self.level, &self.dataflow);
+        self.given.get_or_insert_with(|| GivenStates::new(level, dataflow)).add(&state, keys)
+    }
+
+    /// Whether states were given away.
+    pub(super) fn has_given(&self) -> bool {
+        self.given.is_some()
     }
 
     /// Bytes held, about.
@@ -219,11 +246,25 @@ impl Folder {
         Ok(RecordBatch::try_new_with_options(Arc::new(self.plan.state_schema()), arrays, &options)?)
     }
 
-    /// Everything as state batches.
-    pub(crate) fn into_states(mut self) -> Result<Vec<RecordBatch>, EngineError> {
-        let state = self.take_state()?;
-        self.states.push(state);
-        Ok(self.states)
+    /// Everything given away.
+    pub(super) fn into_given(mut self) -> Result<GivenStates, EngineError> {
+        if self.groups.len() > 0 || self.given.is_none() {
+            self.give_away()?;
+        }
+        self.given.ok_or(EngineError::Memory)
+    }
+
+    /// Takes states back.
+    pub(super) fn add_states(&mut self, states: &RecordBatch) -> Result<(), EngineError> {
+        self.settle();
+        let keys: Vec<ColumnReader> = states.columns()[..self.plan.by.len()].iter().map(ColumnReader::new).collect();
+        let members = self.groups.members(&keys, states.num_rows());
+        let total = members.groups;
+        let mut groups = Vec::with_capacity(states.num_rows());
+        members.for_each(|_, group| groups.push(group as u32));
+        let folds = self.folds.iter_mut().flat_map(|folds| &mut folds.parts);
+        folds.zip(&states.columns()[keys.len()..]).for_each(|(fold, state)| fold.add_states(state, &groups, total));
+        self.check(states.num_rows())
     }
 
     /// What the folder holds, for later; `None` when it had to give states away.
@@ -233,7 +274,7 @@ impl Folder {
         let folds: Vec<Vec<Box<dyn Fold>>> = self.folds.iter().map(parts).collect();
         let groups = self.groups.copy();
         let bytes = groups.bytes() + folds.iter().flatten().map(|fold| fold.bytes()).sum::<usize>();
-        self.states.is_empty().then_some(FoldedPart { groups, folds, bytes })
+        self.given.is_none().then_some(FoldedPart { groups, folds, bytes })
     }
 
     /// Adds the groups and states of a part folded before, of the same plan.
@@ -249,8 +290,12 @@ impl Folder {
     }
 
     /// Adds everything of another folder of the same plan.
-    pub(crate) fn add_folder(&mut self, mut other: Folder) -> Result<(), EngineError> {
-        self.states.append(&mut other.states);
+    pub(crate) fn add_folder(&mut self, other: Folder) -> Result<(), EngineError> {
+        if other.has_given() {
+            let given = other.into_given()?;
+            self.others.push(given);
+            return Ok(());
+        }
         let groups = other.groups.len();
         self.absorb(other);
         self.check(groups)
@@ -309,49 +354,81 @@ impl AggregatePlan {
     /// Joins the folders of all workers, in memory if they fit there.
     pub(crate) fn gather(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<Folded, EngineError> {
         let bytes: usize = folders.iter().map(Folder::bytes).sum();
-        if folders.iter().all(|folder| folder.states.is_empty()) && bytes <= bytes_max(context) {
+        let has_given = |folder: &Folder| folder.has_given() || !folder.others.is_empty();
+        let fits = bytes <= self.bytes_max(context);
+        if !folders.iter().any(has_given) && (fits || self.by.is_empty()) {
             let mut folders = folders.into_iter();
             let mut all = folders.next().unwrap_or_else(|| Folder::new(self, context));
             folders.for_each(|folder| all.absorb(folder));
-            return Ok(Folded::Groups(Box::new(all)));
+            return if all.bytes() <= self.bytes_max(context) {
+                Ok(Folded::Groups(Box::new(all)))
+            } else {
+                Err(EngineError::Memory)
+            };
         }
-        let mut states = Vec::new();
-        for folder in folders {
-            states.extend(folder.into_states()?);
+        let mut given = Vec::new();
+        for mut folder in folders {
+            given.append(&mut folder.others);
+            given.push(folder.into_given()?);
         }
-        Ok(Folded::States(self.merge(states, context)?))
+        Ok(Folded::Parts(MergedFolders::new(self, given, self.bytes_max(context), context)))
     }
 
     /// The rows of batches, folded in their order.
-    pub(crate) fn fold(&self, batches: &[RecordBatch], context: &CommandContext) -> Result<Folded, EngineError> {
+    pub(crate) fn fold(
+        &self,
+        batches: Box<dyn Iterator<Item = Result<RecordBatch, EngineError>> + '_>,
+        context: &CommandContext,
+    ) -> Result<Folded, EngineError> {
         let mut folder = Folder::new(self, context);
         let mut place = 0;
         for rows in batches {
-            folder.add(rows, 0, place)?;
+            let rows = rows?;
+            folder.add(&rows, 0, place)?;
             place += rows.num_rows() as u64;
         }
         self.gather(vec![folder], context)
     }
 
-    /// Values of folded rows: the BY fields, then the aggregates.
-    pub(crate) fn values(&self, folded: Folded) -> Result<RecordBatch, EngineError> {
-        match folded {
-            Folded::Groups(folder) => folder.finished().rows(self, None),
-            Folded::States(merged) => self.finish(&merged),
+    /// Values of folded rows: the BY fields, then the aggregates. All of them must fit into memory.
+    pub(crate) fn values(&self, folded: Folded, context: &CommandContext) -> Result<RecordBatch, EngineError> {
+        if self.looks_at_all_groups() && matches!(folded, Folded::Parts(_)) {
+            return self.finish(&self.states(folded, context)?);
         }
+        self.all(folded, context, |folder| folder.finished().rows(self, None))
     }
 
-    /// Folded rows as one state per group.
-    pub(crate) fn states(&self, folded: Folded) -> Result<RecordBatch, EngineError> {
-        match folded {
-            Folded::Groups(mut folder) => folder.take_state(),
-            Folded::States(merged) => Ok(merged),
-        }
+    /// Folded rows as one state per group. All of them must fit into memory.
+    pub(crate) fn states(&self, folded: Folded, context: &CommandContext) -> Result<RecordBatch, EngineError> {
+        self.all(folded, context, |mut folder| folder.take_state())
     }
-}
 
-fn bytes_max(context: &CommandContext) -> usize {
-    context.dataflow.memory_bytes() / MEMORY_SHARE
+    fn all(
+        &self,
+        folded: Folded,
+        context: &CommandContext,
+        rows_of: impl Fn(Folder) -> Result<RecordBatch, EngineError>,
+    ) -> Result<RecordBatch, EngineError> {
+        let parts = match folded {
+            Folded::Groups(folder) => return rows_of(*folder),
+            Folded::Parts(parts) => parts,
+        };
+        let mut account = context.dataflow.account("groups");
+        let (mut all, mut bytes) = (Vec::new(), 0);
+        for folder in parts {
+            let (rows, more) = rows::compact(&rows_of(folder?)?)?;
+            bytes += more;
+            account.set(bytes)?;
+            all.push(rows);
+        }
+        rows::concat_rows(all)
+    }
+
+    /// Bytes that the folders of all workers take together. One group cannot be given away and may take more.
+    fn bytes_max(&self, context: &CommandContext) -> usize {
+        let share = if self.by.is_empty() { 1 } else { MEMORY_SHARE };
+        context.dataflow.memory_bytes() / share
+    }
 }
 
 /// The values an aggregate reads; `None` counts rows. False conditions are no values.

@@ -1,8 +1,8 @@
 //! Aggregation that can be split: each worker folds the rows it reads ([`folder`]), folders join, the whole finishes.
 //!
 //! Every stats function is a short list of *parts* ([`Part`]), each a state per group with a way to fold values in and
-//! to join two workers' states ([`fold`]), and, when memory is short, as a column with a way to merge two states
-//! ([`merge`], on DataFusion). `avg` is a sum and a count, `range` a minimum and a maximum. [`finish`] turns merged
+//! to join two workers' states ([`fold`]), also as a column ([`state`]), which is how they are given away when memory is
+//! short and merged part by part ([`given`]). `avg` is a sum and a count, `range` a minimum and a maximum. [`finish`] turns merged
 //! parts into the function's value. Which group a row is in is for [`groups`], which values are equal for [`values`].
 //!
 //! Not here: which rows, the shape of the result (chart, timechart, top are in [`crate::commands`]).
@@ -13,14 +13,15 @@ mod distinct;
 mod finish;
 mod fold;
 pub(crate) mod folder;
+mod given;
 mod groups;
 mod integers;
 pub(crate) mod keys;
-mod merge;
 pub(crate) mod moments;
 mod pairs;
 mod picked;
 mod sparkline;
+mod state;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -34,10 +35,11 @@ use quarry_event::time::NS_PER_SEC;
 use quarry_spl::ast::{Aggregate, AggregateArg, PercentileKind, StatsFunction};
 
 pub(crate) use self::folder::{Folded, FoldedPart, Folder};
+pub(crate) use self::given::MergedFolders;
 use crate::EngineError;
 use crate::command::CommandContext;
 use crate::expr::{CompiledExpr, ExprContext};
-use crate::rows::{self, batch_of};
+use crate::rows::batch_of;
 
 /// Values `list` keeps (limits.conf `[stats] list_maxsize`).
 pub(crate) const LIST_VALUES_MAX: usize = 100;
@@ -180,6 +182,11 @@ impl AggregatePlan {
             .any(|column| matches!(column.function, StatsFunction::First | StatsFunction::Last | StatsFunction::List))
     }
 
+    /// Whether the value of a group depends on the others: sparklines of all groups cover the same spans.
+    pub(crate) fn looks_at_all_groups(&self) -> bool {
+        self.columns.iter().any(|column| matches!(column.function, StatsFunction::Sparkline { .. }))
+    }
+
     /// The columns that keys are read from.
     fn key_fields(&self) -> impl Iterator<Item = &str> {
         let series = self.series.as_ref().map(|series| series.field.as_str());
@@ -194,29 +201,11 @@ impl AggregatePlan {
         (0..self.by.len()).map(|at| series.filter(|_| at == last)).collect()
     }
 
-    /// Merges states of slices into one state per group.
-    pub(crate) fn merge(
-        &self,
-        mut states: Vec<RecordBatch>,
-        context: &CommandContext,
-    ) -> Result<RecordBatch, EngineError> {
-        if states.is_empty() {
-            states.push(Folder::new(self, context).take_state()?);
-        }
-        let schema = states[0].schema();
-        if states.len() > 1 {
-            let merges = self.parts().enumerate().map(|(at, part)| dataflow_merge(at, part)).collect::<Vec<_>>();
-            if merges.is_empty() && self.by.is_empty() {
-                states.truncate(1);
-            } else {
-                states = context.dataflow.merge_groups(states, self.by.len(), &merges)?;
-            }
-        }
-        let merged = states.iter().map(|batch| rows::conform(batch, &schema)).collect::<Result<Vec<_>, _>>()?;
-        if schema.fields().is_empty() {
-            return Ok(merged.into_iter().next().unwrap_or_else(|| RecordBatch::new_empty(schema)));
-        }
-        Ok(arrow::compute::concat_batches(&schema, &merged)?)
+    /// Merges states of which several may be of one group into one state per group.
+    pub(crate) fn merge(&self, states: &RecordBatch, context: &CommandContext) -> Result<RecordBatch, EngineError> {
+        let mut folder = Folder::with_limit(self, usize::MAX, context);
+        folder.add_states(states)?;
+        folder.take_state()
     }
 
     /// Values of merged states: the BY fields, then the aggregates.
@@ -243,7 +232,7 @@ impl AggregatePlan {
     fn state_schema(&self) -> Schema {
         let keys = (0..self.by.len()).map(|at| Field::new(format!("k{at}"), DataType::Utf8View, true));
         let states = self.parts().enumerate();
-        let states = states.map(|(at, part)| Field::new(format!("s{at}"), merge::state_type(part), true));
+        let states = states.map(|(at, part)| Field::new(format!("s{at}"), state::state_type(part), true));
         Schema::new(keys.chain(states).collect::<Vec<_>>())
     }
 }
@@ -273,10 +262,6 @@ pub(crate) fn parts_of(function: &StatsFunction) -> Vec<Part> {
             vec![Part::Sparkline { width }]
         }
     }
-}
-
-fn dataflow_merge(at: usize, part: Part) -> crate::dataflow::MergeColumn {
-    crate::dataflow::MergeColumn { name: format!("s{at}"), function: merge::function_of(part) }
 }
 
 /// Whether an argument names several fields, so that the columns depend on the rows.

@@ -5,51 +5,80 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef};
 use quarry_event::time::NS_PER_SEC;
 
-use super::fold::{Fold, Input, grow, same, text_lists};
+use super::fold::{Fold, Input, each_text_list, grow, same, text_lists};
 use super::groups::Members;
-use super::merge::sequence_entry;
+use super::state::sequence_entry;
 use super::{LIST_VALUES_MAX, PickKey};
 use crate::rows::ColumnReader;
 
-/// Bytes of a kept text, about.
-const TEXT_BYTES: usize = 48;
+/// Bytes of a kept text besides its own, about: what the allocator adds.
+const TEXT_BYTES: usize = 16;
+/// Texts that the first one of a list makes room for.
+const FIRST_TEXTS: usize = 4;
+
+/// Bytes of a list of texts.
+fn bytes_of(texts: &[String]) -> usize {
+    let room = if texts.is_empty() { 0 } else { texts.len().next_power_of_two().max(FIRST_TEXTS) };
+    room * size_of::<String>() + texts.iter().map(|text| text.len() + TEXT_BYTES).sum::<usize>()
+}
 
 /// The first values of each group, with their places.
-#[derive(Clone)]
-pub(crate) struct SequenceFold(pub Vec<Vec<String>>);
+#[derive(Clone, Default)]
+pub(crate) struct SequenceFold {
+    lists: Vec<Vec<String>>,
+    /// Bytes of all lists.
+    bytes: usize,
+}
 
 impl Fold for SequenceFold {
     fn update(&mut self, input: &Input<'_>, members: &Members<'_>) {
-        grow(&mut self.0, members.groups, Vec::new());
+        grow(&mut self.lists, members.groups, Vec::new());
         let Some(values) = input.values else { return };
         members.for_each(|row, group| {
-            let list = &mut self.0[group];
+            let list = &mut self.lists[group];
             if list.len() >= LIST_VALUES_MAX {
                 return;
             }
             for value in values.values(row) {
                 if list.len() < LIST_VALUES_MAX {
-                    list.push(sequence_entry(input.row_base + row as u64, list.len(), &value));
+                    let room = if list.len() == list.capacity() { list.capacity().max(FIRST_TEXTS) } else { 0 };
+                    let entry = sequence_entry(input.row_base + row as u64, list.len(), &value);
+                    self.bytes += room * size_of::<String>() + entry.len() + TEXT_BYTES;
+                    list.push(entry);
                 }
             }
         });
     }
 
     fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize) {
-        grow(&mut self.0, total, Vec::new());
+        grow(&mut self.lists, total, Vec::new());
         let Some(other) = same::<SequenceFold>(other) else { return };
-        for (group, entries) in groups.iter().zip(other.0) {
-            let known = &mut self.0[*group as usize];
+        for (group, entries) in groups.iter().zip(other.lists) {
+            let known = &mut self.lists[*group as usize];
+            let before = bytes_of(known);
             known.extend(entries);
             known.sort_unstable();
             known.truncate(LIST_VALUES_MAX);
+            self.bytes = (self.bytes + bytes_of(known)).saturating_sub(before);
         }
     }
 
+    fn add_states(&mut self, states: &ArrayRef, groups: &[u32], total: usize) {
+        grow(&mut self.lists, total, Vec::new());
+        each_text_list(states, groups, |group, texts| {
+            let list = &mut self.lists[group];
+            let before = bytes_of(list);
+            list.extend(texts.map(str::to_owned));
+            list.sort_unstable();
+            list.truncate(LIST_VALUES_MAX);
+            self.bytes = (self.bytes + bytes_of(list)).saturating_sub(before);
+        });
+    }
+
     fn state(mut self: Box<Self>, groups: usize) -> ArrayRef {
-        self.0.resize(groups, Vec::new());
+        self.lists.resize(groups, Vec::new());
         let mut builder = text_lists(groups);
-        for list in self.0 {
+        for list in self.lists {
             list.iter().for_each(|entry| builder.values().append_value(entry));
             builder.append(true);
         }
@@ -57,7 +86,7 @@ impl Fold for SequenceFold {
     }
 
     fn bytes(&self) -> usize {
-        self.0.iter().map(|list| size_of::<Vec<String>>() + list.len() * (size_of::<String>() + TEXT_BYTES)).sum()
+        self.lists.capacity() * size_of::<Vec<String>>() + self.bytes
     }
 }
 
@@ -82,6 +111,8 @@ pub(crate) struct PickFold {
     pub key: PickKey,
     /// The best rows so far.
     pub picks: Vec<Option<Pick>>,
+    /// Bytes of their values.
+    pub bytes: usize,
 }
 
 impl Fold for PickFold {
@@ -109,7 +140,13 @@ impl Fold for PickFold {
                         }
                     }
                 }
-                known => *known = Some(Pick { key, slice: input.slice, values: texts() }),
+                known => {
+                    let values = texts();
+                    self.bytes += bytes_of(&values);
+                    let before = known.as_ref().map_or(0, |known| bytes_of(&known.values));
+                    self.bytes = self.bytes.saturating_sub(before);
+                    *known = Some(Pick { key, slice: input.slice, values });
+                }
             }
         });
     }
@@ -118,15 +155,18 @@ impl Fold for PickFold {
         grow(&mut self.picks, total, None);
         let Some(other) = same::<PickFold>(other) else { return };
         for (group, pick) in groups.iter().zip(other.picks) {
-            let Some(pick) = pick else { continue };
-            let known = &mut self.picks[*group as usize];
-            let better = known.as_ref().is_none_or(|known| {
-                self.key.prefers(pick.key, known.key) || (pick.key == known.key && pick.values > known.values)
-            });
-            if better {
-                *known = Some(pick);
+            if let Some(pick) = pick {
+                self.take(*group as usize, pick);
             }
         }
+    }
+
+    fn add_states(&mut self, states: &ArrayRef, groups: &[u32], total: usize) {
+        grow(&mut self.picks, total, None);
+        each_text_list(states, groups, |group, texts| {
+            let Some(key) = texts.next().and_then(|text| text.parse::<i64>().ok()) else { return };
+            self.take(group, Pick { key, slice: u64::MAX, values: texts.map(str::to_owned).collect() });
+        });
     }
 
     fn state(mut self: Box<Self>, groups: usize) -> ArrayRef {
@@ -143,11 +183,24 @@ impl Fold for PickFold {
     }
 
     fn bytes(&self) -> usize {
-        self.picks.len() * (size_of::<Option<Pick>>() + TEXT_BYTES)
+        self.picks.capacity() * size_of::<Option<Pick>>() + self.bytes
     }
 }
 
 impl PickFold {
+    /// Takes the pick of another fold.
+    fn take(&mut self, group: usize, pick: Pick) {
+        let known = &mut self.picks[group];
+        let better = known.as_ref().is_none_or(|known| {
+            self.key.prefers(pick.key, known.key) || (pick.key == known.key && pick.values > known.values)
+        });
+        if better {
+            self.bytes += bytes_of(&pick.values);
+            self.bytes = self.bytes.saturating_sub(known.as_ref().map_or(0, |known| bytes_of(&known.values)));
+            *known = Some(pick);
+        }
+    }
+
     fn key_of(&self, input: &Input<'_>, row: usize) -> Option<i64> {
         match self.key {
             PickKey::First | PickKey::Last => Some((input.row_base + row as u64) as i64),

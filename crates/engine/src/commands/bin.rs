@@ -6,10 +6,11 @@ use arrow::array::{Array, ArrayRef};
 use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::{BinCommand, BinOptions};
 
-use super::spans::{NumberSpans, SPANS_MAX, TimeSpans, number_spans, time_ns, time_span, usual_span};
+use super::spans::{NumberSpans, SPANS_MAX, TimeSpans, number_spans, time_span, usual_span};
+use super::timechart::time_bounds;
 use crate::EngineError;
 use crate::command::{Blocking, CommandContext, RowCommand, RowIter};
-use crate::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, Numbers, concat_rows};
+use crate::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, KeptRows, Numbers};
 
 /// `bin` with a span: row by row.
 #[derive(Clone)]
@@ -77,29 +78,44 @@ fn names_of(spans: &NumberSpans, values: &ArrayRef) -> ArrayRef {
 pub(crate) struct BinByRange(pub BinCommand);
 
 impl Blocking for BinByRange {
-    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
-        let all = concat_rows(rows.collect::<Result<Vec<_>, _>>()?)?;
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
         let field = self.0.field.text.clone();
         let output = self.0.output.clone().unwrap_or_else(|| field.clone());
-        let reader = rows::reader(&all, &field);
+        let is_time = field == "_time";
+        let mut kept = KeptRows::new("bin", &context.dataflow);
+        let (mut times, mut numbers) = (None, None);
+        for batch in rows {
+            let batch = batch?;
+            if is_time {
+                times = time_bounds(times, &batch);
+            } else {
+                let reader = rows::reader(&batch, &field);
+                numbers = bounds_of_numbers(numbers, (0..batch.num_rows()).filter_map(|row| reader.number(row)));
+            }
+            kept.push(&batch)?;
+        }
         let options = &self.0.options;
-        let spans = if field == "_time" {
-            let times: Vec<i64> = (0..all.num_rows()).filter_map(|row| time_ns(&reader, row)).collect();
-            let (from, to) = (times.iter().min().copied().unwrap_or(0), times.iter().max().copied().unwrap_or(0));
+        let spans = if is_time {
+            let (from, to) = times.unwrap_or((0, 0));
             let span = usual_span(from, to, options.bins.unwrap_or(SPANS_MAX), options.min_span.as_ref());
             Spans::Time(TimeSpans::new(span, options.align_time.as_deref(), context)?)
         } else {
-            Spans::Number(spans_of_numbers((0..all.num_rows()).filter_map(|row| reader.number(row)), options))
+            Spans::Number(spans_of_numbers(numbers, options))
         };
-        Ok(vec![Bin { field, output, spans, memo: Arc::default() }.apply(all)?])
+        let mut bin = Bin { field, output, spans, memo: Arc::default() };
+        Ok(Box::new(kept.into_unified_rows().map(move |batch| bin.apply(batch?))))
     }
 }
 
-fn spans_of_numbers(numbers: impl Iterator<Item = f64>, options: &BinOptions) -> NumberSpans {
-    let bounds = numbers.fold(None, |bounds: Option<(f64, f64)>, number| match bounds {
+/// The smallest and the largest number, `known` ones included.
+fn bounds_of_numbers(known: Option<(f64, f64)>, numbers: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    numbers.fold(known, |bounds: Option<(f64, f64)>, number| match bounds {
         None => Some((number, number)),
         Some((low, high)) => Some((low.min(number), high.max(number))),
-    });
+    })
+}
+
+fn spans_of_numbers(bounds: Option<(f64, f64)>, options: &BinOptions) -> NumberSpans {
     let (low, high) = bounds.unwrap_or((0.0, 0.0));
     let (low, high) =
         (options.start.map_or(low, |start| start.min(low)), options.end.map_or(high, |end| end.max(high)));

@@ -9,7 +9,7 @@ use super::stats::sorted_by;
 use crate::EngineError;
 use crate::aggregate::keys::shown_key;
 use crate::aggregate::{AggregatePlan, Folder};
-use crate::command::{CommandContext, Reduce};
+use crate::command::{CommandContext, Reduce, RowIter, of_batches};
 use crate::expr::ExprContext;
 use crate::field_names::names_of;
 use crate::rows::{self, ColumnBuilder};
@@ -50,21 +50,21 @@ impl Reduce for Chart {
         Ok(Folder::new(&self.plan, context))
     }
 
-    fn finish(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+    fn finish(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<RowIter, EngineError> {
         let folded = self.plan.gather(folders, context)?;
         let (Some(row), true) = (&self.row, self.column.is_some()) else {
-            let result = self.plan.values(folded)?;
+            let result = self.plan.values(folded, context)?;
             let by: Vec<String> = self.row.iter().cloned().collect();
-            return Ok(vec![sorted_rows(&result, &by)?]);
+            return Ok(of_batches(vec![sorted_rows(&result, &by)?]));
         };
-        let merged = self.plan.states(folded)?;
+        let merged = self.plan.states(folded, context)?;
         let pivot = Pivot { plan: &self.plan, options: &self.command.series }.columns(merged, context)?;
         let mut order: Vec<usize> = (0..pivot.rows.len()).collect();
         order.sort_by(|a, b| text_order(&pivot.rows[*a], &pivot.rows[*b]));
         let mut keys = ColumnBuilder::new(order.len());
         order.iter().for_each(|at| keys.push_text(&pivot.rows[*at]));
         let keys: ArrayRef = shown_key(row, &keys.finish());
-        Ok(vec![table((row.clone(), keys), &pivot, &self.plan, &order)?])
+        Ok(of_batches(vec![table((row.clone(), keys), &pivot, &self.plan, &order)?]))
     }
 }
 

@@ -6,9 +6,9 @@ use quarry_spl::ast::JoinCommand;
 
 use crate::EngineError;
 use crate::aggregate::keys::{KeyTable, add_key_part};
-use crate::command::{Blocking, CommandContext, RowIter};
+use crate::command::{Blocking, CommandContext, RowIter, of_batches};
 use crate::field_names::names_of;
-use crate::rows::{self, ColumnBuilder, ColumnReader, concat_rows, is_hidden};
+use crate::rows::{self, ColumnBuilder, ColumnReader, KeptRows, concat_rows, is_hidden};
 
 /// `append`: the rows, then the subsearch's.
 pub(crate) struct Append {
@@ -17,14 +17,13 @@ pub(crate) struct Append {
 }
 
 impl Blocking for Append {
-    fn run(&self, rows: RowIter, _: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
-        let mut all = rows.collect::<Result<Vec<_>, _>>()?;
-        all.extend(self.rows.iter().cloned());
-        Ok(all)
+    fn run(&self, rows: RowIter, _: &CommandContext) -> Result<RowIter, EngineError> {
+        Ok(Box::new(rows.chain(of_batches(self.rows.clone()))))
     }
 }
 
 /// `join`: the rows with the fields of matching rows of the subsearch.
+#[derive(Clone)]
 pub(crate) struct Join {
     /// Command.
     pub command: JoinCommand,
@@ -47,17 +46,23 @@ struct RightIndex {
 }
 
 impl Blocking for Join {
-    fn run(&self, rows: RowIter, _: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
-        let left = concat_rows(rows.collect::<Result<Vec<_>, _>>()?)?;
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
+        let left = KeptRows::collect("join", rows, &context.dataflow)?;
         let right = concat_rows(self.right.clone())?;
-        let (left_fields, right_fields) = self.key_fields(&left, &right);
+        let (left_fields, right_fields) = self.key_fields(&RecordBatch::new_empty(left.schema()), &right);
         if left_fields.is_empty() {
             // Nothing in common: nothing matches.
-            return Ok(vec![if self.command.left_outer { left } else { left.slice(0, 0) }]);
+            return Ok(if self.command.left_outer { left.into_unified_rows() } else { of_batches(Vec::new()) });
         }
-        let index = index_right(right, &right_fields);
-        let (left_places, right_places) = self.pairs(&left, &left_fields, &index)?;
-        Ok(vec![self.joined(&left, &left_places, &right_places, &index)?])
+        let (index, join) = (index_right(right, &right_fields), self.clone());
+        let mut made = 0;
+        let joined = left.into_unified_rows().map(move |left| {
+            let left = left?;
+            let (left_places, right_places) = join.pairs(&left, &left_fields, &index, JOINED_ROWS_MAX - made)?;
+            made += left_places.len();
+            join.joined(&left, &left_places, &right_places, &index)
+        });
+        Ok(Box::new(joined))
     }
 }
 
@@ -75,8 +80,14 @@ impl Join {
         (fields.clone(), fields)
     }
 
-    /// Rows of both sides that belong together, in order of the left side.
-    fn pairs(&self, left: &RecordBatch, fields: &[String], index: &RightIndex) -> Result<Pairs, EngineError> {
+    /// Rows of both sides that belong together, in order of the left side, `most` at most.
+    fn pairs(
+        &self,
+        left: &RecordBatch,
+        fields: &[String],
+        index: &RightIndex,
+        most: usize,
+    ) -> Result<Pairs, EngineError> {
         let readers: Vec<ColumnReader> = fields.iter().map(|field| rows::reader(left, field)).collect();
         let times = (rows::reader(left, "_time"), rows::reader(&index.rows, "_time"));
         let limit = if self.command.max == 0 { usize::MAX } else { self.command.max };
@@ -96,7 +107,7 @@ impl Join {
                 left_places.push(row as u32);
                 right_places.push(Some(*place));
             }
-            if left_places.len() > JOINED_ROWS_MAX {
+            if left_places.len() > most {
                 let what = "join pairs too many rows: join on more fields or give max=".to_owned();
                 return Err(EngineError::Limit { what, limit: "joined rows", value: JOINED_ROWS_MAX as u64 });
             }

@@ -9,7 +9,7 @@ use quarry_spl::ast::{AssignTarget, NamePart};
 use crate::EngineError;
 use crate::command::{Blocking, CommandContext, RowCommand, RowIter};
 use crate::expr::CompiledExpr;
-use crate::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, Numbers, concat_rows, is_hidden};
+use crate::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, KeptRows, Numbers, is_hidden};
 
 /// Columns one eval may make from dynamic names.
 const DYNAMIC_COLUMNS_MAX: usize = 1_000;
@@ -147,14 +147,19 @@ pub(crate) struct FillAll {
 }
 
 impl Blocking for FillAll {
-    fn run(&self, rows: RowIter, _: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
-        let mut all = concat_rows(rows.collect::<Result<Vec<_>, _>>()?)?;
-        for name in crate::field_names::names_of(&all) {
-            if !is_hidden(&name) {
-                let column = rows::column_or_null(&all, &name);
-                all = rows::with_column(&all, &name, fill(&column, &self.value))?;
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
+        let kept = KeptRows::collect("fillnull", rows, &context.dataflow)?;
+        let value = self.value.clone();
+        let filled = kept.into_unified_rows().map(move |batch| {
+            let mut batch = batch?;
+            for name in crate::field_names::names_of(&batch) {
+                if !is_hidden(&name) {
+                    let column = rows::column_or_null(&batch, &name);
+                    batch = rows::with_column(&batch, &name, fill(&column, &value))?;
+                }
             }
-        }
-        Ok(vec![all])
+            Ok(batch)
+        });
+        Ok(Box::new(filled))
     }
 }

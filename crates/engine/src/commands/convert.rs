@@ -14,10 +14,10 @@ use quarry_event::value::parse_number;
 use quarry_spl::ast::{Conversion, ConvertCommand, ConvertFunction};
 
 use crate::EngineError;
-use crate::command::{Blocking, CommandContext, RowCommand, RowIter};
+use crate::command::{Blocking, CommandContext, RowCommand, RowIter, of_batches};
 use crate::field_names::{fill_wildcards, names_of, wildcard_parts};
 use crate::functions::time::{instant, seconds};
-use crate::rows::{self, ColumnBuilder, ColumnReader, Value, concat_rows, is_hidden};
+use crate::rows::{self, ColumnBuilder, ColumnReader, Value, is_hidden, rows_in_memory};
 
 /// `convert`, made ready.
 pub(crate) struct Converter {
@@ -256,8 +256,8 @@ impl RowCommand for Convert {
 pub(crate) struct ConvertAll(pub Arc<Converter>);
 
 impl Blocking for ConvertAll {
-    fn run(&self, rows: RowIter, _: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
-        let all = concat_rows(rows.collect::<Result<Vec<_>, _>>()?)?;
-        Ok(vec![self.0.convert(all)?])
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
+        let all = rows_in_memory("convert", rows, context)?;
+        Ok(of_batches(vec![self.0.convert(all)?]))
     }
 }

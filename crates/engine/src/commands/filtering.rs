@@ -10,6 +10,7 @@ use quarry_spl::ast::{FieldPattern, HeadCommand};
 use crate::EngineError;
 use crate::aggregate::keys::{KeyTable, add_key_part};
 use crate::command::RowCommand;
+use crate::dataflow::MemoryAccount;
 use crate::expr::CompiledExpr;
 use crate::pattern::Regex;
 use crate::row_filter::RowFilter;
@@ -133,11 +134,12 @@ pub(crate) struct Dedup {
     keys: KeyTable,
     seen: Vec<u32>,
     last: Option<u32>,
+    account: MemoryAccount,
 }
 
 impl Dedup {
     /// The command at its start.
-    pub(crate) fn new(command: &quarry_spl::ast::DedupCommand) -> Dedup {
+    pub(crate) fn new(command: &quarry_spl::ast::DedupCommand, account: MemoryAccount) -> Dedup {
         Dedup {
             fields: command.fields.clone(),
             count: u32::try_from(command.count).unwrap_or(u32::MAX),
@@ -147,6 +149,7 @@ impl Dedup {
             keys: KeyTable::default(),
             seen: Vec::new(),
             last: None,
+            account,
         }
     }
 
@@ -179,6 +182,7 @@ impl RowCommand for Dedup {
         let (mut key, mut scratch) = (Vec::new(), String::new());
         let kept: Vec<bool> =
             (0..rows.num_rows()).map(|row| self.is_first(&readers, row, &mut key, &mut scratch)).collect();
+        self.account.set(self.keys.bytes() + self.seen.capacity() * size_of::<u32>())?;
         let kept = BooleanArray::from(kept);
         if !self.keep_events {
             return rows::filter(&rows, &kept);

@@ -21,6 +21,7 @@ pub(crate) mod map;
 pub(crate) mod order;
 pub(crate) mod pivot;
 pub(crate) mod reshape;
+mod running;
 pub(crate) mod select;
 pub(crate) mod sequence;
 pub(crate) mod several;

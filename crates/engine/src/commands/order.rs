@@ -6,42 +6,41 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Float64Array, Int64Array, StringViewArray, UInt32Array};
+use arrow::array::{Array, ArrayRef, Float64Array, Int64Array, StringViewArray, UInt32Array};
 use arrow::compute::SortOptions;
 use arrow::record_batch::RecordBatch;
-use quarry_event::value::{SortKey as ValueKey, parse_number, sort_key};
+use quarry_event::value::{Number, SortKey as ValueKey, parse_number, sort_key};
 use quarry_spl::ast::{SortCommand, SortKey, SortKind};
 
 use crate::EngineError;
 use crate::command::{Blocking, CommandContext, RowIter};
-use crate::rows::{self, ColumnReader, concat_rows, conform, unified_schema};
+use crate::rows::{self, ColumnReader, KeptRows, conform};
 
 /// `sort`.
 pub(crate) struct Sort(pub SortCommand);
 
 impl Blocking for Sort {
-    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
         let limit = (self.0.limit > 0).then_some(self.0.limit);
-        let mut held: Vec<RecordBatch> = Vec::new();
-        let (mut count, mut arrived) = (0, 0_i64);
+        let kept = || KeptRows::new("sort", &context.dataflow);
+        let (mut held, mut arrived) = (kept(), 0_i64);
         for batch in rows {
             let batch = batch?;
-            if batch.num_rows() == 0 {
-                continue;
-            }
-            held.push(self.ranked(&batch, arrived)?);
+            held.push(&self.ranked(&batch, arrived)?)?;
             arrived += batch.num_rows() as i64;
-            count += batch.num_rows();
             // With a limit only so many rows can come out: drop the others before they pile up.
             if let Some(limit) = limit
-                && count > limit.saturating_mul(4).max(PILE_ROWS)
+                && held.num_rows() > limit.saturating_mul(4).max(PILE_ROWS)
             {
-                held = self.sorted(held, Some(limit), context)?;
-                count = held.iter().map(RecordBatch::num_rows).sum();
+                let mut first = kept();
+                for batch in self.sorted(held, Some(limit), context)? {
+                    first.push(&batch?)?;
+                }
+                held = first;
             }
         }
         let sorted = self.sorted(held, limit, context)?;
-        sorted.iter().map(|batch| rows::without(batch, |name| name.starts_with(RANK))).collect()
+        Ok(Box::new(sorted.map(|batch| rows::without(&batch?, |name| name.starts_with(RANK)))))
     }
 }
 
@@ -68,16 +67,9 @@ impl Sort {
         key.descending != self.0.reverse
     }
 
-    fn sorted(
-        &self,
-        rows: Vec<RecordBatch>,
-        limit: Option<usize>,
-        context: &CommandContext,
-    ) -> Result<Vec<RecordBatch>, EngineError> {
-        let schema = unified_schema(&rows);
-        let rows = rows.iter().map(|batch| conform(batch, &schema)).collect::<Result<Vec<_>, _>>()?;
+    fn sorted(&self, rows: KeptRows, limit: Option<usize>, context: &CommandContext) -> Result<RowIter, EngineError> {
         let mut keys = Vec::new();
-        for (at, field) in schema.fields().iter().enumerate() {
+        for (at, field) in rows.schema().fields().iter().enumerate() {
             let Some(rank) = field.name().strip_prefix(RANK) else { continue };
             let key = rank.trim_start_matches('_').split('_').next().and_then(|key| key.parse::<usize>().ok());
             // The class is already turned for descending keys; missing values stay last.
@@ -118,6 +110,61 @@ fn ranks(reader: &ColumnReader, key: &SortKey, descending: bool) -> [ArrayRef; 3
     ]
 }
 
+/// The rows with ranks by which [`sorted_kept`] sorts them: numbers by value before texts, equal numbers by their texts.
+pub(crate) fn sort_by_values(rows: &RecordBatch, fields: &[String]) -> Result<RecordBatch, EngineError> {
+    let mut ranked = rows.clone();
+    for (at, field) in fields.iter().enumerate() {
+        let column = rows::as_text_array(&rows::column_or_null(rows, field));
+        let (mut classes, mut numbers, mut integers, mut texts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for row in 0..column.len() {
+            // As a text in memory is sorted, a missing value counts as empty.
+            let text = column.value(row);
+            let (class, number, integer, ranked_text) = match sort_key(text) {
+                // Both zeros are one number.
+                ValueKey::Number(number) => (NUMBER, Some(number.as_f64() + 0.0), Some(integer_of(number)), None),
+                ValueKey::Address(address) => (ADDRESS, Some(f64::from(address)), None, None),
+                ValueKey::Text(text) => (TEXT, None, None, Some(text)),
+            };
+            classes.push(class);
+            numbers.push(number);
+            integers.push(integer);
+            texts.push(ranked_text);
+        }
+        let columns: [(&str, ArrayRef); 4] = [
+            ("class", Arc::new(Int64Array::from(classes))),
+            ("number", Arc::new(Float64Array::from(numbers))),
+            ("integer", Arc::new(Int64Array::from(integers))),
+            ("text", Arc::new(StringViewArray::from(texts))),
+        ];
+        for (name, array) in columns {
+            ranked = rows::with_column(&ranked, &format!("{RANK}_{at}_{name}"), array)?;
+        }
+    }
+    for (at, field) in fields.iter().enumerate() {
+        let texts = rows::as_text_array(&rows::column_or_null(rows, field));
+        ranked = rows::with_column(&ranked, &format!("{RANK}_tie_{at}"), Arc::new(texts))?;
+    }
+    Ok(ranked)
+}
+
+/// Tells integers apart that are one double.
+fn integer_of(number: Number) -> i64 {
+    match number {
+        Number::Int(integer) => integer,
+        Number::Float(number) => number as i64,
+    }
+}
+
+/// Rows of [`sort_by_values`] in order, without their ranks.
+pub(crate) fn sorted_kept(rows: KeptRows, context: &CommandContext) -> Result<RowIter, EngineError> {
+    let ascending = SortOptions { descending: false, nulls_first: false };
+    let schema = rows.schema();
+    let ranks = schema.fields().iter().enumerate().filter(|(_, field)| field.name().starts_with(RANK));
+    let keys: Vec<_> = ranks.map(|(at, _)| (at, ascending)).collect();
+    let sorted = context.dataflow.sort(rows, &keys, None)?;
+    Ok(Box::new(sorted.map(|batch| rows::without(&batch?, |name| name.starts_with(RANK)))))
+}
+
 /// Classes of values in ascending order.
 const NUMBER: i64 = 1;
 const ADDRESS: i64 = 2;
@@ -128,20 +175,22 @@ const MISSING: i64 = 4;
 pub(crate) struct Tail(pub usize);
 
 impl Blocking for Tail {
-    fn run(&self, rows: RowIter, _: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
-        let mut held: std::collections::VecDeque<RecordBatch> = std::collections::VecDeque::new();
-        let mut count = 0;
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
+        let mut held = KeptRows::new("tail", &context.dataflow);
         for batch in rows {
-            let batch = batch?;
-            count += batch.num_rows();
-            held.push_back(batch);
-            while held.front().is_some_and(|first| count - first.num_rows() >= self.0) {
-                count -= held.pop_front().map_or(0, |first| first.num_rows());
+            held.push(&batch?)?;
+            while held.first_rows().is_some_and(|first| held.num_rows() - first >= self.0) {
+                held.pop_front();
             }
         }
-        let all = concat_rows(held.into())?;
-        let skipped = all.num_rows().saturating_sub(self.0);
-        Ok(vec![reversed(&all.slice(skipped, all.num_rows() - skipped))?])
+        let (mut left, schema) = (self.0, held.schema());
+        let last = held.into_rows_backwards().map(move |batch| {
+            let batch = conform(&batch?, &schema)?;
+            let skipped = batch.num_rows().saturating_sub(left);
+            left -= batch.num_rows() - skipped;
+            reversed(&batch.slice(skipped, batch.num_rows() - skipped))
+        });
+        Ok(Box::new(last))
     }
 }
 
@@ -149,10 +198,9 @@ impl Blocking for Tail {
 pub(crate) struct Reverse;
 
 impl Blocking for Reverse {
-    fn run(&self, rows: RowIter, _: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
-        let mut all = rows.collect::<Result<Vec<_>, _>>()?;
-        all.reverse();
-        all.iter().map(reversed).collect()
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
+        let kept = KeptRows::collect("reverse", rows, &context.dataflow)?;
+        Ok(Box::new(kept.into_rows_backwards().map(|batch| reversed(&batch?))))
     }
 }
 

@@ -140,8 +140,7 @@ impl Pivot<'_> {
         let mut columns = merged.columns().to_vec();
         columns[1] = Arc::new(renamed.finish());
         let renamed = RecordBatch::try_new(merged.schema(), columns)?;
-        // Two states make the merge run: one batch alone is taken for merged.
-        self.plan.merge(vec![renamed.slice(0, 0), renamed], context)
+        self.plan.merge(&renamed, context)
     }
 
     /// The series that get columns of their own; `None` when all do.

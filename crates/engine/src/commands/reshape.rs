@@ -12,9 +12,9 @@ use super::pivot::row_order;
 use super::values::DELIMITER_KEY;
 use crate::EngineError;
 use crate::aggregate::keys::KeyTable;
-use crate::command::{Blocking, CommandContext, RowCommand, RowIter};
+use crate::command::{Blocking, CommandContext, RowCommand, RowIter, of_batches};
 use crate::field_names::names_of;
-use crate::rows::{self, ColumnBuilder, ColumnReader, Value, batch_of, concat_rows, is_hidden};
+use crate::rows::{self, ColumnBuilder, ColumnReader, Value, batch_of, concat_rows, is_hidden, rows_in_memory};
 
 /// Columns that transpose and xyseries make at most.
 const COLUMNS_MAX: usize = 10_000;
@@ -30,10 +30,10 @@ pub(crate) struct MvCombine {
 }
 
 impl Blocking for MvCombine {
-    fn run(&self, rows: RowIter, _: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
-        let all = concat_rows(rows.collect::<Result<Vec<_>, _>>()?)?;
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
+        let all = rows_in_memory("reshape", rows, context)?;
         if rows::column(&all, &self.field).is_none() {
-            return Ok(vec![all]);
+            return Ok(of_batches(vec![all]));
         }
         let values = rows::reader(&all, &self.field);
         let others = names_of(&all).into_iter().filter(|name| *name != self.field && !is_hidden(name));
@@ -62,7 +62,7 @@ impl Blocking for MvCombine {
         }
         let combined = rows::take(&all, &UInt32Array::from(first))?;
         let combined = rows::with_column(&combined, &self.field, column.finish())?;
-        Ok(vec![with_delimiter(&combined, &self.field, &self.delimiter)?])
+        Ok(of_batches(vec![with_delimiter(&combined, &self.field, &self.delimiter)?]))
     }
 }
 
@@ -100,7 +100,7 @@ fn with_delimiter(rows: &RecordBatch, name: &str, delimiter: &str) -> Result<Rec
 pub(crate) struct Transpose(pub TransposeCommand);
 
 impl Blocking for Transpose {
-    fn run(&self, rows: RowIter, _: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+    fn run(&self, rows: RowIter, _: &CommandContext) -> Result<RowIter, EngineError> {
         let limit = if self.0.limit == 0 { usize::MAX } else { self.0.limit };
         let (mut held, mut count) = (Vec::new(), 0);
         for batch in rows {
@@ -136,7 +136,7 @@ impl Blocking for Transpose {
             kept.iter().for_each(|at| column.push(readers[*at].value(row)));
             columns.push((name.unwrap_or_else(|| format!("row {}", row + 1)), column.finish()));
         }
-        Ok(vec![batch_of(columns, kept.len())?])
+        Ok(of_batches(vec![batch_of(columns, kept.len())?]))
     }
 }
 
@@ -154,8 +154,8 @@ struct Grid {
 }
 
 impl Blocking for XySeries {
-    fn run(&self, rows: RowIter, _: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
-        let all = concat_rows(rows.collect::<Result<Vec<_>, _>>()?)?;
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
+        let all = rows_in_memory("reshape", rows, context)?;
         let grid = self.grid(&all)?;
         let keys = rows::take(&rows::select(&all, &[&self.0.row])?, &UInt32Array::from(grid.rows.clone()))?;
         let mut columns = vec![(self.0.row.clone(), rows::column_or_null(&keys, &self.0.row))];
@@ -169,7 +169,7 @@ impl Blocking for XySeries {
                 columns.push((self.column_name(data, name), column.finish()));
             }
         }
-        Ok(vec![batch_of(columns, grid.rows.len())?])
+        Ok(of_batches(vec![batch_of(columns, grid.rows.len())?]))
     }
 }
 
@@ -286,12 +286,12 @@ impl RowCommand for Untable {
 pub(crate) struct Gauge(pub Vec<String>);
 
 impl Blocking for Gauge {
-    fn run(&self, mut rows: RowIter, _: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+    fn run(&self, mut rows: RowIter, _: &CommandContext) -> Result<RowIter, EngineError> {
         let first = loop {
             match rows.next().transpose()? {
                 Some(batch) if batch.num_rows() > 0 => break batch.slice(0, 1),
                 Some(_) => {}
-                None => return Ok(Vec::new()),
+                None => return Ok(of_batches(Vec::new())),
             }
         };
         let value = |part: &str| match parse_number(part) {
@@ -313,6 +313,6 @@ impl Blocking for Gauge {
             column.push(value);
             (name, column.finish())
         });
-        Ok(vec![batch_of(columns.collect::<Vec<_>>(), 1)?])
+        Ok(of_batches(vec![batch_of(columns.collect::<Vec<_>>(), 1)?]))
     }
 }

@@ -5,13 +5,14 @@ use arrow::record_batch::RecordBatch;
 use quarry_event::value::sort_key;
 use quarry_spl::ast::{Aggregate, StatsCommand};
 
+use super::order::{sort_by_values, sorted_kept};
 use crate::EngineError;
 use crate::aggregate::keys::{KeyTable, add_key_part};
-use crate::aggregate::{AggregatePlan, Folder, expand_wildcards};
-use crate::command::{Blocking, CommandContext, Reduce, RowIter};
+use crate::aggregate::{AggregatePlan, Folded, Folder, expand_wildcards};
+use crate::command::{Blocking, CommandContext, Reduce, RowIter, of_batches};
 use crate::expr::ExprContext;
 use crate::field_names::names_of;
-use crate::rows::{self, ColumnReader, concat_rows};
+use crate::rows::{self, ColumnReader, KeptRows};
 
 /// `stats` whose columns are known before the rows.
 pub(crate) struct Stats(pub AggregatePlan);
@@ -25,11 +26,31 @@ impl Reduce for Stats {
         Ok(Folder::new(&self.0, context))
     }
 
-    fn finish(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
-        let result = self.0.values(self.0.gather(folders, context)?)?;
-        Ok(vec![sorted_by(&result, &self.0.by)?])
+    fn finish(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<RowIter, EngineError> {
+        sorted_values(&self.0, self.0.gather(folders, context)?, context)
     }
 }
+
+/// The groups in order of their BY fields. What does not fit into memory is sorted with files.
+fn sorted_values(plan: &AggregatePlan, folded: Folded, context: &CommandContext) -> Result<RowIter, EngineError> {
+    match folded {
+        Folded::Parts(parts) if !plan.looks_at_all_groups() => {
+            let mut kept = KeptRows::new("stats", &context.dataflow);
+            for folder in parts {
+                let groups = folder?.finished().rows(plan, None)?;
+                for start in (0..groups.num_rows()).step_by(SORTED_ROWS) {
+                    let part = groups.slice(start, SORTED_ROWS.min(groups.num_rows() - start));
+                    kept.push(&sort_by_values(&part, &plan.by)?)?;
+                }
+            }
+            sorted_kept(kept, context)
+        }
+        folded => Ok(of_batches(vec![sorted_by(&plan.values(folded, context)?, &plan.by)?])),
+    }
+}
+
+/// Rows of one batch that goes into a sort.
+const SORTED_ROWS: usize = 4_096;
 
 /// The rows in ascending order of these fields: numbers by value before texts, equal numbers by their texts.
 pub(crate) fn sorted_by(rows: &RecordBatch, fields: &[String]) -> Result<RecordBatch, EngineError> {
@@ -62,11 +83,11 @@ pub(crate) struct WildcardStats {
 }
 
 impl Blocking for WildcardStats {
-    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
-        let rows = rows.collect::<Result<Vec<_>, _>>()?;
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
+        let rows = KeptRows::collect("stats", rows, &context.dataflow)?;
         let plan = plan_for(&self.command.aggregates, &self.by, &rows, &self.expressions)?;
-        let result = plan.values(plan.fold(&rows, context)?)?;
-        Ok(vec![sorted_by(&result, &plan.by)?])
+        let folded = plan.fold(rows.into_rows(), context)?;
+        sorted_values(&plan, folded, context)
     }
 }
 
@@ -74,15 +95,10 @@ impl Blocking for WildcardStats {
 fn plan_for(
     aggregates: &[Aggregate],
     by: &[String],
-    rows: &[RecordBatch],
+    rows: &KeptRows,
     expressions: &ExprContext,
 ) -> Result<AggregatePlan, EngineError> {
-    let mut names: Vec<String> = Vec::new();
-    for name in rows.iter().flat_map(names_of) {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
+    let names = names_of(&RecordBatch::new_empty(rows.schema()));
     AggregatePlan::new(&expand_wildcards(aggregates, by, &names), by.to_vec(), expressions)
 }
 
@@ -97,34 +113,53 @@ pub(crate) struct EventStats {
 }
 
 impl Blocking for EventStats {
-    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
-        let batches = rows.collect::<Result<Vec<_>, _>>()?;
-        let plan = plan_for(&self.command.aggregates, &self.by, &batches, &self.expressions)?;
-        let groups = plan.values(plan.fold(&batches, context)?)?;
-        let rows = concat_rows(batches)?;
-        let places = group_of_each(&rows, &groups, &self.by);
-        let mut result = rows;
-        for column in &plan.columns {
-            let values = rows::column_or_null(&groups, &column.name);
-            let values = arrow::compute::take(&values, &places, None)?;
-            result = rows::with_column(&result, &column.name, values)?;
-        }
-        Ok(vec![result])
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
+        let rows = KeptRows::collect("eventstats", rows, &context.dataflow)?;
+        let plan = plan_for(&self.command.aggregates, &self.by, &rows, &self.expressions)?;
+        let folded = plan.fold(Box::new(rows.iter()), context)?;
+        // Every row needs its group at hand, so the groups must fit.
+        let groups = plan.values(folded, context)?;
+        let mut account = context.dataflow.account("groups of eventstats");
+        let (groups, bytes) = rows::compact(&groups)?;
+        let keys = keys_of(&groups, &self.by);
+        account.set(bytes + keys.bytes())?;
+        let by = self.by.clone();
+        let joined = rows.into_unified_rows().map(move |batch| {
+            let _held = &account;
+            let mut result = batch?;
+            let places = group_of_each(&result, &keys, &by);
+            for column in &plan.columns {
+                let values = rows::column_or_null(&groups, &column.name);
+                let values = arrow::compute::take(&values, &places, None)?;
+                result = rows::with_column(&result, &column.name, values)?;
+            }
+            Ok(result)
+        });
+        Ok(Box::new(joined))
     }
 }
 
-/// Row of `groups` for each row; null without one.
-fn group_of_each(rows: &RecordBatch, groups: &RecordBatch, by: &[String]) -> UInt32Array {
-    if by.is_empty() {
-        return std::iter::repeat_n(Some(0), rows.num_rows()).collect();
-    }
+/// The keys of groups, numbered by row.
+fn keys_of(groups: &RecordBatch, by: &[String]) -> KeyTable {
     let mut keys = KeyTable::default();
+    if by.is_empty() {
+        return keys;
+    }
     let readers: Vec<ColumnReader> = by.iter().map(|name| rows::reader(groups, name)).collect();
     let mut key = Vec::new();
     for row in 0..groups.num_rows() {
         write_key(&readers, row, &mut key);
         keys.intern(&key);
     }
+    keys
+}
+
+/// Number of the group of each row; null without one.
+fn group_of_each(rows: &RecordBatch, keys: &KeyTable, by: &[String]) -> UInt32Array {
+    if by.is_empty() {
+        return std::iter::repeat_n(Some(0), rows.num_rows()).collect();
+    }
+    let mut key = Vec::new();
     let readers: Vec<ColumnReader> = by.iter().map(|name| rows::reader(rows, name)).collect();
     (0..rows.num_rows()).map(|row| write_key(&readers, row, &mut key).then(|| keys.find(&key)).flatten()).collect()
 }

@@ -8,16 +8,16 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use quarry_event::TimeNs;
-use quarry_event::value::{compare, parse_number};
-use quarry_spl::ast::{StatsFunction, StreamStatsCommand};
+use quarry_spl::ast::StreamStatsCommand;
 
+use super::running::Running;
 use super::spans::{length_of, time_ns};
 use super::stats::write_key;
 use crate::EngineError;
-use crate::aggregate::digest::Digest;
 use crate::aggregate::keys::KeyTable;
-use crate::aggregate::{AggregatePlan, Argument, LIST_VALUES_MAX};
+use crate::aggregate::{AggregatePlan, Argument};
 use crate::command::RowCommand;
+use crate::dataflow::MemoryAccount;
 use crate::expr::CompiledExpr;
 use crate::rows::{self, ColumnBuilder, ColumnReader, Value};
 
@@ -42,6 +42,22 @@ pub(crate) struct StreamStats {
     running: Vec<Vec<Running>>,
     windows: Vec<VecDeque<Seen>>,
     last_group: Option<u32>,
+    account: MemoryAccount,
+    /// Bytes of the rows in windows, about.
+    window_bytes: usize,
+    rows_until_check: usize,
+}
+
+/// Rows after which the command looks at its size, at least.
+const CHECK_ROWS: usize = 65_536;
+
+impl Seen {
+    /// Bytes held, about.
+    fn bytes(&self) -> usize {
+        let text = |text: &String| size_of::<String>() + text.len();
+        let values = |values: &Vec<String>| size_of::<Vec<String>>() + values.iter().map(text).sum::<usize>();
+        size_of::<Seen>() + self.values.iter().map(values).sum::<usize>()
+    }
 }
 
 impl StreamStats {
@@ -51,11 +67,24 @@ impl StreamStats {
         plan: Arc<AggregatePlan>,
         reset_before: Option<Arc<CompiledExpr>>,
         reset_after: Option<Arc<CompiledExpr>>,
+        account: MemoryAccount,
     ) -> StreamStats {
         let mut command = command.clone();
         command.window = command.window.min(WINDOW_MAX);
         let (groups, running, windows) = (KeyTable::default(), Vec::new(), Vec::new());
-        StreamStats { command, plan, reset_before, reset_after, groups, running, windows, last_group: None }
+        StreamStats {
+            command,
+            plan,
+            reset_before,
+            reset_after,
+            groups,
+            running,
+            windows,
+            last_group: None,
+            account,
+            window_bytes: 0,
+            rows_until_check: 0,
+        }
     }
 
     fn is_windowed(&self) -> bool {
@@ -66,7 +95,21 @@ impl StreamStats {
         self.groups = KeyTable::default();
         self.running.clear();
         self.windows.clear();
+        self.window_bytes = 0;
         self.last_group = None;
+    }
+
+    /// Accounts for what is held, now and then.
+    fn check(&mut self, rows: usize) -> Result<(), EngineError> {
+        self.rows_until_check = self.rows_until_check.saturating_sub(rows);
+        if self.rows_until_check > 0 {
+            return Ok(());
+        }
+        self.rows_until_check = CHECK_ROWS.max(self.groups.len() / 4);
+        let of_group = size_of::<Vec<Running>>() + self.plan.columns.len() * size_of::<Running>();
+        let running: usize = self.running.iter().flatten().map(Running::bytes).sum();
+        let windows = self.windows.capacity() * size_of::<VecDeque<Seen>>() + self.window_bytes;
+        self.account.set(self.groups.bytes() + self.running.capacity() * of_group + running + windows)
     }
 
     /// Values of the aggregates for one row.
@@ -79,10 +122,9 @@ impl StreamStats {
             self.running.push(self.plan.columns.iter().map(|column| Running::new(&column.function)).collect());
         }
         let running = &mut self.running[group];
-        let before: Option<Vec<Value<'static>>> =
-            (!self.command.current).then(|| running.iter_mut().map(|running| running.value()).collect());
-        running.iter_mut().zip(&seen.values).for_each(|(running, values)| running.add(values, seen.time));
-        before.unwrap_or_else(|| running.iter_mut().map(|running| running.value()).collect())
+        let before: Option<Vec<Value<'static>>> = (!self.command.current).then(|| values_so_far(&self.plan, running));
+        add(&self.plan, running, &seen);
+        before.unwrap_or_else(|| values_so_far(&self.plan, running))
     }
 
     fn windowed_row(&mut self, seen: Seen) -> Vec<Value<'static>> {
@@ -96,27 +138,32 @@ impl StreamStats {
         let reach = self.command.time_window.as_ref().map(length_of);
         let time = seen.time;
         let window = &mut self.windows[at];
-        let leave_room = |window: &mut VecDeque<Seen>| {
+        let held = &mut self.window_bytes;
+        *held += seen.bytes();
+        let mut leave_room = |window: &mut VecDeque<Seen>| {
+            let mut drop_first = |window: &mut VecDeque<Seen>| {
+                *held = held.saturating_sub(window.pop_front().map_or(0, |seen| seen.bytes()));
+            };
             while size > 0 && window.len() > size {
-                window.pop_front();
+                drop_first(window);
             }
             let too_old = |old: &Seen| match (reach, old.time, time) {
                 (Some(reach), Some(old), Some(time)) => (old - time).abs() >= reach,
                 _ => false,
             };
             while window.front().is_some_and(too_old) {
-                window.pop_front();
+                drop_first(window);
             }
             while window.len() > WINDOW_MAX {
-                window.pop_front();
+                drop_first(window);
             }
         };
         let fold = |window: &VecDeque<Seen>, plan: &AggregatePlan| {
             let mut running: Vec<Running> = plan.columns.iter().map(|column| Running::new(&column.function)).collect();
             for row in window.iter().filter(|row| row.group == group) {
-                running.iter_mut().zip(&row.values).for_each(|(running, values)| running.add(values, row.time));
+                add(plan, &mut running, row);
             }
-            running.iter_mut().map(Running::value).collect()
+            values_so_far(plan, &mut running)
         };
         if current {
             window.push_back(seen);
@@ -128,6 +175,18 @@ impl StreamStats {
         window.push_back(seen);
         values
     }
+}
+
+/// Takes a row into the aggregates of its group.
+fn add(plan: &AggregatePlan, running: &mut [Running], seen: &Seen) {
+    for ((running, column), values) in running.iter_mut().zip(&plan.columns).zip(&seen.values) {
+        running.add(&column.function, values, seen.time);
+    }
+}
+
+/// Values of the aggregates of a group.
+fn values_so_far(plan: &AggregatePlan, running: &mut [Running]) -> Vec<Value<'static>> {
+    running.iter_mut().zip(&plan.columns).map(|(running, column)| running.value(&column.function)).collect()
 }
 
 impl RowCommand for StreamStats {
@@ -161,6 +220,7 @@ impl RowCommand for StreamStats {
                 self.reset();
             }
         }
+        self.check(rows.num_rows())?;
         let mut result = rows.clone();
         for (aggregate, column) in self.plan.columns.iter().zip(columns) {
             result = rows::with_column(&result, &aggregate.name, column.finish())?;
@@ -189,179 +249,4 @@ fn values_of(argument: Option<&ColumnReader>, row: usize) -> Vec<String> {
             _ => reader.values(row).map(std::borrow::Cow::into_owned).collect(),
         },
     }
-}
-
-/// One aggregate over rows as they come.
-struct Running {
-    function: StatsFunction,
-    count: i64,
-    numbers: i64,
-    sum: f64,
-    squares: f64,
-    moments: crate::aggregate::moments::Moments,
-    low: Option<String>,
-    high: Option<String>,
-    distinct: KeyTable,
-    tally: Vec<i64>,
-    list: Vec<String>,
-    first: Option<(Option<TimeNs>, Vec<String>)>,
-    last: Option<(Option<TimeNs>, Vec<String>)>,
-    digest: Digest,
-}
-
-impl Running {
-    fn new(function: &StatsFunction) -> Running {
-        Running {
-            function: function.clone(),
-            count: 0,
-            numbers: 0,
-            sum: 0.0,
-            squares: 0.0,
-            moments: crate::aggregate::moments::Moments::default(),
-            low: None,
-            high: None,
-            distinct: KeyTable::default(),
-            tally: Vec::new(),
-            list: Vec::new(),
-            first: None,
-            last: None,
-            digest: Digest::new(false),
-        }
-    }
-
-    fn add(&mut self, values: &[String], time: Option<TimeNs>) {
-        if values.is_empty() {
-            return;
-        }
-        self.add_row(values, time);
-        for value in values {
-            self.count += 1;
-            match self.function {
-                StatsFunction::Dc | StatsFunction::EstDc | StatsFunction::Values | StatsFunction::Mode => {
-                    self.add_distinct(value)
-                }
-                StatsFunction::List if self.list.len() < LIST_VALUES_MAX => self.list.push(value.clone()),
-                StatsFunction::Min | StatsFunction::Max | StatsFunction::Range => self.add_extreme(value),
-                _ => {}
-            }
-            if let Some(number) = parse_number(value) {
-                self.numbers += 1;
-                self.sum += number;
-                self.squares += number * number;
-                self.moments.add(number);
-                if matches!(self.function, StatsFunction::Percentile { .. }) {
-                    self.digest.add(number);
-                }
-            }
-        }
-    }
-
-    fn add_row(&mut self, values: &[String], time: Option<TimeNs>) {
-        let by_time = matches!(
-            self.function,
-            StatsFunction::Earliest
-                | StatsFunction::Latest
-                | StatsFunction::EarliestTime
-                | StatsFunction::LatestTime
-                | StatsFunction::Rate
-        );
-        let earlier = |known: &Option<(Option<TimeNs>, Vec<String>)>| {
-            known.as_ref().is_none_or(|(known, _)| by_time && time < *known)
-        };
-        let later = |known: &Option<(Option<TimeNs>, Vec<String>)>| {
-            known.as_ref().is_none_or(|(known, _)| !by_time || time > *known)
-        };
-        if earlier(&self.first) {
-            self.first = Some((time, values.to_vec()));
-        }
-        if later(&self.last) {
-            self.last = Some((time, values.to_vec()));
-        }
-    }
-
-    fn add_distinct(&mut self, value: &str) {
-        let at = self.distinct.intern(value.as_bytes()) as usize;
-        if at >= self.tally.len() {
-            self.tally.push(0);
-        }
-        self.tally[at] += 1;
-    }
-
-    fn add_extreme(&mut self, value: &str) {
-        if matches!(self.function, StatsFunction::Range) && parse_number(value).is_none() {
-            return;
-        }
-        if self.low.as_deref().is_none_or(|low| compare(value, low).is_lt()) {
-            self.low = Some(value.to_owned());
-        }
-        if self.high.as_deref().is_none_or(|high| compare(value, high).is_gt()) {
-            self.high = Some(value.to_owned());
-        }
-    }
-
-    fn value(&mut self) -> Value<'static> {
-        let number = |value: Option<f64>| value.map_or(Value::Null, Value::number_of);
-        let some = self.numbers > 0;
-        match &self.function {
-            StatsFunction::Count => Value::Int(self.count),
-            StatsFunction::Dc | StatsFunction::EstDc => Value::Int(self.distinct.len() as i64),
-            StatsFunction::Sum | StatsFunction::Per(_) => number(some.then_some(self.sum)),
-            StatsFunction::SumSq => number(some.then_some(self.squares)),
-            StatsFunction::Avg => number(some.then(|| self.sum / self.numbers as f64)),
-            StatsFunction::Min => text(self.low.clone()),
-            StatsFunction::Max => text(self.high.clone()),
-            StatsFunction::Range => {
-                let parsed = |text: &Option<String>| text.as_deref().and_then(parse_number);
-                number(parsed(&self.high).zip(parsed(&self.low)).map(|(high, low)| high - low))
-            }
-            StatsFunction::Stdev => number(self.moments.variance(true).map(f64::sqrt)),
-            StatsFunction::StdevP => number(self.moments.variance(false).map(f64::sqrt)),
-            StatsFunction::Var => number(self.moments.variance(true)),
-            StatsFunction::VarP => number(self.moments.variance(false)),
-            StatsFunction::Percentile { percent, .. } => number(self.digest.percentile(*percent)),
-            StatsFunction::Mode => {
-                let best = self.tally.iter().enumerate().max_by_key(|(at, count)| (**count, std::cmp::Reverse(*at)));
-                text(best.map(|(at, _)| String::from_utf8_lossy(self.distinct.key(at)).into_owned()))
-            }
-            StatsFunction::Values => {
-                let all =
-                    (0..self.distinct.len()).map(|at| String::from_utf8_lossy(self.distinct.key(at)).into_owned());
-                let mut all: Vec<String> = all.collect();
-                all.sort_unstable();
-                many(all)
-            }
-            StatsFunction::List => many(self.list.clone()),
-            StatsFunction::First | StatsFunction::Earliest => {
-                many(self.first.clone().map(|(_, values)| values).unwrap_or_default())
-            }
-            StatsFunction::Last | StatsFunction::Latest => {
-                many(self.last.clone().map(|(_, values)| values).unwrap_or_default())
-            }
-            StatsFunction::EarliestTime => {
-                self.first.as_ref().and_then(|(time, _)| *time).map_or(Value::Null, Value::Time)
-            }
-            StatsFunction::LatestTime => {
-                self.last.as_ref().and_then(|(time, _)| *time).map_or(Value::Null, Value::Time)
-            }
-            StatsFunction::Rate => number(self.rate()),
-            StatsFunction::Sparkline { .. } => Value::Null,
-        }
-    }
-
-    fn rate(&self) -> Option<f64> {
-        let point = |known: &Option<(Option<TimeNs>, Vec<String>)>| {
-            let (time, values) = known.as_ref()?;
-            Some(((*time)? as f64 / 1e9, parse_number(values.first()?)?))
-        };
-        let ((from, low), (to, high)) = (point(&self.first)?, point(&self.last)?);
-        (to > from).then(|| (high - low) / (to - from))
-    }
-}
-
-fn text(text: Option<String>) -> Value<'static> {
-    text.map_or(Value::Null, Value::owned)
-}
-
-fn many(values: Vec<String>) -> Value<'static> {
-    Value::multi(values.into_iter().map(std::borrow::Cow::Owned).collect())
 }

@@ -7,7 +7,7 @@ use quarry_spl::ast::FieldPattern;
 use super::sequence::value_of;
 use crate::EngineError;
 use crate::aggregate::keys::KeyTable;
-use crate::command::{Blocking, CommandContext, RowIter};
+use crate::command::{Blocking, CommandContext, RowIter, of_batches};
 use crate::field_names::{names_of, wildcard_parts};
 use crate::rows::{self, ColumnBuilder, ColumnReader, Value, batch_of};
 
@@ -79,7 +79,7 @@ impl Facts {
 }
 
 impl Blocking for FieldSummary {
-    fn run(&self, rows: RowIter, _: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+    fn run(&self, rows: RowIter, _: &CommandContext) -> Result<RowIter, EngineError> {
         let mut fields: Vec<(String, Facts)> = Vec::new();
         for batch in rows {
             let batch = batch?;
@@ -101,7 +101,7 @@ impl Blocking for FieldSummary {
         }
         fields.retain(|(_, facts)| facts.count > 0);
         fields.sort_by(|(a, _), (b, _)| a.cmp(b));
-        Ok(vec![self.table(&fields)?])
+        Ok(of_batches(vec![self.table(&fields)?]))
     }
 }
 

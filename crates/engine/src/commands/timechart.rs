@@ -15,7 +15,7 @@ use super::pivot::{Pivot, PivotColumn, PivotColumns, SERIES, series, table};
 use super::spans::{SPANS_MAX, TimeSpans, length_of, time_ns, time_span, usual_span};
 use crate::EngineError;
 use crate::aggregate::{AggregatePlan, Folded, Folder};
-use crate::command::{CommandContext, Reduce, RowCommand};
+use crate::command::{CommandContext, Reduce, RowCommand, RowIter, of_batches};
 use crate::expr::ExprContext;
 use crate::rows;
 
@@ -114,10 +114,10 @@ impl TimeChart {
 
     fn columns(&self, folded: Folded, context: &CommandContext) -> Result<PivotColumns, EngineError> {
         if self.column.is_some() {
-            let merged = self.plan.states(folded)?;
+            let merged = self.plan.states(folded, context)?;
             return Pivot { plan: &self.plan, options: &self.command.series }.columns(merged, context);
         }
-        let groups = self.plan.values(folded)?;
+        let groups = self.plan.values(folded, context)?;
         let keys = rows::as_text_array(groups.column(0));
         let places: Vec<Option<u32>> = (0..keys.len() as u32).map(Some).collect();
         let columns = self.plan.columns.iter().enumerate();
@@ -147,16 +147,11 @@ impl RowCommand for SpanStarts {
     }
 }
 
-/// First and last instant of the rows.
-pub(crate) fn time_bounds(rows: &[RecordBatch]) -> Option<(TimeNs, TimeNs)> {
-    let mut bounds: Option<(TimeNs, TimeNs)> = None;
-    for batch in rows {
-        let reader = rows::reader(batch, "_time");
-        for time in (0..batch.num_rows()).filter_map(|row| time_ns(&reader, row)) {
-            bounds = Some(bounds.map_or((time, time), |(low, high)| (low.min(time), high.max(time))));
-        }
-    }
-    bounds
+/// First and last instant of the rows and of `known`.
+pub(crate) fn time_bounds(known: Option<(TimeNs, TimeNs)>, rows: &RecordBatch) -> Option<(TimeNs, TimeNs)> {
+    let reader = rows::reader(rows, "_time");
+    let times = (0..rows.num_rows()).filter_map(|row| time_ns(&reader, row));
+    times.fold(known, |bounds, time| Some(bounds.map_or((time, time), |(low, high)| (low.min(time), high.max(time)))))
 }
 
 impl Reduce for TimeChart {
@@ -184,7 +179,7 @@ impl Reduce for TimeChart {
         Ok(Folder::new(&self.plan, context).after(Box::new(SpanStarts { spans, keeps_times })))
     }
 
-    fn finish(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+    fn finish(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<RowIter, EngineError> {
         let span = self.fix_span(None, context);
         let mut pivot = self.columns(self.plan.gather(folders, context)?, context)?;
         pivot.groups = self.scaled(pivot.groups, &span)?;
@@ -199,6 +194,6 @@ impl Reduce for TimeChart {
             starts.iter().map(|start| times.binary_search(start).map_or(missing, |at| seen[at].1)).collect();
         let column: ArrayRef = Arc::new(TimestampNanosecondArray::from(starts));
         debug_assert_eq!(column.len(), order.len());
-        Ok(vec![table(("_time".to_owned(), column), &pivot, &self.plan, &order)?])
+        Ok(of_batches(vec![table(("_time".to_owned(), column), &pivot, &self.plan, &order)?]))
     }
 }

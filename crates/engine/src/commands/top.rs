@@ -11,8 +11,8 @@ use quarry_spl::ast::{StatsFunction, TopCommand};
 
 use crate::EngineError;
 use crate::aggregate::folder::Finished;
-use crate::aggregate::{AggregateColumn, AggregatePlan, Argument, Folded, Folder};
-use crate::command::{CommandContext, Reduce};
+use crate::aggregate::{AggregateColumn, AggregatePlan, Argument, Folded, Folder, MergedFolders};
+use crate::command::{CommandContext, Reduce, RowIter, of_batches};
 use crate::rows::{self, ColumnBuilder, batch_of};
 
 /// Digits of a percentage after the point.
@@ -54,10 +54,13 @@ impl Reduce for Top {
         Ok(Folder::new(&self.plan, context))
     }
 
-    fn finish(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+    fn finish(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<RowIter, EngineError> {
         let (counted, total) = match self.plan.gather(folders, context)? {
             Folded::Groups(folder) if self.by.is_empty() && self.command.limit > 0 => self.best(folder.finished())?,
-            folded => (self.plan.values(folded)?, None),
+            Folded::Parts(parts) if self.by.is_empty() && self.command.limit > 0 => {
+                self.best_of_parts(parts, context)?
+            }
+            folded => (self.plan.values(folded, context)?, None),
         };
         let counts = rows::as_number_array(&rows::column_or_null(&counted, COUNT));
         let counts: Vec<i64> = counts.values().iter().map(|count| *count as i64).collect();
@@ -81,7 +84,7 @@ impl Reduce for Top {
             .collect();
         let others = |group: u32| totals[&group] - kept.get(&group).map_or(0, |(_, count)| *count);
         let lines = self.lines(&places, &groups, &counts, &others);
-        self.table(&counted, &lines, &totals)
+        Ok(of_batches(self.table(&counted, &lines, &totals)?))
     }
 }
 
@@ -109,6 +112,25 @@ impl Top {
         let places: Vec<u32> =
             counts.iter().zip(0..).filter(|(count, _)| reaches(**count)).map(|(_, place)| place).collect();
         Ok((finished.rows(&self.plan, Some(&places))?, total))
+    }
+
+    /// As [`Top::best`], part by part.
+    fn best_of_parts(
+        &self,
+        parts: MergedFolders,
+        context: &CommandContext,
+    ) -> Result<(RecordBatch, Option<i64>), EngineError> {
+        let mut account = context.dataflow.account("top");
+        let (mut best, mut sum, mut bytes) = (Vec::new(), 0, 0);
+        for folder in parts {
+            let (rows, total) = self.best(folder?.finished())?;
+            let (rows, more) = rows::compact(&rows)?;
+            bytes += more;
+            account.set(bytes)?;
+            best.push(rows);
+            sum += total.unwrap_or(0);
+        }
+        Ok((rows::concat_rows(best)?, Some(sum)))
     }
 
     /// Rows in order of groups, then of counts; equal counts in order of values.

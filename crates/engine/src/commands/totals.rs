@@ -9,9 +9,9 @@ use quarry_spl::ast::AddTotalsCommand;
 
 use super::sequence::{added, value_of};
 use crate::EngineError;
-use crate::command::{Blocking, CommandContext, RowCommand, RowIter};
+use crate::command::{Blocking, CommandContext, RowCommand, RowIter, of_batches};
 use crate::field_names::{names_of, wildcard_parts};
-use crate::rows::{self, ColumnBuilder, ColumnReader, concat_rows, is_hidden};
+use crate::rows::{self, ColumnBuilder, ColumnReader, KeptRows, conform, is_hidden};
 
 /// The sums of rows.
 pub(crate) struct RowTotals(pub Arc<AddTotalsCommand>);
@@ -46,23 +46,31 @@ impl RowCommand for RowTotals {
 pub(crate) struct ColumnTotals(pub Arc<AddTotalsCommand>);
 
 impl Blocking for ColumnTotals {
-    fn run(&self, rows: RowIter, _: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
-        let all = concat_rows(rows.collect::<Result<Vec<_>, _>>()?)?;
-        if all.num_rows() == 0 {
-            return Ok(Vec::new());
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
+        let kept = KeptRows::collect("addtotals", rows, &context.dataflow)?;
+        if kept.num_rows() == 0 {
+            return Ok(of_batches(Vec::new()));
+        }
+        let schema = kept.schema();
+        // The sums of rows are summed with the others.
+        let is_told = |name: &String| (self.0.row && *name == self.0.field_name) || is_summed(&self.0, name);
+        let names: Vec<String> =
+            names_of(&RecordBatch::new_empty(Arc::clone(&schema))).into_iter().filter(is_told).collect();
+        let mut sums = vec![None; names.len()];
+        for batch in kept.iter() {
+            let batch = conform(&batch?, &schema)?;
+            for (name, sum) in names.iter().zip(&mut sums) {
+                let reader = rows::reader(&batch, name);
+                let numbers = (0..batch.num_rows()).filter_map(|row| reader.value(row).exact_number());
+                *sum = sum.take().into_iter().chain(numbers).reduce(added);
+            }
         }
         let mut totals: Vec<(String, ArrayRef)> = Vec::new();
-        for name in names_of(&all) {
-            // The sums of rows are summed with the others.
-            let is_total = self.0.row && name == self.0.field_name;
-            if is_total || is_summed(&self.0, &name) {
-                let reader = rows::reader(&all, &name);
-                let numbers = (0..all.num_rows()).filter_map(|row| reader.value(row).exact_number());
-                if let Some(sum) = numbers.reduce(added) {
-                    let mut column = ColumnBuilder::new(1);
-                    column.push(value_of(sum));
-                    totals.push((name, column.finish()));
-                }
+        for (name, sum) in names.into_iter().zip(sums) {
+            if let Some(sum) = sum {
+                let mut column = ColumnBuilder::new(1);
+                column.push(value_of(sum));
+                totals.push((name, column.finish()));
             }
         }
         if let Some(field) = &self.0.label_field {
@@ -71,6 +79,6 @@ impl Blocking for ColumnTotals {
             totals.push((field.clone(), column.finish()));
         }
         let totals = rows::batch_of(totals, 1)?;
-        Ok(vec![all, totals])
+        Ok(Box::new(kept.into_unified_rows().chain(of_batches(vec![totals]))))
     }
 }

@@ -25,32 +25,64 @@ pub(crate) fn promote(a: &DataType, b: &DataType) -> DataType {
     }
 }
 
-/// One schema for all batches: columns in order of first appearance.
-pub(crate) fn unified_schema<'a>(batches: impl IntoIterator<Item = &'a RecordBatch>) -> SchemaRef {
-    let mut fields: Vec<(String, DataType, bool)> = Vec::new();
-    let mut places = hashbrown::HashMap::<String, usize, foldhash::fast::FixedState>::default();
-    for batch in batches {
-        for (field, array) in batch.schema_ref().fields().iter().zip(batch.columns()) {
-            let wide = has_wide_integers(array);
-            match places.get(field.name()) {
+/// The schema of all batches seen so far.
+#[derive(Default)]
+pub(crate) struct Unified {
+    /// Name, type, and whether there are integers beyond what a double holds exactly.
+    fields: Vec<(String, DataType, bool)>,
+    places: hashbrown::HashMap<String, usize, foldhash::fast::FixedState>,
+    /// The schema seen last and its fields' places, since most batches are alike.
+    last: Option<(SchemaRef, Vec<usize>)>,
+}
+
+impl Unified {
+    /// Takes a batch into account.
+    pub(crate) fn add(&mut self, batch: &RecordBatch) {
+        let known = self.last.take().filter(|(schema, _)| schema == batch.schema_ref());
+        let (schema, places) = known.unwrap_or_else(|| self.places_of(batch.schema()));
+        for (at, array) in places.iter().zip(batch.columns()) {
+            let (_, _, wide) = &mut self.fields[*at];
+            *wide |= has_wide_integers(array);
+        }
+        self.last = Some((schema, places));
+    }
+
+    fn places_of(&mut self, schema: SchemaRef) -> (SchemaRef, Vec<usize>) {
+        let mut places = Vec::with_capacity(schema.fields().len());
+        for field in schema.fields() {
+            let at = match self.places.get(field.name()) {
                 Some(at) => {
-                    let (_, kind, known_wide) = &mut fields[*at];
+                    let (_, kind, _) = &mut self.fields[*at];
                     *kind = promote(kind, field.data_type());
-                    *known_wide |= wide;
+                    *at
                 }
                 None => {
-                    places.insert(field.name().clone(), fields.len());
-                    fields.push((field.name().clone(), field.data_type().clone(), wide));
+                    self.places.insert(field.name().clone(), self.fields.len());
+                    self.fields.push((field.name().clone(), field.data_type().clone(), false));
+                    self.fields.len() - 1
                 }
-            }
+            };
+            places.push(at);
         }
+        (schema, places)
     }
-    // An integer beyond 2^53 would lose digits as a double; as text it keeps them.
-    let typed = fields.into_iter().map(|(name, kind, wide)| {
-        let kind = if wide && kind == DataType::Float64 { DataType::Utf8View } else { kind };
-        Field::new(name, kind, true)
-    });
-    Arc::new(Schema::new(typed.collect::<Vec<_>>()))
+
+    /// Columns in order of first appearance.
+    pub(crate) fn schema(&self) -> SchemaRef {
+        // An integer beyond 2^53 would lose digits as a double; as text it keeps them.
+        let typed = self.fields.iter().map(|(name, kind, wide)| {
+            let kind = if *wide && *kind == DataType::Float64 { DataType::Utf8View } else { kind.clone() };
+            Field::new(name, kind, true)
+        });
+        Arc::new(Schema::new(typed.collect::<Vec<_>>()))
+    }
+}
+
+/// One schema for all batches: columns in order of first appearance.
+fn unified_schema<'a>(batches: impl IntoIterator<Item = &'a RecordBatch>) -> SchemaRef {
+    let mut unified = Unified::default();
+    batches.into_iter().for_each(|batch| unified.add(batch));
+    unified.schema()
 }
 
 fn has_wide_integers(array: &ArrayRef) -> bool {

@@ -249,7 +249,7 @@ fn table(search: &str, batches: &[RecordBatch], workers: bool, memory: usize) ->
         }
         folders.last_mut().unwrap().add(rows, slice, 0).unwrap();
     }
-    let rows = reduce.finish(folders, &context).unwrap();
+    let rows: Vec<RecordBatch> = reduce.finish(folders, &context).unwrap().collect::<Result<_, _>>().unwrap();
     let schema = rows[0].schema();
     let mut lines = vec![schema.fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>().join(" ")];
     for batch in &rows {

@@ -1,0 +1,39 @@
+//! The form of a part's states as a column: what a folder gives away when memory is short and takes back to merge.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, FieldRef};
+
+use super::Part;
+use crate::rows::multi_type;
+
+/// Digits of a position in a sequence entry.
+const POSITION_DIGITS: usize = 20;
+/// Digits of a value's place within its row.
+const PLACE_DIGITS: usize = 3;
+
+/// The item field of a list of numbers.
+pub(crate) fn number_item() -> FieldRef {
+    Arc::new(Field::new("item", DataType::Float64, true))
+}
+
+/// Type of a part's state column.
+pub(crate) fn state_type(part: Part) -> DataType {
+    match part {
+        Part::Values | Part::Numbers => DataType::Int64,
+        Part::Sum | Part::SumOfSquares | Part::MinNumber | Part::MaxNumber => DataType::Float64,
+        Part::MinText | Part::MaxText => DataType::Utf8View,
+        Part::Moments | Part::Digest { .. } | Part::Sparkline { .. } => DataType::List(number_item()),
+        Part::Distinct | Part::Sequence | Part::Tally | Part::Pick(_) => multi_type(),
+    }
+}
+
+/// One entry of a `list` state; entries sort by where their value came from.
+pub(crate) fn sequence_entry(position: u64, place: usize, value: &str) -> String {
+    format!("{position:0POSITION_DIGITS$}{place:0PLACE_DIGITS$}{value}")
+}
+
+/// The value of a sequence entry.
+pub(crate) fn sequence_value(entry: &str) -> &str {
+    entry.get(POSITION_DIGITS + PLACE_DIGITS..).unwrap_or_default()
+}

@@ -1,0 +1,93 @@
+//! Searches give the same answer in little memory as in much, or end with an error that names the limit.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::sync::Arc;
+
+use quarry_conf::{Layers, PropsResolver};
+use quarry_engine::{Engine, EngineOptions, LookupSource, LookupTable, SearchRequest};
+use quarry_event::TimeRange;
+use quarry_store::MemoryStore;
+
+struct NoTables;
+
+impl LookupSource for NoTables {
+    fn table(&self, _: &str) -> Result<Option<LookupTable>, String> {
+        Ok(None)
+    }
+
+    fn names(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// The rows as texts, each with the names of its fields, or the error.
+fn ask(search: &str, memory_bytes: usize) -> Result<Vec<String>, String> {
+    let props = Arc::new(PropsResolver::new(&Layers::new([])));
+    let options = EngineOptions { memory_bytes, ..EngineOptions::default() };
+    let engine = Engine::new(&options, props, Arc::new(NoTables)).unwrap();
+    let request = SearchRequest {
+        text: search.to_owned(),
+        range: TimeRange::ALL,
+        now: 0,
+        zone: jiff::tz::TimeZone::UTC,
+        default_indexes: vec!["main".into()],
+    };
+    let job = engine.start(request, Arc::new(MemoryStore::new("main"))).map_err(|faults| faults[0].message.clone())?;
+    let mut lines = Vec::new();
+    while let Some(batch) = job.next_batch() {
+        let batch = batch.map_err(|error| error.to_string())?;
+        let schema = batch.schema();
+        for row in 0..batch.num_rows() {
+            let cells = schema.fields().iter().zip(batch.columns()).map(|(field, column)| {
+                format!("{}={}", field.name(), arrow::util::display::array_value_to_string(column, row).unwrap())
+            });
+            lines.push(cells.collect::<Vec<_>>().join(" "));
+        }
+    }
+    Ok(lines)
+}
+
+/// 30,000 rows with 10,000 keys, in no order of theirs.
+const ROWS: &str = "| makeresults count=30000 | streamstats count as n | fields n \
+    | eval key=\"key number \".((n*7919)%10000), value=(n*31)%1000, class=\"c\".(n%7)";
+
+#[test]
+fn answers_do_not_depend_on_memory() {
+    for commands in [
+        "stats count sum(value) avg(value) dc(n) values(n) list(n) mode(value) by key",
+        "stats min(value) max(value) range(value) stdev(value) median(value) first(n) last(n) by key",
+        "stats sparkline(count) as line count by class",
+        "stats count(val*) by key",
+        "eventstats count max(value) as most by class",
+        "streamstats count sum(value) by class",
+        "sort 0 value -n",
+        "sort 0 key",
+        "sort 20000 value n",
+        "reverse",
+        "tail 15000",
+        "dedup class",
+        "fillnull value=0",
+        "bin bins=5 value",
+        "append [| makeresults count=3 | eval key=\"x\"]",
+        "join type=left value [| makeresults count=200 | streamstats count as value | eval more=value*2 | fields value more]",
+        "chart count by class",
+        "chart count over class by value limit=5",
+        "top limit=7 value",
+        "top limit=7 key",
+        "rare limit=3 value by class",
+    ] {
+        let search = format!("{ROWS} | {commands}");
+        let expected = ask(&search, 1 << 30).unwrap();
+        assert!(expected.len() > 2, "{commands}");
+        assert_eq!(ask(&search, 2 << 20), Ok(expected), "{commands}");
+    }
+}
+
+#[test]
+fn what_cannot_spill_names_the_limit() {
+    for commands in ["streamstats count by key", "dedup key", "stats values(key)", "eventstats count by key"] {
+        let error = ask(&format!("{ROWS} | {commands}"), 200 << 10).unwrap_err();
+        assert!(error.contains("[search] max_mem_usage_mb"), "{commands}: {error}");
+    }
+}
