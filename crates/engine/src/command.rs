@@ -153,3 +153,15 @@ pub(crate) trait Blocking: Send + Sync {
     /// memory; a result that is small or held anyway goes out by [`crate::command::of_batches`].
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError>;
 }
+
+/// A command that gives its result as batches that are there already.
+pub(crate) trait BlockingTable: Send + Sync {
+    /// Consumes all rows and gives the result.
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError>;
+}
+
+impl<T: BlockingTable> Blocking for T {
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
+        BlockingTable::run(self, rows, context).map(of_batches)
+    }
+}

@@ -29,7 +29,7 @@ use futures::StreamExt;
 
 use crate::EngineError;
 use crate::command::RowIter;
-use crate::rows::{self, KeptRows, compact};
+use crate::rows::{self, KeptRows, owned};
 
 /// Rows of a batch that is sorted, at most.
 const BATCH_ROWS: usize = 8_192;
@@ -164,8 +164,8 @@ fn part_of(batch: &RecordBatch, start: usize, rows: usize) -> Result<RecordBatch
     }
     let end = batch.num_rows().min(start.saturating_add(rows));
     let places: UInt32Array = (start as u32..end as u32).collect();
-    let part = rows::take(batch, &places).and_then(|part| compact(&part));
-    part.map(|(part, _)| part).map_err(|error| DataFusionError::External(Box::new(error)))
+    let part = rows::take(batch, &places).and_then(|part| owned(&part));
+    part.map_err(|error| DataFusionError::External(Box::new(error)))
 }
 
 fn source(rows: RowIter, schema: &SchemaRef, batch_rows: usize) -> Result<Arc<dyn ExecutionPlan>, EngineError> {

@@ -27,7 +27,7 @@ use crate::EngineError;
 
 pub(crate) use build::ColumnBuilder;
 pub(crate) use distinct::{DistinctMemo, Numbers};
-pub(crate) use kept::{KeptRows, compact, rows_in_memory};
+pub(crate) use kept::{KeptRows, compact, owned, rows_in_memory};
 pub(crate) use plain::{DECIMAL_PRECISION, plain, plain_column};
 pub(crate) use read::{ColumnReader, DictionaryColumn, write_address, write_decimal};
 pub(crate) use unify::{concat_rows, conform};

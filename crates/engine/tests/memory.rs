@@ -54,6 +54,7 @@ const ROWS: &str = "| makeresults count=30000 | streamstats count as n | fields 
 
 #[test]
 fn answers_do_not_depend_on_memory() {
+    let mut faults = Vec::new();
     for commands in [
         "stats count sum(value) avg(value) dc(n) values(n) list(n) mode(value) by key",
         "stats min(value) max(value) range(value) stdev(value) median(value) first(n) last(n) by key",
@@ -80,8 +81,15 @@ fn answers_do_not_depend_on_memory() {
         let search = format!("{ROWS} | {commands}");
         let expected = ask(&search, 1 << 30).unwrap();
         assert!(expected.len() > 2, "{commands}");
-        assert_eq!(ask(&search, 2 << 20), Ok(expected), "{commands}");
+        // A sort merges files, for which it needs some batches at once.
+        let memory = if commands.starts_with("sort") { 32 << 20 } else { 4 << 20 };
+        match ask(&search, memory) {
+            Ok(found) if found == expected => {}
+            Ok(found) => faults.push(format!("{commands}: {} rows of {}", found.len(), expected.len())),
+            Err(error) => faults.push(format!("{commands}: {error}")),
+        }
     }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::{FieldPattern, ForeachCommand, ForeachOver};
 
 use crate::EngineError;
-use crate::command::{Blocking, CommandContext, RowIter};
+use crate::command::{BlockingTable, CommandContext, RowIter};
 use crate::field_names::{names_of, wildcard_parts};
 use crate::lower::{Environment, Step, lower};
 use crate::rows::{self, ColumnBuilder, concat_rows, is_hidden};
@@ -73,7 +73,7 @@ pub(crate) struct Foreach {
     pub environment: Arc<dyn Environment + Send + Sync>,
 }
 
-impl Blocking for Foreach {
+impl BlockingTable for Foreach {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
         let batches = rows.collect::<Result<Vec<_>, _>>()?;
         match &self.command.over {

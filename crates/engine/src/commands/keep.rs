@@ -10,7 +10,7 @@ use quarry_spl::ast::{CollectCommand, OutputLookupCommand};
 use super::lookup::{LookupSource, read_csv};
 use super::spans::time_ns;
 use crate::EngineError;
-use crate::command::{Blocking, CommandContext, RowIter};
+use crate::command::{BlockingTable, CommandContext, RowIter};
 use crate::field_names::names_of;
 use crate::rows::{self, concat_rows, is_hidden};
 use crate::run::SnapshotSource;
@@ -34,7 +34,7 @@ pub(crate) struct OutputLookup {
     pub lookups: Arc<dyn LookupSource>,
 }
 
-impl Blocking for OutputLookup {
+impl BlockingTable for OutputLookup {
     fn run(&self, rows: RowIter, _: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
         let batches = rows.collect::<Result<Vec<_>, _>>()?;
         let invalid = |message: String| EngineError::Invalid { message, span: Some(self.command.table_span) };
@@ -126,7 +126,7 @@ pub(crate) struct Collect {
     pub source: Arc<dyn SnapshotSource>,
 }
 
-impl Blocking for Collect {
+impl BlockingTable for Collect {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
         let batches = rows.collect::<Result<Vec<_>, _>>()?;
         if self.command.test_mode {

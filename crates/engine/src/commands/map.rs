@@ -6,7 +6,7 @@ use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::{MapCommand, MapSearch, Span};
 
 use crate::EngineError;
-use crate::command::{Blocking, CommandContext, RowIter};
+use crate::command::{BlockingTable, CommandContext, RowIter};
 use crate::lower::Environment;
 use crate::rows::{self, is_hidden};
 
@@ -70,7 +70,7 @@ impl Map {
     }
 }
 
-impl Blocking for Map {
+impl BlockingTable for Map {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
         let (mut made, mut count, mut number) = (Vec::new(), 0, 0);
         for batch in rows {

@@ -17,7 +17,7 @@ use quarry_spl::ast::{TransactionCommand, TransactionLists};
 
 use super::spans::{length_of, time_ns};
 use crate::EngineError;
-use crate::command::{Blocking, CommandContext, RowIter};
+use crate::command::{BlockingTable, CommandContext, RowIter};
 use crate::expr::CompiledExpr;
 use crate::field_names::names_of;
 use crate::row_filter::RowFilter;
@@ -53,7 +53,7 @@ pub(crate) struct Transaction {
     pub ends: Option<Test>,
 }
 
-impl Blocking for Transaction {
+impl BlockingTable for Transaction {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
         let mut gathered = Gathered::new(&self.command);
         for batch in rows {

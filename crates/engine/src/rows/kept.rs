@@ -275,8 +275,13 @@ pub(crate) fn compact(batch: &RecordBatch) -> Result<(RecordBatch, usize), Engin
     if alive <= bytes + SLACK_BYTES {
         return Ok((batch.clone(), bytes));
     }
-    let columns = batch.columns().iter().map(|column| without_slack(column));
-    Ok((rebuild(batch.schema_ref().fields().to_vec(), columns.collect(), batch.num_rows())?, bytes))
+    Ok((owned(batch)?, bytes))
+}
+
+/// The rows with texts that are theirs alone.
+pub(crate) fn owned(batch: &RecordBatch) -> Result<RecordBatch, EngineError> {
+    let columns = batch.columns().iter().map(without_slack);
+    rebuild(batch.schema_ref().fields().to_vec(), columns.collect(), batch.num_rows())
 }
 
 /// Bytes that the values of a column need.
