@@ -28,6 +28,14 @@ pub enum EngineError {
         "the search needs more memory for grouping or sorting than it may have; group by fewer fields, or raise [search] max_mem_usage_mb in limits.conf"
     )]
     Memory,
+    /// A panic: a bug of ours ended a stage of the search.
+    #[error("internal error while {stage}: {message}; the search has no answer, please report it")]
+    Internal {
+        /// What the search was at.
+        stage: &'static str,
+        /// What the panic said.
+        message: String,
+    },
     /// The store could not read.
     #[error(transparent)]
     Store(#[from] quarry_store::StoreError),

@@ -31,7 +31,7 @@ use crate::scan::ScanProgress;
 use crate::scan::fields::FieldRules;
 use crate::scan::shaped::KnownShapes;
 use crate::shown::ShownFormats;
-use crate::threads::SearchThreads;
+use crate::threads::{SearchThreads, caught};
 
 /// Batches that wait for the reader.
 const QUEUE_BATCHES: usize = 4;
@@ -176,8 +176,25 @@ impl Engine {
     }
 }
 
-/// Runs a search; places in errors lead to its text as written.
+/// Runs a search to its end, whatever happens: the reader gets all rows or an error.
 fn work(runner: &Runner, pipeline: &Pipeline, spans: &SpanMap, sender: &SyncSender<Result<RecordBatch, EngineError>>) {
+    let run = || {
+        send_rows(runner, pipeline, spans, sender);
+        Ok(())
+    };
+    if let Err(error) = caught("commands were run", run) {
+        // A reader that left does not want the error either.
+        drop(sender.send(Err(error)));
+    }
+}
+
+/// Sends the rows of a search, or its error; places in errors lead to its text as written.
+fn send_rows(
+    runner: &Runner,
+    pipeline: &Pipeline,
+    spans: &SpanMap,
+    sender: &SyncSender<Result<RecordBatch, EngineError>>,
+) {
     let placed = |error| match error {
         EngineError::Invalid { message, span } => {
             EngineError::Invalid { message, span: span.map(|span| spans.original(span)) }

@@ -13,6 +13,7 @@ mod distinct;
 mod kept;
 mod plain;
 mod read;
+mod sorted;
 mod unify;
 mod value;
 
@@ -27,9 +28,10 @@ use crate::EngineError;
 
 pub(crate) use build::ColumnBuilder;
 pub(crate) use distinct::{DistinctMemo, Numbers};
-pub(crate) use kept::{KeptRows, compact, owned, rows_in_memory};
+pub(crate) use kept::{KeptRows, compact, rows_in_memory};
 pub(crate) use plain::{DECIMAL_PRECISION, plain, plain_column};
 pub(crate) use read::{ColumnReader, DictionaryColumn, write_address, write_decimal};
+pub(crate) use sorted::sorted;
 pub(crate) use unify::{concat_rows, conform};
 pub(crate) use value::{FALSE_TEXT, TRUE_TEXT, Value, time_seconds, write_time};
 

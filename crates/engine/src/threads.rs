@@ -4,16 +4,34 @@
 //! waits for a thread: without an idle one a new one is made. No thread is ever detached: the C library of common
 //! systems (glibc bug 19951) may touch a detached thread's memory after it has gone, which thousands of short
 //! searches per second do meet.
+//!
+//! A panic in a search is an error of this search ([`caught`]): an answer that only ends would look whole.
 
+use std::any::Any;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+
+use crate::EngineError;
 
 /// Bytes of stack of a search's thread: expressions nest up to the parser's limit.
 const STACK_BYTES: usize = 16 << 20;
 /// Threads that stay for the next search; others end with their search.
 const IDLE_MAX: usize = 64;
+
+/// Runs a part of a search, so that a panic in it becomes an error. Nothing that `run` changed may be used then.
+pub(crate) fn caught<T>(stage: &'static str, run: impl FnOnce() -> Result<T, EngineError>) -> Result<T, EngineError> {
+    let internal = |said: Box<dyn Any + Send>| Err(EngineError::Internal { stage, message: text_of(said.as_ref()) });
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(internal)
+}
+
+/// What a panic said.
+fn text_of(said: &(dyn Any + Send)) -> String {
+    let text = said.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| said.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without a text".to_owned())
+}
 
 type Work = Box<dyn FnOnce() + Send>;
 

@@ -4,7 +4,7 @@ use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::{FormatCommand, ReturnCommand, ReturnItem};
 
 use crate::EngineError;
-use crate::command::{Blocking, CommandContext, RowIter};
+use crate::command::{BlockingTable, CommandContext, RowIter};
 use crate::field_names::names_of;
 use crate::rows::{self, ColumnBuilder, ColumnReader, batch_of};
 
@@ -18,7 +18,7 @@ const CONDITION_BYTES_MAX: usize = 1 << 20;
 /// `format`.
 pub(crate) struct Format(pub FormatCommand);
 
-impl Blocking for Format {
+impl BlockingTable for Format {
     fn run(&self, rows: RowIter, _: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
         let format = &self.0;
         let limit = if format.rows_max == 0 { usize::MAX } else { format.rows_max };
@@ -66,7 +66,7 @@ impl Format {
 /// `return`.
 pub(crate) struct Return(pub ReturnCommand);
 
-impl Blocking for Return {
+impl BlockingTable for Return {
     fn run(&self, rows: RowIter, _: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
         let (mut parts, mut taken, mut bytes) = (Vec::new(), 0, 0);
         for batch in rows {

@@ -76,7 +76,7 @@ impl Sort {
             let descending = key.is_some_and(|key| self.is_descending(&self.0.keys[key])) && !rank.ends_with("class");
             keys.push((at, SortOptions { descending, nulls_first: false }));
         }
-        context.dataflow.sort(rows, &keys, limit)
+        rows::sorted(rows, &keys, limit, &context.dataflow)
     }
 }
 
@@ -161,7 +161,7 @@ pub(crate) fn sorted_kept(rows: KeptRows, context: &CommandContext) -> Result<Ro
     let schema = rows.schema();
     let ranks = schema.fields().iter().enumerate().filter(|(_, field)| field.name().starts_with(RANK));
     let keys: Vec<_> = ranks.map(|(at, _)| (at, ascending)).collect();
-    let sorted = context.dataflow.sort(rows, &keys, None)?;
+    let sorted = rows::sorted(rows, &keys, None, &context.dataflow)?;
     Ok(Box::new(sorted.map(|batch| rows::without(&batch?, |name| name.starts_with(RANK)))))
 }
 

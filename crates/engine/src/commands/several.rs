@@ -10,7 +10,7 @@ use quarry_spl::ast::SetOperation;
 use super::spans::time_ns;
 use crate::EngineError;
 use crate::aggregate::keys::KeyTable;
-use crate::command::{Blocking, CommandContext, RowIter};
+use crate::command::{BlockingTable, CommandContext, RowIter};
 use crate::field_names::names_of;
 use crate::lower::Step;
 use crate::rows::{self, ColumnBuilder, ColumnReader, Value, concat_rows, is_hidden};
@@ -24,7 +24,7 @@ pub(crate) struct AppendCols {
     pub replaces: bool,
 }
 
-impl Blocking for AppendCols {
+impl BlockingTable for AppendCols {
     fn run(&self, rows: RowIter, _: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
         let left = concat_rows(rows.collect::<Result<Vec<_>, _>>()?)?;
         let right = concat_rows(self.right.clone())?;
@@ -55,7 +55,7 @@ impl Blocking for AppendCols {
 /// `appendpipe`: the rows, then what commands make of them.
 pub(crate) struct AppendPipe(pub Vec<Step>);
 
-impl Blocking for AppendPipe {
+impl BlockingTable for AppendPipe {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
         let mut all = rows.collect::<Result<Vec<_>, _>>()?;
         let again: RowIter = Box::new(all.clone().into_iter().map(Ok));

@@ -4,7 +4,7 @@
 //! disk manager, each batch for itself, so that rows can be read forwards, backwards and any number of times. A batch
 //! is made compact first: texts of a scan point into the text of whole pages and would keep all of it alive.
 //!
-//! Not here: sorting and grouping of kept rows ([`crate::dataflow`], [`crate::aggregate`]).
+//! Not here: sorting and grouping of kept rows ([`super::sorted`], [`crate::aggregate`]).
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -101,9 +101,14 @@ impl KeptRows {
     }
 
     /// Number of batches.
-    #[cfg(test)]
     pub(crate) fn num_batches(&self) -> usize {
         self.places.len()
+    }
+
+    /// Bytes of all rows that were ever added.
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Bytes of an average row.
@@ -285,7 +290,7 @@ pub(crate) fn owned(batch: &RecordBatch) -> Result<RecordBatch, EngineError> {
 }
 
 /// Bytes that the values of a column need.
-fn value_bytes(array: &ArrayRef) -> usize {
+pub(crate) fn value_bytes(array: &ArrayRef) -> usize {
     let nulls = array.nulls().map_or(0, |nulls| nulls.len() / 8);
     let len = array.len();
     nulls

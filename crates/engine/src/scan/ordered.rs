@@ -16,6 +16,7 @@ use super::{EventScan, PageRef};
 use crate::EngineError;
 use crate::command::CommandContext;
 use crate::rows::{self, concat_rows};
+use crate::threads::caught;
 
 /// Pages opened at once, at most, per worker.
 const PAGES_AHEAD_PER_WORKER: usize = 4;
@@ -59,7 +60,7 @@ impl OrderedRows {
         let (scan, context) = (&self.scan, &self.context);
         let work = || {
             while let Some(page) = todo.lock().unwrap_or_else(PoisonError::into_inner).pop() {
-                match open_page(scan, context, &page) {
+                match caught("events were read in order of time", || open_page(scan, context, &page)) {
                     Ok(Some(page)) => opened.lock().unwrap_or_else(PoisonError::into_inner).push(page),
                     Ok(None) => {}
                     Err(error) => {

@@ -14,6 +14,7 @@ use super::{EventScan, PageRef, report_damage};
 use crate::EngineError;
 use crate::command::CommandContext;
 use crate::partial::{PartKey, PlanStates, WindowPart};
+use crate::threads::caught;
 
 /// Pages of one window.
 const WINDOW_PAGES: usize = 32;
@@ -111,7 +112,7 @@ pub(crate) fn map_slices<W: SliceWork>(
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<W>> = Mutex::default();
     let failure: Mutex<Option<EngineError>> = Mutex::default();
-    let work = || match run_worker(scan, context, windows, &next, make) {
+    let work = || match caught("events were read and folded", || run_worker(scan, context, windows, &next, make)) {
         Ok(worker) => done.lock().unwrap_or_else(PoisonError::into_inner).push(worker),
         Err(error) => {
             next.store(windows.len(), Ordering::Relaxed);

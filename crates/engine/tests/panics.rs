@@ -1,0 +1,131 @@
+//! A panic in a search ends it with an error that says where, on every way events are read; never with a short answer.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use quarry_conf::{Layers, PropsResolver};
+use quarry_engine::{Engine, EngineOptions, LookupSource, LookupTable, SearchRequest, SnapshotSource};
+use quarry_event::{EventBatch, Metadata, Page, PageColumns, PageSet, TermQuery, TimeRange};
+use quarry_store::{IndexSelector, MemoryStore, PageInfo, Segment, Snapshot, StoreError};
+
+struct NoTables;
+
+impl LookupSource for NoTables {
+    fn table(&self, _: &str) -> Result<Option<LookupTable>, String> {
+        Ok(None)
+    }
+
+    fn names(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// Events of which one page cannot be read without a panic, while it is armed.
+struct Mined {
+    store: MemoryStore,
+    armed: Arc<AtomicBool>,
+}
+
+impl SnapshotSource for Mined {
+    fn snapshot(&self, _: &IndexSelector, range: &TimeRange) -> Result<Snapshot, StoreError> {
+        assert!(range.latest != Some(5), "the mine of the snapshot");
+        let mut snapshot = self.store.snapshot();
+        for segment in &mut snapshot.segments {
+            *segment = Arc::new(MinedSegment { inner: Arc::clone(segment), armed: Arc::clone(&self.armed) });
+        }
+        Ok(snapshot)
+    }
+}
+
+#[derive(Debug)]
+struct MinedSegment {
+    inner: Arc<dyn Segment>,
+    armed: Arc<AtomicBool>,
+}
+
+impl Segment for MinedSegment {
+    fn bucket(&self) -> &str {
+        self.inner.bucket()
+    }
+    fn index(&self) -> &str {
+        self.inner.index()
+    }
+    fn sequence(&self) -> u64 {
+        self.inner.sequence()
+    }
+    fn metas(&self) -> Arc<[Metadata]> {
+        self.inner.metas()
+    }
+    fn pages(&self) -> &[PageInfo] {
+        self.inner.pages()
+    }
+    fn candidate_pages(&self, query: &TermQuery) -> Result<PageSet, StoreError> {
+        self.inner.candidate_pages(query)
+    }
+    fn read_page(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError> {
+        assert!(page != 3 || !self.armed.load(Ordering::Relaxed), "the mine of page 3");
+        self.inner.read_page(page, columns)
+    }
+}
+
+const EVENTS: i64 = 40_000;
+
+fn world() -> (Engine, Arc<Mined>) {
+    let store = MemoryStore::new("main");
+    let mut batch = EventBatch::default();
+    let meta = Metadata { index: "main".into(), host: "h".into(), source: "s".into(), sourcetype: "t".into() };
+    let meta = batch.intern(&meta);
+    (0..EVENTS).for_each(|at| batch.push(format!("number={at} class=c{}", at % 7).as_bytes(), at, meta));
+    store.append(batch).unwrap();
+    let props = Arc::new(PropsResolver::new(&Layers::new([])));
+    let engine = Engine::new(&EngineOptions::default(), props, Arc::new(NoTables)).unwrap();
+    (engine, Arc::new(Mined { store, armed: Arc::new(AtomicBool::new(true)) }))
+}
+
+/// How many rows come, or the error.
+fn ask(engine: &Engine, world: &Arc<Mined>, search: &str, range: TimeRange) -> Result<usize, String> {
+    let request = SearchRequest {
+        text: search.to_owned(),
+        range,
+        now: 0,
+        zone: jiff::tz::TimeZone::UTC,
+        default_indexes: vec!["main".into()],
+    };
+    let source: Arc<dyn SnapshotSource> = Arc::<Mined>::clone(world);
+    let job = engine.start(request, source).map_err(|faults| faults[0].message.clone())?;
+    let mut rows = 0;
+    while let Some(batch) = job.next_batch() {
+        rows += batch.map_err(|error| error.to_string())?.num_rows();
+    }
+    Ok(rows)
+}
+
+#[test]
+fn a_panic_while_events_are_read_is_an_error_of_the_search() {
+    let (engine, world) = world();
+    for (search, rows, stage) in [
+        ("class=* | stats count by number", 40_000, "while events were read and folded: the mine of page 3"),
+        ("class=c1", 5_715, "while events were read in order of time: the mine of page 3"),
+        ("class=* | sort 0 number", 40_000, "the mine of page 3"),
+        ("class=* | eval n=number | dedup class", 7, "the mine of page 3"),
+        ("| makeresults | append [search class=* | stats count]", 2, "the mine of page 3"),
+        ("class=* | timechart count", 1, "the mine of page 3"),
+    ] {
+        world.armed.store(true, Ordering::Relaxed);
+        let error = ask(&engine, &world, search, TimeRange::ALL).expect_err(search);
+        assert!(error.contains("internal error") && error.contains(stage), "{search}: {error}");
+        // The engine and its threads go on as if nothing had been.
+        world.armed.store(false, Ordering::Relaxed);
+        assert_eq!(ask(&engine, &world, search, TimeRange::ALL), Ok(rows), "{search}");
+    }
+}
+
+#[test]
+fn a_panic_on_the_thread_of_the_search_is_its_error() {
+    let (engine, world) = world();
+    let range = TimeRange { earliest: Some(0), latest: Some(5) };
+    let error = ask(&engine, &world, "class=*", range).unwrap_err();
+    assert!(error.contains("internal error while commands were run: the mine of the snapshot"), "{error}");
+}
