@@ -1,0 +1,97 @@
+//! Needles in process: searches for one user id or one session by several threads, without HTTP.
+//!
+//! `cargo bench -p quarry-search --bench needles -- DATA_DIR FILE [THREADS] [SECONDS]`: `DATA_DIR` holds the comparison
+//! data's syslog.log, `FILE` is it; needles are taken from lines spread over it, as `cargo xtask bench` does. What a
+//! server adds is its protocol; the ceiling is a probe of each slab's term filter, which absent ids show.
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::disallowed_methods, missing_docs)]
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use jiff::tz::TimeZone;
+use quarry_conf::{Layers, PropsResolver};
+use quarry_engine::{Engine, EngineOptions, LookupSource, LookupTable};
+use quarry_search::{SearchParams, SearchService, SearchServiceParts};
+use quarry_stdx::SystemClock;
+use quarry_store::{Store, StoreOptions};
+
+/// Lines whose user and session become needles.
+const LINES: u64 = 4_096;
+/// More than the longest line.
+const LINE_BYTES: usize = 4_096;
+
+struct NoLookups;
+
+impl LookupSource for NoLookups {
+    fn table(&self, _: &str) -> Result<Option<LookupTable>, String> {
+        Ok(None)
+    }
+
+    fn names(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
+    let [data, file, more @ ..] = &arguments[..] else {
+        return println!("give a data folder and the log file that was added to it");
+    };
+    let number = |at: usize, default: usize| more.get(at).map_or(default, |text| text.parse().unwrap());
+    let (threads, seconds) = (number(0, 2), Duration::from_secs(number(1, 5) as u64));
+    let clock = SystemClock::shared();
+    let props = Arc::new(PropsResolver::new(&Layers::new([])));
+    let options = EngineOptions { memory_bytes: 1 << 30, spill: None, partial_state_bytes: 0 };
+    let service = SearchService::new(SearchServiceParts {
+        engine: Engine::new(&options, props, Arc::new(NoLookups)).unwrap(),
+        source: Store::open_read_only(StoreOptions::at(data.as_str()), clock.clone()).unwrap(),
+        clock,
+        zone: TimeZone::UTC,
+        default_indexes: vec!["main".to_owned()],
+    });
+    let needles = needles_of(file);
+    let absent: Vec<String> = (0..LINES).map(|at| format!("session=00000000-{at:04x}-4000-8000-000000000000")).collect();
+    for (what, searches, is_there) in [("needles", &needles, true), ("absent ids", &absent, false)] {
+        // Once all, so that blocks and filters are where they stay.
+        searches.iter().for_each(|search| assert_eq!(found(&service, search), is_there, "{search}"));
+        let next = AtomicUsize::new(0);
+        let start = Instant::now();
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    while start.elapsed() < seconds {
+                        let search = &searches[next.fetch_add(1, Ordering::Relaxed) % searches.len()];
+                        assert_eq!(found(&service, search), is_there, "{search}");
+                    }
+                });
+            }
+        });
+        let minutes = start.elapsed().as_secs_f64() / 60.0;
+        println!("{what}: {:.0} a minute on {threads} threads", next.into_inner() as f64 / minutes);
+    }
+}
+
+fn found(service: &SearchService, search: &str) -> bool {
+    let params = SearchParams { text: search.to_owned(), ..SearchParams::default() };
+    !service.run(params).unwrap().table.is_empty()
+}
+
+fn needles_of(file: &str) -> Vec<String> {
+    let mut file = File::open(file).unwrap();
+    let step = file.metadata().unwrap().len() / (LINES + 1);
+    let mut needles = Vec::new();
+    let mut buffer = vec![0; LINE_BYTES];
+    for at in 0..LINES {
+        file.seek(SeekFrom::Start(at * step)).unwrap();
+        let read = file.read(&mut buffer).unwrap();
+        let text = String::from_utf8_lossy(&buffer[..read]);
+        let Some(line) = text.lines().nth(1) else { continue };
+        let field = if at % 2 == 0 { "user_id" } else { "session" };
+        let value = line.split(' ').find_map(|pair| pair.strip_prefix(field)?.strip_prefix('='));
+        needles.extend(value.map(|value| format!("{field}={value} | table _time, {field}")));
+    }
+    needles
+}
