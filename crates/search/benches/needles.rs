@@ -53,7 +53,8 @@ fn main() {
         default_indexes: vec!["main".to_owned()],
     });
     let needles = needles_of(file);
-    let absent: Vec<String> = (0..LINES).map(|at| format!("session=00000000-{at:04x}-4000-8000-000000000000")).collect();
+    let absent: Vec<String> =
+        (0..LINES).map(|at| format!("session=00000000-{at:04x}-4000-8000-000000000000")).collect();
     for (what, searches, is_there) in [("needles", &needles, true), ("absent ids", &absent, false)] {
         // Once all, so that blocks and filters are where they stay.
         searches.iter().for_each(|search| assert_eq!(found(&service, search), is_there, "{search}"));

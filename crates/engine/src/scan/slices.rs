@@ -5,7 +5,7 @@
 //! memory. Windows lie the same in every search, so that what was made of one can stand for it ([`crate::partial`]).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arrow::record_batch::RecordBatch;
 use quarry_store::Segment;
@@ -161,5 +161,7 @@ fn run_worker<W: SliceWork>(
 
 /// Threads that read at once: one per core.
 pub(crate) fn worker_count() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+    // The system reads several files to answer, which a search for one id would feel.
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
