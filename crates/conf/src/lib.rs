@@ -23,12 +23,14 @@ pub mod warning;
 
 pub use builtin::builtin_sources;
 pub use layers::{BtoolRow, ConfSource, Layer, Layers, Merged, MergedStanza};
+pub use props::{AliasRule, SearchTimeRules};
 pub use props::{DatetimeConfig, ExtractRule, HostRule, KvMode, PropsResolver, PropsSettings};
 pub use settings::http_input::{ConnectionHost, HttpInputSettings, HttpToken};
 pub use settings::indexes::{IndexSettings, IndexesConf, MergeSettings};
 pub use settings::limits::LimitSettings;
 pub use settings::macros::{MacroDefinition, MacrosConf};
 pub use settings::server::ServerSettings;
-pub use settings::transforms::{LookupDefinition, Transforms};
+pub use settings::tags::{EventType, Tag, event_types, tags};
+pub use settings::transforms::{LookupDefinition, ReportCut, ReportRule, Transforms};
 pub use text::{Conf, Setting, Stanza};
 pub use warning::{ConfWarning, Problem};

@@ -38,6 +38,6 @@ pub use command::Messages;
 pub use commands::lookup::{LookupSource, LookupTable};
 pub use error::EngineError;
 pub use job::{Engine, EngineOptions, Job, ResultKind, SearchRequest, Stopper};
-pub use knowledge::{KnowledgeSource, NoKnowledge, has_bundled_model};
+pub use knowledge::{EventType, KnowledgeSource, NoKnowledge, Tag, has_bundled_model};
 pub use run::SnapshotSource;
 pub use scan::ScanProgress;

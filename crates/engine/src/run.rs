@@ -21,14 +21,16 @@ use crate::commands::generate::make_results;
 use crate::commands::lookup::{LookupSource, LookupTable};
 use crate::commands::timechart::time_bounds;
 use crate::expr::ExprContext;
-use crate::knowledge::KnowledgeSource;
+use crate::knowledge::labels::Labels;
+use crate::knowledge::{KnowledgeSource, NoKnowledge};
 use crate::lower::{Environment, Step, lower, read_lookup};
 use crate::partial::plan::plan_name;
 use crate::partial::work::fold_windows;
 use crate::partial::{PartialStates, PlanStates};
 use crate::rows::{self, KeptRows};
+use crate::scan::derive::{Asked, Derivations, DerivedNames, Tables};
 use crate::scan::fields::{FieldRules, FieldWish, ShownFields};
-use crate::scan::filter::{EventFilter, index_patterns};
+use crate::scan::filter::{EventFilter, Origins, index_patterns};
 use crate::scan::ordered::OrderedRows;
 use crate::scan::rexes::Rexes;
 use crate::scan::shaped::{KnownShapes, Slabs};
@@ -146,7 +148,7 @@ impl Runner {
 
     /// Rows of a search over events.
     pub(crate) fn events(&self, search: &SearchCommand, rest: &[Stage]) -> Result<RowIter, EngineError> {
-        let expr = self.resolved(&search.expr)?;
+        let expr = self.without_labels(&self.resolved(&search.expr)?)?;
         let mut context = self.context.clone();
         context.range = self.range_of(search)?;
         let mut steps = self.steps(rest, &context)?;
@@ -165,7 +167,11 @@ impl Runner {
         let Some(Step::Reduce(reduce)) = steps.pop() else {
             return apply(Box::new(std::iter::empty()), after, &context);
         };
-        let states = self.states_of(&expr, search, rest, &scan.wish, reduce.as_ref(), &context);
+        let states = match scan.derivations.is_active() {
+            // Tables change without a trace, and what is added may hang on the moment.
+            true => None,
+            false => self.states_of(&expr, search, rest, &scan.wish, reduce.as_ref(), &context),
+        };
         let windows = scan.windows(&context, states.as_ref())?;
         let pages = windows.iter().flat_map(|window| &window.pages);
         reduce.prepare(bounds_of(pages, &context.range), &context);
@@ -199,7 +205,8 @@ impl Runner {
         context: &CommandContext,
     ) -> Result<EventScan, EngineError> {
         let expressions = ExprContext { now: context.now, zone: context.zone.clone() };
-        let filter = EventFilter::new(expr, &self.rules, &expressions)?;
+        let wish = FieldWish::new(&required_fields(rest));
+        let (filter, derivations) = self.condition(expr, &wish, &expressions)?;
         let patterns = index_patterns(expr, &self.default_indexes).unwrap_or_else(|| self.default_indexes.clone());
         let snapshot = self.source.snapshot(&IndexSelector::new(patterns), &context.range)?;
         let index_range = TimeRange {
@@ -211,13 +218,46 @@ impl Runner {
             range: context.range,
             index_range,
             filter,
-            wish: FieldWish::new(&required_fields(rest)),
+            wish,
             rules: Arc::clone(&self.rules),
+            derivations,
             shown: ShownFields::default(),
             rexes,
             slabs: Slabs::new(Arc::clone(&self.shapes)),
             progress: Arc::clone(&self.progress),
         })
+    }
+
+    /// The condition with event types and tags written out.
+    fn without_labels(&self, expr: &SearchExpr) -> Result<SearchExpr, EngineError> {
+        if self.rules.is_index_time_only() {
+            return Ok(expr.clone());
+        }
+        let expressions = ExprContext { now: self.context.now, zone: self.context.zone.clone() };
+        Labels::new(self.knowledge.as_ref(), &expressions).expand(expr)
+    }
+
+    /// The condition ready to test, and what knowledge adds to the events it is tested on.
+    fn condition(
+        &self,
+        expr: &SearchExpr,
+        wish: &FieldWish,
+        expressions: &ExprContext,
+    ) -> Result<(EventFilter, Derivations), EngineError> {
+        let rules = self.rules.as_ref();
+        let tables = Tables::new(Arc::clone(&self.lookups));
+        let index_time_only = rules.is_index_time_only();
+        let knowledge: &dyn KnowledgeSource = if index_time_only { &NoKnowledge } else { self.knowledge.as_ref() };
+        let labels = Labels::new(knowledge, expressions);
+        let derived = match index_time_only {
+            true => DerivedNames::default(),
+            false => DerivedNames::new(rules.props(), &tables, &labels.fields()),
+        };
+        let filter = EventFilter::new(expr, &Origins { rules, derived: &derived }, expressions)?;
+        let messages = &self.context.messages;
+        let search = Asked { wish, filter: &filter, names: &derived };
+        let derivations = Derivations::new(rules.props(), &search, tables, &labels, expressions, messages)?;
+        Ok((filter, derivations))
     }
 
     /// The range of the search: its own modifiers win over the request's.

@@ -1,10 +1,11 @@
-//! What searches know by name, from the files of apps: macros.conf, savedsearches.conf and data models.
+//! What searches know by name, from the files of apps: macros.conf, savedsearches.conf, eventtypes.conf, tags.conf
+//! and data models.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use quarry_conf::{Layers, MacrosConf};
-use quarry_engine::KnowledgeSource;
+use quarry_engine::{EventType, KnowledgeSource, Tag};
 use quarry_spl::macros::Macro;
 
 /// Largest data model read, in bytes.
@@ -70,6 +71,16 @@ impl KnowledgeSource for KnowledgeFiles {
 
     fn macro_names(&self) -> Vec<String> {
         MacrosConf::new(&self.layers).names()
+    }
+
+    fn event_types(&self) -> Vec<EventType> {
+        let types = quarry_conf::event_types(&self.layers).into_iter();
+        types.map(|found| EventType { name: found.name, search: found.search }).collect()
+    }
+
+    fn tags(&self) -> Vec<Tag> {
+        let tags = quarry_conf::tags(&self.layers).into_iter();
+        tags.map(|found| Tag { name: found.name, field: found.field, value: found.value }).collect()
     }
 
     fn saved_search(&self, name: &str) -> Option<String> {

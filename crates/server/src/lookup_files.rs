@@ -101,6 +101,9 @@ impl LookupSource for Lookups {
                 case_sensitive: definition.case_sensitive_match,
                 max_matches: definition.max_matches,
                 default_match: definition.default_match.clone(),
+                min_matches: definition.min_matches,
+                wildcard_columns: definition.wildcard_columns.clone(),
+                network_columns: definition.network_columns.clone(),
                 ..table
             },
         }))

@@ -7,15 +7,19 @@
 //! Not here: guessing a sourcetype from text, `[rule::…]`, renamed sourcetypes.
 
 pub(crate) mod pattern;
+pub mod search_time;
 pub mod settings;
 pub mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::layers::{Layers, Merged, MergedStanza};
+use crate::settings::transforms::ReportRule;
 use crate::text::DEFAULT_STANZA;
 use crate::values::{Values, parse_delimiter};
 use pattern::Pattern;
+pub use search_time::{AliasRule, SearchTimeRules};
 pub use settings::{DatetimeConfig, ExtractRule, HostRule, KvMode, PropsSettings};
 
 /// What a stanza name starts with that stands for sources.
@@ -43,6 +47,8 @@ pub struct PropsResolver {
     sources: Vec<PatternStanza>,
     /// By name of their stanza.
     host_rules: BTreeMap<String, HostRule>,
+    /// By name of their stanza.
+    report_rules: BTreeMap<String, Arc<ReportRule>>,
 }
 
 /// A stanza that stands for all names of a pattern.
@@ -68,6 +74,7 @@ impl PropsResolver {
             hosts: pattern_stanzas(props, HOST_PREFIX),
             sources: pattern_stanzas(props, SOURCE_PREFIX),
             host_rules: crate::settings::transforms::host_rules(layers),
+            report_rules: crate::settings::transforms::report_rules(layers),
         }
     }
 
@@ -81,7 +88,11 @@ impl PropsResolver {
             .chain(hosts.map(|stanza| &stanza.settings))
             .chain(sources.map(|stanza| &stanza.settings));
         let set = weakest_first.flatten().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-        read(sourcetype, &Values::new(table::rows(), set), &self.host_rules)
+        let values = Values::new(table::rows(), set);
+        PropsSettings {
+            search_time: search_time::read(&values, &self.report_rules),
+            ..read(sourcetype, &values, &self.host_rules)
+        }
     }
 
     /// The sourcetype that a `[source::…]` stanza names for a source.
@@ -103,6 +114,18 @@ impl PropsResolver {
         let patterns = self.hosts.iter().chain(&self.sources).map(|stanza| &stanza.settings);
         let extracts = plain.chain(patterns).flatten().filter(|(key, _)| key.starts_with("EXTRACT-"));
         extracts.into_iter().any(|(_, pattern)| named.iter().any(|group| pattern.contains(group)))
+    }
+
+    /// What each stanza adds to events at search time, with the sourcetype it stands for where it stands for one.
+    pub fn search_time_rules(&self) -> Vec<(Option<&str>, SearchTimeRules)> {
+        let named = self.sourcetypes.iter().map(|(name, settings)| (Some(name.as_str()), settings));
+        let patterns = self.hosts.iter().chain(&self.sources).map(|stanza| (None, &stanza.settings));
+        let stanzas = named.chain(patterns).chain([(None, &self.defaults)]);
+        let read = stanzas.map(|(sourcetype, settings)| {
+            let set = settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+            (sourcetype, search_time::read(&Values::new(table::rows(), set), &self.report_rules))
+        });
+        read.filter(|(_, rules)| !rules.is_empty()).collect()
     }
 
     /// Names of the sourcetypes that have a stanza, sorted.
@@ -159,6 +182,7 @@ fn read(sourcetype: &str, values: &Values<'_>, host_rules: &BTreeMap<String, Hos
         auto_kv_json: values.bool("AUTO_KV_JSON"),
         header_delimiter: header_delimiter(&structured, values),
         host_rules: named_rules(values, host_rules),
+        search_time: SearchTimeRules::default(),
         extracts: values.classes("EXTRACT-").map(|(class, value)| extract_rule(class, value)).collect(),
     }
 }

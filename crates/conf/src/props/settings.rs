@@ -51,6 +51,8 @@ pub struct PropsSettings {
     pub host_rules: Vec<HostRule>,
     /// `EXTRACT-class` patterns in order of class, with the field they read (default `_raw`).
     pub extracts: Vec<ExtractRule>,
+    /// What else is added when searching.
+    pub search_time: super::SearchTimeRules,
 }
 
 /// An index-time transform with `DEST_KEY = MetaData:Host`.

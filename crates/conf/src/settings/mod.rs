@@ -5,4 +5,5 @@ pub mod indexes;
 pub mod limits;
 pub mod macros;
 pub mod server;
+pub mod tags;
 pub mod transforms;

@@ -4,9 +4,11 @@
 //! host from the event. Other rules are known and warned about, not carried out.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::layers::Layers;
 use crate::props::HostRule;
+use crate::props::search_time::words_of;
 use crate::table::{ConfTable, Kind, Row, Section, StanzaName, row};
 use crate::text::DEFAULT_STANZA;
 use crate::values::Values;
@@ -23,26 +25,18 @@ pub static TRANSFORMS: ConfTable = ConfTable {
     conf: "transforms",
     sections: &[Section { stanza: StanzaName::Any, rows: ROWS }],
     unsupported: &[
-        "CLEAN_KEYS",
         "CLONE_SOURCETYPE",
         "DEFAULT_VALUE",
-        "DELIMS",
-        "FIELDS",
         "INGEST_EVAL",
-        "KEEP_EMPTY_VALS",
         "LOOKAHEAD",
-        "MV_ADD",
         "REPEAT_MATCH",
-        "SOURCE_KEY",
         "STOP_PROCESSING_IF",
         "WRITE_META",
         "collection",
         "external_cmd",
         "external_type",
         "filter",
-        "match_type",
         "max_offset_secs",
-        "min_matches",
         "min_offset_secs",
         "time_field",
         "time_format",
@@ -59,13 +53,39 @@ pub static TRANSFORMS: ConfTable = ConfTable {
 };
 
 const ROWS: &[Row] = &[
+    row("CLEAN_KEYS", Kind::Bool, "true", "", "whether names keep only letters, digits and underscores"),
+    row(
+        "DELIMS",
+        Kind::Text,
+        "",
+        "",
+        "letters that part pairs, then those that part name and value, each list in quotes",
+    ),
     row("DEST_KEY", Kind::Choice(&[HOST_KEY]), "", "", "what the rule sets"),
-    row("FORMAT", Kind::Choice(&[HOST_FORMAT]), HOST_FORMAT, "", "how it is set: the pattern's group is the host"),
-    row("REGEX", Kind::Regex { groups_min: 0 }, "", "", "pattern of an index-time rule"),
+    row("FIELDS", Kind::Text, "", "", "names of the values that DELIMS parts"),
+    row(
+        "FORMAT",
+        Kind::Text,
+        "",
+        "",
+        "`name::value` pairs with `$1` for groups; of a rule that sets the host: host::$1",
+    ),
+    row("KEEP_EMPTY_VALS", Kind::Bool, "false", "", "whether an empty value makes a field"),
+    row("MV_ADD", Kind::Bool, "false", "", "whether a field that is there takes further values"),
+    row("REGEX", Kind::Regex { groups_min: 0 }, "", "", "pattern of a rule"),
+    row("SOURCE_KEY", Kind::Text, "_raw", "", "field that is read"),
     row("case_sensitive_match", Kind::Bool, "true", "", "whether values must agree in case"),
     row("default_match", Kind::Text, "", "", "value of the output fields where nothing matches"),
     row("filename", Kind::Text, "", "", "CSV file in the lookups folder"),
     row("max_matches", Kind::Integer { min: 1, max: MATCHES_MAX }, "100", "rows", "most matching rows taken"),
+    row("match_type", Kind::Text, "", "", "how columns match, unless exactly: `WILDCARD(a), CIDR(b)`"),
+    row(
+        "min_matches",
+        Kind::Integer { min: 0, max: MATCHES_MAX },
+        "0",
+        "rows",
+        "fewer matches are filled with default_match",
+    ),
 ];
 
 /// The index-time rules that set the host, by name of their stanza.
@@ -75,11 +95,103 @@ pub(crate) fn host_rules(layers: &Layers) -> BTreeMap<String, HostRule> {
     for stanza in conf.stanzas().iter().filter(|stanza| stanza.name != DEFAULT_STANZA) {
         let values = Values::of_stanza(ROWS, conf, &stanza.name);
         let Some(pattern) = values.optional("REGEX") else { continue };
-        if values.text("DEST_KEY").eq_ignore_ascii_case(HOST_KEY) {
+        let format = values.text("FORMAT");
+        if values.text("DEST_KEY").eq_ignore_ascii_case(HOST_KEY) && (format.is_empty() || format == HOST_FORMAT) {
             rules.insert(stanza.name.clone(), HostRule { name: stanza.name.clone(), pattern });
         }
     }
     rules
+}
+
+/// A transform that cuts fields when searching.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReportRule {
+    /// Name of its stanza.
+    pub name: String,
+    /// `SOURCE_KEY`: the field read.
+    pub source: String,
+    /// How fields are found in it.
+    pub cut: ReportCut,
+    /// `MV_ADD`.
+    pub adds_values: bool,
+    /// `CLEAN_KEYS`.
+    pub cleans_names: bool,
+    /// `KEEP_EMPTY_VALS`.
+    pub keeps_empty: bool,
+}
+
+/// How a transform finds fields.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReportCut {
+    /// `REGEX`, with the name and value of each pair of `FORMAT`; without pairs the groups have names.
+    Pattern {
+        /// The pattern.
+        pattern: String,
+        /// Name and value, either perhaps with `$1`.
+        pairs: Vec<(String, String)>,
+    },
+    /// `DELIMS`.
+    Delimited {
+        /// Letters that part pairs or values.
+        outer: String,
+        /// Letters that part name and value; none when there is one list.
+        inner: Option<String>,
+        /// `FIELDS`: names of the values.
+        names: Vec<String>,
+    },
+}
+
+/// The transforms that cut fields when searching, by name of their stanza.
+pub(crate) fn report_rules(layers: &Layers) -> BTreeMap<String, Arc<ReportRule>> {
+    let conf = layers.conf("transforms");
+    let mut rules = BTreeMap::new();
+    for stanza in conf.stanzas().iter().filter(|stanza| stanza.name != DEFAULT_STANZA) {
+        let values = Values::of_stanza(ROWS, conf, &stanza.name);
+        let cut = match (values.optional("REGEX"), values.optional("DELIMS")) {
+            (_, Some(delimiters)) => delimited(&delimiters, values.text("FIELDS")),
+            (Some(pattern), None) => Some(ReportCut::Pattern { pattern, pairs: format_pairs(values.text("FORMAT")) }),
+            (None, None) => None,
+        };
+        let Some(cut) = cut.filter(|_| values.text("DEST_KEY").is_empty()) else { continue };
+        let rule = ReportRule {
+            name: stanza.name.clone(),
+            source: values.owned("SOURCE_KEY"),
+            cut,
+            adds_values: values.bool("MV_ADD"),
+            cleans_names: values.bool("CLEAN_KEYS"),
+            keeps_empty: values.bool("KEEP_EMPTY_VALS"),
+        };
+        rules.insert(stanza.name.clone(), Arc::new(rule));
+    }
+    rules
+}
+
+/// `name::value` pairs; quotes hold a value with blanks together.
+fn format_pairs(format: &str) -> Vec<(String, String)> {
+    let words = words_of(format);
+    words.iter().filter_map(|word| word.split_once("::")).map(|(name, value)| (name.into(), value.into())).collect()
+}
+
+/// Lists of letters in quotes, with `\\t`, `\\n`, `\\r`, `\\\\` and `\\"`.
+fn delimited(lists: &str, fields: &str) -> Option<ReportCut> {
+    let (mut found, mut list): (Vec<String>, Option<String>) = (Vec::new(), None);
+    let mut letters = lists.chars();
+    while let Some(letter) = letters.next() {
+        match (letter, &mut list) {
+            ('"', None) => list = Some(String::new()),
+            ('"', Some(_)) => found.extend(list.take()),
+            ('\\', Some(list)) => list.push(match letters.next()? {
+                't' => '\t',
+                'n' => '\n',
+                'r' => '\r',
+                other => other,
+            }),
+            (letter, Some(list)) => list.push(letter),
+            (_, None) => {}
+        }
+    }
+    let mut found = found.into_iter().filter(|list| !list.is_empty());
+    Some(ReportCut::Delimited { outer: found.next()?, inner: found.next(), names: words_of(fields) })
 }
 
 /// One lookup table.
@@ -93,6 +205,19 @@ pub struct LookupDefinition {
     pub max_matches: usize,
     /// `default_match`, if one is set.
     pub default_match: Option<String>,
+    /// `min_matches`.
+    pub min_matches: usize,
+    /// Columns of `match_type = WILDCARD(…)`.
+    pub wildcard_columns: Vec<String>,
+    /// Columns of `match_type = CIDR(…)`.
+    pub network_columns: Vec<String>,
+}
+
+/// The columns that `match_type` names with this word.
+fn columns_of(match_type: &str, word: &str) -> Vec<String> {
+    let parts = match_type.split(')').filter_map(|part| part.split_once('('));
+    let named = parts.filter(|(kind, _)| kind.trim_matches([' ', ',']).eq_ignore_ascii_case(word));
+    named.map(|(_, column)| column.trim().to_owned()).collect()
 }
 
 /// All lookup tables.
@@ -114,6 +239,9 @@ impl Transforms {
                 case_sensitive_match: values.bool("case_sensitive_match"),
                 max_matches: values.size("max_matches"),
                 default_match: values.optional("default_match"),
+                min_matches: values.size("min_matches"),
+                wildcard_columns: columns_of(values.text("match_type"), "WILDCARD"),
+                network_columns: columns_of(values.text("match_type"), "CIDR"),
             };
             lookups.insert(stanza.name.clone(), definition);
         }
@@ -148,6 +276,9 @@ mod tests {
             case_sensitive_match: false,
             max_matches: 100,
             default_match: Some("?".to_owned()),
+            min_matches: 0,
+            wildcard_columns: Vec::new(),
+            network_columns: Vec::new(),
         };
         assert_eq!(transforms.lookup("status"), Some(&status));
         assert_eq!(transforms.lookup("drop"), None);

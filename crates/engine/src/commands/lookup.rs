@@ -11,8 +11,9 @@ use quarry_spl::ast::{InputLookupCommand, LookupCommand};
 use crate::EngineError;
 use crate::aggregate::keys::{KeyTable, add_key_part};
 use crate::command::RowCommand;
+use crate::functions::Network;
 use crate::pattern::Wildcard;
-use crate::row_filter::RowFilter;
+use crate::row_filter::{RowFilter, network_of};
 use crate::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, Numbers, batch_of};
 
 /// Where tables come from.
@@ -40,6 +41,10 @@ pub struct LookupTable {
     pub default_match: Option<String>,
     /// Columns whose cells are `*` patterns (`match_type = WILDCARD(c)`).
     pub wildcard_columns: Vec<String>,
+    /// Columns whose cells are networks, matched by the addresses in them (`match_type = CIDR(c)`).
+    pub network_columns: Vec<String>,
+    /// `min_matches`: where fewer rows match, `default_match` makes up the number.
+    pub min_matches: usize,
 }
 
 impl LookupTable {
@@ -51,12 +56,22 @@ impl LookupTable {
             max_matches: 0,
             default_match: None,
             wildcard_columns: Vec::new(),
+            network_columns: Vec::new(),
+            min_matches: 0,
         }
     }
 }
 
 /// Rows of a table one event takes values from when nothing is set.
 const MATCHES_MAX: usize = 1_000;
+
+/// Names of the columns of CSV text.
+pub(crate) fn csv_columns(text: &str) -> Result<Vec<String>, String> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.as_bytes());
+    let header = reader.headers().map_err(|error| format!("cannot read the header line: {error}"))?;
+    Ok(header.iter().map(str::to_owned).collect())
+}
 
 /// Reads CSV text (RFC 4180) with a header line; an empty cell is null.
 pub(crate) fn read_csv(text: &str) -> Result<RecordBatch, String> {
@@ -79,6 +94,13 @@ pub(crate) fn read_csv(text: &str) -> Result<RecordBatch, String> {
     batch_of(named, count).map_err(|error| error.to_string())
 }
 
+/// Whether a value fits a cell of a row that is not found by its key.
+enum CellTest {
+    Same(String),
+    Pattern(Wildcard),
+    Network(Network),
+}
+
 /// A table indexed for one `lookup` command.
 pub(crate) struct LookupIndex {
     command: LookupCommand,
@@ -89,8 +111,8 @@ pub(crate) struct LookupIndex {
     keys: KeyTable,
     /// Rows of the table per key, in their order.
     places: Vec<Vec<u32>>,
-    /// Rows whose key cells hold wildcards, tried in order.
-    patterns: Vec<(Vec<Wildcard>, u32)>,
+    /// Rows whose key cells hold wildcards or networks, tried in order.
+    patterns: Vec<(Vec<CellTest>, u32)>,
 }
 
 impl LookupIndex {
@@ -127,14 +149,22 @@ impl LookupIndex {
     fn fill(&mut self) {
         let inputs = &self.command.inputs;
         let readers: Vec<_> = inputs.iter().map(|(column, _)| rows::reader(&self.rows, column)).collect();
-        let has_patterns = inputs.iter().any(|(column, _)| self.table.wildcard_columns.contains(column));
+        let is_of = |columns: &[String], at: usize| columns.contains(&inputs[at].0);
         let (mut key, mut scratch) = (Vec::new(), String::new());
         for row in 0..self.rows.num_rows() {
             let cells: Vec<String> =
                 readers.iter().map(|reader| reader.text(row, &mut scratch).unwrap_or_default().to_owned()).collect();
-            if has_patterns && cells.iter().any(|cell| cell.contains('*')) {
-                let patterns = cells.iter().map(|cell| Wildcard::new(cell, self.table.case_sensitive)).collect();
-                self.patterns.push((patterns, row as u32));
+            let tests: Vec<CellTest> = (cells.iter().enumerate())
+                .map(|(at, cell)| match network_of(cell).filter(|_| is_of(&self.table.network_columns, at)) {
+                    Some(network) => CellTest::Network(network),
+                    None if is_of(&self.table.wildcard_columns, at) && cell.contains('*') => {
+                        CellTest::Pattern(Wildcard::new(cell, self.table.case_sensitive))
+                    }
+                    None => CellTest::Same(self.folded(cell).into_owned()),
+                })
+                .collect();
+            if !tests.iter().all(|test| matches!(test, CellTest::Same(_))) {
+                self.patterns.push((tests, row as u32));
                 continue;
             }
             key.clear();
@@ -157,7 +187,13 @@ impl LookupIndex {
         values.iter().for_each(|value| add_key_part(key, &self.folded(value), values.len()));
         let limit = if self.table.max_matches == 0 { MATCHES_MAX } else { self.table.max_matches };
         let exact = self.keys.find(key).map(|at| self.places[at as usize].as_slice()).unwrap_or_default();
-        let fits = |patterns: &[Wildcard]| patterns.iter().zip(values).all(|(pattern, value)| pattern.is_match(value));
+        let fits = |tests: &[CellTest]| {
+            tests.iter().zip(values).all(|(test, value)| match test {
+                CellTest::Same(cell) => *cell == *self.folded(value),
+                CellTest::Pattern(pattern) => pattern.is_match(value),
+                CellTest::Network(network) => network.contains(value),
+            })
+        };
         let by_pattern = self.patterns.iter().filter(|(patterns, _)| fits(patterns)).map(|(_, row)| *row);
         exact.iter().copied().chain(by_pattern).take(limit).collect()
     }
@@ -196,10 +232,12 @@ impl Lookup {
                         }
                     });
                 }
-                match (&index.table.default_match, found.is_empty()) {
-                    (Some(default), true) => column.push_text(default),
-                    _ => column.push_multi(values),
+                let is_short = found.is_empty() || found.len() < index.table.min_matches;
+                let default = index.table.default_match.as_ref().filter(|_| is_short);
+                if let Some(default) = default.filter(|default| !values.contains(default)) {
+                    values.push(default.clone());
                 }
+                column.push_multi(values);
             }
         }
         columns.into_iter().map(ColumnBuilder::finish).collect()

@@ -4,12 +4,14 @@
 //! those that come with the program ([`bundled`]).
 
 pub(crate) mod bundled;
+pub(crate) mod labels;
 pub(crate) mod macros;
 pub(crate) mod model;
 pub(crate) mod object;
 
 use quarry_spl::macros::Macro;
 
+pub use self::labels::{EventType, Tag};
 use self::model::DataModel;
 use crate::EngineError;
 
@@ -29,6 +31,14 @@ pub trait KnowledgeSource: Send + Sync {
     }
     /// Names of the macros there are, those with arguments as `name(2)`.
     fn macro_names(&self) -> Vec<String> {
+        Vec::new()
+    }
+    /// The event types there are, in the order of their names on events.
+    fn event_types(&self) -> Vec<EventType> {
+        Vec::new()
+    }
+    /// The tags there are.
+    fn tags(&self) -> Vec<Tag> {
         Vec::new()
     }
     /// Text of the saved search of this name.

@@ -1,8 +1,10 @@
 //! Cutting fields out of event text into columns that point into the page.
 //!
-//! Fields come, in this order, from index-time fields, from `EXTRACT` patterns, and from automatic `key=value` or
-//! JSON extraction. An earlier source wins. Values are views into the page's text; only values written with escapes
+//! Fields come, in this order, from index-time fields, from `EXTRACT` patterns, from `REPORT` transforms
+//! ([`reports`]), and from automatic `key=value` or JSON extraction. An earlier source wins. Values are views into the page's text; only values written with escapes
 //! are copied. Facts: Splunk's order of search-time operations.
+
+pub(crate) mod reports;
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -16,6 +18,7 @@ use quarry_conf::{KvMode, PropsResolver};
 use quarry_event::{Metadata, Page};
 use quarry_pipeline::extract::{auto_kv, auto_kv_escaped, clean_key, json_fields};
 
+use self::reports::Report;
 use super::filter::{EventFilter, is_given};
 use super::shaped::Cutting;
 use super::{METADATA_FIELDS, text_buffer};
@@ -146,6 +149,7 @@ impl Extract {
 /// How fields are cut out of the events of one source.
 struct SourceRules {
     extracts: Vec<Arc<Extract>>,
+    reports: Vec<Report>,
     kv_mode: KvMode,
     auto_json: bool,
 }
@@ -164,6 +168,11 @@ impl FieldRules {
     /// Whether the value of a field need not stand in the text.
     pub(crate) fn is_index_time_only(&self) -> bool {
         self.index_time_only
+    }
+
+    /// What props.conf says.
+    pub(crate) fn props(&self) -> &Arc<PropsResolver> {
+        &self.props
     }
 
     /// Whether some `EXTRACT` makes this field, so that its values need not be whole words.
@@ -204,7 +213,12 @@ impl FieldRules {
             return Arc::clone(rules);
         }
         if self.index_time_only {
-            let rules = Arc::new(SourceRules { extracts: Vec::new(), kv_mode: KvMode::None, auto_json: false });
+            let rules = Arc::new(SourceRules {
+                extracts: Vec::new(),
+                reports: Vec::new(),
+                kv_mode: KvMode::None,
+                auto_json: false,
+            });
             known.insert(meta.clone(), Arc::clone(&rules));
             return rules;
         }
@@ -216,8 +230,19 @@ impl FieldRules {
                 None
             }
         });
-        let rules =
-            SourceRules { extracts: extracts.collect(), kv_mode: settings.kv_mode, auto_json: settings.auto_kv_json };
+        let reports = settings.search_time.reports.iter().filter_map(|rule| match Report::new(rule) {
+            Ok(report) => Some(report),
+            Err(error) => {
+                messages.push(format!("transform {} of {}: {error}; it is skipped", rule.name, settings.sourcetype));
+                None
+            }
+        });
+        let rules = SourceRules {
+            extracts: extracts.collect(),
+            reports: reports.collect(),
+            kv_mode: settings.kv_mode,
+            auto_json: settings.auto_kv_json,
+        };
         let rules = Arc::new(rules);
         known.insert(meta.clone(), Arc::clone(&rules));
         rules
@@ -245,7 +270,10 @@ pub(crate) fn cut(
         })
         .collect();
     let mut found = Found::new(wish, events);
-    rules.iter().flatten().for_each(|rules| found.collect_fields_read(rules));
+    for rules in rules.iter().flatten() {
+        found.collect_fields_read(rules);
+        found.collect_fields_reported(rules);
+    }
     let mut indexed = events.fields.iter().peekable();
     for (place, row) in selected.iter().enumerate() {
         found.start_row(place as u32);
@@ -258,7 +286,7 @@ pub(crate) fn cut(
         let Some(rules) = &rules[meta] else { continue };
         // Text of a page is valid UTF-8: the pipeline and the bucket's check see to it.
         let Ok(text) = std::str::from_utf8(events.raw(*row as usize)) else { continue };
-        found.cut_row(text, rules, &mut captures[meta]);
+        found.cut_row(text, &events.metas[meta], rules, &mut captures[meta]);
     }
     if !found.names_only {
         // A page tells its fields at once: the lock is taken once per field and page.
@@ -333,13 +361,16 @@ impl<'a> Found<'a> {
         self.row = row;
     }
 
-    fn cut_row(&mut self, text: &str, rules: &SourceRules, captures: &mut [Captures]) {
+    fn cut_row(&mut self, text: &str, meta: &Metadata, rules: &SourceRules, captures: &mut [Captures]) {
         for (extract, captures) in rules.extracts.iter().zip(captures.iter_mut()) {
             let Extract { regex, field } = extract.as_ref();
             if field != "_raw" || !self.wants_any(regex) || !regex.captures_into(text, captures) {
                 continue;
             }
             self.add_groups(regex, captures, text);
+        }
+        if !rules.reports.is_empty() {
+            self.cut_reports(text, meta, rules);
         }
         let is_json = || text.trim_start().starts_with('{');
         match rules.kv_mode {

@@ -12,11 +12,31 @@ use quarry_event::{Metadata, Page, TermQuery};
 use quarry_spl::ast::{CompareOp, SearchExpr, SearchPattern};
 
 use super::METADATA_FIELDS;
+use super::derive::{DerivedNames, Scope};
 use super::fields::FieldRules;
 use super::shaped::Conditions;
 use crate::EngineError;
 use crate::expr::ExprContext;
+use crate::field_names::wildcard_parts;
 use crate::row_filter::{RowFilter, network_of};
+
+/// Where the values of fields come from.
+pub(crate) struct Origins<'a> {
+    /// How fields are cut.
+    pub rules: &'a FieldRules,
+    /// Which are added afterwards.
+    pub derived: &'a DerivedNames,
+}
+
+impl Origins<'_> {
+    fn is_index_time_only(&self) -> bool {
+        self.rules.is_index_time_only()
+    }
+
+    fn is_cut_by_pattern(&self, field: &str) -> bool {
+        self.rules.is_cut_by_pattern(field)
+    }
+}
 
 /// A condition ready to test.
 pub(crate) struct EventFilter {
@@ -51,7 +71,7 @@ impl EventFilter {
     /// Takes `expr` apart. `rules` say which fields are cut by patterns, whose values need not be whole words.
     pub(crate) fn new(
         expr: &SearchExpr,
-        rules: &FieldRules,
+        rules: &Origins<'_>,
         context: &ExprContext,
     ) -> Result<EventFilter, EngineError> {
         let early = early_test(expr, rules);
@@ -95,6 +115,11 @@ impl EventFilter {
     /// Whether the deciding test reads this field.
     pub(crate) fn names_field(&self, field: &str) -> bool {
         self.exact.is_some() && self.names.contains(field)
+    }
+
+    /// Whether the deciding test reads this field, by name or by pattern.
+    pub(crate) fn wants_field(&self, field: &str) -> bool {
+        self.names().any(|name| name == field || wildcard_parts(name, field).is_some())
     }
 
     /// Fields that the deciding test reads.
@@ -216,7 +241,7 @@ impl Early {
     }
 }
 
-fn early_test(expr: &SearchExpr, rules: &FieldRules) -> Early {
+fn early_test(expr: &SearchExpr, rules: &Origins<'_>) -> Early {
     let word = |pattern: &SearchPattern, bound, case| Early::Word(WordPattern::new(&pattern.text, bound, case));
     match expr {
         SearchExpr::All => Early::And(Vec::new()),
@@ -261,12 +286,22 @@ fn early_test(expr: &SearchExpr, rules: &FieldRules) -> Early {
 
 /// `field=value` needs the value in the text: as whole words when the field is cut out automatically, anywhere when a
 /// pattern cuts it.
-fn value_test(field: &str, value: &SearchPattern, rules: &FieldRules) -> Early {
+fn value_test(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> Early {
     if rules.is_index_time_only() || !is_in_text(field, value) {
         return Early::Maybe;
     }
+    let given = rules.derived.scope_of(field);
+    if given == Some(Scope::Everywhere) {
+        return Early::Maybe;
+    }
     let text = if rules.is_cut_by_pattern(field) { format!("*{}*", value.text) } else { value.text.clone() };
-    Early::Value { pattern: WordPattern::new(&text, WordBound::Breaker, false), field: field.into() }
+    let test = Early::Value { pattern: WordPattern::new(&text, WordBound::Breaker, false), field: field.into() };
+    let Some(Scope::Sourcetypes(sourcetypes)) = given else { return test };
+    // Events of these may have the value without holding it.
+    let others = sourcetypes
+        .iter()
+        .map(|sourcetype| Early::Meta(MetaField::Sourcetype, WordPattern::new(sourcetype, WordBound::Whole, false)));
+    Early::Or([test].into_iter().chain(others).collect())
 }
 
 /// Whether an event was given this field when it was indexed.
@@ -275,7 +310,7 @@ fn is_given_at_index_time(events: &Page, row: usize, field: &str) -> bool {
     events.fields[first..].iter().take_while(|given| given.row as usize == row).any(|given| *given.name == *field)
 }
 
-fn can_test_value(field: &str, value: &SearchPattern, rules: &FieldRules) -> bool {
+fn can_test_value(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> bool {
     !rules.is_index_time_only() && is_in_text(field, value) && !rules.is_cut_by_pattern(field)
 }
 
@@ -292,7 +327,7 @@ pub(super) fn is_in_text(field: &str, value: &SearchPattern) -> bool {
 }
 
 /// What the lexicon can be asked.
-fn terms_of(expr: &SearchExpr, rules: &FieldRules) -> TermQuery {
+fn terms_of(expr: &SearchExpr, rules: &Origins<'_>) -> TermQuery {
     match expr {
         SearchExpr::And(parts) => TermQuery::and(parts.iter().map(|part| terms_of(part, rules))),
         SearchExpr::Or(parts) => TermQuery::or(parts.iter().map(|part| terms_of(part, rules))),
@@ -310,16 +345,24 @@ fn terms_of(expr: &SearchExpr, rules: &FieldRules) -> TermQuery {
     }
 }
 
-fn value_terms(field: &str, value: &SearchPattern, rules: &FieldRules) -> TermQuery {
+fn value_terms(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> TermQuery {
     if let Some(meta) = meta_field(field) {
         return TermQuery::Meta { field: meta, pattern: value.text.to_lowercase().into() };
     }
     if !can_test_value(field, value, rules) {
         return TermQuery::All;
     }
+    let given = match rules.derived.scope_of(field) {
+        Some(Scope::Everywhere) => return TermQuery::All,
+        Some(Scope::Sourcetypes(sourcetypes)) => sourcetypes,
+        None => Vec::new(),
+    };
+    let given = given
+        .into_iter()
+        .map(|sourcetype| TermQuery::Meta { field: MetaField::Sourcetype, pattern: sourcetype.to_lowercase().into() });
     let written = escaped_forms(&value.text);
     let in_text = written.iter().map(String::as_str).chain([value.text.as_str()]).map(TermQuery::for_keyword);
-    TermQuery::or(in_text.chain([field_term(field, value)]))
+    TermQuery::or(in_text.chain([field_term(field, value)]).chain(given))
 }
 
 /// The field as one given at index time.

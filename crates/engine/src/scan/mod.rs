@@ -7,6 +7,7 @@
 //!
 //! Not here: what the rows are used for.
 
+pub(crate) mod derive;
 pub(crate) mod fields;
 pub(crate) mod filter;
 pub(crate) mod ordered;
@@ -24,6 +25,7 @@ use quarry_event::time::NS_PER_SEC;
 use quarry_event::{Page, PageColumns, TimeRange};
 use quarry_store::{PageInfo, Segment, Snapshot, StoreError};
 
+use self::derive::Derivations;
 use self::fields::{FieldRules, FieldWish, ShownFields};
 use self::filter::EventFilter;
 use self::rexes::Rexes;
@@ -52,6 +54,8 @@ pub(crate) struct EventScan {
     pub wish: FieldWish,
     /// How fields are cut out of text.
     pub rules: Arc<FieldRules>,
+    /// What knowledge adds to the events.
+    pub derivations: Derivations,
     /// Fields shown so far.
     pub shown: ShownFields,
     /// Commands run while reading.
@@ -195,6 +199,9 @@ impl EventScan {
         coded: bool,
         context: &CommandContext,
     ) -> Result<Option<RecordBatch>, EngineError> {
+        if self.derivations.concerns(&page.segment.metas(), &context.messages)? {
+            return self.read_derived(page, context);
+        }
         let columns = PageColumns {
             raw: self.needs_raw(),
             index_time: self.wish.index_time
@@ -207,6 +214,23 @@ impl EventScan {
             Ok(Shaped::No) => self.read_plain(page, columns, context),
             Err(error) => Err(error),
         };
+        self.noted(page, rows, context)
+    }
+
+    /// The rows of a page whose events are given fields beside those they hold: by text, so that the way they are
+    /// stored plays no part.
+    fn read_derived(&self, page: &PageRef, context: &CommandContext) -> Result<Option<RecordBatch>, EngineError> {
+        let fields = page.segment.may_hold_fields(page.page);
+        let columns = PageColumns { raw: true, index_time: true, fields };
+        self.noted(page, self.read_plain(page, columns, context), context)
+    }
+
+    fn noted(
+        &self,
+        page: &PageRef,
+        rows: Result<Option<RecordBatch>, EngineError>,
+        context: &CommandContext,
+    ) -> Result<Option<RecordBatch>, EngineError> {
         match rows {
             Ok(rows) => {
                 self.note_read(page, rows.as_ref().map_or(0, RecordBatch::num_rows));
@@ -292,23 +316,45 @@ impl EventScan {
 
     /// The wanted columns of the selected rows.
     fn columns(&self, events: &Page, selected: &[u32], context: &CommandContext) -> Result<RecordBatch, EngineError> {
+        let Some(wide) = self.derivations.wish_for(events, &self.wish, &context.messages)? else {
+            return self.cut_columns(events, selected, &self.wish, context);
+        };
+        let rows = self.cut_columns(events, selected, &wide, context)?;
+        let rows = self.derivations.add(rows, events, selected, &context.messages)?;
+        let keeps = |name: &str| match name {
+            "_time" => true,
+            "_raw" => self.wish.raw || self.filter.tests_raw(),
+            "_indextime" => self.wish.index_time || self.filter.names_field(name),
+            name => self.wish.wants(name) || self.filter.wants_field(name),
+        };
+        rows::without(&rows, |name| !keeps(name))
+    }
+
+    /// The columns of `wish` and of the condition.
+    fn cut_columns(
+        &self,
+        events: &Page,
+        selected: &[u32],
+        wish: &FieldWish,
+        context: &CommandContext,
+    ) -> Result<RecordBatch, EngineError> {
         let mut columns: Vec<(String, ArrayRef)> = Vec::new();
         let times = selected.iter().map(|row| events.time[*row as usize]);
         columns.push(("_time".into(), Arc::new(TimestampNanosecondArray::from_iter_values(times))));
-        if self.wish.raw || self.filter.tests_raw() {
+        if wish.raw || self.filter.tests_raw() {
             columns.push(("_raw".into(), raw_column(events, selected)?));
         }
         for field in METADATA_FIELDS {
-            if self.wish.wants(field) || self.filter.names_field(field) {
+            if wish.wants(field) || self.filter.names_field(field) {
                 columns.push((field.into(), metadata_column(events, selected, field)?));
             }
         }
-        if self.wish.index_time || self.filter.names_field("_indextime") {
+        if wish.index_time || self.filter.names_field("_indextime") {
             let seconds = selected.iter().map(|row| events.index_time.get(*row as usize).map(|time| time / NS_PER_SEC));
             columns.push(("_indextime".into(), Arc::new(seconds.collect::<Int64Array>())));
         }
-        if self.wish.needs_text() || self.filter.tests_fields() {
-            let wish = self.wish.with_fields_of(&self.filter);
+        if wish.needs_text() || self.filter.tests_fields() {
+            let wish = wish.with_fields_of(&self.filter);
             columns.extend(fields::cut(events, selected, &wish, &self.rules, &self.shown, &context.messages)?);
         }
         rows::batch_of(columns, selected.len())

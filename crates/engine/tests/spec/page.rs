@@ -1,7 +1,7 @@
 //! Reads a page of the manual: the examples under its headings.
 //!
 //! An example starts at a `###` heading below `## Examples` and holds fenced blocks: `events`, `csv name=T.csv`,
-//! `props`, `model name=M`, `macros`, `savedsearches`, `spl`, then `result` or `error`, perhaps `messages`. Words after the block's kind are its settings.
+//! `props`, `transforms`, `eventtypes`, `tags`, `model name=M`, `macros`, `savedsearches`, `spl`, then `result` or `error`, perhaps `messages`. Words after the block's kind are its settings.
 
 use std::collections::BTreeMap;
 
@@ -47,6 +47,12 @@ pub(crate) struct Example {
     pub tables: Vec<Block>,
     /// props.conf text.
     pub props: Option<Block>,
+    /// transforms.conf text.
+    pub transforms: Option<Block>,
+    /// eventtypes.conf text.
+    pub event_types: Option<Block>,
+    /// tags.conf text.
+    pub tags: Option<Block>,
     /// Data models in JSON (`name=`).
     pub models: Vec<Block>,
     /// macros.conf text.
@@ -129,7 +135,7 @@ pub(crate) fn read_settings(text: &str) -> BTreeMap<String, String> {
 
 fn finish(mut draft: Draft) -> Result<Example, String> {
     let (mut events, mut tables, mut models) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut macros, mut saved) = (None, None);
+    let (mut macros, mut saved, mut transforms, mut event_types, mut tags) = (None, None, None, None, None);
     let (mut props, mut search, mut expected, mut messages) = (None, None, None, None);
     for block in std::mem::take(&mut draft.blocks) {
         let line = block.line;
@@ -137,6 +143,9 @@ fn finish(mut draft: Draft) -> Result<Example, String> {
             "events" => events.push(block),
             "csv" => tables.push(block),
             "props" => props = Some(block),
+            "transforms" => transforms = Some(block),
+            "eventtypes" => event_types = Some(block),
+            "tags" => tags = Some(block),
             "model" => models.push(block),
             "macros" => macros = Some(block),
             "savedsearches" => saved = Some(block),
@@ -151,5 +160,20 @@ fn finish(mut draft: Draft) -> Result<Example, String> {
     let search = search.ok_or_else(|| missing("spl"))?;
     let expected = expected.ok_or_else(|| missing("result"))?;
     let Draft { title, line, .. } = draft;
-    Ok(Example { title, line, events, tables, props, models, macros, saved, search, expected, messages })
+    Ok(Example {
+        title,
+        line,
+        events,
+        tables,
+        props,
+        transforms,
+        event_types,
+        tags,
+        models,
+        macros,
+        saved,
+        search,
+        expected,
+        messages,
+    })
 }

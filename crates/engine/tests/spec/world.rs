@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use jiff::tz::TimeZone;
 use quarry_conf::{ConfSource, Layer, Layers, MacrosConf, PropsResolver};
-use quarry_engine::{Engine, EngineOptions, KnowledgeSource, LookupSource, LookupTable, SearchRequest, SnapshotSource};
+use quarry_engine::{
+    Engine, EngineOptions, EventType, KnowledgeSource, LookupSource, LookupTable, SearchRequest, SnapshotSource, Tag,
+};
 use quarry_event::time::{NS_PER_SEC, parse_time};
 use quarry_event::{EventBatch, TimeNs, TimeRange};
 use quarry_pipeline::{Pipeline, PipelineContext, SourceInfo};
@@ -45,8 +47,13 @@ impl World {
     /// Builds what the example asks for.
     pub(crate) fn of(example: &Example) -> Result<World, String> {
         let own = example.props.as_ref().map(Block::text).unwrap_or_default();
-        let props = [(Layer::SystemDefault, PLAIN_PROPS.to_owned()), (Layer::SystemLocal, own)];
-        let sources = props.map(|(layer, text)| ConfSource { layer, app: None, file: "props.conf".to_owned(), text });
+        let transforms = example.transforms.as_ref().map(Block::text).unwrap_or_default();
+        let files = [
+            (Layer::SystemDefault, "props.conf", PLAIN_PROPS.to_owned()),
+            (Layer::SystemLocal, "props.conf", own),
+            (Layer::SystemLocal, "transforms.conf", transforms),
+        ];
+        let sources = files.map(|(layer, file, text)| ConfSource { layer, app: None, file: file.to_owned(), text });
         let layers = Layers::new(sources);
         if let Some(warning) = layers.warnings().first() {
             return Err(format!("props: {warning:?}"));
@@ -141,6 +148,8 @@ fn table_of(block: &Block) -> Result<LookupTable, String> {
             "case_sensitive_match" => table.case_sensitive = value == "true",
             "max_matches" => table.max_matches = value.parse().map_err(|_| "max_matches= is a number")?,
             "default_match" => table.default_match = Some(value.clone()),
+            "min_matches" => table.min_matches = value.parse().map_err(|_| "min_matches= is a number")?,
+            "network" => table.network_columns = value.split(',').map(str::to_owned).collect(),
             "wildcard" => table.wildcard_columns = value.split(',').map(str::to_owned).collect(),
             other => return Err(format!("unknown setting {other} of a csv block")),
         }
@@ -200,7 +209,7 @@ impl SnapshotSource for Sealed {
 /// Data models of an example.
 struct Definitions {
     models: BTreeMap<String, String>,
-    /// Macros and saved searches.
+    /// Macros, saved searches, event types and tags.
     layers: Layers,
 }
 
@@ -217,7 +226,12 @@ impl Definitions {
             file: file.to_owned(),
             text: block.as_ref().map(Block::text).unwrap_or_default(),
         };
-        let sources = [source(&example.macros, "macros.conf"), source(&example.saved, "savedsearches.conf")];
+        let sources = [
+            source(&example.macros, "macros.conf"),
+            source(&example.saved, "savedsearches.conf"),
+            source(&example.event_types, "eventtypes.conf"),
+            source(&example.tags, "tags.conf"),
+        ];
         Ok(Definitions { models, layers: Layers::new(sources) })
     }
 }
@@ -243,6 +257,16 @@ impl KnowledgeSource for Definitions {
 
     fn macro_names(&self) -> Vec<String> {
         MacrosConf::new(&self.layers).names()
+    }
+
+    fn event_types(&self) -> Vec<EventType> {
+        let types = quarry_conf::event_types(&self.layers).into_iter();
+        types.map(|found| EventType { name: found.name, search: found.search }).collect()
+    }
+
+    fn tags(&self) -> Vec<Tag> {
+        let tags = quarry_conf::tags(&self.layers).into_iter();
+        tags.map(|found| Tag { name: found.name, field: found.field, value: found.value }).collect()
     }
 
     fn saved_search(&self, name: &str) -> Option<String> {

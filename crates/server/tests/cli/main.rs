@@ -5,6 +5,7 @@ mod add_and_search;
 mod collector;
 mod compaction;
 mod crash_and_damage;
+mod knowledge;
 mod pipeline_sets;
 mod server;
 mod support;

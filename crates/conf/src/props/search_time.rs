@@ -1,0 +1,102 @@
+//! What props.conf says is added to events when they are searched: `REPORT-`, `FIELDALIAS-`, `EVAL-` and `LOOKUP-`.
+//!
+//! Values are taken apart as far as files go; expressions and lookups stay text, which the search language reads.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::settings::transforms::ReportRule;
+use crate::values::Values;
+
+/// What one source's events are given at search time, in the order in which it happens.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SearchTimeRules {
+    /// `REPORT-class` transforms in order of class and as listed.
+    pub reports: Vec<Arc<ReportRule>>,
+    /// `FIELDALIAS-class` in order of class.
+    pub aliases: Vec<AliasRule>,
+    /// `EVAL-field` by field.
+    pub evals: Vec<(String, String)>,
+    /// `LOOKUP-class` in order of class, as the `lookup` command writes its arguments.
+    pub lookups: Vec<(String, String)>,
+}
+
+impl SearchTimeRules {
+    /// Whether nothing is added.
+    pub fn is_empty(&self) -> bool {
+        self.reports.is_empty() && self.aliases.is_empty() && self.evals.is_empty() && self.lookups.is_empty()
+    }
+}
+
+/// One `SOURCE AS TARGET` of a `FIELDALIAS-class`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AliasRule {
+    /// Field that is there.
+    pub source: String,
+    /// Its other name.
+    pub target: String,
+    /// `ASNEW`: a value that the target has stays.
+    pub only_new: bool,
+}
+
+/// The rules among these settings.
+pub(super) fn read(values: &Values<'_>, reports: &BTreeMap<String, Arc<ReportRule>>) -> SearchTimeRules {
+    let owned = |(class, value): (&str, &str)| (class.to_owned(), value.to_owned());
+    let named = values.classes("REPORT-").flat_map(|(_, names)| names.split(','));
+    SearchTimeRules {
+        reports: named.filter_map(|name| reports.get(name.trim()).cloned()).collect(),
+        aliases: values.classes("FIELDALIAS-").flat_map(|(_, value)| aliases_of(value)).collect(),
+        evals: values.classes("EVAL-").map(owned).collect(),
+        lookups: values.classes("LOOKUP-").map(owned).collect(),
+    }
+}
+
+/// The aliases of a value; words that are none end it.
+fn aliases_of(value: &str) -> Vec<AliasRule> {
+    let words = words_of(value);
+    let triples = words.chunks_exact(3).map_while(|triple| {
+        let only_new = triple[1].eq_ignore_ascii_case("asnew");
+        let is_alias = only_new || triple[1].eq_ignore_ascii_case("as");
+        is_alias.then(|| AliasRule { source: triple[0].clone(), target: triple[2].clone(), only_new })
+    });
+    triples.collect()
+}
+
+/// Words between blanks and commas; quotes hold one together.
+pub(crate) fn words_of(text: &str) -> Vec<String> {
+    let (mut words, mut word, mut quoted) = (Vec::new(), String::new(), false);
+    for letter in text.chars() {
+        match letter {
+            '"' => quoted = !quoted,
+            letter if !quoted && (letter.is_whitespace() || letter == ',') => {
+                if !word.is_empty() {
+                    words.push(std::mem::take(&mut word));
+                }
+            }
+            letter => word.push(letter),
+        }
+    }
+    if !word.is_empty() {
+        words.push(word);
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{AliasRule, aliases_of};
+
+    #[test]
+    fn aliases_come_in_triples() {
+        let alias = |source: &str, target: &str, only_new| AliasRule {
+            source: source.to_owned(),
+            target: target.to_owned(),
+            only_new,
+        };
+        assert_eq!(
+            aliases_of("uid AS user \"client ip\" ASNEW src"),
+            [alias("uid", "user", false), alias("client ip", "src", true)]
+        );
+        assert_eq!(aliases_of("uid user"), []);
+    }
+}

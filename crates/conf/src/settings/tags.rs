@@ -1,0 +1,106 @@
+//! eventtypes.conf and tags.conf: searches with a name, and names for values of fields.
+
+use crate::layers::Layers;
+use crate::text::DEFAULT_STANZA;
+use crate::values::parse_bool;
+
+/// A search with a name, as its stanza says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventType {
+    /// Name of the stanza.
+    pub name: String,
+    /// `search`.
+    pub search: String,
+    /// `priority`: 1 is shown first; 10 unless set.
+    pub priority: u32,
+}
+
+/// A name for a value of a field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tag {
+    /// The tag.
+    pub name: String,
+    /// Field.
+    pub field: String,
+    /// Its value.
+    pub value: String,
+}
+
+/// Priority of an event type that says none.
+const PRIORITY_LOWEST: u32 = 10;
+
+/// The event types of all apps that are not disabled, those of higher priority first, then by name.
+pub fn event_types(layers: &Layers) -> Vec<EventType> {
+    let conf = layers.conf("eventtypes");
+    let stanzas = conf.stanzas().iter().filter(|stanza| stanza.name != DEFAULT_STANZA);
+    let mut found: Vec<EventType> = stanzas
+        .filter(|stanza| !conf.get(&stanza.name, "disabled").and_then(parse_bool).unwrap_or(false))
+        .filter_map(|stanza| {
+            let search = conf.get(&stanza.name, "search").map(str::trim).filter(|search| !search.is_empty())?;
+            let priority = conf.get(&stanza.name, "priority").and_then(|text| text.parse().ok());
+            let priority = priority.unwrap_or(PRIORITY_LOWEST);
+            Some(EventType { name: stanza.name.clone(), search: search.to_owned(), priority })
+        })
+        .collect();
+    found.sort_by(|a, b| a.priority.cmp(&b.priority).then_with(|| a.name.cmp(&b.name)));
+    found
+}
+
+/// The enabled tags of all apps, by stanza, then by name.
+pub fn tags(layers: &Layers) -> Vec<Tag> {
+    let mut found = Vec::new();
+    for stanza in layers.conf("tags").stanzas() {
+        let Some((field, value)) = stanza.name.split_once('=') else { continue };
+        let value = unescaped(value.trim());
+        let enabled = stanza.settings.iter().filter(|(_, setting)| setting.value.eq_ignore_ascii_case("enabled"));
+        found.extend(enabled.map(|(name, _)| Tag {
+            name: name.clone(),
+            field: field.trim().to_owned(),
+            value: value.clone(),
+        }));
+    }
+    found
+}
+
+/// `%2F` and the like as the letters they stand for; what is not such an escape stays.
+fn unescaped(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, behind)) = rest.split_first() {
+        let escaped = (*first == b'%').then(|| text.get(text.len() - behind.len()..text.len() - behind.len() + 2));
+        match escaped.flatten().and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &behind[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = behind;
+            }
+        }
+    }
+    String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Tag, event_types, tags};
+    use crate::Layers;
+    use crate::layers::tests::local;
+
+    #[test]
+    fn stanzas_become_event_types_and_tags() {
+        let types = "[b]\nsearch = x=1\n[a]\nsearch = y\n[top]\nsearch = z\npriority = 1\n[off]\nsearch = q\n\
+                     disabled = 1\n[empty]\n";
+        let own = "[eventtype=a]\nlogin = enabled\nold = disabled\n[path=%2Fetc%20x 5%]\nfile = enabled\n";
+        let layers = Layers::new([local("eventtypes", types), local("tags", own)]);
+        let names: Vec<String> = event_types(&layers).into_iter().map(|found| found.name).collect();
+        assert_eq!(names, ["top", "a", "b"]);
+        let tag = |name: &str, field: &str, value: &str| Tag {
+            name: name.to_owned(),
+            field: field.to_owned(),
+            value: value.to_owned(),
+        };
+        assert_eq!(tags(&layers), [tag("login", "eventtype", "a"), tag("file", "path", "/etc x 5%")]);
+    }
+}

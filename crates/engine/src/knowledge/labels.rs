@@ -1,0 +1,176 @@
+//! Event types and tags: conditions with a name, and names for values.
+//!
+//! In a search over events `eventtype=x` and `tag=x` stand for the conditions they name, so that these prune as if
+//! written out. Of no name that is known, the condition is one on a field of that name.
+//!
+//! Not here: the fields `eventtype` and `tag` of events (scan/derive).
+
+use quarry_spl::ast::{CompareOp, FieldPattern, SearchExpr, SearchPattern};
+
+use super::KnowledgeSource;
+use super::macros::expanded;
+use crate::EngineError;
+use crate::expr::ExprContext;
+use crate::pattern::Wildcard;
+
+/// Event types and tags that name one another, at most.
+const DEPTH_MAX: usize = 16;
+/// Conditions that the labels of one search stand for, at most.
+const CONDITIONS_MAX: usize = 20_000;
+/// Field of event types.
+pub(crate) const EVENT_TYPE: &str = "eventtype";
+/// Field of tags.
+pub(crate) const TAG: &str = "tag";
+/// What the field of tags of one field starts with.
+const TAG_OF: &str = "tag::";
+
+/// A search with a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventType {
+    /// Name.
+    pub name: String,
+    /// Its search, without commands.
+    pub search: String,
+}
+
+/// A name for a value of a field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tag {
+    /// The tag.
+    pub name: String,
+    /// Field.
+    pub field: String,
+    /// Its value.
+    pub value: String,
+}
+
+/// The labels of a search.
+pub(crate) struct Labels<'a> {
+    knowledge: &'a dyn KnowledgeSource,
+    context: &'a ExprContext,
+    /// Event types, in the order of their names on events.
+    pub types: Vec<EventType>,
+    /// Tags.
+    pub tags: Vec<Tag>,
+    made: std::cell::Cell<usize>,
+}
+
+impl<'a> Labels<'a> {
+    /// The labels that `knowledge` has.
+    pub(crate) fn new(knowledge: &'a dyn KnowledgeSource, context: &'a ExprContext) -> Labels<'a> {
+        let (types, tags) = (knowledge.event_types(), knowledge.tags());
+        Labels { knowledge, context, types, tags, made: std::cell::Cell::new(0) }
+    }
+
+    /// Names of the fields that labels are values of.
+    pub(crate) fn fields(&self) -> Vec<String> {
+        let types = self.types.first().map(|_| EVENT_TYPE.to_owned());
+        let tags = self.tags.first().map(|_| TAG.to_owned());
+        types.into_iter().chain(tags).chain(self.tags.iter().map(tag_field)).collect()
+    }
+
+    /// The condition with its labels replaced by what they stand for.
+    pub(crate) fn expand(&self, expr: &SearchExpr) -> Result<SearchExpr, EngineError> {
+        if self.types.is_empty() && self.tags.is_empty() {
+            return Ok(expr.clone());
+        }
+        self.expand_below(expr, 0)
+    }
+
+    fn expand_below(&self, expr: &SearchExpr, depth: usize) -> Result<SearchExpr, EngineError> {
+        self.made.set(self.made.get() + 1);
+        if depth > DEPTH_MAX || self.made.get() > CONDITIONS_MAX {
+            return Err(EngineError::invalid(format!(
+                "event types and tags name one another more than {DEPTH_MAX} deep or stand for more than \
+                 {CONDITIONS_MAX} conditions; look for one that names itself"
+            )));
+        }
+        let all = |parts: &[SearchExpr]| {
+            parts.iter().map(|part| self.expand_below(part, depth)).collect::<Result<Vec<_>, _>>()
+        };
+        let unknown = || Ok(expr.clone());
+        match expr {
+            SearchExpr::And(parts) => Ok(SearchExpr::And(all(parts)?)),
+            SearchExpr::Or(parts) => Ok(SearchExpr::Or(all(parts)?)),
+            SearchExpr::Not(part) => Ok(SearchExpr::Not(Box::new(self.expand_below(part, depth)?))),
+            SearchExpr::Compare { field, op: CompareOp::Eq, value, .. } => {
+                self.named(&field.text, &value.text, depth)?.map_or_else(unknown, Ok)
+            }
+            SearchExpr::Compare { field, op: CompareOp::Ne, value, .. } => {
+                let (Some(same), Some(any)) =
+                    (self.named(&field.text, &value.text, depth)?, self.named(&field.text, "*", depth)?)
+                else {
+                    return unknown();
+                };
+                Ok(SearchExpr::And(vec![any, SearchExpr::Not(Box::new(same))]))
+            }
+            SearchExpr::In { field, values } => {
+                let mut found = Vec::new();
+                for value in values {
+                    found.extend(self.named(&field.text, &value.text, depth)?);
+                }
+                if found.is_empty() { unknown() } else { Ok(SearchExpr::Or(found)) }
+            }
+            // `tag::host=x` may be read as the index-time field `tag` with the value `host=x`.
+            SearchExpr::Indexed { field, value } if field.text == TAG => {
+                let Some((of, name)) = value.text.split_once('=') else { return unknown() };
+                self.named(&format!("{TAG_OF}{of}"), name.trim_matches('"'), depth)?.map_or_else(unknown, Ok)
+            }
+            _ => unknown(),
+        }
+    }
+
+    /// What `field=name` stands for; `None` when it is no label, or none that is known.
+    fn named(&self, field: &str, name: &str, depth: usize) -> Result<Option<SearchExpr>, EngineError> {
+        let is_name = Wildcard::new(name, false);
+        let mut found = Vec::new();
+        if field == EVENT_TYPE {
+            for known in self.types.iter().filter(|known| is_name.is_match(&known.name)) {
+                found.push(self.expand_below(&self.read(known)?, depth + 1)?);
+            }
+        } else if field == TAG || field.starts_with(TAG_OF) {
+            let of = field.strip_prefix(TAG_OF);
+            let tags = self.tags.iter().filter(|tag| of.is_none_or(|of| of == tag.field));
+            for tag in tags.filter(|tag| is_name.is_match(&tag.name)) {
+                found.push(self.expand_below(&condition_of(tag), depth + 1)?);
+            }
+        }
+        Ok((!found.is_empty()).then_some(SearchExpr::Or(found)))
+    }
+
+    /// The condition of an event type, its labels not yet replaced.
+    fn read(&self, known: &EventType) -> Result<SearchExpr, EngineError> {
+        let invalid = |reason: String| {
+            EngineError::invalid(format!("event type {}: {reason}; its search is '{}'", known.name, known.search))
+        };
+        let expansion = expanded(&known.search, self.knowledge, self.context);
+        if let Some(fault) = expansion.diagnostics.first() {
+            return Err(invalid(fault.to_string()));
+        }
+        quarry_spl::parse_condition(&expansion.text).map_err(|faults| {
+            invalid(faults.first().map_or_else(|| "it cannot be read".to_owned(), ToString::to_string))
+        })
+    }
+
+    /// The condition of an event type.
+    pub(crate) fn condition_of_type(&self, known: &EventType) -> Result<SearchExpr, EngineError> {
+        self.made.set(0);
+        self.expand_below(&self.read(known)?, 1)
+    }
+}
+
+/// The field of the tags of the same field.
+pub(crate) fn tag_field(tag: &Tag) -> String {
+    format!("{TAG_OF}{}", tag.field)
+}
+
+/// `field=value` of a tag.
+pub(crate) fn condition_of(tag: &Tag) -> SearchExpr {
+    let span = quarry_spl::ast::Span::default();
+    SearchExpr::Compare {
+        field: FieldPattern { text: tag.field.clone(), span },
+        op: CompareOp::Eq,
+        value: SearchPattern { text: tag.value.clone(), quoted: true, span },
+        case_sensitive: false,
+    }
+}

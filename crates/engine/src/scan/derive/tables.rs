@@ -1,0 +1,77 @@
+//! The tables of automatic lookups, read once per search, when the first event needs them.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use quarry_spl::ast::{Command, LookupCommand};
+
+use crate::commands::lookup::{Lookup, LookupIndex, LookupSource, csv_columns};
+
+/// Reads tables for one search.
+pub(crate) struct Tables {
+    source: Arc<dyn LookupSource>,
+    /// By the text of the rule.
+    known: Mutex<BTreeMap<String, Known>>,
+    /// Output fields by the text of the rule.
+    outputs: Mutex<BTreeMap<String, Result<Vec<String>, String>>>,
+}
+
+/// A lookup that was asked for.
+type Known = Result<Lookup, String>;
+
+/// Reads the arguments of a `LOOKUP-`, which are those of the command.
+pub(crate) fn command_of(text: &str) -> Result<LookupCommand, String> {
+    let parsed = quarry_spl::parse(&format!("| makeresults | lookup {text}"));
+    if let Some(fault) = parsed.diagnostics.iter().find(|remark| remark.severity == quarry_spl::Severity::Error) {
+        return Err(fault.to_string());
+    }
+    match parsed.pipeline.commands.into_iter().nth(1).map(|stage| stage.command) {
+        Some(Command::Lookup(command)) if !command.inputs.is_empty() => Ok(command),
+        _ => Err("it needs a table and a field to look up".to_owned()),
+    }
+}
+
+impl Tables {
+    /// Tables of a source.
+    pub(crate) fn new(source: Arc<dyn LookupSource>) -> Tables {
+        Tables { source, known: Mutex::default(), outputs: Mutex::default() }
+    }
+
+    /// The fields that a rule gives.
+    pub(crate) fn outputs(&self, text: &str) -> Result<Vec<String>, String> {
+        if let Some(known) = self.outputs.lock().unwrap_or_else(PoisonError::into_inner).get(text) {
+            return known.clone();
+        }
+        let outputs = self.read_outputs(text);
+        self.outputs.lock().unwrap_or_else(PoisonError::into_inner).insert(text.to_owned(), outputs.clone());
+        outputs
+    }
+
+    fn read_outputs(&self, text: &str) -> Result<Vec<String>, String> {
+        let command = command_of(text)?;
+        if !command.outputs.is_empty() {
+            return Ok(command.outputs.into_iter().map(|(_, field)| field).collect());
+        }
+        let missing = || format!("there is no lookup table {}", command.table);
+        let table = self.source.table(&command.table)?.ok_or_else(missing)?;
+        let columns = csv_columns(&table.csv)?;
+        Ok(columns.into_iter().filter(|column| !command.inputs.iter().any(|(input, _)| input == column)).collect())
+    }
+
+    /// The lookup of a rule.
+    pub(crate) fn lookup(&self, text: &str) -> Result<Lookup, String> {
+        if let Some(known) = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(text) {
+            return known.clone();
+        }
+        let lookup = self.read(text);
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(text.to_owned(), lookup.clone());
+        lookup
+    }
+
+    fn read(&self, text: &str) -> Known {
+        let command = command_of(text)?;
+        let missing = || format!("there is no lookup table {}", command.table);
+        let table = self.source.table(&command.table)?.ok_or_else(missing)?;
+        LookupIndex::new(&command, table).map(Lookup::new).map_err(|error| error.to_string())
+    }
+}

@@ -1,0 +1,47 @@
+//! An add-on dropped into the data folder: its fields, lookups, event types and tags are there for the next search.
+
+use crate::support::Place;
+
+const EVENTS: &str = "2026-11-20T00:00:01Z vpn[1]: login by uid=eva code=1 from=10.1.2.3\n\
+                      2026-11-20T00:00:02Z vpn[1]: login by uid=tom code=0 from=192.0.2.9\n\
+                      2026-11-20T00:00:03Z vpn[1]: login by uid=eva code=1 from=192.0.2.9\n\
+                      2026-11-20T00:00:04Z vpn[1]: tunnel up user=eva action=failure\n";
+const PROPS: &str = "[vpn]\nSHOULD_LINEMERGE = false\nREPORT-process = vpn_process\nFIELDALIAS-user = uid AS user from AS src\n\
+                     EVAL-app = lower(\"VPN\")\nLOOKUP-action = vpn_codes code OUTPUT action\n\
+                     LOOKUP-zone = vpn_zones net AS src OUTPUTNEW zone\n";
+const TRANSFORMS: &str = "[vpn_process]\nREGEX = (\\w+)\\[(\\d+)\\]\nFORMAT = process::$1 process_id::$2\n\
+                          [vpn_codes]\nfilename = vpn_codes.csv\n\
+                          [vpn_zones]\nfilename = vpn_zones.csv\nmatch_type = CIDR(net)\n";
+
+fn install(place: &Place) {
+    let app = place.data().join("etc/apps/TA_vpn");
+    let write = |path: &str, text: &str| {
+        let path = app.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    write("default/props.conf", PROPS);
+    write("default/transforms.conf", TRANSFORMS);
+    write("default/eventtypes.conf", "[vpn_login]\nsearch = sourcetype=vpn login\n");
+    write("default/tags.conf", "[eventtype=vpn_login]\nauthentication = enabled\n");
+    write("lookups/vpn_codes.csv", "code,action\n0,success\n1,failure\n");
+    write("lookups/vpn_zones.csv", "net,zone\n10.0.0.0/8,inside\n0.0.0.0/0,outside\n");
+}
+
+#[test]
+fn an_add_on_gives_events_its_fields_and_tags() {
+    let place = Place::new();
+    let log = place.write("vpn.log", EVENTS);
+    place.run(&["add", "oneshot", &log, "--sourcetype", "vpn"]).good();
+    let csv = |search: &str| place.run(&["search", search, "-o", "csv"]).good();
+    assert_eq!(csv("tag=authentication action=failure | stats count by user"), "");
+    install(&place);
+    assert_eq!(csv("tag=authentication action=failure | stats count by user"), "user,count\neva,2\n");
+    let fields = "zone=inside | table user action app process process_id zone eventtype tag";
+    let row = "eva,failure,vpn,vpn,1,inside,vpn_login,authentication\n";
+    assert_eq!(csv(fields), format!("user,action,app,process,process_id,zone,eventtype,tag\n{row}"));
+    let model =
+        "| tstats count from datamodel=Authentication where Authentication.action=failure by Authentication.user";
+    assert_eq!(csv(model), "Authentication.user,count\neva,2\n");
+    assert_eq!(csv("NOT eventtype=vpn_login | stats count"), "count\n1\n");
+}
