@@ -11,7 +11,7 @@ const PROPS: &str = "[vpn]\nSHOULD_LINEMERGE = false\nREPORT-process = vpn_proce
                      LOOKUP-zone = vpn_zones net AS src OUTPUTNEW zone\n";
 const TRANSFORMS: &str = "[vpn_process]\nREGEX = (\\w+)\\[(\\d+)\\]\nFORMAT = process::$1 process_id::$2\n\
                           [vpn_codes]\nfilename = vpn_codes.csv\n\
-                          [vpn_zones]\nfilename = vpn_zones.csv\nmatch_type = CIDR(net)\n";
+                          [vpn_zones]\nfilename = vpn_zones.csv\nmatch_type = CIDR(net)\nmax_matches = 1\n";
 
 fn install(place: &Place) {
     let app = place.data().join("etc/apps/TA_vpn");
