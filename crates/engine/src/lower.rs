@@ -5,6 +5,7 @@
 
 mod families;
 mod flow;
+mod tables;
 
 use std::sync::Arc;
 
@@ -163,6 +164,8 @@ impl Lowering<'_> {
             Command::IpLocation(_) => return Ok(self.ip_location()),
             Command::Tstats(_) => return Err(self.must_be_first("tstats", " or have prestats=true append=true")),
             Command::Several(several) => self.several(several)?,
+            Command::Text(text) => tables::text(text),
+            Command::Tables(table) => tables::table(table),
             other => match first_only(other) {
                 Some(name) => return Err(self.must_be_first(name, "")),
                 None => self.shape(other)?,

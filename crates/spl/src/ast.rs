@@ -9,6 +9,8 @@ mod report;
 mod reshape;
 mod sequence;
 mod several;
+mod tables;
+mod text;
 mod values;
 mod write;
 
@@ -18,6 +20,8 @@ pub use report::*;
 pub use reshape::*;
 pub use sequence::*;
 pub use several::*;
+pub use tables::*;
+pub use text::*;
 pub use values::*;
 pub use write::*;
 
@@ -141,6 +145,10 @@ pub enum Command {
     SavedSearch(SavedSearchCommand),
     /// Several searches brought together: appendpipe, union, set and their kin.
     Several(SeveralCommand),
+    /// Fields and rows of texts: extract, xmlkv, multikv and their kin.
+    Text(TextCommand),
+    /// All rows of a table: makecontinuous, timewrap, concurrency and their kin.
+    Tables(TablesCommand),
 }
 
 // ---- fields -------------------------------------------------------------------------------------------------------

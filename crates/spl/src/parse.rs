@@ -13,14 +13,18 @@ mod extract;
 mod flow;
 mod named;
 mod options;
+mod pivot;
 mod reshape;
 mod rows;
 mod search;
 mod sequence;
 mod several;
+mod short;
 mod stage;
+mod tables;
 #[cfg(test)]
 mod tests;
+mod text;
 mod tstats;
 mod values;
 mod write;

@@ -1,4 +1,4 @@
-//! Values at paths of an XML text, for `spath`.
+//! Values at paths of an XML text, for `spath`, `xmlkv` and `xpath`.
 //!
 //! A path is names of elements joined by dots, from the root on; `{2}` behind a name stands for the second element of
 //! that name, `{@id}` at the end for an attribute. The text is read once from front to back and need not be well
@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+
+use quarry_spl::ast::{XPath, XPathStep};
 
 /// Elements inside each other; what lies deeper is not read.
 const NESTING_MAX: usize = 100;
@@ -51,6 +53,70 @@ pub(crate) fn xml_fields(text: &str, found: &mut dyn FnMut(&str, &str)) {
         }
         found(&path, seen.value);
     });
+}
+
+/// The values an XPath leads to, in the order the elements end.
+pub(crate) fn xpath_get(text: &str, path: &XPath) -> Vec<String> {
+    // Attributes of the elements that are open, by where their content starts.
+    let mut attributes: BTreeMap<usize, Vec<(String, String)>> = BTreeMap::new();
+    let mut found = Vec::new();
+    walk(text, &mut |seen| {
+        let Some(element) = seen.open.last() else { return };
+        if let Some(name) = seen.attribute {
+            attributes.entry(element.start).or_default().push((name.to_owned(), seen.value.to_owned()));
+            return;
+        }
+        if leads_to(&path.steps, seen.open, &attributes) {
+            let own = attributes.get(&element.start).map(Vec::as_slice).unwrap_or_default();
+            match &path.attribute {
+                Some(name) => found.extend(own.iter().filter(|(known, _)| known == name).map(|(_, v)| v.clone())),
+                None => found.push(seen.value.to_owned()),
+            }
+        }
+        attributes.remove(&element.start);
+    });
+    found
+}
+
+/// Whether the steps lead from the root to the last of the open elements.
+fn leads_to(steps: &[XPathStep], open: &[Open<'_>], attributes: &BTreeMap<usize, Vec<(String, String)>>) -> bool {
+    // After how many elements the steps so far may stand.
+    let mut reached = vec![false; open.len() + 1];
+    reached[0] = true;
+    for step in steps {
+        let mut next = vec![false; open.len() + 1];
+        let mut reached_before = false;
+        for (at, element) in open.iter().enumerate() {
+            reached_before |= reached[at];
+            let stands = if step.anywhere { reached_before } else { reached[at] };
+            let own = attributes.get(&element.start).map(Vec::as_slice).unwrap_or_default();
+            let has = |(name, value): &(String, Option<String>)| {
+                own.iter().any(|(known, is)| known == name && value.as_ref().is_none_or(|value| value == is))
+            };
+            next[at + 1] = stands
+                && (step.name == "*" || step.name == element.name)
+                && step.position.is_none_or(|position| position == element.position)
+                && step.attributes.iter().all(has);
+        }
+        reached = next;
+    }
+    reached.last().copied().unwrap_or(false)
+}
+
+/// Every element without elements inside, with its own name.
+pub(crate) fn xml_leaves(text: &str, found: &mut dyn FnMut(&str, &str)) {
+    walk(text, &mut |seen| {
+        if let (true, None, Some(element)) = (seen.is_leaf, seen.attribute, seen.open.last()) {
+            found(element.name, seen.value);
+        }
+    });
+}
+
+/// A text with its entities resolved.
+pub(crate) fn xml_unescaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    unescape(text, &mut out);
+    out
 }
 
 /// One part of a path.

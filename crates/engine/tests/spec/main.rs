@@ -14,10 +14,22 @@ use world::Kept;
 const SHARED_PAGES: &[(&str, &str)] = &[
     ("addcoltotals", "addtotals"),
     ("bucket", "bin"),
+    ("counttable", "contingency"),
+    ("ctable", "contingency"),
     ("discretize", "bin"),
     ("highlight", "noop"),
     ("iconify", "noop"),
+    ("inputcsv", "outputcsv"),
+    ("kv", "extract"),
     ("localop", "noop"),
+    ("outputtext", "outputcsv"),
+    ("redistribute", "noop"),
+    ("sichart", "sistats"),
+    ("sirare", "sistats"),
+    ("sitimechart", "sistats"),
+    ("sitop", "sistats"),
+    ("xmlunescape", "xmlkv"),
+    ("xpath", "xmlkv"),
 ];
 
 fn pages() -> Vec<(String, Page)> {

@@ -1,8 +1,9 @@
 //! What the families of commands in `ast/values.rs`, `ast/sequence.rs` and `ast/reshape.rs` need of the rows before them.
 
-use super::{FieldNeeds, TIME};
+use super::{FieldNeeds, RAW, TIME};
 use crate::ast::{
-    Command, FieldPattern, ReshapeCommand, ReturnItem, SequenceCommand, SeveralCommand, StrcatSource, ValuesCommand,
+    Command, FieldPattern, ReshapeCommand, ReturnItem, SequenceCommand, SeveralCommand, StrcatSource, TablesCommand,
+    TextCommand, ValuesCommand,
 };
 
 /// What is needed before a command of a family; what is needed after other commands stays.
@@ -12,6 +13,8 @@ pub(super) fn before_family(command: &Command, mut needs: FieldNeeds) -> FieldNe
         Command::Sequence(sequence) => before_sequence(sequence, &mut needs),
         Command::Reshape(reshape) => return before_reshape(reshape, needs),
         Command::Several(several) => return before_several(several, needs),
+        Command::Text(text) => before_text(text, &mut needs),
+        Command::Tables(tables) => before_tables(tables, &mut needs),
         _ => {}
     }
     needs
@@ -109,6 +112,33 @@ fn add_or_all(needs: &mut FieldNeeds, fields: &[FieldPattern]) {
     needs.add_all(fields);
 }
 
+fn before_text(command: &TextCommand, needs: &mut FieldNeeds) {
+    match command {
+        TextCommand::Extract(_) | TextCommand::XmlUnescape => needs.add(RAW),
+        TextCommand::XmlKv(field) => needs.add(field),
+        TextCommand::XPath(xpath) => needs.add(&xpath.field),
+        TextCommand::MultiKv(_) => needs.add(RAW),
+        TextCommand::ToJson(json) => match json.fields.is_empty() {
+            true => needs.all = true,
+            false => json.fields.iter().for_each(|(_, field)| needs.add(field)),
+        },
+    }
+}
+
+fn before_tables(command: &TablesCommand, needs: &mut FieldNeeds) {
+    match command {
+        TablesCommand::MakeContinuous(command) => needs.add(&command.field),
+        TablesCommand::TimeWrap(_) => needs.all = true,
+        TablesCommand::Concurrency(command) => {
+            needs.add(&command.duration);
+            needs.add(&command.start);
+        }
+        TablesCommand::Outlier(command) => needs.add_all(&command.fields),
+        TablesCommand::Cluster(command) => needs.add(&command.field),
+        TablesCommand::Require => {}
+    }
+}
+
 /// Whether a command's rows are a report, whatever came before.
 pub(super) fn makes_report(command: &Command) -> bool {
     let reshape = match command {
@@ -117,6 +147,7 @@ pub(super) fn makes_report(command: &Command) -> bool {
             use SeveralCommand::{Format, GenTimes, Return, Set};
             return matches!(several, Format(_) | Return(_) | Set { .. } | GenTimes(_));
         }
+        Command::Tables(tables) => return matches!(tables, TablesCommand::TimeWrap(_)),
         _ => return false,
     };
     matches!(

@@ -4,7 +4,7 @@
 //! the command being read, which drops itself; lesser ones are reported in passing.
 
 use super::{MAX_NESTING, quoted_len};
-use crate::ast::{FieldPattern, Span};
+use crate::ast::{Command, FieldPattern, Span};
 use crate::diagnostic::Diagnostic;
 
 /// Result of reading something: the thing, or why not.
@@ -48,6 +48,8 @@ pub(super) struct Parser<'t> {
     pub(super) commands: usize,
     /// Operators that lengthen the expression being read.
     pub(super) chain: usize,
+    /// Commands that the one being read stands for, but for the last.
+    pub(super) preceding: Vec<Command>,
     diagnostics: Vec<Diagnostic>,
     unsupported: Vec<String>,
 }
@@ -64,6 +66,7 @@ impl<'t> Parser<'t> {
             subsearches: 0,
             commands: 0,
             chain: 0,
+            preceding: Vec::new(),
             diagnostics: Vec::new(),
             unsupported: Vec::new(),
         }

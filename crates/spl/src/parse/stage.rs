@@ -6,7 +6,7 @@
 use super::cursor::{Parser, Read};
 use super::{MAX_COMMANDS, MAX_SUBSEARCH_DEPTH, quoted_len};
 use crate::ast::{Command, Pipeline, Span, Stage};
-use crate::commands::{HELP, NOT_YET, is_command};
+use crate::commands::{HELP, NOT_YET, is_command, reason_not_yet};
 use crate::diagnostic::Diagnostic;
 
 /// Commands that make rows and so start a search.
@@ -42,7 +42,10 @@ impl Parser<'_> {
                 self.end = outer_end;
                 break;
             }
-            if let Some(stage) = self.stage(implicit, first) {
+            let stage = self.stage(implicit, first);
+            let preceding = std::mem::take(&mut self.preceding);
+            if let Some(stage) = stage {
+                commands.extend(preceding.into_iter().map(|command| Stage { command, span: stage.span }));
                 commands.push(stage);
             }
             self.depth = depth;
@@ -127,7 +130,7 @@ impl Parser<'_> {
     }
 
     /// First byte after the `|` or `[` before the command being read.
-    fn stage_start(&self) -> usize {
+    pub(super) fn stage_start(&self) -> usize {
         self.text[..self.pos].rfind(['|', '[']).map_or(0, |at| at + 1)
     }
 
@@ -138,7 +141,7 @@ impl Parser<'_> {
         let alone = rest.is_empty() || rest.starts_with(|c: char| c.is_whitespace() || matches!(c, '(' | '"' | '['));
         let operator = rest.trim_start().starts_with(['=', '!', '<', '>']);
         let known =
-            name == "search" || (self.subsearches > 0 && (is_command(&name) || NOT_YET.contains(&name.as_str())));
+            name == "search" || (self.subsearches > 0 && (is_command(&name) || reason_not_yet(&name).is_some()));
         alone && !operator && known
     }
 
@@ -193,7 +196,7 @@ impl Parser<'_> {
             _ => {
                 return match self.row_command(name)? {
                     Some(command) => Ok(Some(command)),
-                    None => self.family_command(name),
+                    None => self.family_command(name, first),
                 };
             }
         };
@@ -201,7 +204,7 @@ impl Parser<'_> {
     }
 
     /// Commands that are told apart in the files of their families.
-    fn family_command(&mut self, name: &str) -> Read<Option<Command>> {
+    fn family_command(&mut self, name: &str, first: bool) -> Read<Option<Command>> {
         if let Some(command) = self.values_command(name)? {
             return Ok(Some(Command::Values(command)));
         }
@@ -211,15 +214,25 @@ impl Parser<'_> {
         if let Some(command) = self.several_command(name)? {
             return Ok(Some(Command::Several(command)));
         }
+        if let Some(command) = self.text_command(name)? {
+            return Ok(Some(Command::Text(command)));
+        }
+        if let Some(command) = self.tables_command(name)? {
+            return Ok(Some(Command::Tables(command)));
+        }
+        if let Some(command) = self.short_command(name, first)? {
+            return Ok(Some(command));
+        }
         Ok(self.reshape_command(name)?.map(Command::Reshape))
     }
 
     fn unknown_command(&mut self, name: &str, span: Span) {
         self.unsupported(format!("command:{name}"));
-        let remark = if NOT_YET.contains(&name) {
-            Diagnostic::error(format!("unsupported: command `{name}` does not run yet"), span)
+        let remark = if let Some(reason) = reason_not_yet(name) {
+            let remark = Diagnostic::error(format!("unsupported: command `{name}` does not run yet"), span);
+            if reason.is_empty() { remark } else { remark.with_hint(reason) }
         } else {
-            let known = HELP.iter().map(|row| row.name).chain(NOT_YET.iter().copied());
+            let known = HELP.iter().map(|row| row.name).chain(NOT_YET.iter().map(|(name, _)| *name));
             let remark = self.suggest(Diagnostic::error(format!("unknown command `{name}`"), span), name, known);
             match remark.hint {
                 Some(_) => remark,

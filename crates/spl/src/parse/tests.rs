@@ -128,7 +128,11 @@ fn aggregates_keep_their_text() {
 fn faults_are_found_with_place_and_hint() {
     let table = [
         ("a | stas count", "unknown command `stas`", Some("did you mean `stats`?")),
-        ("a | kmeans x", "unsupported: command `kmeans` does not run yet", None),
+        (
+            "a | kmeans x",
+            "unsupported: command `kmeans` does not run yet",
+            Some("there is no clustering of numbers; cluster takes texts"),
+        ),
         ("a | eval x=foo(1)", "unknown function `foo`", None),
         ("a | eval x=lenn(y)", "unknown function `lenn`", Some("did you mean `len`?")),
         ("a | eval x=len(y, z)", "`len` does not take 2 argument(s)", Some("write len(text)")),

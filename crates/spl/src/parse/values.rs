@@ -43,7 +43,7 @@ impl Parser<'_> {
             "fieldformat" => ValuesCommand::FieldFormat(self.fieldformat()?),
             "addinfo" => ValuesCommand::AddInfo,
             "setfields" => ValuesCommand::SetFields(self.setfields()?),
-            "noop" | "localop" | "highlight" | "iconify" => {
+            "noop" | "localop" | "highlight" | "iconify" | "redistribute" => {
                 self.pos = self.end;
                 ValuesCommand::Pass
             }

@@ -1,0 +1,136 @@
+//! `cluster`: groups rows whose texts are alike.
+//!
+//! A row joins the first group whose first text is alike enough: of the words of the longer text, or of both texts
+//! together, at least the threshold's share is common. It is no model of Splunk's own measure; with texts that differ
+//! in a few words the groups are the same.
+
+use std::collections::BTreeSet;
+
+use arrow::array::UInt32Array;
+use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::{ClusterCommand, ClusterMatch};
+
+use crate::EngineError;
+use crate::command::{BlockingTable, CommandContext, RowIter};
+use crate::rows::{self, ColumnBuilder, concat_rows};
+
+/// Groups at most.
+const CLUSTERS_MAX: usize = 5_000;
+/// Words of a text that are looked at.
+const TERMS_MAX: usize = 1_000;
+/// Characters of a run for `match=ngramset`.
+const RUN: usize = 3;
+
+/// The command.
+pub(crate) struct Cluster(pub ClusterCommand);
+
+/// What is compared of a text.
+enum Terms {
+    List(Vec<String>),
+    Set(BTreeSet<String>),
+}
+
+impl Terms {
+    fn len(&self) -> usize {
+        match self {
+            Terms::List(list) => list.len(),
+            Terms::Set(set) => set.len(),
+        }
+    }
+
+    /// How alike two texts are, from 0 to 1.
+    fn likeness(&self, other: &Terms) -> f64 {
+        let longer = self.len().max(other.len());
+        if longer == 0 {
+            return 1.0;
+        }
+        match (self, other) {
+            (Terms::List(a), Terms::List(b)) => a.iter().zip(b).filter(|(a, b)| a == b).count() as f64 / longer as f64,
+            (Terms::Set(a), Terms::Set(b)) => {
+                let common = a.intersection(b).count();
+                common as f64 / (a.len() + b.len() - common) as f64
+            }
+            _ => 0.0,
+        }
+    }
+}
+
+impl BlockingTable for Cluster {
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+        let all = concat_rows(rows.collect::<Result<Vec<_>, _>>()?)?;
+        let (texts, mut scratch) = (rows::reader(&all, &self.0.field), String::new());
+        let (mut firsts, mut terms, mut counts): (Vec<u32>, Vec<Terms>, Vec<i64>) = Default::default();
+        let mut labels: Vec<Option<usize>> = Vec::with_capacity(all.num_rows());
+        for row in 0..all.num_rows() {
+            if context.stop.is_cancelled() {
+                return Ok(Vec::new());
+            }
+            let Some(text) = texts.text(row, &mut scratch) else {
+                labels.push(None);
+                continue;
+            };
+            let own = self.terms(text);
+            let at = match terms.iter().position(|first| self.is_alike(first, &own)) {
+                Some(at) => at,
+                None if terms.len() >= CLUSTERS_MAX => {
+                    let value = CLUSTERS_MAX as u64;
+                    return Err(EngineError::Limit { what: "cluster: a lower t=".into(), limit: "groups", value });
+                }
+                None => {
+                    firsts.push(row as u32);
+                    terms.push(own);
+                    counts.push(0);
+                    terms.len() - 1
+                }
+            };
+            counts[at] += 1;
+            labels.push(Some(at));
+        }
+        // Without labels one row of each group stays.
+        let (shown, groups): (RecordBatch, Vec<Option<usize>>) = match self.0.label_only {
+            true => (all.clone(), labels),
+            false => (rows::take(&all, &UInt32Array::from(firsts.clone()))?, (0..firsts.len()).map(Some).collect()),
+        };
+        let column = |value: &dyn Fn(usize) -> i64| {
+            let mut column = ColumnBuilder::new(groups.len());
+            for group in &groups {
+                match group {
+                    Some(at) => column.push_int(value(*at)),
+                    None => column.push_null(),
+                }
+            }
+            column.finish()
+        };
+        let mut result = shown;
+        if self.0.shows_count {
+            result = rows::with_column(&result, &self.0.count_field, column(&|at| counts[at]))?;
+        }
+        result = rows::with_column(&result, &self.0.label_field, column(&|at| at as i64 + 1))?;
+        Ok(vec![result])
+    }
+}
+
+impl Cluster {
+    fn terms(&self, text: &str) -> Terms {
+        let text = text.to_lowercase();
+        let is_mark = |c: char| match &self.0.delimiters {
+            Some(delimiters) => delimiters.contains(c) || c.is_whitespace(),
+            None => !c.is_alphanumeric(),
+        };
+        let words = text.split(is_mark).filter(|word| !word.is_empty()).map(str::to_owned).take(TERMS_MAX);
+        match self.0.matching {
+            ClusterMatch::TermList => Terms::List(words.collect()),
+            ClusterMatch::TermSet => Terms::Set(words.collect()),
+            ClusterMatch::NGramSet => {
+                let letters: Vec<char> = text.chars().collect();
+                Terms::Set(letters.windows(RUN).take(TERMS_MAX).map(|run| run.iter().collect()).collect())
+            }
+        }
+    }
+
+    fn is_alike(&self, first: &Terms, own: &Terms) -> bool {
+        let (short, long) = (first.len().min(own.len()), first.len().max(own.len()));
+        // Texts of very different length need no look.
+        short as f64 >= self.0.threshold * long as f64 && first.likeness(own) >= self.0.threshold
+    }
+}

@@ -1,0 +1,152 @@
+//! `makecontinuous`: rows for the values of a time or number that are missing in between.
+
+use std::collections::BTreeMap;
+
+use arrow::array::UInt32Array;
+use arrow::record_batch::RecordBatch;
+use quarry_event::time::NS_PER_SEC;
+use quarry_spl::ast::{ContinuousStep, MakeContinuousCommand};
+
+use super::spans::{TimeSpans, time_ns, usual_span};
+use crate::EngineError;
+use crate::command::{BlockingTable, CommandContext, RowIter};
+use crate::rows::{self, ColumnBuilder, ColumnReader, Value, concat_rows};
+
+/// Rows made at most.
+const ROWS_MAX: usize = 1_000_000;
+
+/// The command.
+pub(crate) struct MakeContinuous(pub MakeContinuousCommand);
+
+impl BlockingTable for MakeContinuous {
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+        let all = concat_rows(rows.collect::<Result<Vec<_>, _>>()?)?;
+        let reader = rows::reader(&all, &self.0.field);
+        let (values, places) = match is_time(&self.0, &reader) {
+            true => self.times(&reader, context)?,
+            false => self.numbers(&reader)?,
+        };
+        if values.is_empty() {
+            return Ok(vec![all]);
+        }
+        let mut column = ColumnBuilder::new(values.len());
+        values.into_iter().for_each(|value| column.push(value));
+        let filled = rows::take(&all, &places.into_iter().collect::<UInt32Array>())?;
+        Ok(vec![rows::with_column(&filled, &self.0.field, column.finish())?])
+    }
+}
+
+fn is_time(command: &MakeContinuousCommand, reader: &ColumnReader) -> bool {
+    let by_time = matches!(command.step, ContinuousStep::Time(_));
+    command.field == "_time" || by_time || matches!(reader, ColumnReader::Time(_))
+}
+
+/// The value of each row of the result, and the row it is made of.
+type Filled = (Vec<Value<'static>>, Vec<Option<u32>>);
+
+impl MakeContinuous {
+    fn times(&self, reader: &ColumnReader, context: &CommandContext) -> Result<Filled, EngineError> {
+        let times: Vec<(u32, i64)> =
+            (0..reader.len()).filter_map(|row| Some((row as u32, time_ns(reader, row)?))).collect();
+        let (Some(low), Some(high)) = (times.iter().map(|(_, t)| *t).min(), times.iter().map(|(_, t)| *t).max()) else {
+            return Ok(Filled::default());
+        };
+        let span = match self.0.step {
+            ContinuousStep::Time(span) => span,
+            ContinuousStep::Bins(bins) => usual_span(low, high, bins, None),
+            ContinuousStep::Number(seconds) => {
+                let whole = (seconds.fract() == 0.0).then_some(seconds as u64);
+                let Some(seconds) = whole else {
+                    return Err(EngineError::invalid("makecontinuous: a span of time is whole seconds, or has a unit"));
+                };
+                quarry_event::time::Span::new(seconds, quarry_event::time::SpanUnit::Second)
+            }
+        };
+        let mut spans = TimeSpans::new(span, None, context)?;
+        let mut by_start: BTreeMap<i64, Vec<u32>> = BTreeMap::new();
+        for (row, time) in times {
+            by_start.entry(spans.floor(time)).or_default().push(row);
+        }
+        let bound = |seconds: f64| (seconds * NS_PER_SEC as f64) as i64;
+        let first = self.0.bounds.0.map_or(low, bound);
+        // The end itself is out.
+        let last = self.0.bounds.1.map_or(high, |end| bound(end) - 1);
+        let mut at = spans.floor(first);
+        let mut filled = Filled::default();
+        while at <= last {
+            fill(&mut filled, || Value::Time(at), by_start.get(&at))?;
+            let next = spans.next(at);
+            if next <= at {
+                break;
+            }
+            at = next;
+        }
+        Ok(filled)
+    }
+
+    fn numbers(&self, reader: &ColumnReader) -> Result<Filled, EngineError> {
+        let numbers: Vec<(u32, f64)> = (0..reader.len())
+            .filter_map(|row| Some((row as u32, reader.number(row).filter(|number| number.is_finite())?)))
+            .collect();
+        if numbers.is_empty() {
+            return Ok(Filled::default());
+        }
+        let low = numbers.iter().map(|(_, number)| *number).fold(f64::INFINITY, f64::min);
+        let high = numbers.iter().map(|(_, number)| *number).fold(f64::NEG_INFINITY, f64::max);
+        let width = match self.0.step {
+            ContinuousStep::Number(width) => width,
+            ContinuousStep::Bins(bins) => decimal_width(high - low, bins),
+            ContinuousStep::Time(_) => return Err(EngineError::invalid("makecontinuous: the field holds no times")),
+        };
+        // A hair more than the quotient, so that multiples of the width fall into their own span.
+        let place = |number: f64| (number / width * (1.0 + f64::EPSILON)).floor();
+        let (first, last) = (self.0.bounds.0.map_or(low, |start| start), self.0.bounds.1.map_or(high, |end| end));
+        let (from, to) = (place(first), place(last));
+        if to - from >= ROWS_MAX as f64 {
+            return Err(too_many());
+        }
+        let mut by_place: BTreeMap<i64, Vec<u32>> = BTreeMap::new();
+        for (row, number) in numbers {
+            by_place.entry(place(number) as i64).or_default().push(row);
+        }
+        let mut filled = Filled::default();
+        for at in from as i64..=to as i64 {
+            let start = at as f64 * width;
+            if self.0.bounds.1.is_some_and(|end| start >= end) {
+                break;
+            }
+            fill(&mut filled, || Value::number_of(start), by_place.get(&at))?;
+        }
+        Ok(filled)
+    }
+}
+
+/// The power of ten that cuts a range into at most so many parts, at least one.
+fn decimal_width(range: f64, bins: usize) -> f64 {
+    let mut width = 1.0;
+    while range / width > bins as f64 {
+        width *= 10.0;
+    }
+    width
+}
+
+/// Adds the rows of one value, or an empty one.
+fn fill(filled: &mut Filled, value: impl Fn() -> Value<'static>, rows: Option<&Vec<u32>>) -> Result<(), EngineError> {
+    match rows {
+        Some(rows) => {
+            for row in rows {
+                filled.0.push(value());
+                filled.1.push(Some(*row));
+            }
+        }
+        None => {
+            filled.0.push(value());
+            filled.1.push(None);
+        }
+    }
+    if filled.0.len() > ROWS_MAX { Err(too_many()) } else { Ok(()) }
+}
+
+fn too_many() -> EngineError {
+    EngineError::Limit { what: "makecontinuous: a longer span".into(), limit: "rows", value: ROWS_MAX as u64 }
+}

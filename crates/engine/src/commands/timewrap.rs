@@ -1,0 +1,121 @@
+//! `timewrap`: every period of a timechart becomes a series of its own.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use arrow::record_batch::RecordBatch;
+use quarry_event::TimeNs;
+use quarry_event::time::{apply_modifier, strftime};
+use quarry_spl::ast::{TimeWrapCommand, WrapSeries};
+
+use super::spans::{length_of, time_ns};
+use crate::EngineError;
+use crate::command::{BlockingTable, CommandContext, RowIter};
+use crate::field_names::names_of;
+use crate::rows::{self, ColumnBuilder, ColumnReader, Value, batch_of, concat_rows};
+
+/// Periods at most.
+const PERIODS_MAX: u64 = 1_000;
+
+/// The command.
+pub(crate) struct TimeWrap(pub TimeWrapCommand);
+
+impl BlockingTable for TimeWrap {
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+        let all = concat_rows(rows.collect::<Result<Vec<_>, _>>()?)?;
+        let times = rows::reader(&all, "_time");
+        let Some(last) = (0..all.num_rows()).filter_map(|row| time_ns(&times, row)).max() else {
+            return Err(EngineError::invalid("timewrap: the rows have no _time; it comes after timechart"));
+        };
+        let end = match (self.0.ends_now, context.range.latest) {
+            (true, _) => context.now,
+            (false, Some(latest)) => latest.max(last.saturating_add(1)),
+            // Without an end of the range the last row ends the last period.
+            (false, None) => last.saturating_add(1),
+        };
+        // Row of each moment of the last period, by how many periods earlier it was.
+        let mut grid: BTreeMap<TimeNs, BTreeMap<u64, usize>> = BTreeMap::new();
+        let mut periods = BTreeSet::new();
+        for row in 0..all.num_rows() {
+            let Some(time) = time_ns(&times, row) else { continue };
+            let (age, moment) = self.wrapped(time, end, context)?;
+            periods.insert(age);
+            grid.entry(moment).or_default().insert(age, row);
+        }
+        let names: Vec<String> = names_of(&all).into_iter().filter(|name| !name.starts_with('_')).collect();
+        let mut moments = ColumnBuilder::new(grid.len());
+        grid.keys().for_each(|time| moments.push_time(*time));
+        let mut columns = vec![("_time".to_owned(), moments.finish())];
+        for name in &names {
+            let reader: ColumnReader = rows::reader(&all, name);
+            for age in periods.iter().rev() {
+                let mut column = ColumnBuilder::new(grid.len());
+                for cells in grid.values() {
+                    column.push(cells.get(age).map_or(Value::Null, |row| reader.value(*row)));
+                }
+                let series = self.series(*age, end, context)?;
+                let series = if names.len() == 1 { series } else { format!("{name}_{series}") };
+                columns.push((series, column.finish()));
+            }
+        }
+        Ok(vec![batch_of(columns, grid.len())?])
+    }
+}
+
+impl TimeWrap {
+    /// A time so many periods later.
+    fn shifted(&self, time: TimeNs, periods: u64, back: bool, context: &CommandContext) -> Result<TimeNs, EngineError> {
+        let amount = periods.saturating_mul(self.0.span.amount);
+        if amount == 0 {
+            return Ok(time);
+        }
+        let unit = match self.0.unit {
+            "second" => "s",
+            "minute" => "m",
+            "hour" => "h",
+            "day" => "d",
+            "week" => "w",
+            "month" => "mon",
+            "quarter" => "q",
+            _ => "y",
+        };
+        let sign = if back { '-' } else { '+' };
+        apply_modifier(&format!("{sign}{amount}{unit}"), time, &context.zone)
+            .map_err(|error| EngineError::invalid(format!("timewrap: {error}")))
+    }
+
+    /// How many periods before the last one a time lies, and the moment of the last one it falls on.
+    fn wrapped(&self, time: TimeNs, end: TimeNs, context: &CommandContext) -> Result<(u64, TimeNs), EngineError> {
+        let length = length_of(&self.0.span).max(1);
+        // Months and days differ in length: begin early and step on.
+        let estimate = (end - 1).saturating_sub(time).max(0) / length;
+        let mut age = u64::try_from(estimate).unwrap_or(0);
+        age = age.saturating_sub(1 + age / 16);
+        let mut moment = self.shifted(time, age, false, context)?;
+        loop {
+            if age > PERIODS_MAX {
+                return Err(EngineError::Limit { what: "timewrap".into(), limit: "periods", value: PERIODS_MAX });
+            }
+            let next = self.shifted(time, age + 1, false, context)?;
+            if next >= end {
+                return Ok((age, moment));
+            }
+            (age, moment) = (age + 1, next);
+        }
+    }
+
+    /// Name of the series so many periods before the last.
+    fn series(&self, age: u64, end: TimeNs, context: &CommandContext) -> Result<String, EngineError> {
+        let (amount, unit) = (self.0.span.amount, self.0.unit);
+        Ok(match &self.0.series {
+            WrapSeries::Short => format!("s{age}"),
+            WrapSeries::Exact(format) => {
+                let start = self.shifted(end, age + 1, true, context)?;
+                strftime(start, format, &context.zone)
+            }
+            WrapSeries::Relative if age == 0 && amount == 1 => format!("latest_{unit}"),
+            WrapSeries::Relative if age == 0 => format!("latest_{amount}{unit}s"),
+            WrapSeries::Relative if age * amount == 1 => format!("1{unit}_before"),
+            WrapSeries::Relative => format!("{}{unit}s_before", age * amount),
+        })
+    }
+}

@@ -1,0 +1,54 @@
+//! Steps of the commands that read texts, and of those that look at all rows of a table.
+
+use std::sync::Arc;
+
+use quarry_spl::ast::{TablesCommand, TextCommand};
+
+use super::{Step, row};
+use crate::commands::cluster::Cluster;
+use crate::commands::concurrency::{Concurrency, Outlier, Require};
+use crate::commands::continuous::MakeContinuous;
+use crate::commands::extract_pairs::Extract;
+use crate::commands::multikv::MultiKv;
+use crate::commands::timewrap::TimeWrap;
+use crate::commands::to_json::ToJson;
+use crate::commands::xml::{XPathValues, XmlKv, XmlUnescape};
+
+/// A command that reads texts.
+pub(super) fn text(command: &TextCommand) -> Step {
+    match command {
+        TextCommand::Extract(extract) => {
+            let command = Arc::new(extract.clone());
+            row(move || Extract(Arc::clone(&command)))
+        }
+        TextCommand::XmlKv(field) => {
+            let field = field.clone();
+            row(move || XmlKv(field.clone()))
+        }
+        TextCommand::XmlUnescape => row(|| XmlUnescape),
+        TextCommand::XPath(xpath) => {
+            let command = Arc::new(xpath.clone());
+            row(move || XPathValues(Arc::clone(&command)))
+        }
+        TextCommand::MultiKv(multikv) => {
+            let command = Arc::new(multikv.clone());
+            row(move || MultiKv(Arc::clone(&command)))
+        }
+        TextCommand::ToJson(json) => {
+            let command = Arc::new(json.clone());
+            row(move || ToJson(Arc::clone(&command)))
+        }
+    }
+}
+
+/// A command that looks at all rows.
+pub(super) fn table(command: &TablesCommand) -> Step {
+    Step::Blocking(match command {
+        TablesCommand::MakeContinuous(command) => Arc::new(MakeContinuous(command.clone())),
+        TablesCommand::TimeWrap(command) => Arc::new(TimeWrap(command.clone())),
+        TablesCommand::Concurrency(command) => Arc::new(Concurrency(command.clone())),
+        TablesCommand::Outlier(command) => Arc::new(Outlier(command.clone())),
+        TablesCommand::Cluster(command) => Arc::new(Cluster(command.clone())),
+        TablesCommand::Require => Arc::new(Require),
+    })
+}
