@@ -146,7 +146,9 @@ impl Catalog {
                 act.prepare_cached(position)?.execute(params![bucket.index, *sealed_through as i64])?;
             }
             write_log_position(act, commit.checkpoints, commit.log_position)
-        })
+        })?;
+        self.know(commit.checkpoints);
+        Ok(())
     }
 
     /// Makes a compacted bucket live and retires the buckets it was made from. `false`, and nothing is changed, when one
@@ -168,7 +170,9 @@ impl Catalog {
 
     /// Stores checkpoints without a seal, so that the log they came from can go.
     pub fn save_checkpoints(&self, checkpoints: &[LoggedCheckpoint], log_position: u64) -> Result<(), CatalogError> {
-        self.act(|act| write_log_position(act, checkpoints, log_position))
+        self.act(|act| write_log_position(act, checkpoints, log_position))?;
+        self.know(checkpoints);
+        Ok(())
     }
 
     /// Drops the checkpoints of record `from_lsn` and of later ones, because records were lost there, and stores the
@@ -182,7 +186,9 @@ impl Catalog {
         self.act(|act| {
             act.prepare_cached("DELETE FROM checkpoint WHERE lsn >= ?1")?.execute([from_lsn as i64])?;
             write_log_position(act, older, log_position)
-        })
+        })?;
+        self.know(older);
+        Ok(())
     }
 
     /// Takes live buckets out of every later search. Their objects can be deleted afterwards.

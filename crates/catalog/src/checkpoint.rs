@@ -5,6 +5,9 @@
 //! before the offset: they get different `variant`s of one identity. A file that was shorter than 256 bytes when it
 //! was read is still recognised after it grew, because the length of the hashed head is kept.
 
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use rusqlite::{Connection, params};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
@@ -74,21 +77,68 @@ impl Catalog {
     /// Checkpoints a file that starts with `head` may have: same head, whole or as far as it was when it was read.
     /// Whole heads come first; the caller compares tail hashes.
     pub fn checkpoints_of(&self, head: &[u8], salt: &str) -> Result<Vec<LoggedCheckpoint>, CatalogError> {
+        let longest = head.len().min(HEAD_BYTES_MAX);
+        let of_length = |length: usize| SourceIdentity::of(&head[..length], salt);
+        let identities: Vec<SourceIdentity> = (0..=longest).rev().map(of_length).collect();
+        let known = self.known_of(identities)?;
+        if known.is_empty() {
+            return Ok(Vec::new());
+        }
         self.act(|act| {
-            let mut lengths = act.prepare_cached(
-                "SELECT DISTINCT head_bytes FROM checkpoint WHERE head_bytes <= ?1 ORDER BY head_bytes DESC",
-            )?;
-            let lengths: Vec<usize> = lengths
-                .query_map([head.len().min(HEAD_BYTES_MAX) as i64], |row| row.get::<_, u32>(0))?
-                .map(|length| length.map(|length| length as usize))
-                .collect::<Result<_, _>>()?;
             let mut found = Vec::new();
-            for length in lengths {
-                read_checkpoints(act, SourceIdentity::of(&head[..length], salt), &mut found)?;
+            for identity in &known {
+                read_checkpoints(act, *identity, &mut found)?;
             }
             Ok(found)
         })
     }
+
+    /// Those of `identities` that have checkpoints.
+    fn known_of(&self, mut identities: Vec<SourceIdentity>) -> Result<Vec<SourceIdentity>, CatalogError> {
+        let mut heads = self.heads.lock();
+        if heads.is_none() || !self.heads.is_writer {
+            *heads = Some(self.act(read_identities)?);
+        }
+        identities.retain(|identity| heads.as_ref().is_some_and(|heads| heads.contains(identity)));
+        Ok(identities)
+    }
+
+    /// Takes note of checkpoints that were committed.
+    pub(crate) fn know(&self, checkpoints: &[LoggedCheckpoint]) {
+        if let Some(heads) = self.heads.lock().as_mut() {
+            heads.extend(checkpoints.iter().map(|logged| logged.checkpoint.key.identity));
+        }
+    }
+}
+
+/// Identities of all checkpoints, once they were asked for: a file of 256 bytes may be known by any part of them, and
+/// most files that are asked about are new. Holds 16 bytes for each file that was ever read; some that are gone do no harm.
+#[derive(Debug)]
+pub(crate) struct KnownHeads {
+    /// Whether nobody else writes, so that what was read once stays true.
+    is_writer: bool,
+    identities: Mutex<Option<BTreeSet<SourceIdentity>>>,
+}
+
+impl KnownHeads {
+    pub(crate) fn of_the_writer() -> KnownHeads {
+        KnownHeads { is_writer: true, identities: Mutex::new(None) }
+    }
+
+    pub(crate) fn of_a_reader() -> KnownHeads {
+        KnownHeads { is_writer: false, identities: Mutex::new(None) }
+    }
+
+    /// Held while identities are read, so that none is committed and missed meanwhile.
+    fn lock(&self) -> MutexGuard<'_, Option<BTreeSet<SourceIdentity>>> {
+        self.identities.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn read_identities(act: &Connection) -> rusqlite::Result<BTreeSet<SourceIdentity>> {
+    let mut select = act.prepare_cached("SELECT DISTINCT identity FROM checkpoint")?;
+    let rows = select.query_map([], |row| row.get::<_, [u8; 16]>(0))?;
+    rows.map(|row| row.map(SourceIdentity)).collect()
 }
 
 fn read_checkpoints(

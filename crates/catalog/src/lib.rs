@@ -30,6 +30,8 @@ pub use checkpoint::{
 pub use error::CatalogError;
 pub use origin::Origin;
 
+use crate::checkpoint::KnownHeads;
+
 /// How long a statement waits for another process that holds the database.
 const BUSY_WAIT: Duration = Duration::from_secs(10);
 /// Compiled statements kept; more than the methods here have.
@@ -40,6 +42,7 @@ const STATEMENTS_MAX: usize = 32;
 pub struct Catalog {
     connection: Mutex<Connection>,
     path: PathBuf,
+    heads: KnownHeads,
 }
 
 impl Catalog {
@@ -61,7 +64,7 @@ impl Catalog {
         opened.busy_timeout(BUSY_WAIT).map_err(|error| CatalogError::at(path, &error))?;
         let version = schema::check_whole(&opened, path)?;
         schema::show_as_current(&opened, path, version)?;
-        Ok(Catalog { connection: Mutex::new(opened), path: path.to_owned() })
+        Ok(Catalog { connection: Mutex::new(opened), path: path.to_owned(), heads: KnownHeads::of_a_reader() })
     }
 
     /// A catalog in memory, for tests and temporary stores.
@@ -74,7 +77,7 @@ impl Catalog {
     fn prepare(mut connection: Connection, path: &Path) -> Result<Catalog, CatalogError> {
         schema::prepare(&mut connection, path, BUSY_WAIT)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
-        Ok(Catalog { connection: Mutex::new(connection), path: path.to_owned() })
+        Ok(Catalog { connection: Mutex::new(connection), path: path.to_owned(), heads: KnownHeads::of_the_writer() })
     }
 
     /// Runs one act: everything it does is committed together or not at all.

@@ -8,14 +8,14 @@ use quarry_event::EventBatch;
 /// Failure of a sink.
 pub type SinkError = Box<dyn Error + Send + Sync>;
 
-/// What makes a file the same file: its first bytes (of the unpacked content), for one index.
+/// What makes a file the same file: its first bytes (of the unpacked content), within one scope.
 ///
 /// A name is no part of it, so a rotated or packed copy is known. Files with equal first bytes are told apart by
 /// [`FilePosition::tail_hash`] and get different variants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileIdentity {
-    /// Index the events go to.
-    pub index: String,
+    /// What keeps files of equal content apart: the index the events go to, and a salt that the user set behind it.
+    pub scope: String,
     /// The first 256 bytes, or the whole content of a file that was shorter when it was first read.
     pub head: Vec<u8>,
     /// Counts files that share the head.
@@ -55,7 +55,7 @@ pub trait Sink {
     /// Positions of files that may begin with `head` (up to 256 bytes): of every identity whose head is a prefix of
     /// it, so that a file that was shorter then is known now. Several where files share their first bytes. What was
     /// accepted counts, durable or not.
-    fn positions(&mut self, index: &str, head: &[u8]) -> Result<Vec<KnownPosition>, SinkError>;
+    fn positions(&mut self, scope: &str, head: &[u8]) -> Result<Vec<KnownPosition>, SinkError>;
 
     /// Takes a batch; the events and the position become durable together. Blocks while the store is busy.
     fn accept(&mut self, batch: EventBatch, position: Option<FilePosition>) -> Result<(), SinkError>;
@@ -64,6 +64,9 @@ pub trait Sink {
     fn spare_batch(&mut self) -> Option<EventBatch> {
         None
     }
+
+    /// Nothing more comes for now of the file whose positions were asked last: others that begin like it may be read.
+    fn end_file(&mut self) {}
 
     /// Waits until everything accepted is durable.
     fn flush(&mut self) -> Result<(), SinkError>;

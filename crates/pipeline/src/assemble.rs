@@ -58,6 +58,12 @@ impl Assembler {
         })
     }
 
+    /// The present moves on; lines that come from now on are of it.
+    pub(crate) fn set_now(&mut self, now: TimeNs, modified: Option<TimeNs>) {
+        self.index_time = now;
+        self.timestamper.set_now(now, modified);
+    }
+
     /// Must be called before lines go to a batch.
     pub(crate) fn begin(&mut self, out: &mut EventBatch) {
         out.index_time = self.index_time;

@@ -177,6 +177,22 @@ impl Pipeline {
         Ok(pipeline)
     }
 
+    /// Tells a pipeline that lives long what time it is and when the file was last modified, before it gets bytes of
+    /// that time. Batches that are being filled keep one `_indextime`, so it begins a new one.
+    pub fn set_now(&mut self, now: TimeNs, modified: Option<TimeNs>) {
+        match &mut self.stage {
+            Stage::Running(running) => running.assembler.set_now(now, modified),
+            Stage::Opening(opening) => {
+                (opening.context.now, opening.context.modified) = (now, modified);
+                match &mut opening.plan {
+                    Plan::Ready(running) => running.assembler.set_now(now, modified),
+                    Plan::Guess(candidates) => candidates.plain.assembler.set_now(now, modified),
+                }
+            }
+            Stage::Closed => {}
+        }
+    }
+
     /// Takes bytes and appends the events they complete to `out`.
     pub fn push(&mut self, bytes: &[u8], out: &mut EventBatch) {
         self.counters.bytes += bytes.len() as u64;

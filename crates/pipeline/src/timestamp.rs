@@ -97,6 +97,15 @@ impl Timestamper {
         })
     }
 
+    /// The present moves on.
+    pub(crate) fn set_now(&mut self, now: TimeNs, modified: Option<TimeNs>) {
+        let later = now.saturating_sub(self.now);
+        self.earliest = self.earliest.saturating_add(later);
+        self.latest = self.latest.saturating_add(later);
+        self.recogniser = Recogniser::new(now);
+        (self.now, self.modified) = (now, modified);
+    }
+
     /// Whether times come from the text.
     pub(crate) fn reads_text(&self) -> bool {
         self.datetime == DatetimeConfig::Auto

@@ -63,6 +63,7 @@ fn add_locally(data_dir: &Path, settings: &Settings, arguments: &OneshotArgs, to
         source: arguments.source.clone(),
         sourcetype: arguments.sourcetype.clone(),
         again: arguments.again,
+        scope: None,
         zone: TimeZone::UTC,
         now: settings.clock.now_ns(),
     };

@@ -19,6 +19,7 @@ mod interrupt;
 mod knowledge_files;
 mod local;
 mod lookup_files;
+mod monitors;
 mod node;
 mod output;
 mod pipeline_sets;

@@ -20,7 +20,7 @@ use crate::{add, bucket};
 pub(crate) struct LocalNode {
     pub(crate) store: Arc<Store>,
     pub(crate) settings: Settings,
-    claims: Arc<Claims>,
+    pub(crate) claims: Arc<Claims>,
     /// Files that each pipeline set adds now.
     running: Mutex<Vec<usize>>,
 }
@@ -73,6 +73,7 @@ impl Node for LocalNode {
             source: request.source.clone(),
             sourcetype: request.sourcetype.clone(),
             again: request.again,
+            scope: None,
             zone: TimeZone::UTC,
             now: self.settings.clock.now_ns(),
         };

@@ -225,6 +225,7 @@ fn read_files(
         source: None,
         sourcetype: arguments.sourcetype.clone(),
         again: true,
+        scope: None,
         zone: zone.clone(),
         now: settings.clock.now_ns(),
     };

@@ -19,6 +19,7 @@ use crate::cli::ServeArgs;
 use crate::collector;
 use crate::failure::Failure;
 use crate::local::{self, Settings};
+use crate::monitors;
 use crate::node::LocalNode;
 use crate::remote::RUN_FILE;
 
@@ -50,11 +51,13 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     let search = Arc::new(settings.service(store.clone(), Some(data_dir))?);
     let node = Arc::new(LocalNode::new(store, settings));
     let state = ApiState { auth, search, node: node.clone() };
+    let watching = monitors::start(&node)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Storage(format!("cannot start threads: {error}")))?;
     // The engine ends threads of its own when it is dropped, which must not happen on a thread that serves requests.
     let _outlives_requests = state.clone();
     let served = runtime.block_on(serve(data_dir, address, hec, state, node.clone()));
+    drop(watching);
     runtime.shutdown_timeout(STOP_WAIT);
     node.store.close();
     served.map(|()| 0)

@@ -33,13 +33,6 @@ impl<'a> StoreSink<'a> {
         StoreSink { store, set, claims: claims.clone(), claim: None, tickets: VecDeque::new(), failure: None }
     }
 
-    /// Nothing more comes of the file that was read.
-    pub(crate) fn end_file(&mut self) {
-        if let Some(claim) = self.claim.take() {
-            claim.end();
-        }
-    }
-
     /// Waits until at most `left` appends are on their way, and takes note of those that are done anyway.
     fn settle(&mut self, left: usize) -> Result<(), SinkError> {
         while self.failure.is_none() {
@@ -82,7 +75,7 @@ impl Sink for StoreSink<'_> {
     fn accept(&mut self, batch: EventBatch, position: Option<FilePosition>) -> Result<(), SinkError> {
         let checkpoint = position.map(|position| FileCheckpoint {
             key: CheckpointKey {
-                identity: SourceIdentity::of(&position.identity.head, &position.identity.index),
+                identity: SourceIdentity::of(&position.identity.head, &position.identity.scope),
                 variant: position.identity.variant,
             },
             head_bytes: position.identity.head.len() as u32,
@@ -100,6 +93,12 @@ impl Sink for StoreSink<'_> {
 
     fn spare_batch(&mut self) -> Option<EventBatch> {
         self.store.spare_batch()
+    }
+
+    fn end_file(&mut self) {
+        if let Some(claim) = self.claim.take() {
+            claim.end();
+        }
     }
 
     fn flush(&mut self) -> Result<(), SinkError> {

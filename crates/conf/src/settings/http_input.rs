@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use super::monitor;
 use crate::layers::Layers;
 use crate::table::{COUNT, ConfTable, Kind, Row, Section, StanzaName, row};
 use crate::values::Values;
@@ -19,10 +20,13 @@ pub static INPUTS: ConfTable = ConfTable {
     sections: &[
         Section { stanza: StanzaName::Named(GLOBAL), rows: GLOBAL_ROWS },
         Section { stanza: StanzaName::Prefix(TOKEN_PREFIX), rows: TOKEN_ROWS },
+        Section { stanza: StanzaName::Prefix(monitor::MONITOR_PREFIX), rows: monitor::MONITOR_ROWS },
+        Section { stanza: StanzaName::Prefix(monitor::BATCH_PREFIX), rows: monitor::MONITOR_ROWS },
     ],
     unsupported: &["enableSSL", "serverCert", "outputgroup", "persistentQueueSize"],
     unused: &[
         "_rcvbuf",
+        "alwaysOpenFile",
         "busyKeepAliveIdleTimeout",
         "caCertFile",
         "caPath",
@@ -34,9 +38,11 @@ pub static INPUTS: ConfTable = ConfTable {
         "evt_resolve_ad_obj",
         "forceHttp10",
         "listenOnIPv6",
+        "log_on_completion",
         "maxEventSize",
         "maxSockets",
         "maxThreads",
+        "queue",
         "queueSize",
         "replyHeader",
         "s2s_indexes_validation",

@@ -4,6 +4,7 @@ pub mod http_input;
 pub mod indexes;
 pub mod limits;
 pub mod macros;
+pub mod monitor;
 pub mod server;
 pub mod tags;
 pub mod transforms;

@@ -1,12 +1,14 @@
 //! Knowing a file again, and where reading it stopped.
 //!
 //! A position counts only if the 256 bytes before it are still the same ones: a file that was truncated and written
-//! anew, or another file with the same first bytes, is read from its start. A head shorter than 256 bytes proves
-//! little, so it counts only for the file of that path, or for a file that has nothing beyond the position.
+//! anew, or another file with the same first bytes, is read from its start. A position whose head and offset are both
+//! below 256 bytes proves little, so it counts only for the file of that path, or for a file that has nothing beyond it.
 //!
 //! Where a packed file was found to be damaged, the bytes before the fault may be wrong too, and which ones nobody
 //! knows. Such a position holds the hash of everything before it: the same damaged file goes on there and gives nothing
 //! twice, while the repaired one, if it differs before the fault, is read from its start.
+//!
+//! Of plain files only the bytes before a position are read to find it, so that a large file that grows costs little.
 
 use std::io;
 use std::path::Path;
@@ -22,7 +24,7 @@ use crate::{FileIdentity, InputError, KnownPosition, Sink};
 pub const HEAD_BYTES: usize = 256;
 
 /// Last bytes before a position that must be unchanged.
-const TAIL_BYTES: usize = 256;
+pub(crate) const TAIL_BYTES: usize = 256;
 
 /// Hash of the last bytes of `before`, the bytes up to a position.
 pub(crate) fn tail_hash(before: &[u8]) -> u64 {
@@ -47,30 +49,58 @@ impl Start {
         mut file: OpenFile,
         path: &Path,
         absolute: &str,
-        index: &str,
+        scope: &str,
         again: bool,
         sink: &mut dyn Sink,
     ) -> Result<Start, InputError> {
         let mut head = vec![0; HEAD_BYTES];
         let read_bytes = file.read_chunk(&mut head).map_err(|error| file.describe(path, 0, &error))?;
         head.truncate(read_bytes);
-        let mut known = sink.positions(index, &head).map_err(|error| InputError::sink(path, error))?;
+        let mut known = sink.positions(scope, &head).map_err(|error| InputError::sink(path, error))?;
         let variant =
             known.iter().filter(|position| position.head_bytes == head.len()).map(|one| one.variant + 1).max();
         if !again && !known.is_empty() {
             known.sort_by_key(|position| position.offset);
-            let mut walk = Walk { file: OpenFile::open(path)?, tail: Tail::default(), content: Xxh3::new() };
-            let furthest = walk.furthest(known, absolute);
-            let furthest = furthest.map_err(|error| walk.file.describe(path, walk.tail.offset, &error))?;
-            if let Some((position, at_end)) = furthest {
+            if let Some((position, at_end)) = furthest(path, absolute, known)? {
                 head.truncate(position.head_bytes);
-                let identity = FileIdentity { index: index.to_owned(), head, variant: position.variant };
+                let identity = FileIdentity { scope: scope.to_owned(), head, variant: position.variant };
                 return Ok(Start { identity: Arc::new(identity), offset: position.offset, at_end });
             }
         }
-        let identity = FileIdentity { index: index.to_owned(), head, variant: variant.unwrap_or(0) };
+        let identity = FileIdentity { scope: scope.to_owned(), head, variant: variant.unwrap_or(0) };
         let at_end = identity.head.is_empty();
         Ok(Start { identity: Arc::new(identity), offset: 0, at_end })
+    }
+}
+
+/// The furthest of the known positions (ascending by offset) that the file at `path` still holds, and whether it ends
+/// there.
+fn furthest(
+    path: &Path,
+    absolute: &str,
+    known: Vec<KnownPosition>,
+) -> Result<Option<(KnownPosition, bool)>, InputError> {
+    let last = known.last().map_or(0, |position| position.offset);
+    let (mut file, reached) = OpenFile::open_from(path, last.saturating_sub(TAIL_BYTES as u64))?;
+    // Most often the file is the one of the furthest position, which is seen at once.
+    if let Some(position) = known.last().filter(|_| file.packing == Packing::None) {
+        let mut tail = vec![0; (last - reached) as usize];
+        let read = file.read_chunk(&mut tail).map_err(|error| InputError::read(path, &error))?;
+        if read == tail.len() && tail_hash(&tail) == position.tail_hash {
+            let at_end = file.at_end();
+            if at_end || position.is_of(absolute) {
+                return Ok(Some((position.clone(), at_end)));
+            }
+        }
+    }
+    let mut walk = Walk { file: OpenFile::open(path)?, tail: Tail::default(), content: Xxh3::new() };
+    walk.furthest(known, absolute).map_err(|error| walk.file.describe(path, walk.tail.offset, &error))
+}
+
+impl KnownPosition {
+    /// Whether a file of this path that goes on behind the position is the one it was kept of.
+    fn is_of(&self, path: &str) -> bool {
+        self.path == path || self.head_bytes == HEAD_BYTES || self.offset >= TAIL_BYTES as u64
     }
 }
 
@@ -83,7 +113,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// The furthest of the known positions (ascending by offset) that this file still holds, and whether it ends there.
+    /// As the function of this name.
     fn furthest(&mut self, known: Vec<KnownPosition>, path: &str) -> io::Result<Option<(KnownPosition, bool)>> {
         let mut best = None;
         for position in known {
@@ -94,7 +124,7 @@ impl Walk {
                 continue;
             }
             let at_end = self.file.at_end();
-            if at_end || position.path == path || position.head_bytes == HEAD_BYTES {
+            if at_end || position.is_of(path) {
                 best = Some((position, at_end));
             }
         }

@@ -1,8 +1,9 @@
-//! Files: found, unpacked, known again, read once.
+//! Files: found, unpacked, known again, read once, watched.
 
 mod expand;
 mod gzip;
 mod identity;
+mod monitor;
 mod oneshot;
 mod open;
 mod reader;
@@ -11,5 +12,6 @@ mod tests;
 
 pub use expand::expand;
 pub use identity::HEAD_BYTES;
+pub use monitor::{Monitor, MonitorCounters, MonitorOptions};
 pub use oneshot::{FileReport, NoProgress, OneshotOptions, Progress, Reached, Shrunk, add_file};
 pub use open::{OpenFile, Packing};

@@ -18,7 +18,7 @@ use quarry_pipeline::{Pipeline, PipelineContext, ResumeHint, SAMPLE_BYTES, Sourc
 use xxhash_rust::xxh3::Xxh3;
 
 use super::Packing;
-use super::identity::{HEAD_BYTES, Start};
+use super::identity::{HEAD_BYTES, Start, TAIL_BYTES};
 use super::open::{OpenFile, READ_CHUNK_BYTES, STDIN};
 use super::reader::{FileReader, ReadBatch, ReadEnd, ReadState};
 use crate::{FileIdentity, FilePosition, InputError, Sink};
@@ -49,6 +49,8 @@ pub struct OneshotOptions {
     pub zone: TimeZone,
     /// Current time.
     pub now: TimeNs,
+    /// What keeps files of equal content apart; the index when absent.
+    pub scope: Option<String>,
 }
 
 /// How far adding a file is.
@@ -130,15 +132,23 @@ pub fn add_file(
     let absolute = if path.as_os_str() == STDIN { STDIN_SOURCE.to_owned() } else { absolute_text(path) };
     let file = OpenFile::open(path)?;
     if file.is_stream {
-        let opened = open_at(file, path, 0, &absolute, options, props)?;
+        let opened = open_at((file, 0), path, 0, &absolute, options, props)?;
         return add_opened(opened, path, 0, None, sink, progress);
     }
-    let start = Start::find(file, path, &absolute, &options.index, options.again, sink)?;
+    let scope = options.scope.as_ref().unwrap_or(&options.index);
+    let start = Start::find(file, path, &absolute, scope, options.again, sink)?;
     let offset = start.offset;
     if start.at_end {
         return Ok(FileReport { skipped: offset > 0, resumed_at: offset, ..FileReport::default() });
     }
-    let opened = open_at(OpenFile::open(path)?, path, offset, &absolute, options, props)?;
+    let opened = open_at(
+        OpenFile::open_from(path, offset.saturating_sub(TAIL_BYTES as u64))?,
+        path,
+        offset,
+        &absolute,
+        options,
+        props,
+    )?;
     let keeper = Keeper { identity: start.identity, path: absolute };
     add_opened(opened, path, offset, Some(&keeper), sink, progress)
 }
@@ -256,8 +266,9 @@ struct Opened {
     prefix: Option<Xxh3>,
 }
 
+/// Opens the pipeline at `offset` of a file that stands somewhere before it.
 fn open_at(
-    mut file: OpenFile,
+    (mut file, reached): (OpenFile, u64),
     path: &Path,
     offset: u64,
     absolute: &str,
@@ -279,13 +290,13 @@ fn open_at(
         return Ok(Opened { file, pipeline, before: Vec::new(), prefix });
     }
     let hint = hint(path, &info, &context, props)?;
-    let before = skip(&mut file, offset, prefix.as_mut()).map_err(|error| InputError::read(path, &error))?;
+    let before = skip(&mut file, offset - reached, prefix.as_mut()).map_err(|error| InputError::read(path, &error))?;
     let pipeline = Pipeline::resume(info, props, context, hint).map_err(wrong)?;
     Ok(Opened { file, pipeline, before, prefix })
 }
 
 /// What the start of the file says about how to go on in its middle.
-fn hint(
+pub(crate) fn hint(
     path: &Path,
     info: &SourceInfo,
     context: &PipelineContext,
@@ -297,11 +308,11 @@ fn hint(
     hint.map_err(|source| InputError::Pipeline { path: path.to_path_buf(), source })
 }
 
-/// Reads up to `offset` and gives the last bytes before it; those before them go into `prefix`.
-fn skip(file: &mut OpenFile, offset: u64, mut prefix: Option<&mut Xxh3>) -> std::io::Result<Vec<u8>> {
+/// Reads `bytes` bytes and gives the last of them; those before them go into `prefix`.
+fn skip(file: &mut OpenFile, bytes: u64, mut prefix: Option<&mut Xxh3>) -> std::io::Result<Vec<u8>> {
     let mut buffer = vec![0; READ_CHUNK_BYTES];
     let mut before: Vec<u8> = Vec::new();
-    let mut left = offset;
+    let mut left = bytes;
     while left > 0 {
         let want = left.min(READ_CHUNK_BYTES as u64) as usize;
         let read = file.read_chunk(&mut buffer[..want])?;

@@ -1,7 +1,8 @@
 //! Opens a file or standard input as plain bytes: gzip and zstd are recognised by their first bytes, not their name.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::fs::{File, Metadata};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -45,6 +46,19 @@ pub struct OpenFile {
     pub is_stream: bool,
 }
 
+/// Whether a file begins as packed ones do.
+pub(crate) fn is_packed(file: &File) -> io::Result<bool> {
+    let mut start = [0; ZSTD_MAGIC.len()];
+    let read = file.read_at(&mut start, 0)?;
+    Ok(start[..read].starts_with(GZIP_MAGIC) || start[..read].starts_with(ZSTD_MAGIC))
+}
+
+/// Last modification, nanoseconds since the epoch, where known.
+pub(crate) fn modified_ns(metadata: &Metadata) -> Option<i64> {
+    let modified = metadata.modified().ok().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
+    modified.and_then(|since| i64::try_from(since.as_nanos()).ok())
+}
+
 /// Counts the bytes read from the disk.
 struct Counted<R> {
     inner: R,
@@ -75,11 +89,45 @@ impl OpenFile {
             if !metadata.is_file() {
                 return Ok(opened);
             }
-            let modified = metadata.modified().ok().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
-            let modified_ns = modified.and_then(|since| i64::try_from(since.as_nanos()).ok());
+            let modified_ns = modified_ns(&metadata);
             Ok(OpenFile { stored_bytes: metadata.len(), modified_ns, is_stream: false, ..opened })
         };
         open().map_err(|error| InputError::read(path, &error))
+    }
+
+    /// Opens the regular file at `path` at `offset` of its content, if it is not packed; else at its start. Gives the
+    /// offset it stands at.
+    pub(crate) fn open_from(path: &Path, offset: u64) -> Result<(OpenFile, u64), InputError> {
+        let open = || -> io::Result<Option<OpenFile>> {
+            let mut file = File::open(path)?;
+            let metadata = file.metadata()?;
+            if !metadata.is_file() || is_packed(&file)? {
+                return Ok(None);
+            }
+            file.seek(SeekFrom::Start(offset))?;
+            let opened = OpenFile::plain(file);
+            Ok(Some(OpenFile { stored_bytes: metadata.len(), modified_ns: modified_ns(&metadata), ..opened }))
+        };
+        match open().map_err(|error| InputError::read(path, &error))? {
+            Some(opened) => Ok((opened, offset)),
+            None => Ok((OpenFile::open(path)?, 0)),
+        }
+    }
+
+    /// A plain file from where it stands, whatever the next bytes look like.
+    fn plain(file: File) -> OpenFile {
+        let taken = Arc::new(AtomicU64::new(0));
+        let source: Box<dyn Read + Send> = Box::new(Counted { inner: file, taken: taken.clone() });
+        OpenFile {
+            reader: BufReader::with_capacity(READ_CHUNK_BYTES, source),
+            taken,
+            has_garbage: Arc::default(),
+            fault: None,
+            packing: Packing::None,
+            stored_bytes: 0,
+            modified_ns: None,
+            is_stream: false,
+        }
     }
 
     fn unpack(source: impl Read + Send + 'static) -> io::Result<OpenFile> {

@@ -15,21 +15,21 @@ use crate::{FilePosition, InputError, KnownPosition, Sink, SinkError};
 mod faults;
 
 #[derive(Default)]
-struct MemorySink {
-    events: Vec<String>,
+pub(crate) struct MemorySink {
+    pub(crate) events: Vec<String>,
     sources: Vec<String>,
     positions: Vec<FilePosition>,
     batches: usize,
     /// Batches taken before the sink fails.
     fails_after: Option<usize>,
     /// Batches taken before the sink fails once.
-    fails_once_at: Option<usize>,
+    pub(crate) fails_once_at: Option<usize>,
 }
 
 impl Sink for MemorySink {
     fn positions(&mut self, index: &str, head: &[u8]) -> Result<Vec<KnownPosition>, SinkError> {
         let fits =
-            |position: &&FilePosition| position.identity.index == index && head.starts_with(&position.identity.head);
+            |position: &&FilePosition| position.identity.scope == index && head.starts_with(&position.identity.head);
         let known = self.positions.iter().filter(fits).map(|position| KnownPosition {
             head_bytes: position.identity.head.len(),
             variant: position.identity.variant,
@@ -91,6 +91,7 @@ fn options() -> OneshotOptions {
         source: None,
         sourcetype: None,
         again: false,
+        scope: None,
         zone: TimeZone::UTC,
         now: 1_795_132_800_000_000_000,
     }

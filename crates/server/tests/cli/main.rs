@@ -6,6 +6,7 @@ mod collector;
 mod compaction;
 mod crash_and_damage;
 mod knowledge;
+mod monitor;
 mod pipeline_sets;
 mod server;
 mod support;

@@ -1,0 +1,210 @@
+//! inputs.conf `[monitor://PATH]` and `[batch://PATH]`: files that are watched, and files that are taken away.
+//!
+//! Patterns stay texts here; who watches compiles them and tells what is wrong with one.
+
+use crate::layers::Layers;
+use crate::table::{COUNT, Kind, REGEX, Row, at_least, row};
+use crate::values::Values;
+
+/// What the stanza of watched files starts with.
+pub(crate) const MONITOR_PREFIX: &str = "monitor://";
+/// What the stanza of files that are removed once they are stored starts with.
+pub(crate) const BATCH_PREFIX: &str = "batch://";
+/// The only policy that a batch may name.
+const SINKHOLE: &str = "sinkhole";
+/// The word of `crcSalt` that stands for the file's path.
+const SALT_OF_PATH: &str = "<SOURCE>";
+/// Index of events whose stanza names none.
+const DEFAULT_INDEX: &str = "main";
+
+/// Settings of both kinds of stanza.
+pub(crate) const MONITOR_ROWS: &[Row] = &[
+    row("disabled", Kind::Bool, "false", "", "whether the stanza is left out"),
+    row("index", Kind::Text, DEFAULT_INDEX, "", "index of the events"),
+    row("host", Kind::Text, "", "", "host of the events; this machine's name when empty"),
+    row("host_regex", Kind::Regex { groups_min: 1 }, "", "", "pattern over the path; its first group is the host"),
+    row("host_segment", COUNT, "0", "", "segment of the path that is the host, from 1; 0 for none"),
+    row("source", Kind::Text, "", "", "source of the events; the path when empty"),
+    row("sourcetype", Kind::Text, "", "", "sourcetype of the events; found out when empty"),
+    row("whitelist", REGEX, "", "", "pattern that a path must match"),
+    row("blacklist", REGEX, "", "", "pattern that a path must not match; it beats whitelist"),
+    row("recursive", Kind::Bool, "true", "", "whether folders below a named one are watched"),
+    row("followSymlink", Kind::Bool, "true", "", "whether links are followed"),
+    row("followTail", Kind::Bool, "false", "", "whether a file that is new to us is read from its end on"),
+    row("ignoreOlderThan", Kind::Text, "", "", "age, as in 7d, at which a file that is met is left alone; empty: none"),
+    row("crcSalt", Kind::Text, "", "", "what keeps files of equal content apart; <SOURCE> is the path"),
+    row(
+        "initCrcLength",
+        Kind::Integer { min: 256, max: 1 << 20 },
+        "256",
+        "bytes",
+        "taken and not needed: files that begin alike are told apart by what follows",
+    ),
+    row(
+        "time_before_close",
+        at_least(1),
+        "3",
+        "seconds",
+        "quiet time after which a last line without a break is taken",
+    ),
+    row(
+        "multiline_event_extra_waittime",
+        Kind::Bool,
+        "false",
+        "",
+        "whether an event that may go on waits for time_before_close too, instead of one second",
+    ),
+    row("move_policy", Kind::Choice(&[SINKHOLE]), "", "", "sinkhole: a batch's files are removed once they are stored"),
+];
+
+/// One stanza.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MonitorSettings {
+    /// The path, with `*` for a part of a segment and `...` for any number of folders.
+    pub path: String,
+    /// Whether files are removed once they are stored.
+    pub is_batch: bool,
+    /// Index of the events.
+    pub index: String,
+    /// `host` of the events.
+    pub host: Option<String>,
+    /// Pattern over the path whose first group is the host.
+    pub host_regex: Option<String>,
+    /// Segment of the path, from 1, that is the host.
+    pub host_segment: Option<usize>,
+    /// `source` of the events.
+    pub source: Option<String>,
+    /// `sourcetype` of the events.
+    pub sourcetype: Option<String>,
+    /// Pattern that a path must match.
+    pub whitelist: Option<String>,
+    /// Pattern that a path must not match.
+    pub blacklist: Option<String>,
+    /// Whether folders below the named one count.
+    pub recursive: bool,
+    /// Whether links are followed.
+    pub follow_symlink: bool,
+    /// Whether a new file is read from its end on.
+    pub follow_tail: bool,
+    /// Seconds since its last change at which a file is left alone.
+    pub ignore_older_than_seconds: Option<u64>,
+    /// What keeps files of equal content apart.
+    pub crc_salt: CrcSalt,
+    /// Quiet seconds after which a last line without a break is an event.
+    pub close_after_seconds: u64,
+    /// Whether an open event waits as long.
+    pub extra_wait: bool,
+}
+
+/// What, besides its first bytes, makes a file another file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CrcSalt {
+    /// Nothing: a copy is the same file.
+    None,
+    /// Its path.
+    Path,
+    /// A text: files of this stanza are other files than those of stanzas with another text.
+    Text(String),
+}
+
+impl MonitorSettings {
+    /// The stanzas of inputs.conf that are switched on, in the order of their names, and what is wrong with others.
+    pub fn all(layers: &Layers) -> (Vec<MonitorSettings>, Vec<String>) {
+        let conf = layers.conf("inputs");
+        let (mut all, mut wrong) = (Vec::new(), Vec::new());
+        for stanza in conf.stanzas() {
+            let of = |prefix: &str| stanza.name.strip_prefix(prefix).filter(|path| !path.is_empty());
+            let (path, is_batch) = match (of(MONITOR_PREFIX), of(BATCH_PREFIX)) {
+                (Some(path), _) => (path, false),
+                (None, Some(path)) => (path, true),
+                (None, None) => continue,
+            };
+            let values = Values::of_stanza(MONITOR_ROWS, conf, &stanza.name);
+            if values.bool("disabled") {
+                continue;
+            }
+            if is_batch && !values.text("move_policy").eq_ignore_ascii_case(SINKHOLE) {
+                let text = "removes its files, so it must say move_policy = sinkhole; it is left out";
+                wrong.push(format!("inputs.conf [{}]: {text}", stanza.name));
+                continue;
+            }
+            match MonitorSettings::read(path, is_batch, &values) {
+                Ok(settings) => all.push(settings),
+                Err(text) => wrong.push(format!("inputs.conf [{}]: {text}", stanza.name)),
+            }
+        }
+        all.sort_by(|left, right| left.path.cmp(&right.path));
+        (all, wrong)
+    }
+
+    fn read(path: &str, is_batch: bool, values: &Values) -> Result<MonitorSettings, String> {
+        if !path.starts_with('/') {
+            return Err(format!("{path} is no absolute path, so that it is left out; write three slashes"));
+        }
+        let age = values.text("ignoreOlderThan");
+        let age = if age.is_empty() { Some(0) } else { parse_age(age) };
+        let age =
+            age.ok_or("ignoreOlderThan is a number with s, m, h or d behind it, as in 7d; the stanza is left out")?;
+        Ok(MonitorSettings {
+            path: path.to_owned(),
+            is_batch,
+            index: values.owned("index"),
+            host: values.optional("host").filter(|host| host != "$decideOnStartup"),
+            host_regex: values.optional("host_regex"),
+            host_segment: Some(values.size("host_segment")).filter(|segment| *segment > 0),
+            source: values.optional("source"),
+            sourcetype: values.optional("sourcetype"),
+            whitelist: values.optional("whitelist"),
+            blacklist: values.optional("blacklist"),
+            recursive: values.bool("recursive"),
+            follow_symlink: values.bool("followSymlink"),
+            follow_tail: values.bool("followTail"),
+            ignore_older_than_seconds: Some(age).filter(|age| *age > 0),
+            crc_salt: match values.text("crcSalt") {
+                "" => CrcSalt::None,
+                SALT_OF_PATH => CrcSalt::Path,
+                text => CrcSalt::Text(text.to_owned()),
+            },
+            close_after_seconds: values.count("time_before_close"),
+            extra_wait: values.bool("multiline_event_extra_waittime"),
+        })
+    }
+}
+
+/// Seconds of `7d`, `12h`, `30m`, `20s` or, as days, `7`.
+fn parse_age(text: &str) -> Option<u64> {
+    let (number, unit) = text.split_at(text.find(|char: char| !char.is_ascii_digit()).unwrap_or(text.len()));
+    let seconds = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3_600,
+        "d" | "" => 86_400,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CrcSalt, MonitorSettings};
+    use crate::Layers;
+    use crate::layers::tests::local;
+
+    #[test]
+    fn watched_paths_and_what_is_wrong_with_some() {
+        let text = "[default]\nhost = edge\n[monitor:///var/log/.../*.log]\nindex = os\nwhitelist = a|b\nignoreOlderThan = 7d\n\
+                    crcSalt = <SOURCE>\n[monitor:///off]\ndisabled = 1\n[monitor://relative]\n\
+                    [batch:///spool]\nmove_policy = sinkhole\n[batch:///kept]\n[monitor:///age]\nignoreOlderThan = old\n";
+        let layers = Layers::new([local("inputs", text)]);
+        let (all, wrong) = MonitorSettings::all(&layers);
+        let paths: Vec<_> = all.iter().map(|one| (one.path.as_str(), one.is_batch)).collect();
+        assert_eq!(paths, [("/spool", true), ("/var/log/.../*.log", false)]);
+        let logs = &all[1];
+        assert_eq!((logs.index.as_str(), logs.host.as_deref()), ("os", Some("edge")));
+        assert_eq!((logs.ignore_older_than_seconds, &logs.crc_salt), (Some(604_800), &CrcSalt::Path));
+        assert_eq!((logs.close_after_seconds, logs.recursive), (3, true));
+        assert_eq!(wrong.len(), 3, "{wrong:?}");
+        let told: Vec<String> = layers.warnings().iter().map(ToString::to_string).collect();
+        assert!(told.is_empty(), "{told:?}");
+    }
+}

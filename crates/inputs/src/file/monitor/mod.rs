@@ -1,0 +1,153 @@
+//! Files that are watched: `[monitor://]` and `[batch://]` of inputs.conf.
+//!
+//! One thread finds files ([`Monitor::watch`]), workers read those that have something new ([`Monitor::work`]); between
+//! them stands the roster of files. How far a file is read is known by the sink alone, so nothing is kept here that a
+//! crash could make wrong: a file that is opened asks where to go on.
+//!
+//! Not here: threads, stores, what inputs.conf says.
+
+mod notices;
+mod roster;
+mod stanza;
+mod tail;
+#[cfg(test)]
+mod tests;
+mod watcher;
+mod worker;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use quarry_conf::{MonitorSettings, PropsResolver};
+use quarry_stdx::SharedClock;
+
+use self::roster::{Job, Roster};
+use self::stanza::Stanza;
+use self::tail::Counted;
+use self::watcher::Watcher;
+use self::worker::Worker;
+use crate::{InputError, Sink};
+
+const NANOSECONDS: i64 = 1_000_000_000;
+/// Files whose fault is kept in mind, so that it is told once.
+const FAULTS_MAX: usize = 10_000;
+/// Wait before a store that failed is asked again.
+const STORE_RETRY: Duration = Duration::from_secs(1);
+
+/// What a monitor must know besides its stanzas.
+pub struct MonitorOptions {
+    /// `host` of events where a stanza names none.
+    pub host: String,
+    /// Zone of times that name none.
+    pub zone: TimeZone,
+    /// The present.
+    pub clock: SharedClock,
+    /// Workers that read side by side.
+    pub workers: usize,
+    /// Hears what is wrong with a file or folder.
+    pub tell: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+impl fmt::Debug for MonitorOptions {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("MonitorOptions").field("host", &self.host).field("workers", &self.workers).finish()
+    }
+}
+
+/// What monitoring did so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MonitorCounters {
+    /// Files that are known.
+    pub files: u64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// Events handed over.
+    pub events: u64,
+}
+
+/// Watches files.
+#[derive(Debug)]
+pub struct Monitor {
+    stanzas: Vec<Stanza>,
+    roster: Roster,
+    options: MonitorOptions,
+    faults: Mutex<BTreeMap<u64, String>>,
+    bytes: AtomicU64,
+    events: AtomicU64,
+}
+
+impl Monitor {
+    /// A monitor of these stanzas, and what is wrong with those that are left out. Of several that take a file the one
+    /// with the longest path counts.
+    pub fn new(settings: Vec<MonitorSettings>, options: MonitorOptions) -> (Monitor, Vec<InputError>) {
+        let (mut stanzas, mut wrong) = (Vec::new(), Vec::new());
+        for one in settings {
+            match Stanza::new(one) {
+                Ok(stanza) => stanzas.push(stanza),
+                Err(error) => wrong.push(error),
+            }
+        }
+        stanzas.sort_by_key(|stanza| std::cmp::Reverse(stanza.settings.path.len()));
+        let roster = Roster::new(options.workers);
+        let (bytes, events) = (AtomicU64::new(0), AtomicU64::new(0));
+        (Monitor { stanzas, roster, options, faults: Mutex::default(), bytes, events }, wrong)
+    }
+
+    /// Whether there is anything to watch.
+    pub fn is_empty(&self) -> bool {
+        self.stanzas.is_empty()
+    }
+
+    /// Finds files until [`Monitor::end`].
+    pub fn watch(&self) {
+        Watcher::new(self).run();
+    }
+
+    /// Reads the files of one worker until [`Monitor::end`]. `sink` is asked for a new sink when the one before failed,
+    /// for example because the disk was full; the files are then read on from what is stored.
+    pub fn work<'a>(&'a self, worker: usize, props: &'a PropsResolver, sink: &dyn Fn() -> Box<dyn Sink + 'a>) {
+        let mut is_told = false;
+        while !self.roster.is_over() {
+            match Worker::new(self, props, sink()).run(worker) {
+                Ok(()) => return,
+                Err(error) => {
+                    if !std::mem::replace(&mut is_told, true) {
+                        (self.options.tell)(&format!("{error}; trying again every second"));
+                    }
+                    self.roster.pause(STORE_RETRY);
+                    self.roster.want_all(worker);
+                }
+            }
+        }
+    }
+
+    /// Ends watching and working. What is stored stays; the rest is read at the next start.
+    pub fn end(&self) {
+        self.roster.end();
+    }
+
+    /// What monitoring did so far.
+    pub fn counters(&self) -> MonitorCounters {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        MonitorCounters { files: self.roster.len() as u64, bytes: read(&self.bytes), events: read(&self.events) }
+    }
+
+    fn count(&self, before: Counted, after: Counted) {
+        self.bytes.fetch_add(after.bytes.saturating_sub(before.bytes), Ordering::Relaxed);
+        self.events.fetch_add(after.events.saturating_sub(before.events), Ordering::Relaxed);
+    }
+
+    /// Tells what is wrong with a file, if it is something new.
+    fn tell_fault(&self, job: &Job, error: &InputError) {
+        let text = error.to_string();
+        let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
+        if faults.get(&job.number) != Some(&text) && (faults.len() < FAULTS_MAX || faults.contains_key(&job.number)) {
+            (self.options.tell)(&text);
+            faults.insert(job.number, text);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What the kernel tells about watched folders (inotify).
+//!
+//! Notices are hints and nothing more: what happened is read from the file system, and whoever watches looks at
+//! everything again from time to time, because notices may be lost, and file systems of the network give none.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init};
+
+/// Bytes of notices read at once.
+const READ_BYTES: usize = 16 << 10;
+/// Different paths that one wait gives; what comes beyond is given by the next.
+const PATHS_MAX: usize = 4_096;
+
+/// What happens to names in a folder.
+const WATCHED: WatchFlags = WatchFlags::CREATE
+    .union(WatchFlags::MODIFY)
+    .union(WatchFlags::MOVED_TO)
+    .union(WatchFlags::CLOSE_WRITE)
+    .union(WatchFlags::ONLYDIR);
+
+/// Folders that are watched.
+#[derive(Debug)]
+pub(crate) struct Notices {
+    kernel: OwnedFd,
+    folders: HashMap<i32, Box<Path>, FixedState>,
+}
+
+/// What was told in a while.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    /// Paths to look at.
+    pub(crate) paths: BTreeSet<PathBuf>,
+    /// Whether notices were lost.
+    pub(crate) is_incomplete: bool,
+}
+
+impl Notices {
+    /// No folder yet; `None` where the kernel tells nothing.
+    pub(crate) fn new() -> Option<Notices> {
+        let kernel = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?;
+        Some(Notices { kernel, folders: HashMap::default() })
+    }
+
+    /// Watches a folder; false if the kernel takes no more.
+    pub(crate) fn watch(&mut self, folder: &Path) -> bool {
+        match add_watch(&self.kernel, folder, WATCHED) {
+            Ok(number) => {
+                self.folders.insert(number, folder.into());
+                true
+            }
+            // The folder is gone, or is none any more.
+            Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR | rustix::io::Errno::ACCESS) => true,
+            Err(_) => false,
+        }
+    }
+
+    /// What is told within `wait`.
+    pub(crate) fn wait(&mut self, wait: Duration) -> Told {
+        let mut told = Told::default();
+        let limit = Timespec::try_from(wait).ok();
+        let mut polled = [PollFd::new(&self.kernel, PollFlags::IN)];
+        // A signal ends the wait early, which is as good as nothing told.
+        if !poll(&mut polled, limit.as_ref()).is_ok_and(|ready| ready > 0) {
+            return told;
+        }
+        let mut buffer = [const { MaybeUninit::uninit() }; READ_BYTES];
+        let mut reader = Reader::new(&self.kernel, &mut buffer);
+        let mut gone = Vec::new();
+        while told.paths.len() < PATHS_MAX {
+            let Ok(event) = reader.next() else { break };
+            if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
+                told.is_incomplete = true;
+            }
+            if event.events().contains(ReadFlags::IGNORED) {
+                gone.push(event.wd());
+                continue;
+            }
+            let folder = self.folders.get(&event.wd());
+            if let (Some(folder), Some(name)) = (folder, event.file_name()) {
+                told.paths.insert(folder.join(OsStr::from_bytes(name.to_bytes())));
+            }
+        }
+        gone.iter().for_each(|number| drop(self.folders.remove(number)));
+        told
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_written_file_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut notices = Notices::new().unwrap();
+        assert!(notices.watch(folder.path()) && notices.watch(Path::new("/no/such/folder")));
+        assert!(notices.wait(Duration::ZERO).paths.is_empty());
+        let path = folder.path().join("a.log");
+        std::fs::write(&path, "x").unwrap();
+        let told = notices.wait(Duration::from_secs(10));
+        assert_eq!(told.paths.into_iter().collect::<Vec<_>>(), [path]);
+        assert!(!told.is_incomplete);
+    }
+}

@@ -1,0 +1,259 @@
+//! The files that are known, and which of them have something to read.
+//!
+//! A file is its device and inode, so that a renamed one stays the same and two names of one file are read once. The
+//! watcher says what it sees; each worker takes the files that are its own, which are always the same ones, because the
+//! events of one file must keep their order.
+
+use std::collections::VecDeque;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+/// Files that are known at once; those beyond it are not read, and that is told.
+pub(crate) const FILES_MAX: usize = 1 << 20;
+
+/// Device and inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Node {
+    device: u64,
+    inode: u64,
+}
+
+impl Node {
+    pub(crate) fn of(metadata: &Metadata) -> Node {
+        Node { device: metadata.dev(), inode: metadata.ino() }
+    }
+}
+
+/// Number of a file, for as long as it is known.
+pub(crate) type FileNumber = u64;
+
+/// A file that has something to read.
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    pub(crate) number: FileNumber,
+    pub(crate) path: PathBuf,
+    /// Which stanza takes it.
+    pub(crate) stanza: usize,
+}
+
+#[derive(Debug)]
+struct Entry {
+    path: Box<Path>,
+    node: Node,
+    stanza: u32,
+    /// Last round in which it was seen.
+    round: u32,
+    size: u64,
+    changed: (i64, i64),
+    is_queued: bool,
+    /// Too old when it was met.
+    is_left: bool,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    next: FileNumber,
+    entries: HashMap<FileNumber, Entry, FixedState>,
+    numbers: HashMap<Node, FileNumber, FixedState>,
+    ready: Vec<VecDeque<FileNumber>>,
+    round: u32,
+    is_over: bool,
+}
+
+/// The files that are known.
+#[derive(Debug)]
+pub(crate) struct Roster {
+    inner: Mutex<Inner>,
+    changed: Condvar,
+}
+
+impl Roster {
+    pub(crate) fn new(workers: usize) -> Roster {
+        let ready = vec![VecDeque::new(); workers.max(1)];
+        Roster { inner: Mutex::new(Inner { ready, ..Inner::default() }), changed: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes note of a file as it is now; false if no more files can be known. `is_old`: a new one is left alone.
+    pub(crate) fn see(&self, path: &Path, metadata: &Metadata, stanza: usize, is_old: bool) -> bool {
+        let mut inner = self.lock();
+        let round = inner.round;
+        let node = Node::of(metadata);
+        let (size, changed) = (metadata.len(), (metadata.mtime(), metadata.mtime_nsec()));
+        if let Some(number) = inner.numbers.get(&node).copied() {
+            let Some(entry) = inner.entries.get_mut(&number) else { return true };
+            // The first of several names counts while it is there.
+            if *entry.path != *path && entry.round != round {
+                entry.path = path.into();
+            }
+            entry.round = round;
+            let is_same = (entry.size, entry.changed) == (size, changed);
+            (entry.size, entry.changed) = (size, changed);
+            if !is_same && !entry.is_left {
+                self.push(&mut inner, number);
+            }
+            return true;
+        }
+        if inner.entries.len() >= FILES_MAX {
+            return false;
+        }
+        let number = inner.next;
+        inner.next += 1;
+        let stanza = stanza as u32;
+        let entry = Entry { path: path.into(), node, stanza, round, size, changed, is_queued: false, is_left: is_old };
+        inner.entries.insert(number, entry);
+        inner.numbers.insert(node, number);
+        if !is_old {
+            self.push(&mut inner, number);
+        }
+        true
+    }
+
+    /// Has a file read (again).
+    pub(crate) fn want(&self, number: FileNumber) {
+        let mut inner = self.lock();
+        self.push(&mut inner, number);
+    }
+
+    /// Has all files of a worker read again: how far they are stored is to be found out anew.
+    pub(crate) fn want_all(&self, worker: usize) {
+        let mut inner = self.lock();
+        let workers = inner.ready.len() as u64;
+        let of_worker = |number: &FileNumber| *number % workers == worker as u64;
+        let mut numbers: Vec<FileNumber> = inner
+            .entries
+            .iter()
+            .filter(|(number, entry)| of_worker(number) && !entry.is_left)
+            .map(|(number, _)| *number)
+            .collect();
+        numbers.sort_unstable();
+        numbers.into_iter().for_each(|number| self.push(&mut inner, number));
+    }
+
+    fn push(&self, inner: &mut Inner, number: FileNumber) {
+        let worker = (number % inner.ready.len() as u64) as usize;
+        let Some(entry) = inner.entries.get_mut(&number) else { return };
+        if !std::mem::replace(&mut entry.is_queued, true) {
+            inner.ready[worker].push_back(number);
+            self.changed.notify_all();
+        }
+    }
+
+    /// The next file of a worker, waiting for one no longer than `wait` and than monitoring lasts.
+    pub(crate) fn next(&self, worker: usize, wait: Duration) -> Option<Job> {
+        let mut inner = self.lock();
+        let is_idle = |inner: &mut Inner| !inner.is_over && inner.ready[worker].is_empty();
+        if !wait.is_zero() && is_idle(&mut inner) {
+            let waited = self.changed.wait_timeout_while(inner, wait, is_idle);
+            inner = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        if inner.is_over {
+            return None;
+        }
+        while let Some(number) = inner.ready[worker].pop_front() {
+            if let Some(entry) = inner.entries.get_mut(&number) {
+                entry.is_queued = false;
+                return Some(Job { number, path: entry.path.to_path_buf(), stanza: entry.stanza as usize });
+            }
+        }
+        None
+    }
+
+    /// Files are looked for anew: what is not seen before [`Roster::end_round`] is gone.
+    pub(crate) fn begin_round(&self) {
+        let mut inner = self.lock();
+        inner.round = inner.round.wrapping_add(1);
+    }
+
+    /// Forgets files that were not seen in this round.
+    pub(crate) fn end_round(&self) {
+        let mut inner = self.lock();
+        let Inner { entries, numbers, round, .. } = &mut *inner;
+        entries.retain(|_, entry| {
+            let is_seen = entry.round == *round;
+            if !is_seen {
+                numbers.remove(&entry.node);
+            }
+            is_seen
+        });
+    }
+
+    /// Files that are known.
+    pub(crate) fn len(&self) -> usize {
+        self.lock().entries.len()
+    }
+
+    /// Waits, but no longer than until monitoring ends.
+    pub(crate) fn pause(&self, wait: Duration) {
+        drop(self.changed.wait_timeout_while(self.lock(), wait, |inner| !inner.is_over));
+    }
+
+    /// Ends monitoring.
+    pub(crate) fn end(&self) {
+        self.lock().is_over = true;
+        self.changed.notify_all();
+    }
+
+    /// Whether monitoring ends.
+    pub(crate) fn is_over(&self) -> bool {
+        self.lock().is_over
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn next(roster: &Roster) -> Option<PathBuf> {
+        roster.next(0, Duration::ZERO).map(|job| job.path)
+    }
+
+    #[test]
+    fn a_file_is_read_when_it_is_new_or_changes_and_is_one_file_under_any_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let (old, new) = (folder.path().join("a.log"), folder.path().join("a.log.1"));
+        std::fs::write(&old, "1").unwrap();
+        let roster = Roster::new(1);
+        let see = |path: &Path| roster.see(path, &path.metadata().unwrap(), 0, false);
+        see(&old);
+        see(&old);
+        assert_eq!(next(&roster).as_ref(), Some(&old));
+        assert_eq!(next(&roster), None, "it did not change");
+        std::fs::write(&old, "1\n2").unwrap();
+        see(&old);
+        std::fs::rename(&old, &new).unwrap();
+        roster.begin_round();
+        see(&new);
+        roster.end_round();
+        assert_eq!((next(&roster).as_ref(), roster.len()), (Some(&new), 1));
+        std::fs::hard_link(&new, folder.path().join("b.log")).unwrap();
+        see(&folder.path().join("b.log"));
+        assert_eq!((next(&roster), roster.len()), (None, 1), "a second name");
+        roster.begin_round();
+        roster.end_round();
+        assert_eq!(roster.len(), 0);
+        roster.end();
+        assert!(roster.is_over() && roster.next(0, Duration::MAX).is_none());
+    }
+
+    #[test]
+    fn an_old_file_is_left_alone_for_good() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.log");
+        let roster = Roster::new(1);
+        for text in ["1", "12"] {
+            std::fs::write(&path, text).unwrap();
+            roster.see(&path, &path.metadata().unwrap(), 0, text == "1");
+            assert_eq!(next(&roster), None);
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! One `[monitor://]` or `[batch://]` stanza, compiled: which paths it takes and what their events are called.
+//!
+//! `*` stands for any part of one segment, `...` for any number of folders. The walk begins at the longest part of the
+//! path that has neither.
+
+use std::path::{Path, PathBuf};
+
+use quarry_conf::{CrcSalt, MonitorSettings};
+use quarry_pipeline::Pattern;
+
+use crate::InputError;
+
+/// Stands between the index and the salt of a file's scope; no index has it in its name.
+const SALT_MARK: char = '\0';
+
+/// A compiled stanza.
+#[derive(Debug)]
+pub(crate) struct Stanza {
+    pub(crate) settings: MonitorSettings,
+    /// Where the walk begins: a folder, or the file itself.
+    pub(crate) root: PathBuf,
+    /// What a path must be as a whole; `None`: everything at and below `root`.
+    whole: Option<Pattern>,
+    whitelist: Option<Pattern>,
+    blacklist: Option<Pattern>,
+    host_regex: Option<Pattern>,
+    /// Folders below `root` that may hold files; `None` for all.
+    depth_max: Option<usize>,
+}
+
+impl Stanza {
+    /// Compiles a stanza; the error names the pattern that cannot be used.
+    pub(crate) fn new(settings: MonitorSettings) -> Result<Stanza, InputError> {
+        let path = settings.path.trim_end_matches('/');
+        let segments: Vec<&str> = path.split('/').collect();
+        let is_wild = |segment: &&str| segment.contains('*') || segment.contains("...");
+        let plain = segments.iter().position(is_wild).unwrap_or(segments.len());
+        let root = PathBuf::from(match segments[..plain].join("/") {
+            root if root.is_empty() => "/".to_owned(),
+            root => root,
+        });
+        let wild = &segments[plain..];
+        let depth_max = match () {
+            () if wild.is_empty() => (!settings.recursive).then_some(0),
+            () if wild.iter().any(|segment| segment.contains("...")) => None,
+            () => Some(wild.len() - 1),
+        };
+        let compiled =
+            |pattern: &Option<String>| pattern.as_ref().map(|pattern| compile(&settings.path, pattern)).transpose();
+        let whole = (!wild.is_empty()).then(|| compile(&settings.path, &whole_pattern(path))).transpose()?;
+        let (whitelist, blacklist) = (compiled(&settings.whitelist)?, compiled(&settings.blacklist)?);
+        let host_regex = compiled(&settings.host_regex)?;
+        Ok(Stanza { root, whole, whitelist, blacklist, host_regex, depth_max, settings })
+    }
+
+    /// Whether a file of this path is meant.
+    pub(crate) fn takes(&self, path: &Path) -> bool {
+        let bytes = path.as_os_str().as_encoded_bytes();
+        let is_match =
+            |pattern: &Option<Pattern>, without| pattern.as_ref().map_or(without, |pattern| pattern.is_match(bytes));
+        path.starts_with(&self.root)
+            && is_match(&self.whole, true)
+            && is_match(&self.whitelist, true)
+            && !is_match(&self.blacklist, false)
+    }
+
+    /// Whether files may be meant that lie in this folder, `depth` folders below the root.
+    pub(crate) fn enters(&self, depth: usize) -> bool {
+        self.depth_max.is_none_or(|max| depth <= max)
+    }
+
+    /// `host` of the events of a file, if the stanza says one.
+    pub(crate) fn host(&self, path: &Path) -> Option<String> {
+        let text = path.to_str()?;
+        let of_regex = || {
+            let found = self.host_regex.as_ref()?.find_break(text.as_bytes(), 0)?;
+            Some(text.get(found.group)?.to_owned()).filter(|host| !host.is_empty())
+        };
+        let of_segment = || {
+            let number = self.settings.host_segment?;
+            text.split('/').filter(|segment| !segment.is_empty()).nth(number - 1).map(str::to_owned)
+        };
+        of_segment().or_else(of_regex).or_else(|| self.settings.host.clone())
+    }
+
+    /// Scope of a file's identity.
+    pub(crate) fn scope(&self, path: &str) -> String {
+        let index = &self.settings.index;
+        match &self.settings.crc_salt {
+            CrcSalt::None => index.clone(),
+            CrcSalt::Path => format!("{index}{SALT_MARK}{path}"),
+            CrcSalt::Text(salt) => format!("{index}{SALT_MARK}{salt}"),
+        }
+    }
+}
+
+fn compile(path: &str, pattern: &str) -> Result<Pattern, InputError> {
+    let bad = |reason| InputError::Pattern { pattern: format!("[monitor://{path}] {pattern}"), reason };
+    Pattern::new(pattern).map_err(bad)
+}
+
+/// The pattern that a whole path must match.
+fn whole_pattern(path: &str) -> String {
+    let mut pattern = "^".to_owned();
+    let mut rest = path;
+    while let Some(char) = rest.chars().next() {
+        if let Some(behind) = rest.strip_prefix(".../") {
+            // No folder in between counts too.
+            pattern.push_str("(?:.*/)?");
+            rest = behind;
+        } else if let Some(behind) = rest.strip_prefix("...") {
+            pattern.push_str(".*");
+            rest = behind;
+        } else {
+            match char {
+                '*' => pattern.push_str("[^/]*"),
+                char if char.is_ascii_punctuation() && char != '/' && char != '_' => pattern.extend(['\\', char]),
+                char => pattern.push(char),
+            }
+            rest = &rest[char.len_utf8()..];
+        }
+    }
+    pattern.push('$');
+    pattern
+}
+
+#[cfg(test)]
+mod tests {
+    use quarry_conf::{ConfSource, Layer, Layers};
+
+    use super::*;
+
+    fn stanza(path: &str, settings: &str) -> Stanza {
+        let text = format!("[monitor://{path}]\n{settings}");
+        let source = ConfSource { layer: Layer::SystemLocal, app: None, file: "inputs.conf".into(), text };
+        let (mut all, wrong) = MonitorSettings::all(&Layers::new([source]));
+        assert!(wrong.is_empty(), "{wrong:?}");
+        Stanza::new(all.remove(0)).unwrap()
+    }
+
+    #[test]
+    fn paths_that_a_stanza_takes() {
+        let cases: &[(&str, &str, &[&str], &[&str])] = &[
+            ("/var/log", "", &["/var/log/a", "/var/log/b/c.log"], &["/var/logs", "/var/lo"]),
+            ("/var/log/a.log", "", &["/var/log/a.log"], &["/var/log/a.log1", "/var/log/axlog"]),
+            ("/var/log/*.log", "", &["/var/log/a.log", "/var/log/.log"], &["/var/log/b/a.log", "/var/log/a.log.1"]),
+            ("/var/.../*.log", "", &["/var/a.log", "/var/x/y/a.log"], &["/var/a.txt", "/other/a.log"]),
+            ("/a/*/logs/x+(1).txt", "", &["/a/b/logs/x+(1).txt"], &["/a/b/c/logs/x+(1).txt", "/a/b/logs/xx(1).txt"]),
+            (
+                "/var/log",
+                "whitelist = \\.log$\nblacklist = debug",
+                &["/var/log/a.log"],
+                &["/var/log/debug.log", "/var/log/a"],
+            ),
+            ("/var/log", "blacklist = (?<!a)\\.log$", &["/var/log/a.log"], &["/var/log/b.log"]),
+        ];
+        for (path, settings, taken, left) in cases {
+            let stanza = stanza(path, settings);
+            taken.iter().for_each(|path| assert!(stanza.takes(Path::new(path)), "{} {path}", stanza.settings.path));
+            left.iter().for_each(|path| assert!(!stanza.takes(Path::new(path)), "{} {path}", stanza.settings.path));
+        }
+        assert_eq!(stanza("/var/log/*/x/*.log", "").root, Path::new("/var/log"));
+        assert!(stanza("/v/*/*.log", "").enters(1) && !stanza("/v/*/*.log", "").enters(2));
+        assert!(!stanza("/v", "recursive = 0").enters(1) && stanza("/v/.../a", "").enters(30));
+    }
+
+    #[test]
+    fn hosts_from_paths() {
+        let path = Path::new("/var/log/web-3/access.log");
+        let host = |settings: &str| stanza("/var/log", settings).host(path);
+        assert_eq!(host("").as_deref(), None);
+        assert_eq!(host("host = x").as_deref(), Some("x"));
+        assert_eq!(host("host = x\nhost_segment = 3").as_deref(), Some("web-3"));
+        assert_eq!(host("host = x\nhost_regex = /(web-\\d)/").as_deref(), Some("web-3"));
+        assert_eq!(host("host = x\nhost_regex = /(db-\\d)/").as_deref(), Some("x"));
+    }
+}

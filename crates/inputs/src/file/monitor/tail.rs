@@ -1,0 +1,315 @@
+//! A plain file that is read as it grows.
+//!
+//! The pipeline stays open between reads, so that an event whose lines come one by one is one event. What is stored
+//! goes together with the position behind it, as when a file is added; half an event has no position, and is read again
+//! after a crash. The file is held open: renamed or removed, it is still read to its end.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use quarry_conf::PropsResolver;
+use quarry_event::EventBatch;
+use quarry_pipeline::{Pipeline, PipelineContext, SourceInfo};
+
+use super::roster::Node;
+use crate::file::identity::{self, Start, TAIL_BYTES};
+use crate::file::oneshot::hint;
+use crate::file::open::{OpenFile, READ_CHUNK_BYTES, is_packed, modified_ns};
+use crate::{FileIdentity, FilePosition, InputError, Sink};
+
+/// Text bytes at which a batch is handed over.
+const BATCH_RAW_BYTES: usize = 1 << 20;
+/// Events at which a batch is handed over.
+const BATCH_EVENTS: usize = 65_536;
+/// Bytes looked back from the end of a file for the beginning of its last line.
+const LAST_LINE_BYTES: u64 = 64 << 10;
+
+/// How a file is to be read.
+pub(crate) struct TailOptions<'a> {
+    pub(crate) info: SourceInfo,
+    pub(crate) context: PipelineContext,
+    pub(crate) scope: &'a str,
+    /// Whether a file that nothing is known of is read from its end on.
+    pub(crate) follow_tail: bool,
+}
+
+/// What opening a file came to.
+pub(crate) enum Opened {
+    Tail(Box<Tail>),
+    /// All of it is stored.
+    AtEnd,
+    /// It is packed, so that it does not grow line by line.
+    Packed,
+    /// Another file took its name meanwhile.
+    Changed,
+}
+
+/// A file that is read as it grows.
+pub(crate) struct Tail {
+    file: File,
+    node: Node,
+    path: String,
+    identity: Arc<FileIdentity>,
+    pipeline: Pipeline,
+    /// Offset of the pipeline's first byte.
+    base: u64,
+    /// Offset behind the last byte read.
+    fed: u64,
+    /// Offset up to which events are handed over.
+    kept: u64,
+    recent: Recent,
+    batch: EventBatch,
+    pub(crate) counted: Counted,
+}
+
+/// What was handed over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counted {
+    pub(crate) bytes: u64,
+    pub(crate) events: u64,
+}
+
+/// How a read ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reached {
+    /// Nothing is left for now.
+    End {
+        /// Whether anything was read.
+        has_grown: bool,
+    },
+    /// There is more.
+    More,
+    /// The file is shorter than what was read of it.
+    Shrunk,
+}
+
+impl Tail {
+    /// Opens the file where the sink says that reading it goes on.
+    pub(crate) fn open(
+        path: &Path,
+        options: &TailOptions,
+        props: &PropsResolver,
+        sink: &mut dyn Sink,
+    ) -> Result<Opened, InputError> {
+        let wrong = |error: io::Error| InputError::read(path, &error);
+        let mut file = File::open(path).map_err(wrong)?;
+        let metadata = file.metadata().map_err(wrong)?;
+        let node = Node::of(&metadata);
+        if !metadata.is_file() {
+            return Ok(Opened::AtEnd);
+        }
+        if is_packed(&file).map_err(wrong)? {
+            return Ok(Opened::Packed);
+        }
+        let text = path.display().to_string();
+        let start = Start::find(OpenFile::open_from(path, 0)?.0, path, &text, options.scope, false, sink)?;
+        if !Tail::is_at(node, path) {
+            return Ok(Opened::Changed);
+        }
+        let is_new = start.offset == 0 && start.identity.variant == 0;
+        let skipped = if is_new && options.follow_tail { last_line(&file, metadata.len()).map_err(wrong)? } else { 0 };
+        if start.at_end && skipped == 0 {
+            return Ok(Opened::AtEnd);
+        }
+        let offset = start.offset.max(skipped);
+        let before = read_before(&file, offset).map_err(wrong)?;
+        file.seek(SeekFrom::Start(offset)).map_err(wrong)?;
+        let context = PipelineContext { modified: modified_ns(&metadata), ..options.context.clone() };
+        let faulty = |source| InputError::Pipeline { path: path.to_path_buf(), source };
+        let pipeline = if offset == 0 {
+            Pipeline::new(options.info.clone(), props, context).map_err(faulty)?
+        } else {
+            let hint = hint(path, &options.info, &context, props)?;
+            Pipeline::resume(options.info.clone(), props, context, hint).map_err(faulty)?
+        };
+        Ok(Opened::Tail(Box::new(Tail {
+            file,
+            node,
+            path: text,
+            identity: start.identity,
+            pipeline,
+            base: offset,
+            fed: offset,
+            kept: start.offset,
+            recent: Recent { bytes: before, end: offset },
+            batch: EventBatch::default(),
+            counted: Counted::default(),
+        })))
+    }
+
+    /// Whether the file has this name (still).
+    pub(crate) fn has_name(&self, path: &Path) -> bool {
+        Tail::is_at(self.node, path)
+    }
+
+    fn is_at(node: Node, path: &Path) -> bool {
+        path.metadata().is_ok_and(|metadata| Node::of(&metadata) == node)
+    }
+
+    /// Whether the sink's answer, and the bytes before it, say that reading goes on where this stands. Asked before
+    /// anything is handed over: a copy of the file may have been read meanwhile, or the file written anew.
+    pub(crate) fn still_holds(&self, path: &Path, scope: &str, sink: &mut dyn Sink) -> Result<bool, InputError> {
+        let start = Start::find(OpenFile::open_from(path, 0)?.0, path, &self.path, scope, false, sink)?;
+        Ok(start.offset == self.kept && start.identity == self.identity)
+    }
+
+    /// Bytes of the file that are not read yet.
+    pub(crate) fn has_more(&self) -> bool {
+        self.file.metadata().is_ok_and(|metadata| metadata.len() != self.fed)
+    }
+
+    /// Reads about `limit` bytes at most and hands over the events that are complete.
+    pub(crate) fn read(
+        &mut self,
+        now: i64,
+        limit: usize,
+        buffer: &mut [u8],
+        sink: &mut dyn Sink,
+    ) -> Result<Reached, InputError> {
+        let metadata = self.file.metadata().map_err(|error| self.wrong(&error))?;
+        if metadata.len() < self.fed {
+            return Ok(Reached::Shrunk);
+        }
+        self.pipeline.set_now(now, modified_ns(&metadata));
+        let mut read_bytes = 0;
+        let reached = loop {
+            match self.file.read(buffer) {
+                Ok(0) => break Reached::End { has_grown: read_bytes > 0 },
+                Ok(read) => {
+                    self.take(&buffer[..read]);
+                    read_bytes += read;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => {
+                    self.hand_over(self.safe(), sink)?;
+                    return Err(self.wrong(&error));
+                }
+            }
+            if self.batch.raw.len() >= BATCH_RAW_BYTES || self.batch.len() >= BATCH_EVENTS {
+                self.hand_over(self.safe(), sink)?;
+            }
+            if read_bytes >= limit {
+                break Reached::More;
+            }
+        };
+        self.hand_over(self.safe(), sink)?;
+        Ok(reached)
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        self.pipeline.push(bytes, &mut self.batch);
+        self.fed += bytes.len() as u64;
+        self.counted.bytes += bytes.len() as u64;
+        self.recent.push(bytes, self.safe());
+    }
+
+    /// Hands over what is complete when nothing comes for a while: an event that might have gone on, too.
+    pub(crate) fn pause(&mut self, sink: &mut dyn Sink) -> Result<(), InputError> {
+        self.pipeline.pause(&mut self.batch);
+        self.hand_over(self.safe(), sink)
+    }
+
+    /// Hands over all that is left, also a line without a break.
+    pub(crate) fn finish(&mut self, sink: &mut dyn Sink) -> Result<(), InputError> {
+        self.pipeline.finish(&mut self.batch);
+        self.hand_over(self.fed, sink)
+    }
+
+    /// Offset behind the last complete event.
+    fn safe(&self) -> u64 {
+        self.base + self.pipeline.safe_offset()
+    }
+
+    fn hand_over(&mut self, offset: u64, sink: &mut dyn Sink) -> Result<(), InputError> {
+        if self.batch.is_empty() && offset == self.kept {
+            return Ok(());
+        }
+        let position = FilePosition {
+            identity: self.identity.clone(),
+            offset,
+            tail_hash: identity::tail_hash(self.recent.before(offset)),
+            path: self.path.clone(),
+        };
+        self.counted.events += self.batch.len() as u64;
+        let next = sink.spare_batch().unwrap_or_default();
+        let batch = std::mem::replace(&mut self.batch, next);
+        sink.accept(batch, Some(position)).map_err(|error| InputError::sink(Path::new(&self.path), error))?;
+        self.kept = offset;
+        Ok(())
+    }
+
+    fn wrong(&self, error: &io::Error) -> InputError {
+        InputError::read(Path::new(&self.path), error)
+    }
+}
+
+/// Up to 256 bytes before `offset`.
+fn read_before(file: &File, offset: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; offset.min(TAIL_BYTES as u64) as usize];
+    let from = offset - bytes.len() as u64;
+    file.read_exact_at(&mut bytes, from)?;
+    Ok(bytes)
+}
+
+/// Offset of the last line of a file, or its end when that has a break or is very long.
+fn last_line(file: &File, size: u64) -> io::Result<u64> {
+    let mut bytes = vec![0; size.min(LAST_LINE_BYTES) as usize];
+    let from = size - bytes.len() as u64;
+    file.read_exact_at(&mut bytes, from)?;
+    let after_break = bytes.iter().rposition(|byte| *byte == b'\n').map(|at| from + at as u64 + 1);
+    Ok(after_break.unwrap_or(size))
+}
+
+/// The last bytes read, for the hash of a position among them.
+#[derive(Debug)]
+struct Recent {
+    bytes: Vec<u8>,
+    end: u64,
+}
+
+impl Recent {
+    /// Takes bytes and forgets those that no position at or behind `safe` needs.
+    fn push(&mut self, bytes: &[u8], safe: u64) {
+        let begin = self.end - self.bytes.len() as u64;
+        let needed = safe.saturating_sub(TAIL_BYTES as u64).max(begin);
+        if needed >= self.end {
+            self.bytes.clear();
+            self.bytes.extend_from_slice(&bytes[(needed - self.end) as usize..]);
+        } else {
+            self.bytes.drain(..(needed - begin) as usize);
+            self.bytes.extend_from_slice(bytes);
+        }
+        self.end += bytes.len() as u64;
+        self.bytes.shrink_to(2 * self.bytes.len().max(READ_CHUNK_BYTES / 64));
+    }
+
+    /// Those before `offset`.
+    fn before(&self, offset: u64) -> &[u8] {
+        let behind = (self.end - offset) as usize;
+        &self.bytes[..self.bytes.len().saturating_sub(behind)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recent_bytes_hash_as_if_all_were_there() {
+        let bytes: Vec<u8> = (0..5_000u32).map(|at| (at * 31 % 251) as u8).collect();
+        for (size, lag) in [(1, 0), (7, 300), (256, 1), (999, 2_000), (5_000, 5_000)] {
+            let mut recent = Recent { bytes: Vec::new(), end: 0 };
+            for part in bytes.chunks(size) {
+                let safe = (recent.end + part.len() as u64).saturating_sub(lag);
+                recent.push(part, safe);
+                for offset in [safe, recent.end] {
+                    let all = &bytes[..offset as usize];
+                    assert_eq!(identity::tail_hash(recent.before(offset)), identity::tail_hash(all), "{size} {offset}");
+                }
+            }
+        }
+    }
+}

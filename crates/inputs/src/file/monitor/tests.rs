@@ -1,0 +1,377 @@
+//! Files that grow, are rotated, copied and removed, read by a worker whose clock the test moves.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, UNIX_EPOCH};
+
+use jiff::tz::TimeZone;
+use proptest::prelude::*;
+use quarry_conf::{ConfSource, Layer, Layers, MonitorSettings, PropsResolver};
+use quarry_event::EventBatch;
+use quarry_stdx::{Clock, ManualClock};
+
+use super::watcher::Watcher;
+use super::worker::Worker;
+use super::{Monitor, MonitorOptions, NANOSECONDS};
+use crate::file::tests::MemorySink;
+use crate::{FilePosition, KnownPosition, Sink, SinkError};
+
+/// A sink that outlives workers.
+#[derive(Clone, Default)]
+struct Kept(Arc<Mutex<MemorySink>>);
+
+impl Sink for Kept {
+    fn positions(&mut self, scope: &str, head: &[u8]) -> Result<Vec<KnownPosition>, SinkError> {
+        self.0.lock().unwrap().positions(scope, head)
+    }
+
+    fn accept(&mut self, batch: EventBatch, position: Option<FilePosition>) -> Result<(), SinkError> {
+        self.0.lock().unwrap().accept(batch, position)
+    }
+
+    fn flush(&mut self) -> Result<(), SinkError> {
+        Ok(())
+    }
+}
+
+/// A folder that is watched.
+struct World {
+    folder: tempfile::TempDir,
+    clock: Arc<ManualClock>,
+    sink: Kept,
+    told: Arc<Mutex<Vec<String>>>,
+    stanza: String,
+    monitor: &'static Monitor,
+    watcher: Watcher<'static>,
+    worker: Worker<'static>,
+}
+
+impl World {
+    fn new(settings: &str) -> World {
+        World::over("monitor", "*.log*", settings)
+    }
+
+    fn over(kind: &str, files: &str, settings: &str) -> World {
+        let folder = tempfile::tempdir().unwrap();
+        let stanza = format!("[{kind}://{}/{files}]\nsourcetype = lines\n{settings}", folder.path().display());
+        let clock = ManualClock::shared(1_795_244_400 * NANOSECONDS);
+        let (sink, told) = (Kept::default(), Arc::default());
+        let (monitor, worker) = begin(&stanza, &clock, &sink, &told);
+        World { folder, clock, sink, told, stanza, monitor, watcher: Watcher::new(monitor), worker }
+    }
+
+    /// As after a crash: what is stored stays, all else is forgotten.
+    fn restart(&mut self) {
+        (self.monitor, self.worker) = begin(&self.stanza, &self.clock, &self.sink, &self.told);
+        self.watcher = Watcher::new(self.monitor);
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn append(&self, name: &str, text: &str) {
+        let mut file = OpenOptions::new().create(true).append(true).open(self.path(name)).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        self.touch(&file);
+    }
+
+    fn empty(&self, name: &str) {
+        self.touch(&File::create(self.path(name)).unwrap());
+    }
+
+    fn rename(&self, from: &str, to: &str) {
+        std::fs::rename(self.path(from), self.path(to)).unwrap();
+    }
+
+    fn copy(&self, from: &str, to: &str) {
+        std::fs::copy(self.path(from), self.path(to)).unwrap();
+        self.touch(&OpenOptions::new().append(true).open(self.path(to)).unwrap());
+    }
+
+    /// The file was written now.
+    fn touch(&self, file: &File) {
+        self.clock.advance_ns(1_000_000);
+        file.set_modified(UNIX_EPOCH + Duration::from_nanos(self.clock.now_ns().unsigned_abs())).unwrap();
+    }
+
+    /// Finds and reads all that there is.
+    fn look(&mut self) {
+        self.watcher.walk_all();
+        while self.worker.step(0, Duration::ZERO).unwrap() {}
+    }
+
+    fn wait(&mut self, seconds: f64) {
+        let end = self.clock.now_ns() + (seconds * 1e9) as i64;
+        while self.clock.now_ns() < end {
+            self.clock.advance_ns(NANOSECONDS / 4);
+            self.look();
+        }
+    }
+
+    fn events(&self) -> Vec<String> {
+        self.sink.0.lock().unwrap().events.clone()
+    }
+
+    fn assert_events(&self, expected: &[&str]) {
+        assert_eq!(self.events(), expected);
+    }
+}
+
+fn begin(
+    stanza: &str,
+    clock: &Arc<ManualClock>,
+    sink: &Kept,
+    told: &Arc<Mutex<Vec<String>>>,
+) -> (&'static Monitor, Worker<'static>) {
+    let local = |file: &str, text: &str| ConfSource {
+        layer: Layer::SystemLocal,
+        app: None,
+        file: file.to_owned(),
+        text: text.to_owned(),
+    };
+    let props = "[lines]\nSHOULD_LINEMERGE = false\nDATETIME_CONFIG = CURRENT\n\
+                 [blocks]\nBREAK_ONLY_BEFORE = ^#\nDATETIME_CONFIG = CURRENT\n";
+    let layers = Layers::new([local("inputs.conf", stanza), local("props.conf", props)]);
+    let (stanzas, wrong) = MonitorSettings::all(&layers);
+    assert_eq!(wrong, Vec::<String>::new());
+    let told = told.clone();
+    let options = MonitorOptions {
+        host: "here".to_owned(),
+        zone: TimeZone::UTC,
+        clock: clock.clone(),
+        workers: 1,
+        tell: Box::new(move |text| told.lock().unwrap().push(text.to_owned())),
+    };
+    let (monitor, wrong) = Monitor::new(stanzas, options);
+    assert!(wrong.is_empty(), "{wrong:?}");
+    // Small, and a test ends soon.
+    let monitor: &'static Monitor = Box::leak(Box::new(monitor));
+    let props: &'static PropsResolver = Box::leak(Box::new(PropsResolver::new(&layers)));
+    (monitor, Worker::new(monitor, props, Box::new(sink.clone())))
+}
+
+#[test]
+fn lines_come_when_they_are_complete() {
+    let mut world = World::new("");
+    world.append("a.log", "one\ntwo\nthr");
+    world.look();
+    world.assert_events(&["one", "two"]);
+    world.append("a.log", "ee\n");
+    world.look();
+    world.assert_events(&["one", "two", "three"]);
+    world.append("a.log", "four");
+    world.wait(2.5);
+    assert_eq!(world.events().len(), 3, "it may go on");
+    world.wait(1.0);
+    world.assert_events(&["one", "two", "three", "four"]);
+    world.append("a.log", "\nfive\n");
+    world.wait(5.0);
+    world.append("a.log", "six\n");
+    world.look();
+    assert_eq!(world.events()[4..], ["five", "six"]);
+}
+
+#[test]
+fn an_event_of_several_lines_waits_a_second_for_the_next() {
+    for (settings, waits) in [("", 1.0), ("multiline_event_extra_waittime = true\n", 3.0)] {
+        let mut world = World::new(&format!("sourcetype = blocks\n{settings}"));
+        world.append("a.log", "#1\n a\n#2\n");
+        world.look();
+        world.assert_events(&["#1\n a"]);
+        world.append("a.log", " b\n");
+        world.wait(waits - 0.5);
+        assert_eq!(world.events().len(), 1, "{settings}");
+        world.wait(1.0);
+        world.assert_events(&["#1\n a", "#2\n b"]);
+    }
+}
+
+#[test]
+fn a_renamed_file_is_read_to_its_end_and_its_successor_from_its_start() {
+    let mut world = World::over("monitor", "*.log", "");
+    world.append("a.log", "one\n");
+    world.look();
+    world.append("a.log", "two\n");
+    world.rename("a.log", "a.old");
+    world.append("a.log", "three\n");
+    world.look();
+    world.append("a.old", "late\n");
+    world.wait(4.0);
+    let mut events = world.events();
+    events.sort();
+    assert_eq!(events, ["late", "one", "three", "two"]);
+}
+
+#[test]
+fn a_file_that_is_copied_and_emptied_is_read_once() {
+    let mut world = World::new("");
+    let lines = |from: usize, to: usize| (from..to).map(|at| format!("line {at} of this log\n")).collect::<String>();
+    world.append("a.log", &lines(0, 40));
+    world.look();
+    world.append("a.log", &lines(40, 50));
+    world.copy("a.log", "a.log.1");
+    world.empty("a.log");
+    world.look();
+    world.append("a.log", &lines(50, 120));
+    world.wait(5.0);
+    assert_eq!(world.events().len(), 120);
+    world.restart();
+    world.wait(5.0);
+    assert_eq!(world.events().len(), 120);
+}
+
+#[test]
+fn a_packed_copy_is_the_same_file() {
+    let mut world = World::new("");
+    let text: String = (0..60).map(|at| format!("line {at} of this log\n")).collect();
+    world.append("a.log", &text[..600]);
+    world.look();
+    world.append("a.log", &text[600..]);
+    let mut packer = flate2::write::GzEncoder::new(File::create(world.path("a.log.gz")).unwrap(), Default::default());
+    packer.write_all(text.as_bytes()).unwrap();
+    world.touch(&packer.finish().unwrap());
+    std::fs::remove_file(world.path("a.log")).unwrap();
+    world.look();
+    world.wait(5.0);
+    assert_eq!(world.events(), text.lines().collect::<Vec<_>>());
+}
+
+#[test]
+fn copies_are_left_out_unless_a_salt_keeps_them_apart() {
+    for (settings, times) in [("", 1), ("crcSalt = <SOURCE>\n", 2), ("crcSalt = x\n", 1)] {
+        let mut world = World::new(settings);
+        world.append("a.log", "one\ntwo\n");
+        world.copy("a.log", "b.log");
+        world.wait(5.0);
+        assert_eq!(world.events().len(), 2 * times, "{settings}");
+        world.restart();
+        world.wait(5.0);
+        assert_eq!(world.events().len(), 2 * times, "{settings}");
+    }
+}
+
+#[test]
+fn what_is_read_from_where() {
+    let mut world = World::new("followTail = 1\n");
+    world.append("a.log", "old\nha");
+    world.look();
+    world.append("a.log", "lf\nnew\n");
+    world.look();
+    world.assert_events(&["half", "new"]);
+    let mut world = World::new("ignoreOlderThan = 1h\n");
+    world.append("a.log", "old\n");
+    world.clock.advance_ns(3_700 * NANOSECONDS);
+    world.append("b.log", "new\n");
+    world.wait(4.0);
+    world.assert_events(&["new"]);
+}
+
+#[test]
+fn a_batch_removes_what_is_stored() {
+    let mut world = World::over("batch", "", "move_policy = sinkhole\n");
+    world.append("a.log", "one\ntwo");
+    world.look();
+    assert!(world.path("a.log").exists(), "it may still be written");
+    world.wait(5.0);
+    world.assert_events(&["one", "two"]);
+    assert!(!world.path("a.log").exists());
+}
+
+#[test]
+fn after_a_failure_reading_goes_on_where_it_was_stored() {
+    let mut world = World::new("");
+    world.append("a.log", "one\n");
+    world.append("b.log", "uno\n");
+    world.look();
+    world.sink.0.lock().unwrap().fails_once_at = Some(2);
+    world.append("a.log", "two\n");
+    world.watcher.walk_all();
+    assert!(world.worker.step(0, Duration::ZERO).is_err());
+    world.monitor.roster.want_all(0);
+    world.restart();
+    world.append("a.log", "three\n");
+    world.look();
+    world.assert_events(&["one", "uno", "two", "three"]);
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_told_once_and_tried_again() {
+    let mut world = World::new("");
+    std::fs::write(world.path("a.log.gz"), [0x1f, 0x8b, 8, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9]).unwrap();
+    world.clock.advance_ns(3_600 * NANOSECONDS * 24 * 365 * 20);
+    world.wait(60.0);
+    let told = world.told.lock().unwrap();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("a.log.gz"), "{told:?}");
+}
+
+/// What may happen to files.
+#[derive(Clone, Debug)]
+enum Step {
+    Line { padding: usize },
+    HalfLine,
+    Look,
+    Wait,
+    Rename,
+    CopyAndEmpty,
+    Restart,
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => (300usize..600).prop_map(|padding| Step::Line { padding }),
+        1 => Just(Step::HalfLine),
+        4 => Just(Step::Look),
+        1 => Just(Step::Wait),
+        1 => Just(Step::Rename),
+        1 => Just(Step::CopyAndEmpty),
+        1 => Just(Step::Restart),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+
+    /// Whatever happens to files between looks: every line is stored once.
+    #[test]
+    fn every_line_is_stored_once(steps in prop::collection::vec(any_step(), 1..60)) {
+        let mut world = World::new("");
+        let (mut expected, mut open, mut rotated) = (Vec::new(), String::new(), 0);
+        for (at, step) in steps.iter().enumerate() {
+            match step {
+                Step::Line { padding } => {
+                    let text = format!("line {at} {}", "x".repeat(*padding));
+                    world.append("a.log", &format!("{text}\n"));
+                    expected.push(std::mem::take(&mut open) + &text);
+                }
+                Step::HalfLine => {
+                    world.append("a.log", "half ");
+                    open.push_str("half ");
+                }
+                Step::Look => world.look(),
+                Step::Restart => world.restart(),
+                Step::Wait if open.is_empty() => world.wait(4.0),
+                Step::Rename if open.is_empty() && world.path("a.log").exists() => {
+                    rotated += 1;
+                    world.rename("a.log", &format!("a.log.{rotated}"));
+                }
+                Step::CopyAndEmpty if open.is_empty() && world.path("a.log").exists() => {
+                    rotated += 1;
+                    world.copy("a.log", &format!("a.log.{rotated}"));
+                    world.empty("a.log");
+                }
+                Step::Wait | Step::Rename | Step::CopyAndEmpty => {}
+            }
+        }
+        world.wait(8.0);
+        expected.extend(Some(open).filter(|text| !text.is_empty()));
+        let mut events = world.events();
+        let key = |text: &String| text.split_whitespace().nth(1).map(str::to_owned);
+        events.sort_by_key(key);
+        expected.sort_by_key(key);
+        prop_assert_eq!(events, expected);
+    }
+}

@@ -1,0 +1,171 @@
+//! Finds files: at the start by a walk, then by what the kernel tells, and from time to time by a walk again.
+
+use std::collections::BTreeSet;
+use std::fs::Metadata;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+
+use super::notices::Notices;
+use super::roster::{FILES_MAX, Node, Roster};
+use super::stanza::Stanza;
+use super::{Monitor, MonitorOptions, NANOSECONDS};
+
+/// Longest wait for a notice; then it is seen whether monitoring ends or a walk is due.
+const TICK: Duration = Duration::from_millis(100);
+/// Time between walks while the kernel tells what happens, and while it does not.
+const WALK_EVERY: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(1)];
+/// A walk may take this part of the time at most; longer ones come less often.
+const WALK_SHARE: u32 = 30;
+/// Deepest folder below a root.
+const FOLDER_DEPTH_MAX: usize = 64;
+/// Things about paths that are told once each; beyond it nothing more is told.
+const TOLD_MAX: usize = 1_000;
+
+/// Finds files for a monitor.
+pub(crate) struct Watcher<'a> {
+    stanzas: &'a [Stanza],
+    roster: &'a Roster,
+    options: &'a MonitorOptions,
+    notices: Option<Notices>,
+    told: BTreeSet<String>,
+    now_seconds: i64,
+}
+
+impl<'a> Watcher<'a> {
+    pub(crate) fn new(monitor: &'a Monitor) -> Watcher<'a> {
+        let Monitor { stanzas, roster, options, .. } = monitor;
+        Watcher { stanzas, roster, options, notices: Notices::new(), told: BTreeSet::new(), now_seconds: 0 }
+    }
+
+    /// Watches until monitoring ends.
+    pub(crate) fn run(&mut self) {
+        let clock = &self.options.clock;
+        let mut next_walk = 0;
+        while !self.roster.is_over() {
+            let begun = clock.elapsed_ns();
+            if begun >= next_walk {
+                self.walk_all();
+                let ended = clock.elapsed_ns();
+                let took = Duration::from_nanos((ended - begun).unsigned_abs());
+                let every = WALK_EVERY[usize::from(self.notices.is_none())].max(took * WALK_SHARE);
+                next_walk = ended.saturating_add(i64::try_from(every.as_nanos()).unwrap_or(i64::MAX));
+            }
+            let Some(notices) = &mut self.notices else {
+                self.roster.pause(TICK);
+                continue;
+            };
+            let told = notices.wait(TICK);
+            if told.is_incomplete {
+                next_walk = 0;
+            }
+            told.paths.iter().for_each(|path| self.look_at(path));
+        }
+    }
+
+    /// Looks at everything.
+    pub(crate) fn walk_all(&mut self) {
+        self.now_seconds = self.options.clock.now_ns().div_euclid(NANOSECONDS);
+        self.roster.begin_round();
+        for (at, stanza) in self.stanzas.iter().enumerate() {
+            match stanza.root.metadata() {
+                Ok(metadata) if metadata.is_dir() => {
+                    self.walk(at, &stanza.root, 0, &mut BTreeSet::from_iter([Node::of(&metadata)]));
+                }
+                Ok(metadata) => {
+                    self.watch_parent(&stanza.root);
+                    self.file(at, &stanza.root, &metadata);
+                }
+                // It may come.
+                Err(_) => self.watch_parent(&stanza.root),
+            }
+        }
+        self.roster.end_round();
+    }
+
+    /// A path about which the kernel told something.
+    fn look_at(&mut self, path: &Path) {
+        let Ok(metadata) = path.metadata() else { return };
+        for (at, stanza) in self.stanzas.iter().enumerate() {
+            if !metadata.is_dir() {
+                if !stanza.takes(path) {
+                    continue;
+                }
+                return self.file(at, path, &metadata);
+            }
+            let Ok(below) = path.strip_prefix(&stanza.root) else { continue };
+            let depth = below.components().count();
+            if stanza.enters(depth) && self.is_followed(stanza, path) {
+                self.walk(at, path, depth, &mut BTreeSet::from_iter([Node::of(&metadata)]));
+            }
+        }
+    }
+
+    /// Files in a folder and below; `above` are the folders on the way to it.
+    fn walk(&mut self, at: usize, folder: &Path, depth: usize, above: &mut BTreeSet<Node>) {
+        let stanza = &self.stanzas[at];
+        if depth > FOLDER_DEPTH_MAX {
+            return self.tell_once(format!("{}: lies too deep to be watched", folder.display()));
+        }
+        // Before its files are listed: what comes later is told.
+        self.watch(folder);
+        let entries = match std::fs::read_dir(folder) {
+            Ok(entries) => entries,
+            Err(error) => return self.tell_once(format!("{}: cannot be watched: {error}", folder.display())),
+        };
+        let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        paths.sort_unstable();
+        for path in paths {
+            let Ok(metadata) = path.metadata() else { continue };
+            if metadata.is_dir() {
+                let node = Node::of(&metadata);
+                if stanza.enters(depth + 1) && self.is_followed(stanza, &path) && above.insert(node) {
+                    self.walk(at, &path, depth + 1, above);
+                    above.remove(&node);
+                }
+            } else if stanza.takes(&path) {
+                self.file(at, &path, &metadata);
+            }
+        }
+    }
+
+    fn is_followed(&self, stanza: &Stanza, path: &Path) -> bool {
+        stanza.settings.follow_symlink || !path.is_symlink()
+    }
+
+    /// A file that a stanza takes.
+    fn file(&mut self, at: usize, path: &Path, metadata: &Metadata) {
+        let stanza = &self.stanzas[at];
+        if !metadata.is_file() || !self.is_followed(stanza, path) {
+            return;
+        }
+        let changed = metadata.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        let age = changed.map(|since| self.now_seconds.saturating_sub_unsigned(since.as_secs()));
+        let oldest = stanza.settings.ignore_older_than_seconds;
+        let is_old = age.zip(oldest).is_some_and(|(age, oldest)| age > oldest.cast_signed());
+        if !self.roster.see(path, metadata, at, is_old) {
+            self.tell_once(format!("more than {FILES_MAX} files are watched; the others are not read"));
+        }
+    }
+
+    fn watch_parent(&mut self, path: &Path) {
+        if let Some(parent) = path.parent().filter(|parent| parent.is_dir()) {
+            self.watch(parent);
+        }
+    }
+
+    fn watch(&mut self, folder: &Path) {
+        if self.notices.as_mut().is_some_and(|notices| !notices.watch(folder)) {
+            self.notices = None;
+            let text = "the system watches no more folders (fs.inotify.max_user_watches), so that all files are looked at \
+                        every second";
+            self.tell_once(text.to_owned());
+        }
+    }
+
+    fn tell_once(&mut self, text: String) {
+        if self.told.len() < TOLD_MAX && !self.told.contains(&text) {
+            (self.options.tell)(&text);
+            self.told.insert(text);
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! Reads the files that have something new, a turn each, so that a large one keeps no small one waiting.
+//!
+//! A file that grew stays open for a while: after a second of quiet its open event is taken as complete, after
+//! `time_before_close` also a last line without a break, and it is closed. One that was quiet that long before it was
+//! met is closed at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::Duration;
+
+use quarry_conf::PropsResolver;
+use quarry_pipeline::{PipelineContext, SourceInfo};
+
+use super::roster::{FileNumber, Job};
+use super::stanza::Stanza;
+use super::tail::{Counted, Opened, Reached, Tail, TailOptions};
+use super::{Monitor, NANOSECONDS};
+use crate::file::open::READ_CHUNK_BYTES;
+use crate::file::{NoProgress, OneshotOptions, add_file};
+use crate::{InputError, Sink};
+
+/// Bytes of one turn.
+const TURN_BYTES: usize = 8 << 20;
+/// Files that one worker has open.
+const OPEN_MAX: usize = 100;
+/// Longest wait for a file to read; then quiet ones are looked at.
+const TICK: Duration = Duration::from_millis(100);
+/// Quiet time after which an event that might go on is complete.
+const PAUSE_AFTER_NS: i64 = NANOSECONDS;
+/// Wait before a file that could not be read is tried again.
+const RETRY_AFTER_NS: i64 = 10 * NANOSECONDS;
+/// Time between two looks whether an open file grew, where the kernel tells nothing.
+const LOOK_EVERY_NS: i64 = NANOSECONDS / 2;
+
+/// One of a monitor's readers.
+pub(crate) struct Worker<'a> {
+    monitor: &'a Monitor,
+    props: &'a PropsResolver,
+    sink: Box<dyn Sink + 'a>,
+    open: BTreeMap<FileNumber, Session>,
+    /// When to look at a file again.
+    due: BTreeSet<(i64, FileNumber)>,
+    /// Files without a session that wait for their time.
+    waiting: BTreeMap<FileNumber, Job>,
+    buffer: Vec<u8>,
+}
+
+/// An open file.
+struct Session {
+    tail: Box<Tail>,
+    job: Job,
+    /// When it last grew.
+    grown_at: i64,
+    is_paused: bool,
+    due_at: i64,
+}
+
+impl<'a> Worker<'a> {
+    pub(crate) fn new(monitor: &'a Monitor, props: &'a PropsResolver, sink: Box<dyn Sink + 'a>) -> Worker<'a> {
+        let (open, due, waiting) = (BTreeMap::new(), BTreeSet::new(), BTreeMap::new());
+        Worker { monitor, props, sink, open, due, waiting, buffer: vec![0; READ_CHUNK_BYTES] }
+    }
+
+    /// Works until monitoring ends, or until the sink fails: what was stored is then to be asked of a new one.
+    pub(crate) fn run(&mut self, number: usize) -> Result<(), InputError> {
+        while !self.monitor.roster.is_over() {
+            if !self.step(number, TICK)? {
+                self.sink.flush().map_err(|error| InputError::sink(Path::new("watched files"), error))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the next file, waiting for one no longer than `wait`, and looks at those whose time has come; false if
+    /// there was none to read.
+    pub(crate) fn step(&mut self, number: usize, wait: Duration) -> Result<bool, InputError> {
+        let job = self.monitor.roster.next(number, wait);
+        if let Some(job) = &job {
+            let turn = self.turn(job);
+            self.sink.end_file();
+            self.bear(job, turn)?;
+        }
+        self.look_at_due()?;
+        Ok(job.is_some())
+    }
+
+    /// A file that cannot be read is told and tried again; a sink that fails ends the worker.
+    fn bear(&mut self, job: &Job, turn: Result<(), InputError>) -> Result<(), InputError> {
+        match turn {
+            Err(error @ InputError::Sink { .. }) => Err(error),
+            Err(error) => {
+                self.close(job.number);
+                // A file that is gone is nobody's fault.
+                if job.path.exists() {
+                    self.monitor.tell_fault(job, &error);
+                    self.wait_for(job.clone(), self.now() + RETRY_AFTER_NS);
+                }
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    fn now(&self) -> i64 {
+        self.monitor.options.clock.elapsed_ns()
+    }
+
+    fn stanza(&self, job: &Job) -> &'a Stanza {
+        &self.monitor.stanzas[job.stanza]
+    }
+
+    /// Reads on in a file.
+    fn turn(&mut self, job: &Job) -> Result<(), InputError> {
+        if let Some(waiting) = self.waiting.remove(&job.number) {
+            drop(waiting);
+            self.due.retain(|(_, number)| *number != job.number);
+        }
+        self.check(job)?;
+        if !self.open.contains_key(&job.number) && !self.begin(job)? {
+            return Ok(());
+        }
+        self.read(job)
+    }
+
+    /// Closes an open file if it does not go on where it stands. One that has lost its name is read to its end.
+    fn check(&mut self, job: &Job) -> Result<(), InputError> {
+        let scope = self.stanza(job).scope(&job.path.to_string_lossy());
+        if let Some(session) = self.open.get(&job.number)
+            && session.tail.has_name(&job.path)
+            && !session.tail.still_holds(&job.path, &scope, &mut *self.sink)?
+        {
+            self.close(job.number);
+        }
+        Ok(())
+    }
+
+    /// Opens a file; false if there is nothing to read in it now.
+    fn begin(&mut self, job: &Job) -> Result<bool, InputError> {
+        let stanza = self.stanza(job);
+        let scope = stanza.scope(&job.path.to_string_lossy());
+        let options = TailOptions {
+            info: self.info(job),
+            context: self.context(),
+            scope: &scope,
+            follow_tail: stanza.settings.follow_tail,
+        };
+        match Tail::open(&job.path, &options, self.props, &mut *self.sink)? {
+            Opened::Tail(tail) => {
+                self.make_room()?;
+                let now = self.now();
+                let session = Session { tail, job: job.clone(), grown_at: now, is_paused: false, due_at: now };
+                self.due.insert((now, job.number));
+                self.open.insert(job.number, session);
+                Ok(true)
+            }
+            Opened::AtEnd => self.end(job).map(|()| false),
+            Opened::Packed => self.add_packed(job).map(|()| false),
+            Opened::Changed => {
+                self.monitor.roster.want(job.number);
+                Ok(false)
+            }
+        }
+    }
+
+    fn info(&self, job: &Job) -> SourceInfo {
+        let stanza = self.stanza(job);
+        let host = stanza.host(&job.path);
+        SourceInfo {
+            index: stanza.settings.index.clone(),
+            host_is_fixed: host.is_some(),
+            host: host.unwrap_or_else(|| self.monitor.options.host.clone()),
+            source: stanza.settings.source.clone().unwrap_or_else(|| job.path.display().to_string()),
+            sourcetype: stanza.settings.sourcetype.clone(),
+        }
+    }
+
+    fn context(&self) -> PipelineContext {
+        let options = &self.monitor.options;
+        PipelineContext { now: options.clock.now_ns(), zone: options.zone.clone(), modified: None }
+    }
+
+    fn read(&mut self, job: &Job) -> Result<(), InputError> {
+        let now = self.now();
+        let wall = self.monitor.options.clock.now_ns();
+        let Some(session) = self.open.get_mut(&job.number) else { return Ok(()) };
+        let before = session.tail.counted;
+        let reached = session.tail.read(wall, TURN_BYTES, &mut self.buffer, &mut *self.sink);
+        self.monitor.count(before, session.tail.counted);
+        match reached? {
+            Reached::More => {
+                (session.grown_at, session.is_paused) = (now, false);
+                self.monitor.roster.want(job.number);
+            }
+            Reached::Shrunk => {
+                self.close(job.number);
+                self.monitor.roster.want(job.number);
+            }
+            Reached::End { has_grown } => {
+                if has_grown {
+                    (session.grown_at, session.is_paused) = (now, false);
+                }
+                if self.is_long_quiet(&job.path, self.stanza(job)) {
+                    return self.finish(job.number);
+                }
+                self.plan(job.number);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether nobody has written to a file for as long as one is kept open.
+    fn is_long_quiet(&self, path: &Path, stanza: &Stanza) -> bool {
+        let modified = path.metadata().ok().and_then(|metadata| crate::file::open::modified_ns(&metadata));
+        let wait = wait_ns(stanza.settings.close_after_seconds);
+        modified.is_some_and(|modified| self.monitor.options.clock.now_ns().saturating_sub(modified) > wait)
+    }
+
+    /// Looks at files whose time has come.
+    fn look_at_due(&mut self) -> Result<(), InputError> {
+        let now = self.now();
+        while let Some((at, number)) = self.due.first().copied()
+            && at <= now
+        {
+            self.due.pop_first();
+            if self.waiting.remove(&number).is_some() {
+                self.monitor.roster.want(number);
+            } else if let Some(session) = self.open.get(&number) {
+                let job = session.job.clone();
+                let done = if session.tail.has_more() { self.turn(&job) } else { self.rest(&job, now) };
+                self.sink.end_file();
+                self.bear(&job, done)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A file is quiet: is it so for long enough?
+    fn rest(&mut self, job: &Job, now: i64) -> Result<(), InputError> {
+        let Some(session) = self.open.get(&job.number) else { return Ok(()) };
+        let settings = &self.stanza(job).settings;
+        let quiet = now.saturating_sub(session.grown_at);
+        let is_over = quiet >= wait_ns(settings.close_after_seconds);
+        let is_due = quiet >= PAUSE_AFTER_NS && !settings.extra_wait && !session.is_paused;
+        if !is_over && !is_due {
+            self.plan(job.number);
+            return Ok(());
+        }
+        self.check(job)?;
+        if is_over && self.open.contains_key(&job.number) {
+            return self.finish(job.number);
+        }
+        let Some(session) = self.open.get_mut(&job.number) else {
+            self.monitor.roster.want(job.number);
+            return Ok(());
+        };
+        session.is_paused = true;
+        let before = session.tail.counted;
+        let paused = session.tail.pause(&mut *self.sink);
+        self.monitor.count(before, session.tail.counted);
+        self.plan(job.number);
+        paused
+    }
+
+    /// Sets when to look at an open file again.
+    fn plan(&mut self, number: FileNumber) {
+        let now = self.now();
+        if let Some(session) = self.open.get_mut(&number) {
+            self.due.remove(&(session.due_at, number));
+            session.due_at = now + LOOK_EVERY_NS;
+            self.due.insert((session.due_at, number));
+        }
+    }
+
+    fn wait_for(&mut self, job: Job, at: i64) {
+        self.due.insert((at, job.number));
+        self.waiting.insert(job.number, job);
+    }
+
+    /// Takes all that is left of a file and closes it.
+    fn finish(&mut self, number: FileNumber) -> Result<(), InputError> {
+        let Some(mut session) = self.close(number) else { return Ok(()) };
+        let before = session.tail.counted;
+        let finished = session.tail.finish(&mut *self.sink);
+        self.monitor.count(before, session.tail.counted);
+        finished?;
+        if session.tail.has_more() {
+            self.monitor.roster.want(number);
+            return Ok(());
+        }
+        self.end(&session.job)
+    }
+
+    fn close(&mut self, number: FileNumber) -> Option<Session> {
+        let session = self.open.remove(&number)?;
+        self.due.remove(&(session.due_at, number));
+        Some(session)
+    }
+
+    /// Closes the file that has been quiet longest if no more may be open; it is read on when its turn comes.
+    fn make_room(&mut self) -> Result<(), InputError> {
+        if self.open.len() < OPEN_MAX {
+            return Ok(());
+        }
+        let quietest = self.open.iter().min_by_key(|(_, session)| session.grown_at).map(|(number, _)| *number);
+        if let Some(mut session) = quietest.and_then(|number| self.close(number)) {
+            session.tail.pause(&mut *self.sink)?;
+            let at = self.now() + PAUSE_AFTER_NS;
+            self.wait_for(session.job, at);
+        }
+        Ok(())
+    }
+
+    /// All of a file is handed over; that of a batch is removed once it is stored.
+    fn end(&mut self, job: &Job) -> Result<(), InputError> {
+        if !self.stanza(job).settings.is_batch {
+            return Ok(());
+        }
+        if !self.is_long_quiet(&job.path, self.stanza(job)) {
+            self.wait_for(job.clone(), self.now() + PAUSE_AFTER_NS);
+            return Ok(());
+        }
+        self.sink.flush().map_err(|error| InputError::sink(&job.path, error))?;
+        std::fs::remove_file(&job.path).map_err(|error| InputError::read(&job.path, &error))
+    }
+
+    /// Adds a packed file as a whole once nobody writes to it.
+    fn add_packed(&mut self, job: &Job) -> Result<(), InputError> {
+        let stanza = self.stanza(job);
+        if !self.is_long_quiet(&job.path, stanza) {
+            self.wait_for(job.clone(), self.now() + PAUSE_AFTER_NS);
+            return Ok(());
+        }
+        let SourceInfo { index, host, host_is_fixed, source, sourcetype } = self.info(job);
+        let options = OneshotOptions {
+            scope: Some(stanza.scope(&job.path.to_string_lossy())),
+            index,
+            host,
+            host_is_fixed,
+            source: Some(source),
+            sourcetype,
+            again: false,
+            zone: self.monitor.options.zone.clone(),
+            now: self.monitor.options.clock.now_ns(),
+        };
+        let report = add_file(&job.path, &options, self.props, &mut *self.sink, &mut NoProgress)?;
+        self.monitor.count(Counted::default(), Counted { bytes: report.bytes, events: report.events });
+        self.end(job)
+    }
+}
+
+fn wait_ns(seconds: u64) -> i64 {
+    i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(NANOSECONDS)
+}

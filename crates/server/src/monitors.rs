@@ -1,0 +1,83 @@
+//! Watched files of a running node: the threads behind inputs.conf `[monitor://]` and `[batch://]`.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use jiff::tz::TimeZone;
+use quarry_conf::MonitorSettings;
+use quarry_inputs::Sink;
+use quarry_inputs::file::{Monitor, MonitorOptions};
+
+use crate::failure::Failure;
+use crate::local;
+use crate::node::LocalNode;
+use crate::store_sink::StoreSink;
+
+/// Names of the threads.
+const WATCHER_THREAD: &str = "quarry-watch";
+const WORKER_THREAD: &str = "quarry-tail";
+
+/// Files that are watched.
+pub(crate) struct Watching {
+    monitor: Arc<Monitor>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// Begins to watch what inputs.conf says; `None` if that is nothing. Stanzas that cannot be used are told.
+pub(crate) fn start(node: &Arc<LocalNode>) -> Result<Option<Watching>, Failure> {
+    let (mut stanzas, wrong) = MonitorSettings::all(&node.settings.layers);
+    wrong.iter().for_each(|text| crate::tell(&format!("warning: {text}")));
+    stanzas.retain(|stanza| match node.settings.check_index(&stanza.index) {
+        Ok(()) => true,
+        Err(text) => {
+            crate::tell(&format!("warning: inputs.conf [monitor://{}] is left out: {text}", stanza.path));
+            false
+        }
+    });
+    let sets = node.settings.pipeline_sets();
+    let options = MonitorOptions {
+        host: local::host_name(),
+        zone: TimeZone::UTC,
+        clock: node.settings.clock.clone(),
+        workers: sets,
+        tell: Box::new(|text| crate::tell(&format!("warning: {text}"))),
+    };
+    let (monitor, wrong) = Monitor::new(stanzas, options);
+    wrong.iter().for_each(|error| crate::tell(&format!("warning: {error}; the stanza is left out")));
+    if monitor.is_empty() {
+        return Ok(None);
+    }
+    let mut watching = Watching { monitor: Arc::new(monitor), threads: Vec::new() };
+    let monitor = watching.monitor.clone();
+    watching.spawn(WATCHER_THREAD.to_owned(), move || monitor.watch())?;
+    for set in 0..sets {
+        let (monitor, node) = (watching.monitor.clone(), node.clone());
+        watching.spawn(format!("{WORKER_THREAD}-{set}"), move || {
+            let sink = || -> Box<dyn Sink + '_> { Box::new(StoreSink::new(&node.store, set, &node.claims)) };
+            monitor.work(set, &node.settings.props, &sink);
+        })?;
+    }
+    Ok(Some(watching))
+}
+
+impl Watching {
+    fn spawn(&mut self, name: String, work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
+        let thread = std::thread::Builder::new().name(name).spawn(work);
+        let thread = thread.map_err(|error| Failure::Storage(format!("cannot start a thread: {error}")))?;
+        self.threads.push(thread);
+        Ok(())
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        self.monitor.end();
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                crate::tell(
+                    "error: watching files ended by a fault of quarry; what was not stored is read at the next start",
+                );
+            }
+        }
+    }
+}
