@@ -13,6 +13,7 @@ pub(crate) mod json_tree;
 mod math;
 mod multivalue;
 mod printf;
+mod statistics;
 mod text;
 pub(crate) mod time;
 pub(crate) mod xml;
@@ -159,6 +160,7 @@ pub(crate) fn find(name: &str) -> Option<&'static Function> {
         time::FUNCTIONS,
         math::FUNCTIONS,
         json::FUNCTIONS,
+        statistics::FUNCTIONS,
         crypto::FUNCTIONS,
     ];
     tables.into_iter().flatten().find(|function| function.name == name)

@@ -24,6 +24,7 @@ use crate::dataflow::Dataflow;
 use crate::expr::ExprContext;
 use crate::knowledge::macros::expanded;
 use crate::knowledge::{KnowledgeSource, NoKnowledge};
+use crate::node::{NoNode, NodeSource};
 use crate::partial::PartialStates;
 use crate::rows;
 use crate::run::{IndexTimeSide, Runner, SnapshotSource};
@@ -63,6 +64,7 @@ pub struct Engine {
     /// What searches see that read only index-time fields.
     index_time: IndexTimeSide,
     knowledge: Arc<dyn KnowledgeSource>,
+    node: Arc<dyn NodeSource>,
     /// They hold for one set of rules, which is why the engine has both.
     states: Option<Arc<PartialStates>>,
     /// Searches started, for their names.
@@ -108,6 +110,7 @@ impl Engine {
                 shapes: Arc::default(),
             },
             knowledge: Arc::new(NoKnowledge),
+            node: Arc::new(NoNode),
             rules: Arc::new(FieldRules::new(props)),
             lookups,
             threads: Arc::default(),
@@ -120,6 +123,11 @@ impl Engine {
     /// The same engine with data models, macros and saved searches from `knowledge`.
     pub fn with_knowledge(self, knowledge: Arc<dyn KnowledgeSource>) -> Engine {
         Engine { knowledge, ..self }
+    }
+
+    /// The same engine on a node that commands may ask.
+    pub fn with_node(self, node: Arc<dyn NodeSource>) -> Engine {
+        Engine { node, ..self }
     }
 
     /// Starts a search. Faults of its text come back at once, all others from the job.
@@ -159,6 +167,7 @@ impl Engine {
             shapes: Arc::clone(&self.shapes),
             index_time: self.index_time.clone(),
             knowledge: Arc::clone(&self.knowledge),
+            node: Arc::clone(&self.node),
             default_indexes: request.default_indexes,
             context,
             progress: Arc::clone(&progress),

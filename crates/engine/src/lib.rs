@@ -23,6 +23,7 @@ mod lower;
 #[doc(hidden)]
 pub mod measure;
 mod named;
+mod node;
 mod partial;
 mod pattern;
 mod row_filter;
@@ -39,5 +40,6 @@ pub use commands::lookup::{LookupSource, LookupTable};
 pub use error::EngineError;
 pub use job::{Engine, EngineOptions, Job, ResultKind, SearchRequest, Stopper};
 pub use knowledge::{EventType, KnowledgeSource, NoKnowledge, Tag, has_bundled_model};
+pub use node::{NoNode, NodeEntry, NodeSource};
 pub use run::SnapshotSource;
 pub use scan::ScanProgress;

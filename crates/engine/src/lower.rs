@@ -34,6 +34,7 @@ use crate::commands::streamstats::StreamStats;
 use crate::commands::timechart::TimeChart;
 use crate::commands::top::Top;
 use crate::expr::{CompiledExpr, ExprContext};
+use crate::node::name_of;
 use crate::pattern::Regex;
 use crate::row_filter::RowFilter;
 use crate::run::SnapshotSource;
@@ -166,6 +167,7 @@ impl Lowering<'_> {
             Command::Several(several) => self.several(several)?,
             Command::Text(text) => tables::text(text),
             Command::Tables(table) => tables::table(table),
+            Command::Analytics(command) => tables::analytics(command),
             other => match first_only(other) {
                 Some(name) => return Err(self.must_be_first(name, "")),
                 None => self.shape(other)?,
@@ -394,6 +396,7 @@ fn first_only(command: &Command) -> Option<&'static str> {
         Command::From(_) => "from",
         Command::SavedSearch(_) => "savedsearch",
         Command::Metadata(_) => "metadata",
+        Command::Node(command) => name_of(command),
         _ => return None,
     })
 }

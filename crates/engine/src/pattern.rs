@@ -128,6 +128,12 @@ impl Regex {
         }
     }
 
+    /// Text of the first group in the first match.
+    pub(crate) fn first_group<'t>(&self, text: &'t str) -> Option<&'t str> {
+        let mut captures = self.new_captures();
+        if self.captures_into(text, &mut captures) { captures.text(text, 1) } else { None }
+    }
+
     /// Names of the groups by number; 0 and unnamed groups have none.
     pub(crate) fn group_names(&self) -> &[Option<String>] {
         &self.names

@@ -13,7 +13,7 @@ use quarry_event::time::parse_time;
 use quarry_event::{EventBatch, TimeNs, TimeRange};
 use quarry_spl::analyse::required_fields;
 use quarry_spl::ast::{Command, Pipeline, SearchCommand, SearchExpr, Span, Stage, TimeText};
-use quarry_store::{AppendRequest, IndexSelector, MemoryStore, Snapshot, Store, StoreError};
+use quarry_store::{AppendRequest, BucketListing, IndexSelector, MemoryStore, Snapshot, Store, StoreError};
 
 use crate::EngineError;
 use crate::command::{CommandContext, MakeRowCommand, Reduce, RowCommand, RowIter, of_batches};
@@ -24,6 +24,7 @@ use crate::expr::ExprContext;
 use crate::knowledge::labels::Labels;
 use crate::knowledge::{KnowledgeSource, NoKnowledge};
 use crate::lower::{Environment, Step, lower, read_lookup};
+use crate::node::NodeSource;
 use crate::partial::plan::plan_name;
 use crate::partial::work::fold_windows;
 use crate::partial::{PartialStates, PlanStates};
@@ -47,6 +48,10 @@ const STEP_ROWS: usize = 4_096;
 pub trait SnapshotSource: Send + Sync {
     /// The events of these indexes in this range, as they are now.
     fn snapshot(&self, indexes: &IndexSelector, range: &TimeRange) -> Result<Snapshot, StoreError>;
+    /// The buckets there are; `None` where events are not kept in buckets.
+    fn buckets(&self) -> Option<Vec<BucketListing>> {
+        None
+    }
     /// Keeps events that a search made, all of one index.
     fn keep(&self, _events: EventBatch) -> Result<(), String> {
         Err("no events can be kept here".to_owned())
@@ -56,6 +61,10 @@ pub trait SnapshotSource: Send + Sync {
 impl SnapshotSource for Store {
     fn snapshot(&self, indexes: &IndexSelector, range: &TimeRange) -> Result<Snapshot, StoreError> {
         Ok(Store::snapshot(self, indexes, range))
+    }
+
+    fn buckets(&self) -> Option<Vec<BucketListing>> {
+        Some(Store::buckets(self))
     }
 
     fn keep(&self, events: EventBatch) -> Result<(), String> {
@@ -99,6 +108,8 @@ pub(crate) struct Runner {
     pub index_time: IndexTimeSide,
     /// Data models and what else has a name.
     pub knowledge: Arc<dyn KnowledgeSource>,
+    /// What else the node knows.
+    pub node: Arc<dyn NodeSource>,
     /// Indexes read when none is named.
     pub default_indexes: Vec<String>,
     /// Context of the commands.
@@ -134,13 +145,15 @@ impl Runner {
                 }
                 Err(error) => Err(error),
             },
+            Command::Node(command) => self.node_command(command, rest),
             Command::Several(several) if several.generates() => self.several(several, rest),
             Command::Eval(_) => {
                 let one = quarry_spl::ast::MakeResultsCommand { count: 1, annotate: false, data: None };
                 self.chain(of_batches(make_results(&one, &self.context)?), &pipeline.commands, &self.context)
             }
             _ => Err(EngineError::Invalid {
-                message: "the first command must make rows: search, tstats, makeresults or inputlookup".to_owned(),
+                message: "the first command must make rows: search, tstats, makeresults, inputlookup or rest"
+                    .to_owned(),
                 span: Some(first.span),
             }),
         }

@@ -3,8 +3,10 @@
 //! One struct per command, options already defaulted as documented, names unescaped. It knows nothing of
 //! execution; the engine lowers it. Wildcards in field names stay patterns ([`FieldPattern`]).
 
+mod analytics;
 mod flow;
 mod generate;
+mod node;
 mod report;
 mod reshape;
 mod sequence;
@@ -14,8 +16,10 @@ mod text;
 mod values;
 mod write;
 
+pub use analytics::*;
 pub use flow::*;
 pub use generate::*;
+pub use node::*;
 pub use report::*;
 pub use reshape::*;
 pub use sequence::*;
@@ -149,6 +153,10 @@ pub enum Command {
     Text(TextCommand),
     /// All rows of a table: makecontinuous, timewrap, concurrency and their kin.
     Tables(TablesCommand),
+    /// Patterns in all rows: predict, kmeans, anomalies and their kin.
+    Analytics(AnalyticsCommand),
+    /// What the node knows beside events: rest, loadjob, history, dbinspect.
+    Node(NodeCommand),
 }
 
 // ---- fields -------------------------------------------------------------------------------------------------------

@@ -45,6 +45,12 @@ pub static EVAL_FUNCTIONS: &[FunctionHelp] = &[
     row("atan2", 2, 2, "atan2(y, x)", "angle of the point (x, y) in radians"),
     row("atanh", 1, 1, "atanh(x)", "inverse hyperbolic tangent"),
     open("avg", 1, "avg(x, ...)", "mean of the numeric arguments"),
+    open("bit_and", 2, "bit_and(x, y, ...)", "bits that are set in all whole numbers"),
+    row("bit_not", 1, 2, "bit_not(x, mask)", "bits turned around, within a mask of 53 bits unless given"),
+    open("bit_or", 2, "bit_or(x, y, ...)", "bits that are set in some whole number"),
+    row("bit_shift_left", 2, 2, "bit_shift_left(x, places)", "bits moved towards greater numbers"),
+    row("bit_shift_right", 2, 2, "bit_shift_right(x, places)", "bits moved towards smaller numbers"),
+    open("bit_xor", 2, "bit_xor(x, y, ...)", "bits that are set in an odd count of whole numbers"),
     open("case", 2, "case(condition, value, ...)", "value of the first true condition"),
     row("ceil", 1, 1, "ceil(x)", "smallest whole number not below x"),
     row("ceiling", 1, 1, "ceiling(x)", "smallest whole number not below x"),
@@ -60,6 +66,7 @@ pub static EVAL_FUNCTIONS: &[FunctionHelp] = &[
     row("hypot", 2, 2, "hypot(x, y)", "length of the hypotenuse"),
     row("if", 3, 3, "if(condition, yes, no)", "one of two values"),
     open("in", 2, "in(x, value, ...)", "whether x equals one of the values"),
+    row("ipmask", 2, 2, "ipmask(\"mask\", ip)", "an address with a mask put over it"),
     row("isarray", 1, 1, "isarray(x)", "whether a value is a JSON array"),
     row("isbool", 1, 1, "isbool(x)", "whether a value is boolean"),
     row("isdouble", 1, 1, "isdouble(x)", "whether a value is a number with a fraction"),
@@ -70,12 +77,31 @@ pub static EVAL_FUNCTIONS: &[FunctionHelp] = &[
     row("isnum", 1, 1, "isnum(x)", "whether a value is a number"),
     row("isobject", 1, 1, "isobject(x)", "whether a value is a JSON object"),
     row("isstr", 1, 1, "isstr(x)", "whether a value is text"),
+    row("json", 1, 1, "json(x)", "x if it is JSON, else null"),
     open("json_append", 3, "json_append(json, path, value, ...)", "appends values to arrays inside JSON"),
     open("json_array", 0, "json_array(x, ...)", "a JSON array of the arguments"),
+    row("json_array_to_mv", 1, 2, "json_array_to_mv(json, quoted)", "elements of a JSON array as values"),
+    open("json_delete", 2, "json_delete(json, path, ...)", "JSON without what paths lead to"),
+    row("json_entries", 1, 1, "json_entries(json)", "keys and values of an object as a JSON array"),
+    open(
+        "json_extend",
+        3,
+        "json_extend(json, path, value, ...)",
+        "appends the elements of arrays to arrays inside JSON",
+    ),
     open("json_extract", 1, "json_extract(json, path, ...)", "the value at a path of JSON"),
+    open("json_extract_exact", 1, "json_extract_exact(json, key, ...)", "the value of a key of JSON, dots and all"),
+    row("json_has_key", 2, 2, "json_has_key(json, path)", "whether a path leads somewhere"),
+    row("json_has_key_exact", 2, 2, "json_has_key_exact(json, key)", "whether there is a key, dots and all"),
     row("json_keys", 1, 1, "json_keys(json)", "a JSON array of the keys of an object"),
     open("json_object", 0, "json_object(key, value, ...)", "a JSON object of key-value pairs"),
     open("json_set", 3, "json_set(json, path, value, ...)", "JSON with the value at a path replaced"),
+    open(
+        "json_set_exact",
+        3,
+        "json_set_exact(json, key, value, ...)",
+        "JSON with the value of a key replaced, dots and all",
+    ),
     row("json_valid", 1, 1, "json_valid(x)", "whether a text is valid JSON"),
     row("len", 1, 1, "len(text)", "number of characters"),
     row("like", 2, 2, "like(text, \"pattern\")", "whether text matches a pattern with % and _"),
@@ -86,7 +112,10 @@ pub static EVAL_FUNCTIONS: &[FunctionHelp] = &[
     row("match", 2, 2, "match(text, \"regex\")", "whether a regular expression matches somewhere"),
     open("max", 1, "max(x, ...)", "greatest argument; text is above numbers"),
     row("md5", 1, 1, "md5(text)", "MD5 digest in hexadecimal"),
+    open("median", 1, "median(x, ...)", "middle of the numeric arguments"),
     open("min", 1, "min(x, ...)", "smallest argument; numbers are below text"),
+    open("mode", 1, "mode(x, ...)", "most frequent of the arguments"),
+    row("mv_to_json_array", 1, 2, "mv_to_json_array(field, infer)", "values of a field as a JSON array"),
     open("mvappend", 1, "mvappend(x, ...)", "all values of the arguments"),
     row("mvcount", 1, 1, "mvcount(field)", "number of values"),
     row("mvdedup", 1, 1, "mvdedup(field)", "values without repeats"),
@@ -105,7 +134,9 @@ pub static EVAL_FUNCTIONS: &[FunctionHelp] = &[
     row("pi", 0, 0, "pi()", "3.14159..."),
     row("pow", 2, 2, "pow(x, y)", "x to the power y"),
     open("printf", 1, "printf(\"format\", value, ...)", "values written by a format"),
+    row("rand", 0, 0, "rand()", "same as random"),
     row("random", 0, 0, "random()", "a whole number from 0 to 2147483647"),
+    open("range", 1, "range(x, ...)", "greatest less smallest of the numeric arguments"),
     row("relative_time", 2, 2, "relative_time(time, \"modifier\")", "a time moved by a time modifier"),
     row("replace", 3, 3, "replace(text, \"regex\", \"replacement\")", "text with all matches replaced"),
     row("round", 1, 2, "round(x, digits)", "x rounded to digits after the point"),
@@ -120,14 +151,23 @@ pub static EVAL_FUNCTIONS: &[FunctionHelp] = &[
     row("spath", 2, 2, "spath(text, \"path\")", "the value at a path of JSON or XML text"),
     row("split", 2, 2, "split(text, \"delimiter\")", "parts of a text as values"),
     row("sqrt", 1, 1, "sqrt(x)", "square root"),
+    open("stdev", 1, "stdev(x, ...)", "standard deviation of the arguments as a sample"),
+    open("stdevp", 1, "stdevp(x, ...)", "standard deviation of the arguments as a population"),
     row("strftime", 2, 2, "strftime(time, \"format\")", "a time written by a format"),
     row("strptime", 2, 2, "strptime(text, \"format\")", "a time read by a format"),
     row("substr", 2, 3, "substr(text, start, length)", "part of a text, counted from 1"),
     open("sum", 1, "sum(x, ...)", "sum of the numeric arguments"),
+    open("sumsq", 1, "sumsq(x, ...)", "sum of the squares of the numeric arguments"),
     row("tan", 1, 1, "tan(x)", "tangent of radians"),
     row("tanh", 1, 1, "tanh(x)", "hyperbolic tangent"),
     row("time", 0, 0, "time()", "wall clock time in epoch seconds"),
+    row("toarray", 1, 1, "toarray(x)", "x as a JSON array"),
+    row("tobool", 1, 1, "tobool(x)", "x as a condition"),
+    row("todouble", 1, 1, "todouble(x)", "x as a number"),
+    row("toint", 1, 1, "toint(x)", "x as a whole number not above it"),
+    row("tomv", 1, 1, "tomv(x)", "elements of a JSON array as values, anything else as it is"),
     row("tonumber", 1, 2, "tonumber(text, base)", "a text read as a number"),
+    row("toobject", 1, 1, "toobject(x)", "x if it is a JSON object, else null"),
     row("tostring", 1, 2, "tostring(x, \"format\")", "a value written as text; hex, commas or duration"),
     row("trim", 1, 2, "trim(text, \"characters\")", "text without leading and trailing characters"),
     row("true", 0, 0, "true()", "boolean true"),
@@ -135,6 +175,8 @@ pub static EVAL_FUNCTIONS: &[FunctionHelp] = &[
     row("upper", 1, 1, "upper(text)", "text in upper case"),
     row("urldecode", 1, 1, "urldecode(text)", "text with %xx escapes resolved"),
     open("validate", 2, "validate(condition, value, ...)", "value of the first false condition"),
+    open("var", 1, "var(x, ...)", "variance of the arguments as a sample"),
+    open("varp", 1, "varp(x, ...)", "variance of the arguments as a population"),
 ];
 
 /// Functions of the stats family, by name; `perc`, `p`, `exactperc` and `upperperc` are followed by a number.
@@ -147,6 +189,7 @@ pub static STATS_FUNCTIONS: &[FunctionHelp] = &[
     row("earliest", 1, 1, "earliest(field)", "value of the oldest event"),
     row("earliest_time", 1, 1, "earliest_time(field)", "time of the oldest event with a value"),
     row("estdc", 1, 1, "estdc(field)", "estimated number of distinct values"),
+    row("estdc_error", 1, 1, "estdc_error(field)", "how far off estdc may be, as a share"),
     row("exactperc", 1, 1, "exactperc<N>(field)", "exact percentile"),
     row("first", 1, 1, "first(field)", "first value seen"),
     row("last", 1, 1, "last(field)", "last value seen"),
@@ -198,10 +241,13 @@ pub fn is_boolean(name: &str) -> bool {
             | "isnum"
             | "isobject"
             | "isstr"
+            | "json_has_key"
+            | "json_has_key_exact"
             | "json_valid"
             | "like"
             | "match"
             | "searchmatch"
+            | "tobool"
             | "true"
             | "false"
     )

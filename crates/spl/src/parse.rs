@@ -5,6 +5,8 @@
 //! the next. Macros, aliases and tokens are not expanded here.
 
 mod aggregate;
+mod analytics;
+mod brief;
 mod chart;
 mod combine;
 mod cursor;
@@ -12,8 +14,10 @@ mod eval;
 mod extract;
 mod flow;
 mod named;
+mod node;
 mod options;
 mod pivot;
+mod predict;
 mod reshape;
 mod rows;
 mod search;

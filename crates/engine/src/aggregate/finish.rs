@@ -22,6 +22,8 @@ pub(crate) fn value_of(function: &StatsFunction, states: &[ArrayRef], groups: us
             let lists = states[0].as_list::<i32>();
             Arc::new((0..groups).map(|group| i64::from(lists.value_length(group))).collect::<Int64Array>())
         }
+        // Distinct values are counted exactly.
+        StatsFunction::EstDcError => Arc::new(Int64Array::from_value(0, groups)),
         StatsFunction::Sum | StatsFunction::SumSq | StatsFunction::Per(_) => sums(states, |sum, _| sum),
         StatsFunction::Avg => sums(states, |sum, count| sum / count),
         StatsFunction::Min => extreme(states, false),

@@ -240,7 +240,7 @@ impl AggregatePlan {
 /// The state columns of a function.
 pub(crate) fn parts_of(function: &StatsFunction) -> Vec<Part> {
     match function {
-        StatsFunction::Count => vec![Part::Values],
+        StatsFunction::Count | StatsFunction::EstDcError => vec![Part::Values],
         StatsFunction::Dc | StatsFunction::EstDc | StatsFunction::Values => vec![Part::Distinct],
         StatsFunction::Sum | StatsFunction::Per(_) => vec![Part::Sum, Part::Numbers],
         StatsFunction::SumSq => vec![Part::SumOfSquares, Part::Numbers],

@@ -3,6 +3,8 @@
 //! Commands that look at one batch at a time are row commands; stats, chart, timechart, top and rare reduce; the rest
 //! needs all rows. [`crate::lower`] builds them from the syntax tree.
 
+pub(crate) mod anomaly;
+pub(crate) mod associate;
 pub(crate) mod bin;
 pub(crate) mod chart;
 pub(crate) mod cluster;
@@ -12,6 +14,7 @@ pub(crate) mod concurrency;
 pub(crate) mod conditions;
 pub(crate) mod continuous;
 pub(crate) mod convert;
+pub(crate) mod erex;
 pub(crate) mod extract;
 pub(crate) mod extract_pairs;
 pub(crate) mod filtering;
@@ -20,14 +23,17 @@ pub(crate) mod from_json;
 pub(crate) mod generate;
 pub(crate) mod gentimes;
 pub(crate) mod keep;
+pub(crate) mod kmeans;
 pub(crate) mod lookup;
 pub(crate) mod map;
 pub(crate) mod multikv;
 pub(crate) mod order;
 pub(crate) mod pivot;
+pub(crate) mod predict;
 pub(crate) mod reshape;
 mod running;
 pub(crate) mod select;
+pub(crate) mod selfjoin;
 pub(crate) mod sequence;
 pub(crate) mod several;
 pub(crate) mod spans;

@@ -149,13 +149,16 @@ pub(crate) struct TrendLine {
     trends: Arc<Vec<Trend>>,
     /// Per line the last numbers, oldest first.
     windows: Vec<VecDeque<f64>>,
+    /// Per line the average that the next one starts from.
+    averages: Vec<Option<f64>>,
 }
 
 impl TrendLine {
     /// The command at its first row.
     pub(crate) fn new(trends: Arc<Vec<Trend>>) -> TrendLine {
         let windows = trends.iter().map(|_| VecDeque::new()).collect();
-        TrendLine { trends, windows }
+        let averages = vec![None; trends.len()];
+        TrendLine { trends, windows, averages }
     }
 }
 
@@ -168,13 +171,21 @@ fn average(kind: TrendKind, window: &VecDeque<f64>) -> f64 {
             let weighted: f64 = window.iter().zip(1..).map(|(number, weight)| number * f64::from(weight)).sum();
             weighted / (period * (period + 1.0) / 2.0)
         }
+        // Not an average of the window: see [`smoothed`].
+        TrendKind::Exponential => window.iter().sum::<f64>() / period,
     }
+}
+
+/// The next value of an exponential average: the share of the newest number is `2 / (period + 1)`.
+fn smoothed(before: f64, number: f64, period: usize) -> f64 {
+    let share = 2.0 / (period as f64 + 1.0);
+    before + share * (number - before)
 }
 
 impl RowCommand for TrendLine {
     fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
         let mut result = rows.clone();
-        for (trend, window) in self.trends.iter().zip(&mut self.windows) {
+        for ((trend, window), last) in self.trends.iter().zip(&mut self.windows).zip(&mut self.averages) {
             let reader = rows::reader(&rows, &trend.field);
             let mut column = ColumnBuilder::new(rows.num_rows());
             for row in 0..rows.num_rows() {
@@ -186,10 +197,16 @@ impl RowCommand for TrendLine {
                     window.pop_front();
                 }
                 window.push_back(number);
-                match window.len() == trend.period {
-                    true => column.push(Value::number_of(average(trend.kind, window))),
-                    false => column.push_null(),
+                if window.len() < trend.period {
+                    column.push_null();
+                    continue;
                 }
+                let average = match (trend.kind, *last) {
+                    (TrendKind::Exponential, Some(before)) => smoothed(before, number, trend.period),
+                    (kind, _) => average(kind, window),
+                };
+                *last = Some(average);
+                column.push(Value::number_of(average));
             }
             result = rows::with_column(&result, &trend.output, column.finish())?;
         }

@@ -24,6 +24,8 @@ pub(super) static FUNCTIONS: &[Function] = &[
     Function::condition("isbool", 1, 1, |args, _| Value::Bool(matches!(args.first(), Some(Value::Bool(_))))),
     Function::condition("ismv", 1, 1, |args, _| Value::Bool(matches!(args.first(), Some(Value::Multi(_))))),
     Function::new("typeof", 1, 1, type_of),
+    Function::condition("tobool", 1, 1, to_bool),
+    Function::new("ipmask", 2, 2, ip_mask),
 ];
 
 /// A network or a single address.
@@ -120,4 +122,27 @@ fn type_of<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
         Some(value) if is_number(value) => "Number",
         Some(_) => "String",
     })
+}
+
+/// Conditions stay, texts say it, numbers are true unless zero.
+fn to_bool<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
+    let value = take(args, 0);
+    if let Value::Bool(_) = value {
+        return value;
+    }
+    if let Some(number) = value.number() {
+        return Value::Bool(number != 0.0);
+    }
+    match value.text().map(|text| text.trim().to_ascii_lowercase()).as_deref() {
+        Some("true" | "t" | "yes") => Value::Bool(true),
+        Some("false" | "f" | "no") => Value::Bool(false),
+        _ => Value::Null,
+    }
+}
+
+/// An address of version 4 with the bits of a mask alone.
+fn ip_mask<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
+    let address = |at: usize| args.get(at)?.text()?.trim().parse::<std::net::Ipv4Addr>().ok();
+    let (Some(mask), Some(address)) = (address(0), address(1)) else { return Value::Null };
+    Value::owned(std::net::Ipv4Addr::from(u32::from(mask) & u32::from(address)).to_string())
 }

@@ -20,6 +20,16 @@ pub(super) static FUNCTIONS: &[Function] = &[
         args.first().map_or(Value::Null, |value| any_text(value, |text| Json::parse(text).is_some()))
     }),
     Function::new("json_keys", 1, 1, json_keys),
+    Function::new("json_entries", 1, 1, json_entries),
+    Function::new("toarray", 1, 1, to_array),
+    Function::new("toobject", 1, 1, |args, _| match document(args) {
+        Some(Json::Object(_)) => take(args, 0),
+        _ => Value::Null,
+    }),
+    Function::new("tomv", 1, 1, |args, _| match document(args) {
+        Some(Json::Array(items)) => Value::multi(items.iter().filter_map(Json::field_text).map(Cow::Owned).collect()),
+        _ => take(args, 0),
+    }),
     Function::condition("json_has_key_exact", 2, 2, |args, _| has_key(args, exact_path)),
     Function::condition("json_has_key", 2, 2, |args, _| has_key(args, parse_path)),
     Function::new("json_set", 3, MANY, |args, _| set(args, parse_path)),
@@ -139,6 +149,27 @@ fn json_keys<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
             Value::owned(Json::Array(keys.collect()).to_string())
         }
         _ => Value::Null,
+    }
+}
+
+/// Each member of an object as an object with `key` and `value`.
+fn json_entries<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
+    let Some(Json::Object(entries)) = document(args) else { return Value::Null };
+    let items = entries
+        .into_iter()
+        .map(|(key, value)| Json::Object(vec![("key".to_owned(), Json::Text(key)), ("value".to_owned(), value)]));
+    Value::owned(Json::Array(items.collect()).to_string())
+}
+
+/// An array stays, anything else becomes the elements of one.
+fn to_array<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
+    if let Some(Json::Array(_)) = document(args) {
+        return take(args, 0);
+    }
+    match to_json(&take(args, 0)) {
+        Json::Null => Value::Null,
+        array @ Json::Array(_) => Value::owned(array.to_string()),
+        one => Value::owned(Json::Array(vec![one]).to_string()),
     }
 }
 

@@ -31,6 +31,7 @@ pub(super) static FUNCTIONS: &[Function] = &[
     Function::new("log", 1, 2, log),
     Function::new("pow", 2, 2, |args, _| of_two(args, f64::powf)),
     Function::new("pi", 0, 0, |_, _| Value::Float(std::f64::consts::PI)),
+    Function::changing("rand", 0, 0, random),
     Function::changing("random", 0, 0, random),
     Function::new("sin", 1, 1, |args, _| of_one(args, f64::sin)),
     Function::new("cos", 1, 1, |args, _| of_one(args, f64::cos)),
@@ -49,12 +50,13 @@ pub(super) static FUNCTIONS: &[Function] = &[
     Function::new("bit_and", 2, MANY, |args, _| bits(args, |a, b| a & b)),
     Function::new("bit_or", 2, MANY, |args, _| bits(args, |a, b| a | b)),
     Function::new("bit_xor", 2, MANY, |args, _| bits(args, |a, b| a ^ b)),
+    Function::new("bit_not", 1, 2, bit_not),
     Function::new("bit_shift_left", 2, 2, |args, _| bits(args, |a, b| a.checked_shl(b as u32).unwrap_or(0))),
     Function::new("bit_shift_right", 2, 2, |args, _| bits(args, |a, b| a.checked_shr(b as u32).unwrap_or(0))),
 ];
 
 /// A result that is no number is null; infinity stays.
-fn result<'a>(value: f64) -> Value<'a> {
+pub(super) fn result<'a>(value: f64) -> Value<'a> {
     if value.is_nan() { Value::Null } else { Value::number_of(value) }
 }
 
@@ -185,7 +187,7 @@ fn better<'a>(best: Value<'a>, value: Value<'a>, wanted: std::cmp::Ordering) -> 
 }
 
 /// Calls `each` with every number among the values.
-fn for_each_number(args: &[Value<'_>], mut each: impl FnMut(Number)) {
+pub(super) fn for_each_number(args: &[Value<'_>], mut each: impl FnMut(Number)) {
     for value in args {
         match value {
             Value::Multi(values) => values.iter().filter_map(|text| exact_number(text)).for_each(&mut each),
@@ -229,6 +231,15 @@ fn random<'a>(_: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     Value::Int(((mixed ^ (mixed >> 31)) >> 33) as i64)
+}
+
+/// The bits of a mask that are not set; without a mask those of the whole numbers that a double holds.
+fn bit_not<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
+    const EXACT_BITS: u64 = (1 << f64::MANTISSA_DIGITS) - 1;
+    let whole = |at: usize| integer(args, at).and_then(|value| u64::try_from(value).ok());
+    let mask = if args.len() > 1 { whole(1) } else { Some(EXACT_BITS) };
+    let combined = whole(0).zip(mask).and_then(|(value, mask)| i64::try_from(!value & mask).ok());
+    combined.map_or(Value::Null, Value::Int)
 }
 
 fn bits<'a>(args: &[Value<'a>], combine: fn(u64, u64) -> u64) -> Value<'a> {

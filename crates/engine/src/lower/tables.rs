@@ -2,14 +2,20 @@
 
 use std::sync::Arc;
 
-use quarry_spl::ast::{TablesCommand, TextCommand};
+use quarry_spl::ast::{AnalyticsCommand, TablesCommand, TextCommand};
 
 use super::{Step, row};
+use crate::commands::anomaly::{Anomalies, AnomalousValue, AnomalyDetection};
+use crate::commands::associate::{Arules, Associate, Correlate};
 use crate::commands::cluster::Cluster;
 use crate::commands::concurrency::{Concurrency, Outlier, Require};
 use crate::commands::continuous::MakeContinuous;
+use crate::commands::erex::Erex;
 use crate::commands::extract_pairs::Extract;
+use crate::commands::kmeans::KMeans;
 use crate::commands::multikv::MultiKv;
+use crate::commands::predict::Predict;
+use crate::commands::selfjoin::{BucketDir, SelfJoin};
 use crate::commands::timewrap::TimeWrap;
 use crate::commands::to_json::ToJson;
 use crate::commands::xml::{XPathValues, XmlKv, XmlUnescape};
@@ -50,5 +56,22 @@ pub(super) fn table(command: &TablesCommand) -> Step {
         TablesCommand::Outlier(command) => Arc::new(Outlier(command.clone())),
         TablesCommand::Cluster(command) => Arc::new(Cluster(command.clone())),
         TablesCommand::Require => Arc::new(Require),
+    })
+}
+
+/// A command that looks for patterns in all rows.
+pub(super) fn analytics(command: &AnalyticsCommand) -> Step {
+    Step::Blocking(match command {
+        AnalyticsCommand::Predict(command) => Arc::new(Predict(command.clone())),
+        AnalyticsCommand::KMeans(command) => Arc::new(KMeans(command.clone())),
+        AnalyticsCommand::Anomalies(command) => Arc::new(Anomalies(command.clone())),
+        AnalyticsCommand::AnomalousValue(command) => Arc::new(AnomalousValue(command.clone())),
+        AnalyticsCommand::AnomalyDetection(command) => Arc::new(AnomalyDetection(command.clone())),
+        AnalyticsCommand::Associate(command) => Arc::new(Associate(command.clone())),
+        AnalyticsCommand::Correlate => Arc::new(Correlate),
+        AnalyticsCommand::Arules(command) => Arc::new(Arules(command.clone())),
+        AnalyticsCommand::Erex(command) => Arc::new(Erex(command.clone())),
+        AnalyticsCommand::SelfJoin(command) => Arc::new(SelfJoin(command.clone())),
+        AnalyticsCommand::BucketDir(command) => Arc::new(BucketDir(command.clone())),
     })
 }

@@ -18,7 +18,7 @@ use crate::scan::fields::FieldWish;
 /// Bytes of a plan's name at most; what a large subsearch found makes longer ones.
 const NAME_BYTES_MAX: usize = 16 << 10;
 /// Functions whose value is not a matter of the row alone.
-const CHANGING: [&str; 3] = ["now", "time", "random"];
+const CHANGING: [&str; 5] = ["now", "time", "random", "rand", "lookup"];
 
 /// The name of the plan whose fold is the first reducing command of `rest`; `None` where no states can be kept. `fold`
 /// is what the fold adds to the name ([`crate::command::Reduce::fold_name`]).

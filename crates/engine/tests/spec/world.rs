@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use arrow::array::{ArrayRef, Int64Array, StringViewArray};
+use arrow::record_batch::RecordBatch;
 use jiff::tz::TimeZone;
 use quarry_conf::{ConfSource, Layer, Layers, MacrosConf, PropsResolver};
 use quarry_engine::{
-    Engine, EngineOptions, EventType, KnowledgeSource, LookupSource, LookupTable, SearchRequest, SnapshotSource, Tag,
+    Engine, EngineOptions, EventType, KnowledgeSource, LookupSource, LookupTable, NodeEntry, NodeSource, SearchRequest,
+    SnapshotSource, Tag,
 };
 use quarry_event::time::{NS_PER_SEC, parse_time};
 use quarry_event::{EventBatch, TimeNs, TimeRange};
@@ -132,6 +135,7 @@ impl World {
         let tables = Arc::new(Tables(Mutex::new(self.tables)));
         let engine = Engine::new(&EngineOptions::default(), Arc::clone(&self.props), tables);
         let engine = engine.map_err(|error| error.to_string())?.with_knowledge(self.knowledge);
+        let engine = engine.with_node(Arc::new(Node));
         let source: Arc<dyn SnapshotSource> = match kept {
             Kept::InMemory => Arc::new(Memory::of(self.batches).map_err(|error| error.to_string())?),
             Kept::Sealed => Arc::new(Sealed::of(self.batches)?),
@@ -177,6 +181,12 @@ impl SnapshotSource for Memory {
         }
         Ok(all)
     }
+
+    fn keep(&self, events: EventBatch) -> Result<(), String> {
+        let index = events.metas.first().map(|meta| meta.index.to_string()).unwrap_or_default();
+        let store = self.0.get(&index).ok_or("no events can be kept here")?;
+        store.append(events).map_err(|error| error.to_string())
+    }
 }
 
 struct Sealed {
@@ -203,6 +213,10 @@ impl Sealed {
 impl SnapshotSource for Sealed {
     fn snapshot(&self, indexes: &IndexSelector, range: &TimeRange) -> Result<Snapshot, StoreError> {
         Ok(self.store.snapshot(indexes, range))
+    }
+
+    fn keep(&self, events: EventBatch) -> Result<(), String> {
+        SnapshotSource::keep(self.store.as_ref(), events)
     }
 }
 
@@ -292,5 +306,51 @@ impl LookupSource for Tables {
     fn write(&self, name: &str, csv: &str) -> Result<(), String> {
         self.0.lock().unwrap().insert(name.to_owned(), LookupTable::of_csv(csv));
         Ok(())
+    }
+}
+
+/// A node with two endpoints, one kept job and a past.
+struct Node;
+
+fn entry(fields: &[(&str, &str)]) -> NodeEntry {
+    fields.iter().map(|(name, value)| ((*name).to_owned(), vec![(*value).to_owned()])).collect()
+}
+
+impl NodeSource for Node {
+    fn entries(&self, path: &str) -> Result<Option<Vec<NodeEntry>>, String> {
+        Ok(match path {
+            "/services/server/info" => {
+                Some(vec![entry(&[("title", "server-info"), ("serverName", "web-1"), ("version", "1.0.0")])])
+            }
+            "/services/data/indexes" => Some(vec![
+                entry(&[("title", "main"), ("totalEventCount", "3"), ("disabled", "0")]),
+                entry(&[("title", "summary"), ("totalEventCount", "0"), ("disabled", "0")]),
+            ]),
+            _ => None,
+        })
+    }
+
+    fn endpoints(&self) -> Vec<String> {
+        vec!["/services/data/indexes".to_owned(), "/services/server/info".to_owned()]
+    }
+
+    fn job_rows(&self, sid: &str) -> Result<Option<Vec<RecordBatch>>, String> {
+        let hosts: ArrayRef = Arc::new(StringViewArray::from(vec!["web-1", "web-2"]));
+        let counts: ArrayRef = Arc::new(Int64Array::from(vec![3, 1]));
+        let rows =
+            RecordBatch::try_from_iter([("host", hosts), ("count", counts)]).map_err(|error| error.to_string())?;
+        Ok((sid == "1795186800.7").then(|| vec![rows]))
+    }
+
+    fn saved_job(&self, _: &str, _: &str, name: &str, offset: usize) -> Option<String> {
+        (name == "Hosts" && offset == 0).then(|| "1795186800.7".to_owned())
+    }
+
+    fn history(&self) -> Option<Vec<NodeEntry>> {
+        Some(vec![entry(&[
+            ("sid", "1795186800.7"),
+            ("search", "search * | stats count BY host"),
+            ("event_count", "4"),
+        ])])
     }
 }

@@ -2,8 +2,8 @@
 
 use super::{FieldNeeds, RAW, TIME};
 use crate::ast::{
-    Command, FieldPattern, ReshapeCommand, ReturnItem, SequenceCommand, SeveralCommand, StrcatSource, TablesCommand,
-    TextCommand, ValuesCommand,
+    AnalyticsCommand, Command, FieldPattern, ReshapeCommand, ReturnItem, SequenceCommand, SeveralCommand, StrcatSource,
+    TablesCommand, TextCommand, ValuesCommand,
 };
 
 /// What is needed before a command of a family; what is needed after other commands stays.
@@ -15,6 +15,8 @@ pub(super) fn before_family(command: &Command, mut needs: FieldNeeds) -> FieldNe
         Command::Several(several) => return before_several(several, needs),
         Command::Text(text) => before_text(text, &mut needs),
         Command::Tables(tables) => before_tables(tables, &mut needs),
+        Command::Analytics(command) => before_analytics(command, &mut needs),
+        Command::Node(_) => needs = FieldNeeds::default(),
         _ => {}
     }
     needs
@@ -139,6 +141,31 @@ fn before_tables(command: &TablesCommand, needs: &mut FieldNeeds) {
     }
 }
 
+fn before_analytics(command: &AnalyticsCommand, needs: &mut FieldNeeds) {
+    match command {
+        AnalyticsCommand::Predict(predict) => {
+            predict.series.iter().for_each(|(field, _)| needs.add(field));
+            needs.add(TIME);
+        }
+        AnalyticsCommand::KMeans(kmeans) => add_or_all(needs, &kmeans.fields),
+        AnalyticsCommand::Anomalies(anomalies) => {
+            needs.add(&anomalies.field);
+            needs.add_all(&anomalies.by);
+        }
+        AnalyticsCommand::AnomalousValue(command) => add_or_all(needs, &command.fields),
+        AnalyticsCommand::AnomalyDetection(command) => add_or_all(needs, &command.fields),
+        AnalyticsCommand::Associate(command) => add_or_all(needs, &command.fields),
+        AnalyticsCommand::Arules(command) => needs.add_all(&command.fields),
+        AnalyticsCommand::Erex(erex) => needs.add(&erex.field),
+        // What of another row comes along is known only when the rows are.
+        AnalyticsCommand::Correlate | AnalyticsCommand::SelfJoin(_) => needs.all = true,
+        AnalyticsCommand::BucketDir(command) => {
+            needs.add(&command.path);
+            needs.add(&command.size);
+        }
+    }
+}
+
 /// Whether a command's rows are a report, whatever came before.
 pub(super) fn makes_report(command: &Command) -> bool {
     let reshape = match command {
@@ -148,6 +175,8 @@ pub(super) fn makes_report(command: &Command) -> bool {
             return matches!(several, Format(_) | Return(_) | Set { .. } | GenTimes(_));
         }
         Command::Tables(tables) => return matches!(tables, TablesCommand::TimeWrap(_)),
+        Command::Analytics(command) => return reports_patterns(command),
+        Command::Node(_) => return true,
         _ => return false,
     };
     matches!(
@@ -158,4 +187,16 @@ pub(super) fn makes_report(command: &Command) -> bool {
             | ReshapeCommand::FieldSummary { .. }
             | ReshapeCommand::Gauge(_)
     )
+}
+
+/// Whether a command shows what it found instead of the rows.
+fn reports_patterns(command: &AnalyticsCommand) -> bool {
+    use AnalyticsCommand::{Arules, Associate, BucketDir, Correlate, Predict};
+    let summary = crate::ast::AnomalyAction::Summary;
+    match command {
+        Predict(_) | Associate(_) | Correlate | Arules(_) | BucketDir(_) => true,
+        AnalyticsCommand::AnomalousValue(command) => command.action == summary,
+        AnalyticsCommand::AnomalyDetection(command) => command.action == summary,
+        _ => false,
+    }
 }

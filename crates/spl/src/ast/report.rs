@@ -39,6 +39,8 @@ pub enum StatsFunction {
     Dc,
     /// `estdc`.
     EstDc,
+    /// `estdc_error`.
+    EstDcError,
     /// `sum`.
     Sum,
     /// `sumsq`.

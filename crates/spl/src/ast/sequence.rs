@@ -64,4 +64,6 @@ pub enum TrendKind {
     Simple,
     /// `wma`: newer ones more, linearly.
     Weighted,
+    /// `ema`: newer ones more, by a share of what is left.
+    Exponential,
 }

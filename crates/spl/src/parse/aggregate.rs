@@ -316,6 +316,7 @@ fn simple_function(name: &str) -> Option<StatsFunction> {
         "count" | "c" => StatsFunction::Count,
         "dc" | "distinct_count" => StatsFunction::Dc,
         "estdc" => StatsFunction::EstDc,
+        "estdc_error" => StatsFunction::EstDcError,
         "sum" => StatsFunction::Sum,
         "sumsq" => StatsFunction::SumSq,
         "avg" | "mean" => StatsFunction::Avg,

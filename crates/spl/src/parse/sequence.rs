@@ -120,17 +120,13 @@ impl Parser<'_> {
         let wrong = || {
             let message = format!("trendline: `{}` is no average", word.text);
             let periods = format!("{} to {}", PERIODS.start(), PERIODS.end());
-            let hint = format!("write sma or wma, a number from {periods} and a field, as in sma5(field)");
+            let hint = format!("write sma, ema or wma, a number from {periods} and a field, as in sma5(field)");
             Diagnostic::error(message, word.span).with_hint(hint)
         };
         let lower = word.text.to_ascii_lowercase();
         let kind = match lower.get(..3) {
             Some("sma") => TrendKind::Simple,
-            Some("ema") => {
-                self.unsupported("option:trendline:ema".to_owned());
-                let remark = Diagnostic::error("unsupported: trendline does not know ema yet", word.span);
-                return Err(remark.with_hint("use sma or wma"));
-            }
+            Some("ema") => TrendKind::Exponential,
             Some("wma") => TrendKind::Weighted,
             _ => return Err(wrong()),
         };

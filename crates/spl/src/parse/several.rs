@@ -74,6 +74,25 @@ impl Parser<'_> {
         Ok(SeveralCommand::Union { subsearches: self.subsearches("union", 1)?, limits })
     }
 
+    /// `datamodel:NAME`, `lookup:NAME`, `savedsearch:NAME` as the search that reads it.
+    fn dataset(&mut self) -> Read<Option<Pipeline>> {
+        let name = self.peek_name().to_ascii_lowercase();
+        let is_kind = matches!(name.as_str(), "datamodel" | "lookup" | "inputlookup" | "savedsearch");
+        if !is_kind || !self.rest()[name.len()..].starts_with(':') {
+            return Ok(None);
+        }
+        let start = self.pos;
+        let word = self.expect_field("the name of a dataset")?;
+        // The name may stand in quotes.
+        let quoted = if word.text.ends_with(':') { self.quoted() } else { None };
+        let name = quoted.map_or_else(|| word.text.clone(), |name| format!("{}{}", word.text, name.text));
+        let parsed = super::parse(&format!("| from {name}"));
+        match parsed.diagnostics.first() {
+            Some(fault) => Err(Diagnostic::error(fault.message.clone(), self.since(start))),
+            None => Ok(Some(parsed.pipeline)),
+        }
+    }
+
     /// Subsearches to the end of the command.
     fn subsearches(&mut self, command: &str, least: usize) -> Read<Vec<Pipeline>> {
         let mut subsearches = Vec::new();
@@ -82,9 +101,15 @@ impl Parser<'_> {
             if self.at_end() {
                 break;
             }
+            if command == "union"
+                && let Some(dataset) = self.dataset()?
+            {
+                subsearches.push(dataset);
+                continue;
+            }
             if self.peek() != Some('[') {
                 let remark = Diagnostic::error(format!("{command}: expected `[`, found {}", self.found()), self.here());
-                return Err(remark.with_hint("only subsearches are supported here, not names of datasets"));
+                return Err(remark.with_hint("write a subsearch in brackets; union also takes `datamodel:NAME`, `lookup:NAME`, `savedsearch:NAME`"));
             }
             if subsearches.len() >= SUBSEARCHES_MAX {
                 let message = format!("{command}: more than the limit of {SUBSEARCHES_MAX} subsearches");

@@ -10,7 +10,8 @@ use crate::commands::{HELP, NOT_YET, is_command, reason_not_yet};
 use crate::diagnostic::Diagnostic;
 
 /// Commands that make rows and so start a search.
-const GENERATING: &[&str] = &["gentimes", "inputlookup", "makeresults", "multisearch", "tstats"];
+const GENERATING: &[&str] =
+    &["dbinspect", "gentimes", "inputlookup", "loadjob", "makeresults", "multisearch", "rest", "tstats"];
 
 impl Parser<'_> {
     /// The whole text as one search.
@@ -221,6 +222,15 @@ impl Parser<'_> {
             return Ok(Some(Command::Tables(command)));
         }
         if let Some(command) = self.short_command(name, first)? {
+            return Ok(Some(command));
+        }
+        if let Some(command) = self.brief_command(name)? {
+            return Ok(Some(command));
+        }
+        if let Some(command) = self.analytics_command(name)? {
+            return Ok(Some(command));
+        }
+        if let Some(command) = self.node_command(name)? {
             return Ok(Some(command));
         }
         Ok(self.reshape_command(name)?.map(Command::Reshape))

@@ -1,0 +1,161 @@
+//! `erex`: a regular expression learnt from examples of what it is to find.
+//!
+//! The rows that hold an example say what stands before and after it. Of what stands before all of them the common end
+//! is kept, the shorter the better as long as every example and no counterexample is found; of what the examples are made
+//! of comes the pattern of the value.
+
+use std::sync::Arc;
+
+use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::{ErexCommand, Pattern, RexCommand};
+
+use super::extract::Rex;
+use crate::EngineError;
+use crate::command::{BlockingTable, CommandContext, RowCommand, RowIter};
+use crate::pattern::Regex;
+use crate::rows::{self, rows_in_memory};
+
+/// Letters before a value that are looked at.
+const BEFORE_MAX: usize = 30;
+
+/// The command.
+pub(crate) struct Erex(pub ErexCommand);
+
+/// A place where an example stands.
+struct Sighting {
+    text: String,
+    example: String,
+    start: usize,
+}
+
+impl Sighting {
+    fn before(&self) -> &str {
+        &self.text[..self.start]
+    }
+
+    fn next(&self) -> Option<char> {
+        self.text[self.start + self.example.len()..].chars().next()
+    }
+}
+
+impl BlockingTable for Erex {
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+        let all = rows_in_memory("erex", rows, context)?;
+        let sightings = self.sightings(&all);
+        let Some(pattern) = self.learnt(&sightings) else {
+            let message = match sightings.is_empty() {
+                true => format!("erex: {} holds none of the examples", self.0.field),
+                false => "erex: no regular expression fits all examples and no counterexample".to_owned(),
+            };
+            return Err(EngineError::Invalid { message, span: Some(self.0.span) });
+        };
+        let field = if self.0.field == "_raw" { String::new() } else { format!("field={} ", self.0.field) };
+        let shown = pattern.replace('"', "\\\"");
+        context.messages.push(format!("erex found a regular expression; in place of it: rex {field}\"{shown}\""));
+        let regex = Regex::new(&pattern).map_err(EngineError::invalid)?;
+        let command = RexCommand {
+            field: self.0.field.clone(),
+            pattern: Pattern { text: pattern, span: self.0.span },
+            groups: vec![self.group()],
+            max_match: 1,
+            offset_field: None,
+        };
+        let rows = Rex::new(Arc::new(command), regex).apply(all)?;
+        match self.group() == self.0.output {
+            true => Ok(vec![rows]),
+            false => Ok(vec![rows::rename(&rows, &self.group(), &self.0.output)?]),
+        }
+    }
+}
+
+impl Erex {
+    /// The name of the group: that of the field, if it can be one.
+    fn group(&self) -> String {
+        let letters = self.0.output.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' });
+        let name: String = letters.collect();
+        if name.starts_with(|c: char| c.is_ascii_digit()) { format!("_{name}") } else { name }
+    }
+
+    /// Where the examples stand, whole, in the first rows.
+    fn sightings(&self, all: &RecordBatch) -> Vec<Sighting> {
+        let (reader, mut scratch) = (rows::reader(all, &self.0.field), String::new());
+        let mut found = Vec::new();
+        for row in 0..all.num_rows().min(self.0.rows) {
+            let Some(text) = reader.text(row, &mut scratch) else { continue };
+            for example in &self.0.examples {
+                let is_part = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+                let whole = |start: &usize| {
+                    !is_part(text[..*start].chars().next_back())
+                        && !is_part(text[start + example.len()..].chars().next())
+                };
+                if let Some(start) = text.match_indices(example.as_str()).map(|(start, _)| start).find(whole) {
+                    found.push(Sighting { text: text.to_owned(), example: example.clone(), start });
+                }
+            }
+        }
+        found
+    }
+
+    /// The first pattern that finds every example where it stands.
+    fn learnt(&self, sightings: &[Sighting]) -> Option<String> {
+        let first = sightings.first()?;
+        let before: Vec<char> = first.before().chars().rev().take(BEFORE_MAX).collect();
+        let common = (0..before.len())
+            .take_while(|at| {
+                sightings.iter().all(|other| other.before().chars().rev().nth(*at) == before.get(*at).copied())
+            })
+            .count();
+        let begins = sightings.iter().all(|sighting| sighting.before().is_empty());
+        let value = self.value(sightings);
+        let group = self.group();
+        // The shortest head first; one that ends within a word only where no other does.
+        let has_word = |length: usize| before[..length].iter().any(|c| c.is_alphanumeric());
+        let is_whole = |length: &usize| {
+            has_word(*length) && before.get(*length).is_none_or(|c| !c.is_alphanumeric() || *length == common)
+        };
+        let lengths = (1..=common).filter(is_whole).chain(1..=common).chain(std::iter::once(0));
+        for length in lengths {
+            let head: String = before[..length].iter().rev().map(|c| escaped(*c)).collect();
+            let head = if length == 0 && begins { "^".to_owned() } else { head };
+            let pattern = format!("{head}(?<{group}>{value})");
+            if self.fits(&pattern, sightings) {
+                return Some(pattern);
+            }
+        }
+        None
+    }
+
+    /// What the examples are made of.
+    fn value(&self, sightings: &[Sighting]) -> String {
+        let all = |test: fn(char) -> bool| sightings.iter().all(|sighting| sighting.example.chars().all(test));
+        if all(|c| c.is_ascii_digit()) {
+            return r"\d+".to_owned();
+        }
+        if all(|c| c.is_ascii_digit() || c == '.') && sightings.iter().all(|s| s.example.matches('.').count() == 3) {
+            return r"\d+\.\d+\.\d+\.\d+".to_owned();
+        }
+        if all(|c| c.is_ascii_alphanumeric() || c == '_') {
+            return r"\w+".to_owned();
+        }
+        let next = sightings.first().and_then(Sighting::next);
+        let is_end = |c: &char| sightings.iter().all(|s| s.next() == Some(*c) && !s.example.contains(*c));
+        match next.filter(is_end) {
+            Some(c) if c.is_whitespace() => r"\S+".to_owned(),
+            Some(c) => format!("[^{}]+", escaped(c)),
+            None if all(|c| !c.is_whitespace()) => r"\S+".to_owned(),
+            None => ".+".to_owned(),
+        }
+    }
+
+    fn fits(&self, pattern: &str, sightings: &[Sighting]) -> bool {
+        let Ok(regex) = Regex::new(pattern) else { return false };
+        let finds = |text: &str, wanted: &str| regex.first_group(text).is_some_and(|found| found == wanted);
+        let good = sightings.iter().all(|sighting| finds(&sighting.text, &sighting.example));
+        good && !self.0.counterexamples.iter().any(|wrong| sightings.iter().any(|s| finds(&s.text, wrong)))
+    }
+}
+
+/// A letter as a regular expression.
+fn escaped(letter: char) -> String {
+    if letter.is_alphanumeric() || letter == ' ' || letter == '_' { letter.to_string() } else { format!("\\{letter}") }
+}

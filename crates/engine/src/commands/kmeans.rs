@@ -1,0 +1,189 @@
+//! `kmeans`: groups of rows whose numbers are near each other.
+//!
+//! Centres start far from each other, chosen by a fixed sequence, so that the same rows always give the same groups; of
+//! several starts the one with the least sum of distances counts. Groups are numbered in the order of their first rows.
+
+use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::{KMeansCommand, KMeansDistance};
+
+use crate::EngineError;
+use crate::command::{BlockingTable, CommandContext, RowIter};
+use crate::field_names::{matching, names_of};
+use crate::rows::{self, ColumnBuilder, Value, batch_of, is_hidden, rows_in_memory};
+
+/// The command.
+pub(crate) struct KMeans(pub KMeansCommand);
+
+/// A grouping of points.
+struct Grouping {
+    centres: Vec<Vec<f64>>,
+    /// Group of each point.
+    members: Vec<usize>,
+    /// Sum of the distances to the centres.
+    distortion: f64,
+}
+
+impl BlockingTable for KMeans {
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+        let all = rows_in_memory("kmeans", rows, context)?;
+        let names: Vec<String> =
+            names_of(&all).into_iter().filter(|name| !is_hidden(name) && !name.starts_with('_')).collect();
+        let chosen: Vec<&str> = match self.0.fields.is_empty() {
+            true => names.iter().map(String::as_str).collect(),
+            false => matching(&self.0.fields, &names),
+        };
+        let readers: Vec<_> = chosen.iter().map(|name| (*name, rows::reader(&all, name))).collect();
+        let is_number = |reader: &rows::ColumnReader| (0..all.num_rows()).any(|row| reader.number(row).is_some());
+        let numeric: Vec<_> = readers.into_iter().filter(|(_, reader)| is_number(reader)).collect();
+        // A row without a number in one of the fields is no point.
+        let place = |row: usize| -> Option<Vec<f64>> {
+            numeric.iter().map(|(_, reader)| reader.number(row).filter(|number| number.is_finite())).collect()
+        };
+        let places: Vec<Option<Vec<f64>>> =
+            (0..all.num_rows()).map(|row| place(row).filter(|_| !numeric.is_empty())).collect();
+        let points: Vec<&[f64]> = places.iter().flatten().map(Vec::as_slice).collect();
+        if points.is_empty() {
+            context.messages.push("kmeans: no row has a number in every field");
+            return Ok(vec![all]);
+        }
+        let (low, high) = self.0.groups;
+        if low < high {
+            return self.distortions(&points, context).map(|table| vec![table]);
+        }
+        let grouping = self.grouped(&points, low, context);
+        let mut groups = grouping.members.iter();
+        let members: Vec<Option<usize>> =
+            places.iter().map(|place| place.as_ref().and_then(|_| groups.next().copied())).collect();
+        let fields: Vec<&str> = numeric.iter().map(|(name, _)| *name).collect();
+        self.labelled(&all, &members, &grouping, &fields).map(|table| vec![table])
+    }
+}
+
+impl KMeans {
+    /// How far points are from their centres for each count of groups.
+    fn distortions(&self, points: &[&[f64]], context: &CommandContext) -> Result<RecordBatch, EngineError> {
+        let (low, high) = self.0.groups;
+        let (mut counts, mut sums) = (ColumnBuilder::new(0), ColumnBuilder::new(0));
+        for count in low..=high {
+            counts.push_int(count as i64);
+            sums.push(Value::number_of(self.grouped(points, count, context).distortion));
+        }
+        batch_of([("k", counts.finish()), ("distortion", sums.finish())], high - low + 1)
+    }
+
+    fn labelled(
+        &self,
+        all: &RecordBatch,
+        members: &[Option<usize>],
+        grouping: &Grouping,
+        fields: &[&str],
+    ) -> Result<RecordBatch, EngineError> {
+        let mut column = ColumnBuilder::new(members.len());
+        for member in members {
+            match member {
+                Some(group) => column.push_int(*group as i64 + 1),
+                None => column.push_null(),
+            }
+        }
+        let mut result = rows::with_column(all, &self.0.output, column.finish())?;
+        if self.0.shows_centre {
+            for (at, field) in fields.iter().enumerate() {
+                let mut column = ColumnBuilder::new(members.len());
+                for member in members {
+                    let value = member.map(|group| Value::number_of(grouping.centres[group][at]));
+                    column.push(value.unwrap_or(Value::Null));
+                }
+                result = rows::with_column(&result, &format!("centroid_{field}"), column.finish())?;
+            }
+        }
+        Ok(result)
+    }
+
+    fn grouped(&self, points: &[&[f64]], count: usize, context: &CommandContext) -> Grouping {
+        let count = count.min(points.len());
+        let mut best = self.started_at(points, count, 0, context);
+        for start in 1..self.0.starts.min(points.len()) {
+            if context.stop.is_cancelled() {
+                break;
+            }
+            let other = self.started_at(points, count, start, context);
+            if other.distortion < best.distortion {
+                best = other;
+            }
+        }
+        in_order(best)
+    }
+
+    /// Groups from a first centre at a point; the others start at the points farthest from all so far.
+    fn started_at(&self, points: &[&[f64]], count: usize, start: usize, context: &CommandContext) -> Grouping {
+        let first = start * points.len() / self.0.starts.min(points.len()).max(1);
+        let mut centres: Vec<Vec<f64>> = vec![points[first].to_vec()];
+        let mut nearest: Vec<f64> = points.iter().map(|point| self.distance(point, points[first])).collect();
+        while centres.len() < count {
+            let farthest = (0..points.len()).max_by(|a, b| nearest[*a].total_cmp(&nearest[*b])).unwrap_or(0);
+            for (near, point) in nearest.iter_mut().zip(points) {
+                *near = near.min(self.distance(point, points[farthest]));
+            }
+            centres.push(points[farthest].to_vec());
+        }
+        let mut grouping = Grouping { centres, members: vec![0; points.len()], distortion: 0.0 };
+        for _ in 0..self.0.rounds {
+            let moved = self.round(points, &mut grouping);
+            if moved <= self.0.tolerance || context.stop.is_cancelled() {
+                break;
+            }
+        }
+        grouping
+    }
+
+    /// Each point to its nearest centre, each centre to the middle of its points; how far centres moved.
+    fn round(&self, points: &[&[f64]], grouping: &mut Grouping) -> f64 {
+        let width = points[0].len();
+        let mut sums = vec![(vec![0.0; width], 0usize); grouping.centres.len()];
+        grouping.distortion = 0.0;
+        for (point, member) in points.iter().zip(&mut grouping.members) {
+            let distances = grouping.centres.iter().map(|centre| self.distance(point, centre)).enumerate();
+            let nearest = distances.min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((0, 0.0));
+            *member = nearest.0;
+            grouping.distortion += nearest.1;
+            let (sum, count) = &mut sums[nearest.0];
+            sum.iter_mut().zip(*point).for_each(|(sum, number)| *sum += number);
+            *count += 1;
+        }
+        let mut moved = 0.0;
+        for (centre, (sum, count)) in grouping.centres.iter_mut().zip(sums).filter(|(_, (_, count))| *count > 0) {
+            let middle: Vec<f64> = sum.iter().map(|sum| sum / count as f64).collect();
+            moved += self.distance(centre, &middle);
+            *centre = middle;
+        }
+        moved
+    }
+
+    fn distance(&self, a: &[f64], b: &[f64]) -> f64 {
+        let pairs = a.iter().zip(b);
+        match self.0.distance {
+            KMeansDistance::Sum => pairs.map(|(a, b)| (a - b).abs()).sum(),
+            KMeansDistance::Squares => pairs.map(|(a, b)| (a - b).powi(2)).sum(),
+            KMeansDistance::Angle => {
+                let length = |point: &[f64]| point.iter().map(|number| number * number).sum::<f64>().sqrt();
+                let lengths = length(a) * length(b);
+                let product: f64 = pairs.map(|(a, b)| a * b).sum();
+                if lengths > 0.0 { (1.0 - product / lengths).max(0.0) } else { 1.0 }
+            }
+        }
+    }
+}
+
+/// Groups numbered in the order of their first points.
+fn in_order(grouping: Grouping) -> Grouping {
+    let mut order: Vec<usize> = Vec::new();
+    for member in &grouping.members {
+        if !order.contains(member) {
+            order.push(*member);
+        }
+    }
+    let members = grouping.members.iter().map(|member| order.iter().position(|at| at == member).unwrap_or(0));
+    let members = members.collect();
+    let centres = order.iter().map(|at| grouping.centres[*at].clone()).collect();
+    Grouping { centres, members, distortion: grouping.distortion }
+}

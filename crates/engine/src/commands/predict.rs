@@ -1,0 +1,289 @@
+//! `predict`: what a series will be, by exponential smoothing with additive errors.
+//!
+//! A level follows the series; a slope (`LLT`) or a season (`LLP`) may go with it; `LLP5` is the mean of both. The shares
+//! by which new values count are those of a grid whose one-step errors are smallest. Bounds come from these errors and
+//! grow with the distance as the model says. It is no copy of Splunk's filters: figures are near theirs, not the same.
+
+use arrow::array::ArrayRef;
+use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::{PredictAlgorithm, PredictCommand};
+
+use super::spans::time_ns;
+use crate::EngineError;
+use crate::command::{BlockingTable, CommandContext, RowIter};
+use crate::rows::{self, ColumnBuilder, Value, batch_of, concat_rows, rows_in_memory};
+
+/// Shares tried for level, slope and season.
+const SHARES: [f64; 9] = [0.02, 0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 0.95];
+/// Rows looked at at most.
+const ROWS_MAX: usize = 100_000;
+/// Correlation of a series with itself that makes a season.
+const SEASON_LEAST: f64 = 0.3;
+/// Rows of a season at most, when it is found out.
+const SEASON_MAX: usize = 2_000;
+
+/// The command.
+pub(crate) struct Predict(pub PredictCommand);
+
+impl BlockingTable for Predict {
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+        let all = rows_in_memory("predict", rows, context)?;
+        let count = all.num_rows();
+        if count > ROWS_MAX {
+            let what = "predict: use a greater span".to_owned();
+            return Err(EngineError::Limit { what, limit: "rows of a series", value: ROWS_MAX as u64 });
+        }
+        let known = count.saturating_sub(self.0.holdback);
+        let added = self.0.future.saturating_sub(count - known);
+        let mut result = match added {
+            0 => all.clone(),
+            _ => concat_rows(vec![all.clone(), self.rows_to_come(&all, added)?])?,
+        };
+        for (field, name) in &self.0.series {
+            let reader = rows::reader(&all, field);
+            let series: Vec<Option<f64>> =
+                (0..known).map(|row| reader.number(row).filter(|number| number.is_finite())).collect();
+            if series.iter().flatten().count() < 2 {
+                context.messages.push(format!("predict: {field} has fewer than two numbers; nothing is predicted"));
+                continue;
+            }
+            let predicted = self.predicted(&series, result.num_rows(), context, field);
+            for (name, column) in self.columns(name, &predicted) {
+                result = rows::with_column(&result, &name, column)?;
+            }
+        }
+        Ok(vec![result])
+    }
+}
+
+/// Mean and variance of a prediction; `None` where there is none.
+type Prediction = Option<(f64, f64)>;
+
+impl Predict {
+    /// Rows behind the last, each as far from the one before as the last two are.
+    fn rows_to_come(&self, all: &RecordBatch, added: usize) -> Result<RecordBatch, EngineError> {
+        let time = rows::reader(all, "_time");
+        let mut column = ColumnBuilder::new(added);
+        let count = all.num_rows();
+        let last = count.checked_sub(1).and_then(|row| time_ns(&time, row));
+        let before = count.checked_sub(2).and_then(|row| time_ns(&time, row));
+        match last.zip(before) {
+            Some((last, before)) if last != before => {
+                for step in 1..=added as i64 {
+                    let after = (last - before).saturating_mul(step);
+                    column.push(Value::Time(last.saturating_add(after)));
+                }
+                batch_of([("_time", column.finish())], added)
+            }
+            _ => batch_of([("_time", rows::null_column(added))], added),
+        }
+    }
+
+    fn predicted(
+        &self,
+        series: &[Option<f64>],
+        count: usize,
+        context: &CommandContext,
+        field: &str,
+    ) -> Vec<Prediction> {
+        let season = || {
+            let period = self.0.period.or_else(|| season_of(series));
+            let fits = period.filter(|period| *period >= 2 && series.len() >= 2 * period);
+            if fits.is_none() {
+                let why = "no season is seen in it; period= names one of at most half its rows";
+                context.messages.push(format!("predict: {field}: {why}"));
+            }
+            fits
+        };
+        let level = Model { slope: false, period: None };
+        let trend = Model { slope: true, period: None };
+        match self.0.algorithm {
+            PredictAlgorithm::Level => level.fitted(series, count),
+            PredictAlgorithm::Trend => trend.fitted(series, count),
+            PredictAlgorithm::Season => Model { period: season(), ..level }.fitted(series, count),
+            PredictAlgorithm::TrendAndSeason => match season() {
+                None => trend.fitted(series, count),
+                period => {
+                    let seasonal = Model { period, ..level }.fitted(series, count);
+                    let pairs = trend.fitted(series, count).into_iter().zip(seasonal);
+                    let mean = |(a, b): (Prediction, Prediction)| match (a, b) {
+                        (Some((a, va)), Some((b, vb))) => Some(((a + b) / 2.0, (va + vb) / 2.0)),
+                        (one, other) => one.or(other),
+                    };
+                    pairs.map(mean).collect()
+                }
+            },
+        }
+    }
+
+    fn columns(&self, name: &str, predicted: &[Prediction]) -> Vec<(String, ArrayRef)> {
+        let column = |value: &dyn Fn(f64, f64) -> f64| {
+            let mut column = ColumnBuilder::new(predicted.len());
+            for prediction in predicted {
+                match prediction {
+                    Some((mean, variance)) => column.push(Value::number_of(value(*mean, *variance))),
+                    None => column.push_null(),
+                }
+            }
+            column.finish()
+        };
+        let bound = |kind: &str, (percent, given): &(f64, Option<String>)| match given {
+            Some(given) if self.0.series.len() == 1 => given.clone(),
+            Some(given) => format!("{given}({name})"),
+            None => format!("{kind}{percent}({name})"),
+        };
+        let (above, below) = (reach(self.0.upper.0), reach(self.0.lower.0));
+        vec![
+            (bound("lower", &self.0.lower), column(&|mean, variance| mean - below * variance.sqrt())),
+            (name.to_owned(), column(&|mean, _| mean)),
+            (bound("upper", &self.0.upper), column(&|mean, variance| mean + above * variance.sqrt())),
+        ]
+    }
+}
+
+/// Standard deviations around the mean that so many percent of a normal distribution lie in, by bisection.
+fn reach(percent: f64) -> f64 {
+    let (mut low, mut high) = (0.0_f64, 10.0_f64);
+    for _ in 0..60 {
+        let middle = (low + high) / 2.0;
+        match 2.0 * super::anomaly::normal_below(middle) - 1.0 < percent / 100.0 {
+            true => low = middle,
+            false => high = middle,
+        }
+    }
+    low
+}
+
+/// The distance at which a series is most like itself.
+fn season_of(series: &[Option<f64>]) -> Option<usize> {
+    let known: Vec<f64> = series.iter().flatten().copied().collect();
+    let mean = known.iter().sum::<f64>() / known.len() as f64;
+    let spread: f64 = known.iter().map(|number| (number - mean).powi(2)).sum();
+    if spread <= 0.0 {
+        return None;
+    }
+    let likeness = |distance: usize| -> f64 {
+        let pairs = series.iter().zip(&series[distance..]);
+        pairs.filter_map(|(a, b)| Some(((*a)? - mean) * ((*b)? - mean))).sum::<f64>() / spread
+    };
+    let most = (series.len() / 2).min(SEASON_MAX);
+    let all: Vec<f64> = (0..=most).map(likeness).collect();
+    // A peak: greater than its neighbours, so that mere slowness is no season.
+    let peaks = (2..most).filter(|at| all[*at] > all[at - 1] && all[*at] >= all[at + 1] && all[*at] > SEASON_LEAST);
+    peaks.max_by(|a, b| all[*a].total_cmp(&all[*b]))
+}
+
+/// What goes with the level.
+#[derive(Clone, Copy)]
+struct Model {
+    slope: bool,
+    period: Option<usize>,
+}
+
+/// Shares by which new values count.
+#[derive(Clone, Copy)]
+struct Shares {
+    level: f64,
+    slope: f64,
+    season: f64,
+}
+
+/// Where a model is after some rows.
+struct State {
+    level: f64,
+    slope: f64,
+    season: Vec<f64>,
+}
+
+impl Model {
+    /// Predictions of one step for the known rows, and of more for the rows behind them.
+    fn fitted(self, series: &[Option<f64>], count: usize) -> Vec<Prediction> {
+        let others: &[f64] = if self.slope || self.period.is_some() { &SHARES } else { &[0.0] };
+        let mut best: Option<(f64, Shares)> = None;
+        for level in SHARES {
+            for other in others {
+                let shares = Shares { level, slope: *other, season: *other };
+                let (_, _, errors) = self.run(series, shares);
+                if best.is_none_or(|(least, _)| errors < least) {
+                    best = Some((errors, shares));
+                }
+            }
+        }
+        let Some((errors, shares)) = best else { return vec![None; count] };
+        let (state, mut predicted, _) = self.run(series, shares);
+        let tested = predicted.iter().flatten().count().max(1);
+        let variance = errors / tested as f64;
+        let mut result: Vec<Prediction> = predicted.drain(..).map(|mean| mean.map(|mean| (mean, variance))).collect();
+        let mut growth = 1.0;
+        for step in 1..=count.saturating_sub(series.len()) {
+            if step > 1 {
+                let back = (step - 1) as f64;
+                let seasonal = self.period.is_some_and(|period| (step - 1).is_multiple_of(period));
+                let slope = if self.slope { shares.level * shares.slope * back } else { 0.0 };
+                let season = if seasonal { shares.season * (1.0 - shares.level) } else { 0.0 };
+                growth += (shares.level + slope + season).powi(2);
+            }
+            let mean = state.level + state.slope * step as f64 + self.season_at(&state, series.len() + step - 1);
+            result.push(Some((mean, variance * growth)));
+        }
+        result
+    }
+
+    fn season_at(self, state: &State, row: usize) -> f64 {
+        self.period.map_or(0.0, |period| state.season[row % period])
+    }
+
+    /// The state after all rows, the prediction of each row from those before it, and the sum of squared errors.
+    fn run(self, series: &[Option<f64>], shares: Shares) -> (State, Vec<Option<f64>>, f64) {
+        let mut state = self.start(series);
+        let mut started = false;
+        let mut errors = 0.0;
+        let mut predicted = Vec::with_capacity(series.len());
+        for (row, value) in series.iter().enumerate() {
+            let season = self.season_at(&state, row);
+            let mean = state.level + state.slope + season;
+            predicted.push(started.then_some(mean));
+            let Some(value) = value else {
+                state.level += state.slope;
+                continue;
+            };
+            if !started {
+                // The first number says where the level is.
+                (state.level, started) = (value - season, true);
+                continue;
+            }
+            let error = value - mean;
+            errors += error * error;
+            state.level += state.slope + shares.level * error;
+            if self.slope {
+                state.slope += shares.level * shares.slope * error;
+            }
+            if let Some(period) = self.period {
+                state.season[row % period] += shares.season * (1.0 - shares.level) * error;
+            }
+        }
+        (state, predicted, errors)
+    }
+
+    /// A slope between the first two numbers; a season of the means at each place of the period.
+    fn start(self, series: &[Option<f64>]) -> State {
+        let mut state = State { level: 0.0, slope: 0.0, season: Vec::new() };
+        let mut known = series.iter().enumerate().filter_map(|(row, value)| value.map(|value| (row, value)));
+        if self.slope
+            && let (Some((first, low)), Some((second, high))) = (known.next(), known.next())
+        {
+            state.slope = (high - low) / (second - first) as f64;
+        }
+        if let Some(period) = self.period {
+            let all: Vec<f64> = series.iter().flatten().copied().collect();
+            let mean = all.iter().sum::<f64>() / all.len() as f64;
+            state.season = (0..period)
+                .map(|place| {
+                    let own: Vec<f64> = series.iter().skip(place).step_by(period).flatten().copied().collect();
+                    if own.is_empty() { 0.0 } else { own.iter().sum::<f64>() / own.len() as f64 - mean }
+                })
+                .collect();
+        }
+        state
+    }
+}

@@ -1,0 +1,66 @@
+//! Figures over the arguments of one call: median, mode, spread. What is no number does not count, but for `mode`.
+
+use super::math::{for_each_number, result};
+use super::{Call, Function, MANY};
+use crate::rows::Value;
+
+pub(super) static FUNCTIONS: &[Function] = &[
+    Function::new("median", 1, MANY, median),
+    Function::new("mode", 1, MANY, mode),
+    Function::new("range", 1, MANY, |args, _| of_numbers(args, range)),
+    Function::new("stdev", 1, MANY, |args, _| of_numbers(args, |numbers| variance(numbers, 1).map(f64::sqrt))),
+    Function::new("stdevp", 1, MANY, |args, _| of_numbers(args, |numbers| variance(numbers, 0).map(f64::sqrt))),
+    Function::new("sumsq", 1, MANY, |args, _| {
+        of_numbers(args, |numbers| Some(numbers.iter().map(|number| number * number).sum()))
+    }),
+    Function::new("var", 1, MANY, |args, _| of_numbers(args, |numbers| variance(numbers, 1))),
+    Function::new("varp", 1, MANY, |args, _| of_numbers(args, |numbers| variance(numbers, 0))),
+];
+
+fn of_numbers<'a>(args: &[Value<'a>], compute: impl Fn(&[f64]) -> Option<f64>) -> Value<'a> {
+    let mut numbers = Vec::new();
+    for_each_number(args, |number| numbers.push(number.as_f64()));
+    if numbers.is_empty() { Value::Null } else { compute(&numbers).map_or(Value::Null, result) }
+}
+
+fn range(numbers: &[f64]) -> Option<f64> {
+    let low = numbers.iter().copied().reduce(f64::min)?;
+    let high = numbers.iter().copied().reduce(f64::max)?;
+    Some(high - low)
+}
+
+/// Sum of squared distances from the mean over the count less `less`; one number of a sample has none.
+fn variance(numbers: &[f64], less: usize) -> Option<f64> {
+    let count = numbers.len();
+    if count <= less {
+        return (count == 1).then_some(0.0);
+    }
+    let mean = numbers.iter().sum::<f64>() / count as f64;
+    let squares: f64 = numbers.iter().map(|number| (number - mean).powi(2)).sum();
+    Some(squares / (count - less) as f64)
+}
+
+/// The middle one; of an even count the mean of the two in the middle.
+fn median<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
+    of_numbers(args, |numbers| {
+        let mut sorted = numbers.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let middle = sorted.len() / 2;
+        let high = *sorted.get(middle)?;
+        Some(if sorted.len() % 2 == 1 { high } else { (sorted.get(middle - 1)? + high) / 2.0 })
+    })
+}
+
+/// The most frequent text; of equally frequent ones the first.
+fn mode<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
+    let mut counts: Vec<(String, usize)> = Vec::new();
+    for text in args.iter().flat_map(Value::values) {
+        match counts.iter_mut().find(|(known, _)| *known == text) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((text.into_owned(), 1)),
+        }
+    }
+    let most = counts.iter().map(|(_, count)| *count).max();
+    let found = counts.into_iter().find(|(_, count)| Some(*count) == most);
+    found.map_or(Value::Null, |(text, _)| Value::owned(text))
+}

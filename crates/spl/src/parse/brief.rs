@@ -1,0 +1,254 @@
+//! More commands that are short for others, after [`super::short`]: makejson, tags, typer, mcatalog, mcollect,
+//! meventcollect, relevancy.
+
+use super::cursor::{Parser, Read};
+use super::options::Known;
+use super::short::quote;
+use crate::ast::{Command, JsonType, KeepCommand, SearchExpr, TextCommand, ToJsonCommand, ValuesCommand};
+use crate::diagnostic::Diagnostic;
+
+const MAKEJSON: Known = Known { command: "makejson", names: &["output"], ignored: &[] };
+const TAGS: Known = Known { command: "tags", names: &["outputfield", "inclname", "inclvalue"], ignored: &[] };
+const TYPER: Known = Known { command: "typer", names: &[], ignored: &["eventtype", "maxlen"] };
+const MCATALOG: Known = Known {
+    command: "mcatalog",
+    names: &["prestats", "append"],
+    ignored: &["earliest", "latest", "chunk_size", "connector"],
+};
+const MCOLLECT: Known = Known {
+    command: "mcollect",
+    names: &["index", "split", "prefix_field", "host", "source", "sourcetype", "marker"],
+    ignored: &["spool", "file", "split_field", "run_in_preview"],
+};
+
+/// Field with the name of a metric.
+const METRIC: &str = "metric_name";
+
+impl Parser<'_> {
+    /// The last of the commands that one of this name stands for, those before it being put aside; `None` when it is
+    /// none of these.
+    pub(super) fn brief_command(&mut self, name: &str) -> Read<Option<Command>> {
+        let command = match name {
+            "makejson" => self.makejson()?,
+            "tags" => self.tags()?,
+            "typer" => {
+                while self.option(TYPER)?.is_some() {}
+                Command::Values(ValuesCommand::Pass)
+            }
+            "mcatalog" => self.mcatalog()?,
+            "mcollect" | "meventcollect" => self.mcollect(name)?,
+            _ => return Ok(None),
+        };
+        Ok(Some(command))
+    }
+
+    /// `makejson FIELD [, FIELD] ... output=NAME`: types by what texts look like.
+    fn makejson(&mut self) -> Read<Command> {
+        let (mut fields, mut output) = (Vec::new(), None);
+        loop {
+            while let Some(option) = self.option(MAKEJSON)? {
+                output = Some(option.value);
+            }
+            self.skip_separators();
+            match self.field_word() {
+                // Types in parentheses are written as for tojson, and guessed all the same.
+                Some(word) => fields.push((JsonType::Auto, word.text)),
+                None => break,
+            }
+        }
+        let output = output.ok_or_else(|| {
+            let remark = Diagnostic::error("makejson: no output= is given", self.here());
+            remark.with_hint("write `makejson a, b output=json`")
+        })?;
+        Ok(Command::Text(TextCommand::ToJson(ToJsonCommand {
+            fields,
+            default_type: JsonType::Auto,
+            fill_null: false,
+            internal: false,
+            output,
+        })))
+    }
+
+    /// `tags [outputfield=F] [inclname=] [inclvalue=] [FIELD ...]`: the tags of events are fields already.
+    fn tags(&mut self) -> Read<Command> {
+        let (mut output, mut with_name, mut with_value, mut fields) = (None, false, false, Vec::new());
+        loop {
+            while let Some(option) = self.option(TAGS)? {
+                match option.name.as_str() {
+                    "outputfield" => output = Some(option.value),
+                    "inclname" => with_name = option.boolean()?,
+                    _ => with_value = option.boolean()?,
+                }
+            }
+            self.skip_separators();
+            match self.field_word() {
+                Some(word) => fields.push(word.text.replace('\'', "")),
+                None => break,
+            }
+        }
+        let Some(output) = output else { return Ok(Command::Values(ValuesCommand::Pass)) };
+        let output = output.replace('\'', "");
+        if fields.is_empty() {
+            if with_name || with_value {
+                let remark = Diagnostic::error("tags: inclname= and inclvalue= need the names of fields", self.here());
+                return Err(remark.with_hint("write `tags outputfield=all inclname=t host eventtype`"));
+            }
+            return self.standing_for(&format!("| eval '{output}'=tag"));
+        }
+        let named: Vec<String> = fields.iter().map(|name| labelled(name, with_name, with_value)).collect();
+        self.standing_for(&format!("| eval '{output}'=mvdedup(mvappend({}, null()))", named.join(", ")))
+    }
+
+    /// `mcatalog values(FIELD) [AS NAME] ... [WHERE CONDITION] [BY FIELD ...]`.
+    fn mcatalog(&mut self) -> Read<Command> {
+        let (mut aggregates, mut by, mut filter) = (Vec::new(), String::new(), String::new());
+        loop {
+            while let Some(option) = self.option(MCATALOG)? {
+                if option.boolean()? {
+                    return Err(option.refuse("false: the catalog of metrics gives no partial results"));
+                }
+            }
+            self.skip_separators();
+            if self.at_end() {
+                break;
+            }
+            if self.eat_keyword("where") {
+                filter = self.condition_text();
+            } else if self.eat_keyword("by") || self.eat_keyword("groupby") {
+                let fields = self.by_fields(MCATALOG)?;
+                by = format!("BY {}", fields.iter().map(|field| quote(&field.text)).collect::<Vec<_>>().join(" "));
+            } else {
+                let start = self.pos;
+                let aggregate = self.aggregate("mcatalog")?;
+                if aggregate.function != crate::ast::StatsFunction::Values {
+                    let remark = Diagnostic::error("mcatalog: it has the function `values` alone", aggregate.span);
+                    return Err(remark.with_hint("write `mcatalog values(metric_name)`"));
+                }
+                aggregates.push(self.text[start..self.pos].to_owned());
+            }
+        }
+        if aggregates.is_empty() {
+            let remark = Diagnostic::error("mcatalog: no function is given", self.here());
+            return Err(remark.with_hint("write `mcatalog values(metric_name)`"));
+        }
+        let aggregates = aggregates.join(" ").replace("(_dims)", "(_dimensions)");
+        let names_index = filter.to_ascii_lowercase().contains("index");
+        let scope = if names_index { "" } else { "index=*" };
+        // Conditions on names of metrics can be tested only once events have them.
+        let (before, after) = match super::parse_condition(&filter) {
+            _ if filter.is_empty() => (String::new(), String::new()),
+            Ok(expr) if !mentions(&expr, METRIC) => (format!("({filter})"), String::new()),
+            _ => (index_terms(&filter), format!("| search {filter}")),
+        };
+        self.standing_for(&format!(
+            "search {scope} {before} | foreach {METRIC}:* [ eval {METRIC}=if(isnull('<<FIELD>>'), {METRIC}, \
+             mvappend({METRIC}, \"<<MATCHSTR>>\")) ] | search {METRIC}=* {after} | stats {aggregates} {by}"
+        ))
+    }
+
+    /// The text of a condition up to BY or the end.
+    fn condition_text(&mut self) -> String {
+        let start = self.pos;
+        while !self.at_end() && !self.at_keyword("by") && !self.at_keyword("groupby") {
+            let (place, has_word) = (self.pos, self.quoted().is_some());
+            if !has_word {
+                let rest = self.rest();
+                let word = rest.find(|c: char| c.is_whitespace() || c == '"').unwrap_or(rest.len());
+                self.pos = place + word.max(1);
+            }
+        }
+        self.text[start..self.pos].trim().to_owned()
+    }
+
+    /// `mcollect index=INDEX [split=] [DIMENSION ...]`: measurements as events whose fields are JSON.
+    fn mcollect(&mut self, name: &str) -> Read<Command> {
+        let (mut index, mut options, mut splits, mut prefix) = (None, String::new(), false, None);
+        let mut dimensions = Vec::new();
+        loop {
+            while let Some(option) = self.option(MCOLLECT)? {
+                match option.name.as_str() {
+                    "index" => index = Some(option.value),
+                    "split" => splits = option.value.eq_ignore_ascii_case("allnums") || option.boolean()?,
+                    "prefix_field" => prefix = Some(option.value.replace('\'', "")),
+                    "marker" => return Err(option.refuse("nothing: measurements have dimensions")),
+                    other => options.push_str(&format!(" {other}={}", quote(&option.value))),
+                }
+            }
+            self.skip_separators();
+            match self.field_word() {
+                Some(word) => dimensions.push(word.text.replace('\'', "")),
+                None => break,
+            }
+        }
+        let Some(index) = index else {
+            let remark = Diagnostic::error(format!("{name}: no index is given"), self.here());
+            return Err(remark.with_hint(format!("write `{name} index=my_metrics`")));
+        };
+        if !options.contains(" sourcetype=") {
+            options.push_str(" sourcetype=mcollect_stash");
+        }
+        let mut text = String::from("| eval _quarry_time=_time");
+        if splits {
+            // Every number that is no dimension is a measurement of its own.
+            let prefix = prefix.map_or(String::new(), |field| format!(".'{field}'.\".\""));
+            let is_dimension = dimensions.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
+            let guard = if is_dimension.is_empty() {
+                String::new()
+            } else {
+                format!("NOT in(\"<<FIELD>>\", {is_dimension}) AND ")
+            };
+            text.push_str(&format!(
+                " | foreach * [ eval _metric=\"metric_name:\"{prefix}.\"<<FIELD>>\", {{_metric}}=if({guard}\
+                 isnum('<<FIELD>>'), '<<FIELD>>', null()), \"<<FIELD>>\"=if({guard}isnum('<<FIELD>>'), null(), \
+                 '<<FIELD>>') ]"
+            ));
+        } else {
+            text.push_str(
+                " | eval _metric=if(isnull(metric_name), null(), \"metric_name:\".metric_name), {_metric}=_value \
+                 | fields - metric_name",
+            );
+        }
+        text.push_str(" | fields - _raw _metric _value | tojson output_field=_raw");
+        text.push_str(&format!(
+            " | eval _time=_quarry_time | fields - _quarry_time | collect index={}{options}",
+            quote(&index)
+        ));
+        let place = self.since(self.stage_start());
+        let mut command = self.standing_for(&text)?;
+        if let Command::Keep(KeepCommand::Collect(collect)) = &mut command {
+            collect.index_span = place;
+        }
+        Ok(command)
+    }
+}
+
+/// The tags of a field as `NAME::VALUE::TAG`, parts left out as asked.
+fn labelled(name: &str, with_name: bool, with_value: bool) -> String {
+    let tags = format!("'tag::{name}'");
+    let mut parts = Vec::new();
+    if with_name {
+        parts.push(quote(&format!("{name}::")));
+    }
+    if with_value {
+        parts.push(format!("'{name}'.\"::\""));
+    }
+    if parts.is_empty() {
+        return tags;
+    }
+    parts.push(tags.clone());
+    format!("mvmap({tags}, {})", parts.join("."))
+}
+
+fn mentions(expr: &SearchExpr, field: &str) -> bool {
+    crate::analyse::search_fields(expr).contains(field)
+}
+
+/// The conditions on indexes of a text that is one AND.
+fn index_terms(filter: &str) -> String {
+    let is_plain = !filter.contains(['(', '"']) && !filter.split_whitespace().any(|word| word == "OR" || word == "NOT");
+    if !is_plain {
+        return "index=*".to_owned();
+    }
+    let terms: Vec<&str> = filter.split_whitespace().filter(|word| word.starts_with("index=")).collect();
+    if terms.is_empty() { "index=*".to_owned() } else { terms.join(" ") }
+}
