@@ -1,4 +1,4 @@
-//! Receivers of data: files, read once, and the HTTP Event Collector.
+//! Receivers of data: files, read once, the HTTP Event Collector, and text over TCP and UDP.
 //!
 //! An input unpacks bytes, feeds an index pipeline and hands events to a [`Sink`], which answers for their durability.
 //! Inputs know nothing of storage: what was read before is asked of the sink too, because positions and events must
@@ -8,6 +8,7 @@
 mod error;
 pub mod file;
 pub mod hec;
+pub mod network;
 mod sink;
 
 pub use error::InputError;

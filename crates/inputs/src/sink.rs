@@ -98,6 +98,10 @@ pub trait Receipt: Send {
 pub trait EventStore: Send + Sync {
     /// Takes events of one index. Blocks while the store is busy.
     fn append(&self, batch: EventBatch) -> Result<Box<dyn Receipt>, AppendError>;
+    /// An empty batch that was appended before, for its memory; `None` when a new one will do.
+    fn spare_batch(&self) -> Option<EventBatch> {
+        None
+    }
     /// Why this index takes no events, if it does not.
     fn check_index(&self, index: &str) -> Result<(), String>;
 }

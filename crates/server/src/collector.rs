@@ -50,7 +50,7 @@ pub(crate) async fn listen(asked: Option<SocketAddr>, node: &Arc<LocalNode>) -> 
     let cannot = |error: std::io::Error| Failure::Storage(format!("cannot listen on {address}: {error}"));
     let listener = tokio::net::TcpListener::bind(address).await.map_err(cannot)?;
     let bound = listener.local_addr().map_err(cannot)?;
-    let store = Arc::new(NodeStore { node: Arc::clone(node), sets_used: AtomicUsize::new(0) });
+    let store = Arc::new(NodeStore::new(node));
     let (props, clock) = (Arc::clone(&node.settings.props), node.settings.clock.clone());
     let collector = Arc::new(Collector::new(
         settings,
@@ -95,9 +95,16 @@ impl Listening {
 }
 
 /// The node's store as network inputs see it; batches go round the pipeline sets.
-struct NodeStore {
+pub(crate) struct NodeStore {
     node: Arc<LocalNode>,
     sets_used: AtomicUsize,
+}
+
+impl NodeStore {
+    /// The store of `node`.
+    pub(crate) fn new(node: &Arc<LocalNode>) -> NodeStore {
+        NodeStore { node: Arc::clone(node), sets_used: AtomicUsize::new(0) }
+    }
 }
 
 impl EventStore for NodeStore {
@@ -105,6 +112,10 @@ impl EventStore for NodeStore {
         let set = self.sets_used.fetch_add(1, Ordering::Relaxed);
         let appended = self.node.store.append_in(set, AppendRequest { batch, checkpoint: None });
         appended.map(|ticket| -> Box<dyn Receipt> { Box::new(Stored(ticket)) }).map_err(refusal)
+    }
+
+    fn spare_batch(&self) -> Option<EventBatch> {
+        self.node.store.spare_batch()
     }
 
     fn check_index(&self, index: &str) -> Result<(), String> {

@@ -17,6 +17,7 @@ mod failure;
 mod help;
 mod interrupt;
 mod knowledge_files;
+mod listeners;
 mod local;
 mod lookup_files;
 mod monitors;

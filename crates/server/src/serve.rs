@@ -18,6 +18,7 @@ use serde_json::json;
 use crate::cli::ServeArgs;
 use crate::collector;
 use crate::failure::Failure;
+use crate::listeners::Listeners;
 use crate::local::{self, Settings};
 use crate::monitors;
 use crate::node::LocalNode;
@@ -86,13 +87,15 @@ async fn serve(
     let listener = tokio::net::TcpListener::bind(address).await.map_err(cannot)?;
     let address = listener.local_addr().map_err(cannot)?;
     let collector = collector::listen(hec, &node).await?;
+    let listeners = Listeners::start(data_dir, &node).await?;
     let stop = stop_signal().map_err(|error| Failure::Storage(format!("cannot listen to signals: {error}")))?;
     let hec = collector.as_ref().map(|collector| collector.address);
-    let run_file = RunFile::write(data_dir, address, hec, state.auth.local_token())?;
+    let run_file = RunFile::write(data_dir, address, hec, &listeners, state.auth.local_token())?;
     crate::tell(&format!("quarry serves {} on http://{address}", data_dir.display()));
     let maintenance = tokio::spawn(maintain(node));
     let served = axum::serve(listener, quarry_api::router(state)).with_graceful_shutdown(stop).await;
     maintenance.abort();
+    listeners.stop().await;
     if let Some(collector) = collector {
         collector.stop().await;
     }
@@ -147,10 +150,17 @@ fn maintenance_round(node: &LocalNode, told: i64) -> i64 {
 struct RunFile(PathBuf);
 
 impl RunFile {
-    fn write(data_dir: &Path, address: SocketAddr, hec: Option<SocketAddr>, token: &str) -> Result<RunFile, Failure> {
+    fn write(
+        data_dir: &Path,
+        address: SocketAddr,
+        hec: Option<SocketAddr>,
+        listeners: &Listeners,
+        token: &str,
+    ) -> Result<RunFile, Failure> {
         let path = data_dir.join(RUN_FILE);
         let hec = hec.map(|address| address.to_string());
-        let text = json!({ "mgmt": address.to_string(), "hec": hec, "token": token }).to_string();
+        let text = json!({ "mgmt": address.to_string(), "hec": hec, "inputs": listeners.addresses, "token": token })
+            .to_string();
         write_private(&path, &text)?;
         Ok(RunFile(path))
     }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::monitor;
+use super::{monitor, network_input as network};
 use crate::layers::Layers;
 use crate::table::{COUNT, ConfTable, Kind, Row, Section, StanzaName, row};
 use crate::values::Values;
@@ -22,10 +22,16 @@ pub static INPUTS: ConfTable = ConfTable {
         Section { stanza: StanzaName::Prefix(TOKEN_PREFIX), rows: TOKEN_ROWS },
         Section { stanza: StanzaName::Prefix(monitor::MONITOR_PREFIX), rows: monitor::MONITOR_ROWS },
         Section { stanza: StanzaName::Prefix(monitor::BATCH_PREFIX), rows: monitor::MONITOR_ROWS },
+        network::TCP,
+        network::TCP_SSL,
+        network::UDP,
+        network::SPLUNKTCP_GLOBAL,
+        network::SPLUNKTCP_PORT,
+        network::SPLUNKTCP_SSL,
+        network::SSL_GLOBAL,
     ],
     unsupported: &["enableSSL", "serverCert", "outputgroup", "persistentQueueSize"],
     unused: &[
-        "_rcvbuf",
         "alwaysOpenFile",
         "busyKeepAliveIdleTimeout",
         "caCertFile",
@@ -43,7 +49,6 @@ pub static INPUTS: ConfTable = ConfTable {
         "maxSockets",
         "maxThreads",
         "queue",
-        "queueSize",
         "replyHeader",
         "s2s_indexes_validation",
         "sslKeysfile",

@@ -5,6 +5,7 @@ pub mod indexes;
 pub mod limits;
 pub mod macros;
 pub mod monitor;
+pub mod network_input;
 pub mod server;
 pub mod tags;
 pub mod transforms;

@@ -6,14 +6,16 @@
 use std::ops::Range;
 
 /// The rule as transforms.conf states it.
-pub(super) const PATTERN: &str = r"^(?:<\d{1,3}>)?(?:[A-Z][a-z]{2} {1,2}\d{1,2}(?: \d{4})? \d\d:\d\d:\d\d(?:\.\d+)?|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?) ([A-Za-z0-9][A-Za-z0-9_.:-]*)";
+pub(super) const PATTERN: &str = r"^(?:<\d{1,3}>)?(?:\d{1,2} )?(?:[A-Z][a-z]{2} {1,2}\d{1,2}(?: \d{4})? \d\d:\d\d:\d\d(?:\.\d+)?|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?) ([A-Za-z0-9][A-Za-z0-9_.:-]*)";
 
 /// Digits of a priority at most.
 const PRIORITY_DIGITS_MAX: usize = 3;
+/// Digits of a version at most.
+const VERSION_DIGITS_MAX: usize = 2;
 
 /// Where the host stands.
 pub(super) fn host_in(text: &[u8]) -> Option<Range<usize>> {
-    let at = after_priority(text)?;
+    let at = after_version(text, after_priority(text)?);
     let end = match text.get(at)? {
         b'A'..=b'Z' => after_named_month(text, at)?,
         b'0'..=b'9' => after_year_first(text, at)?,
@@ -35,6 +37,13 @@ fn after_priority(text: &[u8]) -> Option<usize> {
     let count = digits(text, 1);
     let is_priority = (1..=PRIORITY_DIGITS_MAX).contains(&count) && text.get(1 + count) == Some(&b'>');
     is_priority.then_some(count + 2)
+}
+
+/// RFC 5424 has a version behind the priority.
+fn after_version(text: &[u8], at: usize) -> usize {
+    let count = digits(text, at);
+    let is_version = (1..=VERSION_DIGITS_MAX).contains(&count) && text.get(at + count) == Some(&b' ');
+    if is_version { at + count + 1 } else { at }
 }
 
 /// `Mar  3 14:07:55`, `Mar 3 2026 14:07:55.25`.
@@ -119,6 +128,9 @@ mod tests {
             ("2026-11-20T00:00:00.021Z host02 payments[1]: x", Some("host02")),
             ("<189>2026-11-20 00:00:00,5+0100 fe80::1 x", Some("fe80::1")),
             ("2026-11-20 00:00:00-01:00 a_b-c.d x", Some("a_b-c.d")),
+            ("<34>1 2026-11-20T00:00:00.021Z host02 app - - x", Some("host02")),
+            ("12 Mar  3 14:07:55 gate sshd: x", Some("gate")),
+            ("123 Mar  3 14:07:55 gate sshd: x", None),
             ("2026-11-20 00:00:00 a", Some("a")),
             ("2026-11-20 00:00:00 a[1] x", Some("a")),
             ("2026-11-20 00:00:00. a x", None),
@@ -143,6 +155,7 @@ mod tests {
                 "<1>Mar  3 14:07:55 gate sshd: x",
                 "2026-11-20T00:00:00.021Z host02 payments: x",
                 "2026-11-20 00:00:00,5+01:00 fe80::1 x",
+                "<34>1 2026-11-20 00:00:00,5+01:00 host02 app",
             ]),
             at in 0_usize..40,
             change in prop::sample::select(b"<>0a AZT.,:+-_\n\xFF".to_vec()),

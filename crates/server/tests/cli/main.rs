@@ -7,6 +7,7 @@ mod compaction;
 mod crash_and_damage;
 mod knowledge;
 mod monitor;
+mod network;
 mod pipeline_sets;
 mod server;
 mod support;

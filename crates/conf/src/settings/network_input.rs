@@ -1,0 +1,303 @@
+//! inputs.conf stanzas of inputs that listen: `[tcp://PORT]`, `[tcp-ssl://PORT]`, `[udp://PORT]`, `[splunktcp://PORT]`,
+//! `[splunktcp-ssl:PORT]`, with what `[splunktcp]` and `[SSL]` say for all.
+//!
+//! Not here: binding, addresses of names, certificates.
+
+use crate::layers::Layers;
+use crate::table::{COUNT, Kind, Row, Section, StanzaName, row};
+use crate::values::Values;
+
+/// Stanza of what all forwarder ports share.
+const SPLUNKTCP: &str = "splunktcp";
+/// Stanza of certificates.
+const SSL: &str = "SSL";
+/// What a size without a unit counts, and the units it may have.
+const SIZE_UNITS: [(&str, u64); 4] = [("KB", 1 << 10), ("MB", 1 << 20), ("GB", 1 << 30), ("B", 1)];
+
+/// Sections of inputs.conf that this module reads. The ones with a longer name come first: a prefix also fits them.
+pub(crate) const SPLUNKTCP_GLOBAL: Section = Section { stanza: StanzaName::Named(SPLUNKTCP), rows: FORWARDER_ROWS };
+pub(crate) const SPLUNKTCP_SSL: Section =
+    Section { stanza: StanzaName::Prefix("splunktcp-ssl:"), rows: FORWARDER_ROWS };
+pub(crate) const SPLUNKTCP_PORT: Section = Section { stanza: StanzaName::Prefix("splunktcp://"), rows: FORWARDER_ROWS };
+pub(crate) const TCP_SSL: Section = Section { stanza: StanzaName::Prefix("tcp-ssl:"), rows: RAW_ROWS };
+pub(crate) const TCP: Section = Section { stanza: StanzaName::Prefix("tcp://"), rows: RAW_ROWS };
+pub(crate) const UDP: Section = Section { stanza: StanzaName::Prefix("udp://"), rows: RAW_ROWS };
+pub(crate) const SSL_GLOBAL: Section = Section { stanza: StanzaName::Named(SSL), rows: SSL_ROWS };
+
+const RAW_ROWS: &[Row] = &[
+    row("disabled", Kind::Bool, "false", "", "whether nothing listens"),
+    row("index", Kind::Text, "main", "", "index of the events"),
+    row("host", Kind::Text, "", "", "host of the events"),
+    row("source", Kind::Text, "", "", "source of the events; without it tcp:PORT or udp:PORT"),
+    row("sourcetype", Kind::Text, "", "", "sourcetype of the events; without it tcp-raw or udp:PORT"),
+    row("connection_host", HOST_FROM, "", "", "where host comes from: the sender's address, its name, or host"),
+    row("acceptFrom", Kind::Text, "", "", "addresses and networks that may send, with commas; ! refuses"),
+    row("bindAddress", Kind::Text, "0.0.0.0", "", "address of this machine that is listened on"),
+    row("queueSize", Kind::Text, "500KB", "", "bytes that are read of one sender before another's turn"),
+    row("rawTcpDoneTimeout", COUNT, "10", "seconds", "silence after which the last event of a connection is complete"),
+    row("no_priority_stripping", Kind::Bool, "false", "", "whether <N> in front of datagrams stays"),
+    row("no_appending_timestamp", Kind::Bool, "false", "", "whether time and host are not put in front of datagrams"),
+    row("_rcvbuf", COUNT, "16777216", "bytes", "receive buffer that the system is asked for"),
+];
+
+const FORWARDER_ROWS: &[Row] = &[
+    row("disabled", Kind::Bool, "false", "", "whether nothing listens"),
+    row("index", Kind::Text, "main", "", "index of events that name none"),
+    row("host", Kind::Text, "", "", "host of events that name none"),
+    row("source", Kind::Text, "", "", "source of events that name none"),
+    row("sourcetype", Kind::Text, "", "", "sourcetype of events that name none"),
+    row("connection_host", HOST_FROM, "", "", "where the host of events comes from that name none"),
+    row("acceptFrom", Kind::Text, "", "", "addresses and networks that may send, with commas; ! refuses"),
+    row("bindAddress", Kind::Text, "0.0.0.0", "", "address of this machine that is listened on"),
+    row("enableS2SHeartbeat", Kind::Bool, "true", "", "whether silent forwarders are given up"),
+    row("s2sHeartbeatTimeout", COUNT, "600", "seconds", "silence after which a forwarder is given up"),
+    row("negotiateProtocolLevel", COUNT, "", "", "highest protocol level that is offered; below 1: no v4 packets"),
+];
+
+const SSL_ROWS: &[Row] = &[
+    row("serverCert", Kind::Text, "", "", "PEM file with the certificate, those that signed it, and its key"),
+    row("requireClientCert", Kind::Bool, "false", "", "whether senders must show a certificate"),
+    row("sslRootCAPath", Kind::Text, "", "", "PEM file of those whose certificates senders may show"),
+];
+
+const HOST_FROM: Kind = Kind::Choice(&["ip", "dns", "none"]);
+
+/// Where the host of an event comes from that names none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SenderHost {
+    /// The sender's address.
+    Address,
+    /// The name of the sender's address, or the address when it has none.
+    Name,
+    /// What `host` says, or this machine's name.
+    Fixed,
+}
+
+/// What listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NetworkKind {
+    /// Text over TCP.
+    Tcp,
+    /// Text in datagrams.
+    Udp,
+    /// Forwarders.
+    Forwarders,
+}
+
+/// One port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NetworkInput {
+    /// Name of its stanza.
+    pub stanza: String,
+    /// What listens.
+    pub kind: NetworkKind,
+    /// Whether senders speak TLS.
+    pub tls: bool,
+    /// The one machine that may send, if the stanza names one.
+    pub remote: Option<String>,
+    /// Port; 0 lets the system choose.
+    pub port: u16,
+    /// Address that is bound.
+    pub bind: String,
+    /// Index of events that name none.
+    pub index: String,
+    /// `host` of events, if one is set.
+    pub host: Option<String>,
+    /// `source` of events.
+    pub source: Option<String>,
+    /// `sourcetype` of events.
+    pub sourcetype: Option<String>,
+    /// Where the host comes from.
+    pub sender_host: SenderHost,
+    /// Who may send; empty is everybody.
+    pub accept_from: Vec<String>,
+    /// Bytes that are read of one sender before another's turn.
+    pub queue_bytes: usize,
+    /// Silence after which a connection's last event is complete.
+    pub done_seconds: u64,
+    /// Whether `<N>` in front of datagrams stays.
+    pub keeps_priority: bool,
+    /// Whether time and host are not put in front of datagrams.
+    pub keeps_text: bool,
+    /// Receive buffer that the system is asked for.
+    pub receive_bytes: usize,
+    /// Silence after which a forwarder is given up; `None` is never.
+    pub heartbeat_seconds: Option<u64>,
+    /// Highest protocol level that forwarders are offered.
+    pub protocol_level: Option<u64>,
+}
+
+/// Certificates of ports that speak TLS.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SslSettings {
+    /// PEM file with certificate and key.
+    pub certificate: Option<String>,
+    /// Whether senders must show one.
+    pub requires_client: bool,
+    /// PEM file of those who may sign them.
+    pub roots: Option<String>,
+}
+
+/// Every port but the HTTP Event Collector's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NetworkInputSettings {
+    /// Ports that are not disabled, in the order of inputs.conf.
+    pub inputs: Vec<NetworkInput>,
+    /// Stanzas whose name holds no port.
+    pub bad_names: Vec<String>,
+    /// `[SSL]`.
+    pub ssl: SslSettings,
+}
+
+impl NetworkInputSettings {
+    /// Reads inputs.conf.
+    pub fn new(layers: &Layers) -> NetworkInputSettings {
+        let conf = layers.conf("inputs");
+        let (mut inputs, mut bad_names) = (Vec::new(), Vec::new());
+        for stanza in conf.stanzas() {
+            let Some((kind, tls, place)) = kind_of(&stanza.name) else { continue };
+            let Some((remote, port)) = place_of(place) else {
+                bad_names.push(stanza.name.clone());
+                continue;
+            };
+            let rows = if kind == NetworkKind::Forwarders { FORWARDER_ROWS } else { RAW_ROWS };
+            let own = Values::of_stanza(rows, conf, &stanza.name);
+            if !own.bool("disabled") {
+                let made = NetworkInput { stanza: stanza.name.clone(), kind, tls, remote, port, ..input(kind, &own) };
+                inputs.push(made);
+            }
+        }
+        let ssl = Values::of_stanza(SSL_ROWS, conf, SSL);
+        let ssl = SslSettings {
+            certificate: ssl.optional("serverCert"),
+            requires_client: ssl.bool("requireClientCert"),
+            roots: ssl.optional("sslRootCAPath"),
+        };
+        NetworkInputSettings { inputs, bad_names, ssl }
+    }
+}
+
+/// What a stanza is about: kind, TLS, and the rest of its name.
+fn kind_of(name: &str) -> Option<(NetworkKind, bool, &str)> {
+    let kinds = [
+        ("splunktcp-ssl:", NetworkKind::Forwarders, true),
+        ("splunktcp://", NetworkKind::Forwarders, false),
+        ("tcp-ssl:", NetworkKind::Tcp, true),
+        ("tcp://", NetworkKind::Tcp, false),
+        ("udp://", NetworkKind::Udp, false),
+    ];
+    kinds.iter().find_map(|(prefix, kind, tls)| {
+        let rest = name.strip_prefix(prefix)?;
+        Some((*kind, *tls, rest.strip_prefix("//").unwrap_or(rest)))
+    })
+}
+
+/// `PORT`, `:PORT` or `HOST:PORT`.
+fn place_of(place: &str) -> Option<(Option<String>, u16)> {
+    let (remote, port) = place.rsplit_once(':').unwrap_or(("", place));
+    let remote = remote.trim_matches(['[', ']']);
+    Some(((!remote.is_empty()).then(|| remote.to_owned()), port.parse().ok()?))
+}
+
+/// Settings of a stanza; what its name says is left to the caller.
+fn input(kind: NetworkKind, own: &Values<'_>) -> NetworkInput {
+    let is_raw = kind != NetworkKind::Forwarders;
+    let host = own.optional("host");
+    let word = own.optional("connection_host").map(|word| word.to_ascii_lowercase());
+    let sender_host = match (word.as_deref(), kind) {
+        (Some("ip"), _) => SenderHost::Address,
+        (Some("dns"), _) => SenderHost::Name,
+        (Some(_), _) => SenderHost::Fixed,
+        // A host that is set is meant, unless the sender's is asked for as well.
+        (None, _) if host.is_some() => SenderHost::Fixed,
+        (None, NetworkKind::Tcp) => SenderHost::Name,
+        (None, _) => SenderHost::Address,
+    };
+    let addresses = own.owned("acceptFrom");
+    NetworkInput {
+        stanza: String::new(),
+        kind,
+        tls: false,
+        remote: None,
+        port: 0,
+        bind: own.owned("bindAddress"),
+        index: own.owned("index"),
+        host,
+        source: own.optional("source"),
+        sourcetype: own.optional("sourcetype"),
+        sender_host,
+        accept_from: addresses.split([',', ' ']).filter(|word| !word.is_empty()).map(str::to_owned).collect(),
+        queue_bytes: if is_raw { own.read("queueSize", parse_size).unwrap_or_default() } else { 0 },
+        done_seconds: if is_raw { own.count("rawTcpDoneTimeout") } else { 0 },
+        keeps_priority: is_raw && own.bool("no_priority_stripping"),
+        keeps_text: is_raw && own.bool("no_appending_timestamp"),
+        receive_bytes: if is_raw { own.size("_rcvbuf") } else { 0 },
+        heartbeat_seconds: (!is_raw && own.bool("enableS2SHeartbeat")).then(|| own.count("s2sHeartbeatTimeout")),
+        protocol_level: if is_raw { None } else { own.read("negotiateProtocolLevel", |text| text.parse().ok()) },
+    }
+}
+
+/// A size such as `500KB`; a bare number counts bytes.
+fn parse_size(text: &str) -> Option<usize> {
+    let upper = text.trim().to_ascii_uppercase();
+    let (digits, factor) = SIZE_UNITS
+        .iter()
+        .find_map(|(unit, factor)| Some((upper.strip_suffix(unit)?.trim_end(), *factor)))
+        .unwrap_or((upper.as_str(), 1));
+    usize::try_from(digits.parse::<u64>().ok()?.checked_mul(factor)?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NetworkInputSettings, NetworkKind, SenderHost, parse_size};
+    use crate::Layers;
+    use crate::layers::tests::local;
+
+    #[test]
+    fn a_port_has_the_settings_of_its_stanza() {
+        let text = "[tcp://:514]\nsourcetype = syslog\nindex = net\nrawTcpDoneTimeout = 3\nqueueSize = 2MB\n\
+                    [tcp://10.1.2.3:9000]\nhost = here\n[tcp-ssl:6514]\nconnection_host = ip\n[tcp-ssl://6515]\n\
+                    [udp://514]\nno_priority_stripping = 1\n_rcvbuf = 9\nacceptFrom = 10.0.0.0/8, !10.1.1.1\n\
+                    [splunktcp]\nindex = ignored\n[splunktcp://9997]\n[splunktcp-ssl:9998]\ndisabled = 1\n\
+                    [SSL]\nserverCert = a.pem\n[tcp://web]\n";
+        let layers = Layers::new([local("inputs", text)]);
+        let settings = NetworkInputSettings::new(&layers);
+        let told: Vec<String> = settings
+            .inputs
+            .iter()
+            .map(|input| {
+                format!("{:?} {} {:?} {} {:?}", input.kind, input.tls, input.remote, input.port, input.sender_host)
+            })
+            .collect();
+        let expected = [
+            "Tcp false None 514 Name",
+            "Tcp false Some(\"10.1.2.3\") 9000 Fixed",
+            "Tcp true None 6514 Address",
+            "Tcp true None 6515 Name",
+            "Udp false None 514 Address",
+            "Forwarders false None 9997 Address",
+        ];
+        assert_eq!(told, expected);
+        let tcp = &settings.inputs[0];
+        assert_eq!((tcp.done_seconds, tcp.queue_bytes, tcp.index.as_str()), (3, 2 << 20, "net"));
+        let udp = &settings.inputs[4];
+        assert_eq!((udp.keeps_priority, udp.keeps_text, udp.receive_bytes), (true, false, 9));
+        assert_eq!(udp.accept_from, ["10.0.0.0/8", "!10.1.1.1"]);
+        assert_eq!(
+            (settings.ssl.certificate.as_deref(), settings.bad_names.as_slice()),
+            (Some("a.pem"), &["tcp://web".to_owned()][..])
+        );
+        assert_eq!(settings.inputs[5].heartbeat_seconds, Some(600));
+        assert!(layers.warnings().is_empty(), "{:?}", layers.warnings());
+        assert_eq!((NetworkKind::Tcp < NetworkKind::Udp, SenderHost::Fixed), (true, SenderHost::Fixed));
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        for (text, bytes) in
+            [("500KB", Some(512_000)), ("7", Some(7)), ("1 mb", Some(1 << 20)), ("x", None), ("-1", None)]
+        {
+            assert_eq!(parse_size(text), bytes, "{text}");
+        }
+    }
+}

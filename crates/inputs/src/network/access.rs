@@ -1,0 +1,86 @@
+//! Who may send: addresses and networks of `acceptFrom`.
+
+use std::net::IpAddr;
+
+/// Addresses that may send. The first entry that fits decides; without entries everybody may.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AccessList {
+    entries: Vec<Entry>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Entry {
+    allows: bool,
+    /// Network and the bits that count; `None` is every address.
+    network: Option<(IpAddr, u32)>,
+}
+
+impl AccessList {
+    /// Reads entries such as `10.0.0.0/8`, `!10.1.1.1`, `::1` and `*`.
+    pub fn new<'a>(entries: impl IntoIterator<Item = &'a str>) -> Result<AccessList, String> {
+        let entries: Result<Vec<Entry>, String> = entries.into_iter().map(entry).collect();
+        Ok(AccessList { entries: entries? })
+    }
+
+    /// Whether `address` may send.
+    pub fn allows(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        let entry = self.entries.iter().find(|entry| entry.network.is_none_or(|network| holds(network, address)));
+        // Who only refuses some means everybody else.
+        entry.map_or_else(|| self.entries.iter().all(|entry| !entry.allows), |entry| entry.allows)
+    }
+}
+
+fn entry(text: &str) -> Result<Entry, String> {
+    let (allows, place) = text.strip_prefix('!').map_or((true, text), |rest| (false, rest));
+    if place == "*" {
+        return Ok(Entry { allows, network: None });
+    }
+    let wrong = || format!("{text}: give an address such as 10.1.2.3, a network such as 10.0.0.0/8, or *");
+    let (address, bits) = place.split_once('/').map_or((place, None), |(address, bits)| (address, Some(bits)));
+    let address: IpAddr = address.parse().map_err(|_| wrong())?;
+    let bits_max = if address.is_ipv4() { 32 } else { 128 };
+    let bits = bits.map_or(Ok(bits_max), |bits| bits.parse::<u32>().map_err(|_| wrong()))?;
+    if bits > bits_max { Err(wrong()) } else { Ok(Entry { allows, network: Some((address.to_canonical(), bits)) }) }
+}
+
+fn holds((network, bits): (IpAddr, u32), address: IpAddr) -> bool {
+    let differs = match (network, address) {
+        (IpAddr::V4(network), IpAddr::V4(address)) => {
+            (network.to_bits() ^ address.to_bits()).checked_shr(32 - bits.min(32)).unwrap_or(0) != 0
+        }
+        (IpAddr::V6(network), IpAddr::V6(address)) => {
+            (network.to_bits() ^ address.to_bits()).checked_shr(128 - bits.min(128)).unwrap_or(0) != 0
+        }
+        _ => true,
+    };
+    !differs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::AccessList;
+
+    #[test]
+    fn the_first_entry_that_fits_decides() {
+        for (entries, address, allows) in [
+            (&[][..], "10.1.2.3", true),
+            (&["10.0.0.0/8"], "10.1.2.3", true),
+            (&["10.0.0.0/8"], "11.1.2.3", false),
+            (&["!10.1.2.3", "10.0.0.0/8"], "10.1.2.3", false),
+            (&["!10.1.2.3"], "10.1.2.4", true),
+            (&["!10.1.2.3", "*"], "10.1.2.4", true),
+            (&["*"], "::1", true),
+            (&["fe80::/10"], "fe80::1", true),
+            (&["fe80::/10"], "10.1.2.3", false),
+            (&["10.1.2.3"], "::ffff:10.1.2.3", true),
+            (&["0.0.0.0/0"], "1.2.3.4", true),
+        ] {
+            let list = AccessList::new(entries.iter().copied()).unwrap();
+            assert_eq!(list.allows(address.parse().unwrap()), allows, "{entries:?} {address}");
+        }
+        for wrong in ["web1", "10.0.0.0/33", "10.0.0.0/x", "!"] {
+            assert!(AccessList::new([wrong]).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! From a batch that is being filled to the store.
+//!
+//! Senders of text get no answers, so that nobody sends again what the store did not take: the batch is kept until it
+//! was, and its sender waits meanwhile. The memory of a batch is used again for the next.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use quarry_event::EventBatch;
+
+use crate::{AppendError, EventStore, Receipt};
+
+/// Appends whose durability is not known yet; beyond it the reader waits.
+const RECEIPTS_MAX: usize = 64;
+
+/// Puts batches into a store.
+pub struct Appender {
+    store: Arc<dyn EventStore>,
+    receipts: VecDeque<Box<dyn Receipt>>,
+}
+
+impl std::fmt::Debug for Appender {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Appender").field("receipts", &self.receipts.len()).finish_non_exhaustive()
+    }
+}
+
+impl Appender {
+    /// An appender to `store`.
+    pub fn new(store: Arc<dyn EventStore>) -> Appender {
+        Appender { store, receipts: VecDeque::new() }
+    }
+
+    /// Hands a batch over and empties it. On an error the batch keeps its events unless the store had them already.
+    pub fn append(&mut self, batch: &mut EventBatch) -> Result<(), AppendError> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let copy = copy_of(batch, self.store.spare_batch().unwrap_or_default());
+        self.receipts.push_back(self.store.append(copy)?);
+        clear(batch);
+        self.settle(RECEIPTS_MAX)
+    }
+
+    /// Waits until at most `left` appends are on their way, and takes note of those that are done anyway.
+    pub fn settle(&mut self, left: usize) -> Result<(), AppendError> {
+        let mut outcome = Ok(());
+        while self.receipts.len() > left || self.receipts.front().is_some_and(|receipt| receipt.is_done()) {
+            let Some(receipt) = self.receipts.pop_front() else { break };
+            outcome = outcome.and(receipt.wait());
+        }
+        outcome
+    }
+}
+
+fn copy_of(batch: &EventBatch, mut copy: EventBatch) -> EventBatch {
+    clear(&mut copy);
+    copy.raw.extend_from_slice(&batch.raw);
+    copy.ends.extend_from_slice(&batch.ends);
+    copy.time.extend_from_slice(&batch.time);
+    copy.meta.extend_from_slice(&batch.meta);
+    copy.metas.extend_from_slice(&batch.metas);
+    copy.fields.extend_from_slice(&batch.fields);
+    copy.index_time = batch.index_time;
+    copy
+}
+
+fn clear(batch: &mut EventBatch) {
+    batch.raw.clear();
+    batch.ends.clear();
+    batch.time.clear();
+    batch.meta.clear();
+    batch.metas.clear();
+    batch.fields.clear();
+}

@@ -1,0 +1,205 @@
+//! Datagrams of one port: each is whole lines, and each sender has a pipeline.
+//!
+//! As Splunk does, a priority in front goes and, where the text has no syslog time, time and host come in front; both
+//! can be switched off.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use jiff::Timestamp;
+use quarry_event::{EventBatch, TimeNs};
+use quarry_pipeline::{Pipeline, PipelineError};
+
+use super::stream::Template;
+
+/// Senders that have a pipeline at a time; the one that was silent longest gives its own up.
+const SENDERS_MAX: usize = 4_096;
+/// Silence after which the last event of a sender is complete.
+const QUIET_NS: i64 = 1_000_000_000;
+/// Digits of a priority at most.
+const PRIORITY_DIGITS_MAX: usize = 3;
+const MONTHS: [&[u8]; 12] =
+    [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
+
+/// A datagram.
+#[derive(Clone, Copy, Debug)]
+pub struct Datagram<'a> {
+    /// `host` of its events.
+    pub host: &'a str,
+    /// Address it came from, for the text in front.
+    pub address: &'a str,
+    /// What was sent.
+    pub text: &'a [u8],
+}
+
+/// The senders of a port.
+#[derive(Debug)]
+pub struct Datagrams {
+    template: Arc<Template>,
+    keeps_priority: bool,
+    keeps_text: bool,
+    senders: HashMap<String, Sender, foldhash::fast::FixedState>,
+}
+
+#[derive(Debug)]
+struct Sender {
+    pipeline: Box<Pipeline>,
+    /// Time of its last datagram.
+    last: TimeNs,
+    /// Whether a pause came since.
+    is_settled: bool,
+}
+
+impl Datagrams {
+    /// Senders of a port; `keeps_priority` leaves `<N>`, `keeps_text` puts nothing in front.
+    pub fn new(template: Arc<Template>, keeps_priority: bool, keeps_text: bool) -> Datagrams {
+        Datagrams { template, keeps_priority, keeps_text, senders: HashMap::default() }
+    }
+
+    /// Takes a datagram that came at `now` and appends the events it completes to `out`.
+    pub fn push(&mut self, datagram: Datagram<'_>, now: TimeNs, out: &mut EventBatch) -> Result<(), PipelineError> {
+        let text = if self.keeps_priority { datagram.text } else { without_priority(datagram.text) };
+        let front = (!self.keeps_text && !has_syslog_time(text)).then(|| front(now, datagram.address));
+        if !self.senders.contains_key(datagram.host) {
+            self.make_room(out);
+            let pipeline = Box::new(self.template.pipeline(datagram.host, now)?);
+            self.senders.insert(datagram.host.to_owned(), Sender { pipeline, last: 0, is_settled: true });
+        }
+        let Some(sender) = self.senders.get_mut(datagram.host) else { return Ok(()) };
+        if sender.last != now {
+            sender.pipeline.set_now(now, None);
+            sender.last = now;
+        }
+        sender.is_settled = false;
+        if let Some(front) = front {
+            sender.pipeline.push(front.as_bytes(), out);
+        }
+        sender.pipeline.push(text, out);
+        if text.last() != Some(&b'\n') {
+            sender.pipeline.push(b"\n", out);
+        }
+        Ok(())
+    }
+
+    /// Appends the last events of senders that were silent; with `all` of every sender.
+    pub fn settle(&mut self, now: TimeNs, all: bool, out: &mut EventBatch) {
+        for sender in self.senders.values_mut() {
+            if !sender.is_settled && (all || now.saturating_sub(sender.last) >= QUIET_NS) {
+                sender.pipeline.pause(out);
+                sender.is_settled = true;
+            }
+        }
+    }
+
+    fn make_room(&mut self, out: &mut EventBatch) {
+        if self.senders.len() < SENDERS_MAX {
+            return;
+        }
+        let oldest = self.senders.iter().min_by_key(|(_, sender)| sender.last).map(|(host, _)| host.clone());
+        if let Some(mut sender) = oldest.and_then(|host| self.senders.remove(&host)) {
+            sender.pipeline.finish(out);
+        }
+    }
+}
+
+/// The text behind `<N>`.
+fn without_priority(text: &[u8]) -> &[u8] {
+    let Some(rest) = text.strip_prefix(b"<") else { return text };
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    match rest.get(digits) {
+        Some(b'>') if (1..=PRIORITY_DIGITS_MAX).contains(&digits) => &rest[digits + 1..],
+        _ => text,
+    }
+}
+
+/// Whether a syslog time stands in front, as in RFC 3164 or 5424, with or without the latter's version.
+fn has_syslog_time(text: &[u8]) -> bool {
+    let text = if text.first() == Some(&b'<') { without_priority(text) } else { text };
+    let is_named = text.get(..3).is_some_and(|month| MONTHS.contains(&month))
+        && text.get(3) == Some(&b' ')
+        && text.get(6) == Some(&b' ')
+        && text.get(9) == Some(&b':');
+    let numbered = text.strip_prefix(b"1 ").unwrap_or(text);
+    let is_numbered = numbered.get(..4).is_some_and(|year| year.iter().all(u8::is_ascii_digit))
+        && numbered.get(4) == Some(&b'-')
+        && numbered.get(7) == Some(&b'-')
+        && numbered.get(10) == Some(&b'T')
+        && numbered.get(13) == Some(&b':');
+    is_named || is_numbered
+}
+
+/// Time and sender as Splunk writes them in front of a datagram's text.
+fn front(now: TimeNs, address: &str) -> String {
+    let time = Timestamp::from_nanosecond(i128::from(now)).unwrap_or_default();
+    let stamp = time.strftime("%b %e %H:%M:%S");
+    format!("{stamp} {address} ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use quarry_conf::{Layers, PropsResolver};
+    use quarry_event::EventBatch;
+
+    use super::{Datagram, Datagrams, SENDERS_MAX};
+    use crate::network::Template;
+
+    const NOW: i64 = 1_795_225_298_000_000_000;
+
+    fn datagrams(keeps_priority: bool, keeps_text: bool) -> Datagrams {
+        let template = Template {
+            index: "net".to_owned(),
+            source: "udp:514".to_owned(),
+            sourcetype: "syslog".to_owned(),
+            props: Arc::new(PropsResolver::new(&Layers::new([]))),
+        };
+        Datagrams::new(Arc::new(template), keeps_priority, keeps_text)
+    }
+
+    fn texts(batch: &EventBatch) -> Vec<String> {
+        let host = |row: usize| batch.metas[batch.meta[row] as usize].host.to_string();
+        let text = |row: usize| String::from_utf8(batch.raw(row).to_vec()).unwrap();
+        (0..batch.len()).map(|row| format!("{}|{}", host(row), text(row))).collect()
+    }
+
+    #[test]
+    fn priorities_go_and_times_come() {
+        let sent =
+            ["<13>Mar  3 14:07:55 gate sshd: a", "plain\n", "<34>1 2026-11-20T10:00:00Z web app - - b", "<9>c\nd"];
+        for (keeps_priority, keeps_text, expected) in [
+            (
+                false,
+                false,
+                "gate|Mar  3 14:07:55 gate sshd: a;10.0.0.9|Nov 21 01:41:38 10.0.0.9 plain;\
+                            web|1 2026-11-20T10:00:00Z web app - - b;10.0.0.9|Nov 21 01:41:38 10.0.0.9 c;10.0.0.9|d",
+            ),
+            (
+                true,
+                true,
+                "gate|<13>Mar  3 14:07:55 gate sshd: a;10.0.0.9|plain;\
+                          web|<34>1 2026-11-20T10:00:00Z web app - - b;10.0.0.9|<9>c;10.0.0.9|d",
+            ),
+        ] {
+            let (mut datagrams, mut batch) = (datagrams(keeps_priority, keeps_text), EventBatch::default());
+            for text in sent {
+                let datagram = Datagram { host: "10.0.0.9", address: "10.0.0.9", text: text.as_bytes() };
+                datagrams.push(datagram, NOW, &mut batch).unwrap();
+            }
+            assert_eq!(texts(&batch).join(";"), expected);
+        }
+    }
+
+    #[test]
+    fn senders_are_bounded_and_none_loses_an_event() {
+        let (mut datagrams, mut batch) = (datagrams(true, true), EventBatch::default());
+        let count = SENDERS_MAX + 10;
+        for number in 0..count {
+            let host = format!("h{number}");
+            let datagram = Datagram { host: &host, address: &host, text: b"x" };
+            datagrams.push(datagram, NOW + number as i64, &mut batch).unwrap();
+        }
+        datagrams.settle(NOW, true, &mut batch);
+        assert_eq!((batch.len(), datagrams.senders.len()), (count, SENDERS_MAX));
+    }
+}

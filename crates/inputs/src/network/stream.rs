@@ -1,0 +1,99 @@
+//! One connection that sends text.
+//!
+//! The pipeline of a connection lives while bytes come. After a silence the last event is complete and the pipeline
+//! goes; the next bytes begin with a new one.
+
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+use quarry_conf::PropsResolver;
+use quarry_event::{EventBatch, TimeNs};
+use quarry_pipeline::{Pipeline, PipelineContext, PipelineError, SourceInfo};
+
+use super::framing::Framing;
+
+/// Sourcetypes whose connections may speak octet counting.
+const SYSLOG_SOURCETYPES: [&str; 2] = ["syslog", "linux_secure"];
+
+/// What all connections of a port have in common.
+#[derive(Clone, Debug)]
+pub struct Template {
+    /// Index of the events.
+    pub index: String,
+    /// `source` of the events.
+    pub source: String,
+    /// `sourcetype` of the events.
+    pub sourcetype: String,
+    /// How text is broken into events.
+    pub props: Arc<PropsResolver>,
+}
+
+impl Template {
+    /// A pipeline for what `host` sends.
+    pub(crate) fn pipeline(&self, host: &str, now: TimeNs) -> Result<Pipeline, PipelineError> {
+        let info = SourceInfo {
+            index: self.index.clone(),
+            host: host.to_owned(),
+            host_is_fixed: false,
+            source: self.source.clone(),
+            sourcetype: Some(self.sourcetype.clone()),
+        };
+        Pipeline::new(info, &self.props, PipelineContext { now, zone: TimeZone::UTC, modified: None })
+    }
+
+    /// Whether the text is syslog, which may come with counts.
+    pub(crate) fn is_syslog(&self) -> bool {
+        SYSLOG_SOURCETYPES.contains(&self.sourcetype.as_str())
+    }
+}
+
+/// One connection.
+#[derive(Debug)]
+pub struct RawStream {
+    template: Arc<Template>,
+    host: String,
+    framing: Framing,
+    /// Bytes that the framing could not place yet.
+    held: Vec<u8>,
+    pipeline: Option<Box<Pipeline>>,
+}
+
+impl RawStream {
+    /// A connection of `host`.
+    pub fn new(template: Arc<Template>, host: String) -> RawStream {
+        let framing = if template.is_syslog() { Framing::Unknown } else { Framing::Lines };
+        RawStream { template, host, framing, held: Vec::new(), pipeline: None }
+    }
+
+    /// Must be called before bytes go to another batch or come later than those before.
+    pub fn begin(&mut self, now: TimeNs) -> Result<(), PipelineError> {
+        match &mut self.pipeline {
+            Some(pipeline) => pipeline.set_now(now, None),
+            None => self.pipeline = Some(Box::new(self.template.pipeline(&self.host, now)?)),
+        }
+        Ok(())
+    }
+
+    /// Takes bytes and appends the events they complete to `out`.
+    pub fn push(&mut self, bytes: &[u8], out: &mut EventBatch) {
+        let Some(pipeline) = &mut self.pipeline else { return };
+        self.framing.push(&mut self.held, bytes, &mut |bytes| pipeline.push(bytes, out));
+    }
+
+    /// Appends what is left: the connection has ended, or is silent.
+    pub fn finish(&mut self, out: &mut EventBatch) {
+        let Some(mut pipeline) = self.pipeline.take() else { return };
+        self.framing.finish(&mut self.held, &mut |bytes| pipeline.push(bytes, out));
+        pipeline.finish(out);
+    }
+
+    /// Whether nothing is kept for the next bytes.
+    pub fn is_idle(&self) -> bool {
+        self.pipeline.is_none()
+    }
+
+    /// Bytes of memory held for text that is no event yet.
+    pub fn held_bytes(&self) -> usize {
+        self.held.capacity() + self.pipeline.as_ref().map_or(0, |pipeline| pipeline.buffered_capacity())
+    }
+}

@@ -1,0 +1,176 @@
+//! The ports of a running node that take text and forwarders' data: sockets, TLS, limits, what is told of them.
+//!
+//! One thread of the runtime per connection that has something to say, never more than [`turns::Turns`] allow: whoever
+//! has the turn reads, cuts events and appends, and while the store is busy nobody reads, so that senders wait.
+//!
+//! Not here: what bytes mean (`quarry_inputs::network`), the HTTP Event Collector.
+
+mod limits;
+mod names;
+mod stream;
+mod tcp;
+mod tls;
+mod turns;
+mod udp;
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quarry_conf::{NetworkInput, NetworkInputSettings, NetworkKind};
+use quarry_inputs::EventStore;
+use quarry_inputs::network::{AccessList, Template};
+use tokio::sync::{mpsc, watch};
+
+use crate::collector::NodeStore;
+use crate::failure::Failure;
+use crate::node::LocalNode;
+use limits::Limits;
+use names::Names;
+use turns::Turns;
+
+/// Longest wait for connections when the server stops.
+const STOP_WAIT: Duration = Duration::from_secs(5);
+/// Time between two tellings of what was refused or lost.
+const TELL_EVERY: Duration = Duration::from_secs(10);
+
+/// What all ports share.
+pub(crate) struct Shared {
+    pub(crate) node: Arc<LocalNode>,
+    pub(crate) store: Arc<dyn EventStore>,
+    pub(crate) turns: Turns,
+    pub(crate) limits: Limits,
+    pub(crate) names: Names,
+    /// Becomes true when the server stops.
+    pub(crate) stopping: watch::Receiver<bool>,
+    /// Held by everything that must end before the store closes.
+    pub(crate) alive: mpsc::Sender<()>,
+}
+
+/// One port.
+pub(crate) struct Port {
+    pub(crate) input: NetworkInput,
+    pub(crate) access: AccessList,
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// The ports that listen.
+pub(crate) struct Listeners {
+    /// Stanza and address.
+    pub(crate) addresses: BTreeMap<String, SocketAddr>,
+    stop: watch::Sender<bool>,
+    ended: mpsc::Receiver<()>,
+}
+
+impl Listeners {
+    /// Listens where inputs.conf says.
+    pub(crate) async fn start(data_dir: &Path, node: &Arc<LocalNode>) -> Result<Listeners, Failure> {
+        let settings = NetworkInputSettings::new(&node.settings.layers);
+        for name in &settings.bad_names {
+            crate::tell(&format!("warning: inputs.conf [{name}]: no port in its name, nothing listens there"));
+        }
+        let (stop, stopping) = watch::channel(false);
+        let (alive, ended) = mpsc::channel(1);
+        let mut listeners = Listeners { addresses: BTreeMap::new(), stop, ended };
+        if settings.inputs.is_empty() {
+            return Ok(listeners);
+        }
+        limits::raise_open_files();
+        let shared = Arc::new(Shared {
+            node: Arc::clone(node),
+            store: Arc::new(NodeStore::new(node)),
+            turns: Turns::new(),
+            limits: Limits::default(),
+            names: Names::default(),
+            stopping,
+            alive,
+        });
+        let needs_tls = settings.inputs.iter().any(|input| input.tls);
+        let acceptor = if needs_tls { Some(tls::acceptor(data_dir, &settings.ssl)?) } else { None };
+        for input in settings.inputs {
+            listeners.listen(input, &shared, acceptor.as_ref()).await?;
+        }
+        tokio::spawn(tell_limits(Arc::clone(&shared)));
+        Ok(listeners)
+    }
+
+    async fn listen(
+        &mut self,
+        input: NetworkInput,
+        shared: &Arc<Shared>,
+        acceptor: Option<&tokio_rustls::TlsAcceptor>,
+    ) -> Result<(), Failure> {
+        let stanza = input.stanza.clone();
+        let about = |reason: &dyn std::fmt::Display| Failure::Storage(format!("inputs.conf [{stanza}]: {reason}"));
+        shared.store.check_index(&input.index).map_err(|reason| about(&reason))?;
+        let access = access_of(&input).map_err(|reason| about(&reason))?;
+        let address: IpAddr = input
+            .bind
+            .parse()
+            .map_err(|_| about(&format!("bindAddress = {}: give an address such as 127.0.0.1", input.bind)))?;
+        let address = SocketAddr::new(address, input.port);
+        let cannot = |error: std::io::Error| about(&format!("cannot listen on {address}: {error}"));
+        let kind = input.kind;
+        let acceptor = acceptor.filter(|_| input.tls).cloned();
+        let port = Arc::new(Port { input, access, shared: Arc::clone(shared) });
+        let bound = match kind {
+            NetworkKind::Tcp => tcp::listen(port, address, acceptor).await.map_err(cannot)?,
+            NetworkKind::Udp => udp::listen(&port, address).map_err(cannot)?,
+            NetworkKind::Forwarders => return Ok(()),
+        };
+        crate::tell(&format!("quarry takes events on {bound} ([{stanza}])"));
+        self.addresses.insert(stanza, bound);
+        Ok(())
+    }
+
+    /// Takes no more, and waits until what came is stored.
+    pub(crate) async fn stop(mut self) {
+        self.stop.send_replace(true);
+        if tokio::time::timeout(STOP_WAIT, self.ended.recv()).await.is_err() {
+            crate::tell("warning: network inputs did not end in time; what they had not stored is lost");
+        }
+    }
+}
+
+impl Port {
+    /// What pipelines of the port's senders have in common.
+    pub(crate) fn template(&self, bound: SocketAddr) -> Template {
+        let (word, sourcetype) = match self.input.kind {
+            NetworkKind::Udp => ("udp", format!("udp:{}", bound.port())),
+            _ => ("tcp", "tcp-raw".to_owned()),
+        };
+        Template {
+            index: self.input.index.clone(),
+            source: self.input.source.clone().unwrap_or_else(|| format!("{word}:{}", bound.port())),
+            sourcetype: self.input.sourcetype.clone().unwrap_or(sourcetype),
+            props: Arc::clone(&self.shared.node.settings.props),
+        }
+    }
+}
+
+/// `acceptFrom`, or the one machine that the stanza names.
+fn access_of(input: &NetworkInput) -> Result<AccessList, String> {
+    let Some(remote) = &input.remote else { return AccessList::new(input.accept_from.iter().map(String::as_str)) };
+    if remote.parse::<IpAddr>().is_ok() {
+        return AccessList::new([remote.as_str()]);
+    }
+    let addresses = names::addresses_of(remote).map_err(|error| format!("{remote} has no address: {error}"))?;
+    AccessList::new(addresses.iter().map(ToString::to_string).collect::<Vec<_>>().iter().map(String::as_str))
+}
+
+/// Returns when the server stops.
+pub(crate) async fn stopped(stopping: &mut watch::Receiver<bool>) {
+    // A sender that is gone means stop as well.
+    drop(stopping.wait_for(|stopping| *stopping).await);
+}
+
+/// Tells what was refused or lost, from time to time.
+async fn tell_limits(shared: Arc<Shared>) {
+    let mut stopping = shared.stopping.clone();
+    while tokio::time::timeout(TELL_EVERY, stopped(&mut stopping)).await.is_err() {
+        shared.limits.tell();
+    }
+    shared.limits.tell();
+}

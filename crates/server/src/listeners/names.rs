@@ -1,0 +1,60 @@
+//! Names of senders' addresses, asked of the system's resolver and kept for a while.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, ToSocketAddrs};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Names that are kept; beyond it all are asked again.
+const NAMES_MAX: usize = 4_096;
+/// Longest wait for a name.
+const WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// Names that were found.
+#[derive(Debug, Default)]
+pub(crate) struct Names(Mutex<BTreeMap<IpAddr, String>>);
+
+impl Names {
+    /// Name of an address, or the address itself when it has none in time.
+    pub(crate) async fn of(&self, address: IpAddr) -> String {
+        let address = address.to_canonical();
+        if let Some(name) = self.known(address) {
+            return name;
+        }
+        let asked = tokio::task::spawn_blocking(move || dns_lookup::lookup_addr(&address));
+        let name = match tokio::time::timeout(WAIT_MAX, asked).await {
+            Ok(Ok(Ok(name))) if !name.is_empty() => name,
+            _ => address.to_string(),
+        };
+        self.keep(address, &name);
+        name
+    }
+
+    /// As [`Names::of`], where waiting is no matter.
+    pub(crate) fn of_blocking(&self, address: IpAddr) -> String {
+        let address = address.to_canonical();
+        self.known(address).unwrap_or_else(|| {
+            let found = dns_lookup::lookup_addr(&address).ok().filter(|name| !name.is_empty());
+            let name = found.unwrap_or_else(|| address.to_string());
+            self.keep(address, &name);
+            name
+        })
+    }
+
+    fn known(&self, address: IpAddr) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&address).cloned()
+    }
+
+    fn keep(&self, address: IpAddr, name: &str) {
+        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if names.len() >= NAMES_MAX {
+            names.clear();
+        }
+        names.insert(address, name.to_owned());
+    }
+}
+
+/// Addresses of a machine.
+pub(crate) fn addresses_of(name: &str) -> std::io::Result<Vec<IpAddr>> {
+    Ok((name, 0).to_socket_addrs()?.map(|address| address.ip()).collect())
+}

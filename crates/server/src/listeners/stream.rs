@@ -1,0 +1,47 @@
+//! Reading of a connection, with or without TLS, so that one that is silent holds no buffer.
+//!
+//! The first bytes after a silence are read into a small buffer; what is there beyond them is read by whoever has the
+//! turn, without waiting.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// Bytes that are read before a turn.
+const PROBE_BYTES: usize = 4 << 10;
+
+/// A connection.
+pub(crate) trait Connection: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Connection for T {}
+
+/// Waits for bytes; none means that the sender has ended.
+pub(crate) async fn first_bytes(connection: &mut dyn Connection) -> io::Result<Vec<u8>> {
+    poll_fn(|context| {
+        let mut probe = [0; PROBE_BYTES];
+        let mut buffer = ReadBuf::new(&mut probe);
+        match Pin::new(&mut *connection).poll_read(context, &mut buffer) {
+            Poll::Ready(outcome) => Poll::Ready(outcome.map(|()| buffer.filled().to_vec())),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// Whether more may be there than was read first.
+pub(crate) fn is_full_probe(bytes: &[u8]) -> bool {
+    bytes.len() >= PROBE_BYTES
+}
+
+/// Reads what is there into `buffer`; `None` when nothing is, 0 when the sender has ended.
+pub(crate) fn read_now(connection: &mut dyn Connection, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    // Whoever waits next asks again with a waker of its own.
+    let mut context = Context::from_waker(Waker::noop());
+    let mut buffer = ReadBuf::new(buffer);
+    match Pin::new(connection).poll_read(&mut context, &mut buffer) {
+        Poll::Ready(outcome) => outcome.map(|()| Some(buffer.filled().len())),
+        Poll::Pending => Ok(None),
+    }
+}

@@ -1,0 +1,221 @@
+//! Ports that take text over TCP.
+//!
+//! A connection waits for bytes without a thread or a buffer. Small amounts are given a moment to grow, so that a
+//! sender of single lines does not make an append of each.
+
+use std::net::SocketAddr;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use quarry_conf::SenderHost;
+use quarry_inputs::AppendError;
+use quarry_inputs::network::{Appender, RawStream, Template};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+
+use super::limits::Place;
+use super::stream::{Connection, first_bytes, is_full_probe, read_now};
+use super::turns::Desk;
+use super::{Port, stopped};
+use crate::local;
+
+/// Wait after few bytes for more.
+const GATHER: Duration = Duration::from_millis(5);
+/// Wait before the store is asked again that took nothing.
+pub(super) const BUSY_WAIT: Duration = Duration::from_millis(200);
+/// Longest TLS handshake.
+pub(super) const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
+/// Wait after a failed accept, which is mostly a lack of file descriptors.
+const ACCEPT_WAIT: Duration = Duration::from_millis(100);
+/// Text bytes at which a batch is handed over.
+pub(super) const BATCH_BYTES: usize = 1 << 20;
+/// Events at which a batch is handed over.
+pub(super) const BATCH_EVENTS: usize = 65_536;
+/// Bytes of a turn at least, whatever `queueSize` says.
+const TURN_BYTES_MIN: usize = 64 << 10;
+
+/// Listens, and takes connections until the server stops.
+pub(super) async fn listen(
+    port: Arc<Port>,
+    address: SocketAddr,
+    acceptor: Option<TlsAcceptor>,
+) -> std::io::Result<SocketAddr> {
+    let listener = TcpListener::bind(address).await?;
+    let bound = listener.local_addr()?;
+    let template = Arc::new(port.template(bound));
+    tokio::spawn(async move {
+        let mut stopping = port.shared.stopping.clone();
+        loop {
+            let accepted = tokio::select! {
+                () = stopped(&mut stopping) => return,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, peer)) => {
+                    drop(tokio::spawn(connection(port.clone(), template.clone(), acceptor.clone(), stream, peer)));
+                }
+                Err(_) => tokio::time::sleep(ACCEPT_WAIT).await,
+            }
+        }
+    });
+    Ok(bound)
+}
+
+/// Serves one connection to its end.
+async fn connection(
+    port: Arc<Port>,
+    template: Arc<Template>,
+    acceptor: Option<TlsAcceptor>,
+    stream: TcpStream,
+    peer: SocketAddr,
+) {
+    let _alive = port.shared.alive.clone();
+    let limits = &port.shared.limits;
+    if !port.access.allows(peer.ip()) {
+        limits.forbidden.fetch_add(1, Ordering::Relaxed);
+        return;
+    }
+    let Some(place) = limits.place() else { return };
+    let host = host_of(&port, peer).await;
+    let Some(mut connection) = secured(stream, acceptor, peer).await else { return };
+    let stream = RawStream::new(template, host);
+    let appender = Appender::new(Arc::clone(&port.shared.store));
+    Session { port: &port, stream, appender, place, peer }.run(&mut *connection).await;
+}
+
+/// `host` of what `peer` sends.
+pub(super) async fn host_of(port: &Port, peer: SocketAddr) -> String {
+    match port.input.sender_host {
+        SenderHost::Address => peer.ip().to_canonical().to_string(),
+        SenderHost::Name => port.shared.names.of(peer.ip()).await,
+        SenderHost::Fixed => port.input.host.clone().unwrap_or_else(local::host_name),
+    }
+}
+
+/// The connection after a handshake, if it needs one.
+pub(super) async fn secured(
+    stream: TcpStream,
+    acceptor: Option<TlsAcceptor>,
+    peer: SocketAddr,
+) -> Option<Box<dyn Connection>> {
+    let Some(acceptor) = acceptor else { return Some(Box::new(stream)) };
+    match tokio::time::timeout(HANDSHAKE_MAX, acceptor.accept(stream)).await {
+        Ok(Ok(stream)) => Some(Box::new(stream)),
+        Ok(Err(error)) => {
+            crate::tell(&format!("warning: {peer}: no TLS connection: {error}"));
+            None
+        }
+        Err(_) => None,
+    }
+}
+
+struct Session<'a> {
+    port: &'a Port,
+    stream: RawStream,
+    appender: Appender,
+    place: Place<'a>,
+    peer: SocketAddr,
+}
+
+impl Session<'_> {
+    async fn run(mut self, connection: &mut dyn Connection) {
+        let mut stopping = self.port.shared.stopping.clone();
+        let silence = Duration::from_secs(self.port.input.done_seconds.max(1));
+        loop {
+            let read = tokio::select! {
+                () = stopped(&mut stopping) => break,
+                read = first_bytes(connection) => read,
+                () = tokio::time::sleep(silence), if !self.stream.is_idle() => {
+                    self.end_events().await;
+                    continue;
+                }
+            };
+            let Ok(first) = read else { break };
+            if first.is_empty() {
+                break;
+            }
+            if !is_full_probe(&first) {
+                tokio::time::sleep(GATHER).await;
+            }
+            let mut turn = self.port.shared.turns.wait().await;
+            if turn.run(|desk| self.read(connection, &first, desk)).is_none_or(|flow| flow.is_break()) {
+                break;
+            }
+        }
+        self.end_events().await;
+    }
+
+    /// Stores the events that are open, and gives the pipeline up.
+    async fn end_events(&mut self) {
+        let mut turn = self.port.shared.turns.wait().await;
+        turn.run(|desk| {
+            self.stream.finish(&mut desk.batch);
+            self.place.set_held(0);
+            self.append(desk);
+        });
+    }
+
+    /// Reads what is there after `first`, and stores it.
+    fn read(&mut self, connection: &mut dyn Connection, first: &[u8], desk: &mut Desk) -> ControlFlow<()> {
+        let now = self.port.shared.node.settings.clock.now_ns();
+        if let Err(error) = self.stream.begin(now) {
+            crate::tell(&format!("error: [{}]: {error}", self.port.input.stanza));
+            return ControlFlow::Break(());
+        }
+        self.stream.push(first, &mut desk.batch);
+        let mut left = self.port.input.queue_bytes.max(TURN_BYTES_MIN);
+        let mut flow = ControlFlow::Continue(());
+        while left > 0 {
+            let most = desk.buffer.len().min(left);
+            match read_now(connection, &mut desk.buffer[..most]) {
+                Ok(Some(0)) | Err(_) => flow = ControlFlow::Break(()),
+                Ok(None) => {}
+                Ok(Some(count)) => {
+                    self.stream.push(&desk.buffer[..count], &mut desk.batch);
+                    left -= count;
+                    if desk.batch.raw.len() >= BATCH_BYTES || desk.batch.len() >= BATCH_EVENTS {
+                        self.append(desk);
+                    }
+                    continue;
+                }
+            }
+            break;
+        }
+        if self.place.set_held(self.stream.held_bytes()) {
+            self.stream.finish(&mut desk.batch);
+            self.place.set_held(0);
+        }
+        self.append(desk);
+        flow
+    }
+
+    /// Stores the batch; waits as long as the store is busy.
+    fn append(&mut self, desk: &mut Desk) {
+        append(&mut self.appender, &mut desk.batch, self.port, &self.peer);
+    }
+}
+
+/// Stores a batch; waits as long as the store is busy, unless the server stops.
+pub(super) fn append(
+    appender: &mut Appender,
+    batch: &mut quarry_event::EventBatch,
+    port: &Port,
+    from: &dyn std::fmt::Display,
+) {
+    loop {
+        match appender.append(batch) {
+            Ok(()) => return,
+            Err(AppendError::Busy(_)) if !batch.is_empty() && !*port.shared.stopping.borrow() => {
+                std::thread::park_timeout(BUSY_WAIT);
+            }
+            Err(error) => {
+                port.shared.limits.lost.fetch_add(1, Ordering::Relaxed);
+                crate::tell(&format!("error: [{}]: events of {from} are lost: {error}", port.input.stanza));
+                *batch = quarry_event::EventBatch::default();
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! TLS of ports: the certificate that is configured, or one of the node's own making.
+//!
+//! Without `serverCert` the first start makes a key and a certificate in `D/etc/auth`, which stay: senders that pin it
+//! go on. rustls does the work, with ring underneath (docs/decisions/0016).
+
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use quarry_conf::SslSettings;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use tokio_rustls::TlsAcceptor;
+
+use crate::failure::Failure;
+use crate::local;
+
+/// Certificate and key that the node makes itself, below the data folder.
+const OWN_CERTIFICATE: &str = "etc/auth/server.pem";
+/// Readable and writable by the owner alone.
+const PRIVATE_MODE: u32 = 0o600;
+
+/// What speaks TLS with senders.
+pub(crate) fn acceptor(data_dir: &Path, settings: &SslSettings) -> Result<TlsAcceptor, Failure> {
+    let config = config(data_dir, settings).map_err(|reason| Failure::Storage(format!("TLS: {reason}")))?;
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+fn config(data_dir: &Path, settings: &SslSettings) -> Result<ServerConfig, String> {
+    let path = match &settings.certificate {
+        Some(path) => data_dir.join(expanded(path, data_dir)),
+        None => own_certificate(data_dir)?,
+    };
+    let about = |reason: &dyn std::fmt::Display| format!("{}: {reason}", path.display());
+    let pem = std::fs::read(&path).map_err(|error| about(&error))?;
+    let chain: Result<Vec<CertificateDer<'static>>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+    let chain = chain.map_err(|error| about(&error))?;
+    let key = PrivateKeyDer::from_pem_slice(&pem)
+        .map_err(|error| about(&format!("no private key that is not encrypted: {error}")))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
+    let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
+    let builder = match roots(data_dir, settings)? {
+        None => builder.with_no_client_auth(),
+        Some(roots) => {
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+            builder.with_client_cert_verifier(verifier.map_err(|error| error.to_string())?)
+        }
+    };
+    builder.with_single_cert(chain, key).map_err(|error| about(&error))
+}
+
+/// Those who may sign senders' certificates, where these must show one.
+fn roots(data_dir: &Path, settings: &SslSettings) -> Result<Option<RootCertStore>, String> {
+    if !settings.requires_client {
+        return Ok(None);
+    }
+    let path = settings.roots.as_ref().ok_or("requireClientCert needs sslRootCAPath")?;
+    let path = data_dir.join(expanded(path, data_dir));
+    let about = |reason: &dyn std::fmt::Display| format!("{}: {reason}", path.display());
+    let pem = std::fs::read(&path).map_err(|error| about(&error))?;
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(&pem) {
+        roots.add(certificate.map_err(|error| about(&error))?).map_err(|error| about(&error))?;
+    }
+    Ok(Some(roots))
+}
+
+/// `$SPLUNK_HOME` stands for the data folder.
+fn expanded(path: &str, data_dir: &Path) -> String {
+    path.replace("$SPLUNK_HOME", &data_dir.display().to_string())
+}
+
+fn own_certificate(data_dir: &Path) -> Result<PathBuf, String> {
+    let path = data_dir.join(OWN_CERTIFICATE);
+    if path.exists() {
+        return Ok(path);
+    }
+    let names = vec![local::host_name(), "localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
+    let made = rcgen::generate_simple_self_signed(names).map_err(|error| error.to_string())?;
+    let pem = format!("{}{}", made.cert.pem(), made.signing_key.serialize_pem());
+    write_private(&path, pem.as_bytes()).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+    crate::tell(&format!("made a certificate of its own: {}", path.display()));
+    Ok(path)
+}
+
+fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let temporary = path.with_extension("new");
+    drop(std::fs::remove_file(&temporary));
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(PRIVATE_MODE).open(&temporary)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    std::fs::rename(&temporary, path)
+}

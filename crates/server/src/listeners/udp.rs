@@ -1,0 +1,232 @@
+//! Ports that take datagrams.
+//!
+//! A thread of its own empties the socket into batches of datagrams; another cuts events. Between them waits a bounded
+//! number of batches, and beyond that the system's receive buffer, which is asked to be large. What the system drops
+//! even so is counted from its table of sockets and told.
+
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::time::Duration;
+
+use quarry_conf::SenderHost;
+use quarry_event::EventBatch;
+use quarry_inputs::network::{Appender, Datagram, Datagrams};
+use rustix::net::sockopt;
+
+use super::Port;
+use super::tcp::{BATCH_BYTES, BATCH_EVENTS, append};
+use crate::local;
+
+/// Longest datagram.
+const DATAGRAM_BYTES_MAX: usize = 65_536;
+/// Bytes of datagrams that are handed over together.
+const PACK_BYTES: usize = 1 << 20;
+/// Datagrams that are handed over together.
+const PACK_DATAGRAMS: usize = 8_192;
+/// Packs that wait.
+const PACKS_MAX: usize = 32;
+/// Moment in which datagrams gather.
+const GATHER: Duration = Duration::from_millis(2);
+/// Rounds of reading between two looks for drops.
+const DROPS_EVERY: u64 = 32;
+/// Wait for a datagram before something else is looked after.
+const WAIT: Duration = Duration::from_millis(50);
+
+/// Datagrams on their way.
+#[derive(Debug, Default)]
+struct Pack {
+    bytes: Vec<u8>,
+    /// End of each in `bytes`, and who sent it.
+    ends: Vec<(usize, IpAddr)>,
+}
+
+/// Listens, and takes datagrams until the server stops.
+pub(super) fn listen(port: &Arc<Port>, address: SocketAddr) -> std::io::Result<SocketAddr> {
+    let socket = UdpSocket::bind(address)?;
+    let bound = socket.local_addr()?;
+    let wanted = port.input.receive_bytes;
+    // Root may have more than the system's limit.
+    if wanted > 0 && sockopt::set_socket_recv_buffer_size_force(socket.as_fd(), wanted).is_err() {
+        sockopt::set_socket_recv_buffer_size(socket.as_fd(), wanted)?;
+    }
+    socket.set_read_timeout(Some(WAIT))?;
+    let (packs, arrived) = sync_channel(PACKS_MAX);
+    let (spent, spares) = sync_channel(PACKS_MAX);
+    let (reader, writer) = (Arc::clone(port), Arc::clone(port));
+    let name = |what: &str| std::thread::Builder::new().name(format!("udp-{what}-{}", bound.port()));
+    name("read").spawn(move || read(&reader, &socket, &packs, &spares))?;
+    name("cut").spawn(move || cut(&writer, bound, &arrived, &spent))?;
+    Ok(bound)
+}
+
+/// Empties the socket. While datagrams come it looks again after a moment, in which the system keeps them; only after
+/// a silence it waits for one.
+fn read(port: &Port, socket: &UdpSocket, packs: &SyncSender<Pack>, spares: &Receiver<Pack>) {
+    let mut drops = Drops::of(socket);
+    let mut datagram = vec![0; DATAGRAM_BYTES_MAX];
+    let mut pack = Pack::default();
+    let (mut waits, mut came, mut rounds) = (true, 0_u64, 0_u64);
+    // Where a mode cannot be set, reading only becomes slower.
+    let set_waiting = |waits: bool| drop(socket.set_nonblocking(!waits));
+    loop {
+        match socket.recv_from(&mut datagram) {
+            Ok((count, from)) => {
+                pack.bytes.extend_from_slice(&datagram[..count]);
+                pack.ends.push((pack.bytes.len(), from.ip()));
+                came += 1;
+                if waits {
+                    waits = false;
+                    set_waiting(false);
+                }
+                if pack.bytes.len() >= PACK_BYTES || pack.ends.len() >= PACK_DATAGRAMS {
+                    let next = spares.try_recv().unwrap_or_default();
+                    if packs.send(std::mem::replace(&mut pack, next)).is_err() {
+                        return;
+                    }
+                }
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                let Some(next) = hand_over(pack, packs, spares) else { return };
+                pack = next;
+                rounds += 1;
+                if rounds.is_multiple_of(DROPS_EVERY) {
+                    port.shared.limits.dropped.fetch_add(drops.fresh(), Ordering::Relaxed);
+                }
+                if came == 0 && pack.ends.is_empty() && *port.shared.stopping.borrow() {
+                    return;
+                }
+                match (waits, came) {
+                    (true, _) => {}
+                    (false, 0) => {
+                        waits = true;
+                        set_waiting(true);
+                    }
+                    (false, _) => std::thread::park_timeout(GATHER),
+                }
+                came = 0;
+            }
+            // An answer of some machine that nobody listens is no fault of ours.
+            Err(_) => {}
+        }
+    }
+}
+
+/// Gives a pack to the cutter unless that is behind: then more may come into it. The pack to go on with, or `None` when
+/// the cutter has ended.
+fn hand_over(pack: Pack, packs: &SyncSender<Pack>, spares: &Receiver<Pack>) -> Option<Pack> {
+    if pack.ends.is_empty() {
+        return Some(pack);
+    }
+    match packs.try_send(pack) {
+        Ok(()) => Some(spares.try_recv().unwrap_or_default()),
+        Err(TrySendError::Full(kept)) => Some(kept),
+        Err(TrySendError::Disconnected(_)) => None,
+    }
+}
+
+/// Cuts and stores events.
+fn cut(port: &Port, bound: SocketAddr, arrived: &Receiver<Pack>, spent: &SyncSender<Pack>) {
+    let _alive = port.shared.alive.clone();
+    let mut datagrams =
+        Datagrams::new(Arc::new(port.template(bound)), port.input.keeps_priority, port.input.keeps_text);
+    let mut appender = Appender::new(Arc::clone(&port.shared.store));
+    let mut batch = EventBatch::default();
+    let mut host = Host { port, known: None };
+    loop {
+        let now = || port.shared.node.settings.clock.now_ns();
+        match arrived.recv_timeout(WAIT) {
+            Ok(mut pack) => {
+                take(port, &pack, &mut host, now(), (&mut datagrams, &mut appender, &mut batch));
+                pack.bytes.clear();
+                pack.ends.clear();
+                // A pack that finds no place is simply freed.
+                drop(spent.try_send(pack));
+            }
+            Err(RecvTimeoutError::Timeout) => datagrams.settle(now(), false, &mut batch),
+            Err(RecvTimeoutError::Disconnected) => {
+                datagrams.settle(now(), true, &mut batch);
+                append(&mut appender, &mut batch, port, &bound);
+                return;
+            }
+        }
+        append(&mut appender, &mut batch, port, &bound);
+    }
+}
+
+fn take(
+    port: &Port,
+    pack: &Pack,
+    host: &mut Host<'_>,
+    now: i64,
+    (datagrams, appender, batch): (&mut Datagrams, &mut Appender, &mut EventBatch),
+) {
+    let mut start = 0;
+    for (end, from) in &pack.ends {
+        let text = &pack.bytes[start..*end];
+        start = *end;
+        if !port.access.allows(*from) {
+            port.shared.limits.forbidden.fetch_add(1, Ordering::Relaxed);
+            continue;
+        }
+        let (address, host) = host.of(*from);
+        if let Err(error) = datagrams.push(Datagram { host, address, text }, now, batch) {
+            port.shared.limits.lost.fetch_add(1, Ordering::Relaxed);
+            crate::tell(&format!("error: [{}]: {error}", port.input.stanza));
+        }
+        if batch.raw.len() >= BATCH_BYTES || batch.len() >= BATCH_EVENTS {
+            append(appender, batch, port, from);
+        }
+    }
+}
+
+/// Hosts of senders; most datagrams come from the sender of the one before.
+struct Host<'a> {
+    port: &'a Port,
+    known: Option<(IpAddr, String, String)>,
+}
+
+impl Host<'_> {
+    /// Address and host.
+    fn of(&mut self, from: IpAddr) -> (&str, &str) {
+        if self.known.as_ref().is_none_or(|(address, ..)| *address != from) {
+            let host = match self.port.input.sender_host {
+                SenderHost::Address => from.to_canonical().to_string(),
+                SenderHost::Name => self.port.shared.names.of_blocking(from),
+                SenderHost::Fixed => self.port.input.host.clone().unwrap_or_else(local::host_name),
+            };
+            self.known = Some((from, from.to_canonical().to_string(), host));
+        }
+        self.known.as_ref().map_or(("", ""), |(_, address, host)| (address.as_str(), host.as_str()))
+    }
+}
+
+/// Datagrams of a socket that the system dropped.
+struct Drops {
+    table: &'static str,
+    inode: Option<String>,
+    seen: u64,
+}
+
+impl Drops {
+    fn of(socket: &UdpSocket) -> Drops {
+        let is_v6 = socket.local_addr().is_ok_and(|address| address.is_ipv6());
+        let table = if is_v6 { "/proc/net/udp6" } else { "/proc/net/udp" };
+        let inode = rustix::fs::fstat(socket.as_fd()).ok().map(|stat| stat.st_ino.to_string());
+        Drops { table, inode, seen: 0 }
+    }
+
+    /// Those since the last call; 0 on systems without such a table.
+    fn fresh(&mut self) -> u64 {
+        let Some(inode) = &self.inode else { return 0 };
+        let Ok(table) = std::fs::read_to_string(self.table) else { return 0 };
+        let row = table.lines().map(str::split_whitespace).find(|row| row.clone().nth(9) == Some(inode));
+        let drops = row.and_then(|row| row.last()?.parse::<u64>().ok()).unwrap_or(self.seen);
+        let fresh = drops.saturating_sub(self.seen);
+        self.seen = drops;
+        fresh
+    }
+}
