@@ -19,6 +19,7 @@ use crate::EngineError;
 use crate::command::{CommandContext, MakeRowCommand, Reduce, RowCommand, RowIter, of_batches};
 use crate::commands::generate::make_results;
 use crate::commands::lookup::{LookupSource, LookupTable};
+use crate::commands::order::{DropEmptyColumns, Sort};
 use crate::commands::timechart::time_bounds;
 use crate::expr::ExprContext;
 use crate::knowledge::labels::Labels;
@@ -29,6 +30,7 @@ use crate::partial::plan::plan_name;
 use crate::partial::work::fold_windows;
 use crate::partial::{PartialStates, PlanStates};
 use crate::rows::{self, KeptRows};
+use crate::scan::best::BestRows;
 use crate::scan::derive::{Asked, Derivations, DerivedNames, Tables};
 use crate::scan::fields::{FieldRules, FieldWish, ShownFields};
 use crate::scan::filter::{EventFilter, Origins, index_patterns};
@@ -168,7 +170,14 @@ impl Runner {
         let parallel = steps.iter().take_while(|step| matches!(step, Step::Row { ordered: false, .. })).count();
         let reduces = matches!(steps.get(parallel), Some(Step::Reduce(reduce)) if !reduce.needs_order());
         if !reduces {
-            let scan = self.scan(&expr, search, rest, Rexes::default(), &context)?;
+            let mut scan = self.scan(&expr, search, rest, Rexes::default(), &context)?;
+            if let Some((best, sort)) = BestRows::of(rest) {
+                steps[0] = Step::Blocking(Arc::new(Sort(sort)));
+                if scan.wish.all || !scan.wish.patterns.is_empty() {
+                    steps.insert(1, Step::Blocking(Arc::new(DropEmptyColumns)));
+                }
+                scan.best = Some(best);
+            }
             let rows = OrderedRows::new(scan, context.clone())?;
             return apply(Box::new(rows), steps, &context);
         }
@@ -237,6 +246,7 @@ impl Runner {
             shown: ShownFields::default(),
             rexes,
             slabs: Slabs::new(Arc::clone(&self.shapes)),
+            best: None,
             progress: Arc::clone(&self.progress),
         })
     }

@@ -4,6 +4,7 @@
 //! in either direction. The ranks are plain columns that DataFusion sorts, with spilling, and drops rows beyond the
 //! limit as it goes.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, Float64Array, Int64Array, StringViewArray, UInt32Array};
@@ -13,7 +14,7 @@ use quarry_event::value::{Number, SortKey as ValueKey, parse_number, sort_key};
 use quarry_spl::ast::{SortCommand, SortKey, SortKind};
 
 use crate::EngineError;
-use crate::command::{Blocking, CommandContext, RowIter};
+use crate::command::{Blocking, CommandContext, RowIter, of_batches};
 use crate::rows::{self, ColumnReader, KeptRows, conform};
 
 /// `sort`.
@@ -85,29 +86,34 @@ fn ranks(reader: &ColumnReader, key: &SortKey, descending: bool) -> [ArrayRef; 3
     let (mut classes, mut numbers, mut texts) = (Vec::new(), Vec::new(), Vec::new());
     let mut scratch = String::new();
     for row in 0..reader.len() {
-        let (class, number, text) = match (key.kind, reader.text(row, &mut scratch)) {
-            (_, None) => (MISSING, None, None),
-            (SortKind::Str, Some(text)) => (TEXT, None, Some(text.to_owned())),
-            (SortKind::Num, Some(text)) => match parse_number(text) {
-                Some(number) => (NUMBER, Some(number), None),
-                None => (MISSING, None, None),
-            },
-            (SortKind::Auto | SortKind::Ip, Some(text)) => match sort_key(text) {
-                ValueKey::Number(number) => (NUMBER, Some(number.as_f64()), None),
-                ValueKey::Address(address) => (ADDRESS, Some(f64::from(address)), None),
-                ValueKey::Text(text) => (TEXT, None, Some(text.to_owned())),
-            },
-        };
+        let (class, number, text) = rank(key.kind, reader.text(row, &mut scratch));
         let turned = if descending && class != MISSING { -class } else { class };
         classes.push(turned);
         numbers.push(number);
-        texts.push(text);
+        texts.push(text.map(str::to_owned));
     }
     [
         Arc::new(Int64Array::from(classes)),
         Arc::new(Float64Array::from(numbers)),
         Arc::new(StringViewArray::from(texts.iter().map(Option::as_deref).collect::<Vec<_>>())),
     ]
+}
+
+/// Class, number and text of a value by which it is sorted.
+pub(crate) fn rank(kind: SortKind, text: Option<&str>) -> (i64, Option<f64>, Option<&str>) {
+    match (kind, text) {
+        (_, None) => (MISSING, None, None),
+        (SortKind::Str, Some(text)) => (TEXT, None, Some(text)),
+        (SortKind::Num, Some(text)) => match parse_number(text) {
+            Some(number) => (NUMBER, Some(number), None),
+            None => (MISSING, None, None),
+        },
+        (SortKind::Auto | SortKind::Ip, Some(text)) => match sort_key(text) {
+            ValueKey::Number(number) => (NUMBER, Some(number.as_f64()), None),
+            ValueKey::Address(address) => (ADDRESS, Some(f64::from(address)), None),
+            ValueKey::Text(text) => (TEXT, None, Some(text)),
+        },
+    }
 }
 
 /// The rows with ranks by which [`sorted_kept`] sorts them: numbers by value before texts, equal numbers by their texts.
@@ -165,11 +171,28 @@ pub(crate) fn sorted_kept(rows: KeptRows, context: &CommandContext) -> Result<Ro
     Ok(Box::new(sorted.map(|batch| rows::without(&batch?, |name| name.starts_with(RANK)))))
 }
 
+/// Of events of which only some come out: the columns that none of these has a value in are no columns of theirs.
+pub(crate) struct DropEmptyColumns;
+
+impl Blocking for DropEmptyColumns {
+    fn run(&self, rows: RowIter, _: &CommandContext) -> Result<RowIter, EngineError> {
+        let rows: Vec<RecordBatch> = rows.collect::<Result<_, _>>()?;
+        let mut filled = BTreeSet::new();
+        for batch in &rows {
+            let has_value = |(_, column): &(_, &ArrayRef)| column.logical_null_count() < column.len();
+            let columns = batch.schema_ref().fields().iter().zip(batch.columns());
+            filled.extend(columns.filter(has_value).map(|(field, _)| field.name().clone()));
+        }
+        let rows = rows.iter().map(|batch| rows::without(batch, |name| !filled.contains(name)));
+        Ok(of_batches(rows.collect::<Result<_, _>>()?))
+    }
+}
+
 /// Classes of values in ascending order.
-const NUMBER: i64 = 1;
+pub(crate) const NUMBER: i64 = 1;
 const ADDRESS: i64 = 2;
 const TEXT: i64 = 3;
-const MISSING: i64 = 4;
+pub(crate) const MISSING: i64 = 4;
 
 /// `tail`: the last rows, the last one first.
 pub(crate) struct Tail(pub usize);

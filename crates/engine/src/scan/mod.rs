@@ -7,6 +7,7 @@
 //!
 //! Not here: what the rows are used for.
 
+pub(crate) mod best;
 pub(crate) mod derive;
 pub(crate) mod fields;
 pub(crate) mod filter;
@@ -25,6 +26,7 @@ use quarry_event::time::NS_PER_SEC;
 use quarry_event::{Page, PageColumns, TimeRange};
 use quarry_store::{PageInfo, Segment, Snapshot, StoreError};
 
+use self::best::BestRows;
 use self::derive::Derivations;
 use self::fields::{FieldRules, FieldWish, ShownFields};
 use self::filter::EventFilter;
@@ -62,6 +64,8 @@ pub(crate) struct EventScan {
     pub rexes: Rexes,
     /// What is known of shaped slabs so far.
     pub slabs: Slabs,
+    /// A sort of which few rows are wanted.
+    pub best: Option<BestRows>,
     /// What has been read so far.
     pub progress: Arc<ScanProgress>,
 }
@@ -253,6 +257,11 @@ impl EventScan {
         let events = page.segment.read_page(page.page, columns)?;
         let selected = self.in_range(&events, &page.info);
         Ok(self.matching(&events, selected, context)?.map(|(rows, _)| rows))
+    }
+
+    /// Counts rows that matched and were left out, as others come before them.
+    fn note_left(&self, rows: usize) {
+        self.progress.events_matched.fetch_add(rows as u64, Ordering::Relaxed);
     }
 
     fn note_read(&self, page: &PageRef, found: usize) {

@@ -137,6 +137,10 @@ impl Iterator for OrderedRows {
 
 fn open_page(scan: &EventScan, context: &CommandContext, page: &PageRef) -> Result<Option<OpenPage>, EngineError> {
     let Some(rows) = scan.read(page, context)? else { return Ok(None) };
+    let rows = match &scan.best {
+        Some(best) => best.take(rows)?,
+        None => rows,
+    };
     let times = rows::column_or_null(&rows, "_time");
     let Some(times) = times.as_primitive_opt::<TimestampNanosecondType>() else { return Ok(None) };
     let arrival = page.arrival();

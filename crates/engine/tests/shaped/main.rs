@@ -438,6 +438,9 @@ const REPORTS: &[&str] = &[
     "chart count over level by status",
     "timechart span=1m count by level",
     "head 5",
+    "sort 7 - took",
+    "sort - status, +host | head 4",
+    "sort 3 level | table level user ip",
     "head 3 | table _time host status user_id took ip",
     "table _time _raw status level a tags{} a.b code v",
     "eval x=took*2, y=ip.\"!\" | stats sum(x) by y",
@@ -499,6 +502,50 @@ fn reports_are_the_same() {
         conditions.iter().map(move |condition| (format!("search {condition} | {report}"), TimeRange::ALL))
     });
     compare(searches);
+}
+
+/// A sort of which few rows are wanted leaves out events while it reads them.
+#[test]
+fn a_short_sort_is_the_start_of_a_long_one() {
+    let engine = engine();
+    let plain = store().snapshot().segments;
+    let shape = |segment: &Arc<dyn Segment>| HandShaped::new(Arc::clone(segment), MANNERS[0]) as Arc<dyn Segment>;
+    let shaped: Arc<Frozen> = Arc::new(Frozen(plain.iter().map(shape).collect()));
+    let plain = Arc::new(Frozen(plain));
+    let keys = [
+        "took",
+        "- took",
+        "- num(took)",
+        "- str(took)",
+        "status, -took",
+        "- status, user",
+        "level",
+        "- level",
+        "ip",
+        "- ip",
+        "host, -level",
+        "- user",
+        "neg",
+        "_time",
+        "- _time",
+        "missing",
+        "- missing, took",
+        "-num(level)",
+        "took desc",
+    ];
+    for (condition, keys) in ["*", "status=404", "alice OR zebra"].iter().flat_map(|c| keys.iter().map(move |k| (c, k)))
+    {
+        for after in ["", " | table _time host level took user", " | table _raw"] {
+            let all = answer(&engine, &plain, &format!("search {condition} | sort 0 {keys}{after}"), TimeRange::ALL);
+            for source in [&plain, &shaped] {
+                let short = format!("search {condition} | sort 5 {keys}{after}");
+                let headed = format!("search {condition} | sort 0 {keys} | head 5{after}");
+                for search in [short, headed] {
+                    assert_eq!(answer(&engine, source, &search, TimeRange::ALL), all[..all.len().min(5)], "{search}");
+                }
+            }
+        }
+    }
 }
 
 #[test]

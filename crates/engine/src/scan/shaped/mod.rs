@@ -36,6 +36,7 @@ use self::page::{PageReader, Rows};
 pub(crate) use self::rex::RexReader;
 use self::slab::Asked;
 pub(crate) use self::slab::Slabs;
+use super::best::BestRows;
 use super::fields::FieldWish;
 use super::filter::is_given;
 use super::{EventScan, METADATA_FIELDS, PageRef};
@@ -96,7 +97,8 @@ impl EventScan {
         if !self.wants_text() {
             outcome = self.doubt_unplaced(outcome, &mut reader)?;
         }
-        let (mut sure, mut maybe) = split(outcome, in_range);
+        let (sure, mut maybe) = split(outcome, in_range);
+        let mut sure = self.best_of(sure, &mut reader)?;
         let mut rexes = self.rexes.readers(&page.segment);
         if !self.wants_text() {
             add_extracts(&mut rexes, &slab, |name| {
@@ -120,6 +122,19 @@ impl EventScan {
         Ok(Shaped::Rows(Some(if coded { batch } else { rows::plain(&batch)? })))
     }
 
+    /// Without the rows that cannot be among the first of a sort, if it sorts by a field of the slab.
+    fn best_of(&self, sure: Rows, reader: &mut PageReader<'_>) -> Result<Rows, EngineError> {
+        let field = self.best.as_ref().and_then(|best| Some((best, reader.slab.field(best.field())?)));
+        let Some((best, field)) = field.filter(|(_, field)| !field.by_text && !sure.is_empty()) else {
+            return Ok(sure);
+        };
+        let values = columns::field_column(field, &sure, reader)?;
+        let Some(kept) = best.keep(values.as_ref(), sure.len()) else { return Ok(sure) };
+        let rows: Vec<u32> = sure.iter().zip(&kept).filter(|(_, kept)| **kept).map(|(row, _)| row).collect();
+        self.note_left(sure.len() - rows.len());
+        Ok(Rows::Some(rows))
+    }
+
     /// Asks again where many events are in doubt because a field is made of several parts: its text alone is less than
     /// that of the event.
     fn ask_composites(&self, outcome: Outcome, reader: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
@@ -140,7 +155,7 @@ impl EventScan {
     fn cut_names(&self) -> Vec<String> {
         let wanted = self.wish.names.iter().map(String::as_str);
         let mut names: Vec<String> = Vec::new();
-        for name in wanted.chain(self.filter.names()) {
+        for name in wanted.chain(self.filter.names()).chain(self.best.as_ref().map(BestRows::field)) {
             if !is_given(name) && !names.iter().any(|known| known == name) {
                 names.push(name.to_owned());
             }
