@@ -26,7 +26,7 @@ use quarry_spl::ast::Expr;
 use crate::EngineError;
 use crate::functions::CallState;
 use crate::row_filter::RowFilter;
-use crate::rows::{ColumnReader, batch_of, column_or_null, concat_rows, plain_column};
+use crate::rows::{ColumnReader, Value, batch_of, column_or_null, concat_rows, plain_column};
 
 pub(crate) use batch::Batch;
 pub(crate) use compare::{Literal, compare_column, compare_values, exact_number, holds, order_values};
@@ -113,6 +113,23 @@ impl CompiledExpr {
             parts.push(batch_of([(NAME, plain_column(&values)?)], part.num_rows())?);
         }
         Ok(column_or_null(&concat_rows(parts)?, NAME))
+    }
+
+    /// Names of the fields it reads, by slot; `None` if it also searches.
+    pub(crate) fn field_names(&self) -> Option<Vec<String>> {
+        let name = |slot: &Slot| match slot {
+            Slot::Field(name) => Some(name.clone()),
+            Slot::Search(_) => None,
+        };
+        self.slots.iter().map(name).collect()
+    }
+
+    /// The value of one row that is given as a column for each slot.
+    pub(crate) fn evaluate_one(&self, columns: Vec<ArrayRef>) -> Result<Value<'static>, EngineError> {
+        let batch = Batch::of_arrays(columns, 1, &self.context, &self.state);
+        let value = self.root.value(&batch.row(0)).into_owned();
+        self.state.check()?;
+        Ok(value)
     }
 
     /// The rows where the condition is true; null and what is no condition count as false.

@@ -34,7 +34,8 @@ pub struct IndexedField {
     pub value: Box<str>,
 }
 
-/// A run of events of one index in arrival order.
+/// A run of events in arrival order: of one index, or of several where rules of the pipeline sent some elsewhere
+/// ([`EventBatch::by_index`]).
 ///
 /// Invariants: `ends`, `time` and `meta` have one entry per event; `ends` ascends and its last entry is
 /// `raw.len()`; `raw` is valid UTF-8 and every end lies on a character border; `fields` ascends by row.
@@ -50,7 +51,7 @@ pub struct EventBatch {
     pub index_time: TimeNs,
     /// Index into `metas`, per event.
     pub meta: Vec<u32>,
-    /// Distinct metadata of this batch; all with the same index.
+    /// Distinct metadata of this batch.
     pub metas: Vec<Metadata>,
     /// Index-time fields, sparse.
     pub fields: Vec<IndexedField>,
@@ -80,6 +81,44 @@ impl EventBatch {
         self.ends.push(self.raw.len() as u32);
         self.time.push(time);
         self.meta.push(meta);
+    }
+
+    /// Whether all events belong to one index.
+    pub fn is_of_one_index(&self) -> bool {
+        let first = self.metas.first().map(|meta| &meta.index);
+        self.metas.iter().all(|meta| first.is_none_or(|first| Arc::ptr_eq(first, &meta.index) || *first == meta.index))
+    }
+
+    /// The events of each index as a batch of their own, in the order in which the indexes first appear.
+    pub fn by_index(self) -> Vec<EventBatch> {
+        if self.is_of_one_index() {
+            return vec![self];
+        }
+        let mut parts: Vec<EventBatch> = Vec::new();
+        // Part and row in it, of each metadata and then of each event.
+        let mut places: Vec<Option<(usize, u32)>> = vec![None; self.metas.len()];
+        let mut fields = self.fields.iter().peekable();
+        for row in 0..self.len() {
+            let code = self.meta[row] as usize;
+            let (part, meta) = places[code].unwrap_or_else(|| {
+                let meta = &self.metas[code];
+                let is_its = |part: &EventBatch| part.metas.first().is_some_and(|first| first.index == meta.index);
+                let part = parts.iter().position(is_its).unwrap_or_else(|| {
+                    parts.push(EventBatch { index_time: self.index_time, ..EventBatch::default() });
+                    parts.len() - 1
+                });
+                parts[part].metas.push(meta.clone());
+                (part, parts[part].metas.len() as u32 - 1)
+            });
+            places[code] = Some((part, meta));
+            let part = &mut parts[part];
+            part.push(self.raw(row), self.time[row], meta);
+            let new_row = part.len() as u32 - 1;
+            while let Some(field) = fields.next_if(|field| field.row as usize <= row) {
+                part.fields.push(IndexedField { row: new_row, ..field.clone() });
+            }
+        }
+        parts
     }
 
     /// Position of `meta` in `metas`, added when new.
@@ -172,6 +211,30 @@ mod tests {
             (&batch.ends[..], &batch.time[..], &batch.meta[..]),
             (&[3, 3, 10][..], &[10, 20, 30][..], &[0, 1, 0][..])
         );
+    }
+
+    #[test]
+    fn events_of_several_indexes_are_parted_in_order() {
+        let mut batch = EventBatch { index_time: 7, ..EventBatch::default() };
+        let other = Metadata { index: "other".into(), ..metadata("a") };
+        let (main, away) = (batch.intern(&metadata("a")), batch.intern(&other));
+        for (row, (raw, meta)) in
+            [("one", main), ("two", away), ("three", main), ("four", away)].into_iter().enumerate()
+        {
+            batch.push(raw.as_bytes(), row as i64, meta);
+            batch.fields.push(IndexedField { row: row as u32, name: "n".into(), value: raw.into() });
+        }
+        let parts = batch.by_index();
+        let texts = |part: &EventBatch| -> Vec<String> {
+            let text = |row| String::from_utf8(part.raw(row).to_vec()).unwrap();
+            (0..part.len()).map(text).collect()
+        };
+        assert_eq!(
+            (texts(&parts[0]), texts(&parts[1])),
+            (vec!["one".into(), "three".into()], vec!["two".into(), "four".into()])
+        );
+        assert_eq!((&*parts[1].metas[0].index, &parts[1].time[..], parts[1].index_time), ("other", &[1, 3][..], 7));
+        assert_eq!((parts[0].fields[1].row, &*parts[0].fields[1].value), (1, "three"));
     }
 
     #[test]

@@ -9,6 +9,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod batch;
+pub mod expression;
 pub mod segment;
 pub mod shape;
 pub mod term;
@@ -16,5 +17,6 @@ pub mod time;
 pub mod value;
 
 pub use batch::{EventBatch, IndexedField, Metadata, Page, PageColumns};
+pub use expression::{Expression, ExpressionCompiler, ExpressionValue};
 pub use term::{PageSet, TermQuery};
 pub use time::{TimeNs, TimeRange};

@@ -96,12 +96,14 @@ pub trait Receipt: Send {
 
 /// Where inputs put events whose senders are told when they are stored.
 pub trait EventStore: Send + Sync {
-    /// Takes events of one index. Blocks while the store is busy.
+    /// Takes events. Blocks while the store is busy.
     fn append(&self, batch: EventBatch) -> Result<Box<dyn Receipt>, AppendError>;
     /// An empty batch that was appended before, for its memory; `None` when a new one will do.
     fn spare_batch(&self) -> Option<EventBatch> {
         None
     }
+    /// Hears what is odd about events, in words; the same may come often.
+    fn tell(&self, _text: &str) {}
     /// Why this index takes no events, if it does not.
     fn check_index(&self, index: &str) -> Result<(), String>;
 }

@@ -87,9 +87,18 @@ struct Served {
 
 impl Served {
     fn start() -> Served {
-        let source =
-            ConfSource { layer: Layer::SystemLocal, app: None, file: "inputs.conf".to_owned(), text: CONF.to_owned() };
-        let layers = Layers::new([source]);
+        Served::with(&[("inputs", CONF)])
+    }
+
+    /// With these conf files.
+    fn with(confs: &[(&str, &str)]) -> Served {
+        let source = |(name, text): &(&str, &str)| ConfSource {
+            layer: Layer::SystemLocal,
+            app: None,
+            file: format!("{name}.conf"),
+            text: (*text).to_owned(),
+        };
+        let layers = Layers::new(confs.iter().map(source));
         let store = Arc::new(Kept::default());
         let props = Arc::new(PropsResolver::new(&layers));
         let settings = HttpInputSettings::new(&layers);
@@ -310,4 +319,39 @@ fn a_packed_body_above_the_limit_is_refused() {
     let (status, answer) = served.ask("POST", "/services/collector/raw", &headers, &packer.finish().unwrap());
     assert_eq!(status, 413, "{answer}");
     assert!(answer.contains("100000 bytes"), "{answer}");
+}
+
+const RULES: &str =
+    "[app_log]\nSHOULD_LINEMERGE = false\nSEDCMD-card = s/\\d{4}/####/\nTRANSFORMS-a = drop, vault, copy\n";
+const TRANSFORMS: &str = "[drop]\nREGEX = debug\nDEST_KEY = queue\nFORMAT = nullQueue\n\
+    [vault]\nREGEX = secret (\\w+)\nDEST_KEY = _MetaData:Index\nFORMAT = vault_$1\n\
+    [copy]\nREGEX = twice\nCLONE_SOURCETYPE = other\nDEST_KEY = MetaData:Host\nFORMAT = host::copied\n";
+
+#[test]
+fn rules_of_index_time_run_for_events_and_for_raw_text() {
+    let served = Served::with(&[("inputs", CONF), ("props", RULES), ("transforms", TRANSFORMS)]);
+    let events = br#"{"event":"pay 1234","fields":{"a":"1"}}{"event":"a debug line"}{"event":"secret b"}{"event":"secret B"}{"event":"twice"}"#;
+    let expected = |tail: &str| {
+        let line = |line: &str| line.replace(" _ ", " default_host the_app app_log ");
+        let mut lines: Vec<String> =
+            ["vault_b _ secret b", "app _ secret B", "app _ twice", "app copied the_app other twice"].map(line).into();
+        lines.push(line("app _ pay ####") + tail);
+        lines.sort();
+        lines
+    };
+    let found = || {
+        let mut lines = served.store.lines();
+        lines.sort();
+        lines
+    };
+    assert_eq!(served.ask("POST", "/services/collector", &[("authorization", APPS)], events).0, 200);
+    assert_eq!(found(), expected(" a=1"));
+    let raw = b"pay 1234\na debug line\nsecret b\nsecret B\ntwice\n";
+    assert_eq!(served.ask("POST", "/services/collector/raw", &[("authorization", APPS)], raw).0, 200);
+    assert_eq!(found(), expected(""));
+    // Nothing is left, yet the request had an event.
+    let dropped = br#"{"event":"debug"}"#;
+    assert_eq!(served.ask("POST", "/services/collector", &[("authorization", APPS)], dropped).0, 200);
+    assert_eq!(served.ask("POST", "/services/collector/raw", &[("authorization", APPS)], b"debug").0, 200);
+    assert_eq!(found(), Vec::<String>::new());
 }

@@ -1,4 +1,6 @@
-//! Lines to finished events in the caller's batch: merging, times, text, fields of the header.
+//! Lines to finished events in the caller's batch: merging, times, text, fields of the header, rules.
+
+use std::sync::Arc;
 
 use quarry_conf::PropsSettings;
 use quarry_event::time::TimeNs;
@@ -10,8 +12,17 @@ use crate::host::HostRules;
 use crate::lines::Line;
 use crate::merge::{MergeRules, OpenEvent};
 use crate::pipeline::{PipelineCounters, ResumeHint};
-use crate::text::{append_text, is_text};
+use crate::text::{append_text, is_text, text_of};
 use crate::timestamp::{Found, TimeHistory, Timestamper};
+use crate::typing::Typing;
+use crate::typing::event::TypedEvent;
+
+/// What is done with events behind their timestamps: nothing, their hosts are read, or all that rules say.
+#[derive(Debug)]
+pub(crate) struct EventRules {
+    pub(crate) hosts: Option<HostRules>,
+    pub(crate) typing: Option<Box<Typing>>,
+}
 
 /// Puts events together.
 #[derive(Debug)]
@@ -26,7 +37,7 @@ pub(crate) struct Assembler {
     meta: Metadata,
     /// Position of `meta` in the batch of the current call.
     meta_row: Option<u32>,
-    hosts: Option<HostRules>,
+    rules_of_events: EventRules,
     index_time: TimeNs,
     /// Text of an event that needs decoding.
     decoded: Vec<u8>,
@@ -39,7 +50,7 @@ impl Assembler {
         settings: &PropsSettings,
         timestamper: Timestamper,
         meta: Metadata,
-        hosts: Option<HostRules>,
+        rules_of_events: EventRules,
         now: TimeNs,
     ) -> Result<Assembler, PipelineError> {
         Ok(Assembler {
@@ -51,7 +62,7 @@ impl Assembler {
             header: None,
             meta,
             meta_row: None,
-            hosts,
+            rules_of_events,
             index_time: now,
             decoded: Vec::new(),
             ascii_from: 0,
@@ -68,9 +79,17 @@ impl Assembler {
     pub(crate) fn begin(&mut self, out: &mut EventBatch) {
         out.index_time = self.index_time;
         self.meta_row = None;
-        if let Some(hosts) = &mut self.hosts {
+        if let Some(hosts) = &mut self.rules_of_events.hosts {
             hosts.begin(out);
         }
+        if let Some(typing) = &mut self.rules_of_events.typing {
+            typing.begin(out);
+        }
+    }
+
+    /// Why an event did not go to the index that a rule named.
+    pub(crate) fn refused_index(&self) -> Option<&str> {
+        self.rules_of_events.typing.as_ref().and_then(|typing| typing.refused())
     }
 
     /// Must be called with the bytes that lines are cut from next, which end at input offset `end`.
@@ -152,18 +171,28 @@ impl Assembler {
     ) {
         let (time, is_own) = self.timestamper.time(found);
         counters.bad_timestamps += u64::from(!is_own);
-        counters.events += 1;
-        let own_host = self.hosts.as_mut().and_then(|hosts| hosts.row_of(raw, &self.meta, out));
-        let meta = match (own_host, self.meta_row) {
-            (Some(row), _) | (None, Some(row)) => row,
-            (None, None) => *self.meta_row.insert(out.intern(&self.meta)),
-        };
         let text = if start >= self.ascii_from || is_text(raw) {
             raw
         } else {
             self.decoded.clear();
             counters.undecodable_bytes += append_text(raw, &mut self.decoded);
             &self.decoded
+        };
+        if let Some(typing) = &mut self.rules_of_events.typing {
+            let mut event = TypedEvent::new(text_of(text.to_vec()), time, self.meta.clone());
+            if let (Some(delimiter), Some(header)) = (self.delimiter, &self.header) {
+                header.read_fields(&event.raw, delimiter, |name, value| {
+                    event.fields.push((Arc::clone(name), value.to_owned()));
+                });
+            }
+            typing.take(event, out, counters);
+            return;
+        }
+        counters.events += 1;
+        let own_host = self.rules_of_events.hosts.as_mut().and_then(|hosts| hosts.row_of(raw, &self.meta, out));
+        let meta = match (own_host, self.meta_row) {
+            (Some(row), _) | (None, Some(row)) => row,
+            (None, None) => *self.meta_row.insert(out.intern(&self.meta)),
         };
         out.push(text, time, meta);
         if let (Some(delimiter), Some(header)) = (self.delimiter, &self.header)

@@ -31,6 +31,9 @@ pub enum PipelineError {
         /// What is wrong.
         reason: FormatError,
     },
+    /// A rule of index time that cannot be carried out.
+    #[error(transparent)]
+    Rule(#[from] Box<WrongRule>),
     /// A zone nobody knows.
     #[error("TZ of sourcetype \"{sourcetype}\": nobody knows the zone \"{zone}\"; use a name such as Europe/Berlin")]
     Zone {
@@ -41,7 +44,29 @@ pub enum PipelineError {
     },
 }
 
+/// A rule of index time that cannot be carried out.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{setting} of [{rule}]: \"{text}\": {reason}; correct it in {file}")]
+pub struct WrongRule {
+    /// Stanza.
+    pub rule: String,
+    /// File without folder.
+    pub file: &'static str,
+    /// Setting that holds it.
+    pub setting: String,
+    /// Its value.
+    pub text: String,
+    /// What is wrong.
+    pub reason: String,
+}
+
 impl PipelineError {
+    /// What is wrong with a setting of a rule.
+    pub(crate) fn of_rule(file: &'static str, rule: &str, setting: &str, text: &str, reason: String) -> PipelineError {
+        let (rule, setting, text) = (rule.to_owned(), setting.to_owned(), text.to_owned());
+        PipelineError::Rule(Box::new(WrongRule { rule, file, setting, text, reason }))
+    }
+
     /// Compiles the pattern of a setting, if there is one.
     pub(crate) fn pattern(
         settings: &PropsSettings,

@@ -28,11 +28,18 @@ impl Header {
     /// Adds the fields of the last event of `out`, whose text is `line`.
     pub(crate) fn add_fields(&self, line: &str, delimiter: char, out: &mut EventBatch) {
         let Some(row) = out.len().checked_sub(1) else { return };
+        self.read_fields(line, delimiter, |name, value| {
+            out.fields.push(IndexedField { row: row as u32, name: Arc::clone(name), value: Box::from(value) });
+        });
+    }
+
+    /// Gives name and value of each field of a line.
+    pub(crate) fn read_fields(&self, line: &str, delimiter: char, mut take: impl FnMut(&Arc<str>, &str)) {
         split(line, delimiter, |column, value| {
             if let Some(name) = self.names.get(column).filter(|name| !name.is_empty())
                 && !value.is_empty()
             {
-                out.fields.push(IndexedField { row: row as u32, name: Arc::clone(name), value: Box::from(value) });
+                take(name, value);
             }
         });
     }

@@ -1,6 +1,7 @@
 //! The host that an event names itself (index-time rules of transforms.conf).
 //!
-//! The first rule that matches gives the host. Few hosts share a source, so the rows of a batch's metadata are kept by
+//! Where nothing but such rules work on a source's events, they are run here, and of several that match the last
+//! counts; else the typing stage runs them. Few hosts share a source, so the rows of a batch's metadata are kept by
 //! name while a batch is filled. The built-in rule for syslog stands before nearly every event of many sources and is
 //! read byte by byte ([`syslog`]) instead of by its pattern.
 
@@ -11,7 +12,7 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
-use quarry_conf::PropsSettings;
+use quarry_conf::{PropsSettings, TypingSettings};
 use quarry_event::{EventBatch, Metadata};
 
 use crate::error::PipelineError;
@@ -55,14 +56,24 @@ impl Rule {
 }
 
 impl HostRules {
-    /// The rules of these settings, if there are any.
+    /// The rules of these settings, if they have such rules and no others.
     pub(crate) fn new(settings: &PropsSettings) -> Result<Option<HostRules>, PipelineError> {
-        let compile = |rule: &quarry_conf::HostRule| {
-            let compiled = Rule::new(&rule.pattern);
-            compiled.map_err(|reason| PipelineError::of_pattern(settings, "REGEX", &rule.pattern, reason))
+        if !HostRules::are_all(&settings.typing) {
+            return Ok(None);
+        }
+        let compile = |pattern: &String| {
+            Rule::new(pattern).map_err(|reason| PipelineError::of_pattern(settings, "REGEX", pattern, reason))
         };
-        let rules = settings.host_rules.iter().map(compile).collect::<Result<Vec<_>, _>>()?;
+        let patterns = settings.typing.rules().filter_map(|rule| rule.pattern.as_ref());
+        let mut rules = patterns.map(compile).collect::<Result<Vec<_>, _>>()?;
+        rules.reverse();
         Ok((!rules.is_empty()).then(|| HostRules { rules, known: HashMap::default(), last: None }))
+    }
+
+    /// Whether what is done with an event is taking its host from its text and nothing else.
+    pub(crate) fn are_all(typing: &TypingSettings) -> bool {
+        let is_more = !typing.sed.is_empty() || typing.drop_older_than_seconds.is_some();
+        !is_more && typing.rules().all(|rule| rule.is_plain_host())
     }
 
     /// Must be called before events go to a batch.

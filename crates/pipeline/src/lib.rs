@@ -4,7 +4,7 @@
 //! Everything here is pure: "now" and the zone are arguments, the caller reads files and keeps the batches. Data are
 //! never an error; what is odd about them is counted.
 //!
-//! Not here: files, sockets, packing, storage; SEDCMD, TRANSFORMS and character sets other than UTF-8.
+//! Not here: files, sockets, packing, storage; character sets other than UTF-8.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
@@ -21,11 +21,13 @@ pub mod pipeline;
 mod recognise;
 mod text;
 mod timestamp;
+mod typing;
 
-pub use error::PipelineError;
+pub use error::{PipelineError, WrongRule};
 pub use guess::{Guess, guess_sourcetype};
 pub use header::COLUMNS_MAX;
 pub use lines::LINE_BYTES_MAX;
 pub use merge::EVENT_BYTES_MAX;
-pub use pattern::Pattern;
+pub use pattern::{Groups, Pattern};
 pub use pipeline::{Pipeline, PipelineContext, PipelineCounters, ResumeHint, SAMPLE_BYTES, SourceInfo};
+pub use typing::{EventTyping, TypingPlan, TypingStage, WholeEvent};

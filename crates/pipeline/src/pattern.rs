@@ -30,7 +30,61 @@ pub struct BreakMatch {
     pub group: Range<usize>,
 }
 
+/// Where the groups of a match stand.
+#[derive(Clone, Debug)]
+pub struct Groups {
+    places: Places,
+}
+
+#[derive(Clone, Debug)]
+enum Places {
+    Linear(regex::bytes::CaptureLocations),
+    Backtracking(pcre2::bytes::CaptureLocations),
+}
+
+impl Groups {
+    /// Range of a group that took part; 0 is the whole match.
+    pub fn get(&self, number: usize) -> Option<Range<usize>> {
+        let place = match &self.places {
+            Places::Linear(places) => places.get(number),
+            Places::Backtracking(places) => places.get(number),
+        };
+        place.map(|(start, end)| start..end)
+    }
+
+    /// Number of groups, the whole match included.
+    pub fn count(&self) -> usize {
+        match &self.places {
+            Places::Linear(places) => places.len(),
+            Places::Backtracking(places) => places.len(),
+        }
+    }
+}
+
 impl Pattern {
+    /// Room for the groups of a match.
+    pub fn groups(&self) -> Groups {
+        let places = match &self.engine {
+            Engine::Linear(regex) => Places::Linear(regex.capture_locations()),
+            Engine::Backtracking(regex) => Places::Backtracking(regex.capture_locations()),
+        };
+        Groups { places }
+    }
+
+    /// Range of the first match at or after `from`, with its groups in `groups`, which must be of this pattern.
+    pub fn find_groups(&self, text: &[u8], from: usize, groups: &mut Groups) -> Option<Range<usize>> {
+        match (&self.engine, &mut groups.places) {
+            (Engine::Linear(regex), Places::Linear(places)) => {
+                regex.captures_read_at(places, text, from).map(|found| found.range())
+            }
+            (Engine::Backtracking(regex), Places::Backtracking(places)) => {
+                let found = regex.captures_read_at(places, text, from).ok().flatten();
+                found.map(|found| found.start()..found.end())
+            }
+            _ => None,
+        }
+    }
+
     /// Compiles a pattern; the error is the engine's message on one line.
     pub fn new(pattern: &str) -> Result<Pattern, String> {
         let linear = regex::bytes::RegexBuilder::new(pattern).unicode(false).size_limit(PROGRAM_BYTES_MAX).build();

@@ -10,17 +10,19 @@
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
+use quarry_conf::settings::indexes::IndexNames;
 use quarry_conf::{PropsResolver, PropsSettings};
 use quarry_event::time::TimeNs;
 use quarry_event::{EventBatch, Metadata};
 
-use crate::assemble::Assembler;
+use crate::assemble::{Assembler, EventRules};
 use crate::error::PipelineError;
 use crate::guess::{self, Guess};
 use crate::header::Header;
 use crate::host::HostRules;
 use crate::lines::{LineBreaker, Until};
 use crate::timestamp::{TimeHistory, Timestamper};
+use crate::typing::{Typing, TypingPlan};
 
 /// Bytes looked at to guess a sourcetype.
 pub const SAMPLE_BYTES: usize = 64 << 10;
@@ -68,6 +70,8 @@ pub struct PipelineCounters {
     pub undecodable_bytes: u64,
     /// Lines that joined the event before them.
     pub merged_lines: u64,
+    /// Events that rules dropped; they do not count as given.
+    pub dropped_events: u64,
 }
 
 /// What a pipeline must know to go on in the middle of a source as if it had read it from the start.
@@ -116,8 +120,8 @@ enum Plan {
 /// What the guess chooses from.
 #[derive(Debug)]
 struct Candidates {
-    /// Settings of each sourcetype it may name.
-    settings: Vec<PropsSettings>,
+    /// Settings and rules of each sourcetype it may name.
+    settings: Vec<(PropsSettings, Result<RulePlan, PipelineError>)>,
     /// Plain lines, for when those of the named one are faulty.
     plain: Box<Running>,
 }
@@ -131,6 +135,25 @@ struct Running {
     fed: u64,
 }
 
+/// What is done with the events of a source behind their timestamps.
+#[derive(Debug)]
+struct RulePlan {
+    plan: TypingPlan,
+    indexes: Arc<IndexNames>,
+}
+
+impl RulePlan {
+    fn new(info: &SourceInfo, settings: &PropsSettings, props: &PropsResolver) -> Result<RulePlan, PipelineError> {
+        let indexes = Arc::clone(props.indexes());
+        let plan = if HostRules::are_all(&settings.typing) {
+            TypingPlan::default()
+        } else {
+            TypingPlan::new(props, &info.source, &info.host, &settings.sourcetype, &settings.typing)?
+        };
+        Ok(RulePlan { plan, indexes })
+    }
+}
+
 impl Pipeline {
     /// A pipeline for a source that is read from its start.
     pub fn new(info: SourceInfo, props: &PropsResolver, context: PipelineContext) -> Result<Pipeline, PipelineError> {
@@ -138,13 +161,23 @@ impl Pipeline {
         let (plan, needed) = match named {
             Some(sourcetype) => {
                 let settings = props.resolve(&info.source, &info.host, &sourcetype);
-                (Plan::Ready(Box::new(Running::new(&info, sourcetype, &settings, &context)?)), BYTE_ORDER_MARK.len())
+                let rules = RulePlan::new(&info, &settings, props)?;
+                (
+                    Plan::Ready(Box::new(Running::new(&info, sourcetype, &settings, rules, &context)?)),
+                    BYTE_ORDER_MARK.len(),
+                )
             }
             None => {
                 let resolve = |name: &String| props.resolve(&info.source, &info.host, name);
-                let settings = guess::candidates(&info.source).iter().map(resolve).collect();
+                let with_rules = |settings: PropsSettings| {
+                    let rules = RulePlan::new(&info, &settings, props);
+                    (settings, rules)
+                };
+                let settings = guess::candidates(&info.source).iter().map(resolve).map(with_rules).collect();
                 let name = guess::PLAIN_SOURCETYPE.to_owned();
-                let plain = Running::new(&info, name.clone(), &resolve(&name), &context)?;
+                let plain = resolve(&name);
+                let rules = RulePlan::new(&info, &plain, props)?;
+                let plain = Running::new(&info, name, &plain, rules, &context)?;
                 (Plan::Guess(Candidates { settings, plain: Box::new(plain) }), SAMPLE_BYTES)
             }
         };
@@ -278,6 +311,11 @@ impl Pipeline {
         self.problem.as_ref()
     }
 
+    /// Why an event did not go to the index that a rule named.
+    pub fn refused_index(&self) -> Option<&str> {
+        self.running().and_then(|running| running.assembler.refused_index())
+    }
+
     /// Numbers for the metrics of inputs.
     pub fn counters(&self) -> PipelineCounters {
         self.counters
@@ -335,10 +373,9 @@ impl Candidates {
         info: &SourceInfo,
         context: &PipelineContext,
     ) -> Result<Box<Running>, (PipelineError, Box<Running>)> {
-        let Some(settings) = self.settings.iter().find(|settings| settings.sourcetype == guess.sourcetype) else {
-            return Ok(self.plain);
-        };
-        let running = Running::new(info, guess.sourcetype.clone(), settings, context);
+        let named = self.settings.into_iter().find(|(settings, _)| settings.sourcetype == guess.sourcetype);
+        let Some((settings, rules)) = named else { return Ok(self.plain) };
+        let running = rules.and_then(|rules| Running::new(info, guess.sourcetype.clone(), &settings, rules, context));
         running.map(Box::new).map_err(|problem| (problem, self.plain))
     }
 }
@@ -348,6 +385,7 @@ impl Running {
         info: &SourceInfo,
         sourcetype: String,
         settings: &PropsSettings,
+        rules: RulePlan,
         context: &PipelineContext,
     ) -> Result<Running, PipelineError> {
         let breaker = LineBreaker::new(&settings.line_breaker, settings.truncate);
@@ -361,7 +399,9 @@ impl Running {
         };
         let timestamper = Timestamper::new(settings, context)?;
         let hosts = if info.host_is_fixed { None } else { HostRules::new(settings)? };
-        let assembler = Assembler::new(settings, timestamper, meta, hosts, context.now)?;
+        let RulePlan { plan, indexes } = rules;
+        let typing = Typing::new(plan, indexes, info.host_is_fixed, context.now);
+        let assembler = Assembler::new(settings, timestamper, meta, EventRules { hosts, typing }, context.now)?;
         Ok(Running { sourcetype, lines, assembler, fed: 0 })
     }
 

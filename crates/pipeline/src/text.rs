@@ -3,6 +3,9 @@
 //! Valid UTF-8 stays as it is, control characters included. Each byte that is none becomes `\xHH`, so that nothing is
 //! lost and an event is always a text. Not here: other character sets.
 
+use std::borrow::Cow;
+use std::ops::Range;
+
 const HEX: &[u8; 16] = b"0123456789ABCDEF";
 
 /// Whether `raw` needs no change.
@@ -21,6 +24,23 @@ pub(crate) fn append_text(raw: &[u8], out: &mut Vec<u8>) -> u64 {
         }
     }
     undecodable
+}
+
+/// Bytes as text; what is no UTF-8 is written out.
+pub(crate) fn text_of(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|error| written_out(error.as_bytes()))
+}
+
+/// A part of a text, which may begin or end inside a character.
+pub(crate) fn piece(text: &[u8], range: Range<usize>) -> Cow<'_, str> {
+    let part = text.get(range).unwrap_or_default();
+    std::str::from_utf8(part).map_or_else(|_| Cow::Owned(written_out(part)), Cow::Borrowed)
+}
+
+fn written_out(bytes: &[u8]) -> String {
+    let mut out = Vec::with_capacity(bytes.len() + 16);
+    append_text(bytes, &mut out);
+    String::from_utf8_lossy(&out).into_owned()
 }
 
 /// Length of `text` cut to `most` bytes, less what would part a character.

@@ -178,6 +178,7 @@ pub(crate) fn to_json(report: &FileReport) -> Value {
         "events": report.events,
         "bad_timestamps": report.bad_timestamps,
         "truncated_lines": report.truncated_lines,
+        "dropped_events": report.dropped_events,
         "skipped": report.skipped,
         "resumed_at": report.resumed_at,
         "interrupted": report.interrupted,
@@ -198,6 +199,7 @@ fn of_json(report: &Value) -> FileReport {
         events: number("events"),
         bad_timestamps: number("bad_timestamps"),
         truncated_lines: number("truncated_lines"),
+        dropped_events: number("dropped_events"),
         skipped: report["skipped"] == true,
         resumed_at: number("resumed_at"),
         interrupted: report["interrupted"] == true,
@@ -219,6 +221,7 @@ struct Total {
     events: u64,
     bad_timestamps: u64,
     truncated_lines: u64,
+    dropped_events: u64,
     interrupted: bool,
 }
 
@@ -262,6 +265,7 @@ impl Total {
         self.events += report.events;
         self.bad_timestamps += report.bad_timestamps;
         self.truncated_lines += report.truncated_lines;
+        self.dropped_events += report.dropped_events;
         self.interrupted |= report.interrupted;
     }
 
@@ -278,6 +282,7 @@ impl Total {
         };
         say(self.bad_timestamps, "without a timestamp that can be read");
         say(self.truncated_lines, "lines cut to TRUNCATE");
+        say(self.dropped_events, "events dropped by rules");
         say(self.skipped as u64, &format!("{} left out, added before (--again adds once more)", plural(self.skipped)));
         say(self.failed as u64, &format!("{} failed", plural(self.failed)));
         if self.interrupted {

@@ -118,6 +118,10 @@ impl EventStore for NodeStore {
         self.node.store.spare_batch()
     }
 
+    fn tell(&self, text: &str) {
+        self.node.tell_once(text);
+    }
+
     fn check_index(&self, index: &str) -> Result<(), String> {
         self.node.settings.check_index(index)
     }

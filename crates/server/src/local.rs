@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use quarry_conf::{IndexesConf, Layers, LimitSettings, MergeSettings, PropsResolver, ServerSettings, Transforms};
-use quarry_engine::{Engine, EngineOptions, SnapshotSource};
+use quarry_engine::{Engine, EngineOptions, IngestExpressions, SnapshotSource};
 use quarry_event::EventBatch;
 use quarry_inputs::{FilePosition, KnownPosition, Sink, SinkError};
 use quarry_search::{SearchService, SearchServiceParts};
@@ -52,24 +52,15 @@ impl Settings {
     }
 
     fn of(layers: Layers) -> Settings {
-        let props = Arc::new(PropsResolver::new(&layers));
-        Settings { layers, props, clock: SystemClock::shared() }
+        let clock = SystemClock::shared();
+        let expressions = IngestExpressions::new(TimeZone::UTC, clock.now_ns().cast_unsigned());
+        let props = Arc::new(PropsResolver::new(&layers).with_expressions(Arc::new(expressions)));
+        Settings { layers, props, clock }
     }
 
     /// Refuses a name that cannot be an index, and an index that is switched off.
     pub(crate) fn check_index(&self, index: &str) -> Result<(), String> {
-        let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b'-';
-        let configured = IndexesConf::new(&self.layers).get(index);
-        if index.is_empty() || index.starts_with('-') || !index.bytes().all(is_plain) {
-            return Err(format!("index {index}: a name has lower-case letters, digits, _ and -, and no leading -"));
-        }
-        if configured.is_none() && index.starts_with('_') {
-            return Err(format!("index {index}: names with a leading _ are internal and must stand in indexes.conf"));
-        }
-        if configured.is_some_and(|settings| settings.disabled) {
-            return Err(format!("index {index} is disabled in indexes.conf"));
-        }
-        Ok(())
+        self.props.indexes().check(index)
     }
 
     /// Seconds each index keeps its events, for `indexes` that hold some.

@@ -2,6 +2,7 @@
 //!
 //! Files of several requests go through the pipeline sets of the store, each through the one that has least to do.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,11 +17,16 @@ use crate::local::{self, Settings};
 use crate::store_sink::StoreSink;
 use crate::{add, bucket};
 
+/// Different things that are told once; further ones are not told.
+const TOLD_MAX: usize = 1_000;
+
 /// A running node.
 pub(crate) struct LocalNode {
     pub(crate) store: Arc<Store>,
     pub(crate) settings: Settings,
     pub(crate) claims: Arc<Claims>,
+    /// What was told once and is not told again.
+    told: Mutex<BTreeSet<String>>,
     /// Files that each pipeline set adds now.
     running: Mutex<Vec<usize>>,
 }
@@ -29,7 +35,15 @@ impl LocalNode {
     /// A node over `store`.
     pub(crate) fn new(store: Arc<Store>, settings: Settings) -> LocalNode {
         let running = Mutex::new(vec![0; settings.pipeline_sets()]);
-        LocalNode { store, settings, claims: Arc::default(), running }
+        LocalNode { store, settings, claims: Arc::default(), told: Mutex::default(), running }
+    }
+
+    /// Tells something unless it was told before.
+    pub(crate) fn tell_once(&self, text: &str) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.len() < TOLD_MAX && told.insert(text.to_owned()) {
+            crate::tell(&format!("warning: {text}"));
+        }
     }
 
     /// Chooses the set that has least to do.

@@ -40,7 +40,25 @@ fn check_limits(batch: &EventBatch) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Whether the rows of a batch of several indexes can be parted.
+pub(crate) fn check_rows(batch: &EventBatch) -> Result<(), StoreError> {
+    check_columns(batch).map_err(|reason| StoreError::InvalidBatch { reason })
+}
+
 fn broken_rule(batch: &EventBatch) -> Result<(), String> {
+    check_columns(batch)?;
+    if let Some(first) = batch.metas.first() {
+        if first.index.is_empty() || first.index.len() > INDEX_BYTES_MAX {
+            return Err(format!("the index name has {} bytes, 1 to {INDEX_BYTES_MAX} are allowed", first.index.len()));
+        }
+        if let Some(other) = batch.metas.iter().find(|meta| meta.index != first.index) {
+            return Err(format!("its events belong to the indexes {} and {}", first.index, other.index));
+        }
+    }
+    Ok(())
+}
+
+fn check_columns(batch: &EventBatch) -> Result<(), String> {
     let events = batch.len();
     for (what, len) in [("time", batch.time.len()), ("meta", batch.meta.len())] {
         if len != events {
@@ -50,14 +68,6 @@ fn broken_rule(batch: &EventBatch) -> Result<(), String> {
     check_text(batch)?;
     if let Some(row) = batch.meta.iter().position(|meta| *meta as usize >= batch.metas.len()) {
         return Err(format!("event {row} has metadata {} of {}", batch.meta[row], batch.metas.len()));
-    }
-    if let Some(first) = batch.metas.first() {
-        if first.index.is_empty() || first.index.len() > INDEX_BYTES_MAX {
-            return Err(format!("the index name has {} bytes, 1 to {INDEX_BYTES_MAX} are allowed", first.index.len()));
-        }
-        if let Some(other) = batch.metas.iter().find(|meta| meta.index != first.index) {
-            return Err(format!("its events belong to the indexes {} and {}", first.index, other.index));
-        }
     }
     if !batch.fields.is_sorted_by_key(|field| field.row) {
         return Err("the indexed fields do not ascend by row".into());

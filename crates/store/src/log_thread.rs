@@ -103,7 +103,7 @@ impl LogThread {
     fn without_gaps(&self, group: Vec<PendingAppend>) -> Vec<PendingAppend> {
         let mut kept = Vec::with_capacity(group.len());
         for append in group {
-            match self.shared.gaps.check(append.checkpoint.as_ref(), append.begun) {
+            match self.shared.gaps.check(append.file(), append.begun) {
                 Ok(()) => kept.push(append),
                 Err(error) => append.promise.keep(Err(error)),
             }
@@ -125,7 +125,7 @@ impl LogThread {
             Err(error) => {
                 self.shared.tell(format!("events are not stored: {error}"));
                 // All files first: whoever hears of a failure must find its file closed.
-                group.iter().filter_map(|append| append.checkpoint.as_ref()).for_each(|it| self.shared.gaps.failed(it));
+                group.iter().filter_map(PendingAppend::file).for_each(|it| self.shared.gaps.failed(it));
                 group.into_iter().for_each(|append| append.promise.keep(Err(error.clone())));
             }
         }
@@ -145,7 +145,7 @@ impl LogThread {
                     let known = plans.get(&key).copied().or_else(|| state.hot.get(&key).map(planned));
                     let (events, raw_bytes) = (append.batch.len(), append.batch.raw.len());
                     // One set has no slab but the newest.
-                    let file = append.checkpoint.as_ref().map(|it| &it.key).filter(|_| options.pipeline_sets > 1);
+                    let file = append.file().map(|it| &it.key).filter(|_| options.pipeline_sets > 1);
                     let fits = |plan: &Planned| {
                         plan.events + events <= events_max
                             && plan.raw_bytes + raw_bytes <= raw_bytes_max

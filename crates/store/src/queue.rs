@@ -24,11 +24,20 @@ pub(crate) struct PendingAppend {
     pub(crate) record: EncodedRecord,
     pub(crate) batch: EventBatch,
     pub(crate) checkpoint: Option<FileCheckpoint>,
+    /// The checkpoint of a later append which these events are a part of.
+    pub(crate) part_of: Option<FileCheckpoint>,
     /// Pipeline set it came through.
     pub(crate) set: usize,
     /// Its number among all appends that began.
     pub(crate) begun: u64,
     pub(crate) promise: Promise,
+}
+
+impl PendingAppend {
+    /// The file its events come from, with the position behind them.
+    pub(crate) fn file(&self) -> Option<&FileCheckpoint> {
+        self.checkpoint.as_ref().or(self.part_of.as_ref())
+    }
 }
 
 /// Which hot slabs to close.
@@ -186,7 +195,7 @@ mod tests {
     fn pending(set: usize) -> PendingAppend {
         let batch = batch("main", 0, 4);
         let record = EncodedRecord::new(&batch, None).unwrap();
-        PendingAppend { record, batch, checkpoint: None, set, begun: 1, promise: promise().0 }
+        PendingAppend { record, batch, checkpoint: None, part_of: None, set, begun: 1, promise: promise().0 }
     }
 
     #[test]

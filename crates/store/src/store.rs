@@ -33,7 +33,7 @@ use crate::{StoreError, StoreOptions, admission, compaction, data_dir, seal};
 /// Events to store, and how far their file has been read with them.
 #[derive(Clone, Debug, Default)]
 pub struct AppendRequest {
-    /// Events of one index; may be empty when only a checkpoint moves.
+    /// Events, parted by index when they are stored; may be empty when only a checkpoint moves.
     pub batch: EventBatch,
     /// Becomes true together with the events.
     pub checkpoint: Option<FileCheckpoint>,
@@ -180,7 +180,7 @@ impl Store {
     pub fn append_in(&self, set: usize, request: AppendRequest) -> Result<Ticket, StoreError> {
         let begun = self.shared.gaps.begin();
         let checkpoint = request.checkpoint.clone();
-        let queued = self.queue(set % self.shared.options.pipeline_sets.max(1), request, begun);
+        let queued = self.queue_parts(set % self.shared.options.pipeline_sets.max(1), request, begun);
         if let (Err(_), Some(checkpoint)) = (&queued, &checkpoint) {
             self.shared.gaps.failed(checkpoint);
         }
@@ -192,10 +192,35 @@ impl Store {
         self.shared.spares.batch()
     }
 
-    fn queue(&self, set: usize, request: AppendRequest, begun: u64) -> Result<Ticket, StoreError> {
+    /// Queues the events of each index. The checkpoint goes with the last of them, so that it never stands for events that
+    /// are not stored; after a crash between two parts the first may come again.
+    fn queue_parts(&self, set: usize, request: AppendRequest, begun: u64) -> Result<Ticket, StoreError> {
+        if request.batch.is_of_one_index() {
+            return self.queue(set, request, None, begun);
+        }
+        let AppendRequest { batch, checkpoint } = request;
+        admission::check_rows(&batch)?;
+        let mut parts = batch.by_index();
+        // All or none.
+        parts.iter().try_for_each(admission::check)?;
+        let last = parts.pop().unwrap_or_default();
+        let before = parts
+            .into_iter()
+            .map(|batch| self.queue(set, AppendRequest { batch, checkpoint: None }, checkpoint.clone(), begun));
+        let before = before.collect::<Result<Vec<_>, _>>()?;
+        Ok(self.queue(set, AppendRequest { batch: last, checkpoint }, None, begun)?.after(before))
+    }
+
+    fn queue(
+        &self,
+        set: usize,
+        request: AppendRequest,
+        part_of: Option<FileCheckpoint>,
+        begun: u64,
+    ) -> Result<Ticket, StoreError> {
         let queue = &self.writer()?.queue;
         let AppendRequest { batch, checkpoint } = request;
-        self.shared.gaps.check(checkpoint.as_ref(), begun)?;
+        self.shared.gaps.check(checkpoint.as_ref().or(part_of.as_ref()), begun)?;
         admission::check(&batch)?;
         if batch.is_empty() && checkpoint.is_none() {
             return Ok(Ticket::done(Ok(())));
@@ -203,7 +228,7 @@ impl Store {
         self.wait_for_sealers()?;
         let record = EncodedRecord::new(&batch, checkpoint.as_ref())?;
         let (promise, ticket) = promise();
-        queue.push_append(PendingAppend { record, batch, checkpoint, set, begun, promise })?;
+        queue.push_append(PendingAppend { record, batch, checkpoint, part_of, set, begun, promise })?;
         Ok(ticket)
     }
 

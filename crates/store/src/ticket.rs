@@ -16,23 +16,33 @@ struct Slot {
 /// Waits for an append. Dropping it does not take the append back.
 #[derive(Debug)]
 #[must_use = "the events are stored only when `wait` says so"]
-pub struct Ticket(Arc<Slot>);
+pub struct Ticket {
+    slot: Arc<Slot>,
+    /// Of parts that were appended before.
+    before: Vec<Ticket>,
+}
 
 impl Ticket {
     /// Returns when the events survive a crash and every later snapshot shows them, or when that failed.
     pub fn wait(self) -> Result<(), StoreError> {
-        let mut outcome = lock(&self.0.outcome);
+        self.before.into_iter().try_for_each(Ticket::wait)?;
+        let mut outcome = lock(&self.slot.outcome);
         loop {
             if let Some(outcome) = outcome.take() {
                 return outcome;
             }
-            outcome = wait(&self.0.given, outcome);
+            outcome = wait(&self.slot.given, outcome);
         }
     }
 
     /// Whether `wait` would return at once.
     pub fn is_done(&self) -> bool {
-        lock(&self.0.outcome).is_some()
+        lock(&self.slot.outcome).is_some() && self.before.iter().all(Ticket::is_done)
+    }
+
+    /// This ticket, which waits for those too.
+    pub(crate) fn after(self, before: Vec<Ticket>) -> Ticket {
+        Ticket { before, ..self }
     }
 
     /// A ticket whose outcome is known.
@@ -50,7 +60,7 @@ pub(crate) struct Promise(Option<Arc<Slot>>);
 /// A ticket and the promise that answers it.
 pub(crate) fn promise() -> (Promise, Ticket) {
     let slot = Arc::new(Slot::default());
-    (Promise(Some(slot.clone())), Ticket(slot))
+    (Promise(Some(slot.clone())), Ticket { slot, before: Vec::new() })
 }
 
 impl Promise {

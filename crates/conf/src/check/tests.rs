@@ -34,10 +34,10 @@ fn slips_in_names_get_a_hint() {
 
 #[test]
 fn settings_without_effect_say_so_and_stay_visible() {
-    let layers = Layers::new([local("props", "[app]\nSEDCMD-card = s/\\d{16}/x/g\ncategory = Web\n")]);
+    let layers = Layers::new([local("props", "[app]\nMETRICS_PROTOCOL = statsd\ncategory = Web\n")]);
     let found: Vec<String> = layers.warnings().iter().map(ToString::to_string).collect();
-    assert_eq!(found, ["etc/system/local/props.conf:2: [app] SEDCMD-card is not supported; it has no effect"]);
-    assert!(layers.btool("props", Some("app")).iter().any(|row| row.key == "SEDCMD-card"));
+    assert_eq!(found, ["etc/system/local/props.conf:2: [app] METRICS_PROTOCOL is not supported; it has no effect"]);
+    assert!(layers.btool("props", Some("app")).iter().any(|row| row.key == "METRICS_PROTOCOL"));
 }
 
 #[test]

@@ -14,13 +14,17 @@ pub mod table;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use quarry_event::ExpressionCompiler;
+
 use crate::layers::{Layers, Merged, MergedStanza};
+use crate::settings::index_rules::{self, IndexRule};
+use crate::settings::indexes::IndexNames;
 use crate::settings::transforms::ReportRule;
 use crate::text::DEFAULT_STANZA;
 use crate::values::{Values, parse_delimiter};
 use pattern::Pattern;
 pub use search_time::{AliasRule, SearchTimeRules};
-pub use settings::{DatetimeConfig, ExtractRule, HostRule, KvMode, PropsSettings};
+pub use settings::{DatetimeConfig, ExtractRule, KvMode, PropsSettings};
 
 /// What a stanza name starts with that stands for sources.
 pub(crate) const SOURCE_PREFIX: &str = "source::";
@@ -46,7 +50,9 @@ pub struct PropsResolver {
     /// Weakest first.
     sources: Vec<PatternStanza>,
     /// By name of their stanza.
-    host_rules: BTreeMap<String, HostRule>,
+    index_rules: BTreeMap<String, Arc<IndexRule>>,
+    indexes: Arc<IndexNames>,
+    expressions: Option<Arc<dyn ExpressionCompiler>>,
     /// By name of their stanza.
     report_rules: BTreeMap<String, Arc<ReportRule>>,
 }
@@ -73,9 +79,26 @@ impl PropsResolver {
             sourcetypes: plain.map(|stanza| (stanza.name.clone(), own(stanza))).collect(),
             hosts: pattern_stanzas(props, HOST_PREFIX),
             sources: pattern_stanzas(props, SOURCE_PREFIX),
-            host_rules: crate::settings::transforms::host_rules(layers),
+            index_rules: index_rules::index_rules(layers),
+            indexes: Arc::new(IndexNames::new(layers)),
+            expressions: None,
             report_rules: crate::settings::transforms::report_rules(layers),
         }
+    }
+
+    /// The same, with who compiles the expressions that rules of index time hold.
+    pub fn with_expressions(self, compiler: Arc<dyn ExpressionCompiler>) -> PropsResolver {
+        PropsResolver { expressions: Some(compiler), ..self }
+    }
+
+    /// Who compiles the expressions that rules of index time hold.
+    pub fn expressions(&self) -> Option<&dyn ExpressionCompiler> {
+        self.expressions.as_deref()
+    }
+
+    /// Which indexes take events.
+    pub fn indexes(&self) -> &Arc<IndexNames> {
+        &self.indexes
     }
 
     /// The settings in force for a combination; names nobody configured have the defaults.
@@ -91,7 +114,7 @@ impl PropsResolver {
         let values = Values::new(table::rows(), set);
         PropsSettings {
             search_time: search_time::read(&values, &self.report_rules),
-            ..read(sourcetype, &values, &self.host_rules)
+            ..read(sourcetype, &values, &self.index_rules)
         }
     }
 
@@ -154,7 +177,7 @@ fn pattern_stanzas(props: &Merged, prefix: &str) -> Vec<PatternStanza> {
     found.into_iter().map(|(_, _, stanza)| stanza).collect()
 }
 
-fn read(sourcetype: &str, values: &Values<'_>, host_rules: &BTreeMap<String, HostRule>) -> PropsSettings {
+fn read(sourcetype: &str, values: &Values<'_>, rules: &BTreeMap<String, Arc<IndexRule>>) -> PropsSettings {
     let structured = values.text("INDEXED_EXTRACTIONS").to_ascii_lowercase();
     // Fields of structured JSON are read when searching, so switching that off would lose them.
     let kv_mode = if structured == "json" { KvMode::Json } else { kv_mode(values.text("KV_MODE")) };
@@ -181,16 +204,10 @@ fn read(sourcetype: &str, values: &Values<'_>, host_rules: &BTreeMap<String, Hos
         kv_mode,
         auto_kv_json: values.bool("AUTO_KV_JSON"),
         header_delimiter: header_delimiter(&structured, values),
-        host_rules: named_rules(values, host_rules),
+        typing: index_rules::typing(values, rules),
         search_time: SearchTimeRules::default(),
         extracts: values.classes("EXTRACT-").map(|(class, value)| extract_rule(class, value)).collect(),
     }
-}
-
-/// The rules that `TRANSFORMS-` settings name, in order of class and as listed.
-fn named_rules(values: &Values<'_>, rules: &BTreeMap<String, HostRule>) -> Vec<HostRule> {
-    let named = values.classes("TRANSFORMS-").flat_map(|(_, names)| names.split(','));
-    named.filter_map(|name| rules.get(name.trim()).cloned()).collect()
 }
 
 /// 0 and -1 stand for no bound.

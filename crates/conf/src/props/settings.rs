@@ -1,5 +1,7 @@
 //! The index-time and extraction settings in force for one source, typed.
 
+use crate::settings::index_rules::TypingSettings;
+
 /// What props.conf says about one combination of source, host and sourcetype. Defaults are those of the built-in file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PropsSettings {
@@ -47,21 +49,12 @@ pub struct PropsSettings {
     pub auto_kv_json: bool,
     /// `FIELD_DELIMITER` of delimited text (csv, tsv) whose first line names the columns.
     pub header_delimiter: Option<char>,
-    /// `TRANSFORMS-class` rules that set the host, in order; the first that matches counts.
-    pub host_rules: Vec<HostRule>,
+    /// What is done with an event behind its timestamp: `SEDCMD-`, `TRANSFORMS-`, `RULESET-`.
+    pub typing: TypingSettings,
     /// `EXTRACT-class` patterns in order of class, with the field they read (default `_raw`).
     pub extracts: Vec<ExtractRule>,
     /// What else is added when searching.
     pub search_time: super::SearchTimeRules,
-}
-
-/// An index-time transform with `DEST_KEY = MetaData:Host`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HostRule {
-    /// Name of its stanza in transforms.conf.
-    pub name: String,
-    /// `REGEX`; its first group that took part is the host.
-    pub pattern: String,
 }
 
 /// One `EXTRACT-class`.

@@ -2,6 +2,8 @@
 //!
 //! Paths, volumes and bucket sizes of Splunk change nothing here: the store lays out its own folder.
 
+use std::collections::BTreeMap;
+
 use crate::layers::{Layers, Merged, MergedSetting, MergedStanza};
 use crate::table::{COUNT, ConfTable, Kind, Row, Section, StanzaName, at_least, row};
 use crate::text::DEFAULT_STANZA;
@@ -65,6 +67,7 @@ const ROWS: &[Row] = &[
     row(MIN_COUNT, MERGE_COUNT, "4", "buckets", "the background merges at least; a request merges 2"),
     row(MAX_COUNT, MERGE_COUNT, "1024", "buckets", "become one at most"),
     row("disabled", Kind::Bool, "false", "", "whether the index takes no events and cannot be searched"),
+    row("lastChanceIndex", Kind::Text, "", "", "where events go that a rule sends to an index that takes none"),
     row("frozenTimePeriodInSecs", COUNT, "188697600", "seconds", "buckets whose newest event is older are removed"),
 ];
 
@@ -157,6 +160,46 @@ impl<'a> IndexesConf<'a> {
             frozen_time_period_seconds: values.count("frozenTimePeriodInSecs"),
             disabled: values.bool("disabled"),
             merge,
+        }
+    }
+}
+
+/// Which indexes take events.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IndexNames {
+    /// Configured ones, with whether they are switched off.
+    configured: BTreeMap<String, bool>,
+    last_chance: Option<String>,
+}
+
+impl IndexNames {
+    /// The names of indexes.conf.
+    pub fn new(layers: &Layers) -> IndexNames {
+        let conf = IndexesConf::new(layers);
+        let is_off = |name: &str| conf.get(name).is_some_and(|settings| settings.disabled);
+        let configured = conf.names().map(|name| (name.to_owned(), is_off(name))).collect();
+        let last_chance = Values::of_stanza(ROWS, conf.conf, DEFAULT_STANZA).optional("lastChanceIndex");
+        IndexNames { configured, last_chance }
+    }
+
+    /// `lastChanceIndex`.
+    pub fn last_chance(&self) -> Option<&str> {
+        self.last_chance.as_deref()
+    }
+
+    /// Refuses a name that cannot be an index, and an index that is switched off.
+    pub fn check(&self, index: &str) -> Result<(), String> {
+        let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b'-';
+        if index.is_empty() || index.starts_with('-') || !index.bytes().all(is_plain) {
+            return Err(format!("index {index}: a name has lower-case letters, digits, _ and -, and no leading -"));
+        }
+        match self.configured.get(index) {
+            Some(true) => Err(format!("index {index} is disabled in indexes.conf")),
+            Some(false) => Ok(()),
+            None if index.starts_with('_') => {
+                Err(format!("index {index}: names with a leading _ are internal and must stand in indexes.conf"))
+            }
+            None => Ok(()),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Typed views of the confs other than props: what is missing or was wrong has its default.
 
 pub mod http_input;
+pub mod index_rules;
 pub mod indexes;
 pub mod limits;
 pub mod macros;

@@ -1,22 +1,18 @@
-//! transforms.conf: the lookup tables, and the index-time rules that set an event's host.
+//! transforms.conf: the lookup tables, and the transforms that cut fields when searching.
 //!
-//! A stanza with `filename` is a lookup in a CSV file. A stanza with `REGEX` and `DEST_KEY = MetaData:Host` takes the
-//! host from the event. Other rules are known and warned about, not carried out.
+//! A stanza with `filename` is a lookup in a CSV file; the rules of index time are read next door
+//! ([`index_rules`](super::index_rules)).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::layers::Layers;
-use crate::props::HostRule;
 use crate::props::search_time::words_of;
-use crate::table::{ConfTable, Kind, Row, Section, StanzaName, row};
+use crate::settings::index_rules::DEST_KEYS;
+use crate::table::{COUNT, ConfTable, Kind, Row, Section, StanzaName, row};
 use crate::text::DEFAULT_STANZA;
 use crate::values::Values;
 
-/// `DEST_KEY` of a rule that sets the host.
-const HOST_KEY: &str = "MetaData:Host";
-/// `FORMAT` of such a rule.
-const HOST_FORMAT: &str = "host::$1";
 /// Most matches a lookup may give for one row.
 const MATCHES_MAX: i64 = 1000;
 
@@ -25,13 +21,6 @@ pub static TRANSFORMS: ConfTable = ConfTable {
     conf: "transforms",
     sections: &[Section { stanza: StanzaName::Any, rows: ROWS }],
     unsupported: &[
-        "CLONE_SOURCETYPE",
-        "DEFAULT_VALUE",
-        "INGEST_EVAL",
-        "LOOKAHEAD",
-        "REPEAT_MATCH",
-        "STOP_PROCESSING_IF",
-        "WRITE_META",
         "collection",
         "external_cmd",
         "external_type",
@@ -52,8 +41,11 @@ pub static TRANSFORMS: ConfTable = ConfTable {
     ],
 };
 
-const ROWS: &[Row] = &[
+/// Rows of transforms.conf.
+pub(crate) const ROWS: &[Row] = &[
     row("CLEAN_KEYS", Kind::Bool, "true", "", "whether names keep only letters, digits and underscores"),
+    row("CLONE_SOURCETYPE", Kind::Text, "", "", "index time: sourcetype of a copy, on which the rule works"),
+    row("DEFAULT_VALUE", Kind::Text, "", "", "index time: written to DEST_KEY where REGEX does not match"),
     row(
         "DELIMS",
         Kind::Text,
@@ -61,19 +53,30 @@ const ROWS: &[Row] = &[
         "",
         "letters that part pairs, then those that part name and value, each list in quotes",
     ),
-    row("DEST_KEY", Kind::Choice(&[HOST_KEY]), "", "", "what the rule sets"),
+    row("DEST_KEY", Kind::Choice(DEST_KEYS), "", "", "index time: what the rule writes"),
     row("FIELDS", Kind::Text, "", "", "names of the values that DELIMS parts"),
     row(
         "FORMAT",
         Kind::Text,
         "",
         "",
-        "`name::value` pairs with `$1` for groups; of a rule that sets the host: host::$1",
+        "`name::value` pairs with `$1` for groups; index time: what DEST_KEY gets, as in host::$1",
     ),
+    row("INGEST_EVAL", Kind::Text, "", "", "index time: assignments `name = expression` or `name := expression`"),
     row("KEEP_EMPTY_VALS", Kind::Bool, "false", "", "whether an empty value makes a field"),
+    row("LOOKAHEAD", COUNT, "4096", "bytes", "index time: how much of SOURCE_KEY is matched"),
     row("MV_ADD", Kind::Bool, "false", "", "whether a field that is there takes further values"),
     row("REGEX", Kind::Regex { groups_min: 0 }, "", "", "pattern of a rule"),
-    row("SOURCE_KEY", Kind::Text, "_raw", "", "field that is read"),
+    row("REPEAT_MATCH", Kind::Bool, "false", "", "index time: whether REGEX is matched again behind each match"),
+    row("SOURCE_KEY", Kind::Text, "_raw", "", "field or key that is read"),
+    row(
+        "STOP_PROCESSING_IF",
+        Kind::Text,
+        "",
+        "",
+        "index time: where it is true, the class's further rules are left out",
+    ),
+    row("WRITE_META", Kind::Bool, "false", "", "index time: whether FORMAT adds indexed fields"),
     row("case_sensitive_match", Kind::Bool, "true", "", "whether values must agree in case"),
     row("default_match", Kind::Text, "", "", "value of the output fields where nothing matches"),
     row("filename", Kind::Text, "", "", "CSV file in the lookups folder"),
@@ -87,21 +90,6 @@ const ROWS: &[Row] = &[
         "fewer matches are filled with default_match",
     ),
 ];
-
-/// The index-time rules that set the host, by name of their stanza.
-pub(crate) fn host_rules(layers: &Layers) -> BTreeMap<String, HostRule> {
-    let conf = layers.conf("transforms");
-    let mut rules = BTreeMap::new();
-    for stanza in conf.stanzas().iter().filter(|stanza| stanza.name != DEFAULT_STANZA) {
-        let values = Values::of_stanza(ROWS, conf, &stanza.name);
-        let Some(pattern) = values.optional("REGEX") else { continue };
-        let format = values.text("FORMAT");
-        if values.text("DEST_KEY").eq_ignore_ascii_case(HOST_KEY) && (format.is_empty() || format == HOST_FORMAT) {
-            rules.insert(stanza.name.clone(), HostRule { name: stanza.name.clone(), pattern });
-        }
-    }
-    rules
-}
 
 /// A transform that cuts fields when searching.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -48,7 +48,13 @@ impl<'a> Batch<'a> {
         Batch::of_arrays(arrays, values.len(), context, state)
     }
 
-    fn of_arrays(arrays: Vec<ArrayRef>, rows: usize, context: &'a ExprContext, state: &'a CallState) -> Batch<'a> {
+    /// A batch of columns by slot.
+    pub(super) fn of_arrays(
+        arrays: Vec<ArrayRef>,
+        rows: usize,
+        context: &'a ExprContext,
+        state: &'a CallState,
+    ) -> Batch<'a> {
         let readers = arrays.iter().map(ColumnReader::new).collect();
         Batch { arrays, readers, singles: Vec::new(), single_readers: Vec::new(), rows, context, state }
     }

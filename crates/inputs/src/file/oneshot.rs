@@ -104,6 +104,8 @@ pub struct FileReport {
     pub bad_timestamps: u64,
     /// Lines cut to `TRUNCATE`.
     pub truncated_lines: u64,
+    /// Events that rules of index time dropped.
+    pub dropped_events: u64,
     /// Whether all of it was stored before.
     pub skipped: bool,
     /// Unpacked bytes that an earlier run had stored.
@@ -246,6 +248,7 @@ fn report_of(state: ReadState, resumed_at: u64) -> FileReport {
         events: state.counters.events,
         bad_timestamps: state.counters.bad_timestamps,
         truncated_lines: state.counters.truncated_lines,
+        dropped_events: state.counters.dropped_events,
         skipped: false,
         resumed_at,
         interrupted: false,

@@ -126,6 +126,7 @@ impl FileReader<'_> {
         if self.file.has_garbage() {
             self.warnings.push("bytes after its packed content are no gzip and are left out".to_owned());
         }
+        self.warnings.extend(self.pipeline.refused_index().map(str::to_owned));
         let state = self.state(bytes);
         // Nobody listens only after the sink failed, and its error is the one to tell.
         drop(self.batches.send(ReadBatch { batch, position, state: state.clone() }));

@@ -25,6 +25,7 @@ use axum::routing::{MethodRouter, get, post};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use quarry_conf::{ConnectionHost, HttpInputSettings, HttpToken, PropsResolver};
+use quarry_pipeline::EventTyping;
 use quarry_stdx::SharedClock;
 use serde_json::{Map, Value, json};
 
@@ -66,7 +67,7 @@ impl Collector {
             tokens: tokens.collect(),
             channel_idle_seconds: settings.channel_idle_seconds,
             channels: Channels::default(),
-            destination: Destination { store, props },
+            destination: Destination { store, typing: EventTyping::new(Arc::clone(&props)), props },
             clock,
             budget: Budget::new(body_bytes_max),
         }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 use quarry_conf::{HttpToken, PropsResolver};
 use quarry_event::{EventBatch, IndexedField, Metadata, TimeNs};
-use quarry_pipeline::{Pipeline, PipelineContext, SourceInfo};
+use quarry_pipeline::{EventTyping, Pipeline, PipelineContext, SourceInfo, TypingPlan, TypingStage, WholeEvent};
 
 use super::answer::{Answer, Code};
 use super::channels::Receipts;
@@ -42,6 +42,7 @@ pub(crate) struct Stated {
 pub(crate) struct Destination {
     pub(crate) store: Arc<dyn EventStore>,
     pub(crate) props: Arc<PropsResolver>,
+    pub(crate) typing: EventTyping,
 }
 
 /// Events of one request on their way.
@@ -54,6 +55,8 @@ pub(crate) struct Receiver<'a> {
     now: TimeNs,
     open: Vec<EventBatch>,
     receipts: Receipts,
+    /// Rules of the last event's metadata, if there are any.
+    plan: Option<(Metadata, Option<Arc<TypingPlan>>)>,
 }
 
 impl<'a> Receiver<'a> {
@@ -75,7 +78,7 @@ impl<'a> Receiver<'a> {
             sourcetype: first(&stated.sourcetype, &token.sourcetype, SOURCETYPE),
         };
         let time = stated.time.unwrap_or(now);
-        Receiver { destination, token, metadata, time, now, open: Vec::new(), receipts: Vec::new() }
+        Receiver { destination, token, metadata, time, now, open: Vec::new(), receipts: Vec::new(), plan: None }
     }
 
     /// Takes the envelopes of a body.
@@ -110,6 +113,10 @@ impl<'a> Receiver<'a> {
         }
         pipeline.finish(&mut batch);
         hand_over(&mut batch, self)?;
+        if let Some(reason) = pipeline.refused_index() {
+            self.destination.store.tell(reason);
+        }
+        taken += pipeline.counters().dropped_events as usize;
         if taken == 0 { Err(Code::NoData.into()) } else { Ok(()) }
     }
 
@@ -124,13 +131,58 @@ impl<'a> Receiver<'a> {
     fn event(&mut self, envelope: Envelope, at: u64) -> Result<(), Answer> {
         let slot = self.batch_of(envelope.index.as_deref(), at)?;
         let meta = self.metadata_of(slot, &envelope);
+        if let Some(plan) = self.plan_of(slot, meta)? {
+            return self.typed_event(&plan, slot, meta, envelope);
+        }
+        self.push(slot, &envelope.raw, envelope.time.unwrap_or(self.time), meta, envelope.fields)
+    }
+
+    /// What rules of index time do with events of these metadata.
+    fn plan_of(&mut self, slot: usize, meta: u32) -> Result<Option<Arc<TypingPlan>>, Answer> {
+        let meta = &self.open[slot].metas[meta as usize];
+        if let Some((known, plan)) = &self.plan
+            && known == meta
+        {
+            return Ok(plan.clone());
+        }
+        let plan = self.destination.typing.plan(meta).map_err(|_| Answer::from(Code::ServerError))?;
+        let plan = Some(plan).filter(|plan| !plan.is_empty());
+        self.plan = Some((meta.clone(), plan.clone()));
+        Ok(plan)
+    }
+
+    /// Puts what rules leave of an event where they say.
+    fn typed_event(&mut self, plan: &TypingPlan, slot: usize, meta: u32, envelope: Envelope) -> Result<(), Answer> {
+        let meta = self.open[slot].metas[meta as usize].clone();
+        let fields = envelope.fields.into_iter().map(|(name, value)| (Arc::from(name), value)).collect();
+        let event = WholeEvent { raw: envelope.raw, time: envelope.time.unwrap_or(self.time), meta, fields };
+        let (events, refused) = self.destination.typing.run(plan, event, TypingStage::All, self.now);
+        if let Some(reason) = refused {
+            self.destination.store.tell(&reason);
+        }
+        for event in events {
+            let slot = self.open_batch(&event.meta.index)?;
+            let meta = self.open[slot].intern(&event.meta);
+            self.push(slot, &event.raw, event.time, meta, event.fields)?;
+        }
+        Ok(())
+    }
+
+    fn push<N: AsRef<str> + Into<Arc<str>>>(
+        &mut self,
+        slot: usize,
+        raw: &str,
+        time: TimeNs,
+        meta: u32,
+        fields: Vec<(N, String)>,
+    ) -> Result<(), Answer> {
         let batch = &mut self.open[slot];
         let row = batch.len() as u32;
-        batch.push(envelope.raw.as_bytes(), envelope.time.unwrap_or(self.time), meta);
-        for (name, value) in envelope.fields {
+        batch.push(raw.as_bytes(), time, meta);
+        for (name, value) in fields {
             // Most events of a batch have the fields of the one before.
-            let known = batch.fields.iter().rev().take(64).find(|field| *field.name == *name);
-            let name = known.map_or_else(|| Arc::from(name.as_str()), |field| Arc::clone(&field.name));
+            let known = batch.fields.iter().rev().take(64).find(|field| *field.name == *name.as_ref());
+            let name = known.map_or_else(|| name.into(), |field| Arc::clone(&field.name));
             batch.fields.push(IndexedField { row, name, value: value.into() });
         }
         if batch.raw.len() >= BATCH_BYTES || batch.len() >= BATCH_EVENTS {
@@ -149,6 +201,16 @@ impl<'a> Receiver<'a> {
         }
         // Splunk counts from one here.
         self.check_index(index).map_err(|code| Answer::about(code, at + 1))?;
+        let index = index.to_owned();
+        self.open_batch(&index)
+    }
+
+    /// Place of the open batch of an index that takes events.
+    fn open_batch(&mut self, index: &str) -> Result<usize, Answer> {
+        let known = self.open.iter().position(|batch| batch.metas.first().is_some_and(|meta| *meta.index == *index));
+        if let Some(slot) = known {
+            return Ok(slot);
+        }
         let mut batch = EventBatch { index_time: self.now, ..EventBatch::default() };
         batch.intern(&Metadata { index: index.into(), ..self.metadata.clone() });
         if self.open.len() >= OPEN_BATCHES_MAX {

@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn the_built_in_configuration_states_this_rule() {
         let settings = PropsResolver::new(&Layers::new([])).resolve("s", "h", "syslog");
-        let patterns: Vec<&str> = settings.host_rules.iter().map(|rule| rule.pattern.as_str()).collect();
+        let patterns: Vec<&str> = settings.typing.rules().filter_map(|rule| rule.pattern.as_deref()).collect();
         assert_eq!(patterns, [PATTERN]);
     }
 

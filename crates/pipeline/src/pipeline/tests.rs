@@ -260,8 +260,10 @@ fn a_pause_gives_the_open_event_and_keeps_half_a_line() {
 
 #[test]
 fn faulty_settings_are_named() {
-    let build =
-        |settings: PropsSettings| Running::new(&info(None), "app".to_owned(), &settings, &context()).map(|_| ());
+    let build = |settings: PropsSettings| {
+        let rules = RulePlan::new(&info(None), &settings, &props(""))?;
+        Running::new(&info(None), "app".to_owned(), &settings, rules, &context()).map(|_| ())
+    };
     let good = || props("").resolve("", "", "app");
     let error = build(PropsSettings { line_breaker: "(".to_owned(), ..good() }).unwrap_err();
     assert!(error.to_string().contains("LINE_BREAKER of sourcetype \"app\""), "{error}");

@@ -9,7 +9,7 @@ use quarry_stdx::ManualClock;
 use tempfile::tempdir;
 
 use super::{all, append, expected, open, segment_texts, small, texts, try_append};
-use crate::tests::sample::{batch, checkpoint};
+use crate::tests::sample::{batch, checkpoint, text};
 use crate::{
     AppendRequest, BATCH_EVENTS_MAX, IndexSelector, ListingState, MemoryStore, Store, StoreError, StoreOptions,
 };
@@ -27,6 +27,30 @@ fn acknowledged_events_are_visible_and_a_snapshot_does_not_change() {
     append(&store, "main", 13, 1);
     assert_eq!(texts(&before), expected("main", 0..7));
     assert_eq!(texts(&all(&store)), expected("main", 0..14));
+}
+
+#[test]
+fn events_that_rules_sent_elsewhere_are_stored_with_their_file() {
+    let dir = tempdir().unwrap();
+    let store = open(&small(dir.path()));
+    let mut events = batch("main", 0, 1);
+    for part in [batch("other", 0, 1), batch("main", 1, 1)] {
+        let meta = events.intern(&part.metas[0]);
+        events.push(part.raw(0), part.time[0], meta);
+    }
+    let position = checkpoint("a.log", 9);
+    store.append(AppendRequest { batch: events, checkpoint: Some(position.clone()) }).unwrap().wait().unwrap();
+    let indexes = |store: &Store| {
+        let of = |index: &str| -> Vec<String> { texts(&store.snapshot(&IndexSelector::new([index]), &TimeRange::ALL)) };
+        (of("main"), of("other"))
+    };
+    let stored = (vec![text("main", 0), text("main", 1)], vec![text("other", 0)]);
+    assert_eq!(indexes(&store), stored);
+    drop(store);
+    let store = open(&small(dir.path()));
+    assert_eq!(indexes(&store), stored);
+    let head = position.source.as_bytes();
+    assert_eq!(store.checkpoints_of(head, "").unwrap()[0].checkpoint.offset, 9);
 }
 
 #[test]
@@ -290,7 +314,7 @@ fn batches_beyond_limits_or_against_rules_are_refused() {
     broken.time.pop();
     assert!(matches!(refuse(broken), StoreError::InvalidBatch { .. }));
     let mut mixed = batch("main", 0, 2);
-    mixed.metas[1].index = "other".into();
+    mixed.metas[1].index = "".into();
     assert!(matches!(refuse(mixed), StoreError::InvalidBatch { .. }));
     store.append(AppendRequest::default()).unwrap().wait().unwrap();
     append(&store, "main", 0, 50);

@@ -1,0 +1,191 @@
+//! transforms.conf at index time: the rules that `TRANSFORMS-` and `RULESET-` name.
+//!
+//! A rule either matches a pattern against a key of the event and writes what `FORMAT` says, or evaluates expressions
+//! (`INGEST_EVAL`). Patterns, formats and expressions stay text here; the pipeline compiles them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::layers::Layers;
+use crate::settings::transforms::ROWS;
+use crate::text::DEFAULT_STANZA;
+use crate::values::Values;
+
+/// Key that a rule reads unless told otherwise, and which most write.
+pub const RAW_KEY: &str = "_raw";
+/// Key of an event's index-time fields.
+pub const META_KEY: &str = "_meta";
+/// Key of an event's host.
+pub const HOST_KEY: &str = "MetaData:Host";
+/// Key of an event's source.
+pub const SOURCE_KEY: &str = "MetaData:Source";
+/// Key of an event's sourcetype.
+pub const SOURCETYPE_KEY: &str = "MetaData:Sourcetype";
+/// Key of an event's index.
+pub const INDEX_KEY: &str = "_MetaData:Index";
+/// Key of an event's time, in seconds.
+pub const TIME_KEY: &str = "_time";
+/// Key of the queue an event goes to next.
+pub const QUEUE_KEY: &str = "queue";
+/// Keys of routes to other machines.
+const ROUTING_KEYS: [&str; 2] = ["_TCP_ROUTING", "_SYSLOG_ROUTING"];
+/// Keys that a rule may write.
+pub(crate) const DEST_KEYS: &[&str] = &[
+    RAW_KEY,
+    META_KEY,
+    TIME_KEY,
+    QUEUE_KEY,
+    HOST_KEY,
+    SOURCE_KEY,
+    SOURCETYPE_KEY,
+    INDEX_KEY,
+    ROUTING_KEYS[0],
+    ROUTING_KEYS[1],
+];
+/// `FORMAT` of a rule that sets the host.
+const HOST_FORMAT: &str = "host::$1";
+
+/// One rule.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct IndexRule {
+    /// Name of its stanza.
+    pub name: String,
+    /// `REGEX`.
+    pub pattern: Option<String>,
+    /// `SOURCE_KEY`: what the pattern is held against.
+    pub source_key: String,
+    /// `DEST_KEY`: what is written; empty where only fields are added.
+    pub dest_key: String,
+    /// `FORMAT`; where none is set, the stanza's name as a field with the first group.
+    pub format: String,
+    /// `DEFAULT_VALUE`: written where the pattern does not match.
+    pub default_value: Option<String>,
+    /// `WRITE_META`: whether `FORMAT` adds fields.
+    pub writes_fields: bool,
+    /// `REPEAT_MATCH`: whether the pattern is matched again behind each match.
+    pub repeats: bool,
+    /// `LOOKAHEAD`: bytes of the key that the pattern sees.
+    pub lookahead: usize,
+    /// `CLONE_SOURCETYPE`: the sourcetype of a copy, which the rule works on instead of the event.
+    pub clone_sourcetype: Option<String>,
+    /// `INGEST_EVAL`: assignments.
+    pub ingest_eval: Option<String>,
+    /// `STOP_PROCESSING_IF`: an expression; where it holds the class's further rules are left out.
+    pub stop_if: Option<String>,
+}
+
+impl IndexRule {
+    /// Whether the rule does nothing but take the host from the event's text.
+    pub fn is_plain_host(&self) -> bool {
+        let is_host = self.dest_key == HOST_KEY && self.format == HOST_FORMAT && self.source_key == RAW_KEY;
+        let is_more = self.default_value.is_some()
+            || self.writes_fields
+            || self.repeats
+            || self.clone_sourcetype.is_some()
+            || self.ingest_eval.is_some()
+            || self.stop_if.is_some();
+        is_host && self.pattern.is_some() && !is_more
+    }
+}
+
+/// The rules of one `TRANSFORMS-class` or `RULESET-class`, as listed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct RuleClass {
+    /// Class after the dash.
+    pub name: String,
+    /// Rules in order.
+    pub rules: Vec<Arc<IndexRule>>,
+}
+
+/// What is done with an event between its timestamp and the index.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct TypingSettings {
+    /// `SEDCMD-class` by class, with the commands.
+    pub sed: Vec<(String, String)>,
+    /// `TRANSFORMS-class` by class.
+    pub transforms: Vec<RuleClass>,
+    /// `RULESET-class` by class.
+    pub rulesets: Vec<RuleClass>,
+    /// `ROUTE_EVENTS_OLDER_THAN` in seconds: older events are dropped.
+    pub drop_older_than_seconds: Option<u64>,
+}
+
+impl TypingSettings {
+    /// Every rule, in the order in which they run.
+    pub fn rules(&self) -> impl Iterator<Item = &Arc<IndexRule>> {
+        self.transforms.iter().chain(&self.rulesets).flat_map(|class| &class.rules)
+    }
+}
+
+/// Every rule by name of its stanza.
+pub(crate) fn index_rules(layers: &Layers) -> BTreeMap<String, Arc<IndexRule>> {
+    let conf = layers.conf("transforms");
+    let mut rules = BTreeMap::new();
+    for stanza in conf.stanzas().iter().filter(|stanza| stanza.name != DEFAULT_STANZA) {
+        let values = Values::of_stanza(ROWS, conf, &stanza.name);
+        let (pattern, ingest_eval) = (values.optional("REGEX"), values.optional("INGEST_EVAL"));
+        if pattern.is_none() && ingest_eval.is_none() && values.text("STOP_PROCESSING_IF").is_empty() {
+            continue;
+        }
+        rules.insert(stanza.name.clone(), Arc::new(read(&stanza.name, &values)));
+    }
+    rules
+}
+
+fn read(name: &str, values: &Values<'_>) -> IndexRule {
+    let dest_key = dest_key(values.text("DEST_KEY"));
+    let format = values.optional("FORMAT");
+    // A host without FORMAT can mean the group only.
+    let usual = || if dest_key == HOST_KEY { HOST_FORMAT.to_owned() } else { format!("{name}::$1") };
+    let format = format.unwrap_or_else(usual);
+    IndexRule {
+        name: name.to_owned(),
+        pattern: values.optional("REGEX"),
+        source_key: values.owned("SOURCE_KEY"),
+        dest_key,
+        format,
+        default_value: values.optional("DEFAULT_VALUE"),
+        writes_fields: values.bool("WRITE_META"),
+        repeats: values.bool("REPEAT_MATCH"),
+        lookahead: values.size("LOOKAHEAD"),
+        clone_sourcetype: values.optional("CLONE_SOURCETYPE"),
+        ingest_eval: values.optional("INGEST_EVAL"),
+        stop_if: values.optional("STOP_PROCESSING_IF"),
+    }
+}
+
+/// The key as it is written here.
+fn dest_key(written: &str) -> String {
+    let known = DEST_KEYS.iter().find(|key| key.eq_ignore_ascii_case(written));
+    known.map_or_else(|| written.to_owned(), |key| (*key).to_owned())
+}
+
+/// What the settings of one source say.
+pub(crate) fn typing(values: &Values<'_>, rules: &BTreeMap<String, Arc<IndexRule>>) -> TypingSettings {
+    let classes = |prefix: &str| {
+        let class = |(class, names): (&str, &str)| RuleClass {
+            name: class.to_owned(),
+            rules: names.split(',').filter_map(|name| rules.get(name.trim()).cloned()).collect(),
+        };
+        values.classes(prefix).map(class).filter(|class| !class.rules.is_empty()).collect::<Vec<_>>()
+    };
+    TypingSettings {
+        sed: values.classes("SEDCMD-").map(|(class, text)| (class.to_owned(), text.to_owned())).collect(),
+        transforms: classes("TRANSFORMS-"),
+        rulesets: classes("RULESET-"),
+        drop_older_than_seconds: values.read("ROUTE_EVENTS_OLDER_THAN", parse_age),
+    }
+}
+
+/// Seconds of `N[s|m|h|d]`.
+pub(crate) fn parse_age(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "" | "s" => 1,
+        "m" => 60,
+        "h" => 3_600,
+        "d" => 86_400,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(unit)
+}

@@ -1,0 +1,122 @@
+//! Expressions of the index pipeline: what fills the seam of [`quarry_event::expression`].
+//!
+//! The language is that of `eval`. Values go in and out one event at a time, without rows. `now()` is the time the
+//! pipeline gives, which is not known when an expression is compiled: it is read like a field.
+//!
+//! Not here: names of keys and fields, assignments (pipeline); `searchmatch()`, which needs an event's rows.
+
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use jiff::tz::TimeZone;
+use quarry_event::{Expression, ExpressionCompiler, ExpressionValue, TimeNs};
+use quarry_spl::ast::{Expr, ExprKind};
+
+use crate::expr::{CompiledExpr, ExprContext};
+use crate::rows::{ColumnBuilder, Value};
+
+/// Name under which an expression reads the current time; no field can have it.
+const NOW: &str = "\u{0}now";
+/// Between the seeds of two expressions' random numbers.
+const SEED_STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// Compiles expressions of the index pipeline.
+#[derive(Debug)]
+pub struct IngestExpressions {
+    zone: TimeZone,
+    /// Seed of the next expression's random numbers.
+    seed: AtomicU64,
+}
+
+impl IngestExpressions {
+    /// A compiler for texts of times in `zone`; `seed` is where random numbers begin.
+    pub fn new(zone: TimeZone, seed: u64) -> IngestExpressions {
+        IngestExpressions { zone, seed: AtomicU64::new(seed) }
+    }
+}
+
+impl ExpressionCompiler for IngestExpressions {
+    fn compile(&self, text: &str) -> Result<Box<dyn Expression>, String> {
+        let parsed = quarry_spl::parse_expression(text);
+        let mut expr = parsed.map_err(|remarks| {
+            remarks.first().map_or_else(|| "it cannot be read".to_owned(), |remark| remark.message.clone())
+        })?;
+        read_now(&mut expr);
+        let seed = self.seed.fetch_add(SEED_STEP, Ordering::Relaxed);
+        let context = ExprContext { now: seed.cast_signed(), zone: self.zone.clone() };
+        let compiled = CompiledExpr::new(&expr, &context).map_err(|error| error.to_string())?;
+        let names = compiled.field_names().ok_or("searchmatch() cannot be used when events are indexed")?;
+        Ok(Box::new(IngestExpression { compiled, names }))
+    }
+}
+
+/// Replaces calls of `now()` and `time()`.
+fn read_now(expr: &mut Expr) {
+    match &mut expr.kind {
+        ExprKind::Call(name, args) if args.is_empty() && (name == "now" || name == "time") => {
+            expr.kind = ExprKind::Field(NOW.to_owned());
+        }
+        ExprKind::Call(_, args) => args.iter_mut().for_each(read_now),
+        ExprKind::Unary(_, inner) => read_now(inner),
+        ExprKind::Binary(_, a, b) => {
+            read_now(a);
+            read_now(b);
+        }
+        ExprKind::In(needle, values) => {
+            read_now(needle);
+            values.iter_mut().for_each(read_now);
+        }
+        ExprKind::Text(_) | ExprKind::Number(..) | ExprKind::Bool(_) | ExprKind::Field(_) => {}
+    }
+}
+
+#[derive(Debug)]
+struct IngestExpression {
+    compiled: CompiledExpr,
+    names: Vec<String>,
+}
+
+impl Expression for IngestExpression {
+    fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    fn evaluate(&self, values: &[ExpressionValue<'_>], now: TimeNs) -> Result<ExpressionValue<'static>, String> {
+        let column = |(name, value): (&String, &ExpressionValue<'_>)| {
+            let mut column = ColumnBuilder::new(1);
+            match value {
+                // The clock counts whole seconds here, as in a search.
+                _ if name == NOW => column.push(Value::Int(now.div_euclid(quarry_event::time::NS_PER_SEC))),
+                value => column.push(value_of(value)),
+            }
+            column.finish()
+        };
+        let columns = self.names.iter().zip(values).map(column).collect();
+        let value = self.compiled.evaluate_one(columns).map_err(|error| error.to_string())?;
+        Ok(given(value))
+    }
+}
+
+fn value_of<'a>(value: &'a ExpressionValue<'_>) -> Value<'a> {
+    match value {
+        ExpressionValue::Null => Value::Null,
+        ExpressionValue::Bool(value) => Value::Bool(*value),
+        ExpressionValue::Integer(value) => Value::Int(*value),
+        ExpressionValue::Number(value) => Value::Float(*value),
+        ExpressionValue::Time(time) => Value::Time(*time),
+        ExpressionValue::Text(text) => Value::text_of(text),
+        ExpressionValue::Multi(values) => Value::multi(values.iter().map(|value| Cow::Borrowed(&**value)).collect()),
+    }
+}
+
+fn given(value: Value<'static>) -> ExpressionValue<'static> {
+    match value {
+        Value::Null => ExpressionValue::Null,
+        Value::Bool(value) => ExpressionValue::Bool(value),
+        Value::Int(value) => ExpressionValue::Integer(value),
+        Value::Float(value) => ExpressionValue::Number(value),
+        Value::Time(time) => ExpressionValue::Time(time),
+        Value::Text(text) => ExpressionValue::Text(text),
+        Value::Multi(values) => ExpressionValue::Multi(values),
+    }
+}

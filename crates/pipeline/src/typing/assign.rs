@@ -1,0 +1,350 @@
+//! `INGEST_EVAL`: assignments of expressions to keys and fields; and conditions.
+//!
+//! `name = expression` adds a value to a field, `name := expression` replaces its values, and a null replaces them by
+//! none. Keys (`_raw`, `_time`, `queue`, `host`, `source`, `sourcetype`, `index`) hold one value and are replaced either
+//! way. An expression sees what the assignments before it did. It reads a field's first value; `$mv:NAME$` reads all.
+//! `$pd:NAME$` means a key and `$field:NAME$` a field, whatever the name. A name may end in a type: `[int]`, `[float]`,
+//! `[string]`.
+//!
+//! What expressions can do is the search language's matter, which comes in through a seam.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use quarry_event::value::{parse_number, write_integer, write_number};
+use quarry_event::{Expression, ExpressionCompiler, ExpressionValue, TimeNs};
+
+use super::event::{Key, TypedEvent, seconds_text, time_of_seconds};
+
+/// Assignments of one rule.
+const ASSIGNMENTS_MAX: usize = 1_000;
+/// Field that tells the number of lines.
+const LINE_COUNT: &str = "linecount";
+/// Text of a condition that holds, and of one that does not.
+const CONDITION_TEXTS: [&str; 2] = ["True", "False"];
+
+/// Assignments in order.
+#[derive(Debug)]
+pub(crate) struct Assignments {
+    all: Vec<Assignment>,
+}
+
+#[derive(Debug)]
+struct Assignment {
+    target: Target,
+    /// `:=`.
+    replaces: bool,
+    form: Form,
+    value: Reader,
+}
+
+#[derive(Debug)]
+enum Target {
+    Key(Key),
+    Field(Arc<str>),
+}
+
+/// How a value is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    AsIs,
+    Integer,
+    Number,
+}
+
+/// An expression with the places it reads.
+#[derive(Debug)]
+struct Reader {
+    expression: Box<dyn Expression>,
+    places: Vec<Place>,
+}
+
+#[derive(Debug)]
+enum Place {
+    Key(Key),
+    First(String),
+    All(String),
+    LineCount,
+}
+
+/// An expression that holds or not.
+#[derive(Debug)]
+pub(crate) struct Condition(Reader);
+
+impl Assignments {
+    /// Reads the setting; the error says what is wrong.
+    pub(crate) fn new(text: &str, compiler: Option<&dyn ExpressionCompiler>) -> Result<Assignments, String> {
+        let parts = split(text)?;
+        if parts.is_empty() || parts.len() > ASSIGNMENTS_MAX {
+            return Err(format!("it holds {} assignments; 1 to {ASSIGNMENTS_MAX} are allowed", parts.len()));
+        }
+        let all = parts.into_iter().map(|part| Assignment::new(part, compiler)).collect::<Result<_, _>>()?;
+        Ok(Assignments { all })
+    }
+
+    /// Runs them.
+    pub(crate) fn run(&self, event: &mut TypedEvent, now: TimeNs) {
+        for assignment in &self.all {
+            let value = assignment.value.evaluate(event, now);
+            assignment.assign(event, value);
+        }
+    }
+}
+
+impl Assignment {
+    fn new(text: &str, compiler: Option<&dyn ExpressionCompiler>) -> Result<Assignment, String> {
+        let equals = text.find('=').ok_or_else(|| format!("{text}: give name = expression"))?;
+        let (name, expression) = (&text[..equals], &text[equals + 1..]);
+        let (name, replaces) = name.strip_suffix(':').map_or((name, false), |name| (name, true));
+        let (name, form) = with_form(name.trim())?;
+        let value = Reader::new(expression.trim(), compiler)?;
+        Ok(Assignment { target: target(name)?, replaces, form, value })
+    }
+
+    fn assign(&self, event: &mut TypedEvent, value: ExpressionValue<'static>) {
+        match &self.target {
+            Target::Key(Key::Time) => match &value {
+                ExpressionValue::Time(time) => event.time = *time,
+                value => {
+                    if let Some(time) = number_of(value).and_then(time_of_seconds) {
+                        event.time = time;
+                    }
+                }
+            },
+            Target::Key(key) => {
+                if let Some(text) = text_of_value(&value, self.form) {
+                    event.write(key, Cow::Owned(text));
+                }
+            }
+            Target::Field(name) => {
+                if self.replaces {
+                    event.remove_field(name);
+                }
+                let texts: Vec<String> = match value {
+                    ExpressionValue::Multi(values) => {
+                        let one = |value| text_of_value(&ExpressionValue::Text(value), self.form);
+                        values.into_iter().filter_map(one).collect()
+                    }
+                    value => text_of_value(&value, self.form).into_iter().collect(),
+                };
+                texts.into_iter().for_each(|text| event.add_field(Arc::clone(name), text));
+            }
+        }
+    }
+}
+
+/// Parts the assignments at commas outside quotes and brackets.
+fn split(text: &str) -> Result<Vec<&str>, String> {
+    let (mut parts, mut from, mut depth) = (Vec::new(), 0, 0usize);
+    let mut quote = None;
+    let mut letters = text.char_indices();
+    while let Some((at, letter)) = letters.next() {
+        match (quote, letter) {
+            (Some(_), '\\') => drop(letters.next()),
+            (Some(open), letter) if letter == open => quote = None,
+            (Some(_), _) => {}
+            (None, '"' | '\'') => quote = Some(letter),
+            (None, '(' | '[') => depth += 1,
+            (None, ')' | ']') => depth = depth.checked_sub(1).ok_or("a bracket is closed that was never opened")?,
+            (None, ',') if depth == 0 => {
+                parts.push(&text[from..at]);
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    if depth > 0 || quote.is_some() {
+        return Err("a bracket or quote is never closed".to_owned());
+    }
+    parts.push(&text[from..]);
+    Ok(parts.into_iter().map(str::trim).filter(|part| !part.is_empty()).collect())
+}
+
+/// A name without its type.
+fn with_form(name: &str) -> Result<(&str, Form), String> {
+    let Some((bare, form)) = name.strip_suffix(']').and_then(|name| name.rsplit_once('[')) else {
+        return Ok((name, Form::AsIs));
+    };
+    match form {
+        "int" => Ok((bare.trim(), Form::Integer)),
+        "float" | "float32" | "float-sf" | "float32-sf" => Ok((bare.trim(), Form::Number)),
+        "string" => Ok((bare.trim(), Form::AsIs)),
+        other => Err(format!("{name}: the type {other} is unknown; types are int, float and string")),
+    }
+}
+
+fn target(name: &str) -> Result<Target, String> {
+    let (bare, kind) = marked(name);
+    let bare = bare.trim_matches(['"', '\'']);
+    if bare.is_empty() || bare.contains('{') {
+        return Err(format!("{name}: give the name of a key or field; names in braces are not computed here"));
+    }
+    Ok(match kind {
+        Some("field") => Target::Field(Arc::from(bare)),
+        Some("pd") => Target::Key(Key::of_expression(bare).unwrap_or_else(|| Key::of_rule(bare))),
+        _ => Key::of_expression(bare).map_or_else(|| Target::Field(Arc::from(bare)), Target::Key),
+    })
+}
+
+/// Name and kind of `$kind:name$`.
+fn marked(name: &str) -> (&str, Option<&str>) {
+    let inner = name.strip_prefix('$').and_then(|name| name.strip_suffix('$')).and_then(|name| name.split_once(':'));
+    inner.map_or((name, None), |(kind, bare)| (bare, Some(kind)))
+}
+
+impl Reader {
+    fn new(text: &str, compiler: Option<&dyn ExpressionCompiler>) -> Result<Reader, String> {
+        let compiler = compiler.ok_or("expressions cannot be evaluated here")?;
+        let expression = compiler.compile(&quoted(text))?;
+        let places = expression.names().iter().map(|name| place(name)).collect();
+        Ok(Reader { expression, places })
+    }
+
+    /// The value; null where it cannot be computed.
+    fn evaluate(&self, event: &TypedEvent, now: TimeNs) -> ExpressionValue<'static> {
+        let lines;
+        let text = |text: &'_ str| ExpressionValue::Text(Cow::Owned(text.to_owned()));
+        let values: Vec<ExpressionValue<'_>> = if self.places.is_empty() {
+            Vec::new()
+        } else {
+            lines = event.raw.lines().count().max(1) as i64;
+            let read = |place: &Place| match place {
+                Place::Key(Key::Time) => ExpressionValue::Time(event.time),
+                Place::Key(Key::Raw) => ExpressionValue::Text(Cow::Borrowed(event.raw.as_str())),
+                Place::Key(key) => event.plain(key).map_or(ExpressionValue::Null, text),
+                Place::First(name) => event.field(name).map_or(ExpressionValue::Null, text),
+                Place::LineCount => ExpressionValue::Integer(lines),
+                Place::All(name) => {
+                    let mut values: Vec<Cow<'_, str>> =
+                        event.values(name).map(|value| Cow::Owned(value.to_owned())).collect();
+                    match values.len() {
+                        0 => ExpressionValue::Null,
+                        1 => values.pop().map_or(ExpressionValue::Null, ExpressionValue::Text),
+                        _ => ExpressionValue::Multi(values),
+                    }
+                }
+            };
+            self.places.iter().map(read).collect()
+        };
+        self.expression.evaluate(&values, now).unwrap_or(ExpressionValue::Null)
+    }
+}
+
+fn place(name: &str) -> Place {
+    let (bare, kind) = marked(name);
+    match kind {
+        Some("field") => Place::First(bare.to_owned()),
+        Some("mv") => Place::All(bare.to_owned()),
+        Some("pd") => Place::Key(Key::of_expression(bare).unwrap_or_else(|| Key::of_rule(bare))),
+        _ if bare == LINE_COUNT => Place::LineCount,
+        _ => Key::of_expression(bare).map_or_else(|| Place::First(bare.to_owned()), Place::Key),
+    }
+}
+
+/// The expression with `$kind:name$` as a quoted name, which the language reads as a field.
+fn quoted(text: &str) -> String {
+    let (mut out, mut rest, mut quote) = (String::new(), text, None);
+    while let Some(letter) = rest.chars().next() {
+        if quote.is_none()
+            && letter == '$'
+            && let Some(end) = rest[1..].find('$')
+            && rest[1..=end].split_once(':').is_some_and(|(kind, _)| matches!(kind, "pd" | "field" | "mv"))
+        {
+            out.extend(["'", &rest[..end + 2], "'"]);
+            rest = &rest[end + 2..];
+            continue;
+        }
+        match (quote, letter) {
+            (Some(open), letter) if letter == open => quote = None,
+            (None, '"' | '\'') => quote = Some(letter),
+            _ => {}
+        }
+        // What is escaped closes no quote.
+        let length = if letter == '\\' && quote.is_some() {
+            rest.char_indices().nth(2).map_or(rest.len(), |(at, _)| at)
+        } else {
+            letter.len_utf8()
+        };
+        out.push_str(&rest[..length]);
+        rest = &rest[length..];
+    }
+    out
+}
+
+fn number_of(value: &ExpressionValue<'_>) -> Option<f64> {
+    match value {
+        ExpressionValue::Integer(value) => Some(*value as f64),
+        ExpressionValue::Number(value) => Some(*value),
+        ExpressionValue::Text(text) => parse_number(text),
+        _ => None,
+    }
+}
+
+/// A value's text in a form; `None` for a null and for what is no number where one is asked for.
+fn text_of_value(value: &ExpressionValue<'_>, form: Form) -> Option<String> {
+    if form != Form::AsIs {
+        let number = number_of(value)?;
+        let number = if form == Form::Integer { number.trunc() } else { number };
+        let mut text = String::new();
+        write_number(number, &mut text);
+        return Some(text);
+    }
+    Some(match value {
+        ExpressionValue::Null => return None,
+        ExpressionValue::Bool(holds) => CONDITION_TEXTS[usize::from(!holds)].to_owned(),
+        ExpressionValue::Integer(value) => {
+            let mut text = String::new();
+            write_integer(*value, &mut text);
+            text
+        }
+        ExpressionValue::Number(value) => {
+            let mut text = String::new();
+            write_number(*value, &mut text);
+            text
+        }
+        ExpressionValue::Time(time) => seconds_text(*time),
+        ExpressionValue::Text(text) => text.clone().into_owned(),
+        ExpressionValue::Multi(values) => values.join("\n"),
+    })
+}
+
+impl Condition {
+    /// Reads the expression.
+    pub(crate) fn new(text: &str, compiler: Option<&dyn ExpressionCompiler>) -> Result<Condition, String> {
+        Reader::new(text, compiler).map(Condition)
+    }
+
+    /// Whether it holds; null, false and zero do not.
+    pub(crate) fn holds(&self, event: &TypedEvent, now: TimeNs) -> bool {
+        match self.0.evaluate(event, now) {
+            ExpressionValue::Bool(holds) => holds,
+            value => number_of(&value).is_some_and(|number| number != 0.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commas_in_brackets_and_quotes_part_nothing() {
+        assert_eq!(
+            split("a=if(x,1,2), b := \"c,d\" , 'e,f'=g[1,2],").unwrap(),
+            ["a=if(x,1,2)", "b := \"c,d\"", "'e,f'=g[1,2]"]
+        );
+        assert!(split("a=(1").is_err() && split("a=1)").is_err() && split("a=\"1").is_err());
+    }
+
+    #[test]
+    fn marked_names_are_quoted() {
+        assert_eq!(quoted("$mv:a b$ + len(\"$mv:x$\") . $x$"), "'$mv:a b$' + len(\"$mv:x$\") . $x$");
+    }
+
+    #[test]
+    fn names_may_end_in_a_type() {
+        assert_eq!(with_form("a[int]").unwrap(), ("a", Form::Integer));
+        assert_eq!(with_form("a[float-sf]").unwrap(), ("a", Form::Number));
+        assert!(with_form("a[date]").is_err());
+    }
+}

@@ -1,0 +1,229 @@
+//! An event between its timestamp and the index: what rules read and write.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use quarry_conf::settings::index_rules as keys;
+use quarry_event::time::NS_PER_SEC;
+use quarry_event::value::parse_number;
+use quarry_event::{Metadata, TimeNs};
+
+use super::format::{pairs, write_pair};
+use crate::merge::EVENT_BYTES_MAX;
+use crate::text::cut_at_character;
+
+/// Queue of events that are dropped.
+const NULL_QUEUE: &str = "nullQueue";
+/// Queue of events that are kept.
+const INDEX_QUEUE: &str = "indexQueue";
+/// Longest value of an indexed field, host, source or sourcetype, in bytes.
+const VALUE_BYTES_MAX: usize = 1 << 20;
+/// Fields an event may have while rules run; those beyond are not added.
+const FIELDS_MAX: usize = 10_000;
+/// Nanoseconds of a microsecond: times that rules compute are no finer.
+const NS_PER_MICROSECOND: i64 = 1_000;
+
+/// An event on its way.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct TypedEvent {
+    pub(crate) raw: String,
+    pub(crate) time: TimeNs,
+    pub(crate) meta: Metadata,
+    /// Index-time fields in order; one of several values comes once for each.
+    pub(crate) fields: Vec<(Arc<str>, String)>,
+    /// Whether the event is dropped at the end.
+    pub(crate) is_dropped: bool,
+    /// Bytes cut off because a text grew beyond its limit.
+    pub(crate) is_cut: bool,
+    /// Keys of the user's own.
+    others: Vec<(String, String)>,
+}
+
+/// What a rule reads or writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Key {
+    Raw,
+    Meta,
+    Time,
+    Queue,
+    Host,
+    Source,
+    Sourcetype,
+    Index,
+    /// A field's first value.
+    Field(String),
+    /// First values of fields, joined by blanks.
+    Fields(Vec<String>),
+    /// Any other: routes to other machines, and what rules tell each other.
+    Other(String),
+}
+
+impl Key {
+    /// The key of `SOURCE_KEY` or `DEST_KEY`.
+    pub(crate) fn of_rule(name: &str) -> Key {
+        match name {
+            keys::RAW_KEY => Key::Raw,
+            keys::META_KEY => Key::Meta,
+            keys::TIME_KEY => Key::Time,
+            keys::QUEUE_KEY => Key::Queue,
+            keys::HOST_KEY => Key::Host,
+            keys::SOURCE_KEY => Key::Source,
+            keys::SOURCETYPE_KEY => Key::Sourcetype,
+            keys::INDEX_KEY => Key::Index,
+            name => match (name.strip_prefix("field:"), name.strip_prefix("fields:")) {
+                (Some(field), _) => Key::Field(field.trim().to_owned()),
+                (_, Some(fields)) => Key::Fields(fields.split(',').map(|field| field.trim().to_owned()).collect()),
+                _ => Key::Other(name.to_owned()),
+            },
+        }
+    }
+
+    /// The key that an expression means by a name, if it means one.
+    pub(crate) fn of_expression(name: &str) -> Option<Key> {
+        Some(match name {
+            "_raw" => Key::Raw,
+            "_time" => Key::Time,
+            "queue" => Key::Queue,
+            "host" => Key::Host,
+            "source" => Key::Source,
+            "sourcetype" => Key::Sourcetype,
+            "index" => Key::Index,
+            _ => return None,
+        })
+    }
+}
+
+impl TypedEvent {
+    /// An event as it comes from the timestamper.
+    pub(crate) fn new(raw: String, time: TimeNs, meta: Metadata) -> TypedEvent {
+        TypedEvent { raw, time, meta, fields: Vec::new(), is_dropped: false, is_cut: false, others: Vec::new() }
+    }
+
+    /// A key as the pattern of a rule sees it: host, source and sourcetype have their kind in front.
+    pub(crate) fn read(&self, key: &Key) -> Cow<'_, str> {
+        match key {
+            Key::Raw => Cow::Borrowed(&self.raw),
+            Key::Meta => {
+                let mut text = String::new();
+                self.fields.iter().for_each(|(name, value)| write_pair(name, value, &mut text));
+                Cow::Owned(text)
+            }
+            Key::Time => Cow::Owned(seconds_text(self.time)),
+            Key::Host => Cow::Owned(format!("host::{}", self.meta.host)),
+            Key::Source => Cow::Owned(format!("source::{}", self.meta.source)),
+            Key::Sourcetype => Cow::Owned(format!("sourcetype::{}", self.meta.sourcetype)),
+            Key::Fields(names) => {
+                let values: Vec<&str> = names.iter().filter_map(|name| self.field(name)).collect();
+                Cow::Owned(values.join(" "))
+            }
+            _ => Cow::Borrowed(self.plain(key).unwrap_or_default()),
+        }
+    }
+
+    /// A key's bare text; `None` where it has none, or none of its own.
+    pub(crate) fn plain(&self, key: &Key) -> Option<&str> {
+        match key {
+            Key::Raw => Some(&self.raw),
+            Key::Queue => Some(if self.is_dropped { NULL_QUEUE } else { INDEX_QUEUE }),
+            Key::Host => Some(&self.meta.host),
+            Key::Source => Some(&self.meta.source),
+            Key::Sourcetype => Some(&self.meta.sourcetype),
+            Key::Index => Some(&self.meta.index),
+            Key::Field(name) => self.field(name),
+            Key::Other(name) => self.others.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str()),
+            Key::Meta | Key::Time | Key::Fields(_) => None,
+        }
+    }
+
+    /// First value of a field.
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        self.fields.iter().find(|(known, _)| **known == *name).map(|(_, value)| value.as_str())
+    }
+
+    /// All values of a field.
+    pub(crate) fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.fields.iter().filter(move |(known, _)| **known == *name).map(|(_, value)| value.as_str())
+    }
+
+    /// Writes a key; the kind in front of host, source and sourcetype is taken off. A time that is no number of seconds
+    /// and a name that is empty change nothing.
+    pub(crate) fn write(&mut self, key: &Key, text: Cow<'_, str>) {
+        match key {
+            Key::Raw => self.set_raw(text.into_owned()),
+            Key::Meta => {
+                self.fields.clear();
+                pairs(&text).into_iter().for_each(|(name, value)| self.add_field(Arc::from(name), value));
+            }
+            Key::Time => {
+                if let Some(time) = parse_number(text.trim()).and_then(time_of_seconds) {
+                    self.time = time;
+                }
+            }
+            Key::Queue => self.is_dropped = text.eq_ignore_ascii_case(NULL_QUEUE),
+            Key::Host => set(&mut self.meta.host, &text, "host::"),
+            Key::Source => set(&mut self.meta.source, &text, "source::"),
+            Key::Sourcetype => set(&mut self.meta.sourcetype, &text, "sourcetype::"),
+            Key::Index => set(&mut self.meta.index, &text, ""),
+            Key::Field(name) => {
+                self.remove_field(name);
+                self.add_field(Arc::from(name.as_str()), text.into_owned());
+            }
+            Key::Fields(_) => {}
+            Key::Other(name) => {
+                self.others.retain(|(known, _)| known != name);
+                self.others.push((name.clone(), text.into_owned()));
+            }
+        }
+    }
+
+    /// Replaces the text, cut to what an event may have.
+    pub(crate) fn set_raw(&mut self, text: String) {
+        self.raw = text;
+        self.is_cut |= cut(&mut self.raw, EVENT_BYTES_MAX);
+    }
+
+    /// Adds a value to a field. Names that begin with an underscore are the pipeline's own and are not indexed.
+    pub(crate) fn add_field(&mut self, name: Arc<str>, mut value: String) {
+        if name.is_empty() || name.starts_with('_') || self.fields.len() >= FIELDS_MAX {
+            return;
+        }
+        self.is_cut |= cut(&mut value, VALUE_BYTES_MAX);
+        self.fields.push((name, value));
+    }
+
+    /// Takes all values of a field away.
+    pub(crate) fn remove_field(&mut self, name: &str) {
+        self.fields.retain(|(known, _)| **known != *name);
+    }
+}
+
+/// Replaces a metadata text.
+fn set(place: &mut Arc<str>, text: &str, kind: &str) {
+    let bare = text.strip_prefix(kind).unwrap_or(text);
+    let bare = &bare[..cut_at_character(bare.as_bytes(), VALUE_BYTES_MAX)];
+    if !bare.is_empty() && **place != *bare {
+        *place = Arc::from(bare);
+    }
+}
+
+/// Cuts a text; tells whether it was too long.
+fn cut(text: &mut String, most: usize) -> bool {
+    let kept = cut_at_character(text.as_bytes(), most);
+    let is_longer = kept < text.len();
+    text.truncate(kept);
+    is_longer
+}
+
+/// Seconds with the digits they need.
+pub(crate) fn seconds_text(time: TimeNs) -> String {
+    let (seconds, nanos) = (time.div_euclid(NS_PER_SEC), time.rem_euclid(NS_PER_SEC));
+    let text = format!("{seconds}.{nanos:09}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// The instant of a number of seconds.
+pub(crate) fn time_of_seconds(seconds: f64) -> Option<TimeNs> {
+    let micros = (seconds * 1e6).round();
+    // Beyond this a number of nanoseconds does not fit.
+    (micros.abs() < (i64::MAX / NS_PER_MICROSECOND) as f64).then(|| micros as i64 * NS_PER_MICROSECOND)
+}

@@ -1,0 +1,236 @@
+//! The end of the stage: events with their final keys go to a batch, or back to the caller.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
+use quarry_conf::settings::indexes::IndexNames;
+use quarry_conf::{PropsResolver, TypingSettings};
+use quarry_event::{EventBatch, IndexedField, Metadata, TimeNs};
+
+use super::event::TypedEvent;
+use super::plan::{SharedPlan, TypingPlan};
+use crate::error::PipelineError;
+use crate::pipeline::PipelineCounters;
+
+/// Combinations of source, host and sourcetype whose plan is remembered; beyond it all are forgotten.
+const KNOWN_MAX: usize = 4_096;
+/// Plans that are shared between them; beyond it all are forgotten.
+const SHARED_MAX: usize = 256;
+
+/// The stage of one source.
+#[derive(Debug)]
+pub(crate) struct Typing {
+    plan: TypingPlan,
+    indexes: Arc<IndexNames>,
+    /// Whether the host is the user's word, which no rule changes.
+    host_is_fixed: bool,
+    now: TimeNs,
+    rows: MetadataRows,
+    copies: Vec<TypedEvent>,
+    refused: Option<String>,
+}
+
+impl Typing {
+    /// The stage, if these settings ask for one.
+    pub(crate) fn new(
+        plan: TypingPlan,
+        indexes: Arc<IndexNames>,
+        host_is_fixed: bool,
+        now: TimeNs,
+    ) -> Option<Box<Typing>> {
+        (!plan.is_empty()).then(|| {
+            let (rows, copies) = (MetadataRows::default(), Vec::new());
+            Box::new(Typing { plan, indexes, host_is_fixed, now, rows, copies, refused: None })
+        })
+    }
+
+    /// Must be called before events go to a batch.
+    pub(crate) fn begin(&mut self, out: &EventBatch) {
+        self.rows.begin(out);
+    }
+
+    /// Why an event did not go to the index that a rule named, told once.
+    pub(crate) fn refused(&self) -> Option<&str> {
+        self.refused.as_deref()
+    }
+
+    /// Runs the rules and puts what they leave into the batch.
+    pub(crate) fn take(&mut self, mut event: TypedEvent, out: &mut EventBatch, counters: &mut PipelineCounters) {
+        let (index, host) = (Arc::clone(&event.meta.index), Arc::clone(&event.meta.host));
+        let mut copies = std::mem::take(&mut self.copies);
+        self.plan.run(&mut event, &mut copies, self.now);
+        for mut event in std::iter::once(event).chain(copies.drain(..)) {
+            if event.is_dropped {
+                counters.dropped_events += 1;
+                continue;
+            }
+            if self.host_is_fixed {
+                event.meta.host = Arc::clone(&host);
+            }
+            if let Some(text) = settle_index(&mut event.meta, &index, &self.indexes) {
+                self.refused.get_or_insert(text);
+            }
+            counters.events += 1;
+            counters.truncated_lines += u64::from(event.is_cut);
+            let row = out.len() as u32;
+            let meta = self.rows.row_of(&event.meta, out);
+            out.push(event.raw.as_bytes(), event.time, meta);
+            let field = |(name, value): (Arc<str>, String)| IndexedField { row, name, value: value.into() };
+            out.fields.extend(event.fields.into_iter().map(field));
+        }
+        self.copies = copies;
+    }
+}
+
+/// Lets the event go where its rules say, or, where that index takes nothing, where `lastChanceIndex` or the input says;
+/// then tells why.
+fn settle_index(meta: &mut Metadata, own: &Arc<str>, indexes: &IndexNames) -> Option<String> {
+    if Arc::ptr_eq(&meta.index, own) || meta.index == *own {
+        return None;
+    }
+    let reason = indexes.check(&meta.index).err()?;
+    let last_chance = indexes.last_chance().filter(|index| indexes.check(index).is_ok());
+    meta.index = last_chance.map_or_else(|| Arc::clone(own), Arc::from);
+    Some(format!("{reason}; events that rules sent there are in the index {}", meta.index))
+}
+
+/// Rows of the metadata of the current batch.
+#[derive(Debug, Default)]
+struct MetadataRows {
+    /// No more than the batch has events.
+    known: HashMap<Metadata, u32, RandomState>,
+    last: Option<(Metadata, u32)>,
+}
+
+impl MetadataRows {
+    fn begin(&mut self, out: &EventBatch) {
+        // Only the batch that the last one was added to holds these very texts in this row.
+        let is_same = self.last.as_ref().is_some_and(|(last, row)| {
+            out.metas.get(*row as usize).is_some_and(|meta| {
+                meta == last && Arc::ptr_eq(&meta.host, &last.host) && Arc::ptr_eq(&meta.source, &last.source)
+            })
+        });
+        if !is_same {
+            self.known.clear();
+            self.last = None;
+            let rows = out.metas.iter().enumerate().rev();
+            self.known.extend(rows.map(|(row, meta)| (meta.clone(), row as u32)));
+        }
+    }
+
+    fn row_of(&mut self, meta: &Metadata, out: &mut EventBatch) -> u32 {
+        if let Some((last, row)) = &self.last
+            && last == meta
+        {
+            return *row;
+        }
+        let row = self.known.get(meta).copied().unwrap_or_else(|| {
+            out.metas.push(meta.clone());
+            out.metas.len() as u32 - 1
+        });
+        self.known.insert(meta.clone(), row);
+        let known = out.metas.get(row as usize).unwrap_or(meta);
+        self.last = Some((known.clone(), row));
+        row
+    }
+}
+
+/// An event that comes whole, with its time and metadata.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WholeEvent {
+    /// Its text.
+    pub raw: String,
+    /// `_time`.
+    pub time: TimeNs,
+    /// Index, host, source, sourcetype.
+    pub meta: Metadata,
+    /// Index-time fields in order; one of several values comes once for each.
+    pub fields: Vec<(Arc<str>, String)>,
+}
+
+/// How much is done with an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TypingStage {
+    /// Everything.
+    All,
+    /// What is done again with events that another node has worked on.
+    Rulesets,
+}
+
+/// The stage for events that come whole from many sources. Plans are compiled once for equal settings.
+#[derive(Debug)]
+pub struct EventTyping {
+    props: Arc<PropsResolver>,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    by_names: HashMap<[Arc<str>; 3], SharedPlan, RandomState>,
+    by_settings: HashMap<TypingSettings, SharedPlan, RandomState>,
+}
+
+impl EventTyping {
+    /// The stage by these settings.
+    pub fn new(props: Arc<PropsResolver>) -> EventTyping {
+        EventTyping { props, known: Mutex::default() }
+    }
+
+    /// What is done with events of these metadata; an empty plan asks for nothing.
+    pub fn plan(&self, meta: &Metadata) -> Result<Arc<TypingPlan>, PipelineError> {
+        let names = [&meta.source, &meta.host, &meta.sourcetype].map(Arc::clone);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(plan) = known.by_names.get(&names) {
+            return Ok(Arc::clone(plan));
+        }
+        let settings = self.props.resolve(&meta.source, &meta.host, &meta.sourcetype).typing;
+        // What copies do depends on the names too.
+        let is_shared = settings.rules().all(|rule| rule.clone_sourcetype.is_none());
+        let shared = known.by_settings.get(&settings).filter(|_| is_shared).cloned();
+        let plan = match shared {
+            Some(plan) => plan,
+            None => {
+                let plan = TypingPlan::new(&self.props, &meta.source, &meta.host, &meta.sourcetype, &settings)?;
+                Arc::new(plan)
+            }
+        };
+        if known.by_names.len() >= KNOWN_MAX {
+            known.by_names.clear();
+        }
+        if known.by_settings.len() >= SHARED_MAX {
+            known.by_settings.clear();
+        }
+        if is_shared {
+            known.by_settings.insert(settings, Arc::clone(&plan));
+        }
+        known.by_names.insert(names, Arc::clone(&plan));
+        Ok(plan)
+    }
+
+    /// What a plan leaves of an event: itself, copies, or nothing; and why one is in another index than its rule named.
+    pub fn run(
+        &self,
+        plan: &TypingPlan,
+        event: WholeEvent,
+        stage: TypingStage,
+        now: TimeNs,
+    ) -> (Vec<WholeEvent>, Option<String>) {
+        let index = Arc::clone(&event.meta.index);
+        let mut typed = TypedEvent::new(event.raw, event.time, event.meta);
+        typed.fields = event.fields;
+        let (mut copies, mut refused) = (Vec::new(), None);
+        match stage {
+            TypingStage::All => plan.run(&mut typed, &mut copies, now),
+            TypingStage::Rulesets => plan.run_rulesets(&mut typed, &mut copies, now),
+        }
+        let kept = std::iter::once(typed).chain(copies).filter(|event| !event.is_dropped);
+        let settle = |mut event: TypedEvent| {
+            let told = settle_index(&mut event.meta, &index, self.props.indexes());
+            refused = refused.take().or(told);
+            WholeEvent { raw: event.raw, time: event.time, meta: event.meta, fields: event.fields }
+        };
+        let events = kept.map(settle).collect();
+        (events, refused)
+    }
+}

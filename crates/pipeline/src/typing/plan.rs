@@ -1,0 +1,132 @@
+//! The compiled rules of one source, host and sourcetype.
+
+use std::sync::Arc;
+
+use quarry_conf::{IndexRule, PropsResolver, RuleClass, TypingSettings};
+use quarry_event::time::NS_PER_SEC;
+use quarry_event::{ExpressionCompiler, TimeNs};
+
+use super::event::TypedEvent;
+use super::rule::Rule;
+use super::sed::{self, Sed};
+use crate::error::PipelineError;
+
+/// Copies of copies: deeper ones are not made.
+const COPIES_DEEP_MAX: usize = 8;
+/// Plans of all copies of one source together.
+const PLANS_MAX: usize = 256;
+
+/// What is done with an event behind its timestamp.
+#[derive(Debug, Default)]
+pub struct TypingPlan {
+    sed: Vec<Sed>,
+    transforms: Vec<Vec<Rule>>,
+    rulesets: Vec<Vec<Rule>>,
+    drop_older_than: Option<TimeNs>,
+}
+
+impl TypingPlan {
+    /// The plan for one source, host and sourcetype.
+    pub fn new(
+        props: &PropsResolver,
+        source: &str,
+        host: &str,
+        sourcetype: &str,
+        settings: &TypingSettings,
+    ) -> Result<TypingPlan, PipelineError> {
+        let chain = vec![sourcetype.to_owned()];
+        let mut compiler = Compiler { props, source, host, chain, plans: 0 };
+        compiler.plan(settings)
+    }
+
+    /// Whether nothing is done.
+    pub fn is_empty(&self) -> bool {
+        self.sed.is_empty() && self.transforms.is_empty() && self.rulesets.is_empty() && self.drop_older_than.is_none()
+    }
+
+    /// Runs everything; copies that rules make are appended to `copies`, done.
+    pub(crate) fn run(&self, event: &mut TypedEvent, copies: &mut Vec<TypedEvent>, now: TimeNs) {
+        if self.drop_older_than.is_some_and(|age| event.time < now.saturating_sub(age)) {
+            event.is_dropped = true;
+        }
+        if let std::borrow::Cow::Owned(text) = sed::edited(&self.sed, &event.raw) {
+            event.set_raw(text);
+        }
+        run_classes(&self.transforms, event, copies, now);
+        self.run_rulesets(event, copies, now);
+    }
+
+    /// Runs what is done again with events that another node has worked on.
+    pub(crate) fn run_rulesets(&self, event: &mut TypedEvent, copies: &mut Vec<TypedEvent>, now: TimeNs) {
+        run_classes(&self.rulesets, event, copies, now);
+    }
+}
+
+fn run_classes(classes: &[Vec<Rule>], event: &mut TypedEvent, copies: &mut Vec<TypedEvent>, now: TimeNs) {
+    for class in classes {
+        for rule in class {
+            if rule.run(event, copies, now) {
+                break;
+            }
+        }
+    }
+}
+
+/// Compiles a plan and those of its copies.
+pub(crate) struct Compiler<'a> {
+    props: &'a PropsResolver,
+    source: &'a str,
+    host: &'a str,
+    /// Sourcetypes from the event's own to that of the copy being compiled.
+    chain: Vec<String>,
+    plans: usize,
+}
+
+impl<'a> Compiler<'a> {
+    /// Who compiles expressions.
+    pub(crate) fn expressions(&self) -> Option<&'a dyn ExpressionCompiler> {
+        self.props.expressions()
+    }
+
+    fn plan(&mut self, settings: &TypingSettings) -> Result<TypingPlan, PipelineError> {
+        let sed = |(class, text): &(String, String)| {
+            let stanza = self.chain.last().map_or("", String::as_str);
+            let wrong = |reason| PipelineError::of_rule("props.conf", stanza, &format!("SEDCMD-{class}"), text, reason);
+            Sed::new(text).map_err(wrong)
+        };
+        Ok(TypingPlan {
+            sed: settings.sed.iter().map(sed).collect::<Result<_, _>>()?,
+            transforms: self.classes(&settings.transforms)?,
+            rulesets: self.classes(&settings.rulesets)?,
+            drop_older_than: settings
+                .drop_older_than_seconds
+                .map(|seconds| i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(NS_PER_SEC)),
+        })
+    }
+
+    fn classes(&mut self, classes: &[RuleClass]) -> Result<Vec<Vec<Rule>>, PipelineError> {
+        let class = |class: &RuleClass| class.rules.iter().map(|rule| Rule::new(rule, self)).collect();
+        classes.iter().map(class).collect()
+    }
+
+    /// What is done with a copy of this sourcetype; `None` where a copy would copy itself.
+    pub(crate) fn copy(&mut self, rule: &IndexRule, sourcetype: &str) -> Result<Option<TypingPlan>, PipelineError> {
+        if self.chain.iter().any(|known| known == sourcetype) || self.chain.len() > COPIES_DEEP_MAX {
+            return Ok(None);
+        }
+        self.plans += 1;
+        if self.plans > PLANS_MAX {
+            let reason = format!("copies of copies need more than {PLANS_MAX} sets of rules");
+            let (file, setting) = ("transforms.conf", "CLONE_SOURCETYPE");
+            return Err(PipelineError::of_rule(file, &rule.name, setting, sourcetype, reason));
+        }
+        let settings = self.props.resolve(self.source, self.host, sourcetype).typing;
+        self.chain.push(sourcetype.to_owned());
+        let plan = self.plan(&settings);
+        self.chain.pop();
+        plan.map(Some)
+    }
+}
+
+/// Plans that are shared by all events of equal settings.
+pub(crate) type SharedPlan = Arc<TypingPlan>;
