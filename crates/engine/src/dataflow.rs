@@ -8,7 +8,7 @@
 
 use std::fmt::{self, Debug, Formatter};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use datafusion_execution::SpillFile;
 use datafusion_execution::memory_pool::{FairSpillPool, MemoryConsumer, MemoryPool, MemoryReservation};
@@ -16,10 +16,28 @@ use datafusion_execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 
 use crate::EngineError;
 
+/// In which portions rows are read and handed on; no answer depends on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slicing {
+    /// Pages of a segment that one worker reads and folds together.
+    pub window_pages: usize,
+    /// Threads that read at once; one per core when absent.
+    pub workers: Option<usize>,
+    /// Rows that a command which goes row by row is given at once.
+    pub step_rows: usize,
+}
+
+impl Default for Slicing {
+    fn default() -> Slicing {
+        Slicing { window_pages: 32, workers: None, step_rows: 4_096 }
+    }
+}
+
 /// A memory pool and a place for spill files.
 pub(crate) struct Dataflow {
     environment: Arc<RuntimeEnv>,
     memory_bytes: usize,
+    slicing: Slicing,
 }
 
 impl Debug for Dataflow {
@@ -46,7 +64,28 @@ impl Dataflow {
         if let Some(folder) = spill {
             builder = builder.with_temp_file_path(folder);
         }
-        Ok(Dataflow { environment: builder.build_arc()?, memory_bytes })
+        Ok(Dataflow { environment: builder.build_arc()?, memory_bytes, slicing: Slicing::default() })
+    }
+
+    /// The same with portions of other sizes.
+    pub(crate) fn with_slicing(self, slicing: &Slicing) -> Dataflow {
+        let (window_pages, step_rows) = (slicing.window_pages.max(1), slicing.step_rows.max(1));
+        Dataflow { slicing: Slicing { window_pages, workers: slicing.workers, step_rows }, ..self }
+    }
+
+    /// Pages of a segment that one worker reads and folds together.
+    pub(crate) fn window_pages(&self) -> usize {
+        self.slicing.window_pages
+    }
+
+    /// Rows that a command which goes row by row is given at once.
+    pub(crate) fn step_rows(&self) -> usize {
+        self.slicing.step_rows
+    }
+
+    /// Threads that read at once.
+    pub(crate) fn workers(&self) -> usize {
+        self.slicing.workers.map_or_else(worker_count, |workers| workers.max(1))
     }
 
     /// Bytes it may hold.
@@ -68,4 +107,11 @@ impl Dataflow {
     pub(crate) fn spill_file(&self) -> Result<Arc<dyn SpillFile>, EngineError> {
         Ok(self.environment.disk_manager.create_tmp_file("keeping rows")?)
     }
+}
+
+/// One per core.
+fn worker_count() -> usize {
+    // The system reads several files to answer, which a search for one id would feel.
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }

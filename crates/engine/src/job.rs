@@ -14,13 +14,15 @@ use quarry_conf::PropsResolver;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::{TimeNs, TimeRange};
 use quarry_spl::ast::Pipeline;
-use quarry_spl::macros::SpanMap;
-use quarry_spl::{Diagnostic, Severity};
+use quarry_spl::macros::{Expansion, SpanMap};
+use quarry_spl::{Diagnostic, Parsed, Severity};
+use quarry_store::MemoryStore;
 
 use crate::EngineError;
 use crate::command::{CommandContext, Messages, Stop};
 use crate::commands::lookup::LookupSource;
-use crate::dataflow::Dataflow;
+use crate::dataflow::{Dataflow, Slicing};
+use crate::explain::{Explainer, Explanation};
 use crate::expr::ExprContext;
 use crate::knowledge::macros::expanded;
 use crate::knowledge::{KnowledgeSource, NoKnowledge};
@@ -46,11 +48,18 @@ pub struct EngineOptions {
     pub spill: Option<PathBuf>,
     /// Bytes of what folds of earlier searches left, so that the same search reads only what is new; 0 keeps nothing.
     pub partial_state_bytes: usize,
+    /// In which portions rows are read and handed on.
+    pub slicing: Slicing,
 }
 
 impl Default for EngineOptions {
     fn default() -> EngineOptions {
-        EngineOptions { memory_bytes: 1 << 30, spill: None, partial_state_bytes: 128 << 20 }
+        EngineOptions {
+            memory_bytes: 1 << 30,
+            spill: None,
+            partial_state_bytes: 128 << 20,
+            slicing: Slicing::default(),
+        }
     }
 }
 
@@ -102,7 +111,8 @@ impl Engine {
         props: Arc<PropsResolver>,
         lookups: Arc<dyn LookupSource>,
     ) -> Result<Engine, EngineError> {
-        let dataflow = Arc::new(Dataflow::new(options.memory_bytes, options.spill.clone())?);
+        let dataflow = Dataflow::new(options.memory_bytes, options.spill.clone())?;
+        let dataflow = Arc::new(dataflow.with_slicing(&options.slicing));
         Ok(Engine {
             dataflow,
             index_time: IndexTimeSide {
@@ -132,24 +142,69 @@ impl Engine {
 
     /// Starts a search. Faults of its text come back at once, all others from the job.
     pub fn start(&self, request: SearchRequest, source: Arc<dyn SnapshotSource>) -> Result<Job, Vec<Diagnostic>> {
+        let (_, parsed, spans) = self.parsed(&request)?;
+        let kind = match quarry_spl::analyse::is_transforming(&parsed.pipeline.commands) {
+            true => ResultKind::Results,
+            false => ResultKind::Events,
+        };
+        let runner = self.runner(request, source);
+        let (messages, stop) = (Arc::clone(&runner.context.messages), Arc::clone(&runner.context.stop));
+        let progress = Arc::clone(&runner.progress);
+        parsed.diagnostics.iter().for_each(|warning| messages.push(warning.message.clone()));
+        let (sender, batches) = sync_channel(QUEUE_BATCHES);
+        let pipeline = parsed.pipeline;
+        let failed = sender.clone();
+        if let Err(error) = self.threads.run(move || work(&runner, &pipeline, &spans, &sender)) {
+            // The queue is empty and has room, and its other end is still here.
+            drop(failed.try_send(Err(EngineError::invalid(format!("cannot start a thread for the search: {error}")))));
+        }
+        Ok(Job { batches, messages, stop, progress, kind, _threads: Arc::clone(&self.threads) })
+    }
+
+    /// Tells what a search would do, and with a source what it would read. No event is read, and no command is run.
+    pub fn explain(
+        &self,
+        request: SearchRequest,
+        source: Option<Arc<dyn SnapshotSource>>,
+    ) -> Result<Explanation, Vec<Diagnostic>> {
+        let (expansion, parsed, spans) = self.parsed(&request)?;
+        let explainer = Explainer::new(&expansion.text, source.is_some());
+        let source = source.unwrap_or_else(|| Arc::new(MemoryStore::new("none")));
+        let runner = Runner { explainer: Some(explainer.clone()), ..self.runner(request, source) };
+        let messages = Arc::clone(&runner.context.messages);
+        parsed.diagnostics.iter().for_each(|warning| messages.push(warning.message.clone()));
+        let formats = ShownFormats::of(&parsed.pipeline, &runner.context);
+        let ran = caught("a search was explained", || formats.and_then(|_| runner.run(&parsed.pipeline)).map(|_| ()));
+        ran.map_err(|error| {
+            let whole = quarry_spl::ast::Span { start: 0, end: expansion.text.len() };
+            let place = match &error {
+                EngineError::Invalid { span, .. } => span.unwrap_or(whole),
+                _ => whole,
+            };
+            vec![Diagnostic::error(error.to_string(), spans.original(place))]
+        })?;
+        let Expansion { text: expanded, replaced: macros, .. } = expansion;
+        Ok(Explanation { expanded, macros, plan: explainer.finish(), messages: messages.list() })
+    }
+
+    /// The search with its macros replaced, its tree, and the way from places in it to places in the text as written.
+    fn parsed(&self, request: &SearchRequest) -> Result<(Expansion, Parsed, SpanMap), Vec<Diagnostic>> {
         let expressions = ExprContext { now: request.now, zone: request.zone.clone() };
-        let expansion = expanded(&request.text, self.knowledge.as_ref(), &expressions);
+        let mut expansion = expanded(&request.text, self.knowledge.as_ref(), &expressions);
         if !expansion.diagnostics.is_empty() {
             return Err(expansion.diagnostics);
         }
-        let spans = expansion.spans;
+        let spans = std::mem::take(&mut expansion.spans);
         let mut parsed = quarry_spl::parse(&expansion.text);
         parsed.diagnostics.iter_mut().for_each(|remark| remark.span = spans.original(remark.span));
         if parsed.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
             return Err(parsed.diagnostics);
         }
-        let kind = match quarry_spl::analyse::is_transforming(&parsed.pipeline.commands) {
-            true => ResultKind::Results,
-            false => ResultKind::Events,
-        };
-        let (messages, stop, progress) =
-            (Arc::<Messages>::default(), Arc::<Stop>::default(), Arc::<ScanProgress>::default());
-        parsed.diagnostics.iter().for_each(|warning| messages.push(warning.message.clone()));
+        Ok((expansion, parsed, spans))
+    }
+
+    /// What runs a search.
+    fn runner(&self, request: SearchRequest, source: Arc<dyn SnapshotSource>) -> Runner {
         let number = self.started.fetch_add(1, Ordering::Relaxed) + 1;
         let context = CommandContext {
             id: format!("{}.{number}", request.now.div_euclid(NS_PER_SEC)).into(),
@@ -157,10 +212,10 @@ impl Engine {
             zone: request.zone,
             range: request.range,
             dataflow: Arc::clone(&self.dataflow),
-            messages: Arc::clone(&messages),
-            stop: Arc::clone(&stop),
+            messages: Arc::default(),
+            stop: Arc::default(),
         };
-        let runner = Runner {
+        Runner {
             source,
             lookups: Arc::clone(&self.lookups),
             rules: Arc::clone(&self.rules),
@@ -170,18 +225,11 @@ impl Engine {
             node: Arc::clone(&self.node),
             default_indexes: request.default_indexes,
             context,
-            progress: Arc::clone(&progress),
+            progress: Arc::default(),
             states: self.states.clone(),
             depth: 0,
-        };
-        let (sender, batches) = sync_channel(QUEUE_BATCHES);
-        let pipeline = parsed.pipeline;
-        let failed = sender.clone();
-        if let Err(error) = self.threads.run(move || work(&runner, &pipeline, &spans, &sender)) {
-            // The queue is empty and has room, and its other end is still here.
-            drop(failed.try_send(Err(EngineError::invalid(format!("cannot start a thread for the search: {error}")))));
+            explainer: None,
         }
-        Ok(Job { batches, messages, stop, progress, kind, _threads: Arc::clone(&self.threads) })
     }
 }
 

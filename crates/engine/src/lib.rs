@@ -13,6 +13,7 @@ mod command;
 mod commands;
 mod dataflow;
 mod error;
+mod explain;
 mod expr;
 mod field_names;
 mod functions;
@@ -38,7 +39,9 @@ mod tstats;
 
 pub use command::Messages;
 pub use commands::lookup::{LookupSource, LookupTable};
+pub use dataflow::Slicing;
 pub use error::EngineError;
+pub use explain::{ExplainedEvents, ExplainedPlan, ExplainedStage, Explanation, Phase, Sieve, StageShape};
 pub use ingest::IngestExpressions;
 pub use job::{Engine, EngineOptions, Job, ResultKind, SearchRequest, Stopper};
 pub use knowledge::{EventType, KnowledgeSource, NoKnowledge, Tag, has_bundled_model};

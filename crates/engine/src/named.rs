@@ -94,7 +94,8 @@ impl Runner {
         if let Some(fault) = parsed.diagnostics.iter().find(|remark| remark.severity == quarry_spl::Severity::Error) {
             return Err(invalid(format!("saved search {name}: {fault}")));
         }
-        let inner = Runner { depth: self.depth + 1, ..self.clone() };
+        let explainer = self.explainer.as_ref().map(|explainer| explainer.with_text(&text));
+        let inner = Runner { depth: self.depth + 1, explainer, ..self.clone() };
         let rows = inner.run(&parsed.pipeline).map_err(|error| match error {
             EngineError::Invalid { message, .. } => invalid(format!("saved search {name}: {message}")),
             other => other,

@@ -21,6 +21,7 @@ use crate::commands::generate::make_results;
 use crate::commands::lookup::{LookupSource, LookupTable};
 use crate::commands::order::{DropEmptyColumns, Sort};
 use crate::commands::timechart::time_bounds;
+use crate::explain::Explainer;
 use crate::expr::ExprContext;
 use crate::knowledge::labels::Labels;
 use crate::knowledge::{KnowledgeSource, NoKnowledge};
@@ -42,9 +43,6 @@ use crate::subsearch::{CONDITION_ROWS_MAX, condition_of};
 
 /// Rows of a slice where rows come from another command.
 const SLICE_ROWS: u64 = 65_536;
-
-/// Rows a row command is given at once.
-const STEP_ROWS: usize = 4_096;
 
 /// Where a search gets its events.
 pub trait SnapshotSource: Send + Sync {
@@ -122,12 +120,28 @@ pub(crate) struct Runner {
     pub states: Option<Arc<PartialStates>>,
     /// Saved searches this one is run by.
     pub depth: usize,
+    /// Told what would be read; nothing is read then.
+    pub explainer: Option<Explainer>,
 }
 
 impl Runner {
     /// The rows of a pipeline.
     pub(crate) fn run(&self, pipeline: &Pipeline) -> Result<RowIter, EngineError> {
+        let Some(explainer) = &self.explainer else { return self.run_commands(pipeline) };
+        explainer.begin();
+        let ran = self.run_commands(pipeline);
+        explainer.end();
+        ran
+    }
+
+    fn run_commands(&self, pipeline: &Pipeline) -> Result<RowIter, EngineError> {
         let Some((first, rest)) = pipeline.commands.split_first() else { return Ok(Box::new(std::iter::empty())) };
+        if let Some(explainer) = self.explainer.as_ref().filter(|_| !matches!(first.command, Command::Search(_))) {
+            explainer.note_first(first);
+            if matches!(first.command, Command::MakeResults(_) | Command::InputLookup(_) | Command::Node(_)) {
+                return self.chain(Box::new(std::iter::empty()), rest, &self.context);
+            }
+        }
         match &first.command {
             Command::Search(search) => self.events(search, rest),
             Command::Metadata(command) => self.metadata(command, rest),
@@ -166,6 +180,10 @@ impl Runner {
         let expr = self.without_labels(&self.resolved(&search.expr)?)?;
         let mut context = self.context.clone();
         context.range = self.range_of(search)?;
+        if let Some(explainer) = &self.explainer {
+            self.explain_events(explainer, &expr, search, rest, &context)?;
+            return Ok(Box::new(std::iter::empty()));
+        }
         let mut steps = self.steps(rest, &context)?;
         let parallel = steps.iter().take_while(|step| matches!(step, Step::Row { ordered: false, .. })).count();
         let reduces = matches!(steps.get(parallel), Some(Step::Reduce(reduce)) if !reduce.needs_order());
@@ -218,7 +236,7 @@ impl Runner {
         states.of_plan(plan_name(expr, search, rest, wish, &fold, context)?, context.range)
     }
 
-    fn scan(
+    pub(crate) fn scan(
         &self,
         expr: &SearchExpr,
         search: &SearchCommand,
@@ -305,7 +323,7 @@ impl Runner {
         }
     }
 
-    fn steps(&self, stages: &[Stage], context: &CommandContext) -> Result<Vec<Step>, EngineError> {
+    pub(crate) fn steps(&self, stages: &[Stage], context: &CommandContext) -> Result<Vec<Step>, EngineError> {
         let environment = Surroundings { runner: self, context };
         let mut steps = Vec::new();
         for stage in stages {
@@ -320,6 +338,10 @@ impl Runner {
         stages: &[Stage],
         context: &CommandContext,
     ) -> Result<RowIter, EngineError> {
+        if let Some(explainer) = &self.explainer {
+            self.explain_chain(explainer, stages, context)?;
+            return Ok(Box::new(std::iter::empty()));
+        }
         apply(rows, self.steps(stages, context)?, context)
     }
 }
@@ -395,7 +417,11 @@ impl Environment for Runner {
             SearchExpr::Or(parts) => SearchExpr::Or(all(parts)?),
             SearchExpr::Not(part) => SearchExpr::Not(Box::new(self.resolved(part)?)),
             SearchExpr::Subsearch(pipeline) => {
-                condition_of(&self.subsearch(pipeline, CONDITION_ROWS_MAX)?, pipeline.span)?
+                let rows = self.subsearch(pipeline, CONDITION_ROWS_MAX)?;
+                match self.explainer {
+                    Some(_) => SearchExpr::All,
+                    None => condition_of(&rows, pipeline.span)?,
+                }
             }
             other => other.clone(),
         })
@@ -448,7 +474,10 @@ fn bounds_of<'p>(pages: impl Iterator<Item = &'p PageRef> + Clone, range: &TimeR
 pub(crate) fn apply(mut rows: RowIter, steps: Vec<Step>, context: &CommandContext) -> Result<RowIter, EngineError> {
     for step in steps {
         rows = match step {
-            Step::Row { make, .. } => Box::new(RowSteps { rows, parts: Vec::new(), command: make(), ended: false }),
+            Step::Row { make, .. } => {
+                let step_rows = context.dataflow.step_rows();
+                Box::new(RowSteps { rows, parts: Vec::new(), command: make(), ended: false, step_rows })
+            }
             Step::Reduce(reduce) => fold(rows, reduce.as_ref(), context)?,
             Step::Blocking(blocking) => blocking.run(rows, context)?,
         };
@@ -489,6 +518,8 @@ struct RowSteps {
     parts: Vec<RecordBatch>,
     command: Box<dyn RowCommand>,
     ended: bool,
+    /// Rows it is given at once.
+    step_rows: usize,
 }
 
 impl RowSteps {
@@ -499,8 +530,8 @@ impl RowSteps {
                 Ok(rows) => rows,
                 Err(error) => return Some(Err(error)),
             };
-            let starts = (0..rows.num_rows().max(1)).step_by(STEP_ROWS).rev();
-            self.parts = starts.map(|start| rows.slice(start, STEP_ROWS.min(rows.num_rows() - start))).collect();
+            let starts = (0..rows.num_rows().max(1)).step_by(self.step_rows).rev();
+            self.parts = starts.map(|start| rows.slice(start, self.step_rows.min(rows.num_rows() - start))).collect();
         }
         self.parts.pop().map(Ok)
     }

@@ -44,7 +44,8 @@ fn main() {
     let (threads, seconds) = (number(0, 2), Duration::from_secs(number(1, 5) as u64));
     let clock = SystemClock::shared();
     let props = Arc::new(PropsResolver::new(&Layers::new([])));
-    let options = EngineOptions { memory_bytes: 1 << 30, spill: None, partial_state_bytes: 0 };
+    let options =
+        EngineOptions { memory_bytes: 1 << 30, spill: None, partial_state_bytes: 0, ..EngineOptions::default() };
     let service = SearchService::new(SearchServiceParts {
         engine: Engine::new(&options, props, Arc::new(NoLookups)).unwrap(),
         source: Store::open_read_only(StoreOptions::at(data.as_str()), clock.clone()).unwrap(),

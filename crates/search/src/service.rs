@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
-use quarry_engine::{Engine, EngineError, Job, ResultKind, ScanProgress, SearchRequest, SnapshotSource, Stopper};
+use quarry_engine::{
+    Engine, EngineError, Explanation, Job, ResultKind, ScanProgress, SearchRequest, SnapshotSource, Stopper,
+};
 use quarry_event::TimeRange;
 use quarry_event::time::{NS_PER_SEC, parse_time};
 use quarry_spl::Diagnostic;
@@ -94,8 +96,25 @@ impl SearchService {
         self.0.zone.clone()
     }
 
+    /// Tells what a search would do; with `counts` also how much of the source it would read.
+    pub fn explain(&self, params: SearchParams, counts: bool) -> Result<Explanation, SearchError> {
+        let (request, _) = self.request(params)?;
+        let source = counts.then(|| Arc::clone(&self.0.source));
+        self.0.engine.explain(request, source).map_err(SearchError::Syntax)
+    }
+
     /// Starts a search.
     pub fn start(&self, params: SearchParams) -> Result<RunningSearch, SearchError> {
+        let rows_left = params.rows_max;
+        let (request, zone) = self.request(params)?;
+        let started_ns = self.0.clock.elapsed_ns();
+        let job = self.0.engine.start(request, Arc::clone(&self.0.source)).map_err(SearchError::Syntax)?;
+        let clock = Arc::clone(&self.0.clock);
+        Ok(RunningSearch { job, zone, rows_left, clock, started_ns })
+    }
+
+    /// What the engine is asked, and the zone of the user.
+    fn request(&self, params: SearchParams) -> Result<(SearchRequest, TimeZone), SearchError> {
         let now = self.0.clock.now_ns();
         let zone = params.zone.unwrap_or_else(|| self.0.zone.clone());
         let time = |name, text: &Option<String>| match text.as_deref() {
@@ -115,10 +134,7 @@ impl SearchService {
             zone: zone.clone(),
             default_indexes: self.0.default_indexes.clone(),
         };
-        let started_ns = self.0.clock.elapsed_ns();
-        let job = self.0.engine.start(request, Arc::clone(&self.0.source)).map_err(SearchError::Syntax)?;
-        let clock = Arc::clone(&self.0.clock);
-        Ok(RunningSearch { job, zone, rows_left: params.rows_max, clock, started_ns })
+        Ok((request, zone))
     }
 
     /// Runs a search to its end.

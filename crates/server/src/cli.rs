@@ -188,6 +188,36 @@ pub(crate) struct BtoolArgs {
 pub(crate) enum SplVerb {
     /// Parse every search of a JSON-lines file and count what is supported.
     Check(SplCheckArgs),
+    /// Tell what a search would read and where its commands run; with a data folder also how much is left to read.
+    Explain(SplExplainArgs),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct SplExplainArgs {
+    /// The search.
+    #[arg(value_name = "SPL")]
+    pub(crate) text: String,
+    /// Start of the time range, inclusive.
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
+    pub(crate) earliest: Option<String>,
+    /// End of the time range, exclusive.
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
+    pub(crate) latest: Option<String>,
+    /// Time zone of times typed and shown; UTC when absent.
+    #[arg(long, value_name = "ZONE")]
+    pub(crate) zone: Option<String>,
+    /// Form of the output.
+    #[arg(short, long, default_value = "text", value_name = "FORM")]
+    pub(crate) output: ExplainForm,
+}
+
+/// Forms of an explanation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExplainForm {
+    /// To be read.
+    Text,
+    /// One object.
+    Json,
 }
 
 #[derive(Args, Debug)]

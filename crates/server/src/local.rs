@@ -103,6 +103,7 @@ impl Settings {
             memory_bytes: bytes(limits.search_max_mem_mb),
             spill: data_dir.and_then(spill_folder),
             partial_state_bytes: bytes(limits.partial_state_cache_mb),
+            ..EngineOptions::default()
         };
         let files = data_dir.map_or_else(LookupFiles::of_working_folder, LookupFiles::of_data_dir);
         let lookups = Lookups { files, transforms: Transforms::new(&self.layers) };

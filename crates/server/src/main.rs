@@ -28,6 +28,7 @@ mod remote;
 mod search;
 mod serve;
 mod spl_check;
+mod spl_explain;
 mod store_sink;
 mod terminal;
 
@@ -69,6 +70,7 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
         Verb::Serve(arguments) => serve::run(&cli.data_dir, arguments),
         Verb::Btool(arguments) => btool::run(&cli.data_dir, arguments),
         Verb::Spl(SplVerb::Check(arguments)) => spl_check::run(arguments),
+        Verb::Spl(SplVerb::Explain(arguments)) => spl_explain::run(cli, arguments),
         Verb::Demo(arguments) => demo::run(arguments),
         Verb::Help { command } => help::run(command.as_deref(), &mut std::io::stdout().lock()),
     }

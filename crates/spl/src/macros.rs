@@ -12,6 +12,10 @@ use crate::parse::{COMMENT, MAX_SEARCH_BYTES, quoted_len};
 pub const MAX_MACRO_DEPTH: usize = 100;
 /// Most macros of one search that are named when they are missing.
 const MISSING_MAX: usize = 100;
+/// Most macros of one search that are told with what they became.
+const REPLACED_MAX: usize = 100;
+/// Most macros a search may use, those that macros use included: macros that stand for nothing make no text longer.
+pub const MAX_MACROS: usize = 10_000;
 
 /// A macro as defined.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,6 +64,8 @@ pub struct Expansion {
     pub diagnostics: Vec<Diagnostic>,
     /// Macros that are not there, as `name` or `name(2)`; they stand in the text as written.
     pub missing: Vec<String>,
+    /// Macros that were replaced, as written, with what they became; each once.
+    pub replaced: Vec<(String, String)>,
 }
 
 /// From places in a text with macros replaced to places in the text as written.
@@ -103,6 +109,7 @@ pub fn expand(text: &str, source: &dyn MacroSource) -> Expansion {
         return out;
     }
     let mut at = 0;
+    let mut uses_left = MAX_MACROS;
     while at < text.len() {
         let next = macro_at(text, at);
         let plain_end = next.map_or(text.len(), |span| span.start);
@@ -114,8 +121,12 @@ pub fn expand(text: &str, source: &dyn MacroSource) -> Expansion {
         let Some(from) = next else { break };
         let used = &text[from.start + 1..from.end - 1];
         let mut missing = None;
-        match replaced(used, source, 0, &mut missing) {
+        match replaced(used, source, 0, &mut Uses { missing: &mut missing, left: &mut uses_left }) {
             Ok(made) => {
+                let is_known = out.replaced.iter().any(|(name, _)| name == used);
+                if !is_known && out.replaced.len() < REPLACED_MAX {
+                    out.replaced.push((used.to_owned(), made.clone()));
+                }
                 out.spans.pieces.push(Piece { at: out.text.len(), from, verbatim: false });
                 out.text.push_str(&made);
             }
@@ -176,21 +187,28 @@ fn macro_at(text: &str, mut at: usize) -> Option<Span> {
     None
 }
 
-/// What a macro stands for; `missing` is set when it, or one it uses, is not there.
-fn replaced(
-    used: &str,
-    source: &dyn MacroSource,
-    depth: usize,
-    missing: &mut Option<String>,
-) -> Result<String, String> {
+/// What is noted while macros are replaced.
+struct Uses<'a> {
+    /// A macro that is not there.
+    missing: &'a mut Option<String>,
+    /// Macros that may still be replaced.
+    left: &'a mut usize,
+}
+
+/// What a macro stands for; it is noted when it, or one it uses, is not there.
+fn replaced(used: &str, source: &dyn MacroSource, depth: usize, uses: &mut Uses<'_>) -> Result<String, String> {
     if depth >= MAX_MACRO_DEPTH {
         return Err(format!("macros are nested deeper than the limit of {MAX_MACRO_DEPTH}"));
     }
+    let Some(left) = uses.left.checked_sub(1) else {
+        return Err(format!("the search uses more than the limit of {MAX_MACROS} macros"));
+    };
+    *uses.left = left;
     let (name, given) = name_and_arguments(used)?;
     let Some(found) = source.find(name, given.len()) else {
         let shown = if given.is_empty() { name.to_owned() } else { format!("{name}({})", given.len()) };
         let message = format!("there is no macro `{shown}`");
-        *missing = Some(shown);
+        *uses.missing = Some(shown);
         return Err(message);
     };
     let values = values_of(&found, given);
@@ -209,21 +227,16 @@ fn replaced(
             }
         };
     }
-    inner(&definition, source, depth, missing)
+    inner(&definition, source, depth, uses)
 }
 
 /// Replaces the macros that a definition uses.
-fn inner(
-    definition: &str,
-    source: &dyn MacroSource,
-    depth: usize,
-    missing: &mut Option<String>,
-) -> Result<String, String> {
+fn inner(definition: &str, source: &dyn MacroSource, depth: usize, uses: &mut Uses<'_>) -> Result<String, String> {
     let mut out = String::with_capacity(definition.len());
     let mut at = 0;
     while let Some(span) = macro_at(definition, at) {
         out.push_str(&definition[at..span.start]);
-        out.push_str(&replaced(&definition[span.start + 1..span.end - 1], source, depth + 1, missing)?);
+        out.push_str(&replaced(&definition[span.start + 1..span.end - 1], source, depth + 1, uses)?);
         if out.len() > MAX_SEARCH_BYTES {
             return Err(format!("a macro stands for more than the limit of {MAX_SEARCH_BYTES} bytes"));
         }
@@ -311,6 +324,12 @@ mod tests {
             match (name, arguments) {
                 ("web", 0) => Some(plain("sourcetype=access status>=400")),
                 ("twice", 0) => Some(plain("(`web`) OR (`web`)")),
+                // Two of the next, down to nothing: short, and 2^60 uses.
+                ("fan0", 0) => Some(plain("")),
+                (fan, 0) if fan.starts_with("fan") => {
+                    let next = fan[3..].parse::<usize>().unwrap_or(1) - 1;
+                    Some(plain(&format!("`fan{next}``fan{next}`")))
+                }
                 ("circle", 0) => Some(plain("x `circle`")),
                 ("drop", 1) => Some(Macro { arguments: vec!["o".into()], ..plain("rename \"$o$.*\" AS *") }),
                 ("pair", 2) => Some(Macro { arguments: vec!["a".into(), "b".into()], ..plain("$a$=$b$") }),
@@ -360,6 +379,7 @@ mod tests {
                 Some("there is `drop(1)`, which takes another number of arguments"),
             ),
             ("a `circle` b", "macros are nested deeper than the limit of 100", None),
+            ("a `fan60` b", "the search uses more than the limit of 10000 macros", None),
             ("a `checked(no)` b", "macro `checked`: n must be true", None),
             ("a `web(` b", "macro `web`: its parenthesis is never closed", None),
         ] {

@@ -12,6 +12,7 @@ use super::digest::Digest;
 use super::moments::Moments;
 use super::sparkline::{self, Sparkline};
 use super::state::sequence_value;
+use super::total::Total;
 use crate::rows::{ColumnBuilder, Value};
 
 /// The function's value per group; `states` are its parts in order.
@@ -72,8 +73,13 @@ fn numbers(array: &ArrayRef) -> &Float64Array {
 /// A value from a sum and the count of its numbers; without numbers there is none.
 fn sums(states: &[ArrayRef], value: fn(f64, f64) -> f64) -> ArrayRef {
     let counts = states[1].as_primitive::<Int64Type>();
-    let values = numbers(&states[0]).iter().zip(counts);
-    let values = values.map(|(sum, count)| Some(value(sum?, count.filter(|count| *count > 0)? as f64)));
+    let lists = states[0].as_list::<i32>();
+    let (parts, offsets) = (lists.values().as_primitive::<Float64Type>().values(), lists.value_offsets());
+    let values = counts.iter().enumerate().map(|(group, count)| {
+        let count = count.filter(|count| *count > 0)?;
+        let [sum, lost] = *parts.get(offsets[group] as usize..offsets[group + 1] as usize)? else { return None };
+        Some(value(Total { sum, lost }.value(), count as f64))
+    });
     Arc::new(values.collect::<Float64Array>())
 }
 

@@ -9,9 +9,9 @@ use std::any::Any;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, Float64Array, Float64Builder, Int64Array, ListBuilder, StringViewBuilder,
+    Array, ArrayRef, AsArray, Float64Array, Float64Builder, Int64Array, ListArray, ListBuilder, StringViewBuilder,
 };
-use arrow::buffer::NullBuffer;
+use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::{Float64Type, Int64Type};
 use quarry_event::value::{MAX_EXACT_INTEGER, parse_number};
 
@@ -23,6 +23,7 @@ use super::moments::Moments;
 use super::picked::{PickFold, SequenceFold};
 use super::sparkline::Sparkline;
 use super::state::number_item;
+use super::total::Total;
 use crate::rows::{ColumnReader, multi_item};
 
 /// What a fold reads of a batch.
@@ -280,31 +281,6 @@ impl Fold for CountFold {
     }
 }
 
-/// A sum with what rounding has cost it so far, so that it depends little on the order of its numbers.
-///
-/// The error of an addition is itself a double (Knuth, "The Art of Computer Programming" 4.2.2, theorem B).
-#[derive(Clone, Copy, Default)]
-struct Total {
-    sum: f64,
-    lost: f64,
-}
-
-impl Total {
-    #[inline]
-    fn add(&mut self, number: f64) {
-        let sum = self.sum + number;
-        let part = sum - self.sum;
-        self.lost += (self.sum - (sum - part)) + (number - part);
-        self.sum = sum;
-    }
-
-    fn value(self) -> f64 {
-        let value = self.sum + self.lost;
-        // Infinite sums have no error.
-        if value.is_nan() { self.sum } else { value }
-    }
-}
-
 #[derive(Clone)]
 struct SumFold {
     squares: bool,
@@ -325,20 +301,25 @@ impl Fold for SumFold {
         grow(&mut self.sums, total, Total::default());
         let Some(other) = same::<SumFold>(other) else { return };
         for (group, sum) in groups.iter().zip(other.sums) {
-            self.sums[*group as usize].add(sum.sum);
-            self.sums[*group as usize].lost += sum.lost;
+            self.sums[*group as usize].merge(sum);
         }
     }
 
     fn add_states(&mut self, states: &ArrayRef, groups: &[u32], total: usize) {
         grow(&mut self.sums, total, Total::default());
-        let states = states.as_primitive::<Float64Type>();
-        groups.iter().zip(states.values()).for_each(|(group, sum)| self.sums[*group as usize].add(*sum));
+        each_number_list(states, groups, |group, state| {
+            if let [sum, lost] = *state {
+                self.sums[group].merge(Total { sum, lost });
+            }
+        });
     }
 
     fn state(mut self: Box<Self>, groups: usize) -> ArrayRef {
         self.sums.resize(groups, Total::default());
-        Arc::new(Float64Array::from_iter_values(self.sums.into_iter().map(Total::value)))
+        let numbers = self.sums.iter().flat_map(|total| [total.sum, total.lost]);
+        let numbers = Arc::new(Float64Array::from_iter_values(numbers));
+        let offsets = OffsetBuffer::from_lengths(std::iter::repeat_n(2, groups));
+        Arc::new(ListArray::new(number_item(), offsets, numbers, None))
     }
 
     fn bytes(&self) -> usize {

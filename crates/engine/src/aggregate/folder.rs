@@ -19,7 +19,6 @@ use crate::EngineError;
 use crate::command::{CommandContext, RowCommand};
 use crate::dataflow::Dataflow;
 use crate::rows::{self, ColumnReader, batch_of};
-use crate::scan::slices::worker_count;
 
 /// Rows after which a folder looks at its size, at least.
 const CHECK_ROWS: usize = 16_384;
@@ -94,7 +93,7 @@ pub(crate) struct Finished {
 impl Folder {
     /// A folder that takes its share of the search's memory.
     pub(crate) fn new(plan: &AggregatePlan, context: &CommandContext) -> Folder {
-        Folder::with_limit(plan, plan.bytes_max(context) / worker_count(), context)
+        Folder::with_limit(plan, plan.bytes_max(context) / context.dataflow.workers(), context)
     }
 
     /// A folder that gives states away above so many bytes.
@@ -248,6 +247,8 @@ impl Folder {
 
     /// Everything given away.
     pub(super) fn into_given(mut self) -> Result<GivenStates, EngineError> {
+        // Rows counted by code since the last time are in no group yet.
+        self.settle();
         if self.groups.len() > 0 || self.given.is_none() {
             self.give_away()?;
         }

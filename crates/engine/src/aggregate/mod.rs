@@ -24,6 +24,7 @@ mod sparkline;
 mod state;
 #[cfg(test)]
 mod tests;
+mod total;
 mod values;
 
 use std::sync::Arc;

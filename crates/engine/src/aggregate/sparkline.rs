@@ -10,6 +10,8 @@ use quarry_event::time::NS_PER_SEC;
 use quarry_event::value::format_number;
 use quarry_spl::ast::StatsFunction;
 
+use super::total::Total;
+
 /// Points of a sparkline whose span is not given.
 const POINTS_MAX: usize = 128;
 /// Points of a sparkline whose span is given; spans double beyond.
@@ -21,7 +23,7 @@ const MARK: &str = "##__SPARKLINE__##";
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Point {
     count: f64,
-    sum: f64,
+    sum: Total,
     low: f64,
     high: f64,
 }
@@ -45,7 +47,11 @@ impl Sparkline {
     pub(crate) fn add(&mut self, time: TimeNs, number: f64) {
         let seconds = time.div_euclid(NS_PER_SEC);
         let start = seconds - seconds.rem_euclid(self.width);
-        join(&mut self.points, start, Point { count: 1.0, sum: number, low: number, high: number });
+        join(
+            &mut self.points,
+            start,
+            Point { count: 1.0, sum: Total { sum: number, lost: 0.0 }, low: number, high: number },
+        );
         self.shrink();
     }
 
@@ -71,20 +77,23 @@ impl Sparkline {
         size_of::<Sparkline>() + self.points.len() * (size_of::<i64>() + size_of::<Point>())
     }
 
-    /// As state: width, whether it was given, then start, count, sum, lowest and highest of each point.
+    /// As state: width, whether it was given, then start, count, sum with its error, lowest and highest of each point.
     pub(crate) fn to_state(&self) -> Vec<f64> {
         let given = if self.given { 1.0 } else { 0.0 };
         let points = self.points.iter();
-        let points = points.flat_map(|(start, point)| [*start as f64, point.count, point.sum, point.low, point.high]);
+        let points = points.flat_map(|(start, Point { count, sum, low, high })| {
+            [*start as f64, *count, sum.sum, sum.lost, *low, *high]
+        });
         [self.width as f64, given].into_iter().chain(points).collect()
     }
 
     /// From state.
     pub(crate) fn from_state(state: &[f64]) -> Sparkline {
         let [width, given, points @ ..] = state else { return Sparkline::default() };
-        let points = points
-            .chunks_exact(5)
-            .map(|point| (point[0] as i64, Point { count: point[1], sum: point[2], low: point[3], high: point[4] }));
+        let points = points.chunks_exact(6).map(|point| {
+            let sum = Total { sum: point[2], lost: point[3] };
+            (point[0] as i64, Point { count: point[1], sum, low: point[4], high: point[5] })
+        });
         Sparkline { width: *width as i64, given: *given != 0.0, points: points.collect() }
     }
 
@@ -107,7 +116,7 @@ fn join(points: &mut BTreeMap<i64, Point>, start: i64, new: Point) {
         .entry(start)
         .and_modify(|point| {
             point.count += new.count;
-            point.sum += new.sum;
+            point.sum.merge(new.sum);
             point.low = point.low.min(new.low);
             point.high = point.high.max(new.high);
         })
@@ -125,8 +134,8 @@ pub(crate) fn values_of(mut groups: Vec<Sparkline>, inner: &StatsFunction) -> Ve
     let value = |group: &Sparkline, start: i64| {
         let point = group.points.get(&start);
         let number = point.map_or(0.0, |point| match inner {
-            StatsFunction::Sum => point.sum,
-            StatsFunction::Avg => point.sum / point.count,
+            StatsFunction::Sum => point.sum.value(),
+            StatsFunction::Avg => point.sum.value() / point.count,
             StatsFunction::Min => point.low,
             StatsFunction::Max => point.high,
             _ => point.count,

@@ -21,9 +21,12 @@ pub(crate) fn number_item() -> FieldRef {
 pub(crate) fn state_type(part: Part) -> DataType {
     match part {
         Part::Values | Part::Numbers => DataType::Int64,
-        Part::Sum | Part::SumOfSquares | Part::MinNumber | Part::MaxNumber => DataType::Float64,
+        Part::MinNumber | Part::MaxNumber => DataType::Float64,
         Part::MinText | Part::MaxText => DataType::Utf8View,
-        Part::Moments | Part::Digest { .. } | Part::Sparkline { .. } => DataType::List(number_item()),
+        // A sum is two numbers: states that are rounded would show in which order they were merged.
+        Part::Sum | Part::SumOfSquares | Part::Moments | Part::Digest { .. } | Part::Sparkline { .. } => {
+            DataType::List(number_item())
+        }
         Part::Distinct | Part::Sequence | Part::Tally | Part::Pick(_) => multi_type(),
     }
 }

@@ -156,7 +156,7 @@ impl EventScan {
     }
 
     /// Pages of a segment that may hold a match; `None` when it is damaged, which is reported.
-    fn pages_of(
+    pub(crate) fn pages_of(
         &self,
         segment: &Arc<dyn Segment>,
         context: &CommandContext,

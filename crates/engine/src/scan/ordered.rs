@@ -11,7 +11,6 @@ use arrow::datatypes::TimestampNanosecondType;
 use arrow::record_batch::RecordBatch;
 use quarry_event::TimeNs;
 
-use super::slices::worker_count;
 use super::{EventScan, PageRef};
 use crate::EngineError;
 use crate::command::CommandContext;
@@ -51,8 +50,9 @@ impl OrderedRows {
 
     /// Opens the next pages, more at each call, so that a search for few rows opens few.
     fn open_more(&mut self) -> Result<(), EngineError> {
+        let workers = self.context.dataflow.workers();
         let count = self.ahead.min(self.pages.len());
-        self.ahead = (self.ahead * 2).min(worker_count() * PAGES_AHEAD_PER_WORKER);
+        self.ahead = (self.ahead * 2).min(workers * PAGES_AHEAD_PER_WORKER);
         let pages = self.pages.split_off(self.pages.len() - count);
         let todo = Mutex::new(pages);
         let opened: Mutex<Vec<OpenPage>> = Mutex::default();
@@ -70,7 +70,7 @@ impl OrderedRows {
             }
         };
         std::thread::scope(|scope| {
-            for _ in 1..worker_count().min(count) {
+            for _ in 1..workers.min(count) {
                 scope.spawn(work);
             }
             work();

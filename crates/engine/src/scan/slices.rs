@@ -5,7 +5,7 @@
 //! memory. Windows lie the same in every search, so that what was made of one can stand for it ([`crate::partial`]).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::record_batch::RecordBatch;
 use quarry_store::Segment;
@@ -15,9 +15,6 @@ use crate::EngineError;
 use crate::command::CommandContext;
 use crate::partial::{PartKey, PlanStates, WindowPart};
 use crate::threads::caught;
-
-/// Pages of one window.
-const WINDOW_PAGES: usize = 32;
 
 /// What a worker does with the rows of the windows it reads; a window's place in their list is the slice's number.
 pub(crate) trait SliceWork: Send {
@@ -71,7 +68,8 @@ impl EventScan {
         windows: &mut Vec<Window>,
     ) -> Result<(), EngineError> {
         let first = windows.len();
-        for (number, infos) in (0u32..).zip(segment.pages().chunks(WINDOW_PAGES)) {
+        let window_pages = context.dataflow.window_pages();
+        for (number, infos) in (0u32..).zip(segment.pages().chunks(window_pages)) {
             let key = states.zip(segment.identity()).and_then(|(states, slab)| {
                 let is_whole = infos.iter().all(|info| states.covers(info.time_min, info.time_max));
                 is_whole.then(|| states.key(slab, number))
@@ -90,7 +88,7 @@ impl EventScan {
             return Ok(());
         };
         for page in pages {
-            let window = &mut windows[first + page.page / WINDOW_PAGES];
+            let window = &mut windows[first + page.page / window_pages];
             if window.known.is_none() {
                 window.pages.push(page);
             }
@@ -121,7 +119,7 @@ pub(crate) fn map_slices<W: SliceWork>(
     };
     let readers = windows.iter().filter(|window| !window.pages.is_empty()).count();
     std::thread::scope(|scope| {
-        for _ in 1..worker_count().min(readers) {
+        for _ in 1..context.dataflow.workers().min(readers) {
             scope.spawn(work);
         }
         work();
@@ -157,11 +155,4 @@ fn run_worker<W: SliceWork>(
         }
         worker.end()?;
     }
-}
-
-/// Threads that read at once: one per core.
-pub(crate) fn worker_count() -> usize {
-    // The system reads several files to answer, which a search for one id would feel.
-    static CORES: OnceLock<usize> = OnceLock::new();
-    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }

@@ -323,3 +323,19 @@ fn many_values_leave_the_small_tables() {
     }
     assert_eq!(answer_by("dc(v) as d", &typed, super::Way::Folders), ["20000"]);
 }
+
+/// A folder looks at its size only now and then: rows it counts by code after it gave states away must not be lost.
+#[test]
+fn rows_counted_by_code_after_states_were_given_away_count() {
+    let texts: Vec<Option<String>> = (0..BATCH).map(|row| Some(format!("group {}", row % 5))).collect();
+    let codes = dictionary(&texts, &dictionary_values(&texts, 0, false));
+    let rows = batch_of([("g", codes)], BATCH).unwrap();
+    let (plan, context) = (super::plan("count by g"), context());
+    let mut folder = super::Folder::with_limit(&plan, BATCH + 10, &context);
+    (0..4).for_each(|slice| folder.add(&rows, slice, 0).unwrap());
+    assert!(folder.has_given());
+    let folded = plan.gather(vec![folder], &context).unwrap();
+    let result = plan.values(folded, &context).unwrap();
+    let counts = crate::rows::as_number_array(&crate::rows::column_or_null(&result, "count"));
+    assert_eq!(counts.values().iter().sum::<f64>(), (4 * BATCH) as f64);
+}

@@ -1,0 +1,195 @@
+//! An explanation says what the search would do, and does none of it.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::sync::Arc;
+
+use quarry_conf::{Layers, PropsResolver};
+use quarry_engine::{
+    Engine, EngineOptions, Explanation, KnowledgeSource, LookupSource, LookupTable, Phase, SearchRequest,
+    SnapshotSource, StageShape,
+};
+use quarry_event::{EventBatch, Metadata, TimeRange};
+use quarry_spl::macros::Macro;
+use quarry_stdx::ManualClock;
+use quarry_store::{AppendRequest, IndexSelector, Snapshot, Store, StoreError, StoreOptions};
+use tempfile::tempdir;
+
+const SECOND: i64 = 1_000_000_000;
+const START: i64 = 1_790_000_000 * SECOND;
+
+/// Tables that must not be written.
+struct Tables;
+
+impl LookupSource for Tables {
+    fn table(&self, name: &str) -> Result<Option<LookupTable>, String> {
+        Ok((name == "teams").then(|| LookupTable::of_csv("user,team\neva,red\n")))
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec!["teams".to_owned()]
+    }
+
+    fn write(&self, name: &str, _: &str) -> Result<(), String> {
+        panic!("{name} is written")
+    }
+}
+
+struct Known;
+
+impl KnowledgeSource for Known {
+    fn macro_definition(&self, name: &str, arguments: usize) -> Option<Macro> {
+        let known = name == "failed" && arguments == 1;
+        known.then(|| Macro {
+            arguments: vec!["least".into()],
+            definition: "status>=$least$ error".into(),
+            ..Macro::default()
+        })
+    }
+
+    fn saved_search(&self, name: &str) -> Option<String> {
+        (name == "daily").then(|| "index=other disk | stats count by host".to_owned())
+    }
+}
+
+/// Events that can be found and not kept.
+struct Source(Arc<Store>);
+
+impl SnapshotSource for Source {
+    fn snapshot(&self, indexes: &IndexSelector, range: &TimeRange) -> Result<Snapshot, StoreError> {
+        Ok(Store::snapshot(&self.0, indexes, range))
+    }
+
+    fn keep(&self, _: EventBatch) -> Result<(), String> {
+        panic!("events are kept")
+    }
+}
+
+/// Two sealed slabs of ten events in main, an hour apart, the second with an error, and one in other.
+fn store(folder: &std::path::Path) -> Arc<Store> {
+    let options = StoreOptions { slab_events: 10, ..StoreOptions::at(folder) };
+    let store = Store::open(options, ManualClock::shared(START + 10_000 * SECOND)).unwrap();
+    for (index, hour, word) in [("main", 0, "fine"), ("main", 1, "error"), ("other", 1, "disk")] {
+        let mut batch = EventBatch { index_time: START, ..EventBatch::default() };
+        let meta = batch.intern(&Metadata {
+            index: index.into(),
+            host: "web".into(),
+            source: "/var/log/x.log".into(),
+            sourcetype: "lines".into(),
+        });
+        for at in 0..10 {
+            let text = format!("status={} user=u{at} {word}", 500 + at);
+            batch.push(text.as_bytes(), START + (hour * 3_600 + at) * SECOND, meta);
+        }
+        store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
+    }
+    store.seal_all().unwrap();
+    store
+}
+
+fn request(text: &str) -> SearchRequest {
+    SearchRequest {
+        text: text.to_owned(),
+        range: TimeRange::ALL,
+        now: START + 8_000 * SECOND,
+        zone: jiff::tz::TimeZone::UTC,
+        default_indexes: vec!["main".into()],
+    }
+}
+
+fn engine() -> Engine {
+    let props = Arc::new(PropsResolver::new(&Layers::new([])));
+    let engine = Engine::new(&EngineOptions::default(), props, Arc::new(Tables)).unwrap();
+    engine.with_knowledge(Arc::new(Known))
+}
+
+fn explain(text: &str) -> Explanation {
+    let folder = tempdir().unwrap();
+    let source = Arc::new(Source(store(folder.path())));
+    engine().explain(request(text), Some(source)).unwrap_or_else(|faults| panic!("{text}: {faults:?}"))
+}
+
+/// Phase, shape and name of each command.
+fn stages(explanation: &Explanation) -> Vec<(Phase, StageShape, &str)> {
+    let stages = explanation.plan.stages.iter();
+    stages.map(|stage| (stage.phase, stage.shape, stage.text.split(' ').next().unwrap())).collect()
+}
+
+#[test]
+fn commands_run_where_they_can() {
+    use Phase::{Map, MapReduce, Reduce, Scan};
+    use StageShape::{AllRows, Fold, Makes, OrderedFold, OrderedRows, Rows};
+    let found = explain(
+        "error | rex \"user=(?<u>\\w+)\" | eval x=1 | lookup teams user AS u | where x>0 | stats count by u, x \
+         | sort u | head 3 | stats count",
+    );
+    let wanted = [
+        (Scan, Rows, "rex"),
+        (Map, Rows, "eval"),
+        (Map, Rows, "lookup"),
+        (Map, Rows, "where"),
+        (MapReduce, Fold, "stats"),
+        (Reduce, AllRows, "sort"),
+        (Reduce, OrderedRows, "head"),
+        (Reduce, Fold, "stats"),
+    ];
+    assert_eq!(stages(&found), wanted);
+    let events = found.plan.events.as_ref().unwrap();
+    assert!(!events.in_order && !events.all_fields && events.fields == ["u"], "{events:?}");
+    let found = explain("error | eval x=1 | dedup user | stats first(x)");
+    let wanted = [(Reduce, Rows, "eval"), (Reduce, OrderedRows, "dedup"), (Reduce, OrderedFold, "stats")];
+    assert_eq!(stages(&found), wanted);
+    assert!(found.plan.events.as_ref().unwrap().in_order);
+    let found = explain("| makeresults count=1000000000 | eval x=1 | outputlookup teams");
+    assert_eq!(
+        stages(&found),
+        [(Reduce, Makes, "makeresults"), (Reduce, Rows, "eval"), (Reduce, AllRows, "outputlookup")]
+    );
+    assert!(found.plan.events.is_none());
+    explain("error | collect index=main");
+}
+
+#[test]
+fn sieves_count_what_is_left() {
+    let left = |text: &str| {
+        let found = explain(text);
+        let sieves = found.plan.events.unwrap().sieves;
+        sieves.iter().map(|sieve| (sieve.by, sieve.buckets, sieve.slabs, sieve.pages, sieve.events)).collect::<Vec<_>>()
+    };
+    let slabs = |found: &[(&str, u64, u64, u64, u64)]| found.iter().map(|sieve| sieve.2).collect::<Vec<_>>();
+    let all = left("*");
+    assert_eq!(all.iter().map(|sieve| sieve.0).collect::<Vec<_>>(), ["stored", "index", "time", "metadata", "terms"]);
+    assert_eq!(all.iter().map(|sieve| sieve.4).collect::<Vec<_>>(), [30, 20, 20, 20, 20]);
+    assert_eq!(slabs(&left("error")), [3, 2, 2, 2, 1]);
+    assert_eq!(slabs(&left("error earliest=1790000000 latest=1790000020")), [3, 2, 1, 1, 0]);
+    assert_eq!(slabs(&left("host=db")), [3, 2, 2, 0, 0]);
+    assert_eq!(slabs(&left("index=* disk")), [3, 3, 3, 3, 1]);
+}
+
+#[test]
+fn macros_subsearches_and_saved_searches_are_told_as_what_they_become() {
+    let found = explain("`failed(503)` [search index=other disk | head 1 | fields user] | table user");
+    assert_eq!(found.macros, [("failed(503)".to_owned(), "status>=503 error".to_owned())]);
+    assert!(found.expanded.starts_with("status>=503 error ["), "{}", found.expanded);
+    let events = found.plan.events.as_ref().unwrap();
+    assert_eq!((events.terms.as_str(), events.tested_fields.join(" ").as_str()), ("error", "_raw status"));
+    let [inner] = found.plan.subsearches.as_slice() else { panic!("{found:?}") };
+    let events = inner.events.as_ref().unwrap();
+    assert_eq!((events.indexes.join(" ").as_str(), events.terms.as_str()), ("other", "(index=other AND disk)"));
+    assert_eq!(inner.stages[0].text, "head 1");
+    let found = explain("| savedsearch daily | head 1");
+    let [inner] = found.plan.subsearches.as_slice() else { panic!("{found:?}") };
+    assert_eq!(inner.stages[0].text, "stats count by host");
+    assert_eq!(inner.events.as_ref().unwrap().fields, ["host"]);
+    let found = explain("| tstats count where index=other by host");
+    assert_eq!(found.plan.events.unwrap().indexes, ["other"]);
+}
+
+#[test]
+fn faults_are_told_at_their_place() {
+    let found = engine().explain(request("* | rex \"(?<x>[a\" | stats count"), None).unwrap_err();
+    assert_eq!((found[0].span.start, found[0].span.end), (8, 17), "{found:?}");
+    let found = engine().explain(request("* | join user [search x | lookup nothing user]"), None).unwrap_err();
+    assert!(found[0].message.contains("no lookup table nothing"), "{found:?}");
+    assert!(engine().explain(request("* | stats count"), None).unwrap().plan.events.unwrap().sieves.is_empty());
+}

@@ -1,0 +1,167 @@
+//! The answer of a search depends on its events alone: not on how they are kept, in which portions they are read, or
+//! how much memory there is.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod generator;
+mod shapes;
+mod world;
+
+use quarry_engine::{Engine, Slicing};
+use tempfile::tempdir;
+
+use crate::generator::{Chance, search};
+use crate::shapes::SHAPES;
+use crate::world::{Answer, Place, ask, engine, places, tiny};
+
+/// Enough for every search here.
+const PLENTY: usize = 1 << 30;
+/// So little that most searches that keep rows write files.
+const LITTLE: usize = 600 << 10;
+/// How an error begins that says that memory is short.
+const LIMIT: &str = "max_mem_usage_mb";
+/// Events, a little more than a page.
+const EVENTS: u64 = 4_500;
+/// Differences shown.
+const SHOWN: usize = 12;
+
+fn is_short_of_memory(answer: &Answer) -> bool {
+    matches!(answer, Err(error) if error.contains(LIMIT))
+}
+
+/// Where two answers differ.
+fn difference(found: &Answer, expected: &Answer) -> String {
+    match (found, expected) {
+        (Ok(found), Ok(expected)) => {
+            let rows = 0..found.len().max(expected.len());
+            let row = rows.into_iter().find(|row| found.get(*row) != expected.get(*row)).unwrap_or(0);
+            let (was, is) = (expected.get(row), found.get(row));
+            format!(
+                "{} rows, {} expected; row {row}\n  found    {is:?}\n  expected {was:?}",
+                found.len(),
+                expected.len()
+            )
+        }
+        _ => format!("found {found:?}, expected {expected:?}"),
+    }
+}
+
+struct Way<'a> {
+    name: String,
+    place: &'a Place,
+    engine: &'a Engine,
+    may_be_short: bool,
+}
+
+#[test]
+fn no_plan_changes_an_answer() {
+    let folder = tempdir().unwrap();
+    let places = places(folder.path(), EVENTS);
+    let plain = engine(PLENTY, Slicing::default());
+    let sliced = engine(PLENTY, tiny());
+    let little = engine(LITTLE, tiny());
+    let mut ways = Vec::new();
+    for place in &places {
+        let way = |name: &str, engine| Way {
+            name: format!("{}, {name}", place.name),
+            place,
+            engine,
+            may_be_short: name.starts_with("little"),
+        };
+        ways.push(way("whole", &plain));
+        if matches!(place.name, "hot" | "sealed" | "half sealed") {
+            ways.push(way("tiny slices", &sliced));
+        }
+        if place.name == "sealed" {
+            ways.push(way("little memory", &little));
+        }
+    }
+    let mut faults = Vec::new();
+    let (mut empty, mut short) = (Vec::new(), Vec::new());
+    for search in SHAPES {
+        let expected = ask(&plain, &places[0].kept, search);
+        match &expected {
+            Err(error) => faults.push(format!("{search}: {error}")),
+            Ok(rows) if rows.len() < 2 && !search.starts_with("nothing") => empty.push(*search),
+            Ok(_) => {}
+        }
+        for way in &ways[1..] {
+            let found = ask(way.engine, &way.place.kept, search);
+            if way.may_be_short && is_short_of_memory(&found) {
+                short.push(*search);
+            } else if found != expected {
+                faults.push(format!("{search} ({}): {}", way.name, difference(&found, &expected)));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{} differ\n{}", faults.len(), faults[..faults.len().min(SHOWN)].join("\n"));
+    assert!(empty.is_empty(), "no rows of {empty:#?}");
+    assert!(short.len() * 5 < SHAPES.len(), "{} of {} ran out of memory: {short:#?}", short.len(), SHAPES.len());
+}
+
+/// Events of generated searches.
+const FEW_EVENTS: u64 = 400;
+/// Generated searches that every test run asks.
+const SEEDS: u64 = 300;
+
+/// Asks the searches of `seeds` in whole and in tiny slices, and holds the answers against each other.
+fn ask_generated(seeds: std::ops::Range<u64>) {
+    let folder = tempdir().unwrap();
+    let places = places(folder.path(), FEW_EVENTS);
+    let plain = engine(PLENTY, Slicing::default());
+    let sliced = engine(PLENTY, tiny());
+    let mut faults = Vec::new();
+    let (mut answered, mut with_rows) = (0u64, 0u64);
+    for seed in seeds.clone() {
+        let text = search(seed);
+        let expected = ask(&plain, &places[0].kept, &text);
+        match &expected {
+            Ok(rows) => {
+                answered += 1;
+                with_rows += u64::from(rows.iter().any(|row| !row.starts_with("columns ")));
+            }
+            Err(error) if is_told(error) => {}
+            Err(error) => faults.push(format!("seed {seed}: {text}\n  {error}")),
+        }
+        for place in &places[1..] {
+            let found = ask(&sliced, &place.kept, &text);
+            if found != expected {
+                faults.push(format!("seed {seed} ({}): {text}\n  {}", place.name, difference(&found, &expected)));
+            }
+        }
+        check_cut(seed, &text);
+    }
+    assert!(faults.is_empty(), "{} faults\n{}", faults.len(), faults[..faults.len().min(SHOWN)].join("\n"));
+    let count = seeds.end - seeds.start;
+    assert!(
+        answered * 10 > count * 9 && with_rows * 3 > count,
+        "{answered} answered, {with_rows} with rows, of {count}"
+    );
+}
+
+/// Whether an error is one that a correct search may end with.
+fn is_told(error: &str) -> bool {
+    ["timechart needs", "has no _time", "not a number"].iter().any(|part| error.contains(part))
+}
+
+/// A search that is cut short parses to something or to faults, at whatever place it is cut.
+fn check_cut(seed: u64, text: &str) {
+    let mut chance = Chance::new(seed ^ 0xC07);
+    for _ in 0..3 {
+        let mut at = chance.below(text.len() as u64) as usize;
+        while !text.is_char_boundary(at) {
+            at -= 1;
+        }
+        let cut = quarry_spl::parse(&text[..at]);
+        assert!(cut.diagnostics.iter().all(|remark| remark.span.end <= at && remark.span.start <= remark.span.end));
+    }
+}
+
+/// More of them, or others: `cargo xtask soak-spl --seeds N --from SEED`.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "SOAK_SEEDS and SOAK_FROM say which searches")]
+fn generated_searches_answer_the_same_in_slices() {
+    let number = |name: &str, default| std::env::var(name).map_or(default, |text| text.parse::<u64>().unwrap());
+    let from = number("SOAK_FROM", 0);
+    ask_generated(from..from + number("SOAK_SEEDS", SEEDS));
+}

@@ -1,0 +1,253 @@
+//! The same events kept in every way there is, and engines that read them in portions of every size.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::Array as _;
+use arrow::datatypes::DataType;
+use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
+use quarry_engine::{
+    Engine, EngineOptions, LookupSource, LookupTable, ResultKind, SearchRequest, Slicing, SnapshotSource,
+};
+use quarry_event::{EventBatch, IndexedField, Metadata, Page, PageColumns, PageSet, TermQuery, TimeRange};
+use quarry_stdx::ManualClock;
+use quarry_store::{AppendRequest, IndexSelector, PageInfo, Segment, Snapshot, Store, StoreError, StoreOptions};
+
+const SECOND: i64 = 1_000_000_000;
+/// When the first event happened.
+pub(crate) const START: i64 = 1_790_000_000 * SECOND;
+/// Events of a batch.
+const BATCH: u64 = 97;
+
+const PROPS: &str = "[json]\nKV_MODE = json\n[plain]\nEXTRACT-code = code-(?<code>\\d+) (?<word>\\w+)\n";
+
+const TABLE: &str = "user,team,weight\neva,red,1\ntom,blue,2\ntom,green,3\nzoë,red,4\n";
+
+/// Tables that are there and cannot be written.
+struct Tables;
+
+impl LookupSource for Tables {
+    fn table(&self, name: &str) -> Result<Option<LookupTable>, String> {
+        Ok((name == "teams").then(|| LookupTable::of_csv(TABLE)))
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec!["teams".to_owned()]
+    }
+}
+
+/// Event number `at`: its kind and its text.
+fn event(at: u64) -> (usize, String) {
+    let mix = at.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33;
+    let user = ["eva", "tom", "zoë", "ann", "Bob"][(mix % 5) as usize];
+    let level = ["INFO", "INFO", "WARN", "ERROR"][(mix / 5 % 4) as usize];
+    let status = [200, 200, 200, 302, 404, 500][(mix / 20 % 6) as usize];
+    let took = mix % 1_000;
+    match mix % 8 {
+        0..=2 => {
+            let tail = if mix.is_multiple_of(3) { " error disk full" } else { "" };
+            (0, format!("level={level} user={user} status={status} took={took}.{} n={at}{tail}", mix % 10))
+        }
+        3 => (0, format!("user={user} status={status} took=-{} path=/a/b{}/c tags=\"x y z\"", took % 50, mix % 12)),
+        4 | 5 => (
+            1,
+            format!(
+                "{{\"user\":\"{user}\",\"status\":{status},\"took\":{took},\"tags\":[\"t{}\",\"t{}\"],\"in\":{{\"a\":{}}}}}",
+                mix % 3,
+                mix % 7,
+                mix % 4
+            ),
+        ),
+        6 => (2, format!("code-{status} {level} from 10.{}.0.{} after {took}% of it", mix % 4, mix % 200)),
+        _ => (2, format!("session={} {} by {user}", mix % 60, ["opens", "works", "closes"][(mix / 64 % 3) as usize])),
+    }
+}
+
+/// Appends events `from..until` of the set.
+fn append(store: &Store, from: u64, until: u64) {
+    for first in (from..until).step_by(BATCH as usize) {
+        for index in ["main", "other"] {
+            let mut batch = EventBatch { index_time: START, ..EventBatch::default() };
+            let metas: Vec<u32> = [("web", "kv"), ("app", "json"), ("db", "plain")]
+                .into_iter()
+                .map(|(host, sourcetype)| {
+                    batch.intern(&Metadata {
+                        index: index.into(),
+                        host: host.into(),
+                        source: format!("/var/log/{host}.log").into(),
+                        sourcetype: sourcetype.into(),
+                    })
+                })
+                .collect();
+            let numbers = (first..until.min(first + BATCH)).filter(|at| (at % 11 == 3) == (index == "other"));
+            for (row, at) in numbers.enumerate() {
+                let (kind, text) = event(at);
+                // Three events share an instant, and some come late. Those of two indexes never meet: in which order
+                // they arrived is not kept.
+                let late = if at % 37 == 0 { 4_000 } else { 0 } - i64::from(index == "other");
+                batch.push(text.as_bytes(), START + (at as i64 / 3 * 7 - late) * SECOND, metas[kind]);
+                if at % 50 == 17 {
+                    batch.fields.push(IndexedField { row: row as u32, name: "zone".into(), value: "north".into() });
+                }
+            }
+            store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
+        }
+    }
+}
+
+/// Where events come from.
+#[derive(Clone)]
+pub(crate) struct Kept {
+    store: Arc<Store>,
+    /// Templates and columns are not shown: every page is its texts.
+    texts_only: bool,
+}
+
+impl SnapshotSource for Kept {
+    fn snapshot(&self, indexes: &IndexSelector, range: &TimeRange) -> Result<Snapshot, StoreError> {
+        let mut snapshot = Store::snapshot(&self.store, indexes, range);
+        if self.texts_only {
+            snapshot.segments.iter_mut().for_each(|segment| *segment = Arc::new(Texts(Arc::clone(segment))));
+        }
+        Ok(snapshot)
+    }
+}
+
+/// A segment without templates.
+#[derive(Debug)]
+struct Texts(Arc<dyn Segment>);
+
+impl Segment for Texts {
+    fn bucket(&self) -> &str {
+        self.0.bucket()
+    }
+    fn index(&self) -> &str {
+        self.0.index()
+    }
+    fn sequence(&self) -> u64 {
+        self.0.sequence()
+    }
+    fn metas(&self) -> Arc<[Metadata]> {
+        self.0.metas()
+    }
+    fn pages(&self) -> &[PageInfo] {
+        self.0.pages()
+    }
+    fn candidate_pages(&self, query: &TermQuery) -> Result<PageSet, StoreError> {
+        self.0.candidate_pages(query)
+    }
+    fn read_page(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError> {
+        self.0.read_page(page, columns)
+    }
+}
+
+fn open(dir: &Path, slab_events: usize) -> Arc<Store> {
+    let options = StoreOptions { slab_events, ..StoreOptions::at(dir) };
+    Store::open(options, ManualClock::shared(START + 10_000_000 * SECOND)).unwrap()
+}
+
+/// The events in one way.
+pub(crate) struct Place {
+    pub(crate) name: &'static str,
+    pub(crate) kept: Arc<Kept>,
+}
+
+/// The same `events` events in every way, below `folder`.
+pub(crate) fn places(folder: &Path, events: u64) -> Vec<Place> {
+    let place = |name, store: &Arc<Store>, texts_only| Place {
+        name,
+        kept: Arc::new(Kept { store: Arc::clone(store), texts_only }),
+    };
+    let hot = open(&folder.join("hot"), 1 << 18);
+    append(&hot, 0, events);
+    let slabs = (events / 6) as usize;
+    let sealed = open(&folder.join("sealed"), slabs);
+    append(&sealed, 0, events);
+    sealed.seal_all().unwrap();
+    let mixed = open(&folder.join("mixed"), slabs);
+    append(&mixed, 0, events / 2);
+    mixed.seal_all().unwrap();
+    append(&mixed, events / 2, events);
+    let compacted = open(&folder.join("compacted"), slabs);
+    append(&compacted, 0, events);
+    compacted.seal_all().unwrap();
+    compacted.compact_all().unwrap();
+    vec![
+        place("hot", &hot, false),
+        place("sealed", &sealed, false),
+        place("sealed, texts only", &sealed, true),
+        place("half sealed", &mixed, false),
+        place("compacted", &compacted, false),
+    ]
+}
+
+/// An engine with so much memory, reading in such portions.
+pub(crate) fn engine(memory_bytes: usize, slicing: Slicing) -> Engine {
+    let source = ConfSource { layer: Layer::SystemLocal, app: None, file: "props.conf".into(), text: PROPS.into() };
+    let props = Arc::new(PropsResolver::new(&Layers::new([source])));
+    let options = EngineOptions { memory_bytes, slicing, partial_state_bytes: 0, ..EngineOptions::default() };
+    Engine::new(&options, props, Arc::new(Tables)).unwrap()
+}
+
+/// Portions as small as can be.
+pub(crate) fn tiny() -> Slicing {
+    Slicing { window_pages: 1, workers: Some(4), step_rows: 3 }
+}
+
+/// What a search gave: columns of a report, rows, messages; or its error.
+pub(crate) type Answer = Result<Vec<String>, String>;
+
+/// Asks, with the question's faults as an error.
+pub(crate) fn ask(engine: &Engine, kept: &Arc<Kept>, text: &str) -> Answer {
+    let request = SearchRequest {
+        text: text.to_owned(),
+        range: TimeRange::ALL,
+        now: START + 1_000_000 * SECOND,
+        zone: jiff::tz::TimeZone::UTC,
+        default_indexes: vec!["main".into()],
+    };
+    let source: Arc<dyn SnapshotSource> = Arc::<Kept>::clone(kept);
+    let faults = |faults: Vec<quarry_spl::Diagnostic>| faults.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let job = engine.start(request, source).map_err(|found| faults(found).join("; "))?;
+    let mut lines = Vec::new();
+    let mut columns: Vec<String> = Vec::new();
+    while let Some(batch) = job.next_batch() {
+        let batch = batch.map_err(|error| error.to_string())?;
+        let schema = batch.schema();
+        // Which columns events have beside their values hangs on the pages read.
+        for (field, column) in schema.fields().iter().zip(batch.columns()) {
+            let has_values = column.data_type() != &DataType::Null && column.null_count() < column.len();
+            if has_values && !columns.contains(field.name()) {
+                columns.push(field.name().clone());
+            }
+        }
+        for row in 0..batch.num_rows() {
+            let mut cells: Vec<String> = (schema.fields().iter().zip(batch.columns()))
+                .filter(|(_, column)| column.data_type() != &DataType::Null && column.is_valid(row))
+                .map(|(field, column)| {
+                    let text = arrow::util::display::array_value_to_string(column, row).unwrap();
+                    format!("{}={}", field.name(), canonical(&text))
+                })
+                .collect();
+            cells.sort();
+            lines.push(cells.join(" | "));
+        }
+    }
+    if job.kind() == ResultKind::Results {
+        lines.push(format!("columns {}", columns.join(", ")));
+    }
+    lines.extend(job.messages().into_iter().map(|message| format!("message {message}")));
+    Ok(lines)
+}
+
+/// A value as it is shown: whole numbers without a fraction, a list of one as what it holds.
+fn canonical(text: &str) -> String {
+    if let Some(list) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        let values: Vec<String> = list.split(", ").map(canonical).collect();
+        return values.join(", ");
+    }
+    match text.parse::<f64>() {
+        Ok(number) if text.contains('.') && number.is_finite() => quarry_event::value::format_number(number),
+        _ => text.to_owned(),
+    }
+}

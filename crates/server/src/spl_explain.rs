@@ -1,0 +1,213 @@
+//! `quarry spl explain 'SPL'`: what a search would read and where its commands run, without running it.
+//!
+//! Macros, lookups and data models are those of the data folder, if there is one; with data in it the figures say how
+//! much each sieve leaves to be read. Nothing is asked of a running server: its unsealed events are not counted.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+use quarry_engine::{ExplainedEvents, ExplainedPlan, Explanation, Phase, SnapshotSource, StageShape};
+use quarry_event::TimeNs;
+use quarry_event::time::{parse_zone, strftime};
+use quarry_search::SearchParams;
+use quarry_store::MemoryStore;
+use serde_json::{Value, json};
+
+use crate::cli::{Cli, ExplainForm, SplExplainArgs};
+use crate::failure::Failure;
+use crate::local::{self, DEFAULT_INDEX, Settings};
+
+/// How an instant is written.
+const TIME_FORMAT: &str = "%Y-%m-%dT%H:%M:%S.%3N%:z";
+
+/// Explains and writes.
+pub(crate) fn run(cli: &Cli, arguments: &SplExplainArgs) -> Result<u8, Failure> {
+    let zone = match &arguments.zone {
+        None => TimeZone::UTC,
+        Some(name) => parse_zone(name)
+            .ok_or_else(|| Failure::Usage(format!("--zone {name}: no such time zone; give one as Europe/Berlin")))?,
+    };
+    let settings = Settings::of_data_dir_quietly(&cli.data_dir);
+    let mut messages = Vec::new();
+    // A folder that is open elsewhere, or missing, still has its configuration.
+    let store = match local::open_read_only(&cli.data_dir, settings.clock.clone()) {
+        Ok(store) => Some(store),
+        Err(failure) => {
+            messages.push(format!("nothing is counted: {}", failure.text()));
+            None
+        }
+    };
+    let source: Arc<dyn SnapshotSource> = match &store {
+        Some(store) => Arc::<quarry_store::Store>::clone(store),
+        None => Arc::new(MemoryStore::new(DEFAULT_INDEX)),
+    };
+    let service = settings.service(source, Some(&cli.data_dir))?;
+    let params = SearchParams {
+        text: arguments.text.clone(),
+        earliest: arguments.earliest.clone(),
+        latest: arguments.latest.clone(),
+        zone: Some(zone.clone()),
+        rows_max: None,
+    };
+    let explained = service.explain(params, store.is_some());
+    let mut explanation = explained.map_err(|error| Failure::of_search(&arguments.text, error))?;
+    explanation.messages.extend(messages);
+    let mut out = std::io::stdout().lock();
+    match arguments.output {
+        ExplainForm::Json => writeln!(out, "{}", json_of(&arguments.text, &explanation, &zone))?,
+        ExplainForm::Text => write_text(&explanation, &zone, &mut out)?,
+    }
+    Ok(0)
+}
+
+fn json_of(text: &str, explanation: &Explanation, zone: &TimeZone) -> Value {
+    let macros = explanation.macros.iter().map(|(name, made)| json!({ "name": name, "text": made }));
+    json!({
+        "search": text,
+        "expanded": explanation.expanded,
+        "macros": macros.collect::<Vec<_>>(),
+        "plan": json_of_plan(&explanation.plan, zone),
+        "messages": explanation.messages,
+    })
+}
+
+fn json_of_plan(plan: &ExplainedPlan, zone: &TimeZone) -> Value {
+    let stages = plan.stages.iter().map(|stage| {
+        json!({
+            "command": command_of(&stage.text),
+            "text": stage.text,
+            "phase": phase_name(stage.phase),
+            "takes": shape_name(stage.shape),
+        })
+    });
+    json!({
+        "events": plan.events.as_ref().map(|events| json_of_events(events, zone)),
+        "stages": stages.collect::<Vec<_>>(),
+        "subsearches": plan.subsearches.iter().map(|inner| json_of_plan(inner, zone)).collect::<Vec<_>>(),
+    })
+}
+
+fn json_of_events(events: &ExplainedEvents, zone: &TimeZone) -> Value {
+    let sieves = events.sieves.iter().map(|sieve| {
+        json!({
+            "after": sieve.by, "buckets": sieve.buckets, "slabs": sieve.slabs, "pages": sieve.pages,
+            "events": sieve.events,
+        })
+    });
+    let time = |time: Option<TimeNs>| time.map(|time| strftime(time, TIME_FORMAT, zone));
+    json!({
+        "indexes": events.indexes,
+        "earliest": time(events.range.earliest),
+        "latest": time(events.range.latest),
+        "terms": events.terms,
+        "prunes_by": prunes_by(events),
+        "fields": {
+            "all": events.all_fields, "names": events.fields, "patterns": events.field_patterns,
+            "tested": events.tested_fields, "text": events.reads_text,
+        },
+        "newest_first": events.in_order,
+        "pruning": sieves.collect::<Vec<_>>(),
+    })
+}
+
+/// What can leave out data before it is read.
+fn prunes_by(events: &ExplainedEvents) -> Vec<&'static str> {
+    let is_bounded = events.range.earliest.is_some() || events.range.latest.is_some();
+    let sieves = [(true, "index"), (is_bounded, "time"), (events.has_terms, "terms")];
+    sieves.into_iter().filter(|(does, _)| *does).map(|(_, name)| name).collect()
+}
+
+/// Name of a command as written.
+fn command_of(text: &str) -> &str {
+    text.split(|character: char| character.is_whitespace() || "[(\"".contains(character)).next().unwrap_or_default()
+}
+
+fn phase_name(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Scan => "scan",
+        Phase::Map => "map",
+        Phase::MapReduce => "map+reduce",
+        Phase::Reduce => "reduce",
+    }
+}
+
+fn shape_name(shape: StageShape) -> &'static str {
+    match shape {
+        StageShape::Rows => "one row at a time",
+        StageShape::OrderedRows => "one row at a time, in order",
+        StageShape::Fold => "rows into groups",
+        StageShape::OrderedFold => "rows into groups, in order",
+        StageShape::AllRows => "all rows at once",
+        StageShape::Makes => "makes rows",
+    }
+}
+
+fn write_text(explanation: &Explanation, zone: &TimeZone, out: &mut dyn Write) -> Result<(), Failure> {
+    for (name, made) in &explanation.macros {
+        writeln!(out, "macro `{name}` is {made}")?;
+    }
+    if !explanation.macros.is_empty() {
+        writeln!(out, "search {}\n", explanation.expanded)?;
+    }
+    write_plan(&explanation.plan, zone, 0, out)?;
+    for message in &explanation.messages {
+        writeln!(out, "note: {message}")?;
+    }
+    Ok(())
+}
+
+/// A plan and those it needs, each deeper by two blanks.
+fn write_plan(plan: &ExplainedPlan, zone: &TimeZone, depth: usize, out: &mut dyn Write) -> Result<(), Failure> {
+    let indent = "  ".repeat(depth);
+    if let Some(events) = &plan.events {
+        for line in lines_of_events(events, zone) {
+            writeln!(out, "{indent}{line}")?;
+        }
+    }
+    if !plan.stages.is_empty() {
+        writeln!(out, "{indent}commands")?;
+        let widths = plan.stages.iter().map(|stage| phase_name(stage.phase).len() + shape_name(stage.shape).len());
+        let width = widths.max().unwrap_or(0) + 2;
+        for stage in &plan.stages {
+            let place = format!("{}: {}", phase_name(stage.phase), shape_name(stage.shape));
+            writeln!(out, "{indent}  {place:width$}  {}", stage.text)?;
+        }
+    }
+    for inner in &plan.subsearches {
+        writeln!(out, "{indent}subsearch")?;
+        write_plan(inner, zone, depth + 1, out)?;
+    }
+    Ok(())
+}
+
+fn lines_of_events(events: &ExplainedEvents, zone: &TimeZone) -> Vec<String> {
+    let time = |time: Option<TimeNs>, open: &str| {
+        time.map_or_else(|| open.to_owned(), |time| strftime(time, TIME_FORMAT, zone))
+    };
+    let fields = match events.all_fields {
+        true => "all".to_owned(),
+        false if events.fields.is_empty() && events.field_patterns.is_empty() => "none".to_owned(),
+        false => [events.fields.as_slice(), &events.field_patterns].concat().join(" "),
+    };
+    let order = if events.in_order { "newest first" } else { "in any order, by all workers" };
+    let mut lines = vec![
+        format!("indexes  {}", events.indexes.join(" ")),
+        format!("time     {} to {}", time(events.range.earliest, "the first"), time(events.range.latest, "the last")),
+        format!("terms    {}", events.terms),
+        format!("fields   {fields}"),
+    ];
+    if !events.tested_fields.is_empty() {
+        lines.push(format!("tested   {}", events.tested_fields.join(" ")));
+    }
+    lines.push(format!("read     {order}; pruned by {}", prunes_by(events).join(", ")));
+    if !events.sieves.is_empty() {
+        lines.push(format!("left after {:>8} {:>8} {:>8} {:>12}", "buckets", "slabs", "pages", "events"));
+        lines.extend(events.sieves.iter().map(|sieve| {
+            let [by, buckets, slabs, pages] =
+                [&sieve.by as &dyn std::fmt::Display, &sieve.buckets, &sieve.slabs, &sieve.pages];
+            format!("  {by:<8} {buckets:>8} {slabs:>8} {pages:>8} {:>12}", sieve.events)
+        }));
+    }
+    lines
+}

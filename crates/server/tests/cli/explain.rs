@@ -1,0 +1,50 @@
+//! `quarry spl explain` over data, over configuration alone, and for a search with a fault.
+
+use crate::support::Place;
+
+#[test]
+fn an_explanation_names_sieves_stages_and_macros() {
+    let place = Place::new();
+    let log = place.write(
+        "a.log",
+        "2026-11-20T00:00:01Z web status=200 user=eva\n2026-11-20T00:00:02Z web status=404 user=tom error\n",
+    );
+    place.run(&["add", "oneshot", &log, "--sourcetype", "lines"]).good();
+    let app = place.data().join("etc/apps/shop/default");
+    std::fs::create_dir_all(&app).unwrap();
+    std::fs::write(app.join("macros.conf"), "[bad]\ndefinition = status>=400 error\n").unwrap();
+    let search = "`bad` [search nothing | head 1 | fields user] | eval x=1 | stats count by user | sort user";
+    let text = place.run(&["spl", "explain", search]).good();
+    for line in [
+        "macro `bad` is status>=400 error",
+        "indexes  main",
+        "terms    error",
+        "  map: one row at a time        eval x=1",
+        "  map+reduce: rows into groups  stats count by user",
+        "  reduce: all rows at once      sort user",
+        "  terms           1        1        1            2",
+        "subsearch",
+        "  terms    nothing",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+    }
+    let json = place.run(&["spl", "explain", search, "-o", "json"]).good();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["plan"]["stages"][1]["phase"], "map+reduce");
+    assert_eq!(json["plan"]["events"]["fields"]["names"], serde_json::json!(["user"]));
+    assert_eq!(json["plan"]["events"]["pruning"][4]["events"], 2);
+    assert_eq!(json["plan"]["subsearches"][0]["events"]["terms"], "nothing");
+    assert_eq!(json["macros"][0]["text"], "status>=400 error");
+}
+
+#[test]
+fn without_data_the_plan_is_told_and_faults_have_their_place() {
+    let place = Place::new();
+    let told = place.run(&["spl", "explain", "a | dedup user | stats count", "--earliest", "-1d@d"]);
+    assert_eq!(told.code, 0, "{told:?}");
+    assert!(told.out.contains("read     newest first; pruned by index, time, terms"), "{told:?}");
+    assert!(told.out.contains("note: nothing is counted"), "{told:?}");
+    let fault = place.run(&["spl", "explain", "a | where x >"]);
+    assert_eq!(fault.code, 3, "{fault:?}");
+    assert!(fault.err.contains('^'), "{fault:?}");
+}
