@@ -129,9 +129,9 @@ fn faults_are_found_with_place_and_hint() {
     let table = [
         ("a | stas count", "unknown command `stas`", Some("did you mean `stats`?")),
         (
-            "a | kmeans x",
-            "unsupported: command `kmeans` does not run yet",
-            Some("there is no clustering of numbers; cluster takes texts"),
+            "a | relevancy x",
+            "unsupported: command `relevancy` does not run yet",
+            Some("events have no rank; sort by what matters to you"),
         ),
         ("a | eval x=foo(1)", "unknown function `foo`", None),
         ("a | eval x=lenn(y)", "unknown function `lenn`", Some("did you mean `len`?")),
