@@ -12,6 +12,9 @@ mod body;
 mod channels;
 mod envelope;
 mod receive;
+mod retries;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -32,8 +35,9 @@ use serde_json::{Map, Value, json};
 use crate::EventStore;
 use answer::{Answer, Code, Told};
 use body::{BodyError, Budget, Kept};
-use channels::Channels;
+use channels::{Channels, Receipts};
 use receive::{Destination, Receiver, Stated, answer_of};
+use retries::{Begun, Retries};
 
 /// The collector over a store.
 pub struct Collector {
@@ -41,6 +45,7 @@ pub struct Collector {
     tokens: BTreeMap<String, Arc<HttpToken>>,
     channel_idle_seconds: Option<u64>,
     channels: Channels,
+    retries: Arc<Retries>,
     destination: Destination,
     clock: SharedClock,
     budget: Budget,
@@ -67,6 +72,7 @@ impl Collector {
             tokens: tokens.collect(),
             channel_idle_seconds: settings.channel_idle_seconds,
             channels: Channels::default(),
+            retries: Arc::default(),
             destination: Destination { store, typing: EventTyping::new(Arc::clone(&props)), props },
             clock,
             budget: Budget::new(body_bytes_max),
@@ -96,6 +102,7 @@ impl Collector {
     pub fn forget_idle_channels(&self) {
         if let Some(seconds) = self.channel_idle_seconds {
             self.channels.forget_idle(seconds, self.clock.elapsed_ns());
+            self.retries.forget_old(seconds, self.clock.elapsed_ns());
         }
     }
 
@@ -219,32 +226,70 @@ async fn collect(
         collector.channels.has_room(&token.name, channel).map_err(|_| Code::ChannelFull)?;
     }
     let (stated, sender) = (query.stated()?, sender(&request, &token));
-    let headers = request.headers().clone();
+    let (uri, headers) = (request.uri().to_string(), request.headers().clone());
     let kept = Kept::read(request.into_body(), &collector.budget).await?;
     if kept.bytes.is_empty() {
         return Err(Code::NoData.into());
     }
-    let work = move || {
-        let kept = kept.unpack(&headers)?;
-        let body = String::from_utf8_lossy(&kept.bytes);
-        if body.trim().is_empty() {
-            return Err(Code::NoData.into());
-        }
-        let mut receiver = Receiver::new(&collector.destination, &token, &stated, &sender, collector.clock.now_ns());
-        let taken = take(&mut receiver, &body);
-        let receipts = receiver.finish().map_err(BodyError::Told)?;
-        let ack = channel.filter(|_| token.use_ack && taken.is_ok());
-        let Some(channel) = ack else {
-            receipts
-                .into_iter()
-                .try_for_each(|receipt| receipt.wait())
-                .map_err(|error| BodyError::Told(answer_of(error)))?;
-            return taken.map(|()| Answer::from(Code::Success)).map_err(BodyError::Told);
-        };
-        let number = collector.channels.add(&token.name, &channel, receipts, collector.clock.elapsed_ns());
-        Ok(Answer { ack: Some(number), ..Answer::from(Code::Success) })
+    let begun = channel.as_deref().map(|channel| {
+        let content = Retries::content(&uri, &kept.bytes);
+        collector.retries.begin(&token.name, channel, content, collector.clock.elapsed_ns())
+    });
+    let (attempt, earlier) = match begun {
+        Some(Begun::New(attempt)) => (Some(attempt), None),
+        Some(Begun::Again(earlier)) => (None, Some(earlier)),
+        None => (None, None),
     };
-    tokio::task::spawn_blocking(work).await.unwrap_or(Err(Code::ServerError.into()))
+    let outcome = attempt.as_ref().map(|attempt| attempt.outcome());
+    let work = move || {
+        if let Some(answer) = earlier.and_then(|earlier| earlier.wait()) {
+            return Ok(answer);
+        }
+        let body = kept.unpack(&headers)?;
+        let stored = store(&collector, &token, channel.as_deref(), &body, |body| {
+            let mut receiver =
+                Receiver::new(&collector.destination, &token, &stated, &sender, collector.clock.now_ns());
+            let taken = take(&mut receiver, body);
+            receiver.finish().map(|receipts| (taken, receipts))
+        });
+        if let Some(outcome) = outcome {
+            let told = match &stored {
+                Ok(answer) | Err(BodyError::Told(answer)) => Some(*answer),
+                Err(BodyError::TooLarge(_)) => None,
+            };
+            // What is told to come again is stored again.
+            outcome.set(told.filter(|answer| !answer.code.row().1.is_server_error()));
+        }
+        stored
+    };
+    // Dropped here when the sender closes its connection; the work goes on.
+    let answer = tokio::task::spawn_blocking(work).await.unwrap_or(Err(Code::ServerError.into()));
+    if let Some(attempt) = attempt {
+        attempt.answered();
+    }
+    answer
+}
+
+/// Stores what `take` makes of a body: the answer comes when it is stored, or has the number to ask by.
+fn store(
+    collector: &Collector,
+    token: &HttpToken,
+    channel: Option<&str>,
+    body: &Kept,
+    take: impl FnOnce(&str) -> Result<(Result<(), Answer>, Receipts), Answer>,
+) -> Result<Answer, BodyError> {
+    let body = String::from_utf8_lossy(&body.bytes);
+    if body.trim().is_empty() {
+        return Err(Code::NoData.into());
+    }
+    let (taken, receipts) = take(&body).map_err(BodyError::Told)?;
+    let Some(channel) = channel.filter(|_| token.use_ack && taken.is_ok()) else {
+        let stored = receipts.into_iter().try_for_each(|receipt| receipt.wait());
+        stored.map_err(|error| BodyError::Told(answer_of(error)))?;
+        return taken.map(|()| Answer::from(Code::Success)).map_err(BodyError::Told);
+    };
+    let number = collector.channels.add(&token.name, channel, receipts, collector.clock.elapsed_ns());
+    Ok(Answer { ack: Some(number), ..Answer::from(Code::Success) })
 }
 
 async fn acks(State(collector): State<Arc<Collector>>, request: Request) -> Response {

@@ -1,0 +1,232 @@
+//! Requests that are sent again because their answer never arrived.
+//!
+//! A sender whose connection breaks while it waits cannot know whether its events were stored, and sends them again. Where
+//! the collector saw the connection end before the answer was out, the same body on the same channel gets that answer, and
+//! its events are stored once. A body that comes again after an answer is what it looks like: the same events once more.
+//!
+//! Not here: answers that were written and lost on their way; nobody but the sender knows of these.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use xxhash_rust::xxh3::Xxh3;
+
+use super::answer::Answer;
+
+/// Requests of a channel that are kept in mind, answered or not.
+const REQUESTS_MAX: usize = 1_000;
+/// Channels that are kept in mind.
+const CHANNELS_MAX: usize = 10_000;
+const NANOS: u64 = 1_000_000_000;
+
+/// By token and channel.
+type ChannelKey = (String, String);
+
+/// Requests whose answers are not out.
+#[derive(Default)]
+pub(crate) struct Retries {
+    channels: Mutex<BTreeMap<ChannelKey, VecDeque<Arc<Pending>>>>,
+}
+
+/// A request on its way.
+struct Pending {
+    content: u128,
+    begun_ns: i64,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Whether the sender is gone.
+    is_abandoned: bool,
+    /// What it would have been told; the inner `None`: nothing good.
+    outcome: Option<Option<Answer>>,
+}
+
+/// What is to be done with a request.
+pub(crate) enum Begun {
+    /// Its events are to be stored.
+    New(Attempt),
+    /// It was sent before.
+    Again(Earlier),
+}
+
+/// A request that is being answered; dropped before that, its sender is gone.
+pub(crate) struct Attempt {
+    retries: Arc<Retries>,
+    key: ChannelKey,
+    pending: Arc<Pending>,
+}
+
+/// Notes what came of an attempt, whoever still waits for it.
+pub(crate) struct Outcome(Arc<Pending>);
+
+/// The attempt whose sender is gone.
+pub(crate) struct Earlier(Arc<Pending>);
+
+impl Retries {
+    /// What identifies a request besides its channel.
+    pub(crate) fn content(path_and_query: &str, body: &[u8]) -> u128 {
+        let mut hasher = Xxh3::new();
+        hasher.update(&(path_and_query.len() as u64).to_le_bytes());
+        hasher.update(path_and_query.as_bytes());
+        hasher.update(body);
+        hasher.digest128()
+    }
+
+    /// A request of this content begins.
+    pub(crate) fn begin(self: &Arc<Retries>, token: &str, channel: &str, content: u128, now_ns: i64) -> Begun {
+        let key = (token.to_owned(), channel.to_owned());
+        let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
+        if channels.len() >= CHANNELS_MAX && !channels.contains_key(&key) {
+            channels.pop_first();
+        }
+        let requests = channels.entry(key.clone()).or_default();
+        let is_lost = |pending: &Arc<Pending>| pending.content == content && pending.lock().is_abandoned;
+        if let Some(earlier) = requests.iter().position(is_lost).and_then(|at| requests.remove(at)) {
+            return Begun::Again(Earlier(earlier));
+        }
+        let (state, changed) = (Mutex::default(), Condvar::new());
+        let pending = Arc::new(Pending { content, begun_ns: now_ns, state, changed });
+        if requests.len() >= REQUESTS_MAX {
+            requests.pop_front();
+        }
+        requests.push_back(Arc::clone(&pending));
+        Begun::New(Attempt { retries: Arc::clone(self), key, pending })
+    }
+
+    /// Forgets requests that began so long ago.
+    pub(crate) fn forget_old(&self, seconds: u64, now_ns: i64) {
+        let age_ns = i64::try_from(seconds.saturating_mul(NANOS)).unwrap_or(i64::MAX);
+        let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
+        channels.retain(|_, requests| {
+            requests.retain(|pending| now_ns.saturating_sub(pending.begun_ns) < age_ns);
+            !requests.is_empty()
+        });
+    }
+}
+
+impl Pending {
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Attempt {
+    /// For whoever stores the events.
+    pub(crate) fn outcome(&self) -> Outcome {
+        Outcome(Arc::clone(&self.pending))
+    }
+
+    /// The answer goes out.
+    pub(crate) fn answered(self) {
+        let mut channels = self.retries.channels.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(requests) = channels.get_mut(&self.key) {
+            requests.retain(|pending| !Arc::ptr_eq(pending, &self.pending));
+            if requests.is_empty() {
+                channels.remove(&self.key);
+            }
+        }
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        // Nobody finds it any more if it was answered.
+        self.pending.lock().is_abandoned = true;
+    }
+}
+
+impl Outcome {
+    /// What the sender is told; `None` if its events are not stored.
+    pub(crate) fn set(self, answer: Option<Answer>) {
+        self.0.lock().outcome = Some(answer);
+    }
+}
+
+impl Drop for Outcome {
+    fn drop(&mut self) {
+        // An end by a fault is no success.
+        self.0.lock().outcome.get_or_insert(None);
+        self.0.changed.notify_all();
+    }
+}
+
+impl Earlier {
+    /// Waits for what came of it: the answer, if its events are stored.
+    pub(crate) fn wait(self) -> Option<Answer> {
+        let mut state = self.0.lock();
+        loop {
+            if let Some(outcome) = state.outcome.take() {
+                return outcome;
+            }
+            state = self.0.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::answer::Code;
+    use super::*;
+
+    fn begin(retries: &Arc<Retries>, channel: &str, body: &str) -> Begun {
+        retries.begin("t", channel, Retries::content("/event", body.as_bytes()), 0)
+    }
+
+    fn new(begun: Begun) -> Attempt {
+        match begun {
+            Begun::New(attempt) => attempt,
+            Begun::Again(_) => panic!("it is new"),
+        }
+    }
+
+    #[test]
+    fn only_what_was_not_answered_is_a_retry_and_only_once() {
+        let retries = Arc::new(Retries::default());
+        let answered = new(begin(&retries, "a", "x"));
+        answered.outcome().set(Some(Code::Success.into()));
+        answered.answered();
+        let first = new(begin(&retries, "a", "x"));
+        let beside = new(begin(&retries, "a", "x"));
+        first.outcome().set(Some(Answer { ack: Some(7), ..Code::Success.into() }));
+        drop(first);
+        new(begin(&retries, "b", "x")).answered();
+        new(begin(&retries, "a", "y")).answered();
+        let Begun::Again(earlier) = begin(&retries, "a", "x") else { panic!("its sender was gone") };
+        assert_eq!(earlier.wait().and_then(|answer| answer.ack), Some(7));
+        beside.answered();
+        new(begin(&retries, "a", "x")).answered();
+        assert!(retries.channels.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_retry_waits_for_the_first_attempt_and_a_failure_is_none() {
+        let retries = Arc::new(Retries::default());
+        let attempt = new(begin(&retries, "a", "x"));
+        let outcome = attempt.outcome();
+        drop(attempt);
+        let Begun::Again(earlier) = begin(&retries, "a", "x") else { panic!("its sender was gone") };
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| earlier.wait().is_none());
+            drop(outcome);
+            assert!(waiting.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn old_requests_and_too_many_are_forgotten() {
+        let retries = Arc::new(Retries::default());
+        drop(new(begin(&retries, "a", "x")));
+        retries.forget_old(10, 9_000_000_000);
+        assert_eq!(retries.channels.lock().unwrap().len(), 1);
+        retries.forget_old(10, 10_000_000_000);
+        assert!(retries.channels.lock().unwrap().is_empty());
+        for number in 0..=REQUESTS_MAX {
+            drop(new(begin(&retries, "a", &number.to_string())));
+        }
+        drop(new(begin(&retries, "a", "0")));
+        assert!(matches!(begin(&retries, "a", "9"), Begun::Again(_)));
+    }
+}

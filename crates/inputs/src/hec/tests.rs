@@ -1,0 +1,115 @@
+//! Senders that go away before they are answered.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
+
+use axum::body::Body;
+use axum::extract::Request;
+use quarry_conf::{ConfSource, HttpInputSettings, Layer, Layers, PropsResolver};
+use quarry_event::EventBatch;
+use quarry_stdx::SystemClock;
+
+use super::{Answer, BodyError, Code, Collector, collect};
+use crate::{AppendError, EventStore, Receipt};
+
+const TOKENS: &str = "[http://plain]\ntoken = 1\n[http://acked]\ntoken = 2\nuseACK = 1\n";
+const CHANNEL: &str = "fe0ecfad-13d5-401b-847d-77833bd77131";
+
+/// Tells when events come and is told when they are stored.
+struct Slow {
+    came: Mutex<Sender<usize>>,
+    stored: Arc<Mutex<Receiver<Result<(), AppendError>>>>,
+}
+
+struct Waiting(Arc<Mutex<Receiver<Result<(), AppendError>>>>);
+
+impl Receipt for Waiting {
+    fn is_done(&self) -> bool {
+        false
+    }
+
+    fn wait(self: Box<Self>) -> Result<(), AppendError> {
+        self.0.lock().unwrap().recv().unwrap()
+    }
+}
+
+impl EventStore for Slow {
+    fn append(&self, batch: EventBatch) -> Result<Box<dyn Receipt>, AppendError> {
+        self.came.lock().unwrap().send(batch.len()).unwrap();
+        Ok(Box::new(Waiting(Arc::clone(&self.stored))))
+    }
+
+    fn check_index(&self, _: &str) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// A collector, what tells of events, and what tells that they are stored.
+fn collector() -> (Arc<Collector>, Receiver<usize>, Sender<Result<(), AppendError>>) {
+    let file = "inputs.conf".to_owned();
+    let source = ConfSource { layer: Layer::SystemLocal, app: None, file, text: TOKENS.to_owned() };
+    let layers = Layers::new([source]);
+    let ((came, comes), (stores, stored)) = (channel(), channel());
+    let store = Arc::new(Slow { came: Mutex::new(came), stored: Arc::new(Mutex::new(stored)) });
+    let (settings, props) = (HttpInputSettings::new(&layers), Arc::new(PropsResolver::new(&layers)));
+    (Arc::new(Collector::new(settings, 1_000, store, props, SystemClock::shared())), comes, stores)
+}
+
+fn request(token: &str, body: &str) -> Request {
+    Request::post("/services/collector/event")
+        .header("authorization", format!("Splunk {token}"))
+        .header("x-splunk-request-channel", CHANNEL)
+        .body(Body::from(body.to_owned()))
+        .unwrap()
+}
+
+const BODY: &str = r#"{"event":"one"}{"event":"two"}"#;
+
+/// Sends a request and goes away once its events are on their way.
+fn send_and_go(collector: &Arc<Collector>, comes: &Receiver<usize>, token: &str) {
+    let mut sending =
+        Box::pin(collect(Arc::clone(collector), request(token, BODY), |receiver, body| receiver.events(body)));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(sending.as_mut().poll(&mut context).is_pending());
+    assert_eq!(comes.recv().unwrap(), 2);
+}
+
+async fn send(collector: &Arc<Collector>, token: &str, body: &str) -> Answer {
+    match collect(Arc::clone(collector), request(token, body), |receiver, body| receiver.events(body)).await {
+        Ok(answer) | Err(BodyError::Told(answer)) => answer,
+        Err(BodyError::TooLarge(_)) => panic!("it is small"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_not_answered_is_stored_once_when_it_is_sent_again() {
+    let (collector, comes, stores) = collector();
+    send_and_go(&collector, &comes, "1");
+    stores.send(Ok(())).unwrap();
+    assert_eq!(send(&collector, "1", BODY).await.code, Code::Success);
+    assert!(comes.try_recv().is_err(), "stored once");
+    stores.send(Ok(())).unwrap();
+    assert_eq!(send(&collector, "1", BODY).await.code, Code::Success);
+    assert_eq!(comes.try_recv(), Ok(2), "an answered request is not repeated but made again");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_failed_before_it_was_answered_is_stored_when_it_is_sent_again() {
+    let (collector, comes, stores) = collector();
+    send_and_go(&collector, &comes, "1");
+    stores.send(Err(AppendError::Busy("full".into()))).unwrap();
+    stores.send(Ok(())).unwrap();
+    assert_eq!(send(&collector, "1", BODY).await.code, Code::Success);
+    assert_eq!(comes.try_recv(), Ok(2));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_number_that_never_arrived_is_given_again() {
+    let (collector, comes, _stores) = collector();
+    send_and_go(&collector, &comes, "2");
+    let again = send(&collector, "2", BODY).await;
+    assert_eq!((again.code, again.ack), (Code::Success, Some(0)));
+    assert!(comes.try_recv().is_err());
+    assert_eq!(send(&collector, "2", r#"{"event":"three"}"#).await.ack, Some(1));
+}
