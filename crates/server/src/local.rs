@@ -78,7 +78,9 @@ impl Settings {
 
     /// Options of the store of a data folder that is added to.
     fn store_options(&self, data_dir: &Path) -> StoreOptions {
-        let mut options = StoreOptions { pipeline_sets: self.pipeline_sets(), ..StoreOptions::at(data_dir) };
+        let free_bytes_min = ServerSettings::new(&self.layers).free_bytes_min;
+        let mut options =
+            StoreOptions { pipeline_sets: self.pipeline_sets(), free_bytes_min, ..StoreOptions::at(data_dir) };
         self.set_merges(&mut options);
         options
     }

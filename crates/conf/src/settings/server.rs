@@ -1,16 +1,20 @@
 //! server.conf: the name of this server, and how many pipeline sets it has.
 
 use crate::layers::Layers;
-use crate::table::{ConfTable, Kind, Row, Section, StanzaName, row};
+use crate::table::{COUNT, ConfTable, Kind, Row, Section, StanzaName, row};
 use crate::values::Values;
 
-/// Stanza read.
+/// Stanzas read.
 const GENERAL: &str = "general";
+const DISK_USAGE: &str = "diskUsage";
 
 /// Settings of server.conf; the rest of Splunk's is about parts that do not exist here.
 pub static SERVER: ConfTable = ConfTable {
     conf: "server",
-    sections: &[Section { stanza: StanzaName::Named(GENERAL), rows: ROWS }],
+    sections: &[
+        Section { stanza: StanzaName::Named(GENERAL), rows: ROWS },
+        Section { stanza: StanzaName::Named(DISK_USAGE), rows: DISK_ROWS },
+    ],
     unsupported: &[],
     unused: &["pass4SymmKey", "sessionTimeout", "guid", "site", "trustedIP"],
 };
@@ -19,6 +23,14 @@ const ROWS: &[Row] = &[
     row("serverName", Kind::Text, "", "", "name in splunk_server; empty: the machine's"),
     row(PIPELINES, Kind::Integer { min: 1, max: PIPELINES_MAX }, "1", "", "pipeline sets that take files side by side"),
 ];
+
+const DISK_ROWS: &[Row] = &[row(
+    "minFreeSpace",
+    COUNT,
+    "256",
+    "MB",
+    "free space that the file system of the data folder must keep; below it nothing is taken, and senders are told so",
+)];
 
 /// Name of the number of pipeline sets.
 const PIPELINES: &str = "parallelIngestionPipelines";
@@ -32,15 +44,19 @@ pub struct ServerSettings {
     pub server_name: Option<String>,
     /// `[general] parallelIngestionPipelines`.
     pub parallel_ingestion_pipelines: usize,
+    /// `[diskUsage] minFreeSpace`, in bytes.
+    pub free_bytes_min: u64,
 }
 
 impl ServerSettings {
     /// Reads server.conf.
     pub fn new(layers: &Layers) -> ServerSettings {
         let values = Values::of_stanza(ROWS, layers.conf("server"), GENERAL);
+        let disk = Values::of_stanza(DISK_ROWS, layers.conf("server"), DISK_USAGE);
         ServerSettings {
             server_name: values.optional("serverName"),
             parallel_ingestion_pipelines: values.size(PIPELINES),
+            free_bytes_min: disk.count("minFreeSpace").saturating_mul(1 << 20),
         }
     }
 }
@@ -57,6 +73,12 @@ mod tests {
         let named = Layers::new([local("server", "[general]\nserverName = log1\n[sslConfig]\nx = y\n")]);
         assert_eq!(ServerSettings::new(&named).server_name.as_deref(), Some("log1"));
         assert!(named.warnings().is_empty());
+    }
+
+    #[test]
+    fn the_space_that_is_kept_free() {
+        let free = |text: &str| ServerSettings::new(&Layers::new([local("server", text)])).free_bytes_min;
+        assert_eq!((free(""), free("[diskUsage]\nminFreeSpace = 5000\n")), (256 << 20, 5_000 << 20));
     }
 
     #[test]
