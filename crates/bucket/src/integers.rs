@@ -5,7 +5,9 @@
 
 mod bits;
 
-pub(crate) use bits::{pack, unpack, unpack_codes, width_of};
+use bytes::Bytes;
+
+pub(crate) use bits::{PackedAt, pack, unpack, unpack_codes, width_of};
 
 use crate::wire::{Cursor, Malformed, put_signed, put_varint};
 
@@ -80,6 +82,44 @@ pub(crate) fn read_integers(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec
         1 => values.into_iter().map(|offset| min.wrapping_add(offset as i64)).collect(),
         _ => values.into_iter().map(|offset| min.wrapping_add(offset.wrapping_mul(unit) as i64)).collect(),
     })
+}
+
+/// Encoded integers of which single ones are read.
+#[derive(Clone, Debug)]
+pub(crate) enum IntegersAt {
+    /// All the same.
+    Constant(i64),
+    /// Multiples of `unit` above `min`.
+    Frame { min: i64, unit: u64, offsets: PackedAt },
+    /// Decoded, as each hangs on those before it.
+    Decoded(Vec<i64>),
+}
+
+impl IntegersAt {
+    /// The `count` integers that `cursor`, which reads `chunk`, is at.
+    pub(crate) fn read(chunk: &Bytes, cursor: &mut Cursor<'_>, count: usize) -> Result<IntegersAt, Malformed> {
+        let mut ahead = cursor.clone();
+        let mode = ahead.u8("integer mode")?;
+        if mode > FRAME {
+            return Ok(IntegersAt::Decoded(read_integers(cursor, count)?));
+        }
+        *cursor = ahead;
+        let min = cursor.signed("integer minimum")?;
+        if mode == CONSTANT {
+            return Ok(IntegersAt::Constant(min));
+        }
+        let unit = cursor.varint("integer unit")?;
+        Ok(IntegersAt::Frame { min, unit, offsets: PackedAt::read(chunk, cursor, count, u64::BITS)? })
+    }
+
+    /// Integer number `at`, of which there are more.
+    pub(crate) fn get(&self, at: usize) -> i64 {
+        match self {
+            IntegersAt::Constant(value) => *value,
+            IntegersAt::Frame { min, unit, offsets } => min.wrapping_add(offsets.get(at).wrapping_mul(*unit) as i64),
+            IntegersAt::Decoded(values) => values.get(at).copied().unwrap_or(0),
+        }
+    }
 }
 
 /// Whether one of `wanted` is among `count` encoded values; `None` where the mode is another than a frame.
@@ -180,7 +220,10 @@ mod tests {
         let mut out = Vec::new();
         encode_integers(values, &mut out);
         assert_eq!(decode_integers(&out, values.len()).unwrap(), values);
-        out.len()
+        let (chunk, len) = (Bytes::from(out), values.len());
+        let single = IntegersAt::read(&chunk, &mut Cursor::new(&chunk), len).unwrap();
+        assert!((0..len).map(|at| single.get(at)).eq(values.iter().copied()));
+        chunk.len()
     }
 
     proptest! {
@@ -199,6 +242,10 @@ mod tests {
         #[test]
         fn garbage_gives_errors(bytes in prop::collection::vec(any::<u8>(), 0..64), count in 0usize..100) {
             drop(decode_integers(&bytes, count));
+            let chunk = Bytes::from(bytes);
+            if let Ok(single) = IntegersAt::read(&chunk, &mut Cursor::new(&chunk), count) {
+                (0..count).for_each(|at| assert!(single.get(at) == single.get(at)));
+            }
         }
     }
 

@@ -9,8 +9,8 @@ use quarry_event::shape::ColumnValues;
 
 use crate::columns::ShapedPage;
 use crate::error::BucketError;
-use crate::lexicon::cut_term;
 use crate::lexicon::scan::{RareTest, Wanted};
+use crate::lexicon::{cut_term, field_term};
 use crate::reader::{BucketReader, in_order_of_rarity};
 
 /// Pieces of a query that are looked for at most before it is said that the rows are not known.
@@ -32,6 +32,7 @@ impl BucketReader {
         match query {
             TermQuery::None => Ok(Some(Vec::new())),
             TermQuery::Piece(piece) => self.rows_with(slab, page, cut_term(piece.as_bytes()), most),
+            TermQuery::Field { name, value } => self.rows_with_field(slab, page, &field_term(name, value)),
             TermQuery::And(parts) => {
                 let pieces = in_order_of_rarity(parts).into_iter();
                 let pieces = pieces.filter(|part| matches!(part, TermQuery::Piece(_) | TermQuery::Or(_)));
@@ -44,7 +45,10 @@ impl BucketReader {
             }
             TermQuery::Or(parts) => {
                 let mut all = Vec::new();
-                for part in parts {
+                // Columns are looked into last.
+                let (late, early): (Vec<_>, Vec<_>) =
+                    parts.iter().partition(|part| matches!(part, TermQuery::Piece(_)));
+                for part in early.into_iter().chain(late) {
                     let Some(rows) = self.candidate_rows(slab, page, part, most)? else { return Ok(None) };
                     all.extend(rows);
                 }
@@ -54,6 +58,15 @@ impl BucketReader {
             }
             _ => Ok(None),
         }
+    }
+
+    /// No row where no event of the page has this index-time field; else it is not known which have.
+    fn rows_with_field(&self, slab: usize, page: usize, term: &[u8]) -> Result<Option<Vec<u32>>, BucketError> {
+        let pages = match self.lexicon(slab, &self.parts()[slab].fields)? {
+            Some(lexicon) => lexicon.find(&self.source, term)?,
+            None => 0,
+        };
+        Ok((pages >> page & 1 == 0).then(Vec::new))
     }
 
     fn rows_with(&self, slab: usize, page: usize, piece: &[u8], most: usize) -> Result<Option<Vec<u32>>, BucketError> {
@@ -101,6 +114,11 @@ impl BucketReader {
             let (Some(first), Some(last)) = (wanted.first(), wanted.last()) else { return Ok(Vec::new()) };
             let is_wanted = |code: u32| (*first..=*last).contains(&code) && wanted.binary_search(&code).is_ok();
             return Ok(places_where(&codes, |code| is_wanted(*code)));
+        }
+        if let Some(numbers) = test.numbers()
+            && page.holds_number(column, numbers)? == Some(false)
+        {
+            return Ok(Vec::new());
         }
         Ok(test.places(&page.values(column)?))
     }

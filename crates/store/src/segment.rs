@@ -77,6 +77,15 @@ pub struct SlabIdentity {
 pub trait ShapedPage: Send {
     /// The values of a column of [`Segment::shapes`].
     fn column(&mut self, column: u32) -> Result<Arc<PageColumn>, StoreError>;
+    /// The values of a column in these rows, ascending, of those that have one. It may give more rows; that many are
+    /// read is what it is there to avoid.
+    fn column_of_rows(&mut self, column: u32, _rows: &[u32]) -> Result<Arc<PageColumn>, StoreError> {
+        self.column(column)
+    }
+    /// Whether a column of numbers holds this one; `None` where telling takes as long as reading it.
+    fn holds_number(&mut self, _column: u32, _number: i64) -> Result<Option<bool>, StoreError> {
+        Ok(None)
+    }
     /// The texts that a column has in these rows, ascending, each of which must have one; column 0 gives the events.
     fn texts(&mut self, column: u32, rows: &[u32]) -> Result<Texts, StoreError>;
 }

@@ -15,22 +15,22 @@ use crate::integers::{
 };
 use crate::wire::{Cursor, Malformed, put_signed, put_varint};
 
-const CODES_CONSTANT: u8 = 0;
-const CODES_PACKED: u8 = 1;
-const CODES_PLANES: u8 = 2;
-const CODES_SKEWED: u8 = 3;
+pub(super) const CODES_CONSTANT: u8 = 0;
+pub(super) const CODES_PACKED: u8 = 1;
+pub(super) const CODES_PLANES: u8 = 2;
+pub(super) const CODES_SKEWED: u8 = 3;
 
 /// Modes up to `DELTA` are those of integers.
-const NUMBERS_OF_TIME: u8 = DELTA + 1;
-const NUMBERS_PLANES: u8 = DELTA + 2;
-const NUMBERS_STEP_PLANES: u8 = DELTA + 3;
-const NUMBERS_SKEWED: u8 = DELTA + 4;
-const NUMBERS_FEW: u8 = DELTA + 5;
+pub(super) const NUMBERS_OF_TIME: u8 = DELTA + 1;
+pub(super) const NUMBERS_PLANES: u8 = DELTA + 2;
+pub(super) const NUMBERS_STEP_PLANES: u8 = DELTA + 3;
+pub(super) const NUMBERS_SKEWED: u8 = DELTA + 4;
+pub(super) const NUMBERS_FEW: u8 = DELTA + 5;
 
-const TEXTS_STORED: u8 = 0;
-const TEXTS_ZSTD: u8 = 1;
+pub(super) const TEXTS_STORED: u8 = 0;
+pub(super) const TEXTS_ZSTD: u8 = 1;
 /// First byte of a chunk of cut texts, where others have the mode of the lengths.
-const TEXTS_CUT: u8 = DELTA + 1;
+pub(super) const TEXTS_CUT: u8 = DELTA + 1;
 
 /// Bytes of text below which a frame of zstd cannot gain anything.
 const MIN_ZSTD_BYTES: usize = 64;
@@ -126,7 +126,7 @@ fn zigzag(step: u64) -> u64 {
     (step << 1) ^ ((step as i64 >> 63) as u64)
 }
 
-fn unzigzag(coded: u64) -> u64 {
+pub(super) fn unzigzag(coded: u64) -> u64 {
     (coded >> 1) ^ (coded & 1).wrapping_neg()
 }
 
@@ -350,6 +350,17 @@ pub(super) fn decode_numbers(chunk: &[u8], count: usize, times: &[i64]) -> Resul
     Ok(numbers)
 }
 
+/// Decompresses planes of bytes, lowest first, of which there are `limit` at most.
+pub(super) fn read_planes(cursor: &mut Cursor<'_>, count: usize, limit: usize) -> Result<Vec<u8>, Malformed> {
+    let width = cursor.u8("number of planes")? as usize;
+    if width > limit {
+        return Err(Malformed(format!("there are {width} planes, the limit is {limit}")));
+    }
+    let mut planes = vec![0; width * count];
+    decode_zstd(cursor.take(cursor.remaining(), "planes")?, &mut planes)?;
+    Ok(planes)
+}
+
 /// Decodes planes of bytes, lowest first, and hands them over.
 fn for_each_plane(
     cursor: &mut Cursor<'_>,
@@ -357,12 +368,7 @@ fn for_each_plane(
     limit: usize,
     mut take: impl FnMut(usize, &[u8]),
 ) -> Result<(), Malformed> {
-    let width = cursor.u8("number of planes")? as usize;
-    if width > limit {
-        return Err(Malformed(format!("there are {width} planes, the limit is {limit}")));
-    }
-    let mut planes = vec![0; width * count];
-    decode_zstd(cursor.take(cursor.remaining(), "planes")?, &mut planes)?;
+    let planes = read_planes(cursor, count, limit)?;
     if count > 0 {
         planes.chunks_exact(count).enumerate().for_each(|(plane, bytes)| take(plane, bytes));
     }
@@ -385,28 +391,41 @@ pub(super) fn decode_texts(chunk: &[u8], count: usize, limit: u64) -> Result<(Ve
 /// Decodes texts that lie back to back.
 fn decode_whole(chunk: &[u8], count: usize, limit: u64) -> Result<(Vec<u8>, Vec<u32>), Malformed> {
     let mut cursor = Cursor::new(chunk);
+    let ends = read_ends(&mut cursor, count, limit)?;
+    let bytes = match stored_texts(&mut cursor, &ends)? {
+        Some(bytes) => bytes,
+        None => cursor.take(cursor.remaining(), "texts")?.to_vec(),
+    };
+    Ok((bytes, ends))
+}
+
+/// Reads the lengths of `count` texts of at most `limit` bytes together as their ends.
+pub(super) fn read_ends(cursor: &mut Cursor<'_>, count: usize, limit: u64) -> Result<Vec<u32>, Malformed> {
     let mut end = 0u64;
     let mut ends = Vec::with_capacity(count);
-    for length in read_integers(&mut cursor, count)? {
+    for length in read_integers(cursor, count)? {
         end = end.saturating_add_signed(length);
         if length < 0 || end > limit {
             return Err(Malformed(format!("a length {length} does not fit the {limit} bytes of the page")));
         }
         ends.push(end as u32);
     }
-    let mode = cursor.u8("mode of texts")?;
-    let stored = cursor.take(cursor.remaining(), "texts")?;
-    let bytes = match mode {
-        TEXTS_STORED if stored.len() as u64 == end => stored.to_vec(),
+    Ok(ends)
+}
+
+/// Decompresses texts that end there; `None` where what follows is they.
+pub(super) fn stored_texts(cursor: &mut Cursor<'_>, ends: &[u32]) -> Result<Option<Vec<u8>>, Malformed> {
+    let end = ends.last().map_or(0, |end| *end as usize);
+    match cursor.u8("mode of texts")? {
+        TEXTS_STORED if cursor.remaining() == end => Ok(None),
         TEXTS_ZSTD => {
-            let mut bytes = vec![0; end as usize];
-            decode_zstd(stored, &mut bytes)?;
-            bytes
+            let mut bytes = vec![0; end];
+            decode_zstd(cursor.take(cursor.remaining(), "texts")?, &mut bytes)?;
+            Ok(Some(bytes))
         }
-        TEXTS_STORED => return Err(Malformed(format!("{} bytes are stored, {end} expected", stored.len()))),
-        other => return Err(Malformed(format!("mode {other} of texts is unknown"))),
-    };
-    Ok((bytes, ends))
+        TEXTS_STORED => Err(Malformed(format!("{} bytes are stored, {end} expected", cursor.remaining()))),
+        other => Err(Malformed(format!("mode {other} of texts is unknown"))),
+    }
 }
 
 #[cfg(test)]
@@ -414,6 +433,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::columns::peek::tests as peek;
 
     fn encoded(encode: impl Fn(&mut Effort<'_>, &mut Vec<u8>) -> Result<(), BucketError>) -> [Vec<u8>; 3] {
         let mut blocks = BlockWriter::new(Vec::new(), 3).unwrap();
@@ -428,6 +448,7 @@ mod tests {
         for chunk in encoded(|effort, out| encode_numbers(numbers, Some(times), effort, out)) {
             let times = if needs_times(&chunk) { times } else { &[] };
             assert_eq!(decode_numbers(&chunk, numbers.len(), times).unwrap(), numbers);
+            peek::check_numbers(&chunk, numbers, times);
         }
     }
 
@@ -442,6 +463,7 @@ mod tests {
             for chunk in encoded(|effort, out| encode_codes(&codes, effort, out)) {
                 prop_assert_eq!(&decode_codes(&chunk, codes.len(), 70_000).unwrap(), &codes);
                 prop_assert!(decode_codes(&chunk, codes.len(), codes.iter().copied().max().unwrap()).is_err());
+                peek::check_codes(&chunk, &codes, 70_000);
             }
             check_numbers(&wild, &near);
             check_numbers(&near, &near);
@@ -454,6 +476,7 @@ mod tests {
                 let (back, back_ends) = decode_texts(&chunk, ends.len(), bytes.len() as u64).unwrap();
                 prop_assert_eq!(&back[..], bytes.as_bytes());
                 prop_assert!(back_ends.iter().map(|end| end + 7).eq(ends.iter().copied()));
+                peek::check_texts(&chunk, &texts, bytes.len() as u64);
                 prop_assert!(bytes.is_empty() || decode_texts(&chunk, ends.len(), bytes.len() as u64 - 1).is_err());
             }
         }
@@ -463,6 +486,7 @@ mod tests {
             drop(decode_codes(&bytes, count, 9));
             drop(decode_numbers(&bytes, count, &vec![5; count]));
             drop(decode_texts(&bytes, count, 50));
+            peek::read_garbage(&bytes, count);
         }
     }
 
@@ -481,11 +505,13 @@ mod tests {
         let mut modes = Vec::new();
         let mut chunk = Vec::new();
         encode_codes(&codes, &mut Effort::All(&mut blocks), &mut chunk).unwrap();
+        peek::check_codes(&chunk, &codes, 40);
         assert_eq!((chunk[0], decode_codes(&chunk, 4_096, 40).unwrap()), (CODES_PLANES, codes));
         for numbers in [numbers, steps] {
             chunk.clear();
             encode_numbers(&numbers, None, &mut Effort::All(&mut blocks), &mut chunk).unwrap();
             assert_eq!(decode_numbers(&chunk, 4_096, &[]).unwrap(), numbers);
+            peek::check_numbers(&chunk, &numbers, &[]);
             modes.push(chunk[0]);
         }
         assert_eq!(modes, [NUMBERS_PLANES, NUMBERS_STEP_PLANES]);
@@ -499,6 +525,7 @@ mod tests {
             let numbers: Vec<i64> = (0..4_096).map(number).collect();
             chunk.clear();
             encode_numbers(&numbers, None, &mut Effort::All(&mut blocks), &mut chunk).unwrap();
+            peek::check_numbers(&chunk, &numbers, &[]);
             assert_eq!((chunk[0], decode_numbers(&chunk, 4_096, &[]).unwrap()), (mode, numbers));
         }
     }

@@ -6,12 +6,14 @@
 
 use std::collections::BTreeMap;
 
-use quarry_event::shape::NumberFormat;
+use bytes::Bytes;
+use quarry_event::shape::{Dictionary, NumberFormat};
 
 use crate::columns::codec::{Effort, decode_codes, encode_codes};
 use crate::columns::dictionary::{decode_dictionary, encode_dictionary};
+use crate::columns::peek::CodesAt;
 use crate::error::BucketError;
-use crate::integers::{decode_integers, encode_integers, range_of};
+use crate::integers::{IntegersAt, decode_integers, encode_integers, range_of};
 use crate::limits::MAX_PAGE_EVENTS;
 use crate::wire::{Cursor, Malformed, put_run, put_varint};
 
@@ -56,6 +58,17 @@ impl Cut {
     fn limit(self) -> i64 {
         let base: i64 = if self.base == HEX { 16 } else { 10 };
         base.saturating_pow(u32::from(self.digits))
+    }
+
+    /// Appends a text made of number and rest.
+    fn join(self, format: NumberFormat, number: i64, rest: &[u8], out: &mut Vec<u8>) {
+        if self.side == NUMBER_LAST {
+            out.extend_from_slice(rest);
+        }
+        format.write(number, out);
+        if self.side == NUMBER_FIRST {
+            out.extend_from_slice(rest);
+        }
     }
 
     /// Number and rest of a text.
@@ -168,35 +181,94 @@ impl Halves<'_> {
     }
 }
 
+/// Cut texts, taken apart as far as they are stored: their numbers and the codes of their rests are still packed.
+struct Stored<'a> {
+    prefix: &'a [u8],
+    cut: Cut,
+    format: NumberFormat,
+    numbers: &'a [u8],
+    rests: Dictionary,
+    codes: &'a [u8],
+}
+
+impl<'a> Stored<'a> {
+    fn read(cursor: &mut Cursor<'a>) -> Result<Stored<'a>, Malformed> {
+        let prefix = cursor.run("what all texts begin with", MAX_TEXT_BYTES)?;
+        let (side, base) = (cursor.u8("side of the number")?, cursor.u8("base of the number")?);
+        let cut = Cut { side, base, digits: cursor.u8("digits of the number")? };
+        let Some(format) = cut.format() else {
+            return Err(Malformed(format!("{cut:?} is no cut")));
+        };
+        let remaining = cursor.remaining();
+        let numbers = cursor.run("numbers of cut texts", remaining)?;
+        let rests = cursor.count("number of rests", MAX_PAGE_EVENTS)?;
+        let remaining = cursor.remaining();
+        let rests = decode_dictionary(cursor.run("rests of cut texts", remaining)?, rests)?;
+        let codes = cursor.take(cursor.remaining(), "codes of rests")?;
+        Ok(Stored { prefix, cut, format, numbers, rests, codes })
+    }
+}
+
+impl Cut {
+    fn check(self, low: i64, high: i64) -> Result<(), Malformed> {
+        if low < 0 || high >= self.limit() {
+            return Err(Malformed(format!("a number from {low} to {high} has more than {} digits", self.digits)));
+        }
+        Ok(())
+    }
+}
+
+/// Cut texts of which single ones are read.
+#[derive(Debug)]
+pub(super) struct CutAt {
+    prefix: Bytes,
+    cut: Cut,
+    format: NumberFormat,
+    numbers: IntegersAt,
+    rests: Dictionary,
+    codes: CodesAt,
+}
+
+impl CutAt {
+    /// The `count` texts of a chunk without its first byte.
+    pub(super) fn read(chunk: &Bytes, count: usize) -> Result<CutAt, Malformed> {
+        let stored = Stored::read(&mut Cursor::new(chunk))?;
+        let numbers = chunk.slice_ref(stored.numbers);
+        let mut cursor = Cursor::new(&numbers);
+        let of_numbers = IntegersAt::read(&numbers, &mut cursor, count)?;
+        cursor.finish("integers")?;
+        Ok(CutAt {
+            prefix: chunk.slice_ref(stored.prefix),
+            cut: stored.cut,
+            format: stored.format,
+            numbers: of_numbers,
+            codes: CodesAt::read(&chunk.slice_ref(stored.codes), count, stored.rests.len() as u32)?,
+            rests: stored.rests,
+        })
+    }
+
+    /// Text number `at`.
+    pub(super) fn get(&mut self, at: usize) -> Result<Bytes, Malformed> {
+        let rest = self.rests.get(self.codes.get(at)?);
+        let number = self.numbers.get(at);
+        self.cut.check(number, number)?;
+        let mut text = self.prefix.to_vec();
+        self.cut.join(self.format, number, rest, &mut text);
+        Ok(text.into())
+    }
+}
+
 /// Decodes `count` texts of at most `limit` bytes together.
 pub(super) fn decode_cut(cursor: &mut Cursor<'_>, count: usize, limit: u64) -> Result<(Vec<u8>, Vec<u32>), Malformed> {
-    let prefix = cursor.run("what all texts begin with", MAX_TEXT_BYTES)?;
-    let (side, base) = (cursor.u8("side of the number")?, cursor.u8("base of the number")?);
-    let cut = Cut { side, base, digits: cursor.u8("digits of the number")? };
-    let Some(format) = cut.format() else {
-        return Err(Malformed(format!("{cut:?} is no cut")));
-    };
-    let remaining = cursor.remaining();
-    let numbers = decode_integers(cursor.run("numbers of cut texts", remaining)?, count)?;
+    let Stored { prefix, cut, format, numbers, rests, codes } = Stored::read(cursor)?;
+    let numbers = decode_integers(numbers, count)?;
     let (low, high) = range_of(&numbers);
-    if low < 0 || high >= cut.limit() {
-        return Err(Malformed(format!("a number from {low} to {high} has more than {} digits", cut.digits)));
-    }
-    let rests = cursor.count("number of rests", MAX_PAGE_EVENTS)?;
-    let remaining = cursor.remaining();
-    let rests = decode_dictionary(cursor.run("rests of cut texts", remaining)?, rests)?;
-    let codes = decode_codes(cursor.take(cursor.remaining(), "codes of rests")?, count, rests.len() as u32)?;
+    cut.check(low, high)?;
+    let codes = decode_codes(codes, count, rests.len() as u32)?;
     let (mut bytes, mut ends) = (Vec::new(), Vec::with_capacity(count));
     for (number, code) in numbers.into_iter().zip(codes) {
         bytes.extend_from_slice(prefix);
-        let rest = rests.get(code);
-        if cut.side == NUMBER_LAST {
-            bytes.extend_from_slice(rest);
-        }
-        format.write(number, &mut bytes);
-        if cut.side == NUMBER_FIRST {
-            bytes.extend_from_slice(rest);
-        }
+        cut.join(format, number, rests.get(code), &mut bytes);
         if bytes.len() as u64 > limit {
             return Err(Malformed(format!("the texts exceed the {limit} bytes of the page")));
         }
@@ -232,6 +304,8 @@ mod tests {
                 .eq(texts.iter().map(String::len))
         );
         assert!(decode_cut(&mut Cursor::new(&encoded), texts.len(), bytes as u64 - 1).is_err());
+        let mut single = CutAt::read(&encoded.clone().into(), texts.len()).unwrap();
+        assert!((0..texts.len()).rev().all(|at| single.get(at).unwrap() == texts[at].as_bytes()));
         Some(encoded.len())
     }
 
@@ -277,6 +351,9 @@ mod tests {
             let mut encoded = encoded(&tokens).unwrap();
             *at.get_mut(&mut encoded) = value;
             drop(decode_cut(&mut Cursor::new(&encoded), 80, 2_000));
+            if let Ok(mut single) = CutAt::read(&encoded.into(), 80) {
+                (0..81).for_each(|at| drop(single.get(at)));
+            }
         }
     }
 }

@@ -1,48 +1,105 @@
 //! A few rows of a page: what a search for one id looks at.
 //!
-//! For the text of a row each column is decoded at most once, its value found by counting the templates in front of it,
-//! and of values that lie in a shared dictionary only those of the row are looked up, as each may be a cache miss. The
-//! other way round, rows are found from the places of values.
+//! Of each column only the values of these rows are read ([`super::peek`]), a value found by counting the templates in
+//! front of it, and of values that lie in a shared dictionary only those of the rows are looked up, as each may be a
+//! cache miss. What was worked out stays with the page, as several columns of the same rows are asked for. The other
+//! way round, rows are found from the places of values.
 
 use std::sync::Arc;
 
-use quarry_event::shape::{ColumnKind, ColumnValues, TEXT_COLUMN, Texts};
+use bytes::Bytes;
+use quarry_event::shape::{ColumnKind, ColumnValues, PageColumn, TEXT_COLUMN, Texts};
 
 use crate::columns::SharedDictionary;
+use crate::columns::codec::needs_times;
 use crate::columns::layout::Stored;
+use crate::columns::peek::{CodesAt, NumbersAt, TextsAt};
 use crate::columns::read::{ShapedPage, SlabColumns};
 use crate::columns::rebuild::NO_SLOT;
 use crate::error::BucketError;
 
-/// Rows up to which texts are made this way.
+/// Rows up to which values are read this way.
 pub(super) const FEW_ROWS: usize = 16;
 
 /// The values of one column, as far as they are decoded.
+#[derive(Debug)]
 enum Decoded {
-    Values(ColumnValues),
-    Shared { codes: Vec<u32>, dictionary: Arc<SharedDictionary>, component: u32 },
+    /// Read whole before, or templates that are counted.
+    Whole(Arc<PageColumn>),
+    Codes(CodesAt),
+    Numbers(NumbersAt),
+    Texts(TextsAt),
+    Shared {
+        codes: CodesAt,
+        dictionary: Arc<SharedDictionary>,
+        component: u32,
+    },
 }
 
-/// The columns that were decoded for some rows.
-struct FewRows<'a> {
-    page: &'a mut ShapedPage,
-    columns: Arc<SlabColumns>,
+/// One value.
+enum Value {
+    Code(u32),
+    Number(i64),
+    Text(Bytes),
+}
+
+/// What is known of a page for the sake of a few rows.
+#[derive(Debug, Default)]
+pub(super) struct FewRows {
+    /// By column; empty before the first is asked for.
     decoded: Vec<Option<Decoded>>,
-    out: Vec<u8>,
+    /// Of the rows asked for last: how many values before a place have a template of some group.
+    counts: Vec<(u32, usize, usize)>,
 }
 
 impl ShapedPage {
-    /// The texts of the events in these few rows.
-    pub(super) fn few_texts(&mut self, rows: &[u32]) -> Result<Texts, BucketError> {
+    /// The texts of a column in these few rows, each of which must have one.
+    pub(super) fn few_texts(&mut self, column: u32, rows: &[u32]) -> Result<Texts, BucketError> {
         let columns = self.columns.clone();
-        let decoded = columns.layout.stored.iter().map(|_| None).collect();
-        let mut few = FewRows { page: self, columns, decoded, out: Vec::new() };
-        let mut ends = Vec::with_capacity(rows.len());
+        self.few.counts.clear();
+        let (mut out, mut ends) = (Vec::new(), Vec::with_capacity(rows.len()));
         for row in rows {
-            few.put(TEXT_COLUMN, *row as usize)?;
-            ends.push(few.out.len() as u32);
+            let Some(place) = self.place_of(&columns, column, *row)? else {
+                return Err(self.no_value(column, *row));
+            };
+            self.put_few(&columns, column, place, &mut out)?;
+            ends.push(out.len() as u32);
         }
-        Ok(Texts { bytes: few.out.into(), ends })
+        Ok(Texts { bytes: out.into(), ends })
+    }
+
+    /// The values of a column in those of these rows, ascending, that have one. Many rows, or those of a column that
+    /// was read whole, are not picked: there are more rows in the answer.
+    pub fn column_of_rows(&mut self, column: u32, rows: &[u32]) -> Result<Arc<PageColumn>, BucketError> {
+        let columns = self.columns.clone();
+        let Some(facts) = columns.layout.shapes.columns.get(column as usize) else {
+            return Err(self.place().corrupt(format!("there is no column {column}")));
+        };
+        if rows.len() > FEW_ROWS || self.kept(column).is_some() {
+            return self.column(column);
+        }
+        self.few.counts.clear();
+        let mut found = Vec::with_capacity(rows.len());
+        let (mut codes, mut numbers) = (Vec::new(), Vec::new());
+        let (mut bytes, mut ends) = (Vec::new(), Vec::new());
+        for row in rows {
+            let Some(place) = self.place_of(&columns, column, *row)? else { continue };
+            found.push(*row);
+            match self.value_at(&columns, column, place)? {
+                Value::Code(code) => codes.push(code),
+                Value::Number(number) => numbers.push(self.checked(&columns, column, number)?),
+                Value::Text(text) => {
+                    self.put_bytes(&text, &mut bytes)?;
+                    ends.push(bytes.len() as u32);
+                }
+            }
+        }
+        let values = match facts.kind {
+            ColumnKind::Templates(_) | ColumnKind::Dictionary { .. } => ColumnValues::Codes(codes),
+            ColumnKind::Numbers { .. } => ColumnValues::Numbers(numbers),
+            ColumnKind::Texts => ColumnValues::Texts { bytes: bytes.into(), ends },
+        };
+        Ok(Arc::new(PageColumn { rows: Some(found.into()), values }))
     }
 
     /// Rows of the events whose values of a column have these places, in the order of the places.
@@ -70,105 +127,193 @@ impl ShapedPage {
         }
         Ok(places.into_iter().map(|place| place as u32).collect())
     }
-}
 
-impl FewRows<'_> {
-    /// Appends a value of a column.
-    fn put(&mut self, column: u32, place: usize) -> Result<(), BucketError> {
-        let columns = self.columns.clone();
-        let missing = |page: &ShapedPage| Err(page.place().corrupt(format!("column {column} has no value {place}")));
-        let code = match self.decoded(column)? {
-            Decoded::Values(ColumnValues::Codes(codes)) => match codes.get(place) {
-                Some(code) => *code,
-                None => return missing(self.page),
-            },
-            Decoded::Values(ColumnValues::Texts { bytes, ends }) => {
-                let Some(end) = ends.get(place) else { return missing(self.page) };
-                let start = if place == 0 { 0 } else { ends[place - 1] as usize };
-                let text = bytes.slice(start..*end as usize);
-                return self.put_bytes(&text);
-            }
-            Decoded::Values(ColumnValues::Numbers(numbers)) => match numbers.get(place).copied() {
-                Some(number) => return self.put_number(column, number),
-                None => return missing(self.page),
-            },
-            Decoded::Shared { codes, dictionary, component } => {
-                let number = codes.get(place).and_then(|code| dictionary.number(*component, *code));
-                return match number {
-                    Some(number) => self.put_number(column, number),
-                    None => missing(self.page),
-                };
-            }
+    /// Appends a value of a column as text.
+    fn put_few(
+        &mut self,
+        columns: &SlabColumns,
+        column: u32,
+        place: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), BucketError> {
+        let code = match self.value_at(columns, column, place)? {
+            Value::Code(code) => code,
+            Value::Text(text) => return self.put_bytes(&text, out),
+            Value::Number(number) => return self.put_number(columns, column, number, out),
         };
         let Some(plan) = columns.plans.of_column(column) else {
-            let dictionary = columns.dictionary(&self.page.source, column)?;
-            return self.put_bytes(dictionary.get(code));
+            let dictionary = columns.dictionary(&self.source, column)?;
+            return self.put_bytes(dictionary.get(code), out);
         };
         for step in plan.steps_of(code) {
-            self.put_bytes(plan.literal(step))?;
+            self.put_bytes(plan.literal(step), out)?;
             if step.slot != NO_SLOT {
-                let place = self.place_in(step.slot, column, place)?;
-                self.put(step.slot, place)?;
+                let place = self.place_in(columns, step.slot, column, place)?;
+                self.put_few(columns, step.slot, place, out)?;
             }
         }
         Ok(())
     }
 
+    /// The place of a column's value in a row, if it has one there.
+    fn place_of(&mut self, columns: &SlabColumns, column: u32, row: u32) -> Result<Option<usize>, BucketError> {
+        let Some(parent) = columns.layout.shapes.columns[column as usize].parent else {
+            return Ok(((row as usize) < self.count(TEXT_COLUMN)).then_some(row as usize));
+        };
+        let Some(place) = self.place_of(columns, parent, row)? else { return Ok(None) };
+        let Some(namers) = &columns.namers[column as usize] else { return Ok(Some(place)) };
+        let Value::Code(code) = self.value_at(columns, parent, place)? else { return Ok(None) };
+        match namers.binary_search(&code) {
+            Ok(_) => self.counted(columns, column, parent, place).map(Some),
+            Err(_) => Ok(None),
+        }
+    }
+
     /// The place of a slot's value, given that of the value of `above`, whose template it is part of.
-    fn place_in(&mut self, slot: u32, above: u32, place: usize) -> Result<usize, BucketError> {
-        let columns = self.columns.clone();
-        let parent = columns.layout.shapes.columns[slot as usize].parent;
-        let place = match parent {
-            Some(parent) if parent != above => self.place_in(parent, above, place)?,
-            _ => place,
+    fn place_in(&mut self, columns: &SlabColumns, slot: u32, above: u32, place: usize) -> Result<usize, BucketError> {
+        let Some(parent) = columns.layout.shapes.columns[slot as usize].parent else { return Ok(place) };
+        let place = match parent == above {
+            true => place,
+            false => self.place_in(columns, parent, above, place)?,
         };
-        let (Some(namers), Some(parent)) = (&columns.namers[slot as usize], parent) else {
-            return Ok(place);
-        };
-        let ColumnKind::Templates(templates) = &columns.layout.shapes.columns[parent as usize].kind else {
-            return Ok(place);
-        };
-        let Decoded::Values(ColumnValues::Codes(codes)) = self.decoded(parent)? else {
-            return Ok(place);
-        };
-        let mut named = vec![false; templates.len()];
-        namers.iter().for_each(|template| named[*template as usize] = true);
-        Ok(codes[..place.min(codes.len())].iter().filter(|code| named[**code as usize]).count())
+        self.counted(columns, slot, parent, place)
     }
 
-    fn put_number(&mut self, column: u32, number: i64) -> Result<(), BucketError> {
-        let kind = &self.columns.layout.shapes.columns[column as usize].kind;
-        match kind {
-            ColumnKind::Numbers { format, min, max } if (*min..=*max).contains(&number) => {
-                format.write(number, &mut self.out)
+    /// How many values of the parent before this place have the column.
+    fn counted(&mut self, columns: &SlabColumns, column: u32, parent: u32, place: usize) -> Result<usize, BucketError> {
+        let Some(namers) = &columns.namers[column as usize] else { return Ok(place) };
+        // Slots of the same templates share their count.
+        let group = columns.namer_groups[column as usize];
+        if let Some((.., count)) = self.few.counts.iter().find(|(of, at, _)| *of == group && *at == place) {
+            return Ok(*count);
+        }
+        let codes = match self.few_values(columns, parent)? {
+            Decoded::Whole(whole) => Arc::clone(whole),
+            _ => return Err(self.place().corrupt(format!("the templates of column {parent} cannot be counted"))),
+        };
+        let ColumnValues::Codes(codes) = &codes.values else {
+            return Err(self.place().corrupt(format!("column {parent} has no templates")));
+        };
+        let before = &codes[..place.min(codes.len())];
+        let count = match namers[..] {
+            [one] => before.iter().filter(|code| **code == one).count(),
+            _ => {
+                let mut named = vec![false; namers.last().map_or(0, |most| *most as usize + 1)];
+                namers.iter().for_each(|template| named[*template as usize] = true);
+                before.iter().filter(|code| named.get(**code as usize) == Some(&true)).count()
             }
-            _ => return Err(self.page.place().corrupt(format!("number {number} is beyond those of column {column}"))),
+        };
+        self.few.counts.push((group, place, count));
+        Ok(count)
+    }
+
+    fn put_number(
+        &self,
+        columns: &SlabColumns,
+        column: u32,
+        number: i64,
+        out: &mut Vec<u8>,
+    ) -> Result<(), BucketError> {
+        let number = self.checked(columns, column, number)?;
+        if let ColumnKind::Numbers { format, .. } = &columns.layout.shapes.columns[column as usize].kind {
+            format.write(number, out);
         }
-        self.put_bytes(&[])
+        self.put_bytes(&[], out)
     }
 
-    fn put_bytes(&mut self, bytes: &[u8]) -> Result<(), BucketError> {
-        self.page.put_bytes(bytes, &mut self.out)
+    fn checked(&self, columns: &SlabColumns, column: u32, number: i64) -> Result<i64, BucketError> {
+        match &columns.layout.shapes.columns[column as usize].kind {
+            ColumnKind::Numbers { min, max, .. } if (*min..=*max).contains(&number) => Ok(number),
+            _ => Err(self.place().corrupt(format!("number {number} is beyond those of column {column}"))),
+        }
     }
 
-    fn decoded(&mut self, column: u32) -> Result<&Decoded, BucketError> {
-        if self.decoded[column as usize].is_none() {
-            let decoded = match (&self.columns.layout.stored[column as usize].values, self.page.kept(column)) {
-                (_, Some(kept)) => Decoded::Values(kept.values.clone()),
-                (Stored::Shared { .. }, None) => match self.columns.shared(&self.page.source, column)? {
-                    Some((dictionary, component)) => {
-                        let codes = self.page.shared_codes(column)?;
-                        Decoded::Shared { codes, dictionary, component }
-                    }
-                    None => Decoded::Values(self.page.values(column)?),
-                },
-                (_, None) => Decoded::Values(self.page.values(column)?),
+    /// A value of a column.
+    fn value_at(&mut self, columns: &SlabColumns, column: u32, place: usize) -> Result<Value, BucketError> {
+        let missing = || crate::wire::Malformed(format!("column {column} has no value {place}"));
+        let value = match self.few_values(columns, column)? {
+            Decoded::Codes(codes) => codes.get(place).map(Value::Code),
+            Decoded::Numbers(numbers) => numbers.get(place).map(Value::Number),
+            Decoded::Texts(texts) => texts.get(place).map(Value::Text),
+            Decoded::Shared { codes, dictionary, component } => match codes.get(place) {
+                Ok(code) => dictionary.number(*component, code).map(Value::Number).ok_or_else(missing),
+                Err(error) => Err(error),
+            },
+            Decoded::Whole(whole) => whole_value(&whole.values, place).ok_or_else(missing),
+        };
+        self.place().decoded(value)
+    }
+
+    fn few_values(&mut self, columns: &SlabColumns, column: u32) -> Result<&mut Decoded, BucketError> {
+        let at = column as usize;
+        if self.few.decoded.is_empty() {
+            self.few.decoded.resize_with(columns.layout.stored.len(), || None);
+        }
+        if self.few.decoded[at].is_none() {
+            let decoded = self.open_values(columns, column)?;
+            self.few.decoded[at] = Some(decoded);
+        }
+        let place = self.place();
+        let opened = self.few.decoded[at].as_mut();
+        opened.ok_or_else(|| place.corrupt(format!("column {column} was not decoded")))
+    }
+
+    fn open_values(&mut self, columns: &SlabColumns, column: u32) -> Result<Decoded, BucketError> {
+        if let Some(kept) = self.kept(column) {
+            return Ok(Decoded::Whole(Arc::clone(kept)));
+        }
+        let (kind, count) = (&columns.layout.shapes.columns[column as usize].kind, self.count(column));
+        if columns.counted[column as usize] || count == 0 {
+            return self.open_whole(column);
+        }
+        let limit = match kind {
+            ColumnKind::Templates(templates) => templates.len() as u32,
+            ColumnKind::Dictionary { len } => *len,
+            _ => 0,
+        };
+        if matches!(columns.layout.stored[column as usize].values, Stored::Nothing) {
+            return match kind {
+                ColumnKind::Numbers { min, .. } => Ok(Decoded::Numbers(NumbersAt::constant(*min, count))),
+                _ if limit > 0 => Ok(Decoded::Codes(CodesAt::zeros(count))),
+                _ => self.open_whole(column),
             };
-            self.decoded[column as usize] = Some(decoded);
         }
-        match &self.decoded[column as usize] {
-            Some(decoded) => Ok(decoded),
-            None => Err(self.page.place().corrupt(format!("column {column} was not decoded"))),
+        let (chunk, place) = self.chunk(column)?;
+        if let Some((dictionary, component)) = columns.shared(&self.source, column)? {
+            let codes = place.decoded(CodesAt::read(&chunk, count, dictionary.len()))?;
+            return Ok(Decoded::Shared { codes, dictionary, component });
+        }
+        place.decoded(match kind {
+            ColumnKind::Templates(_) | ColumnKind::Dictionary { .. } => {
+                CodesAt::read(&chunk, count, limit).map(Decoded::Codes)
+            }
+            ColumnKind::Numbers { .. } => {
+                if needs_times(&chunk) {
+                    self.read_times()?;
+                }
+                NumbersAt::read(&chunk, count, self.times.as_ref()).map(Decoded::Numbers)
+            }
+            ColumnKind::Texts => TextsAt::read(&chunk, count, self.raw_bytes).map(Decoded::Texts),
+        })
+    }
+
+    fn open_whole(&mut self, column: u32) -> Result<Decoded, BucketError> {
+        Ok(Decoded::Whole(match column {
+            // Somebody else wants it, too.
+            TEXT_COLUMN => self.column(column)?,
+            _ => Arc::new(PageColumn { rows: None, values: self.values(column)? }),
+        }))
+    }
+}
+
+fn whole_value(values: &ColumnValues, place: usize) -> Option<Value> {
+    match values {
+        ColumnValues::Codes(codes) => codes.get(place).copied().map(Value::Code),
+        ColumnValues::Numbers(numbers) => numbers.get(place).copied().map(Value::Number),
+        ColumnValues::Texts { bytes, ends } => {
+            let end = *ends.get(place)? as usize;
+            let start = if place == 0 { 0 } else { ends[place - 1] as usize };
+            Some(Value::Text(bytes.slice(start..end)))
         }
     }
 }

@@ -13,6 +13,7 @@ mod cuts;
 mod dictionary;
 mod few;
 mod layout;
+mod peek;
 mod read;
 mod rebuild;
 mod shared;

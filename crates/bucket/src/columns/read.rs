@@ -3,6 +3,7 @@
 //! A column's values are decoded without a look at its parent. Which rows they belong to follows from the parent's
 //! templates and is worked out when a single column is wanted; rebuilding whole texts takes the values in order.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -12,6 +13,7 @@ use quarry_event::{PageSet, TimeNs};
 use crate::block::{BlockKind, open_block};
 use crate::columns::codec::{decode_codes, decode_numbers, decode_texts, needs_times};
 use crate::columns::dictionary::decode_dictionary;
+use crate::columns::few::FewRows;
 use crate::columns::layout::{DictionaryAt, Layout, Stored};
 use crate::columns::rebuild::Plans;
 use crate::columns::shared::{SharedCache, SharedDictionary};
@@ -39,6 +41,10 @@ pub(crate) struct SlabColumns {
     pub(super) plans: Plans,
     /// Per column, the templates of its parent that name it; `None` where all do.
     pub(super) namers: Vec<Option<Box<[u32]>>>,
+    /// Per column a number that columns with the same parent and namers share.
+    pub(super) namer_groups: Vec<u32>,
+    /// Columns whose templates are counted to find the values of a slot.
+    pub(super) counted: Vec<bool>,
 }
 
 impl SlabColumns {
@@ -58,13 +64,22 @@ impl SlabColumns {
 
     /// The columns of a shape block at this place.
     pub(super) fn of(layout: Layout, place: Place, shared: Arc<SharedCache>) -> SlabColumns {
+        let namers = namers_of(&layout.shapes);
+        let mut counted = vec![false; namers.len()];
+        for (column, namers) in layout.shapes.columns.iter().zip(&namers) {
+            if let (Some(parent), Some(_)) = (column.parent, namers) {
+                counted[parent as usize] = true;
+            }
+        }
         SlabColumns {
             place,
             pools: layout.pools.iter().map(|_| OnceLock::new()).collect(),
             shared,
             dictionaries: layout.stored.iter().map(|_| OnceLock::new()).collect(),
             plans: Plans::of(&layout.shapes),
-            namers: namers_of(&layout.shapes),
+            namer_groups: groups_of(&layout.shapes, &namers),
+            namers,
+            counted,
             layout,
         }
     }
@@ -180,6 +195,13 @@ fn namers_of(shapes: &Shapes) -> Vec<Option<Box<[u32]>>> {
     namers.collect()
 }
 
+/// Per column the first one that has the same parent and namers.
+fn groups_of(shapes: &Shapes, namers: &[Option<Box<[u32]>>]) -> Vec<u32> {
+    let mut known = BTreeMap::new();
+    let columns = shapes.columns.iter().zip(namers).zip(0u32..);
+    columns.map(|((column, namers), number)| *known.entry((column.parent, namers)).or_insert(number)).collect()
+}
+
 /// One page of a shaped slab, opened to read single columns. What was read is kept until it is dropped.
 #[derive(Debug)]
 pub struct ShapedPage {
@@ -189,8 +211,9 @@ pub struct ShapedPage {
     page: usize,
     events: usize,
     time_at: Option<BlockAt>,
-    times: Option<Arc<[TimeNs]>>,
+    pub(super) times: Option<Arc<[TimeNs]>>,
     read: Vec<Option<Arc<PageColumn>>>,
+    pub(super) few: FewRows,
 }
 
 /// What opening a page takes from the slab's head.
@@ -207,7 +230,7 @@ impl ShapedPage {
     pub(crate) fn new(columns: Arc<SlabColumns>, source: ObjectSource, facts: PageFacts) -> ShapedPage {
         let PageFacts { page, events, raw_bytes, time_at, times } = facts;
         let read = vec![None; columns.layout.stored.len()];
-        ShapedPage { columns, source, raw_bytes, page, events, time_at, times, read }
+        ShapedPage { columns, source, raw_bytes, page, events, time_at, times, read, few: FewRows::default() }
     }
 
     /// The values of a column; an error where there is no such column.
@@ -298,12 +321,12 @@ impl ShapedPage {
         place.decoded(decode_codes(&chunk, count, u32::MAX))
     }
 
-    /// Whether a column of numbers that exists holds one of two, without decoding where that can be told from its
-    /// packed bits; `None` where it cannot.
-    pub(crate) fn holds_number(&self, column: u32, wanted: [i64; 2]) -> Result<Option<bool>, BucketError> {
-        let count = self.count(column);
-        let stored = &self.columns.layout.stored[column as usize].values;
-        if count == 0 || matches!(stored, Stored::Nothing | Stored::Shared { .. }) {
+    /// Whether a column of numbers holds one of two, without decoding where that can be told from its packed bits;
+    /// `None` where it cannot, or where there is no such column.
+    pub fn holds_number(&self, column: u32, wanted: [i64; 2]) -> Result<Option<bool>, BucketError> {
+        let Some(stored) = self.columns.layout.stored.get(column as usize) else { return Ok(None) };
+        let (count, stored) = (self.count(column), &stored.values);
+        if self.kept(column).is_some() || count == 0 || matches!(stored, Stored::Nothing | Stored::Shared { .. }) {
             return Ok(None);
         }
         let (chunk, place) = self.chunk(column)?;
@@ -311,7 +334,7 @@ impl ShapedPage {
     }
 
     /// The stored values of a column that has some.
-    fn chunk(&self, column: u32) -> Result<(Bytes, Place), BucketError> {
+    pub(super) fn chunk(&self, column: u32) -> Result<(Bytes, Place), BucketError> {
         let (chunk, place) = match &self.columns.layout.stored[column as usize].values {
             Stored::Nothing => (Bytes::new(), self.place()),
             Stored::Pooled { pool, start, lens } => {
@@ -364,7 +387,7 @@ impl ShapedPage {
         }
     }
 
-    fn read_times(&mut self) -> Result<(), BucketError> {
+    pub(super) fn read_times(&mut self) -> Result<(), BucketError> {
         if self.times.is_some() {
             return Ok(());
         }

@@ -232,11 +232,11 @@ impl Held {
 impl ShapedPage {
     /// The texts that a column has in these rows, ascending, each of which must have one; column 0 gives the events.
     pub fn texts(&mut self, column: u32, rows: &[u32]) -> Result<Texts, BucketError> {
+        if rows.len() <= FEW_ROWS && (column as usize) < self.columns.layout.stored.len() {
+            return self.few_texts(column, rows);
+        }
         let read = if column == TEXT_COLUMN { None } else { Some(self.column(column)?) };
         let count = read.as_ref().map_or_else(|| self.count(column), |read| read.values.len());
-        if column == TEXT_COLUMN && rows.len() <= FEW_ROWS {
-            return self.few_texts(rows);
-        }
         if rows.len() < count.div_ceil(WHOLE_FROM) {
             return self.some_texts(column, rows);
         }
@@ -257,7 +257,7 @@ impl ShapedPage {
         Ok(Texts { bytes: texts.into(), ends })
     }
 
-    fn no_value(&self, column: u32, row: u32) -> BucketError {
+    pub(super) fn no_value(&self, column: u32, row: u32) -> BucketError {
         self.place().corrupt(format!("column {column} has no value in row {row}"))
     }
 

@@ -4,7 +4,9 @@
 //! coder with the frequencies of the page (rANS: four states in turn, words of 16 bits). The lower bits, which are as
 //! good as random, are packed. A status that is 200 four times out of five takes 1.4 bits and not four.
 
-use crate::integers::{pack, unpack};
+use bytes::Bytes;
+
+use crate::integers::{PackedAt, pack, unpack};
 use crate::wire::{Cursor, Malformed, put_varint};
 
 /// Frequencies add up to two to this.
@@ -113,25 +115,8 @@ fn starts_of(frequencies: &[u32]) -> Vec<u32> {
 
 /// Decodes `count` values of at most `limit` bits.
 pub(super) fn decode_skewed(cursor: &mut Cursor<'_>, count: usize, limit: u32) -> Result<Vec<u64>, Malformed> {
-    let low_bits = u32::from(cursor.u8("lower bits")?);
-    let symbols = cursor.count("number of symbols", 1 << SYMBOL_BITS_MAX)?;
-    let symbol_bits = usize::BITS - symbols.saturating_sub(1).leading_zeros();
-    if low_bits + symbol_bits > limit {
-        return Err(Malformed(format!("{symbols} symbols above {low_bits} bits exceed {limit} bits")));
-    }
-    // Per slot of the scale: symbol, its frequency less one, how far it lies within the symbol.
     let mut slots = [0u32; SCALE as usize];
-    let mut next = 0;
-    for symbol in 0..symbols as u32 {
-        let frequency = cursor.count("a frequency", SCALE as usize - next)? as u32;
-        for within in 0..frequency {
-            slots[next] = symbol << (2 * SCALE_BITS) | (frequency - 1) << SCALE_BITS | within;
-            next += 1;
-        }
-    }
-    if next != SCALE as usize {
-        return Err(Malformed(format!("the frequencies add up to {next}")));
-    }
+    let low_bits = read_slots(cursor, limit, &mut slots)?;
     let mut values = vec![0u64; count];
     take_symbols(cursor, &slots, low_bits, &mut values)?;
     let mut low = Vec::new();
@@ -142,6 +127,103 @@ pub(super) fn decode_skewed(cursor: &mut Cursor<'_>, count: usize, limit: u32) -
     unpack(cursor, count, &mut low)?;
     values.iter_mut().zip(low).for_each(|(value, low)| *value |= low);
     Ok(values)
+}
+
+/// Reads how many bits are not part of a symbol, and the frequencies: per slot of the scale the symbol, its frequency
+/// less one, and how far it lies within the symbol.
+fn read_slots(cursor: &mut Cursor<'_>, limit: u32, slots: &mut [u32; SCALE as usize]) -> Result<u32, Malformed> {
+    let low_bits = u32::from(cursor.u8("lower bits")?);
+    let symbols = cursor.count("number of symbols", 1 << SYMBOL_BITS_MAX)?;
+    let symbol_bits = usize::BITS - symbols.saturating_sub(1).leading_zeros();
+    if low_bits + symbol_bits > limit || low_bits >= u64::BITS {
+        return Err(Malformed(format!("{symbols} symbols above {low_bits} bits exceed {limit} bits")));
+    }
+    let mut next = 0;
+    for symbol in 0..symbols as u32 {
+        let frequency = cursor.count("a frequency", SCALE as usize - next)?;
+        let head = symbol << (2 * SCALE_BITS) | (frequency as u32).saturating_sub(1) << SCALE_BITS;
+        slots[next..next + frequency].iter_mut().zip(0u32..).for_each(|(slot, within)| *slot = head | within);
+        next += frequency;
+    }
+    if next != SCALE as usize {
+        return Err(Malformed(format!("the frequencies add up to {next}")));
+    }
+    Ok(low_bits)
+}
+
+/// Skewed numbers of which single ones are read: symbols are decoded up to the last one asked for.
+#[derive(Debug)]
+pub(super) struct SkewedAt {
+    slots: Box<[u32; SCALE as usize]>,
+    states: [u32; STATES],
+    /// Two bytes each.
+    words: Bytes,
+    next_word: usize,
+    symbols: Vec<u8>,
+    low: PackedAt,
+}
+
+impl SkewedAt {
+    /// The `count` values of at most `limit` bits that `cursor`, which reads `chunk`, is at.
+    pub(super) fn read(
+        chunk: &Bytes,
+        cursor: &mut Cursor<'_>,
+        count: usize,
+        limit: u32,
+    ) -> Result<SkewedAt, Malformed> {
+        let mut slots = Box::new([0u32; SCALE as usize]);
+        let low_bits = read_slots(cursor, limit, &mut slots)?;
+        let mut states = [0u32; STATES];
+        for state in &mut states {
+            *state = cursor.u32("a state")?;
+        }
+        let words = 2 * cursor.count("number of words", cursor.remaining() / 2)?;
+        let start = chunk.len() - cursor.remaining();
+        cursor.take(words, "words")?;
+        let low = PackedAt::read(chunk, cursor, count, u64::BITS)?;
+        if low.width() != low_bits as usize {
+            return Err(Malformed(format!("lower bits are {} wide, {low_bits} expected", low.width())));
+        }
+        let words = chunk.slice(start..start + words);
+        Ok(SkewedAt { slots, states, words, next_word: 0, symbols: Vec::new(), low })
+    }
+
+    /// Value number `at`, of which there are more.
+    pub(super) fn get(&mut self, at: usize) -> u64 {
+        if at >= self.symbols.len() {
+            self.decode_to(at + 1);
+        }
+        let symbol = self.symbols.get(at).copied().unwrap_or(0);
+        u64::from(symbol) << self.low.width() | self.low.get(at)
+    }
+
+    /// Decodes symbols until there are so many.
+    fn decode_to(&mut self, count: usize) {
+        let (words, _) = self.words.as_chunks::<2>();
+        let mut states = self.states;
+        let mut next = self.next_word;
+        self.symbols.reserve(count - self.symbols.len());
+        for at in self.symbols.len()..count {
+            let word = words.get(next).map_or(0, |word| u32::from(u16::from_le_bytes(*word)));
+            let (symbol, is_due) = take_symbol(&self.slots, &mut states[at % STATES], word);
+            next += usize::from(is_due);
+            self.symbols.push(symbol as u8);
+        }
+        (self.states, self.next_word) = (states, next);
+    }
+}
+
+/// Takes a symbol off a state, which takes the word if one is due.
+#[inline(always)]
+fn take_symbol(slots: &[u32; SCALE as usize], state: &mut u32, word: u32) -> (u32, bool) {
+    let slot = slots[(*state & (SCALE - 1)) as usize];
+    let (symbol, frequency, within) =
+        (slot >> (2 * SCALE_BITS), (slot >> SCALE_BITS & (SCALE - 1)) + 1, slot & (SCALE - 1));
+    // At most what the state was, as the frequency is at most the scale.
+    let left = frequency * (*state >> SCALE_BITS) + within;
+    let is_due = left < STATE_MIN;
+    *state = if is_due { left << 16 | word } else { left };
+    (symbol, is_due)
 }
 
 fn take_symbols(
@@ -159,16 +241,10 @@ fn take_symbols(
     let words: Vec<u16> = words.iter().map(|word| u16::from_le_bytes(*word)).collect();
     let mut next = 0;
     let mut take = |state: &mut u32| {
-        let slot = slots[(*state & (SCALE - 1)) as usize];
-        let (symbol, frequency, within) =
-            (slot >> (2 * SCALE_BITS), (slot >> SCALE_BITS & (SCALE - 1)) + 1, slot & (SCALE - 1));
-        // At most what the state was, as the frequency is at most the scale.
-        let left = frequency * (*state >> SCALE_BITS) + within;
         // No processor guesses when a word is due, so that one is always taken; past the end, nothing is.
         let word = u32::from(words.get(next).copied().unwrap_or(0));
-        let is_due = left < STATE_MIN;
+        let (symbol, is_due) = take_symbol(slots, state, word);
         next += usize::from(is_due);
-        *state = if is_due { left << 16 | word } else { left };
         u64::from(symbol) << low_bits
     };
     let (rows, rest) = values.as_chunks_mut::<STATES>();
@@ -201,7 +277,12 @@ mod tests {
         let mut cursor = Cursor::new(&out);
         assert_eq!(decode_skewed(&mut cursor, values.len(), 64).unwrap(), values);
         cursor.finish("the values").unwrap();
-        Some(out.len())
+        let chunk = Bytes::from(out);
+        for places in [vec![0], vec![values.len() - 1, 5], (0..values.len()).step_by(7).collect()] {
+            let mut single = SkewedAt::read(&chunk, &mut Cursor::new(&chunk), values.len(), 64).unwrap();
+            assert!(places.iter().all(|at| single.get(*at) == values[*at]));
+        }
+        Some(chunk.len())
     }
 
     fn mixed(at: u64) -> u64 {

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use quarry_event::shape::{ColumnKind, ColumnValues, NumberFormat, Part, Template, ValueTraits};
+use quarry_event::shape::{ColumnKind, ColumnValues, NumberFormat, PageColumn, Part, Template, ValueTraits};
 use quarry_event::{EventBatch, Metadata, PageColumns};
 
 use crate::block::tests::CHECKSUMS_DECIDE;
@@ -202,6 +202,59 @@ fn columns_hold_the_values_of_their_rows() {
     }
 }
 
+/// The rows of a column that was picked, as they are in the whole one.
+fn picked(whole: &PageColumn, wanted: &[u32]) -> PageColumn {
+    let places: Vec<usize> = wanted.iter().filter_map(|row| whole.place(*row)).collect();
+    let rows = wanted.iter().copied().filter(|row| whole.place(*row).is_some()).collect::<Vec<u32>>();
+    let values = match &whole.values {
+        ColumnValues::Codes(codes) => ColumnValues::Codes(places.iter().map(|at| codes[*at]).collect()),
+        ColumnValues::Numbers(numbers) => ColumnValues::Numbers(places.iter().map(|at| numbers[*at]).collect()),
+        ColumnValues::Texts { bytes, ends } => {
+            let (mut some, mut some_ends) = (Vec::new(), Vec::new());
+            for at in places {
+                let start = if at == 0 { 0 } else { ends[at - 1] };
+                some.extend_from_slice(&bytes[start as usize..ends[at] as usize]);
+                some_ends.push(some.len() as u32);
+            }
+            ColumnValues::Texts { bytes: some.into(), ends: some_ends }
+        }
+    };
+    PageColumn { rows: Some(rows.into()), values }
+}
+
+#[test]
+fn values_of_few_rows_are_those_of_the_whole_column() {
+    for (batch, level) in [(lines(5_000), 1), (lines(5_000), 3), (crate::rare_pages::tests::log(3, 6_000), 3)] {
+        let encoded = shaped(std::slice::from_ref(&batch), level);
+        let reader = open(&encoded);
+        let events = |page: usize| reader.slabs()[0].pages[page].events;
+        let columns = reader.shapes(0).unwrap().unwrap().columns.len() as u32;
+        for (page, first, step) in [(0, 0, 911), (0, 4_090, 1), (1, 3, 83), (1, 17, 1), (0, 2_000, 2_000)] {
+            let rows: Vec<u32> = (first..events(page)).step_by(step).take(16).collect();
+            let mut few = reader.shaped_page(0, page).unwrap().unwrap();
+            let mut whole = reader.shaped_page(0, page).unwrap().unwrap();
+            for column in 0..columns {
+                let expected = picked(&whole.column(column).unwrap(), &rows);
+                let found = few.column_of_rows(column, &rows).unwrap();
+                assert_eq!(format!("{found:?}"), format!("{expected:?}"), "column {column} of {rows:?}");
+                let present = expected.rows.clone().unwrap_or_default();
+                let all = whole.all_texts(column).unwrap();
+                let texts = few.texts(column, &present).unwrap();
+                let read = whole.column(column).unwrap();
+                let same = |at: usize| texts.get(at) == all.get(read.place(present[at]).unwrap());
+                assert!(texts.ends.len() == present.len() && (0..present.len()).all(same), "column {column}");
+            }
+            // What was read whole is not picked again.
+            few.column(columns - 1).unwrap();
+            let kept = few.column_of_rows(columns - 1, &rows).unwrap();
+            assert_eq!(kept.values.len(), whole.column(columns - 1).unwrap().values.len());
+            assert!(few.column_of_rows(columns, &rows).is_err());
+            let mut fresh = reader.shaped_page(0, page).unwrap().unwrap();
+            assert_eq!(fresh.column_of_rows(0, &[events(page)]).unwrap().values.len(), 0);
+        }
+    }
+}
+
 #[test]
 fn a_row_without_a_value_has_no_text() {
     let encoded = shaped(&[lines(70)], 1);
@@ -209,6 +262,9 @@ fn a_row_without_a_value_has_no_text() {
     let column = (0..).find(|column| page.column(*column).unwrap().rows.is_some()).unwrap();
     let rows = page.column(column).unwrap().rows.clone().unwrap();
     let missing = (0..70).find(|row| !rows.contains(row)).unwrap();
+    let mut fresh = open(&encoded).shaped_page(0, 0).unwrap().unwrap();
+    assert!(fresh.texts(column, &[missing]).is_err());
+    assert_eq!(fresh.column_of_rows(column, &[missing]).unwrap().values.len(), 0);
     assert!(page.texts(column, &[missing]).is_err());
     let many: Vec<u32> = (0..70).collect();
     assert!(page.texts(column, &many).is_err());
@@ -291,6 +347,10 @@ fn any_shape_block_is_refused_or_read() {
             let mut page = ShapedPage::new(columns.clone(), reader.source.clone(), facts);
             for column in 0..columns.layout.stored.len() as u32 {
                 drop(columns.dictionary(&reader.source, column));
+                let facts = PageFacts { page: 1, events: 104, raw_bytes: 4_000, time_at: None, times: None };
+                let mut few = ShapedPage::new(columns.clone(), reader.source.clone(), facts);
+                drop(few.column_of_rows(column, &[0, 50, 103]));
+                drop(few.texts(column, &[1, 102]));
                 if let Ok(read) = page.column(column) {
                     let rows: Vec<u32> = (0..104).filter(|row| read.place(*row).is_some()).collect();
                     drop(page.texts(column, &rows[..rows.len().min(2)]));

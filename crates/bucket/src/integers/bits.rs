@@ -3,6 +3,8 @@
 //! Unpacking is what every scan does first, so eight values at a time, which start at a byte again, are taken from one
 //! window with shifts the compiler knows. Widths above 32 bits are rare and take a plain loop.
 
+use bytes::Bytes;
+
 use crate::wire::{Cursor, Malformed};
 
 /// Values that together fill whole bytes, whatever their width.
@@ -63,6 +65,54 @@ pub(crate) fn unpack_codes(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<
     Ok(values)
 }
 
+/// Packed values of which single ones are read.
+#[derive(Clone, Debug)]
+pub(crate) struct PackedAt {
+    width: usize,
+    packed: Bytes,
+}
+
+impl PackedAt {
+    /// The `count` packed values of up to `limit` bits that `cursor`, which reads `chunk`, is at.
+    pub(crate) fn read(
+        chunk: &Bytes,
+        cursor: &mut Cursor<'_>,
+        count: usize,
+        limit: u32,
+    ) -> Result<PackedAt, Malformed> {
+        let start = chunk.len() - cursor.remaining();
+        let (width, packed) = packed_of(cursor, count, limit)?;
+        // The width is the byte in front.
+        Ok(PackedAt { width, packed: chunk.slice(start + 1..start + 1 + packed.len()) })
+    }
+
+    /// Bits of a value.
+    pub(crate) fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Value number `at`, of which there are more.
+    pub(crate) fn get(&self, at: usize) -> u64 {
+        value_at(&self.packed, self.width, at)
+    }
+}
+
+/// Value number `at` of packed ones.
+#[inline(always)]
+fn value_at(packed: &[u8], width: usize, at: usize) -> u64 {
+    if width == 0 {
+        return 0;
+    }
+    let bit = at * width;
+    let left = packed.get(bit / 8..).unwrap_or_default();
+    let mut window = [0u8; 16];
+    match left.first_chunk::<16>() {
+        Some(whole) => window = *whole,
+        None => window[..left.len()].copy_from_slice(left),
+    }
+    (u128::from_le_bytes(window) >> (bit % 8)) as u64 & (u64::MAX >> (64 - width))
+}
+
 /// What packed values are unpacked to.
 trait Unpacked: Copy {
     fn of(bits: u64) -> Self;
@@ -99,16 +149,8 @@ fn unpack_width<T: Unpacked>(packed: &[u8], width: usize, values: &mut [T]) {
     }
     let done = with_width!(width, packed, &mut *values, 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24
         25 26 27 28 29 30 31 32);
-    let mask = u64::MAX >> (64 - width);
     for (at, value) in values.iter_mut().enumerate().skip(done) {
-        let bit = at * width;
-        let left = packed.get(bit / 8..).unwrap_or_default();
-        let mut window = [0u8; 16];
-        match left.first_chunk::<16>() {
-            Some(whole) => window = *whole,
-            None => window[..left.len()].copy_from_slice(left),
-        }
-        *value = T::of((u128::from_le_bytes(window) >> (bit % 8)) as u64 & mask);
+        *value = T::of(value_at(packed, width, at));
     }
 }
 
@@ -149,6 +191,9 @@ mod tests {
                 unpack(&mut cursor, count, &mut back).unwrap();
                 assert_eq!(back[1..], values, "width {width}");
                 assert_eq!(cursor.remaining(), 0);
+                let chunk = Bytes::from(out.clone());
+                let single = PackedAt::read(&chunk, &mut Cursor::new(&chunk), count, 64).unwrap();
+                assert!((0..count).map(|at| single.get(at)).eq(values.iter().copied()), "width {width}");
                 let codes = unpack_codes(&mut Cursor::new(&out), count);
                 assert_eq!(codes.is_ok(), width <= 32);
                 assert!(codes.is_err() || codes.unwrap().iter().map(|code| u64::from(*code)).eq(values));

@@ -2,29 +2,34 @@
 //!
 //! Events come newest first, so a transaction begins with its last event: one that matches `endswith=` opens, one that
 //! matches `startswith=` closes. Open transactions are found by the values of their fields. Those that no older event
-//! can join any more are closed as time goes back; beyond the limits the one unchanged for longest is evicted.
+//! can join any more are closed as time goes back; beyond the limits the one unchanged for longest is evicted. Open
+//! transactions count towards the search's memory; closed ones wait for their order in [`rows`], in files if need be.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
+mod rows;
+
+use std::collections::VecDeque;
 
 use arrow::array::BooleanArray;
 use arrow::record_batch::RecordBatch;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use quarry_event::TimeNs;
-use quarry_event::time::NS_PER_SEC;
-use quarry_spl::ast::{TransactionCommand, TransactionLists};
+use quarry_spl::ast::TransactionCommand;
 
+use self::rows::{ClosedRows, Ending, Member, Names};
 use super::spans::{length_of, time_ns};
 use crate::EngineError;
-use crate::command::{BlockingTable, CommandContext, RowIter};
+use crate::command::{Blocking, CommandContext, RowIter};
+use crate::dataflow::MemoryAccount;
 use crate::expr::CompiledExpr;
 use crate::field_names::names_of;
 use crate::row_filter::RowFilter;
-use crate::rows::{self, ColumnBuilder, batch_of, is_hidden};
+use crate::rows::{ColumnReader, is_hidden, reader};
 
-/// Distinct fields of all transactions at most.
-const FIELDS_MAX: usize = 1_000;
+/// Bytes by which open transactions grow before they are accounted for again.
+const UNACCOUNTED_BYTES: usize = 1 << 20;
+/// Bytes of an open transaction beside its events, about.
+const OPEN_BYTES: usize = 256;
 
 /// A test of events, compiled.
 pub(crate) enum Test {
@@ -53,9 +58,9 @@ pub(crate) struct Transaction {
     pub ends: Option<Test>,
 }
 
-impl BlockingTable for Transaction {
-    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
-        let mut gathered = Gathered::new(&self.command);
+impl Blocking for Transaction {
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
+        let mut gathered = Gathered::new(&self.command, context);
         for batch in rows {
             if context.stop.is_cancelled() {
                 break;
@@ -63,43 +68,38 @@ impl BlockingTable for Transaction {
             let batch = batch?;
             let starts = self.starts.as_ref().map(|test| test.of_rows(&batch)).transpose()?;
             let ends = self.ends.as_ref().map(|test| test.of_rows(&batch)).transpose()?;
-            let events = Events::new(batch, &self.command.fields);
+            let events = Events::new(&batch, &self.command.fields);
             for row in 0..events.count() {
                 let holds = |test: &Option<BooleanArray>| {
                     test.as_ref().is_some_and(|test| arrow::array::Array::is_valid(test, row) && test.value(row))
                 };
-                gathered.add(&events, row, holds(&starts), holds(&ends));
+                gathered.add(&events, row, holds(&starts), holds(&ends))?;
             }
         }
-        if gathered.evicted_by_limit {
-            context
-                .messages
-                .push("transaction: more were open than maxopentxn= or maxopenevents= allow; some were evicted");
-        }
-        Ok(vec![gathered.finish()?])
+        gathered.finish(context)
     }
 }
 
 /// The events of one batch.
 struct Events {
-    columns: Arc<Vec<(String, rows::ColumnReader)>>,
+    columns: Vec<(String, ColumnReader)>,
     /// Places of the transaction's fields among the columns.
     keys: Vec<Option<usize>>,
     times: Vec<TimeNs>,
 }
 
 impl Events {
-    fn new(batch: RecordBatch, fields: &[String]) -> Events {
-        let time = rows::reader(&batch, "_time");
+    fn new(batch: &RecordBatch, fields: &[String]) -> Events {
+        let time = reader(batch, "_time");
         let times = (0..batch.num_rows()).map(|row| time_ns(&time, row).unwrap_or(0)).collect();
         let names: Vec<String> =
-            names_of(&batch).into_iter().filter(|name| !is_hidden(name) && name != "_time").collect();
+            names_of(batch).into_iter().filter(|name| !is_hidden(name) && name != "_time").collect();
         let keys = fields.iter().map(|field| names.iter().position(|name| name == field)).collect();
         let columns = names.into_iter().map(|name| {
-            let reader = rows::reader(&batch, &name);
+            let reader = reader(batch, &name);
             (name, reader)
         });
-        Events { columns: Arc::new(columns.collect()), keys, times }
+        Events { columns: columns.collect(), keys, times }
     }
 
     fn count(&self) -> usize {
@@ -116,13 +116,6 @@ impl Events {
     }
 }
 
-/// One event of a transaction.
-struct Member {
-    columns: Arc<Vec<(String, rows::ColumnReader)>>,
-    row: usize,
-    time: TimeNs,
-}
-
 /// A transaction that may still grow.
 struct Open {
     key: Vec<Option<String>>,
@@ -131,16 +124,6 @@ struct Open {
     newest: TimeNs,
     oldest: TimeNs,
     changed: u64,
-}
-
-/// A row of the result.
-struct Closed {
-    time: TimeNs,
-    values: BTreeMap<Arc<str>, Vec<String>>,
-    closed: bool,
-    orphan: bool,
-    events: usize,
-    duration: f64,
 }
 
 struct Gathered<'c> {
@@ -155,9 +138,13 @@ struct Gathered<'c> {
     /// In the order they were changed, with what is out of date.
     changes: VecDeque<(u64, u64)>,
     open_events: usize,
+    /// Bytes of the events of open transactions.
+    open_bytes: usize,
+    accounted: usize,
+    account: MemoryAccount,
     next: u64,
-    done: Vec<Closed>,
-    names: BTreeSet<Arc<str>>,
+    done: ClosedRows,
+    names: Names,
     evicted_by_limit: bool,
 }
 
@@ -169,7 +156,7 @@ enum End {
 }
 
 impl<'c> Gathered<'c> {
-    fn new(command: &'c TransactionCommand) -> Gathered<'c> {
+    fn new(command: &'c TransactionCommand, context: &CommandContext) -> Gathered<'c> {
         Gathered {
             command,
             max_span: command.max_span.as_ref().map(length_of),
@@ -179,47 +166,64 @@ impl<'c> Gathered<'c> {
             opened: VecDeque::new(),
             changes: VecDeque::new(),
             open_events: 0,
+            open_bytes: 0,
+            accounted: 0,
+            account: context.dataflow.account("open transactions"),
             next: 0,
-            done: Vec::new(),
-            names: BTreeSet::new(),
+            done: ClosedRows::new(&context.dataflow),
+            names: Names::default(),
             evicted_by_limit: false,
         }
     }
 
-    fn add(&mut self, events: &Events, row: usize, starts: bool, ends: bool) {
+    fn add(&mut self, events: &Events, row: usize, starts: bool, ends: bool) -> Result<(), EngineError> {
         let time = events.times[row];
-        self.close_outlived(time);
+        self.close_outlived(time)?;
         let key = events.key(row);
-        let member = Member { columns: Arc::clone(&events.columns), row, time };
         if !self.command.fields.is_empty() && key.iter().all(Option::is_none) {
-            return self.orphan(member);
+            return self.orphan(events, row);
         }
         let found = self.compatible(&key, time);
         if ends {
             if let Some(found) = found {
                 let end = if self.command.starts_with.is_some() { End::Evicted } else { End::Closed };
-                self.close(found, end);
+                self.close(found, end)?;
             }
+            let member = Member::new(events, row, &mut self.names);
             let opened = self.open(key, member);
             if starts {
-                self.close(opened, End::Closed);
+                self.close(opened, End::Closed)?;
             }
-            return;
+            return self.note_size();
         }
+        if found.is_none() && self.command.ends_with.is_some() {
+            // Without its end, an event is of no transaction.
+            return self.orphan(events, row);
+        }
+        let member = Member::new(events, row, &mut self.names);
         let place = match found {
             Some(found) => {
                 self.join(found, key, member);
                 found
             }
-            // Without its end, an event is of no transaction.
-            None if self.command.ends_with.is_some() => return self.orphan(member),
             None => self.open(key, member),
         };
         let is_full = self.open.get(&place).is_some_and(|open| open.members.len() >= self.command.max_events);
         if starts || is_full {
-            self.close(place, End::Closed);
+            self.close(place, End::Closed)?;
         }
-        self.keep_limits();
+        self.keep_limits()?;
+        self.note_size()
+    }
+
+    /// Accounts for what is open, now and then.
+    fn note_size(&mut self) -> Result<(), EngineError> {
+        let bytes = self.open_bytes + self.open.len() * OPEN_BYTES;
+        if bytes.abs_diff(self.accounted) >= UNACCOUNTED_BYTES {
+            self.account.set(bytes)?;
+            self.accounted = bytes;
+        }
+        Ok(())
     }
 
     /// The open transaction changed last that the event may join.
@@ -263,6 +267,7 @@ impl<'c> Gathered<'c> {
         }
         open.oldest = open.oldest.min(member.time);
         open.newest = open.newest.max(member.time);
+        self.open_bytes += member.bytes();
         open.members.push(member);
         self.open_events += 1;
         self.next += 1;
@@ -271,12 +276,12 @@ impl<'c> Gathered<'c> {
     }
 
     /// Closes what no event of this time or older can join.
-    fn close_outlived(&mut self, time: TimeNs) {
+    fn close_outlived(&mut self, time: TimeNs) -> Result<(), EngineError> {
         if let Some(span) = self.max_span {
             while let Some(id) = self.opened.front().copied() {
                 match self.open.get(&id) {
                     Some(open) if open.newest - time <= span => break,
-                    Some(_) => self.close(id, self.end_of_outlived()),
+                    Some(_) => self.close(id, self.end_of_outlived())?,
                     None => {}
                 }
                 self.opened.pop_front();
@@ -286,12 +291,13 @@ impl<'c> Gathered<'c> {
             while let Some((id, changed)) = self.changes.front().copied() {
                 match self.open.get(&id) {
                     Some(open) if open.changed == changed && open.oldest - time <= pause => break,
-                    Some(open) if open.changed == changed => self.close(id, self.end_of_outlived()),
+                    Some(open) if open.changed == changed => self.close(id, self.end_of_outlived())?,
                     _ => {}
                 }
                 self.changes.pop_front();
             }
         }
+        Ok(())
     }
 
     /// A transaction that had to begin with a certain event, and did not, is not whole.
@@ -300,12 +306,12 @@ impl<'c> Gathered<'c> {
     }
 
     /// Evicts the transaction unchanged for longest while there are too many.
-    fn keep_limits(&mut self) {
+    fn keep_limits(&mut self) -> Result<(), EngineError> {
         while self.open.len() > self.command.max_open || self.open_events > self.command.max_open_events {
-            let Some((id, changed)) = self.changes.pop_front() else { return };
+            let Some((id, changed)) = self.changes.pop_front() else { return Ok(()) };
             if self.open.get(&id).is_some_and(|open| open.changed == changed) {
                 self.evicted_by_limit = true;
-                self.close(id, End::Evicted);
+                self.close(id, End::Evicted)?;
             }
         }
         // What is out of date is dropped before it outgrows what is open.
@@ -317,11 +323,13 @@ impl<'c> Gathered<'c> {
             let open = &self.open;
             self.opened.retain(|id| open.contains_key(id));
         }
+        Ok(())
     }
 
-    fn close(&mut self, id: u64, end: End) {
-        let Some(open) = self.open.remove(&id) else { return };
+    fn close(&mut self, id: u64, end: End) -> Result<(), EngineError> {
+        let Some(open) = self.open.remove(&id) else { return Ok(()) };
         self.open_events -= open.members.len();
+        self.open_bytes -= open.members.iter().map(Member::bytes).sum::<usize>();
         for (at, value) in open.key.iter().enumerate() {
             let Some(value) = value else { continue };
             let slot = (at, value.clone());
@@ -333,86 +341,27 @@ impl<'c> Gathered<'c> {
             }
         }
         if end == End::Closed || self.command.keep_evicted {
-            let closed = self.row_of(open.members, end == End::Closed, false);
-            self.done.push(closed);
+            let ending = Ending { closed: end == End::Closed, orphan: false };
+            self.done.add(open.members, ending, self.command, &self.names)?;
         }
+        Ok(())
     }
 
-    fn orphan(&mut self, member: Member) {
+    fn orphan(&mut self, events: &Events, row: usize) -> Result<(), EngineError> {
         if self.command.keep_orphans {
-            let closed = self.row_of(vec![member], false, true);
-            self.done.push(closed);
+            let member = Member::new(events, row, &mut self.names);
+            self.done.add(vec![member], Ending { closed: false, orphan: true }, self.command, &self.names)?;
         }
-    }
-
-    /// The row of a transaction.
-    fn row_of(&mut self, mut members: Vec<Member>, closed: bool, orphan: bool) -> Closed {
-        members.reverse();
-        members.sort_by_key(|member| member.time);
-        let first = members.first().map_or(0, |member| member.time);
-        let last = members.last().map_or(0, |member| member.time);
-        let mut names: BTreeSet<&str> = BTreeSet::new();
-        members.iter().for_each(|member| names.extend(member.columns.iter().map(|(name, _)| name.as_str())));
-        let mut values = BTreeMap::new();
-        for name in names {
-            let is_list = match &self.command.lists {
-                TransactionLists::All => true,
-                TransactionLists::None => false,
-                TransactionLists::Fields(fields) => fields.iter().any(|field| field == name),
-            };
-            let found = self.values_of(&members, name, is_list);
-            if found.is_empty() {
-                continue;
-            }
-            let Some(name) = self.name(name) else { continue };
-            values.insert(name, found);
-        }
-        let duration = (last - first) as f64 / NS_PER_SEC as f64;
-        Closed { time: first, values, closed, orphan, events: members.len(), duration }
-    }
-
-    fn name(&mut self, name: &str) -> Option<Arc<str>> {
-        if let Some(known) = self.names.get(name) {
-            return Some(Arc::clone(known));
-        }
-        if self.names.len() >= FIELDS_MAX {
-            return None;
-        }
-        let name: Arc<str> = name.into();
-        self.names.insert(Arc::clone(&name));
-        Some(name)
-    }
-
-    fn values_of(&self, members: &[Member], name: &str, is_list: bool) -> Vec<String> {
-        let mut found: Vec<String> = Vec::new();
-        let mut any = false;
-        for member in members {
-            let column = member.columns.iter().find(|(known, _)| known == name).map(|(_, reader)| reader);
-            let mut values = column.map(|reader| reader.values(member.row)).into_iter().flatten().peekable();
-            if is_list && values.peek().is_none() {
-                found.push(self.command.null_text.clone());
-                continue;
-            }
-            for value in values {
-                any = true;
-                found.push(value.into_owned());
-            }
-        }
-        if !any {
-            return Vec::new();
-        }
-        if name == "_raw" {
-            return vec![found.join("\n")];
-        }
-        if !is_list {
-            found.sort_unstable();
-            found.dedup();
-        }
-        found
+        Ok(())
     }
 
     /// All rows, the newest transaction first.
-    fn finish(mut self) -> Result<RecordBatch, EngineError> {
+    fn finish(mut self, context: &CommandContext) -> Result<RowIter, EngineError> {
+        if self.evicted_by_limit {
+            context
+                .messages
+                .push("transaction: more were open than maxopentxn= or maxopenevents= allow; some were evicted");
+        }
         let mut left: Vec<u64> = self.open.keys().copied().collect();
         left.sort_unstable();
         let end = self.end_of_outlived();
@@ -420,40 +369,13 @@ impl<'c> Gathered<'c> {
         for id in left {
             let Some(open) = self.open.remove(&id) else { continue };
             if end == End::Closed || self.command.keep_evicted {
-                let closed = self.row_of(open.members, end == End::Closed && is_limited, false);
-                self.done.push(closed);
+                let ending = Ending { closed: end == End::Closed && is_limited, orphan: false };
+                self.done.add(open.members, ending, self.command, &self.names)?;
             }
         }
-        self.done.sort_by_key(|row| std::cmp::Reverse(row.time));
-        let count = self.done.len();
-        let mut time = ColumnBuilder::new(count);
-        let (mut duration, mut events, mut closed) =
-            (ColumnBuilder::new(count), ColumnBuilder::new(count), ColumnBuilder::new(count));
-        let mut orphan = ColumnBuilder::new(count);
-        for row in &self.done {
-            time.push_time(row.time);
-            duration.push(rows::Value::number_of(row.duration));
-            events.push_int(row.events as i64);
-            closed.push_int(i64::from(row.closed));
-            if row.orphan { orphan.push_int(1) } else { orphan.push_null() }
+        if self.names.is_cut {
+            context.messages.push("transaction: there are too many fields; those beyond the first 1000 are left out");
         }
-        let mut columns = vec![("_time".to_owned(), time.finish())];
-        for name in &self.names {
-            let mut column = ColumnBuilder::new(count);
-            for row in &self.done {
-                match row.values.get(name) {
-                    Some(values) => column.push_multi(values),
-                    None => column.push_null(),
-                }
-            }
-            columns.push((name.to_string(), column.finish()));
-        }
-        columns.push(("duration".to_owned(), duration.finish()));
-        columns.push(("eventcount".to_owned(), events.finish()));
-        columns.push(("closed_txn".to_owned(), closed.finish()));
-        if self.command.keep_orphans {
-            columns.push(("_txn_orphan".to_owned(), orphan.finish()));
-        }
-        batch_of(columns, count)
+        self.done.finish(self.command, &self.names, context)
     }
 }

@@ -165,6 +165,14 @@ impl ShapedPage for SealedPage {
         self.page.column(column).map_err(|error| damage(&self.bucket.id, &error))
     }
 
+    fn column_of_rows(&mut self, column: u32, rows: &[u32]) -> Result<Arc<PageColumn>, StoreError> {
+        self.page.column_of_rows(column, rows).map_err(|error| damage(&self.bucket.id, &error))
+    }
+
+    fn holds_number(&mut self, column: u32, number: i64) -> Result<Option<bool>, StoreError> {
+        self.page.holds_number(column, [number, number]).map_err(|error| damage(&self.bucket.id, &error))
+    }
+
     fn texts(&mut self, column: u32, rows: &[u32]) -> Result<Texts, StoreError> {
         self.page.texts(column, rows).map_err(|error| damage(&self.bucket.id, &error))
     }

@@ -88,7 +88,7 @@ pub(super) fn field_column(
 ) -> Result<Option<ArrayRef>, EngineError> {
     let array = match field.column {
         Some(column) => {
-            let values = page.column(column)?;
+            let values = page.column_of(column, rows)?;
             let places = places_of(&values, rows);
             typed_column(column, &values, &places, page)?
         }

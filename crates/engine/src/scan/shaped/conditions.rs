@@ -2,7 +2,10 @@
 //!
 //! Words go by [`super::words`]. A test of a field is asked once per distinct text of a dictionary, on typed numbers, or
 //! on the values of a page, always by the filter that would test the field cut out of text. Where a value is equal as
-//! a number but not as text, the text must decide, as a search for a value also looks for it as written.
+//! a number but not as text, the text must decide, as a search for a value also looks for it as written. Of a few rows
+//! only their own values are read ([`few`]).
+
+mod few;
 
 use std::sync::Arc;
 
@@ -425,6 +428,11 @@ impl FieldTest {
     fn of_column(&self, column: u32, plan: &ColumnPlan, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
         if let ColumnPlan::Same(answer) = plan {
             return Ok(Outcome::Same(*answer));
+        }
+        if let ColumnPlan::Equal(wanted, _, other) = plan
+            && page.holds_number(column, *wanted)? == Some(false)
+        {
+            return Ok(Outcome::Same(*other));
         }
         let values = page.column(column)?;
         Ok(match (plan, &values.values) {

@@ -34,8 +34,8 @@ use self::groups::{add_extracts, read_groups, with_groups};
 use self::outcome::{MAYBE, NO, Outcome, YES};
 use self::page::{PageReader, Rows};
 pub(crate) use self::rex::RexReader;
-use self::slab::Asked;
 pub(crate) use self::slab::Slabs;
+use self::slab::{Asked, Slab};
 use super::best::BestRows;
 use super::fields::FieldWish;
 use super::filter::is_given;
@@ -87,7 +87,8 @@ impl EventScan {
                 Rows::All(_) => rows,
                 Rows::Some(in_range) => rows.into_iter().filter(|row| in_range.binary_search(row).is_ok()).collect(),
             };
-            return Ok(Shaped::Rows(self.maybe(rows, &mut reader, context)?.0));
+            let rows = self.few(rows, columns, &mut reader, coded, context)?;
+            return Ok(Shaped::Rows(if coded { rows } else { rows.as_ref().map(rows::plain).transpose()? }));
         }
         let mut outcome = self.filter.conditions().run(&mut reader)?;
         outcome = self.ask_composites(outcome, &mut reader)?;
@@ -112,12 +113,8 @@ impl EventScan {
         };
         self.rexes.give_back(rexes);
         let (maybe_rows, kept) = self.maybe(maybe, &mut reader, context)?;
-        let batch = match (sure_rows, maybe_rows) {
-            (Some(sure_rows), Some(maybe_rows)) => merge(sure_rows, &sure.into_vec(), maybe_rows, &kept)?,
-            (some, other) => match some.or(other) {
-                Some(batch) => batch,
-                None => return Ok(Shaped::Rows(None)),
-            },
+        let Some(batch) = joined((sure_rows, sure.into_vec()), (maybe_rows, kept))? else {
+            return Ok(Shaped::Rows(None));
         };
         Ok(Shaped::Rows(Some(if coded { batch } else { rows::plain(&batch)? })))
     }
@@ -198,17 +195,8 @@ impl EventScan {
         if outcome.is_same(NO) {
             return Ok(outcome);
         }
-        let slab = reader.slab;
-        let unplaced: Vec<_> =
-            (self.wish.names.iter()).filter_map(|name| slab.field(name)).filter(|field| field.by_text).collect();
-        if unplaced.is_empty() {
-            return Ok(outcome);
-        }
+        let Some(by_key) = self.unplaced(reader.slab) else { return Ok(outcome) };
         let keys = reader.keys()?;
-        let mut by_key = vec![false; slab.keys()];
-        for field in unplaced {
-            by_key.iter_mut().zip(&field.places).for_each(|(doubt, place)| *doubt |= *place == fields::Place::Text);
-        }
         if !keys.iter().any(|key| by_key[*key as usize]) {
             return Ok(outcome);
         }
@@ -219,6 +207,49 @@ impl EventScan {
             }
         }
         Ok(Outcome::Each(each))
+    }
+
+    /// By key whether a wanted field is left to the text; `None` where none is.
+    fn unplaced(&self, slab: &Slab) -> Option<Vec<bool>> {
+        let fields = self.wish.names.iter().filter_map(|name| slab.field(name));
+        let mut unplaced = fields.filter(|field| field.by_text).peekable();
+        unplaced.peek()?;
+        let mut by_key = vec![false; slab.keys()];
+        for field in unplaced {
+            by_key.iter_mut().zip(&field.places).for_each(|(doubt, place)| *doubt |= *place == fields::Place::Text);
+        }
+        Some(by_key)
+    }
+
+    /// Those of a few rows that match: by the values of the fields that are asked for, if these can tell.
+    fn few(
+        &self,
+        rows: Vec<u32>,
+        columns: PageColumns,
+        reader: &mut PageReader<'_>,
+        coded: bool,
+        context: &CommandContext,
+    ) -> Result<Option<RecordBatch>, EngineError> {
+        let by_text = self.wants_text() || columns.fields || !self.rexes.is_empty();
+        if rows.is_empty() || by_text || !reader.slab.extracts().is_empty() {
+            return Ok(self.maybe(rows, reader, context)?.0);
+        }
+        let mut answers = self.filter.conditions().of_rows(&rows, reader)?;
+        if let Some(by_key) = self.unplaced(reader.slab) {
+            let keys = reader.keys()?;
+            for (answer, row) in answers.iter_mut().zip(&rows).filter(|(answer, _)| **answer == YES) {
+                *answer = if by_key[keys[*row as usize] as usize] { MAYBE } else { *answer };
+            }
+        }
+        let with = |wanted: u8| rows.iter().zip(&answers).filter(move |(_, answer)| **answer == wanted);
+        let sure = Rows::Some(with(YES).map(|(row, _)| *row).collect());
+        let sure_rows = match sure.is_empty() {
+            true => None,
+            false => Some(self.sure(&sure, reader, coded, context)?),
+        };
+        let maybe = with(MAYBE).map(|(row, _)| *row).collect();
+        let (maybe_rows, kept) = self.maybe(maybe, reader, context)?;
+        joined((sure_rows, sure.into_vec()), (maybe_rows, kept))
     }
 
     /// The columns of rows that match.
@@ -317,6 +348,17 @@ fn split(outcome: Outcome, in_range: Rows) -> (Rows, Vec<u32>) {
             (if whole { in_range } else { Rows::Some(sure) }, maybe)
         }
     }
+}
+
+/// The rows that match for sure and those that turned out to, each kind with the places of its rows.
+fn joined(
+    (sure, sure_at): (Option<RecordBatch>, Vec<u32>),
+    (maybe, maybe_at): (Option<RecordBatch>, Vec<u32>),
+) -> Result<Option<RecordBatch>, EngineError> {
+    Ok(match (sure, maybe) {
+        (Some(sure), Some(maybe)) => Some(merge(sure, &sure_at, maybe, &maybe_at)?),
+        (some, other) => some.or(other),
+    })
 }
 
 /// Both kinds of rows in order of arrival.

@@ -94,6 +94,19 @@ impl<'a> PageReader<'a> {
         Ok(self.shaped()?.column(column)?)
     }
 
+    /// Values of a column in these rows, of those that have one; there may be more.
+    pub(super) fn column_of(&mut self, column: u32, rows: &Rows) -> Result<Arc<PageColumn>, EngineError> {
+        match rows {
+            Rows::All(_) => self.column(column),
+            Rows::Some(rows) => Ok(self.shaped()?.column_of_rows(column, rows)?),
+        }
+    }
+
+    /// Whether a column of numbers holds this one; `None` where reading it tells as soon.
+    pub(super) fn holds_number(&mut self, column: u32, number: i64) -> Result<Option<bool>, EngineError> {
+        Ok(self.shaped()?.holds_number(column, number)?)
+    }
+
     /// Texts of a column in these rows, all of which have one.
     pub(super) fn texts(&mut self, column: u32, rows: &[u32]) -> Result<Texts, EngineError> {
         Ok(self.shaped()?.texts(column, rows)?)

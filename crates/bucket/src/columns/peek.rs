@@ -1,0 +1,280 @@
+//! Single values of a chunk, without decoding those around them where its mode allows for that.
+//!
+//! Packed integers are read from their bits. What is compressed is decompressed, but not spread out; what hangs on
+//! the values before it (steps, frequent numbers, lengths of texts) is worked out up to the value. A value that is read
+//! is checked as [`super::codec`] checks it; the others are not looked at.
+//!
+//! Not here: which chunk, and which place in it (`super::few`).
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::columns::codec::{
+    CODES_CONSTANT, CODES_PACKED, CODES_PLANES, CODES_SKEWED, NUMBERS_FEW, NUMBERS_OF_TIME, NUMBERS_PLANES,
+    NUMBERS_SKEWED, NUMBERS_STEP_PLANES, TEXTS_CUT, read_ends, read_planes, stored_texts, unzigzag,
+};
+use crate::columns::cuts::CutAt;
+use crate::columns::skewed::SkewedAt;
+use crate::integers::{DELTA, IntegersAt, PackedAt, read_integers};
+use crate::wire::{Cursor, Malformed};
+
+/// Codes of a chunk.
+#[derive(Debug)]
+pub(super) struct CodesAt {
+    values: Unsigned,
+    count: usize,
+    limit: u32,
+}
+
+/// Numbers of a chunk.
+#[derive(Debug)]
+pub(super) struct NumbersAt {
+    values: Numbers,
+    count: usize,
+}
+
+/// Texts of a chunk.
+#[derive(Debug)]
+pub(super) enum TextsAt {
+    Whole { bytes: Bytes, ends: Vec<u32> },
+    Cut(Box<CutAt>),
+}
+
+/// Codes, or how far numbers lie above the smallest.
+#[derive(Debug)]
+enum Unsigned {
+    Constant(u64),
+    Packed(PackedAt),
+    /// All lowest bytes, then all second ones.
+    Planes(Vec<u8>),
+    Skewed(SkewedAt),
+    Decoded(Vec<u64>),
+}
+
+#[derive(Debug)]
+enum Numbers {
+    Plain(IntegersAt),
+    OfTime(Arc<[i64]>, i64),
+    Few(Vec<i64>, SkewedAt),
+    Above { min: i64, unit: u64, values: Unsigned },
+}
+
+impl Unsigned {
+    /// Value number `at` of `count`.
+    fn get(&mut self, at: usize, count: usize) -> u64 {
+        match self {
+            Unsigned::Constant(value) => *value,
+            Unsigned::Packed(packed) => packed.get(at),
+            Unsigned::Planes(planes) => {
+                let bytes = planes.chunks_exact(count.max(1)).take(8).enumerate();
+                bytes.fold(0, |value, (plane, bytes)| {
+                    value | u64::from(bytes.get(at).copied().unwrap_or(0)) << (8 * plane)
+                })
+            }
+            Unsigned::Skewed(skewed) => skewed.get(at),
+            Unsigned::Decoded(values) => values.get(at).copied().unwrap_or(0),
+        }
+    }
+}
+
+fn beyond(at: usize, count: usize) -> Malformed {
+    Malformed(format!("there is no value {at} of {count}"))
+}
+
+impl CodesAt {
+    /// The `count` codes of a chunk, each below `limit`.
+    pub(super) fn read(chunk: &Bytes, count: usize, limit: u32) -> Result<CodesAt, Malformed> {
+        let mut cursor = Cursor::new(chunk);
+        let values = match cursor.u8("mode of codes")? {
+            CODES_CONSTANT => Unsigned::Constant(cursor.count("the code", u32::MAX as usize)? as u64),
+            CODES_PACKED => Unsigned::Packed(PackedAt::read(chunk, &mut cursor, count, u32::BITS)?),
+            CODES_PLANES => Unsigned::Planes(read_planes(&mut cursor, count, 4)?),
+            CODES_SKEWED => Unsigned::Skewed(SkewedAt::read(chunk, &mut cursor, count, u32::BITS)?),
+            other => return Err(Malformed(format!("mode {other} of codes is unknown"))),
+        };
+        cursor.finish("the codes")?;
+        Ok(CodesAt { values, count, limit })
+    }
+
+    /// So many times the only code there is.
+    pub(super) fn zeros(count: usize) -> CodesAt {
+        CodesAt { values: Unsigned::Constant(0), count, limit: 1 }
+    }
+
+    /// Code number `at`.
+    pub(super) fn get(&mut self, at: usize) -> Result<u32, Malformed> {
+        if at >= self.count {
+            return Err(beyond(at, self.count));
+        }
+        match u32::try_from(self.values.get(at, self.count)) {
+            Ok(code) if code < self.limit => Ok(code),
+            Ok(code) => Err(Malformed(format!("code {code} is not below {}", self.limit))),
+            Err(_) => Err(Malformed::new("a code is wider than 32 bits")),
+        }
+    }
+}
+
+impl NumbersAt {
+    /// The `count` numbers of a chunk. `times` are those of all events of the page, where
+    /// [`super::codec::needs_times`] asks so.
+    pub(super) fn read(chunk: &Bytes, count: usize, times: Option<&Arc<[i64]>>) -> Result<NumbersAt, Malformed> {
+        let mut cursor = Cursor::new(chunk);
+        let mode = cursor.clone().u8("mode of numbers")?;
+        let values = if mode <= DELTA {
+            Numbers::Plain(IntegersAt::read(chunk, &mut cursor, count)?)
+        } else {
+            cursor.u8("mode of numbers")?;
+            NumbersAt::read_mode(mode, chunk, &mut cursor, count, times)?
+        };
+        cursor.finish("the numbers")?;
+        Ok(NumbersAt { values, count })
+    }
+
+    fn read_mode(
+        mode: u8,
+        chunk: &Bytes,
+        cursor: &mut Cursor<'_>,
+        count: usize,
+        times: Option<&Arc<[i64]>>,
+    ) -> Result<Numbers, Malformed> {
+        match (mode, times) {
+            (NUMBERS_OF_TIME, Some(times)) if times.len() == count => {
+                return Ok(Numbers::OfTime(Arc::clone(times), cursor.signed("difference to the time")?));
+            }
+            (NUMBERS_OF_TIME, times) => {
+                let known = times.map_or(0, |times| times.len());
+                return Err(Malformed(format!("{count} numbers stand for {known} times")));
+            }
+            (NUMBERS_FEW, _) => {
+                let few = usize::from(cursor.u8("distinct numbers")?);
+                let few = read_integers(cursor, few)?;
+                return Ok(Numbers::Few(few, SkewedAt::read(chunk, cursor, count, u8::BITS)?));
+            }
+            (NUMBERS_SKEWED | NUMBERS_PLANES | NUMBERS_STEP_PLANES, _) => {}
+            (other, _) => return Err(Malformed(format!("mode {other} of numbers is unknown"))),
+        }
+        let min = cursor.signed("smallest number")?;
+        let unit = cursor.varint("unit of numbers")?;
+        let values = match mode {
+            NUMBERS_SKEWED => Unsigned::Skewed(SkewedAt::read(chunk, cursor, count, u64::BITS)?),
+            NUMBERS_PLANES => Unsigned::Planes(read_planes(cursor, count, 8)?),
+            _ => {
+                let mut planes = Unsigned::Planes(read_planes(cursor, count, 8)?);
+                let mut last = 0u64;
+                let steps = (0..count).map(|at| {
+                    last = last.wrapping_add(unzigzag(planes.get(at, count)));
+                    last
+                });
+                Unsigned::Decoded(steps.collect())
+            }
+        };
+        Ok(Numbers::Above { min, unit, values })
+    }
+
+    /// So many times one number.
+    pub(super) fn constant(number: i64, count: usize) -> NumbersAt {
+        NumbersAt { values: Numbers::Plain(IntegersAt::Constant(number)), count }
+    }
+
+    /// Number `at`.
+    pub(super) fn get(&mut self, at: usize) -> Result<i64, Malformed> {
+        if at >= self.count {
+            return Err(beyond(at, self.count));
+        }
+        Ok(match &mut self.values {
+            Numbers::Plain(integers) => integers.get(at),
+            Numbers::OfTime(times, difference) => times[at].wrapping_add(*difference),
+            Numbers::Few(few, codes) => {
+                let code = codes.get(at) as usize;
+                *few.get(code).ok_or_else(|| Malformed(format!("a number is none of {}", few.len())))?
+            }
+            Numbers::Above { min, unit, values } => {
+                min.wrapping_add(values.get(at, self.count).wrapping_mul(*unit) as i64)
+            }
+        })
+    }
+}
+
+impl TextsAt {
+    /// The `count` texts of a chunk of at most `limit` bytes together.
+    pub(super) fn read(chunk: &Bytes, count: usize, limit: u64) -> Result<TextsAt, Malformed> {
+        if chunk.first() == Some(&TEXTS_CUT) {
+            return Ok(TextsAt::Cut(Box::new(CutAt::read(&chunk.slice(1..), count)?)));
+        }
+        let mut cursor = Cursor::new(chunk);
+        let ends = read_ends(&mut cursor, count, limit)?;
+        let bytes = match stored_texts(&mut cursor, &ends)? {
+            Some(bytes) => bytes.into(),
+            None => chunk.slice(chunk.len() - cursor.remaining()..),
+        };
+        Ok(TextsAt::Whole { bytes, ends })
+    }
+
+    /// Text number `at`.
+    pub(super) fn get(&mut self, at: usize) -> Result<Bytes, Malformed> {
+        let text = match self {
+            TextsAt::Cut(cut) => cut.get(at)?,
+            TextsAt::Whole { bytes, ends } => {
+                let end = *ends.get(at).ok_or_else(|| beyond(at, ends.len()))? as usize;
+                let start = if at == 0 { 0 } else { ends[at - 1] as usize };
+                bytes.slice(start..end)
+            }
+        };
+        match std::str::from_utf8(&text) {
+            Ok(_) => Ok(text),
+            Err(_) => Err(Malformed::new("its texts are not UTF-8")),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Every value read by itself, forwards and, from a chunk read anew, in other orders.
+    fn orders(count: usize) -> [Vec<usize>; 3] {
+        [(0..count).collect(), (0..count).rev().collect(), (0..count).map(|at| at * 7 % count).collect()]
+    }
+
+    pub(crate) fn check_codes(chunk: &[u8], codes: &[u32], limit: u32) {
+        let chunk = Bytes::copy_from_slice(chunk);
+        for places in orders(codes.len()) {
+            let mut single = CodesAt::read(&chunk, codes.len(), limit).unwrap();
+            assert!(places.into_iter().all(|at| single.get(at).unwrap() == codes[at]));
+            assert!(single.get(codes.len()).is_err());
+        }
+        let most = codes.iter().copied().max().unwrap_or(0);
+        let mut strict = CodesAt::read(&chunk, codes.len(), most).unwrap();
+        assert!(codes.iter().enumerate().all(|(at, code)| strict.get(at).is_ok() == (*code < most)));
+    }
+
+    pub(crate) fn check_numbers(chunk: &[u8], numbers: &[i64], times: &[i64]) {
+        let (chunk, times) = (Bytes::copy_from_slice(chunk), Arc::from(times));
+        for places in orders(numbers.len()) {
+            let mut single = NumbersAt::read(&chunk, numbers.len(), Some(&times)).unwrap();
+            assert!(places.into_iter().all(|at| single.get(at).unwrap() == numbers[at]));
+            assert!(single.get(numbers.len()).is_err());
+        }
+    }
+
+    pub(crate) fn check_texts<T: AsRef<[u8]>>(chunk: &[u8], texts: &[T], limit: u64) {
+        let chunk = Bytes::copy_from_slice(chunk);
+        for places in orders(texts.len()) {
+            let mut single = TextsAt::read(&chunk, texts.len(), limit).unwrap();
+            assert!(places.into_iter().all(|at| single.get(at).unwrap() == texts[at].as_ref()));
+            assert!(single.get(texts.len()).is_err());
+        }
+    }
+
+    /// Whatever the bytes are: a value or an error.
+    pub(crate) fn read_garbage(bytes: &[u8], count: usize) {
+        let chunk = Bytes::copy_from_slice(bytes);
+        let times = vec![5; count].into();
+        for at in 0..=count {
+            drop(CodesAt::read(&chunk, count, 9).and_then(|mut codes| codes.get(at)));
+            drop(NumbersAt::read(&chunk, count, Some(&times)).and_then(|mut numbers| numbers.get(at)));
+            drop(TextsAt::read(&chunk, count, 50).and_then(|mut texts| texts.get(at)));
+        }
+    }
+}
