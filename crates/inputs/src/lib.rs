@@ -9,6 +9,7 @@ mod error;
 pub mod file;
 pub mod hec;
 pub mod network;
+pub mod s2s;
 mod sink;
 
 pub use error::InputError;

@@ -162,10 +162,10 @@ pub(crate) struct ServeArgs {
     /// Address of the web interface; nothing is served there yet.
     #[arg(long, value_name = "ADDR")]
     pub(crate) web: Option<String>,
-    /// Address of the HTTP event collector; nothing is served there yet.
+    /// Address of the HTTP event collector.
     #[arg(long, value_name = "ADDR")]
     pub(crate) hec: Option<String>,
-    /// Address for forwarders; nothing is served there yet.
+    /// Address for forwarders; not needed: they are served where inputs.conf says, [splunktcp://9997].
     #[arg(long, value_name = "ADDR")]
     pub(crate) s2s: Option<String>,
 }

@@ -39,10 +39,12 @@ const PRIVATE_MODE: u32 = 0o600;
 pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure> {
     let address = loopback("--mgmt", &arguments.mgmt)?;
     let hec = arguments.hec.as_deref().map(|address| loopback("--hec", address)).transpose()?;
-    for (option, address) in [("--web", &arguments.web), ("--s2s", &arguments.s2s)] {
-        if let Some(address) = address {
-            crate::tell(&format!("note: {option} {address}: this version has no such service, nothing listens there"));
-        }
+    if let Some(address) = &arguments.web {
+        crate::tell(&format!("note: --web {address}: this version has no such service, nothing listens there"));
+    }
+    if let Some(address) = &arguments.s2s {
+        let place = "forwarders are served where inputs.conf says, as in [splunktcp://9997]";
+        crate::tell(&format!("note: --s2s {address}: {place}, nothing listens there"));
     }
     let settings = Settings::of_data_dir(data_dir);
     let store = local::open_to_serve(data_dir, &settings)?;

@@ -33,6 +33,8 @@ use quarry_stdx::SharedClock;
 use serde_json::{Map, Value, json};
 
 use crate::EventStore;
+pub(crate) use envelope::seconds;
+
 use answer::{Answer, Code, Told};
 use body::{BodyError, Budget, Kept};
 use channels::{Channels, Receipts};

@@ -36,9 +36,7 @@ impl Appender {
         if batch.is_empty() {
             return Ok(());
         }
-        let copy = copy_of(batch, self.store.spare_batch().unwrap_or_default());
-        self.receipts.push_back(self.store.append(copy)?);
-        clear(batch);
+        self.receipts.push_back(hand_over(&*self.store, batch)?);
         self.settle(RECEIPTS_MAX)
     }
 
@@ -51,6 +49,14 @@ impl Appender {
         }
         outcome
     }
+}
+
+/// Hands a batch to `store` and empties it. On an error the batch keeps its events.
+pub fn hand_over(store: &dyn EventStore, batch: &mut EventBatch) -> Result<Box<dyn Receipt>, AppendError> {
+    let copy = copy_of(batch, store.spare_batch().unwrap_or_default());
+    let receipt = store.append(copy)?;
+    clear(batch);
+    Ok(receipt)
 }
 
 fn copy_of(batch: &EventBatch, mut copy: EventBatch) -> EventBatch {

@@ -13,6 +13,6 @@ mod framing;
 mod stream;
 
 pub use access::AccessList;
-pub use appender::Appender;
+pub use appender::{Appender, hand_over};
 pub use datagrams::{Datagram, Datagrams};
 pub use stream::{RawStream, Template};

@@ -24,7 +24,9 @@ pub(crate) struct Limits {
     pub(crate) dropped: AtomicU64,
     /// Events that the store had taken and failed to write.
     pub(crate) lost: AtomicU64,
-    told: [AtomicU64; 4],
+    /// Events of forwarders for an index that there is not.
+    pub(crate) homeless: AtomicU64,
+    told: [AtomicU64; 5],
 }
 
 /// A connection that counts.
@@ -50,6 +52,10 @@ impl Limits {
             (&self.refused, "connections were refused: more than the server takes"),
             (&self.forbidden, "connections and datagrams of senders that acceptFrom does not name were refused"),
             (&self.dropped, "datagrams were lost: they came faster than they were stored (see _rcvbuf)"),
+            (
+                &self.homeless,
+                "events of forwarders are for indexes that are not there (such as _internal) and were left out",
+            ),
             (&self.lost, "batches of events could not be written and are lost"),
         ];
         for ((count, what), told) in counts.into_iter().zip(&self.told) {

@@ -5,6 +5,7 @@
 //!
 //! Not here: what bytes mean (`quarry_inputs::network`), the HTTP Event Collector.
 
+mod forwarders;
 mod limits;
 mod names;
 mod stream;
@@ -118,7 +119,7 @@ impl Listeners {
         let bound = match kind {
             NetworkKind::Tcp => tcp::listen(port, address, acceptor).await.map_err(cannot)?,
             NetworkKind::Udp => udp::listen(&port, address).map_err(cannot)?,
-            NetworkKind::Forwarders => return Ok(()),
+            NetworkKind::Forwarders => forwarders::listen(port, address, acceptor).await.map_err(cannot)?,
         };
         crate::tell(&format!("quarry takes events on {bound} ([{stanza}])"));
         self.addresses.insert(stanza, bound);

@@ -45,3 +45,16 @@ pub(crate) fn read_now(connection: &mut dyn Connection, buffer: &mut [u8]) -> io
         Poll::Pending => Ok(None),
     }
 }
+
+/// Writes all of `bytes`.
+pub(crate) async fn write(connection: &mut dyn Connection, bytes: &[u8]) -> io::Result<()> {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let count = poll_fn(|context| Pin::new(&mut *connection).poll_write(context, rest)).await?;
+        if count == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        rest = rest.get(count..).unwrap_or_default();
+    }
+    poll_fn(|context| Pin::new(&mut *connection).poll_flush(context)).await
+}

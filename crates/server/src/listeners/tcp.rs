@@ -22,13 +22,13 @@ use super::{Port, stopped};
 use crate::local;
 
 /// Wait after few bytes for more.
-const GATHER: Duration = Duration::from_millis(5);
+pub(super) const GATHER: Duration = Duration::from_millis(5);
 /// Wait before the store is asked again that took nothing.
 pub(super) const BUSY_WAIT: Duration = Duration::from_millis(200);
 /// Longest TLS handshake.
 pub(super) const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 /// Wait after a failed accept, which is mostly a lack of file descriptors.
-const ACCEPT_WAIT: Duration = Duration::from_millis(100);
+pub(super) const ACCEPT_WAIT: Duration = Duration::from_millis(100);
 /// Text bytes at which a batch is handed over.
 pub(super) const BATCH_BYTES: usize = 1 << 20;
 /// Events at which a batch is handed over.

@@ -6,6 +6,7 @@ mod collector;
 mod compaction;
 mod crash_and_damage;
 mod explain;
+mod forwarders;
 mod knowledge;
 mod monitor;
 mod network;

@@ -1,0 +1,127 @@
+//! What is known of the texts of one channel, and the pipeline that cuts them.
+//!
+//! A forwarder that has not cut a file sends it in pieces of any length; the pieces of a channel go through one
+//! pipeline until the channel is silent, changes its metadata or ends. An id is due when everything of its piece has
+//! left the pipeline.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+use quarry_conf::PropsResolver;
+use quarry_event::{EventBatch, IndexedField, Metadata, TimeNs};
+use quarry_pipeline::{Pipeline, PipelineContext, SourceInfo};
+
+use super::S2sError;
+
+/// Ids of a channel that wait for the end of an event.
+const WAITING_IDS_MAX: usize = 65_536;
+/// Difference to the present beyond which a forwarder's time of reading is not believed.
+const CLOCK_DIFFERENCE_NS: i64 = 86_400_000_000_000;
+
+/// Indexed fields, by name and value.
+pub(super) type Fields = Vec<(Arc<str>, Box<str>)>;
+
+/// Texts of one channel, or of one source of version 2 and 3.
+#[derive(Debug)]
+pub(super) struct Channel {
+    pub(super) metadata: Metadata,
+    pipeline: Option<Box<Pipeline>>,
+    /// Bytes that the pipeline was given.
+    fed: u64,
+    /// Ids and the end of their pieces.
+    waiting: VecDeque<(u64, u64)>,
+    /// When the last piece came, by the monotonic clock.
+    pub(super) last: i64,
+}
+
+impl Channel {
+    pub(super) fn new(metadata: Metadata) -> Channel {
+        Channel { metadata, pipeline: None, fed: 0, waiting: VecDeque::new(), last: 0 }
+    }
+
+    /// Cuts a piece of text; `sent` is the time the forwarder gives for texts without one.
+    pub(super) fn push(
+        &mut self,
+        props: &PropsResolver,
+        piece: Piece<'_>,
+        now: TimeNs,
+        batch: &mut EventBatch,
+    ) -> Result<(), S2sError> {
+        let modified = piece.sent.filter(|sent| sent.abs_diff(now) <= CLOCK_DIFFERENCE_NS.unsigned_abs());
+        let pipeline = match &mut self.pipeline {
+            Some(pipeline) => {
+                pipeline.set_now(now, modified);
+                pipeline
+            }
+            None => {
+                self.fed = 0;
+                let info = SourceInfo {
+                    index: self.metadata.index.to_string(),
+                    host: self.metadata.host.to_string(),
+                    host_is_fixed: false,
+                    source: self.metadata.source.to_string(),
+                    sourcetype: Some(self.metadata.sourcetype.to_string()).filter(|name| !name.is_empty()),
+                };
+                let context = PipelineContext { now, zone: TimeZone::UTC, modified };
+                let made =
+                    Pipeline::new(info, props, context).map_err(|error| S2sError::Pipeline(error.to_string()))?;
+                self.pipeline.insert(Box::new(made))
+            }
+        };
+        let first = batch.len();
+        pipeline.push(piece.raw, batch);
+        self.fed += piece.raw.len() as u64;
+        add_fields(batch, first, piece.fields);
+        if let Some(id) = piece.id {
+            if self.waiting.len() >= WAITING_IDS_MAX {
+                return Err(S2sError::Malformed("too many ids wait for the end of one event"));
+            }
+            self.waiting.push_back((id, self.fed));
+        }
+        Ok(())
+    }
+
+    /// Ids whose pieces are events now.
+    pub(super) fn take_due(&mut self, due: &mut Vec<u64>) {
+        let safe = self.pipeline.as_ref().map_or(u64::MAX, |pipeline| pipeline.safe_offset());
+        while self.waiting.front().is_some_and(|(_, end)| *end <= safe) {
+            due.extend(self.waiting.pop_front().map(|(id, _)| id));
+        }
+    }
+
+    /// Gives what is left as events; the pipeline goes.
+    pub(super) fn finish(&mut self, batch: &mut EventBatch, fields: &Fields) {
+        if let Some(mut pipeline) = self.pipeline.take() {
+            let first = batch.len();
+            pipeline.finish(batch);
+            add_fields(batch, first, fields);
+        }
+    }
+
+    /// Whether text waits for more.
+    pub(super) fn is_open(&self) -> bool {
+        self.pipeline.is_some()
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        self.pipeline.as_ref().map_or(0, |pipeline| pipeline.buffered_capacity())
+    }
+}
+
+/// A piece of a channel's text.
+pub(super) struct Piece<'a> {
+    pub(super) raw: &'a [u8],
+    pub(super) id: Option<u64>,
+    pub(super) sent: Option<TimeNs>,
+    pub(super) fields: &'a Fields,
+}
+
+/// Gives every event from `first` on the fields.
+pub(super) fn add_fields(batch: &mut EventBatch, first: usize, fields: &Fields) {
+    for row in first..batch.len() {
+        for (name, value) in fields {
+            batch.fields.push(IndexedField { row: row as u32, name: Arc::clone(name), value: value.clone() });
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! One forwarder: handshake, channels, and its events in batches of one index each.
+//!
+//! The handshake offers version 4 unless that is switched off; a forwarder of version 2 has none. Text that says it is
+//! one event is taken as it is, with its time and fields; other text is cut by its sourcetype's rules.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use quarry_conf::PropsResolver;
+use quarry_event::{EventBatch, Metadata, TimeNs};
+
+use super::S2sError;
+use super::channel::{Channel, Fields, Piece, add_fields};
+use super::wire::{Decoder, Event, Message, frame_of};
+use crate::hec::seconds;
+
+/// Channels of a connection, as the handshake tells the forwarder.
+const CHANNELS_MAX: usize = 300;
+/// Indexes a connection has open at a time; beyond it the batches must be taken.
+const OPEN_BATCHES_MAX: usize = 16;
+/// Text bytes and events at which batches must be taken.
+const BATCH_BYTES: usize = 1 << 20;
+const BATCH_EVENTS: usize = 65_536;
+/// Silence after which the last event of a channel is complete; a forwarder waits as long before it closes a file.
+const QUIET_NS: i64 = 3_000_000_000;
+const NANOS: i64 = 1_000_000_000;
+/// Highest level of the protocol that is offered.
+const PROTOCOL_LEVEL: u64 = 7;
+
+/// What a port says about events that do not say it themselves.
+#[derive(Clone, Debug)]
+pub struct ForwarderDefaults {
+    /// Index.
+    pub index: String,
+    /// `host`.
+    pub host: String,
+    /// `source`.
+    pub source: String,
+    /// `sourcetype`; an empty one is guessed.
+    pub sourcetype: String,
+    /// Whether version 4 is offered.
+    pub offers_packets: bool,
+    /// How text is cut.
+    pub props: Arc<PropsResolver>,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub struct Forwarder {
+    defaults: Arc<ForwarderDefaults>,
+    decoder: Decoder,
+    wants_acks: bool,
+    has_packets: bool,
+    channels: BTreeMap<u64, Channel>,
+    /// Channels of versions 2 and 3, by their metadata.
+    sources: BTreeMap<Metadata, Channel>,
+    batches: Vec<EventBatch>,
+    due: Vec<u64>,
+    answer: Vec<u8>,
+}
+
+impl Forwarder {
+    /// A connection that has begun.
+    pub fn new(defaults: Arc<ForwarderDefaults>) -> Forwarder {
+        Forwarder {
+            defaults,
+            decoder: Decoder::default(),
+            wants_acks: false,
+            has_packets: false,
+            channels: BTreeMap::new(),
+            sources: BTreeMap::new(),
+            batches: Vec::new(),
+            due: Vec::new(),
+            answer: Vec::new(),
+        }
+    }
+
+    /// Takes bytes; [`Forwarder::advance`] reads them.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.decoder.push(bytes);
+    }
+
+    /// Reads until more bytes are needed (`false`) or the batches must be taken (`true`). `now` is the present,
+    /// `elapsed` the monotonic clock.
+    pub fn advance(&mut self, now: TimeNs, elapsed: i64) -> Result<bool, S2sError> {
+        loop {
+            if self.is_full() {
+                return Ok(true);
+            }
+            match self.decoder.next_message()? {
+                None => return Ok(false),
+                Some(message) => self.take(message, now, elapsed)?,
+            }
+        }
+    }
+
+    /// Completes the last events of channels that are silent; with `all` of every channel.
+    pub fn settle(&mut self, all: bool, elapsed: i64) {
+        let is_due = |channel: &Channel| channel.is_open() && (all || elapsed.saturating_sub(channel.last) >= QUIET_NS);
+        let channels = self.channels.values_mut().chain(self.sources.values_mut());
+        for channel in channels.filter(|channel| is_due(channel)) {
+            let batch = batch_of(&mut self.batches, &channel.metadata.index, 0);
+            channel.finish(batch, &Fields::new());
+            channel.take_due(&mut self.due);
+        }
+    }
+
+    /// Batches and the ids that may be acknowledged when these are on disk.
+    pub fn take_batches(&mut self) -> (Vec<EventBatch>, Vec<u64>) {
+        for channel in self.channels.values_mut() {
+            channel.take_due(&mut self.due);
+        }
+        let mut ids = std::mem::take(&mut self.due);
+        ids.sort_unstable();
+        if !self.wants_acks {
+            ids.clear();
+        }
+        let batches = std::mem::take(&mut self.batches);
+        (batches.into_iter().filter(|batch| !batch.is_empty()).collect(), ids)
+    }
+
+    /// Bytes for the forwarder.
+    pub fn take_answer(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.answer)
+    }
+
+    /// Whether text waits for more.
+    pub fn is_open(&self) -> bool {
+        self.channels.values().chain(self.sources.values()).any(Channel::is_open)
+    }
+
+    /// Bytes of memory held for text that is no event yet.
+    pub fn held_bytes(&self) -> usize {
+        let channels = self.channels.values().chain(self.sources.values());
+        self.decoder.held_bytes() + channels.map(Channel::held_bytes).sum::<usize>()
+    }
+
+    fn is_full(&self) -> bool {
+        let is_full = |batch: &EventBatch| batch.raw.len() >= BATCH_BYTES || batch.len() >= BATCH_EVENTS;
+        self.batches.len() >= OPEN_BATCHES_MAX || self.batches.iter().any(is_full)
+    }
+
+    fn take(&mut self, message: Message, now: TimeNs, elapsed: i64) -> Result<(), S2sError> {
+        match message {
+            Message::Greeting { .. } | Message::Note => Ok(()),
+            Message::Pairs(pairs) => self.pairs(pairs, now, elapsed),
+            Message::OpenChannel { like, number, slots } => self.open(like, number, &slots),
+            Message::CloseChannel(number) => {
+                let closed = self.channels.remove(&number);
+                let mut channel = closed.ok_or(S2sError::Channel { number, problem: "is closed and was not open" })?;
+                let batch = batch_of(&mut self.batches, &channel.metadata.index, now);
+                channel.finish(batch, &Fields::new());
+                channel.take_due(&mut self.due);
+                Ok(())
+            }
+            Message::Event(event) => self.event(event, now, elapsed),
+        }
+    }
+
+    fn open(&mut self, like: Option<u64>, number: u64, slots: &[Option<String>; 4]) -> Result<(), S2sError> {
+        let problem = |problem| Err(S2sError::Channel { number, problem });
+        if self.channels.contains_key(&number) {
+            return problem("is opened and was open");
+        }
+        if self.channels.len() >= CHANNELS_MAX {
+            return problem("is one more than a connection may have");
+        }
+        let mut metadata = match like {
+            None => self.default_metadata(),
+            Some(like) => match self.channels.get(&like) {
+                Some(channel) => channel.metadata.clone(),
+                None => return problem("is a clone of one that is not open"),
+            },
+        };
+        for slot in slots.iter().flatten() {
+            set_metadata(&mut metadata, slot);
+        }
+        self.channels.insert(number, Channel::new(metadata));
+        Ok(())
+    }
+
+    fn event(&mut self, event: Event, now: TimeNs, elapsed: i64) -> Result<(), S2sError> {
+        let number = event.channel;
+        let channel = self.channels.get_mut(&number);
+        let channel = channel.ok_or(S2sError::Channel { number, problem: "gets an event and is not open" })?;
+        channel.last = elapsed;
+        let mut metadata = channel.metadata.clone();
+        let mut time = event.seconds.and_then(|seconds| i64::try_from(seconds).ok()?.checked_mul(NANOS));
+        let mut fields = Fields::new();
+        for (name, value) in &event.fields {
+            read_field(name, value, &mut metadata, &mut time, &mut fields);
+        }
+        // A text without bytes only carries its id.
+        if event.raw.is_empty() {
+            self.due.extend(event.id);
+            return Ok(());
+        }
+        if event.is_whole {
+            let batch = batch_of(&mut self.batches, &metadata.index, now);
+            push_whole(batch, &event.raw, time.unwrap_or(now), &metadata, &fields);
+            self.due.extend(event.id);
+            return Ok(());
+        }
+        if metadata != channel.metadata {
+            let batch = batch_of(&mut self.batches, &channel.metadata.index, now);
+            channel.finish(batch, &Fields::new());
+            channel.metadata = metadata;
+        }
+        let batch = batch_of(&mut self.batches, &channel.metadata.index, now);
+        let piece = Piece { raw: &event.raw, id: event.id, sent: time, fields: &fields };
+        channel.push(&self.defaults.props, piece, now, batch)?;
+        batch.index_time = now;
+        Ok(())
+    }
+
+    /// A frame of versions 2 and 3: part of the handshake, or text.
+    fn pairs(&mut self, pairs: Vec<(String, Vec<u8>)>, now: TimeNs, elapsed: i64) -> Result<(), S2sError> {
+        let (mut metadata, mut fields) = (self.default_metadata(), Fields::new());
+        let (mut raw, mut time, mut is_done, mut capabilities) = (Vec::new(), None, false, None);
+        let count = pairs.len();
+        for (key, value) in pairs {
+            let text = || String::from_utf8_lossy(&value).into_owned();
+            match key.as_str() {
+                "_raw" => raw = value,
+                "_time" => time = seconds(text().trim()),
+                "_done" => is_done = true,
+                "__s2s_capabilities" => capabilities = Some(text()),
+                key => read_field(key, &text(), &mut metadata, &mut time, &mut fields),
+            }
+        }
+        if let Some(capabilities) = capabilities {
+            let says = |word: &str| capabilities.split(';').any(|part| part.trim() == word);
+            if count == 1 {
+                self.wants_acks = says("ack=1");
+                self.answer.extend(self.offer());
+            } else if self.defaults.offers_packets && says("v4=1") {
+                self.has_packets = true;
+                self.decoder.switch_to_packets();
+            }
+            return Ok(());
+        }
+        if !raw.is_empty() && time.is_some() {
+            let batch = batch_of(&mut self.batches, &metadata.index, now);
+            push_whole(batch, &raw, time.unwrap_or(now), &metadata, &fields);
+            return Ok(());
+        }
+        let index = Arc::clone(&metadata.index);
+        if !raw.is_empty() {
+            self.make_room(now);
+            let channel = self.sources.entry(metadata.clone()).or_insert_with_key(|key| Channel::new(key.clone()));
+            channel.last = elapsed;
+            let batch = batch_of(&mut self.batches, &index, now);
+            channel.push(
+                &self.defaults.props,
+                Piece { raw: &raw, id: None, sent: None, fields: &fields },
+                now,
+                batch,
+            )?;
+            batch.index_time = now;
+        }
+        if is_done && let Some(channel) = self.sources.get_mut(&metadata) {
+            channel.finish(batch_of(&mut self.batches, &index, now), &fields);
+        }
+        Ok(())
+    }
+
+    /// Gives up the source that was silent longest, where there are too many.
+    fn make_room(&mut self, now: TimeNs) {
+        if self.sources.len() < CHANNELS_MAX {
+            return;
+        }
+        let oldest = self.sources.iter().min_by_key(|(_, channel)| channel.last).map(|(key, _)| key.clone());
+        if let Some(mut channel) = oldest.and_then(|key| self.sources.remove(&key)) {
+            channel.finish(batch_of(&mut self.batches, &channel.metadata.index, now), &Fields::new());
+        }
+    }
+
+    /// Answer to what a forwarder says it can do.
+    fn offer(&self) -> Vec<u8> {
+        let offers = self.defaults.offers_packets;
+        let level = if offers { PROTOCOL_LEVEL } else { 0 };
+        let text = format!(
+            "cap_response=success;cap_flush_key=true;idx_can_send_hb=false;idx_can_recv_token=false;\
+             request_certificate=false;v4={offers};channel_limit={CHANNELS_MAX};pl={level}"
+        );
+        frame_of(&[("__s2s_control_msg", &text)])
+    }
+
+    fn default_metadata(&self) -> Metadata {
+        let defaults = &self.defaults;
+        Metadata {
+            index: defaults.index.as_str().into(),
+            host: defaults.host.as_str().into(),
+            source: defaults.source.as_str().into(),
+            sourcetype: defaults.sourcetype.as_str().into(),
+        }
+    }
+}
+
+/// The open batch of an index.
+fn batch_of<'a>(batches: &'a mut Vec<EventBatch>, index: &str, now: TimeNs) -> &'a mut EventBatch {
+    let is_it = |batch: &EventBatch| batch.metas.first().is_none_or(|meta| *meta.index == *index);
+    let at = batches.iter().position(is_it).unwrap_or_else(|| {
+        batches.push(EventBatch { index_time: now, ..EventBatch::default() });
+        batches.len() - 1
+    });
+    &mut batches[at]
+}
+
+fn push_whole(batch: &mut EventBatch, raw: &[u8], time: TimeNs, metadata: &Metadata, fields: &Fields) {
+    let meta = batch.intern(metadata);
+    let first = batch.len();
+    match std::str::from_utf8(raw) {
+        Ok(_) => batch.push(raw, time, meta),
+        Err(_) => batch.push(String::from_utf8_lossy(raw).as_bytes(), time, meta),
+    }
+    add_fields(batch, first, fields);
+}
+
+/// `source::`, `host::` and `sourcetype::` in front of a name.
+fn set_metadata(metadata: &mut Metadata, text: &str) {
+    match text.split_once("::") {
+        Some(("source", name)) => metadata.source = name.into(),
+        Some(("host", name)) => metadata.host = name.into(),
+        Some(("sourcetype", name)) => metadata.sourcetype = name.into(),
+        _ => {}
+    }
+}
+
+/// A key of a text: metadata, part of its time, indexed fields, or a word between forwarders.
+fn read_field(key: &str, value: &str, metadata: &mut Metadata, time: &mut Option<TimeNs>, fields: &mut Fields) {
+    match key {
+        "_MetaData:Index" => {
+            if !value.is_empty() && value != "default" {
+                metadata.index = value.into();
+            }
+        }
+        "MetaData:Host" | "MetaData:Source" | "MetaData:Sourcetype" => set_metadata(metadata, value),
+        "_subsecond" => {
+            let part = seconds(value.trim()).filter(|part| (0..NANOS).contains(part));
+            *time = time.map(|time| time.saturating_add(part.unwrap_or(0)));
+        }
+        "_meta" => {
+            for pair in value.split_whitespace() {
+                if let Some((name, value)) = pair.split_once("::").filter(|(name, _)| !name.starts_with('_')) {
+                    fields.push((name.into(), value.trim_matches('"').into()));
+                }
+            }
+        }
+        key if key.starts_with('_') || key.contains(':') => {}
+        key => fields.push((key.into(), value.into())),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+use std::sync::Arc;
+
+use quarry_conf::{Layers, PropsResolver};
+use quarry_event::EventBatch;
+
+use super::super::wire::frame_of;
+use super::super::wire::tests::{greeting, packets};
+use super::{Forwarder, ForwarderDefaults};
+
+const NOW: i64 = 1_795_225_298_000_000_000;
+const OFFER: &str = "ack=1;compression=0";
+
+fn forwarder(offers_packets: bool) -> Forwarder {
+    Forwarder::new(Arc::new(ForwarderDefaults {
+        index: "main".to_owned(),
+        host: "10.0.0.9".to_owned(),
+        source: "s2s".to_owned(),
+        sourcetype: "generic_single_line".to_owned(),
+        offers_packets,
+        props: Arc::new(PropsResolver::new(&Layers::new([]))),
+    }))
+}
+
+fn told(batches: &[EventBatch]) -> Vec<String> {
+    let mut rows = Vec::new();
+    for batch in batches {
+        for row in 0..batch.len() {
+            let meta = &batch.metas[batch.meta[row] as usize];
+            let fields = batch.fields.iter().filter(|field| field.row as usize == row);
+            let fields: String = fields.map(|field| format!(" {}={}", field.name, field.value)).collect();
+            let text = String::from_utf8_lossy(batch.raw(row));
+            let (index, host, source) = (&meta.index, &meta.host, &meta.source);
+            rows.push(format!("{index} {host} {source} {} {} {text}{fields}", meta.sourcetype, batch.time[row]));
+        }
+    }
+    rows
+}
+
+#[test]
+fn version_2_sends_events_and_pieces() {
+    let mut forwarder = forwarder(true);
+    forwarder.push(&greeting("v2"));
+    let event = [
+        ("_MetaData:Index", "web"),
+        ("MetaData:Host", "host::h1"),
+        ("MetaData:Source", "source::/a"),
+        ("MetaData:Sourcetype", "sourcetype::st"),
+        ("_meta", "env::prod _x::y"),
+        ("region", "eu"),
+        ("_time", "1795225170.5"),
+        ("_raw", "two\nlines"),
+        ("_done", "_done"),
+    ];
+    forwarder.push(&frame_of(&event));
+    for piece in ["first 2026-11-20T10:00:00Z\nsec", "ond 2026-11-20T10:00:01Z\nlast 2026-11-20T10:00:02Z"] {
+        forwarder.push(&frame_of(&[("MetaData:Source", "source::/b"), ("env", "test"), ("_raw", piece)]));
+    }
+    forwarder.push(&frame_of(&[("MetaData:Source", "source::/b"), ("env", "test"), ("_raw", ""), ("_done", "_done")]));
+    assert_eq!(forwarder.advance(NOW, 0), Ok(false));
+    let (batches, ids) = forwarder.take_batches();
+    let expected = [
+        "web h1 /a st 1795225170500000000 two\nlines env=prod region=eu",
+        "main 10.0.0.9 /b generic_single_line 1795168800000000000 first 2026-11-20T10:00:00Z env=test",
+        "main 10.0.0.9 /b generic_single_line 1795168801000000000 second 2026-11-20T10:00:01Z env=test",
+        "main 10.0.0.9 /b generic_single_line 1795168802000000000 last 2026-11-20T10:00:02Z env=test",
+    ];
+    assert_eq!((told(&batches).as_slice(), ids.len()), (&expected.map(str::to_owned)[..], 0));
+    assert!(forwarder.take_answer().is_empty(), "version 2 has no handshake");
+}
+
+fn shaken(offers_packets: bool) -> Forwarder {
+    let mut forwarder = forwarder(offers_packets);
+    forwarder.push(&greeting("v3"));
+    forwarder.push(&frame_of(&[("__s2s_capabilities", OFFER)]));
+    assert_eq!(forwarder.advance(NOW, 0), Ok(false));
+    let answer = String::from_utf8_lossy(&forwarder.take_answer()).into_owned();
+    assert!(answer.contains("cap_response=success") && answer.contains(&format!("v4={offers_packets}")), "{answer}");
+    let information = [("_raw", "ForwarderInfo build=x"), ("__s2s_capabilities", "pl=7;v4=1")];
+    forwarder.push(&frame_of(&information));
+    forwarder
+}
+
+#[test]
+fn ids_wait_for_the_end_of_their_event() {
+    let mut forwarder = shaken(true);
+    forwarder.push(&packets());
+    forwarder.push(b"\xfc\x03\x04\x05\x00\x05Nov 2\xfc\x03\x04\x06\x00\x0e0 10:00:00 gat\xfc\x03\x04\x07\x00\x00");
+    assert_eq!(forwarder.advance(NOW, 0), Ok(false));
+    let (batches, ids) = forwarder.take_batches();
+    assert_eq!((told(&batches).len(), ids), (2, vec![1, 3, 7]), "what is a line is an event");
+    forwarder.settle(false, super::QUIET_NS - 1);
+    assert!(forwarder.take_batches().0.is_empty() && forwarder.is_open());
+    forwarder.settle(false, super::QUIET_NS);
+    let (batches, ids) = forwarder.take_batches();
+    assert_eq!((told(&batches).len(), ids, forwarder.is_open()), (1, vec![5, 6], false));
+    assert_eq!(batches[0].raw(0), b"Nov 20 10:00:00 gat");
+}
+
+#[test]
+fn whole_events_keep_their_time_and_channels_are_cloned() {
+    let mut forwarder = shaken(true);
+    forwarder.push(b"\xfe\x01\x0bsource::/a\x08host::h\x0fsourcetype::st\x00\x00");
+    forwarder.push(b"\xf8\x01\x02\x0bsource::/b\x00\x00\x00\x00");
+    forwarder.push(b"\xfc\x02\x4c\x09\xd2\xec\x83\xd8\x06\x02\x06\x00\x03.25\x04\x01k\x01v\x05a\nb\nc");
+    assert_eq!(forwarder.advance(NOW, 0), Ok(false));
+    let (batches, ids) = forwarder.take_batches();
+    let expected = ["main h /b st 1795225170250000000 a\nb\nc k=v".to_owned()];
+    assert_eq!((told(&batches).as_slice(), ids), (&expected[..], vec![9]));
+}
+
+#[test]
+fn channels_are_counted() {
+    let open = |number: u8| [&b"\xfe"[..], &[number], &[0; 5]].concat();
+    let mut twice = shaken(true);
+    twice.push(&[open(1), open(1)].concat());
+    assert!(twice.advance(NOW, 0).unwrap_err().to_string().contains("was open"));
+    let mut closed = shaken(true);
+    closed.push(&[open(1), vec![0xfd, 1], open(1), vec![0xfd, 2]].concat());
+    assert!(closed.advance(NOW, 0).unwrap_err().to_string().contains("was not open"));
+    let mut many = shaken(true);
+    for number in 0..=super::CHANNELS_MAX as u16 {
+        many.push(&[0xfe, (number & 0x7f) as u8 | 0x80, (number >> 7) as u8, 0, 0, 0, 0, 0]);
+    }
+    assert!(many.advance(NOW, 0).unwrap_err().to_string().contains("one more"));
+}
+
+#[test]
+fn without_packets_frames_go_on() {
+    let mut forwarder = shaken(false);
+    forwarder.push(&frame_of(&[("_raw", "x"), ("_time", "1795225170")]));
+    assert_eq!(forwarder.advance(NOW, 0), Ok(false));
+    assert_eq!(told(&forwarder.take_batches().0).len(), 1);
+}

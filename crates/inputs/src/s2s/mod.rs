@@ -1,0 +1,50 @@
+//! Forwarders: the S2S protocol that Splunk's forwarders speak, without sockets.
+//!
+//! [`wire`] cuts bytes into frames (versions 2 and 3: pairs of keys and values) and packets (version 4: tags and
+//! variable-length numbers), also compressed ones, within limits. A [`Forwarder`] is one connection: it answers the
+//! handshake, keeps channels, sends text that is not cut yet through index pipelines and takes events that are as they
+//! are. What was acknowledged is on disk: ids leave only together with the receipts they wait for.
+//!
+//! Facts are from public captures and descriptions of the protocol. Not here: sockets, TLS, tokens of forwarders,
+//! heartbeats to them.
+
+mod channel;
+mod forwarder;
+pub mod wire;
+
+pub use forwarder::{Forwarder, ForwarderDefaults};
+
+/// Why a connection is given up.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum S2sError {
+    /// The first bytes are not a forwarder's.
+    #[error("not a forwarder: the connection does not begin with a greeting of S2S version 2 or 3")]
+    Greeting,
+    /// A frame or packet is longer than what is taken.
+    #[error("{what} of {bytes} bytes is longer than {limit}")]
+    TooLong {
+        /// What it is.
+        what: &'static str,
+        /// Bytes that it says it has.
+        bytes: u64,
+        /// Bytes that are taken.
+        limit: usize,
+    },
+    /// The bytes do not fit the protocol.
+    #[error("{0}")]
+    Malformed(&'static str),
+    /// A packet that is not known.
+    #[error("unknown packet {0:#04x}")]
+    UnknownPacket(u8),
+    /// A channel's number is not open, or open already, or there are too many.
+    #[error("channel {number} {problem}")]
+    Channel {
+        /// Its number.
+        number: u64,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// The rules of a sourcetype cannot be used.
+    #[error("{0}")]
+    Pipeline(String),
+}

@@ -1,0 +1,284 @@
+//! Ports that take the data of forwarders.
+//!
+//! As with text, whoever has the turn reads and appends. Acknowledgments leave when the events behind them are on disk;
+//! a forwarder whose events cannot be stored is disconnected without one, and sends them again.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use quarry_event::EventBatch;
+use quarry_inputs::network::hand_over;
+use quarry_inputs::s2s::{Forwarder, ForwarderDefaults, S2sError, wire};
+use quarry_inputs::{AppendError, Receipt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+
+use super::limits::Place;
+use super::stream::{Connection, first_bytes, is_full_probe, read_now, write};
+use super::tcp::{ACCEPT_WAIT, BUSY_WAIT, GATHER, host_of, secured};
+use super::{Port, stopped};
+
+/// Wait between two looks whether events are on disk.
+const ACK_EVERY: Duration = Duration::from_millis(5);
+/// Wait between two looks for channels that are silent.
+const SETTLE_EVERY: Duration = Duration::from_secs(1);
+/// Appends whose acknowledgments wait; beyond it nothing is read.
+const WAITING_MAX: usize = 64;
+/// Bytes that are read of one forwarder before another's turn.
+const TURN_BYTES: usize = 1 << 20;
+/// Longest wait for a forwarder that takes no answer.
+const WRITE_MAX: Duration = Duration::from_secs(30);
+/// Level of the protocol from which on packets are offered.
+const PACKETS_LEVEL: u64 = 1;
+
+/// Listens, and takes connections until the server stops.
+pub(super) async fn listen(
+    port: Arc<Port>,
+    address: SocketAddr,
+    acceptor: Option<TlsAcceptor>,
+) -> std::io::Result<SocketAddr> {
+    let listener = TcpListener::bind(address).await?;
+    let bound = listener.local_addr()?;
+    tokio::spawn(async move {
+        let mut stopping = port.shared.stopping.clone();
+        loop {
+            let accepted = tokio::select! {
+                () = stopped(&mut stopping) => return,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, peer)) => drop(tokio::spawn(connection(port.clone(), acceptor.clone(), stream, peer))),
+                Err(_) => tokio::time::sleep(ACCEPT_WAIT).await,
+            }
+        }
+    });
+    Ok(bound)
+}
+
+/// Serves one connection to its end.
+async fn connection(port: Arc<Port>, acceptor: Option<TlsAcceptor>, stream: TcpStream, peer: SocketAddr) {
+    let _alive = port.shared.alive.clone();
+    let limits = &port.shared.limits;
+    if !port.access.allows(peer.ip()) {
+        limits.forbidden.fetch_add(1, Ordering::Relaxed);
+        return;
+    }
+    let Some(place) = limits.place() else { return };
+    let host = host_of(&port, peer).await;
+    let Some(mut connection) = secured(stream, acceptor, peer).await else { return };
+    let input = &port.input;
+    let defaults = ForwarderDefaults {
+        index: input.index.clone(),
+        host,
+        source: input.source.clone().unwrap_or_else(|| "splunktcp".to_owned()),
+        sourcetype: input.sourcetype.clone().unwrap_or_default(),
+        offers_packets: input.protocol_level.is_none_or(|level| level >= PACKETS_LEVEL),
+        props: Arc::clone(&port.shared.node.settings.props),
+    };
+    let forwarder = Forwarder::new(Arc::new(defaults));
+    let session = Session { port: &port, forwarder, waiting: VecDeque::new(), place };
+    if let Err(error) = session.run(&mut *connection).await {
+        crate::tell(&format!("warning: [{}]: forwarder {peer} is disconnected: {error}", input.stanza));
+    }
+}
+
+/// Why a session ended early.
+#[derive(Debug, thiserror::Error)]
+enum SessionError {
+    #[error(transparent)]
+    Protocol(#[from] S2sError),
+    #[error("its events cannot be stored: {0}")]
+    Store(String),
+    #[error("it was silent for {0} seconds")]
+    Silent(u64),
+    #[error("forwarders together hold more unfinished text than the server keeps")]
+    HoldsTooMuch,
+    #[error("it takes no answers")]
+    Deaf,
+}
+
+/// Receipts of batches, and the ids that may be acknowledged with them.
+type Waiting = (Vec<Box<dyn Receipt>>, Vec<u64>);
+
+struct Session<'a> {
+    port: &'a Port,
+    forwarder: Forwarder,
+    /// Appends on their way, and the ids that they allow to acknowledge.
+    waiting: VecDeque<Waiting>,
+    place: Place<'a>,
+}
+
+impl Session<'_> {
+    async fn run(mut self, connection: &mut dyn Connection) -> Result<(), SessionError> {
+        let mut stopping = self.port.shared.stopping.clone();
+        let mut heard = self.elapsed();
+        loop {
+            let pause = if self.waiting.is_empty() { SETTLE_EVERY } else { ACK_EVERY };
+            let read = tokio::select! {
+                () = stopped(&mut stopping) => break,
+                read = first_bytes(connection), if self.waiting.len() < WAITING_MAX => Some(read),
+                () = tokio::time::sleep(pause) => None,
+            };
+            match read {
+                None => {
+                    self.check_silence(heard)?;
+                    if self.forwarder.is_open() {
+                        self.settle(false).await?;
+                    }
+                }
+                Some(Ok(first)) if !first.is_empty() => {
+                    heard = self.elapsed();
+                    if !is_full_probe(&first) {
+                        tokio::time::sleep(GATHER).await;
+                    }
+                    let mut turn = self.port.shared.turns.wait().await;
+                    let flow = turn.run(|desk| self.read(connection, &first, &mut desk.buffer));
+                    drop(turn);
+                    let flow = flow.unwrap_or(Ok(ControlFlow::Break(())))?;
+                    let words = self.forwarder.take_answer();
+                    answer(connection, &words).await?;
+                    if flow.is_break() {
+                        break;
+                    }
+                }
+                Some(_) => break,
+            }
+            let ids = self.acknowledged(false)?;
+            answer(connection, &wire::acknowledgment(&ids)).await?;
+        }
+        self.settle(true).await?;
+        // Who has gone hears no acknowledgment, and sends again what it heard none of.
+        let ids = tokio::task::block_in_place(|| self.acknowledged(true))?;
+        drop(answer(connection, &wire::acknowledgment(&ids)).await);
+        Ok(())
+    }
+
+    fn elapsed(&self) -> i64 {
+        self.port.shared.node.settings.clock.elapsed_ns()
+    }
+
+    fn check_silence(&self, heard: i64) -> Result<(), SessionError> {
+        let Some(seconds) = self.port.input.heartbeat_seconds.filter(|seconds| *seconds > 0) else { return Ok(()) };
+        let silent = Duration::from_nanos(self.elapsed().saturating_sub(heard).unsigned_abs());
+        if silent.as_secs() >= seconds { Err(SessionError::Silent(seconds)) } else { Ok(()) }
+    }
+
+    /// Completes the events of silent channels, or of all.
+    async fn settle(&mut self, all: bool) -> Result<(), SessionError> {
+        let mut turn = self.port.shared.turns.wait().await;
+        let elapsed = self.elapsed();
+        let stored = turn.run(|_| {
+            self.forwarder.settle(all, elapsed);
+            self.store()
+        });
+        stored.unwrap_or(Ok(()))
+    }
+
+    /// Reads what is there after `first`, and stores it.
+    fn read(
+        &mut self,
+        connection: &mut dyn Connection,
+        first: &[u8],
+        buffer: &mut [u8],
+    ) -> Result<ControlFlow<()>, SessionError> {
+        self.forwarder.push(first);
+        let mut left = TURN_BYTES;
+        let mut flow = ControlFlow::Continue(());
+        loop {
+            self.advance()?;
+            if left == 0 || flow.is_break() {
+                break;
+            }
+            let most = buffer.len().min(left);
+            match read_now(connection, &mut buffer[..most]) {
+                Ok(Some(0)) | Err(_) => flow = ControlFlow::Break(()),
+                Ok(None) => break,
+                Ok(Some(count)) => {
+                    self.forwarder.push(&buffer[..count]);
+                    left -= count;
+                }
+            }
+        }
+        self.store()?;
+        if self.place.set_held(self.forwarder.held_bytes()) {
+            return Err(SessionError::HoldsTooMuch);
+        }
+        Ok(flow)
+    }
+
+    /// Reads messages of what was pushed; full batches are stored.
+    fn advance(&mut self) -> Result<(), SessionError> {
+        let clock = &self.port.shared.node.settings.clock;
+        loop {
+            match self.forwarder.advance(clock.now_ns(), clock.elapsed_ns()) {
+                Ok(true) => self.store()?,
+                Ok(false) => return Ok(()),
+                Err(error) => {
+                    // What came before the fault is good.
+                    self.forwarder.settle(true, clock.elapsed_ns());
+                    self.store()?;
+                    return Err(error.into());
+                }
+            }
+        }
+    }
+
+    /// Stores what was read.
+    fn store(&mut self) -> Result<(), SessionError> {
+        let (batches, ids) = self.forwarder.take_batches();
+        let mut receipts = Vec::new();
+        for mut batch in batches {
+            receipts.extend(self.append(&mut batch)?);
+        }
+        if !receipts.is_empty() || !ids.is_empty() {
+            self.waiting.push_back((receipts, ids));
+        }
+        Ok(())
+    }
+
+    /// Stores a batch; waits as long as the store is busy, unless the server stops.
+    fn append(&self, batch: &mut EventBatch) -> Result<Option<Box<dyn Receipt>>, SessionError> {
+        let shared = &self.port.shared;
+        let index = batch.metas.first().map(|meta| Arc::clone(&meta.index)).unwrap_or_default();
+        if shared.store.check_index(&index).is_err() {
+            // As in Splunk, nobody else can take them.
+            shared.limits.homeless.fetch_add(batch.len() as u64, Ordering::Relaxed);
+            return Ok(None);
+        }
+        loop {
+            match hand_over(&*shared.store, batch) {
+                Ok(receipt) => return Ok(Some(receipt)),
+                Err(AppendError::Busy(_)) if !*shared.stopping.borrow() => std::thread::park_timeout(BUSY_WAIT),
+                Err(error) => return Err(SessionError::Store(error.to_string())),
+            }
+        }
+    }
+
+    /// Ids of appends that are on disk; with `all` waits for all of them.
+    fn acknowledged(&mut self, all: bool) -> Result<Vec<u64>, SessionError> {
+        let mut acknowledged = Vec::new();
+        while let Some((receipts, ids)) = self.waiting.pop_front() {
+            if !all && !receipts.iter().all(|receipt| receipt.is_done()) {
+                self.waiting.push_front((receipts, ids));
+                break;
+            }
+            for receipt in receipts {
+                receipt.wait().map_err(|error| SessionError::Store(error.to_string()))?;
+            }
+            acknowledged.extend(ids);
+        }
+        Ok(acknowledged)
+    }
+}
+
+async fn answer(connection: &mut dyn Connection, bytes: &[u8]) -> Result<(), SessionError> {
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    let written = tokio::time::timeout(WRITE_MAX, write(connection, bytes)).await;
+    written.map_err(|_| SessionError::Deaf)?.map_err(|_| SessionError::Deaf)
+}
