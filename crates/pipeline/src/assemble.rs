@@ -73,6 +73,9 @@ impl Assembler {
     pub(crate) fn set_now(&mut self, now: TimeNs, modified: Option<TimeNs>) {
         self.index_time = now;
         self.timestamper.set_now(now, modified);
+        if let Some(typing) = &mut self.rules_of_events.typing {
+            typing.set_now(now);
+        }
     }
 
     /// Must be called before lines go to a batch.
@@ -111,7 +114,12 @@ impl Assembler {
 
     /// What another assembler must know to go on after the last event.
     pub(crate) fn resume_hint(&self, sourcetype: String) -> ResumeHint {
-        ResumeHint { sourcetype: Some(sourcetype), history: self.timestamper.history(), header: self.header.clone() }
+        ResumeHint {
+            sourcetype: Some(sourcetype),
+            history: self.timestamper.history(),
+            header: self.header.clone(),
+            encoding: None,
+        }
     }
 
     /// Goes on where another stopped.

@@ -34,6 +34,17 @@ pub enum PipelineError {
     /// A rule of index time that cannot be carried out.
     #[error(transparent)]
     Rule(#[from] Box<WrongRule>),
+    /// A character set nobody knows.
+    #[error(
+        "CHARSET of sourcetype \"{sourcetype}\": nobody knows the character set \"{charset}\"; use a name such as UTF-8, \
+         UTF-16LE, ISO-8859-1, WINDOWS-1252, SHIFT-JIS or AUTO"
+    )]
+    Charset {
+        /// Sourcetype it was resolved for.
+        sourcetype: String,
+        /// The name.
+        charset: String,
+    },
     /// A zone nobody knows.
     #[error("TZ of sourcetype \"{sourcetype}\": nobody knows the zone \"{zone}\"; use a name such as Europe/Berlin")]
     Zone {

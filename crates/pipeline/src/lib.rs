@@ -4,11 +4,12 @@
 //! Everything here is pure: "now" and the zone are arguments, the caller reads files and keeps the batches. Data are
 //! never an error; what is odd about them is counted.
 //!
-//! Not here: files, sockets, packing, storage; character sets other than UTF-8.
+//! Not here: files, sockets, packing, storage.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod assemble;
+mod charset;
 pub mod error;
 pub mod extract;
 pub mod guess;

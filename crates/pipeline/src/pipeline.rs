@@ -7,8 +7,10 @@
 //!
 //! Not here: reading files, packing, storing; fields at search time.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
+use encoding_rs::Encoding;
 use jiff::tz::TimeZone;
 use quarry_conf::settings::indexes::IndexNames;
 use quarry_conf::{PropsResolver, PropsSettings};
@@ -16,6 +18,7 @@ use quarry_event::time::TimeNs;
 use quarry_event::{EventBatch, Metadata};
 
 use crate::assemble::{Assembler, EventRules};
+use crate::charset::{Charset, Decoding};
 use crate::error::PipelineError;
 use crate::guess::{self, Guess};
 use crate::header::Header;
@@ -81,6 +84,7 @@ pub struct ResumeHint {
     pub sourcetype: Option<String>,
     pub(crate) history: TimeHistory,
     pub(crate) header: Option<Header>,
+    pub(crate) encoding: Option<&'static Encoding>,
 }
 
 /// Turns the bytes of one source into events.
@@ -131,8 +135,13 @@ struct Running {
     sourcetype: String,
     lines: LineBreaker,
     assembler: Assembler,
-    /// Input offset of the next byte.
+    /// Offset of the next byte of text.
     fed: u64,
+    charset: Charset,
+    /// Set when the bytes are no UTF-8.
+    decoding: Option<Box<Decoding>>,
+    /// Decoded text of the current call.
+    text: Vec<u8>,
 }
 
 /// What is done with the events of a source behind their timestamps.
@@ -162,10 +171,9 @@ impl Pipeline {
             Some(sourcetype) => {
                 let settings = props.resolve(&info.source, &info.host, &sourcetype);
                 let rules = RulePlan::new(&info, &settings, props)?;
-                (
-                    Plan::Ready(Box::new(Running::new(&info, sourcetype, &settings, rules, &context)?)),
-                    BYTE_ORDER_MARK.len(),
-                )
+                let running = Running::new(&info, sourcetype, &settings, rules, &context)?;
+                let needed = if running.charset == Charset::Auto { SAMPLE_BYTES } else { BYTE_ORDER_MARK.len() };
+                (Plan::Ready(Box::new(running)), needed)
             }
             None => {
                 let resolve = |name: &String| props.resolve(&info.source, &info.host, name);
@@ -204,6 +212,7 @@ impl Pipeline {
             && let Plan::Ready(running) = &mut opening.plan
         {
             running.assembler.resume(hint.history, hint.header);
+            running.begin_text(hint.encoding, 0);
             // A mark in the middle is part of an event.
             opening.needed = 0;
         }
@@ -260,14 +269,14 @@ impl Pipeline {
     pub fn safe_offset(&self) -> u64 {
         match &self.stage {
             Stage::Opening(_) => 0,
-            Stage::Running(running) => running.assembler.open_start().unwrap_or(running.lines.start()),
+            Stage::Running(running) => running.safe_offset(),
             Stage::Closed => 0,
         }
     }
 
     /// What a pipeline that starts at [`Pipeline::safe_offset`] must know.
     pub fn resume_hint(&self) -> ResumeHint {
-        self.running().map(|running| running.assembler.resume_hint(running.sourcetype.clone())).unwrap_or_default()
+        self.running().map(Running::resume_hint).unwrap_or_default()
     }
 
     /// The hint for a source of which only the first bytes are at hand, not the pipeline that read it: sourcetype and
@@ -325,7 +334,10 @@ impl Pipeline {
     pub fn buffered_capacity(&self) -> usize {
         match &self.stage {
             Stage::Opening(opening) => opening.bytes.capacity(),
-            Stage::Running(running) => running.lines.capacity() + running.assembler.capacity(),
+            Stage::Running(running) => {
+                let decoding = running.decoding.as_ref().map_or(0, |decoding| decoding.capacity());
+                running.lines.capacity() + running.assembler.capacity() + running.text.capacity() + decoding
+            }
             Stage::Closed => 0,
         }
     }
@@ -344,12 +356,10 @@ impl Pipeline {
     fn open(&mut self, out: &mut EventBatch) {
         let Stage::Opening(opening) = std::mem::replace(&mut self.stage, Stage::Closed) else { return };
         let Opening { bytes, needed, info, context, plan } = *opening;
-        let has_mark = needed > 0 && bytes.starts_with(BYTE_ORDER_MARK);
-        let mark = if has_mark { BYTE_ORDER_MARK.len() } else { 0 };
         let mut running = match plan {
             Plan::Ready(running) => running,
             Plan::Guess(candidates) => {
-                let guess = guess::guess_data(&bytes[mark..], &info.source);
+                let guess = guess::guess_data(&candidates.plain.sample(&bytes), &info.source);
                 let running = candidates.choose(&guess, &info, &context);
                 self.guess = Some(guess);
                 running.unwrap_or_else(|(problem, plain)| {
@@ -358,11 +368,18 @@ impl Pipeline {
                 })
             }
         };
-        running.lines.skip(mark as u64);
-        running.fed = mark as u64;
+        // A pipeline that goes on in the middle knows the set, and a mark there is part of an event.
+        let mark = if needed > 0 { running.start(&bytes) } else { 0 };
         running.feed(&bytes[mark..], out, &mut self.counters);
         self.stage = Stage::Running(running);
     }
+}
+
+/// The character set of a source and the length of the mark in front of it.
+fn start_of(charset: Charset, bytes: &[u8]) -> (Option<&'static Encoding>, usize) {
+    let (encoding, mark) = charset.of_start(bytes);
+    let is_marked = encoding.is_none() && bytes.starts_with(BYTE_ORDER_MARK);
+    (encoding, if is_marked { BYTE_ORDER_MARK.len() } else { mark })
 }
 
 impl Candidates {
@@ -402,20 +419,95 @@ impl Running {
         let RulePlan { plan, indexes } = rules;
         let typing = Typing::new(plan, indexes, info.host_is_fixed, context.now);
         let assembler = Assembler::new(settings, timestamper, meta, EventRules { hosts, typing }, context.now)?;
-        Ok(Running { sourcetype, lines, assembler, fed: 0 })
+        let charset = Charset::new(&settings.charset).ok_or_else(|| PipelineError::Charset {
+            sourcetype: settings.sourcetype.clone(),
+            charset: settings.charset.clone(),
+        })?;
+        let (decoding, text) = (None, Vec::new());
+        Ok(Running { sourcetype, lines, assembler, fed: 0, charset, decoding, text })
     }
 
     fn feed(&mut self, bytes: &[u8], out: &mut EventBatch, counters: &mut PipelineCounters) {
-        self.fed += bytes.len() as u64;
+        self.assembler.begin(out);
+        if self.decoding.is_none() {
+            self.feed_text(bytes, out, counters);
+            return;
+        }
+        let mut text = std::mem::take(&mut self.text);
+        text.clear();
+        if let Some(decoding) = &mut self.decoding {
+            decoding.feed(bytes, &mut text);
+            counters.undecodable_bytes += std::mem::take(&mut decoding.undecodable);
+        }
+        self.feed_text(&text, out, counters);
+        self.text = text;
+        let safe = self.safe_text();
+        if let Some(decoding) = &mut self.decoding {
+            decoding.forget_before(safe);
+        }
+    }
+
+    fn feed_text(&mut self, text: &[u8], out: &mut EventBatch, counters: &mut PipelineCounters) {
+        self.fed += text.len() as u64;
         let Running { lines, assembler, .. } = self;
-        assembler.begin(out);
-        assembler.look_at(bytes, self.fed);
-        lines.feed(bytes, &mut |line| assembler.line(line, out, counters));
+        assembler.look_at(text, self.fed);
+        lines.feed(text, &mut |line| assembler.line(line, out, counters));
+    }
+
+    /// Begins a source whose first bytes are these; gives the length of their mark.
+    fn start(&mut self, bytes: &[u8]) -> usize {
+        let (encoding, mark) = start_of(self.charset, bytes);
+        self.begin_text(encoding, mark as u64);
+        mark
+    }
+
+    /// The first bytes as text.
+    fn sample<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        let (encoding, mark) = start_of(self.charset, bytes);
+        let Some(encoding) = encoding else { return Cow::Borrowed(&bytes[mark..]) };
+        let mut text = Vec::new();
+        Decoding::new(encoding, 0).feed(&bytes[mark..], &mut text);
+        Cow::Owned(text)
+    }
+
+    /// Begins behind a mark of so many bytes, with bytes in this character set.
+    fn begin_text(&mut self, encoding: Option<&'static Encoding>, mark: u64) {
+        match encoding {
+            Some(encoding) => self.decoding = Some(Box::new(Decoding::new(encoding, mark))),
+            None => {
+                self.lines.skip(mark);
+                self.fed = mark;
+            }
+        }
+    }
+
+    /// Bytes of text whose events are all given.
+    fn safe_text(&self) -> u64 {
+        self.assembler.open_start().unwrap_or(self.lines.start())
+    }
+
+    /// Input bytes whose events are all given.
+    fn safe_offset(&self) -> u64 {
+        let text = self.safe_text();
+        self.decoding.as_ref().map_or(text, |decoding| decoding.input_of(text))
+    }
+
+    fn resume_hint(&self) -> ResumeHint {
+        let encoding = self.decoding.as_ref().map(|decoding| decoding.encoding());
+        ResumeHint { encoding, ..self.assembler.resume_hint(self.sourcetype.clone()) }
     }
 
     fn drain(&mut self, until: Until, out: &mut EventBatch, counters: &mut PipelineCounters) {
+        self.assembler.begin(out);
+        if until == Until::End
+            && let Some(decoding) = &mut self.decoding
+        {
+            let mut text = Vec::new();
+            decoding.finish(&mut text);
+            counters.undecodable_bytes += std::mem::take(&mut decoding.undecodable);
+            self.feed_text(&text, out, counters);
+        }
         let Running { lines, assembler, .. } = self;
-        assembler.begin(out);
         lines.drain(until, &mut |line| assembler.line(line, out, counters));
         assembler.close(out, counters);
     }

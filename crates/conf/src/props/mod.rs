@@ -184,6 +184,7 @@ fn read(sourcetype: &str, values: &Values<'_>, rules: &BTreeMap<String, Arc<Inde
     PropsSettings {
         sourcetype: sourcetype.to_owned(),
         line_breaker: values.owned("LINE_BREAKER"),
+        charset: values.owned("CHARSET"),
         truncate: values.size("TRUNCATE"),
         should_line_merge: values.bool("SHOULD_LINEMERGE"),
         break_only_before: values.optional("BREAK_ONLY_BEFORE"),

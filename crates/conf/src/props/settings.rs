@@ -9,6 +9,8 @@ pub struct PropsSettings {
     pub sourcetype: String,
     /// `LINE_BREAKER`: what parts lines; the text of group 1 is dropped.
     pub line_breaker: String,
+    /// `CHARSET`: what the bytes are; empty for UTF-8, or UTF-16 where its mark stands in front.
+    pub charset: String,
     /// `TRUNCATE`: bytes kept of a line; 0 keeps all.
     pub truncate: usize,
     /// `SHOULD_LINEMERGE`: whether lines are merged into events by the rules below.

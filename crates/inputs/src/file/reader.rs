@@ -25,9 +25,6 @@ const BATCH_RAW_BYTES: usize = 1 << 20;
 /// what a slab holds (262,144).
 const BATCH_EVENTS: usize = 65_536;
 
-/// Byte order marks of UTF-16, little and big endian.
-const UTF16_MARKS: [[u8; 2]; 2] = [[0xff, 0xfe], [0xfe, 0xff]];
-
 /// A batch on its way to the sink.
 #[derive(Debug)]
 pub(crate) struct ReadBatch {
@@ -90,9 +87,6 @@ impl FileReader<'_> {
                 Ok(_) => {}
                 Err(error) => break Some(error),
             }
-            if bytes == 0 && self.base == 0 {
-                self.warn_of_encoding(window.chunk());
-            }
             let chunk = self.usable(window.chunk());
             bytes += chunk.len() as u64;
             self.pipeline.push(chunk, &mut batch);
@@ -150,12 +144,6 @@ impl FileReader<'_> {
                 &chunk[..chunk.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1)]
             }
             _ => chunk,
-        }
-    }
-
-    fn warn_of_encoding(&mut self, start: &[u8]) {
-        if UTF16_MARKS.iter().any(|mark| start.starts_with(mark)) {
-            self.warnings.push("looks like UTF-16; convert it to UTF-8".to_owned());
         }
     }
 

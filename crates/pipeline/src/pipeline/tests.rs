@@ -285,7 +285,7 @@ fn a_head_gives_the_hint_for_the_rest() {
 }
 
 /// Settings that between them use every way of breaking and merging.
-const SETTINGS: [(&str, &str); 8] = [
+const SETTINGS: [(&str, &str); 10] = [
     ("generic_single_line", ""),
     ("app", ""),
     ("log4j", ""),
@@ -293,6 +293,8 @@ const SETTINGS: [(&str, &str); 8] = [
     ("held", "[held]\nMUST_NOT_BREAK_AFTER = a\nMUST_BREAK_AFTER = e\nMUST_NOT_BREAK_BEFORE = u\nMAX_EVENTS = 4\n"),
     ("before", "[before]\nBREAK_ONLY_BEFORE = [b-d]\nTRUNCATE = 30\nTZ = America/New_York\n"),
     ("short", "[short]\nTRUNCATE = 9\nSHOULD_LINEMERGE = false\nLINE_BREAKER = (\\r?\\n)\n"),
+    ("latin", "[latin]\nCHARSET = ISO-8859-1\nSHOULD_LINEMERGE = false\n"),
+    ("wide", "[wide]\nCHARSET = UTF-16LE\nBREAK_ONLY_BEFORE = [b-d]\n"),
     ("objects", "[objects]\nSHOULD_LINEMERGE = false\nLINE_BREAKER = ([\\r\\n]+)(?=\\{|20)\n"),
 ];
 

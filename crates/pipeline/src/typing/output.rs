@@ -50,6 +50,11 @@ impl Typing {
         self.rows.begin(out);
     }
 
+    /// Goes on at a later time.
+    pub(crate) fn set_now(&mut self, now: TimeNs) {
+        self.now = now;
+    }
+
     /// Why an event did not go to the index that a rule named, told once.
     pub(crate) fn refused(&self) -> Option<&str> {
         self.refused.as_deref()

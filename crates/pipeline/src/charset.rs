@@ -1,0 +1,261 @@
+//! Other character sets than UTF-8, line by line.
+//!
+//! A line of input is decoded as a whole, so that reading may start again at any line. Bytes that are nothing in the set
+//! are written out as `\xHH`, as they are in UTF-8. What follows counts bytes of decoded text; [`Decoding::input_of`] leads
+//! back to the input.
+//!
+//! Not here: sets in which a line feed is no single byte or UTF-16 unit; UTF-8, which needs no decoding.
+
+use std::collections::VecDeque;
+
+use encoding_rs::{DecoderResult, Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
+
+use crate::lines::LINE_BYTES_MAX;
+use crate::text::append_text;
+
+/// Name that asks for a look at the bytes.
+const AUTO: &str = "auto";
+/// Marks of UTF-16 in front of a text.
+const MARKS: [(&[u8], &Encoding); 2] = [(b"\xFF\xFE", UTF_16LE), (b"\xFE\xFF", UTF_16BE)];
+/// Bytes that a decoder may still hold when it meets a bad one.
+const PENDING_BYTES_MAX: usize = 8;
+
+/// What a source's bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Charset {
+    /// UTF-8, or UTF-16 where its mark stands in front.
+    Usual,
+    /// To be found out by the first bytes.
+    Auto,
+    /// As named.
+    Named(&'static Encoding),
+}
+
+impl Charset {
+    /// The set of a name; `None` if nobody knows it.
+    pub(crate) fn new(name: &str) -> Option<Charset> {
+        let name = name.trim().to_ascii_lowercase();
+        match name.as_str() {
+            "" => return Some(Charset::Usual),
+            AUTO => return Some(Charset::Auto),
+            "utf-16" | "utf16" | "ucs-2" => return Some(Charset::Named(UTF_16LE)),
+            _ => {}
+        }
+        let spellings = [name.clone(), name.replace('_', "-"), name.replace('-', "_"), name.replace(['-', '_'], "")];
+        let known = spellings.iter().find_map(|name| Encoding::for_label(name.as_bytes()));
+        // That one stands for sets nobody decodes.
+        known.filter(|encoding| *encoding != encoding_rs::REPLACEMENT).map(Charset::Named)
+    }
+
+    /// The set of a source that begins so, and the bytes of its mark.
+    pub(crate) fn of_start(self, start: &[u8]) -> (Option<&'static Encoding>, usize) {
+        let marked = MARKS.iter().find(|(mark, _)| start.starts_with(mark));
+        let utf16 = |encoding: &Encoding| encoding == UTF_16LE || encoding == UTF_16BE;
+        match (self, marked) {
+            (Charset::Named(named), Some((mark, found))) if utf16(named) => (Some(found), mark.len()),
+            (Charset::Usual | Charset::Auto, Some((mark, found))) => (Some(found), mark.len()),
+            (Charset::Usual, _) => (None, 0),
+            (Charset::Named(named), _) => (Some(named).filter(|named| *named != UTF_8), 0),
+            (Charset::Auto, None) => (guessed(start), 0),
+        }
+    }
+}
+
+/// The set that bytes without a mark look like.
+fn guessed(start: &[u8]) -> Option<&'static Encoding> {
+    let zeros = |odd: usize| start.iter().skip(odd).step_by(2).filter(|byte| **byte == 0).count();
+    let half = start.len() / 2;
+    if half > 1 && zeros(1) * 4 > half * 3 {
+        return Some(UTF_16LE);
+    }
+    if half > 1 && zeros(0) * 4 > half * 3 {
+        return Some(UTF_16BE);
+    }
+    let is_text = match std::str::from_utf8(start) {
+        Ok(_) => true,
+        // The last character may not be whole.
+        Err(error) => error.error_len().is_none(),
+    };
+    if is_text { None } else { Some(WINDOWS_1252) }
+}
+
+/// Decodes one source.
+#[derive(Debug)]
+pub(crate) struct Decoding {
+    encoding: &'static Encoding,
+    /// Input of a line whose end has not come.
+    held: Vec<u8>,
+    /// Where lines begin: in decoded text, and in the input.
+    starts: VecDeque<(u64, u64)>,
+    /// Bytes of decoded text given.
+    decoded: u64,
+    /// Input offset of the first byte of `held`.
+    input: u64,
+    /// Bytes that were nothing in the set.
+    pub(crate) undecodable: u64,
+}
+
+impl Decoding {
+    /// A decoder for a source of which `input` bytes were taken already.
+    pub(crate) fn new(encoding: &'static Encoding, input: u64) -> Decoding {
+        let starts = VecDeque::from([(0, input)]);
+        Decoding { encoding, held: Vec::new(), starts, decoded: 0, input, undecodable: 0 }
+    }
+
+    /// The set.
+    pub(crate) fn encoding(&self) -> &'static Encoding {
+        self.encoding
+    }
+
+    /// Takes input and appends the text of whole lines.
+    pub(crate) fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        let from = self.held.len();
+        self.held.extend_from_slice(bytes);
+        let held = std::mem::take(&mut self.held);
+        let (mut start, mut at) = (0, from);
+        while let Some(end) = self.line_end(&held, start, at) {
+            self.line(&held[start..end], out);
+            (start, at) = (end, end);
+        }
+        if held.len() - start > LINE_BYTES_MAX {
+            self.line(&held[start..], out);
+            start = held.len();
+        }
+        self.held = held[start..].to_vec();
+    }
+
+    /// Appends the text of a line without an end; nothing comes behind it.
+    pub(crate) fn finish(&mut self, out: &mut Vec<u8>) {
+        let held = std::mem::take(&mut self.held);
+        if !held.is_empty() {
+            self.line(&held, out);
+        }
+    }
+
+    /// Where the line that begins at `start` ends, seen from `at`.
+    fn line_end(&self, bytes: &[u8], start: usize, at: usize) -> Option<usize> {
+        let unit: &[u8] = match self.encoding {
+            encoding if encoding == UTF_16LE => b"\n\0",
+            encoding if encoding == UTF_16BE => b"\0\n",
+            _ => return memchr::memchr(b'\n', &bytes[at..]).map(|found| at + found + 1),
+        };
+        // Units lie at even distances from the line's start.
+        let from = start + (at.saturating_sub(start) & !1);
+        let mut units = bytes[from..].chunks_exact(unit.len());
+        units.position(|found| found == unit).map(|found| from + (found + 1) * unit.len())
+    }
+
+    fn line(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        let before = out.len();
+        self.decode(bytes, out);
+        self.decoded += (out.len() - before) as u64;
+        self.input += bytes.len() as u64;
+        self.starts.push_back((self.decoded, self.input));
+    }
+
+    fn decode(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        let mut decoder = self.encoding.new_decoder_without_bom_handling();
+        let most = decoder.max_utf8_buffer_length_without_replacement(bytes.len()).unwrap_or(bytes.len() * 4);
+        let mut text = String::with_capacity(most);
+        let mut read = 0;
+        loop {
+            let (result, taken) = decoder.decode_to_string_without_replacement(&bytes[read..], &mut text, true);
+            read += taken;
+            match result {
+                DecoderResult::InputEmpty => break,
+                DecoderResult::OutputFull => text.reserve(bytes.len() - read + PENDING_BYTES_MAX),
+                DecoderResult::Malformed(bad, behind) => {
+                    let end = read.saturating_sub(usize::from(behind));
+                    let bad = &bytes[end.saturating_sub(usize::from(bad))..end];
+                    self.undecodable += bad.len() as u64;
+                    let mut written = Vec::new();
+                    bad.iter().for_each(|byte| write_out(*byte, &mut written));
+                    text.push_str(&String::from_utf8_lossy(&written));
+                }
+            }
+        }
+        out.extend_from_slice(text.as_bytes());
+    }
+
+    /// Input offset of a place in the decoded text; of the start of its line where it is inside one.
+    pub(crate) fn input_of(&self, decoded: u64) -> u64 {
+        let behind = self.starts.partition_point(|(start, _)| *start <= decoded);
+        self.starts.get(behind.saturating_sub(1)).map_or(self.input, |(_, input)| *input)
+    }
+
+    /// Forgets lines before a place in the decoded text.
+    pub(crate) fn forget_before(&mut self, decoded: u64) {
+        while self.starts.get(1).is_some_and(|(start, _)| *start <= decoded) {
+            self.starts.pop_front();
+        }
+    }
+
+    /// Bytes of memory held.
+    pub(crate) fn capacity(&self) -> usize {
+        self.held.capacity() + self.starts.capacity() * size_of::<(u64, u64)>()
+    }
+}
+
+/// Appends a byte as `\xHH`.
+fn write_out(byte: u8, out: &mut Vec<u8>) {
+    if byte < 0x80 {
+        // Half a character of two bytes may be plain text.
+        out.push(byte);
+    } else {
+        append_text(&[byte], out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decoded(charset: &str, bytes: &[u8], chunk: usize) -> String {
+        let (encoding, mark) = Charset::new(charset).unwrap().of_start(bytes);
+        let Some(encoding) = encoding else { return String::from_utf8(bytes.to_vec()).unwrap() };
+        let mut decoding = Decoding::new(encoding, mark as u64);
+        let mut out = Vec::new();
+        bytes[mark..].chunks(chunk).for_each(|chunk| decoding.feed(chunk, &mut out));
+        decoding.finish(&mut out);
+        assert_eq!(decoding.input_of(out.len() as u64), bytes.len() as u64);
+        String::from_utf8(out).unwrap()
+    }
+
+    fn utf16(text: &str, big: bool) -> Vec<u8> {
+        let bytes = |unit: u16| if big { unit.to_be_bytes() } else { unit.to_le_bytes() };
+        text.encode_utf16().flat_map(bytes).collect()
+    }
+
+    #[test]
+    fn bytes_become_text_whatever_the_chunks() {
+        // U+0A0A and U+0A00 hold bytes that look like line feeds.
+        let text = "grün\nzwei\u{0A0A}\u{0A00}x\n\nend";
+        for chunk in [1, 2, 3, 7, 100] {
+            assert_eq!(decoded("latin-1", b"gr\xFCn\nA", chunk), "grün\nA");
+            assert_eq!(decoded("SHIFT-JIS", b"\x93\xFA\x96\x7B\n", chunk), "日本\n");
+            assert_eq!(decoded("UTF-16LE", &utf16(text, false), chunk), text);
+            assert_eq!(decoded("utf-16be", &utf16(text, true), chunk), text);
+            assert_eq!(decoded("", &[b"\xFF\xFE", &utf16(text, false)[..]].concat(), chunk), text);
+            assert_eq!(decoded("AUTO", &utf16("plain text\n", false), chunk), "plain text\n");
+            assert_eq!(decoded("AUTO", b"caf\xE9 au lait\n", chunk), "café au lait\n");
+            assert_eq!(decoded("AUTO", "grün\n".as_bytes(), chunk), "grün\n");
+            assert_eq!(decoded("SHIFT-JIS", b"a\xFFb\x81", chunk), "a\\xFFb\\x81");
+        }
+        assert_eq!(Charset::new("no-such-set"), None);
+        assert_eq!(Charset::new("CP1252"), Some(Charset::Named(WINDOWS_1252)));
+    }
+
+    #[test]
+    fn places_lead_back_to_the_input() {
+        let mut decoding = Decoding::new(UTF_16LE, 2);
+        let mut out = Vec::new();
+        decoding.feed(&utf16("grün\nb\nc", false), &mut out);
+        assert_eq!(out, "grün\nb\n".as_bytes());
+        let places = [(0, 2), (6, 12), (7, 12), (8, 16)];
+        for (text, input) in places {
+            assert_eq!(decoding.input_of(text), input, "{text}");
+        }
+        decoding.forget_before(7);
+        assert_eq!((decoding.input_of(7), decoding.starts.len()), (12, 2));
+    }
+}
