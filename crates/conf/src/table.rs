@@ -171,7 +171,7 @@ impl Kind {
                 Kind::Regex { groups_min } => values::capture_groups(value).is_some_and(|groups| groups >= groups_min),
                 Kind::TimeFormat => quarry_event::time::Format::new(value).is_ok(),
                 Kind::Zone => quarry_event::time::parse_zone(value).is_some(),
-                Kind::Delimiter => values::parse_delimiter(value).is_some(),
+                Kind::Delimiter => values::parse_delimiter(value).is_some() || matches!(value, "whitespace" | "ws"),
                 Kind::Age => crate::settings::index_rules::parse_age(value).is_some(),
                 Kind::Extract => values::names_a_group(props::split_extract(value).0),
             }
@@ -192,7 +192,7 @@ impl Kind {
             Kind::TimeFormat => "a strptime format such as %Y-%m-%dT%H:%M:%S".to_owned(),
             Kind::Zone => "a zone such as Europe/Berlin, UTC or +02:00".to_owned(),
             Kind::Age => "a number with s, m, h or d behind it, as in 90d".to_owned(),
-            Kind::Delimiter => "one character, \\t, \\xHH, space, tab, fs, gs, rs, us or none".to_owned(),
+            Kind::Delimiter => "one character, \\t, \\xHH, space, whitespace, tab, fs, gs, rs, us or none".to_owned(),
             Kind::Extract => {
                 "a regular expression with a named group, and \"in FIELD\" behind it if need be".to_owned()
             }

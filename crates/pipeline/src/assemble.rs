@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use quarry_conf::PropsSettings;
 use quarry_event::time::TimeNs;
-use quarry_event::{EventBatch, Metadata};
+use quarry_event::{EventBatch, IndexedField, Metadata};
 
 use crate::error::PipelineError;
-use crate::header::Header;
+use crate::header::{Header, HeaderRules, Role};
 use crate::host::HostRules;
 use crate::lines::Line;
 use crate::merge::{MergeRules, OpenEvent};
@@ -32,7 +32,7 @@ pub(crate) struct Assembler {
     /// Timestamp of the open event's first line.
     open_found: Option<Found>,
     timestamper: Timestamper,
-    delimiter: Option<char>,
+    columns: Option<HeaderRules>,
     header: Option<Header>,
     meta: Metadata,
     /// Position of `meta` in the batch of the current call.
@@ -53,13 +53,14 @@ impl Assembler {
         rules_of_events: EventRules,
         now: TimeNs,
     ) -> Result<Assembler, PipelineError> {
+        let columns = HeaderRules::new(settings)?;
         Ok(Assembler {
             rules: MergeRules::new(settings, timestamper.reads_text())?,
             open: OpenEvent::default(),
             open_found: None,
             timestamper,
-            delimiter: settings.header_delimiter,
-            header: None,
+            header: columns.as_ref().and_then(HeaderRules::named),
+            columns,
             meta,
             meta_row: None,
             rules_of_events,
@@ -125,18 +126,24 @@ impl Assembler {
     /// Goes on where another stopped.
     pub(crate) fn resume(&mut self, history: TimeHistory, header: Option<Header>) {
         self.timestamper.set_history(history);
-        self.header = header;
+        self.header = header.or(self.header.take());
     }
 
     /// Takes a line.
     pub(crate) fn line(&mut self, line: Line<'_>, out: &mut EventBatch, counters: &mut PipelineCounters) {
         counters.truncated_lines += u64::from(line.is_cut);
-        if let (Some(delimiter), None) = (self.delimiter, &self.header) {
-            self.header = Some(Header::new(&String::from_utf8_lossy(line.text), delimiter));
-            return;
+        if let Some(columns) = &mut self.columns {
+            match columns.role(line.text, self.header.is_some()) {
+                Role::Header(header) => {
+                    self.header = Some(header);
+                    return;
+                }
+                Role::Preamble => return,
+                Role::Event => {}
+            }
         }
         let Some(rules) = &self.rules else {
-            let found = self.timestamper.find(line.text);
+            let found = self.find_time(line.text);
             self.emit(line.text, line.start, found, out, counters);
             return;
         };
@@ -154,6 +161,16 @@ impl Assembler {
             self.open_found = found;
         }
         rules.join(&mut self.open, line.text, line.start);
+    }
+
+    /// The time of a line: in its columns, where these say so.
+    fn find_time(&self, line: &[u8]) -> Option<Found> {
+        match (&self.columns, &self.header) {
+            (Some(columns), Some(header)) if columns.names_times() => {
+                self.timestamper.find(columns.time_text(header, &String::from_utf8_lossy(line)).as_bytes())
+            }
+            _ => self.timestamper.find(line),
+        }
     }
 
     /// Gives the open event.
@@ -188,8 +205,8 @@ impl Assembler {
         };
         if let Some(typing) = &mut self.rules_of_events.typing {
             let mut event = TypedEvent::new(text_of(text.to_vec()), time, self.meta.clone());
-            if let (Some(delimiter), Some(header)) = (self.delimiter, &self.header) {
-                header.read_fields(&event.raw, delimiter, |name, value| {
+            if let (Some(columns), Some(header)) = (&self.columns, &self.header) {
+                columns.read_fields(header, &event.raw, |name, value| {
                     event.fields.push((Arc::clone(name), value.to_owned()));
                 });
             }
@@ -203,10 +220,13 @@ impl Assembler {
             (None, None) => *self.meta_row.insert(out.intern(&self.meta)),
         };
         out.push(text, time, meta);
-        if let (Some(delimiter), Some(header)) = (self.delimiter, &self.header)
+        if let (Some(columns), Some(header)) = (&self.columns, &self.header)
             && let Ok(line) = std::str::from_utf8(text)
         {
-            header.add_fields(line, delimiter, out);
+            let row = out.len() as u32 - 1;
+            columns.read_fields(header, line, |name, value| {
+                out.fields.push(IndexedField { row, name: Arc::clone(name), value: Box::from(value) });
+            });
         }
     }
 }

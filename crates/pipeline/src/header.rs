@@ -1,15 +1,39 @@
-//! Delimited text whose first line names the columns.
+//! Delimited text whose header names the columns.
 //!
-//! The header is no event; every later line is one, with a field per column that has a name and a value. A value in
-//! quotes may hold the delimiter, and a quote written twice. Not here: values that go over several lines.
+//! Neither the header nor the preamble before it is an event; every later line is one, with a field per column that has a
+//! name and a value. A value in quotes may hold the delimiter, and a quote written twice. Without a header the settings
+//! name the columns. Not here: values that go over several lines.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use quarry_event::{EventBatch, IndexedField};
+use quarry_conf::{HeaderSettings, PropsSettings};
+
+use crate::error::PipelineError;
+use crate::pattern::Pattern;
 
 /// Columns beyond this have no fields.
-pub const COLUMNS_MAX: usize = 200;
-const QUOTE: u8 = b'"';
+pub const COLUMNS_MAX: usize = 1_000;
+
+/// How columns are read.
+#[derive(Debug)]
+pub(crate) struct HeaderRules {
+    settings: HeaderSettings,
+    preamble: Option<Pattern>,
+    header: Option<Pattern>,
+    missing: Option<Pattern>,
+    fields_max: usize,
+    /// Lines seen before the header.
+    lines: usize,
+}
+
+/// What a line is.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Header(Header),
+    Preamble,
+    Event,
+}
 
 /// The columns of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,74 +41,141 @@ pub(crate) struct Header {
     names: Vec<Arc<str>>,
 }
 
-impl Header {
-    /// Reads the first line.
-    pub(crate) fn new(line: &str, delimiter: char) -> Header {
+impl HeaderRules {
+    /// The rules of a sourcetype whose text has columns.
+    pub(crate) fn new(settings: &PropsSettings) -> Result<Option<HeaderRules>, PipelineError> {
+        let Some(own) = settings.header.clone() else { return Ok(None) };
+        let pattern = |setting, text: &Option<String>| PipelineError::pattern(settings, setting, text.as_deref());
+        let missing = own.missing.as_ref().map(|text| format!("^(?:{text})$"));
+        Ok(Some(HeaderRules {
+            preamble: pattern("PREAMBLE_REGEX", &own.preamble)?,
+            header: pattern("FIELD_HEADER_REGEX", &own.header_pattern)?,
+            missing: pattern("MISSING_VALUE_REGEX", &missing)?,
+            fields_max: settings.indexed_fields_max.min(COLUMNS_MAX),
+            settings: own,
+            lines: 0,
+        }))
+    }
+
+    /// The header that the settings name.
+    pub(crate) fn named(&self) -> Option<Header> {
+        let names = self.settings.names.iter().map(|name| Arc::from(name.as_str())).collect::<Vec<_>>();
+        (!names.is_empty()).then_some(Header { names })
+    }
+
+    /// What a line is, behind a header or before one.
+    pub(crate) fn role(&mut self, line: &[u8], has_header: bool) -> Role {
+        let matches = |pattern: &Option<Pattern>| pattern.as_ref().is_some_and(|pattern| pattern.is_match(line));
+        if has_header && !self.settings.repeats {
+            return Role::Event;
+        }
+        self.lines += usize::from(!has_header);
+        if let Some(pattern) = &self.header {
+            return match pattern.find_end(line) {
+                Some(end) => Role::Header(self.read_header(&line[end..])),
+                None if has_header && !matches(&self.preamble) => Role::Event,
+                None => Role::Preamble,
+            };
+        }
+        let is_before = self.settings.line_number > self.lines;
+        if is_before || (self.settings.line_number == 0 && matches(&self.preamble)) {
+            return Role::Preamble;
+        }
+        Role::Header(self.read_header(line))
+    }
+
+    fn read_header(&self, line: &[u8]) -> Header {
+        let HeaderSettings { header_delimiter, header_quote, merges_delimiters, kept_letters, .. } = &self.settings;
         let mut names = Vec::new();
-        split(line, delimiter, |_, name| names.push(Arc::from(field_name(name).as_str())));
+        let line = String::from_utf8_lossy(line);
+        split(line.trim_end(), *header_delimiter, *header_quote, *merges_delimiters, |_, name| {
+            names.push(Arc::from(field_name(name, kept_letters).as_str()));
+        });
         Header { names }
     }
 
-    /// Adds the fields of the last event of `out`, whose text is `line`.
-    pub(crate) fn add_fields(&self, line: &str, delimiter: char, out: &mut EventBatch) {
-        let Some(row) = out.len().checked_sub(1) else { return };
-        self.read_fields(line, delimiter, |name, value| {
-            out.fields.push(IndexedField { row: row as u32, name: Arc::clone(name), value: Box::from(value) });
+    /// Gives name and value of each field of a line.
+    pub(crate) fn read_fields(&self, header: &Header, line: &str, mut take: impl FnMut(&Arc<str>, &str)) {
+        let mut room = self.fields_max;
+        self.values(header, line, |name, value| {
+            if room > 0 && !value.is_empty() && !self.missing.as_ref().is_some_and(|it| it.is_match(value.as_bytes())) {
+                room -= 1;
+                take(name, value);
+            }
         });
     }
 
-    /// Gives name and value of each field of a line.
-    pub(crate) fn read_fields(&self, line: &str, delimiter: char, mut take: impl FnMut(&Arc<str>, &str)) {
-        split(line, delimiter, |column, value| {
-            if let Some(name) = self.names.get(column).filter(|name| !name.is_empty())
-                && !value.is_empty()
-            {
+    /// Whether columns hold the time.
+    pub(crate) fn names_times(&self) -> bool {
+        !self.settings.timestamp_fields.is_empty()
+    }
+
+    /// The text that holds the time, where columns do.
+    pub(crate) fn time_text(&self, header: &Header, line: &str) -> String {
+        let fields = &self.settings.timestamp_fields;
+        let mut found = vec![String::new(); fields.len()];
+        self.values(header, line, |name, value| {
+            if let Some(at) = fields.iter().position(|field| **field == **name) {
+                found[at] = value.to_owned();
+            }
+        });
+        found.join(" ")
+    }
+
+    fn values(&self, header: &Header, line: &str, mut take: impl FnMut(&Arc<str>, &str)) {
+        let HeaderSettings { delimiter, quote, merges_delimiters, .. } = self.settings;
+        split(line, delimiter, quote, merges_delimiters, |column, value| {
+            if let Some(name) = header.names.get(column).filter(|name| !name.is_empty()) {
                 take(name, value);
             }
         });
     }
 }
 
-/// A column's title as a field name: what is neither letter nor digit becomes `_`.
-fn field_name(title: &str) -> String {
-    let clean = |letter: char| if letter.is_alphanumeric() || matches!(letter, '.' | '_') { letter } else { '_' };
-    title.trim().chars().map(clean).collect()
+/// A column's title as a field name: what is neither letter nor digit becomes `_`, unless it is kept.
+fn field_name(title: &str, kept: &str) -> String {
+    let is_plain = |letter: char| letter.is_alphanumeric() || matches!(letter, '.' | '_') || kept.contains(letter);
+    title.trim().chars().map(|letter| if is_plain(letter) { letter } else { '_' }).collect()
 }
 
 /// Calls `take` with number and value of each column.
-fn split(line: &str, delimiter: char, mut take: impl FnMut(usize, &str)) {
-    let mut rest = Some(line);
+fn split(line: &str, delimiter: char, quote: Option<char>, merges: bool, mut take: impl FnMut(usize, &str)) {
+    let behind = |text| if merges { str::trim_start_matches(text, delimiter) } else { text };
+    let mut rest = Some(behind(line));
     for column in 0..COLUMNS_MAX {
         let Some(text) = rest else { return };
-        if text.as_bytes().first() != Some(&QUOTE) {
+        if merges && text.is_empty() {
+            return;
+        }
+        let Some((quote, inside)) = quote.and_then(|quote| Some((quote, text.strip_prefix(quote)?))) else {
             let (value, after) = text.split_once(delimiter).map_or((text, None), |(value, after)| (value, Some(after)));
             take(column, value);
-            rest = after;
+            rest = after.map(behind);
             continue;
-        }
-        let (value, after) = quoted(&text[1..]);
+        };
+        let (value, after) = quoted(inside, quote);
         take(column, &value);
         // What stands between the closing quote and the delimiter is dropped.
-        rest = after.split_once(delimiter).map(|(_, after)| after);
+        rest = after.split_once(delimiter).map(|(_, after)| behind(after));
     }
 }
 
 /// A value up to its closing quote, and the text after that.
-fn quoted(text: &str) -> (String, &str) {
+fn quoted(text: &str, quote: char) -> (Cow<'_, str>, &str) {
     let mut value = String::new();
     let mut rest = text;
-    while let Some((piece, after)) = rest.split_once('"') {
+    while let Some((piece, after)) = rest.split_once(quote) {
+        let Some(next) = after.strip_prefix(quote) else {
+            let whole = value.is_empty();
+            value.push_str(piece);
+            return (if whole { Cow::Borrowed(piece) } else { Cow::Owned(value) }, after);
+        };
         value.push_str(piece);
-        match after.strip_prefix('"') {
-            Some(after) => {
-                value.push('"');
-                rest = after;
-            }
-            None => return (value, after),
-        }
+        value.push(quote);
+        rest = next;
     }
     value.push_str(rest);
-    (value, "")
+    (Cow::Owned(value), "")
 }
 
 #[cfg(test)]
@@ -93,7 +184,7 @@ mod tests {
 
     fn values(line: &str, delimiter: char) -> Vec<String> {
         let mut values = Vec::new();
-        split(line, delimiter, |_, value| values.push(value.to_owned()));
+        split(line, delimiter, Some('"'), false, |_, value| values.push(value.to_owned()));
         values
     }
 
@@ -102,11 +193,21 @@ mod tests {
         assert_eq!(values(r#"a,"b, ""c""",,d"#, ','), ["a", r#"b, "c""#, "", "d"]);
         assert_eq!(values("a\tb c\t", '\t'), ["a", "b c", ""]);
         assert_eq!(values("\"open", ','), ["open"]);
+        assert_eq!(values(r#""""",x"#, ','), ["\"", "x"]);
+    }
+
+    #[test]
+    fn runs_of_delimiters_may_be_one() {
+        let mut values = Vec::new();
+        split("  a   b  ", ' ', None, true, |_, value| values.push(value.to_owned()));
+        assert_eq!(values, ["a", "b"]);
     }
 
     #[test]
     fn titles_become_field_names() {
-        let header = Header::new("user id,,\"Grüße?\"", ',');
-        assert_eq!(header.names.iter().map(|name| &**name).collect::<Vec<_>>(), ["user_id", "", "Grüße_"]);
+        assert_eq!(
+            ["user id", "", "Grüße?", "a-b"].map(|title| field_name(title, "-")),
+            ["user_id", "", "Grüße_", "a-b"]
+        );
     }
 }

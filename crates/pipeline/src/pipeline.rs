@@ -417,7 +417,7 @@ impl Running {
         let timestamper = Timestamper::new(settings, context)?;
         let hosts = if info.host_is_fixed { None } else { HostRules::new(settings)? };
         let RulePlan { plan, indexes } = rules;
-        let typing = Typing::new(plan, indexes, info.host_is_fixed, context.now);
+        let typing = Typing::new(plan, indexes, info.host_is_fixed, settings.indexed_fields_max, context.now);
         let assembler = Assembler::new(settings, timestamper, meta, EventRules { hosts, typing }, context.now)?;
         let charset = Charset::new(&settings.charset).ok_or_else(|| PipelineError::Charset {
             sourcetype: settings.sourcetype.clone(),

@@ -6,6 +6,7 @@
 //!
 //! Not here: guessing a sourcetype from text, `[rule::…]`, renamed sourcetypes.
 
+mod header;
 pub(crate) mod pattern;
 pub mod search_time;
 pub mod settings;
@@ -19,12 +20,13 @@ use quarry_event::ExpressionCompiler;
 use crate::layers::{Layers, Merged, MergedStanza};
 use crate::settings::index_rules::{self, IndexRule};
 use crate::settings::indexes::IndexNames;
+use crate::settings::limits::LimitSettings;
 use crate::settings::transforms::ReportRule;
 use crate::text::DEFAULT_STANZA;
-use crate::values::{Values, parse_delimiter};
+use crate::values::Values;
 use pattern::Pattern;
 pub use search_time::{AliasRule, SearchTimeRules};
-pub use settings::{DatetimeConfig, ExtractRule, KvMode, PropsSettings};
+pub use settings::{DatetimeConfig, ExtractRule, HeaderSettings, KvMode, PropsSettings};
 
 /// What a stanza name starts with that stands for sources.
 pub(crate) const SOURCE_PREFIX: &str = "source::";
@@ -32,6 +34,8 @@ pub(crate) const SOURCE_PREFIX: &str = "source::";
 pub(crate) const HOST_PREFIX: &str = "host::";
 /// What a stanza name starts with that stands for guessing rules, which are not read.
 const RULE_PREFIXES: [&str; 2] = ["rule::", "delayedrule::"];
+/// Indexed fields of one event where limits.conf says nothing.
+const INDEXED_FIELDS_MAX: usize = 200;
 /// Field that `EXTRACT-` reads unless told otherwise.
 const RAW_FIELD: &str = "_raw";
 /// What parts a pattern and the field it reads.
@@ -52,6 +56,7 @@ pub struct PropsResolver {
     /// By name of their stanza.
     index_rules: BTreeMap<String, Arc<IndexRule>>,
     indexes: Arc<IndexNames>,
+    indexed_fields_max: usize,
     expressions: Option<Arc<dyn ExpressionCompiler>>,
     /// By name of their stanza.
     report_rules: BTreeMap<String, Arc<ReportRule>>,
@@ -81,6 +86,7 @@ impl PropsResolver {
             sources: pattern_stanzas(props, SOURCE_PREFIX),
             index_rules: index_rules::index_rules(layers),
             indexes: Arc::new(IndexNames::new(layers)),
+            indexed_fields_max: LimitSettings::new(layers).indexed_fields_max,
             expressions: None,
             report_rules: crate::settings::transforms::report_rules(layers),
         }
@@ -114,6 +120,7 @@ impl PropsResolver {
         let values = Values::new(table::rows(), set);
         PropsSettings {
             search_time: search_time::read(&values, &self.report_rules),
+            indexed_fields_max: self.indexed_fields_max,
             ..read(sourcetype, &values, &self.index_rules)
         }
     }
@@ -204,7 +211,8 @@ fn read(sourcetype: &str, values: &Values<'_>, rules: &BTreeMap<String, Arc<Inde
         max_diff_secs_hence: values.integer("MAX_DIFF_SECS_HENCE"),
         kv_mode,
         auto_kv_json: values.bool("AUTO_KV_JSON"),
-        header_delimiter: header_delimiter(&structured, values),
+        header: header::read(&structured, values),
+        indexed_fields_max: INDEXED_FIELDS_MAX,
         typing: index_rules::typing(values, rules),
         search_time: SearchTimeRules::default(),
         extracts: values.classes("EXTRACT-").map(|(class, value)| extract_rule(class, value)).collect(),
@@ -233,19 +241,6 @@ fn kv_mode(value: &str) -> KvMode {
         "xml" => KvMode::Xml,
         _ => KvMode::Auto,
     }
-}
-
-/// What parts the columns: as set, or as the format has it.
-fn header_delimiter(structured: &str, values: &Values<'_>) -> Option<char> {
-    let of_format = match structured {
-        "csv" => Some(','),
-        "tsv" => Some('\t'),
-        "psv" => Some('|'),
-        _ => None,
-    };
-    let set = ["FIELD_DELIMITER", "HEADER_FIELD_DELIMITER"].map(|key| values.text(key));
-    let chosen = set.into_iter().find(|text| !text.is_empty());
-    chosen.map_or(of_format, |text| parse_delimiter(text).unwrap_or(of_format))
 }
 
 fn extract_rule(class: &str, value: &str) -> ExtractRule {

@@ -49,14 +49,47 @@ pub struct PropsSettings {
     pub kv_mode: KvMode,
     /// `AUTO_KV_JSON`: whether `auto` also reads JSON.
     pub auto_kv_json: bool,
-    /// `FIELD_DELIMITER` of delimited text (csv, tsv) whose first line names the columns.
-    pub header_delimiter: Option<char>,
+    /// How columns are read of delimited text (csv, tsv …); such text has one event a line.
+    pub header: Option<HeaderSettings>,
     /// What is done with an event behind its timestamp: `SEDCMD-`, `TRANSFORMS-`, `RULESET-`.
     pub typing: TypingSettings,
     /// `EXTRACT-class` patterns in order of class, with the field they read (default `_raw`).
     pub extracts: Vec<ExtractRule>,
+    /// `[kv] indexed_kv_limit` of limits.conf: most indexed fields of one event.
+    pub indexed_fields_max: usize,
     /// What else is added when searching.
     pub search_time: super::SearchTimeRules,
+}
+
+/// How columns become indexed fields.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeaderSettings {
+    /// `FIELD_DELIMITER`.
+    pub delimiter: char,
+    /// `HEADER_FIELD_DELIMITER`.
+    pub header_delimiter: char,
+    /// Whether several delimiters in a row are one.
+    pub merges_delimiters: bool,
+    /// `FIELD_QUOTE`.
+    pub quote: Option<char>,
+    /// `HEADER_FIELD_QUOTE`.
+    pub header_quote: Option<char>,
+    /// `HEADER_FIELD_LINE_NUMBER`: number of the header among lines with text; 0 for the first that is no preamble.
+    pub line_number: usize,
+    /// `PREAMBLE_REGEX`: lines before the header that match are left out.
+    pub preamble: Option<String>,
+    /// `FIELD_NAMES`: the columns of text without a header.
+    pub names: Vec<String>,
+    /// `FIELD_HEADER_REGEX`: what the header has in front of its names.
+    pub header_pattern: Option<String>,
+    /// Whether a later line that is a header counts from there on.
+    pub repeats: bool,
+    /// `TIMESTAMP_FIELDS`: columns that hold the time.
+    pub timestamp_fields: Vec<String>,
+    /// `MISSING_VALUE_REGEX`: values that stand for none.
+    pub missing: Option<String>,
+    /// `HEADER_FIELD_ACCEPTABLE_SPECIAL_CHARACTERS`: kept in names besides letters, digits, `.` and `_`.
+    pub kept_letters: String,
 }
 
 /// One `EXTRACT-class`.

@@ -123,9 +123,10 @@ fn typed_values() {
     let of = |sourcetype| props.resolve("s", "h", sourcetype);
     let a = of("a");
     assert_eq!((a.kv_mode, a.datetime, a.max_timestamp_lookahead), (KvMode::None, DatetimeConfig::Current, usize::MAX));
-    assert_eq!((a.tz.as_deref(), a.header_delimiter), (Some("Europe/Berlin"), Some('\t')));
+    let delimiter = |settings: &PropsSettings| settings.header.as_ref().map(|header| header.delimiter);
+    assert_eq!((a.tz.as_deref(), delimiter(&a)), (Some("Europe/Berlin"), Some('\t')));
     assert_eq!(of("b").kv_mode, KvMode::Json);
-    assert_eq!((of("c").header_delimiter, of("d").header_delimiter), (Some('|'), Some(';')));
+    assert_eq!((delimiter(&of("c")), delimiter(&of("d"))), (Some('|'), Some(';')));
 }
 
 #[test]

@@ -28,7 +28,7 @@ pub static LIMITS: ConfTable = ConfTable {
         "subsearch_maxtime",
         "ttl",
     ],
-    unused: &["avg_extractor_time", "max_extractor_time", "max_rawsize_perchunk", "maxfiles", "indexed_kv_limit"],
+    unused: &["avg_extractor_time", "max_extractor_time", "max_rawsize_perchunk", "maxfiles"],
 };
 
 const SECTIONS: &[Section] = &[
@@ -58,7 +58,10 @@ const SECTIONS: &[Section] = &[
     Section { stanza: StanzaName::Named("searchresults"), rows: &[] },
     Section { stanza: StanzaName::Named("subsearch"), rows: &[] },
     Section { stanza: StanzaName::Named("join"), rows: &[] },
-    Section { stanza: StanzaName::Named("kv"), rows: &[] },
+    Section {
+        stanza: StanzaName::Named("kv"),
+        rows: &[row("indexed_kv_limit", COUNT, "200", "fields", "indexed fields of one event; 0: as many as come")],
+    },
     Section { stanza: StanzaName::Named("spath"), rows: &[] },
     Section { stanza: StanzaName::Named("stats"), rows: &[] },
     Section { stanza: StanzaName::Named("top"), rows: &[] },
@@ -74,6 +77,8 @@ pub struct LimitSettings {
     pub partial_state_cache_mb: u64,
     /// `[http_input] max_content_length`.
     pub http_body_bytes: u64,
+    /// `[kv] indexed_kv_limit`.
+    pub indexed_fields_max: usize,
 }
 
 impl LimitSettings {
@@ -85,6 +90,10 @@ impl LimitSettings {
             search_max_mem_mb: count("search", "max_mem_usage_mb"),
             partial_state_cache_mb: count("search", "partial_state_cache_mb"),
             http_body_bytes: count("http_input", "max_content_length"),
+            indexed_fields_max: match count("kv", "indexed_kv_limit") {
+                0 => usize::MAX,
+                fields => usize::try_from(fields).unwrap_or(usize::MAX),
+            },
         }
     }
 }
@@ -103,6 +112,7 @@ mod tests {
             search_max_mem_mb,
             partial_state_cache_mb,
             http_body_bytes,
+            indexed_fields_max: 200,
         };
         assert_eq!(LimitSettings::new(&layers), bounds(7, 0, 9));
         assert_eq!(LimitSettings::new(&Layers::new([])), bounds(1024, 128, 128 << 20));

@@ -25,6 +25,7 @@ pub(crate) struct Typing {
     indexes: Arc<IndexNames>,
     /// Whether the host is the user's word, which no rule changes.
     host_is_fixed: bool,
+    fields_max: usize,
     now: TimeNs,
     rows: MetadataRows,
     copies: Vec<TypedEvent>,
@@ -37,11 +38,12 @@ impl Typing {
         plan: TypingPlan,
         indexes: Arc<IndexNames>,
         host_is_fixed: bool,
+        fields_max: usize,
         now: TimeNs,
     ) -> Option<Box<Typing>> {
         (!plan.is_empty()).then(|| {
             let (rows, copies) = (MetadataRows::default(), Vec::new());
-            Box::new(Typing { plan, indexes, host_is_fixed, now, rows, copies, refused: None })
+            Box::new(Typing { plan, indexes, host_is_fixed, fields_max, now, rows, copies, refused: None })
         })
     }
 
@@ -82,7 +84,7 @@ impl Typing {
             let meta = self.rows.row_of(&event.meta, out);
             out.push(event.raw.as_bytes(), event.time, meta);
             let field = |(name, value): (Arc<str>, String)| IndexedField { row, name, value: value.into() };
-            out.fields.extend(event.fields.into_iter().map(field));
+            out.fields.extend(event.fields.into_iter().take(self.fields_max).map(field));
         }
         self.copies = copies;
     }
