@@ -22,10 +22,23 @@ pub struct AddFile {
     pub again: bool,
 }
 
+/// A file to preview.
+#[derive(Clone, Debug)]
+pub struct PreviewFile {
+    /// Path on the node's machine.
+    pub path: String,
+    /// Sourcetype; guessed when absent.
+    pub sourcetype: Option<String>,
+    /// Events shown; a few when absent.
+    pub events: Option<usize>,
+}
+
 /// Actions of a node. Calls block; the API runs them off its async threads.
 pub trait Node: Send + Sync {
     /// Indexes a file; gives the report as a JSON object.
     fn add_file(&self, request: &AddFile) -> Result<String, NodeError>;
+    /// Tells what adding a file would make of it; gives a JSON object.
+    fn preview(&self, request: &PreviewFile) -> Result<String, NodeError>;
     /// Buckets as a JSON array.
     fn buckets(&self) -> Result<String, NodeError>;
     /// Checks every bucket; gives a JSON array of buckets with their faults.

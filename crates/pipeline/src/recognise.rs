@@ -52,6 +52,24 @@ pub(crate) enum Form {
     Epoch,
 }
 
+impl Form {
+    /// For people.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Form::Configured => "by TIME_FORMAT",
+            Form::YearFirst => "year, month, day, time",
+            Form::Compact => "digits without a break",
+            Form::CompactShortYear => "six digits each of day and time",
+            Form::DayMonthName => "day, name of the month, year, time",
+            Form::Triple => "three numbers and a time",
+            Form::NoYear => "month and day without a year, time",
+            Form::MonthName => "name of the month, day, time",
+            Form::ClockFirst => "time of day",
+            Form::Epoch => "seconds since 1970",
+        }
+    }
+}
+
 /// How much a stamp says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rank {

@@ -58,6 +58,75 @@ impl TimeHistory {
     }
 }
 
+/// Where the `_time` of an event comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeReason {
+    /// The moment of arrival, as `DATETIME_CONFIG = CURRENT` says.
+    Arrival,
+    /// The file's modification, as `DATETIME_CONFIG = NONE` says.
+    FileTime,
+    /// The text; how it is written there.
+    Text(&'static str),
+    /// The event before, because the text gives no time.
+    Previous(NoTime),
+    /// The file's modification, because the text gives no time and no event came before.
+    Modified(NoTime),
+    /// The moment of arrival, because nothing else gives a time.
+    Now(NoTime),
+}
+
+/// Why a text gives no time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoTime {
+    /// `TIME_PREFIX` is not there.
+    NoPrefix,
+    /// There is no timestamp within `MAX_TIMESTAMP_LOOKAHEAD`.
+    NoStamp,
+    /// The calendar has no such day or hour.
+    NoSuchDay,
+    /// It is older than `MAX_DAYS_AGO`.
+    TooOld,
+    /// It is later than `MAX_DAYS_HENCE`.
+    TooNew,
+    /// It is written in another way than most and lies far from the event before (`MAX_DIFF_SECS_*`).
+    Jump,
+}
+
+impl NoTime {
+    /// For people.
+    pub fn text(self) -> &'static str {
+        match self {
+            NoTime::NoPrefix => "TIME_PREFIX does not match",
+            NoTime::NoStamp => "no timestamp within MAX_TIMESTAMP_LOOKAHEAD",
+            NoTime::NoSuchDay => "the timestamp names no day or hour that exists",
+            NoTime::TooOld => "the timestamp is older than MAX_DAYS_AGO",
+            NoTime::TooNew => "the timestamp is later than MAX_DAYS_HENCE",
+            NoTime::Jump => {
+                "the timestamp is written unlike the others and far from the one before (MAX_DIFF_SECS_AGO, _HENCE)"
+            }
+        }
+    }
+}
+
+impl TimeReason {
+    /// For people.
+    pub fn text(self) -> String {
+        match self {
+            TimeReason::Arrival => "moment of arrival, as DATETIME_CONFIG says".to_owned(),
+            TimeReason::FileTime => "last change of the file, as DATETIME_CONFIG says".to_owned(),
+            TimeReason::Text(form) => format!("read from the text: {form}"),
+            TimeReason::Previous(why) => format!("that of the event before: {}", why.text()),
+            TimeReason::Modified(why) => format!("last change of the file: {}", why.text()),
+            TimeReason::Now(why) => format!("moment of arrival: {}", why.text()),
+        }
+    }
+
+    /// Whether the text did not give what it should.
+    pub fn is_fallback(self) -> bool {
+        matches!(self, TimeReason::Previous(_) | TimeReason::Modified(_) | TimeReason::Now(_))
+    }
+}
+
 /// A timestamp in a text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
@@ -156,6 +225,38 @@ impl Timestamper {
             return (time, true);
         }
         (self.history.last.or(self.modified).unwrap_or(self.now), false)
+    }
+
+    /// `_time` of an event whose first line, or whole text, is `text`, and where it comes from; for people.
+    pub(crate) fn explain(&mut self, text: &[u8]) -> (TimeNs, TimeReason) {
+        let found = self.find(text);
+        let refused = self.refusal(text, found);
+        let (last, modified) = (self.history.last, self.modified);
+        let (time, _) = self.time(found);
+        let reason = match (self.datetime, refused) {
+            (DatetimeConfig::Current, _) => TimeReason::Arrival,
+            (DatetimeConfig::None, _) => TimeReason::FileTime,
+            (DatetimeConfig::Auto, None) => TimeReason::Text(found.map_or("", |found| found.form.name())),
+            (DatetimeConfig::Auto, Some(why)) if last.is_some() => TimeReason::Previous(why),
+            (DatetimeConfig::Auto, Some(why)) if modified.is_some() => TimeReason::Modified(why),
+            (DatetimeConfig::Auto, Some(why)) => TimeReason::Now(why),
+        };
+        (time, reason)
+    }
+
+    /// Why the text gives no time.
+    fn refusal(&mut self, text: &[u8], found: Option<Found>) -> Option<NoTime> {
+        let Some(found) = found else {
+            let has_prefix = self.prefix.as_ref().is_none_or(|prefix| prefix.find_end(text).is_some());
+            return Some(if has_prefix { NoTime::NoStamp } else { NoTime::NoPrefix });
+        };
+        let Some(time) = self.resolve(&found.parts) else { return Some(NoTime::NoSuchDay) };
+        match () {
+            () if time < self.earliest => Some(NoTime::TooOld),
+            () if time > self.latest => Some(NoTime::TooNew),
+            () if !self.is_plausible(time, found.form) => Some(NoTime::Jump),
+            () => None,
+        }
     }
 
     fn is_plausible(&self, time: TimeNs, form: Form) -> bool {

@@ -47,6 +47,8 @@ pub(crate) enum Verb {
     /// Look at SPL without running it.
     #[command(subcommand)]
     Spl(SplVerb),
+    /// Tell what adding a file would make of it, and why: events, times, sourcetype, the settings that do it.
+    Preview(PreviewArgs),
     /// Generate sample logs, index them and run five searches over them.
     Demo(DemoArgs),
     /// Show help for a search command, or list them all.
@@ -230,6 +232,32 @@ pub(crate) struct SplCheckArgs {
     /// Form of the output.
     #[arg(short, long, default_value = "table", value_name = "FORM")]
     pub(crate) output: ListForm,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct PreviewArgs {
+    /// The file; .gz and .zst are unpacked, `-` is standard input.
+    pub(crate) file: PathBuf,
+    /// Sourcetype; guessed when absent.
+    #[arg(long)]
+    pub(crate) sourcetype: Option<String>,
+    /// Events shown.
+    #[arg(short = 'n', long, default_value_t = crate::preview::EVENTS_DEFAULT, value_name = "COUNT")]
+    pub(crate) events: usize,
+    /// Form of the output.
+    #[arg(short, long, default_value = "text", value_name = "FORM")]
+    pub(crate) output: PreviewForm,
+}
+
+/// Forms of a preview.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PreviewForm {
+    /// For people.
+    Text,
+    /// One JSON object.
+    Json,
+    /// The stanza of props.conf alone.
+    Conf,
 }
 
 #[derive(Args, Debug)]

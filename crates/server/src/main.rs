@@ -24,6 +24,7 @@ mod monitors;
 mod node;
 mod output;
 mod pipeline_sets;
+mod preview;
 mod remote;
 mod search;
 mod serve;
@@ -71,6 +72,7 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
         Verb::Btool(arguments) => btool::run(&cli.data_dir, arguments),
         Verb::Spl(SplVerb::Check(arguments)) => spl_check::run(arguments),
         Verb::Spl(SplVerb::Explain(arguments)) => spl_explain::run(cli, arguments),
+        Verb::Preview(arguments) => preview::run(&cli.data_dir, arguments),
         Verb::Demo(arguments) => demo::run(arguments),
         Verb::Help { command } => help::run(command.as_deref(), &mut std::io::stdout().lock()),
     }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::tz::TimeZone;
-use quarry_api::{AddFile, Node, NodeError};
+use quarry_api::{AddFile, Node, NodeError, PreviewFile};
 use quarry_inputs::Sink;
 use quarry_inputs::file::{NoProgress, OneshotOptions, add_file};
 use quarry_store::Store;
@@ -15,7 +15,7 @@ use quarry_store::Store;
 use crate::claims::Claims;
 use crate::local::{self, Settings};
 use crate::store_sink::StoreSink;
-use crate::{add, bucket};
+use crate::{add, bucket, preview};
 
 /// Different things that are told once; further ones are not told.
 const TOLD_MAX: usize = 1_000;
@@ -98,6 +98,17 @@ impl Node for LocalNode {
         sink.flush()?;
         let report = added?;
         Ok(add::to_json(&report).to_string())
+    }
+
+    fn preview(&self, request: &PreviewFile) -> Result<String, NodeError> {
+        let path = Path::new(&request.path);
+        if !path.is_absolute() {
+            return Err(format!("{}: give an absolute path on the server's machine", request.path).into());
+        }
+        let events = request.events.unwrap_or(preview::EVENTS_DEFAULT);
+        let asked = preview::Asked { path, sourcetype: request.sourcetype.clone(), events };
+        let made = preview::of_file(&asked, &self.settings).map_err(|failure| failure.text())?;
+        Ok(preview::to_json(&asked, &made.0, made.1).to_string())
     }
 
     fn buckets(&self) -> Result<String, NodeError> {

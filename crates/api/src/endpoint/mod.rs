@@ -3,6 +3,7 @@
 pub(crate) mod auth;
 pub(crate) mod buckets;
 pub(crate) mod oneshot;
+pub(crate) mod preview;
 pub(crate) mod search_jobs;
 
 use axum::http::{HeaderMap, header};

@@ -11,5 +11,6 @@ mod knowledge;
 mod monitor;
 mod network;
 mod pipeline_sets;
+mod preview;
 mod server;
 mod support;

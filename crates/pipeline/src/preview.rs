@@ -1,0 +1,195 @@
+//! What the pipeline would make of a file, and why: events, times, the settings that were in force.
+//!
+//! The events are those of the pipeline itself; the reasons come from a second look at their texts with the same
+//! settings, in the same order, so that a time depends on the times before it as it did there.
+//!
+//! Not here: reading the file, showing it.
+
+use quarry_conf::{PropsResolver, PropsSettings};
+use quarry_event::{EventBatch, Metadata, TimeNs};
+
+use crate::error::PipelineError;
+use crate::guess::Guess;
+use crate::pipeline::{Pipeline, PipelineContext, SourceInfo};
+use crate::timestamp::{TimeReason, Timestamper};
+
+/// What would become of the start of a file.
+#[derive(Clone, Debug)]
+pub struct Preview {
+    /// Sourcetype of the events.
+    pub sourcetype: String,
+    /// How it was found, if nobody named it.
+    pub guess: Option<Guess>,
+    /// What is wrong with the settings of the guessed sourcetype; the data went on as plain lines.
+    pub problem: Option<PipelineError>,
+    /// The settings in force.
+    pub settings: PropsSettings,
+    /// The first events.
+    pub events: Vec<PreviewEvent>,
+    /// Events made of all bytes that were given.
+    pub events_seen: u64,
+    /// Events of these whose text gave no acceptable time.
+    pub bad_timestamps: u64,
+}
+
+/// An event and why it is as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PreviewEvent {
+    /// Its text.
+    pub raw: Vec<u8>,
+    /// Lines of the text.
+    pub lines: usize,
+    /// `_time`.
+    pub time: TimeNs,
+    /// Where the time comes from; `None`: rules of index time (`INGEST_EVAL` and the like) made it.
+    pub reason: Option<TimeReason>,
+    /// Index, host, source and sourcetype.
+    pub metadata: Metadata,
+}
+
+/// Previews a source that begins with `head`; `is_whole` says that nothing follows. At most `events_max` events are
+/// given, all are counted.
+pub fn preview(
+    info: &SourceInfo,
+    props: &PropsResolver,
+    context: &PipelineContext,
+    head: &[u8],
+    is_whole: bool,
+    events_max: usize,
+) -> Result<Preview, PipelineError> {
+    let mut pipeline = Pipeline::new(info.clone(), props, context.clone())?;
+    let mut batch = EventBatch::default();
+    pipeline.push(head, &mut batch);
+    if is_whole {
+        pipeline.finish(&mut batch);
+    } else {
+        // The last line may go on.
+        pipeline.pause(&mut batch);
+    }
+    let sourcetype = pipeline.sourcetype().unwrap_or_default().to_owned();
+    let settings = props.resolve(&info.source, &info.host, &sourcetype);
+    let mut times = Timestamper::new(&settings, context)?;
+    let events = (0..batch.len().min(events_max)).map(|row| {
+        let (raw, time) = (batch.raw(row), batch.time[row]);
+        let (explained, reason) = times.explain(raw);
+        PreviewEvent {
+            raw: raw.to_vec(),
+            lines: raw.split(|byte| *byte == b'\n').count(),
+            time,
+            reason: (explained == time).then_some(reason),
+            metadata: batch.metas[batch.meta[row] as usize].clone(),
+        }
+    });
+    let counters = pipeline.counters();
+    Ok(Preview {
+        events: events.collect(),
+        guess: pipeline.guess().cloned(),
+        problem: pipeline.problem().cloned(),
+        sourcetype,
+        settings,
+        events_seen: counters.events,
+        bad_timestamps: counters.bad_timestamps,
+    })
+}
+
+impl Preview {
+    /// The stanza of props.conf that makes of such a file what is shown here, whoever reads it.
+    pub fn props_conf(&self) -> String {
+        let settings = &self.settings;
+        let mut text = format!("[{}]\n", self.sourcetype);
+        let mut line = |name: &str, value: &str| text.push_str(&format!("{name} = {value}\n"));
+        line("LINE_BREAKER", &settings.line_breaker);
+        line("SHOULD_LINEMERGE", if settings.should_line_merge { "true" } else { "false" });
+        if settings.should_line_merge {
+            if let Some(pattern) = &settings.break_only_before {
+                line("BREAK_ONLY_BEFORE", pattern);
+            }
+            line("BREAK_ONLY_BEFORE_DATE", if settings.break_only_before_date { "true" } else { "false" });
+        }
+        for (name, value) in
+            [("TIME_PREFIX", &settings.time_prefix), ("TIME_FORMAT", &settings.time_format), ("TZ", &settings.tz)]
+        {
+            if let Some(value) = value {
+                line(name, value);
+            }
+        }
+        line("MAX_TIMESTAMP_LOOKAHEAD", &settings.max_timestamp_lookahead.to_string());
+        line("TRUNCATE", &settings.truncate.to_string());
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::tz::TimeZone;
+    use quarry_conf::{ConfSource, Layer, Layers};
+
+    use super::*;
+    use crate::timestamp::NoTime;
+
+    const NOW: TimeNs = 1_795_244_400_000_000_000;
+
+    fn of(props: &str, sourcetype: Option<&str>, text: &str) -> Preview {
+        let file = "props.conf".to_owned();
+        let source = ConfSource { layer: Layer::SystemLocal, app: None, file, text: props.to_owned() };
+        let info = SourceInfo {
+            index: "main".into(),
+            host: "h".into(),
+            host_is_fixed: false,
+            source: "/var/log/app.log".into(),
+            sourcetype: sourcetype.map(str::to_owned),
+        };
+        let context = PipelineContext { now: NOW, zone: TimeZone::UTC, modified: None };
+        preview(&info, &PropsResolver::new(&Layers::new([source])), &context, text.as_bytes(), true, 100).unwrap()
+    }
+
+    fn reasons(preview: &Preview) -> Vec<TimeReason> {
+        preview.events.iter().map(|event| event.reason.unwrap()).collect()
+    }
+
+    #[test]
+    fn every_event_tells_where_its_time_comes_from() {
+        let text = "no time yet\n2026-11-20 10:00:00 one\nno time\n1975-01-01 00:00:00 old\n";
+        let preview = of("[lines]\nSHOULD_LINEMERGE = false\nMAX_DAYS_AGO = 100\n", Some("lines"), text);
+        let full = TimeReason::Text("year, month, day, time");
+        let reasons = reasons(&preview);
+        assert_eq!(
+            reasons[..4],
+            [
+                TimeReason::Now(NoTime::NoStamp),
+                full,
+                TimeReason::Previous(NoTime::NoStamp),
+                TimeReason::Previous(NoTime::TooOld)
+            ]
+        );
+        assert_eq!((preview.events_seen, preview.bad_timestamps), (4, 3));
+        assert!(reasons[3].text().contains("MAX_DAYS_AGO") && reasons[3].is_fallback() && !full.is_fallback());
+    }
+
+    #[test]
+    fn settings_are_named_and_lines_counted() {
+        let props = "[fmt]\nTIME_PREFIX = at=\nTIME_FORMAT = %d/%m/%Y %H:%M\nBREAK_ONLY_BEFORE = ^#\n[now]\nDATETIME_CONFIG = CURRENT\n";
+        let preview = of(props, Some("fmt"), "# at=20/11/2026 10:00 x\n more\n# none\n");
+        assert_eq!(reasons(&preview), [TimeReason::Text("by TIME_FORMAT"), TimeReason::Previous(NoTime::NoPrefix)]);
+        assert_eq!(preview.events.iter().map(|event| event.lines).collect::<Vec<_>>(), [2, 1]);
+        for line in ["[fmt]", "TIME_PREFIX = at=", "TIME_FORMAT = %d/%m/%Y %H:%M", "BREAK_ONLY_BEFORE = ^#"] {
+            assert!(preview.props_conf().lines().any(|found| found == line), "{}", preview.props_conf());
+        }
+        assert_eq!(reasons(&of(props, Some("now"), "a\n")), [TimeReason::Arrival]);
+    }
+
+    #[test]
+    fn a_guess_is_explained() {
+        let preview = of("", None, "Nov 20 10:00:00 web1 sshd[3]: a\nNov 20 10:00:01 web1 sshd[3]: b\n");
+        assert_eq!(preview.guess.as_ref().map(|guess| guess.sourcetype.as_str()), Some(preview.sourcetype.as_str()));
+        assert!(preview.guess.is_some_and(|guess| !guess.reason.is_empty()));
+        assert_eq!(preview.events.len(), 2);
+    }
+
+    #[test]
+    fn times_that_rules_make_have_no_reason() {
+        let props = "[lines]\nSHOULD_LINEMERGE = false\nTRANSFORMS-t = t\n";
+        let preview = of(props, Some("lines"), "2026-11-20 10:00:00 one\n");
+        assert_eq!(preview.events[0].reason, Some(TimeReason::Text("year, month, day, time")));
+    }
+}

@@ -1,0 +1,51 @@
+//! What adding a file would make of it, told without adding it.
+
+use serde_json::Value;
+
+use crate::support::Place;
+
+const LOG: &str = "2026-11-20 10:00:00,123 ERROR a.B [main] broke\njava.lang.Exception: x\n\tat a.B.c(B.java:1)\n\
+    2026-11-20 10:00:01,456 INFO a.B [main] fine\n2026-11-20 10:00:02,456 INFO a.B [main] fine\n";
+
+#[test]
+fn a_file_is_shown_with_its_events_their_times_and_the_settings() {
+    let place = Place::new();
+    let log = place.write("app.log", LOG);
+    let text = place.run(&["preview", &log]).good();
+    for part in ["app.log: sourcetype ", "3 events, each with a time of its own", "3 lines", "SHOULD_LINEMERGE = true"]
+    {
+        assert!(text.contains(part), "{part} is not in\n{text}");
+    }
+    let object: Value = serde_json::from_str(&place.run(&["preview", &log, "-n", "1", "-o", "json"]).good()).unwrap();
+    assert_eq!(object["events"].as_array().unwrap().len(), 1);
+    assert_eq!(object["events"][0]["_time"], "2026-11-20T10:00:00.123+00:00");
+    assert_eq!((&object["events"][0]["lines"], &object["events_seen"]), (&3.into(), &3.into()));
+    let counted = place.run(&["search", "* | stats count", "-o", "csv"]);
+    assert!(counted.code != 0 || counted.out.replace('\r', "") == "count\n0\n", "nothing was added: {counted:?}");
+}
+
+#[test]
+fn the_settings_it_prints_give_the_same_events() {
+    let place = Place::new();
+    let log = place.write("app.log", LOG);
+    let conf = place.run(&["preview", &log, "-o", "conf"]).good();
+    std::fs::create_dir_all(place.path("data/etc/system/local")).unwrap();
+    place.write("data/etc/system/local/props.conf", &conf);
+    let name = conf.lines().next().unwrap().trim_matches(['[', ']']).to_owned();
+    let before = place.run(&["preview", &log, "-o", "json"]).good();
+    let after = place.run(&["preview", &log, "--sourcetype", &name, "-o", "json"]).good();
+    let events = |text: &str| serde_json::from_str::<Value>(text).unwrap()["events"].clone();
+    assert_eq!(events(&before), events(&after));
+}
+
+#[test]
+fn what_is_odd_is_told() {
+    let place = Place::new();
+    let log = place.write("odd.log", "no time here\n1975-01-01 00:00:00 too old\n");
+    let text = place.run(&["preview", &log, "--sourcetype", "generic_single_line"]).good();
+    assert!(text.contains("it was named") && text.contains("2 without a time of their own"), "{text}");
+    for reason in ["no timestamp within MAX_TIMESTAMP_LOOKAHEAD", "older than MAX_DAYS_AGO"] {
+        assert!(text.contains(reason), "{reason} is not in\n{text}");
+    }
+    assert_eq!(place.run(&["preview", "missing.log"]).code, 2);
+}
