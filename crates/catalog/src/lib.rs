@@ -9,6 +9,7 @@
 
 mod bucket;
 mod checkpoint;
+mod collections;
 mod error;
 mod origin;
 mod read_only;
@@ -27,6 +28,7 @@ pub use bucket::{BucketRow, BucketState, CompactionCommit, SealCommit, Sealed};
 pub use checkpoint::{
     CheckpointKey, FileCheckpoint, HEAD_BYTES_MAX, LoggedCheckpoint, SourceIdentity, TAIL_BYTES_MAX, tail_hash,
 };
+pub use collections::{Collections, DOCUMENTS_MAX, Document};
 pub use error::CatalogError;
 pub use origin::Origin;
 

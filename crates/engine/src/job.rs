@@ -143,22 +143,33 @@ impl Engine {
     /// Starts a search. Faults of its text come back at once, all others from the job.
     pub fn start(&self, request: SearchRequest, source: Arc<dyn SnapshotSource>) -> Result<Job, Vec<Diagnostic>> {
         let (_, parsed, spans) = self.parsed(&request)?;
-        let kind = match quarry_spl::analyse::is_transforming(&parsed.pipeline.commands) {
+        let job = self.start_pipeline(parsed.pipeline, spans, request, source);
+        parsed.diagnostics.iter().for_each(|warning| job.messages.push(warning.message.clone()));
+        Ok(job)
+    }
+
+    /// Starts a search that is read already; `spans` leads places in it to the text as written, which is not looked at.
+    pub fn start_pipeline(
+        &self,
+        pipeline: Pipeline,
+        spans: SpanMap,
+        request: SearchRequest,
+        source: Arc<dyn SnapshotSource>,
+    ) -> Job {
+        let kind = match quarry_spl::analyse::is_transforming(&pipeline.commands) {
             true => ResultKind::Results,
             false => ResultKind::Events,
         };
         let runner = self.runner(request, source);
         let (messages, stop) = (Arc::clone(&runner.context.messages), Arc::clone(&runner.context.stop));
         let progress = Arc::clone(&runner.progress);
-        parsed.diagnostics.iter().for_each(|warning| messages.push(warning.message.clone()));
         let (sender, batches) = sync_channel(QUEUE_BATCHES);
-        let pipeline = parsed.pipeline;
         let failed = sender.clone();
         if let Err(error) = self.threads.run(move || work(&runner, &pipeline, &spans, &sender)) {
             // The queue is empty and has room, and its other end is still here.
             drop(failed.try_send(Err(EngineError::invalid(format!("cannot start a thread for the search: {error}")))));
         }
-        Ok(Job { batches, messages, stop, progress, kind, _threads: Arc::clone(&self.threads) })
+        Job { batches, messages, stop, progress, kind, _threads: Arc::clone(&self.threads) }
     }
 
     /// Tells what a search would do, and with a source what it would read. No event is read, and no command is run.
@@ -196,7 +207,13 @@ impl Engine {
         }
         let spans = std::mem::take(&mut expansion.spans);
         let mut parsed = quarry_spl::parse(&expansion.text);
-        parsed.diagnostics.iter_mut().for_each(|remark| remark.span = spans.original(remark.span));
+        for remark in &mut parsed.diagnostics {
+            if let Some(fragment) = spans.fragment(remark.span) {
+                let reads = format!("the macro reads `{fragment}`");
+                remark.hint = Some(remark.hint.take().map_or_else(|| reads.clone(), |hint| format!("{hint}; {reads}")));
+            }
+            remark.span = spans.original(remark.span);
+        }
         if parsed.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
             return Err(parsed.diagnostics);
         }
@@ -253,8 +270,12 @@ fn send_rows(
     sender: &SyncSender<Result<RecordBatch, EngineError>>,
 ) {
     let placed = |error| match error {
-        EngineError::Invalid { message, span } => {
-            EngineError::Invalid { message, span: span.map(|span| spans.original(span)) }
+        EngineError::Invalid { message, span: Some(span) } => {
+            let message = match spans.fragment(span) {
+                Some(fragment) => format!("{message} (the macro reads `{fragment}`)"),
+                None => message,
+            };
+            EngineError::Invalid { message, span: Some(spans.original(span)) }
         }
         other => other,
     };

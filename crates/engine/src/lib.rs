@@ -38,7 +38,7 @@ mod threads;
 mod tstats;
 
 pub use command::Messages;
-pub use commands::lookup::{LookupSource, LookupTable};
+pub use commands::lookup::{LookupSource, LookupTable, TableTime};
 pub use dataflow::Slicing;
 pub use error::EngineError;
 pub use explain::{ExplainedEvents, ExplainedPlan, ExplainedStage, Explanation, Phase, Sieve, StageShape};

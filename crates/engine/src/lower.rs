@@ -12,8 +12,8 @@ use std::sync::Arc;
 use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::{
     AssignTarget, Assignment, BinCommand, BinOptions, ChartCommand, Command, Expr, FieldPattern, HeadCommand,
-    InputLookupCommand, Pattern, Pipeline, SearchExpr, SortCommand, Span, SplitField, Stage, StatsCommand,
-    StreamStatsCommand, SubsearchLimits,
+    InputLookupCommand, LookupCommand, Pattern, Pipeline, SearchExpr, SortCommand, Span, SplitField, Stage,
+    StatsCommand, StreamStatsCommand, SubsearchLimits, TextCommand,
 };
 
 use crate::EngineError;
@@ -38,6 +38,7 @@ use crate::node::name_of;
 use crate::pattern::Regex;
 use crate::row_filter::RowFilter;
 use crate::run::SnapshotSource;
+use crate::scan::fields::reports::Report;
 
 /// Rows a subsearch of append, join and set commands gives at most (limits.conf `[searchresults] maxresultrows`).
 pub(crate) const SUBSEARCH_ROWS: usize = 50_000;
@@ -90,6 +91,8 @@ pub(crate) trait Environment {
     fn source(&self) -> Arc<dyn SnapshotSource>;
     /// Text of a saved search, its macros replaced.
     fn saved_text(&self, name: &str, span: Span) -> Result<String, EngineError>;
+    /// A stanza of transforms.conf that cuts fields.
+    fn report(&self, name: &str, span: Span) -> Result<Report, EngineError>;
     /// A lookup table.
     fn table(&self, name: &str, span: Span) -> Result<LookupTable, EngineError>;
 }
@@ -97,7 +100,17 @@ pub(crate) trait Environment {
 /// The steps of a command that is not the first.
 pub(crate) fn lower(stage: &Stage, environment: &dyn Environment) -> Result<Vec<Step>, EngineError> {
     let lowering = Lowering { environment, span: stage.span };
-    lowering.steps(&stage.command)
+    lowering.steps(&stage.command).map_err(|error| within(error, stage.span))
+}
+
+/// The error with a place in the command: a command that stands for others has places that lie elsewhere.
+fn within(error: EngineError, command: Span) -> EngineError {
+    match error {
+        EngineError::Invalid { message, span: Some(span) } if span.start < command.start || span.end > command.end => {
+            EngineError::Invalid { message, span: Some(command) }
+        }
+        other => other,
+    }
 }
 
 struct Lowering<'a> {
@@ -144,11 +157,7 @@ impl Lowering<'_> {
                 let right = self.subsearch(&join.subsearch, join.limits)?;
                 Step::Blocking(Arc::new(Join { command: join.clone(), right }))
             }
-            Command::Lookup(lookup) => {
-                let table = self.environment.table(&lookup.table, lookup.table_span)?;
-                let lookup = Lookup::new(LookupIndex::new(lookup, table)?);
-                row(move || lookup.clone())
-            }
+            Command::Lookup(lookup) => self.lookup(lookup)?,
             Command::InputLookup(lookup) if lookup.append => {
                 let rows = vec![self.input_lookup(lookup)?];
                 Step::Blocking(Arc::new(Append { rows }))
@@ -165,6 +174,9 @@ impl Lowering<'_> {
             Command::IpLocation(_) => return Ok(self.ip_location()),
             Command::Tstats(_) => return Err(self.must_be_first("tstats", " or have prestats=true append=true")),
             Command::Several(several) => self.several(several)?,
+            Command::Text(TextCommand::Extract(extract)) if !extract.rules.is_empty() => {
+                self.extract_by_rules(extract)?
+            }
             Command::Text(text) => tables::text(text),
             Command::Tables(table) => tables::table(table),
             Command::Analytics(command) => tables::analytics(command),
@@ -173,6 +185,12 @@ impl Lowering<'_> {
                 None => self.shape(other)?,
             },
         }])
+    }
+
+    fn lookup(&self, command: &LookupCommand) -> Result<Step, EngineError> {
+        let table = self.environment.table(&command.table, command.table_span)?;
+        let lookup = Lookup::new(LookupIndex::new(command, table)?);
+        Ok(row(move || lookup.clone()))
     }
 
     /// Commands that only look at columns and values of a row.

@@ -158,11 +158,11 @@ fn buckets_table(
     };
     type Cell<'c> = &'c dyn Fn(&BucketListing) -> Value<'static>;
     let cells: [(&str, Cell<'_>); 12] = [
-        ("bucketId", &|bucket| Value::owned(format!("{}~{}", bucket.index, bucket.id))),
+        ("bucketId", &|bucket| Value::owned(bucket.id.clone())),
         ("endEpoch", &|bucket| seconds(bucket.time_max)),
         ("endTime", &|bucket| Value::owned(strftime(bucket.time_max, &command.time_format, &context.zone))),
         ("eventCount", &|bucket| Value::Int(bucket.events as i64)),
-        ("id", &|bucket| Value::owned(bucket.id.to_string())),
+        ("id", &|bucket| Value::owned(bucket.id.rsplit('~').next().unwrap_or_default().to_owned())),
         ("index", &|bucket| Value::owned(bucket.index.clone())),
         ("rawSize", &|bucket| Value::Int(bucket.raw_bytes as i64)),
         ("sizeOnDiskMB", &|bucket| Value::owned(format!("{:.6}", bucket.stored_bytes as f64 / MEGABYTE))),

@@ -33,6 +33,7 @@ use crate::partial::{PartialStates, PlanStates};
 use crate::rows::{self, KeptRows};
 use crate::scan::best::BestRows;
 use crate::scan::derive::{Asked, Derivations, DerivedNames, Tables};
+use crate::scan::fields::reports::Report;
 use crate::scan::fields::{FieldRules, FieldWish, ShownFields};
 use crate::scan::filter::{EventFilter, Origins, index_patterns};
 use crate::scan::ordered::OrderedRows;
@@ -369,6 +370,10 @@ impl Environment for Surroundings<'_> {
         self.runner.table(name, span)
     }
 
+    fn report(&self, name: &str, span: Span) -> Result<Report, EngineError> {
+        self.runner.report(name, span)
+    }
+
     fn detached(&self) -> Arc<dyn Environment + Send + Sync> {
         Arc::new(Runner { context: self.context.clone(), ..self.runner.clone() })
     }
@@ -441,6 +446,13 @@ impl Environment for Runner {
 
     fn saved_text(&self, name: &str, span: Span) -> Result<String, EngineError> {
         self.text_of_saved(name, span)
+    }
+
+    fn report(&self, name: &str, span: Span) -> Result<Report, EngineError> {
+        let invalid = |message: String| EngineError::Invalid { message, span: Some(span) };
+        let rule = self.rules.props().report_rule(name);
+        let rule = rule.ok_or_else(|| invalid(format!("transforms.conf has no stanza {name} that cuts fields")))?;
+        Report::new(rule).map_err(|fault| invalid(format!("transforms.conf [{name}]: {fault}")))
     }
 
     fn table(&self, name: &str, span: Span) -> Result<LookupTable, EngineError> {

@@ -229,6 +229,9 @@ pub(crate) struct SplCheckArgs {
     /// Field that holds the search.
     #[arg(long, default_value = "search")]
     pub(crate) field: String,
+    /// Run each search too, on no events and on one that it asks for, with stand-ins for what it needs.
+    #[arg(long)]
+    pub(crate) execute: bool,
     /// Form of the output.
     #[arg(short, long, default_value = "table", value_name = "FORM")]
     pub(crate) output: ListForm,

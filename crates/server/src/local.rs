@@ -17,6 +17,7 @@ use crate::configuration;
 use crate::failure::Failure;
 use crate::knowledge_files::KnowledgeFiles;
 use crate::lookup_files::{LookupFiles, Lookups};
+use crate::node_facts::NodeFacts;
 
 /// Index a search reads when it names none.
 pub(crate) const DEFAULT_INDEX: &str = "main";
@@ -25,6 +26,9 @@ const LOCK_ROUNDS_MAX: usize = 50;
 const LOCK_ROUND: Duration = Duration::from_millis(20);
 /// Folder of files that large searches spill to, below the data folder.
 const SPILL_FOLDER: &str = "run/spill";
+
+/// File of the collections (KV store), below the data folder.
+const COLLECTIONS: &str = "kvstore/collections.sqlite";
 
 /// Configuration as the verbs use it.
 pub(crate) struct Settings {
@@ -108,9 +112,19 @@ impl Settings {
             ..EngineOptions::default()
         };
         let files = data_dir.map_or_else(LookupFiles::of_working_folder, LookupFiles::of_data_dir);
-        let lookups = Lookups { files, transforms: Transforms::new(&self.layers) };
+        let lookups = Lookups {
+            files,
+            transforms: Transforms::new(&self.layers),
+            collections: data_dir.map(|dir| dir.join(COLLECTIONS)),
+        };
         let knowledge = KnowledgeFiles::new(&self.layers, data_dir);
-        let engine = Engine::new(&options, self.props.clone(), Arc::new(lookups))?.with_knowledge(Arc::new(knowledge));
+        let models = quarry_engine::KnowledgeSource::data_models(&knowledge);
+        let mut engine =
+            Engine::new(&options, self.props.clone(), Arc::new(lookups))?.with_knowledge(Arc::new(knowledge));
+        if let Some(data_dir) = data_dir {
+            let (layers, data_dir) = (self.layers.clone(), data_dir.to_owned());
+            engine = engine.with_node(Arc::new(NodeFacts { layers, data_dir, source: Arc::clone(&source), models }));
+        }
         Ok(SearchService::new(SearchServiceParts {
             engine,
             source,

@@ -1,13 +1,17 @@
 //! Lookup tables as files: `D/etc/apps/*/lookups`, `D/etc/system/lookups`, and the working folder for searches
-//! that run without a data folder. A name is a bare file name; paths are refused, so a search cannot read elsewhere.
+//! that run without a data folder; and collections (KV store), which are tables too. A name is a bare file name; paths are refused, so a search cannot read elsewhere.
 
 use std::path::{Path, PathBuf};
 
-use quarry_conf::Transforms;
-use quarry_engine::{LookupSource, LookupTable};
+use quarry_catalog::{Collections, DOCUMENTS_MAX, Document};
+use quarry_conf::{LookupDefinition, Transforms};
+use quarry_engine::{LookupSource, LookupTable, TableTime};
 
 /// Largest lookup file read, in bytes.
 const LOOKUP_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// Column with the key of a document.
+const KEY: &str = "_key";
 
 /// Finds and reads lookup files.
 #[derive(Clone, Debug)]
@@ -81,11 +85,17 @@ impl LookupFiles {
 pub(crate) struct Lookups {
     pub(crate) files: LookupFiles,
     pub(crate) transforms: Transforms,
+    /// File of the collections; `None` where there is no data folder.
+    pub(crate) collections: Option<PathBuf>,
 }
 
 impl LookupSource for Lookups {
     fn table(&self, name: &str) -> Result<Option<LookupTable>, String> {
         let definition = self.transforms.lookup(name);
+        if let Some((definition, collection)) = definition.and_then(|found| Some((found, found.collection.as_ref()?))) {
+            let csv = self.collection(collection, &definition.fields)?;
+            return Ok(Some(table_of(csv, definition)));
+        }
         let filename = definition.map_or(name, |definition| &definition.filename);
         let Some(bytes) = self.files.read(filename)? else {
             return match definition {
@@ -94,18 +104,9 @@ impl LookupSource for Lookups {
             };
         };
         let csv = String::from_utf8(bytes).map_err(|_| format!("lookup file {filename}: is not UTF-8"))?;
-        let table = LookupTable::of_csv(csv);
         Ok(Some(match definition {
-            None => table,
-            Some(definition) => LookupTable {
-                case_sensitive: definition.case_sensitive_match,
-                max_matches: definition.max_matches,
-                default_match: definition.default_match.clone(),
-                min_matches: definition.min_matches,
-                wildcard_columns: definition.wildcard_columns.clone(),
-                network_columns: definition.network_columns.clone(),
-                ..table
-            },
+            None => LookupTable::of_csv(csv),
+            Some(definition) => table_of(csv, definition),
         }))
     }
 
@@ -116,6 +117,95 @@ impl LookupSource for Lookups {
 
     fn write(&self, name: &str, csv: &str) -> Result<(), String> {
         let definition = self.transforms.lookup(name);
+        if let Some((definition, collection)) = definition.and_then(|found| Some((found, found.collection.as_ref()?))) {
+            return self.write_collection(collection, &definition.fields, csv);
+        }
         self.files.write(definition.map_or(name, |definition| &definition.filename), csv)
+    }
+}
+
+/// A table as its stanza says.
+fn table_of(csv: String, definition: &LookupDefinition) -> LookupTable {
+    LookupTable {
+        case_sensitive: definition.case_sensitive_match,
+        max_matches: definition.max_matches,
+        default_match: definition.default_match.clone(),
+        min_matches: definition.min_matches,
+        wildcard_columns: definition.wildcard_columns.clone(),
+        network_columns: definition.network_columns.clone(),
+        time: definition.time.as_ref().map(|time| TableTime {
+            column: time.field.clone(),
+            format: time.format.clone(),
+            offsets: (time.max_offset_seconds, time.min_offset_seconds),
+        }),
+        ..LookupTable::of_csv(csv)
+    }
+}
+
+impl Lookups {
+    fn open(&self) -> Result<Collections, String> {
+        let path = self.collections.as_ref().ok_or("collections need a data folder: name one with --data-dir")?;
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        }
+        Collections::open(path).map_err(|error| error.to_string())
+    }
+
+    /// The documents of a collection as CSV: the fields that the lookup lists, else all there are, and `_key`.
+    fn collection(&self, collection: &str, fields: &[String]) -> Result<String, String> {
+        let there_is_none = self.collections.as_ref().is_some_and(|path| !path.exists());
+        let documents =
+            if there_is_none { Vec::new() } else { self.open()?.read(collection).map_err(|e| e.to_string())? };
+        let mut names: Vec<String> = fields.to_vec();
+        let mut objects = Vec::with_capacity(documents.len());
+        for document in documents {
+            let object: serde_json::Map<String, serde_json::Value> =
+                serde_json::from_str(&document.body).map_err(|error| format!("collection {collection}: {error}"))?;
+            if fields.is_empty() {
+                names.extend(object.keys().filter(|name| !names.contains(name)).cloned().collect::<Vec<_>>());
+            }
+            objects.push((document.key.unwrap_or_default(), object));
+        }
+        names.retain(|name| name != KEY);
+        names.push(KEY.to_owned());
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        let failed = |error: csv::Error| format!("collection {collection}: {error}");
+        writer.write_record(&names).map_err(failed)?;
+        for (key, object) in objects {
+            let cell = |name: &String| match object.get(name) {
+                _ if name == KEY => key.clone(),
+                None | Some(serde_json::Value::Null) => String::new(),
+                Some(serde_json::Value::String(text)) => text.clone(),
+                Some(other) => other.to_string(),
+            };
+            writer.write_record(names.iter().map(cell)).map_err(failed)?;
+        }
+        let bytes = writer.into_inner().map_err(|error| format!("collection {collection}: {error}"))?;
+        String::from_utf8(bytes).map_err(|error| format!("collection {collection}: {error}"))
+    }
+
+    /// Rows of CSV become the documents of a collection; `_key` is the key.
+    fn write_collection(&self, collection: &str, fields: &[String], csv: &str) -> Result<(), String> {
+        let failed = |error: csv::Error| format!("collection {collection}: {error}");
+        let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(csv.as_bytes());
+        let names = reader.headers().map_err(failed)?.clone();
+        let mut documents = Vec::new();
+        for record in reader.records() {
+            let record = record.map_err(failed)?;
+            let mut key = None;
+            let mut object = serde_json::Map::new();
+            for (name, cell) in names.iter().zip(&record).filter(|(_, cell)| !cell.is_empty()) {
+                if name == KEY {
+                    key = Some(cell.to_owned());
+                } else if fields.is_empty() || fields.iter().any(|field| field == name) {
+                    object.insert(name.to_owned(), cell.into());
+                }
+            }
+            documents.push(Document { key, body: serde_json::Value::Object(object).to_string() });
+            if documents.len() > DOCUMENTS_MAX {
+                return Err(format!("collection {collection}: more than the limit of {DOCUMENTS_MAX} documents"));
+            }
+        }
+        self.open()?.replace(collection, &documents).map_err(|error| error.to_string())
     }
 }

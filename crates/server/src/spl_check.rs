@@ -11,9 +11,13 @@ use serde_json::{Value, json};
 use crate::bucket;
 use crate::cli::{ListForm, SplCheckArgs};
 use crate::failure::Failure;
+use crate::spl_execute::{ExecutionFailure, executed};
 
 /// How the parser begins what it understands but cannot run.
 const UNSUPPORTED: &str = "unsupported";
+
+/// Most failures shown in a table.
+const SHOWN_MAX: usize = 50;
 
 /// Most searches named that do not parse.
 const NOT_PARSED_MAX: usize = 1_000;
@@ -38,22 +42,41 @@ pub(crate) fn run(arguments: &SplCheckArgs) -> Result<u8, Failure> {
         let expansion = expand(search, &NoMacros);
         let parsed = parse_with_stand_ins(&expansion.text);
         counts.add(at + 1, &parsed);
-        counts.need(&Needs::of(&parsed.pipeline), expansion.missing);
+        let needs = Needs::of(&parsed.pipeline);
+        if arguments.execute && parsed.is_ok() {
+            counts.executed += 1;
+            let failures = executed(parsed.pipeline, &expansion.text, &needs)?;
+            counts.failed += u64::from(!failures.is_empty());
+            counts.failures.extend(failures.into_iter().map(|failure| (at + 1, failure)));
+        }
+        counts.need(&needs, expansion.missing);
     }
     let features = listed(&counts.unsupported);
     let needs = listed(&counts.needs);
     match arguments.output {
         ListForm::Json => {
-            let Counts { searches, parsed, supported, not_parsed, .. } = counts;
-            let report = json!({ "searches": searches, "parsed": parsed, "supported": supported, "unsupported": features,
-                "needs": needs, "not_parsed": not_parsed });
+            let failures = failures_of(&counts, None);
+            let Counts { searches, parsed, supported, executed, failed, not_parsed, .. } = counts;
+            let mut report = json!({ "searches": searches, "parsed": parsed, "supported": supported,
+                "unsupported": features, "needs": needs, "not_parsed": not_parsed });
+            if arguments.execute {
+                report["executed"] = executed.into();
+                report["failed"] = failed.into();
+                report["failures"] = failures;
+            }
             writeln!(std::io::stdout().lock(), "{report}")?;
         }
         ListForm::Csv => bucket::print(&features, &["feature", "searches"], ListForm::Csv)?,
         ListForm::Table => {
-            let Counts { searches, parsed, supported, .. } = counts;
+            let Counts { searches, parsed, supported, .. } = &counts;
             writeln!(std::io::stdout().lock(), "{searches} searches, {parsed} parse, {supported} run\n")?;
             bucket::print(&features, &["feature", "searches"], ListForm::Table)?;
+            if arguments.execute {
+                let (executed, failed) = (counts.executed, counts.failed);
+                writeln!(std::io::stdout().lock(), "\n{executed} executed, {failed} of them failed\n")?;
+                let failures = failures_of(&counts, Some(SHOWN_MAX));
+                bucket::print(&failures, &["line", "events", "error"], ListForm::Table)?;
+            }
         }
     }
     Ok(0)
@@ -69,6 +92,18 @@ struct Counts {
     needs: BTreeMap<String, u64>,
     /// Line and first error of the searches that do not parse.
     not_parsed: Vec<Value>,
+    /// Searches that were run.
+    executed: u64,
+    /// Searches that failed then.
+    failed: u64,
+    /// Their lines and failures.
+    failures: Vec<(usize, ExecutionFailure)>,
+}
+
+/// Failures as rows.
+fn failures_of(counts: &Counts, most: Option<usize>) -> Value {
+    let shown = counts.failures.iter().take(most.unwrap_or(usize::MAX));
+    shown.map(|(line, failure)| json!({ "line": line, "events": failure.events, "error": failure.error })).collect()
 }
 
 impl Counts {

@@ -184,7 +184,10 @@ fn before_row_command(command: &Command, mut needs: FieldNeeds) -> FieldNeeds {
                 needs.add(TIME);
             }
         }
-        Command::Lookup(lookup) => lookup.inputs.iter().for_each(|(_, field)| needs.add(field)),
+        Command::Lookup(lookup) => {
+            lookup.inputs.iter().for_each(|(_, field)| needs.add(field));
+            lookup.time_field.iter().for_each(|field| needs.add(field));
+        }
         // Without `append` these throw away the rows before them.
         Command::InputLookup(lookup) if !lookup.append => needs = FieldNeeds::default(),
         Command::MakeResults(_) => needs = FieldNeeds::default(),

@@ -661,6 +661,8 @@ pub struct LookupCommand {
     pub outputs: Vec<(String, String)>,
     /// `OUTPUTNEW`.
     pub only_new: bool,
+    /// `event_time_field=`: field with the moment that rows of a table with times are chosen by; `_time` when absent.
+    pub time_field: Option<String>,
 }
 
 /// `inputlookup`.

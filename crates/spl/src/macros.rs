@@ -17,6 +17,9 @@ const REPLACED_MAX: usize = 100;
 /// Most macros a search may use, those that macros use included: macros that stand for nothing make no text longer.
 pub const MAX_MACROS: usize = 10_000;
 
+/// Characters of what a macro stands for that are shown before a fault in it, and a third of those in all.
+const FRAGMENT_CHARS: usize = 30;
+
 /// A macro as defined.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Macro {
@@ -72,6 +75,8 @@ pub struct Expansion {
 #[derive(Clone, Debug, Default)]
 pub struct SpanMap {
     pieces: Vec<Piece>,
+    /// The text made.
+    made: String,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -85,6 +90,19 @@ struct Piece {
 }
 
 impl SpanMap {
+    /// What stands at a place that comes of a macro, in the text made; `None` where the text is as written.
+    pub fn fragment(&self, span: Span) -> Option<String> {
+        let place = self.pieces.partition_point(|piece| piece.at <= span.start).checked_sub(1)?;
+        let piece = self.pieces.get(place).filter(|piece| !piece.verbatim)?;
+        let end = self.pieces.get(place + 1).map_or(self.made.len(), |next| next.at);
+        let before = self.made.get(piece.at..span.start)?;
+        let start = before.char_indices().rev().nth(FRAGMENT_CHARS).map_or(piece.at, |(at, _)| piece.at + at);
+        let shown = self.made.get(start..end.max(start))?;
+        let text: String = shown.chars().take(3 * FRAGMENT_CHARS).collect();
+        let (cut, whole) = (if start > piece.at { "..." } else { "" }, text.len() == shown.len());
+        Some(format!("{cut}{}{}", text.trim(), if whole { "" } else { "..." }))
+    }
+
     /// The place as written.
     pub fn original(&self, span: Span) -> Span {
         let piece = |at: usize| {
@@ -151,6 +169,7 @@ pub fn expand(text: &str, source: &dyn MacroSource) -> Expansion {
         }
         at = from.end;
     }
+    out.spans.made.clone_from(&out.text);
     out
 }
 

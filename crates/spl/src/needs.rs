@@ -1,16 +1,21 @@
 //! What a search needs besides events: lookup tables, data models and saved searches that it names.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::ast::{Command, DataModelName, FromCommand, Pipeline, SearchExpr, TstatsSource};
+use crate::analyse::required_fields;
+use crate::ast::{Command, DataModelName, FlowCommand, FromCommand, MapSearch, Pipeline, SearchExpr, TstatsSource};
 
 /// Names a search relies on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// Lookup tables it reads.
     pub lookups: BTreeSet<String>,
+    /// Columns of these tables that it names.
+    pub columns: BTreeMap<String, BTreeSet<String>>,
     /// Data models.
     pub data_models: BTreeSet<String>,
+    /// Objects of data models that it names.
+    pub objects: BTreeSet<String>,
     /// Saved searches.
     pub saved_searches: BTreeSet<String>,
 }
@@ -24,15 +29,21 @@ impl Needs {
     }
 
     fn add(&mut self, pipeline: &Pipeline) {
-        for stage in &pipeline.commands {
+        for (at, stage) in pipeline.commands.iter().enumerate() {
             match &stage.command {
                 Command::Search(search) => self.add_condition(&search.expr),
                 Command::Append(append) => self.add(&append.subsearch),
                 Command::Join(join) => self.add(&join.subsearch),
                 Command::Several(several) => several.subsearches().into_iter().for_each(|search| self.add(search)),
-                Command::Lookup(lookup) => self.add_lookup(&lookup.table),
+                Command::Lookup(lookup) => {
+                    self.add_lookup(&lookup.table);
+                    let named = lookup.inputs.iter().chain(&lookup.outputs).map(|(column, _)| column.clone());
+                    self.columns.entry(lookup.table.clone()).or_default().extend(named);
+                }
                 Command::InputLookup(lookup) => {
                     self.add_lookup(&lookup.table);
+                    let wanted = required_fields(&pipeline.commands[at + 1..]).fields;
+                    self.columns.entry(lookup.table.clone()).or_default().extend(wanted);
                     lookup.filter.iter().for_each(|filter| self.add_condition(filter));
                 }
                 Command::Tstats(tstats) => {
@@ -40,6 +51,11 @@ impl Needs {
                         self.add_model(name);
                     }
                     self.add_condition(&tstats.filter);
+                }
+                Command::Flow(FlowCommand::Map(map)) => {
+                    if let MapSearch::Saved(name, _) = &map.search {
+                        self.saved_searches.insert(name.clone());
+                    }
                 }
                 Command::DataModel(command) => command.name.iter().for_each(|name| self.add_model(name)),
                 Command::From(FromCommand::DataModel(name)) => self.add_model(name),
@@ -61,6 +77,7 @@ impl Needs {
 
     fn add_model(&mut self, name: &DataModelName) {
         self.data_models.insert(name.model.clone());
+        self.objects.extend(name.object.clone());
     }
 
     fn add_condition(&mut self, expr: &SearchExpr) {

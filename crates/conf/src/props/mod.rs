@@ -70,6 +70,11 @@ struct PatternStanza {
 }
 
 impl PropsResolver {
+    /// A stanza of transforms.conf that cuts fields at search time.
+    pub fn report_rule(&self, name: &str) -> Option<&ReportRule> {
+        self.report_rules.get(name).map(Arc::as_ref)
+    }
+
     /// Reads props.conf; patterns are compiled once, here.
     pub fn new(layers: &Layers) -> PropsResolver {
         let props = layers.conf("props");

@@ -182,6 +182,9 @@ fn delimited(lists: &str, fields: &str) -> Option<ReportCut> {
     Some(ReportCut::Delimited { outer: found.next()?, inner: found.next(), names: words_of(fields) })
 }
 
+/// `max_offset_secs` unless set: any age.
+const MAX_OFFSET_SECONDS: i64 = 2_000_000_000;
+
 /// One lookup table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LookupDefinition {
@@ -199,6 +202,35 @@ pub struct LookupDefinition {
     pub wildcard_columns: Vec<String>,
     /// Columns of `match_type = CIDR(…)`.
     pub network_columns: Vec<String>,
+    /// `time_field` and what goes with it.
+    pub time: Option<LookupTime>,
+    /// `collection`, where `external_type = kvstore`.
+    pub collection: Option<String>,
+    /// `fields_list`: columns of a collection.
+    pub fields: Vec<String>,
+}
+
+/// How rows of a table are told apart by the time of an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LookupTime {
+    /// `time_field`: column with the time of a row.
+    pub field: String,
+    /// `time_format`.
+    pub format: String,
+    /// `max_offset_secs`: how long before the event a row may be.
+    pub max_offset_seconds: i64,
+    /// `min_offset_secs`: how long before the event a row must be.
+    pub min_offset_seconds: i64,
+}
+
+fn time_of<'c>(own: &dyn Fn(&str) -> Option<&'c str>) -> Option<LookupTime> {
+    let seconds = |name: &str, other: i64| own(name).and_then(|text| text.trim().parse().ok()).unwrap_or(other);
+    Some(LookupTime {
+        field: own("time_field")?.to_owned(),
+        format: own("time_format").unwrap_or("%s.%Q").to_owned(),
+        max_offset_seconds: seconds("max_offset_secs", MAX_OFFSET_SECONDS),
+        min_offset_seconds: seconds("min_offset_secs", 0),
+    })
 }
 
 /// The columns that `match_type` names with this word.
@@ -221,11 +253,25 @@ impl Transforms {
         let mut lookups = BTreeMap::new();
         for stanza in conf.stanzas().iter().filter(|stanza| stanza.name != DEFAULT_STANZA) {
             let values = Values::of_stanza(ROWS, conf, &stanza.name);
-            let Some(filename) = values.optional("filename") else { continue };
+            let own = |key: &str| conf.get(&stanza.name, key).filter(|value| !value.trim().is_empty());
+            let is_collection = own("external_type").is_some_and(|kind| kind.eq_ignore_ascii_case("kvstore"));
+            let collection = own("collection").filter(|_| is_collection).map(str::to_owned);
+            let filename = match (values.optional("filename"), &collection) {
+                (Some(filename), _) => filename,
+                (None, Some(_)) => String::new(),
+                (None, None) => continue,
+            };
             let definition = LookupDefinition {
                 filename,
+                time: time_of(&own),
+                collection,
+                fields: words_of(&own("fields_list").unwrap_or_default().replace(',', " ")),
                 case_sensitive_match: values.bool("case_sensitive_match"),
-                max_matches: values.size("max_matches"),
+                max_matches: match own("time_field") {
+                    // Of rows that hold one after the other one holds at a moment.
+                    Some(_) if conf.get(&stanza.name, "max_matches").is_none() => 1,
+                    _ => values.size("max_matches"),
+                },
                 default_match: values.optional("default_match"),
                 min_matches: values.size("min_matches"),
                 wildcard_columns: columns_of(values.text("match_type"), "WILDCARD"),
@@ -267,11 +313,26 @@ mod tests {
             min_matches: 0,
             wildcard_columns: Vec::new(),
             network_columns: Vec::new(),
+            time: None,
+            collection: None,
+            fields: Vec::new(),
         };
         assert_eq!(transforms.lookup("status"), Some(&status));
         assert_eq!(transforms.lookup("drop"), None);
         let warnings: Vec<String> = layers.warnings().iter().map(ToString::to_string).collect();
         assert_eq!(warnings.len(), 1, "{warnings:?}");
         assert!(warnings[0].contains(":3: [status] max_matches = 5000: allowed is a whole number from 1 to 1000"));
+    }
+    #[test]
+    fn collections_and_times_of_rows_are_read() {
+        let own = "[users]\nexternal_type = kvstore\ncollection = people\nfields_list = _key, user, city\n\
+                   [leases]\nfilename = leases.csv\ntime_field = start\ntime_format = %F\nmax_offset_secs = 86400\n";
+        let transforms = Transforms::new(&Layers::new([local("transforms", own)]));
+        let users = transforms.lookup("users").unwrap();
+        assert_eq!((users.collection.as_deref(), users.fields.len()), (Some("people"), 3));
+        let leases = transforms.lookup("leases").unwrap();
+        let time = leases.time.as_ref().unwrap();
+        assert_eq!((time.field.as_str(), time.format.as_str(), leases.max_matches), ("start", "%F", 1));
+        assert_eq!((time.max_offset_seconds, time.min_offset_seconds), (86_400, 0));
     }
 }

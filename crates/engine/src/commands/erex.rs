@@ -41,6 +41,9 @@ impl Sighting {
 impl BlockingTable for Erex {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
         let all = rows_in_memory("erex", rows, context)?;
+        if all.num_rows() == 0 {
+            return Ok(vec![all]);
+        }
         let sightings = self.sightings(&all);
         let Some(pattern) = self.learnt(&sightings) else {
             let message = match sightings.is_empty() {

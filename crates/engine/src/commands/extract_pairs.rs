@@ -10,6 +10,7 @@ use quarry_spl::ast::ExtractCommand;
 use crate::EngineError;
 use crate::command::RowCommand;
 use crate::rows::{self, ColumnBuilder};
+use crate::scan::fields::reports::Report;
 
 /// Distinct names found in one batch of rows at most; others are not shown.
 const NAMES_MAX: usize = 1_000;
@@ -67,6 +68,31 @@ impl FoundFields {
 
 /// The command.
 pub(crate) struct Extract(pub Arc<ExtractCommand>);
+
+/// The command with stanzas of transforms.conf.
+pub(crate) struct ExtractByRules {
+    /// The stanzas.
+    pub rules: Arc<Vec<Report>>,
+    /// Characters of a text that are read.
+    pub chars_max: usize,
+}
+
+impl RowCommand for ExtractByRules {
+    fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        let mut result = rows;
+        for rule in self.rules.iter() {
+            let (texts, mut scratch) = (rows::reader(&result, rule.source()), String::new());
+            let mut found = FoundFields::default();
+            for row in 0..result.num_rows() {
+                let Some(text) = texts.text(row, &mut scratch) else { continue };
+                let end = text.char_indices().nth(self.chars_max).map_or(text.len(), |(at, _)| at);
+                rule.run(&text[..end], &mut |name, value| found.add(row, name, value, rule.adds_values()));
+            }
+            result = found.into_rows(&result, false)?;
+        }
+        Ok(result)
+    }
+}
 
 impl RowCommand for Extract {
     fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {

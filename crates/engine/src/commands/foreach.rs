@@ -83,6 +83,14 @@ impl BlockingTable for Foreach {
                 let values: Vec<String> = reader.values(at).map(Cow::into_owned).collect();
                 values
             }),
+            ForeachOver::Collection(field) => self.over_items(batches, context, |rows, at| {
+                let reader = rows::reader(rows, field);
+                let values: Vec<String> = reader.values(at).map(Cow::into_owned).collect();
+                match values.as_slice() {
+                    [one] if one.trim_start().starts_with('[') => json_items(one),
+                    _ => values,
+                }
+            }),
             ForeachOver::JsonArray(field) => self.over_items(batches, context, |rows, at| {
                 let reader = rows::reader(rows, field);
                 let text = reader.values(at).next().unwrap_or_default().into_owned();

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use quarry_event::time::{NS_PER_SEC, strftime};
+use quarry_event::value::{Number, canonical_number, format_number};
 use quarry_event::{EventBatch, Metadata, TimeNs};
 use quarry_spl::ast::{CollectCommand, OutputLookupCommand};
 
@@ -185,9 +186,22 @@ impl Collect {
         fields: &[(&String, rows::ColumnReader)],
         context: &CommandContext,
     ) -> String {
+        if self.command.as_json {
+            return json_of(row, fields);
+        }
         let mut parts = Vec::new();
         if self.command.add_time {
-            parts.push(strftime(at, TIME_FORMAT, &context.zone));
+            let format = self.command.time_format.as_deref().unwrap_or(TIME_FORMAT);
+            parts.push(strftime(at, format, &context.zone));
+        }
+        if self.command.add_info {
+            let seconds = |time: Option<TimeNs>, open: &str| match time {
+                Some(time) => format_number(time as f64 / NS_PER_SEC as f64),
+                None => open.to_owned(),
+            };
+            parts.push(format!("info_min_time={}", seconds(context.range.earliest, "0.000")));
+            parts.push(format!("info_max_time={}", seconds(context.range.latest, "+Infinity")));
+            parts.push(format!("info_search_time={}", seconds(Some(context.now), "")));
         }
         for (name, reader) in fields {
             for value in reader.values(row) {
@@ -204,4 +218,23 @@ impl Collect {
         let span = Some(self.command.index_span);
         self.source.keep(batch).map_err(|message| EngineError::Invalid { message: format!("collect: {message}"), span })
     }
+}
+
+/// The fields of a row as a JSON object, numbers as numbers.
+fn json_of(row: usize, fields: &[(&String, rows::ColumnReader)]) -> String {
+    let mut object = serde_json::Map::new();
+    for (name, reader) in fields {
+        let typed = |text: std::borrow::Cow<'_, str>| match canonical_number(&text) {
+            Some(Number::Int(number)) => serde_json::Value::from(number),
+            Some(Number::Float(number)) => serde_json::Value::from(number),
+            None => serde_json::Value::String(text.into_owned()),
+        };
+        let mut values: Vec<serde_json::Value> = reader.values(row).map(typed).collect();
+        match values.len() {
+            0 => {}
+            1 => drop(object.insert((*name).clone(), values.swap_remove(0))),
+            _ => drop(object.insert((*name).clone(), serde_json::Value::Array(values))),
+        }
+    }
+    serde_json::Value::Object(object).to_string()
 }

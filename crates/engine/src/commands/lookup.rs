@@ -6,8 +6,12 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
 use arrow::record_batch::RecordBatch;
+use jiff::tz::TimeZone;
+use quarry_event::TimeNs;
+use quarry_event::time::{NS_PER_SEC, strptime};
 use quarry_spl::ast::{InputLookupCommand, LookupCommand};
 
+use super::spans::time_ns;
 use crate::EngineError;
 use crate::aggregate::keys::{KeyTable, add_key_part};
 use crate::command::RowCommand;
@@ -45,6 +49,19 @@ pub struct LookupTable {
     pub network_columns: Vec<String>,
     /// `min_matches`: where fewer rows match, `default_match` makes up the number.
     pub min_matches: usize,
+    /// Where rows hold for a time: only those before an event match, the latest first.
+    pub time: Option<TableTime>,
+}
+
+/// How rows of a table are told apart by the time of an event.
+#[derive(Clone, Debug)]
+pub struct TableTime {
+    /// Column with the time of a row (`time_field`).
+    pub column: String,
+    /// How it is written (`time_format`).
+    pub format: String,
+    /// How many seconds before the event a row may be, at most and at least (`max_offset_secs`, `min_offset_secs`).
+    pub offsets: (i64, i64),
 }
 
 impl LookupTable {
@@ -58,6 +75,7 @@ impl LookupTable {
             wildcard_columns: Vec::new(),
             network_columns: Vec::new(),
             min_matches: 0,
+            time: None,
         }
     }
 }
@@ -113,6 +131,8 @@ pub(crate) struct LookupIndex {
     places: Vec<Vec<u32>>,
     /// Rows whose key cells hold wildcards or networks, tried in order.
     patterns: Vec<(Vec<CellTest>, u32)>,
+    /// The time of each row, of a table whose rows hold for a time.
+    times: Vec<Option<TimeNs>>,
 }
 
 impl LookupIndex {
@@ -141,8 +161,10 @@ impl LookupIndex {
             keys: KeyTable::default(),
             places: Vec::new(),
             patterns: Vec::new(),
+            times: Vec::new(),
         };
         index.fill();
+        index.read_times();
         Ok(index)
     }
 
@@ -177,6 +199,35 @@ impl LookupIndex {
         }
     }
 
+    /// Reads the times of the rows.
+    fn read_times(&mut self) {
+        let Some(time) = &self.table.time else { return };
+        let (reader, mut scratch) = (rows::reader(&self.rows, &time.column), String::new());
+        let whole_seconds = matches!(time.format.as_str(), "%s" | "%s.%Q" | "%s.%3N" | "%s.%6N");
+        for row in 0..self.rows.num_rows() {
+            let text = reader.text(row, &mut scratch).unwrap_or_default();
+            let number = text.trim().parse::<f64>().ok().filter(|_| whole_seconds);
+            let read = match number {
+                Some(seconds) => Some((seconds * NS_PER_SEC as f64) as TimeNs),
+                None => strptime(text, &time.format, &TimeZone::UTC),
+            };
+            self.times.push(read);
+        }
+    }
+
+    /// Of rows that match, those that hold at a moment, the latest first.
+    fn at_moment(&self, mut found: Vec<u32>, moment: Option<TimeNs>) -> Vec<u32> {
+        let Some(time) = &self.table.time else { return found };
+        let (most, least) = time.offsets;
+        let age = |row: &u32| Some(moment?.saturating_sub(self.times.get(*row as usize).copied().flatten()?));
+        let seconds = |seconds: i64| seconds.saturating_mul(NS_PER_SEC);
+        found.retain(|row| age(row).is_some_and(|age| age >= seconds(least) && age <= seconds(most)));
+        found.sort_by_key(age);
+        // Of rows that hold one after the other only the last does, unless more are asked for.
+        found.truncate(self.table.max_matches.max(1));
+        found
+    }
+
     fn folded<'t>(&self, text: &'t str) -> std::borrow::Cow<'t, str> {
         if self.table.case_sensitive { text.into() } else { text.to_lowercase().into() }
     }
@@ -185,7 +236,11 @@ impl LookupIndex {
     fn find(&self, values: &[String], key: &mut Vec<u8>) -> Vec<u32> {
         key.clear();
         values.iter().for_each(|value| add_key_part(key, &self.folded(value), values.len()));
-        let limit = if self.table.max_matches == 0 { MATCHES_MAX } else { self.table.max_matches };
+        let limit = match self.table.max_matches {
+            _ if self.table.time.is_some() => usize::MAX,
+            0 => MATCHES_MAX,
+            limit => limit,
+        };
         let exact = self.keys.find(key).map(|at| self.places[at as usize].as_slice()).unwrap_or_default();
         let fits = |tests: &[CellTest]| {
             tests.iter().zip(values).all(|(test, value)| match test {
@@ -214,7 +269,7 @@ impl Lookup {
     }
 
     /// The outputs for each row of the inputs.
-    fn outputs(&self, inputs: &[ArrayRef], count: usize) -> Vec<ArrayRef> {
+    fn outputs(&self, inputs: &[ArrayRef], moments: Option<&ColumnReader>, count: usize) -> Vec<ArrayRef> {
         let index = &self.index;
         let inputs: Vec<ColumnReader> = inputs.iter().map(ColumnReader::new).collect();
         let table: Vec<_> = index.outputs.iter().map(|(column, _)| rows::reader(&index.rows, column)).collect();
@@ -222,6 +277,7 @@ impl Lookup {
         let mut key = Vec::new();
         for row in 0..count {
             let found = matches_of_row(index, &inputs, row, &mut key);
+            let found = index.at_moment(found, moments.and_then(|moments| time_ns(moments, row)));
             for (column, table) in columns.iter_mut().zip(&table) {
                 let mut values: Vec<String> = Vec::new();
                 for place in &found {
@@ -250,12 +306,13 @@ impl RowCommand for Lookup {
         let inputs: Vec<ArrayRef> =
             command.inputs.iter().map(|(_, field)| rows::column_or_null(&rows, field)).collect();
         let by_value = match inputs.as_slice() {
-            [input] => self
-                .memo
-                .run(input, Numbers::ByValue, |values| Ok(Some(self.outputs(&[Arc::clone(values)], values.len()))))?,
+            [input] if self.index.table.time.is_none() => self.memo.run(input, Numbers::ByValue, |values| {
+                Ok(Some(self.outputs(&[Arc::clone(values)], None, values.len())))
+            })?,
             _ => None,
         };
-        let found = by_value.unwrap_or_else(|| self.outputs(&inputs, rows.num_rows()));
+        let moments = rows::reader(&rows, command.time_field.as_deref().unwrap_or("_time"));
+        let found = by_value.unwrap_or_else(|| self.outputs(&inputs, Some(&moments), rows.num_rows()));
         let mut result = rows.clone();
         for ((_, field), column) in self.index.outputs.iter().zip(found) {
             let column = match rows::column(&rows, field).filter(|_| command.only_new) {

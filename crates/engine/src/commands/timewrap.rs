@@ -23,6 +23,9 @@ impl BlockingTable for TimeWrap {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
         let all = concat_rows(rows.collect::<Result<Vec<_>, _>>()?)?;
         let times = rows::reader(&all, "_time");
+        if all.num_rows() == 0 {
+            return Ok(Vec::new());
+        }
         let Some(last) = (0..all.num_rows()).filter_map(|row| time_ns(&times, row)).max() else {
             return Err(EngineError::invalid("timewrap: the rows have no _time; it comes after timechart"));
         };

@@ -30,10 +30,23 @@ pub(crate) struct DataObject {
     pub constraints: Vec<String>,
     /// `baseSearch` of a root search object.
     pub base_search: Option<String>,
+    /// How a root transaction object groups events.
+    pub grouping: Option<Grouping>,
     /// Fields that events bring along.
     pub fields: Vec<String>,
     /// Fields that are computed, in order.
     pub calculations: Vec<Calculation>,
+}
+
+/// How a root transaction object groups the events of other objects.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Grouping {
+    /// `objectsToGroup`.
+    pub objects: Vec<String>,
+    /// `groupByFields`.
+    pub fields: Vec<String>,
+    /// `transactionMaxTimeSpan` and `transactionMaxPause`.
+    pub limits: (Option<String>, Option<String>),
 }
 
 /// How an object computes fields.
@@ -122,6 +135,46 @@ impl DataModel {
         Ok(chain)
     }
 
+    /// The search of a root transaction object: the events of the objects it groups, through `transaction`.
+    pub(crate) fn transaction_search(&self, grouping: &Grouping) -> Result<String, String> {
+        let (mut conditions, mut commands) = (Vec::new(), String::new());
+        for name in &grouping.objects {
+            let mut parts = Vec::new();
+            for object in self.chain(name)? {
+                if object.base_search.is_some() || object.grouping.is_some() {
+                    return Err(format!(
+                        "data model {}: {name} is not made of events and cannot be grouped",
+                        self.name
+                    ));
+                }
+                parts.extend(object.constraints.iter().map(|text| format!("({text})")));
+                for calculation in &object.calculations {
+                    match calculation {
+                        Calculation::Eval { field, expression } => {
+                            commands.push_str(&format!(" | eval \"{field}\"={expression}"));
+                        }
+                        Calculation::Rex { input, pattern, .. } => {
+                            let pattern = pattern.replace('"', "\\\"");
+                            commands.push_str(&format!(" | rex field=\"{input}\" \"{pattern}\""));
+                        }
+                        // They do not tell which events belong together.
+                        Calculation::Lookup { .. } | Calculation::Place { .. } => {}
+                    }
+                }
+            }
+            conditions.push(if parts.is_empty() { "(*)".to_owned() } else { format!("({})", parts.join(" ")) });
+        }
+        if conditions.is_empty() {
+            return Err(format!("data model {}: a transaction has no objectsToGroup", self.name));
+        }
+        let fields: Vec<String> = grouping.fields.iter().map(|field| format!("\"{field}\"")).collect();
+        let limit =
+            |name: &str, value: &Option<String>| value.as_ref().map_or(String::new(), |v| format!(" {name}={v}"));
+        let (span, pause) = (limit("maxspan", &grouping.limits.0), limit("maxpause", &grouping.limits.1));
+        let condition = conditions.join(" OR ");
+        Ok(format!("search {condition}{commands} | transaction {}{span}{pause}", fields.join(" ")))
+    }
+
     /// What is said of an object that is not there.
     pub(crate) fn no_object(&self, name: &str) -> String {
         let names: Vec<&str> = self.objects.iter().map(|object| object.name.as_str()).collect();
@@ -142,9 +195,23 @@ fn data_object(model: &str, json: &Value) -> Result<DataObject, String> {
         parent: json["parentName"].as_str().unwrap_or("BaseEvent").to_owned(),
         constraints: constraints.map(str::to_owned).filter(|text| !text.trim().is_empty()).collect(),
         base_search: json["baseSearch"].as_str().map(str::to_owned),
+        grouping: (json["parentName"] == "BaseTransaction").then(|| grouping(json)),
         fields: fields.map(str::to_owned).collect(),
         calculations: calculations.collect::<Result<_, _>>()?,
     })
+}
+
+fn grouping(json: &Value) -> Grouping {
+    let names = |key: &str| {
+        let list = json[key].as_array().map(Vec::as_slice).unwrap_or_default();
+        list.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let limit = |key: &str| json[key].as_str().filter(|text| !text.trim().is_empty()).map(str::to_owned);
+    Grouping {
+        objects: names("objectsToGroup"),
+        fields: names("groupByFields"),
+        limits: (limit("transactionMaxTimeSpan"), limit("transactionMaxPause")),
+    }
 }
 
 fn calculation(json: &Value) -> Result<Calculation, String> {

@@ -92,14 +92,13 @@ impl ModelObject {
             };
             below.push(member(model, object, Some(&path), expand)?);
         }
-        let base_search = match (&first.base_search, first.parent.as_str()) {
+        let base_search = match (&first.base_search, &first.grouping) {
             (Some(text), _) => Some(pipeline_of(model, text, expand)?),
-            (None, "BaseTransaction") => {
-                let message =
-                    format!("data model {}: {} groups events, which cannot be read yet", model.name, first.name);
-                return Err(EngineError::invalid(message));
+            (None, Some(grouping)) => {
+                let text = model.transaction_search(grouping).map_err(EngineError::invalid)?;
+                Some(pipeline_of(model, &text, expand)?)
             }
-            _ => None,
+            (None, None) => None,
         };
         Ok(ModelObject { base_search, chain, below, model: model.name.clone() })
     }
@@ -413,6 +412,7 @@ fn computed(calculation: &Calculation) -> Result<Computed, String> {
                 inputs: inputs.clone(),
                 outputs: outputs.clone(),
                 only_new: false,
+                time_field: None,
             };
             (Command::Lookup(command), fields)
         }

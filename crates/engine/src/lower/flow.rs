@@ -3,10 +3,13 @@
 
 use std::sync::Arc;
 
-use quarry_spl::ast::{EventTest, FlowCommand, ForeachCommand, ForeachOver, KeepCommand, MapCommand, MapSearch};
+use quarry_spl::ast::{
+    EventTest, ExtractCommand, FlowCommand, ForeachCommand, ForeachOver, KeepCommand, MapCommand, MapSearch,
+};
 
-use super::{Lowering, Step};
+use super::{Lowering, Step, row};
 use crate::EngineError;
+use crate::commands::extract_pairs::ExtractByRules;
 use crate::commands::foreach::{Foreach, steps_for_field};
 use crate::commands::keep::{Collect, OutputLookup};
 use crate::commands::map::Map;
@@ -33,6 +36,14 @@ impl Lowering<'_> {
                 Ok(vec![Step::Blocking(Arc::new(Transaction { command, starts, ends }))])
             }
         }
+    }
+
+    /// `extract` with stanzas of transforms.conf.
+    pub(super) fn extract_by_rules(&self, extract: &ExtractCommand) -> Result<Step, EngineError> {
+        let rules = extract.rules.iter().map(|(name, span)| self.environment.report(name, *span));
+        let rules = Arc::new(rules.collect::<Result<Vec<_>, _>>()?);
+        let chars_max = extract.chars_max;
+        Ok(row(move || ExtractByRules { rules: Arc::clone(&rules), chars_max }))
     }
 
     /// outputlookup and collect.

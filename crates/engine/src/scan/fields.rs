@@ -25,6 +25,7 @@ use super::{METADATA_FIELDS, text_buffer};
 use crate::EngineError;
 use crate::command::Messages;
 use crate::field_names::wildcard_parts;
+use crate::functions::xml::xml_leaves;
 use crate::pattern::{Captures, Regex};
 use crate::rows::multi_item;
 
@@ -374,7 +375,13 @@ impl<'a> Found<'a> {
         }
         let is_json = || text.trim_start().starts_with('{');
         match rules.kv_mode {
-            KvMode::None | KvMode::Xml => {}
+            KvMode::None => {}
+            // An element without elements inside is a field; entities are resolved, so values are copied.
+            KvMode::Xml => xml_leaves(text, &mut |name, value| {
+                if !value.is_empty() {
+                    self.add_copy(&clean_key(name), value, true);
+                }
+            }),
             KvMode::Json => self.cut_json(text),
             KvMode::AutoEscaped => auto_kv_escaped(text, &mut |name, value| match value {
                 Cow::Borrowed(value) => self.add(&clean_key(name), value, false),

@@ -9,7 +9,7 @@ use jiff::tz::TimeZone;
 use quarry_conf::{ConfSource, Layer, Layers, MacrosConf, PropsResolver};
 use quarry_engine::{
     Engine, EngineOptions, EventType, KnowledgeSource, LookupSource, LookupTable, NodeEntry, NodeSource, SearchRequest,
-    SnapshotSource, Tag,
+    SnapshotSource, TableTime, Tag,
 };
 use quarry_event::time::{NS_PER_SEC, parse_time};
 use quarry_event::{EventBatch, TimeNs, TimeRange};
@@ -144,6 +144,11 @@ impl World {
     }
 }
 
+fn time_of(table: &mut LookupTable) -> &mut TableTime {
+    let anywhere = || TableTime { column: "time".to_owned(), format: "%s".to_owned(), offsets: (i64::MAX, 0) };
+    table.time.get_or_insert_with(anywhere)
+}
+
 fn table_of(block: &Block) -> Result<LookupTable, String> {
     let mut table = LookupTable::of_csv(block.text() + "\n");
     for (name, value) in &block.settings {
@@ -153,6 +158,11 @@ fn table_of(block: &Block) -> Result<LookupTable, String> {
             "max_matches" => table.max_matches = value.parse().map_err(|_| "max_matches= is a number")?,
             "default_match" => table.default_match = Some(value.clone()),
             "min_matches" => table.min_matches = value.parse().map_err(|_| "min_matches= is a number")?,
+            "time_field" => time_of(&mut table).column.clone_from(value),
+            "time_format" => time_of(&mut table).format.clone_from(value),
+            "max_offset_secs" => {
+                time_of(&mut table).offsets.0 = value.parse().map_err(|_| "max_offset_secs= is a number")?;
+            }
             "network" => table.network_columns = value.split(',').map(str::to_owned).collect(),
             "wildcard" => table.wildcard_columns = value.split(',').map(str::to_owned).collect(),
             other => return Err(format!("unknown setting {other} of a csv block")),
@@ -216,6 +226,10 @@ impl SnapshotSource for Sealed {
     }
 
     fn keep(&self, events: EventBatch) -> Result<(), String> {
+        let index = events.metas.first().map(|meta| meta.index.to_string()).unwrap_or_default();
+        if !self.store.stats().iter().any(|stats| stats.index == index) {
+            return Err("no events can be kept here".to_owned());
+        }
         SnapshotSource::keep(self.store.as_ref(), events)
     }
 }

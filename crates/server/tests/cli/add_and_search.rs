@@ -135,12 +135,31 @@ fn configuration_shows_with_its_origin_and_faults_are_told() {
 #[test]
 fn searches_of_a_file_are_counted() {
     let place = Place::new();
-    let text = ["error | stats count", "a | lookup t x | predict x", "x | eval a=("]
+    let text = ["error | stats count", "a | lookup t x | x11 x", "x | eval a=("]
         .map(|text| format!("{{\"search\":\"{text}\"}}\n"));
     let file = place.write("s.jsonl", text.concat());
     let report = place.run(&["spl", "check", &file, "-o", "json"]).good();
     let report: serde_json::Value = serde_json::from_str(&report).unwrap();
     assert_eq!((&report["searches"], &report["parsed"], &report["supported"]), (&3.into(), &2.into(), &1.into()));
-    assert_eq!(report["unsupported"], serde_json::json!([{ "feature": "command:predict", "searches": 1 }]));
+    assert_eq!(report["unsupported"], serde_json::json!([{ "feature": "command:x11", "searches": 1 }]));
     assert_eq!(report["not_parsed"][0]["line"], 3);
+}
+
+#[test]
+fn searches_of_a_file_are_run_with_what_they_need() {
+    let place = Place::new();
+    let searches = [
+        "status=500 | lookup owners host OUTPUT owner | stats count BY owner",
+        "| tstats count FROM datamodel=Shop.Orders WHERE Orders.price>5 BY Orders.city",
+        "| savedsearch Daily | map search=\\\"search x=$nosuch$\\\"",
+    ];
+    let text = searches.map(|text| format!("{{\"search\":\"{text}\"}}\n"));
+    let file = place.write("s.jsonl", text.concat());
+    let report = place.run(&["spl", "check", "--execute", &file, "-o", "json"]).good();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert_eq!((&report["supported"], &report["executed"], &report["failed"]), (&3.into(), &3.into(), &1.into()));
+    assert_eq!(report["failures"][0]["line"], 3);
+    assert!(report["failures"][0]["error"].as_str().unwrap().contains("no value for $nosuch$"), "{report}");
+    let table = place.run(&["spl", "check", "--execute", &file]).good();
+    assert!(table.contains("3 executed, 1 of them failed"), "{table}");
 }

@@ -45,3 +45,42 @@ fn an_add_on_gives_events_its_fields_and_tags() {
     assert_eq!(csv(model), "Authentication.user,count\neva,2\n");
     assert_eq!(csv("NOT eventtype=vpn_login | stats count"), "count\n1\n");
 }
+
+#[test]
+fn collections_are_tables_that_stay() {
+    let place = Place::new();
+    let local = place.data().join("etc/system/local");
+    std::fs::create_dir_all(&local).unwrap();
+    let stanza = "[users]\nexternal_type = kvstore\ncollection = people\nfields_list = _key, user, city\n";
+    std::fs::write(local.join("transforms.conf"), stanza).unwrap();
+    let search = |text: &str| place.run(&["search", text, "-o", "csv"]).good();
+    assert_eq!(search("| inputlookup users | stats count"), "count\n0\n");
+    let rows =
+        "| makeresults count=2 | streamstats count AS n | eval _key=\"k\".n, user=\"u\".n, city=\"Bonn\", other=1";
+    search(&format!("{rows} | outputlookup users"));
+    assert_eq!(
+        search("| inputlookup users | table _key user city other"),
+        "_key,user,city,other\nk1,u1,Bonn,\nk2,u2,Bonn,\n"
+    );
+    search("| makeresults | eval _key=\"k2\", user=\"u2\", city=\"Ulm\" | outputlookup append=t key_field=_key users");
+    search("| makeresults | eval user=\"u3\" | outputlookup append=t users");
+    assert_eq!(search("| inputlookup users | table user city | sort user"), "user,city\nu1,Bonn\nu2,Ulm\nu3,\n");
+    let found = search("| makeresults | eval who=\"u2\" | lookup users user AS who OUTPUT city _key | table city _key");
+    assert_eq!(found, "city,_key\nUlm,k2\n");
+    assert_eq!(search("| inputlookup users where user=u3 | eval made=len(_key) | table made"), "made\n24\n");
+}
+
+#[test]
+fn the_node_answers_rest_and_dbinspect() {
+    let place = Place::new();
+    let log = place.write("a.log", "2026-11-20T14:00:00Z one\n2026-11-20T14:00:01Z two\n");
+    place.run(&["add", "oneshot", &log]).good();
+    let search = |text: &str| place.run(&["search", text, "-o", "csv"]).good();
+    let counted =
+        search("| rest /services/data/indexes search=\"title=main\" | table title totalEventCount splunk_server");
+    assert_eq!(counted, "title,totalEventCount,splunk_server\nmain,2,local\n");
+    assert_eq!(search("| rest /servicesNS/-/search/server/info | stats count"), "count\n1\n");
+    assert_eq!(search("| dbinspect index=* | table index eventCount state"), "index,eventCount,state\nmain,2,warm\n");
+    let strict = place.run(&["search", "| rest /services/nosuch strict=t"]);
+    assert!(strict.code != 0 && strict.err.contains("/services/server/info"), "{}", strict.err);
+}

@@ -45,6 +45,8 @@ pub enum ForeachOver {
     Values(String),
     /// Items of a JSON array, row by row.
     JsonArray(String),
+    /// Items of a JSON array where the field is one, else its values.
+    Collection(String),
 }
 
 /// `map`.

@@ -1,5 +1,7 @@
 //! Syntax of commands that make fields or rows of the texts of rows: extract, xmlkv, xpath, multikv, tojson and kin.
 
+use super::Span;
+
 /// A command that reads texts row by row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TextCommand {
@@ -20,6 +22,8 @@ pub enum TextCommand {
 /// `extract` / `kv`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExtractCommand {
+    /// Stanzas of transforms.conf, each with its place; with them pairs are not looked for.
+    pub rules: Vec<(String, Span)>,
     /// `pairdelim=` and `kvdelim=`: characters that end a pair and a name; without them `name=value` is found anywhere.
     pub delimiters: Option<(String, String)>,
     /// `limit=50`: pairs of a row at most.

@@ -18,7 +18,7 @@ const JOIN: Known = Known {
     names: &["type", "max", "overwrite", "usetime", "earlier", "left", "right", "maxout", "maxtime"],
     ignored: &["timeout"],
 };
-const LOOKUP: Known = Known { command: "lookup", names: &[], ignored: &["local", "update", "event_time_field"] };
+const LOOKUP: Known = Known { command: "lookup", names: &["event_time_field"], ignored: &["local", "update"] };
 const INPUTLOOKUP: Known = Known { command: "inputlookup", names: &["append", "strict", "start", "max"], ignored: &[] };
 const MAKERESULTS: Known = Known {
     command: "makeresults",
@@ -156,15 +156,21 @@ impl Parser<'_> {
     // ---- lookup, inputlookup, makeresults -------------------------------------------------------------------------
 
     fn lookup(&mut self) -> Read<Command> {
-        while self.option(LOOKUP)?.is_some() {}
+        let mut time_field = None;
+        while let Some(option) = self.option(LOOKUP)? {
+            time_field = Some(option.value);
+        }
         let table = self.expect_field("a lookup table")?;
-        while self.option(LOOKUP)?.is_some() {}
+        while let Some(option) = self.option(LOOKUP)? {
+            time_field = Some(option.value);
+        }
         let mut command = LookupCommand {
             table: table.text,
             table_span: table.span,
             inputs: Vec::new(),
             outputs: Vec::new(),
             only_new: false,
+            time_field,
         };
         let mut output = false;
         loop {

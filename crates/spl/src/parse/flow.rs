@@ -53,6 +53,7 @@ enum ForeachMode {
     Fields,
     Values,
     JsonArray,
+    Collection,
 }
 
 impl Parser<'_> {
@@ -100,6 +101,7 @@ impl Parser<'_> {
             (ForeachMode::Fields, Some(_)) => ForeachOver::Fields(fields),
             (ForeachMode::Values, Some(field)) if fields.len() == 1 => ForeachOver::Values(field),
             (ForeachMode::JsonArray, Some(field)) if fields.len() == 1 => ForeachOver::JsonArray(field),
+            (ForeachMode::Collection, Some(field)) if fields.len() == 1 => ForeachOver::Collection(field),
             (ForeachMode::Fields, None) => return Err(Diagnostic::error("foreach: no field is given", self.here())),
             _ => return Err(Diagnostic::error("foreach: this mode takes exactly one field", self.here())),
         };
@@ -272,7 +274,8 @@ fn foreach_option(option: OptionArg, command: &mut ForeachCommand, mode: &mut Fo
                 "multifield" => ForeachMode::Fields,
                 "multivalue" => ForeachMode::Values,
                 "json_array" => ForeachMode::JsonArray,
-                _ => return Err(option.refuse("multifield, multivalue or json_array")),
+                "auto_collections" => ForeachMode::Collection,
+                _ => return Err(option.refuse("multifield, multivalue, json_array or auto_collections")),
             }
         }
         "fieldstr" => command.field_text = option.value,

@@ -17,7 +17,7 @@ const ADDCOLTOTALS: Known =
     Known { command: "addcoltotals", names: &["labelfield", "label"], ignored: &["row", "col", "fieldname"] };
 const MVCOMBINE: Known = Known { command: "mvcombine", names: &["delim"], ignored: &[] };
 const TRANSPOSE: Known =
-    Known { command: "transpose", names: &["column_name", "header_field", "include_empty"], ignored: &[] };
+    Known { command: "transpose", names: &["int", "column_name", "header_field", "include_empty"], ignored: &[] };
 const XYSERIES: Known = Known { command: "xyseries", names: &["grouped", "sep", "format"], ignored: &[] };
 const FIELDSUMMARY: Known = Known { command: "fieldsummary", names: &["maxvals"], ignored: &[] };
 
@@ -96,6 +96,7 @@ impl Parser<'_> {
         loop {
             while let Some(option) = self.option(TRANSPOSE)? {
                 match option.name.as_str() {
+                    "int" => command.limit = option.number()?,
                     "column_name" => command.column_name = option.value,
                     "header_field" => command.header_field = Some(option.value),
                     _ => command.include_empty = option.boolean()?,

@@ -50,9 +50,23 @@ impl Parser<'_> {
 
     fn extract(&mut self) -> Read<ExtractCommand> {
         let (mut pair, mut name) = (None, None);
-        let mut command =
-            ExtractCommand { delimiters: None, limit: PAIRS, chars_max: CHARS, clean_keys: true, adds_values: false };
-        while let Some(option) = self.option(EXTRACT)? {
+        let mut command = ExtractCommand {
+            rules: Vec::new(),
+            delimiters: None,
+            limit: PAIRS,
+            chars_max: CHARS,
+            clean_keys: true,
+            adds_values: false,
+        };
+        loop {
+            let Some(option) = self.option(EXTRACT)? else {
+                self.skip_separators();
+                match self.field_word() {
+                    Some(word) => command.rules.push((word.text, word.span)),
+                    None => break,
+                }
+                continue;
+            };
             match option.name.as_str() {
                 "pairdelim" => pair = Some(option.value),
                 "kvdelim" => name = Some(option.value),
@@ -61,10 +75,6 @@ impl Parser<'_> {
                 "clean_keys" => command.clean_keys = option.boolean()?,
                 _ => command.adds_values = option.boolean()?,
             }
-        }
-        if let Some(word) = self.field_word() {
-            let message = format!("extract: the rules of transforms.conf (`{}`) are not supported yet here", word.text);
-            return Err(Diagnostic::error(message, word.span).with_hint("write the regular expression with rex"));
         }
         command.delimiters = match (pair, name) {
             (Some(pair), Some(name)) => Some((pair, name)),

@@ -8,12 +8,23 @@ use crate::diagnostic::Diagnostic;
 const OUTPUTLOOKUP: Known = Known {
     command: "outputlookup",
     names: &["append", "create_empty", "override_if_empty", "max", "key_field"],
-    ignored: &["createinapp", "create_context", "output_format", "allow_updates"],
+    ignored: &["createinapp", "create_context", "output_format", "allow_updates", "dispatch", "singlefile", "usexml"],
 };
 const COLLECT: Known = Known {
     command: "collect",
-    names: &["index", "sourcetype", "source", "host", "marker", "addtime", "testmode"],
-    ignored: &["addinfo", "spool", "file", "run_in_preview", "output_format", "timeformat", "uselb"],
+    names: &[
+        "index",
+        "sourcetype",
+        "source",
+        "host",
+        "marker",
+        "addtime",
+        "testmode",
+        "addinfo",
+        "timeformat",
+        "output_format",
+    ],
+    ignored: &["spool", "file", "run_in_preview", "uselb"],
 };
 const IPLOCATION: Known = Known { command: "iplocation", names: &["prefix", "allfields"], ignored: &["lang"] };
 
@@ -71,9 +82,25 @@ impl Parser<'_> {
             host: None,
             marker: None,
             add_time: true,
+            add_info: false,
+            time_format: None,
+            as_json: false,
             test_mode: false,
         };
-        while let Some(option) = self.option(COLLECT)? {
+        loop {
+            let Some(option) = self.option(COLLECT)? else {
+                // The index may stand alone.
+                match self.field_word() {
+                    Some(word) if command.index.is_empty() => {
+                        (command.index, command.index_span) = (word.text, word.span);
+                        continue;
+                    }
+                    Some(word) => {
+                        return Err(Diagnostic::error(format!("collect: unexpected `{}`", word.text), word.span));
+                    }
+                    None => break,
+                }
+            };
             match option.name.as_str() {
                 "index" => (command.index, command.index_span) = (option.value, option.value_span),
                 "sourcetype" => command.sourcetype = option.value,
@@ -81,6 +108,15 @@ impl Parser<'_> {
                 "host" => command.host = Some(option.value),
                 "marker" => command.marker = Some(option.value),
                 "addtime" => command.add_time = option.boolean()?,
+                "addinfo" => command.add_info = option.boolean()?,
+                "timeformat" => command.time_format = Some(option.value),
+                "output_format" => {
+                    command.as_json = match option.value.to_ascii_lowercase().as_str() {
+                        "raw" => false,
+                        "hec" => true,
+                        _ => return Err(option.refuse("raw or hec")),
+                    }
+                }
                 _ => command.test_mode = option.boolean()?,
             }
         }

@@ -82,7 +82,7 @@ fn cleaned(cleans: bool, name: &str) -> String {
 
 impl Report {
     /// Compiles a transform.
-    pub(super) fn new(rule: &ReportRule) -> Result<Report, String> {
+    pub(crate) fn new(rule: &ReportRule) -> Result<Report, String> {
         let names = names_of(rule);
         let cut = match &rule.cut {
             ReportCut::Pattern { pattern, pairs } => {
@@ -109,8 +109,18 @@ impl Report {
         })
     }
 
+    /// Field whose text is read.
+    pub(crate) fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Whether a name that comes again adds a value.
+    pub(crate) fn adds_values(&self) -> bool {
+        self.adds_values
+    }
+
     /// Gives each name and value found in `text`.
-    fn run(&self, text: &str, give: &mut dyn FnMut(&str, &str)) {
+    pub(crate) fn run(&self, text: &str, give: &mut dyn FnMut(&str, &str)) {
         let mut give = |name: &str, value: &str| {
             if !name.is_empty() && (self.keeps_empty || !value.is_empty()) {
                 give(&cleaned(self.cleans_names, name), value);

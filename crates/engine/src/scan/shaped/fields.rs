@@ -53,7 +53,8 @@ pub(super) fn places(shapes: &Shapes, template: &Template, cutting: Cutting, nam
         None
     } else {
         Sample::new(shapes, template).and_then(|sample| match (cutting.kv_mode, cutting.auto_json) {
-            (KvMode::None | KvMode::Xml, _) => Some(vec![Place::Absent; names.len()]),
+            (KvMode::None, _) => Some(vec![Place::Absent; names.len()]),
+            (KvMode::Xml, _) => None,
             (KvMode::Json, _) => sample.json(names),
             (KvMode::AutoEscaped, _) => sample.pairs(names, true),
             (KvMode::Auto | KvMode::Multi, false) => sample.pairs(names, false),
@@ -69,7 +70,7 @@ pub(super) fn places(shapes: &Shapes, template: &Template, cutting: Cutting, nam
 /// Whether texts of the template may be read as JSON, where one field can have several values.
 pub(super) fn may_be_json(shapes: &Shapes, template: &Template, cutting: Cutting) -> bool {
     match (cutting.kv_mode, cutting.auto_json) {
-        (KvMode::Json, _) => true,
+        (KvMode::Json | KvMode::Xml, _) => true,
         (KvMode::Auto | KvMode::Multi, true) => {
             Sample::new(shapes, template).and_then(|sample| sample.begins_as_object()) != Some(false)
         }

@@ -1,0 +1,173 @@
+//! What searches may ask of this node by `rest`: the entries of endpoints, read from the configuration and the store
+//! without a connection.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use quarry_conf::{IndexesConf, Layers};
+use quarry_engine::{NodeEntry, NodeSource, SnapshotSource};
+use quarry_event::time::NS_PER_SEC;
+
+use crate::local::host_name;
+use crate::lookup_files::LookupFiles;
+
+/// Endpoints below `/services`.
+const ENDPOINTS: [&str; 9] = [
+    "admin/macros",
+    "apps/local",
+    "data/indexes",
+    "data/lookup-table-files",
+    "data/props/extractions",
+    "data/transforms/lookups",
+    "datamodel/model",
+    "saved/searches",
+    "server/info",
+];
+/// Bytes of a megabyte.
+const MEGABYTE: u64 = 1 << 20;
+
+/// The node of a data folder.
+pub(crate) struct NodeFacts {
+    pub(crate) layers: Layers,
+    pub(crate) data_dir: PathBuf,
+    pub(crate) source: Arc<dyn SnapshotSource>,
+    /// Names of the data models of apps.
+    pub(crate) models: Vec<String>,
+}
+
+fn field(name: &str, value: impl Into<String>) -> (String, Vec<String>) {
+    (name.to_owned(), vec![value.into()])
+}
+
+impl NodeSource for NodeFacts {
+    fn entries(&self, path: &str) -> Result<Option<Vec<NodeEntry>>, String> {
+        let path = path.split('?').next().unwrap_or(path).trim_end_matches('/');
+        Ok(Some(match below_services(path) {
+            Some("server/info") => vec![server_info()],
+            Some("data/indexes") => self.indexes(),
+            Some("saved/searches") => self.stanzas("savedsearches"),
+            Some("admin/macros") => self.stanzas("macros"),
+            Some("data/transforms/lookups") => {
+                let mut entries = self.stanzas("transforms");
+                let is_lookup = |(name, _): &(String, Vec<String>)| {
+                    matches!(name.as_str(), "filename" | "external_type" | "external_cmd" | "collection")
+                };
+                entries.retain(|entry| entry.iter().any(is_lookup));
+                entries
+            }
+            Some("data/props/extractions") => self.extractions(),
+            Some("data/lookup-table-files") => {
+                let names = LookupFiles::of_data_dir(&self.data_dir).names();
+                names.into_iter().map(|name| vec![field("title", name)]).collect()
+            }
+            Some("datamodel/model") => self.models.iter().map(|name| vec![field("title", name)]).collect(),
+            Some("apps/local") => folders(&self.data_dir.join("etc/apps")),
+            _ => return Ok(None),
+        }))
+    }
+
+    fn endpoints(&self) -> Vec<String> {
+        ENDPOINTS.iter().map(|path| format!("/services/{path}")).collect()
+    }
+}
+
+/// The part of a path behind `/services` or `/servicesNS/USER/APP`.
+fn below_services(path: &str) -> Option<&str> {
+    if let Some(rest) = path.strip_prefix("/servicesNS/") {
+        return rest.splitn(3, '/').nth(2);
+    }
+    path.strip_prefix("/services/")
+}
+
+fn server_info() -> NodeEntry {
+    let host = host_name();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    vec![
+        field("title", "server-info"),
+        field("host", host.as_str()),
+        field("serverName", host),
+        field("version", env!("CARGO_PKG_VERSION")),
+        field("product_type", "quarry"),
+        field("os_name", std::env::consts::OS),
+        field("cpu_arch", std::env::consts::ARCH),
+        field("numberOfCores", cores.to_string()),
+    ]
+}
+
+impl NodeFacts {
+    /// Indexes that are configured or hold events.
+    fn indexes(&self) -> Vec<NodeEntry> {
+        let buckets = self.source.buckets().unwrap_or_default();
+        let conf = IndexesConf::new(&self.layers);
+        let stanzas = self.layers.conf("indexes");
+        let configured = stanzas.stanzas().iter().map(|stanza| stanza.name.clone());
+        let is_index = |name: &String| name != "default" && !name.contains(':');
+        let names: std::collections::BTreeSet<String> =
+            configured.filter(is_index).chain(buckets.iter().map(|bucket| bucket.index.clone())).collect();
+        let entry = |name: String| {
+            let own = || buckets.iter().filter(|bucket| bucket.index == name);
+            let settings = conf.get(&name).unwrap_or(conf.defaults());
+            let sum = |count: fn(&quarry_store::BucketListing) -> u64| own().map(count).sum::<u64>();
+            let mut entry = vec![
+                field("title", name.clone()),
+                field("totalEventCount", sum(|bucket| bucket.events).to_string()),
+                field("currentDBSizeMB", sum(|bucket| bucket.stored_bytes).div_ceil(MEGABYTE).to_string()),
+                field("disabled", if settings.disabled { "1" } else { "0" }),
+                field("frozenTimePeriodInSecs", settings.frozen_time_period_seconds.to_string()),
+                field("isInternal", if name.starts_with('_') { "1" } else { "0" }),
+            ];
+            let seconds = |time: i64| time.div_euclid(NS_PER_SEC).to_string();
+            entry.extend(own().map(|bucket| bucket.time_min).min().map(|time| field("minTime", seconds(time))));
+            entry.extend(own().map(|bucket| bucket.time_max).max().map(|time| field("maxTime", seconds(time))));
+            entry
+        };
+        names.into_iter().map(entry).collect()
+    }
+
+    /// The stanzas of a file with their settings.
+    fn stanzas(&self, file: &str) -> Vec<NodeEntry> {
+        let merged = self.layers.conf(file);
+        let named = merged.stanzas().iter().filter(|stanza| stanza.name != "default");
+        let entry = |name: &str| {
+            let settings = merged.effective(name);
+            let own = settings.keys().filter_map(|key| Some(field(key, merged.get(name, key)?)));
+            std::iter::once(field("title", name)).chain(own).collect()
+        };
+        named.map(|stanza| entry(&stanza.name)).collect()
+    }
+
+    /// Extractions of props.conf, one entry each.
+    fn extractions(&self) -> Vec<NodeEntry> {
+        let merged = self.layers.conf("props");
+        let mut entries = Vec::new();
+        for stanza in merged.stanzas() {
+            for key in merged.effective(&stanza.name).keys() {
+                let kind = if key.starts_with("EXTRACT-") { "Inline" } else { "Uses transform" };
+                if !key.starts_with("EXTRACT-") && !key.starts_with("REPORT-") {
+                    continue;
+                }
+                let value = merged.get(&stanza.name, key).unwrap_or_default();
+                let name = &stanza.name;
+                entries.push(vec![
+                    field("title", format!("{name} : {key}")),
+                    field("stanza", name.as_str()),
+                    field("attribute", *key),
+                    field("type", kind),
+                    field("value", value),
+                ]);
+            }
+        }
+        entries
+    }
+}
+
+/// Folders in a folder, by name.
+fn folders(folder: &Path) -> Vec<NodeEntry> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries
+        .filter(|entry| entry.path().is_dir())
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names.into_iter().map(|name| vec![field("title", name), field("disabled", "0")]).collect()
+}

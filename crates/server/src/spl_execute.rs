@@ -1,0 +1,213 @@
+//! Runs a search of a corpus on nothing and on an event made for it, with stand-ins for what it needs.
+//!
+//! Lookup tables have one row with the columns that are named, data models the objects and fields, saved searches make one
+//! row. The event has the fields that the leading search compares, with the values it asks for. What comes out is not
+//! looked at: the question is whether a search that is said to be supported runs to its end.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+use quarry_conf::{Layers, PropsResolver};
+use quarry_engine::{Engine, EngineOptions, KnowledgeSource, LookupSource, LookupTable, SearchRequest};
+use quarry_event::time::NS_PER_SEC;
+use quarry_event::{EventBatch, Metadata, TimeRange};
+use quarry_spl::analyse::required_fields;
+use quarry_spl::ast::{Command, CompareOp, Pipeline, SearchExpr};
+use quarry_spl::macros::SpanMap;
+use quarry_spl::needs::Needs;
+use quarry_store::MemoryStore;
+use serde_json::json;
+
+use crate::failure::Failure;
+
+/// Memory of one search, in bytes.
+const MEMORY_BYTES: usize = 64 << 20;
+/// Rows read of a result at most.
+const ROWS_MAX: usize = 10_000;
+/// The moment of every search: 2026-11-20T15:00:00Z.
+const NOW: i64 = 1_795_186_800 * NS_PER_SEC;
+/// What stands where a value may be any.
+const ANY: &str = "1";
+
+/// A search that did not run to its end.
+pub(crate) struct ExecutionFailure {
+    /// What it ran on: `none` or `matching`.
+    pub(crate) events: &'static str,
+    /// Its error.
+    pub(crate) error: String,
+}
+
+/// Runs a search on both sets of events; `text` is the search, for the fields of data models.
+pub(crate) fn executed(pipeline: Pipeline, text: &str, needs: &Needs) -> Result<Vec<ExecutionFailure>, Failure> {
+    let stand_ins = Arc::new(StandIns { needs: needs.clone(), words: words_of(text) });
+    let props = Arc::new(PropsResolver::new(&Layers::new([])));
+    let options = EngineOptions { memory_bytes: MEMORY_BYTES, partial_state_bytes: 0, ..EngineOptions::default() };
+    let engine = Engine::new(&options, props, stand_ins.clone())?.with_knowledge(stand_ins);
+    let mut failures = Vec::new();
+    for events in ["none", "matching"] {
+        let store = MemoryStore::new("main");
+        if events == "matching" {
+            store.append(event_for(&pipeline))?;
+        }
+        let request = SearchRequest {
+            text: String::new(),
+            range: TimeRange::ALL,
+            now: NOW,
+            zone: TimeZone::UTC,
+            default_indexes: vec!["main".to_owned()],
+        };
+        let job = engine.start_pipeline(pipeline.clone(), SpanMap::default(), request, Arc::new(store));
+        let mut rows = 0;
+        while let Some(batch) = job.next_batch() {
+            match batch {
+                Ok(batch) => rows += batch.num_rows(),
+                Err(error) => {
+                    failures.push(ExecutionFailure { events, error: error.to_string() });
+                    break;
+                }
+            }
+            if rows > ROWS_MAX {
+                break;
+            }
+        }
+    }
+    Ok(failures)
+}
+
+/// Words of a search, with their dots.
+fn words_of(text: &str) -> BTreeSet<String> {
+    let words = text.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.')));
+    words.filter(|word| word.contains('.')).map(str::to_owned).collect()
+}
+
+/// An event with what the first command asks for, and the fields that the others read.
+fn event_for(pipeline: &Pipeline) -> EventBatch {
+    let mut fields: BTreeMap<String, String> = BTreeMap::new();
+    let mut words = Vec::new();
+    if let Some((first, rest)) = pipeline.commands.split_first() {
+        let needs = required_fields(rest);
+        let named = needs.fields.iter().filter(|name| !name.starts_with('_') && is_plain(name));
+        fields.extend(named.map(|name| (name.clone(), ANY.to_owned())));
+        match &first.command {
+            Command::Search(search) => ask(&search.expr, &mut fields, &mut words),
+            Command::Tstats(tstats) => ask(&tstats.filter, &mut fields, &mut words),
+            _ => {}
+        }
+    }
+    let mut own = |name: &str, other: &str| Arc::<str>::from(fields.remove(name).unwrap_or_else(|| other.to_owned()));
+    let meta = Metadata {
+        index: own("index", "main"),
+        host: own("host", "web-1"),
+        source: own("source", "/var/log/app.log"),
+        sourcetype: own("sourcetype", "app"),
+    };
+    let pairs = fields.iter().map(|(name, value)| format!("{name}=\"{}\"", value.replace('"', "'")));
+    let text = words.into_iter().chain(pairs).collect::<Vec<_>>().join(" ");
+    let mut batch = EventBatch { index_time: NOW, metas: vec![meta], ..EventBatch::default() };
+    batch.push(text.as_bytes(), NOW - NS_PER_SEC, 0);
+    batch
+}
+
+/// Whether `name=value` is read as this field.
+fn is_plain(name: &str) -> bool {
+    name.chars().all(|c| c.is_alphanumeric() || c == '_')
+}
+
+/// What an event must have for a condition; of several ways the first.
+fn ask(expr: &SearchExpr, fields: &mut BTreeMap<String, String>, words: &mut Vec<String>) {
+    let value = |text: &str| {
+        let text = text.replace('*', "");
+        if text.is_empty() { ANY.to_owned() } else { text }
+    };
+    match expr {
+        SearchExpr::And(parts) => parts.iter().for_each(|part| ask(part, fields, words)),
+        SearchExpr::Or(parts) => parts.iter().take(1).for_each(|part| ask(part, fields, words)),
+        SearchExpr::Keyword(pattern) | SearchExpr::Term(pattern) | SearchExpr::Case(pattern) => {
+            words.push(value(&pattern.text));
+        }
+        SearchExpr::Compare { field, op, value: asked, .. } if is_plain(&field.text) => {
+            let wanted = match op {
+                CompareOp::Eq | CompareOp::Le | CompareOp::Ge => value(&asked.text),
+                CompareOp::Gt => format!("{}9", value(&asked.text)),
+                CompareOp::Ne | CompareOp::Lt => format!("-{}", value(&asked.text)),
+            };
+            fields.insert(field.text.clone(), wanted);
+        }
+        SearchExpr::In { field, values } if is_plain(&field.text) => {
+            let wanted = values.first().map_or_else(|| ANY.to_owned(), |asked| value(&asked.text));
+            fields.insert(field.text.clone(), wanted);
+        }
+        SearchExpr::Indexed { field, value: asked } => {
+            fields.insert(field.text.clone(), value(&asked.text));
+        }
+        _ => {}
+    }
+}
+
+/// Whatever a search needs.
+struct StandIns {
+    needs: Needs,
+    /// Words of the search with dots: objects of data models with their fields.
+    words: BTreeSet<String>,
+}
+
+impl LookupSource for StandIns {
+    fn table(&self, name: &str) -> Result<Option<LookupTable>, String> {
+        let columns: Vec<&str> = match self.needs.columns.get(name) {
+            Some(columns) if !columns.is_empty() => columns.iter().map(String::as_str).collect(),
+            _ => vec!["key", "value"],
+        };
+        let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
+        let header = columns.iter().map(|column| quoted(column)).collect::<Vec<_>>().join(",");
+        let row = vec![ANY; columns.len()].join(",");
+        Ok(Some(LookupTable::of_csv(format!("{header}\n{row}\n"))))
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.needs.lookups.iter().cloned().collect()
+    }
+
+    fn write(&self, _: &str, _: &str) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+impl KnowledgeSource for StandIns {
+    fn data_model(&self, name: &str) -> Result<Option<String>, String> {
+        if !self.needs.data_models.contains(name) || quarry_engine::has_bundled_model(name) {
+            return Ok(None);
+        }
+        let mut objects: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::from([(name, BTreeSet::new())]);
+        objects.extend(self.needs.objects.iter().map(|object| (object.as_str(), BTreeSet::new())));
+        for word in &self.words {
+            if let Some((object, field)) = word.rsplit_once('.') {
+                let object = object.rsplit('.').next().unwrap_or(object);
+                objects.entry(object).or_default().insert(field);
+                objects.entry(field).or_default();
+            }
+        }
+        let objects: Vec<_> = objects
+            .into_iter()
+            .filter(|(object, _)| !object.is_empty())
+            .map(|(object, fields)| {
+                let fields: Vec<_> = fields.into_iter().map(|field| json!({ "fieldName": field })).collect();
+                json!({ "objectName": object, "parentName": "BaseEvent", "constraints": [{ "search": "*" }],
+                    "fields": fields, "calculations": [] })
+            })
+            .collect();
+        Ok(Some(json!({ "modelName": name, "objects": objects }).to_string()))
+    }
+
+    fn data_models(&self) -> Vec<String> {
+        self.needs.data_models.iter().cloned().collect()
+    }
+
+    fn saved_search(&self, name: &str) -> Option<String> {
+        self.needs.saved_searches.contains(name).then(|| "| makeresults".to_owned())
+    }
+
+    fn saved_searches(&self) -> Vec<String> {
+        self.needs.saved_searches.iter().cloned().collect()
+    }
+}
