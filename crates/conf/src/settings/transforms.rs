@@ -223,6 +223,12 @@ pub struct LookupTime {
     pub min_offset_seconds: i64,
 }
 
+/// Names with commas or blanks between.
+fn names_in(list: &str) -> Vec<String> {
+    let names = list.split(|c: char| c == ',' || c.is_whitespace());
+    names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
 fn time_of<'c>(own: &dyn Fn(&str) -> Option<&'c str>) -> Option<LookupTime> {
     let seconds = |name: &str, other: i64| own(name).and_then(|text| text.trim().parse().ok()).unwrap_or(other);
     Some(LookupTime {
@@ -265,11 +271,11 @@ impl Transforms {
                 filename,
                 time: time_of(&own),
                 collection,
-                fields: words_of(&own("fields_list").unwrap_or_default().replace(',', " ")),
+                fields: own("fields_list").map_or_else(Vec::new, names_in),
                 case_sensitive_match: values.bool("case_sensitive_match"),
                 max_matches: match own("time_field") {
                     // Of rows that hold one after the other one holds at a moment.
-                    Some(_) if conf.get(&stanza.name, "max_matches").is_none() => 1,
+                    Some(_) if !stanza.settings.contains_key("max_matches") => 1,
                     _ => values.size("max_matches"),
                 },
                 default_match: values.optional("default_match"),
