@@ -14,6 +14,7 @@ mod kept;
 mod plain;
 mod read;
 mod sorted;
+mod sparse;
 mod unify;
 mod value;
 
@@ -23,6 +24,8 @@ use arrow::array::{Array, ArrayRef, BooleanArray, Float64Array, NullArray, Recor
 use arrow::array::{StringViewBuilder, UInt32Array};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, TimeUnit};
 use arrow::record_batch::RecordBatch;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 
 use crate::EngineError;
 
@@ -32,11 +35,14 @@ pub(crate) use kept::{KeptRows, compact, rows_in_memory};
 pub(crate) use plain::{DECIMAL_PRECISION, plain, plain_column};
 pub(crate) use read::{ColumnReader, DictionaryColumn, write_address, write_decimal};
 pub(crate) use sorted::sorted;
+pub(crate) use sparse::narrowed;
 pub(crate) use unify::{concat_rows, conform};
 pub(crate) use value::{FALSE_TEXT, TRUE_TEXT, Value, time_seconds, write_time};
 
 /// The type of `_time`.
 pub(crate) const TIME_TYPE: DataType = DataType::Timestamp(TimeUnit::Nanosecond, None);
+/// Columns of a batch up to which names are compared one by one.
+const FEW_COLUMNS: usize = 32;
 /// What joins the values of a multivalue field where one text is wanted.
 pub(crate) const MULTI_SEPARATOR: &str = "\n";
 
@@ -82,9 +88,19 @@ pub(crate) fn batch_of<N: Into<String>>(
 ) -> Result<RecordBatch, EngineError> {
     let mut fields: Vec<Field> = Vec::new();
     let mut arrays: Vec<ArrayRef> = Vec::new();
+    // A look at each name is soon done while they are few.
+    let mut places: HashMap<String, usize, FixedState> = HashMap::default();
     for (name, array) in columns {
         let field = Field::new(name, array.data_type().clone(), true);
-        match fields.iter().position(|known| known.name() == field.name()) {
+        let known = match fields.len() {
+            ..FEW_COLUMNS => fields.iter().position(|known| known.name() == field.name()),
+            _ => {
+                let noted = places.len();
+                places.extend(fields[noted..].iter().zip(noted..).map(|(field, at)| (field.name().clone(), at)));
+                places.get(field.name()).copied()
+            }
+        };
+        match known {
             Some(at) => {
                 fields[at] = field;
                 arrays[at] = array;

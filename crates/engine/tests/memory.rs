@@ -79,6 +79,9 @@ fn answers_do_not_depend_on_memory() {
         "top limit=7 value",
         "top limit=7 key",
         "rare limit=3 value by class",
+        "eval _time=n | sort 0 - _time | transaction key maxspan=20s keepevicted=true",
+        "eval _time=n | sort 0 - _time | transaction class maxevents=40 mvlist=value",
+        "eval _time=n | sort 0 - _time | transaction class startswith=eval(value<100) maxpause=9s keeporphans=true",
     ] {
         let search = format!("{ROWS} | {commands}");
         let expected = ask(&search, 1 << 30).unwrap();
@@ -94,8 +97,28 @@ fn answers_do_not_depend_on_memory() {
 
 #[test]
 fn what_cannot_spill_names_the_limit() {
-    for commands in ["streamstats count by key", "dedup key", "stats values(key)", "eventstats count by key"] {
+    for commands in
+        ["streamstats count by key", "dedup key", "stats values(key)", "eventstats count by key", "transaction n"]
+    {
         let error = ask(&format!("{ROWS} | {commands}"), 200 << 10).unwrap_err();
         assert!(error.contains("[search] max_mem_usage_mb"), "{commands}: {error}");
+    }
+}
+
+/// Events with one field each beside those that all have: 20,000 rows in 800 columns.
+const SPARSE: &str = "| makeresults count=20000 | streamstats count as n | eval name=\"key\".(n%800), {name}=\"value \".n \
+    | fields - name";
+
+#[test]
+fn mostly_empty_columns_take_the_memory_of_their_values() {
+    for commands in [
+        "stats values(key*)",
+        "sort 0 - n | stats count(*)",
+        "eventstats max(n) as most | stats count(key7*) max(most)",
+    ] {
+        let search = format!("{SPARSE} | {commands}");
+        let expected = ask(&search, 1 << 30).unwrap();
+        assert!(!expected.is_empty(), "{commands}");
+        assert_eq!(ask(&search, 24 << 20).unwrap(), expected, "{commands}");
     }
 }

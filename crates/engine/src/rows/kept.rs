@@ -21,6 +21,7 @@ use arrow::record_batch::RecordBatch;
 use datafusion_execution::SpillFile;
 use datafusion_execution::memory_pool::MemoryReservation;
 
+use super::sparse::narrowed;
 use super::unify::Unified;
 use super::{concat_rows, conform, rebuild};
 use crate::EngineError;
@@ -29,6 +30,8 @@ use crate::dataflow::Dataflow;
 
 /// Kept rows hold at most one in so many of the search's memory: the command that reads them needs the rest.
 const MEMORY_SHARE: usize = 4;
+/// Bytes of a column beside its values, about.
+const COLUMN_BYTES: usize = 32;
 /// Bytes of shared text that may be kept alive for nothing.
 const SLACK_BYTES: usize = 64 << 10;
 
@@ -83,7 +86,12 @@ impl KeptRows {
             return Ok(());
         }
         self.unified.add(batch);
+        narrowed(batch.clone())?.into_iter().try_for_each(|part| self.push_part(&part))
+    }
+
+    fn push_part(&mut self, batch: &RecordBatch) -> Result<(), EngineError> {
         let (batch, bytes) = compact(batch)?;
+        let bytes = bytes + batch.num_columns() * COLUMN_BYTES;
         self.rows += batch.num_rows();
         self.bytes += bytes as u64;
         let most = self.dataflow.memory_bytes() / MEMORY_SHARE;

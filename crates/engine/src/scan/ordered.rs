@@ -21,6 +21,8 @@ use crate::threads::caught;
 const PAGES_AHEAD_PER_WORKER: usize = 4;
 /// Rows of one batch handed on.
 const BATCH_ROWS: usize = 16_384;
+/// Rows of one batch of many columns that are mostly empty.
+const NARROW_ROWS: usize = 64;
 
 /// Rows of a search, newest first.
 pub(crate) struct OrderedRows {
@@ -35,9 +37,25 @@ pub(crate) struct OrderedRows {
 
 /// Rows of a page, newest first.
 struct OpenPage {
-    rows: RecordBatch,
+    /// All batches but the last have as many rows as the first.
+    rows: Vec<RecordBatch>,
     keys: Vec<(TimeNs, u64)>,
     next: usize,
+}
+
+impl OpenPage {
+    /// The next rows.
+    fn take_next(&mut self, count: usize) -> Vec<RecordBatch> {
+        let (start, end) = (self.next, self.next + count);
+        self.next = end;
+        let step = self.rows.first().map_or(1, |rows| rows.num_rows().max(1));
+        let parts = self.rows.iter().enumerate().skip(start / step).map(|(at, rows)| {
+            let from = start.max(at * step) - at * step;
+            let to = end.min(at * step + rows.num_rows()).saturating_sub(at * step);
+            rows.slice(from, to.saturating_sub(from))
+        });
+        parts.take_while(|part| part.num_rows() > 0).collect()
+    }
 }
 
 impl OrderedRows {
@@ -85,26 +103,31 @@ impl OrderedRows {
     /// Takes the rows that no unopened page can precede.
     fn take_ready(&mut self) -> Result<(), EngineError> {
         let bound = self.pages.last().map(|page| (page.info.time_max, page.arrival() + u64::from(page.info.events)));
-        let mut parts = Vec::new();
+        let mut parts: Vec<Vec<RecordBatch>> = Vec::new();
         let mut keys: Vec<(TimeNs, u64)> = Vec::new();
         for page in &mut self.open {
             let rest = &page.keys[page.next..];
             let count = bound.map_or(rest.len(), |bound| rest.partition_point(|key| *key >= bound));
             if count > 0 {
                 keys.extend_from_slice(&rest[..count]);
-                parts.push(page.rows.slice(page.next, count));
-                page.next += count;
+                parts.push(page.take_next(count));
             }
         }
         self.open.retain(|page| page.next < page.keys.len());
         if parts.is_empty() {
             return Ok(());
         }
+        let is_narrow = parts.iter().any(|part| part.len() > 1);
         let sorted = parts.len() == 1;
-        let rows = concat_rows(parts)?;
-        let rows = if sorted { rows } else { rows::take(&rows, &newest_first(&keys))? };
-        let starts = (0..rows.num_rows()).step_by(BATCH_ROWS);
-        self.ready = starts.map(|start| rows.slice(start, BATCH_ROWS.min(rows.num_rows() - start))).collect();
+        let parts: Vec<RecordBatch> = parts.into_iter().flatten().collect();
+        if is_narrow {
+            self.ready = if sorted { parts } else { interleaved(&parts, newest_first(&keys).values())? };
+        } else {
+            let rows = concat_rows(parts)?;
+            let rows = if sorted { rows } else { rows::take(&rows, &newest_first(&keys))? };
+            let starts = (0..rows.num_rows()).step_by(BATCH_ROWS);
+            self.ready = starts.map(|start| rows.slice(start, BATCH_ROWS.min(rows.num_rows() - start))).collect();
+        }
         self.ready.reverse();
         Ok(())
     }
@@ -146,9 +169,40 @@ fn open_page(scan: &EventScan, context: &CommandContext, page: &PageRef) -> Resu
     let arrival = page.arrival();
     let keys: Vec<(TimeNs, u64)> = times.values().iter().zip(0..).map(|(time, row)| (*time, arrival + row)).collect();
     let order = newest_first(&keys);
-    let rows = rows::take(&rows, &order)?;
+    let rows = rows::narrowed(rows::take(&rows, &order)?)?;
     let keys = order.values().iter().map(|row| keys[*row as usize]).collect();
     Ok(Some(OpenPage { rows, keys, next: 0 }))
+}
+
+/// The rows of these batches, back to back, at these places: a few at a time, as together they would be wide.
+fn interleaved(parts: &[RecordBatch], places: &[u32]) -> Result<Vec<RecordBatch>, EngineError> {
+    let starts: Vec<usize> = parts
+        .iter()
+        .scan(0, |sum, part| {
+            *sum += part.num_rows();
+            Some(*sum - part.num_rows())
+        })
+        .collect();
+    let mut all = Vec::with_capacity(places.len() / NARROW_ROWS + 1);
+    for places in places.chunks(NARROW_ROWS) {
+        let mut order: Vec<u32> = (0..places.len() as u32).collect();
+        order.sort_unstable_by_key(|at| places[*at as usize]);
+        // Rows in the order in which they lie, and where each of them goes.
+        let (mut rows, mut goes_to) = (Vec::new(), vec![0u32; places.len()]);
+        let mut left = order.as_slice();
+        while let Some(first) = left.first() {
+            let part = starts.partition_point(|start| *start <= places[*first as usize] as usize) - 1;
+            let end = starts[part] + parts[part].num_rows();
+            let count = left.partition_point(|at| (places[*at as usize] as usize) < end);
+            let within: UInt32Array =
+                left[..count].iter().map(|at| places[*at as usize] - starts[part] as u32).collect();
+            rows.push(rows::take(&parts[part], &within)?);
+            left = &left[count..];
+        }
+        order.iter().zip(0u32..).for_each(|(at, place)| goes_to[*at as usize] = place);
+        all.push(rows::take(&concat_rows(rows)?, &UInt32Array::from(goes_to))?);
+    }
+    Ok(all)
 }
 
 /// Places of the keys in descending order.

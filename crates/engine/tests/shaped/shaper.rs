@@ -267,7 +267,7 @@ impl Segment for HandShaped {
         let events = self.inner.read_page(page, PageColumns::ALL)?;
         let mut rows = Vec::new();
         for row in 0..events.len() {
-            match may_hold(query, events.raw(row)) {
+            match may_hold(query, events.raw(row), !events.fields.is_empty()) {
                 Some(true) => rows.push(row as u32),
                 Some(false) => {}
                 None => return Ok(None),
@@ -314,10 +314,12 @@ impl Segment for HandShaped {
     }
 }
 
-/// Whether a text has the pieces that a query asks for; `None` where it asks for none.
-fn may_hold(query: &TermQuery, text: &[u8]) -> Option<bool> {
+/// Whether a text has the pieces that a query asks for; `None` where it asks for none, or for an index-time field that
+/// may be there.
+fn may_hold(query: &TermQuery, text: &[u8], has_fields: bool) -> Option<bool> {
     match query {
         TermQuery::None => Some(false),
+        TermQuery::Field { .. } => (!has_fields).then_some(false),
         TermQuery::Piece(wanted) => {
             let (mut found, mut lower) = (false, Vec::new());
             for_each_piece(text, |piece| {
@@ -326,10 +328,13 @@ fn may_hold(query: &TermQuery, text: &[u8]) -> Option<bool> {
             });
             Some(found)
         }
-        TermQuery::And(parts) => parts.iter().filter_map(|part| may_hold(part, text)).reduce(|all, one| all && one),
-        TermQuery::Or(parts) => {
-            parts.iter().map(|part| may_hold(part, text)).try_fold(false, |any, one| one.map(|one| any || one))
+        TermQuery::And(parts) => {
+            parts.iter().filter_map(|part| may_hold(part, text, has_fields)).reduce(|all, one| all && one)
         }
+        TermQuery::Or(parts) => parts
+            .iter()
+            .map(|part| may_hold(part, text, has_fields))
+            .try_fold(false, |any, one| one.map(|one| any || one)),
         _ => None,
     }
 }
@@ -367,6 +372,24 @@ impl HandPage {
 impl ShapedPage for HandPage {
     fn column(&mut self, column: u32) -> Result<Arc<PageColumn>, StoreError> {
         Ok(Arc::clone(&self.columns[column as usize]))
+    }
+
+    fn column_of_rows(&mut self, column: u32, rows: &[u32]) -> Result<Arc<PageColumn>, StoreError> {
+        let whole = self.column(column)?;
+        if rows.len() > 16 {
+            return Ok(whole);
+        }
+        let places: Vec<usize> = rows.iter().filter_map(|row| whole.place(*row)).collect();
+        let found: Vec<u32> = rows.iter().copied().filter(|row| whole.place(*row).is_some()).collect();
+        let values = match &whole.values {
+            ColumnValues::Codes(codes) => ColumnValues::Codes(places.iter().map(|at| codes[*at]).collect()),
+            ColumnValues::Numbers(numbers) => ColumnValues::Numbers(places.iter().map(|at| numbers[*at]).collect()),
+            ColumnValues::Texts { .. } => {
+                let Texts { bytes, ends } = self.texts(column, &found)?;
+                ColumnValues::Texts { bytes, ends }
+            }
+        };
+        Ok(Arc::new(PageColumn { rows: Some(found.into()), values }))
     }
 
     fn texts(&mut self, column: u32, rows: &[u32]) -> Result<Texts, StoreError> {
