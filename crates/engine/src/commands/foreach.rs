@@ -11,10 +11,10 @@ use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::{FieldPattern, ForeachCommand, ForeachOver};
 
 use crate::EngineError;
-use crate::command::{BlockingTable, CommandContext, RowIter};
-use crate::field_names::{names_of, wildcard_parts};
+use crate::command::{Blocking, CommandContext, RowIter};
+use crate::field_names::wildcard_parts;
 use crate::lower::{Environment, Step, lower};
-use crate::rows::{self, ColumnBuilder, concat_rows, is_hidden};
+use crate::rows::{self, ColumnBuilder, ColumnReader, KeptRows, concat_rows, is_hidden};
 use crate::run::apply;
 
 /// Runs of the commands of one `foreach` at most.
@@ -66,6 +66,7 @@ fn steps_of(text: &str, command: &ForeachCommand, environment: &dyn Environment)
 }
 
 /// `foreach` whose fields or items are known when the rows are there.
+#[derive(Clone)]
 pub(crate) struct Foreach {
     /// Command.
     pub command: ForeachCommand,
@@ -73,29 +74,23 @@ pub(crate) struct Foreach {
     pub environment: Arc<dyn Environment + Send + Sync>,
 }
 
-impl BlockingTable for Foreach {
-    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
-        let batches = rows.collect::<Result<Vec<_>, _>>()?;
+impl Blocking for Foreach {
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
         match &self.command.over {
-            ForeachOver::Fields(patterns) => self.over_fields(patterns, batches, context),
-            ForeachOver::Values(field) => self.over_items(batches, context, |rows, at| {
-                let reader = rows::reader(rows, field);
-                let values: Vec<String> = reader.values(at).map(Cow::into_owned).collect();
-                values
-            }),
-            ForeachOver::Collection(field) => self.over_items(batches, context, |rows, at| {
-                let reader = rows::reader(rows, field);
+            ForeachOver::Fields(patterns) => self.over_fields(patterns, rows, context),
+            ForeachOver::Values(field) => {
+                Ok(self.over_items(rows, context, field, |reader, at| reader.values(at).map(Cow::into_owned).collect()))
+            }
+            ForeachOver::Collection(field) => Ok(self.over_items(rows, context, field, |reader, at| {
                 let values: Vec<String> = reader.values(at).map(Cow::into_owned).collect();
                 match values.as_slice() {
                     [one] if one.trim_start().starts_with('[') => json_items(one),
                     _ => values,
                 }
-            }),
-            ForeachOver::JsonArray(field) => self.over_items(batches, context, |rows, at| {
-                let reader = rows::reader(rows, field);
-                let text = reader.values(at).next().unwrap_or_default().into_owned();
-                json_items(&text)
-            }),
+            })),
+            ForeachOver::JsonArray(field) => Ok(self.over_items(rows, context, field, |reader, at| {
+                json_items(&reader.values(at).next().unwrap_or_default())
+            })),
         }
     }
 }
@@ -104,15 +99,12 @@ impl Foreach {
     fn over_fields(
         &self,
         patterns: &[FieldPattern],
-        mut batches: Vec<RecordBatch>,
+        rows: RowIter,
         context: &CommandContext,
-    ) -> Result<Vec<RecordBatch>, EngineError> {
-        let mut names: Vec<String> = Vec::new();
-        for name in batches.iter().flat_map(names_of) {
-            if !names.contains(&name) && !is_hidden(&name) {
-                names.push(name);
-            }
-        }
+    ) -> Result<RowIter, EngineError> {
+        let kept = KeptRows::collect("foreach", rows, &context.dataflow)?;
+        let schema = kept.schema();
+        let names: Vec<&String> = schema.fields().iter().map(|field| field.name()).collect();
         let mut runs: Vec<(String, Vec<String>)> = Vec::new();
         for pattern in patterns {
             if !pattern.is_wildcard() {
@@ -120,41 +112,44 @@ impl Foreach {
                 continue;
             }
             let internal = pattern.text.starts_with('_');
-            for name in names.iter().filter(|name| internal || !name.starts_with('_')) {
+            let shown = names.iter().filter(|name| !is_hidden(name) && (internal || !name.starts_with('_')));
+            for name in shown {
                 let Some(parts) = wildcard_parts(&pattern.text, name) else { continue };
-                if !runs.iter().any(|(known, _)| known == name) {
-                    runs.push((name.clone(), parts.iter().map(|part| (*part).to_owned()).collect()));
+                if !runs.iter().any(|(known, _)| known == *name) {
+                    runs.push(((*name).clone(), parts.iter().map(|part| (*part).to_owned()).collect()));
                 }
             }
         }
         check_runs(runs.len())?;
+        let mut rows = kept.into_rows();
         for (field, parts) in runs {
             let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
             let steps = steps_for_field(&self.command, &field, &parts, self.environment.as_ref())?;
-            batches = apply(Box::new(batches.into_iter().map(Ok)), steps, context)?.collect::<Result<_, _>>()?;
+            rows = apply(rows, steps, context)?;
         }
-        Ok(batches)
+        Ok(rows)
     }
 
-    /// Runs the commands for the first item of every row, then the second, and so on.
+    /// Runs the commands for the first item of every row, then the second, and so on, a batch after the other.
     fn over_items(
         &self,
-        batches: Vec<RecordBatch>,
+        rows: RowIter,
         context: &CommandContext,
-        items_of: impl Fn(&RecordBatch, usize) -> Vec<String>,
-    ) -> Result<Vec<RecordBatch>, EngineError> {
-        let mut done = Vec::new();
-        for rows in batches {
-            let items: Vec<Vec<String>> = (0..rows.num_rows()).map(|row| items_of(&rows, row)).collect();
+        field: &str,
+        items_of: impl Fn(&ColumnReader, usize) -> Vec<String> + Send + 'static,
+    ) -> RowIter {
+        let (this, context, field) = (self.clone(), context.clone(), field.to_owned());
+        Box::new(rows.map(move |rows| {
+            let mut rows = rows?;
+            let reader = rows::reader(&rows, &field);
+            let items: Vec<Vec<String>> = (0..rows.num_rows()).map(|row| items_of(&reader, row)).collect();
             let most = items.iter().map(Vec::len).max().unwrap_or(0);
             check_runs(most)?;
-            let mut rows = rows;
             for number in 0..most {
-                rows = self.on_items(rows, &items, number, context)?;
+                rows = this.on_items(rows, &items, number, &context)?;
             }
-            done.push(rows);
-        }
-        Ok(done)
+            Ok(rows)
+        }))
     }
 
     /// The commands on the rows that have an item of this number; the others stay as they are.

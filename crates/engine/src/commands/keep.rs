@@ -11,9 +11,9 @@ use quarry_spl::ast::{CollectCommand, OutputLookupCommand};
 use super::lookup::{LookupSource, read_csv};
 use super::spans::time_ns;
 use crate::EngineError;
-use crate::command::{BlockingTable, CommandContext, RowIter};
+use crate::command::{Blocking, BlockingTable, CommandContext, RowIter};
 use crate::field_names::names_of;
-use crate::rows::{self, concat_rows, is_hidden};
+use crate::rows::{self, KeptRows, concat_rows, is_hidden};
 use crate::run::SnapshotSource;
 
 /// Rows that one search writes into a lookup table at most.
@@ -127,18 +127,18 @@ pub(crate) struct Collect {
     pub source: Arc<dyn SnapshotSource>,
 }
 
-impl BlockingTable for Collect {
-    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
-        let batches = rows.collect::<Result<Vec<_>, _>>()?;
+impl Blocking for Collect {
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
+        let all = KeptRows::collect("collect", rows, &context.dataflow)?;
         if self.command.test_mode {
-            return Ok(batches);
+            return Ok(all.into_rows());
         }
         let mut kept = self.empty(context);
-        for rows in &batches {
-            self.add(rows, &mut kept, context)?;
+        for rows in all.iter() {
+            self.add(&rows?, &mut kept, context)?;
         }
         self.keep(kept)?;
-        Ok(batches)
+        Ok(all.into_rows())
     }
 }
 

@@ -6,9 +6,9 @@ use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::{MapCommand, MapSearch, Span};
 
 use crate::EngineError;
-use crate::command::{BlockingTable, CommandContext, RowIter};
+use crate::command::{Blocking, CommandContext, RowIter};
 use crate::lower::Environment;
-use crate::rows::{self, is_hidden};
+use crate::rows::{self, KeptRows, is_hidden};
 
 /// Rows that all searches of one `map` give at most.
 const ROWS_MAX: usize = 1_000_000;
@@ -70,19 +70,20 @@ impl Map {
     }
 }
 
-impl BlockingTable for Map {
-    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
-        let (mut made, mut count, mut number) = (Vec::new(), 0, 0);
+impl Blocking for Map {
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
+        let mut made = KeptRows::new("map", &context.dataflow);
+        let mut number = 0;
         for batch in rows {
             let batch = batch?;
             for row in 0..batch.num_rows() {
                 if number >= self.command.max_searches {
                     let message = format!("map: only the first {number} rows were searched for (maxsearches)");
                     context.messages.push(message);
-                    return Ok(made);
+                    return Ok(made.into_rows());
                 }
                 if context.stop.is_cancelled() {
-                    return Ok(made);
+                    return Ok(made.into_rows());
                 }
                 number += 1;
                 let text = self.filled(&batch, row, number)?;
@@ -96,15 +97,14 @@ impl BlockingTable for Map {
                     other => other,
                 })?;
                 for batch in rows {
-                    count += batch.num_rows();
-                    made.push(rows::without(&batch, is_hidden)?);
+                    made.push(&rows::without(&batch, is_hidden)?)?;
                 }
-                if count >= ROWS_MAX {
+                if made.num_rows() >= ROWS_MAX {
                     let what = "the searches of map give too many rows".to_owned();
                     return Err(EngineError::Limit { what, limit: "map rows", value: ROWS_MAX as u64 });
                 }
             }
         }
-        Ok(made)
+        Ok(made.into_rows())
     }
 }

@@ -21,7 +21,6 @@ use arrow::record_batch::RecordBatch;
 use datafusion_execution::SpillFile;
 use datafusion_execution::memory_pool::MemoryReservation;
 
-use super::sparse::narrowed;
 use super::unify::Unified;
 use super::{concat_rows, conform, rebuild};
 use crate::EngineError;
@@ -86,10 +85,6 @@ impl KeptRows {
             return Ok(());
         }
         self.unified.add(batch);
-        narrowed(batch.clone())?.into_iter().try_for_each(|part| self.push_part(&part))
-    }
-
-    fn push_part(&mut self, batch: &RecordBatch) -> Result<(), EngineError> {
         let (batch, bytes) = compact(batch)?;
         let bytes = bytes + batch.num_columns() * COLUMN_BYTES;
         self.rows += batch.num_rows();
@@ -193,8 +188,10 @@ impl KeptRows {
         for place in &mut self.places {
             let Place::Held(batch, _) = place else { continue };
             let start = out.written;
-            let mut writer = StreamWriter::try_new(&mut out, batch.schema_ref())?;
-            writer.write(batch)?;
+            // Columns that point into one text would each take it along.
+            let own = owned(batch)?;
+            let mut writer = StreamWriter::try_new(&mut out, own.schema_ref())?;
+            writer.write(&own)?;
             writer.finish()?;
             drop(writer);
             *place = Place::Filed { start, len: out.written - start, rows: batch.num_rows() };
@@ -396,6 +393,26 @@ mod tests {
             backwards.reverse();
             assert_eq!(backwards, all);
         }
+    }
+
+    #[test]
+    fn columns_that_share_a_text_do_not_each_write_it() {
+        let mut texts = arrow::array::StringViewBuilder::new().with_fixed_block_size(2 << 20);
+        (0..1_000).for_each(|row| texts.append_value(format!("{row:01000}")));
+        let texts: ArrayRef = Arc::new(texts.finish());
+        // Ends of the first texts, in the same buffer.
+        let mut views = arrow::array::StringViewBuilder::new();
+        let block = views.append_block(texts.as_string_view().data_buffers()[0].clone());
+        (0..8).for_each(|row| views.try_append_view(block, row * 1_000 + 970, 20).unwrap());
+        (8..1_000).for_each(|_| views.append_null());
+        let ends: ArrayRef = Arc::new(views.finish());
+        let columns = (0..40).map(|at| (format!("c{at}"), Arc::clone(&ends))).chain([("t".to_owned(), texts)]);
+        let batch = batch_of(columns, 1_000).unwrap();
+        let mut kept = KeptRows::new("test", &Arc::new(Dataflow::new(1, None).unwrap()));
+        kept.push(&batch).unwrap();
+        let written = kept.file.as_ref().unwrap().written;
+        assert!(written < 3 << 20, "{written} bytes");
+        assert_eq!(kept.batch(0).unwrap(), batch);
     }
 
     #[test]

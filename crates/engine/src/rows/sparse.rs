@@ -4,7 +4,7 @@
 //! for each value. Such a batch is cut into short ones: a column without value in these few rows takes no bytes there,
 //! and one that has some takes a place for each of these rows only. Names and order of the columns stay.
 //!
-//! Not here: who keeps rows ([`super::kept`]), who reads them ([`crate::scan`]).
+//! Not here: who reads such rows ([`crate::scan`]).
 
 use std::sync::Arc;
 
