@@ -6,7 +6,7 @@ DEMO_DIR ?= demo-data
 # Folder with the comparison data's syslog.log.
 BENCH_DIR ?= bench-data
 
-.PHONY: build demo serve test bench tools clean-demo
+.PHONY: build demo serve test clients bench tools clean-demo
 
 build: tools
 	cargo build --release --locked -p quarry
@@ -21,6 +21,10 @@ serve: build
 
 test: tools
 	cargo run --release --locked -p xtask -- ci
+
+# Public clients, installed from their registries at pinned versions, send to this build.
+clients: build
+	python3 tests/clients/run.py $(QUARRY)
 
 bench: build
 	cargo run --release --locked -p xtask -- bench $(BENCH_DIR)

@@ -1,19 +1,24 @@
 //! The HTTP Event Collector of a running node: its port, and the way from it into the store.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use quarry_conf::{HttpInputSettings, LimitSettings};
+use axum::Router;
+use axum::serve::{Listener, ListenerExt};
+use quarry_conf::{HttpInputSettings, LimitSettings, NetworkInputSettings, SslSettings};
 use quarry_event::EventBatch;
 use quarry_inputs::hec::Collector;
 use quarry_inputs::{AppendError, EventStore, Receipt};
 use quarry_store::{AppendRequest, StoreError, Ticket};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
 
 use crate::failure::Failure;
+use crate::listeners::tls::{self, TlsListener};
 use crate::node::LocalNode;
 
 /// Time between two looks for channels that nobody uses.
@@ -32,8 +37,17 @@ pub(crate) struct Listening {
 
 /// Listens on `asked`, or where inputs.conf says when there are tokens; `None` when inputs.conf switches the collector
 /// off, or nobody asked and nobody could send.
-pub(crate) async fn listen(asked: Option<SocketAddr>, node: &Arc<LocalNode>) -> Result<Option<Listening>, Failure> {
+pub(crate) async fn listen(
+    data_dir: &Path,
+    asked: Option<SocketAddr>,
+    node: &Arc<LocalNode>,
+) -> Result<Option<Listening>, Failure> {
     let settings = HttpInputSettings::new(&node.settings.layers);
+    if let Some(address) = asked.filter(|address| !settings.tls && !address.ip().is_loopback()) {
+        let text =
+            "is reachable from other machines, and tokens must not go there in clear: set enableSSL = true in [http]";
+        return Err(Failure::Usage(format!("--hec {address} {text}")));
+    }
     if settings.disabled && asked.is_some() {
         crate::tell("note: --hec: the HTTP Event Collector is disabled in inputs.conf, nothing listens there");
     }
@@ -50,6 +64,8 @@ pub(crate) async fn listen(asked: Option<SocketAddr>, node: &Arc<LocalNode>) -> 
     let cannot = |error: std::io::Error| Failure::Storage(format!("cannot listen on {address}: {error}"));
     let listener = tokio::net::TcpListener::bind(address).await.map_err(cannot)?;
     let bound = listener.local_addr().map_err(cannot)?;
+    let scheme = if settings.tls { "https" } else { "http" };
+    let acceptor = if settings.tls { Some(acceptor_of(data_dir, &settings, node)?) } else { None };
     let store = Arc::new(NodeStore::new(node));
     let (props, clock) = (Arc::clone(&node.settings.props), node.settings.clock.clone());
     let collector = Arc::new(Collector::new(
@@ -59,25 +75,39 @@ pub(crate) async fn listen(asked: Option<SocketAddr>, node: &Arc<LocalNode>) -> 
         props,
         clock,
     ));
-    let service = Arc::clone(&collector).router().into_make_service_with_connect_info::<SocketAddr>();
+    let router = Arc::clone(&collector).router();
     let (stop, stopped) = oneshot::channel::<()>();
-    let served = tokio::spawn(async move {
-        let serving = axum::serve(listener, service).with_graceful_shutdown(async {
-            // A sender that is gone means stop as well.
-            drop(stopped.await);
-        });
-        if let Err(error) = serving.await {
-            crate::tell(&format!("error: the HTTP Event Collector ended: {error}"));
-        }
-    });
+    let served = match acceptor {
+        Some(acceptor) => tokio::spawn(serve(TlsListener::new(listener, bound, acceptor), router, stopped)),
+        None => tokio::spawn(serve(listener, router, stopped)),
+    };
     let cleanup = tokio::spawn(async move {
         loop {
             tokio::time::sleep(IDLE_EVERY).await;
             collector.forget_idle_channels();
         }
     });
-    crate::tell(&format!("quarry takes events on http://{bound}/services/collector"));
+    crate::tell(&format!("quarry takes events on {scheme}://{bound}/services/collector"));
     Ok(Some(Listening { address: bound, stop, served, cleanup }))
+}
+
+/// TLS with the collector's certificate, or that of all inputs.
+fn acceptor_of(data_dir: &Path, settings: &HttpInputSettings, node: &LocalNode) -> Result<TlsAcceptor, Failure> {
+    let all = NetworkInputSettings::new(&node.settings.layers).ssl;
+    let certificate = settings.certificate.clone().or(all.certificate);
+    // Tokens say who sends.
+    tls::acceptor(data_dir, &SslSettings { certificate, requires_client: false, roots: None })
+}
+
+async fn serve(listener: impl Listener<Addr = SocketAddr>, router: Router, stopped: oneshot::Receiver<()>) {
+    let service = router.into_make_service_with_connect_info::<SocketAddr>();
+    let serving = axum::serve(listener.tap_io(|_| {}), service).with_graceful_shutdown(async {
+        // A sender that is gone means stop as well.
+        drop(stopped.await);
+    });
+    if let Err(error) = serving.await {
+        crate::tell(&format!("error: the HTTP Event Collector ended: {error}"));
+    }
 }
 
 impl Listening {

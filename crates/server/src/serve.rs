@@ -38,7 +38,7 @@ const PRIVATE_MODE: u32 = 0o600;
 /// Runs the server; returns when it has stopped.
 pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure> {
     let address = loopback("--mgmt", &arguments.mgmt)?;
-    let hec = arguments.hec.as_deref().map(|address| loopback("--hec", address)).transpose()?;
+    let hec = arguments.hec.as_deref().map(|text| address_of("--hec", text)).transpose()?;
     if let Some(address) = &arguments.web {
         crate::tell(&format!("note: --web {address}: this version has no such service, nothing listens there"));
     }
@@ -66,11 +66,14 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     served.map(|()| 0)
 }
 
+fn address_of(option: &str, text: &str) -> Result<SocketAddr, Failure> {
+    let parsed = text.parse::<SocketAddr>();
+    parsed.map_err(|_| Failure::Usage(format!("{option} {text}: give an address and a port, as in 127.0.0.1:8089")))
+}
+
 /// An address that other machines cannot reach.
 fn loopback(option: &str, text: &str) -> Result<SocketAddr, Failure> {
-    let parsed = text.parse::<SocketAddr>();
-    let address = parsed
-        .map_err(|_| Failure::Usage(format!("{option} {text}: give an address and a port, as in 127.0.0.1:8089")))?;
+    let address = address_of(option, text)?;
     if address.ip().is_loopback() {
         return Ok(address);
     }
@@ -88,7 +91,7 @@ async fn serve(
     let cannot = |error: std::io::Error| Failure::Storage(format!("cannot listen on {address}: {error}"));
     let listener = tokio::net::TcpListener::bind(address).await.map_err(cannot)?;
     let address = listener.local_addr().map_err(cannot)?;
-    let collector = collector::listen(hec, &node).await?;
+    let collector = collector::listen(data_dir, hec, &node).await?;
     let listeners = Listeners::start(data_dir, &node).await?;
     let stop = stop_signal().map_err(|error| Failure::Storage(format!("cannot listen to signals: {error}")))?;
     let hec = collector.as_ref().map(|collector| collector.address);

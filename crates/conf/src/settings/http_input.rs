@@ -30,7 +30,7 @@ pub static INPUTS: ConfTable = ConfTable {
         network::SPLUNKTCP_SSL,
         network::SSL_GLOBAL,
     ],
-    unsupported: &["enableSSL", "serverCert", "outputgroup", "persistentQueueSize"],
+    unsupported: &["outputgroup", "persistentQueueSize"],
     unused: &[
         "alwaysOpenFile",
         "busyKeepAliveIdleTimeout",
@@ -61,6 +61,8 @@ pub static INPUTS: ConfTable = ConfTable {
 const GLOBAL_ROWS: &[Row] = &[
     row("disabled", Kind::Bool, "false", "", "whether every request is refused"),
     row("port", Kind::Integer { min: 0, max: 65_535 }, "8088", "", "port the collector listens on"),
+    row("enableSSL", Kind::Bool, "false", "", "whether senders speak TLS"),
+    row("serverCert", Kind::Text, "", "", "PEM file with the certificate and its key; without it that of [SSL]"),
     row("ackIdleCleanup", Kind::Bool, "true", "", "whether channels that nobody asks about are forgotten"),
     row("maxIdleTime", COUNT, "600", "seconds", "idle time after which a channel is forgotten"),
     row("index", Kind::Text, "", "", "index of events of tokens that name none"),
@@ -138,6 +140,10 @@ pub struct HttpInputSettings {
     pub disabled: bool,
     /// Port it listens on.
     pub port: u16,
+    /// Whether senders speak TLS.
+    pub tls: bool,
+    /// PEM file with certificate and key.
+    pub certificate: Option<String>,
     /// Idle seconds after which a channel is forgotten; `None` is never.
     pub channel_idle_seconds: Option<u64>,
     /// Tokens by name.
@@ -179,6 +185,8 @@ impl HttpInputSettings {
         HttpInputSettings {
             disabled: global.bool("disabled"),
             port: u16::try_from(global.count("port")).unwrap_or_default(),
+            tls: global.bool("enableSSL"),
+            certificate: global.optional("serverCert"),
             channel_idle_seconds: global.bool("ackIdleCleanup").then(|| global.count("maxIdleTime")),
             tokens: tokens.into_values().collect(),
         }

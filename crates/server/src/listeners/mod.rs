@@ -10,7 +10,7 @@ mod limits;
 mod names;
 mod stream;
 mod tcp;
-mod tls;
+pub(crate) mod tls;
 mod turns;
 mod udp;
 

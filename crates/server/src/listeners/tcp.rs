@@ -17,6 +17,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::limits::Place;
 use super::stream::{Connection, first_bytes, is_full_probe, read_now};
+use super::tls::HANDSHAKE_MAX;
 use super::turns::Desk;
 use super::{Port, stopped};
 use crate::local;
@@ -25,8 +26,6 @@ use crate::local;
 pub(super) const GATHER: Duration = Duration::from_millis(5);
 /// Wait before the store is asked again that took nothing.
 pub(super) const BUSY_WAIT: Duration = Duration::from_millis(200);
-/// Longest TLS handshake.
-pub(super) const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 /// Wait after a failed accept, which is mostly a lack of file descriptors.
 pub(super) const ACCEPT_WAIT: Duration = Duration::from_millis(100);
 /// Text bytes at which a batch is handed over.

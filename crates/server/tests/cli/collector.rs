@@ -5,6 +5,7 @@ use std::net::TcpStream;
 
 use serde_json::Value;
 
+use crate::network::tls_client;
 use crate::server::Server;
 use crate::support::{Place, sorted};
 
@@ -85,4 +86,31 @@ fn what_a_channel_tells_as_stored_is_there_after_a_kill() {
         let line = format!("{number},1");
         assert!(!stored.as_bool().unwrap() || found.lines().any(|found| found.trim() == line), "{number} is not there");
     }
+}
+
+#[test]
+fn events_come_over_tls() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path("data/etc/system/local")).unwrap();
+    place.write("data/etc/system/local/inputs.conf", format!("[http]\nenableSSL = true\n{TOKENS}"));
+    let server = Server::start_with(&place, &["--hec", "127.0.0.1:0"]);
+    let run_file = std::fs::read_to_string(place.data().join("run/server.json")).unwrap();
+    let run_file: Value = serde_json::from_str(&run_file).unwrap();
+    let address = run_file["hec"].as_str().unwrap();
+    // Who does not finish a handshake keeps nobody out.
+    let _silent = TcpStream::connect(address).unwrap();
+    let mut stream = tls_client(&place, address);
+    let body = r#"{"event":"k=secret"}"#;
+    write!(
+        stream,
+        "POST /services/collector HTTP/1.1\r\nHost: x\r\nAuthorization: Splunk {PLAIN}\r\nConnection: close\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.ends_with(r#"{"text":"Success","code":0}"#), "{answer}");
+    assert_eq!(place.run(&["search", "k=secret | stats count", "-o", "csv"]).good().replace('\r', ""), "count\n1\n");
+    assert_eq!(server.stop("-TERM"), 0);
 }
