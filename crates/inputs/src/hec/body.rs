@@ -36,6 +36,11 @@ impl Budget {
         Budget { units: Arc::new(Semaphore::new(IN_FLIGHT_BYTES / UNIT)), body_bytes_max }
     }
 
+    /// Bytes of one body, unpacked.
+    pub(crate) fn body_bytes_max(&self) -> usize {
+        self.body_bytes_max
+    }
+
     /// Whether another body finds no room.
     pub(crate) fn is_spent(&self) -> bool {
         self.units.available_permits() == 0

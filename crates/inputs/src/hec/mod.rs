@@ -11,6 +11,7 @@ mod answer;
 mod body;
 mod channels;
 mod envelope;
+mod foreign;
 mod receive;
 mod retries;
 #[cfg(test)]
@@ -96,6 +97,7 @@ impl Collector {
             .route("/services/collector/ack/1.0", ack())
             .route("/services/collector/health", health())
             .route("/services/collector/health/1.0", health())
+            .merge(foreign::router())
             .fallback(not_found)
             .with_state(self)
     }
@@ -130,7 +132,7 @@ fn token_of(value: &str) -> Result<String, Code> {
     let rest = rest.trim();
     match scheme.to_ascii_lowercase().as_str() {
         "splunk" => Ok(rest.to_owned()),
-        "basic" => {
+        "basic" | "apikey" => {
             let decoded = BASE64.decode(rest).ok().and_then(|bytes| String::from_utf8(bytes).ok());
             let pair = decoded.ok_or(Code::InvalidAuthorization)?;
             Ok(pair.split_once(':').ok_or(Code::InvalidAuthorization)?.1.to_owned())

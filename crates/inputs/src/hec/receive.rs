@@ -128,7 +128,8 @@ impl<'a> Receiver<'a> {
         Ok(self.receipts)
     }
 
-    fn event(&mut self, envelope: Envelope, at: u64) -> Result<(), Answer> {
+    /// Takes one event.
+    pub(crate) fn event(&mut self, envelope: Envelope, at: u64) -> Result<(), Answer> {
         let slot = self.batch_of(envelope.index.as_deref(), at)?;
         let meta = self.metadata_of(slot, &envelope);
         if let Some(plan) = self.plan_of(slot, meta)? {
@@ -238,6 +239,11 @@ impl<'a> Receiver<'a> {
         }
         let index = batch.metas.first().map_or_else(|| Arc::clone(&default.index), |meta| Arc::clone(&meta.index));
         batch.intern(&Metadata { index, host: host.into(), source: source.into(), sourcetype: sourcetype.into() })
+    }
+
+    /// Whether the token's events may go to an index.
+    pub(crate) fn may_send_to(&self, index: &str) -> bool {
+        self.check_index(index).is_ok()
     }
 
     fn check_index(&self, index: &str) -> Result<(), Code> {

@@ -1,0 +1,116 @@
+//! Elasticsearch's `_bulk`: pairs of lines, what to do and a document.
+//!
+//! A document is an event as it stands; its time is `@timestamp`. The index of that name takes it if the token may send
+//! there, else the token's own; the name stays as `source`. Documents are only added: to update or delete is refused
+//! document by document.
+
+use quarry_event::TimeNs;
+use serde_json::{Value, json};
+
+use crate::hec::envelope::Envelope;
+
+const NANOS_PER_MILLISECOND: i64 = 1_000_000;
+
+/// One document of a bulk.
+pub(super) struct Document {
+    /// `index` or `create`, as in the answer.
+    pub(super) action: String,
+    /// Name that the sender gives the index.
+    pub(super) index: String,
+    pub(super) id: Option<String>,
+    /// The event, or why there is none.
+    pub(super) event: Result<Envelope, &'static str>,
+}
+
+/// Reads a bulk; `None` when a line is no action.
+pub(super) fn documents(body: &str, of_path: Option<&str>) -> Option<Vec<Document>> {
+    let mut documents = Vec::new();
+    let mut lines = body.lines().filter(|line| !line.trim().is_empty());
+    while let Some(line) = lines.next() {
+        let action: Value = serde_json::from_str(line).ok()?;
+        let (action, about) = action.as_object()?.iter().next()?;
+        let said = |key: &str| about[key].as_str().map(str::to_owned);
+        let index = said("_index").or_else(|| of_path.map(str::to_owned)).unwrap_or_default();
+        let event = match action.as_str() {
+            "index" | "create" => Ok(event_of(lines.next()?, &index)),
+            "delete" => Err("events cannot be deleted"),
+            "update" => {
+                lines.next()?;
+                Err("events cannot be updated")
+            }
+            _ => return None,
+        };
+        documents.push(Document { action: action.clone(), index, id: said("_id"), event });
+    }
+    Some(documents)
+}
+
+fn event_of(line: &str, index: &str) -> Envelope {
+    let document: Value = serde_json::from_str(line).unwrap_or_default();
+    let host = match &document["host"] {
+        Value::String(name) => Some(name.clone()),
+        about => about["name"].as_str().map(str::to_owned),
+    };
+    Envelope {
+        raw: line.to_owned(),
+        time: time_of(&document["@timestamp"]),
+        host,
+        source: Some(index.to_owned()).filter(|name| !name.is_empty()),
+        ..Envelope::default()
+    }
+}
+
+/// A time of RFC 3339, or milliseconds.
+fn time_of(value: &Value) -> Option<TimeNs> {
+    if let Some(milliseconds) = value.as_i64() {
+        return milliseconds.checked_mul(NANOS_PER_MILLISECOND);
+    }
+    let text = value.as_str()?;
+    let time = text.parse::<jiff::Timestamp>().or_else(|_| format!("{text}Z").parse()).ok()?;
+    TimeNs::try_from(time.as_nanosecond()).ok()
+}
+
+/// What a document's sender is told.
+pub(super) fn told(document: &Document, number: usize, outcome: Result<(), (u16, String)>) -> Value {
+    // Nobody asks for a document by its id, but senders want one.
+    let id = document.id.clone().unwrap_or_else(|| number.to_string());
+    let about = match outcome {
+        Ok(()) => json!({
+            "_index": document.index, "_type": "_doc", "_id": id, "_version": 1, "result": "created", "status": 201,
+            "_shards": {"total": 1, "successful": 1, "failed": 0}
+        }),
+        Err((status, reason)) => json!({
+            "_index": document.index, "_type": "_doc", "_id": id, "status": status,
+            "error": {"type": "illegal_argument_exception", "reason": reason}
+        }),
+    };
+    json!({ document.action.as_str(): about })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::documents;
+
+    #[test]
+    fn documents_are_events_as_they_stand() {
+        let body = "{\"index\":{\"_index\":\"a\",\"_id\":\"7\"}}\n{\"@timestamp\":\"2026-11-20T10:00:00.5Z\",  \"n\":1.0}\n\n\
+                    {\"create\":{}}\n{\"@timestamp\":1795225170001,\"host\":{\"name\":\"h\"}}\n\
+                    {\"update\":{}}\n{\"doc\":{}}\n{\"delete\":{\"_id\":\"1\"}}\n";
+        let documents = documents(body, Some("of-path")).unwrap();
+        let told: Vec<String> = documents
+            .iter()
+            .map(|document| match &document.event {
+                Ok(event) => format!("{} {:?} {:?} {}", document.index, event.time, event.host, event.raw),
+                Err(reason) => format!("{} {reason}", document.action),
+            })
+            .collect();
+        let expected = [
+            "a Some(1795168800500000000) None {\"@timestamp\":\"2026-11-20T10:00:00.5Z\",  \"n\":1.0}",
+            "of-path Some(1795225170001000000) Some(\"h\") {\"@timestamp\":1795225170001,\"host\":{\"name\":\"h\"}}",
+            "update events cannot be updated",
+            "delete events cannot be deleted",
+        ];
+        assert_eq!(told, expected);
+        assert!(super::documents("nonsense\n", None).is_none());
+    }
+}

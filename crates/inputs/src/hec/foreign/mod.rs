@@ -1,0 +1,300 @@
+//! Senders made for others, on the collector's port and with its tokens: OpenTelemetry (OTLP over HTTP), Elasticsearch's
+//! `_bulk`, Loki's push, Prometheus' remote write.
+//!
+//! Each is read into envelopes as those of `/services/collector/event`, and answered in its own words when its events
+//! are on disk. The token comes as `Authorization: Splunk`, `Bearer`, `ApiKey` (behind the colon), or as a password.
+//!
+//! Not here: OTLP over gRPC, traces, searches of these systems.
+
+mod bulk;
+mod metric;
+mod protobuf;
+mod streams;
+mod telemetry;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use quarry_conf::HttpToken;
+use serde_json::{Value, json};
+
+use super::answer::{self, Answer, Code};
+use super::body::{BodyError, Kept};
+use super::envelope::Envelope;
+use super::receive::{Receiver, Stated, answer_of};
+use super::{Collector, Query, answered, sender};
+
+/// Version that Elasticsearch's clients are told; they send what that one took.
+const ELASTICSEARCH_VERSION: &str = "7.17.0";
+
+/// Endpoints.
+pub(super) fn router() -> Router<Arc<Collector>> {
+    Router::new()
+        .route("/v1/logs", post(logs))
+        .route("/v1/metrics", post(metrics))
+        .route("/loki/api/v1/push", post(push))
+        .route("/loki/ready", get(ready))
+        .route("/api/v1/write", post(write))
+        .route("/", get(about))
+        .route("/_license", get(license))
+        .route("/_cluster/health", get(health))
+        .route("/_bulk", post(bulk_without_index).put(bulk_without_index))
+        .route("/{index}/_bulk", post(bulk_of_index).put(bulk_of_index))
+        .route("/{index}/{kind}/_bulk", post(bulk_of_kind).put(bulk_of_kind))
+}
+
+/// How a body is written.
+#[derive(Clone, Copy)]
+enum Form {
+    Json,
+    Protobuf,
+    /// Protobuf that snappy packed.
+    Snappy,
+}
+
+/// What reads a request into events.
+type Reader = fn(&[u8], Form) -> Option<Vec<Envelope>>;
+
+async fn logs(State(collector): State<Arc<Collector>>, request: Request) -> Response {
+    let form = form_of(request.headers(), Form::Protobuf);
+    let taken = take(collector, request, form, |bytes, form| {
+        let mut events = Vec::new();
+        telemetry::logs(&value(bytes, form, &telemetry::LOGS)?, &mut events);
+        Some(events)
+    });
+    told_telemetry(taken.await, form)
+}
+
+async fn metrics(State(collector): State<Arc<Collector>>, request: Request) -> Response {
+    let form = form_of(request.headers(), Form::Protobuf);
+    let taken = take(collector, request, form, |bytes, form| {
+        let mut events = Vec::new();
+        telemetry::metrics(&value(bytes, form, &telemetry::METRICS)?, &mut events);
+        Some(events)
+    });
+    told_telemetry(taken.await, form)
+}
+
+async fn push(State(collector): State<Arc<Collector>>, request: Request) -> Response {
+    let form = form_of(request.headers(), Form::Snappy);
+    let taken = take(collector, request, form, |bytes, form| {
+        let mut events = Vec::new();
+        streams::push(&value(bytes, form, &streams::PUSH)?, &mut events)?;
+        Some(events)
+    });
+    told(taken.await, StatusCode::NO_CONTENT)
+}
+
+async fn write(State(collector): State<Arc<Collector>>, request: Request) -> Response {
+    let taken = take(collector, request, Form::Snappy, |bytes, form| {
+        let mut events = Vec::new();
+        streams::write(&value(bytes, form, &streams::WRITE)?, &mut events)?;
+        Some(events)
+    });
+    told(taken.await, StatusCode::NO_CONTENT)
+}
+
+/// Whether a body is JSON, else the protocol's binary form.
+fn form_of(headers: &HeaderMap, binary: Form) -> Form {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if kind.starts_with("application/json") { Form::Json } else { binary }
+}
+
+fn value(bytes: &[u8], form: Form, schema: &protobuf::Schema) -> Option<Value> {
+    match form {
+        Form::Json => serde_json::from_slice(bytes).ok(),
+        Form::Protobuf | Form::Snappy => protobuf::decode(bytes, schema),
+    }
+}
+
+fn told(outcome: Result<(), BodyError>, good: StatusCode) -> Response {
+    outcome.map_or_else(|error| answered(Err(error)), |()| good.into_response())
+}
+
+/// An empty answer in the form of the question means that everything was taken.
+fn told_telemetry(outcome: Result<(), BodyError>, form: Form) -> Response {
+    match (outcome, form) {
+        (Err(error), _) => answered(Err(error)),
+        (Ok(()), Form::Json) => answer::json(StatusCode::OK, &json!({})),
+        (Ok(()), _) => {
+            let kind = HeaderValue::from_static("application/x-protobuf");
+            ([(header::CONTENT_TYPE, kind)], Vec::new()).into_response()
+        }
+    }
+}
+
+/// A body that was read, and who sent it.
+struct Sent {
+    collector: Arc<Collector>,
+    token: Arc<HttpToken>,
+    sender: String,
+    kept: Kept,
+    headers: HeaderMap,
+}
+
+async fn sent(collector: Arc<Collector>, mut request: Request) -> Result<Sent, BodyError> {
+    let shown = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    // The collector itself takes no such word, as Splunk's does not.
+    let token = shown.and_then(|value| value.strip_prefix("Bearer ")).map(|token| format!("Splunk {token}"));
+    if let Some(value) = token.and_then(|value| HeaderValue::from_str(&value).ok()) {
+        request.headers_mut().insert(header::AUTHORIZATION, value);
+    }
+    let token = collector.authorise(request.headers(), &Query::of(request.uri()))?;
+    let (sender, headers) = (sender(&request, &token), request.headers().clone());
+    let kept = Kept::read(request.into_body(), &collector.budget).await?;
+    Ok(Sent { collector, token, sender, kept, headers })
+}
+
+/// Stores the events of a request, whole or not at all where it cannot be read.
+async fn take(collector: Arc<Collector>, request: Request, form: Form, read: Reader) -> Result<(), BodyError> {
+    let Sent { collector, token, sender, kept, mut headers } = sent(collector, request).await?;
+    let work = move || {
+        if matches!(form, Form::Snappy) {
+            // The encoding is the protocol's, not HTTP's.
+            headers.remove(header::CONTENT_ENCODING);
+        }
+        let kept = kept.unpack(&headers)?;
+        let unpacked;
+        let bytes = match form {
+            Form::Snappy => {
+                unpacked = unsnapped(&kept.bytes, collector.budget.body_bytes_max())?;
+                &unpacked
+            }
+            _ => &kept.bytes,
+        };
+        let events = read(bytes, form).ok_or(Code::InvalidFormat)?;
+        let mut receiver =
+            Receiver::new(&collector.destination, &token, &Stated::default(), &sender, collector.clock.now_ns());
+        for (at, mut event) in events.into_iter().enumerate() {
+            event.index = event.index.filter(|index| receiver.may_send_to(index));
+            if !event.raw.is_empty() {
+                receiver.event(event, at as u64).map_err(BodyError::Told)?;
+            }
+        }
+        wait(receiver).map_err(BodyError::Told)
+    };
+    tokio::task::spawn_blocking(work).await.unwrap_or(Err(Code::ServerError.into()))
+}
+
+/// Returns when everything is on disk.
+fn wait(receiver: Receiver<'_>) -> Result<(), Answer> {
+    receiver.finish()?.into_iter().try_for_each(|receipt| receipt.wait()).map_err(answer_of)
+}
+
+fn unsnapped(bytes: &[u8], bytes_max: usize) -> Result<Vec<u8>, BodyError> {
+    let length = snap::raw::decompress_len(bytes).map_err(|_| Code::InvalidFormat)?;
+    if length > bytes_max {
+        return Err(BodyError::TooLarge(bytes_max));
+    }
+    snap::raw::Decoder::new().decompress_vec(bytes).map_err(|_| Code::InvalidFormat.into())
+}
+
+async fn ready() -> &'static str {
+    "ready\n"
+}
+
+/// An answer that Elasticsearch's clients believe.
+fn elastic(status: StatusCode, body: &Value) -> Response {
+    let mut response = answer::json(status, body);
+    response.headers_mut().insert("x-elastic-product", HeaderValue::from_static("Elasticsearch"));
+    response
+}
+
+async fn about() -> Response {
+    let version = json!({
+        "number": ELASTICSEARCH_VERSION, "build_flavor": "default", "build_type": "tar", "lucene_version": "8.11.1",
+        "minimum_wire_compatibility_version": "6.8.0", "minimum_index_compatibility_version": "6.0.0-beta1"
+    });
+    let body = json!({
+        "name": "quarry", "cluster_name": "quarry", "cluster_uuid": "quarry", "version": version,
+        "tagline": "You Know, for Search"
+    });
+    elastic(StatusCode::OK, &body)
+}
+
+async fn license() -> Response {
+    let license = json!({"status": "active", "type": "basic", "mode": "basic", "uid": "quarry"});
+    elastic(StatusCode::OK, &json!({ "license": license }))
+}
+
+async fn health() -> Response {
+    let body = json!({
+        "cluster_name": "quarry", "status": "green", "timed_out": false, "number_of_nodes": 1, "number_of_data_nodes": 1
+    });
+    elastic(StatusCode::OK, &body)
+}
+
+async fn bulk_without_index(State(collector): State<Arc<Collector>>, request: Request) -> Response {
+    bulk(collector, None, request).await
+}
+
+async fn bulk_of_index(
+    State(collector): State<Arc<Collector>>,
+    Path(index): Path<String>,
+    request: Request,
+) -> Response {
+    bulk(collector, Some(index), request).await
+}
+
+async fn bulk_of_kind(
+    State(collector): State<Arc<Collector>>,
+    Path((index, _)): Path<(String, String)>,
+    request: Request,
+) -> Response {
+    bulk(collector, Some(index), request).await
+}
+
+async fn bulk(collector: Arc<Collector>, index: Option<String>, request: Request) -> Response {
+    let Sent { collector, token, sender, kept, headers } = match sent(collector, request).await {
+        Ok(sent) => sent,
+        Err(error) => return refused(error),
+    };
+    let work = move || {
+        let kept = kept.unpack(&headers)?;
+        let body = String::from_utf8_lossy(&kept.bytes);
+        let documents = bulk::documents(&body, index.as_deref()).ok_or(Code::InvalidFormat)?;
+        let mut receiver =
+            Receiver::new(&collector.destination, &token, &Stated::default(), &sender, collector.clock.now_ns());
+        let (mut items, mut has_errors) = (Vec::new(), false);
+        for (number, document) in documents.iter().enumerate() {
+            let outcome = match &document.event {
+                Err(reason) => Err((400, (*reason).to_owned())),
+                Ok(event) => {
+                    let known = Some(&document.index).filter(|index| receiver.may_send_to(index));
+                    let event = Envelope { index: known.cloned(), ..event.clone() };
+                    receiver.event(event, number as u64).map_err(|answer| {
+                        let (_, status, text) = answer.code.row();
+                        (status.as_u16(), text.to_owned())
+                    })
+                }
+            };
+            has_errors |= outcome.is_err();
+            items.push(bulk::told(document, number, outcome));
+        }
+        wait(receiver).map_err(BodyError::Told)?;
+        Ok(json!({ "took": 0, "errors": has_errors, "items": items }))
+    };
+    match tokio::task::spawn_blocking(work).await.unwrap_or(Err(Code::ServerError.into())) {
+        Ok(body) => elastic(StatusCode::OK, &body),
+        Err(error) => refused(error),
+    }
+}
+
+/// A refusal as Elasticsearch words it, which its clients show.
+fn refused(error: BodyError) -> Response {
+    let (status, reason) = match error {
+        BodyError::TooLarge(bytes) => (StatusCode::PAYLOAD_TOO_LARGE, format!("a body has at most {bytes} bytes")),
+        BodyError::Told(answer) => {
+            let (_, status, text) = answer.code.row();
+            // Their clients come again after 429.
+            let status = if status == StatusCode::SERVICE_UNAVAILABLE { StatusCode::TOO_MANY_REQUESTS } else { status };
+            (status, text.to_owned())
+        }
+    };
+    let error = json!({ "type": "refused", "reason": reason });
+    elastic(status, &json!({ "error": error, "status": status.as_u16() }))
+}

@@ -1,0 +1,191 @@
+//! Loki's push (JSON and snappy-packed protobuf) and Prometheus' remote write.
+
+use quarry_event::TimeNs;
+use serde_json::Value;
+
+use super::metric::Metric;
+use super::protobuf::{Kind, Schema, many, one};
+use crate::hec::envelope::Envelope;
+
+const NANOS_PER_SECOND: i64 = 1_000_000_000;
+const NANOS_PER_MILLISECOND: i64 = 1_000_000;
+/// Labels that say where an event belongs.
+const HOST_LABELS: [&str; 3] = ["host", "hostname", "instance"];
+
+static LABEL: Schema = Schema(&[one(1, "name", Kind::Text), one(2, "value", Kind::Text)]);
+static TIME: Schema = Schema(&[one(1, "seconds", Kind::Signed), one(2, "nanos", Kind::Signed)]);
+static ENTRY: Schema = Schema(&[
+    one(1, "timestamp", Kind::Message(&TIME)),
+    one(2, "line", Kind::Text),
+    many(3, "structuredMetadata", Kind::Message(&LABEL)),
+]);
+static STREAM: Schema = Schema(&[one(1, "labels", Kind::Text), many(2, "entries", Kind::Message(&ENTRY))]);
+/// A push of Loki's.
+pub(super) static PUSH: Schema = Schema(&[many(1, "streams", Kind::Message(&STREAM))]);
+
+static SAMPLE: Schema = Schema(&[one(1, "value", Kind::Double), one(2, "timestamp", Kind::Signed)]);
+static SERIES: Schema = Schema(&[many(1, "labels", Kind::Message(&LABEL)), many(2, "samples", Kind::Message(&SAMPLE))]);
+/// A remote write.
+pub(super) static WRITE: Schema = Schema(&[many(1, "timeseries", Kind::Message(&SERIES))]);
+
+/// Events of a push; `None` when it is none.
+pub(super) fn push(request: &Value, events: &mut Vec<Envelope>) -> Option<()> {
+    for stream in request["streams"].as_array()? {
+        let mut place = Envelope::default();
+        match (&stream["stream"], &stream["labels"]) {
+            (Value::Object(labels), _) => {
+                labels.iter().for_each(|(name, value)| add_label(&mut place, name, value.as_str().unwrap_or_default()));
+            }
+            (_, Value::String(labels)) => {
+                labels_of(labels)?.iter().for_each(|(name, value)| add_label(&mut place, name, value));
+            }
+            _ => return None,
+        }
+        for entry in stream["entries"].as_array().into_iter().flatten() {
+            let mut event = place.clone();
+            event.raw = entry["line"].as_str().unwrap_or_default().to_owned();
+            event.time = match &entry["timestamp"] {
+                Value::Null => text_time(&entry["ts"]),
+                Value::Object(time) => {
+                    let part = |name: &str| time.get(name).and_then(Value::as_i64).unwrap_or(0);
+                    part("seconds").checked_mul(NANOS_PER_SECOND)?.checked_add(part("nanos"))
+                }
+                other => text_time(other),
+            };
+            for label in entry["structuredMetadata"].as_array().into_iter().flatten() {
+                add_label(&mut event, label["name"].as_str()?, label["value"].as_str().unwrap_or_default());
+            }
+            events.push(event);
+        }
+        for pair in stream["values"].as_array().into_iter().flatten() {
+            let mut event = place.clone();
+            event.time = text_time(&pair[0]);
+            event.raw = pair[1].as_str()?.to_owned();
+            for (name, value) in pair[2].as_object().into_iter().flatten() {
+                add_label(&mut event, name, value.as_str().unwrap_or_default());
+            }
+            events.push(event);
+        }
+    }
+    Some(())
+}
+
+/// Nanoseconds since the epoch as digits, or a time of RFC 3339.
+fn text_time(value: &Value) -> Option<TimeNs> {
+    let text = value.as_str()?;
+    text.parse().ok().or_else(|| TimeNs::try_from(text.parse::<jiff::Timestamp>().ok()?.as_nanosecond()).ok())
+}
+
+fn add_label(event: &mut Envelope, name: &str, value: &str) {
+    match name {
+        "source" => event.source = Some(value.to_owned()),
+        "sourcetype" => event.sourcetype = Some(value.to_owned()),
+        "index" => event.index = Some(value.to_owned()),
+        name if HOST_LABELS.contains(&name) && event.host.is_none() => event.host = Some(value.to_owned()),
+        name => event.fields.push((name.to_owned(), value.to_owned())),
+    }
+}
+
+/// Labels as Loki writes them: `{job="a", level="b"}`.
+fn labels_of(text: &str) -> Option<Vec<(String, String)>> {
+    let mut rest = text.trim().strip_prefix('{')?.strip_suffix('}')?.trim();
+    let mut labels = Vec::new();
+    while !rest.is_empty() {
+        let (name, behind) = rest.split_once('=')?;
+        let mut values = serde_json::Deserializer::from_str(behind).into_iter::<String>();
+        let value = values.next()?.ok()?;
+        let used = values.byte_offset();
+        labels.push((name.trim().to_owned(), value));
+        rest = behind.get(used..)?.trim_start().trim_start_matches(',').trim_start();
+    }
+    Some(labels)
+}
+
+/// Events of a remote write; `None` when it is none.
+pub(super) fn write(request: &Value, events: &mut Vec<Envelope>) -> Option<()> {
+    for series in request["timeseries"].as_array().into_iter().flatten() {
+        let (mut place, mut metric) = (Envelope::default(), String::new());
+        for label in series["labels"].as_array()? {
+            match (label["name"].as_str()?, label["value"].as_str().unwrap_or_default()) {
+                ("__name__", name) => metric = name.to_owned(),
+                (name, value) => add_label(&mut place, name, value),
+            }
+        }
+        for sample in series["samples"].as_array().into_iter().flatten() {
+            let mut event = place.clone();
+            event.time = sample["timestamp"].as_i64().and_then(|time| time.checked_mul(NANOS_PER_MILLISECOND));
+            let value = match &sample["value"] {
+                Value::Null => "0".to_owned(),
+                // Prometheus says so that a series has ended.
+                Value::String(text) if text == "NaN" => continue,
+                Value::String(text) => text.clone(),
+                number => number.to_string(),
+            };
+            events.push(Metric { values: vec![(metric.clone(), value)] }.into_event(event));
+        }
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{labels_of, push, write};
+
+    #[test]
+    fn both_forms_of_a_push_give_the_same_events() {
+        let line = "a \"line\"";
+        let new = json!({"streams": [{
+            "stream": {"job": "x", "host": "h", "index": "i"},
+            "values": [["1795225170000000001", line, {"trace": "t"}]],
+        }]});
+        let old = json!({"streams": [{
+            "labels": "{job=\"x\", host=\"h\",index=\"i\"}",
+            "entries": [{
+                "timestamp": {"seconds": 1_795_225_170, "nanos": 1},
+                "line": line,
+                "structuredMetadata": [{"name": "trace", "value": "t"}],
+            }],
+        }]});
+        let (mut first, mut second) = (Vec::new(), Vec::new());
+        push(&new, &mut first).unwrap();
+        push(&old, &mut second).unwrap();
+        assert_eq!((first.len(), first[0].time), (1, Some(1_795_225_170_000_000_001)));
+        let sorted = |fields: &[(String, String)]| {
+            let mut fields = fields.to_vec();
+            fields.sort();
+            fields
+        };
+        assert_eq!(sorted(&first[0].fields), sorted(&second[0].fields));
+        assert_eq!(
+            (&first[0].raw, &first[0].host, &first[0].index),
+            (&second[0].raw, &second[0].host, &second[0].index)
+        );
+        assert!(push(&json!({"streams": [{"values": []}]}), &mut first).is_none());
+    }
+
+    #[test]
+    fn labels_are_cut_as_they_are_quoted() {
+        let labels = labels_of(r#"{a="x, y=\"z\"", b = "}"}"#).unwrap();
+        let told: Vec<String> = labels.iter().map(|(name, value)| format!("{name}:{value}")).collect();
+        assert_eq!(told, ["a:x, y=\"z\"", "b:}"]);
+        assert_eq!(labels_of("{}"), Some(Vec::new()));
+        assert!(labels_of("{a=1}").is_none() && labels_of("a=\"1\"").is_none());
+    }
+
+    #[test]
+    fn samples_are_metric_events() {
+        let request = json!({"timeseries": [{
+            "labels": [{"name": "__name__", "value": "up"}, {"name": "instance", "value": "h:9"}, {"name": "job", "value": "j"}],
+            "samples": [{"value": 1.5, "timestamp": 1_795_225_170_001_i64}, {"value": "NaN", "timestamp": 1}],
+        }]});
+        let mut events = Vec::new();
+        write(&request, &mut events).unwrap();
+        assert_eq!((events.len(), events[0].time), (1, Some(1_795_225_170_001_000_000)));
+        assert_eq!(
+            (events[0].raw.as_str(), events[0].host.as_deref()),
+            (r#"{"job":"j","metric_name:up":1.5}"#, Some("h:9"))
+        );
+    }
+}

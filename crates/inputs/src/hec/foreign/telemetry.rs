@@ -1,0 +1,248 @@
+//! OpenTelemetry's logs and metrics (OTLP over HTTP, protobuf and JSON).
+//!
+//! A log record is an event: its body as it is when it is a text, else as JSON; attributes of record and resource are
+//! indexed fields. A data point is a metric event like those of `/services/collector`.
+
+use quarry_event::TimeNs;
+use serde_json::{Map, Value};
+
+use super::metric::Metric;
+use super::protobuf::{Kind, Schema, many, one};
+use crate::hec::envelope::Envelope;
+
+/// Attributes that say where an event belongs; the rest are fields.
+const PLACES: [(&str, Place); 6] = [
+    ("com.splunk.index", Place::Index),
+    ("com.splunk.source", Place::Source),
+    ("com.splunk.sourcetype", Place::Sourcetype),
+    ("host.name", Place::Host),
+    ("com.splunk.host", Place::Host),
+    ("service.name", Place::Service),
+];
+
+#[derive(Clone, Copy)]
+enum Place {
+    Index,
+    Source,
+    Sourcetype,
+    Host,
+    /// The source where none is named, and a field.
+    Service,
+}
+
+static ANY: Schema = Schema(&[
+    one(1, "stringValue", Kind::Text),
+    one(2, "boolValue", Kind::Bool),
+    one(3, "intValue", Kind::Signed),
+    one(4, "doubleValue", Kind::Double),
+    one(5, "arrayValue", Kind::Message(&ARRAY)),
+    one(6, "kvlistValue", Kind::Message(&PAIRS)),
+    one(7, "bytesValue", Kind::Bytes),
+]);
+static ARRAY: Schema = Schema(&[many(1, "values", Kind::Message(&ANY))]);
+static PAIRS: Schema = Schema(&[many(1, "values", Kind::Message(&PAIR))]);
+static PAIR: Schema = Schema(&[one(1, "key", Kind::Text), one(2, "value", Kind::Message(&ANY))]);
+static RESOURCE: Schema = Schema(&[many(1, "attributes", Kind::Message(&PAIR))]);
+static RECORD: Schema = Schema(&[
+    one(1, "timeUnixNano", Kind::Fixed),
+    one(2, "severityNumber", Kind::Signed),
+    one(3, "severityText", Kind::Text),
+    one(5, "body", Kind::Message(&ANY)),
+    many(6, "attributes", Kind::Message(&PAIR)),
+    one(9, "traceId", Kind::Bytes),
+    one(10, "spanId", Kind::Bytes),
+    one(11, "observedTimeUnixNano", Kind::Fixed),
+    one(12, "eventName", Kind::Text),
+]);
+static SCOPE_LOGS: Schema = Schema(&[many(2, "logRecords", Kind::Message(&RECORD))]);
+static RESOURCE_LOGS: Schema =
+    Schema(&[one(1, "resource", Kind::Message(&RESOURCE)), many(2, "scopeLogs", Kind::Message(&SCOPE_LOGS))]);
+/// A request with logs.
+pub(super) static LOGS: Schema = Schema(&[many(1, "resourceLogs", Kind::Message(&RESOURCE_LOGS))]);
+
+static QUANTILE: Schema = Schema(&[one(1, "quantile", Kind::Double), one(2, "value", Kind::Double)]);
+static POINT: Schema = Schema(&[
+    one(3, "timeUnixNano", Kind::Fixed),
+    one(4, "asDouble", Kind::Double),
+    one(6, "asInt", Kind::SignedFixed),
+    many(7, "attributes", Kind::Message(&PAIR)),
+]);
+static HISTOGRAM_POINT: Schema = Schema(&[
+    one(3, "timeUnixNano", Kind::Fixed),
+    one(4, "count", Kind::Fixed),
+    one(5, "sum", Kind::Double),
+    many(6, "bucketCounts", Kind::Fixed),
+    many(7, "explicitBounds", Kind::Double),
+    many(9, "attributes", Kind::Message(&PAIR)),
+]);
+static SUMMARY_POINT: Schema = Schema(&[
+    one(3, "timeUnixNano", Kind::Fixed),
+    one(4, "count", Kind::Fixed),
+    one(5, "sum", Kind::Double),
+    many(6, "quantileValues", Kind::Message(&QUANTILE)),
+    many(7, "attributes", Kind::Message(&PAIR)),
+]);
+static POINTS: Schema = Schema(&[many(1, "dataPoints", Kind::Message(&POINT))]);
+static HISTOGRAM: Schema = Schema(&[many(1, "dataPoints", Kind::Message(&HISTOGRAM_POINT))]);
+static SUMMARY: Schema = Schema(&[many(1, "dataPoints", Kind::Message(&SUMMARY_POINT))]);
+static METRIC: Schema = Schema(&[
+    one(1, "name", Kind::Text),
+    one(3, "unit", Kind::Text),
+    one(5, "gauge", Kind::Message(&POINTS)),
+    one(7, "sum", Kind::Message(&POINTS)),
+    one(9, "histogram", Kind::Message(&HISTOGRAM)),
+    one(11, "summary", Kind::Message(&SUMMARY)),
+]);
+static SCOPE_METRICS: Schema = Schema(&[many(2, "metrics", Kind::Message(&METRIC))]);
+static RESOURCE_METRICS: Schema =
+    Schema(&[one(1, "resource", Kind::Message(&RESOURCE)), many(2, "scopeMetrics", Kind::Message(&SCOPE_METRICS))]);
+/// A request with metrics.
+pub(super) static METRICS: Schema = Schema(&[many(1, "resourceMetrics", Kind::Message(&RESOURCE_METRICS))]);
+
+/// Events of a request with logs.
+pub(super) fn logs(request: &Value, events: &mut Vec<Envelope>) {
+    for of_resource in list(request, "resourceLogs") {
+        let resource = list(&of_resource["resource"], "attributes");
+        for record in list(of_resource, "scopeLogs").iter().flat_map(|scope| list(scope, "logRecords")) {
+            let mut event = Envelope::default();
+            add_attributes(&mut event, resource);
+            add_attributes(&mut event, list(record, "attributes"));
+            event.raw = text_of(&plain(&record["body"]));
+            let time = nanos(&record["timeUnixNano"]).or_else(|| nanos(&record["observedTimeUnixNano"]));
+            event.time = time;
+            let named = [("severityText", "severity_text"), ("traceId", "trace_id"), ("spanId", "span_id")];
+            for (key, name) in
+                named.into_iter().chain([("severityNumber", "severity_number"), ("eventName", "event_name")])
+            {
+                let text = text_of(&record[key]);
+                if !text.is_empty() {
+                    event.fields.push((name.to_owned(), text));
+                }
+            }
+            if event.raw.is_empty() {
+                // Some records have attributes only.
+                event.raw = Value::Object(object(list(record, "attributes"))).to_string();
+            }
+            events.push(event);
+        }
+    }
+}
+
+/// Events of a request with metrics.
+pub(super) fn metrics(request: &Value, events: &mut Vec<Envelope>) {
+    for of_resource in list(request, "resourceMetrics") {
+        let mut place = Envelope::default();
+        add_attributes(&mut place, list(&of_resource["resource"], "attributes"));
+        for metric in list(of_resource, "scopeMetrics").iter().flat_map(|scope| list(scope, "metrics")) {
+            let name = metric["name"].as_str().unwrap_or_default();
+            for kind in ["gauge", "sum"] {
+                for point in list(&metric[kind], "dataPoints") {
+                    let value = if point["asInt"].is_null() { &point["asDouble"] } else { &point["asInt"] };
+                    events.push(event_of(&place, point, [(name.to_owned(), text_of(value))], &[]));
+                }
+            }
+            for point in list(&metric["histogram"], "dataPoints") {
+                histogram(&place, name, point, events);
+            }
+            for point in list(&metric["summary"], "dataPoints") {
+                events.push(event_of(&place, point, totals(name, point), &[]));
+                for part in list(point, "quantileValues") {
+                    let quantile = [("quantile".to_owned(), text_of(&part["quantile"]))];
+                    events.push(event_of(&place, point, [(name.to_owned(), text_of(&part["value"]))], &quantile));
+                }
+            }
+        }
+    }
+}
+
+/// Count, sum and, as Prometheus writes them, buckets that each hold those below.
+fn histogram(place: &Envelope, name: &str, point: &Value, events: &mut Vec<Envelope>) {
+    events.push(event_of(place, point, totals(name, point), &[]));
+    let bounds = list(point, "explicitBounds");
+    let mut below = 0_u64;
+    for (at, count) in list(point, "bucketCounts").iter().enumerate() {
+        below = below.saturating_add(text_of(count).parse().unwrap_or(0));
+        let bound = bounds.get(at).map_or_else(|| "+Inf".to_owned(), text_of);
+        let le = [("le".to_owned(), bound)];
+        events.push(event_of(place, point, [(format!("{name}_bucket"), below.to_string())], &le));
+    }
+}
+
+fn totals(name: &str, point: &Value) -> Vec<(String, String)> {
+    let both = [(format!("{name}_count"), text_of(&point["count"])), (format!("{name}_sum"), text_of(&point["sum"]))];
+    both.into_iter().filter(|(_, value)| !value.is_empty()).collect()
+}
+
+fn event_of(
+    place: &Envelope,
+    point: &Value,
+    values: impl IntoIterator<Item = (String, String)>,
+    more: &[(String, String)],
+) -> Envelope {
+    let mut event = place.clone();
+    add_attributes(&mut event, list(point, "attributes"));
+    event.fields.extend_from_slice(more);
+    event.time = nanos(&point["timeUnixNano"]);
+    Metric { values: values.into_iter().collect() }.into_event(event)
+}
+
+fn add_attributes(event: &mut Envelope, attributes: &[Value]) {
+    for attribute in attributes {
+        let (Some(key), value) = (attribute["key"].as_str(), plain(&attribute["value"])) else { continue };
+        let text = text_of(&value);
+        let place = PLACES.iter().find(|(name, _)| *name == key).map(|(_, place)| *place);
+        match place {
+            Some(Place::Index) => event.index = Some(text),
+            Some(Place::Source) => event.source = Some(text),
+            Some(Place::Sourcetype) => event.sourcetype = Some(text),
+            Some(Place::Host) => event.host = Some(text),
+            Some(Place::Service) | None => {
+                if matches!(place, Some(Place::Service)) && event.source.is_none() {
+                    event.source = Some(text.clone());
+                }
+                match value {
+                    Value::Array(parts) => {
+                        event.fields.extend(parts.iter().map(|part| (key.to_owned(), text_of(part))));
+                    }
+                    _ => event.fields.push((key.to_owned(), text)),
+                }
+            }
+        }
+    }
+}
+
+fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value[key].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn object(pairs: &[Value]) -> Map<String, Value> {
+    let pair = |pair: &Value| Some((pair["key"].as_str()?.to_owned(), plain(&pair["value"])));
+    pairs.iter().filter_map(pair).collect()
+}
+
+/// A value without OTLP's word for its type.
+fn plain(value: &Value) -> Value {
+    let Some((kind, inner)) = value.as_object().and_then(|object| object.iter().next()) else { return Value::Null };
+    match kind.as_str() {
+        "arrayValue" => Value::Array(list(inner, "values").iter().map(plain).collect()),
+        "kvlistValue" => Value::Object(object(list(inner, "values"))),
+        // Large numbers are texts in JSON.
+        "intValue" => {
+            inner.as_str().and_then(|text| text.parse::<i64>().ok()).map_or_else(|| inner.clone(), Value::from)
+        }
+        _ => inner.clone(),
+    }
+}
+
+fn text_of(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn nanos(value: &Value) -> Option<TimeNs> {
+    let nanos = value.as_u64().or_else(|| value.as_str()?.parse().ok())?;
+    TimeNs::try_from(nanos).ok().filter(|nanos| *nanos > 0)
+}
