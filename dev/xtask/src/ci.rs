@@ -1,4 +1,5 @@
-//! The whole check: format, lints, layers, house rules, licences, tests, fuzz targets that still compile.
+//! The whole check: format, lints, layers, house rules, licences, fuzz targets that still compile, tests, and a node
+//! that is killed over and over.
 //!
 //! Cheap checks run first. All cargo calls use the release profile: DataFusion is then built once for the demo, the
 //! tests and the benches.
@@ -18,10 +19,11 @@ pub(crate) fn run() -> Result<(), String> {
     cargo(&["check", "--no-default-features", "--manifest-path", "fuzz/Cargo.toml"])?;
     if succeeds(&["nextest", "--version"]) {
         cargo(&["nextest", "run", "--release", "--locked", "--workspace"])?;
-        cargo(&["test", "--release", "--locked", "--workspace", "--doc"])
+        cargo(&["test", "--release", "--locked", "--workspace", "--doc"])?;
     } else {
-        cargo(&["test", "--release", "--locked", "--workspace"])
+        cargo(&["test", "--release", "--locked", "--workspace"])?;
     }
+    crate::kills::of_rounds(crate::kills::ROUNDS_OF_CI, 1)
 }
 
 /// Licences, sources and bans, where cargo-deny is installed (the CI installs it).

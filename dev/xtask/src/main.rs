@@ -1,18 +1,23 @@
 //! The project's automation, so that home and CI run the same program.
 //!
 //! `cargo xtask ci` is everything; `layers` checks which crate may use which, `tidy` the house rules, `bench` the
-//! speed table, `counts` the instructions of parts, `soak-spl` generated searches. Tools are called as child processes; nothing here is part of the product.
+//! speed table, `counts` the instructions of parts, `soak` kills a node over and over, `soak-spl` runs generated
+//! searches. Tools are called as child processes; nothing here is part of the product.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to its terminal")]
 
 mod bench;
 mod ci;
 mod counts;
+mod kills;
 mod layers;
 mod soak;
 mod tidy;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+
+const USAGE: &str = "usage: cargo xtask ci | layers | tidy [--update] | bench [DATA_DIR] | counts [--save] |
+       soak [--rounds N] [--seed S] | soak-spl [--seeds N] [--from SEED]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -23,8 +28,9 @@ fn main() -> ExitCode {
         "tidy" => tidy::run(arguments.iter().any(|argument| argument == "--update")),
         "bench" => bench::run(&arguments[1..]),
         "counts" => counts::run(&arguments[1..]),
+        "soak" => kills::run(&arguments[1..]),
         "soak-spl" => soak::run(&arguments[1..]),
-        _ => Err("usage: cargo xtask ci | layers | tidy [--update] | bench [DATA_DIR] | counts [--save] | soak-spl [--seeds N] [--from SEED]".to_owned()),
+        _ => Err(USAGE.to_owned()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,204 @@
+//! The node under test: its data folder, its process, what is found in it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// Token whose requests are answered when their events are stored.
+pub(crate) const PLAIN_TOKEN: &str = "11111111-1111-1111-1111-111111111111";
+/// Token whose events are acknowledged when somebody asks.
+pub(crate) const ACK_TOKEN: &str = "44444444-4444-4444-4444-444444444444";
+/// Longest wait for a start, an end, or for the lines of a file.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+/// Time between two looks.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// Time that a node has to run into the limit of its files; then it is killed.
+const TORN_WRITE_WAIT: Duration = Duration::from_millis(150);
+
+#[expect(clippy::disallowed_methods, reason = "a tool that waits for a process looks at the clock")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// How a round ends.
+pub(crate) enum Fault {
+    /// It does not.
+    None,
+    /// SIGKILL.
+    Kill {
+        /// After so long.
+        after: Duration,
+    },
+    /// The write that would make a file larger than this ends the process.
+    TornWrite {
+        /// Blocks of 512 bytes.
+        blocks: u64,
+    },
+}
+
+/// A data folder and the binary that serves it.
+pub(crate) struct Node {
+    binary: PathBuf,
+    data: PathBuf,
+    log: PathBuf,
+}
+
+/// A running node; killed when dropped.
+pub(crate) struct Running<'a> {
+    node: &'a Node,
+    child: std::sync::Mutex<Child>,
+    run_file: Option<Value>,
+}
+
+impl Node {
+    /// Makes the data folder with what the senders need.
+    pub(crate) fn prepare(binary: &Path, place: &Path) -> Result<Node, String> {
+        let cannot = |error: std::io::Error| format!("cannot prepare {}: {error}", place.display());
+        let data = place.join("data");
+        let local = data.join("etc/system/local");
+        std::fs::create_dir_all(&local).map_err(cannot)?;
+        let logs = place.join("logs");
+        std::fs::create_dir_all(&logs).map_err(cannot)?;
+        let inputs = format!(
+            "[http://plain]\ntoken = {PLAIN_TOKEN}\n[http://acked]\ntoken = {ACK_TOKEN}\nuseACK = 1\n\
+             [monitor://{}/*.log*]\nsourcetype = soak_lines\n",
+            logs.display()
+        );
+        std::fs::write(local.join("inputs.conf"), inputs).map_err(cannot)?;
+        let props = "[soak_lines]\nSHOULD_LINEMERGE = false\nDATETIME_CONFIG = CURRENT\n";
+        std::fs::write(local.join("props.conf"), props).map_err(cannot)?;
+        Ok(Node { binary: binary.to_owned(), data, log: place.join("node.log") })
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.binary);
+        command.arg("--data-dir").arg(&self.data).args(arguments);
+        command
+    }
+
+    fn run_file(&self) -> Option<String> {
+        std::fs::read_to_string(self.data.join("run/server.json")).ok()
+    }
+
+    /// Starts it; with a limit of its files it may be over before it listens.
+    pub(crate) fn start(&self, fault: &Fault) -> Result<Running<'_>, String> {
+        let before = self.run_file();
+        let serve = ["serve", "--mgmt", "127.0.0.1:0", "--hec", "127.0.0.1:0"];
+        let mut command = match fault {
+            Fault::TornWrite { blocks } => {
+                let mut shell = Command::new("sh");
+                shell.args(["-c", &format!("ulimit -f {blocks}; exec \"$0\" \"$@\"")]).arg(&self.binary);
+                shell.arg("--data-dir").arg(&self.data).args(serve);
+                shell
+            }
+            Fault::None | Fault::Kill { .. } => self.command(&serve),
+        };
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(&self.log);
+        let log = log.map_err(|error| format!("cannot write {}: {error}", self.log.display()))?;
+        let child = command.stdout(Stdio::null()).stderr(log).spawn();
+        let mut child = child.map_err(|error| format!("cannot start the node: {error}"))?;
+        let is_limited = matches!(fault, Fault::TornWrite { .. });
+        let begun = now();
+        let run_file = loop {
+            match self.run_file() {
+                Some(text) if Some(&text) != before.as_ref() => match serde_json::from_str(&text) {
+                    Ok(run_file) => break Some(run_file),
+                    Err(error) => return Err(format!("run/server.json is damaged: {error}")),
+                },
+                _ => {}
+            }
+            match child.try_wait() {
+                Ok(None) if begun.elapsed() < WAIT_MAX => std::thread::park_timeout(LOOK_EVERY),
+                Ok(Some(_)) if is_limited => break None,
+                Ok(Some(status)) => {
+                    return Err(format!("the node did not start: {status}; see {}", self.log.display()));
+                }
+                _ => return Err("the node did not start in time".to_owned()),
+            }
+        };
+        Ok(Running { node: self, child: std::sync::Mutex::new(child), run_file })
+    }
+
+    /// The texts of all events, once so many lines of files are there.
+    pub(crate) fn find_all(&self, lines: usize) -> Result<Vec<String>, String> {
+        let begun = now();
+        loop {
+            let found = self.search("search index=* | table _raw")?;
+            if found.iter().filter(|text| text.starts_with("file ")).count() >= lines {
+                return Ok(found);
+            }
+            if begun.elapsed() > WAIT_MAX {
+                return Ok(found);
+            }
+            std::thread::park_timeout(LOOK_EVERY * 20);
+        }
+    }
+
+    fn search(&self, text: &str) -> Result<Vec<String>, String> {
+        let ran = self.command(&["search", text, "-o", "raw"]).output();
+        let ran = ran.map_err(|error| format!("cannot search: {error}"))?;
+        if !ran.status.success() {
+            return Err(format!("the search ended with {}: {}", ran.status, String::from_utf8_lossy(&ran.stderr)));
+        }
+        Ok(String::from_utf8_lossy(&ran.stdout).lines().map(str::to_owned).collect())
+    }
+
+    /// Whether all buckets hold what they should.
+    pub(crate) fn verify(&self) -> Result<(), String> {
+        let ran = self.command(&["bucket", "verify"]).output().map_err(|error| format!("cannot verify: {error}"))?;
+        if ran.status.success() {
+            return Ok(());
+        }
+        Err(format!("bucket verify: {}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr)))
+    }
+}
+
+impl Running<'_> {
+    /// Where it takes events.
+    pub(crate) fn hec(&self) -> Option<String> {
+        Some(self.run_file.as_ref()?["hec"].as_str()?.to_owned())
+    }
+
+    /// Ends it as the fault says.
+    pub(crate) fn end(&self, fault: &Fault) -> Result<(), String> {
+        let begun = now();
+        match fault {
+            Fault::None => return Ok(()),
+            Fault::Kill { after } => {
+                while begun.elapsed() < *after {
+                    std::thread::park_timeout(*after - begun.elapsed().min(*after));
+                }
+            }
+            Fault::TornWrite { .. } => {
+                while begun.elapsed() < TORN_WRITE_WAIT && self.is_alive() {
+                    std::thread::park_timeout(LOOK_EVERY);
+                }
+            }
+        }
+        if matches!(fault, Fault::Kill { .. }) && !self.is_alive() {
+            return Err(format!("the node ended by itself; see {}", self.node.log.display()));
+        }
+        self.kill();
+        Ok(())
+    }
+
+    fn is_alive(&self) -> bool {
+        self.child.lock().is_ok_and(|mut child| matches!(child.try_wait(), Ok(None)))
+    }
+
+    fn kill(&self) {
+        if let Ok(mut child) = self.child.lock() {
+            // It may have ended by itself.
+            drop(child.kill());
+            drop(child.wait());
+        }
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

@@ -1,0 +1,231 @@
+//! What sends: HTTP with an answer that counts, HTTP with acknowledgments, a file that grows and is rotated.
+//!
+//! Each keeps a ledger of what it sent and what it was told. A request without an answer is sent again in the next
+//! round, or given up, by chance.
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::node::{ACK_TOKEN, PLAIN_TOKEN};
+use super::{Chance, Ledger};
+
+/// Channel of all requests.
+const CHANNEL: &str = "fe0ecfad-13d5-401b-847d-77833bd77131";
+/// Longest wait for an answer of a node that may be dead.
+const ANSWER_WAIT: Duration = Duration::from_secs(10);
+/// Events of a request, at most.
+const EVENTS_MAX: u64 = 20;
+/// Acknowledgments that are waited for, at most.
+const OPEN_MAX: usize = 8;
+/// Of so many lines of the file one is the last before it is rotated.
+const ROTATE_IN: u64 = 150;
+/// Longest pause of the file's writer, in microseconds.
+const WRITE_PAUSE_US: u64 = 600;
+/// Lines the file's writer writes in a round, at most.
+const LINES_PER_ROUND: usize = 400;
+
+/// A request that was sent and may have to be sent again.
+struct Request {
+    texts: Vec<String>,
+}
+
+impl Request {
+    fn make(kind: &str, next: &mut u64, chance: &mut Chance) -> Request {
+        let texts = (0..=chance.below(EVENTS_MAX)).map(|_| {
+            *next += 1;
+            format!("{kind} {next} {}", "x".repeat(chance.below(300) as usize))
+        });
+        Request { texts: texts.collect() }
+    }
+
+    fn body(&self) -> String {
+        let event = |text: &String| format!("{{\"event\":\"{text}\",\"sourcetype\":\"soak_events\"}}");
+        self.texts.iter().map(event).collect()
+    }
+
+    fn note_sent(&self, ledger: &mut Ledger) {
+        self.texts.iter().for_each(|text| ledger.entry(text.clone()).or_default().times += 1);
+    }
+
+    fn note_acknowledged(&self, ledger: &mut Ledger) {
+        self.texts.iter().for_each(|text| ledger.entry(text.clone()).or_default().acknowledged = true);
+    }
+}
+
+/// A connection to the collector.
+struct Connection {
+    stream: BufReader<TcpStream>,
+    token: &'static str,
+}
+
+impl Connection {
+    fn open(hec: &str, token: &'static str) -> Option<Connection> {
+        let stream = TcpStream::connect(hec).ok()?;
+        stream.set_read_timeout(Some(ANSWER_WAIT)).ok()?;
+        stream.set_nodelay(true).ok()?;
+        Some(Connection { stream: BufReader::new(stream), token })
+    }
+
+    /// Status and body of the answer; `None` when there was none.
+    fn post(&mut self, path: &str, body: &str) -> Option<(u16, Value)> {
+        let request = format!(
+            "POST /services/collector{path} HTTP/1.1\r\nHost: soak\r\nAuthorization: Splunk {}\r\n\
+             X-Splunk-Request-Channel: {CHANNEL}\r\nContent-Length: {}\r\n\r\n{body}",
+            self.token,
+            body.len()
+        );
+        self.stream.get_mut().write_all(request.as_bytes()).ok()?;
+        let mut line = String::new();
+        self.stream.read_line(&mut line).ok()?;
+        let status = line.split(' ').nth(1)?.parse().ok()?;
+        let mut length = 0;
+        loop {
+            line.clear();
+            self.stream.read_line(&mut line).ok()?;
+            let Some((name, value)) = line.trim_end().split_once(':') else { break };
+            if name.eq_ignore_ascii_case("content-length") {
+                length = value.trim().parse().ok()?;
+            }
+        }
+        let mut answer = vec![0; length];
+        self.stream.read_exact(&mut answer).ok()?;
+        Some((status, serde_json::from_slice(&answer).ok()?))
+    }
+}
+
+/// Sends events whose answer means that they are stored.
+#[derive(Default)]
+pub(crate) struct Plain {
+    pub(crate) ledger: Ledger,
+    next: u64,
+    again: Option<Request>,
+}
+
+impl Plain {
+    /// Sends until the round is over or the node is.
+    pub(crate) fn send(&mut self, hec: &str, mut chance: Chance, over: &AtomicBool) {
+        let Some(mut connection) = Connection::open(hec, PLAIN_TOKEN) else { return };
+        while !over.load(Ordering::SeqCst) {
+            let kept = self.again.take().filter(|_| chance.below(2) == 0);
+            let request = kept.unwrap_or_else(|| Request::make("plain", &mut self.next, &mut chance));
+            request.note_sent(&mut self.ledger);
+            match connection.post("/event", &request.body()) {
+                Some((200, _)) => request.note_acknowledged(&mut self.ledger),
+                Some(_) => self.again = Some(request),
+                None => {
+                    self.again = Some(request);
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Sends events and asks later which are stored.
+#[derive(Default)]
+pub(crate) struct Acked {
+    pub(crate) ledger: Ledger,
+    next: u64,
+    again: Vec<Request>,
+}
+
+impl Acked {
+    /// Sends until the round is over or the node is.
+    pub(crate) fn send(&mut self, hec: &str, mut chance: Chance, over: &AtomicBool) {
+        let Some(mut connection) = Connection::open(hec, ACK_TOKEN) else { return };
+        let mut open: Vec<(u64, Request)> = Vec::new();
+        while !over.load(Ordering::SeqCst) {
+            let kept = self.again.pop().filter(|_| chance.below(2) == 0);
+            let request = kept.unwrap_or_else(|| Request::make("acked", &mut self.next, &mut chance));
+            request.note_sent(&mut self.ledger);
+            let id = connection.post("/event", &request.body()).and_then(|(_, answer)| answer["ackId"].as_u64());
+            let Some(id) = id else {
+                self.again.push(request);
+                break;
+            };
+            open.push((id, request));
+            while open.len() >= OPEN_MAX || (!open.is_empty() && chance.below(3) == 0) {
+                let ids: Vec<u64> = open.iter().map(|(id, _)| *id).collect();
+                let Some((200, answer)) = connection.post("/ack", &format!("{{\"acks\":{ids:?}}}")) else { break };
+                let is_stored = |id: u64| answer["acks"][id.to_string()].as_bool() == Some(true);
+                open.iter()
+                    .filter(|(id, _)| is_stored(*id))
+                    .for_each(|(_, done)| done.note_acknowledged(&mut self.ledger));
+                open.retain(|(id, _)| !is_stored(*id));
+                if over.load(Ordering::SeqCst) {
+                    break;
+                }
+            }
+        }
+        self.again.extend(open.into_iter().map(|(_, request)| request));
+        self.again.truncate(OPEN_MAX);
+    }
+}
+
+/// Writes lines into a file that the node watches.
+pub(crate) struct FileWriter {
+    pub(crate) ledger: Ledger,
+    folder: PathBuf,
+    file: Option<File>,
+    rotated: u32,
+    fault: Option<String>,
+}
+
+impl FileWriter {
+    pub(crate) fn new(folder: &Path) -> Result<FileWriter, String> {
+        Ok(FileWriter { ledger: Ledger::new(), folder: folder.to_owned(), file: None, rotated: 0, fault: None })
+    }
+
+    /// Lines written.
+    pub(crate) fn lines(&self) -> usize {
+        self.ledger.len()
+    }
+
+    /// Why nothing could be written.
+    pub(crate) fn fault(&mut self) -> Result<(), String> {
+        self.fault.take().map_or(Ok(()), Err)
+    }
+
+    /// Writes until the round is over.
+    pub(crate) fn write(&mut self, mut chance: Chance, over: &AtomicBool) {
+        for _ in 0..LINES_PER_ROUND {
+            if over.load(Ordering::SeqCst) {
+                return;
+            }
+            if let Err(error) = self.line(&mut chance) {
+                self.fault = Some(format!("cannot write the watched file: {error}"));
+                return;
+            }
+            std::thread::park_timeout(Duration::from_micros(chance.below(WRITE_PAUSE_US)));
+        }
+    }
+
+    fn line(&mut self, chance: &mut Chance) -> std::io::Result<()> {
+        let path = self.folder.join("a.log");
+        if self.file.is_none() {
+            self.file = Some(OpenOptions::new().create(true).append(true).open(&path)?);
+        }
+        let text = format!("file {} {}", self.ledger.len(), "y".repeat(260 + chance.below(100) as usize));
+        if let Some(file) = &mut self.file {
+            // A line may come in two parts.
+            let cut = chance.below(text.len() as u64) as usize;
+            file.write_all(&text.as_bytes()[..cut])?;
+            file.write_all(&text.as_bytes()[cut..])?;
+            file.write_all(b"\n")?;
+        }
+        let sent = self.ledger.entry(text).or_default();
+        (sent.times, sent.acknowledged) = (1, true);
+        if chance.below(ROTATE_IN) == 0 {
+            self.rotated += 1;
+            self.file = None;
+            std::fs::rename(&path, self.folder.join(format!("a.log.{}", self.rotated)))?;
+        }
+        Ok(())
+    }
+}
