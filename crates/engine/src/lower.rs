@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::{
-    AssignTarget, Assignment, BinCommand, BinOptions, ChartCommand, Command, Expr, FieldPattern, HeadCommand,
+    AssignTarget, Assignment, BinCommand, BinOptions, ChartCommand, Command, Expr, ExprKind, FieldPattern, HeadCommand,
     InputLookupCommand, LookupCommand, Pattern, Pipeline, SearchExpr, SortCommand, Span, SplitField, Stage,
     StatsCommand, StreamStatsCommand, SubsearchLimits, TextCommand,
 };
@@ -127,6 +127,9 @@ impl Lowering<'_> {
                 row(move || Where(Arc::clone(&expr)))
             }
             Command::Eval(assignments) => self.eval(assignments)?,
+            Command::Stats(stats) if stats.dedup_split_values && !stats.by.is_empty() => {
+                return Ok(vec![self.without_repeats(&stats.by)?, self.stats(stats)?]);
+            }
             Command::Stats(stats) => self.stats(stats)?,
             Command::EventStats(stats) => self.event_stats(stats),
             Command::StreamStats(stats) => self.stream_stats(stats)?,
@@ -323,8 +326,18 @@ impl Lowering<'_> {
         ]);
     }
 
+    /// Each value of these fields once in a row.
+    fn without_repeats(&self, fields: &[FieldPattern]) -> Result<Step, EngineError> {
+        let assignments = fields.iter().map(|field| {
+            let values = Expr { kind: ExprKind::Field(field.text.clone()), span: field.span };
+            let expr = Expr { kind: ExprKind::Call("mvdedup".to_owned(), vec![values]), span: field.span };
+            Assignment { target: AssignTarget::Field(field.text.clone()), expr }
+        });
+        self.eval(&assignments.collect::<Vec<_>>())
+    }
+
     fn stats(&self, stats: &StatsCommand) -> Result<Step, EngineError> {
-        self.tell_idle_of_stats(stats);
+        self.tell_idle_of_stats(&StatsCommand { dedup_split_values: false, ..stats.clone() });
         let (by, expressions) = (names(&stats.by), self.expressions());
         if has_wildcards(&stats.aggregates) {
             return Ok(Step::Blocking(Arc::new(WildcardStats { command: stats.clone(), by, expressions })));
