@@ -139,6 +139,7 @@ impl NodeStore {
 
 impl EventStore for NodeStore {
     fn append(&self, batch: EventBatch) -> Result<Box<dyn Receipt>, AppendError> {
+        self.node.throughput.note(&batch);
         let set = self.sets_used.fetch_add(1, Ordering::Relaxed);
         let appended = self.node.store.append_in(set, AppendRequest { batch, checkpoint: None });
         appended.map(|ticket| -> Box<dyn Receipt> { Box::new(Stored(ticket)) }).map_err(refusal)

@@ -20,6 +20,7 @@ mod knowledge_files;
 mod listeners;
 mod local;
 mod lookup_files;
+mod metrics;
 mod monitors;
 mod node;
 mod node_facts;

@@ -53,7 +53,9 @@ pub(crate) fn start(node: &Arc<LocalNode>) -> Result<Option<Watching>, Failure> 
     for set in 0..sets {
         let (monitor, node) = (watching.monitor.clone(), node.clone());
         watching.spawn(format!("{WORKER_THREAD}-{set}"), move || {
-            let sink = || -> Box<dyn Sink + '_> { Box::new(StoreSink::new(&node.store, set, &node.claims)) };
+            let sink = || -> Box<dyn Sink + '_> {
+                Box::new(StoreSink::new(&node.store, set, &node.claims).counted(&node.throughput))
+            };
             monitor.work(set, &node.settings.props, &sink);
         })?;
     }

@@ -14,6 +14,7 @@ use quarry_store::Store;
 
 use crate::claims::Claims;
 use crate::local::{self, Settings};
+use crate::metrics::Throughput;
 use crate::store_sink::StoreSink;
 use crate::{add, bucket, preview};
 
@@ -25,6 +26,8 @@ pub(crate) struct LocalNode {
     pub(crate) store: Arc<Store>,
     pub(crate) settings: Settings,
     pub(crate) claims: Arc<Claims>,
+    /// What enters the store.
+    pub(crate) throughput: Arc<Throughput>,
     /// What was told once and is not told again.
     told: Mutex<BTreeSet<String>>,
     /// Files that each pipeline set adds now.
@@ -35,7 +38,14 @@ impl LocalNode {
     /// A node over `store`.
     pub(crate) fn new(store: Arc<Store>, settings: Settings) -> LocalNode {
         let running = Mutex::new(vec![0; settings.pipeline_sets()]);
-        LocalNode { store, settings, claims: Arc::default(), told: Mutex::default(), running }
+        LocalNode {
+            store,
+            settings,
+            claims: Arc::default(),
+            throughput: Arc::default(),
+            told: Mutex::default(),
+            running,
+        }
     }
 
     /// Tells something unless it was told before.
@@ -92,7 +102,7 @@ impl Node for LocalNode {
             now: self.settings.clock.now_ns(),
         };
         let running = self.begin_file();
-        let mut sink = StoreSink::new(&self.store, running.set, &self.claims);
+        let mut sink = StoreSink::new(&self.store, running.set, &self.claims).counted(&self.throughput);
         let added = add_file(path, &options, &self.settings.props, &mut sink, &mut NoProgress);
         // What came before a fault is durable too when the fault is told.
         sink.flush()?;

@@ -20,6 +20,7 @@ use crate::collector;
 use crate::failure::Failure;
 use crate::listeners::Listeners;
 use crate::local::{self, Settings};
+use crate::metrics;
 use crate::monitors;
 use crate::node::LocalNode;
 use crate::remote::RUN_FILE;
@@ -97,9 +98,12 @@ async fn serve(
     let hec = collector.as_ref().map(|collector| collector.address);
     let run_file = RunFile::write(data_dir, address, hec, &listeners, state.auth.local_token())?;
     crate::tell(&format!("quarry serves {} on http://{address}", data_dir.display()));
+    let (figured, folder) = (Arc::clone(&node), data_dir.to_path_buf());
+    let figures = tokio::spawn(async move { metrics::write_figures(figured, &folder).await });
     let maintenance = tokio::spawn(maintain(node));
     let served = axum::serve(listener, quarry_api::router(state)).with_graceful_shutdown(stop).await;
     maintenance.abort();
+    figures.abort();
     listeners.stop().await;
     if let Some(collector) = collector {
         collector.stop().await;

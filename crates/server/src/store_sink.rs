@@ -9,6 +9,7 @@ use quarry_inputs::{FilePosition, KnownPosition, Sink, SinkError};
 use quarry_store::{AppendRequest, Store, Ticket};
 
 use crate::claims::{Claim, Claims};
+use crate::metrics::Throughput;
 
 /// Appends whose durability is not known yet; beyond it the reader waits.
 const TICKETS_MAX: usize = 64;
@@ -25,12 +26,27 @@ pub(crate) struct StoreSink<'a> {
     tickets: VecDeque<(Ticket, Option<Arc<Claim>>)>,
     /// Why an append failed. Nothing is taken after that: positions behind a gap would hide it for ever.
     failure: Option<String>,
+    throughput: Option<Arc<Throughput>>,
 }
 
 impl<'a> StoreSink<'a> {
     /// A sink over pipeline set `set` of `store`; all sinks of a store share `claims`.
     pub(crate) fn new(store: &'a Store, set: usize, claims: &Arc<Claims>) -> StoreSink<'a> {
-        StoreSink { store, set, claims: claims.clone(), claim: None, tickets: VecDeque::new(), failure: None }
+        StoreSink {
+            store,
+            set,
+            claims: claims.clone(),
+            claim: None,
+            tickets: VecDeque::new(),
+            failure: None,
+            throughput: None,
+        }
+    }
+
+    /// The same, counting what goes through.
+    pub(crate) fn counted(mut self, throughput: &Arc<Throughput>) -> StoreSink<'a> {
+        self.throughput = Some(Arc::clone(throughput));
+        self
     }
 
     /// Waits until at most `left` appends are on their way, and takes note of those that are done anyway.
@@ -84,6 +100,9 @@ impl Sink for StoreSink<'_> {
             source: position.path,
         });
         self.settle(TICKETS_MAX)?;
+        if let Some(throughput) = &self.throughput {
+            throughput.note(&batch);
+        }
         match self.store.append_in(self.set, AppendRequest { batch, checkpoint }) {
             Ok(ticket) => self.tickets.push_back((ticket, self.claim.clone())),
             Err(error) => self.failure = Some(error.to_string()),

@@ -49,6 +49,7 @@ pub use options::{
     BATCH_EVENTS_MAX, BATCH_RAW_BYTES_MAX, CompactionOptions, HOT_BYTES_LEFT, MERGE_COUNT_MAX, MergeOptions,
     StoreOptions,
 };
+pub use queue::QueueFigures;
 pub use report::Message;
 pub use segment::{Damage, PageInfo, Segment, ShapedPage, SlabIdentity, Snapshot};
 pub use selector::IndexSelector;

@@ -40,6 +40,17 @@ impl PendingAppend {
     }
 }
 
+/// How full a queue is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueFigures {
+    /// Bytes of records that wait or are being written.
+    pub bytes: usize,
+    /// Bytes at which appends wait.
+    pub bytes_max: usize,
+    /// Appends that wait.
+    pub appends: usize,
+}
+
 /// Which hot slabs to close.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Closing {
@@ -94,6 +105,16 @@ impl Queue {
             work: Condvar::new(),
             room: std::iter::repeat_with(Condvar::new).take(sets.max(1)).collect(),
         }
+    }
+
+    /// How full the queue of each set is.
+    pub(crate) fn figures(&self) -> Vec<QueueFigures> {
+        let inner = lock(&self.inner);
+        let figures = |(set, bytes): (usize, &usize)| {
+            let is_its = |job: &&Job| matches!(job, Job::Append(append) if append.set == set);
+            QueueFigures { bytes: *bytes, bytes_max: self.bytes_max, appends: inner.jobs.iter().filter(is_its).count() }
+        };
+        inner.bytes.iter().enumerate().map(figures).collect()
     }
 
     /// Adds an append when its set has room.

@@ -18,7 +18,7 @@ use crate::disk::{Disk, LocalDisk};
 use crate::log_files::LogFiles;
 use crate::log_thread::LogThread;
 use crate::order::FileOrder;
-use crate::queue::{Closing, PendingAppend, Queue};
+use crate::queue::{Closing, PendingAppend, Queue, QueueFigures};
 use crate::recover::{clean_up, recover, remove_empty};
 use crate::report::Message;
 use crate::sealed::Readers;
@@ -185,6 +185,11 @@ impl Store {
             self.shared.gaps.failed(checkpoint);
         }
         queued
+    }
+
+    /// How full the queue of each pipeline set is; none of a store that takes nothing.
+    pub fn queues(&self) -> Vec<QueueFigures> {
+        self.writer().map(|writer| writer.queue.figures()).unwrap_or_default()
     }
 
     /// An empty batch with room that was used before, if there is one, so that large batches need no new memory.

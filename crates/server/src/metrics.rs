@@ -1,0 +1,242 @@
+//! What the node says about itself: figures of the last half minute as events of `_internal`.
+//!
+//! The lines are those that searches over Splunk's metrics.log read: `group=… , name=value`. Events are counted where
+//! they enter the store, by index, host, source and sourcetype; of each only the busiest are written.
+//!
+//! Not here: what the store does behind its queues (sealing, merging).
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use quarry_event::time::{NS_PER_SEC, strftime};
+use quarry_event::{EventBatch, Metadata, TimeNs};
+use quarry_store::AppendRequest;
+
+use crate::local;
+use crate::node::LocalNode;
+
+/// Time between two rounds of figures.
+const WRITE_EVERY: Duration = Duration::from_secs(30);
+/// Index of the figures.
+const INDEX: &str = "_internal";
+/// Where Splunk's file would be, below the data folder; searches ask for `source=*metrics.log`.
+const SOURCE: &str = "var/log/splunk/metrics.log";
+/// Sourcetype of the figures.
+const SOURCETYPE: &str = "splunkd";
+/// Series of a group that are written; the busiest.
+const SERIES_MAX: usize = 10;
+/// Series of a group that are counted; what comes beyond is counted as one.
+const COUNTED_MAX: usize = 10_000;
+/// Name of the series of all that has none of its own.
+const OTHERS: &str = "_others";
+/// Groups, in the order of [`names_of`].
+const GROUPS: [&str; 4] = ["per_host_thruput", "per_index_thruput", "per_source_thruput", "per_sourcetype_thruput"];
+const BYTES_PER_KB: f64 = 1_024.0;
+
+/// Events and bytes of one series.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Amount {
+    events: u64,
+    bytes: u64,
+    /// Seconds between the events' times and their arrival, summed.
+    age_seconds: f64,
+    max_age_seconds: f64,
+}
+
+impl Amount {
+    fn add(&mut self, other: &Amount) {
+        self.events += other.events;
+        self.bytes += other.bytes;
+        self.age_seconds += other.age_seconds;
+        self.max_age_seconds = self.max_age_seconds.max(other.max_age_seconds);
+    }
+}
+
+/// Counts what enters the store.
+#[derive(Debug, Default)]
+pub(crate) struct Throughput(Mutex<Counted>);
+
+#[derive(Debug, Default)]
+struct Counted {
+    series: [BTreeMap<Arc<str>, Amount>; GROUPS.len()],
+    /// Of this round.
+    all: Amount,
+    /// Bytes since the start.
+    total_bytes: u64,
+}
+
+impl Throughput {
+    /// Counts the events of a batch.
+    pub(crate) fn note(&self, batch: &EventBatch) {
+        let mut amounts = vec![Amount::default(); batch.metas.len()];
+        let mut start = 0;
+        for row in 0..batch.len() {
+            let end = batch.ends[row];
+            let age = (batch.index_time - batch.time[row]).max(0) as f64 / NS_PER_SEC as f64;
+            if let Some(amount) = amounts.get_mut(batch.meta[row] as usize) {
+                amount.add(&Amount {
+                    events: 1,
+                    bytes: u64::from(end.saturating_sub(start)),
+                    age_seconds: age,
+                    max_age_seconds: age,
+                });
+            }
+            start = end;
+        }
+        let mut counted = self.lock();
+        for (meta, amount) in batch.metas.iter().zip(&amounts).filter(|(_, amount)| amount.events > 0) {
+            counted.all.add(amount);
+            counted.total_bytes += amount.bytes;
+            for (series, name) in counted.series.iter_mut().zip(names_of(meta)) {
+                let is_full = series.len() >= COUNTED_MAX && !series.contains_key(name);
+                let name = if is_full { Arc::from(OTHERS) } else { Arc::clone(name) };
+                series.entry(name).or_default().add(amount);
+            }
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Counted> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The lines of a round of `seconds`; counting begins anew.
+    fn take_lines(&self, seconds: f64) -> Vec<String> {
+        let mut counted = self.lock();
+        let series = std::mem::take(&mut counted.series);
+        let all = std::mem::take(&mut counted.all);
+        let total = counted.total_bytes as f64 / BYTES_PER_KB;
+        drop(counted);
+        let mut lines = Vec::new();
+        for (group, series) in GROUPS.iter().zip(series) {
+            let mut busiest: Vec<(Arc<str>, Amount)> = series.into_iter().collect();
+            busiest.sort_by(|a, b| b.1.bytes.cmp(&a.1.bytes).then_with(|| a.0.cmp(&b.0)));
+            for (name, amount) in busiest.into_iter().take(SERIES_MAX) {
+                let name = name.replace(['"', '\n'], "_");
+                let mut line = format!("group={group}, series=\"{name}\", ");
+                write_amount(&amount, seconds, &mut line);
+                lines.push(line);
+            }
+        }
+        let (rate, events) = (all.bytes as f64 / BYTES_PER_KB / seconds, all.events as f64 / seconds);
+        lines.push(format!(
+            "group=thruput, name=index_thruput, instantaneous_kbps={rate:.6}, instantaneous_eps={events:.6}, \
+             total_k_processed={total:.3}, kb={:.6}, ev={}",
+            all.bytes as f64 / BYTES_PER_KB,
+            all.events
+        ));
+        lines.push(format!("group=pipeline, name=indexerpipe, processor=indexer, executes={}", all.events));
+        lines
+    }
+}
+
+/// Host, index, source and sourcetype.
+fn names_of(meta: &Metadata) -> [&Arc<str>; GROUPS.len()] {
+    [&meta.host, &meta.index, &meta.source, &meta.sourcetype]
+}
+
+fn write_amount(amount: &Amount, seconds: f64, out: &mut String) {
+    let kilobytes = amount.bytes as f64 / BYTES_PER_KB;
+    let average = amount.age_seconds / amount.events.max(1) as f64;
+    // Writing to a text cannot fail.
+    let _ = write!(
+        out,
+        "kbps={:.6}, eps={:.6}, kb={kilobytes:.6}, ev={}, avg_age={average:.3}, max_age={:.0}",
+        kilobytes / seconds,
+        amount.events as f64 / seconds,
+        amount.events,
+        amount.max_age_seconds
+    );
+}
+
+/// Lines about the queues in front of the log, one for each pipeline set.
+fn queue_lines(node: &LocalNode) -> Vec<String> {
+    let queues = node.store.queues();
+    let line = |(set, queue): (usize, &quarry_store::QueueFigures)| {
+        let name = if set == 0 { "indexqueue".to_owned() } else { format!("indexqueue, ingest_pipe={set}") };
+        format!(
+            "group=queue, name={name}, max_size_kb={}, current_size_kb={}, current_size={}, blocked={}",
+            queue.bytes_max / 1_024,
+            queue.bytes / 1_024,
+            queue.appends,
+            queue.bytes >= queue.bytes_max
+        )
+    };
+    queues.iter().enumerate().map(line).collect()
+}
+
+/// One round as events.
+fn round(lines: Vec<String>, source: &str, host: &str, now: TimeNs) -> EventBatch {
+    let mut batch = EventBatch { index_time: now, ..EventBatch::default() };
+    let meta = batch.intern(&Metadata {
+        index: INDEX.into(),
+        host: host.into(),
+        source: source.into(),
+        sourcetype: SOURCETYPE.into(),
+    });
+    let time = strftime(now, "%m-%d-%Y %H:%M:%S.%3N %z", &TimeZone::UTC);
+    for line in lines {
+        batch.push(format!("{time} INFO  Metrics - {line}").as_bytes(), now, meta);
+    }
+    batch
+}
+
+/// Writes figures again and again.
+pub(crate) async fn write_figures(node: Arc<LocalNode>, data_dir: &Path) {
+    let source = std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.to_path_buf()).join(SOURCE);
+    let (source, host) = (source.display().to_string(), local::host_name());
+    if node.settings.check_index(INDEX).is_err() {
+        return;
+    }
+    loop {
+        tokio::time::sleep(WRITE_EVERY).await;
+        let (node, source, host) = (Arc::clone(&node), source.clone(), host.clone());
+        let round = move || {
+            let mut lines = node.throughput.take_lines(WRITE_EVERY.as_secs_f64());
+            lines.extend(queue_lines(&node));
+            let batch = round(lines, &source, &host, node.settings.clock.now_ns());
+            // Nothing hangs on them: what cannot be stored now is told where it matters.
+            if let Ok(ticket) = node.store.append(AppendRequest { batch, checkpoint: None }) {
+                drop(ticket);
+            }
+        };
+        drop(tokio::task::spawn_blocking(round).await);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_of_one_round_and_name_the_busiest() {
+        let throughput = Throughput::default();
+        let mut batch = EventBatch { index_time: 20 * NS_PER_SEC, ..EventBatch::default() };
+        for number in 0..12 {
+            let meta = batch.intern(&Metadata {
+                index: "main".into(),
+                host: format!("h{number:02}").into(),
+                source: "s".into(),
+                sourcetype: "web".into(),
+            });
+            batch.push("x".repeat(1_024 * (1 + number)).as_bytes(), 10 * NS_PER_SEC, meta);
+        }
+        throughput.note(&batch);
+        let lines = throughput.take_lines(30.0);
+        let hosts: Vec<&String> = lines.iter().filter(|line| line.contains("per_host_thruput")).collect();
+        assert_eq!(hosts.len(), SERIES_MAX);
+        assert!(hosts[0].starts_with("group=per_host_thruput, series=\"h11\", kbps=0.400000, "), "{}", hosts[0]);
+        let web = "group=per_sourcetype_thruput, series=\"web\", kbps=2.600000, eps=0.400000, kb=78.000000, ev=12, \
+                   avg_age=10.000, max_age=10";
+        assert!(lines.iter().any(|line| line == web), "{lines:?}");
+        let next = throughput.take_lines(30.0);
+        assert_eq!(next.len(), 2, "no series without events: {next:?}");
+        assert!(next[0].contains("total_k_processed=78.000, kb=0.000000, ev=0"), "{}", next[0]);
+        let events = round(next, "/d/metrics.log", "h", 1_795_244_400 * NS_PER_SEC);
+        assert!(events.raw(0).starts_with(b"11-21-2026 07:00:00.000 +0000 INFO  Metrics - group=thruput, name="));
+        assert_eq!((&*events.metas[0].index, events.len()), ("_internal", 2));
+    }
+}
