@@ -23,7 +23,7 @@ pub mod warning;
 
 pub use builtin::builtin_sources;
 pub use layers::{BtoolRow, ConfSource, Layer, Layers, Merged, MergedStanza};
-pub use props::{AliasRule, SearchTimeRules};
+pub use props::{AliasRule, SearchTimeRules, SourcetypeRule};
 pub use props::{DatetimeConfig, ExtractRule, HeaderSettings, KvMode, PropsResolver, PropsSettings};
 pub use settings::http_input::{ConnectionHost, HttpInputSettings, HttpToken};
 pub use settings::index_rules::{IndexRule, RuleClass, TypingSettings};

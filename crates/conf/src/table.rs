@@ -42,7 +42,7 @@ pub enum StanzaName {
 /// One setting.
 #[derive(Debug)]
 pub struct Row {
-    /// Name; one that ends in `-` is followed by a class of the user's choice.
+    /// Name; one that ends in `-` or `_` is followed by a class of the user's choice.
     pub name: &'static str,
     /// Type of its value.
     pub kind: Kind,
@@ -154,9 +154,9 @@ impl Row {
     }
 }
 
-/// Whether a name of a table, which may end in `-`, stands for a setting.
+/// Whether a name of a table, which may end in `-` or `_`, stands for a setting.
 pub(crate) fn name_fits(name: &str, key: &str) -> bool {
-    if name.ends_with('-') { key.starts_with(name) && key.len() > name.len() } else { key == name }
+    if name.ends_with(['-', '_']) { key.starts_with(name) && key.len() > name.len() } else { key == name }
 }
 
 impl Kind {

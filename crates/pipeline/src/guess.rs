@@ -1,15 +1,17 @@
 //! Which sourcetype a source has that nobody named.
 //!
 //! A `[source::]` stanza decides first, then the look of the first lines: well-known shapes, each with the share of lines
-//! that must have it; then whether times begin events of several lines. Lines that carry no time and do not look like the
+//! that must have it (`[rule::]` stanzas of props.conf before them); then whether times begin events of several lines. Lines that carry no time and do not look like the
 //! continuation of another (indented, an exception's cause) speak against merging: it is better to show a line too many
-//! than to glue strangers together. Not here: models learned from earlier files, `[rule::]` stanzas.
+//! than to glue strangers together. Not here: models learned from earlier files.
 
+mod rules;
 mod shape;
 
 use quarry_conf::PropsResolver;
 
 use crate::recognise::Recogniser;
+pub(crate) use rules::GuessRules;
 use shape::{Shape, is_access_with_cookie};
 
 /// Sourcetype of data that look like nothing in particular.
@@ -57,13 +59,18 @@ impl Guess {
 pub fn guess_sourcetype(sample: &[u8], source: &str, props: &PropsResolver) -> Guess {
     match props.sourcetype_for_source(source) {
         Some(sourcetype) => Guess { sourcetype, reason: "a [source::] stanza names it" },
-        None => guess_data(sample, source),
+        None => GuessRules::new(props).map_or_else(|_| guess_data(sample, source), |rules| rules.guess(sample, source)),
     }
 }
 
-/// Every sourcetype that [`guess_data`] may give for a source.
-pub(crate) fn candidates(source: &str) -> Vec<String> {
-    KNOWN_SOURCETYPES.iter().map(|name| (*name).to_owned()).chain(stem(source)).collect()
+/// Every sourcetype that a guess may give for a source.
+pub(crate) fn candidates(source: &str, props: &PropsResolver) -> Vec<String> {
+    let of_rules = props.sourcetype_rules().iter().map(|rule| rule.sourcetype.clone());
+    let mut names: Vec<String> =
+        KNOWN_SOURCETYPES.iter().map(|name| (*name).to_owned()).chain(stem(source)).chain(of_rules).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
 }
 
 /// Guesses by name and first bytes.

@@ -20,7 +20,7 @@ use quarry_event::{EventBatch, Metadata};
 use crate::assemble::{Assembler, EventRules};
 use crate::charset::{Charset, Decoding};
 use crate::error::PipelineError;
-use crate::guess::{self, Guess};
+use crate::guess::{self, Guess, GuessRules};
 use crate::header::Header;
 use crate::host::HostRules;
 use crate::lines::{LineBreaker, Until};
@@ -126,6 +126,7 @@ enum Plan {
 struct Candidates {
     /// Settings and rules of each sourcetype it may name.
     settings: Vec<(PropsSettings, Result<RulePlan, PipelineError>)>,
+    rules: GuessRules,
     /// Plain lines, for when those of the named one are faulty.
     plain: Box<Running>,
 }
@@ -181,12 +182,13 @@ impl Pipeline {
                     let rules = RulePlan::new(&info, &settings, props);
                     (settings, rules)
                 };
-                let settings = guess::candidates(&info.source).iter().map(resolve).map(with_rules).collect();
+                let settings = guess::candidates(&info.source, props).iter().map(resolve).map(with_rules).collect();
                 let name = guess::PLAIN_SOURCETYPE.to_owned();
                 let plain = resolve(&name);
                 let rules = RulePlan::new(&info, &plain, props)?;
                 let plain = Running::new(&info, name, &plain, rules, &context)?;
-                (Plan::Guess(Candidates { settings, plain: Box::new(plain) }), SAMPLE_BYTES)
+                let rules = GuessRules::new(props)?;
+                (Plan::Guess(Candidates { settings, rules, plain: Box::new(plain) }), SAMPLE_BYTES)
             }
         };
         let opening = Opening { bytes: Vec::new(), needed, info, context, plan };
@@ -359,7 +361,7 @@ impl Pipeline {
         let mut running = match plan {
             Plan::Ready(running) => running,
             Plan::Guess(candidates) => {
-                let guess = guess::guess_data(&candidates.plain.sample(&bytes), &info.source);
+                let guess = candidates.rules.guess(&candidates.plain.sample(&bytes), &info.source);
                 let running = candidates.choose(&guess, &info, &context);
                 self.guess = Some(guess);
                 running.unwrap_or_else(|(problem, plain)| {

@@ -6,7 +6,6 @@
 //! Not here: what the store does behind its queues (sealing, merging).
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -141,15 +140,13 @@ fn names_of(meta: &Metadata) -> [&Arc<str>; GROUPS.len()] {
 fn write_amount(amount: &Amount, seconds: f64, out: &mut String) {
     let kilobytes = amount.bytes as f64 / BYTES_PER_KB;
     let average = amount.age_seconds / amount.events.max(1) as f64;
-    // Writing to a text cannot fail.
-    let _ = write!(
-        out,
+    out.push_str(&format!(
         "kbps={:.6}, eps={:.6}, kb={kilobytes:.6}, ev={}, avg_age={average:.3}, max_age={:.0}",
         kilobytes / seconds,
         amount.events as f64 / seconds,
         amount.events,
         amount.max_age_seconds
-    );
+    ));
 }
 
 /// Lines about the queues in front of the log, one for each pipeline set.

@@ -4,8 +4,9 @@
 //! patterns of one kind the higher `priority` wins, then the name that sorts first. Settings of all matching stanzas
 //! are put together one by one.
 //!
-//! Not here: guessing a sourcetype from text, `[rule::…]`, renamed sourcetypes.
+//! Not here: guessing a sourcetype from text, renamed sourcetypes.
 
+mod guess_rules;
 mod header;
 pub(crate) mod pattern;
 pub mod search_time;
@@ -24,6 +25,7 @@ use crate::settings::limits::LimitSettings;
 use crate::settings::transforms::ReportRule;
 use crate::text::DEFAULT_STANZA;
 use crate::values::Values;
+pub use guess_rules::SourcetypeRule;
 use pattern::Pattern;
 pub use search_time::{AliasRule, SearchTimeRules};
 pub use settings::{DatetimeConfig, ExtractRule, HeaderSettings, KvMode, PropsSettings};
@@ -32,8 +34,10 @@ pub use settings::{DatetimeConfig, ExtractRule, HeaderSettings, KvMode, PropsSet
 pub(crate) const SOURCE_PREFIX: &str = "source::";
 /// What a stanza name starts with that stands for hosts.
 pub(crate) const HOST_PREFIX: &str = "host::";
-/// What a stanza name starts with that stands for guessing rules, which are not read.
-const RULE_PREFIXES: [&str; 2] = ["rule::", "delayedrule::"];
+/// What a stanza name starts with that stands for guessing rules.
+pub(crate) const RULE_PREFIX: &str = "rule::";
+/// The same, for rules that count where nothing else tells.
+pub(crate) const DELAYED_RULE_PREFIX: &str = "delayedrule::";
 /// Indexed fields of one event where limits.conf says nothing.
 const INDEXED_FIELDS_MAX: usize = 200;
 /// Field that `EXTRACT-` reads unless told otherwise.
@@ -57,6 +61,7 @@ pub struct PropsResolver {
     index_rules: BTreeMap<String, Arc<IndexRule>>,
     indexes: Arc<IndexNames>,
     indexed_fields_max: usize,
+    sourcetype_rules: Vec<SourcetypeRule>,
     expressions: Option<Arc<dyn ExpressionCompiler>>,
     /// By name of their stanza.
     report_rules: BTreeMap<String, Arc<ReportRule>>,
@@ -78,7 +83,7 @@ impl PropsResolver {
     /// Reads props.conf; patterns are compiled once, here.
     pub fn new(layers: &Layers) -> PropsResolver {
         let props = layers.conf("props");
-        let is_rule = |name: &str| RULE_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+        let is_rule = |name: &str| [RULE_PREFIX, DELAYED_RULE_PREFIX].iter().any(|prefix| name.starts_with(prefix));
         let is_pattern = |name: &str| name.starts_with(SOURCE_PREFIX) || name.starts_with(HOST_PREFIX);
         let plain = props
             .stanzas()
@@ -92,6 +97,7 @@ impl PropsResolver {
             index_rules: index_rules::index_rules(layers),
             indexes: Arc::new(IndexNames::new(layers)),
             indexed_fields_max: LimitSettings::new(layers).indexed_fields_max,
+            sourcetype_rules: guess_rules::read(props),
             expressions: None,
             report_rules: crate::settings::transforms::report_rules(layers),
         }
@@ -135,6 +141,11 @@ impl PropsResolver {
         let strongest_first = self.sources.iter().rev().filter(|stanza| stanza.pattern.matches(source));
         let mut named = strongest_first.filter_map(|stanza| stanza.settings.get("sourcetype"));
         named.find(|sourcetype| !sourcetype.is_empty()).cloned()
+    }
+
+    /// Rules that tell a sourcetype by the share of lines that match.
+    pub fn sourcetype_rules(&self) -> &[SourcetypeRule] {
+        &self.sourcetype_rules
     }
 
     /// Whether a sourcetype has a stanza of its own.

@@ -1,5 +1,6 @@
 //! The rows of props.conf.
 
+use super::guess_rules::{LESS_THAN, MORE_THAN};
 use crate::table::{COUNT, ConfTable, Kind, REGEX, Row, Section, StanzaName, row};
 
 /// Longest span of days Splunk takes for `MAX_DAYS_AGO` and `MAX_DAYS_HENCE`: thirty years.
@@ -77,6 +78,7 @@ const ROWS: &[Row] = &[
     row("HEADER_FIELD_QUOTE", Kind::Delimiter, "", "", "what holds a name with delimiters together"),
     row("INDEXED_EXTRACTIONS", FORMATS, "", "", "format of a structured file"),
     row("KV_MODE", KV_MODES, "auto", "", "how fields are cut out when searching"),
+    row(LESS_THAN, REGEX, "", "", "in [rule::…], with a percentage behind it: fewer lines than that match"),
     row("LINE_BREAKER", Kind::Regex { groups_min: 1 }, r"([\r\n]+)", "", "what parts lines; group 1 is dropped"),
     row("LOOKUP-", Kind::Text, "", "", "lookup run when searching: `table in AS field OUTPUT out AS field`"),
     row("MAX_DAYS_AGO", DAYS, "10951", "days", "times further back are not believed"),
@@ -86,6 +88,7 @@ const ROWS: &[Row] = &[
     row("MAX_EVENTS", COUNT, "256", "lines", "most lines of one event"),
     row("MAX_TIMESTAMP_LOOKAHEAD", LOOKAHEAD, "128", "bytes", "how far a time is looked for; 0 and -1: all the way"),
     row("MISSING_VALUE_REGEX", REGEX, "", "", "values of columns that stand for none"),
+    row(MORE_THAN, REGEX, "", "", "in [rule::…], with a percentage behind it: more lines than that match"),
     row("MUST_BREAK_AFTER", REGEX, "", "", "when lines are merged: a line that matches ends an event"),
     row("MUST_NOT_BREAK_AFTER", REGEX, "", "", "when lines are merged: no event ends here until MUST_BREAK_AFTER"),
     row("MUST_NOT_BREAK_BEFORE", REGEX, "", "", "when lines are merged: a line that matches starts no event"),
@@ -102,7 +105,7 @@ const ROWS: &[Row] = &[
     row("TRUNCATE", COUNT, "10000", "bytes", "bytes kept of a line; 0 keeps all"),
     row("TZ", Kind::Zone, "", "", "zone of times that name none"),
     row("priority", PRIORITY, "", "", "of two patterns that match, the higher counts; 100 for plain names, else 0"),
-    row("sourcetype", Kind::Text, "", "", "in [source::…]: the sourcetype of these files"),
+    row("sourcetype", Kind::Text, "", "", "in [source::…]: the sourcetype of these files; in [rule::…]: of what fits"),
 ];
 
 const FORMATS: Kind = Kind::Choice(&["csv", "tsv", "psv", "w3c", "json", "none"]);
