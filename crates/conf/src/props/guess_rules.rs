@@ -41,6 +41,9 @@ fn rule(stanza: &MergedStanza) -> Option<SourcetypeRule> {
     };
     let sourcetype = stanza.settings.get("sourcetype").map(|setting| setting.value.clone());
     let (more_than, less_than) = (share(MORE_THAN), share(LESS_THAN));
-    let sourcetype = sourcetype.filter(|name| !name.is_empty() && !(more_than.is_empty() && less_than.is_empty()))?;
+    let sourcetype = sourcetype.filter(|name| !name.is_empty())?;
+    if more_than.is_empty() && less_than.is_empty() {
+        return None;
+    }
     Some(SourcetypeRule { stanza: stanza.name.clone(), sourcetype, more_than, less_than, is_delayed })
 }

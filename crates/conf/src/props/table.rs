@@ -19,6 +19,7 @@ pub static PROPS: ConfTable = ConfTable {
     conf: "props",
     sections: &[Section { stanza: StanzaName::Any, rows: ROWS }],
     unsupported: &[
+        "HEADER_MODE",
         "CHECK_METHOD",
         "DETERMINE_TIMESTAMP_DATE_WITH_SYSTEM_TIME",
         "KV_TRIM_SPACES",
@@ -42,7 +43,6 @@ pub static PROPS: ConfTable = ConfTable {
         "ANNOTATE_PUNCT",
         "EVENT_BREAKER",
         "EVENT_BREAKER_ENABLE",
-        "HEADER_MODE",
         "LINE_BREAKER_LOOKBEHIND",
         "NO_BINARY_CHECK",
         "category",
