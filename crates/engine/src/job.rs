@@ -21,6 +21,7 @@ use quarry_store::MemoryStore;
 use crate::EngineError;
 use crate::command::{CommandContext, Messages, Stop};
 use crate::commands::lookup::LookupSource;
+use crate::custom::{CommandSource, NoCommands};
 use crate::dataflow::{Dataflow, Slicing};
 use crate::explain::{Explainer, Explanation};
 use crate::expr::ExprContext;
@@ -73,6 +74,7 @@ pub struct Engine {
     /// What searches see that read only index-time fields.
     index_time: IndexTimeSide,
     knowledge: Arc<dyn KnowledgeSource>,
+    commands: Arc<dyn CommandSource>,
     node: Arc<dyn NodeSource>,
     /// They hold for one set of rules, which is why the engine has both.
     states: Option<Arc<PartialStates>>,
@@ -120,6 +122,7 @@ impl Engine {
                 shapes: Arc::default(),
             },
             knowledge: Arc::new(NoKnowledge),
+            commands: Arc::new(NoCommands),
             node: Arc::new(NoNode),
             rules: Arc::new(FieldRules::new(props)),
             lookups,
@@ -138,6 +141,11 @@ impl Engine {
     /// The same engine on a node that commands may ask.
     pub fn with_node(self, node: Arc<dyn NodeSource>) -> Engine {
         Engine { node, ..self }
+    }
+
+    /// The same engine with commands of apps.
+    pub fn with_commands(self, commands: Arc<dyn CommandSource>) -> Engine {
+        Engine { commands, ..self }
     }
 
     /// Starts a search. Faults of its text come back at once, all others from the job.
@@ -206,7 +214,7 @@ impl Engine {
             return Err(expansion.diagnostics);
         }
         let spans = std::mem::take(&mut expansion.spans);
-        let mut parsed = quarry_spl::parse(&expansion.text);
+        let mut parsed = quarry_spl::parse_with_commands(&expansion.text, &self.commands.names());
         for remark in &mut parsed.diagnostics {
             if let Some(fragment) = spans.fragment(remark.span) {
                 let reads = format!("the macro reads `{fragment}`");
@@ -240,6 +248,7 @@ impl Engine {
             index_time: self.index_time.clone(),
             knowledge: Arc::clone(&self.knowledge),
             node: Arc::clone(&self.node),
+            commands: Arc::clone(&self.commands),
             default_indexes: request.default_indexes,
             context,
             progress: Arc::default(),

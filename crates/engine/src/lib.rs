@@ -11,6 +11,7 @@
 mod aggregate;
 mod command;
 mod commands;
+mod custom;
 mod dataflow;
 mod error;
 mod explain;
@@ -39,6 +40,7 @@ mod tstats;
 
 pub use command::Messages;
 pub use commands::lookup::{LookupSource, LookupTable, TableTime};
+pub use custom::{CommandChunk, CommandProcess, CommandSource, NoCommands};
 pub use dataflow::Slicing;
 pub use error::EngineError;
 pub use explain::{ExplainedEvents, ExplainedPlan, ExplainedStage, Explanation, Phase, Sieve, StageShape};

@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::{
-    AssignTarget, Assignment, BinCommand, BinOptions, ChartCommand, Command, Expr, ExprKind, FieldPattern, HeadCommand,
-    InputLookupCommand, LookupCommand, Pattern, Pipeline, SearchExpr, SortCommand, Span, SplitField, Stage,
-    StatsCommand, StreamStatsCommand, SubsearchLimits, TextCommand,
+    AssignTarget, Assignment, BinCommand, BinOptions, ChartCommand, Command, CustomCommand, Expr, ExprKind,
+    FieldPattern, HeadCommand, InputLookupCommand, LookupCommand, Pattern, Pipeline, SearchExpr, SortCommand, Span,
+    SplitField, Stage, StatsCommand, StreamStatsCommand, SubsearchLimits, TextCommand,
 };
 
 use crate::EngineError;
@@ -33,6 +33,7 @@ use crate::commands::stats::{EventStats, Stats, WildcardStats};
 use crate::commands::streamstats::StreamStats;
 use crate::commands::timechart::TimeChart;
 use crate::commands::top::Top;
+use crate::custom::{CommandSource, Custom};
 use crate::expr::{CompiledExpr, ExprContext};
 use crate::node::name_of;
 use crate::pattern::Regex;
@@ -87,6 +88,8 @@ pub(crate) trait Environment {
     fn detached(&self) -> Arc<dyn Environment + Send + Sync>;
     /// Where tables are written.
     fn lookups(&self) -> Arc<dyn LookupSource>;
+    /// Commands of apps.
+    fn commands(&self) -> Arc<dyn CommandSource>;
     /// Where events are kept.
     fn source(&self) -> Arc<dyn SnapshotSource>;
     /// Text of a saved search, its macros replaced.
@@ -183,11 +186,18 @@ impl Lowering<'_> {
             Command::Text(text) => tables::text(text),
             Command::Tables(table) => tables::table(table),
             Command::Analytics(command) => tables::analytics(command),
+            Command::Custom(custom) => self.custom(custom),
             other => match first_only(other) {
                 Some(name) => return Err(self.must_be_first(name, "")),
                 None => self.shape(other)?,
             },
         }])
+    }
+
+    /// A command of an app; what it is, its program says when it runs.
+    fn custom(&self, command: &CustomCommand) -> Step {
+        let (environment, source) = (self.environment.detached(), self.environment.commands());
+        Step::Blocking(Arc::new(Custom { command: command.clone(), environment, source }))
     }
 
     fn lookup(&self, command: &LookupCommand) -> Result<Step, EngineError> {

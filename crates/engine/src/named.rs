@@ -90,7 +90,7 @@ impl Runner {
         }
         let tokens = if command.substitutes { command.tokens.as_slice() } else { &[] };
         let text = self.saved_with(name, tokens, command.span)?;
-        let parsed = quarry_spl::parse(&text);
+        let parsed = quarry_spl::parse_with_commands(&text, &self.commands.names());
         if let Some(fault) = parsed.diagnostics.iter().find(|remark| remark.severity == quarry_spl::Severity::Error) {
             return Err(invalid(format!("saved search {name}: {fault}")));
         }

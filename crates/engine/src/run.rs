@@ -16,11 +16,12 @@ use quarry_spl::ast::{Command, Pipeline, SearchCommand, SearchExpr, Span, Stage,
 use quarry_store::{AppendRequest, BucketListing, IndexSelector, MemoryStore, Snapshot, Store, StoreError};
 
 use crate::EngineError;
-use crate::command::{CommandContext, MakeRowCommand, Reduce, RowCommand, RowIter, of_batches};
+use crate::command::{Blocking, CommandContext, MakeRowCommand, Reduce, RowCommand, RowIter, of_batches};
 use crate::commands::generate::make_results;
 use crate::commands::lookup::{LookupSource, LookupTable};
 use crate::commands::order::{DropEmptyColumns, Sort};
 use crate::commands::timechart::time_bounds;
+use crate::custom::{CommandSource, Custom};
 use crate::explain::Explainer;
 use crate::expr::ExprContext;
 use crate::knowledge::labels::Labels;
@@ -111,6 +112,8 @@ pub(crate) struct Runner {
     pub knowledge: Arc<dyn KnowledgeSource>,
     /// What else the node knows.
     pub node: Arc<dyn NodeSource>,
+    /// Commands of apps.
+    pub commands: Arc<dyn CommandSource>,
     /// Indexes read when none is named.
     pub default_indexes: Vec<String>,
     /// Context of the commands.
@@ -139,7 +142,8 @@ impl Runner {
         let Some((first, rest)) = pipeline.commands.split_first() else { return Ok(Box::new(std::iter::empty())) };
         if let Some(explainer) = self.explainer.as_ref().filter(|_| !matches!(first.command, Command::Search(_))) {
             explainer.note_first(first);
-            if matches!(first.command, Command::MakeResults(_) | Command::InputLookup(_) | Command::Node(_)) {
+            use Command::{Custom, InputLookup, MakeResults, Node};
+            if matches!(first.command, MakeResults(_) | InputLookup(_) | Node(_) | Custom(_)) {
                 return self.chain(Box::new(std::iter::empty()), rest, &self.context);
             }
         }
@@ -163,6 +167,11 @@ impl Runner {
                 Err(error) => Err(error),
             },
             Command::Node(command) => self.node_command(command, rest),
+            Command::Custom(command) => {
+                let (environment, source) = (self.detached(), Arc::clone(&self.commands));
+                let custom = Custom { command: command.clone(), environment, source };
+                self.chain(custom.run(Box::new(std::iter::empty()), &self.context)?, rest, &self.context)
+            }
             Command::Several(several) if several.generates() => self.several(several, rest),
             Command::Eval(_) => {
                 let one = quarry_spl::ast::MakeResultsCommand { count: 1, annotate: false, data: None };
@@ -386,6 +395,10 @@ impl Environment for Surroundings<'_> {
         Arc::clone(&self.runner.source)
     }
 
+    fn commands(&self) -> Arc<dyn CommandSource> {
+        Arc::clone(&self.runner.commands)
+    }
+
     fn saved_text(&self, name: &str, span: Span) -> Result<String, EngineError> {
         self.runner.saved_text(name, span)
     }
@@ -442,6 +455,10 @@ impl Environment for Runner {
 
     fn source(&self) -> Arc<dyn SnapshotSource> {
         Arc::clone(&self.source)
+    }
+
+    fn commands(&self) -> Arc<dyn CommandSource> {
+        Arc::clone(&self.commands)
     }
 
     fn saved_text(&self, name: &str, span: Span) -> Result<String, EngineError> {

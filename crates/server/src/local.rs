@@ -14,6 +14,7 @@ use quarry_stdx::{SharedClock, SystemClock};
 use quarry_store::{MemoryStore, MergeOptions, Store, StoreError, StoreOptions};
 
 use crate::configuration;
+use crate::custom_commands::CustomCommands;
 use crate::failure::Failure;
 use crate::knowledge_files::KnowledgeFiles;
 use crate::lookup_files::{LookupFiles, Lookups};
@@ -125,6 +126,7 @@ impl Settings {
             let (layers, data_dir) = (self.layers.clone(), data_dir.to_owned());
             engine = engine.with_node(Arc::new(NodeFacts { layers, data_dir, source: Arc::clone(&source), models }));
         }
+        let engine = engine.with_commands(Arc::new(CustomCommands::new(&self.layers, data_dir)));
         Ok(SearchService::new(SearchServiceParts {
             engine,
             source,

@@ -12,6 +12,8 @@ mod claims;
 mod cli;
 mod collector;
 mod configuration;
+mod custom_commands;
+mod custom_process;
 mod demo;
 mod failure;
 mod help;

@@ -2,10 +2,11 @@
 
 use std::io::{BufWriter, Write};
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::tz::TimeZone;
-use quarry_engine::Stopper;
+use quarry_engine::{CommandSource, Stopper};
 use quarry_event::time::{parse_time, parse_zone};
 use quarry_inputs::file::{OneshotOptions, Progress, Reached, add_file, expand};
 use quarry_search::{ResultTable, SearchParams, SearchService};
@@ -13,6 +14,7 @@ use quarry_stdx::SystemClock;
 use quarry_store::MemoryStore;
 
 use crate::cli::{Cli, OutputForm, SearchArgs};
+use crate::custom_commands::CustomCommands;
 use crate::failure::{self, Failure};
 use crate::interrupt::Interrupt;
 use crate::local::{self, DEFAULT_INDEX, MemorySink, Settings};
@@ -38,7 +40,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
         |name: &String| Failure::Usage(format!("--zone {name}: no such time zone; give one as Europe/Berlin"));
     let zone = arguments.zone.as_ref().map(|name| parse_zone(name).ok_or_else(|| unknown(name))).transpose()?;
     let zone = zone.unwrap_or(TimeZone::UTC);
-    check(&arguments.text)?;
+    check(&arguments.text, &cli.data_dir)?;
     check_times(arguments, &zone)?;
     let mut out = BufWriter::new(std::io::stdout().lock());
     let stop = SearchStop::install()?;
@@ -82,7 +84,7 @@ fn style(cli: &Cli, arguments: &SearchArgs, events: bool) -> OutputStyle {
 /// Whether no event is read.
 fn makes_rows(text: &str) -> bool {
     let first = quarry_spl::parse(text).pipeline.commands.into_iter().next();
-    first.is_some_and(|stage| !matches!(stage.command, quarry_spl::ast::Command::Search(_)))
+    first.is_none_or(|stage| !matches!(stage.command, quarry_spl::ast::Command::Search(_)))
 }
 
 /// What Ctrl-C does at the moment: ends reading files, ends the running search early, or ends the process.
@@ -173,9 +175,17 @@ fn stream(
 }
 
 /// Refuses a faulty search before any file is read.
-fn check(text: &str) -> Result<(), Failure> {
+fn check(text: &str, data_dir: &Path) -> Result<(), Failure> {
     // Macros are replaced by the engine, which tells of those that are missing.
     let parsed = quarry_spl::parse_with_stand_ins(text);
+    if !parsed.is_ok() && !parsed.unsupported.is_empty() {
+        // Commands of apps are known to the engine, which then tells of the other faults too.
+        let custom = CustomCommands::new(&Settings::of_data_dir_quietly(data_dir).layers, Some(data_dir)).names();
+        let is_custom = |feature: &String| feature.strip_prefix("command:").is_some_and(|name| custom.contains(name));
+        if parsed.unsupported.iter().any(is_custom) {
+            return Ok(());
+        }
+    }
     if parsed.is_ok() { Ok(()) } else { Err(Failure::Spl { text: text.to_owned(), diagnostics: parsed.diagnostics }) }
 }
 

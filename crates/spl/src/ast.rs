@@ -4,6 +4,7 @@
 //! execution; the engine lowers it. Wildcards in field names stay patterns ([`FieldPattern`]).
 
 mod analytics;
+mod custom;
 mod flow;
 mod generate;
 mod node;
@@ -17,6 +18,7 @@ mod values;
 mod write;
 
 pub use analytics::*;
+pub use custom::*;
 pub use flow::*;
 pub use generate::*;
 pub use node::*;
@@ -147,6 +149,8 @@ pub enum Command {
     From(FromCommand),
     /// `savedsearch`.
     SavedSearch(SavedSearchCommand),
+    /// A command of an app.
+    Custom(CustomCommand),
     /// Several searches brought together: appendpipe, union, set and their kin.
     Several(SeveralCommand),
     /// Fields and rows of texts: extract, xmlkv, multikv and their kin.

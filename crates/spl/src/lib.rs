@@ -17,5 +17,5 @@ mod parse;
 pub use diagnostic::{Diagnostic, Severity, nearest};
 pub use parse::{
     MAX_COMMANDS, MAX_NESTING, MAX_SEARCH_BYTES, MAX_SUBSEARCH_DEPTH, Parsed, parse, parse_condition, parse_expression,
-    parse_with_stand_ins,
+    parse_with_commands, parse_with_stand_ins,
 };

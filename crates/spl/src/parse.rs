@@ -10,6 +10,7 @@ mod brief;
 mod chart;
 mod combine;
 mod cursor;
+mod custom;
 mod eval;
 mod extract;
 mod flow;
@@ -32,6 +33,8 @@ mod text;
 mod tstats;
 mod values;
 mod write;
+
+use std::collections::BTreeSet;
 
 use crate::ast::{Expr, Pipeline, SearchExpr, Span};
 use crate::diagnostic::{Diagnostic, Severity};
@@ -69,6 +72,16 @@ impl Parsed {
 /// Reads a search. Never fails: faults are in [`Parsed::diagnostics`].
 pub fn parse(text: &str) -> Parsed {
     let (pipeline, diagnostics, unsupported) = run(text, |parser| Some(parser.whole_search()));
+    let nothing = Pipeline { commands: Vec::new(), span: Span { start: 0, end: text.len() } };
+    Parsed { pipeline: pipeline.unwrap_or(nothing), diagnostics, unsupported }
+}
+
+/// Reads a search that may use commands of apps, whose lower-case names are given.
+pub fn parse_with_commands(text: &str, custom: &BTreeSet<String>) -> Parsed {
+    let (pipeline, diagnostics, unsupported) = run(text, |parser| {
+        parser.custom = custom.clone();
+        Some(parser.whole_search())
+    });
     let nothing = Pipeline { commands: Vec::new(), span: Span { start: 0, end: text.len() } };
     Parsed { pipeline: pipeline.unwrap_or(nothing), diagnostics, unsupported }
 }

@@ -16,6 +16,8 @@ pub(crate) fn run() -> Result<(), String> {
     deny()?;
     cargo(&["clippy", "--release", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
     cargo(&["build", "--release", "--locked", "-p", "quarry"])?;
+    crate::python::DIFFERENTIAL.run()?;
+    crate::python::SEARCH_COMMANDS.run()?;
     cargo(&["check", "--no-default-features", "--manifest-path", "fuzz/Cargo.toml"])?;
     if succeeds(&["nextest", "--version"]) {
         cargo(&["nextest", "run", "--release", "--locked", "--workspace"])?;

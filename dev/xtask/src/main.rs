@@ -2,7 +2,8 @@
 //!
 //! `cargo xtask ci` is everything; `layers` checks which crate may use which, `tidy` the house rules, `bench` the
 //! speed table, `counts` the instructions of parts, `soak` kills a node over and over, `soak-spl` runs generated
-//! searches. Tools are called as child processes; nothing here is part of the product.
+//! searches, `differential` has DuckDB's answers beside ours, `search-commands` runs commands of Splunk's SDK. Tools are
+//! called as child processes; nothing here is part of the product.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to its terminal")]
 
 mod bench;
@@ -10,6 +11,7 @@ mod ci;
 mod counts;
 mod kills;
 mod layers;
+mod python;
 mod soak;
 mod tidy;
 
@@ -17,7 +19,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask ci | layers | tidy [--update] | bench [DATA_DIR] | counts [--save] |
-       soak [--rounds N] [--seed S] | soak-spl [--seeds N] [--from SEED]";
+       soak [--rounds N] [--seed S] | soak-spl [--seeds N] [--from SEED] |
+       differential | search-commands";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -29,6 +32,8 @@ fn main() -> ExitCode {
         "bench" => bench::run(&arguments[1..]),
         "counts" => counts::run(&arguments[1..]),
         "soak" => kills::run(&arguments[1..]),
+        "differential" => python::DIFFERENTIAL.run(),
+        "search-commands" => python::SEARCH_COMMANDS.run(),
         "soak-spl" => soak::run(&arguments[1..]),
         _ => Err(USAGE.to_owned()),
     };

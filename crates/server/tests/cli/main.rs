@@ -5,6 +5,7 @@ mod add_and_search;
 mod collector;
 mod compaction;
 mod crash_and_damage;
+mod custom_commands;
 mod explain;
 mod forwarders;
 mod knowledge;

@@ -16,6 +16,8 @@ pub(super) fn before_family(command: &Command, mut needs: FieldNeeds) -> FieldNe
         Command::Text(text) => before_text(text, &mut needs),
         Command::Tables(tables) => before_tables(tables, &mut needs),
         Command::Analytics(command) => before_analytics(command, &mut needs),
+        // What a program of an app reads, and what it makes, only the program knows.
+        Command::Custom(_) => return FieldNeeds::everything(),
         Command::Node(_) => needs = FieldNeeds::default(),
         _ => {}
     }
@@ -176,7 +178,7 @@ pub(super) fn makes_report(command: &Command) -> bool {
         }
         Command::Tables(tables) => return matches!(tables, TablesCommand::TimeWrap(_)),
         Command::Analytics(command) => return reports_patterns(command),
-        Command::Node(_) => return true,
+        Command::Node(_) | Command::Custom(_) => return true,
         _ => return false,
     };
     matches!(

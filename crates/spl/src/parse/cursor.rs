@@ -3,6 +3,8 @@
 //! Every reader leaves the place untouched when it returns `None`. Faults are [`Diagnostic`]s handed up with `?` to
 //! the command being read, which drops itself; lesser ones are reported in passing.
 
+use std::collections::BTreeSet;
+
 use super::{MAX_NESTING, quoted_len};
 use crate::ast::{Command, FieldPattern, Span};
 use crate::diagnostic::Diagnostic;
@@ -48,6 +50,8 @@ pub(super) struct Parser<'t> {
     pub(super) commands: usize,
     /// Operators that lengthen the expression being read.
     pub(super) chain: usize,
+    /// Lower-case names of commands that apps bring along.
+    pub(super) custom: BTreeSet<String>,
     /// Commands that the one being read stands for, but for the last.
     pub(super) preceding: Vec<Command>,
     diagnostics: Vec<Diagnostic>,
@@ -66,6 +70,7 @@ impl<'t> Parser<'t> {
             subsearches: 0,
             commands: 0,
             chain: 0,
+            custom: BTreeSet::new(),
             preceding: Vec::new(),
             diagnostics: Vec::new(),
             unsupported: Vec::new(),

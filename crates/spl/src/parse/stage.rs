@@ -141,8 +141,9 @@ impl Parser<'_> {
         let rest = &self.rest()[name.len().min(self.rest().len())..];
         let alone = rest.is_empty() || rest.starts_with(|c: char| c.is_whitespace() || matches!(c, '(' | '"' | '['));
         let operator = rest.trim_start().starts_with(['=', '!', '<', '>']);
-        let known =
-            name == "search" || (self.subsearches > 0 && (is_command(&name) || reason_not_yet(&name).is_some()));
+        let known = name == "search"
+            || (self.subsearches > 0
+                && (is_command(&name) || reason_not_yet(&name).is_some() || self.custom.contains(&name)));
         alone && !operator && known
     }
 
@@ -170,7 +171,8 @@ impl Parser<'_> {
         }
         self.pos += written.len();
         let name = written.to_ascii_lowercase();
-        let Some(command) = self.command(&name, first)? else {
+        let known = self.command(&name, first)?;
+        let Some(command) = known.or_else(|| self.custom_command(&name, first)) else {
             self.unknown_command(&name, self.since(start));
             return Ok(None);
         };

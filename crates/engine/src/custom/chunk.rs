@@ -1,0 +1,137 @@
+//! Rows as the body of a chunk and back: CSV, with a column `__mv_NAME` beside one that has several values in a row.
+
+use arrow::record_batch::RecordBatch;
+use quarry_event::time::parse_epoch;
+
+use crate::EngineError;
+use crate::field_names::{names_of, wildcard_parts};
+use crate::rows::{self, ColumnBuilder, ColumnReader, Value, batch_of, is_hidden};
+
+/// What a column with the list of values is called.
+const MULTI: &str = "__mv_";
+/// Column of the time.
+const TIME: &str = "_time";
+
+/// The rows as CSV, only columns that one of `wanted` covers; all where it is empty.
+pub(super) fn body_of(rows: &RecordBatch, wanted: &[String]) -> Result<Vec<u8>, EngineError> {
+    let covers = |name: &str| wanted.is_empty() || wanted.iter().any(|pattern| wildcard_parts(pattern, name).is_some());
+    let names: Vec<String> = names_of(rows).into_iter().filter(|name| !is_hidden(name) && covers(name)).collect();
+    if names.is_empty() || rows.num_rows() == 0 {
+        return Ok(Vec::new());
+    }
+    let readers: Vec<ColumnReader> = names.iter().map(|name| rows::reader(rows, name)).collect();
+    let is_multi = |reader: &ColumnReader| (0..rows.num_rows()).any(|row| matches!(reader.value(row), Value::Multi(_)));
+    let multi: Vec<bool> = readers.iter().map(is_multi).collect();
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let failed = |error: csv::Error| EngineError::invalid(format!("rows cannot be written as CSV: {error}"));
+    let mut record: Vec<String> = names.clone();
+    record.extend(names.iter().zip(&multi).filter(|(_, is)| **is).map(|(name, _)| format!("{MULTI}{name}")));
+    writer.write_record(&record).map_err(failed)?;
+    for row in 0..rows.num_rows() {
+        record.clear();
+        let text = |reader: &ColumnReader| reader.value(row).text().map(|text| text.into_owned()).unwrap_or_default();
+        record.extend(readers.iter().map(text));
+        let lists = readers.iter().zip(&multi).filter(|(_, is)| **is);
+        record.extend(lists.map(|(reader, _)| match reader.value(row) {
+            Value::Multi(values) => encode(values.iter().map(AsRef::as_ref)),
+            _ => String::new(),
+        }));
+        writer.write_record(&record).map_err(failed)?;
+    }
+    writer.into_inner().map_err(|error| EngineError::invalid(format!("rows cannot be written as CSV: {error}")))
+}
+
+/// The rows of a body; an empty cell is no value.
+pub(super) fn rows_of(body: &[u8]) -> Result<RecordBatch, String> {
+    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(body);
+    let wrong = |error: csv::Error| format!("its answer is no CSV: {error}");
+    let header = reader.headers().map_err(wrong)?.clone();
+    let plain: Vec<usize> = (0..header.len()).filter(|at| !header[*at].starts_with(MULTI)).collect();
+    let list_of = |at: &usize| header.iter().position(|name| name.strip_prefix(MULTI) == Some(&header[*at]));
+    let lists: Vec<Option<usize>> = plain.iter().map(list_of).collect();
+    let mut columns: Vec<ColumnBuilder> = plain.iter().map(|_| ColumnBuilder::new(0)).collect();
+    let mut count = 0;
+    for record in reader.records() {
+        let record = record.map_err(wrong)?;
+        for ((at, list), column) in plain.iter().zip(&lists).zip(&mut columns) {
+            let values = list.and_then(|list| record.get(list)).and_then(decode);
+            let cell = record.get(*at).unwrap_or_default();
+            match (values, cell) {
+                (Some(values), _) => column.push_multi(&values),
+                (None, "") => column.push_null(),
+                (None, cell) if &header[*at] == TIME => match parse_epoch(cell) {
+                    Some(time) => column.push_time(time),
+                    None => column.push_text(cell),
+                },
+                (None, cell) => column.push_text(cell),
+            }
+        }
+        count += 1;
+    }
+    let named = plain.iter().map(|at| header[*at].to_owned()).zip(columns.into_iter().map(ColumnBuilder::finish));
+    batch_of(named, count).map_err(|error| error.to_string())
+}
+
+/// `$a$;$b$`, dollars doubled.
+fn encode<'v>(values: impl Iterator<Item = &'v str>) -> String {
+    values.map(|value| format!("${}$", value.replace('$', "$$"))).collect::<Vec<_>>().join(";")
+}
+
+/// The values of such a list; `None` when it is none.
+fn decode(text: &str) -> Option<Vec<String>> {
+    let mut values = Vec::new();
+    let mut characters = text.chars().peekable();
+    loop {
+        if characters.next()? != '$' {
+            return None;
+        }
+        let mut value = String::new();
+        loop {
+            match characters.next()? {
+                '$' if characters.next_if_eq(&'$').is_some() => value.push('$'),
+                '$' => break,
+                other => value.push(other),
+            }
+        }
+        values.push(value);
+        match characters.next() {
+            None => return Some(values),
+            Some(';') => {}
+            Some(_) => return None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_come_back_as_they_were() {
+        let mut multi = ColumnBuilder::new(2);
+        multi.push_multi(["a$", "", "b;c"]);
+        multi.push_text("one");
+        let mut time = ColumnBuilder::new(2);
+        time.push_time(1_795_132_800_500_000_000);
+        time.push_null();
+        let mut text = ColumnBuilder::new(2);
+        text.push_text("say \"hi\",\nyou");
+        text.push_null();
+        let columns = [("m", multi.finish()), (TIME, time.finish()), ("t", text.finish())];
+        let rows = batch_of(columns, 2).unwrap();
+        let body = body_of(&rows, &[]).unwrap();
+        let back = rows_of(&body).unwrap();
+        for name in ["m", TIME, "t"] {
+            let (was, is) = (rows::reader(&rows, name), rows::reader(&back, name));
+            for row in 0..2 {
+                assert_eq!(is.value(row).values(), was.value(row).values(), "{name} of row {row}");
+            }
+        }
+        assert_eq!(
+            String::from_utf8(body_of(&rows, &["t*".to_owned()]).unwrap()).unwrap(),
+            "t\n\"say \"\"hi\"\",\nyou\"\n\"\"\n"
+        );
+        assert_eq!(rows_of(b"").unwrap().num_rows(), 0);
+        assert!(decode("plain").is_none() && decode("$a").is_none() && decode("").is_none());
+    }
+}

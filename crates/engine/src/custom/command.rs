@@ -1,0 +1,240 @@
+//! A custom command in a search: asks its program what it is, passes rows through it or takes rows from it.
+
+use std::sync::Arc;
+
+use arrow::record_batch::RecordBatch;
+use quarry_event::time::NS_PER_SEC;
+use quarry_spl::ast::CustomCommand;
+use serde_json::{Value, json};
+
+use super::chunk::{body_of, rows_of};
+use super::{CommandChunk, CommandProcess, CommandSource};
+use crate::EngineError;
+use crate::command::{Blocking, CommandContext, RowIter};
+use crate::lower::{Environment, lower};
+use crate::rows::concat_rows;
+use crate::run::apply;
+
+/// Rows of one chunk at most; programs are told.
+const CHUNK_ROWS_MAX: usize = 50_000;
+/// Turns that a program may take after its last rows were sent, or to make rows of its own.
+const TURNS_MAX: usize = 1_000_000;
+
+/// A custom command.
+pub(crate) struct Custom {
+    pub(crate) command: CustomCommand,
+    pub(crate) environment: Arc<dyn Environment + Send + Sync>,
+    pub(crate) source: Arc<dyn CommandSource>,
+}
+
+impl Blocking for Custom {
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
+        let name = self.command.name.clone();
+        let process = self.source.start(&name).map_err(|fault| self.failed(&fault))?;
+        let mut dialogue = Dialogue { name, process, context: context.clone(), told: None, told_now: false };
+        let (info, _) = dialogue.ask(&self.getinfo(context), Vec::new())?;
+        let makes_rows = info["generating"] == Value::Bool(true);
+        match (makes_rows, self.command.is_first) {
+            (true, false) => return Err(self.failed("it makes rows and must be the first command")),
+            (false, true) => return Err(self.failed("it takes rows and cannot be the first command")),
+            _ => {}
+        }
+        let rows = match info["streaming_preop"].as_str().map(str::trim) {
+            None | Some("") => rows,
+            Some(before) => self.rows_through(before, rows, context)?,
+        };
+        let text = |field: &Value| field.as_str().map(str::to_owned);
+        let required: Vec<String> = info["required_fields"].as_array().into_iter().flatten().filter_map(text).collect();
+        // Others look at all rows, which come at once where they fit into a chunk.
+        let gathers = !matches!(info["type"].as_str(), Some("streaming" | "stateful"));
+        let rows = (!makes_rows).then_some(rows);
+        let waiting = Vec::new();
+        Ok(Box::new(Passed { rows, waiting, gathers, required, dialogue, turns: 0, done: false }))
+    }
+}
+
+impl Custom {
+    fn failed(&self, fault: &str) -> EngineError {
+        EngineError::Invalid { message: format!("{}: {fault}", self.command.name), span: Some(self.command.span) }
+    }
+
+    /// The rows after the commands that the program wants before it.
+    fn rows_through(&self, before: &str, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
+        let parsed = quarry_spl::parse_with_commands(&format!("* | {before}"), &self.source.names());
+        if !parsed.is_ok() {
+            let fault = parsed.diagnostics.first().map(ToString::to_string).unwrap_or_default();
+            return Err(self.failed(&format!("its streaming_preop {before}: {fault}")));
+        }
+        let mut steps = Vec::new();
+        for stage in parsed.pipeline.commands.iter().skip(1) {
+            steps.extend(lower(stage, self.environment.as_ref())?);
+        }
+        apply(rows, steps, context)
+    }
+
+    /// What the program is told of the search.
+    fn getinfo(&self, context: &CommandContext) -> Value {
+        let time = |time: Option<i64>| {
+            time.map_or_else(|| "0".to_owned(), |time| (time as f64 / NS_PER_SEC as f64).to_string())
+        };
+        json!({
+            "action": "getinfo",
+            "preview": false,
+            "streaming_command_will_restart": false,
+            "searchinfo": {
+                "args": self.command.arguments,
+                "raw_args": self.command.raw_arguments,
+                "command": self.command.name,
+                "app": self.source.app(&self.command.name),
+                "sid": &*context.id,
+                "owner": "admin",
+                "username": "admin",
+                "search": "",
+                "session_key": "",
+                "splunkd_uri": "",
+                "splunk_version": "9.0",
+                "dispatch_dir": "",
+                "maxresultrows": CHUNK_ROWS_MAX,
+                "earliest_time": time(context.range.earliest),
+                "latest_time": time(context.range.latest),
+            },
+        })
+    }
+}
+
+/// Questions and answers.
+struct Dialogue {
+    name: String,
+    process: Box<dyn CommandProcess>,
+    context: CommandContext,
+    /// The errors the program told of itself.
+    told: Option<String>,
+    /// Whether the last answer told one.
+    told_now: bool,
+}
+
+impl Dialogue {
+    /// The answer's metadata and body; messages in it go to the user.
+    fn ask(&mut self, metadata: &Value, body: Vec<u8>) -> Result<(Value, Vec<u8>), EngineError> {
+        let name = &self.name;
+        let failed = |fault: &str| EngineError::invalid(format!("{name}: {fault}"));
+        let stop = Arc::clone(&self.context.stop);
+        let chunk = CommandChunk { metadata: metadata.to_string(), body };
+        let answer = self.process.exchange(&chunk, &|| stop.is_cancelled());
+        let answer = answer.map_err(|fault| failed(self.told.as_deref().unwrap_or(&fault)))?;
+        let metadata: Value = match answer.metadata.trim() {
+            "" => Value::Null,
+            text => serde_json::from_str(text).map_err(|error| failed(&format!("its answer is no JSON: {error}")))?,
+        };
+        self.told_now = false;
+        for message in metadata["inspector"]["messages"].as_array().into_iter().flatten() {
+            let (level, text) = (message[0].as_str().unwrap_or_default(), message[1].as_str().unwrap_or_default());
+            if !level.eq_ignore_ascii_case("debug") && !text.is_empty() {
+                self.context.messages.push(format!("{name}: {text}"));
+            }
+            if level.eq_ignore_ascii_case("error") || level.eq_ignore_ascii_case("fatal") {
+                let before = self.told.take().map(|told| format!("{told}; ")).unwrap_or_default();
+                self.told = Some(format!("{before}{text}"));
+                self.told_now = true;
+            }
+        }
+        match metadata["error"].as_str() {
+            Some(fault) if !fault.is_empty() => Err(failed(fault)),
+            _ => Ok((metadata, answer.body)),
+        }
+    }
+}
+
+/// Rows that a program gives, for rows it is given or on its own.
+struct Passed {
+    /// Rows still to be sent; `None` when there are no more.
+    rows: Option<RowIter>,
+    /// Rows read and still to be sent, the next last.
+    waiting: Vec<RecordBatch>,
+    /// Whether as many rows as fit are sent at once.
+    gathers: bool,
+    required: Vec<String>,
+    dialogue: Dialogue,
+    /// Turns taken since there was nothing more to send.
+    turns: usize,
+    done: bool,
+}
+
+impl Passed {
+    /// The next rows to send, few enough for a chunk.
+    fn next_rows(&mut self) -> Result<Option<RecordBatch>, EngineError> {
+        let batch = match (self.waiting.pop(), &mut self.rows) {
+            (Some(batch), _) => batch,
+            (None, Some(rows)) => match rows.next().transpose()? {
+                Some(batch) => batch,
+                None => {
+                    self.rows = None;
+                    return Ok(None);
+                }
+            },
+            (None, None) => return Ok(None),
+        };
+        if batch.num_rows() > CHUNK_ROWS_MAX {
+            self.waiting.push(batch.slice(CHUNK_ROWS_MAX, batch.num_rows() - CHUNK_ROWS_MAX));
+            return Ok(Some(batch.slice(0, CHUNK_ROWS_MAX)));
+        }
+        Ok(Some(batch))
+    }
+
+    /// The rows of the next chunk, and whether there are no more.
+    fn next_chunk(&mut self) -> Result<(Option<RecordBatch>, bool), EngineError> {
+        if !self.gathers {
+            let rows = self.next_rows()?;
+            let is_last = rows.is_none();
+            return Ok((rows, is_last));
+        }
+        let (mut batches, mut count) = (Vec::new(), 0);
+        while let Some(batch) = self.next_rows()? {
+            if count + batch.num_rows() > CHUNK_ROWS_MAX {
+                self.waiting.push(batch);
+                return Ok((Some(concat_rows(batches)?), false));
+            }
+            count += batch.num_rows();
+            batches.push(batch);
+        }
+        Ok(((!batches.is_empty()).then(|| concat_rows(batches)).transpose()?, true))
+    }
+
+    /// One turn: rows for rows.
+    fn turn(&mut self) -> Result<RecordBatch, EngineError> {
+        let (rows, is_last) = self.next_chunk()?;
+        let body = rows.map(|rows| body_of(&rows, &self.required)).transpose()?.unwrap_or_default();
+        let (metadata, body) = self.dialogue.ask(&json!({ "action": "execute", "finished": is_last }), body)?;
+        self.done = metadata["finished"] == Value::Bool(true);
+        if let Some(told) =
+            self.dialogue.told.as_ref().filter(|_| self.done && self.dialogue.told_now && body.is_empty())
+        {
+            // It gave up; what it gave before is not the whole answer.
+            return Err(EngineError::invalid(format!("{}: {told}", self.dialogue.name)));
+        }
+        self.turns += usize::from(is_last);
+        if self.turns > TURNS_MAX {
+            let what = format!("{}: it does not come to an end", self.dialogue.name);
+            return Err(EngineError::Limit { what, limit: "turns of a command", value: TURNS_MAX as u64 });
+        }
+        rows_of(&body).map_err(|fault| EngineError::invalid(format!("{}: {fault}", self.dialogue.name)))
+    }
+}
+
+impl Iterator for Passed {
+    type Item = Result<RecordBatch, EngineError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while !self.done {
+            match self.turn() {
+                Ok(rows) if rows.num_rows() == 0 => {}
+                Ok(rows) => return Some(Ok(rows)),
+                Err(error) => {
+                    self.done = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,50 @@
+//! Commands that apps bring along: the dialogue with a program, chunk by chunk, in the form of Splunk's chunked
+//! protocol (a line of JSON and a body of CSV each way).
+//!
+//! The engine knows what is said and in which order; who implements [`CommandSource`] knows which programs there are,
+//! runs them and keeps them within their limits. First comes `getinfo`, whose answer says what the command is; then
+//! `execute` with rows until both sides have said that they are finished. Answers alternate with questions strictly.
+
+mod chunk;
+mod command;
+
+use std::collections::BTreeSet;
+
+pub(crate) use command::Custom;
+
+/// One side's turn: metadata as JSON, rows as CSV.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommandChunk {
+    /// A JSON object.
+    pub metadata: String,
+    /// CSV with a header line, or nothing.
+    pub body: Vec<u8>,
+}
+
+/// A program at work. Dropping it ends it.
+pub trait CommandProcess: Send {
+    /// Says something and waits for the answer, until `is_cancelled`.
+    fn exchange(&mut self, chunk: &CommandChunk, is_cancelled: &dyn Fn() -> bool) -> Result<CommandChunk, String>;
+}
+
+/// Commands of apps.
+pub trait CommandSource: Send + Sync {
+    /// Their names, lower-cased.
+    fn names(&self) -> BTreeSet<String> {
+        BTreeSet::new()
+    }
+    /// The app that has the command.
+    fn app(&self, _name: &str) -> String {
+        String::new()
+    }
+    /// Starts the program of a command.
+    fn start(&self, name: &str) -> Result<Box<dyn CommandProcess>, String> {
+        Err(format!("there is no program for the command {name}"))
+    }
+}
+
+/// No commands but those of the language.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoCommands;
+
+impl CommandSource for NoCommands {}

@@ -1,0 +1,264 @@
+//! A program of a custom command at work: begun in a process group of its own, spoken with over its pipes, ended with
+//! all it began.
+//!
+//! Two threads read its answers and its complaints, a third writes, so that a program that does neither in turn blocks
+//! nobody: whoever asks waits for an answer no longer than allowed, then the group is killed. It has no environment but
+//! a path and a locale.
+//!
+//! Not here: what is said (engine), and which programs there are ([`crate::custom_commands`]).
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use quarry_engine::{CommandChunk, CommandProcess};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group, prlimit};
+
+/// Address space of a program, in bytes.
+const MEMORY_BYTES_MAX: u64 = 4 << 30;
+/// Processor time of a program, in seconds.
+const CPU_SECS_MAX: u64 = 3_600;
+/// Open files of a program.
+const FILES_MAX: u64 = 1_024;
+/// What is kept of the end of a program's complaints, in bytes.
+const STDERR_BYTES_MAX: usize = 8 << 10;
+/// Longest header line of an answer, in bytes.
+const HEADER_BYTES_MAX: u64 = 128;
+/// How often it is looked whether the search was cancelled, in milliseconds.
+const LOOK_MS: u64 = 50;
+/// Rounds of [`LOOK_MS`] a program that has closed its output is given to end.
+const END_ROUNDS: usize = 20;
+/// Where programs are looked for when this one has no path.
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+/// Version in the header line.
+const VERSION: &str = "chunked 1.0";
+
+/// What is started.
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    pub(crate) executable: PathBuf,
+    pub(crate) arguments: Vec<String>,
+    /// Folder it runs in.
+    pub(crate) folder: PathBuf,
+}
+
+/// What it may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ProgramLimits {
+    /// Seconds for an answer.
+    pub(crate) wait_secs: u64,
+    /// Bytes of an answer.
+    pub(crate) chunk_bytes: u64,
+}
+
+/// A program at work.
+pub(crate) struct RunningProgram {
+    child: Child,
+    questions: Option<SyncSender<Vec<u8>>>,
+    answers: Receiver<Result<CommandChunk, String>>,
+    complaints: Arc<Mutex<Vec<u8>>>,
+    limits: ProgramLimits,
+}
+
+impl RunningProgram {
+    /// Starts a program within its limits.
+    pub(crate) fn start(program: &Program, limits: ProgramLimits) -> Result<RunningProgram, String> {
+        let failed = |error: std::io::Error| format!("cannot start {}: {error}", program.executable.display());
+        let mut child = Command::new(&program.executable)
+            .args(&program.arguments)
+            .current_dir(&program.folder)
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into()))
+            .env("LANG", "C.UTF-8")
+            .env("PYTHONIOENCODING", "utf-8")
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .map_err(failed)?;
+        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
+            return Err("its pipes are not there".to_owned());
+        };
+        let (questions, to_write) = sync_channel(1);
+        let (to_answer, answers) = sync_channel(1);
+        let complaints: Arc<Mutex<Vec<u8>>> = Arc::default();
+        let kept = Arc::clone(&complaints);
+        let running = RunningProgram { child, questions: Some(questions), answers, complaints, limits };
+        // From here on a failure ends the program, since the value is dropped.
+        running.limit()?;
+        let thread = |name: &str, work: Box<dyn FnOnce() + Send>| {
+            let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+            spawned.map(drop).map_err(|error| format!("cannot start a thread: {error}"))
+        };
+        thread("command-write", Box::new(move || write_questions(stdin, &to_write)))?;
+        thread("command-read", Box::new(move || read_answers(stdout, limits.chunk_bytes, &to_answer)))?;
+        thread("command-stderr", Box::new(move || keep_complaints(stderr, &kept)))?;
+        Ok(running)
+    }
+
+    /// Sets the limits of the process; it waits for its first question meanwhile.
+    fn limit(&self) -> Result<(), String> {
+        let limits = [
+            (Resource::As, MEMORY_BYTES_MAX),
+            (Resource::Cpu, CPU_SECS_MAX),
+            (Resource::Nofile, FILES_MAX),
+            (Resource::Core, 0),
+        ];
+        for (resource, most) in limits {
+            let limit = Rlimit { current: Some(most), maximum: Some(most) };
+            prlimit(self.pid(), resource, limit).map_err(|error| format!("its limits cannot be set: {error}"))?;
+        }
+        Ok(())
+    }
+
+    fn pid(&self) -> Option<Pid> {
+        i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
+    }
+
+    /// Ends the program and everything it began.
+    fn kill(&mut self) {
+        if let Some(pid) = self.pid() {
+            // One that has ended needs no signal.
+            kill_process_group(pid, Signal::KILL).ok();
+        }
+        drop(self.child.wait());
+    }
+
+    /// Why there is no answer, with the end of what the program wrote to its error output.
+    fn without_answer(&mut self, reason: &str) -> String {
+        let mut how = String::new();
+        for _ in 0..END_ROUNDS {
+            match self.child.try_wait() {
+                Ok(Some(status)) => {
+                    how = format!(" ({status})");
+                    break;
+                }
+                _ => drop(self.answers.recv_timeout(Duration::from_millis(LOOK_MS))),
+            }
+        }
+        self.kill();
+        let complaints = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = String::from_utf8_lossy(&complaints).trim().to_owned();
+        if text.is_empty() { format!("{reason}{how}") } else { format!("{reason}{how}: {text}") }
+    }
+}
+
+impl CommandProcess for RunningProgram {
+    fn exchange(&mut self, chunk: &CommandChunk, is_cancelled: &dyn Fn() -> bool) -> Result<CommandChunk, String> {
+        let header = format!("{VERSION},{},{}\n", chunk.metadata.len(), chunk.body.len());
+        let question = [header.as_bytes(), chunk.metadata.as_bytes(), &chunk.body].concat();
+        let sent = self.questions.as_ref().is_some_and(|questions| questions.send(question).is_ok());
+        if !sent {
+            return Err(self.without_answer("its program ended early"));
+        }
+        for _ in 0..self.limits.wait_secs.saturating_mul(1_000 / LOOK_MS).max(1) {
+            match self.answers.recv_timeout(Duration::from_millis(LOOK_MS)) {
+                Ok(Ok(answer)) => return Ok(answer),
+                Ok(Err(fault)) => return Err(self.without_answer(&fault)),
+                Err(RecvTimeoutError::Disconnected) => return Err(self.without_answer("its program ended early")),
+                Err(RecvTimeoutError::Timeout) if is_cancelled() => {
+                    self.kill();
+                    return Err("the search was cancelled".to_owned());
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+        self.kill();
+        let seconds = self.limits.wait_secs;
+        Err(self.without_answer(&format!("its program gave no answer within the limit of {seconds} seconds (maxwait)")))
+    }
+}
+
+impl Drop for RunningProgram {
+    fn drop(&mut self) {
+        self.questions = None;
+        self.kill();
+    }
+}
+
+fn write_questions(mut stdin: ChildStdin, questions: &Receiver<Vec<u8>>) {
+    while let Ok(question) = questions.recv() {
+        if stdin.write_all(&question).and_then(|()| stdin.flush()).is_err() {
+            return;
+        }
+    }
+}
+
+fn read_answers(stdout: ChildStdout, bytes_max: u64, answers: &SyncSender<Result<CommandChunk, String>>) {
+    let mut stdout = BufReader::new(stdout);
+    while let Some(answer) = read_answer(&mut stdout, bytes_max) {
+        let is_last = answer.is_err();
+        if answers.send(answer).is_err() || is_last {
+            return;
+        }
+    }
+}
+
+/// The next answer; `None` at the end of the output.
+fn read_answer(stdout: &mut impl BufRead, bytes_max: u64) -> Option<Result<CommandChunk, String>> {
+    let mut header = String::new();
+    let read = stdout.by_ref().take(HEADER_BYTES_MAX).read_line(&mut header);
+    match read {
+        Ok(0) => return None,
+        Ok(_) if header.ends_with('\n') => {}
+        Ok(_) => return Some(Err(format!("its program answered no chunk but {:?}", header.trim_end()))),
+        Err(error) => return Some(Err(format!("its answer cannot be read: {error}"))),
+    }
+    // An empty line between chunks is none.
+    if header.trim().is_empty() {
+        return read_answer_once(stdout, bytes_max);
+    }
+    Some(read_parts(&header, stdout, bytes_max))
+}
+
+/// After one empty line no other may come.
+fn read_answer_once(stdout: &mut impl BufRead, bytes_max: u64) -> Option<Result<CommandChunk, String>> {
+    let mut header = String::new();
+    match stdout.by_ref().take(HEADER_BYTES_MAX).read_line(&mut header) {
+        Ok(0) | Err(_) => None,
+        Ok(_) => Some(read_parts(&header, stdout, bytes_max)),
+    }
+}
+
+fn read_parts(header: &str, stdout: &mut impl BufRead, bytes_max: u64) -> Result<CommandChunk, String> {
+    let wrong = || format!("its program answered no chunk but {:?}", header.trim_end());
+    let mut parts = header.trim_end().split(',');
+    let (version, metadata, body) = (parts.next(), parts.next(), parts.next());
+    let length = |text: Option<&str>| text.and_then(|text| text.trim().parse::<u64>().ok());
+    let (Some(VERSION), Some(metadata), Some(body), None) = (version, length(metadata), length(body), parts.next())
+    else {
+        return Err(wrong());
+    };
+    if metadata.saturating_add(body) > bytes_max {
+        let bytes = metadata.saturating_add(body);
+        return Err(format!("its program answered {bytes} bytes, the limit is {bytes_max} (maxchunksize)"));
+    }
+    let mut read = |length: u64| {
+        let mut bytes = Vec::new();
+        let got = stdout.by_ref().take(length).read_to_end(&mut bytes);
+        match got {
+            Ok(got) if got as u64 == length => Ok(bytes),
+            _ => Err("its program ended in the middle of an answer".to_owned()),
+        }
+    };
+    let metadata = String::from_utf8(read(metadata)?).map_err(|_| "its answer is not UTF-8".to_owned())?;
+    Ok(CommandChunk { metadata, body: read(body)? })
+}
+
+/// Keeps the end of what a program writes to its error output.
+fn keep_complaints(mut stderr: ChildStderr, kept: &Mutex<Vec<u8>>) {
+    let mut buffer = [0; 4_096];
+    while let Ok(read @ 1..) = stderr.read(&mut buffer) {
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend_from_slice(&buffer[..read]);
+        let surplus = kept.len().saturating_sub(STDERR_BYTES_MAX);
+        kept.drain(..surplus);
+    }
+}

@@ -1,0 +1,65 @@
+//! Checks that are programs in Python: a virtual environment with pinned packages below the target folder, then the
+//! program with the built `quarry` and an empty folder.
+//!
+//! Where there is no python3, or no package index, they are not run, and a line says so.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::root;
+
+/// A check: its folder below `tests`, and its program there.
+pub(crate) struct PythonCheck {
+    folder: &'static str,
+    program: &'static str,
+}
+
+/// Searches and aggregates, compared with DuckDB's answers.
+pub(crate) const DIFFERENTIAL: PythonCheck = PythonCheck { folder: "differential", program: "compare.py" };
+/// Custom search commands written with Splunk's SDK.
+pub(crate) const SEARCH_COMMANDS: PythonCheck = PythonCheck { folder: "clients/search_commands", program: "run.py" };
+
+impl PythonCheck {
+    /// Runs the check with the release program, which must be built.
+    pub(crate) fn run(&self) -> Result<(), String> {
+        let (here, target) = (root().join("tests").join(self.folder), target_folder());
+        let work = target.join("python").join(self.folder.replace('/', "-"));
+        let environment = work.join("venv");
+        let python = environment.join("bin/python");
+        let prepared = prepare(&environment, &python, &here.join("requirements.txt"));
+        if let Err(reason) = prepared {
+            println!("tests/{} is not run here: {reason}", self.folder);
+            return Ok(());
+        }
+        let place = work.join("run");
+        if place.exists() {
+            std::fs::remove_dir_all(&place).map_err(|error| format!("{}: {error}", place.display()))?;
+        }
+        std::fs::create_dir_all(&work).map_err(|error| format!("{}: {error}", work.display()))?;
+        println!("==> python tests/{}/{}", self.folder, self.program);
+        let mut program = Command::new(&python);
+        program.arg(here.join(self.program)).arg(target.join("release/quarry")).arg(&place);
+        succeeds(&mut program).map_err(|reason| format!("tests/{}: {reason}", self.folder))
+    }
+}
+
+/// The virtual environment with the packages of a list.
+fn prepare(environment: &PathBuf, python: &PathBuf, requirements: &PathBuf) -> Result<(), String> {
+    if !python.exists() {
+        succeeds(Command::new("python3").arg("-m").arg("venv").arg(environment))?;
+    }
+    let quietly = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"];
+    succeeds(Command::new(python).args(quietly).arg(requirements))
+}
+
+fn succeeds(command: &mut Command) -> Result<(), String> {
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{} ended with {status}", command.get_program().display())),
+        Err(error) => Err(format!("cannot run {}: {error}", command.get_program().display())),
+    }
+}
+
+fn target_folder() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
