@@ -197,7 +197,9 @@ impl Lowering<'_> {
     /// A command of an app; what it is, its program says when it runs.
     fn custom(&self, command: &CustomCommand) -> Step {
         let (environment, source) = (self.environment.detached(), self.environment.commands());
-        Step::Blocking(Arc::new(Custom { command: command.clone(), environment, source }))
+        // Also where it is the first of commands that others give their rows to, as in appendpipe.
+        let command = CustomCommand { is_first: false, ..command.clone() };
+        Step::Blocking(Arc::new(Custom { command, environment, source }))
     }
 
     fn lookup(&self, command: &LookupCommand) -> Result<Step, EngineError> {

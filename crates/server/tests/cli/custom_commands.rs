@@ -135,6 +135,8 @@ fn rows_pass_through_commands_of_an_app() {
     assert_eq!(ask(&place, &format!("{ROWS} | first_row")).good(), "n\n1\n");
     let told = ask(&place, &format!("{ROWS} | append [| count_up 2 | double field=n] | stats sum(n) sum(doubled)"));
     assert_eq!(told.out, "sum(n),sum(doubled)\n7,2\n", "{told:?}");
+    let told = ask(&place, &format!("{ROWS} | appendpipe [double field=n] | stats count sum(doubled)"));
+    assert_eq!(told.out, "count,sum(doubled)\n6,12\n", "{told:?}");
     assert_eq!(ask(&place, "| count_up 100000 | head 3 | stats count").good(), "count\n3\n");
 }
 

@@ -145,3 +145,19 @@ fn size_and_remarks_are_bounded() {
         );
     }
 }
+
+#[test]
+fn a_megabyte_of_brackets_ends_at_a_limit() {
+    for lead in ["", "* | eval x=", "* | where ", "* | stats count by ", "* | append "] {
+        for open in ["(", "[", "[[search ", "(NOT ", "abs(", "| append [", "-", "NOT ", "if(a=(", "{", "[|", "a=("] {
+            let mut text = lead.to_owned();
+            while text.len() + open.len() <= MAX_SEARCH_BYTES {
+                text.push_str(open);
+            }
+            let parsed = check(&text);
+            // Elsewhere brackets are parts of names, which may be as long as they like.
+            let nests = !lead.contains("stats") && matches!(open, "(" | "[" | "[[search " | "(NOT ");
+            assert!(!nests || !parsed.is_ok(), "{lead}{open}");
+        }
+    }
+}
