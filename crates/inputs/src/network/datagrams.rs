@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use jiff::Timestamp;
-use quarry_event::{EventBatch, TimeNs};
+use quarry_event::{EventBatch, IndexedField, Metadata, TimeNs};
 use quarry_pipeline::{Pipeline, PipelineError};
 
+use super::statsd;
 use super::stream::Template;
 
 /// Senders that have a pipeline at a time; the one that was silent longest gives its own up.
@@ -58,6 +59,11 @@ impl Datagrams {
 
     /// Takes a datagram that came at `now` and appends the events it completes to `out`.
     pub fn push(&mut self, datagram: Datagram<'_>, now: TimeNs, out: &mut EventBatch) -> Result<(), PipelineError> {
+        // Some senders end a text as C does.
+        let datagram = Datagram { text: datagram.text.strip_suffix(b"\0").unwrap_or(datagram.text), ..datagram };
+        if self.template.sourcetype == statsd::SOURCETYPE && self.measure(&datagram, now, out) {
+            return Ok(());
+        }
         let text = if self.keeps_priority { datagram.text } else { without_priority(datagram.text) };
         let front = (!self.keeps_text && !has_syslog_time(text)).then(|| front(now, datagram.address));
         if !self.senders.contains_key(datagram.host) {
@@ -79,6 +85,31 @@ impl Datagrams {
             sender.pipeline.push(b"\n", out);
         }
         Ok(())
+    }
+
+    /// Takes the measurements of a datagram, if it holds nothing else.
+    fn measure(&self, datagram: &Datagram<'_>, now: TimeNs, out: &mut EventBatch) -> bool {
+        let Ok(text) = std::str::from_utf8(datagram.text) else { return false };
+        let template = &self.template;
+        let metadata = Metadata {
+            index: template.index.as_str().into(),
+            host: datagram.host.into(),
+            source: template.source.as_str().into(),
+            sourcetype: template.sourcetype.as_str().into(),
+        };
+        let mut read = EventBatch { index_time: now, ..EventBatch::default() };
+        let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+        if !lines.all(|line| statsd::push(line, now, &metadata, &mut read)) {
+            return false;
+        }
+        let first = out.len() as u32;
+        out.index_time = now;
+        for row in 0..read.len() {
+            let meta = out.intern(&metadata);
+            out.push(read.raw(row), now, meta);
+        }
+        out.fields.extend(read.fields.into_iter().map(|field| IndexedField { row: field.row + first, ..field }));
+        true
     }
 
     /// Appends the last events of senders that were silent; with `all` of every sender.

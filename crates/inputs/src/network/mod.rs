@@ -10,6 +10,7 @@ mod access;
 mod appender;
 mod datagrams;
 mod framing;
+mod statsd;
 mod stream;
 
 pub use access::AccessList;
