@@ -186,7 +186,6 @@ impl Lowering<'_> {
             Command::Text(text) => tables::text(text),
             Command::Tables(table) => tables::table(table),
             Command::Analytics(command) => tables::analytics(command),
-            Command::Custom(custom) => self.custom(custom),
             other => match first_only(other) {
                 Some(name) => return Err(self.must_be_first(name, "")),
                 None => self.shape(other)?,
@@ -215,6 +214,7 @@ impl Lowering<'_> {
                 let command = FromJson { field: field.clone(), prefix: prefix.clone() };
                 row(move || command.clone())
             }
+            Command::Custom(custom) => self.custom(custom),
             Command::Table(fields) => with_fields(fields, Table),
             Command::FieldsKeep(fields) => with_fields(fields, KeepFields),
             Command::FieldsRemove(fields) => with_fields(fields, DropFields),
