@@ -38,6 +38,7 @@ pub(crate) type FileNumber = u64;
 pub(crate) struct Job {
     pub(crate) number: FileNumber,
     pub(crate) path: PathBuf,
+    pub(crate) node: Node,
     /// Which stanza takes it.
     pub(crate) stanza: usize,
 }
@@ -54,6 +55,13 @@ struct Entry {
     is_queued: bool,
     /// Too old when it was met.
     is_left: bool,
+}
+
+impl Entry {
+    /// Whether it is still found under the name that is known.
+    fn has_its_name(&self) -> bool {
+        self.path.metadata().is_ok_and(|metadata| Node::of(&metadata) == self.node)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -92,13 +100,14 @@ impl Roster {
         if let Some(number) = inner.numbers.get(&node).copied() {
             let Some(entry) = inner.entries.get_mut(&number) else { return true };
             // The first of several names counts while it is there.
-            if *entry.path != *path && entry.round != round {
+            let is_renamed = *entry.path != *path && (entry.round != round || !entry.has_its_name());
+            if is_renamed {
                 entry.path = path.into();
             }
             entry.round = round;
             let is_same = (entry.size, entry.changed) == (size, changed);
             (entry.size, entry.changed) = (size, changed);
-            if !is_same && !entry.is_left {
+            if (!is_same || is_renamed) && !entry.is_left {
                 self.push(&mut inner, number);
             }
             return true;
@@ -162,7 +171,8 @@ impl Roster {
         while let Some(number) = inner.ready[worker].pop_front() {
             if let Some(entry) = inner.entries.get_mut(&number) {
                 entry.is_queued = false;
-                return Some(Job { number, path: entry.path.to_path_buf(), stanza: entry.stanza as usize });
+                let Entry { path, node, stanza, .. } = entry;
+                return Some(Job { number, path: path.to_path_buf(), node: *node, stanza: *stanza as usize });
             }
         }
         None

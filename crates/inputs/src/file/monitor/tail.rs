@@ -29,6 +29,8 @@ const LAST_LINE_BYTES: u64 = 64 << 10;
 
 /// How a file is to be read.
 pub(crate) struct TailOptions<'a> {
+    /// Which file it is.
+    pub(crate) node: Node,
     pub(crate) info: SourceInfo,
     pub(crate) context: PipelineContext,
     pub(crate) scope: &'a str,
@@ -43,7 +45,7 @@ pub(crate) enum Opened {
     AtEnd,
     /// It is packed, so that it does not grow line by line.
     Packed,
-    /// Another file took its name meanwhile.
+    /// Another file has its name: it is known by the next look at its folder.
     Changed,
 }
 
@@ -98,8 +100,8 @@ impl Tail {
         let mut file = File::open(path).map_err(wrong)?;
         let metadata = file.metadata().map_err(wrong)?;
         let node = Node::of(&metadata);
-        if !metadata.is_file() {
-            return Ok(Opened::AtEnd);
+        if node != options.node || !metadata.is_file() {
+            return Ok(Opened::Changed);
         }
         if is_packed(&file).map_err(wrong)? {
             return Ok(Opened::Packed);
@@ -141,7 +143,7 @@ impl Tail {
     }
 
     /// Whether the file has this name (still).
-    pub(crate) fn has_name(&self, path: &Path) -> bool {
+    fn has_name(&self, path: &Path) -> bool {
         Tail::is_at(self.node, path)
     }
 
@@ -152,8 +154,16 @@ impl Tail {
     /// Whether the sink's answer, and the bytes before it, say that reading goes on where this stands. Asked before
     /// anything is handed over: a copy of the file may have been read meanwhile, or the file written anew.
     pub(crate) fn still_holds(&self, path: &Path, scope: &str, sink: &mut dyn Sink) -> Result<bool, InputError> {
-        let start = Start::find(OpenFile::open_from(path, 0)?.0, path, &self.path, scope, false, sink)?;
-        Ok(start.offset == self.kept && start.identity == self.identity)
+        if self.has_name(path) {
+            let start = Start::find(OpenFile::open_from(path, 0)?.0, path, &self.path, scope, false, sink)?;
+            if self.has_name(path) {
+                return Ok(start.offset == self.kept && start.identity == self.identity);
+            }
+        }
+        // The name is another file's now, so this one is read to its end. Nobody else may take it up before what is handed
+        // over is settled, which whoever asks for positions waits for.
+        let asked = sink.positions(&self.identity.scope, &self.identity.head);
+        asked.map(|_| true).map_err(|error| InputError::sink(path, error))
     }
 
     /// Bytes of the file that are not read yet.

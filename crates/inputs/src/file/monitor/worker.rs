@@ -122,11 +122,10 @@ impl<'a> Worker<'a> {
         self.read(job)
     }
 
-    /// Closes an open file if it does not go on where it stands. One that has lost its name is read to its end.
+    /// Closes an open file if it does not go on where it stands; asked before anything is handed over.
     fn check(&mut self, job: &Job) -> Result<(), InputError> {
         let scope = self.stanza(job).scope(&job.path.to_string_lossy());
         if let Some(session) = self.open.get(&job.number)
-            && session.tail.has_name(&job.path)
             && !session.tail.still_holds(&job.path, &scope, &mut *self.sink)?
         {
             self.close(job.number);
@@ -139,6 +138,7 @@ impl<'a> Worker<'a> {
         let stanza = self.stanza(job);
         let scope = stanza.scope(&job.path.to_string_lossy());
         let options = TailOptions {
+            node: job.node,
             info: self.info(job),
             context: self.context(),
             scope: &scope,
@@ -146,7 +146,7 @@ impl<'a> Worker<'a> {
         };
         match Tail::open(&job.path, &options, self.props, &mut *self.sink)? {
             Opened::Tail(tail) => {
-                self.make_room()?;
+                self.make_room();
                 let now = self.now();
                 let session = Session { tail, job: job.clone(), grown_at: now, is_paused: false, due_at: now };
                 self.due.insert((now, job.number));
@@ -155,10 +155,7 @@ impl<'a> Worker<'a> {
             }
             Opened::AtEnd => self.end(job).map(|()| false),
             Opened::Packed => self.add_packed(job).map(|()| false),
-            Opened::Changed => {
-                self.monitor.roster.want(job.number);
-                Ok(false)
-            }
+            Opened::Changed => Ok(false),
         }
     }
 
@@ -297,17 +294,15 @@ impl<'a> Worker<'a> {
     }
 
     /// Closes the file that has been quiet longest if no more may be open; it is read on when its turn comes.
-    fn make_room(&mut self) -> Result<(), InputError> {
+    fn make_room(&mut self) {
         if self.open.len() < OPEN_MAX {
-            return Ok(());
+            return;
         }
         let quietest = self.open.iter().min_by_key(|(_, session)| session.grown_at).map(|(number, _)| *number);
-        if let Some(mut session) = quietest.and_then(|number| self.close(number)) {
-            session.tail.pause(&mut *self.sink)?;
+        if let Some(session) = quietest.and_then(|number| self.close(number)) {
             let at = self.now() + PAUSE_AFTER_NS;
             self.wait_for(session.job, at);
         }
-        Ok(())
     }
 
     /// All of a file is handed over; that of a batch is removed once it is stored.
