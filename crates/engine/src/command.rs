@@ -12,6 +12,7 @@ use arrow::record_batch::RecordBatch;
 use crate::EngineError;
 use crate::aggregate::Folder;
 use crate::dataflow::Dataflow;
+use crate::job::TransactionLimits;
 
 /// Rows on their way between commands; schemas may differ from batch to batch.
 pub(crate) type RowIter = Box<dyn Iterator<Item = Result<RecordBatch, EngineError>> + Send>;
@@ -34,6 +35,8 @@ pub(crate) struct CommandContext {
     pub range: quarry_event::TimeRange,
     /// DataFusion with its memory pool and spill files.
     pub dataflow: Arc<Dataflow>,
+    /// What `transaction` keeps open unless it says otherwise.
+    pub transactions: TransactionLimits,
     /// Messages for the user: limits reached, things skipped.
     pub messages: Arc<Messages>,
     /// Whether and how to stop.

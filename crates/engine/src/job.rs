@@ -40,6 +40,11 @@ use crate::threads::{SearchThreads, caught};
 /// Batches that wait for the reader.
 const QUEUE_BATCHES: usize = 4;
 
+/// Open transactions unless told otherwise (limits.conf `[transactions] maxopentxn`).
+const OPEN_TRANSACTIONS: usize = 5_000;
+/// Their events (limits.conf `[transactions] maxopenevents`).
+const OPEN_TRANSACTION_EVENTS: usize = 100_000;
+
 /// Limits and settings of an engine.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
@@ -51,6 +56,23 @@ pub struct EngineOptions {
     pub partial_state_bytes: usize,
     /// In which portions rows are read and handed on.
     pub slicing: Slicing,
+    /// What `transaction` keeps open unless it says otherwise.
+    pub transactions: TransactionLimits,
+}
+
+/// What `transaction` keeps open at a time; beyond, the one unchanged for longest is evicted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransactionLimits {
+    /// Open transactions.
+    pub max_open: usize,
+    /// Events of all of them.
+    pub max_open_events: usize,
+}
+
+impl Default for TransactionLimits {
+    fn default() -> TransactionLimits {
+        TransactionLimits { max_open: OPEN_TRANSACTIONS, max_open_events: OPEN_TRANSACTION_EVENTS }
+    }
 }
 
 impl Default for EngineOptions {
@@ -60,6 +82,7 @@ impl Default for EngineOptions {
             spill: None,
             partial_state_bytes: 128 << 20,
             slicing: Slicing::default(),
+            transactions: TransactionLimits::default(),
         }
     }
 }
@@ -78,6 +101,7 @@ pub struct Engine {
     node: Arc<dyn NodeSource>,
     /// They hold for one set of rules, which is why the engine has both.
     states: Option<Arc<PartialStates>>,
+    transactions: TransactionLimits,
     /// Searches started, for their names.
     started: AtomicU64,
 }
@@ -129,6 +153,7 @@ impl Engine {
             threads: Arc::default(),
             shapes: Arc::default(),
             states: PartialStates::new(options.partial_state_bytes),
+            transactions: options.transactions,
             started: AtomicU64::new(0),
         })
     }
@@ -237,6 +262,7 @@ impl Engine {
             zone: request.zone,
             range: request.range,
             dataflow: Arc::clone(&self.dataflow),
+            transactions: self.transactions,
             messages: Arc::default(),
             stop: Arc::default(),
         };

@@ -45,7 +45,7 @@ pub use dataflow::Slicing;
 pub use error::EngineError;
 pub use explain::{ExplainedEvents, ExplainedPlan, ExplainedStage, Explanation, Phase, Sieve, StageShape};
 pub use ingest::IngestExpressions;
-pub use job::{Engine, EngineOptions, Job, ResultKind, SearchRequest, Stopper};
+pub use job::{Engine, EngineOptions, Job, ResultKind, SearchRequest, Stopper, TransactionLimits};
 pub use knowledge::{EventType, KnowledgeSource, NoKnowledge, Tag, has_bundled_model};
 pub use node::{NoNode, NodeEntry, NodeSource};
 pub use run::SnapshotSource;

@@ -16,6 +16,7 @@ use crate::commands::timechart::TimeChart;
 use crate::commands::top::Top;
 use crate::dataflow::Dataflow;
 use crate::expr::ExprContext;
+use crate::job::TransactionLimits;
 
 /// Memory of a measured search.
 const MEMORY_BYTES: usize = 4 << 30;
@@ -45,6 +46,7 @@ impl Folding {
             zone,
             range: TimeRange::ALL,
             dataflow: Arc::new(Dataflow::new(MEMORY_BYTES, None)?),
+            transactions: TransactionLimits::default(),
             messages: Arc::<Messages>::default(),
             stop: Arc::<Stop>::default(),
         };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use quarry_conf::{IndexesConf, Layers, LimitSettings, MergeSettings, PropsResolver, ServerSettings, Transforms};
-use quarry_engine::{Engine, EngineOptions, IngestExpressions, SnapshotSource};
+use quarry_engine::{Engine, EngineOptions, IngestExpressions, SnapshotSource, TransactionLimits};
 use quarry_event::EventBatch;
 use quarry_inputs::{FilePosition, KnownPosition, Sink, SinkError};
 use quarry_search::{SearchService, SearchServiceParts};
@@ -110,6 +110,10 @@ impl Settings {
             memory_bytes: bytes(limits.search_max_mem_mb),
             spill: data_dir.and_then(spill_folder),
             partial_state_bytes: bytes(limits.partial_state_cache_mb),
+            transactions: TransactionLimits {
+                max_open: limits.open_transactions,
+                max_open_events: limits.open_transaction_events,
+            },
             ..EngineOptions::default()
         };
         let files = data_dir.map_or_else(LookupFiles::of_working_folder, LookupFiles::of_data_dir);

@@ -9,6 +9,7 @@ mod analytics;
 mod brief;
 mod chart;
 mod combine;
+mod computed;
 mod cursor;
 mod custom;
 mod eval;

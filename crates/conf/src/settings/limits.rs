@@ -18,8 +18,6 @@ pub static LIMITS: ConfTable = ConfTable {
         "max_searches_per_cpu",
         "maxchars",
         "maxcols",
-        "maxopenevents",
-        "maxopentxn",
         "maxout",
         "maxresultrows",
         "maxtime",
@@ -66,6 +64,13 @@ const SECTIONS: &[Section] = &[
     Section { stanza: StanzaName::Named("stats"), rows: &[] },
     Section { stanza: StanzaName::Named("top"), rows: &[] },
     Section { stanza: StanzaName::Named("mvexpand"), rows: &[] },
+    Section {
+        stanza: StanzaName::Named("transactions"),
+        rows: &[
+            row("maxopentxn", COUNT, "5000", "transactions", "open at a time in one `transaction`"),
+            row("maxopenevents", COUNT, "100000", "events", "events of the open transactions of one `transaction`"),
+        ],
+    },
 ];
 
 /// The bounds in force.
@@ -79,6 +84,10 @@ pub struct LimitSettings {
     pub http_body_bytes: u64,
     /// `[kv] indexed_kv_limit`.
     pub indexed_fields_max: usize,
+    /// `[transactions] maxopentxn`.
+    pub open_transactions: usize,
+    /// `[transactions] maxopenevents`.
+    pub open_transaction_events: usize,
 }
 
 impl LimitSettings {
@@ -86,6 +95,7 @@ impl LimitSettings {
     pub fn new(layers: &Layers) -> LimitSettings {
         let conf = layers.conf("limits");
         let count = |stanza, key| Values::of_stanza(rows_of(SECTIONS, stanza), conf, stanza).count(key);
+        let size = |stanza, key| usize::try_from(count(stanza, key)).unwrap_or(usize::MAX);
         LimitSettings {
             search_max_mem_mb: count("search", "max_mem_usage_mb"),
             partial_state_cache_mb: count("search", "partial_state_cache_mb"),
@@ -94,6 +104,8 @@ impl LimitSettings {
                 0 => usize::MAX,
                 fields => usize::try_from(fields).unwrap_or(usize::MAX),
             },
+            open_transactions: size("transactions", "maxopentxn"),
+            open_transaction_events: size("transactions", "maxopenevents"),
         }
     }
 }
@@ -113,9 +125,16 @@ mod tests {
             partial_state_cache_mb,
             http_body_bytes,
             indexed_fields_max: 200,
+            open_transactions: 5_000,
+            open_transaction_events: 100_000,
         };
         assert_eq!(LimitSettings::new(&layers), bounds(7, 0, 9));
         assert_eq!(LimitSettings::new(&Layers::new([])), bounds(1024, 128, 128 << 20));
+        let own = "[transactions]\nmaxopentxn = 2\nmaxopenevents = 9\n";
+        let layers_of_transactions = Layers::new([local("limits", own)]);
+        let set = LimitSettings::new(&layers_of_transactions);
+        assert_eq!((set.open_transactions, set.open_transaction_events), (2, 9));
+        assert!(layers_of_transactions.warnings().is_empty());
         let told: Vec<String> = layers.warnings().iter().map(ToString::to_string).collect();
         assert_eq!(told.len(), 2, "{told:?}");
         assert!(told.iter().all(|warning| warning.ends_with("is not supported; it has no effect")), "{told:?}");

@@ -80,7 +80,7 @@ pub(crate) enum Folded {
     /// In memory.
     Groups(Box<Folder>),
     /// Given away, to be merged part by part.
-    Parts(MergedFolders),
+    Parts(Box<MergedFolders>),
 }
 
 /// Values of all groups whose keys are not written yet.
@@ -372,7 +372,7 @@ impl AggregatePlan {
             given.append(&mut folder.others);
             given.push(folder.into_given()?);
         }
-        Ok(Folded::Parts(MergedFolders::new(self, given, self.bytes_max(context), context)))
+        Ok(Folded::Parts(Box::new(MergedFolders::new(self, given, self.bytes_max(context), context))))
     }
 
     /// The rows of batches, folded in their order.

@@ -22,6 +22,7 @@ fn context() -> CommandContext {
         zone: jiff::tz::TimeZone::UTC,
         range: TimeRange::ALL,
         dataflow: Arc::new(Dataflow::new(64 << 20, None).unwrap()),
+        transactions: Default::default(),
         messages: Arc::<Messages>::default(),
         stop: Arc::<Stop>::default(),
     }

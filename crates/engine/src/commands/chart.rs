@@ -4,6 +4,7 @@ use arrow::array::ArrayRef;
 use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::ChartCommand;
 
+use super::outputs::Outputs;
 use super::pivot::{Pivot, SERIES, row_order, series, table};
 use super::stats::sorted_by;
 use crate::EngineError;
@@ -18,6 +19,7 @@ use crate::rows::{self, ColumnBuilder};
 pub(crate) struct Chart {
     command: ChartCommand,
     plan: AggregatePlan,
+    outputs: Outputs,
     row: Option<String>,
     column: Option<String>,
 }
@@ -37,7 +39,8 @@ impl Chart {
         let by = row.iter().cloned().chain(column.iter().map(|_| SERIES.to_owned())).collect();
         let mut plan = AggregatePlan::new(&command.aggregates, by, context)?;
         plan.series = column.clone().map(series);
-        Ok(Chart { command: command.clone(), plan, row, column })
+        let outputs = Outputs::new(&command.aggregates, &command.computed, context)?;
+        Ok(Chart { command: command.clone(), plan, outputs, row, column })
     }
 }
 
@@ -53,18 +56,22 @@ impl Reduce for Chart {
     fn finish(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<RowIter, EngineError> {
         let folded = self.plan.gather(folders, context)?;
         let (Some(row), true) = (&self.row, self.column.is_some()) else {
-            let result = self.plan.values(folded, context)?;
             let by: Vec<String> = self.row.iter().cloned().collect();
+            let mut result = self.plan.values(folded, context)?;
+            if self.outputs.has_computed() {
+                result = self.outputs.shown(&self.outputs.computed(result)?, &by)?;
+            }
             return Ok(of_batches(vec![sorted_rows(&result, &by)?]));
         };
         let merged = self.plan.states(folded, context)?;
-        let pivot = Pivot { plan: &self.plan, options: &self.command.series }.columns(merged, context)?;
+        let pivot = Pivot { plan: &self.plan, outputs: &self.outputs, options: &self.command.series };
+        let pivot = pivot.columns(merged, context)?;
         let mut order: Vec<usize> = (0..pivot.rows.len()).collect();
         order.sort_by(|a, b| text_order(&pivot.rows[*a], &pivot.rows[*b]));
         let mut keys = ColumnBuilder::new(order.len());
         order.iter().for_each(|at| keys.push_text(&pivot.rows[*at]));
         let keys: ArrayRef = shown_key(row, &keys.finish());
-        Ok(of_batches(vec![table((row.clone(), keys), &pivot, &self.plan, &order)?]))
+        Ok(of_batches(vec![table((row.clone(), keys), &pivot, &self.outputs, &order)?]))
     }
 }
 

@@ -199,9 +199,15 @@ impl Collect {
                 Some(time) => format_number(time as f64 / NS_PER_SEC as f64),
                 None => open.to_owned(),
             };
-            parts.push(format!("info_min_time={}", seconds(context.range.earliest, "0.000")));
-            parts.push(format!("info_max_time={}", seconds(context.range.latest, "+Infinity")));
-            parts.push(format!("info_search_time={}", seconds(Some(context.now), "")));
+            let facts = [
+                ("info_min_time", seconds(context.range.earliest, "0.000")),
+                ("info_max_time", seconds(context.range.latest, "+Infinity")),
+                ("info_search_time", seconds(Some(context.now), "")),
+            ];
+            // A row that tells of a search itself, such as one of `addinfo`, is believed.
+            let told = |name: &str| fields.iter().any(|(field, _)| *field == name);
+            let facts = facts.iter().filter(|(name, _)| !told(name));
+            parts.extend(facts.map(|(name, value)| format!("{name}={value}")));
         }
         for (name, reader) in fields {
             for value in reader.values(row) {

@@ -28,6 +28,7 @@ pub(crate) mod lookup;
 pub(crate) mod map;
 pub(crate) mod multikv;
 pub(crate) mod order;
+pub(crate) mod outputs;
 pub(crate) mod pivot;
 pub(crate) mod predict;
 pub(crate) mod reshape;

@@ -10,6 +10,7 @@ use arrow::record_batch::RecordBatch;
 use quarry_event::value::{parse_number, sort_key};
 use quarry_spl::ast::{CompareOp, SeriesOptions, SeriesTest, StatsFunction};
 
+use super::outputs::Outputs;
 use crate::EngineError;
 use crate::aggregate::keys::KeyTable;
 use crate::aggregate::{AggregatePlan, Series};
@@ -34,6 +35,8 @@ pub(crate) fn series(field: String) -> Series {
 pub(crate) struct Pivot<'a> {
     /// Aggregates; grouped by the row field and [`SERIES`].
     pub plan: &'a AggregatePlan,
+    /// Columns of values.
+    pub outputs: &'a Outputs,
     /// Series options.
     pub options: &'a SeriesOptions,
 }
@@ -42,7 +45,7 @@ pub(crate) struct Pivot<'a> {
 pub(crate) struct PivotColumns {
     /// Text of the row field of each row.
     pub rows: Vec<String>,
-    /// Aggregate, series name and, per row, the cell's place in the groups.
+    /// Column of values, series name and, per row, the cell's place in the groups.
     pub columns: Vec<PivotColumn>,
     /// Values of the aggregates per group.
     pub groups: RecordBatch,
@@ -50,8 +53,8 @@ pub(crate) struct PivotColumns {
 
 /// A column of a [`PivotColumns`].
 pub(crate) struct PivotColumn {
-    /// Number of its aggregate.
-    pub aggregate: usize,
+    /// Number of its column of values.
+    pub output: usize,
     /// Shown name.
     pub name: String,
     /// Group of each row.
@@ -62,7 +65,7 @@ impl Pivot<'_> {
     /// Chooses series, joins the others and places every group.
     pub(crate) fn columns(&self, merged: RecordBatch, context: &CommandContext) -> Result<PivotColumns, EngineError> {
         let merged = self.joined(merged, context)?;
-        let groups = self.plan.finish(&merged)?;
+        let groups = self.outputs.computed(self.plan.finish(&merged)?)?;
         let (row_keys, series) = (texts(merged.column(0)), texts(merged.column(1)));
         let mut names: Vec<&str> = series.iter().flatten().filter(|name| self.is_shown(name)).collect();
         // `5` and `005` sort alike and are two series; the text keeps the rows of each side by side.
@@ -72,7 +75,7 @@ impl Pivot<'_> {
         names.dedup();
         let mut keys = KeyTable::default();
         let row_of: Vec<u32> = row_keys.iter().map(|key| keys.intern(key.unwrap_or_default().as_bytes())).collect();
-        if keys.len().saturating_mul(names.len()).saturating_mul(self.plan.columns.len()) > CELLS_MAX {
+        if keys.len().saturating_mul(names.len()).saturating_mul(self.outputs.columns().len()) > CELLS_MAX {
             let value = CELLS_MAX as u64;
             return Err(EngineError::Limit { what: "table of rows and series".into(), limit: "cells", value });
         }
@@ -84,10 +87,10 @@ impl Pivot<'_> {
             }
         }
         let mut columns = Vec::new();
-        for (aggregate, column) in self.plan.columns.iter().enumerate() {
+        for (output, column) in self.outputs.columns().iter().enumerate() {
             for (name, places) in names.iter().zip(&places) {
                 let name = self.column_name(&column.name, self.shown(name));
-                columns.push(PivotColumn { aggregate, name, places: places.clone() });
+                columns.push(PivotColumn { output, name, places: places.clone() });
             }
         }
         let rows = (0..keys.len()).map(|at| String::from_utf8_lossy(keys.key(at)).into_owned()).collect();
@@ -111,7 +114,7 @@ impl Pivot<'_> {
     }
 
     fn column_name(&self, aggregate: &str, series: &str) -> String {
-        let single = self.plan.columns.len() == 1;
+        let single = self.outputs.columns().len() == 1;
         if let Some(format) = &self.options.format {
             return format
                 .replace("$AGG$", aggregate)
@@ -148,11 +151,11 @@ impl Pivot<'_> {
         if self.options.limit == 0 && self.options.filter.is_none() {
             return Ok(None);
         }
-        let groups = self.plan.finish(merged)?;
+        let groups = self.outputs.computed(self.plan.finish(merged)?)?;
         let series = texts(merged.column(1));
         let mut names = KeyTable::default();
         let mut cells: Vec<Vec<f64>> = Vec::new();
-        let first = self.plan.columns.first().map(|column| rows::reader(&groups, &column.name));
+        let first = self.outputs.columns().first().map(|output| rows::reader(&groups, &output.column));
         for (group, name) in series.iter().enumerate() {
             let Some(name) = name.filter(|name| *name != NULL_SERIES) else { continue };
             let at = names.intern(name.as_bytes()) as usize;
@@ -276,15 +279,15 @@ fn span_start(text: &str) -> Option<f64> {
 pub(crate) fn table(
     row_column: (String, ArrayRef),
     pivot: &PivotColumns,
-    plan: &AggregatePlan,
+    outputs: &Outputs,
     order: &[usize],
 ) -> Result<RecordBatch, EngineError> {
     let mut columns = vec![row_column];
     for column in &pivot.columns {
-        let aggregate = &plan.columns[column.aggregate];
+        let output = &outputs.columns()[column.output];
         let places: Vec<Option<u32>> = order.iter().map(|row| column.places.get(*row).copied().flatten()).collect();
-        let values = rows::column_or_null(&pivot.groups, &aggregate.name);
-        columns.push((column.name.clone(), cells(&values, &places, is_zero_when_missing(&aggregate.function))));
+        let values = rows::column_or_null(&pivot.groups, &output.column);
+        columns.push((column.name.clone(), cells(&values, &places, output.is_zero_when_missing)));
     }
     batch_of(columns, order.len())
 }

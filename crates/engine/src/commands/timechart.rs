@@ -11,6 +11,7 @@ use quarry_event::TimeNs;
 use quarry_event::time::{NS_PER_SEC, Span, parse_epoch};
 use quarry_spl::ast::{StatsFunction, TimeChartCommand};
 
+use super::outputs::Outputs;
 use super::pivot::{Pivot, PivotColumn, PivotColumns, SERIES, series, table};
 use super::spans::{SPANS_MAX, TimeSpans, length_of, time_ns, time_span, usual_span};
 use crate::EngineError;
@@ -28,6 +29,7 @@ const ROWS_MAX: usize = 50_000;
 pub(crate) struct TimeChart {
     command: TimeChartCommand,
     plan: AggregatePlan,
+    outputs: Outputs,
     column: Option<String>,
     span: OnceLock<Span>,
 }
@@ -45,7 +47,8 @@ impl TimeChart {
         if let Some(given) = time_span(&command.bin) {
             span.get_or_init(|| given);
         }
-        Ok(TimeChart { command: command.clone(), plan, column, span })
+        let outputs = Outputs::new(&command.aggregates, &command.computed, context)?;
+        Ok(TimeChart { command: command.clone(), plan, outputs, column, span })
     }
 
     /// Fixes the span from the range of the rows, unless it is given or was fixed before.
@@ -115,14 +118,15 @@ impl TimeChart {
     fn columns(&self, folded: Folded, context: &CommandContext) -> Result<PivotColumns, EngineError> {
         if self.column.is_some() {
             let merged = self.plan.states(folded, context)?;
-            return Pivot { plan: &self.plan, options: &self.command.series }.columns(merged, context);
+            let pivot = Pivot { plan: &self.plan, outputs: &self.outputs, options: &self.command.series };
+            return pivot.columns(merged, context);
         }
-        let groups = self.plan.values(folded, context)?;
+        let groups = self.outputs.computed(self.plan.values(folded, context)?)?;
         let keys = rows::as_text_array(groups.column(0));
         let places: Vec<Option<u32>> = (0..keys.len() as u32).map(Some).collect();
-        let columns = self.plan.columns.iter().enumerate();
+        let columns = self.outputs.columns().iter().enumerate();
         let columns = columns
-            .map(|(aggregate, column)| PivotColumn { aggregate, name: column.name.clone(), places: places.clone() })
+            .map(|(output, column)| PivotColumn { output, name: column.name.clone(), places: places.clone() })
             .collect();
         let rows = keys.iter().map(|key| key.unwrap_or_default().to_owned()).collect();
         Ok(PivotColumns { rows, columns, groups })
@@ -194,6 +198,6 @@ impl Reduce for TimeChart {
             starts.iter().map(|start| times.binary_search(start).map_or(missing, |at| seen[at].1)).collect();
         let column: ArrayRef = Arc::new(TimestampNanosecondArray::from(starts));
         debug_assert_eq!(column.len(), order.len());
-        Ok(of_batches(vec![table(("_time".to_owned(), column), &pivot, &self.plan, &order)?]))
+        Ok(of_batches(vec![table(("_time".to_owned(), column), &pivot, &self.outputs, &order)?]))
     }
 }

@@ -58,7 +58,7 @@ impl Reduce for Top {
         let (counted, total) = match self.plan.gather(folders, context)? {
             Folded::Groups(folder) if self.by.is_empty() && self.command.limit > 0 => self.best(folder.finished())?,
             Folded::Parts(parts) if self.by.is_empty() && self.command.limit > 0 => {
-                self.best_of_parts(parts, context)?
+                self.best_of_parts(*parts, context)?
             }
             folded => (self.plan.values(folded, context)?, None),
         };

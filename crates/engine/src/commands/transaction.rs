@@ -130,6 +130,8 @@ struct Gathered<'c> {
     command: &'c TransactionCommand,
     max_span: Option<i64>,
     max_pause: Option<i64>,
+    max_open: usize,
+    max_open_events: usize,
     open: HashMap<u64, Open, FixedState>,
     /// Open transactions by place of a field and its value.
     by_value: HashMap<(usize, String), Vec<u64>, FixedState>,
@@ -161,6 +163,8 @@ impl<'c> Gathered<'c> {
             command,
             max_span: command.max_span.as_ref().map(length_of),
             max_pause: command.max_pause.as_ref().map(length_of),
+            max_open: command.max_open.unwrap_or(context.transactions.max_open),
+            max_open_events: command.max_open_events.unwrap_or(context.transactions.max_open_events),
             open: HashMap::default(),
             by_value: HashMap::default(),
             opened: VecDeque::new(),
@@ -194,6 +198,7 @@ impl<'c> Gathered<'c> {
             if starts {
                 self.close(opened, End::Closed)?;
             }
+            self.keep_limits()?;
             return self.note_size();
         }
         if found.is_none() && self.command.ends_with.is_some() {
@@ -307,7 +312,7 @@ impl<'c> Gathered<'c> {
 
     /// Evicts the transaction unchanged for longest while there are too many.
     fn keep_limits(&mut self) -> Result<(), EngineError> {
-        while self.open.len() > self.command.max_open || self.open_events > self.command.max_open_events {
+        while self.open.len() > self.max_open || self.open_events > self.max_open_events {
             let Some((id, changed)) = self.changes.pop_front() else { return Ok(()) };
             if self.open.get(&id).is_some_and(|open| open.changed == changed) {
                 self.evicted_by_limit = true;
@@ -315,11 +320,11 @@ impl<'c> Gathered<'c> {
             }
         }
         // What is out of date is dropped before it outgrows what is open.
-        if self.changes.len() > 2 * self.open_events + self.command.max_open {
+        if self.changes.len() > 2 * self.open_events + self.max_open {
             let open = &self.open;
             self.changes.retain(|(id, changed)| open.get(id).is_some_and(|open| open.changed == *changed));
         }
-        if self.opened.len() > 2 * self.open.len() + self.command.max_open {
+        if self.opened.len() > 2 * self.open.len() + self.max_open {
             let open = &self.open;
             self.opened.retain(|id| open.contains_key(id));
         }

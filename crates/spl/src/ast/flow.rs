@@ -96,10 +96,10 @@ pub struct TransactionCommand {
     pub delimiter: String,
     /// `nullstr=NULL`: what stands for a missing value in lists.
     pub null_text: String,
-    /// `maxopentxn=5000`.
-    pub max_open: usize,
-    /// `maxopenevents=100000`.
-    pub max_open_events: usize,
+    /// `maxopentxn=`; else what limits.conf says.
+    pub max_open: Option<usize>,
+    /// `maxopenevents=`; else what limits.conf says.
+    pub max_open_events: Option<usize>,
 }
 
 /// Which fields of a transaction are lists.

@@ -19,6 +19,24 @@ pub struct Aggregate {
     pub span: Span,
 }
 
+/// What the hidden names of the aggregates inside an `eval(...)` begin with.
+pub const PART_PREFIX: &str = "__part";
+
+/// `eval(EXPR)` of chart and timechart: an expression over aggregates.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ComputedAggregate {
+    /// Place of its first part among the aggregates.
+    pub at: usize,
+    /// How many parts it has.
+    pub parts: usize,
+    /// The expression; its fields are the names of the parts.
+    pub expr: Expr,
+    /// Output name: the `AS` name, or the text as written.
+    pub name: String,
+    /// Place in the text.
+    pub span: Span,
+}
+
 /// Argument of an aggregate.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AggregateArg {
@@ -215,8 +233,10 @@ pub enum SeriesTest {
 /// `chart`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChartCommand {
-    /// Aggregates, at least one.
+    /// Aggregates, at least one, those inside `eval(...)` included.
     pub aggregates: Vec<Aggregate>,
+    /// `eval(...)` over aggregates, in order.
+    pub computed: Vec<ComputedAggregate>,
     /// Row split (`OVER r` or first of `BY r c`).
     pub row: Option<SplitField>,
     /// Column split.
@@ -230,8 +250,10 @@ pub struct ChartCommand {
 /// `timechart`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TimeChartCommand {
-    /// Aggregates, at least one.
+    /// Aggregates, at least one, those inside `eval(...)` included.
     pub aggregates: Vec<Aggregate>,
+    /// `eval(...)` over aggregates, in order.
+    pub computed: Vec<ComputedAggregate>,
     /// Column split.
     pub column: Option<SplitField>,
     /// Series options.

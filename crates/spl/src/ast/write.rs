@@ -48,7 +48,7 @@ pub struct CollectCommand {
     pub marker: Option<String>,
     /// `addtime=t`: a time in front of events that have no `_raw`.
     pub add_time: bool,
-    /// `addinfo=f`: the range and the moment of the search behind the time.
+    /// `addinfo=t`: the range and the moment of the search behind the time.
     pub add_info: bool,
     /// `timeformat=`: how that time is written.
     pub time_format: Option<String>,

@@ -169,7 +169,7 @@ impl Parser<'_> {
     }
 
     /// The call, its argument and its text as written.
-    fn aggregate_call(&mut self, command: &str) -> Read<(StatsFunction, AggregateArg, String)> {
+    pub(super) fn aggregate_call(&mut self, command: &str) -> Read<(StatsFunction, AggregateArg, String)> {
         self.skip_blank();
         let start = self.pos;
         let rest = self.rest();
@@ -220,7 +220,7 @@ impl Parser<'_> {
     }
 
     /// Steps over `eval` when a parenthesis follows.
-    fn eval_call(&mut self) -> bool {
+    pub(super) fn eval_call(&mut self) -> bool {
         let name = self.peek_name();
         let is_eval = name.eq_ignore_ascii_case("eval") && self.rest()[name.len()..].trim_start().starts_with('(');
         if is_eval {
@@ -311,7 +311,7 @@ impl Parser<'_> {
 }
 
 /// Functions without parameters in their name.
-fn simple_function(name: &str) -> Option<StatsFunction> {
+pub(super) fn simple_function(name: &str) -> Option<StatsFunction> {
     Some(match name {
         "count" | "c" => StatsFunction::Count,
         "dc" | "distinct_count" => StatsFunction::Dc,
@@ -347,7 +347,7 @@ fn simple_function(name: &str) -> Option<StatsFunction> {
 }
 
 /// `perc95`, `p99.9`, `exactperc50`, `upperperc5`.
-fn percentile(name: &str) -> Option<(f64, PercentileKind)> {
+pub(super) fn percentile(name: &str) -> Option<(f64, PercentileKind)> {
     let (digits, kind) = if let Some(digits) = name.strip_prefix("exactperc") {
         (digits, PercentileKind::Exact)
     } else if let Some(digits) = name.strip_prefix("upperperc") {

@@ -85,6 +85,7 @@ impl Parser<'_> {
     pub(super) fn chart_command(&mut self) -> Read<Command> {
         let mut command = ChartCommand {
             aggregates: Vec::new(),
+            computed: Vec::new(),
             row: None,
             column: None,
             series: SeriesOptions::default(),
@@ -110,7 +111,7 @@ impl Parser<'_> {
             } else if self.eat_keyword("where") {
                 command.series.filter = Some(self.series_filter("chart")?);
             } else {
-                command.aggregates.push(self.aggregate("chart")?);
+                self.chart_aggregate("chart", &mut command.aggregates, &mut command.computed)?;
             }
         }
         if let Some(row) = &mut command.row
@@ -166,6 +167,7 @@ impl Parser<'_> {
     pub(super) fn timechart_command(&mut self) -> Read<Command> {
         let mut command = TimeChartCommand {
             aggregates: Vec::new(),
+            computed: Vec::new(),
             column: None,
             series: SeriesOptions::default(),
             bin: BinOptions::default(),
@@ -196,7 +198,7 @@ impl Parser<'_> {
             } else if self.eat_keyword("where") {
                 command.series.filter = Some(self.series_filter("timechart")?);
             } else {
-                command.aggregates.push(self.aggregate("timechart")?);
+                self.chart_aggregate("timechart", &mut command.aggregates, &mut command.computed)?;
             }
         }
         // A span of time after BY can only be meant for the time axis.

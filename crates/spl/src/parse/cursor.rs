@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use super::computed::Parts;
 use super::{MAX_NESTING, quoted_len};
 use crate::ast::{Command, FieldPattern, Span};
 use crate::diagnostic::Diagnostic;
@@ -50,6 +51,8 @@ pub(super) struct Parser<'t> {
     pub(super) commands: usize,
     /// Operators that lengthen the expression being read.
     pub(super) chain: usize,
+    /// Aggregates of the expression over aggregates being read.
+    pub(super) parts: Option<Parts>,
     /// Lower-case names of commands that apps bring along.
     pub(super) custom: BTreeSet<String>,
     /// Commands that the one being read stands for, but for the last.
@@ -70,6 +73,7 @@ impl<'t> Parser<'t> {
             subsearches: 0,
             commands: 0,
             chain: 0,
+            parts: None,
             custom: BTreeSet::new(),
             preceding: Vec::new(),
             diagnostics: Vec::new(),

@@ -329,6 +329,9 @@ impl Parser<'_> {
         self.pos += name.len();
         let span = self.since(start);
         let lower = name.to_ascii_lowercase();
+        if let Some(part) = self.part(&lower, start)? {
+            return Ok(part);
+        }
         let place = self.pos;
         self.skip_blank();
         if self.peek() == Some('(') {

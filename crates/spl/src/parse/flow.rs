@@ -15,10 +15,6 @@ use crate::diagnostic::{Diagnostic, Severity};
 const DEFAULT_MAP_SEARCHES: usize = 10;
 /// Events of a transaction when `maxevents=` is absent.
 const DEFAULT_TRANSACTION_EVENTS: usize = 1_000;
-/// Open transactions when `maxopentxn=` is absent.
-const DEFAULT_OPEN_TRANSACTIONS: usize = 5_000;
-/// Events of open transactions when `maxopenevents=` is absent.
-const DEFAULT_OPEN_EVENTS: usize = 100_000;
 
 const FOREACH: Known = Known {
     command: "foreach",
@@ -189,8 +185,8 @@ impl Parser<'_> {
             lists: TransactionLists::None,
             delimiter: " ".to_owned(),
             null_text: "NULL".to_owned(),
-            max_open: DEFAULT_OPEN_TRANSACTIONS,
-            max_open_events: DEFAULT_OPEN_EVENTS,
+            max_open: None,
+            max_open_events: None,
         };
         loop {
             self.skip_separators();
@@ -320,8 +316,8 @@ fn transaction_option(option: OptionArg, command: &mut TransactionCommand) -> Re
         }
         "delim" => command.delimiter = option.value,
         "nullstr" => command.null_text = option.value,
-        "maxopentxn" => command.max_open = option.number()?,
-        _ => command.max_open_events = option.number()?,
+        "maxopentxn" => command.max_open = Some(option.number()?),
+        _ => command.max_open_events = Some(option.number()?),
     }
     Ok(())
 }

@@ -82,7 +82,7 @@ impl Parser<'_> {
             host: None,
             marker: None,
             add_time: true,
-            add_info: false,
+            add_info: true,
             time_format: None,
             as_json: false,
             test_mode: false,

@@ -1,0 +1,97 @@
+//! The columns that chart and timechart show of their aggregates: aggregates as they are, and expressions over some.
+//!
+//! Expressions are computed per group, when the groups are whole; the aggregates inside are not shown. A cell without
+//! any row is empty, whatever the expression would make of nothing.
+
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::{Aggregate, ComputedAggregate, PART_PREFIX};
+
+use super::pivot::is_zero_when_missing;
+use crate::EngineError;
+use crate::expr::{CompiledExpr, ExprContext};
+use crate::rows::{self, batch_of};
+
+/// One column of values.
+pub(crate) struct Output {
+    /// Its name.
+    pub name: String,
+    /// The column of the groups that holds it.
+    pub column: String,
+    /// Whether a cell without rows is 0.
+    pub is_zero_when_missing: bool,
+    /// What it is computed by, when it is no aggregate.
+    expr: Option<Arc<CompiledExpr>>,
+}
+
+/// The columns in order.
+pub(crate) struct Outputs(Vec<Output>);
+
+impl Outputs {
+    /// Compiles the expressions.
+    pub(crate) fn new(
+        aggregates: &[Aggregate],
+        computed: &[ComputedAggregate],
+        context: &ExprContext,
+    ) -> Result<Outputs, EngineError> {
+        let mut columns = Vec::new();
+        let mut computed = computed.iter().peekable();
+        for (at, aggregate) in aggregates.iter().enumerate() {
+            while let Some(next) = computed.next_if(|next| next.at == at) {
+                columns.push(of_expression(columns.len(), next, context)?);
+            }
+            if !aggregate.name.starts_with(PART_PREFIX) {
+                let is_zero_when_missing = is_zero_when_missing(&aggregate.function);
+                columns.push(Output {
+                    name: aggregate.name.clone(),
+                    column: aggregate.name.clone(),
+                    is_zero_when_missing,
+                    expr: None,
+                });
+            }
+        }
+        Ok(Outputs(columns))
+    }
+
+    /// The columns.
+    pub(crate) fn columns(&self) -> &[Output] {
+        &self.0
+    }
+
+    /// The groups with what is computed of their aggregates.
+    pub(crate) fn computed(&self, mut groups: RecordBatch) -> Result<RecordBatch, EngineError> {
+        for output in &self.0 {
+            if let Some(expr) = &output.expr {
+                let values = expr.evaluate(&groups)?;
+                groups = rows::with_column(&groups, &output.column, values)?;
+            }
+        }
+        Ok(groups)
+    }
+
+    /// The grouping fields and the columns, without what they are computed of.
+    pub(crate) fn shown(&self, groups: &RecordBatch, by: &[String]) -> Result<RecordBatch, EngineError> {
+        let keys = by.iter().map(|name| (name, name));
+        let names = keys.chain(self.0.iter().map(|output| (&output.name, &output.column)));
+        let columns: Vec<(String, ArrayRef)> =
+            names.map(|(name, column)| (name.clone(), rows::column_or_null(groups, column))).collect();
+        batch_of(columns, groups.num_rows())
+    }
+
+    /// Whether some column is computed.
+    pub(crate) fn has_computed(&self) -> bool {
+        self.0.iter().any(|output| output.expr.is_some())
+    }
+}
+
+fn of_expression(number: usize, computed: &ComputedAggregate, context: &ExprContext) -> Result<Output, EngineError> {
+    let expr = CompiledExpr::new(&computed.expr, context)?;
+    if expr.is_condition() {
+        let message = format!("{} cannot be a condition; use if(…, \"true\", \"false\")", computed.name);
+        return Err(EngineError::Invalid { message, span: Some(computed.span) });
+    }
+    let column = format!("__computed{number}");
+    Ok(Output { name: computed.name.clone(), column, is_zero_when_missing: false, expr: Some(Arc::new(expr)) })
+}
