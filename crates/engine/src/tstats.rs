@@ -8,9 +8,10 @@ use std::collections::BTreeSet;
 use quarry_event::segment::is_major;
 use quarry_spl::analyse::search_fields;
 use quarry_spl::ast::{
-    AggregateArg, AssignTarget, Assignment, BinCommand, BinOptions, BinSpan, BinaryOp, Command, CompareOp,
+    Aggregate, AggregateArg, AssignTarget, Assignment, BinCommand, BinOptions, BinSpan, BinaryOp, Command, CompareOp,
     DataModelName, Expr, ExprKind, FieldPattern, FillNullCommand, NamePart, Pattern, RexCommand, SearchCommand,
-    SearchExpr, SearchPattern, Span, Stage, StatsCommand, TstatsCommand, TstatsSource,
+    SearchExpr, SearchPattern, SeriesOptions, Span, SplitField, Stage, StatsCommand, TimeChartCommand, TstatsCommand,
+    TstatsSource,
 };
 
 use crate::EngineError;
@@ -309,7 +310,7 @@ impl TstatsPlan {
             self.copy_names(&mut commands);
         }
         let by: Vec<String> = tstats.by.iter().map(|split| self.field_of(&split.field)).collect();
-        for (split, field) in tstats.by.iter().zip(&by) {
+        for (split, field) in tstats.by.iter().zip(&by).filter(|_| tstats.chart.is_none()) {
             if split.field == "_time" || split.span.is_some() {
                 let options = BinOptions { span: split.span.map(BinSpan::Time), ..BinOptions::default() };
                 commands.push(Command::Bin(BinCommand { field: self.pattern(field), output: None, options }));
@@ -326,6 +327,8 @@ impl TstatsPlan {
             let mut kept: Vec<&str> = vec!["_time"];
             kept.extend(self.names.iter().map(|(_, field)| field.as_str()));
             commands.push(Command::Table(kept.into_iter().map(|field| self.pattern(field)).collect()));
+        } else if let Some(series) = &tstats.chart {
+            commands.push(self.chart(tstats, series));
         } else {
             commands.push(self.stats(tstats, &by));
             let renamed = tstats.by.iter().zip(&by).filter(|(split, field)| split.field != **field);
@@ -353,7 +356,26 @@ impl TstatsPlan {
         }
     }
 
-    fn stats(&self, tstats: &TstatsCommand, by: &[String]) -> Command {
+    /// `chart=t`: over time, with a column for each value of the other field.
+    fn chart(&self, tstats: &TstatsCommand, series: &SeriesOptions) -> Command {
+        let span = tstats.by.iter().find(|split| split.field == "_time").and_then(|split| split.span);
+        let column = tstats.by.iter().find(|split| split.field != "_time");
+        Command::TimeChart(TimeChartCommand {
+            aggregates: self.aggregates(tstats),
+            computed: Vec::new(),
+            column: column.map(|split| SplitField {
+                field: self.pattern(&self.field_of(&split.field)),
+                bin: BinOptions::default(),
+            }),
+            series: series.clone(),
+            bin: BinOptions { span: span.map(BinSpan::Time), ..BinOptions::default() },
+            cont: true,
+            fixed_range: true,
+            partial: true,
+        })
+    }
+
+    fn aggregates(&self, tstats: &TstatsCommand) -> Vec<Aggregate> {
         let aggregates = tstats.aggregates.iter().map(|aggregate| {
             let mut aggregate = aggregate.clone();
             if let AggregateArg::Field(field) = &mut aggregate.arg {
@@ -364,8 +386,12 @@ impl TstatsPlan {
             }
             aggregate
         });
+        aggregates.collect()
+    }
+
+    fn stats(&self, tstats: &TstatsCommand, by: &[String]) -> Command {
         Command::Stats(StatsCommand {
-            aggregates: aggregates.collect(),
+            aggregates: self.aggregates(tstats),
             by: by.iter().map(|field| self.pattern(field)).collect(),
             all_num: false,
             delim: " ".to_owned(),

@@ -252,9 +252,10 @@ fn kv_mode(value: &str) -> KvMode {
     match value.to_ascii_lowercase().as_str() {
         "none" => KvMode::None,
         "auto_escaped" => KvMode::AutoEscaped,
-        "multi" => KvMode::Multi,
         "json" => KvMode::Json,
         "xml" => KvMode::Xml,
+        // Behind a colon stands a stanza of multikv.conf, which is not read.
+        multi if multi == "multi" || multi.starts_with("multi:") => KvMode::Multi,
         _ => KvMode::Auto,
     }
 }

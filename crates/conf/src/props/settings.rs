@@ -123,7 +123,7 @@ pub enum KvMode {
     Auto,
     /// `key=value` where values may hold escaped quotes.
     AutoEscaped,
-    /// `key=value`, and values of several words.
+    /// The columns of tables, with a value for each row.
     Multi,
     /// JSON only.
     Json,

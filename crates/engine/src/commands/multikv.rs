@@ -74,6 +74,26 @@ impl RowCommand for MultiKv {
     }
 }
 
+/// The cells of the tables in a text with the names of their columns: what `KV_MODE = multi` makes fields of.
+pub(crate) fn table_cells(text: &str, see: &mut dyn FnMut(&str, &str)) {
+    let command = MultiKvCommand {
+        copies_fields: false,
+        fields: Vec::new(),
+        filter: Vec::new(),
+        header_line: None,
+        several_tables: true,
+        no_header: false,
+        removes_event: true,
+    };
+    MultiKv(Arc::new(command)).table(text, &mut |line, columns, words| {
+        for (column, value) in assigned(columns, words, line) {
+            if !value.is_empty() {
+                see(&column.name, &value);
+            }
+        }
+    });
+}
+
 impl MultiKv {
     /// Shows each row of the tables in a text.
     fn table(&self, text: &str, see: SeeRow<'_>) {

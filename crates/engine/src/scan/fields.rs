@@ -24,6 +24,7 @@ use super::shaped::Cutting;
 use super::{METADATA_FIELDS, text_buffer};
 use crate::EngineError;
 use crate::command::Messages;
+use crate::commands::multikv::table_cells;
 use crate::field_names::wildcard_parts;
 use crate::functions::xml::xml_leaves;
 use crate::pattern::{Captures, Regex};
@@ -387,7 +388,8 @@ impl<'a> Found<'a> {
                 Cow::Borrowed(value) => self.add(&clean_key(name), value, false),
                 Cow::Owned(value) => self.add_copy(&clean_key(name), &value, false),
             }),
-            KvMode::Auto | KvMode::Multi => {
+            KvMode::Multi => table_cells(text, &mut |name, value| self.add_copy(name, value, true)),
+            KvMode::Auto => {
                 if rules.auto_json && is_json() {
                     self.cut_json(text);
                 } else {

@@ -2,7 +2,7 @@
 
 use quarry_event::time::Span as TimeSpan;
 
-use super::{Aggregate, SearchExpr, Span, TimeModifiers};
+use super::{Aggregate, SearchExpr, SeriesOptions, Span, TimeModifiers};
 
 /// `tstats`.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +21,8 @@ pub struct TstatsCommand {
     pub prestats: bool,
     /// `append=f`: adds to the rows so far.
     pub append: bool,
+    /// `chart=t` of mstats: a column for each value of the BY field, as timechart gives; how they are limited.
+    pub chart: Option<SeriesOptions>,
     /// `summariesonly=f`.
     pub summaries_only: bool,
     /// `fillnull_value=`: what stands for a missing BY value; without it the row drops out.

@@ -223,7 +223,12 @@ impl Parser<'_> {
     }
 
     /// Takes an option about series; false when it is about binning.
-    fn series_option(&mut self, option: &OptionArg, series: &mut SeriesOptions, command: &str) -> Read<bool> {
+    pub(super) fn series_option(
+        &mut self,
+        option: &OptionArg,
+        series: &mut SeriesOptions,
+        command: &str,
+    ) -> Read<bool> {
         match option.name.as_str() {
             "limit" => {
                 let lower = option.value.to_ascii_lowercase();

@@ -8,8 +8,8 @@ use super::cursor::{Parser, Read, Word};
 use super::options::Known;
 use super::quoted_len;
 use crate::ast::{
-    AggregateArg, Command, DataModelName, SearchExpr, Span, StatsFunction, TimeModifiers, TstatsCommand, TstatsSource,
-    TstatsSplit,
+    AggregateArg, Command, DataModelName, SearchExpr, SeriesOptions, Span, StatsFunction, TimeModifiers, TstatsCommand,
+    TstatsSource, TstatsSplit,
 };
 use crate::diagnostic::Diagnostic;
 
@@ -30,12 +30,28 @@ const TSTATS: Known = Known {
 };
 
 /// Options of mstats that end its condition.
-const METRIC_OPTIONS: &[&str] = &["span", "every", "prestats", "append", "fillnull_value", "chunk_size"];
+const METRIC_OPTIONS: &[&str] = &[
+    "span",
+    "every",
+    "prestats",
+    "append",
+    "fillnull_value",
+    "chunk_size",
+    "chart",
+    "chart.limit",
+    "chart.agg",
+    "chart.useother",
+    "chart.otherstr",
+    "chart.usenull",
+    "chart.nullstr",
+    "chart.sep",
+    "chart.format",
+];
 
 /// The same of mstats, which reads metrics.
 const MSTATS: Known = Known {
     command: "mstats",
-    names: &["prestats", "append", "fillnull_value"],
+    names: &["prestats", "append", "fillnull_value", "chart"],
     ignored: &["backfill", "update_period", "chunk_size", "every"],
 };
 
@@ -43,6 +59,7 @@ impl Parser<'_> {
     /// `mstats`: as tstats, with a span of its own and no FROM.
     pub(super) fn mstats(&mut self) -> Read<Command> {
         let mut command = TstatsCommand { source: TstatsSource::Metrics, ..TstatsCommand::empty() };
+        let (mut is_chart, mut series) = (false, SeriesOptions::default());
         loop {
             if self.peek_option().is_some_and(|name| name.eq_ignore_ascii_case("span")) {
                 let option = self.read_option()?;
@@ -58,12 +75,17 @@ impl Parser<'_> {
                 match option.name.as_str() {
                     "prestats" => command.prestats = option.boolean()?,
                     "append" => command.append = option.boolean()?,
+                    "chart" => is_chart = option.boolean()?,
                     _ => command.fill_null = Some(option.value),
                 }
             }
             self.skip_separators();
             if self.at_end() {
                 break;
+            }
+            if self.at_chart_option() {
+                self.chart_option(&mut series)?;
+                continue;
             }
             if self.peek_option().is_some() {
                 continue;
@@ -88,13 +110,51 @@ impl Parser<'_> {
             let remark = Diagnostic::error("mstats: no aggregate is given", self.here());
             return Err(remark.with_hint("write a function such as `avg(_value)` or `avg(cpu.idle)`"));
         }
+        command.chart = is_chart.then_some(series);
+        self.metric_chart(&command)?;
         Ok(Command::Tstats(command))
+    }
+
+    /// Whether an option `chart.NAME=` of mstats is next.
+    fn at_chart_option(&self) -> bool {
+        let rest = self.rest();
+        let is_option = |name: &&str| {
+            let named = rest.get(..name.len()).is_some_and(|text| text.eq_ignore_ascii_case(name));
+            name.starts_with("chart.") && named && rest[name.len()..].trim_start().starts_with('=')
+        };
+        METRIC_OPTIONS.iter().any(is_option)
+    }
+
+    fn chart_option(&mut self, series: &mut SeriesOptions) -> Read<()> {
+        self.pos += "chart.".len();
+        let option = self.read_option()?;
+        self.series_option(&option, series, "timechart").map(drop)
+    }
+
+    /// What `chart=t` cannot be together with.
+    fn metric_chart(&mut self, command: &TstatsCommand) -> Read<()> {
+        if command.chart.is_none() {
+            return Ok(());
+        }
+        if let Some(second) = command.by.iter().filter(|split| split.field != "_time").nth(1) {
+            let remark = Diagnostic::error("mstats: chart=true splits by one field only", second.place);
+            return Err(remark.with_hint("leave out chart=true, or the field"));
+        }
+        let is_pattern = |arg: &AggregateArg| matches!(arg, AggregateArg::Field(field) if field.is_wildcard());
+        if let Some(aggregate) = command.aggregates.iter().find(|aggregate| is_pattern(&aggregate.arg)) {
+            let remark = Diagnostic::error("mstats: chart=true takes no patterns", aggregate.span);
+            return Err(remark.with_hint("name each metric"));
+        }
+        if command.prestats {
+            return Err(Diagnostic::error("mstats: chart=true and prestats=true exclude each other", self.here()));
+        }
+        Ok(())
     }
 
     fn metric_splits(&mut self, command: &mut TstatsCommand) -> Read<()> {
         loop {
             self.skip_separators();
-            if self.at_end() || self.peek_option().is_some() || self.at_keyword("where") {
+            if self.at_end() || self.at_keyword("where") || self.peek_option().is_some() || self.at_chart_option() {
                 return Ok(());
             }
             let word = self.expect_field("a BY field")?;
@@ -289,6 +349,7 @@ impl TstatsCommand {
             by: Vec::new(),
             prestats: false,
             append: false,
+            chart: None,
             summaries_only: false,
             fill_null: None,
         }

@@ -54,11 +54,11 @@ pub(super) fn places(shapes: &Shapes, template: &Template, cutting: Cutting, nam
     } else {
         Sample::new(shapes, template).and_then(|sample| match (cutting.kv_mode, cutting.auto_json) {
             (KvMode::None, _) => Some(vec![Place::Absent; names.len()]),
-            (KvMode::Xml, _) => None,
+            (KvMode::Xml | KvMode::Multi, _) => None,
             (KvMode::Json, _) => sample.json(names),
             (KvMode::AutoEscaped, _) => sample.pairs(names, true),
-            (KvMode::Auto | KvMode::Multi, false) => sample.pairs(names, false),
-            (KvMode::Auto | KvMode::Multi, true) => match sample.begins_as_object()? {
+            (KvMode::Auto, false) => sample.pairs(names, false),
+            (KvMode::Auto, true) => match sample.begins_as_object()? {
                 true => sample.json(names),
                 false => sample.pairs(names, false),
             },
@@ -70,8 +70,8 @@ pub(super) fn places(shapes: &Shapes, template: &Template, cutting: Cutting, nam
 /// Whether texts of the template may be read as JSON, where one field can have several values.
 pub(super) fn may_be_json(shapes: &Shapes, template: &Template, cutting: Cutting) -> bool {
     match (cutting.kv_mode, cutting.auto_json) {
-        (KvMode::Json | KvMode::Xml, _) => true,
-        (KvMode::Auto | KvMode::Multi, true) => {
+        (KvMode::Json | KvMode::Xml | KvMode::Multi, _) => true,
+        (KvMode::Auto, true) => {
             Sample::new(shapes, template).and_then(|sample| sample.begins_as_object()) != Some(false)
         }
         _ => false,
