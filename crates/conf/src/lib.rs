@@ -34,6 +34,6 @@ pub use settings::monitor::{CrcSalt, MonitorSettings};
 pub use settings::network_input::{NetworkInput, NetworkInputSettings, NetworkKind, SenderHost, SslSettings};
 pub use settings::server::ServerSettings;
 pub use settings::tags::{EventType, Tag, event_types, tags};
-pub use settings::transforms::{LookupDefinition, LookupTime, ReportCut, ReportRule, Transforms};
+pub use settings::transforms::{LookupDefinition, LookupTime, ReportCut, ReportRule, Transforms, missing_rules};
 pub use text::{Conf, Setting, Stanza};
 pub use warning::{ConfWarning, Problem};

@@ -120,6 +120,7 @@ impl Assembler {
             history: self.timestamper.history(),
             header: self.header.clone(),
             encoding: None,
+            is_at_start: false,
         }
     }
 

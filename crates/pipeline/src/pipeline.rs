@@ -85,6 +85,8 @@ pub struct ResumeHint {
     pub(crate) history: TimeHistory,
     pub(crate) header: Option<Header>,
     pub(crate) encoding: Option<&'static Encoding>,
+    /// Whether nothing of the source was read yet, so that what its first bytes tell is still to come.
+    pub(crate) is_at_start: bool,
 }
 
 /// Turns the bytes of one source into events.
@@ -210,6 +212,9 @@ impl Pipeline {
         let sourcetype = hint.sourcetype.clone().or_else(|| info.sourcetype.clone());
         let info = SourceInfo { sourcetype, ..info };
         let mut pipeline = Pipeline::new(info, props, context)?;
+        if hint.is_at_start {
+            return Ok(pipeline);
+        }
         if let Stage::Opening(opening) = &mut pipeline.stage
             && let Plan::Ready(running) = &mut opening.plan
         {
@@ -278,7 +283,8 @@ impl Pipeline {
 
     /// What a pipeline that starts at [`Pipeline::safe_offset`] must know.
     pub fn resume_hint(&self) -> ResumeHint {
-        self.running().map(Running::resume_hint).unwrap_or_default()
+        let is_at_start = matches!(&self.stage, Stage::Opening(opening) if opening.needed > 0);
+        ResumeHint { is_at_start, ..self.running().map(Running::resume_hint).unwrap_or_default() }
     }
 
     /// The hint for a source of which only the first bytes are at hand, not the pipeline that read it: sourcetype and

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
-use quarry_conf::{IndexesConf, Layers, LimitSettings, MergeSettings, PropsResolver, ServerSettings, Transforms};
+use quarry_conf::{
+    IndexesConf, Layers, LimitSettings, MergeSettings, PropsResolver, ServerSettings, Transforms, missing_rules,
+};
 use quarry_engine::{Engine, EngineOptions, IngestExpressions, SnapshotSource, TransactionLimits};
 use quarry_event::EventBatch;
 use quarry_inputs::{FilePosition, KnownPosition, Sink, SinkError};
@@ -43,6 +45,7 @@ impl Settings {
     pub(crate) fn of_data_dir(data_dir: &Path) -> Settings {
         let settings = Settings::of_data_dir_quietly(data_dir);
         settings.layers.warnings().iter().for_each(|warning| crate::tell(&format!("warning: {warning}")));
+        missing_rules(&settings.layers).iter().for_each(|warning| crate::tell(&format!("warning: {warning}")));
         settings
     }
 

@@ -66,7 +66,8 @@ pub(crate) const ROWS: &[Row] = &[
     row("KEEP_EMPTY_VALS", Kind::Bool, "false", "", "whether an empty value makes a field"),
     row("LOOKAHEAD", COUNT, "4096", "bytes", "index time: how much of SOURCE_KEY is matched"),
     row("MV_ADD", Kind::Bool, "false", "", "whether a field that is there takes further values"),
-    row("REGEX", Kind::Regex { groups_min: 0 }, "", "", "pattern of a rule"),
+    // Not checked here: a rule that cannot be compiled must not be taken for none.
+    row("REGEX", Kind::Text, "", "", "pattern of a rule"),
     row("REPEAT_MATCH", Kind::Bool, "false", "", "index time: whether REGEX is matched again behind each match"),
     row("SOURCE_KEY", Kind::Text, "_raw", "", "field or key that is read"),
     row(
@@ -127,6 +128,28 @@ pub enum ReportCut {
         /// `FIELDS`: names of the values.
         names: Vec<String>,
     },
+}
+
+/// Rules that props.conf names and transforms.conf does not have, each in words; they do nothing.
+pub fn missing_rules(layers: &Layers) -> Vec<String> {
+    let transforms = layers.conf("transforms");
+    let mut missing = Vec::new();
+    for stanza in layers.conf("props").stanzas() {
+        for (key, setting) in &stanza.settings {
+            if !["TRANSFORMS-", "RULESET-", "REPORT-"].iter().any(|prefix| key.starts_with(prefix)) {
+                continue;
+            }
+            let names = setting.value.split(',').map(str::trim).filter(|name| !name.is_empty());
+            let unknown = names.filter(|name| transforms.stanza(name).is_none());
+            missing.extend(unknown.map(|name| {
+                let (file, line, stanza) = (&setting.file, setting.line, &stanza.name);
+                format!(
+                    "{file}:{line}: [{stanza}] {key}: transforms.conf has no stanza [{name}], so that it does nothing"
+                )
+            }));
+        }
+    }
+    missing
 }
 
 /// The transforms that cut fields when searching, by name of their stanza.
@@ -329,6 +352,19 @@ mod tests {
         assert_eq!(warnings.len(), 1, "{warnings:?}");
         assert!(warnings[0].contains(":3: [status] max_matches = 5000: allowed is a whole number from 1 to 1000"));
     }
+
+    #[test]
+    fn rules_that_are_named_and_missing_are_told() {
+        let props = "[a]\nTRANSFORMS-x = there, typo\nREPORT-y = gone\nEXTRACT-z = (?<z>.)\n";
+        let layers = Layers::new([local("props", props), local("transforms", "[there]\nREGEX = .\n")]);
+        let missing = super::missing_rules(&layers);
+        assert_eq!(missing.len(), 2, "{missing:?}");
+        assert!(
+            missing.iter().any(|text| text.contains("[typo]")) && missing.iter().any(|text| text.contains("[gone]"))
+        );
+        assert_eq!(super::missing_rules(&Layers::new([])), Vec::<String>::new());
+    }
+
     #[test]
     fn collections_and_times_of_rows_are_read() {
         let own = "[users]\nexternal_type = kvstore\ncollection = people\nfields_list = _key, user, city\n\

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 use quarry_conf::{HttpToken, PropsResolver};
 use quarry_event::{EventBatch, IndexedField, Metadata, TimeNs};
-use quarry_pipeline::{EventTyping, Pipeline, PipelineContext, SourceInfo, TypingPlan, TypingStage, WholeEvent};
+use quarry_pipeline::{
+    EventTyping, Pipeline, PipelineContext, PipelineError, SourceInfo, TypingPlan, TypingStage, WholeEvent,
+};
 
 use super::answer::{Answer, Code};
 use super::channels::Receipts;
@@ -99,7 +101,7 @@ impl<'a> Receiver<'a> {
         };
         let context = PipelineContext { now: self.time, zone: TimeZone::UTC, modified: None };
         let pipeline = Pipeline::new(info, &self.destination.props, context);
-        let mut pipeline = pipeline.map_err(|_| Answer::from(Code::ServerError))?;
+        let mut pipeline = pipeline.map_err(|error| self.refuse(&error))?;
         let mut batch = EventBatch::default();
         let mut taken = 0;
         let mut hand_over = |batch: &mut EventBatch, receiver: &mut Receiver<'_>| {
@@ -118,6 +120,12 @@ impl<'a> Receiver<'a> {
         }
         taken += pipeline.counters().dropped_events as usize;
         if taken == 0 { Err(Code::NoData.into()) } else { Ok(()) }
+    }
+
+    /// Settings that cannot be used refuse the events they are for.
+    fn refuse(&self, error: &PipelineError) -> Answer {
+        self.destination.store.tell(&error.to_string());
+        Code::ServerError.into()
     }
 
     /// Hands over what is left; the receipts of everything.
@@ -146,7 +154,7 @@ impl<'a> Receiver<'a> {
         {
             return Ok(plan.clone());
         }
-        let plan = self.destination.typing.plan(meta).map_err(|_| Answer::from(Code::ServerError))?;
+        let plan = self.destination.typing.plan(meta).map_err(|error| self.refuse(&error))?;
         let plan = Some(plan).filter(|plan| !plan.is_empty());
         self.plan = Some((meta.clone(), plan.clone()));
         Ok(plan)
