@@ -254,9 +254,7 @@ impl TstatsPlan {
     }
 
     fn index_time_field(&mut self, name: &str) -> String {
-        let Some(prefix) = name.strip_prefix("PREFIX(").and_then(|rest| rest.strip_suffix(')')) else {
-            return name.to_owned();
-        };
+        let Some(prefix) = prefix_of(name) else { return name.to_owned() };
         let group = format!("prefix_{}", self.before.len());
         self.before.push(prefixed(prefix, &group, self.span));
         let lower = ExprKind::Call("lower".to_owned(), vec![self.expr(ExprKind::Field(group))]);
@@ -331,9 +329,9 @@ impl TstatsPlan {
             commands.push(self.chart(tstats, series));
         } else {
             commands.push(self.stats(tstats, &by));
-            let renamed = tstats.by.iter().zip(&by).filter(|(split, field)| split.field != **field);
-            let pairs: Vec<_> =
-                renamed.map(|(split, field)| (self.pattern(field), self.pattern(&split.field))).collect();
+            let shown = tstats.by.iter().map(|split| prefix_of(&split.field).unwrap_or(&split.field));
+            let renamed = by.iter().zip(shown).filter(|(field, shown)| field != shown);
+            let pairs: Vec<_> = renamed.map(|(field, shown)| (self.pattern(field), self.pattern(shown))).collect();
             if !pairs.is_empty() {
                 commands.push(Command::Rename(pairs));
             }
@@ -398,6 +396,11 @@ impl TstatsPlan {
             dedup_split_values: false,
         })
     }
+}
+
+/// `k=` of `PREFIX(k=)`, under which a column of such values is shown.
+fn prefix_of(name: &str) -> Option<&str> {
+    name.strip_prefix("PREFIX(")?.strip_suffix(')')
 }
 
 /// `PREFIX(k=)`: what follows `k=` in the words of the text.
