@@ -16,6 +16,9 @@ const FIELD_NAME_BYTES_MAX: usize = 1_024;
 const NANO_DIGITS: usize = 9;
 const NANOS: i128 = 1_000_000_000;
 
+/// Arrays and objects in one another; the parser calls itself for each.
+const DEPTH_MAX: usize = 500;
+
 /// One event of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Envelope {
@@ -32,6 +35,9 @@ pub(crate) struct Envelope {
 /// Gives every event of a body to `take`, which may refuse one; tells what is wrong with the first bad one.
 pub(crate) fn read_body(body: &str, take: &mut dyn FnMut(Envelope, u64) -> Result<(), Answer>) -> Result<u64, Answer> {
     let mut at = 0;
+    let too_deep = first_too_deep(body);
+    // The parser is not shown what it would call itself too often for.
+    let body = &body[..too_deep.unwrap_or(body.len())];
     let mut values = Deserializer::from_str(body).into_stream::<LazyValue<'_>>();
     let mut end = 0;
     // The stream calls the end of the text an error, and does not say where it is.
@@ -53,7 +59,43 @@ pub(crate) fn read_body(body: &str, take: &mut dyn FnMut(Envelope, u64) -> Resul
             }
         }
     }
-    Ok(at)
+    if too_deep.is_some() { Err(Answer::about(Code::InvalidFormat, at)) } else { Ok(at) }
+}
+
+/// Where the first value of a body begins that nests deeper than [`DEPTH_MAX`].
+fn first_too_deep(body: &str) -> Option<usize> {
+    let bytes = body.as_bytes();
+    let (mut depth, mut start, mut at) = (0usize, 0, 0);
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'"' => at = end_of_text(bytes, at),
+            b'[' | b'{' => {
+                if depth == 0 {
+                    start = at;
+                }
+                depth += 1;
+                if depth > DEPTH_MAX {
+                    return Some(start);
+                }
+            }
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        at += 1;
+    }
+    None
+}
+
+/// Place of the quote that ends the text whose first quote stands at `at`; the end where there is none.
+fn end_of_text(bytes: &[u8], at: usize) -> usize {
+    let mut from = at + 1;
+    while let Some(found) = bytes.get(from..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
+        if bytes[from + found] == b'"' {
+            return from + found;
+        }
+        from += found + 2;
+    }
+    bytes.len()
 }
 
 fn envelope(value: &LazyValue<'_>, at: u64) -> Result<Envelope, Answer> {
@@ -194,7 +236,7 @@ pub(crate) fn seconds(text: &str) -> Option<TimeNs> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Answer, Code, Envelope, read_body, seconds};
+    use super::{Answer, Code, DEPTH_MAX, Envelope, read_body, seconds};
 
     fn read(body: &str) -> (Vec<Envelope>, Result<u64, Answer>) {
         let mut events = Vec::new();
@@ -264,6 +306,37 @@ mod tests {
         for body in [format!(r#"{{"fields":{metric}}}"#), format!(r#"{{"event":"metric","fields":{metric}}}"#)] {
             let (events, outcome) = read(&body);
             assert_eq!((outcome, events[0].raw.as_str(), events[0].fields.len()), (Ok(1), metric, 3), "{body}");
+        }
+    }
+
+    #[test]
+    fn what_nests_too_deep_is_refused_and_what_stands_before_it_is_taken() {
+        let nested = |depth: usize| format!("{{\"event\":{}1{}}}", "[".repeat(depth), "]".repeat(depth));
+        let objects = |depth: usize| format!("{{\"event\":{}1{}}}", "{\"a\":".repeat(depth), "}".repeat(depth));
+        let read = |body: &str| {
+            let mut count = 0;
+            let told = read_body(body, &mut |_, _| {
+                count += 1;
+                Ok(())
+            });
+            (count, told.err())
+        };
+        let brackets = format!("{{\"event\":\"\\\"{}\"}}", "[".repeat(2 * DEPTH_MAX));
+        // Without optimisation the parser takes far more of the stack than a server has to have.
+        let good = move || {
+            for good in [nested(DEPTH_MAX - 1), objects(DEPTH_MAX - 1), brackets] {
+                assert_eq!(read(&good), (1, None), "{}", &good[..30]);
+            }
+        };
+        std::thread::Builder::new().stack_size(256 << 20).spawn(good).unwrap().join().unwrap();
+        let refused = |at| Some(Answer::about(Code::InvalidFormat, at));
+        for depth in [DEPTH_MAX, 100_000, 3_000_000] {
+            for bad in
+                [nested(depth), objects(depth), format!("{{\"event\":{}", "[".repeat(depth)), "[".repeat(depth + 1)]
+            {
+                assert_eq!(read(&bad), (0, refused(0)), "{depth}");
+                assert_eq!(read(&format!("{{\"event\":\"a\"}} {bad}")), (1, refused(1)), "{depth}");
+            }
         }
     }
 
