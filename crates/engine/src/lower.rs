@@ -3,6 +3,7 @@
 //! Patterns and expressions are compiled here, once, so that a wrong one is reported with its place before any event
 //! is read. Results of subsearches and tables of lookups come from the [`Environment`].
 
+mod all_num;
 mod families;
 mod flow;
 mod tables;
@@ -130,10 +131,7 @@ impl Lowering<'_> {
                 row(move || Where(Arc::clone(&expr)))
             }
             Command::Eval(assignments) => self.eval(assignments)?,
-            Command::Stats(stats) if stats.dedup_split_values && !stats.by.is_empty() => {
-                return Ok(vec![self.without_repeats(&stats.by)?, self.stats(stats)?]);
-            }
-            Command::Stats(stats) => self.stats(stats)?,
+            Command::Stats(stats) => return self.stats_steps(stats),
             Command::EventStats(stats) => self.event_stats(stats),
             Command::StreamStats(stats) => self.stream_stats(stats)?,
             Command::Chart(chart) => return self.chart(chart),
@@ -346,6 +344,18 @@ impl Lowering<'_> {
             Assignment { target: AssignTarget::Field(field.text.clone()), expr }
         });
         self.eval(&assignments.collect::<Vec<_>>())
+    }
+
+    fn stats_steps(&self, stats: &StatsCommand) -> Result<Vec<Step>, EngineError> {
+        if stats.all_num && !has_wildcards(&stats.aggregates) {
+            return self.stats_of_numbers(stats);
+        }
+        let mut steps = Vec::new();
+        if stats.dedup_split_values && !stats.by.is_empty() {
+            steps.push(self.without_repeats(&stats.by)?);
+        }
+        steps.push(self.stats(stats)?);
+        Ok(steps)
     }
 
     fn stats(&self, stats: &StatsCommand) -> Result<Step, EngineError> {

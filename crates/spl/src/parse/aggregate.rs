@@ -305,6 +305,10 @@ impl Parser<'_> {
             let remark = Diagnostic::error(format!("{command}: unsupported: an expression over aggregates"), span);
             return Err(remark.with_hint("name the aggregates and compute with eval afterwards"));
         }
+        if matches!(name, "rate_avg" | "rate_sum") {
+            let remark = Diagnostic::error(format!("{command}: unsupported: `{name}`"), span);
+            return Err(remark.with_hint("write rate(METRIC) BY every dimension, then stats avg or sum of it"));
+        }
         let known = STATS_FUNCTIONS.iter().map(|function| function.name);
         Err(self.suggest(Diagnostic::error(format!("{command}: unknown aggregate `{name}`"), span), name, known))
     }
