@@ -16,9 +16,10 @@ use crate::{AppendError, EventStore, Receipt};
 const TOKENS: &str = "[http://plain]\ntoken = 1\n[http://acked]\ntoken = 2\nuseACK = 1\n";
 const CHANNEL: &str = "fe0ecfad-13d5-401b-847d-77833bd77131";
 
-/// Tells when events come and is told when they are stored.
+/// Tells when events come, takes them when it is let, and is told when they are stored.
 struct Slow {
     came: Mutex<Sender<usize>>,
+    let_in: Mutex<Receiver<()>>,
     stored: Arc<Mutex<Receiver<Result<(), AppendError>>>>,
 }
 
@@ -37,6 +38,7 @@ impl Receipt for Waiting {
 impl EventStore for Slow {
     fn append(&self, batch: EventBatch) -> Result<Box<dyn Receipt>, AppendError> {
         self.came.lock().unwrap().send(batch.len()).unwrap();
+        self.let_in.lock().unwrap().recv().unwrap();
         Ok(Box::new(Waiting(Arc::clone(&self.stored))))
     }
 
@@ -45,15 +47,24 @@ impl EventStore for Slow {
     }
 }
 
-/// A collector, what tells of events, and what tells that they are stored.
-fn collector() -> (Arc<Collector>, Receiver<usize>, Sender<Result<(), AppendError>>) {
+/// What a test holds of a store.
+struct Hands {
+    comes: Receiver<usize>,
+    lets_in: Sender<()>,
+    stores: Sender<Result<(), AppendError>>,
+}
+
+/// A collector, and what moves its store.
+fn collector() -> (Arc<Collector>, Hands) {
     let file = "inputs.conf".to_owned();
     let source = ConfSource { layer: Layer::SystemLocal, app: None, file, text: TOKENS.to_owned() };
     let layers = Layers::new([source]);
-    let ((came, comes), (stores, stored)) = (channel(), channel());
-    let store = Arc::new(Slow { came: Mutex::new(came), stored: Arc::new(Mutex::new(stored)) });
+    let ((came, comes), (lets_in, let_in), (stores, stored)) = (channel(), channel(), channel());
+    let stored = Arc::new(Mutex::new(stored));
+    let store = Arc::new(Slow { came: Mutex::new(came), let_in: Mutex::new(let_in), stored });
     let (settings, props) = (HttpInputSettings::new(&layers), Arc::new(PropsResolver::new(&layers)));
-    (Arc::new(Collector::new(settings, 1_000, store, props, SystemClock::shared())), comes, stores)
+    let collector = Collector::new(settings, 1_000, store, props, SystemClock::shared());
+    (Arc::new(collector), Hands { comes, lets_in, stores })
 }
 
 fn request(token: &str, body: &str) -> Request {
@@ -66,13 +77,15 @@ fn request(token: &str, body: &str) -> Request {
 
 const BODY: &str = r#"{"event":"one"}{"event":"two"}"#;
 
-/// Sends a request and goes away once its events are on their way.
-fn send_and_go(collector: &Arc<Collector>, comes: &Receiver<usize>, token: &str) {
+/// Sends a request and goes away while its events are on their way.
+fn send_and_go(collector: &Arc<Collector>, hands: &Hands, token: &str) {
     let mut sending =
         Box::pin(collect(Arc::clone(collector), request(token, BODY), |receiver, body| receiver.events(body)));
     let mut context = Context::from_waker(Waker::noop());
     assert!(sending.as_mut().poll(&mut context).is_pending());
-    assert_eq!(comes.recv().unwrap(), 2);
+    assert_eq!(hands.comes.recv().unwrap(), 2);
+    drop(sending);
+    hands.lets_in.send(()).unwrap();
 }
 
 async fn send(collector: &Arc<Collector>, token: &str, body: &str) -> Answer {
@@ -84,32 +97,35 @@ async fn send(collector: &Arc<Collector>, token: &str, body: &str) -> Answer {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_not_answered_is_stored_once_when_it_is_sent_again() {
-    let (collector, comes, stores) = collector();
-    send_and_go(&collector, &comes, "1");
-    stores.send(Ok(())).unwrap();
+    let (collector, hands) = collector();
+    send_and_go(&collector, &hands, "1");
+    hands.stores.send(Ok(())).unwrap();
     assert_eq!(send(&collector, "1", BODY).await.code, Code::Success);
-    assert!(comes.try_recv().is_err(), "stored once");
-    stores.send(Ok(())).unwrap();
+    assert!(hands.comes.try_recv().is_err(), "stored once");
+    hands.lets_in.send(()).unwrap();
+    hands.stores.send(Ok(())).unwrap();
     assert_eq!(send(&collector, "1", BODY).await.code, Code::Success);
-    assert_eq!(comes.try_recv(), Ok(2), "an answered request is not repeated but made again");
+    assert_eq!(hands.comes.try_recv(), Ok(2), "an answered request is not repeated but made again");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_failed_before_it_was_answered_is_stored_when_it_is_sent_again() {
-    let (collector, comes, stores) = collector();
-    send_and_go(&collector, &comes, "1");
-    stores.send(Err(AppendError::Busy("full".into()))).unwrap();
-    stores.send(Ok(())).unwrap();
+    let (collector, hands) = collector();
+    send_and_go(&collector, &hands, "1");
+    hands.stores.send(Err(AppendError::Busy("full".into()))).unwrap();
+    hands.lets_in.send(()).unwrap();
+    hands.stores.send(Ok(())).unwrap();
     assert_eq!(send(&collector, "1", BODY).await.code, Code::Success);
-    assert_eq!(comes.try_recv(), Ok(2));
+    assert_eq!(hands.comes.try_recv(), Ok(2));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_number_that_never_arrived_is_given_again() {
-    let (collector, comes, _stores) = collector();
-    send_and_go(&collector, &comes, "2");
+    let (collector, hands) = collector();
+    send_and_go(&collector, &hands, "2");
     let again = send(&collector, "2", BODY).await;
     assert_eq!((again.code, again.ack), (Code::Success, Some(0)));
-    assert!(comes.try_recv().is_err());
+    assert!(hands.comes.try_recv().is_err());
+    hands.lets_in.send(()).unwrap();
     assert_eq!(send(&collector, "2", r#"{"event":"three"}"#).await.ack, Some(1));
 }

@@ -211,7 +211,8 @@ impl FileWriter {
         if self.file.is_none() {
             self.file = Some(OpenOptions::new().create(true).append(true).open(&path)?);
         }
-        let text = format!("file {} {}", self.ledger.len(), "y".repeat(260 + chance.below(100) as usize));
+        let number = self.ledger.len();
+        let text = format!("file {number} {} {number}", "y".repeat(260 + chance.below(100) as usize));
         if let Some(file) = &mut self.file {
             // A line may come in two parts.
             let cut = chance.below(text.len() as u64) as usize;
