@@ -53,8 +53,10 @@ impl<'a> StoreSink<'a> {
     fn settle(&mut self, left: usize) -> Result<(), SinkError> {
         while self.failure.is_none() {
             let is_due = self.tickets.len() > left || self.tickets.front().is_some_and(|(ticket, _)| ticket.is_done());
-            let Some((ticket, _)) = is_due.then(|| self.tickets.pop_front()).flatten() else { return Ok(()) };
+            let Some((ticket, claim)) = is_due.then(|| self.tickets.pop_front()).flatten() else { return Ok(()) };
             self.failure = ticket.wait().err().map(|error| error.to_string());
+            // Until now: a copy that begins meanwhile has to see that the end of this file is still on its way.
+            drop(claim);
         }
         self.failure.clone().map_or(Ok(()), |text| Err(text.into()))
     }
