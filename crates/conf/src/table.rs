@@ -3,7 +3,7 @@
 //! A table is the only place that knows a setting: the checker, the typed views and the manual read it. A conf
 //! without a table (macros, saved searches) is merged unchecked.
 
-use crate::settings::{http_input, indexes, limits, server, transforms};
+use crate::settings::{http_input, indexes, limits, outputs, server, transforms};
 use crate::{props, values};
 
 /// Settings of one conf.
@@ -42,7 +42,7 @@ pub enum StanzaName {
 /// One setting.
 #[derive(Debug)]
 pub struct Row {
-    /// Name; one that ends in `-` or `_` is followed by a class of the user's choice.
+    /// Name; one that ends in `-`, `_` or `.` is followed by a class of the user's choice.
     pub name: &'static str,
     /// Type of its value.
     pub kind: Kind,
@@ -117,6 +117,7 @@ pub static TABLES: &[&ConfTable] = &[
     &limits::LIMITS,
     &indexes::INDEXES,
     &server::SERVER,
+    &outputs::OUTPUTS,
     &http_input::INPUTS,
 ];
 
@@ -154,9 +155,9 @@ impl Row {
     }
 }
 
-/// Whether a name of a table, which may end in `-` or `_`, stands for a setting.
+/// Whether a name of a table, which may end in `-`, `_` or `.`, stands for a setting.
 pub(crate) fn name_fits(name: &str, key: &str) -> bool {
-    if name.ends_with(['-', '_']) { key.starts_with(name) && key.len() > name.len() } else { key == name }
+    if name.ends_with(['-', '_', '.']) { key.starts_with(name) && key.len() > name.len() } else { key == name }
 }
 
 impl Kind {

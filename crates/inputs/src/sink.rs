@@ -65,6 +65,9 @@ pub trait Sink {
         None
     }
 
+    /// What comes next is for these groups of indexers, as the input that reads says. Only a forwarder asks.
+    fn set_routing(&mut self, _groups: Option<&str>) {}
+
     /// Nothing more comes for now of the file whose positions were asked last: others that begin like it may be read.
     fn end_file(&mut self) {}
 
@@ -98,6 +101,15 @@ pub trait Receipt: Send {
 pub trait EventStore: Send + Sync {
     /// Takes events. Blocks while the store is busy.
     fn append(&self, batch: EventBatch) -> Result<Box<dyn Receipt>, AppendError>;
+    /// Takes events of a sender that numbers its batches: the position becomes durable together with them, and of one
+    /// sender never one without those before it. Not every store keeps positions.
+    fn append_at(&self, batch: EventBatch, _position: FilePosition) -> Result<Box<dyn Receipt>, AppendError> {
+        self.append(batch)
+    }
+    /// The offset that was stored last for a sender; nothing of it may be on its way. 0 where none was.
+    fn known_offset(&self, _scope: &str, _name: &[u8]) -> Result<u64, SinkError> {
+        Ok(0)
+    }
     /// An empty batch that was appended before, for its memory; `None` when a new one will do.
     fn spare_batch(&self) -> Option<EventBatch> {
         None

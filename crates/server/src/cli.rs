@@ -42,6 +42,8 @@ pub(crate) enum Verb {
     Bucket(BucketVerb),
     /// Run the server.
     Serve(ServeArgs),
+    /// Runs the inputs without a store and sends their events to indexers, as outputs.conf says.
+    Forward(ForwardArgs),
     /// Show merged configuration: `btool CONF list [STANZA] [--debug]`.
     Btool(BtoolArgs),
     /// Look at SPL without running it.
@@ -170,6 +172,14 @@ pub(crate) struct ServeArgs {
     /// Address for forwarders; not needed: they are served where inputs.conf says, [splunktcp://9997].
     #[arg(long, value_name = "ADDR")]
     pub(crate) s2s: Option<String>,
+}
+
+/// Arguments of `quarry forward`.
+#[derive(Debug, Args)]
+pub(crate) struct ForwardArgs {
+    /// Address for the HTTP Event Collector; without it, where inputs.conf says when there are tokens.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) hec: Option<String>,
 }
 
 #[derive(Args, Debug)]

@@ -11,7 +11,7 @@ use axum::serve::{Listener, ListenerExt};
 use quarry_conf::{HttpInputSettings, LimitSettings, NetworkInputSettings, SslSettings};
 use quarry_event::EventBatch;
 use quarry_inputs::hec::Collector;
-use quarry_inputs::{AppendError, EventStore, Receipt};
+use quarry_inputs::{AppendError, EventStore, FilePosition, Receipt, SinkError};
 use quarry_store::{AppendRequest, StoreError, Ticket};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -19,7 +19,9 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::failure::Failure;
 use crate::listeners::tls::{self, TlsListener};
+use crate::local::Settings;
 use crate::node::LocalNode;
+use crate::store_sink::{checkpoint_of, set_of};
 
 /// Time between two looks for channels that nobody uses.
 const IDLE_EVERY: Duration = Duration::from_secs(60);
@@ -40,9 +42,10 @@ pub(crate) struct Listening {
 pub(crate) async fn listen(
     data_dir: &Path,
     asked: Option<SocketAddr>,
-    node: &Arc<LocalNode>,
+    node: &Settings,
+    store: Arc<dyn EventStore>,
 ) -> Result<Option<Listening>, Failure> {
-    let settings = HttpInputSettings::new(&node.settings.layers);
+    let settings = HttpInputSettings::new(&node.layers);
     if let Some(address) = asked.filter(|address| !settings.tls && !address.ip().is_loopback()) {
         let text =
             "is reachable from other machines, and tokens must not go there in clear: set enableSSL = true in [http]";
@@ -66,15 +69,9 @@ pub(crate) async fn listen(
     let bound = listener.local_addr().map_err(cannot)?;
     let scheme = if settings.tls { "https" } else { "http" };
     let acceptor = if settings.tls { Some(acceptor_of(data_dir, &settings, node)?) } else { None };
-    let store = Arc::new(NodeStore::new(node));
-    let (props, clock) = (Arc::clone(&node.settings.props), node.settings.clock.clone());
-    let collector = Arc::new(Collector::new(
-        settings,
-        LimitSettings::new(&node.settings.layers).http_body_bytes,
-        store,
-        props,
-        clock,
-    ));
+    let (props, clock) = (Arc::clone(&node.props), node.clock.clone());
+    let collector =
+        Arc::new(Collector::new(settings, LimitSettings::new(&node.layers).http_body_bytes, store, props, clock));
     let router = Arc::clone(&collector).router();
     let (stop, stopped) = oneshot::channel::<()>();
     let served = match acceptor {
@@ -92,8 +89,8 @@ pub(crate) async fn listen(
 }
 
 /// TLS with the collector's certificate, or that of all inputs.
-fn acceptor_of(data_dir: &Path, settings: &HttpInputSettings, node: &LocalNode) -> Result<TlsAcceptor, Failure> {
-    let all = NetworkInputSettings::new(&node.settings.layers).ssl;
+fn acceptor_of(data_dir: &Path, settings: &HttpInputSettings, node: &Settings) -> Result<TlsAcceptor, Failure> {
+    let all = NetworkInputSettings::new(&node.layers).ssl;
     let certificate = settings.certificate.clone().or(all.certificate);
     // Tokens say who sends.
     tls::acceptor(data_dir, &SslSettings { certificate, requires_client: false, roots: None })
@@ -143,6 +140,22 @@ impl EventStore for NodeStore {
         let set = self.sets_used.fetch_add(1, Ordering::Relaxed);
         let appended = self.node.store.append_in(set, AppendRequest { batch, checkpoint: None });
         appended.map(|ticket| -> Box<dyn Receipt> { Box::new(Stored(ticket)) }).map_err(refusal)
+    }
+
+    fn append_at(&self, batch: EventBatch, position: FilePosition) -> Result<Box<dyn Receipt>, AppendError> {
+        self.node.throughput.note(&batch);
+        // Of one sender always the same, so that nothing overtakes what came before it.
+        let set = set_of(&position.identity);
+        let request = AppendRequest { batch, checkpoint: Some(checkpoint_of(position)) };
+        let appended = self.node.store.append_in(set, request);
+        appended.map(|ticket| -> Box<dyn Receipt> { Box::new(Stored(ticket)) }).map_err(refusal)
+    }
+
+    fn known_offset(&self, scope: &str, name: &[u8]) -> Result<u64, SinkError> {
+        self.node.store.settle()?;
+        let known = self.node.store.checkpoints_of(name, scope)?;
+        let own = known.iter().map(|logged| &logged.checkpoint).filter(|known| known.head_bytes as usize == name.len());
+        Ok(own.map(|known| known.offset).max().unwrap_or(0))
     }
 
     fn spare_batch(&self) -> Option<EventBatch> {

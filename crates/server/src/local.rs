@@ -54,6 +54,14 @@ impl Settings {
         Settings::of(configuration::read(data_dir))
     }
 
+    /// Configuration of a data folder whose node keeps nothing and sends everything on; what is wrong with it is told.
+    pub(crate) fn of_forwarder(data_dir: &Path) -> Settings {
+        let Settings { layers, clock, .. } = Settings::of_data_dir(data_dir);
+        let expressions = IngestExpressions::new(TimeZone::UTC, clock.now_ns().cast_unsigned());
+        let props = PropsResolver::new(&layers).with_expressions(Arc::new(expressions)).of_forwarder();
+        Settings { layers, props: Arc::new(props), clock }
+    }
+
     /// The built-in configuration alone.
     pub(crate) fn built_in() -> Settings {
         Settings::of(Layers::new([]))

@@ -16,6 +16,7 @@ mod custom_commands;
 mod custom_process;
 mod demo;
 mod failure;
+mod forward;
 mod help;
 mod interrupt;
 mod knowledge_files;
@@ -74,6 +75,7 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
         Verb::Bucket(BucketVerb::Verify(arguments)) => bucket::verify(&cli.data_dir, arguments.output),
         Verb::Bucket(BucketVerb::Compact(arguments)) => bucket::compact(&cli.data_dir, arguments.output),
         Verb::Serve(arguments) => serve::run(&cli.data_dir, arguments),
+        Verb::Forward(arguments) => forward::run(&cli.data_dir, arguments),
         Verb::Btool(arguments) => btool::run(&cli.data_dir, arguments),
         Verb::Spl(SplVerb::Check(arguments)) => spl_check::run(arguments),
         Verb::Spl(SplVerb::Explain(arguments)) => spl_explain::run(cli, arguments),

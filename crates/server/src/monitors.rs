@@ -9,13 +9,17 @@ use quarry_inputs::Sink;
 use quarry_inputs::file::{Monitor, MonitorOptions};
 
 use crate::failure::Failure;
-use crate::local;
-use crate::node::LocalNode;
-use crate::store_sink::StoreSink;
+use crate::local::{self, Settings};
 
 /// Names of the threads.
 const WATCHER_THREAD: &str = "quarry-watch";
 const WORKER_THREAD: &str = "quarry-tail";
+
+/// Where the events of watched files go.
+pub(crate) trait Sinks: Send + Sync {
+    /// A sink for a worker.
+    fn sink(&self, worker: usize) -> Box<dyn Sink + '_>;
+}
 
 /// Files that are watched.
 pub(crate) struct Watching {
@@ -24,21 +28,21 @@ pub(crate) struct Watching {
 }
 
 /// Begins to watch what inputs.conf says; `None` if that is nothing. Stanzas that cannot be used are told.
-pub(crate) fn start(node: &Arc<LocalNode>) -> Result<Option<Watching>, Failure> {
-    let (mut stanzas, wrong) = MonitorSettings::all(&node.settings.layers);
+pub(crate) fn start(settings: &Arc<Settings>, sinks: &Arc<dyn Sinks>) -> Result<Option<Watching>, Failure> {
+    let (mut stanzas, wrong) = MonitorSettings::all(&settings.layers);
     wrong.iter().for_each(|text| crate::tell(&format!("warning: {text}")));
-    stanzas.retain(|stanza| match node.settings.check_index(&stanza.index) {
+    stanzas.retain(|stanza| match settings.check_index(&stanza.index) {
         Ok(()) => true,
         Err(text) => {
             crate::tell(&format!("warning: inputs.conf [monitor://{}] is left out: {text}", stanza.path));
             false
         }
     });
-    let sets = node.settings.pipeline_sets();
+    let sets = settings.pipeline_sets();
     let options = MonitorOptions {
         host: local::host_name(),
         zone: TimeZone::UTC,
-        clock: node.settings.clock.clone(),
+        clock: settings.clock.clone(),
         workers: sets,
         tell: Box::new(|text| crate::tell(&format!("warning: {text}"))),
     };
@@ -51,12 +55,9 @@ pub(crate) fn start(node: &Arc<LocalNode>) -> Result<Option<Watching>, Failure> 
     let monitor = watching.monitor.clone();
     watching.spawn(WATCHER_THREAD.to_owned(), move || monitor.watch())?;
     for set in 0..sets {
-        let (monitor, node) = (watching.monitor.clone(), node.clone());
+        let (monitor, sinks, settings) = (watching.monitor.clone(), Arc::clone(sinks), Arc::clone(settings));
         watching.spawn(format!("{WORKER_THREAD}-{set}"), move || {
-            let sink = || -> Box<dyn Sink + '_> {
-                Box::new(StoreSink::new(&node.store, set, &node.claims).counted(&node.throughput))
-            };
-            monitor.work(set, &node.settings.props, &sink);
+            monitor.work(set, &settings.props, &|| sinks.sink(set));
         })?;
     }
     Ok(Some(watching))

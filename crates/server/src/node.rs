@@ -15,6 +15,7 @@ use quarry_store::Store;
 use crate::claims::Claims;
 use crate::local::{self, Settings};
 use crate::metrics::Throughput;
+use crate::monitors::Sinks;
 use crate::store_sink::StoreSink;
 use crate::{add, bucket, preview};
 
@@ -24,7 +25,7 @@ const TOLD_MAX: usize = 1_000;
 /// A running node.
 pub(crate) struct LocalNode {
     pub(crate) store: Arc<Store>,
-    pub(crate) settings: Settings,
+    pub(crate) settings: Arc<Settings>,
     pub(crate) claims: Arc<Claims>,
     /// What enters the store.
     pub(crate) throughput: Arc<Throughput>,
@@ -36,7 +37,7 @@ pub(crate) struct LocalNode {
 
 impl LocalNode {
     /// A node over `store`.
-    pub(crate) fn new(store: Arc<Store>, settings: Settings) -> LocalNode {
+    pub(crate) fn new(store: Arc<Store>, settings: Arc<Settings>) -> LocalNode {
         let running = Mutex::new(vec![0; settings.pipeline_sets()]);
         LocalNode {
             store,
@@ -80,6 +81,12 @@ impl Drop for Running<'_> {
         if let Some(files) = running.get_mut(self.set) {
             *files -= 1;
         }
+    }
+}
+
+impl Sinks for LocalNode {
+    fn sink(&self, worker: usize) -> Box<dyn Sink + '_> {
+        Box::new(StoreSink::new(&self.store, worker, &self.claims).counted(&self.throughput))
     }
 }
 

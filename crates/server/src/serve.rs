@@ -12,16 +12,17 @@ use std::time::Duration;
 
 use quarry_api::ApiState;
 use quarry_auth::{Auth, UserRecord, hash_password, parse_users, print_users};
+use quarry_inputs::EventStore;
 use quarry_store::Store;
 use serde_json::json;
 
 use crate::cli::ServeArgs;
-use crate::collector;
+use crate::collector::{self, NodeStore};
 use crate::failure::Failure;
 use crate::listeners::Listeners;
 use crate::local::{self, Settings};
 use crate::metrics;
-use crate::monitors;
+use crate::monitors::{self, Sinks};
 use crate::node::LocalNode;
 use crate::remote::RUN_FILE;
 
@@ -53,9 +54,11 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     drop(RunFile(data_dir.join(RUN_FILE)));
     let auth = Arc::new(Auth::new(users(data_dir)?, settings.clock.clone(), Box::new(random)));
     let search = Arc::new(settings.service(store.clone(), Some(data_dir))?);
+    let settings = Arc::new(settings);
     let node = Arc::new(LocalNode::new(store, settings));
     let state = ApiState { auth, search, node: node.clone() };
-    let watching = monitors::start(&node)?;
+    let sinks: Arc<dyn Sinks> = node.clone();
+    let watching = monitors::start(&node.settings, &sinks)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Storage(format!("cannot start threads: {error}")))?;
     // The engine ends threads of its own when it is dropped, which must not happen on a thread that serves requests.
@@ -67,7 +70,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     served.map(|()| 0)
 }
 
-fn address_of(option: &str, text: &str) -> Result<SocketAddr, Failure> {
+pub(crate) fn address_of(option: &str, text: &str) -> Result<SocketAddr, Failure> {
     let parsed = text.parse::<SocketAddr>();
     parsed.map_err(|_| Failure::Usage(format!("{option} {text}: give an address and a port, as in 127.0.0.1:8089")))
 }
@@ -92,8 +95,9 @@ async fn serve(
     let cannot = |error: std::io::Error| Failure::Storage(format!("cannot listen on {address}: {error}"));
     let listener = tokio::net::TcpListener::bind(address).await.map_err(cannot)?;
     let address = listener.local_addr().map_err(cannot)?;
-    let collector = collector::listen(data_dir, hec, &node).await?;
-    let listeners = Listeners::start(data_dir, &node).await?;
+    let events: Arc<dyn EventStore> = Arc::new(NodeStore::new(&node));
+    let collector = collector::listen(data_dir, hec, &node.settings, Arc::clone(&events)).await?;
+    let listeners = Listeners::start(data_dir, &node.settings, &|_| Arc::clone(&events)).await?;
     let stop = stop_signal().map_err(|error| Failure::Storage(format!("cannot listen to signals: {error}")))?;
     let hec = collector.as_ref().map(|collector| collector.address);
     let run_file = RunFile::write(data_dir, address, hec, &listeners, state.auth.local_token())?;
@@ -114,7 +118,7 @@ async fn serve(
 }
 
 /// Ends with SIGINT or SIGTERM.
-fn stop_signal() -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
+pub(crate) fn stop_signal() -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
@@ -183,7 +187,7 @@ impl Drop for RunFile {
 }
 
 /// Writes a file that only its owner can read, at once and whole.
-fn write_private(path: &Path, text: &str) -> Result<(), Failure> {
+pub(crate) fn write_private(path: &Path, text: &str) -> Result<(), Failure> {
     let cannot = |error: std::io::Error| Failure::Storage(format!("cannot write {}: {error}", path.display()));
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(cannot)?;
@@ -224,7 +228,7 @@ fn users(data_dir: &Path) -> Result<Vec<UserRecord>, Failure> {
 }
 
 /// Unpredictable bytes of the operating system.
-fn random(bytes: &mut [u8]) {
+pub(crate) fn random(bytes: &mut [u8]) {
     if let Err(error) = getrandom::fill(bytes) {
         crate::tell(&format!("error: the system gives no random bytes: {error}"));
         // Keys that can be guessed are worse than no server.

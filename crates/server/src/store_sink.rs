@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use quarry_catalog::{CheckpointKey, FileCheckpoint, SourceIdentity};
 use quarry_event::EventBatch;
-use quarry_inputs::{FilePosition, KnownPosition, Sink, SinkError};
+use quarry_inputs::{FileIdentity, FilePosition, KnownPosition, Sink, SinkError};
 use quarry_store::{AppendRequest, Store, Ticket};
 
 use crate::claims::{Claim, Claims};
@@ -62,6 +62,26 @@ impl<'a> StoreSink<'a> {
     }
 }
 
+/// A position as the store keeps it.
+pub(crate) fn checkpoint_of(position: FilePosition) -> FileCheckpoint {
+    FileCheckpoint {
+        key: CheckpointKey {
+            identity: SourceIdentity::of(&position.identity.head, &position.identity.scope),
+            variant: position.identity.variant,
+        },
+        head_bytes: position.identity.head.len() as u32,
+        offset: position.offset,
+        tail_hash: position.tail_hash,
+        source: position.path,
+    }
+}
+
+/// A pipeline set that is always the same for a source; the store takes it modulo the number of its sets.
+pub(crate) fn set_of(identity: &FileIdentity) -> usize {
+    let SourceIdentity(bytes) = SourceIdentity::of(&identity.head, &identity.scope);
+    usize::from(bytes[0])
+}
+
 impl Drop for StoreSink<'_> {
     fn drop(&mut self) {
         self.end_file();
@@ -91,16 +111,7 @@ impl Sink for StoreSink<'_> {
     }
 
     fn accept(&mut self, batch: EventBatch, position: Option<FilePosition>) -> Result<(), SinkError> {
-        let checkpoint = position.map(|position| FileCheckpoint {
-            key: CheckpointKey {
-                identity: SourceIdentity::of(&position.identity.head, &position.identity.scope),
-                variant: position.identity.variant,
-            },
-            head_bytes: position.identity.head.len() as u32,
-            offset: position.offset,
-            tail_hash: position.tail_hash,
-            source: position.path,
-        });
+        let checkpoint = position.map(checkpoint_of);
         self.settle(TICKETS_MAX)?;
         if let Some(throughput) = &self.throughput {
             throughput.note(&batch);

@@ -23,14 +23,15 @@ const EDGES: &[(&str, &[&str])] = &[
     ("auth", &["catalog", "conf"]),
     ("store", &["bucket", "blob", "catalog", "conf"]),
     ("inputs", &["pipeline", "conf"]),
+    ("forward", &["inputs", "pipeline", "conf"]),
     ("engine", &["spl", "store", "pipeline", "conf"]),
     ("search", &["engine", "spl", "catalog", "auth", "store", "conf"]),
     ("api", &["search", "engine", "auth", "catalog", "conf"]),
     (
         "server",
         &[
-            "conf", "pipeline", "bucket", "spl", "blob", "catalog", "auth", "store", "inputs", "engine", "search",
-            "api", "eventgen",
+            "conf", "pipeline", "bucket", "spl", "blob", "catalog", "auth", "store", "inputs", "forward", "engine",
+            "search", "api", "eventgen",
         ],
     ),
     ("eventgen", &[]),

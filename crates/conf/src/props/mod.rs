@@ -108,6 +108,11 @@ impl PropsResolver {
         PropsResolver { expressions: Some(compiler), ..self }
     }
 
+    /// The same for a node that keeps nothing and sends everything on.
+    pub fn of_forwarder(self) -> PropsResolver {
+        PropsResolver { indexes: Arc::new(self.indexes.of_forwarder()), ..self }
+    }
+
     /// Who compiles the expressions that rules of index time hold.
     pub fn expressions(&self) -> Option<&dyn ExpressionCompiler> {
         self.expressions.as_deref()

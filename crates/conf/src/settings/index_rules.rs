@@ -27,8 +27,10 @@ pub const INDEX_KEY: &str = "_MetaData:Index";
 pub const TIME_KEY: &str = "_time";
 /// Key of the queue an event goes to next.
 pub const QUEUE_KEY: &str = "queue";
-/// Keys of routes to other machines.
-const ROUTING_KEYS: [&str; 2] = ["_TCP_ROUTING", "_SYSLOG_ROUTING"];
+/// Key of the groups of indexers that an event goes to.
+pub const ROUTING_KEY: &str = "_TCP_ROUTING";
+/// Key of routes to other machines that are not carried out.
+const SYSLOG_ROUTING_KEY: &str = "_SYSLOG_ROUTING";
 /// Keys that a rule may write.
 pub(crate) const DEST_KEYS: &[&str] = &[
     RAW_KEY,
@@ -39,8 +41,8 @@ pub(crate) const DEST_KEYS: &[&str] = &[
     SOURCE_KEY,
     SOURCETYPE_KEY,
     INDEX_KEY,
-    ROUTING_KEYS[0],
-    ROUTING_KEYS[1],
+    ROUTING_KEY,
+    SYSLOG_ROUTING_KEY,
 ];
 /// `FORMAT` of a rule that sets the host.
 const HOST_FORMAT: &str = "host::$1";

@@ -170,6 +170,8 @@ pub struct IndexNames {
     /// Configured ones, with whether they are switched off.
     configured: BTreeMap<String, bool>,
     last_chance: Option<String>,
+    /// Whether events only pass through.
+    is_forwarder: bool,
 }
 
 impl IndexNames {
@@ -179,7 +181,17 @@ impl IndexNames {
         let is_off = |name: &str| conf.get(name).is_some_and(|settings| settings.disabled);
         let configured = conf.names().map(|name| (name.to_owned(), is_off(name))).collect();
         let last_chance = Values::of_stanza(ROWS, conf.conf, DEFAULT_STANZA).optional("lastChanceIndex");
-        IndexNames { configured, last_chance }
+        IndexNames { configured, last_chance, is_forwarder: false }
+    }
+
+    /// The same for a node without a store: every name that an index can have is taken, as other nodes have it.
+    pub(crate) fn of_forwarder(&self) -> IndexNames {
+        IndexNames { is_forwarder: true, ..self.clone() }
+    }
+
+    /// Whether events keep the groups of indexers that rules name for them, as a field [`ROUTING_KEY`].
+    pub fn keeps_routing(&self) -> bool {
+        self.is_forwarder
     }
 
     /// `lastChanceIndex`.
@@ -194,6 +206,7 @@ impl IndexNames {
             return Err(format!("index {index}: a name has lower-case letters, digits, _ and -, and no leading -"));
         }
         match self.configured.get(index) {
+            _ if self.is_forwarder => Ok(()),
             Some(true) => Err(format!("index {index} is disabled in indexes.conf")),
             Some(false) => Ok(()),
             None if index.starts_with('_') => {

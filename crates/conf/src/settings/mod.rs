@@ -7,6 +7,7 @@ pub mod limits;
 pub mod macros;
 pub mod monitor;
 pub mod network_input;
+pub mod outputs;
 pub mod server;
 pub mod tags;
 pub mod transforms;

@@ -54,6 +54,7 @@ pub(crate) const MONITOR_ROWS: &[Row] = &[
         "",
         "whether an event that may go on waits for time_before_close too, instead of one second",
     ),
+    row("_TCP_ROUTING", Kind::Text, "", "", "groups of outputs.conf that a forwarder sends the events to, with commas"),
     row("move_policy", Kind::Choice(&[SINKHOLE]), "", "", "sinkhole: a batch's files are removed once they are stored"),
 ];
 
@@ -76,6 +77,8 @@ pub struct MonitorSettings {
     pub source: Option<String>,
     /// `sourcetype` of the events.
     pub sourcetype: Option<String>,
+    /// Groups of outputs.conf that a forwarder sends the events to.
+    pub routing: Option<String>,
     /// Pattern that a path must match.
     pub whitelist: Option<String>,
     /// Pattern that a path must not match.
@@ -154,6 +157,7 @@ impl MonitorSettings {
             host_segment: Some(values.size("host_segment")).filter(|segment| *segment > 0),
             source: values.optional("source"),
             sourcetype: values.optional("sourcetype"),
+            routing: values.optional("_TCP_ROUTING"),
             whitelist: values.optional("whitelist"),
             blacklist: values.optional("blacklist"),
             recursive: values.bool("recursive"),

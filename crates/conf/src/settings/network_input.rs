@@ -37,6 +37,7 @@ const RAW_ROWS: &[Row] = &[
     row("rawTcpDoneTimeout", COUNT, "10", "seconds", "silence after which the last event of a connection is complete"),
     row("no_priority_stripping", Kind::Bool, "false", "", "whether <N> in front of datagrams stays"),
     row("no_appending_timestamp", Kind::Bool, "false", "", "whether time and host are not put in front of datagrams"),
+    row("_TCP_ROUTING", Kind::Text, "", "", "groups of outputs.conf that a forwarder sends the events to, with commas"),
     row("_rcvbuf", COUNT, "16777216", "bytes", "receive buffer that the system is asked for"),
 ];
 
@@ -51,6 +52,7 @@ const FORWARDER_ROWS: &[Row] = &[
     row("bindAddress", Kind::Text, "0.0.0.0", "", "address of this machine that is listened on"),
     row("enableS2SHeartbeat", Kind::Bool, "true", "", "whether silent forwarders are given up"),
     row("s2sHeartbeatTimeout", COUNT, "600", "seconds", "silence after which a forwarder is given up"),
+    row("_TCP_ROUTING", Kind::Text, "", "", "groups of outputs.conf that a forwarder sends the events to, with commas"),
     row("negotiateProtocolLevel", COUNT, "", "", "highest protocol level that is offered; below 1: no v4 packets"),
 ];
 
@@ -107,6 +109,8 @@ pub struct NetworkInput {
     pub source: Option<String>,
     /// `sourcetype` of events.
     pub sourcetype: Option<String>,
+    /// Groups of outputs.conf that a forwarder sends the events to.
+    pub routing: Option<String>,
     /// Where the host comes from.
     pub sender_host: SenderHost,
     /// Who may send; empty is everybody.
@@ -225,6 +229,7 @@ fn input(kind: NetworkKind, own: &Values<'_>) -> NetworkInput {
         host,
         source: own.optional("source"),
         sourcetype: own.optional("sourcetype"),
+        routing: own.optional("_TCP_ROUTING"),
         sender_host,
         accept_from: addresses.split([',', ' ']).filter(|word| !word.is_empty()).map(str::to_owned).collect(),
         queue_bytes: if is_raw { own.read("queueSize", parse_size).unwrap_or_default() } else { 0 },
@@ -238,7 +243,7 @@ fn input(kind: NetworkKind, own: &Values<'_>) -> NetworkInput {
 }
 
 /// A size such as `500KB`; a bare number counts bytes.
-fn parse_size(text: &str) -> Option<usize> {
+pub(crate) fn parse_size(text: &str) -> Option<usize> {
     let upper = text.trim().to_ascii_uppercase();
     let (digits, factor) = SIZE_UNITS
         .iter()

@@ -10,7 +10,9 @@ use quarry_conf::PropsResolver;
 use quarry_event::{EventBatch, Metadata, TimeNs};
 
 use super::S2sError;
+use super::batch::unpack;
 use super::channel::{Channel, Fields, Piece, add_fields};
+use super::sender::{BATCHES_WORD, SENDER_BYTES_MAX};
 use super::wire::{Decoder, Event, Message, frame_of};
 use crate::hec::seconds;
 
@@ -21,11 +23,16 @@ const OPEN_BATCHES_MAX: usize = 16;
 /// Text bytes and events at which batches must be taken.
 const BATCH_BYTES: usize = 1 << 20;
 const BATCH_EVENTS: usize = 65_536;
+/// Whole batches at which they must be taken.
+const NUMBERED_MAX: usize = 64;
 /// Silence after which the last event of a channel is complete; a forwarder waits as long before it closes a file.
 const QUIET_NS: i64 = 3_000_000_000;
 const NANOS: i64 = 1_000_000_000;
 /// Highest level of the protocol that is offered.
 const PROTOCOL_LEVEL: u64 = 7;
+
+/// A whole batch, and the number its sender gives it.
+pub type Numbered = (u64, EventBatch);
 
 /// What a port says about events that do not say it themselves.
 #[derive(Clone, Debug)]
@@ -55,6 +62,9 @@ pub struct Forwarder {
     /// Channels of versions 2 and 3, by their metadata.
     sources: BTreeMap<Metadata, Channel>,
     batches: Vec<EventBatch>,
+    /// What a forwarder of ours calls itself; it sends whole batches.
+    sender: Option<String>,
+    numbered: Vec<Numbered>,
     due: Vec<u64>,
     answer: Vec<u8>,
 }
@@ -70,6 +80,8 @@ impl Forwarder {
             channels: BTreeMap::new(),
             sources: BTreeMap::new(),
             batches: Vec::new(),
+            sender: None,
+            numbered: Vec::new(),
             due: Vec::new(),
             answer: Vec::new(),
         }
@@ -119,6 +131,16 @@ impl Forwarder {
         (batches.into_iter().filter(|batch| !batch.is_empty()).collect(), ids)
     }
 
+    /// Who sends whole batches here, once it has said so.
+    pub fn sender(&self) -> Option<&str> {
+        self.sender.as_deref()
+    }
+
+    /// Whole batches in the order in which they came; their numbers are acknowledged by the caller.
+    pub fn take_numbered(&mut self) -> Vec<Numbered> {
+        std::mem::take(&mut self.numbered)
+    }
+
     /// Bytes for the forwarder.
     pub fn take_answer(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.answer)
@@ -137,12 +159,25 @@ impl Forwarder {
 
     fn is_full(&self) -> bool {
         let is_full = |batch: &EventBatch| batch.raw.len() >= BATCH_BYTES || batch.len() >= BATCH_EVENTS;
-        self.batches.len() >= OPEN_BATCHES_MAX || self.batches.iter().any(is_full)
+        let numbered: usize = self.numbered.iter().map(|(_, batch)| batch.raw.len()).sum();
+        numbered >= BATCH_BYTES
+            || self.numbered.len() >= NUMBERED_MAX
+            || self.batches.len() >= OPEN_BATCHES_MAX
+            || self.batches.iter().any(is_full)
     }
 
     fn take(&mut self, message: Message, now: TimeNs, elapsed: i64) -> Result<(), S2sError> {
         match message {
-            Message::Greeting { .. } | Message::Note => Ok(()),
+            Message::Greeting { .. } | Message::Note | Message::Acknowledged(..) => Ok(()),
+            Message::Batch(number, bytes) => {
+                if self.sender.is_none() {
+                    return Err(S2sError::Malformed("a whole batch of a sender that has not said who it is"));
+                }
+                let mut batch = unpack(&bytes)?;
+                batch.index_time = now;
+                self.numbered.push((number, batch));
+                Ok(())
+            }
             Message::Pairs(pairs) => self.pairs(pairs, now, elapsed),
             Message::OpenChannel { like, number, slots } => self.open(like, number, &slots),
             Message::CloseChannel(number) => {
@@ -232,6 +267,9 @@ impl Forwarder {
             let says = |word: &str| capabilities.split(';').any(|part| part.trim() == word);
             if count == 1 {
                 self.wants_acks = says("ack=1");
+                let sender = capabilities.split(';').find_map(|part| part.trim().strip_prefix(BATCHES_WORD));
+                let is_usable = |name: &&str| !name.is_empty() && name.len() <= SENDER_BYTES_MAX;
+                self.sender = sender.filter(|name| self.defaults.offers_packets && is_usable(name)).map(str::to_owned);
                 self.answer.extend(self.offer());
             } else if self.defaults.offers_packets && says("v4=1") {
                 self.has_packets = true;
@@ -279,9 +317,11 @@ impl Forwarder {
     fn offer(&self) -> Vec<u8> {
         let offers = self.defaults.offers_packets;
         let level = if offers { PROTOCOL_LEVEL } else { 0 };
+        // Only who asked hears of what is our own.
+        let own = if self.sender.is_some() { format!(";{BATCHES_WORD}1") } else { String::new() };
         let text = format!(
             "cap_response=success;cap_flush_key=true;idx_can_send_hb=false;idx_can_recv_token=false;\
-             request_certificate=false;v4={offers};channel_limit={CHANNELS_MAX};pl={level}"
+             request_certificate=false;v4={offers};channel_limit={CHANNELS_MAX};pl={level}{own}"
         );
         frame_of(&[("__s2s_control_msg", &text)])
     }

@@ -5,14 +5,19 @@
 //! handshake, keeps channels, sends text that is not cut yet through index pipelines and takes events that are as they
 //! are. What was acknowledged is on disk: ids leave only together with the receipts they wait for.
 //!
+//! [`sender`] is the other side: what a forwarder of ours says to an indexer. To one that answers that it knows them it
+//! sends whole [`batch`]es, each with a number by which a repeated one is known.
+//!
 //! Facts are from public captures and descriptions of the protocol. Not here: sockets, TLS, tokens of forwarders,
 //! heartbeats to them.
 
+pub mod batch;
 mod channel;
 mod forwarder;
+pub mod sender;
 pub mod wire;
 
-pub use forwarder::{Forwarder, ForwarderDefaults};
+pub use forwarder::{Forwarder, ForwarderDefaults, Numbered};
 
 /// Why a connection is given up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

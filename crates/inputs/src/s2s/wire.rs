@@ -7,12 +7,13 @@
 use flate2::{Decompress, FlushDecompress, Status};
 
 use super::S2sError;
+use super::batch::varint;
 
 /// Bytes of a greeting: signature, name of the server, port of its management.
-const GREETING_PARTS: [usize; 3] = [128, 256, 16];
-const GREETING_BYTES: usize = 400;
+pub(super) const GREETING_PARTS: [usize; 3] = [128, 256, 16];
+pub(super) const GREETING_BYTES: usize = 400;
 /// Signature without its version.
-const SIGNATURE: &[u8] = b"--splunk-cooked-mode-";
+pub(super) const SIGNATURE: &[u8] = b"--splunk-cooked-mode-";
 /// Bytes of a frame or packet.
 pub const FRAME_BYTES_MAX: usize = 16 << 20;
 /// Pairs of a frame and fields of an event.
@@ -51,6 +52,10 @@ pub enum Message {
     CloseChannel(u64),
     /// Text of a channel.
     Event(Event),
+    /// A packed batch of a forwarder of ours, and its number.
+    Batch(u64, Vec<u8>),
+    /// Numbers that the other side acknowledges, with both ends.
+    Acknowledged(u64, u64),
     /// A word of the sender's that changes nothing here, such as its time zone.
     Note,
 }
@@ -109,6 +114,11 @@ impl Decoder {
             Some((_, packed)) => packed.extend_from_slice(bytes),
             None => self.plain.extend_from_slice(bytes),
         }
+    }
+
+    /// Of what the other side answers: it begins with frames.
+    pub fn of_answers() -> Decoder {
+        Decoder { form: Form::Frames, ..Decoder::default() }
     }
 
     /// What follows are packets.
@@ -287,19 +297,21 @@ pub fn frame_of(pairs: &[(&str, &str)]) -> Vec<u8> {
     frame
 }
 
-const INIT: u8 = 0xff;
-const OPEN_CHANNEL: u8 = 0xfe;
-const CLOSE_CHANNEL: u8 = 0xfd;
-const EVENT: u8 = 0xfc;
+pub(super) const INIT: u8 = 0xff;
+pub(super) const OPEN_CHANNEL: u8 = 0xfe;
+pub(super) const CLOSE_CHANNEL: u8 = 0xfd;
+pub(super) const EVENT: u8 = 0xfc;
 const ACK_ONE: u8 = 0xfb;
 const ACK_RANGE: u8 = 0xfa;
 const START_ZLIB: u8 = 0xf9;
 const CLONE_CHANNEL: u8 = 0xf8;
+/// Of our own, between nodes that have said that they know it.
+pub(super) const BATCH: u8 = 0xe0;
 /// Flags of an event.
 const HAS_STREAM: u64 = 0x2;
-const HAS_ID: u64 = 0x4;
-const HAS_TIME: u64 = 0x8;
-const IS_WHOLE: u64 = 0x40;
+pub(super) const HAS_ID: u64 = 0x4;
+pub(super) const HAS_TIME: u64 = 0x8;
+pub(super) const IS_WHOLE: u64 = 0x40;
 const HAS_BINARY: u64 = 0x1_0000;
 
 /// Why a packet could not be read: it is not there yet, or it is wrong.
@@ -401,8 +413,9 @@ fn packet(bytes: &[u8]) -> Result<Step, S2sError> {
         CLONE_CHANNEL => reader.number().and_then(|like| reader.channel(Some(like))),
         CLOSE_CHANNEL => reader.number().map(Message::CloseChannel),
         EVENT => event(&mut reader).map(Message::Event),
-        ACK_ONE => reader.number().map(|_| Message::Note),
-        ACK_RANGE => reader.number().and_then(|_| reader.number()).map(|_| Message::Note),
+        ACK_ONE => reader.number().map(|id| Message::Acknowledged(id, id)),
+        ACK_RANGE => reader.number().and_then(|low| Ok(Message::Acknowledged(low, reader.number()?))),
+        BATCH => reader.number().and_then(|number| Ok(Message::Batch(number, reader.text()?.to_vec()))),
         other => return Err(S2sError::UnknownPacket(other)),
     };
     match read {
@@ -515,14 +528,6 @@ pub fn acknowledgment(ids: &[u64]) -> Vec<u8> {
         at += run;
     }
     bytes
-}
-
-fn varint(mut value: u64, out: &mut Vec<u8>) {
-    while value > 0x7f {
-        out.push((value & 0x7f) as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
 }
 
 #[cfg(test)]

@@ -135,6 +135,12 @@ impl TypedEvent {
         }
     }
 
+    /// The groups of indexers that a rule named, as a field that only forwarders keep.
+    pub(crate) fn routing(&self) -> Option<(Arc<str>, String)> {
+        let (_, groups) = self.others.iter().find(|(name, _)| name == keys::ROUTING_KEY)?;
+        Some((Arc::from(keys::ROUTING_KEY), groups.clone()))
+    }
+
     /// First value of a field.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         self.fields.iter().find(|(known, _)| **known == *name).map(|(_, value)| value.as_str())

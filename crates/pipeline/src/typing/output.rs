@@ -84,7 +84,8 @@ impl Typing {
             let meta = self.rows.row_of(&event.meta, out);
             out.push(event.raw.as_bytes(), event.time, meta);
             let field = |(name, value): (Arc<str>, String)| IndexedField { row, name, value: value.into() };
-            out.fields.extend(event.fields.into_iter().take(self.fields_max).map(field));
+            let routing = event.routing().filter(|_| self.indexes.keeps_routing());
+            out.fields.extend(event.fields.into_iter().take(self.fields_max).chain(routing).map(field));
         }
         self.copies = copies;
     }
@@ -235,6 +236,8 @@ impl EventTyping {
         let settle = |mut event: TypedEvent| {
             let told = settle_index(&mut event.meta, &index, self.props.indexes());
             refused = refused.take().or(told);
+            let routing = event.routing().filter(|_| self.props.indexes().keeps_routing());
+            event.fields.extend(routing);
             WholeEvent { raw: event.raw, time: event.time, meta: event.meta, fields: event.fields }
         };
         let events = kept.map(settle).collect();

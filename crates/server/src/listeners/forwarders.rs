@@ -13,11 +13,12 @@ use std::time::Duration;
 use quarry_event::EventBatch;
 use quarry_inputs::network::hand_over;
 use quarry_inputs::s2s::{Forwarder, ForwarderDefaults, S2sError, wire};
-use quarry_inputs::{AppendError, Receipt};
+use quarry_inputs::{AppendError, FileIdentity, FilePosition, Receipt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
 use super::limits::Place;
+use super::senders::Held;
 use super::stream::{Connection, first_bytes, is_full_probe, read_now, write};
 use super::tcp::{ACCEPT_WAIT, BUSY_WAIT, GATHER, host_of, secured};
 use super::{Port, stopped};
@@ -32,6 +33,8 @@ const WAITING_MAX: usize = 64;
 const TURN_BYTES: usize = 1 << 20;
 /// Longest wait for a forwarder that takes no answer.
 const WRITE_MAX: Duration = Duration::from_secs(30);
+/// Scope of the numbers of forwarders; no index has it in its name.
+const SENDER_SCOPE: &str = "\0forwarder";
 /// Level of the protocol from which on packets are offered.
 const PACKETS_LEVEL: u64 = 1;
 
@@ -77,10 +80,10 @@ async fn connection(port: Arc<Port>, acceptor: Option<TlsAcceptor>, stream: TcpS
         source: input.source.clone().unwrap_or_else(|| "splunktcp".to_owned()),
         sourcetype: input.sourcetype.clone().unwrap_or_default(),
         offers_packets: input.protocol_level.is_none_or(|level| level >= PACKETS_LEVEL),
-        props: Arc::clone(&port.shared.node.settings.props),
+        props: Arc::clone(&port.shared.settings.props),
     };
     let forwarder = Forwarder::new(Arc::new(defaults));
-    let session = Session { port: &port, forwarder, waiting: VecDeque::new(), place };
+    let session = Session { port: &port, forwarder, waiting: VecDeque::new(), place, numbers: None };
     if let Err(error) = session.run(&mut *connection).await {
         crate::tell(&format!("warning: [{}]: forwarder {peer} is disconnected: {error}", input.stanza));
     }
@@ -99,6 +102,10 @@ enum SessionError {
     HoldsTooMuch,
     #[error("it takes no answers")]
     Deaf,
+    #[error("another connection of it has come")]
+    Replaced,
+    #[error("it sends a numbered batch before it was answered")]
+    Unnumbered,
 }
 
 /// Receipts of batches, and the ids that may be acknowledged with them.
@@ -110,6 +117,16 @@ struct Session<'a> {
     /// Appends on their way, and the ids that they allow to acknowledge.
     waiting: VecDeque<Waiting>,
     place: Place<'a>,
+    /// Of a forwarder that numbers its batches.
+    numbers: Option<Numbers>,
+}
+
+/// What is known of a forwarder that numbers its batches.
+struct Numbers {
+    identity: Arc<FileIdentity>,
+    held: Held,
+    /// The number that was stored last.
+    last: u64,
 }
 
 impl Session<'_> {
@@ -120,6 +137,7 @@ impl Session<'_> {
             let pause = if self.waiting.is_empty() { SETTLE_EVERY } else { ACK_EVERY };
             let read = tokio::select! {
                 () = stopped(&mut stopping) => break,
+                () = replaced(&mut self.numbers) => break,
                 read = first_bytes(connection), if self.waiting.len() < WAITING_MAX => Some(read),
                 () = tokio::time::sleep(pause) => None,
             };
@@ -139,6 +157,8 @@ impl Session<'_> {
                     let flow = turn.run(|desk| self.read(connection, &first, &mut desk.buffer));
                     drop(turn);
                     let flow = flow.unwrap_or(Ok(ControlFlow::Break(())))?;
+                    // Asked before the answer: only that lets batches come.
+                    self.know_numbers().await?;
                     let words = self.forwarder.take_answer();
                     answer(connection, &words).await?;
                     if flow.is_break() {
@@ -157,8 +177,21 @@ impl Session<'_> {
         Ok(())
     }
 
+    /// Asks what is stored of a forwarder that numbers its batches, once it has said who it is.
+    async fn know_numbers(&mut self) -> Result<(), SessionError> {
+        let Some(sender) = self.forwarder.sender().filter(|_| self.numbers.is_none()) else { return Ok(()) };
+        let sender = sender.to_owned();
+        let held = self.port.shared.senders.take(&sender).await.ok_or(SessionError::Replaced)?;
+        let head = sender.into_bytes();
+        let asked = tokio::task::block_in_place(|| self.port.store.known_offset(SENDER_SCOPE, &head));
+        let last = asked.map_err(|error| SessionError::Store(error.to_string()))?;
+        let identity = Arc::new(FileIdentity { scope: SENDER_SCOPE.to_owned(), head, variant: 0 });
+        self.numbers = Some(Numbers { identity, held, last });
+        Ok(())
+    }
+
     fn elapsed(&self) -> i64 {
-        self.port.shared.node.settings.clock.elapsed_ns()
+        self.port.shared.settings.clock.elapsed_ns()
     }
 
     fn check_silence(&self, heard: i64) -> Result<(), SessionError> {
@@ -212,7 +245,7 @@ impl Session<'_> {
 
     /// Reads messages of what was pushed; full batches are stored.
     fn advance(&mut self) -> Result<(), SessionError> {
-        let clock = &self.port.shared.node.settings.clock;
+        let clock = &self.port.shared.settings.clock;
         loop {
             match self.forwarder.advance(clock.now_ns(), clock.elapsed_ns()) {
                 Ok(true) => self.store()?,
@@ -229,6 +262,9 @@ impl Session<'_> {
 
     /// Stores what was read.
     fn store(&mut self) -> Result<(), SessionError> {
+        for (number, batch) in self.forwarder.take_numbered() {
+            self.store_numbered(number, batch)?;
+        }
         let (batches, ids) = self.forwarder.take_batches();
         let mut receipts = Vec::new();
         for mut batch in batches {
@@ -240,17 +276,45 @@ impl Session<'_> {
         Ok(())
     }
 
+    /// Stores a whole batch, unless it is stored already; what fails is sent again by who numbers.
+    fn store_numbered(&mut self, number: u64, batch: EventBatch) -> Result<(), SessionError> {
+        let shared = &self.port.shared;
+        let Some(numbers) = &mut self.numbers else { return Err(SessionError::Unnumbered) };
+        if number <= numbers.last {
+            shared.limits.repeated.fetch_add(1, Ordering::Relaxed);
+            self.waiting.push_back((Vec::new(), vec![number]));
+            return Ok(());
+        }
+        let is_homeless = batch.metas.iter().any(|meta| self.port.store.check_index(&meta.index).is_err());
+        if is_homeless || batch.is_empty() {
+            shared.limits.homeless.fetch_add(batch.len() as u64, Ordering::Relaxed);
+            self.waiting.push_back((Vec::new(), vec![number]));
+            return Ok(());
+        }
+        let position = FilePosition {
+            identity: Arc::clone(&numbers.identity),
+            offset: number,
+            tail_hash: 0,
+            path: format!("forwarder {}", String::from_utf8_lossy(&numbers.identity.head)),
+        };
+        let appended = self.port.store.append_at(batch, position);
+        let receipt = appended.map_err(|error| SessionError::Store(error.to_string()))?;
+        numbers.last = number;
+        self.waiting.push_back((vec![receipt], vec![number]));
+        Ok(())
+    }
+
     /// Stores a batch; waits as long as the store is busy, unless the server stops.
     fn append(&self, batch: &mut EventBatch) -> Result<Option<Box<dyn Receipt>>, SessionError> {
-        let shared = &self.port.shared;
+        let (shared, store) = (&self.port.shared, &self.port.store);
         let index = batch.metas.first().map(|meta| Arc::clone(&meta.index)).unwrap_or_default();
-        if shared.store.check_index(&index).is_err() {
+        if store.check_index(&index).is_err() {
             // As in Splunk, nobody else can take them.
             shared.limits.homeless.fetch_add(batch.len() as u64, Ordering::Relaxed);
             return Ok(None);
         }
         loop {
-            match hand_over(&*shared.store, batch) {
+            match hand_over(&**store, batch) {
                 Ok(receipt) => return Ok(Some(receipt)),
                 Err(AppendError::Busy(_)) if !*shared.stopping.borrow() => std::thread::park_timeout(BUSY_WAIT),
                 Err(error) => return Err(SessionError::Store(error.to_string())),
@@ -272,6 +336,14 @@ impl Session<'_> {
             acknowledged.extend(ids);
         }
         Ok(acknowledged)
+    }
+}
+
+/// Returns when another connection of the same forwarder has come.
+async fn replaced(numbers: &mut Option<Numbers>) {
+    match numbers {
+        Some(numbers) => numbers.held.replaced().await,
+        None => std::future::pending().await,
     }
 }
 

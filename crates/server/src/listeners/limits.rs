@@ -26,7 +26,9 @@ pub(crate) struct Limits {
     pub(crate) lost: AtomicU64,
     /// Events of forwarders for an index that there is not.
     pub(crate) homeless: AtomicU64,
-    told: [AtomicU64; 5],
+    /// Batches of forwarders that came again and were stored before.
+    pub(crate) repeated: AtomicU64,
+    told: [AtomicU64; 6],
 }
 
 /// A connection that counts.
@@ -55,6 +57,10 @@ impl Limits {
             (
                 &self.homeless,
                 "events of forwarders are for indexes that are not there (such as _internal) and were left out",
+            ),
+            (
+                &self.repeated,
+                "batches came again from forwarders that had heard no acknowledgment; they are stored once",
             ),
             (&self.lost, "batches of events could not be written and are lost"),
         ];

@@ -8,7 +8,8 @@
 mod forwarders;
 mod limits;
 mod names;
-mod stream;
+mod senders;
+pub(crate) mod stream;
 mod tcp;
 pub(crate) mod tls;
 mod turns;
@@ -25,11 +26,11 @@ use quarry_inputs::EventStore;
 use quarry_inputs::network::{AccessList, Template};
 use tokio::sync::{mpsc, watch};
 
-use crate::collector::NodeStore;
 use crate::failure::Failure;
-use crate::node::LocalNode;
+use crate::local::Settings;
 use limits::Limits;
 use names::Names;
+use senders::Senders;
 use turns::Turns;
 
 /// Longest wait for connections when the server stops.
@@ -39,11 +40,11 @@ const TELL_EVERY: Duration = Duration::from_secs(10);
 
 /// What all ports share.
 pub(crate) struct Shared {
-    pub(crate) node: Arc<LocalNode>,
-    pub(crate) store: Arc<dyn EventStore>,
+    pub(crate) settings: Arc<Settings>,
     pub(crate) turns: Turns,
     pub(crate) limits: Limits,
     pub(crate) names: Names,
+    pub(crate) senders: Senders,
     /// Becomes true when the server stops.
     pub(crate) stopping: watch::Receiver<bool>,
     /// Held by everything that must end before the store closes.
@@ -54,6 +55,7 @@ pub(crate) struct Shared {
 pub(crate) struct Port {
     pub(crate) input: NetworkInput,
     pub(crate) access: AccessList,
+    pub(crate) store: Arc<dyn EventStore>,
     pub(crate) shared: Arc<Shared>,
 }
 
@@ -66,9 +68,13 @@ pub(crate) struct Listeners {
 }
 
 impl Listeners {
-    /// Listens where inputs.conf says.
-    pub(crate) async fn start(data_dir: &Path, node: &Arc<LocalNode>) -> Result<Listeners, Failure> {
-        let settings = NetworkInputSettings::new(&node.settings.layers);
+    /// Listens where inputs.conf says; `stores` gives where events go, by the routing of a port.
+    pub(crate) async fn start(
+        data_dir: &Path,
+        node: &Arc<Settings>,
+        stores: &dyn Fn(Option<&str>) -> Arc<dyn EventStore>,
+    ) -> Result<Listeners, Failure> {
+        let settings = NetworkInputSettings::new(&node.layers);
         for name in &settings.bad_names {
             crate::tell(&format!("warning: inputs.conf [{name}]: no port in its name, nothing listens there"));
         }
@@ -80,18 +86,19 @@ impl Listeners {
         }
         limits::raise_open_files();
         let shared = Arc::new(Shared {
-            node: Arc::clone(node),
-            store: Arc::new(NodeStore::new(node)),
+            settings: Arc::clone(node),
             turns: Turns::new(),
             limits: Limits::default(),
             names: Names::default(),
+            senders: Senders::default(),
             stopping,
             alive,
         });
         let needs_tls = settings.inputs.iter().any(|input| input.tls);
         let acceptor = if needs_tls { Some(tls::acceptor(data_dir, &settings.ssl)?) } else { None };
         for input in settings.inputs {
-            listeners.listen(input, &shared, acceptor.as_ref()).await?;
+            let store = stores(input.routing.as_deref());
+            listeners.listen(input, &shared, store, acceptor.as_ref()).await?;
         }
         tokio::spawn(tell_limits(Arc::clone(&shared)));
         Ok(listeners)
@@ -101,11 +108,12 @@ impl Listeners {
         &mut self,
         input: NetworkInput,
         shared: &Arc<Shared>,
+        store: Arc<dyn EventStore>,
         acceptor: Option<&tokio_rustls::TlsAcceptor>,
     ) -> Result<(), Failure> {
         let stanza = input.stanza.clone();
         let about = |reason: &dyn std::fmt::Display| Failure::Storage(format!("inputs.conf [{stanza}]: {reason}"));
-        shared.store.check_index(&input.index).map_err(|reason| about(&reason))?;
+        store.check_index(&input.index).map_err(|reason| about(&reason))?;
         let access = access_of(&input).map_err(|reason| about(&reason))?;
         let address: IpAddr = input
             .bind
@@ -115,7 +123,7 @@ impl Listeners {
         let cannot = |error: std::io::Error| about(&format!("cannot listen on {address}: {error}"));
         let kind = input.kind;
         let acceptor = acceptor.filter(|_| input.tls).cloned();
-        let port = Arc::new(Port { input, access, shared: Arc::clone(shared) });
+        let port = Arc::new(Port { input, access, store, shared: Arc::clone(shared) });
         let bound = match kind {
             NetworkKind::Tcp => tcp::listen(port, address, acceptor).await.map_err(cannot)?,
             NetworkKind::Udp => udp::listen(&port, address).map_err(cannot)?,
@@ -146,7 +154,7 @@ impl Port {
             index: self.input.index.clone(),
             source: self.input.source.clone().unwrap_or_else(|| format!("{word}:{}", bound.port())),
             sourcetype: self.input.sourcetype.clone().unwrap_or(sourcetype),
-            props: Arc::clone(&self.shared.node.settings.props),
+            props: Arc::clone(&self.shared.settings.props),
         }
     }
 }

@@ -80,7 +80,7 @@ async fn connection(
     let host = host_of(&port, peer).await;
     let Some(mut connection) = secured(stream, acceptor, peer).await else { return };
     let stream = RawStream::new(template, host);
-    let appender = Appender::new(Arc::clone(&port.shared.store));
+    let appender = Appender::new(Arc::clone(&port.store));
     Session { port: &port, stream, appender, place, peer }.run(&mut *connection).await;
 }
 
@@ -158,7 +158,7 @@ impl Session<'_> {
 
     /// Reads what is there after `first`, and stores it.
     fn read(&mut self, connection: &mut dyn Connection, first: &[u8], desk: &mut Desk) -> ControlFlow<()> {
-        let now = self.port.shared.node.settings.clock.now_ns();
+        let now = self.port.shared.settings.clock.now_ns();
         if let Err(error) = self.stream.begin(now) {
             crate::tell(&format!("error: [{}]: {error}", self.port.input.stanza));
             return ControlFlow::Break(());

@@ -75,7 +75,7 @@ fn roots(data_dir: &Path, settings: &SslSettings) -> Result<Option<RootCertStore
 }
 
 /// `$SPLUNK_HOME` stands for the data folder.
-fn expanded(path: &str, data_dir: &Path) -> String {
+pub(crate) fn expanded(path: &str, data_dir: &Path) -> String {
     path.replace("$SPLUNK_HOME", &data_dir.display().to_string())
 }
 

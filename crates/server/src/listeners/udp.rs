@@ -133,11 +133,11 @@ fn cut(port: &Port, bound: SocketAddr, arrived: &Receiver<Pack>, spent: &SyncSen
     let _alive = port.shared.alive.clone();
     let mut datagrams =
         Datagrams::new(Arc::new(port.template(bound)), port.input.keeps_priority, port.input.keeps_text);
-    let mut appender = Appender::new(Arc::clone(&port.shared.store));
+    let mut appender = Appender::new(Arc::clone(&port.store));
     let mut batch = EventBatch::default();
     let mut host = Host { port, known: None };
     loop {
-        let now = || port.shared.node.settings.clock.now_ns();
+        let now = || port.shared.settings.clock.now_ns();
         match arrived.recv_timeout(WAIT) {
             Ok(mut pack) => {
                 take(port, &pack, &mut host, now(), (&mut datagrams, &mut appender, &mut batch));

@@ -8,6 +8,7 @@ mod crash_and_damage;
 mod custom_commands;
 mod explain;
 mod forwarders;
+mod forwarding;
 mod knowledge;
 mod monitor;
 mod network;

@@ -115,6 +115,7 @@ impl<'a> Worker<'a> {
             drop(waiting);
             self.due.retain(|(_, number)| *number != job.number);
         }
+        self.sink.set_routing(self.stanza(job).settings.routing.as_deref());
         self.check(job)?;
         if !self.open.contains_key(&job.number) && !self.begin(job)? {
             return Ok(());
@@ -242,6 +243,7 @@ impl<'a> Worker<'a> {
             self.plan(job.number);
             return Ok(());
         }
+        self.sink.set_routing(self.stanza(job).settings.routing.as_deref());
         self.check(job)?;
         if is_over && self.open.contains_key(&job.number) {
             return self.finish(job.number);

@@ -1,0 +1,374 @@
+//! outputs.conf: which indexers a forwarder sends to. `[tcpout]`, `[tcpout:GROUP]`, `[tcpout-server://HOST:PORT]`.
+//!
+//! A setting of a group stands above the one of `[tcpout]`, one of a server above both. Patterns of indexes stay texts
+//! here; who forwards compiles them.
+//!
+//! Not here: sockets, certificates, names of machines.
+
+use crate::layers::Layers;
+use crate::settings::network_input::parse_size;
+use crate::table::{COUNT, ConfTable, Kind, Row, Section, StanzaName, at_least, row};
+use crate::values::Values;
+
+/// Stanza of all groups.
+const TCPOUT: &str = "tcpout";
+/// What the stanza of a group starts with.
+const GROUP_PREFIX: &str = "tcpout:";
+/// What the stanza of one server starts with.
+const SERVER_PREFIX: &str = "tcpout-server://";
+/// What the patterns of indexes start with.
+const INDEX_FILTER: &str = "forwardedindex.";
+/// Splunk's own patterns: no index with a leading underscore but these.
+const INDEX_FILTERS: [(&str, &str); 3] =
+    [("0.whitelist", ".*"), ("1.blacklist", "_.*"), ("2.whitelist", "(_audit|_internal|_introspection|_telemetry)")];
+/// Bytes of the queue where nothing is said.
+const QUEUE_BYTES_DEFAULT: usize = 1 << 30;
+/// Bytes of the queue at least.
+const QUEUE_BYTES_MIN: usize = 1 << 20;
+
+/// Settings of outputs.conf.
+pub static OUTPUTS: ConfTable = ConfTable {
+    conf: "outputs",
+    sections: &[
+        Section { stanza: StanzaName::Named(TCPOUT), rows: GLOBAL_ROWS },
+        Section { stanza: StanzaName::Prefix(GROUP_PREFIX), rows: GROUP_ROWS },
+        Section { stanza: StanzaName::Prefix(SERVER_PREFIX), rows: GROUP_ROWS },
+    ],
+    unsupported: &[
+        "indexerDiscovery",
+        "token",
+        "socksServer",
+        "sslPassword",
+        "sslAltNameToCheck",
+        "sslVersions",
+        "cipherSuite",
+        "compressed",
+        "dropClonedEventsOnQueueFull",
+        "tcpSendBufSz",
+        "negotiateProtocolLevel",
+        "sslQuietShutdown",
+        "useClientSSLCompression",
+    ],
+    unused: &[
+        "autoLB",
+        "forceTimebasedAutoLB",
+        "heartbeatFrequency",
+        "maxConnectionsPerIndexer",
+        "channelReapInterval",
+        "channelReapLowater",
+        "channelTTL",
+        "ackTimeoutOnShutdown",
+        "polling_interval",
+        "maxFailuresPerInterval",
+        "secsInFailureInterval",
+        "backoffOnFailure",
+        "dnsResolutionInterval",
+    ],
+};
+
+const GLOBAL_ROWS: &[Row] = &[
+    row("disabled", Kind::Bool, "false", "", "whether nothing is sent"),
+    row("defaultGroup", Kind::Text, "", "", "groups that events go to which name none, with commas"),
+    row("indexAndForward", Kind::Bool, "false", "", "whether events are kept here as well: a forwarder keeps none"),
+    row("maxQueueSize", Kind::Text, "auto", "", "bytes of the queue on disk, as in 500MB; auto: 1GB"),
+    row("persistentQueueSize", Kind::Text, "", "", "bytes of the queue on disk, if maxQueueSize shall not say it"),
+    row("forwardedindex.filter.disable", Kind::Bool, "false", "", "whether the patterns of indexes are left out"),
+    row(INDEX_FILTER, Kind::Text, "", "", "N.whitelist, N.blacklist: indexes that are sent; the last that fits counts"),
+    row("server", Kind::Text, "", "", "servers, of groups that name none"),
+    USE_ACK,
+    SEND_COOKED,
+    AUTO_LB_FREQUENCY,
+    AUTO_LB_VOLUME,
+    DROP_ON_FULL,
+    BLOCK_ON_CLONING,
+    CONNECTION_TIMEOUT,
+    READ_TIMEOUT,
+    WRITE_TIMEOUT,
+    USE_SSL,
+    ROOTS,
+    CERTIFICATE,
+    OLD_CERTIFICATE,
+    VERIFY,
+    NAME_TO_CHECK,
+];
+
+const GROUP_ROWS: &[Row] = &[
+    row("disabled", Kind::Bool, "false", "", "whether nothing is sent to the group"),
+    row("server", Kind::Text, "", "", "host:port of the group's servers, with commas"),
+    USE_ACK,
+    SEND_COOKED,
+    AUTO_LB_FREQUENCY,
+    AUTO_LB_VOLUME,
+    DROP_ON_FULL,
+    BLOCK_ON_CLONING,
+    CONNECTION_TIMEOUT,
+    READ_TIMEOUT,
+    WRITE_TIMEOUT,
+    USE_SSL,
+    ROOTS,
+    CERTIFICATE,
+    OLD_CERTIFICATE,
+    VERIFY,
+    NAME_TO_CHECK,
+];
+
+const USE_ACK: Row =
+    row("useACK", Kind::Bool, "false", "", "whether servers are to acknowledge events; ours always do");
+const SEND_COOKED: Row =
+    row("sendCookedData", Kind::Bool, "true", "", "whether the protocol is spoken; else bare lines");
+const AUTO_LB_FREQUENCY: Row =
+    row("autoLBFrequency", at_least(1), "30", "seconds", "time after which the next server of the group is taken");
+const AUTO_LB_VOLUME: Row =
+    row("autoLBVolume", COUNT, "0", "bytes", "bytes after which the next server is taken; 0 for no matter how many");
+const DROP_ON_FULL: Row = row(
+    "dropEventsOnQueueFull",
+    Kind::Integer { min: -1, max: 1 << 31 },
+    "-1",
+    "seconds",
+    "wait for room in the queue after which new events are thrown away; below 1 they wait for ever",
+);
+const BLOCK_ON_CLONING: Row = row(
+    "blockOnCloning",
+    Kind::Bool,
+    "true",
+    "",
+    "whether all groups wait for one that takes nothing; else it loses what finds no room",
+);
+const CONNECTION_TIMEOUT: Row = row("connectionTimeout", at_least(1), "20", "seconds", "longest wait for a connection");
+const READ_TIMEOUT: Row = row("readTimeout", at_least(1), "300", "seconds", "longest wait for an answer");
+const WRITE_TIMEOUT: Row = row("writeTimeout", at_least(1), "300", "seconds", "longest wait for a server to read on");
+const USE_SSL: Row =
+    row("useSSL", Kind::Text, "legacy", "", "true, false, or legacy: TLS where certificates are named");
+const ROOTS: Row = row("sslRootCAPath", Kind::Text, "", "", "PEM file of those who may sign servers' certificates");
+const CERTIFICATE: Row = row("clientCert", Kind::Text, "", "", "PEM file with this machine's certificate and key");
+const OLD_CERTIFICATE: Row = row("sslCertPath", Kind::Text, "", "", "older name of clientCert");
+const VERIFY: Row = row("sslVerifyServerCert", Kind::Bool, "false", "", "whether servers' certificates are checked");
+const NAME_TO_CHECK: Row =
+    row("sslCommonNameToCheck", Kind::Text, "", "", "name that a server's certificate must be for, if not its own");
+
+/// TLS towards a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OutputTls {
+    /// PEM file of those who may sign servers' certificates.
+    pub roots: Option<String>,
+    /// PEM file with certificate and key of this machine.
+    pub certificate: Option<String>,
+    /// Whether servers' certificates are checked.
+    pub verifies: bool,
+    /// Name that certificates must be for.
+    pub name: Option<String>,
+}
+
+/// One server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutputServer {
+    /// `host:port`.
+    pub address: String,
+    /// TLS, if it is spoken.
+    pub tls: Option<OutputTls>,
+}
+
+/// One group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutputGroup {
+    /// Its name.
+    pub name: String,
+    /// Its servers in order; not empty.
+    pub servers: Vec<OutputServer>,
+    /// Whether servers that are none of ours are asked to acknowledge.
+    pub use_ack: bool,
+    /// Whether the protocol is spoken.
+    pub is_cooked: bool,
+    /// Time after which the next server is taken.
+    pub balance_seconds: u64,
+    /// Bytes after which the next server is taken; 0 for no matter how many.
+    pub balance_bytes: u64,
+    /// Whether all groups wait for this one.
+    pub blocks: bool,
+    /// Longest wait for a connection.
+    pub connect_seconds: u64,
+    /// Longest wait for an answer.
+    pub read_seconds: u64,
+    /// Longest wait for a server to read on.
+    pub write_seconds: u64,
+}
+
+/// Everything that outputs.conf says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutputSettings {
+    /// Groups that are not disabled, in the order of outputs.conf.
+    pub groups: Vec<OutputGroup>,
+    /// Names of groups for events that name none.
+    pub default_groups: Vec<String>,
+    /// Bytes of the queue on disk.
+    pub queue_bytes: usize,
+    /// Patterns of indexes in order, with whether they are sent.
+    pub index_filters: Vec<(String, bool)>,
+    /// Wait for room in the queue after which events are thrown away.
+    pub drop_after_seconds: Option<u64>,
+    /// What is wrong, in words.
+    pub faults: Vec<String>,
+}
+
+impl OutputSettings {
+    /// Reads outputs.conf.
+    pub fn new(layers: &Layers) -> OutputSettings {
+        let conf = layers.conf("outputs");
+        let all = Values::of_stanza(GLOBAL_ROWS, conf, TCPOUT);
+        let mut faults = Vec::new();
+        if all.bool("indexAndForward") {
+            faults.push(
+                "outputs.conf [tcpout]: indexAndForward = true: a forwarder keeps no events; they are only sent"
+                    .to_owned(),
+            );
+        }
+        let mut groups = Vec::new();
+        for stanza in conf.stanzas() {
+            let Some(name) = stanza.name.strip_prefix(GROUP_PREFIX) else { continue };
+            match group(layers, name) {
+                Ok(found) => groups.extend(found),
+                Err(fault) => faults.push(format!("outputs.conf [{}]: {fault}; it is left out", stanza.name)),
+            }
+        }
+        let default_groups = words(all.text("defaultGroup"));
+        for name in default_groups.iter().filter(|name| !groups.iter().any(|group| group.name == **name)) {
+            faults.push(format!("outputs.conf [tcpout]: defaultGroup = {name}: there is no such group with a server"));
+        }
+        let size = |key: &str| parse_size(all.text(key)).filter(|_| all.text(key).ends_with(['B', 'b']));
+        let asked = size("persistentQueueSize").or_else(|| size("maxQueueSize"));
+        if asked.is_none() && !all.text("maxQueueSize").eq_ignore_ascii_case("auto") {
+            let text = all.text("maxQueueSize");
+            faults.push(format!("outputs.conf [tcpout]: maxQueueSize = {text}: give KB, MB or GB; auto is taken"));
+        }
+        let drop_after = all.integer("dropEventsOnQueueFull");
+        OutputSettings {
+            default_groups,
+            groups,
+            queue_bytes: asked.unwrap_or(QUEUE_BYTES_DEFAULT).max(QUEUE_BYTES_MIN),
+            index_filters: index_filters(layers),
+            drop_after_seconds: u64::try_from(drop_after).ok().filter(|seconds| *seconds > 0),
+            faults,
+        }
+    }
+}
+
+/// A group, unless it is disabled.
+fn group(layers: &Layers, name: &str) -> Result<Option<OutputGroup>, String> {
+    let set = settings_of(layers, &[TCPOUT, &format!("{GROUP_PREFIX}{name}")]);
+    let own = Values::new(GROUP_ROWS, set);
+    if own.bool("disabled") {
+        return Ok(None);
+    }
+    let addresses = words(own.text("server"));
+    if addresses.is_empty() {
+        return Err("it names no server".to_owned());
+    }
+    let mut servers = Vec::new();
+    for address in addresses {
+        let port = address.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+        if port.is_none() {
+            return Err(format!("server = {address}: give host:port"));
+        }
+        let stanzas = [TCPOUT, &format!("{GROUP_PREFIX}{name}"), &format!("{SERVER_PREFIX}{address}")];
+        let set = settings_of(layers, &stanzas);
+        servers.push(OutputServer { tls: tls(&Values::new(GROUP_ROWS, set)), address });
+    }
+    Ok(Some(OutputGroup {
+        name: name.to_owned(),
+        servers,
+        use_ack: own.bool("useACK"),
+        is_cooked: own.bool("sendCookedData"),
+        balance_seconds: own.count("autoLBFrequency"),
+        balance_bytes: own.count("autoLBVolume"),
+        blocks: own.bool("blockOnCloning"),
+        connect_seconds: own.count("connectionTimeout"),
+        read_seconds: own.count("readTimeout"),
+        write_seconds: own.count("writeTimeout"),
+    }))
+}
+
+/// What some stanzas say; a later one stands above those before it.
+fn settings_of<'a>(layers: &'a Layers, stanzas: &[&str]) -> std::collections::BTreeMap<&'a str, &'a str> {
+    let conf = layers.conf("outputs");
+    let own = stanzas.iter().filter_map(|stanza| conf.stanza(stanza));
+    let defaults = conf.stanza(crate::text::DEFAULT_STANZA).into_iter();
+    let rows = defaults.chain(own).flat_map(|stanza| &stanza.settings);
+    rows.map(|(key, setting)| (key.as_str(), setting.value.as_str())).collect()
+}
+
+fn tls(own: &Values<'_>) -> Option<OutputTls> {
+    let certificate = own.optional("clientCert").or_else(|| own.optional("sslCertPath"));
+    let roots = own.optional("sslRootCAPath");
+    let is_spoken = match crate::values::parse_bool(own.text("useSSL")) {
+        Some(answer) => answer,
+        None => certificate.is_some() || roots.is_some(),
+    };
+    let (verifies, name) = (own.bool("sslVerifyServerCert"), own.optional("sslCommonNameToCheck"));
+    is_spoken.then_some(OutputTls { roots, certificate, verifies, name })
+}
+
+/// Patterns of indexes by their number; Splunk's own where none is set under the same name.
+fn index_filters(layers: &Layers) -> Vec<(String, bool)> {
+    let set = settings_of(layers, &[TCPOUT]);
+    if set.get("forwardedindex.filter.disable").and_then(|text| crate::values::parse_bool(text)) == Some(true) {
+        return Vec::new();
+    }
+    let mut filters: std::collections::BTreeMap<(u64, &str), &str> = std::collections::BTreeMap::new();
+    let own = set.iter().filter_map(|(key, value)| Some((key.strip_prefix(INDEX_FILTER)?, *value)));
+    for (key, value) in INDEX_FILTERS.into_iter().chain(own) {
+        if let Some((number, word)) = key.split_once('.')
+            && let Ok(number) = number.parse()
+            && matches!(word, "whitelist" | "blacklist")
+        {
+            filters.insert((number, word), value);
+        }
+    }
+    let set = filters.into_iter().filter(|(_, value)| !value.is_empty());
+    set.map(|((_, word), value)| (value.to_owned(), word == "whitelist")).collect()
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split([',', ' ']).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::OutputSettings;
+    use crate::Layers;
+    use crate::layers::tests::local;
+
+    #[test]
+    fn a_group_has_what_all_groups_have_and_its_own() {
+        let text = "[tcpout]\ndefaultGroup = one, two\nuseACK = true\nmaxQueueSize = 64MB\nautoLBFrequency = 5\n\
+                    forwardedindex.3.blacklist = secret.*\n\
+                    [tcpout:one]\nserver = a:9997, b:9998\nautoLBVolume = 1000\n\
+                    [tcpout:two]\nserver=c:1\nuseACK = 0\nsslRootCAPath = ca.pem\nblockOnCloning = false\n\
+                    [tcpout-server://b:9998]\nuseSSL = true\nclientCert = me.pem\nsslVerifyServerCert = 1\n\
+                    [tcpout:off]\nserver = d:1\ndisabled = 1\n";
+        let layers = Layers::new([local("outputs", text)]);
+        let settings = OutputSettings::new(&layers);
+        assert!(layers.warnings().is_empty() && settings.faults.is_empty(), "{:?}", layers.warnings());
+        let [one, two] = &settings.groups[..] else { panic!("{settings:?}") };
+        assert_eq!((one.use_ack, two.use_ack, one.balance_seconds, one.balance_bytes), (true, false, 5, 1000));
+        assert_eq!((one.blocks, two.blocks, settings.queue_bytes), (true, false, 64 << 20));
+        let addresses: Vec<&str> = one.servers.iter().map(|server| server.address.as_str()).collect();
+        assert_eq!(addresses, ["a:9997", "b:9998"]);
+        assert_eq!(one.servers[0].tls, None);
+        let tls = one.servers[1].tls.as_ref().unwrap();
+        assert_eq!((tls.certificate.as_deref(), tls.verifies, tls.roots.as_deref()), (Some("me.pem"), true, None));
+        assert_eq!(two.servers[0].tls.as_ref().unwrap().roots.as_deref(), Some("ca.pem"));
+        let filters: Vec<(&str, bool)> = settings.index_filters.iter().map(|(text, is)| (text.as_str(), *is)).collect();
+        assert_eq!((filters.len(), filters[1], filters[3]), (4, ("_.*", false), ("secret.*", false)));
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_told() {
+        let text = "[tcpout]\ndefaultGroup = none\nindexAndForward = true\nmaxQueueSize = 100\nuseAck = 1\n\
+                    [tcpout:a]\nserver = nowhere\n[tcpout:b]\n";
+        let layers = Layers::new([local("outputs", text)]);
+        let settings = OutputSettings::new(&layers);
+        assert_eq!(settings.faults.len(), 5, "{:?}", settings.faults);
+        assert!(settings.groups.is_empty());
+        assert_eq!(layers.warnings().len(), 1, "{:?}", layers.warnings());
+    }
+}

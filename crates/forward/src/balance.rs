@@ -1,0 +1,149 @@
+//! Which server of a group is next, and when: by turns, leaving out those that could not be reached for a while.
+//!
+//! Not here: connecting, clocks: the present is an argument, nanoseconds of a clock that never goes back.
+
+/// First and longest wait before a server that failed is tried again.
+const BACKOFF_NS: (i64, i64) = (500_000_000, 30_000_000_000);
+const NANOS: i64 = 1_000_000_000;
+
+/// When the next server is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BalanceSettings {
+    /// Time on one server.
+    pub seconds: u64,
+    /// Bytes to one server; 0 for no matter how many.
+    pub bytes: u64,
+}
+
+/// The servers of a group.
+#[derive(Debug)]
+pub struct Balance {
+    settings: BalanceSettings,
+    servers: Vec<Server>,
+    next: usize,
+    /// When the present one was connected, and what it was sent.
+    since: i64,
+    sent: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Server {
+    failures: u32,
+    not_before: i64,
+}
+
+impl Balance {
+    /// So many servers, `first` of which is the first in turn, so that forwarders do not all begin with the same.
+    pub fn new(settings: BalanceSettings, servers: usize, first: usize) -> Balance {
+        let next = if servers == 0 { 0 } else { first % servers };
+        Balance { settings, servers: vec![Server::default(); servers], next, since: 0, sent: 0 }
+    }
+
+    /// The server to connect to, or the time until which none is to be tried.
+    pub fn choose(&mut self, now: i64) -> Result<usize, i64> {
+        let count = self.servers.len();
+        let in_turn = (0..count).map(|step| (self.next + step) % count);
+        match in_turn.into_iter().find(|server| self.servers[*server].not_before <= now) {
+            Some(server) => {
+                self.next = (server + 1) % count;
+                Ok(server)
+            }
+            None => Err(self.servers.iter().map(|server| server.not_before).min().unwrap_or(i64::MAX)),
+        }
+    }
+
+    /// A server took the connection.
+    pub fn connected(&mut self, server: usize, now: i64) {
+        (self.since, self.sent) = (now, 0);
+        if let Some(server) = self.servers.get_mut(server) {
+            server.not_before = 0;
+        }
+    }
+
+    /// A server did what it is there for: failures before do not count any more.
+    pub fn worked(&mut self, server: usize) {
+        if let Some(server) = self.servers.get_mut(server) {
+            server.failures = 0;
+        }
+    }
+
+    /// A server could not be reached, or the connection to it ended.
+    pub fn failed(&mut self, server: usize, now: i64) {
+        if let Some(server) = self.servers.get_mut(server) {
+            let wait = BACKOFF_NS.0.saturating_mul(1_i64.checked_shl(server.failures.min(16)).unwrap_or(i64::MAX));
+            server.not_before = now.saturating_add(wait.min(BACKOFF_NS.1));
+            server.failures = server.failures.saturating_add(1);
+        }
+    }
+
+    /// Takes note of what was sent.
+    pub fn sent(&mut self, bytes: u64) {
+        self.sent = self.sent.saturating_add(bytes);
+    }
+
+    /// Whether it is another server's turn; never where there is no other that may be tried.
+    pub fn is_over(&self, now: i64) -> bool {
+        let seconds = i64::try_from(self.settings.seconds).unwrap_or(i64::MAX).saturating_mul(NANOS);
+        let is_due =
+            now.saturating_sub(self.since) >= seconds || (self.settings.bytes > 0 && self.sent >= self.settings.bytes);
+        let others = self.servers.iter().filter(|server| server.not_before <= now).count();
+        is_due && others > 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Balance, BalanceSettings, NANOS};
+
+    fn balance(servers: usize, bytes: u64) -> Balance {
+        Balance::new(BalanceSettings { seconds: 30, bytes }, servers, 1)
+    }
+
+    #[test]
+    fn servers_come_by_turns_after_a_time_or_an_amount() {
+        let mut balance = balance(3, 1_000);
+        let chosen: Vec<usize> = (0..4).map(|_| balance.choose(0).unwrap()).collect();
+        assert_eq!(chosen, [1, 2, 0, 1]);
+        balance.connected(1, 0);
+        assert!(!balance.is_over(29 * NANOS));
+        assert!(balance.is_over(30 * NANOS));
+        balance.sent(999);
+        assert!(!balance.is_over(1));
+        balance.sent(1);
+        assert!(balance.is_over(1));
+        balance.connected(2, 1);
+        assert!(!balance.is_over(1));
+    }
+
+    #[test]
+    fn one_that_fails_is_left_out_for_longer_and_longer() {
+        let mut balance = balance(2, 0);
+        let mut now = 0;
+        balance.failed(0, now);
+        assert_eq!([balance.choose(now), balance.choose(now)], [Ok(1), Ok(1)]);
+        balance.connected(1, now);
+        assert!(!balance.is_over(now + NANOS / 4 - 1), "there is no other");
+        balance.failed(1, now);
+        assert_eq!(balance.choose(now), Err(NANOS / 2));
+        let mut waits = Vec::new();
+        for _ in 0..8 {
+            now += 100 * NANOS;
+            balance.failed(0, now);
+            balance.failed(1, now);
+            waits.push((balance.choose(now).unwrap_err() - now) / (NANOS / 2));
+        }
+        assert_eq!(waits, [2, 4, 8, 16, 32, 60, 60, 60]);
+        balance.worked(1);
+        balance.failed(1, now);
+        assert_eq!(balance.choose(now), Err(now + NANOS / 2));
+    }
+
+    #[test]
+    fn the_only_server_is_never_left() {
+        let mut balance = balance(1, 1);
+        assert_eq!(balance.choose(0), Ok(0));
+        balance.connected(0, 0);
+        balance.sent(9);
+        assert!(!balance.is_over(99 * NANOS));
+    }
+}

@@ -1,0 +1,47 @@
+//! What can go wrong between inputs and indexers.
+
+use std::path::{Path, PathBuf};
+
+/// Failure of the queue, or of what is said about it.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ForwardError {
+    /// The file system refuses something.
+    #[error("{}: {what}: {reason}", path.display())]
+    Disk {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was tried.
+        what: &'static str,
+        /// The system's reason.
+        reason: String,
+    },
+    /// Another process has the queue.
+    #[error("{}: another forwarder has this folder open: stop it, or name another with --data-dir", path.display())]
+    Locked {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// An earlier write failed in a way that leaves open what is on disk.
+    #[error("the queue failed before and takes nothing until the forwarder is started again: {0}")]
+    Failed(String),
+    /// The forwarder stops.
+    #[error("the forwarder is stopping")]
+    Stopping,
+    /// The queue is full, and what came was thrown away as outputs.conf says.
+    #[error("the queue is full, and dropEventsOnQueueFull is set: {0} events are thrown away")]
+    Dropped(usize),
+    /// A pattern of outputs.conf cannot be used.
+    #[error("outputs.conf [tcpout]: forwardedindex pattern {pattern}: {reason}")]
+    Pattern {
+        /// The pattern.
+        pattern: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl ForwardError {
+    pub(crate) fn disk(path: &Path, what: &'static str, error: &std::io::Error) -> ForwardError {
+        ForwardError::Disk { path: path.to_path_buf(), what, reason: error.to_string() }
+    }
+}

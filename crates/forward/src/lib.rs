@@ -1,0 +1,21 @@
+//! What a forwarder does between its inputs and its indexers, without sockets.
+//!
+//! Events go to a queue on disk first, the [`Spool`], together with the position of the file they come from; what is in
+//! it survives a crash. [`Routes`] say which groups of indexers a batch is for; each group reads the queue on its own and
+//! forgets what was acknowledged. [`Balance`] says which server of a group is next. So a position never advances before
+//! its events are durable here, nothing is removed before an indexer has it, and a queue that is full makes inputs wait.
+//!
+//! Not here: connections, TLS, the protocol (`quarry_inputs::s2s::sender`), conf files.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+mod balance;
+mod error;
+mod outlet;
+mod routes;
+mod spool;
+
+pub use balance::{Balance, BalanceSettings};
+pub use error::ForwardError;
+pub use outlet::{Outlet, OutletFigures, OutletSink};
+pub use routes::Routes;
+pub use spool::{GroupFigures, GroupOptions, Record, Spool, SpoolOptions, SpoolReader, Taken};

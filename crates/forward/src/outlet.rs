@@ -1,0 +1,228 @@
+//! The queue as inputs see it: a sink of files, and a store of events from the network.
+//!
+//! A batch is parted by its routes and packed before the queue's lock is taken. What is acknowledged to a sender is
+//! durable in the queue; a file's position goes into the queue with its events.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use quarry_event::EventBatch;
+use quarry_inputs::s2s::batch::{BatchPacker, parts_of};
+use quarry_inputs::{AppendError, EventStore, FilePosition, KnownPosition, Receipt, Sink, SinkError};
+use quarry_pipeline::EVENT_BYTES_MAX;
+
+use crate::{ForwardError, Record, Routes, Spool};
+
+/// Packers that are kept for the next batch.
+const PACKERS_MAX: usize = 4;
+/// Batches whose memory is kept, and the bytes that one may have.
+const SPARES_MAX: usize = 4;
+const SPARE_BYTES_MAX: usize = 4 << 20;
+
+/// Takes events for the queue.
+#[derive(Debug)]
+pub struct Outlet {
+    spool: Arc<Spool>,
+    routes: Arc<Routes>,
+    /// What the input says of routes.
+    routing: Option<String>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    packers: Mutex<Vec<(BatchPacker, Vec<u8>)>>,
+    spares: Mutex<Vec<EventBatch>>,
+    events: AtomicU64,
+    bytes: AtomicU64,
+    unsent: AtomicU64,
+}
+
+/// What went through.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OutletFigures {
+    /// Events that came.
+    pub events: u64,
+    /// Bytes of their texts.
+    pub bytes: u64,
+    /// Events that go to no group.
+    pub unsent: u64,
+}
+
+impl Outlet {
+    /// A way into the queue.
+    pub fn new(spool: Arc<Spool>, routes: Arc<Routes>) -> Outlet {
+        Outlet { spool, routes, routing: None, shared: Arc::default() }
+    }
+
+    /// The same for an input that names its groups.
+    pub fn routed(&self, routing: Option<&str>) -> Outlet {
+        let (spool, routes, shared) = (Arc::clone(&self.spool), Arc::clone(&self.routes), Arc::clone(&self.shared));
+        Outlet { spool, routes, routing: routing.map(str::to_owned), shared }
+    }
+
+    /// The rules of its routes.
+    pub fn routes(&self) -> &Routes {
+        &self.routes
+    }
+
+    /// A sink of files.
+    pub fn sink(&self) -> OutletSink {
+        OutletSink { outlet: self.routed(None), last: 0 }
+    }
+
+    /// What went through.
+    pub fn figures(&self) -> OutletFigures {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let shared = &self.shared;
+        OutletFigures { events: read(&shared.events), bytes: read(&shared.bytes), unsent: read(&shared.unsent) }
+    }
+
+    /// Puts a batch into the queue; the number that is durable when it is.
+    fn put(&self, batch: EventBatch, position: Option<FilePosition>) -> Result<u64, ForwardError> {
+        let shared = &self.shared;
+        shared.events.fetch_add(batch.len() as u64, Ordering::Relaxed);
+        shared.bytes.fetch_add(batch.raw.len() as u64, Ordering::Relaxed);
+        let (parts, unsent) = self.routes.part(batch, self.routing.as_deref());
+        shared.unsent.fetch_add(unsent, Ordering::Relaxed);
+        let (mut packer, mut bytes) = self.packer();
+        bytes.clear();
+        let mut packed = Vec::new();
+        for (groups, batch) in &parts {
+            for rows in parts_of(batch) {
+                let (start, events) = (bytes.len(), rows.len() as u64);
+                packer.pack(batch, rows, &mut bytes);
+                packed.push((*groups, start..bytes.len(), events));
+            }
+        }
+        let record = |(groups, range, events): &(u64, std::ops::Range<usize>, u64)| Record {
+            groups: *groups,
+            packed: &bytes[range.clone()],
+            events: *events,
+        };
+        let records: Vec<Record<'_>> = packed.iter().map(record).collect();
+        let appended = self.spool.append(&records, position);
+        drop(records);
+        self.keep(packer, bytes, parts);
+        appended
+    }
+
+    fn packer(&self) -> (BatchPacker, Vec<u8>) {
+        self.shared.packers.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
+    }
+
+    fn keep(&self, packer: BatchPacker, mut bytes: Vec<u8>, parts: Vec<(u64, EventBatch)>) {
+        bytes.clear();
+        bytes.shrink_to(SPARE_BYTES_MAX);
+        let mut packers = self.shared.packers.lock().unwrap_or_else(PoisonError::into_inner);
+        if packers.len() < PACKERS_MAX {
+            packers.push((packer, bytes));
+        }
+        drop(packers);
+        let mut spares = self.shared.spares.lock().unwrap_or_else(PoisonError::into_inner);
+        for (_, mut batch) in parts {
+            if spares.len() < SPARES_MAX && batch.raw.capacity() <= SPARE_BYTES_MAX {
+                batch.raw.clear();
+                batch.ends.clear();
+                batch.time.clear();
+                batch.meta.clear();
+                batch.metas.clear();
+                batch.fields.clear();
+                spares.push(batch);
+            }
+        }
+    }
+
+    fn spare(&self) -> Option<EventBatch> {
+        self.shared.spares.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    fn receipt(&self, appended: Result<u64, ForwardError>) -> Result<Box<dyn Receipt>, AppendError> {
+        let number = appended.map_err(refusal)?;
+        Ok(Box::new(Queued { spool: Arc::clone(&self.spool), number }))
+    }
+}
+
+/// What a sender is to make of a failure: whether it helps to come again.
+fn refusal(error: ForwardError) -> AppendError {
+    match error {
+        ForwardError::Stopping => AppendError::Stopping,
+        ForwardError::Disk { .. } => AppendError::Busy(error.into()),
+        _ => AppendError::Failed(error.into()),
+    }
+}
+
+struct Queued {
+    spool: Arc<Spool>,
+    number: u64,
+}
+
+impl Receipt for Queued {
+    fn is_done(&self) -> bool {
+        self.spool.is_durable(self.number)
+    }
+
+    fn wait(self: Box<Self>) -> Result<(), AppendError> {
+        self.spool.wait_durable(self.number).map_err(refusal)
+    }
+}
+
+impl EventStore for Outlet {
+    fn append(&self, batch: EventBatch) -> Result<Box<dyn Receipt>, AppendError> {
+        self.receipt(self.put(batch, None))
+    }
+
+    fn append_at(&self, batch: EventBatch, position: FilePosition) -> Result<Box<dyn Receipt>, AppendError> {
+        self.receipt(self.put(batch, Some(position)))
+    }
+
+    fn known_offset(&self, scope: &str, name: &[u8]) -> Result<u64, SinkError> {
+        let known = self.spool.positions_of(scope, name);
+        let own = known.iter().filter(|known| known.head_bytes == name.len());
+        Ok(own.map(|known| known.offset).max().unwrap_or(0))
+    }
+
+    fn spare_batch(&self) -> Option<EventBatch> {
+        self.spare()
+    }
+
+    fn check_index(&self, index: &str) -> Result<(), String> {
+        if index.is_empty() { Err("an index without a name".to_owned()) } else { Ok(()) }
+    }
+}
+
+/// Hands the events of files to the queue.
+#[derive(Debug)]
+pub struct OutletSink {
+    outlet: Outlet,
+    /// Last number that was given.
+    last: u64,
+}
+
+impl Sink for OutletSink {
+    fn positions(&mut self, scope: &str, head: &[u8]) -> Result<Vec<KnownPosition>, SinkError> {
+        Ok(self.outlet.spool.positions_of(scope, head))
+    }
+
+    fn accept(&mut self, batch: EventBatch, position: Option<FilePosition>) -> Result<(), SinkError> {
+        self.last = self.outlet.put(batch, position)?;
+        Ok(())
+    }
+
+    fn spare_batch(&mut self) -> Option<EventBatch> {
+        self.outlet.spare()
+    }
+
+    fn set_routing(&mut self, groups: Option<&str>) {
+        if self.outlet.routing.as_deref() != groups {
+            self.outlet.routing = groups.map(str::to_owned);
+        }
+    }
+
+    fn flush(&mut self) -> Result<(), SinkError> {
+        Ok(self.outlet.spool.wait_durable(self.last)?)
+    }
+}
+
+// The largest event with what stands around it must fit a packed batch.
+const _: () = assert!(EVENT_BYTES_MAX * 2 <= quarry_inputs::s2s::batch::PLAIN_BYTES_MAX);

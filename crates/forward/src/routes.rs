@@ -1,0 +1,231 @@
+//! Which groups of indexers events go to: by what a rule named for an event, else by what its input names, else by
+//! default; and which indexes are not sent at all.
+//!
+//! Events of a batch with the same groups and the same index stay together, in their order.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use quarry_conf::OutputSettings;
+use quarry_conf::settings::index_rules::ROUTING_KEY;
+use quarry_event::{EventBatch, IndexedField};
+use quarry_pipeline::Pattern;
+
+use crate::ForwardError;
+
+/// Word for all groups.
+const ALL: &str = "*";
+/// Groups at most: their numbers are bits.
+pub(crate) const GROUPS_MAX: usize = 64;
+/// Unknown names that are told.
+const TOLD_MAX: usize = 100;
+
+/// A set of groups, by their numbers.
+pub(crate) type Groups = u64;
+
+/// The rules.
+#[derive(Debug)]
+pub struct Routes {
+    names: Vec<String>,
+    default: Groups,
+    /// Patterns of indexes, with whether they are sent.
+    filters: Vec<(Pattern, bool)>,
+    unknown: Mutex<BTreeSet<String>>,
+}
+
+impl Routes {
+    /// The rules of outputs.conf.
+    pub fn new(settings: &OutputSettings) -> Result<Routes, ForwardError> {
+        let names: Vec<String> = settings.groups.iter().take(GROUPS_MAX).map(|group| group.name.clone()).collect();
+        let mut filters = Vec::new();
+        for (pattern, is_sent) in &settings.index_filters {
+            // A pattern stands for whole names.
+            let compiled = Pattern::new(&format!("^(?:{pattern})$"));
+            let compiled = compiled
+                .map_err(|reason| ForwardError::Pattern { pattern: pattern.clone(), reason: reason.to_string() });
+            filters.push((compiled?, *is_sent));
+        }
+        let mut routes = Routes { names, default: 0, filters, unknown: Mutex::default() };
+        routes.default = settings.default_groups.iter().filter_map(|name| routes.group(name)).sum();
+        Ok(routes)
+    }
+
+    /// Names of the groups, by number.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Names that rules and inputs gave and that no group has, which were not told before.
+    pub fn take_unknown(&self) -> Vec<String> {
+        let mut unknown = self.unknown.lock().unwrap_or_else(PoisonError::into_inner);
+        let fresh: Vec<String> = unknown.iter().filter(|name| !name.starts_with('\0')).cloned().collect();
+        for name in &fresh {
+            unknown.remove(name);
+            unknown.insert(format!("\0{name}"));
+        }
+        fresh
+    }
+
+    fn group(&self, name: &str) -> Option<Groups> {
+        self.names.iter().position(|known| known == name).map(|at| 1 << at)
+    }
+
+    /// Groups that a text names; those by default where it names none that there is.
+    fn named(&self, text: Option<&str>) -> Groups {
+        let Some(text) = text else { return self.default };
+        let mut groups = 0;
+        for name in text.split([',', ' ']).filter(|name| !name.is_empty()) {
+            match self.group(name) {
+                Some(group) => groups |= group,
+                None if name == ALL => groups |= self.all(),
+                None => self.note_unknown(name),
+            }
+        }
+        if groups == 0 { self.default } else { groups }
+    }
+
+    fn all(&self) -> Groups {
+        (0..self.names.len()).map(|at| 1 << at).sum()
+    }
+
+    fn note_unknown(&self, name: &str) {
+        let mut unknown = self.unknown.lock().unwrap_or_else(PoisonError::into_inner);
+        if unknown.len() < TOLD_MAX && !unknown.contains(&format!("\0{name}")) {
+            unknown.insert(name.to_owned());
+        }
+    }
+
+    /// Whether events of an index are sent: as the last pattern says that fits.
+    fn is_sent(&self, index: &str) -> bool {
+        let fitting = self.filters.iter().rev().find(|(pattern, _)| pattern.is_match(index.as_bytes()));
+        fitting.map_or(self.filters.is_empty(), |(_, is_sent)| *is_sent)
+    }
+
+    /// Parts of a batch of one index and the same groups each; what goes nowhere is left out and counted.
+    pub(crate) fn part(&self, batch: EventBatch, routing: Option<&str>) -> (Vec<(Groups, EventBatch)>, u64) {
+        let by_input = self.named(routing);
+        let has_own = batch.fields.iter().any(|field| *field.name == *ROUTING_KEY);
+        if !has_own && batch.is_of_one_index() {
+            let groups = if batch.metas.first().is_none_or(|meta| self.is_sent(&meta.index)) { by_input } else { 0 };
+            return if groups == 0 { (Vec::new(), batch.len() as u64) } else { (vec![(groups, batch)], 0) };
+        }
+        let sent: Vec<bool> = batch.metas.iter().map(|meta| self.is_sent(&meta.index)).collect();
+        let mut parts: Vec<(Groups, EventBatch)> = Vec::new();
+        let mut unsent = 0;
+        let mut fields = batch.fields.iter().peekable();
+        for row in 0..batch.len() {
+            let (mut own, mut groups) = (Vec::new(), by_input);
+            while let Some(field) = fields.next_if(|field| field.row as usize <= row) {
+                if *field.name == *ROUTING_KEY {
+                    groups = self.named(Some(&field.value));
+                } else {
+                    own.push(field);
+                }
+            }
+            let meta = batch.meta[row] as usize;
+            if groups == 0 || !sent[meta] {
+                unsent += 1;
+                continue;
+            }
+            let meta = &batch.metas[meta];
+            // No further back than the last part that some of the groups see too: they get events in order.
+            let is_shared = |(known, part): &(Groups, EventBatch)| {
+                known & groups != 0 && part.metas.first().is_some_and(|first| first.index == meta.index)
+            };
+            let last = parts.iter().rposition(is_shared).filter(|at| parts[*at].0 == groups);
+            let at = last.unwrap_or_else(|| {
+                parts.push((groups, EventBatch { index_time: batch.index_time, ..EventBatch::default() }));
+                parts.len() - 1
+            });
+            let part = &mut parts[at].1;
+            let meta = part.intern(meta);
+            part.push(batch.raw(row), batch.time[row], meta);
+            let row = part.len() as u32 - 1;
+            let moved =
+                |field: &&IndexedField| IndexedField { row, name: Arc::clone(&field.name), value: field.value.clone() };
+            part.fields.extend(own.iter().map(moved));
+        }
+        (parts, unsent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quarry_conf::{ConfSource, Layer, Layers, OutputSettings};
+    use quarry_event::{EventBatch, IndexedField, Metadata};
+
+    use super::Routes;
+
+    fn routes(text: &str) -> Routes {
+        let source =
+            ConfSource { layer: Layer::SystemLocal, app: None, file: "outputs.conf".to_owned(), text: text.to_owned() };
+        Routes::new(&OutputSettings::new(&Layers::new([source]))).unwrap()
+    }
+
+    fn batch(rows: &[(&str, &str, Option<&str>)]) -> EventBatch {
+        let mut batch = EventBatch::default();
+        for (row, (index, text, routing)) in rows.iter().enumerate() {
+            let meta =
+                Metadata { index: (*index).into(), host: "h".into(), source: "s".into(), sourcetype: "t".into() };
+            let meta = batch.intern(&meta);
+            batch.push(text.as_bytes(), row as i64, meta);
+            let row = row as u32;
+            batch.fields.push(IndexedField { row, name: "n".into(), value: (*text).into() });
+            if let Some(groups) = routing {
+                batch.fields.push(IndexedField { row, name: "_TCP_ROUTING".into(), value: (*groups).into() });
+            }
+        }
+        batch
+    }
+
+    fn told(parts: &[(u64, EventBatch)]) -> Vec<String> {
+        let text = |(groups, part): &(u64, EventBatch)| {
+            let texts: Vec<String> =
+                (0..part.len()).map(|row| String::from_utf8(part.raw(row).to_vec()).unwrap()).collect();
+            let fields: Vec<&str> = part.fields.iter().map(|field| &*field.value).collect();
+            assert_eq!(fields, texts, "fields go with their events, the routing does not");
+            format!("{groups:b} {} {}", part.metas[0].index, texts.join(","))
+        };
+        parts.iter().map(text).collect()
+    }
+
+    const GROUPS: &str = "[tcpout:a]\nserver = x:1\n[tcpout:b]\nserver = x:2\n[tcpout:c]\nserver = x:3\n";
+
+    #[test]
+    fn rules_stand_above_inputs_and_these_above_the_default() {
+        let routes = routes(&format!("[tcpout]\ndefaultGroup = a,b\n{GROUPS}"));
+        let events = batch(&[("i", "1", None), ("i", "2", Some("c")), ("i", "3", None), ("i", "4", Some("a, c"))]);
+        assert_eq!(told(&routes.part(events.clone(), None).0), ["11 i 1,3", "100 i 2", "101 i 4"]);
+        assert_eq!(told(&routes.part(events, Some("b")).0), ["10 i 1,3", "100 i 2", "101 i 4"]);
+        let crossed =
+            batch(&[("i", "1", Some("a,b")), ("i", "2", Some("a")), ("i", "3", Some("a,b")), ("i", "4", Some("c"))]);
+        assert_eq!(told(&routes.part(crossed, None).0), ["11 i 1", "1 i 2", "11 i 3", "100 i 4"], "in order for a");
+        let all = batch(&[("i", "1", Some("*")), ("j", "2", Some("*"))]);
+        assert_eq!(told(&routes.part(all, None).0), ["111 i 1", "111 j 2"]);
+        let (parts, unsent) = routes.part(batch(&[("i", "1", Some("nobody"))]), Some("b"));
+        assert_eq!((told(&parts), unsent), (vec!["11 i 1".to_owned()], 0));
+        assert_eq!((routes.take_unknown(), routes.take_unknown()), (vec!["nobody".to_owned()], vec![]));
+    }
+
+    #[test]
+    fn indexes_that_are_not_sent_are_counted() {
+        let routes = routes(&format!("[tcpout]\ndefaultGroup = a\nforwardedindex.3.blacklist = no.*\n{GROUPS}"));
+        let events = [
+            ("_internal", "1", None),
+            ("_x", "2", None),
+            ("nope", "3", None),
+            ("no", "4", Some("b")),
+            ("on", "5", None),
+        ];
+        let (parts, unsent) = routes.part(batch(&events), None);
+        assert_eq!((told(&parts), unsent), (vec!["1 _internal 1".to_owned(), "1 on 5".to_owned()], 3));
+        assert_eq!(routes.part(batch(&[("nope", "1", None)]), None).1, 1);
+    }
+
+    #[test]
+    fn without_a_default_only_what_is_routed_is_sent() {
+        let routes = routes(GROUPS);
+        let (parts, unsent) = routes.part(batch(&[("i", "1", None), ("i", "2", Some("b"))]), None);
+        assert_eq!((told(&parts), unsent), (vec!["10 i 2".to_owned()], 1));
+    }
+}

@@ -1,0 +1,552 @@
+//! The queue on disk: what inputs gave and indexers have not acknowledged, in files of numbered records.
+//!
+//! An append is durable when the sync thread says so; only then may it be sent, so that a number never stands for two
+//! things, whatever happens. Each group of indexers has a cursor: the last record that it needs no more. A file goes
+//! when all cursors have passed it, after the positions of files in it were written elsewhere. The bytes of all files
+//! are bounded: beyond the bound an append waits.
+//!
+//! Not here: what a packed batch holds, connections.
+
+mod positions;
+mod reader;
+mod record;
+mod segment;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use quarry_inputs::{FilePosition, KnownPosition};
+use quarry_stdx::SharedClock;
+use rustix::fs::{FlockOperation, flock};
+use tokio::sync::watch;
+use xxhash_rust::xxh3::xxh3_64;
+
+pub use self::reader::{SpoolReader, Taken};
+
+use self::positions::Positions;
+use self::record::Body;
+use self::segment::{PRIVATE_MODE, Segment, recover, replace};
+use crate::ForwardError;
+
+/// Files that the bound is divided into, and their sizes at least and at most.
+const SEGMENTS: u64 = 8;
+const SEGMENT_BYTES: (u64, u64) = (256 << 10, 16 << 20);
+/// Unsynced bytes at which nothing more is waited for before they are synced, and the longest such wait.
+const GATHER_BYTES: u64 = 1 << 20;
+const GATHER: Duration = Duration::from_millis(5);
+/// Wait for room between two looks at the clock.
+const ROOM_WAIT: Duration = Duration::from_millis(200);
+/// Numbers that are left out after damage, since they may have been sent.
+const NUMBERS_LEFT_OUT: u64 = 1 << 20;
+/// Files beside the records.
+const LOCK_FILE: &str = "lock";
+const NAME_FILE: &str = "name";
+const POSITIONS_FILE: &str = "positions";
+/// Bytes of a cursor's file: number and its hash.
+const CURSOR_BYTES: usize = 16;
+
+/// A group as the queue sees it.
+#[derive(Clone, Debug)]
+pub struct GroupOptions {
+    /// Its name.
+    pub name: String,
+    /// Whether a full queue waits for it; else it loses what it has not taken.
+    pub blocks: bool,
+}
+
+/// How a queue is opened.
+#[derive(Debug)]
+pub struct SpoolOptions {
+    /// Its folder; made when missing.
+    pub folder: PathBuf,
+    /// Bytes on disk at most.
+    pub limit_bytes: u64,
+    /// Groups, by number.
+    pub groups: Vec<GroupOptions>,
+    /// Wait for room after which events are thrown away.
+    pub drop_after: Option<Duration>,
+    /// Time.
+    pub clock: SharedClock,
+    /// Name of a queue that is made now; must be different everywhere.
+    pub new_name: String,
+}
+
+/// A packed batch for some groups.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'a> {
+    /// Groups, by the bits of their numbers.
+    pub groups: u64,
+    /// The batch.
+    pub packed: &'a [u8],
+    /// Events in it.
+    pub events: u64,
+}
+
+/// What is known of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupFigures {
+    /// Its name.
+    pub name: String,
+    /// Last record that it needs no more.
+    pub cursor: u64,
+    /// Records that it lost because it took none for too long.
+    pub lost: u64,
+}
+
+/// The queue.
+#[derive(Debug)]
+pub struct Spool {
+    folder: PathBuf,
+    name: String,
+    limit_bytes: u64,
+    segment_bytes: u64,
+    drop_after: Option<Duration>,
+    clock: SharedClock,
+    state: Mutex<State>,
+    /// There is something to sync or to remove.
+    work: Condvar,
+    /// Something became durable, or has failed.
+    settled: Condvar,
+    /// Something was removed.
+    room: Condvar,
+    durable: watch::Sender<u64>,
+    _lock: File,
+}
+
+#[derive(Debug)]
+struct State {
+    segments: VecDeque<Segment>,
+    next: u64,
+    durable: u64,
+    unsynced_bytes: u64,
+    groups: Vec<Group>,
+    positions: Positions,
+    buffer: Vec<u8>,
+    /// Whether what finds no room is thrown away at once.
+    is_dropping: bool,
+    dropped_events: u64,
+    failure: Option<ForwardError>,
+    is_stopping: bool,
+}
+
+#[derive(Debug)]
+struct Group {
+    name: String,
+    blocks: bool,
+    file: File,
+    cursor: u64,
+    lost: u64,
+}
+
+impl Spool {
+    /// Opens the queue of a folder; what a crash left is put in order. The texts tell what was lost.
+    pub fn open(options: SpoolOptions) -> Result<(Arc<Spool>, Vec<String>), ForwardError> {
+        let folder = options.folder;
+        std::fs::create_dir_all(&folder).map_err(|error| ForwardError::disk(&folder, "cannot be made", &error))?;
+        let lock = lock(&folder)?;
+        let name = name_of(&folder, &options.new_name)?;
+        let list = folder.join(POSITIONS_FILE);
+        let read = Positions::read(&list).map_err(|error| ForwardError::disk(&list, "cannot be read", &error))?;
+        let mut notes = Vec::new();
+        let mut positions = read.unwrap_or_else(|| {
+            notes.push(format!("{}: damaged; files that were read before may be read again", list.display()));
+            Positions::default()
+        });
+        let mut found = recover(&folder, &mut positions)?;
+        notes.append(&mut found.notes);
+        let groups =
+            options.groups.into_iter().map(|group| Group::open(&folder, group)).collect::<Result<Vec<_>, _>>()?;
+        let last = groups.iter().map(|group| group.cursor).fold(found.last, u64::max);
+        let next = last + 1 + if found.is_cut { NUMBERS_LEFT_OUT } else { 0 };
+        let mut segments: VecDeque<Segment> = found.segments.into();
+        segments.push_back(Segment::create(&folder, next)?);
+        let state = State {
+            segments,
+            next,
+            durable: next - 1,
+            unsynced_bytes: 0,
+            groups,
+            positions,
+            buffer: Vec::new(),
+            is_dropping: false,
+            dropped_events: 0,
+            failure: None,
+            is_stopping: false,
+        };
+        let (smallest, largest) = SEGMENT_BYTES;
+        let spool = Spool {
+            folder,
+            name,
+            limit_bytes: options.limit_bytes,
+            segment_bytes: (options.limit_bytes / SEGMENTS).clamp(smallest, largest),
+            drop_after: options.drop_after,
+            clock: options.clock,
+            state: Mutex::new(state),
+            work: Condvar::new(),
+            settled: Condvar::new(),
+            room: Condvar::new(),
+            durable: watch::Sender::new(next - 1),
+            _lock: lock,
+        };
+        Ok((Arc::new(spool), notes))
+    }
+
+    /// Name of the queue, which is nobody else's.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Tells the last durable number.
+    pub fn watch_durable(&self) -> watch::Receiver<u64> {
+        self.durable.subscribe()
+    }
+
+    /// Bytes of the files.
+    pub fn used_bytes(&self) -> u64 {
+        self.lock().used_bytes()
+    }
+
+    /// Events that were thrown away for want of room.
+    pub fn dropped_events(&self) -> u64 {
+        self.lock().dropped_events
+    }
+
+    /// What is known of each group.
+    pub fn figures(&self) -> Vec<GroupFigures> {
+        let figures = |group: &Group| GroupFigures { name: group.name.clone(), cursor: group.cursor, lost: group.lost };
+        self.lock().groups.iter().map(figures).collect()
+    }
+
+    /// Number of the last record.
+    pub fn last(&self) -> u64 {
+        self.lock().next - 1
+    }
+
+    /// Positions of files that may begin with `head`.
+    pub fn positions_of(&self, scope: &str, head: &[u8]) -> Vec<KnownPosition> {
+        self.lock().positions.of(scope, head)
+    }
+
+    /// Takes records, and the position of the file they come from; waits while the queue is full. Gives the number that
+    /// is durable when they are.
+    pub fn append(&self, records: &[Record<'_>], position: Option<FilePosition>) -> Result<u64, ForwardError> {
+        let bytes: usize = records.iter().map(|record| record.packed.len()).sum();
+        let (mut state, is_room) = self.wait_for_room(bytes as u64)?;
+        let mut records = records;
+        if !is_room {
+            state.dropped_events += records.iter().map(|record| record.events).sum::<u64>();
+            records = &[];
+        }
+        if records.is_empty() && position.is_none() {
+            return Ok(state.next - 1);
+        }
+        if state.segments.back().is_none_or(|active| active.bytes >= self.segment_bytes) {
+            self.roll(&mut state)?;
+        }
+        self.write(&mut state, records, position)?;
+        let number = state.next - 1;
+        drop(state);
+        self.work.notify_one();
+        Ok(number)
+    }
+
+    /// Waits for room, or until what comes is to be thrown away (`false`).
+    fn wait_for_room(&self, bytes: u64) -> Result<(MutexGuard<'_, State>, bool), ForwardError> {
+        let mut state = self.lock();
+        let begun = self.clock.elapsed_ns();
+        loop {
+            state.check()?;
+            if state.segments.len() <= 1 || state.used_bytes() + bytes <= self.limit_bytes {
+                state.is_dropping = false;
+                return Ok((state, true));
+            }
+            if state.give_up() {
+                self.work.notify_one();
+            }
+            let waited = self.clock.elapsed_ns().saturating_sub(begun).unsigned_abs();
+            if self.drop_after.is_some_and(|most| state.is_dropping || Duration::from_nanos(waited) >= most) {
+                state.is_dropping = true;
+                return Ok((state, false));
+            }
+            let waited = self.room.wait_timeout(state, ROOM_WAIT);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Goes on in a new file.
+    fn roll(&self, state: &mut State) -> Result<(), ForwardError> {
+        if let Some(active) = state.segments.back() {
+            let synced = active.file.sync_data();
+            if let Err(error) = synced {
+                let error = ForwardError::disk(&active.path, "cannot be synced", &error);
+                return Err(self.fail(state, error));
+            }
+        }
+        let segment = Segment::create(&self.folder, state.next)?;
+        state.segments.push_back(segment);
+        Ok(())
+    }
+
+    fn write(
+        &self,
+        state: &mut State,
+        records: &[Record<'_>],
+        position: Option<FilePosition>,
+    ) -> Result<(), ForwardError> {
+        let mut buffer = std::mem::take(&mut state.buffer);
+        buffer.clear();
+        let first = state.next;
+        let mut kept = position.clone();
+        let empty = [Record { groups: 0, packed: &[], events: 0 }];
+        let records = if records.is_empty() { &empty[..] } else { records };
+        for (at, record) in records.iter().enumerate() {
+            let is_last = at + 1 == records.len();
+            let groups = state.names(record.groups);
+            let position = if is_last { kept.take() } else { None };
+            let body = Body {
+                number: first + at as u64,
+                groups: &groups,
+                position,
+                packed: record.packed,
+                has_more: !is_last,
+            };
+            record::write(&body, &mut buffer);
+        }
+        let written = state.segments.back().map_or(Ok(()), |active| active.file.write_all_at(&buffer, active.bytes));
+        let bytes = buffer.len() as u64;
+        buffer.shrink_to(GATHER_BYTES as usize);
+        state.buffer = buffer;
+        let Some(active) = state.segments.back_mut() else { return Err(ForwardError::Stopping) };
+        if let Err(error) = written {
+            let failed = ForwardError::disk(&active.path, "cannot be written", &error);
+            // What may be there in part must not stand before what comes next.
+            let is_clean = active.file.set_len(active.bytes).is_ok();
+            return Err(if is_clean { failed } else { self.fail(state, failed) });
+        }
+        active.bytes += bytes;
+        active.last = first + records.len() as u64 - 1;
+        state.next = first + records.len() as u64;
+        state.unsynced_bytes += bytes;
+        if let Some(position) = position {
+            state.positions.set(position);
+        }
+        Ok(())
+    }
+
+    fn fail(&self, state: &mut State, error: ForwardError) -> ForwardError {
+        state.failure.get_or_insert(ForwardError::Failed(error.to_string()));
+        self.settled.notify_all();
+        self.room.notify_all();
+        error
+    }
+
+    /// Whether a number is durable.
+    pub fn is_durable(&self, number: u64) -> bool {
+        *self.durable.borrow() >= number
+    }
+
+    /// Waits until a number is durable.
+    pub fn wait_durable(&self, number: u64) -> Result<(), ForwardError> {
+        let mut state = self.lock();
+        while state.durable < number {
+            if let Some(failure) = &state.failure {
+                return Err(failure.clone());
+            }
+            state = self.settled.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        Ok(())
+    }
+
+    /// A group needs nothing up to a number any more.
+    pub fn acknowledged(&self, group: usize, number: u64) -> Result<(), ForwardError> {
+        let mut state = self.lock();
+        let Some(group) = state.groups.get_mut(group).filter(|group| group.cursor < number) else { return Ok(()) };
+        group.cursor = number;
+        let stored = group.store();
+        let can_go = state.can_go() > 0;
+        drop(state);
+        if can_go {
+            self.work.notify_one();
+        }
+        stored.map_err(|error| ForwardError::disk(&self.folder, "a cursor cannot be written", &error))
+    }
+
+    /// Takes no more: appends that wait end. [`Spool::run`] returns when everything is durable.
+    pub fn stop(&self) {
+        self.lock().is_stopping = true;
+        self.work.notify_all();
+        self.room.notify_all();
+    }
+
+    /// Syncs and removes files until the queue is stopped.
+    pub fn run(&self) {
+        loop {
+            let mut state = self.lock();
+            while state.durable + 1 == state.next && state.can_go() == 0 && !state.is_stopping {
+                state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+            if state.unsynced_bytes > 0 && state.unsynced_bytes < GATHER_BYTES && !state.is_stopping {
+                drop(state);
+                std::thread::park_timeout(GATHER);
+                state = self.lock();
+            }
+            let is_over = state.is_stopping;
+            if state.failure.is_some() || !self.sync(state) || is_over {
+                self.settled.notify_all();
+                return;
+            }
+        }
+    }
+
+    /// Syncs what is written, and removes what nobody needs; whether that went well.
+    fn sync(&self, mut state: MutexGuard<'_, State>) -> bool {
+        let target = state.next - 1;
+        state.unsynced_bytes = 0;
+        // Taken before the sync: what it says is durable then.
+        let count = state.can_go();
+        let list = (count > 0).then(|| state.positions.to_bytes());
+        let active = state.segments.back().cloned();
+        drop(state);
+        let synced = active.as_ref().map_or(Ok(()), |active| active.file.sync_data());
+        let mut state = self.lock();
+        if let (Err(error), Some(active)) = (synced, active) {
+            self.fail(&mut state, ForwardError::disk(&active.path, "cannot be synced", &error));
+            return false;
+        }
+        state.durable = state.durable.max(target);
+        let gone: Vec<Segment> = state.segments.iter().take(count).cloned().collect();
+        drop(state);
+        self.durable.send_replace(target);
+        self.settled.notify_all();
+        let Some(list) = list else { return true };
+        if let Err(error) = self.remove(&gone, &list) {
+            let mut state = self.lock();
+            self.fail(&mut state, error);
+            return false;
+        }
+        self.lock().segments.drain(..count);
+        self.room.notify_all();
+        true
+    }
+
+    fn remove(&self, gone: &[Segment], list: &[u8]) -> Result<(), ForwardError> {
+        replace(&self.folder.join(POSITIONS_FILE), list)?;
+        for segment in gone {
+            let removed = std::fs::remove_file(&segment.path);
+            removed.map_err(|error| ForwardError::disk(&segment.path, "cannot be removed", &error))?;
+        }
+        Ok(())
+    }
+
+    /// Reads for a group, from what it needs on.
+    pub fn reader(self: &Arc<Spool>, group: usize) -> SpoolReader {
+        let name = self.lock().groups.get(group).map(|group| group.name.clone()).unwrap_or_default();
+        SpoolReader::new(Arc::clone(self), group, name)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn check(&self) -> Result<(), ForwardError> {
+        match &self.failure {
+            Some(failure) => Err(failure.clone()),
+            None if self.is_stopping => Err(ForwardError::Stopping),
+            None => Ok(()),
+        }
+    }
+
+    fn used_bytes(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.bytes).sum()
+    }
+
+    fn names(&self, groups: u64) -> String {
+        let named = self.groups.iter().enumerate().filter(|(at, _)| groups >> at & 1 == 1);
+        named.map(|(_, group)| group.name.as_str()).collect::<Vec<_>>().join(",")
+    }
+
+    /// Files in front that no group needs; never the last one, which is written to.
+    fn can_go(&self) -> usize {
+        let passed = self.groups.iter().map(|group| group.cursor).min().unwrap_or(u64::MAX);
+        let full = self.segments.len().saturating_sub(1);
+        self.segments.iter().take(full).take_while(|segment| segment.last <= passed).count()
+    }
+
+    /// Lets groups that nobody waits for lose the first file, where only they need it; whether any did.
+    fn give_up(&mut self) -> bool {
+        let Some(first) = self.segments.front().map(|segment| segment.last) else { return false };
+        let needs = |group: &Group| group.cursor < first;
+        let is_alone = self.groups.iter().all(|group| !needs(group) || !group.blocks);
+        if !is_alone || !self.groups.iter().any(needs) {
+            return false;
+        }
+        for group in self.groups.iter_mut().filter(|group| group.cursor < first) {
+            group.lost += first - group.cursor;
+            group.cursor = first;
+            // At worst it is sent after a crash.
+            drop(group.store());
+        }
+        true
+    }
+}
+
+impl Group {
+    fn open(folder: &Path, options: GroupOptions) -> Result<Group, ForwardError> {
+        let path = folder.join(format!("cursor-{:016x}", xxh3_64(options.name.as_bytes())));
+        let about = |error: std::io::Error| ForwardError::disk(&path, "cannot be opened", &error);
+        let opened =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(PRIVATE_MODE).open(&path);
+        let file = opened.map_err(about)?;
+        let mut bytes = [0; CURSOR_BYTES];
+        // One that is new or damaged sends everything that is there.
+        let cursor = match file.read_exact_at(&mut bytes, 0) {
+            Ok(()) => cursor_of(&bytes).unwrap_or(0),
+            Err(_) => 0,
+        };
+        Ok(Group { name: options.name, blocks: options.blocks, file, cursor, lost: 0 })
+    }
+
+    fn store(&self) -> std::io::Result<()> {
+        let number = self.cursor.to_le_bytes();
+        let mut bytes = [0; CURSOR_BYTES];
+        bytes[..8].copy_from_slice(&number);
+        bytes[8..].copy_from_slice(&xxh3_64(&number).to_le_bytes());
+        self.file.write_all_at(&bytes, 0)
+    }
+}
+
+fn cursor_of(bytes: &[u8; CURSOR_BYTES]) -> Option<u64> {
+    let (number, hash) = bytes.split_first_chunk::<8>()?;
+    let is_whole = u64::from_le_bytes(hash.try_into().ok()?) == xxh3_64(number);
+    is_whole.then(|| u64::from_le_bytes(*number))
+}
+
+fn lock(folder: &Path) -> Result<File, ForwardError> {
+    let path = folder.join(LOCK_FILE);
+    let opened = OpenOptions::new().write(true).create(true).truncate(false).mode(PRIVATE_MODE).open(&path);
+    let file = opened.map_err(|error| ForwardError::disk(&path, "cannot be opened", &error))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(_) => Err(ForwardError::Locked { path: folder.to_path_buf() }),
+    }
+}
+
+/// The queue's name; a new queue gets one.
+fn name_of(folder: &Path, new_name: &str) -> Result<String, ForwardError> {
+    let path = folder.join(NAME_FILE);
+    match std::fs::read_to_string(&path) {
+        Ok(name) if !name.trim().is_empty() => Ok(name.trim().to_owned()),
+        _ => {
+            replace(&path, new_name.as_bytes())?;
+            Ok(new_name.to_owned())
+        }
+    }
+}

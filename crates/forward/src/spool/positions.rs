@@ -1,0 +1,170 @@
+//! How far files were read: what was accepted last for each, found again by the files' first bytes.
+//!
+//! A list of all is written beside the queue whenever a part of the queue goes, so that what stood only there is kept.
+//! The files that were read longest ago are forgotten beyond a number.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use quarry_inputs::{FilePosition, KnownPosition};
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+use super::record::{Reader, write_position};
+
+/// Files whose positions are kept.
+const FILES_MAX: usize = 100_000;
+/// First bytes that make a file known.
+const HEAD_BYTES_MAX: usize = 256;
+/// First bytes of the list.
+const MAGIC: &[u8; 8] = b"QFPOS\0\0\x01";
+
+/// Positions by what makes files the same.
+#[derive(Debug, Default)]
+pub(super) struct Positions {
+    known: BTreeMap<Key, Known>,
+    /// Numbers of change, and what changed then.
+    ages: BTreeSet<(u64, Key)>,
+    clock: u64,
+}
+
+/// Hash of scope and first bytes, length of these, variant.
+type Key = (u128, u16, u32);
+
+#[derive(Debug)]
+struct Known {
+    position: FilePosition,
+    age: u64,
+}
+
+fn key(scope: &str, head: &[u8], variant: u32) -> Key {
+    let mut hasher = Xxh3::new();
+    hasher.update(scope.as_bytes());
+    hasher.update(&[0xff]);
+    hasher.update(head);
+    (hasher.digest128(), head.len() as u16, variant)
+}
+
+impl Positions {
+    /// Takes note of a position.
+    pub(super) fn set(&mut self, position: FilePosition) {
+        let identity = &position.identity;
+        let key = key(&identity.scope, &identity.head, identity.variant);
+        self.clock += 1;
+        if let Some(before) = self.known.insert(key, Known { position, age: self.clock }) {
+            self.ages.remove(&(before.age, key));
+        }
+        self.ages.insert((self.clock, key));
+        while self.known.len() > FILES_MAX
+            && let Some((_, oldest)) = self.ages.pop_first()
+        {
+            self.known.remove(&oldest);
+        }
+    }
+
+    /// Positions of files that may begin with `head`.
+    pub(super) fn of(&self, scope: &str, head: &[u8]) -> Vec<KnownPosition> {
+        let most = head.len().min(HEAD_BYTES_MAX);
+        let mut found = Vec::new();
+        for length in (0..=most).rev() {
+            let (hash, bytes, _) = key(scope, &head[..length], 0);
+            for known in self.known.range((hash, bytes, 0)..=(hash, bytes, u32::MAX)).map(|(_, known)| known) {
+                let position = &known.position;
+                found.push(KnownPosition {
+                    head_bytes: length,
+                    variant: position.identity.variant,
+                    offset: position.offset,
+                    tail_hash: position.tail_hash,
+                    path: position.path.clone(),
+                });
+            }
+        }
+        found
+    }
+
+    /// The list of all, oldest first.
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend_from_slice(&[0; 8]);
+        for (_, key) in &self.ages {
+            if let Some(known) = self.known.get(key) {
+                write_position(&known.position, &mut bytes);
+            }
+        }
+        let hash = xxh3_64(&bytes[16..]);
+        bytes[8..16].copy_from_slice(&hash.to_le_bytes());
+        bytes
+    }
+
+    /// Reads a list; `None` if it is damaged.
+    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Positions> {
+        let rest = bytes.strip_prefix(MAGIC)?;
+        let (hash, rest) = rest.split_first_chunk::<8>()?;
+        if xxh3_64(rest) != u64::from_le_bytes(*hash) {
+            return None;
+        }
+        let (mut positions, mut reader) = (Positions::default(), Reader(rest));
+        while !reader.0.is_empty() {
+            positions.set(reader.position()?);
+        }
+        Some(positions)
+    }
+
+    /// Reads the list of a file; an empty one if there is none.
+    pub(super) fn read(path: &Path) -> std::io::Result<Option<Positions>> {
+        match std::fs::read(path) {
+            Ok(bytes) => Ok(Positions::from_bytes(&bytes)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Some(Positions::default())),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use quarry_inputs::FileIdentity;
+
+    use super::*;
+
+    fn position(scope: &str, head: &[u8], variant: u32, offset: u64) -> FilePosition {
+        let identity = Arc::new(FileIdentity { scope: scope.to_owned(), head: head.to_vec(), variant });
+        FilePosition { identity, offset, tail_hash: 1, path: "/f".to_owned() }
+    }
+
+    #[test]
+    fn files_are_found_by_the_beginning_of_their_first_bytes() {
+        let mut positions = Positions::default();
+        for (scope, head, variant, offset) in [
+            ("main", &b"abc"[..], 0, 10),
+            ("main", b"abcdef", 1, 20),
+            ("main", b"abd", 0, 30),
+            ("other", b"abc", 0, 40),
+        ] {
+            positions.set(position(scope, head, variant, offset));
+        }
+        positions.set(position("main", b"abc", 0, 11));
+        let found = |positions: &Positions, scope: &str, head: &[u8]| -> Vec<(usize, u32, u64)> {
+            let found = positions.of(scope, head).into_iter();
+            found.map(|known| (known.head_bytes, known.variant, known.offset)).collect()
+        };
+        assert_eq!(found(&positions, "main", b"abcdefgh"), [(6, 1, 20), (3, 0, 11)]);
+        assert_eq!(found(&positions, "main", b"ab"), []);
+        let bytes = positions.to_bytes();
+        let back = Positions::from_bytes(&bytes).unwrap();
+        assert_eq!(found(&back, "other", b"abcd"), [(3, 0, 40)]);
+        assert_eq!(found(&back, "main", b"abcdefgh"), [(6, 1, 20), (3, 0, 11)]);
+        assert!(Positions::from_bytes(&bytes[..bytes.len() - 1]).is_none());
+    }
+
+    #[test]
+    fn the_files_that_were_read_longest_ago_are_forgotten() {
+        let mut positions = Positions::default();
+        for number in 0..FILES_MAX as u64 + 5 {
+            positions.set(position("main", &number.to_le_bytes(), 0, number));
+        }
+        assert_eq!((positions.known.len(), positions.ages.len()), (FILES_MAX, FILES_MAX));
+        assert!(positions.of("main", &4_u64.to_le_bytes()).is_empty());
+        assert_eq!(positions.of("main", &5_u64.to_le_bytes()).len(), 1);
+    }
+}

@@ -1,0 +1,114 @@
+//! Reads the queue for one group, in order, as far as it is durable.
+
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use super::Spool;
+use super::record::{self, HEAD_BYTES, NUMBER_BYTES};
+use super::segment::Segment;
+use crate::ForwardError;
+
+/// Memory of a body that stays.
+const KEPT_BYTES: usize = 1 << 20;
+
+/// Where a group reads.
+#[derive(Debug)]
+pub struct SpoolReader {
+    spool: Arc<Spool>,
+    group: usize,
+    name: String,
+    /// Last record that was given or passed over.
+    passed: u64,
+    place: Option<(Segment, u64)>,
+    body: Vec<u8>,
+}
+
+/// A record that was taken.
+#[derive(Clone, Copy, Debug)]
+pub struct Taken<'a> {
+    /// Its number.
+    pub number: u64,
+    /// The packed batch.
+    pub packed: &'a [u8],
+}
+
+impl SpoolReader {
+    pub(super) fn new(spool: Arc<Spool>, group: usize, name: String) -> SpoolReader {
+        SpoolReader { spool, group, name, passed: 0, place: None, body: Vec::new() }
+    }
+
+    /// Goes back to the first record that the group needs.
+    pub fn rewind(&mut self) {
+        (self.passed, self.place) = (0, None);
+    }
+
+    /// Last record that was given or passed over: what comes up to it and is not acknowledged is on its way.
+    pub fn passed(&self) -> u64 {
+        self.passed
+    }
+
+    /// The next record for the group; `None` when there is none yet. A record that is damaged is an error once.
+    pub fn take(&mut self) -> Result<Option<Taken<'_>>, ForwardError> {
+        loop {
+            let Some((segment, at)) = self.find() else { return Ok(None) };
+            let unreadable = |error: std::io::Error| ForwardError::disk(&segment.path, "cannot be read", &error);
+            let damaged = |passed: u64| {
+                let error = std::io::Error::other(format!("after record {passed}: what stands there is lost"));
+                ForwardError::disk(&segment.path, "is damaged", &error)
+            };
+            let mut head = [0; HEAD_BYTES + NUMBER_BYTES];
+            segment.file.read_exact_at(&mut head, at).map_err(unreadable)?;
+            let parts = head.split_first_chunk::<HEAD_BYTES>().and_then(|(head, rest)| {
+                let number = u64::from_le_bytes(*rest.first_chunk::<8>()?);
+                Some((record::head(head)?, number))
+            });
+            let Some(((length, hash), number)) = parts else {
+                self.passed = segment.last;
+                self.place = None;
+                return Err(damaged(self.passed));
+            };
+            self.place = Some((segment.clone(), at + (HEAD_BYTES + length) as u64));
+            if number <= self.passed {
+                continue;
+            }
+            if !self.spool.is_durable(number) {
+                self.place = Some((segment, at));
+                return Ok(None);
+            }
+            self.body.clear();
+            self.body.shrink_to(KEPT_BYTES);
+            self.body.resize(length, 0);
+            segment.file.read_exact_at(&mut self.body, at + HEAD_BYTES as u64).map_err(unreadable)?;
+            let before = std::mem::replace(&mut self.passed, number);
+            let Some(body) = record::read(&self.body, hash) else { return Err(damaged(before)) };
+            if body.groups.split(',').any(|name| name == self.name) {
+                let start = self.body.len() - body.packed.len();
+                return Ok(Some(Taken { number, packed: &self.body[start..] }));
+            }
+        }
+    }
+
+    /// File and place of the next record.
+    fn find(&mut self) -> Option<(Segment, u64)> {
+        let state = self.spool.lock();
+        let cursor = state.groups.get(self.group)?.cursor;
+        if self.passed < cursor {
+            // At the start, or the group has lost records that it had not read.
+            (self.passed, self.place) = (cursor, None);
+        }
+        if let Some((segment, at)) = self.place.take() {
+            let is_its = |known: &&Segment| known.path == segment.path;
+            let bytes = state.segments.iter().find(is_its).map_or(segment.bytes, |known| known.bytes);
+            if at < bytes {
+                return Some((segment, at));
+            }
+            if state.segments.back().is_some_and(|active| active.path == segment.path) {
+                self.place = Some((segment, at));
+                return None;
+            }
+        }
+        let passed = self.passed;
+        let next = state.segments.iter().find(|segment| segment.last > passed && segment.bytes > 0)?;
+        Some((next.clone(), 0))
+    }
+}

@@ -1,0 +1,143 @@
+//! A record of the queue as bytes: a packed batch, whom it is for, and maybe the position of the file it comes from.
+//!
+//! `length u32, xxh3 u64` of what follows: `number u64, flags u8, groups (text), position (if flagged), packed batch`.
+//! Numbers are little-endian; a text has its length (u32) in front.
+
+use std::sync::Arc;
+
+use quarry_inputs::{FileIdentity, FilePosition};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Bytes in front of a record's body.
+pub(super) const HEAD_BYTES: usize = 12;
+/// Bytes of a body that every record has.
+pub(super) const NUMBER_BYTES: usize = 9;
+/// Longest body: the largest batch and what stands before it.
+pub(super) const BODY_BYTES_MAX: usize = 48 << 20;
+/// More records of the same append follow.
+const HAS_MORE: u8 = 1;
+/// A position stands before the batch.
+const HAS_POSITION: u8 = 2;
+
+/// What stands in a record.
+#[derive(Debug)]
+pub(super) struct Body<'a> {
+    pub(super) number: u64,
+    /// Names of groups, with commas.
+    pub(super) groups: &'a str,
+    pub(super) position: Option<FilePosition>,
+    pub(super) packed: &'a [u8],
+    pub(super) has_more: bool,
+}
+
+/// Appends a record.
+pub(super) fn write(body: &Body<'_>, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.extend_from_slice(&[0; HEAD_BYTES]);
+    out.extend_from_slice(&body.number.to_le_bytes());
+    let more = if body.has_more { HAS_MORE } else { 0 };
+    let position = if body.position.is_some() { HAS_POSITION } else { 0 };
+    out.push(more | position);
+    text(body.groups.as_bytes(), out);
+    if let Some(position) = &body.position {
+        write_position(position, out);
+    }
+    out.extend_from_slice(body.packed);
+    let length = (out.len() - start - HEAD_BYTES) as u32;
+    let hash = xxh3_64(&out[start + HEAD_BYTES..]);
+    out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+    out[start + 4..start + HEAD_BYTES].copy_from_slice(&hash.to_le_bytes());
+}
+
+/// Appends a position.
+pub(super) fn write_position(position: &FilePosition, out: &mut Vec<u8>) {
+    text(position.identity.scope.as_bytes(), out);
+    text(&position.identity.head, out);
+    out.extend_from_slice(&position.identity.variant.to_le_bytes());
+    out.extend_from_slice(&position.offset.to_le_bytes());
+    out.extend_from_slice(&position.tail_hash.to_le_bytes());
+    text(position.path.as_bytes(), out);
+}
+
+fn text(bytes: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+    out.extend_from_slice(bytes);
+}
+
+/// Length and hash of the body behind a head; `None` for a length that no record has.
+pub(super) fn head(bytes: &[u8; HEAD_BYTES]) -> Option<(usize, u64)> {
+    let (length, hash) = bytes.split_first_chunk::<4>()?;
+    let length = u32::from_le_bytes(*length) as usize;
+    let hash = u64::from_le_bytes(hash.try_into().ok()?);
+    (NUMBER_BYTES..=BODY_BYTES_MAX).contains(&length).then_some((length, hash))
+}
+
+/// The body, if it is whole.
+pub(super) fn read(bytes: &[u8], hash: u64) -> Option<Body<'_>> {
+    if xxh3_64(bytes) != hash {
+        return None;
+    }
+    let mut reader = Reader(bytes);
+    let number = u64::from_le_bytes(*reader.array()?);
+    let [flags] = *reader.array::<1>()?;
+    let groups = std::str::from_utf8(reader.text()?).ok()?;
+    let position = if flags & HAS_POSITION != 0 { Some(reader.position()?) } else { None };
+    Some(Body { number, groups, position, packed: reader.0, has_more: flags & HAS_MORE != 0 })
+}
+
+/// Reads parts of a body or of a list of positions.
+pub(super) struct Reader<'a>(pub(super) &'a [u8]);
+
+impl<'a> Reader<'a> {
+    pub(super) fn array<const N: usize>(&mut self) -> Option<&'a [u8; N]> {
+        let (array, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(array)
+    }
+
+    fn text(&mut self) -> Option<&'a [u8]> {
+        let length = u32::from_le_bytes(*self.array()?) as usize;
+        let (text, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(text)
+    }
+
+    pub(super) fn position(&mut self) -> Option<FilePosition> {
+        let scope = std::str::from_utf8(self.text()?).ok()?.to_owned();
+        let head = self.text()?.to_vec();
+        let variant = u32::from_le_bytes(*self.array()?);
+        let offset = u64::from_le_bytes(*self.array()?);
+        let tail_hash = u64::from_le_bytes(*self.array()?);
+        let path = std::str::from_utf8(self.text()?).ok()?.to_owned();
+        let identity = Arc::new(FileIdentity { scope, head, variant });
+        Some(FilePosition { identity, offset, tail_hash, path })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_comes_back_whole_or_not_at_all() {
+        let identity = Arc::new(FileIdentity { scope: "main\0x".to_owned(), head: vec![0, 255, 7], variant: 3 });
+        let position = FilePosition { identity, offset: 1 << 40, tail_hash: u64::MAX, path: "/größe".to_owned() };
+        for position in [None, Some(position)] {
+            let mut bytes = Vec::new();
+            let packed = &b"packed"[..];
+            let groups = "a,b";
+            write(&Body { number: 77, groups, position: position.clone(), packed, has_more: true }, &mut bytes);
+            let (length, hash) = head(bytes[..HEAD_BYTES].try_into().unwrap()).unwrap();
+            assert_eq!(length, bytes.len() - HEAD_BYTES);
+            let body = read(&bytes[HEAD_BYTES..], hash).unwrap();
+            assert_eq!((body.number, body.groups, body.packed, body.has_more), (77, groups, packed, true));
+            assert_eq!(body.position, position);
+            for at in HEAD_BYTES..bytes.len() {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= 1;
+                assert!(read(&damaged[HEAD_BYTES..], hash).is_none());
+            }
+        }
+        assert!(head(&[0xff; HEAD_BYTES]).is_none() && head(&[0; HEAD_BYTES]).is_none());
+    }
+}

@@ -1,0 +1,136 @@
+//! Files of the queue: their names, what a start finds in them, and what is written at once and whole.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::positions::Positions;
+use super::record::{self, HEAD_BYTES};
+use crate::ForwardError;
+
+/// What the files of records end in.
+const EXTENSION: &str = "log";
+/// Readable and writable by the owner alone.
+pub(super) const PRIVATE_MODE: u32 = 0o600;
+
+/// One file of records.
+#[derive(Clone, Debug)]
+pub(super) struct Segment {
+    pub(super) path: PathBuf,
+    pub(super) file: Arc<File>,
+    /// Number of its last record; the one before its first where it has none.
+    pub(super) last: u64,
+    pub(super) bytes: u64,
+}
+
+impl Segment {
+    /// A new one, for records from `first` on.
+    pub(super) fn create(folder: &Path, first: u64) -> Result<Segment, ForwardError> {
+        let path = folder.join(format!("{first:016x}.{EXTENSION}"));
+        let opened =
+            OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(PRIVATE_MODE).open(&path);
+        let file = opened.map_err(|error| ForwardError::disk(&path, "cannot be made", &error))?;
+        sync_folder(folder)?;
+        Ok(Segment { path, file: Arc::new(file), last: first - 1, bytes: 0 })
+    }
+}
+
+/// Makes names in a folder durable.
+pub(super) fn sync_folder(folder: &Path) -> Result<(), ForwardError> {
+    let synced = File::open(folder).and_then(|folder| folder.sync_all());
+    synced.map_err(|error| ForwardError::disk(folder, "cannot be synced", &error))
+}
+
+/// Writes a file at once and whole.
+pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<(), ForwardError> {
+    let temporary = path.with_extension("new");
+    let write = || -> std::io::Result<()> {
+        let mut file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(PRIVATE_MODE).open(&temporary)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        std::fs::rename(&temporary, path)
+    };
+    write().map_err(|error| ForwardError::disk(path, "cannot be written", &error))?;
+    path.parent().map_or(Ok(()), sync_folder)
+}
+
+/// What a start finds.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) segments: Vec<Segment>,
+    /// Number of the last record.
+    pub(super) last: u64,
+    /// Whether bytes were left out, so that their numbers must not be given again.
+    pub(super) is_cut: bool,
+    pub(super) notes: Vec<String>,
+}
+
+/// Reads all files of a folder; positions go to `positions`. What a crash left half written goes.
+pub(super) fn recover(folder: &Path, positions: &mut Positions) -> Result<Found, ForwardError> {
+    let listed = std::fs::read_dir(folder).map_err(|error| ForwardError::disk(folder, "cannot be read", &error))?;
+    let mut names: Vec<(u64, PathBuf)> = Vec::new();
+    for entry in listed {
+        let path = entry.map_err(|error| ForwardError::disk(folder, "cannot be read", &error))?.path();
+        let is_one = path.extension().is_some_and(|extension| extension == EXTENSION);
+        let first = path.file_stem().and_then(|stem| u64::from_str_radix(stem.to_str()?, 16).ok());
+        names.extend(first.filter(|first| is_one && *first > 0).map(|first| (first, path)));
+    }
+    names.sort();
+    let mut found = Found::default();
+    let count = names.len();
+    for (at, (first, path)) in names.into_iter().enumerate() {
+        let opened = OpenOptions::new().read(true).write(true).open(&path);
+        let file = opened.map_err(|error| ForwardError::disk(&path, "cannot be opened", &error))?;
+        let length = file.metadata().map_err(|error| ForwardError::disk(&path, "cannot be read", &error))?.len();
+        let mut segment = Segment { path, file: Arc::new(file), last: first - 1, bytes: 0 };
+        read_all(&mut segment, length, positions)?;
+        if segment.bytes < length {
+            found.is_cut = true;
+            // Only the last may have been written when the forwarder died.
+            if at + 1 < count {
+                let path = segment.path.display();
+                found.notes.push(format!("{path}: damaged after {} bytes; what stood behind is lost", segment.bytes));
+            }
+        }
+        let settled = segment.file.set_len(segment.bytes).and_then(|()| segment.file.sync_all());
+        settled.map_err(|error| ForwardError::disk(&segment.path, "cannot be settled", &error))?;
+        found.last = found.last.max(segment.last);
+        if segment.bytes == 0 {
+            std::fs::remove_file(&segment.path)
+                .map_err(|error| ForwardError::disk(&segment.path, "cannot be removed", &error))?;
+        } else {
+            found.segments.push(segment);
+        }
+    }
+    Ok(found)
+}
+
+/// Reads records up to the first that is not whole; an append of several counts whole or not at all.
+fn read_all(segment: &mut Segment, length: u64, positions: &mut Positions) -> Result<(), ForwardError> {
+    let mut body = Vec::new();
+    let mut at = 0;
+    while at + HEAD_BYTES as u64 <= length {
+        let mut head = [0; HEAD_BYTES];
+        let unreadable = |error: std::io::Error| ForwardError::disk(&segment.path, "cannot be read", &error);
+        segment.file.read_exact_at(&mut head, at).map_err(unreadable)?;
+        let Some((bytes, hash)) = record::head(&head) else { return Ok(()) };
+        let end = at + HEAD_BYTES as u64 + bytes as u64;
+        if end > length {
+            return Ok(());
+        }
+        body.resize(bytes, 0);
+        segment.file.read_exact_at(&mut body, at + HEAD_BYTES as u64).map_err(unreadable)?;
+        let Some(read) = record::read(&body, hash).filter(|read| read.number > segment.last) else { return Ok(()) };
+        at = end;
+        if let Some(position) = read.position {
+            positions.set(position);
+        }
+        if !read.has_more {
+            (segment.last, segment.bytes) = (read.number, at);
+        }
+    }
+    Ok(())
+}

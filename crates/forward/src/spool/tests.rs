@@ -1,0 +1,226 @@
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quarry_inputs::{FileIdentity, FilePosition};
+use quarry_stdx::ManualClock;
+
+use super::*;
+
+struct Running {
+    spool: Arc<Spool>,
+    clock: Arc<ManualClock>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.spool.stop();
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+fn options(folder: &Path, groups: &[(&str, bool)], limit_bytes: u64, clock: &Arc<ManualClock>) -> SpoolOptions {
+    let group = |(name, blocks): &(&str, bool)| GroupOptions { name: (*name).to_owned(), blocks: *blocks };
+    SpoolOptions {
+        folder: folder.to_owned(),
+        limit_bytes,
+        groups: groups.iter().map(group).collect(),
+        drop_after: None,
+        clock: clock.clone(),
+        new_name: "name".to_owned(),
+    }
+}
+
+fn running(folder: &Path, groups: &[(&str, bool)], limit_bytes: u64) -> Running {
+    let clock = ManualClock::shared(0);
+    started(options(folder, groups, limit_bytes, &clock), clock)
+}
+
+fn started(options: SpoolOptions, clock: Arc<ManualClock>) -> Running {
+    let (spool, notes) = Spool::open(options).unwrap();
+    assert!(notes.is_empty(), "{notes:?}");
+    let syncing = Arc::clone(&spool);
+    let thread = std::thread::spawn(move || syncing.run());
+    Running { spool, clock, thread: Some(thread) }
+}
+
+fn position(offset: u64) -> FilePosition {
+    let identity = Arc::new(FileIdentity { scope: "main".to_owned(), head: b"head".to_vec(), variant: 0 });
+    FilePosition { identity, offset, tail_hash: offset, path: "/f".to_owned() }
+}
+
+fn put(spool: &Spool, groups: u64, text: &str) -> u64 {
+    let number = spool.append(&[Record { groups, packed: text.as_bytes(), events: 1 }], None).unwrap();
+    spool.wait_durable(number).unwrap();
+    number
+}
+
+fn taken(reader: &mut SpoolReader) -> Vec<(u64, String)> {
+    let mut all = Vec::new();
+    while let Some(taken) = reader.take().unwrap() {
+        all.push((taken.number, String::from_utf8(taken.packed.to_vec()).unwrap()));
+    }
+    all
+}
+
+fn texts(reader: &mut SpoolReader) -> String {
+    taken(reader).into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(" ")
+}
+
+fn files(folder: &Path) -> usize {
+    let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    names.filter(|path| path.extension().is_some_and(|extension| extension == "log")).count()
+}
+
+#[test]
+fn each_group_reads_what_is_for_it_in_order() {
+    let place = tempfile::tempdir().unwrap();
+    let running = running(place.path(), &[("a", true), ("b", true)], 1 << 20);
+    for (groups, text) in [(0b11, "1"), (0b01, "2"), (0b10, "3"), (0b11, "4")] {
+        put(&running.spool, groups, text);
+    }
+    let (mut a, mut b) = (running.spool.reader(0), running.spool.reader(1));
+    assert_eq!((texts(&mut a).as_str(), texts(&mut b).as_str()), ("1 2 4", "1 3 4"));
+    assert_eq!((texts(&mut a).as_str(), a.passed()), ("", 4));
+    put(&running.spool, 0b01, "5");
+    assert_eq!((texts(&mut a).as_str(), texts(&mut b).as_str(), b.passed()), ("5", "", 5));
+    running.spool.acknowledged(0, 2).unwrap();
+    a.rewind();
+    assert_eq!(texts(&mut a), "4 5", "what was not acknowledged comes again");
+}
+
+#[test]
+fn what_was_taken_is_there_after_a_crash_with_its_positions() {
+    let place = tempfile::tempdir().unwrap();
+    {
+        let running = running(place.path(), &[("a", true)], 1 << 20);
+        for offset in 1..=3 {
+            let text = format!("t{offset}");
+            let record = Record { groups: 1, packed: text.as_bytes(), events: 1 };
+            running.spool.append(&[record, record], Some(position(offset))).unwrap();
+        }
+        running.spool.acknowledged(0, 3).unwrap();
+        let held = Spool::open(options(place.path(), &[("a", true)], 1, &running.clock));
+        assert!(matches!(held, Err(ForwardError::Locked { .. })));
+    }
+    let log = std::fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().path());
+    let log = log.into_iter().find(|path| path.extension().is_some_and(|extension| extension == "log")).unwrap();
+    let whole = std::fs::read(&log).unwrap();
+    // The last append loses its end, or only its second record: it counts as a whole or not at all.
+    for (cut, left, offset) in [(0, "t2 t3 t3", 3), (1, "t2", 2), (whole.len() / 6 + 1, "t2", 2)] {
+        let after = tempfile::tempdir().unwrap();
+        for entry in std::fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap()) {
+            std::fs::copy(entry.path(), after.path().join(entry.file_name())).unwrap();
+        }
+        std::fs::write(after.path().join(log.file_name().unwrap()), &whole[..whole.len() - cut]).unwrap();
+        let running = running(after.path(), &[("a", true)], 1 << 20);
+        assert_eq!((texts(&mut running.spool.reader(0)).as_str(), running.spool.name()), (left, "name"));
+        let known = running.spool.positions_of("main", b"header");
+        assert_eq!(known.iter().map(|known| known.offset).collect::<Vec<_>>(), [offset]);
+        let next = put(&running.spool, 1, "next");
+        assert_eq!(next > 7, cut > 0, "numbers that may have been sent are not given again: {next}");
+    }
+}
+
+#[test]
+fn a_full_queue_waits_until_its_oldest_file_is_acknowledged() {
+    let place = tempfile::tempdir().unwrap();
+    let running = running(place.path(), &[("a", true), ("b", true)], 2 << 20);
+    let text = "x".repeat(100 << 10);
+    let mut last = 0;
+    while running.spool.used_bytes() + (101 << 10) < 2 << 20 {
+        last = put(&running.spool, 0b11, &text);
+    }
+    assert!(last > 15);
+    std::thread::scope(|scope| {
+        let spool = &running.spool;
+        let (tell, told) = std::sync::mpsc::channel();
+        scope.spawn(move || {
+            spool.append(&[Record { groups: 1, packed: text.as_bytes(), events: 1 }], Some(position(9))).unwrap();
+            tell.send(spool.used_bytes()).unwrap();
+        });
+        spool.acknowledged(0, last).unwrap();
+        assert!(told.recv_timeout(Duration::from_millis(50)).is_err(), "the other group still needs it");
+        spool.acknowledged(1, last - 1).unwrap();
+        assert!(told.recv().unwrap() < 2 << 20);
+    });
+    assert!(files(place.path()) < 8);
+    assert_eq!(running.spool.positions_of("main", b"head").len(), 1);
+}
+
+#[test]
+fn positions_outlive_the_records_they_came_with() {
+    let place = tempfile::tempdir().unwrap();
+    {
+        let running = running(place.path(), &[("a", true)], 2 << 20);
+        let text = "x".repeat(300 << 10);
+        running.spool.append(&[Record { groups: 1, packed: text.as_bytes(), events: 1 }], Some(position(5))).unwrap();
+        let last = put(&running.spool, 1, &text);
+        let first = files(place.path());
+        running.spool.acknowledged(0, last).unwrap();
+        while files(place.path()) >= first {
+            std::thread::yield_now();
+        }
+    }
+    let running = running(place.path(), &[("a", true)], 2 << 20);
+    assert_eq!(running.spool.positions_of("main", b"head")[0].offset, 5);
+    assert_eq!(texts(&mut running.spool.reader(0)), "");
+}
+
+#[test]
+fn who_nobody_waits_for_loses_what_finds_no_room() {
+    let place = tempfile::tempdir().unwrap();
+    let running = running(place.path(), &[("a", true), ("b", false)], 2 << 20);
+    let text = "x".repeat(100 << 10);
+    for _ in 0..60 {
+        let last = put(&running.spool, 0b11, &text);
+        running.spool.acknowledged(0, last).unwrap();
+    }
+    let figures = running.spool.figures();
+    assert!(figures[0].lost == 0 && figures[1].lost > 30, "{figures:?}");
+    let numbers: Vec<u64> = taken(&mut running.spool.reader(1)).into_iter().map(|(number, _)| number).collect();
+    assert_eq!(numbers, (figures[1].cursor + 1..=60).collect::<Vec<_>>());
+}
+
+#[test]
+fn events_are_thrown_away_after_a_while_where_that_is_asked_for() {
+    let place = tempfile::tempdir().unwrap();
+    let clock = ManualClock::shared(0);
+    let asked = SpoolOptions {
+        drop_after: Some(Duration::from_secs(5)),
+        ..options(place.path(), &[("a", true)], 1 << 20, &clock)
+    };
+    let running = started(asked, clock);
+    let text = "x".repeat(100 << 10);
+    while running.spool.used_bytes() + (101 << 10) < 1 << 20 {
+        put(&running.spool, 1, &text);
+    }
+    let record = Record { groups: 1, packed: text.as_bytes(), events: 7 };
+    std::thread::scope(|scope| {
+        let (spool, clock) = (&running.spool, &running.clock);
+        let waiting = scope.spawn(move || spool.append(&[record], Some(position(3))).unwrap());
+        while !waiting.is_finished() {
+            clock.advance_ns(1_000_000_000);
+            std::thread::yield_now();
+        }
+    });
+    running.spool.append(&[record], None).unwrap();
+    assert_eq!(running.spool.dropped_events(), 14);
+    assert_eq!(running.spool.positions_of("main", b"head")[0].offset, 3, "the file is read on");
+}
+
+#[test]
+fn a_stop_ends_appends_that_wait() {
+    let place = tempfile::tempdir().unwrap();
+    let running = running(place.path(), &[("a", true)], 1 << 20);
+    let text = "x".repeat(600 << 10);
+    put(&running.spool, 1, &text);
+    put(&running.spool, 1, "y");
+    std::thread::scope(|scope| {
+        let spool = &running.spool;
+        let waiting = scope.spawn(|| spool.append(&[Record { groups: 1, packed: text.as_bytes(), events: 1 }], None));
+        spool.stop();
+        assert!(matches!(waiting.join().unwrap(), Err(ForwardError::Stopping)));
+    });
+}

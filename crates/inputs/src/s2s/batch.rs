@@ -1,0 +1,383 @@
+//! Whole batches on the way from a forwarder of ours to a node of ours: as columns, packed, cut by nobody again.
+//!
+//! What was an [`EventBatch`] becomes one again, with its times, metadata and indexed fields. The same bytes wait in the
+//! forwarder's queue and go over the connection. A reader trusts nothing: lengths are compared with their limits before
+//! anything is set aside, and texts must be UTF-8 that is parted at characters.
+//!
+//! Not here: whom a batch is for, its number, acknowledgments.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use quarry_event::{EventBatch, IndexedField, Metadata};
+
+use super::S2sError;
+
+/// Layout of the plain form.
+const VERSION: u8 = 1;
+/// How the bytes behind the first are packed.
+const PLAIN: u8 = 0;
+const ZSTD: u8 = 1;
+/// Fast, and most of what can be gained on logs.
+const ZSTD_LEVEL: i32 = 1;
+/// Below this packing gains nothing.
+const PACK_BYTES_MIN: usize = 256;
+/// Bytes of a batch's plain form.
+pub const PLAIN_BYTES_MAX: usize = 40 << 20;
+/// Text of a batch that is sent as one, unless a single event is longer.
+pub const PART_RAW_BYTES: usize = 2 << 20;
+/// Events of a batch that is sent as one.
+pub const PART_EVENTS: usize = 65_536;
+/// Most bytes of a variable-length number.
+const VARINT_BYTES_MAX: usize = 10;
+
+/// Packs batches; keeps its memory.
+pub struct BatchPacker {
+    plain: Vec<u8>,
+    packer: Option<zstd::bulk::Compressor<'static>>,
+}
+
+impl std::fmt::Debug for BatchPacker {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("BatchPacker").field("held", &self.plain.capacity()).finish_non_exhaustive()
+    }
+}
+
+impl Default for BatchPacker {
+    fn default() -> BatchPacker {
+        // Without a packer batches go as they are.
+        BatchPacker { plain: Vec::new(), packer: zstd::bulk::Compressor::new(ZSTD_LEVEL).ok() }
+    }
+}
+
+impl BatchPacker {
+    /// Appends the packed form of some rows to `out`.
+    pub fn pack(&mut self, batch: &EventBatch, rows: Range<usize>, out: &mut Vec<u8>) {
+        self.plain.clear();
+        write_plain(batch, rows, &mut self.plain);
+        let start = out.len();
+        if self.plain.len() >= PACK_BYTES_MIN
+            && let Some(packer) = &mut self.packer
+        {
+            out.push(ZSTD);
+            varint(self.plain.len() as u64, out);
+            let head = out.len();
+            out.resize(head + zstd::zstd_safe::compress_bound(self.plain.len()), 0);
+            if let Ok(count) = packer.compress_to_buffer(&self.plain, &mut out[head..]) {
+                out.truncate(head + count);
+                return;
+            }
+            out.truncate(start);
+        }
+        out.push(PLAIN);
+        out.extend_from_slice(&self.plain);
+    }
+}
+
+/// Row ranges of a batch that go as one each, of at most [`PART_RAW_BYTES`] and [`PART_EVENTS`]; an event is never cut.
+pub fn parts_of(batch: &EventBatch) -> Vec<Range<usize>> {
+    let mut parts = Vec::new();
+    let (mut start, mut start_byte) = (0, 0_usize);
+    for (row, end) in batch.ends.iter().enumerate() {
+        let end = *end as usize;
+        if row > start && (end - start_byte > PART_RAW_BYTES || row - start >= PART_EVENTS) {
+            parts.push(start..row);
+            (start, start_byte) = (row, batch.ends[row - 1] as usize);
+        }
+    }
+    if start < batch.len() {
+        parts.push(start..batch.len());
+    }
+    parts
+}
+
+fn write_plain(batch: &EventBatch, rows: Range<usize>, out: &mut Vec<u8>) {
+    let first_byte = if rows.start == 0 { 0 } else { batch.ends[rows.start - 1] as usize };
+    let last_byte = if rows.is_empty() { first_byte } else { batch.ends[rows.end - 1] as usize };
+    out.reserve(last_byte - first_byte + 16 * rows.len() + 256);
+    out.push(VERSION);
+    signed(batch.index_time, out);
+    varint(rows.len() as u64, out);
+    varint(batch.metas.len() as u64, out);
+    for meta in &batch.metas {
+        for text in [&meta.index, &meta.host, &meta.source, &meta.sourcetype] {
+            write_text(text.as_bytes(), out);
+        }
+    }
+    write_text(&batch.raw[first_byte..last_byte], out);
+    let mut before = first_byte;
+    for end in &batch.ends[rows.clone()] {
+        varint((*end as usize - before) as u64, out);
+        before = *end as usize;
+    }
+    for run in batch.meta[rows.clone()].chunk_by(|a, b| a == b) {
+        varint(u64::from(run[0]), out);
+        varint(run.len() as u64, out);
+    }
+    let mut before = 0;
+    for time in &batch.time[rows.clone()] {
+        signed(time.wrapping_sub(before), out);
+        before = *time;
+    }
+    write_fields(batch, &rows, out);
+}
+
+fn write_fields(batch: &EventBatch, rows: &Range<usize>, out: &mut Vec<u8>) {
+    let start = batch.fields.partition_point(|field| (field.row as usize) < rows.start);
+    let end = batch.fields.partition_point(|field| (field.row as usize) < rows.end);
+    let fields = &batch.fields[start..end];
+    let mut names: Vec<&Arc<str>> = Vec::new();
+    let codes: Vec<usize> = fields
+        .iter()
+        .map(|field| match names.iter().position(|name| **name == field.name) {
+            Some(at) => at,
+            None => {
+                names.push(&field.name);
+                names.len() - 1
+            }
+        })
+        .collect();
+    varint(names.len() as u64, out);
+    names.iter().for_each(|name| write_text(name.as_bytes(), out));
+    varint(fields.len() as u64, out);
+    let mut before = rows.start;
+    for (field, code) in fields.iter().zip(codes) {
+        varint((field.row as usize - before) as u64, out);
+        before = field.row as usize;
+        varint(code as u64, out);
+        write_text(field.value.as_bytes(), out);
+    }
+}
+
+/// The batch of a packed form.
+pub fn unpack(bytes: &[u8]) -> Result<EventBatch, S2sError> {
+    let damaged = S2sError::Malformed("a batch is damaged");
+    match bytes.split_first() {
+        Some((&PLAIN, plain)) => read_plain(plain).ok_or(damaged),
+        Some((&ZSTD, packed)) => {
+            let mut reader = Reader { bytes: packed, at: 0 };
+            let length = reader.number().ok_or_else(|| damaged.clone())?;
+            let length = usize::try_from(length).unwrap_or(usize::MAX);
+            if length > PLAIN_BYTES_MAX {
+                return Err(S2sError::TooLong { what: "a batch", bytes: length as u64, limit: PLAIN_BYTES_MAX });
+            }
+            let plain = zstd::bulk::decompress(&packed[reader.at..], length).map_err(|_| damaged.clone())?;
+            read_plain(&plain).ok_or(damaged)
+        }
+        _ => Err(S2sError::Malformed("a batch is packed in a way that is not known here")),
+    }
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn number(&mut self) -> Option<u64> {
+        let mut value = 0_u64;
+        for place in 0..VARINT_BYTES_MAX {
+            let byte = *self.bytes.get(self.at)?;
+            self.at += 1;
+            value |= u64::from(byte & 0x7f).checked_shl(7 * place as u32)?;
+            if byte & 0x80 == 0 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    fn signed(&mut self) -> Option<i64> {
+        let number = self.number()?;
+        Some((number >> 1).cast_signed() ^ -((number & 1).cast_signed()))
+    }
+
+    /// A number of things of which each takes a byte at least.
+    fn count(&mut self) -> Option<usize> {
+        let count = usize::try_from(self.number()?).ok()?;
+        (count <= self.bytes.len() - self.at).then_some(count)
+    }
+
+    fn text(&mut self) -> Option<&'a [u8]> {
+        let length = self.count()?;
+        let text = self.bytes.get(self.at..self.at + length)?;
+        self.at += length;
+        Some(text)
+    }
+
+    fn string(&mut self) -> Option<&'a str> {
+        std::str::from_utf8(self.text()?).ok()
+    }
+}
+
+fn read_plain(bytes: &[u8]) -> Option<EventBatch> {
+    let mut reader = Reader { bytes, at: 0 };
+    if *bytes.first()? != VERSION {
+        return None;
+    }
+    reader.at = 1;
+    let mut batch = EventBatch { index_time: reader.signed()?, ..EventBatch::default() };
+    let rows = reader.count()?;
+    for _ in 0..reader.count()? {
+        let [index, host, source, sourcetype] =
+            [reader.string()?, reader.string()?, reader.string()?, reader.string()?].map(Arc::from);
+        batch.metas.push(Metadata { index, host, source, sourcetype });
+    }
+    let raw = reader.string()?;
+    batch.ends.reserve(rows);
+    let mut end = 0_usize;
+    for _ in 0..rows {
+        end = end.checked_add(usize::try_from(reader.number()?).ok()?)?;
+        if !raw.is_char_boundary(end) {
+            return None;
+        }
+        batch.ends.push(u32::try_from(end).ok()?);
+    }
+    if end != raw.len() {
+        return None;
+    }
+    batch.raw = raw.as_bytes().to_vec();
+    batch.meta.reserve(rows);
+    while batch.meta.len() < rows {
+        let (meta, run) = (reader.number()?, usize::try_from(reader.number()?).ok()?);
+        if meta >= batch.metas.len() as u64 || run == 0 || run > rows - batch.meta.len() {
+            return None;
+        }
+        batch.meta.resize(batch.meta.len() + run, u32::try_from(meta).ok()?);
+    }
+    batch.time.reserve(rows);
+    let mut time = 0_i64;
+    for _ in 0..rows {
+        time = time.wrapping_add(reader.signed()?);
+        batch.time.push(time);
+    }
+    read_fields(&mut reader, rows, &mut batch)?;
+    (reader.at == bytes.len()).then_some(batch)
+}
+
+fn read_fields(reader: &mut Reader<'_>, rows: usize, batch: &mut EventBatch) -> Option<()> {
+    let mut names: Vec<Arc<str>> = Vec::new();
+    for _ in 0..reader.count()? {
+        names.push(Arc::from(reader.string()?));
+    }
+    let mut row = 0_u64;
+    for _ in 0..reader.count()? {
+        row = row.checked_add(reader.number()?)?;
+        if row >= rows as u64 {
+            return None;
+        }
+        let name = names.get(usize::try_from(reader.number()?).ok()?)?;
+        let (row, name) = (u32::try_from(row).ok()?, Arc::clone(name));
+        batch.fields.push(IndexedField { row, name, value: reader.string()?.into() });
+    }
+    Some(())
+}
+
+fn write_text(text: &[u8], out: &mut Vec<u8>) {
+    varint(text.len() as u64, out);
+    out.extend_from_slice(text);
+}
+
+fn signed(value: i64, out: &mut Vec<u8>) {
+    varint((value << 1 ^ value >> 63).cast_unsigned(), out);
+}
+
+/// Appends a variable-length number.
+pub(super) fn varint(mut value: u64, out: &mut Vec<u8>) {
+    while value > 0x7f {
+        out.push((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use quarry_event::{EventBatch, IndexedField, Metadata};
+
+    use super::{BatchPacker, PART_RAW_BYTES, parts_of, unpack};
+    use crate::s2s::S2sError;
+
+    fn batch(texts: &[String]) -> EventBatch {
+        let mut batch = EventBatch { index_time: -5, ..EventBatch::default() };
+        for (row, text) in texts.iter().enumerate() {
+            let host = format!("h{}", row % 3);
+            let meta = Metadata { index: "i".into(), host: host.into(), source: "s".into(), sourcetype: "t".into() };
+            let meta = batch.intern(&meta);
+            batch.push(text.as_bytes(), row as i64 * 1_000_000_007 - 9, meta);
+            for at in 0..row % 3 {
+                let (name, value) = (format!("n{at}").into(), text.as_str().into());
+                batch.fields.push(IndexedField { row: row as u32, name, value });
+            }
+        }
+        batch
+    }
+
+    fn packed(batch: &EventBatch, rows: std::ops::Range<usize>) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        BatchPacker::default().pack(batch, rows, &mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn large_batches_are_parted_between_events() {
+        let long = "x".repeat(PART_RAW_BYTES / 2 - 5);
+        let mut texts = vec![long; 5];
+        texts.insert(2, "y".repeat(PART_RAW_BYTES * 2));
+        let batch = batch(&texts);
+        let parts = parts_of(&batch);
+        assert_eq!(parts, [0..2, 2..3, 3..5, 5..6]);
+        let back: Vec<EventBatch> = parts.iter().map(|rows| unpack(&packed(&batch, rows.clone())).unwrap()).collect();
+        assert_eq!(back.iter().map(EventBatch::len).sum::<usize>(), 6);
+        assert_eq!((back[2].raw(1), back[2].time[1]), (batch.raw(4), batch.time[4]));
+        assert!(parts_of(&EventBatch::default()).is_empty());
+    }
+
+    #[test]
+    fn lengths_are_refused_before_memory_is_set_aside() {
+        let huge = [&[1_u8][..], &[0xff, 0xff, 0xff, 0xff, 0x0f], b"abc"].concat();
+        assert!(matches!(unpack(&huge), Err(S2sError::TooLong { .. })));
+        assert!(unpack(&[0, 1, 0, 0xff, 0xff, 0xff, 0x0f]).is_err());
+        assert!(unpack(&[7]).is_err() && unpack(&[]).is_err());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(500))]
+
+        #[test]
+        fn what_is_packed_comes_out_again(texts in prop::collection::vec(".{0,40}", 0..60), cut in 0_usize..60) {
+            let batch = batch(&texts);
+            prop_assert_eq!(&unpack(&packed(&batch, 0..batch.len())).unwrap(), &batch);
+            let cut = cut.min(batch.len());
+            let tail = unpack(&packed(&batch, cut..batch.len())).unwrap();
+            for row in cut..batch.len() {
+                prop_assert_eq!(tail.raw(row - cut), batch.raw(row));
+                prop_assert_eq!(tail.time[row - cut], batch.time[row]);
+                let of = |batch: &EventBatch, row: usize| -> Vec<(String, String)> {
+                    let fields = batch.fields.iter().filter(|field| field.row as usize == row);
+                    fields.map(|field| (field.name.to_string(), field.value.to_string())).collect()
+                };
+                prop_assert_eq!(of(&tail, row - cut), of(&batch, row));
+            }
+        }
+
+        #[test]
+        fn damaged_batches_are_refused_or_whole(
+            texts in prop::collection::vec(".{0,20}", 0..30),
+            changes in prop::collection::vec((0_usize..2_000, any::<u8>()), 1..6),
+        ) {
+            let batch = batch(&texts);
+            let mut plain = vec![0];
+            super::write_plain(&batch, 0..batch.len(), &mut plain);
+            for (at, byte) in changes {
+                let at = at % plain.len();
+                plain[at] = byte;
+            }
+            if let Ok(read) = unpack(&plain) {
+                prop_assert!(std::str::from_utf8(&read.raw).is_ok());
+                prop_assert_eq!(read.ends.last().map_or(0, |end| *end as usize), read.raw.len());
+            }
+        }
+    }
+}

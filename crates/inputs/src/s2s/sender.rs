@@ -1,0 +1,503 @@
+//! The sending side of one connection to an indexer, without sockets: what is said first, in which form events go, what
+//! is acknowledged.
+//!
+//! The indexer's answer decides the form. One of ours that knows whole batches gets them as they wait in the queue, each
+//! with its number; others get events that are cut already: packets of version 4, or frames of pairs where these are not
+//! offered; or bare lines, where that is configured. Only whole batches and packets are acknowledged.
+//!
+//! Not here: sockets, time, which indexer, what is sent again.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use quarry_event::{EventBatch, IndexedField, Metadata};
+
+use super::S2sError;
+use super::batch::{unpack, varint};
+use super::wire::{
+    BATCH, CLOSE_CHANNEL, Decoder, EVENT, GREETING_BYTES, GREETING_PARTS, HAS_ID, HAS_TIME, INIT, IS_WHOLE, Message,
+    OPEN_CHANNEL, SIGNATURE, frame_of,
+};
+
+/// Word of the handshake by which nodes of ours know each other; behind it stands who sends, and 1 in the answer.
+pub(crate) const BATCHES_WORD: &str = "quarry_batches=";
+/// Longest name of a sender.
+pub const SENDER_BYTES_MAX: usize = 200;
+/// Channels of a connection where the indexer says nothing.
+const CHANNELS_DEFAULT: usize = 300;
+/// Most channels that are used, whatever the indexer allows.
+const CHANNELS_MAX: usize = 4_096;
+/// Text inline, with its name inline, and with a name that has a number.
+const INLINE_TEXT: u64 = 1 << 2;
+const NUMBERED_TEXT: u64 = 1 << 2 | 2;
+/// Number of the name `_subsecond`.
+const SUBSECOND: u64 = 0;
+const NANOS: i64 = 1_000_000_000;
+/// UTC, as the first packet says it.
+const ZONE_UTC: &[u8] = b"### SERIALIZED TIMEZONE FORMAT 1.0\nC0\nY0 NW 55 54 43\n$\n";
+
+/// How events go over a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SentForm {
+    /// Lines of text.
+    Raw,
+    /// Frames of pairs.
+    Frames,
+    /// Packets of version 4.
+    Packets,
+    /// Whole batches.
+    Batches,
+}
+
+/// What does not change between connections.
+#[derive(Clone, Debug)]
+pub struct SenderSettings {
+    /// Under which name the numbers of batches are kept; at most [`SENDER_BYTES_MAX`] bytes without `;`.
+    pub sender: String,
+    /// Name of this machine.
+    pub host: String,
+    /// Whether other indexers are asked to acknowledge.
+    pub use_ack: bool,
+    /// Whether the protocol is spoken at all.
+    pub is_cooked: bool,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub struct Sender {
+    settings: SenderSettings,
+    form: Option<SentForm>,
+    decoder: Decoder,
+    channels: Channels,
+    next_id: u64,
+    /// What was sent and is not acknowledged.
+    waiting: VecDeque<Waiting>,
+    /// Number of the last batch before which nothing waits.
+    acknowledged: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    number: u64,
+    ids: (u64, u64),
+    left: u64,
+}
+
+/// Channels that are open, by what they say.
+#[derive(Debug)]
+struct Channels {
+    open: BTreeMap<[std::sync::Arc<str>; 3], (u64, u64)>,
+    most: usize,
+    next: u64,
+    clock: u64,
+}
+
+impl Sender {
+    /// A connection that has begun.
+    pub fn new(settings: SenderSettings) -> Sender {
+        let form = (!settings.is_cooked).then_some(SentForm::Raw);
+        let channels = Channels { open: BTreeMap::new(), most: CHANNELS_DEFAULT, next: 1, clock: 0 };
+        let (waiting, acknowledged) = (VecDeque::new(), None);
+        Sender { settings, form, decoder: Decoder::of_answers(), channels, next_id: 1, waiting, acknowledged }
+    }
+
+    /// What is said first.
+    pub fn hello(&self) -> Vec<u8> {
+        if self.form.is_some() {
+            return Vec::new();
+        }
+        let mut bytes = SIGNATURE.to_vec();
+        bytes.extend_from_slice(b"v3--");
+        bytes.resize(GREETING_PARTS[0], 0);
+        let host = self.settings.host.as_bytes();
+        bytes.extend_from_slice(&host[..host.len().min(GREETING_PARTS[1] - 1)]);
+        bytes.resize(GREETING_PARTS[0] + GREETING_PARTS[1], 0);
+        bytes.extend_from_slice(b"8089");
+        bytes.resize(GREETING_BYTES, 0);
+        let ack = u8::from(self.settings.use_ack);
+        let capabilities = format!("ack={ack};compression=0;{BATCHES_WORD}{}", self.settings.sender);
+        bytes.extend_from_slice(&frame_of(&[("__s2s_capabilities", &capabilities)]));
+        bytes
+    }
+
+    /// The form, once the indexer has answered.
+    pub fn form(&self) -> Option<SentForm> {
+        self.form
+    }
+
+    /// Whether what is sent counts only when it is acknowledged.
+    pub fn awaits_acks(&self) -> bool {
+        match self.form {
+            Some(SentForm::Batches) => true,
+            Some(SentForm::Packets) => self.settings.use_ack,
+            _ => false,
+        }
+    }
+
+    /// Batches that are sent and not acknowledged.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Number of the last batch before which everything is acknowledged.
+    pub fn acknowledged(&self) -> Option<u64> {
+        self.acknowledged
+    }
+
+    /// Takes bytes of the indexer; what is to be said to them goes to `out`.
+    pub fn take(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), S2sError> {
+        if self.form == Some(SentForm::Raw) {
+            return Ok(());
+        }
+        self.decoder.push(bytes);
+        while let Some(message) = self.decoder.next_message()? {
+            match message {
+                Message::Pairs(pairs) => {
+                    let control = pairs.iter().find(|(key, _)| key == "__s2s_control_msg");
+                    if let (Some((_, text)), None) = (control, self.form) {
+                        self.agree(&String::from_utf8_lossy(text), out)?;
+                    }
+                }
+                Message::Acknowledged(low, high) => self.settle(low, high),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The indexer has said what it can do.
+    fn agree(&mut self, text: &str, out: &mut Vec<u8>) -> Result<(), S2sError> {
+        let said = |word: &str| text.split(';').find_map(|part| part.trim().strip_prefix(word));
+        if said("cap_response=").is_some_and(|answer| answer != "success") {
+            return Err(S2sError::Malformed("the indexer refuses what this forwarder can do"));
+        }
+        let knows_packets = said("v4=") == Some("true");
+        let form = match () {
+            () if knows_packets && said(BATCHES_WORD).is_some() => SentForm::Batches,
+            () if knows_packets => SentForm::Packets,
+            () => SentForm::Frames,
+        };
+        if let Some(most) = said("channel_limit=").and_then(|limit| limit.parse::<usize>().ok()) {
+            self.channels.most = most.clamp(1, CHANNELS_MAX);
+        }
+        let (version, level) = if knows_packets { (1, 7) } else { (0, 0) };
+        let host = &self.settings.host;
+        let raw = format!("ForwarderInfo build=0 version=9.4.0 os=Linux arch=x86_64 hostname={host} fwdType=full");
+        let capabilities = format!("cli_can_rcv_hb=0;compression=0;pl={level};v4={version}");
+        out.extend_from_slice(&frame_of(&[
+            ("_MetaData:Index", "_internal"),
+            ("MetaData:Host", &format!("host::{host}")),
+            ("MetaData:Source", "source::fwd"),
+            ("MetaData:Sourcetype", "sourcetype::fwdinfo"),
+            ("__s2s_capabilities", &capabilities),
+            ("_raw", &raw),
+        ]));
+        if knows_packets {
+            self.decoder.switch_to_packets();
+        }
+        if form == SentForm::Packets {
+            out.push(INIT);
+            text_of(ZONE_UTC, out);
+        }
+        self.form = Some(form);
+        Ok(())
+    }
+
+    fn settle(&mut self, low: u64, high: u64) {
+        for waiting in &mut self.waiting {
+            let (first, last) = waiting.ids;
+            let both = (high.min(last) + 1).saturating_sub(low.max(first));
+            waiting.left = waiting.left.saturating_sub(both);
+        }
+        while self.waiting.front().is_some_and(|waiting| waiting.left == 0) {
+            self.acknowledged = self.waiting.pop_front().map(|waiting| waiting.number);
+        }
+    }
+
+    /// Writes a packed batch in the form of the connection.
+    pub fn write(&mut self, number: u64, packed: &[u8], out: &mut Vec<u8>) -> Result<(), S2sError> {
+        match self.form {
+            Some(SentForm::Batches) => {
+                out.push(BATCH);
+                varint(number, out);
+                text_of(packed, out);
+                self.waiting.push_back(Waiting { number, ids: (number, number), left: 1 });
+            }
+            Some(SentForm::Packets) => self.write_packets(number, &unpack(packed)?, out),
+            Some(SentForm::Frames) => write_frames(&unpack(packed)?, out),
+            Some(SentForm::Raw) => {
+                let batch = unpack(packed)?;
+                for row in 0..batch.len() {
+                    out.extend_from_slice(batch.raw(row));
+                    out.push(b'\n');
+                }
+            }
+            None => return Err(S2sError::Malformed("a batch before the indexer has answered")),
+        }
+        Ok(())
+    }
+
+    fn write_packets(&mut self, number: u64, batch: &EventBatch, out: &mut Vec<u8>) {
+        let first = self.next_id;
+        let mut fields = batch.fields.iter().peekable();
+        for row in 0..batch.len() {
+            let meta = &batch.metas[batch.meta[row] as usize];
+            let channel = self.channels.of(meta, out);
+            let seconds = u64::try_from(batch.time[row].div_euclid(NANOS)).ok();
+            out.push(EVENT);
+            varint(channel, out);
+            let mut flags = IS_WHOLE;
+            flags |= if self.settings.use_ack { HAS_ID } else { 0 };
+            flags |= if seconds.is_some() { HAS_TIME } else { 0 };
+            varint(flags, out);
+            if self.settings.use_ack {
+                varint(self.next_id, out);
+                self.next_id += 1;
+            }
+            if let Some(seconds) = seconds {
+                varint(seconds, out);
+            }
+            let own = fields_of(&mut fields, row);
+            let part = batch.time[row].rem_euclid(NANOS);
+            let has_part = seconds.is_some() && part != 0;
+            varint(1 + u64::from(has_part) + own.len() as u64, out);
+            named(b"_MetaData:Index", meta.index.as_bytes(), out);
+            if has_part {
+                varint(NUMBERED_TEXT, out);
+                varint(SUBSECOND, out);
+                text_of(format!(".{part:09}").trim_end_matches('0').as_bytes(), out);
+            }
+            own.iter().for_each(|field| named(field.name.as_bytes(), field.value.as_bytes(), out));
+            text_of(batch.raw(row), out);
+        }
+        if self.settings.use_ack && self.next_id > first {
+            let ids = (first, self.next_id - 1);
+            self.waiting.push_back(Waiting { number, ids, left: self.next_id - first });
+        }
+    }
+}
+
+impl Channels {
+    /// The channel of some metadata; opened if need be, and the one that was used longest ago closed for it.
+    fn of(&mut self, meta: &Metadata, out: &mut Vec<u8>) -> u64 {
+        let key = [&meta.source, &meta.host, &meta.sourcetype].map(std::sync::Arc::clone);
+        self.clock += 1;
+        if let Some((number, used)) = self.open.get_mut(&key) {
+            *used = self.clock;
+            return *number;
+        }
+        if self.open.len() >= self.most {
+            let oldest = self.open.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| key.clone());
+            if let Some((number, _)) = oldest.and_then(|key| self.open.remove(&key)) {
+                out.push(CLOSE_CHANNEL);
+                varint(number, out);
+            }
+        }
+        let number = self.next;
+        self.next += 1;
+        out.push(OPEN_CHANNEL);
+        varint(number, out);
+        for (word, text) in ["source::", "host::", "sourcetype::"].iter().zip(&key) {
+            varint((word.len() + text.len()) as u64 + 1, out);
+            out.extend_from_slice(word.as_bytes());
+            out.extend_from_slice(text.as_bytes());
+        }
+        // No number of the sender's, no columns.
+        out.extend_from_slice(&[0, 0]);
+        self.open.insert(key, (number, self.clock));
+        number
+    }
+}
+
+fn write_frames(batch: &EventBatch, out: &mut Vec<u8>) {
+    let mut fields = batch.fields.iter().peekable();
+    for row in 0..batch.len() {
+        let meta = &batch.metas[batch.meta[row] as usize];
+        let (host, source) = (format!("host::{}", meta.host), format!("source::{}", meta.source));
+        let sourcetype = format!("sourcetype::{}", meta.sourcetype);
+        let (seconds, part) = (batch.time[row].div_euclid(NANOS), batch.time[row].rem_euclid(NANOS));
+        let time = format!("{seconds}.{part:09}");
+        // Texts are UTF-8, as every batch's.
+        let raw = String::from_utf8_lossy(batch.raw(row));
+        let mut pairs = vec![
+            ("_MetaData:Index", &*meta.index),
+            ("MetaData:Host", &host),
+            ("MetaData:Source", &source),
+            ("MetaData:Sourcetype", &sourcetype),
+            ("_time", time.trim_end_matches('0').trim_end_matches('.')),
+        ];
+        pairs.extend(fields_of(&mut fields, row).into_iter().map(|field| (&*field.name, &*field.value)));
+        pairs.extend([("_raw", &*raw), ("_done", "_done")]);
+        out.extend_from_slice(&frame_of(&pairs));
+    }
+}
+
+/// Fields of a row, of fields that ascend by row.
+fn fields_of<'a>(
+    fields: &mut std::iter::Peekable<std::slice::Iter<'a, IndexedField>>,
+    row: usize,
+) -> Vec<&'a IndexedField> {
+    let mut own = Vec::new();
+    while let Some(field) = fields.next_if(|field| field.row as usize <= row) {
+        own.push(field);
+    }
+    own
+}
+
+fn named(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
+    varint(INLINE_TEXT, out);
+    text_of(name, out);
+    text_of(value, out);
+}
+
+fn text_of(text: &[u8], out: &mut Vec<u8>) {
+    varint(text.len() as u64, out);
+    out.extend_from_slice(text);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use quarry_conf::{Layers, PropsResolver};
+    use quarry_event::{EventBatch, IndexedField, Metadata};
+
+    use super::{Sender, SenderSettings, SentForm};
+    use crate::s2s::batch::BatchPacker;
+    use crate::s2s::wire::{acknowledgment, frame_of};
+    use crate::s2s::{Forwarder, ForwarderDefaults};
+
+    const NOW: i64 = 1_795_225_298_000_000_000;
+
+    fn batch(first: usize, count: usize) -> EventBatch {
+        let mut batch = EventBatch::default();
+        for number in first..first + count {
+            let host = format!("h{}", number % 400);
+            let meta = Metadata { index: "web".into(), host: host.into(), source: "/a".into(), sourcetype: "t".into() };
+            let meta = batch.intern(&meta);
+            let row = batch.len() as u32;
+            batch.push(format!("größe {number}\nmore").as_bytes(), NOW + number as i64 * 1_500_000_000, meta);
+            batch.fields.push(IndexedField { row, name: "n".into(), value: number.to_string().into() });
+        }
+        batch
+    }
+
+    fn packed(batch: &EventBatch) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        BatchPacker::default().pack(batch, 0..batch.len(), &mut bytes);
+        bytes
+    }
+
+    fn sender(use_ack: bool, is_cooked: bool) -> Sender {
+        Sender::new(SenderSettings { sender: "id/g".to_owned(), host: "edge".to_owned(), use_ack, is_cooked })
+    }
+
+    fn receiver(offers_packets: bool) -> Forwarder {
+        let text = || "x".to_owned();
+        let props = Arc::new(PropsResolver::new(&Layers::new([])));
+        Forwarder::new(Arc::new(ForwarderDefaults {
+            index: text(),
+            host: text(),
+            source: text(),
+            sourcetype: text(),
+            offers_packets,
+            props,
+        }))
+    }
+
+    fn told(batches: &[EventBatch]) -> Vec<String> {
+        let row = |batch: &EventBatch, row: usize| {
+            let meta = &batch.metas[batch.meta[row] as usize];
+            let fields = batch.fields.iter().filter(|field| field.row as usize == row);
+            let fields: Vec<String> = fields.map(|field| format!("{}={}", field.name, field.value)).collect();
+            let text = String::from_utf8(batch.raw(row).to_vec()).unwrap();
+            format!("{meta:?} {} {fields:?} {text}", batch.time[row])
+        };
+        batches.iter().flat_map(|batch| (0..batch.len()).map(move |at| row(batch, at))).collect()
+    }
+
+    /// Both sides talk until the form is clear; what the receiver says about batches can be left out.
+    fn agree(sender: &mut Sender, receiver: &mut Forwarder, knows_batches: bool) {
+        receiver.push(&sender.hello());
+        assert_eq!(receiver.advance(NOW, 0), Ok(false));
+        let answer = receiver.take_answer();
+        let answer = match knows_batches {
+            true => answer,
+            false => {
+                let text = String::from_utf8_lossy(&answer).into_owned();
+                let start = text.find("cap_response").unwrap();
+                let end = text.find(";quarry").unwrap_or(text.len() - 10);
+                let said = text[start..end].trim_end_matches('\0').to_owned();
+                frame_of(&[("__s2s_control_msg", &said)])
+            }
+        };
+        let mut reply = Vec::new();
+        sender.take(&answer, &mut reply).unwrap();
+        receiver.push(&reply);
+        assert_eq!(receiver.advance(NOW, 0), Ok(false));
+    }
+
+    #[test]
+    fn a_node_of_ours_gets_whole_batches_and_acknowledges_their_numbers() {
+        let (mut sender, mut receiver) = (sender(false, true), receiver(true));
+        agree(&mut sender, &mut receiver, true);
+        assert_eq!((sender.form(), receiver.sender()), (Some(SentForm::Batches), Some("id/g")));
+        let batches = [batch(0, 10), batch(10, 5)];
+        let mut bytes = Vec::new();
+        sender.write(7, &packed(&batches[0]), &mut bytes).unwrap();
+        sender.write(9, &packed(&batches[1]), &mut bytes).unwrap();
+        receiver.push(&bytes);
+        assert_eq!(receiver.advance(NOW, 0), Ok(false));
+        let got = receiver.take_numbered();
+        assert_eq!(got.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [7, 9]);
+        let got: Vec<EventBatch> = got.into_iter().map(|(_, batch)| batch).collect();
+        assert_eq!(told(&got), told(&batches));
+        assert_eq!((sender.waiting(), sender.acknowledged()), (2, None));
+        sender.take(&acknowledgment(&[9]), &mut Vec::new()).unwrap();
+        assert_eq!((sender.waiting(), sender.acknowledged()), (2, None), "the first is missing");
+        sender.take(&acknowledgment(&[7]), &mut Vec::new()).unwrap();
+        assert_eq!((sender.waiting(), sender.acknowledged()), (0, Some(9)));
+    }
+
+    #[test]
+    fn others_get_the_same_events_as_packets_or_frames() {
+        for (offers_packets, form) in [(true, SentForm::Packets), (false, SentForm::Frames)] {
+            let (mut sender, mut receiver) = (sender(true, true), receiver(offers_packets));
+            agree(&mut sender, &mut receiver, false);
+            assert_eq!(sender.form(), Some(form));
+            // More channels than a connection may have.
+            let batches = [batch(0, 700), batch(700, 3)];
+            let mut bytes = Vec::new();
+            batches.iter().zip([3, 4]).for_each(|(batch, number)| {
+                sender.write(number, &packed(batch), &mut bytes).unwrap();
+            });
+            receiver.push(&bytes);
+            assert_eq!(receiver.advance(NOW, 0), Ok(false));
+            let (got, ids) = receiver.take_batches();
+            assert_eq!(told(&got), told(&batches));
+            assert_eq!(sender.awaits_acks(), form == SentForm::Packets);
+            if sender.awaits_acks() {
+                assert_eq!(ids.len(), 703);
+                sender.take(&acknowledgment(&ids[..701]), &mut Vec::new()).unwrap();
+                assert_eq!((sender.waiting(), sender.acknowledged()), (1, Some(3)));
+                sender.take(&acknowledgment(&ids[701..]), &mut Vec::new()).unwrap();
+                assert_eq!((sender.waiting(), sender.acknowledged()), (0, Some(4)));
+            }
+        }
+    }
+
+    #[test]
+    fn bare_lines_need_no_answer() {
+        let mut sender = sender(true, false);
+        let mut bytes = sender.hello();
+        assert!(bytes.is_empty() && !sender.awaits_acks());
+        sender.write(1, &packed(&batch(0, 2)), &mut bytes).unwrap();
+        assert_eq!(String::from_utf8(bytes).unwrap(), "größe 0\nmore\ngröße 1\nmore\n");
+    }
+
+    #[test]
+    fn an_indexer_that_refuses_is_given_up() {
+        let mut sender = sender(true, true);
+        let refused = sender.take(&frame_of(&[("__s2s_control_msg", "cap_response=failure")]), &mut Vec::new());
+        assert!(refused.is_err());
+    }
+}

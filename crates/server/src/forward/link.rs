@@ -1,0 +1,393 @@
+//! The connections of one group of indexers, one at a time: the queue is read in order, and what was not acknowledged
+//! when a connection ends goes to the next server, again in order.
+//!
+//! Before another server's turn everything that is on its way is acknowledged, so that no event is cut and none
+//! overtakes another.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quarry_conf::{OutputGroup, OutputServer};
+use quarry_forward::{Balance, BalanceSettings, ForwardError, Spool, SpoolReader};
+use quarry_inputs::s2s::S2sError;
+use quarry_inputs::s2s::sender::{Sender, SenderSettings, SentForm};
+use quarry_stdx::SharedClock;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+
+use super::tls;
+use crate::listeners::stopped;
+use crate::listeners::stream::Connection;
+
+/// Records and bytes on their way without an acknowledgment.
+const WINDOW_RECORDS: usize = 256;
+const WINDOW_BYTES: usize = 16 << 20;
+/// Bytes that are written together where records are small.
+const WRITE_BYTES: usize = 256 << 10;
+/// Memory for what is written that stays.
+const KEPT_BYTES: usize = 4 << 20;
+/// Bytes of answers that are read at a time.
+const READ_BYTES: usize = 4 << 10;
+/// Time between two looks at the clock.
+const TICK: Duration = Duration::from_millis(250);
+/// Longest wait for the first answer.
+const ANSWER_SECONDS_MAX: u64 = 20;
+/// Silence after which a byte without a meaning tells that the connection is alive.
+const HEARTBEAT_NS: i64 = 30_000_000_000;
+const NANOS: i64 = 1_000_000_000;
+
+/// A group and what its connections need.
+pub(super) struct Link {
+    pub(super) group: OutputGroup,
+    /// Number of the group.
+    pub(super) number: usize,
+    pub(super) spool: Arc<Spool>,
+    pub(super) clock: SharedClock,
+    pub(super) host: String,
+    pub(super) data_dir: PathBuf,
+    pub(super) stopping: watch::Receiver<bool>,
+    /// Which server comes first.
+    pub(super) first: usize,
+}
+
+/// Why a connection ended.
+#[derive(Debug, thiserror::Error)]
+enum LinkError {
+    #[error("{0}")]
+    Socket(#[from] std::io::Error),
+    #[error("it was not reached in {0} seconds")]
+    Unreached(u64),
+    #[error("TLS: {0}")]
+    Tls(String),
+    #[error("it gave no answer to the handshake in {0} seconds; is it a splunktcp port?")]
+    Unanswered(u64),
+    #[error("it acknowledged nothing in {0} seconds")]
+    Silent(u64),
+    #[error("it read nothing in {0} seconds")]
+    Stuck(u64),
+    #[error("it ended the connection")]
+    Ended,
+    #[error("{0}")]
+    Protocol(#[from] S2sError),
+    #[error("{0}")]
+    Queue(#[from] ForwardError),
+}
+
+/// What was told last of a server, so that it is told once.
+#[derive(Default)]
+struct Told {
+    is_reached: Option<bool>,
+}
+
+/// How a connection ended without a fault.
+enum Flow {
+    /// It is another server's turn.
+    Next,
+    /// The forwarder stops.
+    Stop,
+}
+
+impl Link {
+    /// Sends until the forwarder stops.
+    pub(super) async fn run(mut self) {
+        let settings = BalanceSettings { seconds: self.group.balance_seconds, bytes: self.group.balance_bytes };
+        let mut balance = Balance::new(settings, self.group.servers.len(), self.first);
+        let mut told: Vec<Told> = self.group.servers.iter().map(|_| Told::default()).collect();
+        let mut reader = self.spool.reader(self.number);
+        loop {
+            let now = self.clock.elapsed_ns();
+            let server = match balance.choose(now) {
+                Ok(server) => server,
+                Err(until) => {
+                    let wait = Duration::from_nanos(until.saturating_sub(now).unsigned_abs()).max(TICK / 10);
+                    if tokio::time::timeout(wait, stopped(&mut self.stopping)).await.is_ok() {
+                        return;
+                    }
+                    continue;
+                }
+            };
+            let mut stopping = self.stopping.clone();
+            let ended = tokio::select! {
+                () = stopped(&mut stopping) => return,
+                ended = self.connection(server, &mut balance, &mut reader, &mut told[server]) => ended,
+            };
+            match ended {
+                Ok(Flow::Next) => {}
+                Ok(Flow::Stop) => return,
+                Err(error) => {
+                    balance.failed(server, self.clock.elapsed_ns());
+                    if told[server].is_reached != Some(false) {
+                        told[server].is_reached = Some(false);
+                        let (name, address) = (&self.group.name, &self.group.servers[server].address);
+                        crate::tell(&format!("warning: [tcpout:{name}] {address}: {error}; tried again in turn"));
+                    }
+                }
+            }
+        }
+    }
+
+    async fn connection(
+        &self,
+        server: usize,
+        balance: &mut Balance,
+        reader: &mut SpoolReader,
+        told: &mut Told,
+    ) -> Result<Flow, LinkError> {
+        let place = &self.group.servers[server];
+        let stream = self.connect(place).await?;
+        let (mut input, mut output) = tokio::io::split(stream);
+        let sender = self.shake_hands(&mut input, &mut output).await?;
+        balance.connected(server, self.clock.elapsed_ns());
+        if told.is_reached != Some(true) {
+            told.is_reached = Some(true);
+            let form = match sender.form() {
+                Some(SentForm::Batches) => "whole batches",
+                Some(SentForm::Packets) => "packets",
+                Some(SentForm::Frames) => "frames",
+                _ => "bare lines",
+            };
+            if self.group.use_ack && !sender.awaits_acks() {
+                let text = "useACK = true: this server offers no acknowledgments; what it is sent counts as arrived";
+                crate::tell(&format!("warning: [tcpout:{}] {}: {text}", self.group.name, place.address));
+            }
+            crate::tell(&format!("[tcpout:{}] sends {form} to {}", self.group.name, place.address));
+        }
+        reader.rewind();
+        let now = self.clock.elapsed_ns();
+        let flight = Flight {
+            link: self,
+            server,
+            balance,
+            reader,
+            sender,
+            pending: Vec::new(),
+            written: 0,
+            window: VecDeque::new(),
+            window_bytes: 0,
+            progress: now,
+            wrote: now,
+            is_leaving: false,
+        };
+        flight.run(input, output).await
+    }
+
+    async fn connect(&self, place: &OutputServer) -> Result<Box<dyn Connection>, LinkError> {
+        let longest = self.group.connect_seconds;
+        let connected = tokio::time::timeout(Duration::from_secs(longest), async {
+            let stream = TcpStream::connect(&place.address).await?;
+            stream.set_nodelay(true)?;
+            let Some(settings) = &place.tls else { return Ok::<Box<dyn Connection>, LinkError>(Box::new(stream)) };
+            let (connector, name) = tls::connector(&self.data_dir, &place.address, settings).map_err(LinkError::Tls)?;
+            let stream = connector.connect(name, stream).await.map_err(|error| LinkError::Tls(error.to_string()))?;
+            Ok(Box::new(stream))
+        });
+        connected.await.map_err(|_| LinkError::Unreached(longest))?
+    }
+
+    async fn shake_hands(
+        &self,
+        input: &mut ReadHalf<Box<dyn Connection>>,
+        output: &mut WriteHalf<Box<dyn Connection>>,
+    ) -> Result<Sender, LinkError> {
+        let mut sender = Sender::new(SenderSettings {
+            sender: format!("{}/{}", self.spool.name(), self.number_free_name()),
+            host: self.host.clone(),
+            use_ack: self.group.use_ack,
+            is_cooked: self.group.is_cooked,
+        });
+        output.write_all(&sender.hello()).await?;
+        output.flush().await?;
+        let longest = self.group.read_seconds.min(ANSWER_SECONDS_MAX);
+        let answered = tokio::time::timeout(Duration::from_secs(longest), async {
+            let mut buffer = [0; READ_BYTES];
+            let mut reply = Vec::new();
+            while sender.form().is_none() {
+                let count = input.read(&mut buffer).await?;
+                if count == 0 {
+                    return Err(LinkError::Ended);
+                }
+                sender.take(&buffer[..count], &mut reply)?;
+            }
+            output.write_all(&reply).await?;
+            output.flush().await?;
+            Ok(())
+        });
+        answered.await.map_err(|_| LinkError::Unanswered(longest))??;
+        Ok(sender)
+    }
+
+    /// The group's name as a sender's name may hold it.
+    fn number_free_name(&self) -> String {
+        let is_plain = |letter: &char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
+        let plain: String = self.group.name.chars().filter(is_plain).take(SENDER_NAME_MAX).collect();
+        // Two names may be equal so shortened; their numbers are not.
+        format!("{plain}-{:016x}", xxhash_of(&self.group.name))
+    }
+}
+
+/// Letters of a group's name in a sender's name.
+const SENDER_NAME_MAX: usize = 64;
+
+/// A number that stands for a name.
+fn xxhash_of(name: &str) -> u64 {
+    // FNV-1a: there are few names, and nobody attacks their own.
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// A connection that sends.
+struct Flight<'a> {
+    link: &'a Link,
+    server: usize,
+    balance: &'a mut Balance,
+    reader: &'a mut SpoolReader,
+    sender: Sender,
+    /// What is to be written, and how much of it was.
+    pending: Vec<u8>,
+    written: usize,
+    /// Numbers and bytes on their way.
+    window: VecDeque<(u64, usize)>,
+    window_bytes: usize,
+    /// When something was acknowledged or nothing was awaited, and when something was written.
+    progress: i64,
+    wrote: i64,
+    is_leaving: bool,
+}
+
+impl Flight<'_> {
+    async fn run(
+        mut self,
+        mut input: ReadHalf<Box<dyn Connection>>,
+        mut output: WriteHalf<Box<dyn Connection>>,
+    ) -> Result<Flow, LinkError> {
+        let mut durable = self.link.spool.watch_durable();
+        let mut stopping = self.link.stopping.clone();
+        let mut buffer = [0; READ_BYTES];
+        loop {
+            durable.mark_unchanged();
+            self.fill()?;
+            if self.is_leaving && self.pending.is_empty() && self.sender.waiting() == 0 {
+                output.shutdown().await?;
+                return Ok(Flow::Next);
+            }
+            tokio::select! {
+                () = stopped(&mut stopping) => return Ok(Flow::Stop),
+                wrote = output.write(&self.pending[self.written..]), if !self.pending.is_empty() => {
+                    self.note_written(wrote?);
+                    if self.pending.is_empty() {
+                        output.flush().await?;
+                        self.settle()?;
+                    }
+                }
+                read = input.read(&mut buffer) => match read? {
+                    0 => return Err(LinkError::Ended),
+                    count => self.hear(&buffer[..count])?,
+                },
+                _ = durable.changed(), if self.pending.is_empty() => {}
+                () = tokio::time::sleep(TICK) => {}
+            }
+            self.look_at_clock()?;
+        }
+    }
+
+    /// Takes from the queue what may be sent now.
+    fn fill(&mut self) -> Result<(), LinkError> {
+        if !self.pending.is_empty() || self.is_leaving {
+            return Ok(());
+        }
+        self.written = 0;
+        self.pending.shrink_to(KEPT_BYTES);
+        while self.pending.len() < WRITE_BYTES && self.window.len() < WINDOW_RECORDS && self.window_bytes < WINDOW_BYTES
+        {
+            let taken = match self.reader.take() {
+                Ok(Some(taken)) => taken,
+                Ok(None) => break,
+                Err(error) => {
+                    crate::tell(&format!("error: the queue: {error}"));
+                    continue;
+                }
+            };
+            let before = self.pending.len();
+            let (number, packed) = (taken.number, taken.packed);
+            if let Err(error) = self.sender.write(number, packed, &mut self.pending) {
+                crate::tell(&format!("error: record {number} of the queue is left out: {error}"));
+                continue;
+            }
+            if self.sender.awaits_acks() {
+                let bytes = self.pending.len() - before;
+                self.window.push_back((number, bytes));
+                self.window_bytes += bytes;
+            }
+            self.balance.sent((self.pending.len() - before) as u64);
+            if self.balance.is_over(self.link.clock.elapsed_ns()) {
+                self.is_leaving = true;
+                break;
+            }
+        }
+        if self.pending.is_empty() {
+            self.settle()?;
+        }
+        Ok(())
+    }
+
+    fn note_written(&mut self, count: usize) {
+        self.wrote = self.link.clock.elapsed_ns();
+        self.written += count;
+        if self.written >= self.pending.len() {
+            self.pending.clear();
+            self.written = 0;
+        }
+    }
+
+    /// Where nothing is awaited, everything that was read of the queue has arrived, or is not for this group.
+    fn settle(&mut self) -> Result<(), LinkError> {
+        if self.sender.waiting() == 0 {
+            self.progress = self.link.clock.elapsed_ns();
+            self.link.spool.acknowledged(self.link.number, self.reader.passed())?;
+        }
+        Ok(())
+    }
+
+    /// Takes answers.
+    fn hear(&mut self, bytes: &[u8]) -> Result<(), LinkError> {
+        let before = self.sender.acknowledged();
+        // After the handshake nothing is to be said to answers.
+        self.sender.take(bytes, &mut Vec::new())?;
+        let Some(number) = self.sender.acknowledged().filter(|number| Some(*number) != before) else { return Ok(()) };
+        self.progress = self.link.clock.elapsed_ns();
+        self.balance.worked(self.server);
+        while self.window.front().is_some_and(|(first, _)| *first <= number) {
+            self.window_bytes -= self.window.pop_front().map_or(0, |(_, bytes)| bytes);
+        }
+        self.link.spool.acknowledged(self.link.number, number)?;
+        Ok(())
+    }
+
+    /// Gives a server up that does nothing, leaves one whose turn is over, and lets one hear that this one is alive.
+    fn look_at_clock(&mut self) -> Result<(), LinkError> {
+        let now = self.link.clock.elapsed_ns();
+        let group = &self.link.group;
+        let is_past = |since: i64, seconds: u64| {
+            now.saturating_sub(since) > i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(NANOS)
+        };
+        if self.sender.waiting() > 0 && is_past(self.progress, group.read_seconds) {
+            return Err(LinkError::Silent(group.read_seconds));
+        }
+        if !self.pending.is_empty() && is_past(self.wrote, group.write_seconds) {
+            return Err(LinkError::Stuck(group.write_seconds));
+        }
+        self.is_leaving |= self.balance.is_over(now);
+        let speaks_packets = matches!(self.sender.form(), Some(SentForm::Batches | SentForm::Packets));
+        if self.pending.is_empty() {
+            if speaks_packets && !self.is_leaving && now.saturating_sub(self.wrote) >= HEARTBEAT_NS {
+                self.pending.push(0);
+            }
+            if self.pending.is_empty() && self.sender.waiting() == 0 {
+                self.wrote = self.wrote.max(now.saturating_sub(HEARTBEAT_NS));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,233 @@
+//! `quarry forward`: the inputs of `serve` without its store; events wait in a queue on disk and go to indexers.
+//!
+//! The queue is `D/forward`, what is sent where is outputs.conf. Stopping sends nothing more: what is in the queue is
+//! sent after the next start. `D/run/forward.json` tells where the forwarder listens.
+
+mod link;
+mod tls;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quarry_conf::OutputSettings;
+use quarry_event::EventBatch;
+use quarry_forward::{ForwardError, GroupOptions, Outlet, OutletSink, Routes, Spool, SpoolOptions};
+use quarry_inputs::{EventStore, FilePosition, KnownPosition, Sink, SinkError};
+use serde_json::json;
+use tokio::sync::watch;
+
+use crate::claims::{Claim, Claims};
+use crate::cli::ForwardArgs;
+use crate::collector;
+use crate::failure::Failure;
+use crate::listeners::{Listeners, stopped};
+use crate::local::{self, Settings};
+use crate::monitors::{self, Sinks};
+use crate::serve::{address_of, random, stop_signal, write_private};
+use link::Link;
+
+/// Folder of the queue, below the data folder.
+const QUEUE_FOLDER: &str = "forward";
+/// Tells where the forwarder listens.
+const RUN_FILE: &str = "run/forward.json";
+/// Time between two tellings of what was lost.
+const TELL_EVERY: Duration = Duration::from_secs(30);
+/// Longest wait for requests that run when the forwarder stops.
+const STOP_WAIT: Duration = Duration::from_secs(10);
+/// Name of the thread that makes the queue durable.
+const SYNC_THREAD: &str = "quarry-queue";
+/// Threads of the network: most wait.
+const NETWORK_THREADS: usize = 2;
+
+/// Where events of inputs go.
+struct Forwarding {
+    outlet: Outlet,
+    claims: Arc<Claims>,
+}
+
+/// Runs the forwarder; returns when it has stopped.
+pub(crate) fn run(data_dir: &Path, arguments: &ForwardArgs) -> Result<u8, Failure> {
+    let hec = arguments.hec.as_deref().map(|text| address_of("--hec", text)).transpose()?;
+    let settings = Arc::new(Settings::of_forwarder(data_dir));
+    let outputs = OutputSettings::new(&settings.layers);
+    outputs.faults.iter().for_each(|fault| crate::tell(&format!("warning: {fault}")));
+    if outputs.groups.is_empty() {
+        let file = data_dir.join("etc/system/local/outputs.conf");
+        let text = "no indexer to send to: write [tcpout] defaultGroup = NAME and [tcpout:NAME] server = host:9997 to";
+        return Err(Failure::Usage(format!("{text} {}", file.display())));
+    }
+    let (routes, spool) = open(data_dir, &outputs, &settings)?;
+    let outlet = Outlet::new(Arc::clone(&spool), routes);
+    let syncing = Arc::clone(&spool);
+    let thread = std::thread::Builder::new().name(SYNC_THREAD.to_owned()).spawn(move || syncing.run());
+    let thread = thread.map_err(|error| Failure::Storage(format!("cannot start a thread: {error}")))?;
+    let sinks: Arc<dyn Sinks> = Arc::new(Forwarding { outlet: outlet.routed(None), claims: Arc::default() });
+    let watching = monitors::start(&settings, &sinks)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(NETWORK_THREADS).enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::Storage(format!("cannot start threads: {error}")))?;
+    let node = Node { data_dir, settings, outputs, spool: Arc::clone(&spool), outlet };
+    let served = runtime.block_on(node.forward(hec));
+    // Files wait where the queue is full.
+    spool.stop();
+    drop(watching);
+    runtime.shutdown_timeout(STOP_WAIT);
+    if thread.join().is_err() {
+        crate::tell("error: the queue ended by a fault of quarry; what was not durable is read or sent again");
+    }
+    crate::tell("quarry stopped");
+    served.map(|()| 0)
+}
+
+fn open(data_dir: &Path, outputs: &OutputSettings, settings: &Settings) -> Result<(Arc<Routes>, Arc<Spool>), Failure> {
+    let failed = |error: ForwardError| Failure::Storage(error.to_string());
+    let routes = Arc::new(Routes::new(outputs).map_err(failed)?);
+    let mut bytes = [0; 16];
+    random(&mut bytes);
+    let new_name: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let group = |group: &quarry_conf::OutputGroup| GroupOptions { name: group.name.clone(), blocks: group.blocks };
+    let (spool, notes) = Spool::open(SpoolOptions {
+        folder: data_dir.join(QUEUE_FOLDER),
+        limit_bytes: outputs.queue_bytes as u64,
+        groups: outputs.groups.iter().take(routes.names().len()).map(group).collect(),
+        drop_after: outputs.drop_after_seconds.map(Duration::from_secs),
+        clock: settings.clock.clone(),
+        new_name,
+    })
+    .map_err(failed)?;
+    notes.iter().for_each(|note| crate::tell(&format!("warning: {note}")));
+    Ok((routes, spool))
+}
+
+/// A running forwarder.
+struct Node<'a> {
+    data_dir: &'a Path,
+    settings: Arc<Settings>,
+    outputs: OutputSettings,
+    spool: Arc<Spool>,
+    outlet: Outlet,
+}
+
+impl Node<'_> {
+    async fn forward(&self, hec: Option<std::net::SocketAddr>) -> Result<(), Failure> {
+        let (data_dir, settings) = (self.data_dir, &self.settings);
+        let collector = collector::listen(data_dir, hec, settings, Arc::new(self.outlet.routed(None))).await?;
+        let stores = |routing: Option<&str>| -> Arc<dyn EventStore> { Arc::new(self.outlet.routed(routing)) };
+        let listeners = Listeners::start(data_dir, settings, &stores).await?;
+        let stop = stop_signal().map_err(|error| Failure::Storage(format!("cannot listen to signals: {error}")))?;
+        let (stopper, stopping) = watch::channel(false);
+        let links: Vec<_> = self.links(&stopping).into_iter().map(|link| tokio::spawn(link.run())).collect();
+        let hec = collector.as_ref().map(|collector| collector.address.to_string());
+        let text = json!({ "hec": hec, "inputs": listeners.addresses }).to_string();
+        let run_file = data_dir.join(RUN_FILE);
+        write_private(&run_file, &text)?;
+        crate::tell(&format!("quarry forwards from {}", data_dir.display()));
+        tokio::select! {
+            () = stop => {}
+            () = self.tell_losses(stopping.clone()) => {}
+        }
+        listeners.stop().await;
+        if let Some(collector) = collector {
+            collector.stop().await;
+        }
+        stopper.send_replace(true);
+        for link in links {
+            // One that ended by a fault has told it.
+            drop(link.await);
+        }
+        drop(std::fs::remove_file(&run_file));
+        Ok(())
+    }
+
+    fn links(&self, stopping: &watch::Receiver<bool>) -> Vec<Link> {
+        let groups = self.outputs.groups.iter().enumerate();
+        let link = |(number, group): (usize, &quarry_conf::OutputGroup)| {
+            let mut byte = [0; 1];
+            random(&mut byte);
+            Link {
+                group: group.clone(),
+                number,
+                spool: Arc::clone(&self.spool),
+                clock: self.settings.clock.clone(),
+                host: local::host_name(),
+                data_dir: self.data_dir.to_path_buf(),
+                stopping: stopping.clone(),
+                first: usize::from(byte[0]),
+            }
+        };
+        groups.map(link).collect()
+    }
+
+    /// Tells what goes nowhere and what was lost, from time to time, until the forwarder stops.
+    async fn tell_losses(&self, mut stopping: watch::Receiver<bool>) {
+        let (mut unsent, mut dropped) = (0, 0);
+        let mut lost = vec![0; self.outputs.groups.len()];
+        while tokio::time::timeout(TELL_EVERY, stopped(&mut stopping)).await.is_err() {
+            let told = |now: u64, before: &mut u64, text: &str| {
+                let fresh = now.saturating_sub(std::mem::replace(before, now));
+                if fresh > 0 {
+                    crate::tell(&format!("warning: {fresh} {text}"));
+                }
+            };
+            let text = "events go to no group: there is no defaultGroup, or forwardedindex leaves their index out";
+            told(self.outlet.figures().unsent, &mut unsent, text);
+            told(self.spool.dropped_events(), &mut dropped, "events found no room in the queue and were thrown away");
+            for (group, before) in self.spool.figures().iter().zip(&mut lost) {
+                let text = format!("batches for [tcpout:{}] found no room in the queue and are lost to it", group.name);
+                told(group.lost, before, &text);
+            }
+            for name in self.outlet.routes().take_unknown() {
+                crate::tell(&format!("warning: _TCP_ROUTING = {name}: outputs.conf has no such group"));
+            }
+        }
+    }
+}
+
+impl Sinks for Forwarding {
+    fn sink(&self, _worker: usize) -> Box<dyn Sink + '_> {
+        Box::new(ClaimedSink { sink: self.outlet.sink(), claims: Arc::clone(&self.claims), claim: None })
+    }
+}
+
+/// A sink whose files wait for those that begin alike.
+struct ClaimedSink {
+    sink: OutletSink,
+    claims: Arc<Claims>,
+    claim: Option<Arc<Claim>>,
+}
+
+impl Sink for ClaimedSink {
+    fn positions(&mut self, scope: &str, head: &[u8]) -> Result<Vec<KnownPosition>, SinkError> {
+        self.end_file();
+        self.claim = Some(self.claims.claim(scope, head).0);
+        self.sink.positions(scope, head)
+    }
+
+    fn accept(&mut self, batch: EventBatch, position: Option<FilePosition>) -> Result<(), SinkError> {
+        self.sink.accept(batch, position)
+    }
+
+    fn spare_batch(&mut self) -> Option<EventBatch> {
+        self.sink.spare_batch()
+    }
+
+    fn set_routing(&mut self, groups: Option<&str>) {
+        self.sink.set_routing(groups);
+    }
+
+    fn end_file(&mut self) {
+        if let Some(claim) = self.claim.take() {
+            claim.end();
+        }
+    }
+
+    fn flush(&mut self) -> Result<(), SinkError> {
+        self.sink.flush()
+    }
+}
+
+impl Drop for ClaimedSink {
+    fn drop(&mut self) {
+        self.end_file();
+    }
+}
