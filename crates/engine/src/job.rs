@@ -119,6 +119,8 @@ pub struct SearchRequest {
     pub zone: TimeZone,
     /// Indexes read when the search names none.
     pub default_indexes: Vec<String>,
+    /// Name of the search where its jobs are kept; else one that is unlike those of this engine.
+    pub sid: Option<String>,
 }
 
 /// What the rows of a result are.
@@ -195,14 +197,14 @@ impl Engine {
         };
         let runner = self.runner(request, source);
         let (messages, stop) = (Arc::clone(&runner.context.messages), Arc::clone(&runner.context.stop));
-        let progress = Arc::clone(&runner.progress);
+        let (progress, id) = (Arc::clone(&runner.progress), Arc::clone(&runner.context.id));
         let (sender, batches) = sync_channel(QUEUE_BATCHES);
         let failed = sender.clone();
         if let Err(error) = self.threads.run(move || work(&runner, &pipeline, &spans, &sender)) {
             // The queue is empty and has room, and its other end is still here.
             drop(failed.try_send(Err(EngineError::invalid(format!("cannot start a thread for the search: {error}")))));
         }
-        Job { batches, messages, stop, progress, kind, _threads: Arc::clone(&self.threads) }
+        Job { id, batches, messages, stop, progress, kind, _threads: Arc::clone(&self.threads) }
     }
 
     /// Tells what a search would do, and with a source what it would read. No event is read, and no command is run.
@@ -257,7 +259,7 @@ impl Engine {
     fn runner(&self, request: SearchRequest, source: Arc<dyn SnapshotSource>) -> Runner {
         let number = self.started.fetch_add(1, Ordering::Relaxed) + 1;
         let context = CommandContext {
-            id: format!("{}.{number}", request.now.div_euclid(NS_PER_SEC)).into(),
+            id: request.sid.unwrap_or_else(|| format!("{}.{number}", request.now.div_euclid(NS_PER_SEC))).into(),
             now: request.now,
             zone: request.zone,
             range: request.range,
@@ -334,6 +336,7 @@ fn send_rows(
 
 /// A search that runs. Dropping it ends the search.
 pub struct Job {
+    id: Arc<str>,
     batches: Receiver<Result<RecordBatch, EngineError>>,
     messages: Arc<Messages>,
     stop: Arc<Stop>,
@@ -344,6 +347,11 @@ pub struct Job {
 }
 
 impl Job {
+    /// Name of the search.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
     /// The next rows; waits for them. `None` at the end.
     pub fn next_batch(&self) -> Option<Result<RecordBatch, EngineError>> {
         self.batches.recv().ok()

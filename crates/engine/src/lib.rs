@@ -40,6 +40,7 @@ mod tstats;
 
 pub use command::Messages;
 pub use commands::lookup::{LookupSource, LookupTable, TableTime};
+pub use commands::places::{AddressPlaces, Place};
 pub use custom::{CommandChunk, CommandProcess, CommandSource, NoCommands};
 pub use dataflow::Slicing;
 pub use error::EngineError;
@@ -47,6 +48,6 @@ pub use explain::{ExplainedEvents, ExplainedPlan, ExplainedStage, Explanation, P
 pub use ingest::IngestExpressions;
 pub use job::{Engine, EngineOptions, Job, ResultKind, SearchRequest, Stopper, TransactionLimits};
 pub use knowledge::{EventType, KnowledgeSource, NoKnowledge, Tag, has_bundled_model};
-pub use node::{NoNode, NodeEntry, NodeSource};
+pub use node::{KeptJob, NoNode, NodeEntry, NodeSource};
 pub use run::SnapshotSource;
 pub use scan::ScanProgress;

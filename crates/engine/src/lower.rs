@@ -13,8 +13,8 @@ use std::sync::Arc;
 use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::{
     AssignTarget, Assignment, BinCommand, BinOptions, ChartCommand, Command, CustomCommand, Expr, ExprKind,
-    FieldPattern, HeadCommand, InputLookupCommand, LookupCommand, Pattern, Pipeline, SearchExpr, SortCommand, Span,
-    SplitField, Stage, StatsCommand, StreamStatsCommand, SubsearchLimits, TextCommand,
+    FieldPattern, HeadCommand, InputLookupCommand, LookupCommand, MakeMvCommand, MvSplit, Pattern, Pipeline,
+    SearchExpr, SortCommand, Span, SplitField, Stage, StatsCommand, StreamStatsCommand, SubsearchLimits, TextCommand,
 };
 
 use crate::EngineError;
@@ -34,8 +34,10 @@ use crate::commands::stats::{EventStats, Stats, WildcardStats};
 use crate::commands::streamstats::StreamStats;
 use crate::commands::timechart::TimeChart;
 use crate::commands::top::Top;
+use crate::commands::values::Delimit;
 use crate::custom::{CommandSource, Custom};
 use crate::expr::{CompiledExpr, ExprContext};
+use crate::knowledge::KnowledgeSource;
 use crate::node::name_of;
 use crate::pattern::Regex;
 use crate::row_filter::RowFilter;
@@ -50,6 +52,16 @@ const APPENDED_ROWS_MAX: usize = 20_000_000;
 
 /// What `delim=` is when it is not given.
 const DELIMITER: &str = " ";
+
+/// With `setsv=true` the single value of a field is its values between the text that stood between them.
+fn single_value(make: &MakeMvCommand) -> Step {
+    let delimiter = match &make.split {
+        MvSplit::Delimiter(text) => text.clone(),
+        MvSplit::Tokenizer(_) => DELIMITER.to_owned(),
+    };
+    let fields = Some(vec![make.field.clone()]);
+    row(move || Delimit { fields: fields.clone(), except: Vec::new(), delimiter: delimiter.clone() })
+}
 
 /// One step of a search.
 #[derive(Clone)]
@@ -91,6 +103,8 @@ pub(crate) trait Environment {
     fn lookups(&self) -> Arc<dyn LookupSource>;
     /// Commands of apps.
     fn commands(&self) -> Arc<dyn CommandSource>;
+    /// Event types, tags and macros.
+    fn knowledge(&self) -> Arc<dyn KnowledgeSource>;
     /// Where events are kept.
     fn source(&self) -> Arc<dyn SnapshotSource>;
     /// Text of a saved search, its macros replaced.
@@ -132,7 +146,9 @@ impl Lowering<'_> {
             }
             Command::Eval(assignments) => self.eval(assignments)?,
             Command::Stats(stats) => return self.stats_steps(stats),
-            Command::EventStats(stats) => self.event_stats(stats),
+            Command::EventStats(stats) => {
+                return Ok(std::iter::once(self.event_stats(stats)).chain(self.delimited(stats)).collect());
+            }
             Command::StreamStats(stats) => self.stream_stats(stats)?,
             Command::Chart(chart) => return self.chart(chart),
             Command::TimeChart(chart) => Step::Reduce(Arc::new(TimeChart::new(chart, &self.expressions())?)),
@@ -167,6 +183,7 @@ impl Lowering<'_> {
                 Step::Blocking(Arc::new(Append { rows }))
             }
             Command::InputLookup(_) => return Err(self.must_be_first("inputlookup", " or have append=true")),
+            Command::MakeMv(make) if make.set_sv => return Ok(vec![self.shape(command)?, single_value(make)]),
             Command::Values(values) => return self.values(values),
             Command::Sequence(sequence) => self.sequence(sequence),
             Command::Reshape(reshape) => return Ok(self.reshape(reshape)),
@@ -175,7 +192,7 @@ impl Lowering<'_> {
             }
             Command::Flow(flow) => return self.flow(flow),
             Command::Keep(keep) => self.keep(keep),
-            Command::IpLocation(_) => return Ok(self.ip_location()),
+            Command::IpLocation(location) => return self.ip_location(location),
             Command::Tstats(_) => return Err(self.must_be_first("tstats", " or have prestats=true append=true")),
             Command::Several(several) => self.several(several)?,
             Command::Text(TextCommand::Extract(extract)) if !extract.rules.is_empty() => {
@@ -247,7 +264,6 @@ impl Lowering<'_> {
                 row(move || fill.clone())
             }
             Command::MakeMv(make) => {
-                self.tell_idle(&[(make.set_sv, "setsv=")]);
                 let (split, field, allow_empty) = (MvSplitter::new(&make.split)?, make.field.clone(), make.allow_empty);
                 let make = MakeMv { field, split, allow_empty, memo: Arc::default() };
                 row(move || make.clone())
@@ -328,12 +344,14 @@ impl Lowering<'_> {
     }
 
     fn tell_idle_of_stats(&self, stats: &StatsCommand) {
-        let delimits = stats.delim != DELIMITER;
-        self.tell_idle(&[
-            (stats.all_num, "allnum="),
-            (delimits, "delim="),
-            (stats.dedup_split_values, "dedup_splitvals="),
-        ]);
+        self.tell_idle(&[(stats.all_num, "allnum="), (stats.dedup_split_values, "dedup_splitvals=")]);
+    }
+
+    /// What joins several values of results where one text is wanted.
+    fn delimited(&self, stats: &StatsCommand) -> Option<Step> {
+        let (delimiter, by) = (stats.delim.clone(), names(&stats.by));
+        (delimiter != DELIMITER)
+            .then(|| row(move || Delimit { fields: None, except: by.clone(), delimiter: delimiter.clone() }))
     }
 
     /// Each value of these fields once in a row.
@@ -347,14 +365,17 @@ impl Lowering<'_> {
     }
 
     fn stats_steps(&self, stats: &StatsCommand) -> Result<Vec<Step>, EngineError> {
-        if stats.all_num && !has_wildcards(&stats.aggregates) {
-            return self.stats_of_numbers(stats);
-        }
         let mut steps = Vec::new();
+        if stats.all_num && !has_wildcards(&stats.aggregates) {
+            steps.extend(self.stats_of_numbers(stats)?);
+            steps.extend(self.delimited(stats));
+            return Ok(steps);
+        }
         if stats.dedup_split_values && !stats.by.is_empty() {
             steps.push(self.without_repeats(&stats.by)?);
         }
         steps.push(self.stats(stats)?);
+        steps.extend(self.delimited(stats));
         Ok(steps)
     }
 

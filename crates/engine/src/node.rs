@@ -11,7 +11,7 @@ use quarry_store::{BucketListing, IndexSelector, ListingState};
 use crate::EngineError;
 use crate::command::{CommandContext, RowIter, of_batches};
 use crate::commands::spans::TimeSpans;
-use crate::rows::{ColumnBuilder, Value, batch_of};
+use crate::rows::{self, ColumnBuilder, Value, batch_of};
 use crate::run::Runner;
 
 /// Entries that an endpoint answers at most.
@@ -21,6 +21,17 @@ const MEGABYTE: f64 = 1_048_576.0;
 
 /// One entry of an endpoint: fields with their values, in order.
 pub type NodeEntry = Vec<(String, Vec<String>)>;
+
+/// The result of a search that ended.
+#[derive(Clone, Debug, Default)]
+pub struct KeptJob {
+    /// Its rows.
+    pub rows: Vec<RecordBatch>,
+    /// Whether they are events.
+    pub events: bool,
+    /// What the search had to say.
+    pub messages: Vec<String>,
+}
 
 /// What commands may ask of the node they run on.
 pub trait NodeSource: Send + Sync {
@@ -32,8 +43,8 @@ pub trait NodeSource: Send + Sync {
     fn endpoints(&self) -> Vec<String> {
         Vec::new()
     }
-    /// Rows of the job of this id; `None` when none is kept.
-    fn job_rows(&self, _sid: &str) -> Result<Option<Vec<RecordBatch>>, String> {
+    /// What is kept of the job of this id; `None` when nothing is.
+    fn job(&self, _sid: &str) -> Result<Option<KeptJob>, String> {
         Ok(None)
     }
     /// Id of the job that ran a saved search so many runs ago.
@@ -59,7 +70,7 @@ impl Runner {
             NodeCommand::Rest(command) => vec![self.rest(command)?],
             NodeCommand::LoadJob(command) => self.loaded(command)?,
             NodeCommand::History => match self.node.history() {
-                Some(entries) => vec![table_of(&entries)?],
+                Some(entries) => vec![timed(&table_of(&entries)?)?],
                 None => {
                     self.context.messages.push("history: searches that ran are not recorded here");
                     Vec::new()
@@ -109,8 +120,14 @@ impl Runner {
                 found.ok_or_else(|| invalid(format!("loadjob: no run of the saved search {name} is kept")))?
             }
         };
-        match self.node.job_rows(&sid) {
-            Ok(Some(rows)) => Ok(rows),
+        match self.node.job(&sid) {
+            Ok(Some(job)) if command.events && !job.events => Err(invalid(format!(
+                "loadjob: the events of job {sid} are not kept, only its result: drop events=true"
+            ))),
+            Ok(Some(job)) => {
+                job.messages.iter().for_each(|message| self.context.messages.push(format!("job {sid}: {message}")));
+                Ok(job.rows)
+            }
             Ok(None) => Err(invalid(format!("loadjob: no job {sid} is kept; run the search again"))),
             Err(fault) => Err(invalid(format!("loadjob: {fault}"))),
         }
@@ -129,7 +146,7 @@ impl Runner {
         buckets.retain(|bucket| {
             let begins_later = range.latest.is_some_and(|latest| bucket.time_min >= latest);
             let ends_before = range.earliest.is_some_and(|earliest| bucket.time_max < earliest);
-            !begins_later && !ends_before
+            command.all_time || (!begins_later && !ends_before)
         });
         if command.corrupt_only {
             buckets.clear();
@@ -232,6 +249,17 @@ fn table_of(entries: &[NodeEntry]) -> Result<RecordBatch, EngineError> {
         (*name, column.finish())
     });
     batch_of(columns.collect::<Vec<_>>(), entries.len())
+}
+
+/// Rows with `_time` as a time.
+fn timed(rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
+    let reader = rows::reader(rows, "_time");
+    let mut times = ColumnBuilder::new(rows.num_rows());
+    (0..rows.num_rows()).for_each(|row| match reader.number(row) {
+        Some(seconds) => times.push_time((seconds * NS_PER_SEC as f64) as i64),
+        None => times.push_null(),
+    });
+    rows::with_column(rows, "_time", times.finish())
 }
 
 /// Name of a command of the node.

@@ -395,6 +395,10 @@ impl Environment for Surroundings<'_> {
         Arc::clone(&self.runner.source)
     }
 
+    fn knowledge(&self) -> Arc<dyn KnowledgeSource> {
+        Arc::clone(&self.runner.knowledge)
+    }
+
     fn commands(&self) -> Arc<dyn CommandSource> {
         Arc::clone(&self.runner.commands)
     }
@@ -455,6 +459,10 @@ impl Environment for Runner {
 
     fn source(&self) -> Arc<dyn SnapshotSource> {
         Arc::clone(&self.source)
+    }
+
+    fn knowledge(&self) -> Arc<dyn KnowledgeSource> {
+        Arc::clone(&self.knowledge)
     }
 
     fn commands(&self) -> Arc<dyn CommandSource> {

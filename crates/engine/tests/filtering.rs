@@ -86,6 +86,7 @@ fn times(engine: &Engine, store: &Arc<Store>, search: &str) -> Vec<String> {
         now: 0,
         zone: jiff::tz::TimeZone::UTC,
         default_indexes: vec!["main".into()],
+        sid: None,
     };
     let job = engine.start(request, store.clone()).unwrap_or_else(|faults| panic!("{search}: {faults:?}"));
     let mut found = Vec::new();

@@ -31,6 +31,7 @@ fn ask(store: &Arc<MemoryStore>, search: &str) -> String {
         now: 0,
         zone: jiff::tz::TimeZone::UTC,
         default_indexes: vec!["main".into()],
+        sid: None,
     };
     let job = match engine.start(request, store.clone()) {
         Ok(job) => job,

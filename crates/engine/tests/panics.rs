@@ -92,6 +92,7 @@ fn ask(engine: &Engine, world: &Arc<Mined>, search: &str, range: TimeRange) -> R
         now: 0,
         zone: jiff::tz::TimeZone::UTC,
         default_indexes: vec!["main".into()],
+        sid: None,
     };
     let source: Arc<dyn SnapshotSource> = Arc::<Mined>::clone(world);
     let job = engine.start(request, source).map_err(|faults| faults[0].message.clone())?;

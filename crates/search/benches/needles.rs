@@ -52,6 +52,7 @@ fn main() {
         clock,
         zone: TimeZone::UTC,
         default_indexes: vec!["main".to_owned()],
+        keeper: None,
     });
     let needles = needles_of(file);
     let absent: Vec<String> =

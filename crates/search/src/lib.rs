@@ -3,13 +3,15 @@
 //! [`SearchService`] runs searches of one data directory or one set of files; [`cell`] and [`ResultTable`] say how a
 //! value looks, whatever output it goes to.
 //!
-//! Not here: users and their roles (auth, api), jobs that outlive their request.
+//! Not here: users and their roles (auth, api), where the rows of searches that ended are kept ([`JobKeeper`]).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod cell;
+mod keeper;
 mod service;
 mod table;
 
 pub use cell::Cell;
+pub use keeper::{JobFacts, JobKeeper, KEPT_BYTES_MAX};
 pub use service::{Outcome, RunningSearch, SearchError, SearchParams, SearchService, SearchServiceParts};
 pub use table::{ResultTable, Row};

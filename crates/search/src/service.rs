@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arrow::record_batch::RecordBatch;
 use jiff::tz::TimeZone;
 use quarry_engine::{
     Engine, EngineError, Explanation, Job, ResultKind, ScanProgress, SearchRequest, SnapshotSource, Stopper,
@@ -9,9 +10,11 @@ use quarry_engine::{
 use quarry_event::TimeRange;
 use quarry_event::time::{NS_PER_SEC, parse_time};
 use quarry_spl::Diagnostic;
+use quarry_spl::ast::{Command, FromCommand};
 use quarry_stdx::SharedClock;
 
 use crate::ResultTable;
+use crate::keeper::{JobFacts, JobKeeper, Keeping};
 
 /// What a client asks.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +29,8 @@ pub struct SearchParams {
     pub zone: Option<TimeZone>,
     /// Rows collected at most; all when absent.
     pub rows_max: Option<usize>,
+    /// Whether `text` is not what the user asked but a part that suffices to show: its rows are not kept.
+    pub is_narrowed: bool,
 }
 
 /// Why there is no result.
@@ -54,6 +59,8 @@ fn first_message(diagnostics: &[Diagnostic]) -> String {
 /// A collected result.
 #[derive(Debug)]
 pub struct Outcome {
+    /// Name of the search.
+    pub id: String,
     /// Rows.
     pub table: ResultTable,
     /// Messages for the user.
@@ -80,6 +87,8 @@ pub struct SearchServiceParts {
     pub zone: TimeZone,
     /// Indexes read when a search names none.
     pub default_indexes: Vec<String>,
+    /// Keeps searches that ended.
+    pub keeper: Option<Arc<dyn JobKeeper>>,
 }
 
 /// Runs searches over one source of events.
@@ -105,12 +114,23 @@ impl SearchService {
 
     /// Starts a search.
     pub fn start(&self, params: SearchParams) -> Result<RunningSearch, SearchError> {
-        let rows_left = params.rows_max;
-        let (request, zone) = self.request(params)?;
+        let (rows_left, keeps_rows) = (params.rows_max, !params.is_narrowed);
+        let (mut request, zone) = self.request(params)?;
         let started_ns = self.0.clock.elapsed_ns();
+        let keeper = self.0.keeper.as_ref();
+        let mut keeping = keeper.and_then(|keeper| {
+            let sid = keeper.begin(request.now)?;
+            let (search, started) = (request.text.clone(), request.now);
+            let facts = JobFacts { sid, saved: saved_name(&search), search, started, ..JobFacts::default() };
+            Some(Keeping::new(Arc::clone(keeper), facts, keeps_rows))
+        });
+        request.sid = keeping.as_ref().map(|keeping| keeping.facts.sid.clone());
         let job = self.0.engine.start(request, Arc::clone(&self.0.source)).map_err(SearchError::Syntax)?;
+        if let Some(keeping) = &mut keeping {
+            keeping.facts.events = job.kind() == ResultKind::Events;
+        }
         let clock = Arc::clone(&self.0.clock);
-        Ok(RunningSearch { job, zone, rows_left, clock, started_ns })
+        Ok(RunningSearch { job, zone, rows_left, clock, started_ns, keeping })
     }
 
     /// What the engine is asked, and the zone of the user.
@@ -133,6 +153,7 @@ impl SearchService {
             now,
             zone: zone.clone(),
             default_indexes: self.0.default_indexes.clone(),
+            sid: None,
         };
         Ok((request, zone))
     }
@@ -143,6 +164,18 @@ impl SearchService {
     }
 }
 
+/// The saved search that a search runs, if it does nothing else.
+fn saved_name(text: &str) -> Option<String> {
+    match &quarry_spl::parse(text).pipeline.commands[..] {
+        [stage] => match &stage.command {
+            Command::SavedSearch(command) => Some(command.name.clone()),
+            Command::From(FromCommand::SavedSearch(name, _)) => Some(name.clone()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 /// A search whose rows are being read. Dropping it ends the search.
 pub struct RunningSearch {
     job: Job,
@@ -150,33 +183,61 @@ pub struct RunningSearch {
     rows_left: Option<usize>,
     clock: SharedClock,
     started_ns: i64,
+    /// Where its rows go beside the client.
+    keeping: Option<Keeping>,
 }
 
 impl RunningSearch {
-    /// The next rows, shown in `zone`; waits for them. `None` at the end.
-    pub fn next_table(&mut self, zone: &TimeZone) -> Result<Option<ResultTable>, SearchError> {
+    /// Name of the search, which `loadjob` takes where results are kept.
+    pub fn id(&self) -> &str {
+        self.job.id()
+    }
+
+    /// The next rows; waits for them. `None` at the end.
+    fn next_rows(&mut self) -> Result<Option<RecordBatch>, SearchError> {
         if self.rows_left == Some(0) {
+            self.end(false);
             return Ok(None);
         }
-        let Some(rows) = self.job.next_batch() else { return Ok(None) };
+        let Some(rows) = self.job.next_batch() else {
+            self.end(!self.job.is_partial());
+            return Ok(None);
+        };
         let mut rows = rows?;
         if let Some(left) = &mut self.rows_left {
             rows = rows.slice(0, rows.num_rows().min(*left));
             *left -= rows.num_rows();
         }
-        Ok(Some(ResultTable::new(vec![rows], zone.clone())))
+        if let Some(keeping) = &mut self.keeping {
+            keeping.add(&rows);
+        }
+        Ok(Some(rows))
+    }
+
+    fn elapsed_ms(&self) -> u64 {
+        u64::try_from((self.clock.elapsed_ns() - self.started_ns) / (NS_PER_SEC / 1_000)).unwrap_or(0)
+    }
+
+    /// Hands over what is to be kept; `complete` when the client has every row there is.
+    fn end(&mut self, complete: bool) {
+        let elapsed_ms = self.elapsed_ms();
+        if let Some(keeping) = &mut self.keeping {
+            keeping.facts.elapsed_ms = elapsed_ms;
+            keeping.facts.events_scanned = self.job.progress().events_scanned();
+            keeping.facts.messages = self.job.messages();
+            keeping.end(complete);
+        }
+    }
+
+    /// The next rows, shown in `zone`; waits for them. `None` at the end.
+    pub fn next_table(&mut self, zone: &TimeZone) -> Result<Option<ResultTable>, SearchError> {
+        Ok(self.next_rows()?.map(|rows| ResultTable::new(vec![rows], zone.clone())))
     }
 
     /// All rows there are still to come, shown in `zone`.
     pub fn collect_table(&mut self, zone: &TimeZone) -> Result<ResultTable, SearchError> {
         let mut batches = Vec::new();
-        while self.rows_left != Some(0) {
-            let Some(rows) = self.job.next_batch() else { break };
-            let mut rows = rows?;
-            if let Some(left) = &mut self.rows_left {
-                rows = rows.slice(0, rows.num_rows().min(*left));
-                *left -= rows.num_rows();
-            }
+        while let Some(rows) = self.next_rows()? {
             batches.push(rows);
         }
         Ok(ResultTable::new(batches, zone.clone()))
@@ -186,14 +247,15 @@ impl RunningSearch {
     pub fn finish(mut self) -> Result<Outcome, SearchError> {
         let zone = self.zone.clone();
         let table = self.collect_table(&zone)?;
-        let elapsed_ns = self.clock.elapsed_ns() - self.started_ns;
+        let elapsed_ms = self.elapsed_ms();
         Ok(Outcome {
+            id: self.id().to_owned(),
             table,
             messages: self.job.messages(),
             partial: self.job.is_partial(),
             events: self.is_events(),
             events_scanned: self.job.progress().events_scanned(),
-            elapsed_ms: u64::try_from(elapsed_ns / (NS_PER_SEC / 1_000)).unwrap_or(0),
+            elapsed_ms,
         })
     }
 

@@ -122,14 +122,18 @@ const PAGES: &[(&str, &str)] = &[
 
 /// Commands that stand on the page of another.
 const SHARED: &[(&str, &str)] = &[
+    ("abstract", "noop"),
     ("addcoltotals", "addtotals"),
     ("anomalousvalue", "anomalydetection"),
+    ("ar", "autoregress"),
     ("arules", "associate"),
     ("bucket", "bin"),
     ("correlate", "associate"),
     ("counttable", "contingency"),
     ("ctable", "contingency"),
     ("discretize", "bin"),
+    ("excerpt", "noop"),
+    ("geom", "noop"),
     ("highlight", "noop"),
     ("history", "rest"),
     ("iconify", "noop"),
@@ -142,6 +146,9 @@ const SHARED: &[(&str, &str)] = &[
     ("meventcollect", "mcatalog"),
     ("outputtext", "outputcsv"),
     ("redistribute", "noop"),
+    ("rtorder", "noop"),
+    ("sendalert", "noop"),
+    ("sendemail", "noop"),
     ("sichart", "sistats"),
     ("sirare", "sistats"),
     ("sitimechart", "sistats"),

@@ -11,13 +11,15 @@ use quarry_conf::{
 use quarry_engine::{Engine, EngineOptions, IngestExpressions, SnapshotSource, TransactionLimits};
 use quarry_event::EventBatch;
 use quarry_inputs::{FilePosition, KnownPosition, Sink, SinkError};
-use quarry_search::{SearchService, SearchServiceParts};
+use quarry_search::{JobKeeper, SearchService, SearchServiceParts};
 use quarry_stdx::{SharedClock, SystemClock};
 use quarry_store::{MemoryStore, MergeOptions, Store, StoreError, StoreOptions};
 
+use crate::address_places::AddressDatabase;
 use crate::configuration;
 use crate::custom_commands::CustomCommands;
 use crate::failure::Failure;
+use crate::kept_jobs::KeptJobs;
 use crate::knowledge_files::KnowledgeFiles;
 use crate::lookup_files::{LookupFiles, Lookups};
 use crate::node_facts::NodeFacts;
@@ -92,6 +94,11 @@ impl Settings {
         ServerSettings::new(&self.layers).parallel_ingestion_pipelines
     }
 
+    /// The results that are kept in a data folder.
+    pub(crate) fn kept_jobs(&self, data_dir: &Path) -> KeptJobs {
+        KeptJobs::new(data_dir, &self.layers, self.clock.clone())
+    }
+
     /// Options of the store of a data folder that is added to.
     fn store_options(&self, data_dir: &Path) -> StoreOptions {
         let free_bytes_min = ServerSettings::new(&self.layers).free_bytes_min;
@@ -132,14 +139,17 @@ impl Settings {
             files,
             transforms: Transforms::new(&self.layers),
             collections: data_dir.map(|dir| dir.join(COLLECTIONS)),
+            addresses: data_dir.map(|dir| AddressDatabase::new(dir, limits.address_database.clone())),
         };
         let knowledge = KnowledgeFiles::new(&self.layers, data_dir);
         let models = quarry_engine::KnowledgeSource::data_models(&knowledge);
         let mut engine =
             Engine::new(&options, self.props.clone(), Arc::new(lookups))?.with_knowledge(Arc::new(knowledge));
+        let jobs = data_dir.map(|dir| Arc::new(self.kept_jobs(dir)));
         if let Some(data_dir) = data_dir {
             let (layers, data_dir) = (self.layers.clone(), data_dir.to_owned());
-            engine = engine.with_node(Arc::new(NodeFacts { layers, data_dir, source: Arc::clone(&source), models }));
+            let source = Arc::clone(&source);
+            engine = engine.with_node(Arc::new(NodeFacts { layers, data_dir, source, models, jobs: jobs.clone() }));
         }
         let engine = engine.with_commands(Arc::new(CustomCommands::new(&self.layers, data_dir)));
         Ok(SearchService::new(SearchServiceParts {
@@ -148,6 +158,7 @@ impl Settings {
             clock: self.clock.clone(),
             zone: TimeZone::UTC,
             default_indexes: vec![DEFAULT_INDEX.to_owned()],
+            keeper: jobs.map(|jobs| jobs as Arc<dyn JobKeeper>),
         }))
     }
 }

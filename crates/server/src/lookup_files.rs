@@ -2,10 +2,13 @@
 //! that run without a data folder; and collections (KV store), which are tables too. A name is a bare file name; paths are refused, so a search cannot read elsewhere.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use quarry_catalog::{Collections, DOCUMENTS_MAX, Document};
 use quarry_conf::{LookupDefinition, Transforms};
-use quarry_engine::{LookupSource, LookupTable, TableTime};
+use quarry_engine::{AddressPlaces, LookupSource, LookupTable, TableTime};
+
+use crate::address_places::AddressDatabase;
 
 /// Largest lookup file read, in bytes.
 const LOOKUP_BYTES_MAX: u64 = 256 * 1024 * 1024;
@@ -87,6 +90,8 @@ pub(crate) struct Lookups {
     pub(crate) transforms: Transforms,
     /// File of the collections; `None` where there is no data folder.
     pub(crate) collections: Option<PathBuf>,
+    /// The database of addresses; `None` where there is no data folder.
+    pub(crate) addresses: Option<AddressDatabase>,
 }
 
 impl LookupSource for Lookups {
@@ -121,6 +126,10 @@ impl LookupSource for Lookups {
             return self.write_collection(collection, &definition.fields, csv);
         }
         self.files.write(definition.map_or(name, |definition| &definition.filename), csv)
+    }
+
+    fn places(&self) -> Result<Option<Arc<dyn AddressPlaces>>, String> {
+        self.addresses.as_ref().map_or(Ok(None), AddressDatabase::open)
     }
 }
 

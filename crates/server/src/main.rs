@@ -5,6 +5,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod add;
+mod address_places;
 mod bars;
 mod btool;
 mod bucket;
@@ -12,6 +13,7 @@ mod claims;
 mod cli;
 mod collector;
 mod configuration;
+mod cron;
 mod custom_commands;
 mod custom_process;
 mod demo;
@@ -19,6 +21,7 @@ mod failure;
 mod forward;
 mod help;
 mod interrupt;
+mod kept_jobs;
 mod knowledge_files;
 mod listeners;
 mod local;
@@ -36,6 +39,7 @@ mod serve;
 mod spl_check;
 mod spl_execute;
 mod spl_explain;
+mod spl_tokens;
 mod store_sink;
 mod terminal;
 

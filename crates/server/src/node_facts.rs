@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use quarry_conf::{IndexesConf, Layers};
-use quarry_engine::{NodeEntry, NodeSource, SnapshotSource};
+use quarry_engine::{KeptJob, NodeEntry, NodeSource, SnapshotSource};
 use quarry_event::time::NS_PER_SEC;
 
+use crate::kept_jobs::KeptJobs;
 use crate::local::host_name;
 use crate::lookup_files::LookupFiles;
 
@@ -33,6 +34,8 @@ pub(crate) struct NodeFacts {
     pub(crate) source: Arc<dyn SnapshotSource>,
     /// Names of the data models of apps.
     pub(crate) models: Vec<String>,
+    /// Results of searches.
+    pub(crate) jobs: Option<Arc<KeptJobs>>,
 }
 
 fn field(name: &str, value: impl Into<String>) -> (String, Vec<String>) {
@@ -64,6 +67,19 @@ impl NodeSource for NodeFacts {
             Some("apps/local") => folders(&self.data_dir.join("etc/apps")),
             _ => return Ok(None),
         }))
+    }
+
+    fn job(&self, sid: &str) -> Result<Option<KeptJob>, String> {
+        self.jobs.as_ref().map_or(Ok(None), |jobs| jobs.load(sid))
+    }
+
+    /// Saved searches have no owners here, so that any user and app leads to them.
+    fn saved_job(&self, _: &str, _: &str, name: &str, offset: usize) -> Option<String> {
+        self.jobs.as_ref()?.saved(name, offset)
+    }
+
+    fn history(&self) -> Option<Vec<NodeEntry>> {
+        self.jobs.as_ref().map(|jobs| jobs.history())
     }
 
     fn endpoints(&self) -> Vec<String> {

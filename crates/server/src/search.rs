@@ -10,6 +10,7 @@ use quarry_engine::{CommandSource, Stopper};
 use quarry_event::time::{parse_time, parse_zone};
 use quarry_inputs::file::{OneshotOptions, Progress, Reached, add_file, expand};
 use quarry_search::{ResultTable, SearchParams, SearchService};
+use quarry_spl::ast::Command;
 use quarry_stdx::SystemClock;
 use quarry_store::MemoryStore;
 
@@ -84,7 +85,7 @@ fn style(cli: &Cli, arguments: &SearchArgs, events: bool) -> OutputStyle {
 /// Whether no event is read.
 fn makes_rows(text: &str) -> bool {
     let first = quarry_spl::parse(text).pipeline.commands.into_iter().next();
-    first.is_none_or(|stage| !matches!(stage.command, quarry_spl::ast::Command::Search(_)))
+    first.is_none_or(|stage| !matches!(stage.command, Command::Search(_)))
 }
 
 /// What Ctrl-C does at the moment: ends reading files, ends the running search early, or ends the process.
@@ -141,7 +142,10 @@ impl Progress for UntilInterrupt<'_> {
 fn shown_text(arguments: &SearchArgs) -> String {
     let text = &arguments.text;
     let shows_raw = matches!(arguments.output, OutputForm::Raw | OutputForm::Table);
-    let is_of_events = !quarry_spl::analyse::is_transforming(&quarry_spl::parse(text).pipeline.commands);
+    let parsed = quarry_spl::parse(text);
+    // Only a search that reads events itself surely shows events: a saved search or a job may be a report.
+    let reads = parsed.pipeline.commands.first().is_some_and(|stage| matches!(stage.command, Command::Search(_)));
+    let is_of_events = reads && !quarry_spl::analyse::is_transforming(&parsed.pipeline.commands);
     let narrowed = format!("{text} | fields _raw");
     // A search that handles _raw itself may have taken it away.
     let is_safe = shows_raw && is_of_events && !text.contains("_raw") && quarry_spl::parse(&narrowed).is_ok();
@@ -200,8 +204,10 @@ fn check_times(arguments: &SearchArgs, zone: &TimeZone) -> Result<(), Failure> {
 }
 
 fn params(arguments: &SearchArgs, zone: &TimeZone) -> SearchParams {
+    let text = shown_text(arguments);
     SearchParams {
-        text: shown_text(arguments),
+        is_narrowed: text != arguments.text,
+        text,
         earliest: arguments.earliest.clone(),
         latest: arguments.latest.clone(),
         zone: Some(zone.clone()),

@@ -53,6 +53,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     // The folder is ours: a run file that is there was left by a server that died.
     drop(RunFile(data_dir.join(RUN_FILE)));
     let auth = Arc::new(Auth::new(users(data_dir)?, settings.clock.clone(), Box::new(random)));
+    settings.kept_jobs(data_dir).expire();
     let search = Arc::new(settings.service(store.clone(), Some(data_dir))?);
     let settings = Arc::new(settings);
     let node = Arc::new(LocalNode::new(store, settings));
@@ -104,7 +105,7 @@ async fn serve(
     crate::tell(&format!("quarry serves {} on http://{address}", data_dir.display()));
     let (figured, folder) = (Arc::clone(&node), data_dir.to_path_buf());
     let figures = tokio::spawn(async move { metrics::write_figures(figured, &folder).await });
-    let maintenance = tokio::spawn(maintain(node));
+    let maintenance = tokio::spawn(maintain(node, data_dir.to_path_buf()));
     let served = axum::serve(listener, quarry_api::router(state)).with_graceful_shutdown(stop).await;
     maintenance.abort();
     figures.abort();
@@ -131,13 +132,17 @@ pub(crate) fn stop_signal() -> std::io::Result<impl Future<Output = ()> + Send +
     })
 }
 
-/// Seals idle slabs and removes old buckets, again and again.
-async fn maintain(node: Arc<LocalNode>) {
+/// Seals idle slabs and removes old buckets and results, again and again.
+async fn maintain(node: Arc<LocalNode>, data_dir: PathBuf) {
     let mut told = 0;
     loop {
         tokio::time::sleep(MAINTENANCE_EVERY).await;
-        let node = node.clone();
-        let round = tokio::task::spawn_blocking(move || maintenance_round(&node, told)).await;
+        let (node, data_dir) = (node.clone(), data_dir.clone());
+        let round = tokio::task::spawn_blocking(move || {
+            node.settings.kept_jobs(&data_dir).expire();
+            maintenance_round(&node, told)
+        });
+        let round = round.await;
         told = round.unwrap_or(told);
     }
 }

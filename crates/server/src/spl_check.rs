@@ -5,13 +5,14 @@ use std::io::{BufRead, BufReader, Write};
 
 use quarry_spl::macros::{Macro, MacroSource, MacroValue, expand};
 use quarry_spl::needs::Needs;
-use quarry_spl::{Parsed, Severity, parse_with_stand_ins};
+use quarry_spl::{Parsed, Severity};
 use serde_json::{Value, json};
 
 use crate::bucket;
 use crate::cli::{ListForm, SplCheckArgs};
 use crate::failure::Failure;
 use crate::spl_execute::{ExecutionFailure, executed};
+use crate::spl_tokens;
 
 /// How the parser begins what it understands but cannot run.
 const UNSUPPORTED: &str = "unsupported";
@@ -40,16 +41,19 @@ pub(crate) fn run(arguments: &SplCheckArgs) -> Result<u8, Failure> {
             return Err(wrong(&format!("has no text field {field}: name one with --field")));
         };
         let expansion = expand(search, &NoMacros);
-        let parsed = parse_with_stand_ins(&expansion.text);
+        let spl_tokens::Read { parsed, text, replaced } = spl_tokens::read(&expansion.text);
         counts.add(at + 1, &parsed);
         let needs = Needs::of(&parsed.pipeline);
         if arguments.execute && parsed.is_ok() {
             counts.executed += 1;
-            let failures = executed(parsed.pipeline, &expansion.text, &needs)?;
+            let failures = executed(parsed.pipeline, &text, &needs)?;
             counts.failed += u64::from(!failures.is_empty());
             counts.failures.extend(failures.into_iter().map(|failure| (at + 1, failure)));
         }
         counts.need(&needs, expansion.missing);
+        if replaced {
+            *counts.needs.entry("tokens".to_owned()).or_default() += 1;
+        }
     }
     let features = listed(&counts.unsupported);
     let needs = listed(&counts.needs);

@@ -56,6 +56,7 @@ pub(crate) fn executed(pipeline: Pipeline, text: &str, needs: &Needs) -> Result<
             now: NOW,
             zone: TimeZone::UTC,
             default_indexes: vec!["main".to_owned()],
+            sid: None,
         };
         let job = engine.start_pipeline(pipeline.clone(), SpanMap::default(), request, Arc::new(store));
         let mut rows = 0;

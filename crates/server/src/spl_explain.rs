@@ -49,6 +49,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SplExplainArgs) -> Result<u8, Failure> 
         latest: arguments.latest.clone(),
         zone: Some(zone.clone()),
         rows_max: None,
+        is_narrowed: false,
     };
     let explained = service.explain(params, store.is_some());
     let mut explanation = explained.map_err(|error| Failure::of_search(&arguments.text, error))?;

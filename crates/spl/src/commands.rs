@@ -20,6 +20,7 @@ const fn row(name: &'static str, syntax: &'static str, summary: &'static str) ->
 
 /// Commands that run, by name, aliases included.
 pub static HELP: &[CommandHelp] = &[
+    row("abstract", "abstract [maxlines=N] [maxterms=N]", "changes nothing; says so"),
     row("accum", "accum FIELD [AS NEW]", "a running sum"),
     row("addcoltotals", "addcoltotals [labelfield=FIELD] [label=TEXT] [FIELD...]", "sums of columns as a last row"),
     row("addinfo", "addinfo", "the range and the name of the search in every row"),
@@ -46,6 +47,7 @@ pub static HELP: &[CommandHelp] = &[
     row("append", "append [maxout=N] [maxtime=S] [ SEARCH ]", "adds the rows of another search at the end"),
     row("appendcols", "appendcols [override=] [maxout=N] [ SEARCH ]", "puts the fields of another search beside"),
     row("appendpipe", "appendpipe [ COMMANDS ]", "adds what commands make of the rows"),
+    row("ar", "ar FIELD [AS NEW] [p=N|N-M]", "same as autoregress"),
     row("arules", "arules [sup=N] [conf=N] FIELD FIELD...", "which values imply others"),
     row(
         "associate",
@@ -98,6 +100,7 @@ pub static HELP: &[CommandHelp] = &[
     row("eval", "eval FIELD=EXPR [, FIELD=EXPR]...", "computes fields"),
     row("eventcount", "eventcount [index=INDEX]... [summarize=]", "how many events indexes have"),
     row("eventstats", "eventstats AGG... [BY FIELD...]", "adds aggregates to every row"),
+    row("excerpt", "excerpt [maxlines=N] [maxterms=N]", "changes nothing; says so"),
     row(
         "extract",
         "extract [pairdelim=TEXT kvdelim=TEXT] [limit=N] [maxchars=N] [clean_keys=] [mv_add=]",
@@ -118,6 +121,7 @@ pub static HELP: &[CommandHelp] = &[
     row("fromjson", "fromjson FIELD [prefix=]", "the members of a JSON object as fields"),
     row("gauge", "gauge VALUE [BOUND...]", "the table that a gauge shows"),
     row("gentimes", "gentimes start=TIME [end=TIME] [increment=N(s|m|h|d)]", "a row for each step of a range of time"),
+    row("geom", "geom [COLLECTION] [featureIdField=FIELD]", "changes nothing; says so"),
     row(
         "geostats",
         "geostats [latfield=] [longfield=] [globallimit=N] AGG... [BY FIELD]",
@@ -211,6 +215,7 @@ pub static HELP: &[CommandHelp] = &[
         "rex [field=FIELD] [max_match=N] [offset_field=] \"REGEX\" | rex mode=sed \"s/A/B/g\"",
         "extracts fields",
     ),
+    row("rtorder", "rtorder", "changes nothing; says so"),
     row("savedsearch", "savedsearch NAME [TOKEN=VALUE...]", "runs a saved search"),
     row("search", "search EXPR", "keeps events or rows that match"),
     row(
@@ -218,6 +223,8 @@ pub static HELP: &[CommandHelp] = &[
         "selfjoin [overwrite=] [max=N] [keepsingle=] FIELD...",
         "joins rows with others of the same result",
     ),
+    row("sendalert", "sendalert ACTION [param.NAME=VALUE]...", "changes nothing; says so"),
+    row("sendemail", "sendemail to=ADDRESS [OPTIONS]", "changes nothing; says so"),
     row("set", "set (union|diff|intersect) [ SEARCH ] [ SEARCH ]", "compares rows of two searches"),
     row("setfields", "setfields FIELD=TEXT [, ...]", "the same text in every row"),
     row("sichart", "sichart AGG... [OVER ROW] [BY ROW [COLUMN]]", "rows for a summary that chart reads"),
@@ -274,7 +281,6 @@ pub static HELP: &[CommandHelp] = &[
 
 /// Commands of the language that do not run yet, each with what helps instead; named so that the message can say so.
 pub(crate) const NOT_YET: &[(&str, &str)] = &[
-    ("abstract", "the whole text is shown"),
     ("analyzefields", ""),
     ("cofilter", ""),
     ("collapse", "it joins raw results of a cluster; there is none"),
@@ -288,7 +294,6 @@ pub(crate) const NOT_YET: &[(&str, &str)] = &[
     ("findkeywords", "use cluster with showcount=t"),
     ("findtypes", "write event types yourself"),
     ("folderize", ""),
-    ("geom", "there are no maps"),
     ("geomfilter", "there are no maps"),
     ("localize", "use timechart, or map over ranges"),
     ("mpreview", "read metrics with mstats"),
@@ -297,14 +302,11 @@ pub(crate) const NOT_YET: &[(&str, &str)] = &[
     ("prjob", "every search runs in parallel"),
     ("reducers", "every search runs in parallel"),
     ("relevancy", "events have no rank; sort by what matters to you"),
-    ("rtorder", "sort by _time"),
     ("run", "programs are not run by searches"),
     ("runshellscript", "programs are not run by searches"),
     ("script", "programs are not run by searches"),
     ("scrub", "use replace or rex mode=sed"),
     ("searchtxn", "use transaction"),
-    ("sendalert", "actions belong to alerts"),
-    ("sendemail", "actions belong to alerts"),
     ("summarize", "summaries of data models are not kept; tstats reads the events"),
     ("tscollect", "tstats reads events themselves; collect keeps rows"),
     ("typeahead", "ask the REST API for completions"),

@@ -101,8 +101,9 @@ pub fn parse_with_stand_ins(text: &str) -> Parsed {
 }
 
 /// What is wrong with the commands of a template, and what in it does not run.
-fn check_commands(text: &str, subsearches: usize) -> (Vec<Diagnostic>, Vec<String>) {
+fn check_commands(text: &str, subsearches: usize, custom: &BTreeSet<String>) -> (Vec<Diagnostic>, Vec<String>) {
     let mut parser = Parser::new(text);
+    parser.custom = custom.clone();
     parser.subsearches = subsearches;
     parser.pipeline();
     parser.finish()

@@ -58,6 +58,7 @@ impl JobForm {
             latest: self.latest_time.clone().filter(|text| !text.is_empty()),
             zone,
             rows_max,
+            is_narrowed: false,
         })
     }
 }
@@ -85,9 +86,17 @@ async fn create(
     };
     let flag = |is_set: bool| if is_set { "1" } else { "0" };
     let content_type = (header::CONTENT_TYPE, mode.content_type());
-    let flags = [content_type, (PARTIAL_HEADER, flag(outcome.partial)), (EVENTS_HEADER, flag(outcome.events))];
+    let flags = [
+        content_type,
+        (PARTIAL_HEADER, flag(outcome.partial)),
+        (EVENTS_HEADER, flag(outcome.events)),
+        (SID_HEADER, outcome.id.as_str()),
+    ];
     Ok((flags, body).into_response())
 }
+
+/// Name of the search, which `loadjob` takes.
+const SID_HEADER: header::HeaderName = header::HeaderName::from_static("x-quarry-sid");
 
 /// Says whether an answer is partial; the command line turns it into its exit code.
 const PARTIAL_HEADER: header::HeaderName = header::HeaderName::from_static("x-quarry-partial");
@@ -117,12 +126,14 @@ async fn export(state: ApiState, headers: HeaderMap, form: JobForm) -> Result<Re
     let params = form.params(form.count.filter(|count| *count > 0))?;
     let (service, zone) = (state.search.clone(), params.zone.clone());
     let running = blocking(move || service.start(params)).await??;
+    let sid = running.id().to_owned();
     let (sender, receiver) = tokio::sync::mpsc::channel(EXPORT_CHUNKS_MAX);
     let zone = zone.unwrap_or_else(|| state.search.zone());
     tokio::task::spawn_blocking(move || stream_rows(running, mode, &zone, &sender));
     let chunks =
         stream::unfold(receiver, |mut receiver| async { receiver.recv().await.map(|chunk| (chunk, receiver)) });
-    Ok(([(header::CONTENT_TYPE, mode.content_type())], Body::from_stream(chunks)).into_response())
+    let headers = [(header::CONTENT_TYPE, mode.content_type()), (SID_HEADER, sid.as_str())];
+    Ok((headers, Body::from_stream(chunks)).into_response())
 }
 
 type Chunk = Result<Bytes, std::io::Error>;

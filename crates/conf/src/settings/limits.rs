@@ -1,7 +1,7 @@
 //! limits.conf: the bounds of searches.
 
 use crate::layers::Layers;
-use crate::table::{COUNT, ConfTable, Section, StanzaName, row};
+use crate::table::{COUNT, ConfTable, Kind, Section, StanzaName, row};
 use crate::values::{Values, rows_of};
 
 /// Settings of limits.conf. The other bounds of Splunk's are constants here, named where they are used: setting them is
@@ -22,6 +22,8 @@ pub static LIMITS: ConfTable = ConfTable {
         "maxresultrows",
         "maxtime",
         "maxvalues",
+        "perc_digest_type",
+        "perc_method",
         "subsearch_maxout",
         "subsearch_maxtime",
         "ttl",
@@ -62,6 +64,16 @@ const SECTIONS: &[Section] = &[
     },
     Section { stanza: StanzaName::Named("spath"), rows: &[] },
     Section { stanza: StanzaName::Named("stats"), rows: &[] },
+    Section {
+        stanza: StanzaName::Named("iplocation"),
+        rows: &[row(
+            "db_path",
+            Kind::Text,
+            "",
+            "",
+            "database of addresses (.mmdb); else one in `share` of the data folder",
+        )],
+    },
     Section { stanza: StanzaName::Named("top"), rows: &[] },
     Section { stanza: StanzaName::Named("mvexpand"), rows: &[] },
     Section {
@@ -88,6 +100,8 @@ pub struct LimitSettings {
     pub open_transactions: usize,
     /// `[transactions] maxopenevents`.
     pub open_transaction_events: usize,
+    /// `[iplocation] db_path`.
+    pub address_database: Option<String>,
 }
 
 impl LimitSettings {
@@ -106,6 +120,8 @@ impl LimitSettings {
             },
             open_transactions: size("transactions", "maxopentxn"),
             open_transaction_events: size("transactions", "maxopenevents"),
+            address_database: Values::of_stanza(rows_of(SECTIONS, "iplocation"), conf, "iplocation")
+                .optional("db_path"),
         }
     }
 }
@@ -127,13 +143,15 @@ mod tests {
             indexed_fields_max: 200,
             open_transactions: 5_000,
             open_transaction_events: 100_000,
+            address_database: None,
         };
         assert_eq!(LimitSettings::new(&layers), bounds(7, 0, 9));
         assert_eq!(LimitSettings::new(&Layers::new([])), bounds(1024, 128, 128 << 20));
-        let own = "[transactions]\nmaxopentxn = 2\nmaxopenevents = 9\n";
+        let own = "[transactions]\nmaxopentxn = 2\nmaxopenevents = 9\n[iplocation]\ndb_path = share/places.mmdb\n";
         let layers_of_transactions = Layers::new([local("limits", own)]);
         let set = LimitSettings::new(&layers_of_transactions);
         assert_eq!((set.open_transactions, set.open_transaction_events), (2, 9));
+        assert_eq!(set.address_database.as_deref(), Some("share/places.mmdb"));
         assert!(layers_of_transactions.warnings().is_empty());
         let told: Vec<String> = layers.warnings().iter().map(ToString::to_string).collect();
         assert_eq!(told.len(), 2, "{told:?}");

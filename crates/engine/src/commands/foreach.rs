@@ -50,7 +50,8 @@ pub(crate) fn steps_for_field(
 fn steps_of(text: &str, command: &ForeachCommand, environment: &dyn Environment) -> Result<Vec<Step>, EngineError> {
     let invalid = |message: String| EngineError::Invalid { message, span: Some(command.span) };
     // A leading pipe makes the first word a command.
-    let parsed = quarry_spl::parse(&format!("| {}", text.trim_start_matches(|c: char| c.is_whitespace() || c == '|')));
+    let text_of_commands = format!("| {}", text.trim_start_matches(|c: char| c.is_whitespace() || c == '|'));
+    let parsed = quarry_spl::parse_with_commands(&text_of_commands, &environment.commands().names());
     if let Some(fault) = parsed.diagnostics.iter().find(|remark| remark.severity == quarry_spl::Severity::Error) {
         return Err(invalid(format!("foreach: `{text}`: {fault}")));
     }

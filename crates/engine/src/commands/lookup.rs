@@ -11,6 +11,7 @@ use quarry_event::TimeNs;
 use quarry_event::time::{NS_PER_SEC, strptime};
 use quarry_spl::ast::{InputLookupCommand, LookupCommand};
 
+use super::places::AddressPlaces;
 use super::spans::time_ns;
 use crate::EngineError;
 use crate::aggregate::keys::{KeyTable, add_key_part};
@@ -29,6 +30,10 @@ pub trait LookupSource: Send + Sync {
     /// Writes the table of a stanza or a CSV file, in place of what was there.
     fn write(&self, name: &str, _csv: &str) -> Result<(), String> {
         Err(format!("lookup {name}: no lookup tables can be written here"))
+    }
+    /// The database of addresses that `iplocation` reads; `None` when there is none.
+    fn places(&self) -> Result<Option<Arc<dyn AddressPlaces>>, String> {
+        Ok(None)
     }
 }
 

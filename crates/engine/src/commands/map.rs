@@ -87,7 +87,7 @@ impl Blocking for Map {
                 }
                 number += 1;
                 let text = self.filled(&batch, row, number)?;
-                let parsed = quarry_spl::parse(&text);
+                let parsed = quarry_spl::parse_with_commands(&text, &self.environment.commands().names());
                 let fault = parsed.diagnostics.iter().find(|remark| remark.severity == quarry_spl::Severity::Error);
                 if let Some(fault) = fault {
                     return Err(self.invalid(format!("map: `{text}`: {fault}")));

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, StringViewArray};
-use arrow::record_batch::RecordBatch;
+use arrow::datatypes::{Field, Schema};
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use quarry_event::TimeNs;
 use quarry_event::value::parse_number;
 use quarry_spl::ast::{FieldPattern, RangeMapCommand, ReplaceCommand, StrcatCommand, StrcatSource};
@@ -228,6 +229,34 @@ impl RowCommand for NoMv {
             }
         }
         rows::with_column(&rows, &self.0, column.finish())
+    }
+}
+
+/// Notes what joins the values of fields where one text is wanted; all fields but some when none are named.
+pub(crate) struct Delimit {
+    /// Fields.
+    pub fields: Option<Vec<String>>,
+    /// Fields that are left out.
+    pub except: Vec<String>,
+    /// What joins their values.
+    pub delimiter: String,
+}
+
+impl RowCommand for Delimit {
+    fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        let is_meant = |name: &String| {
+            self.fields.as_ref().is_none_or(|fields| fields.contains(name)) && !self.except.contains(name)
+        };
+        let noted = rows.schema_ref().fields().iter().map(|field| match is_meant(field.name()) {
+            true => {
+                let note = [(DELIMITER_KEY.to_owned(), self.delimiter.clone())];
+                Arc::new(Field::clone(field).with_metadata(note.into_iter().collect()))
+            }
+            false => Arc::clone(field),
+        });
+        let schema = Arc::new(Schema::new(noted.collect::<Vec<_>>()));
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+        Ok(RecordBatch::try_new_with_options(schema, rows.columns().to_vec(), &options)?)
     }
 }
 

@@ -9,6 +9,7 @@ use crate::EngineError;
 use crate::commands::combine::Append;
 use crate::commands::conditions::{Format, Return};
 use crate::commands::convert::{Convert, ConvertAll, Converter};
+use crate::commands::labels::{Tags, Typer};
 use crate::commands::reshape::{Gauge, MvCombine, Transpose, Untable, XySeries};
 use crate::commands::sequence::{Accum, AutoRegress, Delta, TrendLine, Uniq};
 use crate::commands::several::{AppendCols, AppendPipe};
@@ -46,6 +47,14 @@ impl Lowering<'_> {
             ValuesCommand::NoMv(field) => {
                 let field = field.clone();
                 row(move || NoMv(field.clone()))
+            }
+            ValuesCommand::Typer => {
+                let typer = Typer::new(self.environment.knowledge().as_ref(), &self.expressions())?;
+                row(move || typer.clone())
+            }
+            ValuesCommand::Tags(command) => {
+                let tags = Tags::new(command, self.environment.knowledge().as_ref(), &self.expressions())?;
+                row(move || tags.clone())
             }
             ValuesCommand::AddInfo => constants(search_facts(context)),
             ValuesCommand::SetFields(fields) => constants(fields.clone()),

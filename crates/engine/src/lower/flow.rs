@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use quarry_spl::ast::{
-    EventTest, ExtractCommand, FlowCommand, ForeachCommand, ForeachOver, KeepCommand, MapCommand, MapSearch,
+    EventTest, ExtractCommand, FlowCommand, ForeachCommand, ForeachOver, IpLocationCommand, KeepCommand, MapCommand,
+    MapSearch,
 };
 
 use super::{Lowering, Step, row};
@@ -13,6 +14,7 @@ use crate::commands::extract_pairs::ExtractByRules;
 use crate::commands::foreach::{Foreach, steps_for_field};
 use crate::commands::keep::{Collect, OutputLookup};
 use crate::commands::map::Map;
+use crate::commands::places::IpLocation;
 use crate::commands::transaction::{Test, Transaction};
 use crate::expr::CompiledExpr;
 use crate::row_filter::RowFilter;
@@ -58,11 +60,17 @@ impl Lowering<'_> {
         }
     }
 
-    /// Without a database of addresses there is nothing to add.
-    pub(super) fn ip_location(&self) -> Vec<Step> {
-        let message = "iplocation: there is no database of addresses; its fields stay empty";
-        self.environment.context().messages.push(message);
-        Vec::new()
+    /// iplocation; without a database of addresses there is nothing to add.
+    pub(super) fn ip_location(&self, command: &IpLocationCommand) -> Result<Vec<Step>, EngineError> {
+        let places = self.environment.lookups().places();
+        let places = places.map_err(|fault| EngineError::invalid(format!("iplocation: {fault}")))?;
+        let Some(places) = places else {
+            let message = "iplocation: there is no database of addresses; its fields stay empty";
+            self.environment.context().messages.push(message);
+            return Ok(Vec::new());
+        };
+        let command = command.clone();
+        Ok(vec![row(move || IpLocation::new(&command, Arc::clone(&places)))])
     }
 
     fn foreach(&self, foreach: &ForeachCommand) -> Result<Vec<Step>, EngineError> {

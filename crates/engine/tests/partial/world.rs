@@ -228,6 +228,7 @@ impl Question {
             now: self.now,
             zone: self.zone.clone(),
             default_indexes: vec!["main".into()],
+            sid: None,
         };
         let source: Arc<World> = Arc::clone(world);
         let job = engine.start(request, source).unwrap_or_else(|faults| panic!("{}: {faults:?}", self.text));
@@ -261,6 +262,7 @@ impl Question {
             now: self.now,
             zone: self.zone.clone(),
             default_indexes: vec!["main".into()],
+            sid: None,
         };
         let source: Arc<World> = Arc::clone(world);
         let job = engine.start(request, source).unwrap();

@@ -205,6 +205,7 @@ pub(crate) fn ask(engine: &Engine, kept: &Arc<Kept>, text: &str) -> Answer {
         now: START + 1_000_000 * SECOND,
         zone: jiff::tz::TimeZone::UTC,
         default_indexes: vec!["main".into()],
+        sid: None,
     };
     let source: Arc<dyn SnapshotSource> = Arc::<Kept>::clone(kept);
     let faults = |faults: Vec<quarry_spl::Diagnostic>| faults.iter().map(ToString::to_string).collect::<Vec<_>>();

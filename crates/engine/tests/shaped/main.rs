@@ -239,6 +239,7 @@ fn answer(engine: &Engine, source: &Arc<Frozen>, search: &str, range: TimeRange)
         now: 0,
         zone: jiff::tz::TimeZone::UTC,
         default_indexes: vec!["main".into()],
+        sid: None,
     };
     let job = engine.start(request, source.clone()).unwrap_or_else(|faults| panic!("{search}: {faults:?}"));
     let mut found = Vec::new();

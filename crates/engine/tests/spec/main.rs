@@ -12,14 +12,18 @@ use world::Kept;
 
 /// Commands that have no page of their own.
 const SHARED_PAGES: &[(&str, &str)] = &[
+    ("abstract", "noop"),
     ("addcoltotals", "addtotals"),
     ("anomalousvalue", "anomalydetection"),
+    ("ar", "autoregress"),
     ("arules", "associate"),
     ("bucket", "bin"),
     ("correlate", "associate"),
     ("counttable", "contingency"),
     ("ctable", "contingency"),
     ("discretize", "bin"),
+    ("excerpt", "noop"),
+    ("geom", "noop"),
     ("highlight", "noop"),
     ("history", "rest"),
     ("iconify", "noop"),
@@ -32,6 +36,9 @@ const SHARED_PAGES: &[(&str, &str)] = &[
     ("meventcollect", "mcatalog"),
     ("outputtext", "outputcsv"),
     ("redistribute", "noop"),
+    ("rtorder", "noop"),
+    ("sendalert", "noop"),
+    ("sendemail", "noop"),
     ("sichart", "sistats"),
     ("sirare", "sistats"),
     ("sitimechart", "sistats"),

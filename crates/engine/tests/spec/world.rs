@@ -1,6 +1,7 @@
 //! What an example runs in: its events in memory or in sealed buckets, its tables, its settings, and a fixed now.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
 use arrow::array::{ArrayRef, Int64Array, StringViewArray};
@@ -8,8 +9,8 @@ use arrow::record_batch::RecordBatch;
 use jiff::tz::TimeZone;
 use quarry_conf::{ConfSource, Layer, Layers, MacrosConf, PropsResolver};
 use quarry_engine::{
-    Engine, EngineOptions, EventType, KnowledgeSource, LookupSource, LookupTable, NodeEntry, NodeSource, SearchRequest,
-    SnapshotSource, TableTime, Tag,
+    AddressPlaces, Engine, EngineOptions, EventType, KeptJob, KnowledgeSource, LookupSource, LookupTable, NodeEntry,
+    NodeSource, Place, SearchRequest, SnapshotSource, TableTime, Tag,
 };
 use quarry_event::time::{NS_PER_SEC, parse_time};
 use quarry_event::{EventBatch, TimeNs, TimeRange};
@@ -131,6 +132,7 @@ impl World {
             now: NOW,
             zone: TimeZone::UTC,
             default_indexes: vec!["main".to_owned()],
+            sid: None,
         };
         let tables = Arc::new(Tables(Mutex::new(self.tables)));
         let engine = Engine::new(&EngineOptions::default(), Arc::clone(&self.props), tables);
@@ -321,6 +323,34 @@ impl LookupSource for Tables {
         self.0.lock().unwrap().insert(name.to_owned(), LookupTable::of_csv(csv));
         Ok(())
     }
+
+    fn places(&self) -> Result<Option<Arc<dyn AddressPlaces>>, String> {
+        let table = self.0.lock().unwrap().get("places.mmdb").cloned();
+        Ok(table.map(|table| -> Arc<dyn AddressPlaces> { Arc::new(TablePlaces(table.csv.to_string())) }))
+    }
+}
+
+/// A table in place of a database: address, City, City in German, Country, its code, Region, lat, lon, Continent,
+/// MetroCode, Timezone.
+struct TablePlaces(String);
+
+impl AddressPlaces for TablePlaces {
+    fn place(&self, address: IpAddr, languages: &[String]) -> Result<Option<Place>, String> {
+        let address = address.to_string();
+        let Some(line) = self.0.lines().find(|line| line.split(',').next() == Some(&address)) else { return Ok(None) };
+        let cell = |at: usize| line.split(',').nth(at).filter(|cell| !cell.is_empty()).map(str::to_owned);
+        let asks = |language: &str| languages.iter().any(|asked| asked == language);
+        Ok(Some(Place {
+            city: cell(if asks("de") { 2 } else { 1 }),
+            country: cell(if asks("code") { 4 } else { 3 }),
+            region: cell(5),
+            latitude: cell(6).and_then(|cell| cell.parse().ok()),
+            longitude: cell(7).and_then(|cell| cell.parse().ok()),
+            continent: cell(8),
+            metro_code: cell(9).and_then(|cell| cell.parse().ok()),
+            time_zone: cell(10),
+        }))
+    }
 }
 
 /// A node with two endpoints, one kept job and a past.
@@ -348,12 +378,13 @@ impl NodeSource for Node {
         vec!["/services/data/indexes".to_owned(), "/services/server/info".to_owned()]
     }
 
-    fn job_rows(&self, sid: &str) -> Result<Option<Vec<RecordBatch>>, String> {
+    fn job(&self, sid: &str) -> Result<Option<KeptJob>, String> {
         let hosts: ArrayRef = Arc::new(StringViewArray::from(vec!["web-1", "web-2"]));
         let counts: ArrayRef = Arc::new(Int64Array::from(vec![3, 1]));
         let rows =
             RecordBatch::try_from_iter([("host", hosts), ("count", counts)]).map_err(|error| error.to_string())?;
-        Ok((sid == "1795186800.7").then(|| vec![rows]))
+        let messages = vec!["events were left out".to_owned()];
+        Ok((sid == "1795186800.7").then(|| KeptJob { rows: vec![rows], events: false, messages }))
     }
 
     fn saved_job(&self, _: &str, _: &str, name: &str, offset: usize) -> Option<String> {
@@ -365,6 +396,7 @@ impl NodeSource for Node {
             ("sid", "1795186800.7"),
             ("search", "search * | stats count BY host"),
             ("event_count", "4"),
+            ("_time", "1795186790"),
         ])])
     }
 }

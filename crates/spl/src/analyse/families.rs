@@ -45,6 +45,15 @@ fn before_values(command: &ValuesCommand, needs: &mut FieldNeeds) {
             needs.add(&format.field);
             needs.add_expr(&format.expr);
         }
+        // Which fields the conditions of event types and tags ask for is known only when they are read.
+        ValuesCommand::Typer => needs.all = true,
+        ValuesCommand::Tags(tags) => {
+            needs.all |= tags.fields.is_empty();
+            for field in &tags.fields {
+                needs.add(field);
+                needs.add(&format!("tag::{field}"));
+            }
+        }
         ValuesCommand::AddInfo | ValuesCommand::SetFields(_) | ValuesCommand::Pass => {}
     }
 }

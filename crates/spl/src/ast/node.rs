@@ -43,6 +43,8 @@ pub struct LoadJobCommand {
     pub span: Span,
     /// `artifact_offset=0`: how many runs of a saved search back.
     pub offset: usize,
+    /// `events=f`: the events of the search instead of its result.
+    pub events: bool,
 }
 
 /// Which results `loadjob` reads.
@@ -72,4 +74,6 @@ pub struct DbInspectCommand {
     pub span: Option<TimeSpan>,
     /// `corruptonly=f`.
     pub corrupt_only: bool,
+    /// Whether the range of the search does not matter (`alltime=f`).
+    pub all_time: bool,
 }

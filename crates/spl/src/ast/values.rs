@@ -23,8 +23,27 @@ pub enum ValuesCommand {
     AddInfo,
     /// `setfields a=TEXT, ...`.
     SetFields(Vec<(String, String)>),
+    /// `typer`.
+    Typer,
+    /// `tags`.
+    Tags(TagsCommand),
     /// Commands that only concern how or where Splunk runs or shows a search: rows pass as they are.
     Pass,
+}
+
+/// `tags`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TagsCommand {
+    /// Fields whose tags are wanted; empty is all.
+    pub fields: Vec<String>,
+    /// `outputfield=`: the field of all tags; else each field has its own, `tag::FIELD`.
+    pub output: Option<String>,
+    /// `inclname=f`: `FIELD::` in front of a tag.
+    pub with_name: bool,
+    /// `inclvalue=f`: the value and `::` in front of a tag.
+    pub with_value: bool,
+    /// `allowed_tags=`: no other tags.
+    pub allowed: Option<Vec<String>>,
 }
 
 /// `convert`.

@@ -67,4 +67,6 @@ pub struct IpLocationCommand {
     pub prefix: String,
     /// `allfields=f`.
     pub all_fields: bool,
+    /// `lang=`: languages of names, the preferred first; empty is English.
+    pub languages: Vec<String>,
 }

@@ -119,6 +119,9 @@ impl Parser<'_> {
             return self.expression();
         };
         let start = self.pos;
+        if self.rest().starts_with("\"(\"") {
+            return self.condition_between_quotes();
+        }
         let end = self.quoted().map_or(start, |word| word.span.end);
         let inner = self.text[start + 1..end].strip_suffix('"').map_or(end, |text| start + 1 + text.len());
         let outer = std::mem::replace(&mut self.end, inner);
@@ -126,6 +129,19 @@ impl Parser<'_> {
         let expr = self.whole_expression();
         self.end = outer;
         self.pos = end;
+        expr
+    }
+
+    /// `"("EXPR")"`, where the expression's own texts have quotes too.
+    fn condition_between_quotes(&mut self) -> Read<Expr> {
+        self.pos += "\"(\"".len();
+        let rest = self.rest();
+        let length = rest.find("\")\"").unwrap_or(rest.len());
+        let end = self.pos + length;
+        let outer = std::mem::replace(&mut self.end, end);
+        let expr = self.whole_expression();
+        self.end = outer;
+        self.pos = (end + "\")\"".len()).min(outer);
         expr
     }
 

@@ -4,11 +4,12 @@
 use super::cursor::{Parser, Read};
 use super::options::Known;
 use super::short::quote;
-use crate::ast::{Command, JsonType, KeepCommand, SearchExpr, TextCommand, ToJsonCommand, ValuesCommand};
+use crate::ast::{Command, JsonType, KeepCommand, SearchExpr, TagsCommand, TextCommand, ToJsonCommand, ValuesCommand};
 use crate::diagnostic::Diagnostic;
 
 const MAKEJSON: Known = Known { command: "makejson", names: &["output"], ignored: &[] };
-const TAGS: Known = Known { command: "tags", names: &["outputfield", "inclname", "inclvalue"], ignored: &[] };
+const TAGS: Known =
+    Known { command: "tags", names: &["outputfield", "inclname", "inclvalue", "allowed_tags"], ignored: &[] };
 const TYPER: Known = Known { command: "typer", names: &[], ignored: &["eventtype", "maxlen"] };
 const MCATALOG: Known = Known {
     command: "mcatalog",
@@ -33,7 +34,7 @@ impl Parser<'_> {
             "tags" => self.tags()?,
             "typer" => {
                 while self.option(TYPER)?.is_some() {}
-                Command::Values(ValuesCommand::Pass)
+                Command::Values(ValuesCommand::Typer)
             }
             "mcatalog" => self.mcatalog()?,
             "mcollect" | "meventcollect" => self.mcollect(name)?,
@@ -69,34 +70,29 @@ impl Parser<'_> {
         })))
     }
 
-    /// `tags [outputfield=F] [inclname=] [inclvalue=] [FIELD ...]`: the tags of events are fields already.
+    /// `tags [outputfield=F] [inclname=] [inclvalue=] [allowed_tags=] [FIELD ...]`.
     fn tags(&mut self) -> Read<Command> {
-        let (mut output, mut with_name, mut with_value, mut fields) = (None, false, false, Vec::new());
+        let (fields, output, allowed) = (Vec::new(), None, None);
+        let mut command = TagsCommand { fields, output, with_name: false, with_value: false, allowed };
         loop {
             while let Some(option) = self.option(TAGS)? {
                 match option.name.as_str() {
-                    "outputfield" => output = Some(option.value),
-                    "inclname" => with_name = option.boolean()?,
-                    _ => with_value = option.boolean()?,
+                    "outputfield" => command.output = Some(option.value),
+                    "inclname" => command.with_name = option.boolean()?,
+                    "inclvalue" => command.with_value = option.boolean()?,
+                    _ => {
+                        let names = option.value.split([',', ' ']).filter(|name| !name.is_empty());
+                        command.allowed = Some(names.map(str::to_owned).collect());
+                    }
                 }
             }
             self.skip_separators();
             match self.field_word() {
-                Some(word) => fields.push(word.text.replace('\'', "")),
+                Some(word) => command.fields.push(word.text),
                 None => break,
             }
         }
-        let Some(output) = output else { return Ok(Command::Values(ValuesCommand::Pass)) };
-        let output = output.replace('\'', "");
-        if fields.is_empty() {
-            if with_name || with_value {
-                let remark = Diagnostic::error("tags: inclname= and inclvalue= need the names of fields", self.here());
-                return Err(remark.with_hint("write `tags outputfield=all inclname=t host eventtype`"));
-            }
-            return self.standing_for(&format!("| eval '{output}'=tag"));
-        }
-        let named: Vec<String> = fields.iter().map(|name| labelled(name, with_name, with_value)).collect();
-        self.standing_for(&format!("| eval '{output}'=mvdedup(mvappend({}, null()))", named.join(", ")))
+        Ok(Command::Values(ValuesCommand::Tags(command)))
     }
 
     /// `mcatalog values(FIELD) [AS NAME] ... [WHERE CONDITION] [BY FIELD ...]`.
@@ -220,23 +216,6 @@ impl Parser<'_> {
         }
         Ok(command)
     }
-}
-
-/// The tags of a field as `NAME::VALUE::TAG`, parts left out as asked.
-fn labelled(name: &str, with_name: bool, with_value: bool) -> String {
-    let tags = format!("'tag::{name}'");
-    let mut parts = Vec::new();
-    if with_name {
-        parts.push(quote(&format!("{name}::")));
-    }
-    if with_value {
-        parts.push(format!("'{name}'.\"::\""));
-    }
-    if parts.is_empty() {
-        return tags;
-    }
-    parts.push(tags.clone());
-    format!("mvmap({tags}, {})", parts.join("."))
 }
 
 fn mentions(expr: &SearchExpr, field: &str) -> bool {

@@ -19,7 +19,8 @@ const JOIN: Known = Known {
     ignored: &["timeout"],
 };
 const LOOKUP: Known = Known { command: "lookup", names: &["event_time_field"], ignored: &["local", "update"] };
-const INPUTLOOKUP: Known = Known { command: "inputlookup", names: &["append", "strict", "start", "max"], ignored: &[] };
+const INPUTLOOKUP: Known =
+    Known { command: "inputlookup", names: &["append", "strict", "start", "max"], ignored: &["events"] };
 const MAKERESULTS: Known = Known {
     command: "makeresults",
     names: &["count", "annotate", "format", "data"],

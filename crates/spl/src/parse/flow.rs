@@ -120,7 +120,7 @@ impl Parser<'_> {
         if self.depth >= super::MAX_NESTING || self.subsearches >= super::MAX_SUBSEARCH_DEPTH {
             return Err(Diagnostic::error("foreach is nested too deep", open));
         }
-        let (faults, unsupported) = super::check_commands(&sample, self.subsearches + 1);
+        let (faults, unsupported) = super::check_commands(&sample, self.subsearches + 1, &self.custom);
         for mut remark in faults.into_iter().filter(|remark| remark.severity == Severity::Error) {
             remark.span.start += command.span.start;
             remark.span.end += command.span.start;

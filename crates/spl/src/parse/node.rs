@@ -18,7 +18,7 @@ const LOADJOB: Known = Known {
 const HISTORY: Known = Known { command: "history", names: &[], ignored: &["events"] };
 const DBINSPECT: Known = Known {
     command: "dbinspect",
-    names: &["index", "timeformat", "span", "corruptonly"],
+    names: &["index", "timeformat", "span", "corruptonly", "alltime"],
     ignored: &["cached", "splunk_server", "splunk_server_group"],
 };
 
@@ -83,14 +83,11 @@ impl Parser<'_> {
     }
 
     fn loadjob(&mut self) -> Read<LoadJobCommand> {
-        let (mut job, mut offset) = (None, 0);
+        let (mut job, mut offset, mut events) = (None, 0, false);
         loop {
             while let Some(option) = self.option(LOADJOB)? {
                 match option.name.as_str() {
-                    "events" if option.boolean()? => {
-                        return Err(option.refuse("false: the events of a job are not kept, only its results"));
-                    }
-                    "events" => {}
+                    "events" => events = option.boolean()?,
                     "artifact_offset" => offset = option.number()?,
                     _ => {
                         let mut parts = option.value.splitn(3, ':').map(str::to_owned);
@@ -107,7 +104,7 @@ impl Parser<'_> {
             }
         }
         match job {
-            Some((job, span)) => Ok(LoadJobCommand { job, span, offset }),
+            Some((job, span)) => Ok(LoadJobCommand { job, span, offset, events }),
             None => Err(Diagnostic::error("loadjob: no job is given", self.here())
                 .with_hint("write `loadjob SID` or `loadjob savedsearch=\"user:app:name\"`")),
         }
@@ -119,12 +116,14 @@ impl Parser<'_> {
             time_format: "%m/%d/%Y:%H:%M:%S".to_owned(),
             span: None,
             corrupt_only: false,
+            all_time: false,
         };
         while let Some(option) = self.option(DBINSPECT)? {
             match option.name.as_str() {
                 "index" => command.indexes.push(option.value),
                 "timeformat" => command.time_format = option.value,
                 "span" => command.span = Some(option.time_span()?),
+                "alltime" => command.all_time = option.boolean()?,
                 _ => command.corrupt_only = option.boolean()?,
             }
         }

@@ -109,6 +109,9 @@ impl Parser<'_> {
             limit = Some(option.number()?);
         }
         let (keys, reverse) = self.sort_keys("sort")?;
+        while let Some(option) = self.option(known)? {
+            limit = Some(option.number()?);
+        }
         Ok(Command::Sort(SortCommand { limit: limit.unwrap_or(DEFAULT_SORT_LIMIT), keys, reverse }))
     }
 

@@ -22,7 +22,7 @@ impl Parser<'_> {
                 let output = self.name_after_as()?.unwrap_or_else(|| field.clone());
                 SequenceCommand::Accum { field, output }
             }
-            "autoregress" => SequenceCommand::AutoRegress(self.autoregress()?),
+            "autoregress" | "ar" => SequenceCommand::AutoRegress(self.autoregress()?),
             "delta" => SequenceCommand::Delta(self.delta()?),
             "trendline" => SequenceCommand::TrendLine(self.trendline()?),
             "uniq" => SequenceCommand::Uniq,

@@ -94,13 +94,14 @@ impl Parser<'_> {
     }
 
     fn eventcount(&mut self) -> Read<Command> {
-        let (mut indexes, mut summarizes) = (Vec::new(), true);
+        let (mut indexes, mut summarizes, mut sizes) = (Vec::new(), true, false);
         while let Some(option) = self.option(EVENTCOUNT)? {
             match option.name.as_str() {
                 "index" => indexes.push(format!("index={}", quote(&option.value))),
                 "summarize" => summarizes = option.boolean()?,
-                _ if option.boolean()? => return Err(option.refuse("false: sizes of indexes are not supported yet")),
-                _ => {}
+                "report_size" => sizes = option.boolean()?,
+                // There are no virtual indexes, so that none is missing.
+                _ => drop(option.boolean()?),
             }
         }
         if indexes.is_empty() {
@@ -108,6 +109,14 @@ impl Parser<'_> {
         }
         let by = if summarizes { "" } else { "BY index | table count index" };
         // As in Splunk the range of the search does not matter.
+        if sizes {
+            let by = if summarizes { "" } else { "BY index" };
+            return self.standing_for(&format!(
+                "| dbinspect alltime=t {} | stats sum(eventCount) AS count sum(sizeOnDiskMB) AS size_bytes {by} \
+                 | eval size_bytes=round(size_bytes*1048576) | table count index size_bytes",
+                indexes.join(" ")
+            ));
+        }
         let filter = indexes.join(" OR ");
         self.standing_for(&format!("| tstats count WHERE ({filter}) earliest=0 latest=9000000000 {by}"))
     }

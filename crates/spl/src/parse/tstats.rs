@@ -238,7 +238,15 @@ impl Parser<'_> {
 
     /// `MODEL`, `MODEL.OBJECT` or `MODEL.ROOT.CHILD`, quoted or not.
     pub(super) fn data_model_name(&mut self) -> Read<DataModelName> {
-        let Word { text, span, .. } = self.expect_field("the name of a data model")?;
+        let Word { mut text, mut span, .. } = self.expect_field("the name of a data model")?;
+        // Each part may have quotes of its own.
+        while self.text[self.pos..self.end].starts_with(".\"") {
+            self.bump();
+            if let Some(part) = self.quoted() {
+                text = format!("{text}.{}", part.text);
+                span.end = part.span.end;
+            }
+        }
         let mut parts = text.split('.').map(|part| part.trim().trim_matches('"'));
         let model = parts.next().unwrap_or_default().to_owned();
         let object = parts.next_back().map(str::to_owned);

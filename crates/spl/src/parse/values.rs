@@ -30,6 +30,17 @@ const CONVERSIONS: &[(&str, ConvertFunction)] = &[
     ("rmunit", ConvertFunction::RmUnit),
 ];
 
+/// Commands that act outside the rows in a way that is not there, or only prepare rows for being shown; each with what
+/// the user is told.
+const TOLD: &[(&str, &str)] = &[
+    ("abstract", "texts are not shortened"),
+    ("excerpt", "texts are not shortened"),
+    ("geom", "shapes of maps are not added"),
+    ("rtorder", "rows are not held back to order them"),
+    ("sendalert", "searches start no alert actions"),
+    ("sendemail", "searches send no mail"),
+];
+
 impl Parser<'_> {
     /// The command of this name, or `None` when it is none of this family.
     pub(super) fn values_command(&mut self, name: &str) -> Read<Option<ValuesCommand>> {
@@ -47,7 +58,15 @@ impl Parser<'_> {
                 self.pos = self.end;
                 ValuesCommand::Pass
             }
-            _ => return Ok(None),
+            _ => match TOLD.iter().find(|(told, _)| *told == name) {
+                Some((_, remark)) => {
+                    let span = self.since(self.pos - name.len());
+                    self.pos = self.end;
+                    self.report(Diagnostic::warning(format!("{name}: {remark}; rows pass as they are"), span));
+                    ValuesCommand::Pass
+                }
+                None => return Ok(None),
+            },
         };
         Ok(Some(command))
     }
@@ -100,8 +119,7 @@ impl Parser<'_> {
             let names = CONVERSIONS.iter().map(|(name, _)| *name);
             return Err(self.suggest(Diagnostic::error(message, span), written, names));
         };
-        self.expect('(', &format!("after `{name}`"))?;
-        let field = self.field_in_parentheses("convert")?;
+        let field = self.converted_field(start, name)?;
         let output = if self.eat_keyword("as") { Some(self.expect_field("a name after AS")?.field()) } else { None };
         if let Some(output) = &output {
             let stars = |pattern: &FieldPattern| pattern.text.matches('*').count();
@@ -111,6 +129,20 @@ impl Parser<'_> {
             }
         }
         Ok(Conversion { function: *function, field, output })
+    }
+
+    /// What is in the parentheses of a conversion; without them, or with nothing in them, every field.
+    fn converted_field(&mut self, start: usize, name: &str) -> Read<FieldPattern> {
+        let all = |parser: &Self| FieldPattern { text: "*".to_owned(), span: parser.since(start) };
+        if !self.eat('(') {
+            if name == "auto" && (self.at_end() || self.peek().is_some_and(|next| next.is_whitespace() || next == ','))
+            {
+                return Ok(all(self));
+            }
+            self.expect('(', &format!("after `{name}`"))?;
+        }
+        self.skip_blank();
+        if self.eat(')') { Ok(all(self)) } else { self.field_in_parentheses("convert") }
     }
 
     /// A field up to the closing parenthesis, and this.

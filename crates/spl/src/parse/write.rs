@@ -26,7 +26,7 @@ const COLLECT: Known = Known {
     ],
     ignored: &["spool", "file", "run_in_preview", "uselb"],
 };
-const IPLOCATION: Known = Known { command: "iplocation", names: &["prefix", "allfields"], ignored: &["lang"] };
+const IPLOCATION: Known = Known { command: "iplocation", names: &["prefix", "allfields", "lang"], ignored: &[] };
 
 impl Parser<'_> {
     pub(super) fn write_command(&mut self, name: &str) -> Read<Command> {
@@ -128,11 +128,16 @@ impl Parser<'_> {
     }
 
     fn iplocation(&mut self) -> Read<Command> {
-        let mut command = IpLocationCommand { field: String::new(), prefix: String::new(), all_fields: false };
+        let mut command =
+            IpLocationCommand { field: String::new(), prefix: String::new(), all_fields: false, languages: Vec::new() };
         loop {
             while let Some(option) = self.option(IPLOCATION)? {
                 match option.name.as_str() {
                     "prefix" => command.prefix = option.value,
+                    "lang" => {
+                        let languages = option.value.split(',').map(|name| name.trim().to_owned());
+                        command.languages = languages.filter(|name| !name.is_empty()).collect();
+                    }
                     _ => command.all_fields = option.boolean()?,
                 }
             }

@@ -122,6 +122,9 @@ fn running_aggregates_and_sparklines() {
     assert_eq!((stats.window, names(&stats.by)), (5, vec!["z"]));
     let quoted = one("| streamstats reset_after=\"(x=1)\" count");
     assert!(matches!(quoted, Command::StreamStats(stats) if stats.reset_after.is_some()));
+    let between = one("| streamstats reset_after=\"(\"match(x, \"a\")\")\" count BY y");
+    assert!(matches!(between, Command::StreamStats(stats) if stats.reset_after.is_some() && stats.by.len() == 1));
+    assert!(matches!(one("| sort -a, b limit=5"), Command::Sort(sort) if sort.limit == 5 && sort.keys.len() == 2));
     let Command::Stats(stats) = one("| stats sparkline sparkline(count, 1h) AS s sparkline(avg(x), 5m)") else {
         panic!("stats")
     };

@@ -1,0 +1,127 @@
+//! `iplocation`: where an address is.
+//!
+//! The database is the node's; here its answers become fields. An address that the database does not hold gives no
+//! fields, one of which it knows only a part gives empty texts for the rest. Answers are remembered while a worker runs,
+//! as logs repeat addresses.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use arrow::record_batch::RecordBatch;
+use hashbrown::HashMap;
+use quarry_spl::ast::IpLocationCommand;
+
+use crate::EngineError;
+use crate::command::RowCommand;
+use crate::rows::{self, ColumnBuilder, Value};
+
+/// Addresses remembered by a worker; beyond, it begins anew.
+const REMEMBERED_MAX: usize = 20_000;
+
+/// What a database knows of an address.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Place {
+    /// Name of the town.
+    pub city: Option<String>,
+    /// Name of the country.
+    pub country: Option<String>,
+    /// Name of the largest part of the country.
+    pub region: Option<String>,
+    /// Degrees north.
+    pub latitude: Option<f64>,
+    /// Degrees east.
+    pub longitude: Option<f64>,
+    /// Name of the continent.
+    pub continent: Option<String>,
+    /// Number of the market area, in the United States.
+    pub metro_code: Option<i64>,
+    /// Time zone, as `Europe/Berlin`.
+    pub time_zone: Option<String>,
+}
+
+/// A database of addresses.
+pub trait AddressPlaces: Send + Sync {
+    /// Where an address is, in the first of the languages that its record has; `code` asks for ISO codes.
+    fn place(&self, address: IpAddr, languages: &[String]) -> Result<Option<Place>, String>;
+}
+
+/// The command.
+pub(crate) struct IpLocation {
+    command: IpLocationCommand,
+    places: Arc<dyn AddressPlaces>,
+    remembered: HashMap<String, Option<Arc<Place>>, foldhash::fast::FixedState>,
+}
+
+/// A field and the part of a place it shows.
+type Shown = (&'static str, fn(&Place) -> Option<Value<'_>>);
+
+fn text(part: &Option<String>) -> Option<Value<'_>> {
+    part.as_deref().map(Value::text_of)
+}
+
+const FIELDS: [Shown; 5] = [
+    ("City", |place| text(&place.city)),
+    ("Country", |place| text(&place.country)),
+    ("Region", |place| text(&place.region)),
+    ("lat", |place| place.latitude.map(Value::number_of)),
+    ("lon", |place| place.longitude.map(Value::number_of)),
+];
+
+const FURTHER_FIELDS: [Shown; 3] = [
+    ("Continent", |place| text(&place.continent)),
+    ("MetroCode", |place| place.metro_code.map(Value::Int)),
+    ("Timezone", |place| text(&place.time_zone)),
+];
+
+impl IpLocation {
+    /// The command over a database.
+    pub(crate) fn new(command: &IpLocationCommand, places: Arc<dyn AddressPlaces>) -> IpLocation {
+        IpLocation { command: command.clone(), places, remembered: HashMap::default() }
+    }
+
+    fn place(&mut self, address: &str) -> Result<Option<Arc<Place>>, EngineError> {
+        if let Some(place) = self.remembered.get(address) {
+            return Ok(place.clone());
+        }
+        let found = match address.trim().parse::<IpAddr>() {
+            Ok(address) => self.places.place(address, &self.command.languages),
+            Err(_) => Ok(None),
+        };
+        let found =
+            found.map_err(|fault| EngineError::invalid(format!("iplocation: {address}: {fault}")))?.map(Arc::new);
+        if self.remembered.len() >= REMEMBERED_MAX {
+            self.remembered.clear();
+        }
+        self.remembered.insert(address.to_owned(), found.clone());
+        Ok(found)
+    }
+}
+
+impl RowCommand for IpLocation {
+    fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        let reader = rows::reader(&rows, &self.command.field);
+        let mut scratch = String::new();
+        let mut places = Vec::with_capacity(rows.num_rows());
+        for row in 0..rows.num_rows() {
+            places.push(match reader.text(row, &mut scratch) {
+                Some(address) => self.place(address)?,
+                None => None,
+            });
+        }
+        let further = if self.command.all_fields { &FURTHER_FIELDS[..] } else { &[] };
+        let mut result = rows.clone();
+        for (name, part) in FIELDS.iter().chain(further) {
+            let name = format!("{}{name}", self.command.prefix);
+            let before = rows::reader(&rows, &name);
+            let mut column = ColumnBuilder::new(rows.num_rows());
+            for (row, place) in places.iter().enumerate() {
+                match place {
+                    Some(place) => column.push(part(place).unwrap_or(Value::text_of(""))),
+                    None => column.push(before.value(row)),
+                }
+            }
+            result = rows::with_column(&result, &name, column.finish())?;
+        }
+        Ok(result)
+    }
+}

@@ -1,0 +1,385 @@
+//! Results of searches that ended, for `loadjob`, and the log that `history` reads: files below `dispatch` of the data
+//! folder.
+//!
+//! Every search gets a folder of its name, so that two processes never take the same one. When the search has ended it
+//! holds its rows (`results.arrow`: streams of Arrow's IPC format, a new one where the columns change) and what is
+//! known of it (`facts.json`, written last: a folder without it is no result). A result lives for a time; beyond
+//! [`JOBS_MAX`] results or [`BYTES_MAX`] bytes the oldest go first. A folder that cannot be written keeps nothing.
+
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow::error::ArrowError;
+use arrow::ipc::reader::StreamReader;
+use arrow::ipc::writer::StreamWriter;
+use arrow::record_batch::RecordBatch;
+use quarry_conf::Layers;
+use quarry_engine::{KeptJob, NodeEntry};
+use quarry_event::TimeNs;
+use quarry_event::time::NS_PER_SEC;
+use quarry_search::{JobFacts, JobKeeper};
+use quarry_stdx::SharedClock;
+use serde_json::{Value, json};
+
+use crate::cron::period_seconds;
+
+/// Folder of kept jobs, below the data folder.
+const FOLDER: &str = "dispatch";
+/// Rows of a job.
+const RESULTS: &str = "results.arrow";
+/// What is known of a job.
+const FACTS: &str = "facts.json";
+/// Searches that ended, a line of JSON each, and those before.
+const HISTORY: &str = "history.jsonl";
+const HISTORY_BEFORE: &str = "history.before.jsonl";
+/// Bytes of the log of searches; then a new one begins.
+const HISTORY_BYTES_MAX: u64 = 4 << 20;
+/// Seconds that a result is kept.
+const SECONDS_KEPT: i64 = 600;
+/// Seconds after which a folder without a result is left over from a process that died.
+const SECONDS_RUNNING_MAX: i64 = 24 * 60 * 60;
+/// How long the result of a saved search is kept unless its stanza says otherwise.
+const SAVED_TTL: &str = "2p";
+/// Results kept at most, and their bytes.
+const JOBS_MAX: usize = 500;
+const BYTES_MAX: u64 = 1 << 30;
+/// Names tried for one search.
+const NAMES_MAX: u64 = 10_000;
+
+/// The kept jobs of a data folder.
+pub(crate) struct KeptJobs {
+    folder: PathBuf,
+    layers: Layers,
+    clock: SharedClock,
+    started: AtomicU64,
+}
+
+/// A job that is kept.
+struct Kept {
+    sid: String,
+    facts: Value,
+}
+
+impl Kept {
+    fn number(&self, name: &str) -> i64 {
+        self.facts[name].as_i64().unwrap_or(0)
+    }
+}
+
+impl KeptJobs {
+    /// The jobs of a data folder.
+    pub(crate) fn new(data_dir: &Path, layers: &Layers, clock: SharedClock) -> KeptJobs {
+        KeptJobs { folder: data_dir.join(FOLDER), layers: layers.clone(), clock, started: AtomicU64::new(1) }
+    }
+
+    fn now_seconds(&self) -> i64 {
+        self.clock.now_ns().div_euclid(NS_PER_SEC)
+    }
+
+    /// The facts of a job, unless it is unfinished or over its time.
+    fn facts(&self, sid: &str) -> Option<Value> {
+        let is_name = !sid.is_empty() && sid.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+        if !is_name || sid.starts_with('.') {
+            return None;
+        }
+        let text = std::fs::read_to_string(self.folder.join(sid).join(FACTS)).ok()?;
+        let facts: Value = serde_json::from_str(&text).ok()?;
+        facts["until"].as_i64().is_some_and(|until| until > self.now_seconds()).then_some(facts)
+    }
+
+    /// Names of the folders there are.
+    fn names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        folders.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    }
+
+    /// The jobs that are kept, newest first.
+    fn all(&self) -> Vec<Kept> {
+        let kept = self.names().into_iter().filter_map(|sid| self.facts(&sid).map(|facts| Kept { sid, facts }));
+        let mut kept: Vec<Kept> = kept.collect();
+        kept.sort_by_key(|job| std::cmp::Reverse((job.number("ended"), job.sid.clone())));
+        kept
+    }
+
+    /// Removes what is over its time, what processes that died left, and the oldest beyond the limits.
+    pub(crate) fn expire(&self) {
+        let now = self.now_seconds();
+        for sid in self.names() {
+            let folder = self.folder.join(&sid);
+            let began = sid.split('.').next().and_then(|seconds| seconds.parse::<i64>().ok()).unwrap_or(0);
+            let is_over = match folder.join(FACTS).is_file() {
+                true => self.facts(&sid).is_none(),
+                false => began + SECONDS_RUNNING_MAX < now,
+            };
+            if is_over {
+                remove(&folder);
+            }
+        }
+        let mut bytes = 0;
+        for (at, job) in self.all().iter().enumerate() {
+            bytes += u64::try_from(job.number("bytes")).unwrap_or(0);
+            if at >= JOBS_MAX || bytes > BYTES_MAX {
+                remove(&self.folder.join(&job.sid));
+            }
+        }
+    }
+
+    /// Seconds that the result of a search is kept.
+    fn seconds_kept(&self, saved: Option<&str>) -> i64 {
+        let Some(name) = saved else { return SECONDS_KEPT };
+        let merged = self.layers.conf("savedsearches");
+        let ttl = merged.get(name, "dispatch.ttl").unwrap_or(SAVED_TTL);
+        let Some(periods) = ttl.strip_suffix('p') else { return ttl.parse().unwrap_or(SECONDS_KEPT) };
+        let period = merged.get(name, "cron_schedule").and_then(period_seconds);
+        match (periods.parse::<i64>(), period) {
+            (Ok(periods), Some(period)) => periods.saturating_mul(period),
+            _ => SECONDS_KEPT,
+        }
+    }
+
+    fn write(&self, facts: &JobFacts, rows: &[RecordBatch]) -> Result<(), ArrowError> {
+        let folder = self.folder.join(&facts.sid);
+        let bytes = write_rows(&folder.join(RESULTS), rows)?;
+        let now = self.now_seconds();
+        let text = json!({
+            "sid": facts.sid, "search": facts.search, "saved": facts.saved, "events": facts.events, "rows": facts.rows,
+            "messages": facts.messages, "bytes": bytes, "ended": now,
+            "until": now.saturating_add(self.seconds_kept(facts.saved.as_deref())),
+        });
+        let unfinished = folder.join("facts.new");
+        std::fs::write(&unfinished, text.to_string())?;
+        Ok(std::fs::rename(unfinished, folder.join(FACTS))?)
+    }
+
+    fn log(&self, facts: &JobFacts) -> std::io::Result<()> {
+        let path = self.folder.join(HISTORY);
+        if path.metadata().is_ok_and(|file| file.len() > HISTORY_BYTES_MAX) {
+            std::fs::rename(&path, self.folder.join(HISTORY_BEFORE))?;
+        }
+        let line = json!({
+            "_time": facts.started.div_euclid(NS_PER_SEC), "sid": facts.sid, "search": facts.search,
+            "saved": facts.saved, "rows": facts.rows, "scanned": facts.events_scanned, "elapsed_ms": facts.elapsed_ms,
+            "events": facts.events,
+        });
+        let mut file = File::options().create(true).append(true).open(path)?;
+        // One write, so that lines of several processes do not mix.
+        file.write_all(format!("{line}\n").as_bytes())
+    }
+
+    /// The result of a job; `None` when none is kept.
+    pub(crate) fn load(&self, sid: &str) -> Result<Option<KeptJob>, String> {
+        let Some(facts) = self.facts(sid) else { return Ok(None) };
+        let path = self.folder.join(sid).join(RESULTS);
+        let rows = read_rows(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let texts = facts["messages"].as_array().into_iter().flatten();
+        let messages = texts.filter_map(|text| text.as_str().map(str::to_owned)).collect();
+        Ok(Some(KeptJob { rows, events: facts["events"].as_bool().unwrap_or(false), messages }))
+    }
+
+    /// Id of the job that ran a saved search so many runs ago.
+    pub(crate) fn saved(&self, name: &str, offset: usize) -> Option<String> {
+        let of_search = self.all().into_iter().filter(|job| job.facts["saved"].as_str() == Some(name));
+        of_search.map(|job| job.sid).nth(offset)
+    }
+
+    /// Searches that ended, newest first.
+    pub(crate) fn history(&self) -> Vec<NodeEntry> {
+        let mut entries = Vec::new();
+        for name in [HISTORY, HISTORY_BEFORE] {
+            // A log that is not there tells of no search.
+            let text = std::fs::read_to_string(self.folder.join(name)).unwrap_or_default();
+            entries
+                .extend(text.lines().rev().filter_map(|line| serde_json::from_str(line).ok()).map(|line| entry(&line)));
+        }
+        entries
+    }
+}
+
+/// A line of the log as `history` shows it.
+fn entry(line: &Value) -> NodeEntry {
+    let field = |name: &str, value: String| (name.to_owned(), vec![value]);
+    let elapsed = line["elapsed_ms"].as_u64().unwrap_or(0) as f64 / 1_000.0;
+    let mut entry = vec![
+        field("_time", line["_time"].to_string()),
+        field("search", line["search"].as_str().unwrap_or_default().to_owned()),
+        field("sid", line["sid"].as_str().unwrap_or_default().to_owned()),
+        field("scan_count", line["scanned"].to_string()),
+        field("result_count", line["rows"].to_string()),
+        field("total_run_time", format!("{elapsed:.3}")),
+        field("exec_time", line["_time"].to_string()),
+        field("is_realtime", "0".to_owned()),
+    ];
+    entry.extend(line["saved"].as_str().map(|name| field("savedsearch_name", name.to_owned())));
+    if line["events"].as_bool() == Some(true) {
+        entry.push(field("event_count", line["rows"].to_string()));
+    }
+    entry
+}
+
+/// Removes the folder of a job; what another process removed at the same time is gone as well.
+fn remove(folder: &Path) {
+    // What cannot be removed now is tried again with the next search.
+    drop(std::fs::remove_dir_all(folder));
+}
+
+/// Writes batches; gives the bytes.
+fn write_rows(path: &Path, rows: &[RecordBatch]) -> Result<u64, ArrowError> {
+    let mut out = BufWriter::new(File::create(path)?);
+    for alike in rows.chunk_by(|one, next| one.schema_ref() == next.schema_ref()) {
+        let mut writer = StreamWriter::try_new(&mut out, alike[0].schema_ref())?;
+        alike.iter().try_for_each(|batch| writer.write(batch))?;
+        writer.finish()?;
+    }
+    out.flush()?;
+    Ok(path.metadata()?.len())
+}
+
+/// Reads what was written.
+fn read_rows(path: &Path) -> Result<Vec<RecordBatch>, ArrowError> {
+    let length = path.metadata()?.len();
+    let mut file = BufReader::new(File::open(path)?);
+    let mut rows = Vec::new();
+    while std::io::Seek::stream_position(&mut file)? < length {
+        for batch in StreamReader::try_new(&mut file, None)? {
+            rows.push(batch?);
+        }
+    }
+    Ok(rows)
+}
+
+impl JobKeeper for KeptJobs {
+    fn begin(&self, now: TimeNs) -> Option<String> {
+        if !self.folder.is_dir() {
+            // The data folder itself is not made by a search.
+            std::fs::create_dir(&self.folder).ok()?;
+        }
+        let seconds = now.div_euclid(NS_PER_SEC);
+        for _ in 0..NAMES_MAX {
+            let sid = format!("{seconds}.{}", self.started.fetch_add(1, Ordering::Relaxed));
+            match std::fs::create_dir(self.folder.join(&sid)) {
+                Ok(()) => return Some(sid),
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(_) => return None,
+            }
+        }
+        None
+    }
+
+    fn finish(&self, facts: &JobFacts, rows: Option<&[RecordBatch]>) {
+        let kept = rows.is_some_and(|rows| self.write(facts, rows).is_ok());
+        if !kept {
+            remove(&self.folder.join(&facts.sid));
+        }
+        // The answer is given; a search is not refused because it cannot be noted.
+        drop(self.log(facts));
+        self.expire();
+    }
+
+    fn abandon(&self, sid: &str) {
+        remove(&self.folder.join(sid));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, Int64Array, StringViewArray};
+    use quarry_conf::{ConfSource, Layer};
+    use quarry_stdx::{Clock, ManualClock};
+
+    use super::*;
+
+    const START: i64 = 1_795_186_800;
+
+    fn rows(names: &[&str]) -> RecordBatch {
+        let column: ArrayRef = Arc::new(StringViewArray::from(names.to_vec()));
+        RecordBatch::try_from_iter([("name", column)]).unwrap()
+    }
+
+    fn counts() -> RecordBatch {
+        let column: ArrayRef = Arc::new(Int64Array::from(vec![Some(3), None]));
+        RecordBatch::try_from_iter([("count", column)]).unwrap()
+    }
+
+    fn facts(sid: &str, saved: Option<&str>) -> JobFacts {
+        JobFacts {
+            sid: sid.to_owned(),
+            saved: saved.map(str::to_owned),
+            started: START * NS_PER_SEC,
+            ..JobFacts::default()
+        }
+    }
+
+    fn jobs(folder: &Path, clock: &Arc<ManualClock>) -> KeptJobs {
+        let text = "[Hosts]\nsearch = *\ndispatch.ttl = 60\n[Hourly]\nsearch = *\ncron_schedule = 5 * * * *\n";
+        let file = ConfSource {
+            layer: Layer::SystemLocal,
+            app: None,
+            file: "savedsearches.conf".to_owned(),
+            text: text.to_owned(),
+        };
+        KeptJobs::new(folder, &Layers::new([file]), Arc::clone(clock) as SharedClock)
+    }
+
+    #[test]
+    fn rows_come_back_as_they_were_until_their_time_is_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = ManualClock::shared(START * NS_PER_SEC);
+        let (jobs, other) = (jobs(folder.path(), &clock), self::jobs(folder.path(), &clock));
+        let now = START * NS_PER_SEC;
+        let (first, second) = (jobs.begin(now).unwrap(), other.begin(now).unwrap());
+        assert_ne!(first, second, "two processes take different names");
+        assert!(jobs.load(&first).unwrap().is_none(), "a search that runs has no result");
+        let batches = [rows(&["a", "a text that is longer than twelve bytes"]), rows(&["b"]), counts(), rows(&["c"])];
+        jobs.finish(&JobFacts { messages: vec!["cut".to_owned()], ..facts(&first, None) }, Some(&batches));
+        other.finish(&facts(&second, None), None);
+        let loaded = other.load(&first).unwrap().unwrap();
+        assert_eq!(loaded.rows, batches);
+        assert_eq!(loaded.messages, ["cut"]);
+        assert!(jobs.load(&second).unwrap().is_none());
+        assert_eq!(jobs.history().len(), 2);
+        clock.advance_ns(SECONDS_KEPT * NS_PER_SEC);
+        assert!(jobs.load(&first).unwrap().is_none());
+        jobs.expire();
+        assert!(!folder.path().join(FOLDER).join(first).exists());
+        for outside in ["..", "", "../dispatch", ".hidden"] {
+            assert!(jobs.load(outside).unwrap().is_none());
+        }
+    }
+
+    #[test]
+    fn the_newest_run_of_a_saved_search_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = ManualClock::shared(START * NS_PER_SEC);
+        let jobs = jobs(folder.path(), &clock);
+        let run = |name: &str| {
+            clock.advance_ns(NS_PER_SEC);
+            let sid = jobs.begin(clock.now_ns()).unwrap();
+            jobs.finish(&facts(&sid, Some(name)), Some(&[counts()]));
+            sid
+        };
+        let (older, newer) = (run("Hosts"), run("Hosts"));
+        let hourly = run("Hourly");
+        assert_eq!(jobs.saved("Hosts", 0), Some(newer));
+        assert_eq!(jobs.saved("Hosts", 1), Some(older));
+        assert_eq!(jobs.saved("Hosts", 2), None);
+        clock.advance_ns(100 * NS_PER_SEC);
+        assert_eq!(jobs.saved("Hosts", 0), None, "dispatch.ttl = 60");
+        clock.advance_ns(7_000 * NS_PER_SEC);
+        assert_eq!(jobs.saved("Hourly", 0), Some(hourly), "two periods of an hour");
+    }
+
+    #[test]
+    fn nothing_is_kept_where_there_is_no_data_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = ManualClock::shared(START * NS_PER_SEC);
+        let jobs = jobs(&folder.path().join("missing"), &clock);
+        assert_eq!(jobs.begin(START * NS_PER_SEC), None);
+        assert!(!folder.path().join("missing").exists());
+        assert!(jobs.history().is_empty());
+    }
+}

@@ -1,0 +1,122 @@
+//! Searches of dashboards with stand-ins for their tokens.
+//!
+//! A `$token$` of a dashboard is filled in before the search runs, so that it may stand for a number, a field or a whole
+//! command. Where a search with its tokens does not parse, the token at the fault is replaced by something that lets
+//! the parser get further.
+
+use quarry_spl::{Parsed, Severity, parse_with_stand_ins};
+
+/// What a token may stand for: a number, a name, nothing, a command.
+const STAND_INS: [&str; 4] = ["1", "count", "", "noop"];
+/// Tokens of one search that are replaced at most.
+const TOKENS_MAX: usize = 100;
+
+/// A search as it was read, and whether tokens were replaced.
+pub(crate) struct Read {
+    /// Its tree.
+    pub(crate) parsed: Parsed,
+    /// The text that was read.
+    pub(crate) text: String,
+    /// Whether it is not the search as written.
+    pub(crate) replaced: bool,
+}
+
+/// Reads a search; tokens stand for what they must.
+pub(crate) fn read(text: &str) -> Read {
+    let parsed = parse_with_stand_ins(text);
+    let as_written = || Read { parsed: parsed.clone(), text: text.to_owned(), replaced: false };
+    if fault_of(&parsed).is_none() || tokens(text).is_empty() {
+        return as_written();
+    }
+    let mut best = without_filters(text);
+    for _ in 0..TOKENS_MAX {
+        let parsed = parse_with_stand_ins(&best);
+        let Some(fault) = fault_of(&parsed) else { return Read { parsed, text: best, replaced: true } };
+        let Some(next) = further(&best, fault) else { return as_written() };
+        best = next;
+    }
+    as_written()
+}
+
+/// Where the first fault is.
+fn fault_of(parsed: &Parsed) -> Option<usize> {
+    let faults = parsed.diagnostics.iter().filter(|remark| remark.severity == Severity::Error);
+    faults.map(|remark| remark.span.start).min()
+}
+
+/// The search with one token near the fault replaced so that the first fault comes later.
+fn further(text: &str, fault: usize) -> Option<String> {
+    let mut near = tokens(text);
+    near.sort_by_key(|(start, end)| if *end <= fault { fault - *end } else { start.saturating_sub(fault) });
+    for (start, end) in near {
+        for stand_in in STAND_INS {
+            let filled = format!("{}{stand_in}{}", &text[..start], &text[end..]);
+            let moved = (end - start) as i64 - stand_in.len() as i64;
+            match fault_of(&parse_with_stand_ins(&filled)) {
+                None => return Some(filled),
+                Some(place) if place as i64 > fault as i64 - if end <= fault { moved } else { 0 } => {
+                    return Some(filled);
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    None
+}
+
+/// Places of `$name$`, also with a filter such as `|s`.
+fn tokens(text: &str) -> Vec<(usize, usize)> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(start) = text[at..].find('$').map(|offset| at + offset) {
+        let inner = &text[start + 1..];
+        let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | ':' | '-' | '|' | '{' | '}');
+        let length = inner.find(|c| !is_part(c)).unwrap_or(inner.len());
+        if length > 0 && inner[length..].starts_with('$') {
+            found.push((start, start + length + 2));
+            at = start + length + 2;
+        } else {
+            at = start + 1;
+        }
+    }
+    found
+}
+
+/// The search with `"$x$"` for `$x|s$` and `$x$` for `$x|n$`, as a pipe would end the command.
+fn without_filters(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut at = 0;
+    for (start, end) in tokens(text) {
+        out.push_str(&text[at..start]);
+        match text[start + 1..end - 1].split_once('|') {
+            Some((name, "s")) => out.push_str(&format!("\"${name}$\"")),
+            Some((name, _)) => out.push_str(&format!("${name}$")),
+            None => out.push_str(&text[start..end]),
+        }
+        at = end;
+    }
+    out.push_str(&text[at..]);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read;
+
+    #[test]
+    fn tokens_stand_for_what_they_must() {
+        for search in [
+            "index=a host=$host|s$ | timechart span=$span$ $func$($field$) by $by$",
+            "index=a | top limit=$limit$ x | dedup $n$ y",
+            "index=a | chart $agg$ over $x$ by $y$",
+            "index=a | $command$ | table x",
+            "index=a earliest=$time.earliest$ | stats count",
+        ] {
+            let read = read(search);
+            assert!(read.replaced && read.parsed.is_ok(), "{search}: {:?}", read.parsed.diagnostics);
+        }
+        assert!(!read("index=$index$ | stats count").replaced, "a token that is a value reads as it is");
+        assert!(!read("index=a | stats (").parsed.is_ok());
+        assert!(!read("index=a | rex \"a$\" | regex \"b$\" | nonsense $").parsed.is_ok());
+    }
+}
