@@ -13,6 +13,8 @@ use crate::EngineError;
 use crate::aggregate::Folder;
 use crate::dataflow::Dataflow;
 use crate::job::TransactionLimits;
+use crate::losses::Loss;
+use crate::pattern::{MATCH_STEPS_MAX, TEXT_BYTES_MAX};
 
 /// Rows on their way between commands; schemas may differ from batch to batch.
 pub(crate) type RowIter = Box<dyn Iterator<Item = Result<RecordBatch, EngineError>> + Send>;
@@ -89,6 +91,10 @@ impl Stop {
 pub struct Messages {
     list: std::sync::Mutex<Vec<String>>,
     pushes: AtomicU64,
+    /// Matches that were given up.
+    matches_lost: AtomicU64,
+    /// Texts that grew too long.
+    texts_lost: AtomicU64,
 }
 
 impl Messages {
@@ -105,6 +111,16 @@ impl Messages {
         }
     }
 
+    /// Counts a loss.
+    pub(crate) fn note(&self, loss: Loss) {
+        self.pushes.fetch_add(1, Ordering::Relaxed);
+        let count = match loss {
+            Loss::Match => &self.matches_lost,
+            Loss::Text => &self.texts_lost,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// How often something was to be added, also what was there.
     pub(crate) fn pushes(&self) -> u64 {
         self.pushes.load(Ordering::Relaxed)
@@ -112,7 +128,23 @@ impl Messages {
 
     /// The messages so far.
     pub fn list(&self) -> Vec<String> {
-        self.list.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+        let mut all = self.list.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        let texts = |count: u64| if count == 1 { " 1 text".to_owned() } else { format!(" {count} texts") };
+        match self.matches_lost.load(Ordering::Relaxed) {
+            0 => {}
+            count => all.push(format!(
+                "a regular expression was given up on{} after {MATCH_STEPS_MAX} steps; that counts as no match: make it simpler",
+                texts(count)
+            )),
+        }
+        match self.texts_lost.load(Ordering::Relaxed) {
+            0 => {}
+            count => all.push(format!(
+                "{} would have become longer than {TEXT_BYTES_MAX} bytes and are null",
+                texts(count).trim()
+            )),
+        }
+        all
     }
 }
 

@@ -27,6 +27,7 @@ use crate::explain::{Explainer, Explanation};
 use crate::expr::ExprContext;
 use crate::knowledge::macros::expanded;
 use crate::knowledge::{KnowledgeSource, NoKnowledge};
+use crate::losses;
 use crate::node::{NoNode, NodeSource};
 use crate::partial::PartialStates;
 use crate::rows;
@@ -289,6 +290,7 @@ impl Engine {
 
 /// Runs a search to its end, whatever happens: the reader gets all rows or an error.
 fn work(runner: &Runner, pipeline: &Pipeline, spans: &SpanMap, sender: &SyncSender<Result<RecordBatch, EngineError>>) {
+    let _noted = losses::work_for(Some(Arc::clone(&runner.context.messages)));
     let run = || {
         send_rows(runner, pipeline, spans, sender);
         Ok(())

@@ -21,6 +21,7 @@ mod functions;
 mod ingest;
 mod job;
 mod knowledge;
+mod losses;
 mod lower;
 #[cfg(feature = "measure")]
 #[doc(hidden)]

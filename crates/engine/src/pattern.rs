@@ -12,6 +12,8 @@ pub(crate) mod shaped;
 mod translate;
 mod wildcard;
 
+use crate::losses::{Loss, note};
+
 pub(crate) use like::LikePattern;
 pub(crate) use replacement::Replacement;
 pub(crate) use wildcard::Wildcard;
@@ -24,7 +26,9 @@ pub(crate) const PATTERN_BYTES_MAX: usize = 64 * 1024;
 const COMPILED_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Most stack compiled code of PCRE2 may take, in bytes; the default is too small for long events.
 const JIT_STACK_BYTES_MAX: usize = 1024 * 1024;
-/// Set in front of every PCRE2 pattern: bounds the work of one match.
+/// Steps that PCRE2 takes for one match.
+pub(crate) const MATCH_STEPS_MAX: u32 = 100_000;
+/// Set in front of every PCRE2 pattern: bounds the work of one match by [`MATCH_STEPS_MAX`].
 const PCRE_LIMITS: &str = "(*LIMIT_MATCH=100000)";
 
 /// A compiled regular expression.
@@ -94,7 +98,7 @@ impl Regex {
     pub(crate) fn is_match(&self, text: &str) -> bool {
         match &self.engine {
             Engine::Linear(regex) => regex.is_match(text),
-            Engine::Backtracking(regex) => regex.is_match(text.as_bytes()).unwrap_or(false),
+            Engine::Backtracking(regex) => known(regex.is_match(text.as_bytes())),
         }
     }
 
@@ -122,7 +126,7 @@ impl Regex {
         match (&self.engine, &mut captures.0) {
             (Engine::Linear(regex), Places::Linear(places)) => regex.captures_read_at(places, text, start).is_some(),
             (Engine::Backtracking(regex), Places::Backtracking(places)) => {
-                matches!(regex.captures_read_at(places, text.as_bytes(), start), Ok(Some(_)))
+                known(regex.captures_read_at(places, text.as_bytes(), start).map(|found| found.is_some()))
             }
             _ => false,
         }
@@ -193,6 +197,14 @@ impl Regex {
     fn is_linear(&self) -> bool {
         matches!(self.engine, Engine::Linear(_))
     }
+}
+
+/// Whether there is a match; one that was given up is noted.
+fn known(matched: Result<bool, pcre2::Error>) -> bool {
+    matched.unwrap_or_else(|_| {
+        note(Loss::Match);
+        false
+    })
 }
 
 fn linear(pattern: &str) -> Option<regex::Regex> {

@@ -6,8 +6,8 @@
 
 use quarry_spl::{Parsed, Severity, parse_with_stand_ins};
 
-/// What a token may stand for: a number, a name, nothing, a command.
-const STAND_INS: [&str; 4] = ["1", "count", "", "noop"];
+/// What a token may stand for: a number, a name, a command, nothing.
+const STAND_INS: [&str; 4] = ["1", "count", "noop", ""];
 /// Tokens of one search that are replaced at most.
 const TOKENS_MAX: usize = 100;
 

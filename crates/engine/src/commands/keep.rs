@@ -154,12 +154,13 @@ impl Collect {
     }
 
     fn add(&self, rows: &RecordBatch, kept: &mut EventBatch, context: &CommandContext) -> Result<(), EngineError> {
-        let time = rows::reader(rows, "_time");
+        let (time, began) = (rows::reader(rows, "_time"), rows::reader(rows, "info_min_time"));
         let raw = rows::reader(rows, "_raw");
         let names: Vec<String> = names_of(rows).into_iter().filter(|name| !name.starts_with('_')).collect();
         let fields: Vec<_> = names.iter().map(|name| (name, rows::reader(rows, name))).collect();
         for row in 0..rows.num_rows() {
-            let at = time_ns(&time, row).unwrap_or(context.now.div_euclid(NS_PER_SEC) * NS_PER_SEC);
+            let at = time_ns(&time, row).or_else(|| time_ns(&began, row).filter(|time| *time > 0));
+            let at = at.unwrap_or(context.range.earliest.unwrap_or(context.now.div_euclid(NS_PER_SEC) * NS_PER_SEC));
             let mut text = match raw.value(row).into_text() {
                 Some(text) => text.into_owned(),
                 None => self.written(at, row, &fields, context),

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
+use arrow::datatypes::DataType;
 use arrow::record_batch::RecordBatch;
 use jiff::tz::TimeZone;
 use quarry_event::TimeNs;
@@ -318,8 +319,13 @@ impl RowCommand for Lookup {
         };
         let moments = rows::reader(&rows, command.time_field.as_deref().unwrap_or("_time"));
         let found = by_value.unwrap_or_else(|| self.outputs(&inputs, Some(&moments), rows.num_rows()));
+        let asks_nothing = rows_without_input(&inputs, rows.num_rows());
         let mut result = rows.clone();
         for ((_, field), column) in self.index.outputs.iter().zip(found) {
+            let column = match &asks_nothing {
+                Some(asks_nothing) => chosen(&rows::column_or_null(&rows, field), &column, asks_nothing),
+                None => column,
+            };
             let column = match rows::column(&rows, field).filter(|_| command.only_new) {
                 Some(old) => rows::first_of(old, &column),
                 None => column,
@@ -328,6 +334,27 @@ impl RowCommand for Lookup {
         }
         Ok(result)
     }
+}
+
+/// Which rows have none of the inputs: there is nothing to look up, so that they stay as they are. `None` when every
+/// row has one.
+fn rows_without_input(inputs: &[ArrayRef], count: usize) -> Option<Vec<bool>> {
+    if inputs.iter().any(|input| input.null_count() == 0 && input.data_type() != &DataType::Null) {
+        return None;
+    }
+    let readers: Vec<ColumnReader> = inputs.iter().map(ColumnReader::new).collect();
+    let lacks: Vec<bool> = (0..count).map(|row| readers.iter().all(|reader| reader.is_null(row))).collect();
+    lacks.contains(&true).then_some(lacks)
+}
+
+/// Values of one column where `takes_first`, else of the other.
+fn chosen(first: &ArrayRef, second: &ArrayRef, takes_first: &[bool]) -> ArrayRef {
+    let (first, second) = (ColumnReader::new(first), ColumnReader::new(second));
+    let mut column = ColumnBuilder::new(takes_first.len());
+    for (row, takes_first) in takes_first.iter().enumerate() {
+        column.push(if *takes_first { first.value(row) } else { second.value(row) });
+    }
+    column.finish()
 }
 
 /// Matches of a row; an input with several values tries each combination of its values in turn.

@@ -10,6 +10,7 @@ use arrow::compute::kernels::numeric;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::value::Number;
 
+use crate::losses::{Loss, note};
 use crate::pattern::TEXT_BYTES_MAX;
 use crate::rows::{ColumnBuilder, ColumnReader, Value};
 
@@ -106,6 +107,10 @@ pub(crate) fn concatenate(a: &Value<'_>, b: &Value<'_>) -> Value<'static> {
             text.push_str(&a);
             text.push_str(&b);
             Value::owned(text)
+        }
+        (Some(_), Some(_)) => {
+            note(Loss::Text);
+            Value::Null
         }
         _ => Value::Null,
     }

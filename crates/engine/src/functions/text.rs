@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use super::{Call, Function, MANY, Prepared, integer, map_texts, part_of, printf, take};
+use crate::losses::{Loss, note};
 use crate::pattern::{Regex, Replacement, TEXT_BYTES_MAX};
 use crate::rows::Value;
 
@@ -119,7 +120,11 @@ fn limited(value: Value<'_>) -> Value<'_> {
         Value::Multi(values) => values.iter().any(|text| text.len() > TEXT_BYTES_MAX),
         _ => false,
     };
-    if outgrown { Value::Null } else { value }
+    if outgrown {
+        note(Loss::Text);
+        return Value::Null;
+    }
+    value
 }
 
 fn replace<'a>(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {

@@ -4,7 +4,7 @@
 //! newer one; rows of equal time go out in reverse order of arrival. Logs are nearly sorted, so few pages are open at
 //! once; of data in random order all matching rows are held.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{AsArray, UInt32Array};
 use arrow::datatypes::TimestampNanosecondType;
@@ -14,6 +14,7 @@ use quarry_event::TimeNs;
 use super::{EventScan, PageRef};
 use crate::EngineError;
 use crate::command::CommandContext;
+use crate::losses;
 use crate::rows::{self, concat_rows};
 use crate::threads::caught;
 
@@ -77,6 +78,7 @@ impl OrderedRows {
         let failure: Mutex<Option<EngineError>> = Mutex::default();
         let (scan, context) = (&self.scan, &self.context);
         let work = || {
+            let _noted = losses::work_for(Some(Arc::clone(&context.messages)));
             while let Some(page) = todo.lock().unwrap_or_else(PoisonError::into_inner).pop() {
                 match caught("events were read in order of time", || open_page(scan, context, &page)) {
                     Ok(Some(page)) => opened.lock().unwrap_or_else(PoisonError::into_inner).push(page),

@@ -13,6 +13,7 @@ use quarry_store::Segment;
 use super::{EventScan, PageRef, report_damage};
 use crate::EngineError;
 use crate::command::CommandContext;
+use crate::losses;
 use crate::partial::{PartKey, PlanStates, WindowPart};
 use crate::threads::caught;
 
@@ -138,6 +139,7 @@ fn run_worker<W: SliceWork>(
     next: &AtomicUsize,
     make: &(dyn Fn() -> Result<W, EngineError> + Sync),
 ) -> Result<W, EngineError> {
+    let _noted = losses::work_for(Some(Arc::clone(&context.messages)));
     let mut worker = make()?;
     loop {
         let at = next.fetch_add(1, Ordering::Relaxed);
