@@ -139,10 +139,7 @@ impl Messages {
         }
         match self.texts_lost.load(Ordering::Relaxed) {
             0 => {}
-            count => all.push(format!(
-                "{} would have become longer than {TEXT_BYTES_MAX} bytes and are null",
-                texts(count).trim()
-            )),
+            count => all.push(format!("{} longer than {TEXT_BYTES_MAX} bytes became null", texts(count).trim())),
         }
         all
     }

@@ -237,7 +237,8 @@ impl Parser<'_> {
                 series.bottom = lower.starts_with("bottom");
             }
             "agg" => {
-                let name = option.value.trim_end_matches("()").to_ascii_lowercase();
+                // The function ranks series; the field in parentheses is that of the chart.
+                let name = option.value.split('(').next().unwrap_or_default().to_ascii_lowercase();
                 series.agg = Some(self.stats_function(&name, option.value_span, command)?);
             }
             "useother" => series.use_other = option.boolean()?,
