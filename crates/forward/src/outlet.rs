@@ -36,6 +36,7 @@ struct Shared {
     events: AtomicU64,
     bytes: AtomicU64,
     unsent: AtomicU64,
+    oversized: AtomicU64,
 }
 
 /// What went through.
@@ -47,6 +48,8 @@ pub struct OutletFigures {
     pub bytes: u64,
     /// Events that go to no group.
     pub unsent: u64,
+    /// Events with fields so long that no receiver takes them.
+    pub oversized: u64,
 }
 
 impl Outlet {
@@ -75,7 +78,12 @@ impl Outlet {
     pub fn figures(&self) -> OutletFigures {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let shared = &self.shared;
-        OutletFigures { events: read(&shared.events), bytes: read(&shared.bytes), unsent: read(&shared.unsent) }
+        OutletFigures {
+            events: read(&shared.events),
+            bytes: read(&shared.bytes),
+            unsent: read(&shared.unsent),
+            oversized: read(&shared.oversized),
+        }
     }
 
     /// Puts a batch into the queue; the number that is durable when it is.
@@ -91,8 +99,11 @@ impl Outlet {
         for (groups, batch) in &parts {
             for rows in parts_of(batch) {
                 let (start, events) = (bytes.len(), rows.len() as u64);
-                packer.pack(batch, rows, &mut bytes);
-                packed.push((*groups, start..bytes.len(), events));
+                if packer.pack(batch, rows, &mut bytes) {
+                    packed.push((*groups, start..bytes.len(), events));
+                } else {
+                    shared.oversized.fetch_add(events, Ordering::Relaxed);
+                }
             }
         }
         let record = |(groups, range, events): &(u64, std::ops::Range<usize>, u64)| Record {

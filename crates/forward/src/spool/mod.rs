@@ -485,7 +485,9 @@ impl State {
         let Some(first) = self.segments.front().map(|segment| segment.last) else { return false };
         let needs = |group: &Group| group.cursor < first;
         let is_alone = self.groups.iter().all(|group| !needs(group) || !group.blocks);
-        if !is_alone || !self.groups.iter().any(needs) {
+        // Where nobody has it, it is not about copies.
+        let has_another = self.groups.iter().any(|group| !needs(group));
+        if !is_alone || !has_another || !self.groups.iter().any(needs) {
             return false;
         }
         for group in self.groups.iter_mut().filter(|group| group.cursor < first) {

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use quarry_event::{EventBatch, IndexedField, Metadata};
 
 use super::S2sError;
+use super::wire::FRAME_BYTES_MAX;
 
 /// Layout of the plain form.
 const VERSION: u8 = 1;
@@ -24,6 +25,10 @@ const ZSTD_LEVEL: i32 = 1;
 const PACK_BYTES_MIN: usize = 256;
 /// Bytes of a batch's plain form.
 pub const PLAIN_BYTES_MAX: usize = 40 << 20;
+/// Bytes of a packed batch; its packet has a few more.
+pub const PACKED_BYTES_MAX: usize = FRAME_BYTES_MAX - 64;
+/// Memory of a packer that stays.
+const KEPT_BYTES: usize = 4 << 20;
 /// Text of a batch that is sent as one, unless a single event is longer.
 pub const PART_RAW_BYTES: usize = 2 << 20;
 /// Events of a batch that is sent as one.
@@ -51,11 +56,15 @@ impl Default for BatchPacker {
 }
 
 impl BatchPacker {
-    /// Appends the packed form of some rows to `out`.
-    pub fn pack(&mut self, batch: &EventBatch, rows: Range<usize>, out: &mut Vec<u8>) {
+    /// Appends the packed form of some rows to `out`; false, and nothing is appended, for what no receiver takes.
+    pub fn pack(&mut self, batch: &EventBatch, rows: Range<usize>, out: &mut Vec<u8>) -> bool {
         self.plain.clear();
         write_plain(batch, rows, &mut self.plain);
         let start = out.len();
+        if self.plain.len() > PLAIN_BYTES_MAX {
+            self.plain = Vec::new();
+            return false;
+        }
         if self.plain.len() >= PACK_BYTES_MIN
             && let Some(packer) = &mut self.packer
         {
@@ -65,12 +74,24 @@ impl BatchPacker {
             out.resize(head + zstd::zstd_safe::compress_bound(self.plain.len()), 0);
             if let Ok(count) = packer.compress_to_buffer(&self.plain, &mut out[head..]) {
                 out.truncate(head + count);
-                return;
+                return self.fits(start, out);
             }
             out.truncate(start);
         }
         out.push(PLAIN);
         out.extend_from_slice(&self.plain);
+        self.fits(start, out)
+    }
+
+    fn fits(&mut self, start: usize, out: &mut Vec<u8>) -> bool {
+        // The batches of most are small.
+        self.plain.clear();
+        self.plain.shrink_to(KEPT_BYTES);
+        let fits = out.len() - start <= PACKED_BYTES_MAX;
+        if !fits {
+            out.truncate(start);
+        }
+        fits
     }
 }
 
@@ -316,7 +337,7 @@ mod tests {
 
     fn packed(batch: &EventBatch, rows: std::ops::Range<usize>) -> Vec<u8> {
         let mut bytes = Vec::new();
-        BatchPacker::default().pack(batch, rows, &mut bytes);
+        assert!(BatchPacker::default().pack(batch, rows, &mut bytes));
         bytes
     }
 
@@ -340,6 +361,28 @@ mod tests {
         assert!(matches!(unpack(&huge), Err(S2sError::TooLong { .. })));
         assert!(unpack(&[0, 1, 0, 0xff, 0xff, 0xff, 0x0f]).is_err());
         assert!(unpack(&[7]).is_err() && unpack(&[]).is_err());
+    }
+
+    #[test]
+    fn the_longest_event_fits_and_what_no_receiver_takes_is_told() {
+        let mut state = 1_u64;
+        let mut noise = |bytes: usize| -> String {
+            let mut letter = || {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                char::from(33 + (state >> 57) as u8 % 94)
+            };
+            (0..bytes).map(|_| letter()).collect()
+        };
+        let longest = noise(quarry_pipeline::EVENT_BYTES_MAX);
+        assert!(packed(&batch(std::slice::from_ref(&longest)), 0..1).len() > 12 << 20);
+        let mut large = batch(std::slice::from_ref(&longest));
+        for _ in 0..2 {
+            let field = IndexedField { row: 0, name: "n".into(), value: longest.as_str().into() };
+            large.fields.push(field);
+        }
+        let mut bytes = vec![7];
+        assert!(!BatchPacker::default().pack(&large, 0..1, &mut bytes));
+        assert_eq!(bytes, [7]);
     }
 
     proptest! {

@@ -383,7 +383,7 @@ mod tests {
 
     fn packed(batch: &EventBatch) -> Vec<u8> {
         let mut bytes = Vec::new();
-        BatchPacker::default().pack(batch, 0..batch.len(), &mut bytes);
+        assert!(BatchPacker::default().pack(batch, 0..batch.len(), &mut bytes));
         bytes
     }
 

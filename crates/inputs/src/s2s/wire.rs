@@ -14,8 +14,8 @@ pub(super) const GREETING_PARTS: [usize; 3] = [128, 256, 16];
 pub(super) const GREETING_BYTES: usize = 400;
 /// Signature without its version.
 pub(super) const SIGNATURE: &[u8] = b"--splunk-cooked-mode-";
-/// Bytes of a frame or packet.
-pub const FRAME_BYTES_MAX: usize = 16 << 20;
+/// Bytes of a frame or packet: the longest event and what stands around it.
+pub const FRAME_BYTES_MAX: usize = 20 << 20;
 /// Pairs of a frame and fields of an event.
 pub const FIELDS_MAX: usize = 1_024;
 /// Bytes that are unpacked at a time.

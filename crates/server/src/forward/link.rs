@@ -169,6 +169,7 @@ impl Link {
             window_bytes: 0,
             progress: now,
             wrote: now,
+            stuck: now,
             is_leaving: false,
         };
         flight.run(input, output).await
@@ -250,9 +251,11 @@ struct Flight<'a> {
     /// Numbers and bytes on their way.
     window: VecDeque<(u64, usize)>,
     window_bytes: usize,
-    /// When something was acknowledged or nothing was awaited, and when something was written.
+    /// When something was acknowledged or nothing was awaited.
     progress: i64,
+    /// When something was written last, and since when what is to be written waits.
     wrote: i64,
+    stuck: i64,
     is_leaving: bool,
 }
 
@@ -326,6 +329,7 @@ impl Flight<'_> {
                 break;
             }
         }
+        self.stuck = self.link.clock.elapsed_ns();
         if self.pending.is_empty() {
             self.settle()?;
         }
@@ -334,6 +338,7 @@ impl Flight<'_> {
 
     fn note_written(&mut self, count: usize) {
         self.wrote = self.link.clock.elapsed_ns();
+        self.stuck = self.wrote;
         self.written += count;
         if self.written >= self.pending.len() {
             self.pending.clear();
@@ -375,18 +380,15 @@ impl Flight<'_> {
         if self.sender.waiting() > 0 && is_past(self.progress, group.read_seconds) {
             return Err(LinkError::Silent(group.read_seconds));
         }
-        if !self.pending.is_empty() && is_past(self.wrote, group.write_seconds) {
+        if !self.pending.is_empty() && is_past(self.stuck, group.write_seconds) {
             return Err(LinkError::Stuck(group.write_seconds));
         }
         self.is_leaving |= self.balance.is_over(now);
         let speaks_packets = matches!(self.sender.form(), Some(SentForm::Batches | SentForm::Packets));
-        if self.pending.is_empty() {
-            if speaks_packets && !self.is_leaving && now.saturating_sub(self.wrote) >= HEARTBEAT_NS {
-                self.pending.push(0);
-            }
-            if self.pending.is_empty() && self.sender.waiting() == 0 {
-                self.wrote = self.wrote.max(now.saturating_sub(HEARTBEAT_NS));
-            }
+        let is_quiet = self.pending.is_empty() && now.saturating_sub(self.wrote) >= HEARTBEAT_NS;
+        if speaks_packets && is_quiet && !self.is_leaving {
+            self.pending.push(0);
+            self.stuck = now;
         }
         Ok(())
     }

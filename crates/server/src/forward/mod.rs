@@ -160,7 +160,7 @@ impl Node<'_> {
 
     /// Tells what goes nowhere and what was lost, from time to time, until the forwarder stops.
     async fn tell_losses(&self, mut stopping: watch::Receiver<bool>) {
-        let (mut unsent, mut dropped) = (0, 0);
+        let (mut unsent, mut oversized, mut dropped) = (0, 0, 0);
         let mut lost = vec![0; self.outputs.groups.len()];
         while tokio::time::timeout(TELL_EVERY, stopped(&mut stopping)).await.is_err() {
             let told = |now: u64, before: &mut u64, text: &str| {
@@ -171,6 +171,8 @@ impl Node<'_> {
             };
             let text = "events go to no group: there is no defaultGroup, or forwardedindex leaves their index out";
             told(self.outlet.figures().unsent, &mut unsent, text);
+            let text = "events have fields so long that no receiver takes them, and are lost";
+            told(self.outlet.figures().oversized, &mut oversized, text);
             told(self.spool.dropped_events(), &mut dropped, "events found no room in the queue and were thrown away");
             for (group, before) in self.spool.figures().iter().zip(&mut lost) {
                 let text = format!("batches for [tcpout:{}] found no room in the queue and are lost to it", group.name);

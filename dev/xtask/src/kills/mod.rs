@@ -6,8 +6,11 @@
 //! grow no further. In the end everything is looked up: what was acknowledged is there exactly once, a line of the file
 //! too; what was not may be missing, and may be there twice if its sender sent it again.
 //!
+//! Of some worlds a forwarder is part: [`forwarder`].
+//!
 //! Times differ from run to run, so that a seed gives what is done, not when.
 
+mod forwarder;
 mod node;
 mod senders;
 mod verdict;
@@ -32,6 +35,8 @@ const ROUNDS_PER_WORLD: u64 = 20;
 const WORLDS_AT_ONCE: usize = 4;
 /// Longest time between the start of the senders and the kill, in milliseconds.
 const ROUND_MS_MAX: u64 = 60;
+/// Of so many worlds one has a forwarder.
+const FORWARDER_IN: u64 = 5;
 /// Of so many rounds one ends in the middle of a write.
 const TORN_WRITE_IN: u64 = 4;
 /// Largest file, in blocks of 512 bytes, of a round that ends in a write.
@@ -64,11 +69,16 @@ pub(crate) fn of_rounds(rounds: u64, seed: u64) -> Result<(), String> {
                     let Some(world) = next.lock().ok().and_then(|mut next| next.next()) else { return };
                     let rounds = ROUNDS_PER_WORLD.min(rounds - world * ROUNDS_PER_WORLD);
                     let place = folder.join(world.to_string());
-                    match one_world(&binary, &place, rounds, seed.wrapping_mul(1_000_003) + world) {
+                    let seed = seed.wrapping_mul(1_000_003) + world;
+                    let done = if world % FORWARDER_IN == FORWARDER_IN - 1 {
+                        forwarded_world(&binary, &place, seed)
+                    } else {
+                        one_world(&binary, &place, rounds, seed)
+                    };
+                    match done {
                         Ok(totals) => total.lock().into_iter().for_each(|mut all| all.add(&totals)),
                         Err(fault) => {
-                            let text =
-                                format!("{fault}\n  world {world} of seed {seed} is left at {}", place.display());
+                            let text = format!("{fault}\n  world {world} (seed {seed}) is left at {}", place.display());
                             if let Ok(mut failed) = failed.lock() {
                                 failed.get_or_insert(text);
                             }
@@ -86,10 +96,17 @@ pub(crate) fn of_rounds(rounds: u64, seed: u64) -> Result<(), String> {
     drop(std::fs::remove_dir_all(&folder));
     let totals = total.into_inner().map_err(|_| "a thread of the soak failed")?;
     println!(
-        "soak: {} kills, {} of them in a write; {} events acknowledged, {} lines watched, all stored once; {} sent again",
-        totals.kills, totals.torn_writes, totals.acknowledged, totals.lines, totals.repeated
+        "soak: {} kills, {} of them in a write; {} events acknowledged, {} lines watched, {} lines forwarded, all stored once; {} sent again",
+        totals.kills, totals.torn_writes, totals.acknowledged, totals.lines, totals.forwarded, totals.repeated
     );
     Ok(())
+}
+
+/// A world with a forwarder.
+fn forwarded_world(binary: &Path, place: &Path, seed: u64) -> Result<Totals, String> {
+    let mut chance = Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let (forwarded, kills) = forwarder::one_world(binary, place, &mut chance)?;
+    Ok(Totals { kills, forwarded, ..Totals::default() })
 }
 
 /// What was done.
@@ -99,6 +116,8 @@ struct Totals {
     torn_writes: u64,
     acknowledged: u64,
     lines: u64,
+    /// Lines that came through a forwarder.
+    forwarded: u64,
     repeated: u64,
 }
 
@@ -108,6 +127,7 @@ impl Totals {
         self.torn_writes += other.torn_writes;
         self.acknowledged += other.acknowledged;
         self.lines += other.lines;
+        self.forwarded += other.forwarded;
         self.repeated += other.repeated;
     }
 }

@@ -72,6 +72,13 @@ impl Node {
         Ok(Node { binary: binary.to_owned(), data, log: place.join("node.log") })
     }
 
+    /// Adds stanzas to its inputs.
+    pub(crate) fn add_inputs(&self, stanzas: &str) -> Result<(), String> {
+        let path = self.data.join("etc/system/local/inputs.conf");
+        let before = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        std::fs::write(&path, before + stanzas).map_err(|error| format!("{}: {error}", path.display()))
+    }
+
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.binary);
         command.arg("--data-dir").arg(&self.data).args(arguments);

@@ -1,0 +1,111 @@
+//! The world of a forwarder: lines of a file go through `quarry forward` to a node, and both are killed by chance.
+//!
+//! In a round one of them dies, or both, or neither, while lines are written and the file is rotated; in the end every
+//! line is found exactly once. The node keeps the number of the last batch it has stored of the forwarder, so that one
+//! that comes again because its acknowledgment was lost is left out.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::node::{Fault, Node};
+use super::senders::FileWriter;
+use super::{Chance, ROUND_MS_MAX, ROUNDS_PER_WORLD, verdict};
+
+/// Longest life of a forwarder or node beyond that of a round, in milliseconds: it has to come to sending.
+const LIFE_MS: u64 = 250;
+
+/// A forwarder's data folder and the binary that runs it.
+struct Forwarder {
+    binary: PathBuf,
+    data: PathBuf,
+    log: PathBuf,
+}
+
+/// Ends a process when dropped.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+impl Forwarder {
+    fn prepare(binary: &Path, place: &Path, port: u16) -> Result<Forwarder, String> {
+        let cannot = |error: std::io::Error| format!("cannot prepare {}: {error}", place.display());
+        let data = place.join("edge");
+        let local = data.join("etc/system/local");
+        std::fs::create_dir_all(&local).map_err(cannot)?;
+        let logs = place.join("lines");
+        std::fs::create_dir_all(&logs).map_err(cannot)?;
+        let inputs = format!("[monitor://{}/*.log*]\nsourcetype = soak_lines\n", logs.display());
+        std::fs::write(local.join("inputs.conf"), inputs).map_err(cannot)?;
+        let props = "[soak_lines]\nSHOULD_LINEMERGE = false\nDATETIME_CONFIG = CURRENT\n";
+        std::fs::write(local.join("props.conf"), props).map_err(cannot)?;
+        let outputs = format!(
+            "[tcpout]\ndefaultGroup = node\nuseACK = true\nmaxQueueSize = 2MB\n[tcpout:node]\nserver = 127.0.0.1:{port}\n"
+        );
+        std::fs::write(local.join("outputs.conf"), outputs).map_err(cannot)?;
+        Ok(Forwarder { binary: binary.to_owned(), data, log: place.join("edge.log") })
+    }
+
+    fn start(&self) -> Result<Killed, String> {
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(&self.log);
+        let log = log.map_err(|error| format!("cannot write {}: {error}", self.log.display()))?;
+        let mut command = Command::new(&self.binary);
+        command.arg("--data-dir").arg(&self.data).arg("forward").stdout(Stdio::null()).stderr(log);
+        command.spawn().map(Killed).map_err(|error| format!("cannot start the forwarder: {error}"))
+    }
+}
+
+/// Lines that arrived and kills of one world.
+pub(super) fn one_world(binary: &Path, place: &Path, chance: &mut Chance) -> Result<(u64, u64), String> {
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    let port = port.map_err(|error| format!("no free port: {error}"))?.port();
+    let node = Node::prepare(binary, place)?;
+    node.add_inputs(&format!("[splunktcp://{port}]\nbindAddress = 127.0.0.1\n"))?;
+    let forwarder = Forwarder::prepare(binary, place, port)?;
+    let mut writer = FileWriter::new(&place.join("lines"))?;
+    let (mut serving, mut sending) = (None, None);
+    let mut kills = 0;
+    for _ in 0..ROUNDS_PER_WORLD {
+        if serving.is_none() {
+            serving = Some(node.start(&Fault::None)?);
+        }
+        if sending.is_none() {
+            sending = Some(forwarder.start()?);
+        }
+        let over = AtomicBool::new(false);
+        let lines = Chance(chance.next() | 1);
+        std::thread::scope(|scope| {
+            scope.spawn(|| writer.write(lines, &over));
+            std::thread::park_timeout(Duration::from_millis(chance.below(ROUND_MS_MAX + LIFE_MS)));
+            over.store(true, Ordering::SeqCst);
+        });
+        writer.fault()?;
+        let dies = chance.below(4);
+        kills += (dies & 1) + (dies >> 1);
+        if dies & 1 == 1 {
+            serving = None;
+        }
+        if dies & 2 == 2 {
+            sending = None;
+        }
+    }
+    if serving.is_none() {
+        serving = Some(node.start(&Fault::None)?);
+    }
+    if sending.is_none() {
+        sending = Some(forwarder.start()?);
+    }
+    let found = node.find_all(writer.lines())?;
+    drop((serving, sending));
+    verdict::check(&found, &[&writer.ledger])?;
+    node.verify()?;
+    Ok((writer.lines() as u64, kills))
+}
