@@ -164,3 +164,81 @@ fn who_is_no_forwarder_is_disconnected() {
     assert!(answer.is_empty());
     assert_eq!(server.stop("-TERM"), 0);
 }
+
+/// A whole batch of one event, as forwarders of ours send them.
+fn batch(number: u64, text: &str) -> Vec<u8> {
+    let length = u8::try_from(text.len()).unwrap();
+    // Not packed, layout 1, no time of indexing, one row, one metadata.
+    let mut packed = vec![0, 1, 0, 1, 1];
+    for name in ["whole", "h", "s", "t"] {
+        packed.push(u8::try_from(name.len()).unwrap());
+        packed.extend(name.as_bytes());
+    }
+    packed.push(length);
+    packed.extend(text.as_bytes());
+    // Its length, its metadata, a second after the epoch, no fields.
+    packed.extend([length, 0, 1]);
+    packed.extend(varint(2_000_000_000));
+    packed.extend([0, 0]);
+    [vec![0xe0], varint(number), varint(packed.len() as u64), packed].concat()
+}
+
+/// A connection of a forwarder of ours, after its handshake.
+fn ours(address: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(&greeting("v3")).unwrap();
+    let offer = "ack=1;compression=0;quarry_batches=edge/main";
+    stream.write_all(&frame(&[("__s2s_capabilities", offer)])).unwrap();
+    let mut size = [0; 4];
+    stream.read_exact(&mut size).unwrap();
+    let mut answer = vec![0; u32::from_be_bytes(size) as usize];
+    stream.read_exact(&mut answer).unwrap();
+    assert!(String::from_utf8_lossy(&answer).contains(";quarry_batches=1"));
+    stream.write_all(&frame(&[("_raw", "ForwarderInfo"), ("__s2s_capabilities", "v4=1;pl=7")])).unwrap();
+    stream
+}
+
+fn acknowledged(stream: &mut TcpStream) -> Vec<u8> {
+    let mut tag = [0; 2];
+    stream.read_exact(&mut tag).unwrap();
+    let mut last = [tag[1]];
+    if tag[0] == 0xfa {
+        stream.read_exact(&mut last).unwrap();
+    }
+    (tag[1]..=last[0]).collect()
+}
+
+#[test]
+fn a_batch_that_comes_again_is_acknowledged_and_left_out() {
+    let place = place_with("[splunktcp://0]\n");
+    let server = Server::start(&place);
+    let address = address_of(&place, "splunktcp://0");
+    let mut first = ours(&address);
+    first.write_all(&batch(5, "number=5")).unwrap();
+    assert_eq!(acknowledged(&mut first), [5]);
+    // The same forwarder comes again while its old connection is still open: that one is ended.
+    let mut second = ours(&address);
+    assert_eq!(first.read(&mut [0; 8]).unwrap_or(0), 0);
+    second.write_all(&[batch(5, "number=5"), batch(9, "number=9")].concat()).unwrap();
+    let mut heard = acknowledged(&mut second);
+    while heard.len() < 2 {
+        heard.extend(acknowledged(&mut second));
+    }
+    assert_eq!(heard, [5, 9]);
+    // What was stored is known after a crash too.
+    server.stop("-KILL");
+    let server = Server::start(&place);
+    let mut third = ours(&address_of(&place, "splunktcp://0"));
+    third.write_all(&batch(9, "number=9")).unwrap();
+    assert_eq!(acknowledged(&mut third), [9]);
+    third.write_all(&batch(10, "number=10")).unwrap();
+    assert_eq!(acknowledged(&mut third), [10]);
+    let rows = found(
+        &place,
+        3,
+        "index=whole | eval time=_time | stats list(number) AS n values(time) AS t by host \
+                                 source sourcetype | eval n=mvjoin(mvsort(n), \" \")",
+    );
+    assert_eq!(rows, ["h,s,t,10 5 9,1"]);
+    drop(server);
+}
