@@ -4,14 +4,19 @@ use std::sync::Arc;
 
 use crate::nearest::nearest;
 use crate::props::{HOST_PREFIX, SOURCE_PREFIX, pattern};
+use crate::settings::transforms::{ACCEPTED_KEYS, TRANSFORMS};
 use crate::table::{ConfTable, Row, Section, StanzaName, name_fits};
 use crate::text::{Conf, Setting};
 use crate::warning::{ConfWarning, Problem, shown};
+
+/// Setting whose values `[accepted_keys]` adds to.
+const DEST_KEY: &str = "DEST_KEY";
 
 /// Removes bad values from `conf` and reports them; unknown and unsupported settings are reported and kept.
 pub(crate) fn check(name: &str, conf: &mut Conf, warnings: &mut Vec<ConfWarning>) {
     let Some(table) = ConfTable::of(name) else { return };
     let file: Arc<str> = conf.file.clone();
+    let accepted = accepted_keys(name, conf);
     for stanza in &mut conf.stanzas {
         let mut warn = |line, problem| {
             warnings.push(ConfWarning { file: file.clone(), line, stanza: stanza.name.clone(), problem });
@@ -28,6 +33,7 @@ pub(crate) fn check(name: &str, conf: &mut Conf, warnings: &mut Vec<ConfWarning>
         };
         stanza.settings.retain(|setting| match problem(table, sections, setting) {
             None => true,
+            Some(Problem::BadValue { key, .. }) if key == DEST_KEY && accepted.contains(&setting.value) => true,
             Some(problem) => {
                 let keep = !matches!(problem, Problem::BadValue { .. });
                 warn(setting.line, problem);
@@ -35,6 +41,12 @@ pub(crate) fn check(name: &str, conf: &mut Conf, warnings: &mut Vec<ConfWarning>
             }
         });
     }
+}
+
+/// What the file's `[accepted_keys]` lists.
+fn accepted_keys(name: &str, conf: &Conf) -> Vec<String> {
+    let lists = conf.stanzas.iter().filter(|stanza| name == TRANSFORMS.conf && stanza.name == ACCEPTED_KEYS);
+    lists.flat_map(|stanza| &stanza.settings).map(|setting| setting.value.clone()).collect()
 }
 
 /// Whether the pattern of a `[source::…]` or `[host::…]` stanza can be used as it stands.

@@ -98,6 +98,9 @@ pub(crate) const fn row(
     Row { name, kind, default, unit, doc }
 }
 
+/// Name of a row that stands for every setting of its stanzas.
+pub(crate) const ANY_NAME: &str = "*";
+
 /// Largest count where no narrower bound makes sense.
 const COUNT_MAX: i64 = 1 << 53;
 /// A count from 0 on.
@@ -130,7 +133,10 @@ impl ConfTable {
     /// Sections whose settings may stand in a stanza: one, or all for `[default]`. `None` for a stanza nobody knows.
     pub fn sections_of(&self, stanza: &str) -> Option<&'static [Section]> {
         if stanza == crate::text::DEFAULT_STANZA {
-            return Some(self.sections);
+            // What stands for any name would hide misspelt ones.
+            let takes_any = |section: &&Section| section.rows.iter().any(|row| row.name == ANY_NAME);
+            let from = self.sections.iter().take_while(takes_any).count();
+            return self.sections.get(from..);
         }
         let at = self.sections.iter().position(|section| section.stanza.fits(stanza))?;
         Some(&self.sections[at..=at])
@@ -157,7 +163,8 @@ impl Row {
 
 /// Whether a name of a table, which may end in `-`, `_` or `.`, stands for a setting.
 pub(crate) fn name_fits(name: &str, key: &str) -> bool {
-    if name.ends_with(['-', '_', '.']) { key.starts_with(name) && key.len() > name.len() } else { key == name }
+    name == ANY_NAME
+        || if name.ends_with(['-', '_', '.']) { key.starts_with(name) && key.len() > name.len() } else { key == name }
 }
 
 impl Kind {

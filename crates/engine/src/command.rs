@@ -163,7 +163,7 @@ pub(crate) trait Reduce: Send + Sync {
     /// Whether the result depends on the order rows arrive in (first, last, list).
     fn needs_order(&self) -> bool;
     /// Whether [`Reduce::prepare`] must be told the range of the rows, so that all of them have to be seen first.
-    fn needs_bounds(&self) -> bool {
+    fn needs_bounds(&self, _context: &CommandContext) -> bool {
         false
     }
     /// Told once, before the first row, between which instants the rows lie; not exactly, but never too narrow.

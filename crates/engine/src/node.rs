@@ -35,6 +35,10 @@ pub struct KeptJob {
 
 /// What commands may ask of the node they run on.
 pub trait NodeSource: Send + Sync {
+    /// Name of the node, `splunk_server` of its events.
+    fn name(&self) -> String {
+        "local".to_owned()
+    }
     /// The entries of an endpoint such as `/services/server/info`; `None` when there is no such endpoint.
     fn entries(&self, _path: &str) -> Result<Option<Vec<NodeEntry>>, String> {
         Ok(None)

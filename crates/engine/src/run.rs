@@ -4,6 +4,7 @@
 //! it is folded per slice too. Everything after runs on one thread, batch by batch, and stops reading as soon as a
 //! step wants no more.
 
+mod bounds;
 mod several;
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use quarry_spl::analyse::required_fields;
 use quarry_spl::ast::{Command, Pipeline, SearchCommand, SearchExpr, Span, Stage, TimeText};
 use quarry_store::{AppendRequest, BucketListing, IndexSelector, MemoryStore, Snapshot, Store, StoreError};
 
+use self::bounds::bounds_of_rows;
 use crate::EngineError;
 use crate::command::{Blocking, CommandContext, MakeRowCommand, Reduce, RowCommand, RowIter, of_batches};
 use crate::commands::generate::make_results;
@@ -38,6 +40,7 @@ use crate::scan::fields::reports::Report;
 use crate::scan::fields::{FieldRules, FieldWish, ShownFields};
 use crate::scan::filter::{EventFilter, Origins, index_patterns};
 use crate::scan::ordered::OrderedRows;
+use crate::scan::renamed::renamed;
 use crate::scan::rexes::Rexes;
 use crate::scan::shaped::{KnownShapes, Slabs};
 use crate::scan::{EventScan, PageRef, ScanProgress};
@@ -213,7 +216,7 @@ impl Runner {
         // Each of these commands is one step.
         let (rexes, pushed) = Rexes::leading(rest, |rest| FieldWish::new(&required_fields(rest)));
         steps.drain(..pushed);
-        let scan = self.scan(&expr, search, &rest[pushed..], rexes, &context)?;
+        let mut scan = self.scan(&expr, search, &rest[pushed..], rexes, &context)?;
         let Some(Step::Reduce(reduce)) = steps.pop() else {
             return apply(Box::new(std::iter::empty()), after, &context);
         };
@@ -223,9 +226,15 @@ impl Runner {
             false => self.states_of(&expr, search, rest, &scan.wish, reduce.as_ref(), &context),
         };
         let windows = scan.windows(&context, states.as_ref())?;
-        let pages = windows.iter().flat_map(|window| &window.pages);
-        reduce.prepare(bounds_of(pages, &context.range), &context);
         let commands: Vec<MakeRowCommand> = steps.into_iter().filter_map(Step::into_row).collect();
+        if reduce.needs_bounds(&context) {
+            let pages: Vec<&PageRef> = windows.iter().flat_map(|window| &window.pages).collect();
+            // What is read here is read again.
+            let progress = std::mem::take(&mut scan.progress);
+            let bounds = bounds_of_rows(&scan, &pages, &rest[..parallel], &commands, &context)?;
+            scan.progress = progress;
+            reduce.prepare(bounds, &context);
+        }
         let folders = fold_windows(&scan, &windows, &commands, reduce.as_ref(), &context, states.as_ref())?;
         let rows = reduce.finish(folders, &context)?;
         apply(rows, after, &context)
@@ -259,6 +268,7 @@ impl Runner {
         let (filter, derivations) = self.condition(expr, &wish, &expressions)?;
         let patterns = index_patterns(expr, &self.default_indexes).unwrap_or_else(|| self.default_indexes.clone());
         let snapshot = self.source.snapshot(&IndexSelector::new(patterns), &context.range)?;
+        let snapshot = renamed(snapshot, self.rules.props());
         let index_range = TimeRange {
             earliest: self.time(search.time.index_earliest.as_ref())?,
             latest: self.time(search.time.index_latest.as_ref())?,
@@ -306,7 +316,7 @@ impl Runner {
         };
         let filter = EventFilter::new(expr, &Origins { rules, derived: &derived }, expressions)?;
         let messages = &self.context.messages;
-        let search = Asked { wish, filter: &filter, names: &derived };
+        let search = Asked { wish, filter: &filter, names: &derived, node: self.node.name() };
         let derivations = Derivations::new(rules.props(), &search, tables, &labels, expressions, messages)?;
         Ok((filter, derivations))
     }
@@ -498,15 +508,6 @@ impl Environment for Runner {
     }
 }
 
-/// Between which instants the pages' events lie, within the range searched.
-fn bounds_of<'p>(pages: impl Iterator<Item = &'p PageRef> + Clone, range: &TimeRange) -> Option<(TimeNs, TimeNs)> {
-    let low = pages.clone().map(|page| page.info.time_min).min()?;
-    let high = pages.map(|page| page.info.time_max).max()?;
-    let low = range.earliest.map_or(low, |earliest| earliest.max(low));
-    let high = range.latest.map_or(high, |latest| (latest - 1).min(high));
-    Some((low, high.max(low)))
-}
-
 /// Rows through steps, one after the other.
 pub(crate) fn apply(mut rows: RowIter, steps: Vec<Step>, context: &CommandContext) -> Result<RowIter, EngineError> {
     for step in steps {
@@ -524,7 +525,7 @@ pub(crate) fn apply(mut rows: RowIter, steps: Vec<Step>, context: &CommandContex
 
 fn fold(rows: RowIter, reduce: &dyn Reduce, context: &CommandContext) -> Result<RowIter, EngineError> {
     let mut rows = rows;
-    if reduce.needs_bounds() {
+    if reduce.needs_bounds(context) {
         let mut bounds = None;
         let mut kept = KeptRows::new("rows before a fold", &context.dataflow);
         for batch in rows {

@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use quarry_conf::PropsSettings;
+use quarry_conf::props::HeaderMode;
+use quarry_conf::settings::indexes::IndexNames;
 use quarry_event::time::TimeNs;
 use quarry_event::{EventBatch, IndexedField, Metadata};
 
 use crate::error::PipelineError;
+use crate::extract::auto_kv;
 use crate::header::{Header, HeaderRules, Role};
 use crate::host::HostRules;
 use crate::lines::Line;
@@ -17,11 +20,16 @@ use crate::timestamp::{Found, TimeHistory, Timestamper};
 use crate::typing::Typing;
 use crate::typing::event::TypedEvent;
 
+/// What a line begins with that says where the events behind it come from.
+const METADATA_MARK: &[u8] = b"***SPLUNK***";
+
 /// What is done with events behind their timestamps: nothing, their hosts are read, or all that rules say.
 #[derive(Debug)]
 pub(crate) struct EventRules {
     pub(crate) hosts: Option<HostRules>,
     pub(crate) typing: Option<Box<Typing>>,
+    /// Which indexes take events.
+    pub(crate) indexes: Arc<IndexNames>,
 }
 
 /// Puts events together.
@@ -35,6 +43,11 @@ pub(crate) struct Assembler {
     columns: Option<HeaderRules>,
     header: Option<Header>,
     meta: Metadata,
+    /// Which lines give other metadata, and whether one did.
+    header_mode: HeaderMode,
+    is_renamed: bool,
+    /// Why events are not in the index that such a line named.
+    refused: Option<String>,
     /// Position of `meta` in the batch of the current call.
     meta_row: Option<u32>,
     rules_of_events: EventRules,
@@ -62,6 +75,9 @@ impl Assembler {
             header: columns.as_ref().and_then(HeaderRules::named),
             columns,
             meta,
+            header_mode: settings.header_mode,
+            is_renamed: false,
+            refused: None,
             meta_row: None,
             rules_of_events,
             index_time: now,
@@ -93,7 +109,8 @@ impl Assembler {
 
     /// Why an event did not go to the index that a rule named.
     pub(crate) fn refused_index(&self) -> Option<&str> {
-        self.rules_of_events.typing.as_ref().and_then(|typing| typing.refused())
+        let of_rules = self.rules_of_events.typing.as_ref().and_then(|typing| typing.refused());
+        of_rules.or(self.refused.as_deref())
     }
 
     /// Must be called with the bytes that lines are cut from next, which end at input offset `end`.
@@ -120,12 +137,16 @@ impl Assembler {
             history: self.timestamper.history(),
             header: self.header.clone(),
             encoding: None,
+            metadata: self.is_renamed.then(|| self.meta.clone()),
             is_at_start: false,
         }
     }
 
     /// Goes on where another stopped.
-    pub(crate) fn resume(&mut self, history: TimeHistory, header: Option<Header>) {
+    pub(crate) fn resume(&mut self, history: TimeHistory, header: Option<Header>, meta: Option<Metadata>) {
+        if let Some(meta) = meta {
+            (self.meta, self.is_renamed) = (meta, true);
+        }
         self.timestamper.set_history(history);
         self.header = header.or(self.header.take());
     }
@@ -133,6 +154,9 @@ impl Assembler {
     /// Takes a line.
     pub(crate) fn line(&mut self, line: Line<'_>, out: &mut EventBatch, counters: &mut PipelineCounters) {
         counters.truncated_lines += u64::from(line.is_cut);
+        if self.header_mode != HeaderMode::Never && self.take_metadata(&line, out, counters) {
+            return;
+        }
         if let Some(columns) = &mut self.columns {
             match columns.role(line.text, self.header.is_some()) {
                 Role::Header(header) => {
@@ -162,6 +186,36 @@ impl Assembler {
             self.open_found = found;
         }
         rules.join(&mut self.open, line.text, line.start);
+    }
+
+    /// Takes a line `***SPLUNK*** host=… source=… sourcetype=… index=…`, which counts from the next event on.
+    fn take_metadata(&mut self, line: &Line<'_>, out: &mut EventBatch, counters: &mut PipelineCounters) -> bool {
+        let Some(rest) = line.text.strip_prefix(METADATA_MARK) else { return false };
+        if self.header_mode == HeaderMode::FirstLine && line.start > 0 {
+            return false;
+        }
+        self.close(out, counters);
+        let text = String::from_utf8_lossy(rest);
+        auto_kv(&text, &mut |name, value| {
+            let place = match name {
+                "host" => &mut self.meta.host,
+                "source" => &mut self.meta.source,
+                "sourcetype" => &mut self.meta.sourcetype,
+                "index" => match self.rules_of_events.indexes.check(value) {
+                    Ok(()) => &mut self.meta.index,
+                    Err(reason) => {
+                        let stays = &self.meta.index;
+                        self.refused
+                            .get_or_insert_with(|| format!("{reason}; events behind such a line stay in {stays}"));
+                        return;
+                    }
+                },
+                _ => return,
+            };
+            *place = Arc::from(value);
+        });
+        (self.meta_row, self.is_renamed) = (None, true);
+        true
     }
 
     /// The time of a line: in its columns, where these say so.

@@ -146,7 +146,7 @@ struct Census {
 }
 
 fn by_times(lines: &[&[u8]], source: &str) -> Guess {
-    let recogniser = Recogniser::new(ANY_TIME);
+    let recogniser = Recogniser::new(ANY_TIME, [].into());
     let has_date = |line: &[u8]| {
         let stamp = recogniser.find(&line[..line.len().min(LOOKAHEAD_BYTES)]);
         stamp.is_some_and(|stamp| stamp.begins_event())

@@ -24,6 +24,7 @@ mod recognise;
 mod text;
 mod timestamp;
 mod typing;
+pub mod written_time;
 
 pub use error::{PipelineError, WrongRule};
 pub use guess::{Guess, guess_sourcetype};
@@ -35,3 +36,4 @@ pub use pipeline::{Pipeline, PipelineContext, PipelineCounters, ResumeHint, SAMP
 pub use preview::{Preview, PreviewEvent, preview};
 pub use timestamp::{NoTime, TimeReason};
 pub use typing::{EventTyping, TypingPlan, TypingStage, WholeEvent};
+pub use written_time::{WrittenTime, WrittenTimes};

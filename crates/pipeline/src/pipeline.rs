@@ -85,6 +85,8 @@ pub struct ResumeHint {
     pub(crate) history: TimeHistory,
     pub(crate) header: Option<Header>,
     pub(crate) encoding: Option<&'static Encoding>,
+    /// What a line of the source said about where its events come from.
+    pub(crate) metadata: Option<Metadata>,
     /// Whether nothing of the source was read yet, so that what its first bytes tell is still to come.
     pub(crate) is_at_start: bool,
 }
@@ -218,7 +220,7 @@ impl Pipeline {
         if let Stage::Opening(opening) = &mut pipeline.stage
             && let Plan::Ready(running) = &mut opening.plan
         {
-            running.assembler.resume(hint.history, hint.header);
+            running.assembler.resume(hint.history, hint.header, hint.metadata);
             running.begin_text(hint.encoding, 0);
             // A mark in the middle is part of an event.
             opening.needed = 0;
@@ -425,8 +427,10 @@ impl Running {
         let timestamper = Timestamper::new(settings, context)?;
         let hosts = if info.host_is_fixed { None } else { HostRules::new(settings)? };
         let RulePlan { plan, indexes } = rules;
-        let typing = Typing::new(plan, indexes, info.host_is_fixed, settings.indexed_fields_max, context.now);
-        let assembler = Assembler::new(settings, timestamper, meta, EventRules { hosts, typing }, context.now)?;
+        let typing =
+            Typing::new(plan, Arc::clone(&indexes), info.host_is_fixed, settings.indexed_fields_max, context.now);
+        let assembler =
+            Assembler::new(settings, timestamper, meta, EventRules { hosts, typing, indexes }, context.now)?;
         let charset = Charset::new(&settings.charset).ok_or_else(|| PipelineError::Charset {
             sourcetype: settings.sourcetype.clone(),
             charset: settings.charset.clone(),

@@ -14,6 +14,8 @@ mod internet;
 mod names;
 mod numeric;
 
+use std::sync::Arc;
+
 use quarry_event::time::{DateTimeParts, Format, NS_PER_SEC, ResolveContext, TimeNs};
 
 /// First year that is believed.
@@ -91,13 +93,15 @@ pub(crate) struct Stamp {
     pub(crate) rank: Rank,
     /// Whether nothing but punctuation stands before it.
     pub(crate) leads: bool,
+    /// Its first byte.
+    pub(crate) start: usize,
     /// Byte after it.
     pub(crate) end: usize,
 }
 
 impl Stamp {
     fn new(parts: DateTimeParts, form: Form, rank: Rank, end: usize) -> Stamp {
-        Stamp { parts, form, rank, leads: false, end }
+        Stamp { parts, form, rank, leads: false, start: 0, end }
     }
 
     /// Whether a line with this stamp begins an event.
@@ -119,16 +123,21 @@ pub(crate) struct Recogniser {
     epoch_max: i64,
     /// Reads zone abbreviations.
     zone_name: Option<Format>,
+    aliases: Arc<ZoneAliases>,
 }
 
+/// `TZ_ALIAS`: abbreviations that stand for other zones than usual, with seconds east of UTC.
+pub(crate) type ZoneAliases = [(Box<[u8]>, i32)];
+
 impl Recogniser {
-    pub(crate) fn new(now: TimeNs) -> Recogniser {
+    pub(crate) fn new(now: TimeNs, aliases: Arc<ZoneAliases>) -> Recogniser {
         let seconds = now.div_euclid(NS_PER_SEC);
         let year = 1970 + seconds.div_euclid(31_556_952);
         Recogniser {
             year_now_max: i16::try_from(year + 1).unwrap_or(YEAR_MAX),
             epoch_max: seconds + EPOCH_AHEAD_SECS_MAX,
             zone_name: Format::new("%Z").ok(),
+            aliases,
         }
     }
 
@@ -148,7 +157,7 @@ impl Recogniser {
             if has_clean_left(text, at) {
                 let stamp = if is_digit { self.at_number(text, at, run, leads) } else { self.at_name(text, at, run) };
                 if let Some(stamp) = stamp {
-                    let stamp = Stamp { leads, ..stamp };
+                    let stamp = Stamp { leads, start: at, ..stamp };
                     match stamp.rank {
                         Rank::Full => return Some(self.with_fraction(stamp, text)),
                         _ => resorts.note(stamp),

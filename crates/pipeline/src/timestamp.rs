@@ -2,17 +2,19 @@
 //!
 //! Order: the event's text by `TIME_FORMAT`, the text by recognition, the last time of the source, the file's
 //! modification time, now. A time outside `MAX_DAYS_*` is none, and so is one that jumps beyond `MAX_DIFF_SECS_*` in a
-//! form that is not the source's usual one. Not here: a date in the file's name, `TZ_ALIAS`.
+//! form that is not the source's usual one. Not here: a date in the file's name.
+
+use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use quarry_conf::PropsSettings;
-use quarry_conf::props::DatetimeConfig;
-use quarry_event::time::{DateTimeParts, Format, NS_PER_SEC, ResolveContext, TimeNs, parse_zone};
+use quarry_conf::props::{DatetimeConfig, ExtraTimeFields};
+use quarry_event::time::{DateTimeParts, Format, NS_PER_SEC, ResolveContext, TimeNs, parse_zone, seconds_east};
 
 use crate::error::PipelineError;
 use crate::pattern::Pattern;
 use crate::pipeline::PipelineContext;
-use crate::recognise::{Form, Recogniser};
+use crate::recognise::{Form, Recogniser, ZoneAliases};
 
 const NS_PER_DAY: i64 = 86_400 * NS_PER_SEC;
 
@@ -31,6 +33,9 @@ pub(crate) struct Timestamper {
     back_max: i64,
     ahead_max: i64,
     recogniser: Recogniser,
+    aliases: Arc<ZoneAliases>,
+    /// Whether parts of seconds are dropped.
+    whole_seconds: bool,
     history: TimeHistory,
     minute: Option<(DateTimeParts, TimeNs)>,
 }
@@ -130,8 +135,10 @@ impl TimeReason {
 /// A timestamp in a text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
-    parts: DateTimeParts,
+    pub(crate) parts: DateTimeParts,
     form: Form,
+    /// First byte in the text, and the byte behind it.
+    pub(crate) place: (usize, usize),
     /// Whether a line that holds it begins an event.
     pub(crate) begins_event: bool,
 }
@@ -147,6 +154,13 @@ impl Timestamper {
         };
         let format = settings.time_format.as_deref().map(Format::new).transpose();
         let format = format.map_err(|reason| PipelineError::TimeFormat { sourcetype: sourcetype(), reason })?;
+        let alias = |(name, zone): &(String, String)| {
+            let zone =
+                parse_zone(zone).ok_or_else(|| PipelineError::Zone { sourcetype: sourcetype(), zone: zone.clone() })?;
+            Ok((Box::from(name.as_bytes()), seconds_east(context.now, &zone)))
+        };
+        let aliases: Arc<ZoneAliases> =
+            settings.zone_aliases.iter().map(alias).collect::<Result<Vec<_>, PipelineError>>()?.into();
         let days = |days: i64| days.saturating_mul(NS_PER_DAY);
         Ok(Timestamper {
             datetime: settings.datetime,
@@ -160,7 +174,9 @@ impl Timestamper {
             latest: context.now.saturating_add(days(settings.max_days_hence)),
             back_max: settings.max_diff_secs_ago.saturating_mul(NS_PER_SEC),
             ahead_max: settings.max_diff_secs_hence.saturating_mul(NS_PER_SEC),
-            recogniser: Recogniser::new(context.now),
+            recogniser: Recogniser::new(context.now, Arc::clone(&aliases)),
+            aliases,
+            whole_seconds: settings.extra_time_fields == ExtraTimeFields::None,
             history: TimeHistory::default(),
             minute: None,
         })
@@ -171,7 +187,7 @@ impl Timestamper {
         let later = now.saturating_sub(self.now);
         self.earliest = self.earliest.saturating_add(later);
         self.latest = self.latest.saturating_add(later);
-        self.recogniser = Recogniser::new(now);
+        self.recogniser = Recogniser::new(now, Arc::clone(&self.aliases));
         (self.now, self.modified) = (now, modified);
     }
 
@@ -202,12 +218,27 @@ impl Timestamper {
         let rest = &text[start..];
         let window = if self.lookahead == 0 { rest } else { &rest[..rest.len().min(self.lookahead)] };
         if let Some(format) = &self.format
-            && let Some((parts, _)) = format.parse_prefix(window)
+            && let Some((mut parts, end)) = format.parse_prefix(window)
         {
-            return Some(Found { parts, form: Form::Configured, begins_event: true });
+            self.apply_alias(&mut parts, window);
+            return Some(Found { parts, form: Form::Configured, place: (start, start + end), begins_event: true });
         }
         let stamp = self.recogniser.find(window)?;
-        Some(Found { parts: stamp.parts, form: stamp.form, begins_event: stamp.begins_event() })
+        Some(Found {
+            parts: stamp.parts,
+            form: stamp.form,
+            place: (start + stamp.start, start + stamp.end),
+            begins_event: stamp.begins_event(),
+        })
+    }
+
+    /// A zone that is named counts as `TZ_ALIAS` says.
+    fn apply_alias(&self, parts: &mut DateTimeParts, text: &[u8]) {
+        let Some((start, end)) = parts.zone_name else { return };
+        let Some(name) = text.get(start as usize..end as usize) else { return };
+        if let Some((_, seconds)) = self.aliases.iter().find(|(alias, _)| **alias == *name) {
+            parts.offset = Some(*seconds);
+        }
     }
 
     /// `_time` of an event in which `found` was found, and whether it is the text's own.
@@ -221,6 +252,7 @@ impl Timestamper {
             && let Some(time) = self.resolve(&found.parts)
             && self.is_plausible(time, found.form)
         {
+            let time = if self.whole_seconds { time - time.rem_euclid(NS_PER_SEC) } else { time };
             self.history.accept(time, found.form);
             return (time, true);
         }

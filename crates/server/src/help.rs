@@ -103,6 +103,7 @@ const PAGES: &[(&str, &str)] = &[
     ("table", include_str!("../../../spec/spl/table.md")),
     ("tags", include_str!("../../../spec/spl/tags.md")),
     ("tail", include_str!("../../../spec/spl/tail.md")),
+    ("default-fields", include_str!("../../../spec/spl/default-fields.md")),
     ("time", include_str!("../../../spec/spl/time.md")),
     ("timechart", include_str!("../../../spec/spl/timechart.md")),
     ("timewrap", include_str!("../../../spec/spl/timewrap.md")),

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use quarry_conf::settings::server::ServerSettings;
 use quarry_conf::{IndexesConf, Layers};
 use quarry_engine::{KeptJob, NodeEntry, NodeSource, SnapshotSource};
 use quarry_event::time::NS_PER_SEC;
@@ -43,10 +44,14 @@ fn field(name: &str, value: impl Into<String>) -> (String, Vec<String>) {
 }
 
 impl NodeSource for NodeFacts {
+    fn name(&self) -> String {
+        ServerSettings::new(&self.layers).server_name.unwrap_or_else(host_name)
+    }
+
     fn entries(&self, path: &str) -> Result<Option<Vec<NodeEntry>>, String> {
         let path = path.split('?').next().unwrap_or(path).trim_end_matches('/');
         Ok(Some(match below_services(path) {
-            Some("server/info") => vec![server_info()],
+            Some("server/info") => vec![server_info(self.name())],
             Some("data/indexes") => self.indexes(),
             Some("saved/searches") => self.stanzas("savedsearches"),
             Some("admin/macros") => self.stanzas("macros"),
@@ -95,13 +100,13 @@ fn below_services(path: &str) -> Option<&str> {
     path.strip_prefix("/services/")
 }
 
-fn server_info() -> NodeEntry {
+fn server_info(name: String) -> NodeEntry {
     let host = host_name();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     vec![
         field("title", "server-info"),
-        field("host", host.as_str()),
-        field("serverName", host),
+        field("host", host),
+        field("serverName", name),
         field("version", env!("CARGO_PKG_VERSION")),
         field("product_type", "quarry"),
         field("os_name", std::env::consts::OS),

@@ -24,6 +24,8 @@ const TIME: &str = "_time";
 pub struct FieldNeeds {
     /// Every field.
     pub all: bool,
+    /// Whether a command asks for every field by `*`, so that fields which are computed only when asked for are meant.
+    pub every: bool,
     /// Fields by name.
     pub fields: BTreeSet<String>,
     /// Names with `*`.
@@ -38,7 +40,7 @@ impl FieldNeeds {
 
     fn add(&mut self, name: &str) {
         if name == "*" {
-            self.all = true;
+            (self.all, self.every) = (true, true);
         } else if name.contains('*') {
             if !self.patterns.iter().any(|known| known == name) {
                 self.patterns.push(name.to_owned());

@@ -28,7 +28,7 @@ use crate::values::Values;
 pub use guess_rules::SourcetypeRule;
 use pattern::Pattern;
 pub use search_time::{AliasRule, SearchTimeRules};
-pub use settings::{DatetimeConfig, ExtractRule, HeaderSettings, KvMode, PropsSettings};
+pub use settings::{DatetimeConfig, ExtraTimeFields, ExtractRule, HeaderMode, HeaderSettings, KvMode, PropsSettings};
 
 /// What a stanza name starts with that stands for sources.
 pub(crate) const SOURCE_PREFIX: &str = "source::";
@@ -42,6 +42,8 @@ pub(crate) const DELAYED_RULE_PREFIX: &str = "delayedrule::";
 const INDEXED_FIELDS_MAX: usize = 200;
 /// Field that `EXTRACT-` reads unless told otherwise.
 const RAW_FIELD: &str = "_raw";
+/// Value of `INDEXED_EXTRACTIONS` for JSON.
+const INDEXED_JSON: &str = "json";
 /// What parts a pattern and the field it reads.
 const EXTRACT_IN: &str = " in ";
 
@@ -167,6 +169,21 @@ impl PropsResolver {
         extracts.into_iter().any(|(_, pattern)| named.iter().any(|group| pattern.contains(group)))
     }
 
+    /// Sourcetypes that go by another name when searching (`rename`), with that name.
+    pub fn renamed_sourcetypes(&self) -> BTreeMap<&str, &str> {
+        let stanzas =
+            self.sourcetypes.iter().filter_map(|(name, own)| Some((name.as_str(), own.get("rename")?.trim())));
+        stanzas.filter(|(name, shown)| !shown.is_empty() && name != shown).collect()
+    }
+
+    /// Whether the fields of some events' JSON count as index-time fields.
+    pub fn indexes_json(&self) -> bool {
+        let patterns = self.hosts.iter().chain(&self.sources).map(|stanza| &stanza.settings);
+        let stanzas = self.sourcetypes.values().chain([&self.defaults]).chain(patterns);
+        let mut formats = stanzas.filter_map(|settings| settings.get("INDEXED_EXTRACTIONS"));
+        formats.any(|format| format.eq_ignore_ascii_case(INDEXED_JSON))
+    }
+
     /// What each stanza adds to events at search time, with the sourcetype it stands for where it stands for one.
     pub fn search_time_rules(&self) -> Vec<(Option<&str>, SearchTimeRules)> {
         let named = self.sourcetypes.iter().map(|(name, settings)| (Some(name.as_str()), settings));
@@ -208,11 +225,12 @@ fn pattern_stanzas(props: &Merged, prefix: &str) -> Vec<PatternStanza> {
 fn read(sourcetype: &str, values: &Values<'_>, rules: &BTreeMap<String, Arc<IndexRule>>) -> PropsSettings {
     let structured = values.text("INDEXED_EXTRACTIONS").to_ascii_lowercase();
     // Fields of structured JSON are read when searching, so switching that off would lose them.
-    let kv_mode = if structured == "json" { KvMode::Json } else { kv_mode(values.text("KV_MODE")) };
+    let kv_mode = if structured == INDEXED_JSON { KvMode::Json } else { kv_mode(values.text("KV_MODE")) };
     PropsSettings {
         sourcetype: sourcetype.to_owned(),
         line_breaker: values.owned("LINE_BREAKER"),
         charset: values.owned("CHARSET"),
+        reads_binary: values.bool("NO_BINARY_CHECK"),
         truncate: values.size("TRUNCATE"),
         should_line_merge: values.bool("SHOULD_LINEMERGE"),
         break_only_before: values.optional("BREAK_ONLY_BEFORE"),
@@ -226,12 +244,17 @@ fn read(sourcetype: &str, values: &Values<'_>, rules: &BTreeMap<String, Arc<Inde
         time_format: values.optional("TIME_FORMAT"),
         max_timestamp_lookahead: lookahead(values.integer("MAX_TIMESTAMP_LOOKAHEAD")),
         tz: values.optional("TZ"),
+        zone_aliases: zone_aliases(values.text("TZ_ALIAS")),
+        extra_time_fields: extra_time_fields(values.text("ADD_EXTRA_TIME_FIELDS")),
+        annotate_punct: values.bool("ANNOTATE_PUNCT"),
         max_days_ago: values.integer("MAX_DAYS_AGO"),
         max_days_hence: values.integer("MAX_DAYS_HENCE"),
         max_diff_secs_ago: values.integer("MAX_DIFF_SECS_AGO"),
         max_diff_secs_hence: values.integer("MAX_DIFF_SECS_HENCE"),
         kv_mode,
         auto_kv_json: values.bool("AUTO_KV_JSON"),
+        header_mode: header_mode(values.text("HEADER_MODE")),
+        indexed_json: structured == INDEXED_JSON,
         header: header::read(&structured, values),
         indexed_fields_max: INDEXED_FIELDS_MAX,
         typing: index_rules::typing(values, rules),
@@ -250,6 +273,29 @@ fn datetime(value: &str) -> DatetimeConfig {
         "CURRENT" => DatetimeConfig::Current,
         "NONE" => DatetimeConfig::None,
         _ => DatetimeConfig::Auto,
+    }
+}
+
+fn header_mode(value: &str) -> HeaderMode {
+    match value.to_ascii_lowercase().as_str() {
+        "always" => HeaderMode::Always,
+        "firstline" => HeaderMode::FirstLine,
+        _ => HeaderMode::Never,
+    }
+}
+
+/// `EST=GMT+10:00,EDT=GMT+11:00`.
+fn zone_aliases(value: &str) -> Vec<(String, String)> {
+    let pairs = value.split(',').filter_map(|pair| pair.split_once('='));
+    let pairs = pairs.map(|(name, zone)| (name.trim().to_owned(), zone.trim().to_owned()));
+    pairs.filter(|(name, zone)| !name.is_empty() && !zone.is_empty()).collect()
+}
+
+fn extra_time_fields(value: &str) -> ExtraTimeFields {
+    match value.to_ascii_lowercase().as_str() {
+        "none" | "false" | "f" | "0" | "no" | "n" => ExtraTimeFields::None,
+        "subseconds" => ExtraTimeFields::SubSeconds,
+        _ => ExtraTimeFields::All,
     }
 }
 

@@ -11,6 +11,8 @@ pub struct PropsSettings {
     pub line_breaker: String,
     /// `CHARSET`: what the bytes are; empty for UTF-8, or UTF-16 where its mark stands in front.
     pub charset: String,
+    /// `NO_BINARY_CHECK`: whether files are read that look like no text.
+    pub reads_binary: bool,
     /// `TRUNCATE`: bytes kept of a line; 0 keeps all.
     pub truncate: usize,
     /// `SHOULD_LINEMERGE`: whether lines are merged into events by the rules below.
@@ -37,6 +39,12 @@ pub struct PropsSettings {
     pub max_timestamp_lookahead: usize,
     /// `TZ`: zone of timestamps that name none.
     pub tz: Option<String>,
+    /// `TZ_ALIAS`: zones of abbreviations in timestamps, as written.
+    pub zone_aliases: Vec<(String, String)>,
+    /// `ADD_EXTRA_TIME_FIELDS`: what is known of the time as it is written.
+    pub extra_time_fields: ExtraTimeFields,
+    /// `ANNOTATE_PUNCT`: whether events have `punct`.
+    pub annotate_punct: bool,
     /// `MAX_DAYS_AGO`.
     pub max_days_ago: i64,
     /// `MAX_DAYS_HENCE`.
@@ -49,6 +57,10 @@ pub struct PropsSettings {
     pub kv_mode: KvMode,
     /// `AUTO_KV_JSON`: whether `auto` also reads JSON.
     pub auto_kv_json: bool,
+    /// `INDEXED_EXTRACTIONS = json`: whether fields of JSON count as index-time fields.
+    pub indexed_json: bool,
+    /// `HEADER_MODE`: which lines `***SPLUNK*** host=…` say where the events behind them come from.
+    pub header_mode: HeaderMode,
     /// How columns are read of delimited text (csv, tsv …); such text has one event a line.
     pub header: Option<HeaderSettings>,
     /// What is done with an event behind its timestamp: `SEDCMD-`, `TRANSFORMS-`, `RULESET-`.
@@ -111,6 +123,28 @@ pub enum DatetimeConfig {
     /// The clock at arrival (`CURRENT`).
     Current,
     /// The file's modification time, else the clock (`NONE`).
+    None,
+}
+
+/// Which lines say where the events behind them come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeaderMode {
+    /// None.
+    Never,
+    /// The first of the source.
+    FirstLine,
+    /// Any.
+    Always,
+}
+
+/// What there is of a time as it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExtraTimeFields {
+    /// `date_hour` and its like, and parts of seconds.
+    All,
+    /// Parts of seconds only.
+    SubSeconds,
+    /// Times are of whole seconds.
     None,
 }
 

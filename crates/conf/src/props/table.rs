@@ -19,7 +19,6 @@ pub static PROPS: ConfTable = ConfTable {
     conf: "props",
     sections: &[Section { stanza: StanzaName::Any, rows: ROWS }],
     unsupported: &[
-        "HEADER_MODE",
         "CHECK_METHOD",
         "DETERMINE_TIMESTAMP_DATE_WITH_SYSTEM_TIME",
         "KV_TRIM_SPACES",
@@ -30,21 +29,17 @@ pub static PROPS: ConfTable = ConfTable {
         "PREFIX_SOURCETYPE",
         "SEGMENTATION",
         "STATSD-DIM-TRANSFORMS",
-        "TZ_ALIAS",
         "given_type",
         "invalid_cause",
         "is_valid",
         "maxDist",
-        "rename",
         "unarchive_cmd",
     ],
     unused: &[
-        "ADD_EXTRA_TIME_FIELDS",
-        "ANNOTATE_PUNCT",
+        // For forwarders, which cut what they send to several indexers.
         "EVENT_BREAKER",
         "EVENT_BREAKER_ENABLE",
         "LINE_BREAKER_LOOKBEHIND",
-        "NO_BINARY_CHECK",
         "category",
         "description",
         "detect_trailing_nulls",
@@ -54,6 +49,8 @@ pub static PROPS: ConfTable = ConfTable {
 };
 
 const ROWS: &[Row] = &[
+    row("ADD_EXTRA_TIME_FIELDS", EXTRA_TIMES, "true", "", "date_ fields; subseconds: none; none: whole seconds only"),
+    row("ANNOTATE_PUNCT", Kind::Bool, "true", "", "whether events have the field punct"),
     row("AUTO_KV_JSON", Kind::Bool, "true", "", "whether KV_MODE = auto also reads events that are JSON"),
     row("BREAK_ONLY_BEFORE", REGEX, "", "", "when lines are merged: a line that matches starts an event"),
     row("BREAK_ONLY_BEFORE_DATE", Kind::Bool, "true", "", "when lines are merged: a line with a time starts an event"),
@@ -76,6 +73,7 @@ const ROWS: &[Row] = &[
     row("HEADER_FIELD_DELIMITER", Kind::Delimiter, "", "", "what parts the names of the header line"),
     row("HEADER_FIELD_LINE_NUMBER", COUNT, "0", "", "line of the header; 0: the first that is no preamble"),
     row("HEADER_FIELD_QUOTE", Kind::Delimiter, "", "", "what holds a name with delimiters together"),
+    row("HEADER_MODE", HEADER_MODES, "", "", "lines `***SPLUNK*** host=…`: always, or firstline only"),
     row("INDEXED_EXTRACTIONS", FORMATS, "", "", "format of a structured file"),
     row("KV_MODE", KV_MODES, "auto", "", "how fields are cut out when searching"),
     row(LESS_THAN, REGEX, "", "", "in [rule::…], with a percentage behind it: fewer lines than that match"),
@@ -92,6 +90,7 @@ const ROWS: &[Row] = &[
     row("MUST_BREAK_AFTER", REGEX, "", "", "when lines are merged: a line that matches ends an event"),
     row("MUST_NOT_BREAK_AFTER", REGEX, "", "", "when lines are merged: no event ends here until MUST_BREAK_AFTER"),
     row("MUST_NOT_BREAK_BEFORE", REGEX, "", "", "when lines are merged: a line that matches starts no event"),
+    row("NO_BINARY_CHECK", Kind::Bool, "false", "", "whether files are read that look like no text"),
     row("PREAMBLE_REGEX", REGEX, "", "", "lines before the header that match are left out"),
     row("REPORT-", Kind::Text, "", "", "transforms.conf stanzas that cut fields when searching, in order"),
     row("ROUTE_EVENTS_OLDER_THAN", Kind::Age, "", "", "events older than this are dropped: N with s, m, h or d"),
@@ -104,11 +103,16 @@ const ROWS: &[Row] = &[
     row("TRANSFORMS-", Kind::Text, "", "", "index-time rules of transforms.conf, in order"),
     row("TRUNCATE", COUNT, "10000", "bytes", "bytes kept of a line; 0 keeps all"),
     row("TZ", Kind::Zone, "", "", "zone of times that name none"),
+    row("TZ_ALIAS", Kind::Text, "", "", "zones of abbreviations in times: `EST=GMT+10:00,EDT=GMT+11:00`"),
     row("priority", PRIORITY, "", "", "of two patterns that match, the higher counts; 100 for plain names, else 0"),
+    row("rename", Kind::Text, "", "", "name of the sourcetype when searching"),
     row("sourcetype", Kind::Text, "", "", "in [source::…]: the sourcetype of these files; in [rule::…]: of what fits"),
 ];
 
 const FORMATS: Kind = Kind::Choice(&["csv", "tsv", "psv", "w3c", "json", "none"]);
+const EXTRA_TIMES: Kind =
+    Kind::Choice(&["true", "false", "all", "none", "subseconds", "t", "f", "yes", "no", "y", "n", "1", "0"]);
+const HEADER_MODES: Kind = Kind::Choice(&["empty", "always", "firstline"]);
 const KV_MODES: Kind = Kind::Choice(&["none", "auto", "auto_escaped", "multi", "json", "xml"]);
 
 /// All rows.

@@ -9,17 +9,24 @@ use std::sync::Arc;
 use crate::layers::Layers;
 use crate::props::search_time::words_of;
 use crate::settings::index_rules::DEST_KEYS;
-use crate::table::{COUNT, ConfTable, Kind, Row, Section, StanzaName, row};
+use crate::table::{ANY_NAME, COUNT, ConfTable, Kind, Row, Section, StanzaName, row};
 use crate::text::DEFAULT_STANZA;
 use crate::values::Values;
 
 /// Most matches a lookup may give for one row.
 const MATCHES_MAX: i64 = 1000;
 
+/// Stanza of the keys that rules may write and read beside those that are known.
+pub(crate) const ACCEPTED_KEYS: &str = "accepted_keys";
+const ACCEPTED_ROWS: &[Row] = &[row(ANY_NAME, Kind::Text, "", "", "a key that DEST_KEY and SOURCE_KEY may name")];
+
 /// Settings of transforms.conf.
 pub static TRANSFORMS: ConfTable = ConfTable {
     conf: "transforms",
-    sections: &[Section { stanza: StanzaName::Any, rows: ROWS }],
+    sections: &[
+        Section { stanza: StanzaName::Named(ACCEPTED_KEYS), rows: ACCEPTED_ROWS },
+        Section { stanza: StanzaName::Any, rows: ROWS },
+    ],
     unsupported: &[
         "collection",
         "external_cmd",

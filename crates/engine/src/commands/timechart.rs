@@ -63,6 +63,11 @@ impl TimeChart {
         })
     }
 
+    /// Whether the range that is searched is shown, whatever the rows are.
+    fn shows_range(&self, context: &CommandContext) -> bool {
+        self.command.fixed_range && context.range.earliest.is_some() && context.range.latest.is_some()
+    }
+
     fn spans(&self, span: Span, context: &CommandContext) -> Result<TimeSpans, EngineError> {
         TimeSpans::new(span, self.command.bin.align_time.as_deref(), context)
     }
@@ -163,8 +168,8 @@ impl Reduce for TimeChart {
         self.plan.needs_order()
     }
 
-    fn needs_bounds(&self) -> bool {
-        self.span.get().is_none()
+    fn needs_bounds(&self, context: &CommandContext) -> bool {
+        self.span.get().is_none() && !self.shows_range(context)
     }
 
     fn prepare(&self, data: Option<(TimeNs, TimeNs)>, context: &CommandContext) {
@@ -172,8 +177,7 @@ impl Reduce for TimeChart {
     }
 
     fn fold_name(&self, context: &CommandContext) -> Option<String> {
-        let by_range = self.command.fixed_range && context.range.earliest.is_some() && context.range.latest.is_some();
-        let is_known = by_range || self.span.get().is_some();
+        let is_known = self.shows_range(context) || self.span.get().is_some();
         is_known.then(|| format!("{:?}", self.fix_span(None, context)))
     }
 

@@ -59,6 +59,8 @@ impl ShownFields {
 pub(crate) struct FieldWish {
     /// Every field there is.
     pub all: bool,
+    /// Whether a command asks for every field by `*`: then the computed ones are among them.
+    pub every: bool,
     /// Fields by name.
     pub names: Vec<String>,
     /// Fields by wildcard.
@@ -77,6 +79,7 @@ impl FieldWish {
         };
         FieldWish {
             all: needs.all,
+            every: needs.every,
             names: needs.fields.iter().cloned().collect(),
             patterns: needs.patterns.clone(),
             raw: needs.all || named("_raw"),
@@ -121,6 +124,7 @@ pub(crate) struct FieldRules {
     props: Arc<PropsResolver>,
     /// Whether nothing is cut out of text: only fields written when the event was added are there.
     index_time_only: bool,
+    reads_indexed_text: bool,
     known: Mutex<HashMap<Metadata, Arc<SourceRules>, FixedState>>,
     /// Patterns by their text: sources share them.
     extracts: Mutex<HashMap<(String, String), Arc<Extract>, FixedState>>,
@@ -159,17 +163,27 @@ struct SourceRules {
 impl FieldRules {
     /// Rules of these settings.
     pub(crate) fn new(props: Arc<PropsResolver>) -> FieldRules {
-        FieldRules { props, index_time_only: false, known: Mutex::default(), extracts: Mutex::default() }
+        FieldRules::of_props(props, false)
     }
 
     /// Rules that cut nothing out of text, as `tstats` sees events.
     pub(crate) fn index_time_only(props: Arc<PropsResolver>) -> FieldRules {
-        FieldRules { props, index_time_only: true, known: Mutex::default(), extracts: Mutex::default() }
+        FieldRules::of_props(props, true)
+    }
+
+    fn of_props(props: Arc<PropsResolver>, index_time_only: bool) -> FieldRules {
+        let reads_indexed_text = props.indexes_json();
+        FieldRules { props, index_time_only, reads_indexed_text, known: Mutex::default(), extracts: Mutex::default() }
     }
 
     /// Whether the value of a field need not stand in the text.
     pub(crate) fn is_index_time_only(&self) -> bool {
         self.index_time_only
+    }
+
+    /// Whether fields of some text count as given when the event was added.
+    pub(crate) fn reads_indexed_text(&self) -> bool {
+        self.reads_indexed_text
     }
 
     /// What props.conf says.
@@ -214,17 +228,17 @@ impl FieldRules {
         if let Some(rules) = known.get(meta) {
             return Arc::clone(rules);
         }
+        let settings = self.props.resolve(&meta.source, &meta.host, &meta.sourcetype);
         if self.index_time_only {
             let rules = Arc::new(SourceRules {
                 extracts: Vec::new(),
                 reports: Vec::new(),
-                kv_mode: KvMode::None,
+                kv_mode: if settings.indexed_json { KvMode::Json } else { KvMode::None },
                 auto_json: false,
             });
             known.insert(meta.clone(), Arc::clone(&rules));
             return rules;
         }
-        let settings = self.props.resolve(&meta.source, &meta.host, &meta.sourcetype);
         let extracts = settings.extracts.iter().filter_map(|rule| match self.extract(&rule.pattern, &rule.field) {
             Ok(extract) => Some(extract),
             Err(error) => {
@@ -281,7 +295,7 @@ pub(crate) fn cut(
         found.start_row(place as u32);
         while let Some(field) = indexed.next_if(|field| field.row <= *row) {
             if field.row == *row {
-                found.add_copy(&field.name, &field.value, true);
+                found.add_given(&field.name, &field.value);
             }
         }
         let meta = events.meta[*row as usize] as usize;
@@ -313,6 +327,8 @@ struct Place {
     start: u32,
     len: u32,
     copied: bool,
+    /// Given when the event was added: what its text says of the field is left out.
+    given: bool,
 }
 
 struct Found<'a> {
@@ -470,21 +486,35 @@ impl<'a> Found<'a> {
             start: (value.as_ptr() as usize - self.text_start) as u32,
             len: value.len() as u32,
             copied: false,
+            given: false,
         };
         self.push(at, place, multiple);
     }
 
     fn add_copy(&mut self, name: &str, value: &str, multiple: bool) {
         let Some(at) = self.field(name) else { return };
-        let place = Place { row: self.row, start: self.copies.len() as u32, len: value.len() as u32, copied: true };
-        self.copies.extend_from_slice(value.as_bytes());
+        let place = self.copied(value);
         self.push(at, place, multiple);
+    }
+
+    /// Adds a value that the event was given when it was added.
+    fn add_given(&mut self, name: &str, value: &str) {
+        let Some(at) = self.field(name) else { return };
+        let place = Place { given: true, ..self.copied(value) };
+        self.values[at].1.push(place);
+    }
+
+    fn copied(&mut self, value: &str) -> Place {
+        let start = self.copies.len() as u32;
+        self.copies.extend_from_slice(value.as_bytes());
+        Place { row: self.row, start, len: value.len() as u32, copied: true, given: false }
     }
 
     #[inline]
     fn push(&mut self, at: usize, place: Place, multiple: bool) {
         let places = &mut self.values[at].1;
-        if multiple || places.last().is_none_or(|last| last.row != place.row) {
+        let last = places.last().filter(|last| last.row == place.row);
+        if last.is_none_or(|last| multiple && !last.given) {
             places.push(place);
         }
     }

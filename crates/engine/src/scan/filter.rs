@@ -12,7 +12,7 @@ use quarry_event::{Metadata, Page, TermQuery};
 use quarry_spl::ast::{CompareOp, SearchExpr, SearchPattern};
 
 use super::METADATA_FIELDS;
-use super::derive::{DerivedNames, Scope};
+use super::derive::{DerivedNames, Scope, is_default_field};
 use super::fields::FieldRules;
 use super::shaped::Conditions;
 use crate::EngineError;
@@ -334,8 +334,12 @@ fn terms_of(expr: &SearchExpr, rules: &Origins<'_>) -> TermQuery {
         SearchExpr::Keyword(pattern) | SearchExpr::Case(pattern) => TermQuery::for_keyword(&pattern.text),
         SearchExpr::Term(pattern) => TermQuery::for_term(&pattern.text),
         SearchExpr::Compare { field, op: CompareOp::Eq, value, .. } => value_terms(&field.text, value, rules),
+        // Computed, not written into events.
+        SearchExpr::Indexed { field, .. } if is_default_field(&field.text) => TermQuery::All,
         SearchExpr::Indexed { field, value } => match meta_field(&field.text) {
             Some(_) => value_terms(&field.text, value, rules),
+            // The text tells, as it does for fields of search time.
+            None if rules.rules.reads_indexed_text() => value_terms(&field.text, value, rules),
             None => field_term(&field.text, value),
         },
         SearchExpr::In { field, values } => {

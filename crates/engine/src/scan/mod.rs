@@ -12,6 +12,7 @@ pub(crate) mod derive;
 pub(crate) mod fields;
 pub(crate) mod filter;
 pub(crate) mod ordered;
+pub(crate) mod renamed;
 pub(crate) mod rexes;
 pub(crate) mod shaped;
 pub(crate) mod slices;
@@ -329,7 +330,7 @@ impl EventScan {
             return self.cut_columns(events, selected, &self.wish, context);
         };
         let rows = self.cut_columns(events, selected, &wide, context)?;
-        let rows = self.derivations.add(rows, events, selected, &context.messages)?;
+        let rows = self.derivations.add(rows, events, selected, &wide, &context.messages)?;
         let keeps = |name: &str| match name {
             "_time" => true,
             "_raw" => self.wish.raw || self.filter.tests_raw(),

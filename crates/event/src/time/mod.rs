@@ -4,6 +4,7 @@
 //! give the same answer at any moment. The zone database is compiled in; the system's is not read.
 
 pub(crate) mod civil;
+mod clock_fields;
 pub mod modifier;
 mod names;
 pub mod span;
@@ -11,11 +12,12 @@ pub mod strftime;
 pub mod strptime;
 mod zone;
 
+pub use clock_fields::ClockFields;
 pub use modifier::{ModifierError, Snap, apply_modifier, parse_epoch, parse_time};
 pub use span::{Span, SpanFloor, SpanUnit};
 pub use strftime::{strftime, strftime_into};
 pub use strptime::{DateTimeParts, Format, FormatError, ResolveContext, strptime};
-pub use zone::{fixed_zone, parse_zone};
+pub use zone::{fixed_zone, parse_zone, seconds_east};
 
 /// Nanoseconds since 1970-01-01T00:00:00Z.
 pub type TimeNs = i64;

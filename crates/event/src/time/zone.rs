@@ -2,6 +2,8 @@
 
 use jiff::tz::{Offset, TimeZone};
 
+use super::TimeNs;
+use super::civil::offset_at;
 use super::names::zone_offset;
 use super::strptime::read_offset;
 
@@ -23,6 +25,11 @@ pub fn parse_zone(name: &str) -> Option<TimeZone> {
     }
     let known = TimeZone::get(name).ok();
     known.or_else(|| zone_offset(name.as_bytes()).map(fixed_zone))
+}
+
+/// Seconds east of UTC of a zone at an instant.
+pub fn seconds_east(time: TimeNs, zone: &TimeZone) -> i32 {
+    offset_at(time, zone) as i32
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Files: found, unpacked, known again, read once, watched.
 
+mod binary;
 mod expand;
 mod gzip;
 mod identity;

@@ -18,6 +18,7 @@ use quarry_pipeline::{Pipeline, PipelineContext, ResumeHint, SAMPLE_BYTES, Sourc
 use xxhash_rust::xxh3::Xxh3;
 
 use super::Packing;
+use super::binary::is_left_out;
 use super::identity::{HEAD_BYTES, Start, TAIL_BYTES};
 use super::open::{OpenFile, READ_CHUNK_BYTES, STDIN};
 use super::reader::{FileReader, ReadBatch, ReadEnd, ReadState};
@@ -27,6 +28,8 @@ use crate::{FileIdentity, FilePosition, InputError, Sink};
 const WAITING_BATCHES_MAX: usize = 2;
 /// `source` of events from standard input.
 const STDIN_SOURCE: &str = "stdin";
+/// What is told of a file that looks like no text.
+const BINARY: &str = "it looks like no text, so that nothing of it is added; NO_BINARY_CHECK = true in its stanza of props.conf reads it";
 /// Name of the thread that reads.
 const READER_THREAD: &str = "quarry-read";
 
@@ -143,6 +146,10 @@ pub fn add_file(
     if start.at_end {
         return Ok(FileReport { skipped: offset > 0, resumed_at: offset, ..FileReport::default() });
     }
+    if offset == 0 && is_binary(path, &absolute, options, props)? {
+        let warnings = vec![BINARY.to_owned()];
+        return Ok(FileReport { warnings, ..FileReport::default() });
+    }
     let opened = open_at(
         OpenFile::open_from(path, offset.saturating_sub(TAIL_BYTES as u64))?,
         path,
@@ -153,6 +160,12 @@ pub fn add_file(
     )?;
     let keeper = Keeper { identity: start.identity, path: absolute };
     add_opened(opened, path, offset, Some(&keeper), sink, progress)
+}
+
+/// Whether a file of which nothing was read yet is left out since it looks like no text.
+fn is_binary(path: &Path, absolute: &str, options: &OneshotOptions, props: &PropsResolver) -> Result<bool, InputError> {
+    let left_out = is_left_out(&mut OpenFile::open(path)?, &info_of(absolute, options), props);
+    left_out.map_err(|error| InputError::read(path, &error))
 }
 
 /// Adds what is left of an opened file.
@@ -269,6 +282,17 @@ struct Opened {
     prefix: Option<Xxh3>,
 }
 
+/// Where the events of the file at a path come from.
+fn info_of(absolute: &str, options: &OneshotOptions) -> SourceInfo {
+    SourceInfo {
+        index: options.index.clone(),
+        host: options.host.clone(),
+        host_is_fixed: options.host_is_fixed,
+        source: options.source.clone().unwrap_or_else(|| absolute.to_owned()),
+        sourcetype: options.sourcetype.clone(),
+    }
+}
+
 /// Opens the pipeline at `offset` of a file that stands somewhere before it.
 fn open_at(
     (mut file, reached): (OpenFile, u64),
@@ -278,13 +302,7 @@ fn open_at(
     options: &OneshotOptions,
     props: &PropsResolver,
 ) -> Result<Opened, InputError> {
-    let info = SourceInfo {
-        index: options.index.clone(),
-        host: options.host.clone(),
-        host_is_fixed: options.host_is_fixed,
-        source: options.source.clone().unwrap_or_else(|| absolute.to_owned()),
-        sourcetype: options.sourcetype.clone(),
-    };
+    let info = info_of(absolute, options);
     let context = PipelineContext { now: options.now, zone: options.zone.clone(), modified: file.modified_ns };
     let mut prefix = (file.packing != Packing::None && !file.is_stream).then(Xxh3::new);
     let wrong = |source| InputError::Pipeline { path: path.to_path_buf(), source };

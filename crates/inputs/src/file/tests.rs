@@ -201,7 +201,17 @@ fn odd_files_are_no_trouble() {
     assert_eq!(empty, FileReport::default());
     assert!(sink.positions.is_empty());
     let garbage: Vec<u8> = (0..300_000u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
-    assert_eq!(add(&file(&folder, "garbage", &garbage), &mut sink).bytes, 300_000);
+    let garbage = file(&folder, "garbage", &garbage);
+    let left_out = add(&garbage, &mut sink);
+    assert_eq!((left_out.bytes, left_out.warnings.len(), sink.positions.len()), (0, 1, 0));
+    let reads_all = quarry_conf::ConfSource {
+        layer: quarry_conf::Layer::SystemLocal,
+        app: None,
+        file: "props.conf".to_owned(),
+        text: "[source::...garbage]\nNO_BINARY_CHECK = true\n".to_owned(),
+    };
+    let props = PropsResolver::new(&Layers::new([reads_all]));
+    assert_eq!(add_file(&garbage, &options(), &props, &mut sink, &mut NoProgress).unwrap().bytes, 300_000);
     let long = vec![b'x'; 20_000_000];
     let report = add(&file(&folder, "long", &long), &mut sink);
     assert_eq!((report.events, report.truncated_lines), (1, 1));

@@ -1,13 +1,14 @@
 //! One forwarder: handshake, channels, and its events in batches of one index each.
 //!
 //! The handshake offers version 4 unless that is switched off; a forwarder of version 2 has none. Text that says it is
-//! one event is taken as it is, with its time and fields; other text is cut by its sourcetype's rules.
+//! one event is taken with its time and fields, and only `RULESET-` rules work on it; other text is cut by its sourcetype's rules.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quarry_conf::PropsResolver;
 use quarry_event::{EventBatch, Metadata, TimeNs};
+use quarry_pipeline::{EventTyping, TypingStage, WholeEvent};
 
 use super::S2sError;
 use super::batch::unpack;
@@ -49,6 +50,8 @@ pub struct ForwarderDefaults {
     pub offers_packets: bool,
     /// How text is cut.
     pub props: Arc<PropsResolver>,
+    /// What is done with events that come whole: the rules of `RULESET-`, as Splunk does with what another node has cut.
+    pub typing: Arc<EventTyping>,
 }
 
 /// A connection.
@@ -67,6 +70,8 @@ pub struct Forwarder {
     numbered: Vec<Numbered>,
     due: Vec<u64>,
     answer: Vec<u8>,
+    /// Why an event is not in the index that a rule named.
+    refused: Option<String>,
 }
 
 impl Forwarder {
@@ -84,6 +89,7 @@ impl Forwarder {
             numbered: Vec::new(),
             due: Vec::new(),
             answer: Vec::new(),
+            refused: None,
         }
     }
 
@@ -139,6 +145,11 @@ impl Forwarder {
     /// Whole batches in the order in which they came; their numbers are acknowledged by the caller.
     pub fn take_numbered(&mut self) -> Vec<Numbered> {
         std::mem::take(&mut self.numbered)
+    }
+
+    /// Why an event is not in the index that a rule named; told once.
+    pub fn take_refused(&mut self) -> Option<String> {
+        self.refused.take()
     }
 
     /// Bytes for the forwarder.
@@ -231,8 +242,7 @@ impl Forwarder {
             return Ok(());
         }
         if event.is_whole {
-            let batch = batch_of(&mut self.batches, &metadata.index, now);
-            push_whole(batch, &event.raw, time.unwrap_or(now), &metadata, &fields);
+            self.take_whole(event.raw, time.unwrap_or(now), metadata, fields, now)?;
             self.due.extend(event.id);
             return Ok(());
         }
@@ -245,6 +255,34 @@ impl Forwarder {
         let piece = Piece { raw: &event.raw, id: event.id, sent: time, fields: &fields };
         channel.push(&self.defaults.props, piece, now, batch)?;
         batch.index_time = now;
+        Ok(())
+    }
+
+    /// An event that another node has worked on: rulesets say what becomes of it.
+    fn take_whole(
+        &mut self,
+        raw: Vec<u8>,
+        time: TimeNs,
+        metadata: Metadata,
+        fields: Fields,
+        now: TimeNs,
+    ) -> Result<(), S2sError> {
+        let raw = String::from_utf8(raw).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+        let typing = &self.defaults.typing;
+        let plan = typing.plan(&metadata).map_err(|error| S2sError::Pipeline(error.to_string()))?;
+        if !plan.has_rulesets() {
+            push_whole(batch_of(&mut self.batches, &metadata.index, now), &raw, time, &metadata, &fields);
+            return Ok(());
+        }
+        let fields = fields.into_iter().map(|(name, value)| (name, String::from(value))).collect();
+        let event = WholeEvent { raw, time, meta: metadata, fields };
+        let (events, refused) = typing.run(&plan, event, TypingStage::Rulesets, now);
+        self.refused = self.refused.take().or(refused);
+        for event in events {
+            let fields: Fields = event.fields.into_iter().map(|(name, value)| (name, value.into())).collect();
+            let batch = batch_of(&mut self.batches, &event.meta.index, now);
+            push_whole(batch, &event.raw, event.time, &event.meta, &fields);
+        }
         Ok(())
     }
 
@@ -278,9 +316,7 @@ impl Forwarder {
             return Ok(());
         }
         if !raw.is_empty() && time.is_some() {
-            let batch = batch_of(&mut self.batches, &metadata.index, now);
-            push_whole(batch, &raw, time.unwrap_or(now), &metadata, &fields);
-            return Ok(());
+            return self.take_whole(raw, time.unwrap_or(now), metadata, fields, now);
         }
         let index = Arc::clone(&metadata.index);
         if !raw.is_empty() {
@@ -347,13 +383,10 @@ fn batch_of<'a>(batches: &'a mut Vec<EventBatch>, index: &str, now: TimeNs) -> &
     &mut batches[at]
 }
 
-fn push_whole(batch: &mut EventBatch, raw: &[u8], time: TimeNs, metadata: &Metadata, fields: &Fields) {
+fn push_whole(batch: &mut EventBatch, raw: &str, time: TimeNs, metadata: &Metadata, fields: &Fields) {
     let meta = batch.intern(metadata);
     let first = batch.len();
-    match std::str::from_utf8(raw) {
-        Ok(_) => batch.push(raw, time, meta),
-        Err(_) => batch.push(String::from_utf8_lossy(raw).as_bytes(), time, meta),
-    }
+    batch.push(raw.as_bytes(), time, meta);
     add_fields(batch, first, fields);
 }
 

@@ -400,6 +400,7 @@ mod tests {
             source: text(),
             sourcetype: text(),
             offers_packets,
+            typing: Arc::new(quarry_pipeline::EventTyping::new(Arc::clone(&props))),
             props,
         }))
     }

@@ -97,6 +97,12 @@ impl Recogniser {
     fn named_zone(&self, text: &[u8], at: usize, parts: &mut DateTimeParts) -> Option<usize> {
         let count = letters(text, at);
         let name = &text[at..at + count];
+        if let Some((_, seconds)) = self.aliases.iter().find(|(alias, _)| **alias == *name)
+            && has_clean_right(text, at + count)
+        {
+            parts.offset = Some(*seconds);
+            return Some(at + count);
+        }
         // Nearly all abbreviations end in T for "time"; the check spares looking up words such as INFO.
         let may_be_zone = matches!(name, [.., b'T'] | b"UTC" | b"Z" | b"MSK") && count <= ZONE_LETTERS_MAX;
         if !may_be_zone {

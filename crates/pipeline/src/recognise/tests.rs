@@ -7,7 +7,7 @@ use super::*;
 const NOW: TimeNs = 1_795_244_400 * NS_PER_SEC;
 
 fn found(text: &str) -> Option<Stamp> {
-    Recogniser::new(NOW).find(text.as_bytes())
+    Recogniser::new(NOW, [].into()).find(text.as_bytes())
 }
 
 /// The instant in UTC, for a source whose last event was at [`NOW`].

@@ -94,6 +94,16 @@ fn the_clock_or_the_file_instead_of_the_text() {
 }
 
 #[test]
+fn parts_of_seconds_are_dropped_where_no_extra_fields_of_time_are_wanted() {
+    for (extra_time_fields, expected) in
+        [(ExtraTimeFields::None, "2026-11-20 10:00:00.000"), (ExtraTimeFields::SubSeconds, "2026-11-20 10:00:00.750")]
+    {
+        let mut any = timestamper(&PropsSettings { extra_time_fields, ..settings() }, None);
+        assert_eq!(time(&mut any, "2026-11-20 10:00:00.750 x"), expected);
+    }
+}
+
+#[test]
 fn a_leap_second_is_the_next_minute() {
     let mut any = timestamper(&settings(), None);
     assert_eq!(time(&mut any, "2016-12-31 23:59:60 x"), "2017-01-01 00:00:00.000");

@@ -44,6 +44,11 @@ impl TypingPlan {
         self.sed.is_empty() && self.transforms.is_empty() && self.rulesets.is_empty() && self.drop_older_than.is_none()
     }
 
+    /// Whether something is done again with events that another node has worked on.
+    pub fn has_rulesets(&self) -> bool {
+        !self.rulesets.is_empty()
+    }
+
     /// Runs everything; copies that rules make are appended to `copies`, done.
     pub(crate) fn run(&self, event: &mut TypedEvent, copies: &mut Vec<TypedEvent>, now: TimeNs) {
         if self.drop_older_than.is_some_and(|age| event.time < now.saturating_sub(age)) {

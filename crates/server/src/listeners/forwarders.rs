@@ -81,6 +81,7 @@ async fn connection(port: Arc<Port>, acceptor: Option<TlsAcceptor>, stream: TcpS
         sourcetype: input.sourcetype.clone().unwrap_or_default(),
         offers_packets: input.protocol_level.is_none_or(|level| level >= PACKETS_LEVEL),
         props: Arc::clone(&port.shared.settings.props),
+        typing: Arc::clone(&port.typing),
     };
     let forwarder = Forwarder::new(Arc::new(defaults));
     let session = Session { port: &port, forwarder, waiting: VecDeque::new(), place, numbers: None };
@@ -266,6 +267,9 @@ impl Session<'_> {
             self.store_numbered(number, batch)?;
         }
         let (batches, ids) = self.forwarder.take_batches();
+        if let Some(reason) = self.forwarder.take_refused() {
+            self.port.store.tell(&reason);
+        }
         let mut receipts = Vec::new();
         for mut batch in batches {
             receipts.extend(self.append(&mut batch)?);

@@ -24,6 +24,7 @@ use std::time::Duration;
 use quarry_conf::{NetworkInput, NetworkInputSettings, NetworkKind};
 use quarry_inputs::EventStore;
 use quarry_inputs::network::{AccessList, Template};
+use quarry_pipeline::EventTyping;
 use tokio::sync::{mpsc, watch};
 
 use crate::failure::Failure;
@@ -56,6 +57,8 @@ pub(crate) struct Port {
     pub(crate) input: NetworkInput,
     pub(crate) access: AccessList,
     pub(crate) store: Arc<dyn EventStore>,
+    /// Rules for events that forwarders send whole.
+    pub(crate) typing: Arc<EventTyping>,
     pub(crate) shared: Arc<Shared>,
 }
 
@@ -123,7 +126,8 @@ impl Listeners {
         let cannot = |error: std::io::Error| about(&format!("cannot listen on {address}: {error}"));
         let kind = input.kind;
         let acceptor = acceptor.filter(|_| input.tls).cloned();
-        let port = Arc::new(Port { input, access, store, shared: Arc::clone(shared) });
+        let typing = Arc::new(EventTyping::new(Arc::clone(&shared.settings.props)));
+        let port = Arc::new(Port { input, access, store, typing, shared: Arc::clone(shared) });
         let bound = match kind {
             NetworkKind::Tcp => tcp::listen(port, address, acceptor).await.map_err(cannot)?,
             NetworkKind::Udp => udp::listen(&port, address).map_err(cannot)?,

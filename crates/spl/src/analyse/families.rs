@@ -82,6 +82,7 @@ fn before_reshape(command: &ReshapeCommand, mut needs: FieldNeeds) -> FieldNeeds
         ReshapeCommand::FieldSummary { fields, .. } => {
             needs = FieldNeeds::default();
             add_or_all(&mut needs, fields);
+            needs.every |= fields.is_empty();
             needs.add(TIME);
         }
         ReshapeCommand::Gauge(parts) => {
@@ -99,6 +100,7 @@ fn before_several(command: &SeveralCommand, mut needs: FieldNeeds) -> FieldNeeds
         SeveralCommand::AppendPipe(pipeline) => {
             let inner = super::needed_before(&pipeline.commands, needs.clone());
             needs.all |= inner.all;
+            needs.every |= inner.every;
             needs.fields.extend(inner.fields);
             inner.patterns.iter().for_each(|pattern| needs.add(pattern));
         }

@@ -7,6 +7,7 @@
 //!
 //! Not here: `EXTRACT-` and `REPORT-` (scan/fields), what a label stands for in a condition (knowledge/labels).
 
+mod defaults;
 mod names;
 mod plan;
 mod tables;
@@ -18,11 +19,13 @@ use arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array};
 use arrow::record_batch::RecordBatch;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use quarry_conf::PropsResolver;
+use quarry_conf::{PropsResolver, SearchTimeRules};
 use quarry_event::{Metadata, Page};
 use quarry_spl::analyse::search_fields;
 use quarry_spl::ast::SearchExpr;
 
+use self::defaults::DefaultFields;
+pub(crate) use self::defaults::is_default_field;
 pub(crate) use self::names::{DerivedNames, Scope};
 use self::plan::{Plan, Wanted};
 pub(crate) use self::tables::Tables;
@@ -43,7 +46,8 @@ pub(crate) struct Derivations {
     wanted: Wanted,
     labels: Vec<Label>,
     /// Whether any rule of any source may give a field that is wanted.
-    active: bool,
+    by_rules: bool,
+    defaults: DefaultFields,
     plans: Mutex<HashMap<Metadata, Arc<Plan>, FixedState>>,
 }
 
@@ -55,6 +59,8 @@ pub(crate) struct Asked<'a> {
     pub filter: &'a EventFilter,
     /// Fields that rules may give.
     pub names: &'a DerivedNames,
+    /// Name of the node.
+    pub node: String,
 }
 
 /// A name that events which pass a condition have as a value of some fields.
@@ -84,30 +90,32 @@ impl Derivations {
                 }
             }
         }
-        let active = !found.is_empty() || search.names.gives_any(&wanted);
+        let by_rules = search.names.gives_any(&wanted);
+        let defaults = DefaultFields::new(props, &wanted, context.now, search.node.clone());
         Ok(Derivations {
             props: Arc::clone(props),
             tables,
             context: context.clone(),
             wanted,
             labels: found,
-            active,
+            by_rules,
+            defaults,
             plans: Mutex::default(),
         })
     }
 
     /// Whether anything may be added.
     pub(crate) fn is_active(&self) -> bool {
-        self.active
+        self.by_rules || !self.labels.is_empty() || self.defaults.are_wanted()
     }
 
     /// Whether events with one of these metadata are given a field that is wanted.
     pub(crate) fn concerns(&self, metas: &[Metadata], messages: &Messages) -> Result<bool, EngineError> {
-        if !self.active {
-            return Ok(false);
-        }
-        if !self.labels.is_empty() {
+        if !self.labels.is_empty() || self.defaults.are_wanted() {
             return Ok(true);
+        }
+        if !self.by_rules {
+            return Ok(false);
         }
         for meta in metas {
             if !self.plan(meta, messages)?.is_empty() {
@@ -121,7 +129,10 @@ impl Derivations {
         if let Some(plan) = self.plans.lock().unwrap_or_else(PoisonError::into_inner).get(meta) {
             return Ok(Arc::clone(plan));
         }
-        let rules = self.props.resolve(&meta.source, &meta.host, &meta.sourcetype).search_time;
+        let rules = match self.by_rules {
+            true => self.props.resolve(&meta.source, &meta.host, &meta.sourcetype).search_time,
+            false => SearchTimeRules::default(),
+        };
         let plan = Arc::new(Plan::new(&rules, &self.wanted, &self.tables, &self.context, messages));
         self.plans.lock().unwrap_or_else(PoisonError::into_inner).insert(meta.clone(), Arc::clone(&plan));
         Ok(plan)
@@ -150,14 +161,16 @@ impl Derivations {
         Ok(Some(wide))
     }
 
-    /// The rows with the fields added that are wanted. `selected` are their places in the page.
+    /// The rows with the fields added that are wanted. `selected` are their places in the page, `wide` what was cut.
     pub(crate) fn add(
         &self,
         rows: RecordBatch,
         events: &Page,
         selected: &[u32],
+        wide: &FieldWish,
         messages: &Messages,
     ) -> Result<RecordBatch, EngineError> {
+        let rows = self.defaults.add(rows, events, selected, &wide.names, messages)?;
         let mut plans: Vec<(Arc<Plan>, Vec<u32>)> = Vec::new();
         for (place, row) in selected.iter().enumerate() {
             let plan = self.plan(&events.metas[events.meta[*row as usize] as usize], messages)?;

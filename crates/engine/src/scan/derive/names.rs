@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use quarry_conf::{PropsResolver, SearchTimeRules};
 
+use super::defaults::is_default_field;
 use super::plan::Wanted;
 use super::tables::Tables;
 use crate::field_names::wildcard_parts;
@@ -69,6 +70,9 @@ impl DerivedNames {
 
     /// The events whose `field`, which may be a pattern, a rule may give.
     pub(crate) fn scope_of(&self, field: &str) -> Option<Scope> {
+        if is_default_field(field) {
+            return Some(Scope::Everywhere);
+        }
         let fitting = self.named.iter().filter(|(name, _)| *name == field || wildcard_parts(field, name).is_some());
         let mut scopes = fitting.map(|(_, scope)| scope).chain(&self.open);
         let mut found = scopes.next()?.clone();

@@ -22,6 +22,8 @@ use crate::scan::filter::{EventFilter, is_given};
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     all: bool,
+    /// Whether a command asks for every field by `*`.
+    every: bool,
     patterns: Vec<String>,
     /// By name.
     pub names: BTreeSet<String>,
@@ -39,7 +41,15 @@ impl Wanted {
                 false => drop(names.insert(name.to_owned())),
             }
         }
-        Wanted { all: wish.all, patterns, names }
+        Wanted { all: wish.all, every: wish.every, patterns, names }
+    }
+
+    /// Whether a field is asked for by its name or a pattern, not only because rows are shown as they are.
+    pub(super) fn names_field(&self, field: &str) -> bool {
+        // Stars do not mean the fields of the machinery.
+        (self.every && !field.starts_with('_'))
+            || self.names.contains(field)
+            || self.patterns.iter().any(|pattern| wildcard_parts(pattern, field).is_some())
     }
 
     /// Whether a field is wanted.

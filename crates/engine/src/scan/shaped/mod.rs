@@ -321,9 +321,14 @@ impl EventScan {
             && self.range.contains(page.info.time_max)
     }
 
+    /// Whether every event of the page is a row.
+    pub(crate) fn wants_every_event(&self, page: &PageRef) -> bool {
+        self.holds_whole(page) && self.filter.conditions().is_always()
+    }
+
     /// Whether a page's number of events is all that is asked.
     pub(super) fn only_counts(&self) -> bool {
-        let FieldWish { all, names, patterns, raw, index_time } = &self.wish;
+        let FieldWish { all, every: _, names, patterns, raw, index_time } = &self.wish;
         let wants_nothing = !all && names.is_empty() && patterns.is_empty() && !raw && !index_time;
         wants_nothing && self.filter.conditions().is_always()
     }

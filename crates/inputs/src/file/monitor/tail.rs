@@ -15,6 +15,7 @@ use quarry_event::EventBatch;
 use quarry_pipeline::{Pipeline, PipelineContext, SourceInfo};
 
 use super::roster::Node;
+use crate::file::binary::is_left_out;
 use crate::file::identity::{self, Start, TAIL_BYTES};
 use crate::file::oneshot::hint;
 use crate::file::open::{OpenFile, READ_CHUNK_BYTES, is_packed, modified_ns};
@@ -43,7 +44,7 @@ pub(crate) enum Opened {
     Tail(Box<Tail>),
     /// All of it is stored.
     AtEnd,
-    /// It is packed, so that it does not grow line by line.
+    /// It is packed or no text, so that it does not grow line by line.
     Packed,
     /// Another file has its name: it is known by the next look at its folder.
     Changed,
@@ -117,6 +118,9 @@ impl Tail {
             return Ok(Opened::AtEnd);
         }
         let offset = start.offset.max(skipped);
+        if offset == 0 && is_left_out(&mut OpenFile::open_from(path, 0)?.0, &options.info, props).map_err(wrong)? {
+            return Ok(Opened::Packed);
+        }
         let before = read_before(&file, offset).map_err(wrong)?;
         file.seek(SeekFrom::Start(offset)).map_err(wrong)?;
         let context = PipelineContext { modified: modified_ns(&metadata), ..options.context.clone() };

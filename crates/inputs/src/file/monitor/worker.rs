@@ -341,6 +341,9 @@ impl<'a> Worker<'a> {
         };
         let report = add_file(&job.path, &options, self.props, &mut *self.sink, &mut NoProgress)?;
         self.monitor.count(Counted::default(), Counted { bytes: report.bytes, events: report.events });
+        for warning in &report.warnings {
+            (self.monitor.options.tell)(&format!("{}: {warning}", job.path.display()));
+        }
         self.end(job)
     }
 }

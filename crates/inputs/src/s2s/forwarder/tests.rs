@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
-use quarry_conf::{Layers, PropsResolver};
+use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
 use quarry_event::EventBatch;
+use quarry_pipeline::EventTyping;
 
 use super::super::wire::frame_of;
 use super::super::wire::tests::{greeting, packets};
@@ -11,13 +12,19 @@ const NOW: i64 = 1_795_225_298_000_000_000;
 const OFFER: &str = "ack=1;compression=0";
 
 fn forwarder(offers_packets: bool) -> Forwarder {
+    forwarder_by(offers_packets, Layers::new([]))
+}
+
+fn forwarder_by(offers_packets: bool, layers: Layers) -> Forwarder {
+    let props = Arc::new(PropsResolver::new(&layers));
     Forwarder::new(Arc::new(ForwarderDefaults {
         index: "main".to_owned(),
         host: "10.0.0.9".to_owned(),
         source: "s2s".to_owned(),
         sourcetype: "generic_single_line".to_owned(),
         offers_packets,
-        props: Arc::new(PropsResolver::new(&Layers::new([]))),
+        typing: Arc::new(EventTyping::new(Arc::clone(&props))),
+        props,
     }))
 }
 
@@ -106,6 +113,34 @@ fn whole_events_keep_their_time_and_channels_are_cloned() {
     let (batches, ids) = forwarder.take_batches();
     let expected = ["main h /b st 1795225170250000000 a\nb\nc k=v".to_owned()];
     assert_eq!((told(&batches).as_slice(), ids), (&expected[..], vec![9]));
+}
+
+#[test]
+fn rulesets_work_on_whole_events_and_other_rules_do_not() {
+    let props = "[st]\nRULESET-a = mask, away\nTRANSFORMS-a = drop_all\nSEDCMD-a = s/two/three/\n";
+    let transforms = "[mask]\nREGEX = card=\\d+\nDEST_KEY = _raw\nFORMAT = card=xxx\n\
+                      [away]\nREGEX = audit\nDEST_KEY = _MetaData:Index\nFORMAT = audit\n\
+                      [drop_all]\nREGEX = .\nDEST_KEY = queue\nFORMAT = nullQueue\n";
+    let source = |conf: &str, text: &str| ConfSource {
+        layer: Layer::SystemLocal,
+        app: None,
+        file: format!("{conf}.conf"),
+        text: text.to_owned(),
+    };
+    let mut forwarder = forwarder_by(true, Layers::new([source("props", props), source("transforms", transforms)]));
+    forwarder.push(&greeting("v2"));
+    for text in ["two words", "card=12345", "audit of two"] {
+        let event = [("MetaData:Sourcetype", "sourcetype::st"), ("_time", "1795225170"), ("_raw", text), ("k", "v")];
+        forwarder.push(&frame_of(&event));
+    }
+    assert_eq!(forwarder.advance(NOW, 0), Ok(false));
+    let (batches, _) = forwarder.take_batches();
+    let expected = [
+        "main 10.0.0.9 s2s st 1795225170000000000 two words k=v",
+        "main 10.0.0.9 s2s st 1795225170000000000 card=xxx k=v",
+        "audit 10.0.0.9 s2s st 1795225170000000000 audit of two k=v",
+    ];
+    assert_eq!(told(&batches), expected);
 }
 
 #[test]

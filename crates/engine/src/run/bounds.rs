@@ -1,0 +1,96 @@
+//! Between which instants the rows of a search lie, for a command that must know before it takes the first of them.
+//!
+//! Pages say between which instants their events lie, but not which of these match: a page may hold events of several
+//! sources, years apart. So pages are read from both ends of time inward until no other page can hold an earlier or later
+//! row. Where every event of a page is a row, what the page says is enough.
+
+use quarry_event::TimeNs;
+use quarry_spl::ast::{AssignTarget, Command, Stage};
+
+use crate::EngineError;
+use crate::command::{CommandContext, MakeRowCommand};
+use crate::commands::timechart::time_bounds;
+use crate::scan::{EventScan, PageRef};
+
+/// First and last instant.
+type Bounds = Option<(TimeNs, TimeNs)>;
+
+/// The bounds of the rows that `commands`, made of `stages`, leave of the events on `pages`.
+pub(super) fn bounds_of_rows(
+    scan: &EventScan,
+    pages: &[&PageRef],
+    stages: &[Stage],
+    commands: &[MakeRowCommand],
+    context: &CommandContext,
+) -> Result<Bounds, EngineError> {
+    let rows = RowBounds { scan, commands, context };
+    if !stages.iter().all(|stage| keeps_times(&stage.command)) {
+        return pages.iter().try_fold(None, |known, page| Ok(joined(known, rows.read(page)?)));
+    }
+    let mut pages = pages.to_vec();
+    pages.sort_by_key(|page| page.info.time_min);
+    let mut bounds: Bounds = None;
+    for page in &pages {
+        if bounds.is_some_and(|(first, _)| page.info.time_min >= first) || context.stop.stops_reading() {
+            break;
+        }
+        bounds = joined(bounds, rows.of(page)?);
+    }
+    pages.sort_by_key(|page| std::cmp::Reverse(page.info.time_max));
+    for page in &pages {
+        if bounds.is_none_or(|(_, last)| page.info.time_max <= last) || context.stop.stops_reading() {
+            break;
+        }
+        bounds = joined(bounds, rows.of(page)?);
+    }
+    Ok(bounds)
+}
+
+struct RowBounds<'a> {
+    scan: &'a EventScan,
+    commands: &'a [MakeRowCommand],
+    context: &'a CommandContext,
+}
+
+impl RowBounds<'_> {
+    /// The bounds of the rows of a page.
+    fn of(&self, page: &PageRef) -> Result<Bounds, EngineError> {
+        match self.commands.is_empty() && self.scan.wants_every_event(page) {
+            true => Ok(Some((page.info.time_min, page.info.time_max))),
+            false => self.read(page),
+        }
+    }
+
+    fn read(&self, page: &PageRef) -> Result<Bounds, EngineError> {
+        let Some(mut rows) = self.scan.read(page, self.context)? else { return Ok(None) };
+        for make in self.commands {
+            rows = make().apply(rows)?;
+        }
+        Ok(time_bounds(None, &rows))
+    }
+}
+
+fn joined(one: Bounds, other: Bounds) -> Bounds {
+    match (one, other) {
+        (Some((low, high)), Some((lower, higher))) => Some((low.min(lower), high.max(higher))),
+        (one, other) => one.or(other),
+    }
+}
+
+/// Whether rows that a command leaves have the times they had.
+fn keeps_times(command: &Command) -> bool {
+    match command {
+        Command::Search(_)
+        | Command::Where(_)
+        | Command::Regex(_)
+        | Command::FieldsKeep(_)
+        | Command::FieldsRemove(_)
+        | Command::Lookup(_) => true,
+        Command::Eval(assignments) => assignments.iter().all(|assignment| match &assignment.target {
+            AssignTarget::Field(field) => field != "_time",
+            AssignTarget::Dynamic(_) => false,
+        }),
+        Command::Rex(rex) => rex.groups.iter().all(|group| group != "_time"),
+        _ => false,
+    }
+}

@@ -1,0 +1,104 @@
+//! The time of an event as its text writes it, found again when searching.
+//!
+//! An event keeps its instant, but not the clock it was read from. The rules that found its timestamp find it again; it
+//! counts only where it stands for the event's own `_time`, so that an event whose time came from elsewhere has none, even
+//! if some time stands in its text or the rules were changed since.
+
+use jiff::tz::TimeZone;
+use quarry_conf::PropsSettings;
+use quarry_event::time::{ClockFields, NS_PER_SEC, ResolveContext, TimeNs};
+
+use crate::error::PipelineError;
+use crate::pipeline::PipelineContext;
+use crate::timestamp::{Found, Timestamper};
+
+/// Clocks differ from UTC by quarters of an hour ...
+const ZONE_STEP_SECS: i64 = 900;
+/// ... and by so much at most.
+const ZONE_SECS_MAX: i64 = 14 * 3600;
+const DAY_SECS: i64 = 86_400;
+
+/// Finds timestamps of one source again.
+#[derive(Debug)]
+pub struct WrittenTimes {
+    timestamper: Timestamper,
+}
+
+/// A timestamp as it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WrittenTime {
+    /// What its clock and calendar show.
+    pub clock: ClockFields,
+    /// Seconds east of UTC of the zone it names; `None` when it names none.
+    pub zone: Option<i32>,
+    /// First byte in the text.
+    pub start: usize,
+    /// The byte behind it.
+    pub end: usize,
+}
+
+impl WrittenTimes {
+    /// By the settings of a source. `now` bounds which numbers are taken for epochs.
+    pub fn new(settings: &PropsSettings, now: TimeNs) -> Result<WrittenTimes, PipelineError> {
+        let context = PipelineContext { now, zone: TimeZone::UTC, modified: None };
+        Ok(WrittenTimes { timestamper: Timestamper::new(settings, &context)? })
+    }
+
+    /// The timestamp in the text of an event that stands for its time.
+    pub fn read(&self, text: &[u8], time: TimeNs) -> Option<WrittenTime> {
+        // Where lines are merged the first one gives the time if it can, whatever the lookahead.
+        let first = memchr::memchr(b'\n', text).map(|end| &text[..end]);
+        let of_first = first.and_then(|line| self.timestamper.find(line)).and_then(|found| written(&found, time));
+        of_first.or_else(|| written(&self.timestamper.find(text)?, time))
+    }
+}
+
+/// What was found, if it stands for `time`.
+fn written(found: &Found, time: TimeNs) -> Option<WrittenTime> {
+    let parts = &found.parts;
+    let context = ResolveContext { now: time, tz: &TimeZone::UTC, last: Some(time) };
+    let zone = if parts.epoch.is_some() { Some(0) } else { parts.offset };
+    let ahead = parts.resolve(&context)?.div_euclid(NS_PER_SEC) - time.div_euclid(NS_PER_SEC);
+    let ahead = match parts.has_full_date() || parts.month.is_some() {
+        true => ahead,
+        // A time of day is of the day that makes it nearest.
+        false => (ahead + DAY_SECS / 2).rem_euclid(DAY_SECS) - DAY_SECS / 2,
+    };
+    let is_own = match zone {
+        Some(_) => ahead == 0,
+        None => ahead % ZONE_STEP_SECS == 0 && ahead.abs() <= ZONE_SECS_MAX,
+    };
+    let offset = zone.map_or(ahead, i64::from);
+    let (start, end) = found.place;
+    is_own.then(|| WrittenTime { clock: ClockFields::at(time, offset), zone, start, end })
+}
+
+#[cfg(test)]
+mod tests {
+    use quarry_conf::{Layers, PropsResolver};
+
+    use super::*;
+
+    const NOON: TimeNs = 1_795_176_000 * NS_PER_SEC;
+
+    fn read(text: &str, time: TimeNs) -> Option<WrittenTime> {
+        let settings = PropsResolver::new(&Layers::new([])).resolve("s", "h", "t");
+        WrittenTimes::new(&settings, NOON).unwrap().read(text.as_bytes(), time)
+    }
+
+    #[test]
+    fn a_clock_is_that_of_the_text_and_only_of_the_events_own_time() {
+        let shown = |text: &str, time| read(text, time).map(|w| (w.clock.day, w.clock.hour, w.zone, w.start, w.end));
+        assert_eq!(shown("2026-11-20T12:00:00Z up", NOON), Some((20, 12, Some(0), 0, 20)));
+        assert_eq!(shown("x [20/Nov/2026:23:00:00 +1100] up", NOON), Some((20, 23, Some(39_600), 3, 29)));
+        assert_eq!(shown("2026-11-21 01:00:00 up", NOON), Some((21, 1, None, 0, 19)));
+        assert_eq!(shown("Nov 20 04:00:00 web up", NOON), Some((20, 4, None, 0, 15)));
+        // Half an hour west of UTC, the day before.
+        assert_eq!(shown("23:30:00 up", NOON + 12 * 3600 * NS_PER_SEC), Some((20, 23, None, 0, 8)));
+        assert_eq!(shown("2026-11-20T12:00:01Z up", NOON), None);
+        assert_eq!(shown("2026-11-20 12:01:00 up", NOON), None);
+        assert_eq!(shown("up", NOON), None);
+        assert_eq!(shown("1795176000 up", NOON).map(|w| (w.1, w.2)), Some((12, Some(0))));
+        assert_eq!(shown("2026-11-20 12:00:00\n at line\n", NOON).map(|w| w.1), Some(12));
+    }
+}
