@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use quarry_inputs::{FilePosition, KnownPosition};
 use quarry_stdx::SharedClock;
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, flock, statvfs};
 use tokio::sync::watch;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -67,6 +67,8 @@ pub struct SpoolOptions {
     pub folder: PathBuf,
     /// Bytes on disk at most.
     pub limit_bytes: u64,
+    /// Free bytes that the file system must keep; with fewer no file is begun.
+    pub free_bytes_min: u64,
     /// Groups, by number.
     pub groups: Vec<GroupOptions>,
     /// Wait for room after which events are thrown away.
@@ -106,6 +108,7 @@ pub struct Spool {
     name: String,
     limit_bytes: u64,
     segment_bytes: u64,
+    free_bytes_min: u64,
     drop_after: Option<Duration>,
     clock: SharedClock,
     state: Mutex<State>,
@@ -185,6 +188,7 @@ impl Spool {
             name,
             limit_bytes: options.limit_bytes,
             segment_bytes: (options.limit_bytes / SEGMENTS).clamp(smallest, largest),
+            free_bytes_min: options.free_bytes_min,
             drop_after: options.drop_after,
             clock: options.clock,
             state: Mutex::new(state),
@@ -246,7 +250,7 @@ impl Spool {
         if records.is_empty() && position.is_none() {
             return Ok(state.next - 1);
         }
-        if state.segments.back().is_none_or(|active| active.bytes >= self.segment_bytes) {
+        if self.is_due(&state) {
             self.roll(&mut state)?;
         }
         self.write(&mut state, records, position)?;
@@ -262,7 +266,8 @@ impl Spool {
         let begun = self.clock.elapsed_ns();
         loop {
             state.check()?;
-            if state.segments.len() <= 1 || state.used_bytes() + bytes <= self.limit_bytes {
+            let is_small = state.segments.len() <= 1 || state.used_bytes() + bytes <= self.limit_bytes;
+            if is_small && !(self.is_due(&state) && self.lacks_space()) {
                 state.is_dropping = false;
                 return Ok((state, true));
             }
@@ -277,6 +282,17 @@ impl Spool {
             let waited = self.room.wait_timeout(state, ROOM_WAIT);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
+    }
+
+    /// Whether what comes next begins a file.
+    fn is_due(&self, state: &State) -> bool {
+        state.segments.back().is_none_or(|active| active.bytes >= self.segment_bytes)
+    }
+
+    /// Whether the file system has less space than it must keep.
+    pub fn lacks_space(&self) -> bool {
+        let free = statvfs(&self.folder).map(|found| found.f_bavail.saturating_mul(found.f_frsize));
+        free.is_ok_and(|free| free < self.free_bytes_min)
     }
 
     /// Goes on in a new file.

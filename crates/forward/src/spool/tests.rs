@@ -25,6 +25,7 @@ fn options(folder: &Path, groups: &[(&str, bool)], limit_bytes: u64, clock: &Arc
     SpoolOptions {
         folder: folder.to_owned(),
         limit_bytes,
+        free_bytes_min: 0,
         groups: groups.iter().map(group).collect(),
         drop_after: None,
         clock: clock.clone(),
@@ -208,6 +209,24 @@ fn events_are_thrown_away_after_a_while_where_that_is_asked_for() {
     running.spool.append(&[record], None).unwrap();
     assert_eq!(running.spool.dropped_events(), 14);
     assert_eq!(running.spool.positions_of("main", b"head")[0].offset, 3, "the file is read on");
+}
+
+#[test]
+fn a_disk_without_space_makes_appends_wait() {
+    let place = tempfile::tempdir().unwrap();
+    let clock = ManualClock::shared(0);
+    let asked = SpoolOptions { free_bytes_min: u64::MAX, ..options(place.path(), &[("a", true)], 1 << 30, &clock) };
+    let running = started(SpoolOptions { limit_bytes: 1 << 20, ..asked }, clock);
+    assert!(running.spool.lacks_space());
+    let text = "x".repeat(300 << 10);
+    put(&running.spool, 1, &text);
+    std::thread::scope(|scope| {
+        let spool = &running.spool;
+        let waiting = scope.spawn(|| spool.append(&[Record { groups: 1, packed: text.as_bytes(), events: 1 }], None));
+        spool.stop();
+        assert!(matches!(waiting.join().unwrap(), Err(ForwardError::Stopping)));
+    });
+    assert_eq!(files(place.path()), 1);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quarry_conf::OutputSettings;
+use quarry_conf::{OutputSettings, ServerSettings};
 use quarry_event::EventBatch;
 use quarry_forward::{ForwardError, GroupOptions, Outlet, OutletSink, Routes, Spool, SpoolOptions};
 use quarry_inputs::{EventStore, FilePosition, KnownPosition, Sink, SinkError};
@@ -89,6 +89,7 @@ fn open(data_dir: &Path, outputs: &OutputSettings, settings: &Settings) -> Resul
     let (spool, notes) = Spool::open(SpoolOptions {
         folder: data_dir.join(QUEUE_FOLDER),
         limit_bytes: outputs.queue_bytes as u64,
+        free_bytes_min: ServerSettings::new(&settings.layers).free_bytes_min,
         groups: outputs.groups.iter().take(routes.names().len()).map(group).collect(),
         drop_after: outputs.drop_after_seconds.map(Duration::from_secs),
         clock: settings.clock.clone(),
@@ -177,6 +178,9 @@ impl Node<'_> {
             for (group, before) in self.spool.figures().iter().zip(&mut lost) {
                 let text = format!("batches for [tcpout:{}] found no room in the queue and are lost to it", group.name);
                 told(group.lost, before, &text);
+            }
+            if self.spool.lacks_space() {
+                crate::tell("warning: the disk of the queue has less space than [diskUsage] minFreeSpace: inputs wait");
             }
             for name in self.outlet.routes().take_unknown() {
                 crate::tell(&format!("warning: _TCP_ROUTING = {name}: outputs.conf has no such group"));

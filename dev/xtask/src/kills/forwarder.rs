@@ -1,7 +1,7 @@
 //! The world of a forwarder: lines of a file go through `quarry forward` to a node, and both are killed by chance.
 //!
-//! In a round one of them dies, or both, or neither, while lines are written and the file is rotated; in the end every
-//! line is found exactly once. The node keeps the number of the last batch it has stored of the forwarder, so that one
+//! In a round one of them dies, or both, or neither, while lines are written and the file is rotated; of some rounds the
+//! forwarder dies in the middle of a write of its queue. In the end every line is found exactly once. The node keeps the number of the last batch it has stored of the forwarder, so that one
 //! that comes again because its acknowledgment was lost is left out.
 
 use std::net::TcpListener;
@@ -12,10 +12,13 @@ use std::time::Duration;
 
 use super::node::{Fault, Node};
 use super::senders::FileWriter;
-use super::{Chance, ROUND_MS_MAX, ROUNDS_PER_WORLD, verdict};
+use super::{Chance, ROUND_MS_MAX, ROUNDS_PER_WORLD, TORN_WRITE_IN, verdict};
 
 /// Longest life of a forwarder or node beyond that of a round, in milliseconds: it has to come to sending.
 const LIFE_MS: u64 = 250;
+
+/// Largest file, in blocks of 512 bytes, of a forwarder that ends in a write.
+const QUEUE_BLOCKS_MAX: u64 = 8;
 
 /// A forwarder's data folder and the binary that runs it.
 struct Forwarder {
@@ -54,7 +57,15 @@ impl Forwarder {
         Ok(Forwarder { binary: binary.to_owned(), data, log: place.join("edge.log") })
     }
 
-    fn start(&self) -> Result<Killed, String> {
+    /// Starts it; with a number of blocks the write that would make a file larger ends it.
+    fn start(&self, blocks: Option<u64>) -> Result<Killed, String> {
+        if let Some(blocks) = blocks {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", &format!("ulimit -f {blocks}; exec \"$0\" \"$@\"")]).arg(&self.binary);
+            // Its log would end it too.
+            shell.arg("--data-dir").arg(&self.data).arg("forward").stdout(Stdio::null()).stderr(Stdio::null());
+            return shell.spawn().map(Killed).map_err(|error| format!("cannot start the forwarder: {error}"));
+        }
         let log = std::fs::OpenOptions::new().create(true).append(true).open(&self.log);
         let log = log.map_err(|error| format!("cannot write {}: {error}", self.log.display()))?;
         let mut command = Command::new(&self.binary);
@@ -72,13 +83,14 @@ pub(super) fn one_world(binary: &Path, place: &Path, chance: &mut Chance) -> Res
     let forwarder = Forwarder::prepare(binary, place, port)?;
     let mut writer = FileWriter::new(&place.join("lines"))?;
     let (mut serving, mut sending) = (None, None);
-    let mut kills = 0;
+    let (mut kills, mut is_limited) = (0, false);
     for _ in 0..ROUNDS_PER_WORLD {
         if serving.is_none() {
             serving = Some(node.start(&Fault::None)?);
         }
         if sending.is_none() {
-            sending = Some(forwarder.start()?);
+            is_limited = chance.below(TORN_WRITE_IN) == 0;
+            sending = Some(forwarder.start(is_limited.then(|| 1 + chance.below(QUEUE_BLOCKS_MAX)))?);
         }
         let over = AtomicBool::new(false);
         let lines = Chance(chance.next() | 1);
@@ -88,7 +100,8 @@ pub(super) fn one_world(binary: &Path, place: &Path, chance: &mut Chance) -> Res
             over.store(true, Ordering::SeqCst);
         });
         writer.fault()?;
-        let dies = chance.below(4);
+        // One that may write no more has died, or is to.
+        let dies = chance.below(4) | if is_limited { 2 } else { 0 };
         kills += (dies & 1) + (dies >> 1);
         if dies & 1 == 1 {
             serving = None;
@@ -101,7 +114,7 @@ pub(super) fn one_world(binary: &Path, place: &Path, chance: &mut Chance) -> Res
         serving = Some(node.start(&Fault::None)?);
     }
     if sending.is_none() {
-        sending = Some(forwarder.start()?);
+        sending = Some(forwarder.start(None)?);
     }
     let found = node.find_all(writer.lines())?;
     drop((serving, sending));
