@@ -141,6 +141,18 @@ fn rows_pass_through_commands_of_an_app() {
 }
 
 #[test]
+fn commands_of_an_app_run_inside_map_and_foreach() {
+    let place = place();
+    let told =
+        ask(&place, &format!("{ROWS} | map search=\"| count_up $n$ | double field=n\" | stats count sum(doubled)"));
+    assert_eq!(told.out, "count,sum(doubled)\n6,8\n", "{told:?}");
+    let told = ask(&place, &format!("{ROWS} | foreach n [double field=<<FIELD>> | eval more=doubled+1]"));
+    assert_eq!(told.out, "n,doubled,more\n1,2.0,3\n2,4.0,5\n3,6.0,7\n", "{told:?}");
+    let told = ask(&place, "| makeresults | eval n=1 | search [| count_up 2 | table n] | stats count");
+    assert_eq!(told.out, "count\n1\n", "{told:?}");
+}
+
+#[test]
 fn faults_of_programs_are_faults_of_the_search() {
     let place = place();
     for (search, words) in [

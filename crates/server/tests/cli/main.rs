@@ -9,6 +9,7 @@ mod custom_commands;
 mod explain;
 mod forwarders;
 mod forwarding;
+mod kept_results;
 mod knowledge;
 mod monitor;
 mod network;

@@ -161,6 +161,11 @@ impl<'t> Parser<'t> {
         self.pos += rest.len() - rest.trim_start().len();
     }
 
+    /// Whether a macro that is not known stands between two places, where that is no fault.
+    pub(super) fn has_stand_in(&self, start: usize, end: usize) -> bool {
+        self.stands_in && self.macros.iter().any(|place| place.start >= start && place.end <= end)
+    }
+
     /// Steps over blanks and commas between list items.
     pub(super) fn skip_separators(&mut self) {
         let rest = self.rest();

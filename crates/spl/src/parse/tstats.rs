@@ -238,6 +238,11 @@ impl Parser<'_> {
 
     /// `MODEL`, `MODEL.OBJECT` or `MODEL.ROOT.CHILD`, quoted or not.
     pub(super) fn data_model_name(&mut self) -> Read<DataModelName> {
+        let start = self.pos;
+        self.skip_blank();
+        if self.has_stand_in(start, self.pos) {
+            return Ok(DataModelName { model: "macro".to_owned(), object: None, span: self.here() });
+        }
         let Word { mut text, mut span, .. } = self.expect_field("the name of a data model")?;
         // Each part may have quotes of its own.
         while self.text[self.pos..self.end].starts_with(".\"") {

@@ -1,0 +1,70 @@
+//! Results that outlive their search: loadjob and history, without a server and with one.
+
+use crate::server::Server;
+use crate::support::{Place, lines};
+
+fn place() -> Place {
+    let place = Place::new();
+    let file = place.write("web.log", lines(0..30));
+    place.run(&["add", "oneshot", &file]).good();
+    let folder = place.data().join("etc/system/local");
+    std::fs::create_dir_all(&folder).unwrap();
+    let saved = "[Hosts]\nsearch = * | stats count BY host\n[Lines]\nsearch = * | fields line\n";
+    std::fs::write(folder.join("savedsearches.conf"), saved).unwrap();
+    place
+}
+
+fn ask(place: &Place, search: &str) -> String {
+    place.run(&["search", search, "-o", "csv"]).good()
+}
+
+/// Names of the searches that ended, newest first.
+fn names(place: &Place) -> Vec<String> {
+    ask(place, "| history | table sid").lines().skip(1).map(str::to_owned).collect()
+}
+
+const HOSTS: &str = "host,count\nweb0,10\nweb1,10\nweb2,10\n";
+
+/// A saved search is run and its result loaded, by its own name and by that of the search.
+fn results_are_found(place: &Place) {
+    assert_eq!(ask(place, "| savedsearch Hosts"), HOSTS);
+    let name = names(place)[0].clone();
+    for search in [format!("| loadjob {name}"), "| loadjob savedsearch=\"admin:search:Hosts\"".to_owned()] {
+        assert_eq!(ask(place, &search), HOSTS, "{search}");
+    }
+    assert_eq!(ask(place, "| loadjob savedsearch=\"x:y:Hosts\" | stats sum(count) AS n"), "n\n30\n");
+    ask(place, "* line<3 | table line took");
+    let name = names(place)[0].clone();
+    assert_eq!(ask(place, &format!("| loadjob {name} | stats sum(took)")), "sum(took)\n21\n");
+    let refused = place.run(&["search", "| loadjob savedsearch=\"admin:search:Hosts\" artifact_offset=9"]);
+    assert!(refused.code == 3 && refused.err.contains("no run of the saved search Hosts is kept"), "{refused:?}");
+}
+
+#[test]
+fn results_are_kept_from_one_command_to_the_next() {
+    let place = place();
+    results_are_found(&place);
+    let seen = ask(&place, "| history | search savedsearch_name=Hosts | table search result_count scan_count");
+    assert_eq!(seen, "search,result_count,scan_count\n| savedsearch Hosts,3,30\n");
+    // As a table a report is shown whole, too, although the table of events needs their text alone.
+    let table = place.run(&["search", "| savedsearch Hosts", "-o", "table"]).good();
+    assert!(table.contains("web1") && table.contains("count"), "{table}");
+    // Of events that are shown as lines nothing else was read: such a result is not kept.
+    place.run(&["search", "line=1", "-o", "raw"]).good();
+    let name = names(&place)[0].clone();
+    assert_eq!(place.run(&["search", &format!("| loadjob {name}")]).code, 3);
+}
+
+#[test]
+fn results_are_kept_by_a_server() {
+    let place = place();
+    let before = {
+        ask(&place, "* | stats count");
+        names(&place)[0].clone()
+    };
+    let server = Server::start(&place);
+    results_are_found(&place);
+    assert_eq!(ask(&place, &format!("| loadjob {before}")), "count\n30\n", "a result of before the server began");
+    assert_eq!(server.stop("-TERM"), 0);
+    assert_eq!(ask(&place, "| loadjob savedsearch=\"admin:search:Hosts\""), HOSTS);
+}
