@@ -13,7 +13,7 @@ use jiff::tz::TimeZone;
 use quarry_conf::PropsResolver;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::{TimeNs, TimeRange};
-use quarry_spl::ast::Pipeline;
+use quarry_spl::ast::{Command, FromCommand, Pipeline};
 use quarry_spl::macros::{Expansion, SpanMap};
 use quarry_spl::{Diagnostic, Parsed, Severity};
 use quarry_store::MemoryStore;
@@ -38,6 +38,8 @@ use crate::scan::shaped::KnownShapes;
 use crate::shown::ShownFormats;
 use crate::threads::{SearchThreads, caught};
 
+/// Saved searches that are looked through to tell what their rows are.
+const SAVED_DEPTH_MAX: usize = 8;
 /// Batches that wait for the reader.
 const QUEUE_BATCHES: usize = 4;
 
@@ -192,10 +194,8 @@ impl Engine {
         request: SearchRequest,
         source: Arc<dyn SnapshotSource>,
     ) -> Job {
-        let kind = match quarry_spl::analyse::is_transforming(&pipeline.commands) {
-            true => ResultKind::Results,
-            false => ResultKind::Events,
-        };
+        let expressions = ExprContext { now: request.now, zone: request.zone.clone() };
+        let kind = kind_of(&pipeline, self.knowledge.as_ref(), &expressions, 0);
         let runner = self.runner(request, source);
         let (messages, stop) = (Arc::clone(&runner.context.messages), Arc::clone(&runner.context.stop));
         let (progress, id) = (Arc::clone(&runner.progress), Arc::clone(&runner.context.id));
@@ -285,6 +285,31 @@ impl Engine {
             depth: 0,
             explainer: None,
         }
+    }
+}
+
+/// What the rows of a search are; those of a saved search are what its text makes.
+fn kind_of(
+    pipeline: &Pipeline,
+    knowledge: &dyn KnowledgeSource,
+    expressions: &ExprContext,
+    depth: usize,
+) -> ResultKind {
+    if quarry_spl::analyse::is_transforming(&pipeline.commands) {
+        return ResultKind::Results;
+    }
+    let name = match pipeline.commands.first().map(|stage| &stage.command) {
+        Some(Command::SavedSearch(command)) => &command.name,
+        Some(Command::From(FromCommand::SavedSearch(name, _))) => name,
+        Some(Command::From(FromCommand::Lookup(..))) => return ResultKind::Results,
+        _ => return ResultKind::Events,
+    };
+    match knowledge.saved_search(name).filter(|_| depth < SAVED_DEPTH_MAX) {
+        Some(text) => {
+            let text = expanded(&text, knowledge, expressions).text;
+            kind_of(&quarry_spl::parse(&text).pipeline, knowledge, expressions, depth + 1)
+        }
+        None => ResultKind::Events,
     }
 }
 

@@ -258,7 +258,8 @@ impl JobKeeper for KeptJobs {
         }
         let seconds = now.div_euclid(NS_PER_SEC);
         for _ in 0..NAMES_MAX {
-            let sid = format!("{seconds}.{}", self.started.fetch_add(1, Ordering::Relaxed));
+            // With the process in it a name whose folder is gone is not taken again in the same second.
+            let sid = format!("{seconds}.{}_{}", self.started.fetch_add(1, Ordering::Relaxed), std::process::id());
             match std::fs::create_dir(self.folder.join(&sid)) {
                 Ok(()) => return Some(sid),
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
