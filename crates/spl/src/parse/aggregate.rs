@@ -136,7 +136,11 @@ impl Parser<'_> {
     fn condition_between_quotes(&mut self) -> Read<Expr> {
         self.pos += "\"(\"".len();
         let rest = self.rest();
-        let length = rest.find("\")\"").unwrap_or(rest.len());
+        let mut length = rest.find("\")\"").unwrap_or(rest.len());
+        // A text at the end of the expression is closed in front of the parenthesis of a call.
+        while rest[length..].starts_with("\")\")\"") {
+            length += 2;
+        }
         let end = self.pos + length;
         let outer = std::mem::replace(&mut self.end, end);
         let expr = self.whole_expression();
