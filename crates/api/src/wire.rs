@@ -34,8 +34,8 @@ impl OutputMode {
     }
 }
 
-/// One object of all results: the answer of a oneshot search.
-pub(crate) fn results_json(table: &ResultTable, messages: &[String]) -> String {
+/// The answer of a oneshot search, one object of all results, up to its first row.
+pub(crate) fn results_head(fields: &[String], messages: &[String]) -> String {
     let mut out = String::from("{\"preview\":false,\"init_offset\":0,\"messages\":[");
     for (at, message) in messages.iter().enumerate() {
         if at > 0 {
@@ -46,7 +46,7 @@ pub(crate) fn results_json(table: &ResultTable, messages: &[String]) -> String {
         out.push('}');
     }
     out.push_str("],\"fields\":[");
-    for (at, field) in table.fields().iter().enumerate() {
+    for (at, field) in fields.iter().enumerate() {
         if at > 0 {
             out.push(',');
         }
@@ -55,15 +55,23 @@ pub(crate) fn results_json(table: &ResultTable, messages: &[String]) -> String {
         out.push('}');
     }
     out.push_str("],\"results\":[");
+    out
+}
+
+/// Rows of such an answer.
+pub(crate) fn results_rows(table: &ResultTable, is_first: bool) -> String {
+    let mut out = String::new();
     for (at, row) in table.rows().enumerate() {
-        if at > 0 {
+        if at > 0 || !is_first {
             out.push(',');
         }
         row_json(row, &mut out);
     }
-    out.push_str("],\"highlighted\":{}}");
     out
 }
+
+/// What comes after its last row.
+pub(crate) const RESULTS_END: &str = "],\"highlighted\":{}}";
 
 /// One line per row, as `export` streams them. `offset` counts rows from the start; `last` marks the end.
 pub(crate) fn export_json(table: &ResultTable, mut offset: usize, last: bool) -> String {
@@ -115,18 +123,24 @@ fn row_json(row: Row<'_>, out: &mut String) {
     out.push('}');
 }
 
-/// Header line and one line per row.
-pub(crate) fn csv(table: &ResultTable) -> String {
+/// The header line of a table with these columns.
+pub(crate) fn csv_head(fields: &[String]) -> String {
     let mut out = String::new();
-    if !table.fields().is_empty() {
-        for (at, field) in table.fields().iter().enumerate() {
-            if at > 0 {
-                out.push(',');
-            }
-            write_csv(field, &mut out);
+    for (at, field) in fields.iter().enumerate() {
+        if at > 0 {
+            out.push(',');
         }
+        write_csv(field, &mut out);
+    }
+    if !fields.is_empty() {
         out.push('\n');
     }
+    out
+}
+
+/// One line per row.
+pub(crate) fn csv_rows(table: &ResultTable) -> String {
+    let mut out = String::new();
     for row in table.rows() {
         for (at, (_, cell)) in row.cells().enumerate() {
             if at > 0 {

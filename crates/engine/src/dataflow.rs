@@ -6,14 +6,17 @@
 //!
 //! Not here: sorting ([`crate::rows::sorted`]), grouping ([`crate::aggregate`]).
 
+mod pool;
+
 use std::fmt::{self, Debug, Formatter};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use datafusion_execution::SpillFile;
-use datafusion_execution::memory_pool::{FairSpillPool, MemoryConsumer, MemoryPool, MemoryReservation};
+use datafusion_execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion_execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 
+use self::pool::WatchedPool;
 use crate::EngineError;
 
 /// In which portions rows are read and handed on; no answer depends on it.
@@ -36,6 +39,7 @@ impl Default for Slicing {
 /// A memory pool and a place for spill files.
 pub(crate) struct Dataflow {
     environment: Arc<RuntimeEnv>,
+    pool: Arc<WatchedPool>,
     memory_bytes: usize,
     slicing: Slicing,
 }
@@ -59,12 +63,13 @@ impl MemoryAccount {
 impl Dataflow {
     /// A dataflow that holds at most `memory_bytes` and spills into `spill`, or the system's folder for such files.
     pub(crate) fn new(memory_bytes: usize, spill: Option<PathBuf>) -> Result<Dataflow, EngineError> {
-        let pool: Arc<dyn MemoryPool> = Arc::new(FairSpillPool::new(memory_bytes));
-        let mut builder = RuntimeEnvBuilder::new().with_memory_pool(pool);
+        let pool = Arc::new(WatchedPool::new(memory_bytes));
+        let shared: Arc<dyn MemoryPool> = Arc::clone(&pool) as Arc<dyn MemoryPool>;
+        let mut builder = RuntimeEnvBuilder::new().with_memory_pool(shared);
         if let Some(folder) = spill {
             builder = builder.with_temp_file_path(folder);
         }
-        Ok(Dataflow { environment: builder.build_arc()?, memory_bytes, slicing: Slicing::default() })
+        Ok(Dataflow { environment: builder.build_arc()?, pool, memory_bytes, slicing: Slicing::default() })
     }
 
     /// The same with portions of other sizes.
@@ -91,6 +96,11 @@ impl Dataflow {
     /// Bytes it may hold.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.memory_bytes
+    }
+
+    /// Bytes that were held at the fullest moment so far.
+    pub(crate) fn most_bytes(&self) -> usize {
+        self.pool.most_bytes()
     }
 
     /// An empty account of the pool.

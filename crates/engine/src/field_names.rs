@@ -1,6 +1,11 @@
-//! Wildcards in field names: which names fit a pattern, and what the stars stood for.
+//! Names of fields: which fit a pattern, what its stars stood for, and which names a run of batches has.
 //!
 //! Field names are case-sensitive; a star stands for any run of characters, the first star for the shortest run.
+
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
+use foldhash::fast::FixedState;
+use hashbrown::HashSet;
 
 /// What the stars of `pattern` stand for in `name`, in order; `None` when the name does not fit.
 pub(crate) fn wildcard_parts<'n>(pattern: &str, name: &'n str) -> Option<Vec<&'n str>> {
@@ -50,6 +55,36 @@ pub(crate) fn matching<'n>(patterns: &[quarry_spl::ast::FieldPattern], names: &'
 /// Names of a batch's columns.
 pub(crate) fn names_of(rows: &arrow::record_batch::RecordBatch) -> Vec<String> {
     rows.schema_ref().fields().iter().map(|field| field.name().clone()).collect()
+}
+
+/// Names of columns in the order they were first seen.
+#[derive(Default)]
+pub(crate) struct SeenNames {
+    names: Vec<String>,
+    known: HashSet<String, FixedState>,
+    /// Seen last: most batches are alike.
+    last: Option<SchemaRef>,
+}
+
+impl SeenNames {
+    /// Takes the columns of a batch into account.
+    pub(crate) fn add(&mut self, rows: &RecordBatch) {
+        if self.last.as_ref() == Some(rows.schema_ref()) {
+            return;
+        }
+        for field in rows.schema_ref().fields() {
+            if !self.known.contains(field.name()) {
+                self.known.insert(field.name().clone());
+                self.names.push(field.name().clone());
+            }
+        }
+        self.last = Some(rows.schema());
+    }
+
+    /// All names.
+    pub(crate) fn all(&self) -> &[String] {
+        &self.names
+    }
 }
 
 #[cfg(test)]

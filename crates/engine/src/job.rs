@@ -30,6 +30,7 @@ use crate::knowledge::{KnowledgeSource, NoKnowledge};
 use crate::losses;
 use crate::node::{NoNode, NodeSource};
 use crate::partial::PartialStates;
+use crate::result_rows::ResultRows;
 use crate::rows;
 use crate::run::{IndexTimeSide, Runner, SnapshotSource};
 use crate::scan::ScanProgress;
@@ -178,6 +179,11 @@ impl Engine {
         Engine { commands, ..self }
     }
 
+    /// Bytes that searches held of [`EngineOptions::memory_bytes`] at the fullest moment so far.
+    pub fn memory_most_bytes(&self) -> usize {
+        self.dataflow.most_bytes()
+    }
+
     /// Starts a search. Faults of its text come back at once, all others from the job.
     pub fn start(&self, request: SearchRequest, source: Arc<dyn SnapshotSource>) -> Result<Job, Vec<Diagnostic>> {
         let (_, parsed, spans) = self.parsed(&request)?;
@@ -205,7 +211,8 @@ impl Engine {
             // The queue is empty and has room, and its other end is still here.
             drop(failed.try_send(Err(EngineError::invalid(format!("cannot start a thread for the search: {error}")))));
         }
-        Job { id, batches, messages, stop, progress, kind, _threads: Arc::clone(&self.threads) }
+        let dataflow = Arc::clone(&self.dataflow);
+        Job { id, batches, messages, stop, progress, kind, dataflow, _threads: Arc::clone(&self.threads) }
     }
 
     /// Tells what a search would do, and with a source what it would read. No event is read, and no command is run.
@@ -369,6 +376,7 @@ pub struct Job {
     stop: Arc<Stop>,
     progress: Arc<ScanProgress>,
     kind: ResultKind,
+    dataflow: Arc<Dataflow>,
     /// Last, so that nobody waits for the thread before it was told to end.
     _threads: Arc<SearchThreads>,
 }
@@ -382,6 +390,11 @@ impl Job {
     /// The next rows; waits for them. `None` at the end.
     pub fn next_batch(&self) -> Option<Result<RecordBatch, EngineError>> {
         self.batches.recv().ok()
+    }
+
+    /// A place for rows of the result, within the memory of searches.
+    pub fn result_rows(&self) -> ResultRows {
+        ResultRows::new(&self.dataflow)
     }
 
     /// Messages for the user so far.

@@ -31,7 +31,7 @@ use crate::commands::lookup::{Lookup, LookupIndex, LookupSource, LookupTable, in
 use crate::commands::order::{Reverse, Sort, Tail};
 use crate::commands::select::{DropFields, KeepFields, Rename, Table};
 use crate::commands::stats::{EventStats, Stats, WildcardStats};
-use crate::commands::streamstats::StreamStats;
+use crate::commands::streamstats::{StreamStats, WINDOW_MAX};
 use crate::commands::timechart::TimeChart;
 use crate::commands::top::Top;
 use crate::commands::values::Delimit;
@@ -397,6 +397,10 @@ impl Lowering<'_> {
     fn stream_stats(&self, stats: &StreamStatsCommand) -> Result<Step, EngineError> {
         if has_wildcards(&stats.aggregates) {
             let message = "streamstats cannot take wildcards in its functions; name the fields".to_owned();
+            return Err(EngineError::Invalid { message, span: Some(self.span) });
+        }
+        if stats.window > WINDOW_MAX {
+            let message = format!("streamstats: window={} is beyond {WINDOW_MAX} rows; give fewer", stats.window);
             return Err(EngineError::Invalid { message, span: Some(self.span) });
         }
         let plan = Arc::new(AggregatePlan::new(&stats.aggregates, names(&stats.by), &self.expressions())?);

@@ -11,6 +11,7 @@
 mod build;
 mod distinct;
 mod kept;
+mod lean;
 mod plain;
 mod read;
 mod sorted;
@@ -35,7 +36,7 @@ pub(crate) use kept::{KeptRows, compact, rows_in_memory};
 pub(crate) use plain::{DECIMAL_PRECISION, plain, plain_column};
 pub(crate) use read::{ColumnReader, DictionaryColumn, write_address, write_decimal};
 pub(crate) use sorted::sorted;
-pub(crate) use sparse::narrowed;
+pub(crate) use sparse::narrowed_at;
 pub(crate) use unify::{concat_rows, conform};
 pub(crate) use value::{FALSE_TEXT, TRUE_TEXT, Value, time_seconds, write_time};
 

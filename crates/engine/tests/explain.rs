@@ -30,7 +30,7 @@ impl LookupSource for Tables {
         vec!["teams".to_owned()]
     }
 
-    fn write(&self, name: &str, _: &str) -> Result<(), String> {
+    fn write(&self, name: &str, _: quarry_engine::FillTable<'_>) -> Result<(), String> {
         panic!("{name} is written")
     }
 }

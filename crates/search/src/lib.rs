@@ -7,11 +7,13 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod cell;
+mod collected;
 mod keeper;
 mod service;
 mod table;
 
 pub use cell::Cell;
+pub use collected::{CollectedRows, PART_BYTES, PART_ROWS};
 pub use keeper::{JobFacts, JobKeeper, KEPT_BYTES_MAX};
 pub use service::{Outcome, RunningSearch, SearchError, SearchParams, SearchService, SearchServiceParts};
 pub use table::{ResultTable, Row};

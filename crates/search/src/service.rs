@@ -13,8 +13,8 @@ use quarry_spl::Diagnostic;
 use quarry_spl::ast::{Command, FromCommand};
 use quarry_stdx::SharedClock;
 
-use crate::ResultTable;
 use crate::keeper::{JobFacts, JobKeeper, Keeping};
+use crate::{CollectedRows, ResultTable};
 
 /// What a client asks.
 #[derive(Clone, Debug, Default)]
@@ -234,7 +234,16 @@ impl RunningSearch {
         Ok(self.next_rows()?.map(|rows| ResultTable::new(vec![rows], zone.clone())))
     }
 
-    /// All rows there are still to come, shown in `zone`.
+    /// All rows there are still to come, shown in `zone`, kept within the memory of searches.
+    pub fn collect_rows(&mut self, zone: &TimeZone) -> Result<CollectedRows, SearchError> {
+        let mut kept = self.job.result_rows();
+        while let Some(rows) = self.next_rows()? {
+            kept.push(&rows)?;
+        }
+        Ok(CollectedRows::new(kept, zone.clone()))
+    }
+
+    /// All rows there are still to come, shown in `zone`, in memory: for answers that are known to be small.
     pub fn collect_table(&mut self, zone: &TimeZone) -> Result<ResultTable, SearchError> {
         let mut batches = Vec::new();
         while let Some(rows) = self.next_rows()? {

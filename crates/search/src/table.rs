@@ -3,6 +3,7 @@
 //! Fields come in the order of their first batch; a field that only later batches have follows. A column that starts
 //! with `__` is the engine's and never shown.
 
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, ListBuilder, StringViewBuilder};
@@ -16,7 +17,7 @@ use crate::cell::Cell;
 /// A result held in memory.
 #[derive(Clone, Debug)]
 pub struct ResultTable {
-    fields: Vec<String>,
+    fields: Arc<[String]>,
     batches: Vec<MappedBatch>,
     zone: TimeZone,
 }
@@ -32,13 +33,19 @@ impl ResultTable {
     /// A table over `batches`; times are shown in `zone`.
     pub fn new(batches: Vec<RecordBatch>, zone: TimeZone) -> ResultTable {
         let mut fields: Vec<String> = Vec::new();
+        let mut known = HashSet::new();
         for batch in &batches {
             for field in batch.schema_ref().fields() {
-                if !field.name().starts_with("__") && !fields.iter().any(|known| known == field.name()) {
+                if !field.name().starts_with("__") && known.insert(field.name()) {
                     fields.push(field.name().clone());
                 }
             }
         }
+        ResultTable::with_fields(fields.into(), batches, zone)
+    }
+
+    /// A part of a table: rows that have some of its fields.
+    pub(crate) fn with_fields(fields: Arc<[String]>, batches: Vec<RecordBatch>, zone: TimeZone) -> ResultTable {
         let batches =
             batches.into_iter().map(|rows| MappedBatch { columns: map_columns(&fields, &rows), rows }).collect();
         ResultTable { fields, batches, zone }
@@ -93,7 +100,12 @@ impl ResultTable {
 }
 
 fn map_columns(fields: &[String], rows: &RecordBatch) -> Vec<Option<usize>> {
-    fields.iter().map(|field| rows.schema_ref().index_of(field).ok()).collect()
+    // A look at each name would take long where there are thousands.
+    let mut places = BTreeMap::new();
+    for (at, field) in rows.schema_ref().fields().iter().enumerate() {
+        places.entry(field.name().as_str()).or_insert(at);
+    }
+    fields.iter().map(|field| places.get(field.as_str()).copied()).collect()
 }
 
 /// One row of a [`ResultTable`].

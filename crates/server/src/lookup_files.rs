@@ -1,12 +1,13 @@
 //! Lookup tables as files: `D/etc/apps/*/lookups`, `D/etc/system/lookups`, and the working folder for searches
 //! that run without a data folder; and collections (KV store), which are tables too. A name is a bare file name; paths are refused, so a search cannot read elsewhere.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use quarry_catalog::{Collections, DOCUMENTS_MAX, Document};
 use quarry_conf::{LookupDefinition, Transforms};
-use quarry_engine::{AddressPlaces, LookupSource, LookupTable, TableTime};
+use quarry_engine::{AddressPlaces, FillTable, LookupSource, LookupTable, TableTime};
 
 use crate::address_places::AddressDatabase;
 
@@ -52,7 +53,7 @@ impl LookupFiles {
     }
 
     /// Writes the file called `name`, whole or not at all: where it is, else into the app `search`.
-    pub(crate) fn write(&self, name: &str, text: &str) -> Result<(), String> {
+    pub(crate) fn write(&self, name: &str, fill: FillTable<'_>) -> Result<(), String> {
         if name.contains(['/', '\\']) || name.starts_with('.') || !name.ends_with(".csv") {
             return Err(format!("lookup {name}: give the name of a lookup or of a .csv file, without a path"));
         }
@@ -61,8 +62,15 @@ impl LookupFiles {
         let failed = |error: std::io::Error| format!("{}: {error}", folder.join(name).display());
         std::fs::create_dir_all(folder).map_err(failed)?;
         let unfinished = folder.join(format!(".{name}.new"));
-        std::fs::write(&unfinished, text).map_err(failed)?;
-        std::fs::rename(&unfinished, folder.join(name)).map_err(failed)
+        let file = std::fs::File::create(&unfinished).map_err(failed)?;
+        let mut out = Limited { out: std::io::BufWriter::new(file), left: LOOKUP_BYTES_MAX };
+        let filled = fill(&mut out).and_then(|()| out.flush().map_err(failed));
+        let moved = filled.and_then(|()| std::fs::rename(&unfinished, folder.join(name)).map_err(failed));
+        if moved.is_err() {
+            // What stays behind is no table, and the reason is told already.
+            drop(std::fs::remove_file(&unfinished));
+        }
+        moved
     }
 
     /// Bytes of the file called `name`; `None` when no folder has it.
@@ -81,6 +89,27 @@ impl LookupFiles {
             ));
         }
         std::fs::read(&path).map(Some).map_err(|error| format!("{}: {error}", path.display()))
+    }
+}
+
+/// Takes no more bytes than a lookup may have: a table that nobody can read again is not written.
+struct Limited<W> {
+    out: W,
+    left: u64,
+}
+
+impl<W: Write> Write for Limited<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if bytes.len() as u64 > self.left {
+            return Err(std::io::Error::other(format!("the limit for a lookup is {LOOKUP_BYTES_MAX} bytes")));
+        }
+        let count = self.out.write(bytes)?;
+        self.left -= count as u64;
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.out.flush()
     }
 }
 
@@ -120,12 +149,14 @@ impl LookupSource for Lookups {
         stanzas.chain(self.files.names()).collect()
     }
 
-    fn write(&self, name: &str, csv: &str) -> Result<(), String> {
+    fn write(&self, name: &str, fill: FillTable<'_>) -> Result<(), String> {
         let definition = self.transforms.lookup(name);
         if let Some((definition, collection)) = definition.and_then(|found| Some((found, found.collection.as_ref()?))) {
-            return self.write_collection(collection, &definition.fields, csv);
+            let mut text = Limited { out: Vec::new(), left: LOOKUP_BYTES_MAX };
+            fill(&mut text)?;
+            return self.write_collection(collection, &definition.fields, &text.out);
         }
-        self.files.write(definition.map_or(name, |definition| &definition.filename), csv)
+        self.files.write(definition.map_or(name, |definition| &definition.filename), fill)
     }
 
     fn places(&self) -> Result<Option<Arc<dyn AddressPlaces>>, String> {
@@ -194,9 +225,9 @@ impl Lookups {
     }
 
     /// Rows of CSV become the documents of a collection; `_key` is the key.
-    fn write_collection(&self, collection: &str, fields: &[String], csv: &str) -> Result<(), String> {
+    fn write_collection(&self, collection: &str, fields: &[String], csv: &[u8]) -> Result<(), String> {
         let failed = |error: csv::Error| format!("collection {collection}: {error}");
-        let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(csv.as_bytes());
+        let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(csv);
         let names = reader.headers().map_err(failed)?.clone();
         let mut documents = Vec::new();
         for record in reader.records() {

@@ -9,7 +9,7 @@ use jiff::tz::TimeZone;
 use quarry_engine::{CommandSource, Stopper};
 use quarry_event::time::{parse_time, parse_zone};
 use quarry_inputs::file::{OneshotOptions, Progress, Reached, add_file, expand};
-use quarry_search::{ResultTable, SearchParams, SearchService};
+use quarry_search::{Outcome, ResultTable, SearchParams, SearchService};
 use quarry_spl::ast::Command;
 use quarry_stdx::SystemClock;
 use quarry_store::MemoryStore;
@@ -19,21 +19,9 @@ use crate::custom_commands::CustomCommands;
 use crate::failure::{self, Failure};
 use crate::interrupt::Interrupt;
 use crate::local::{self, DEFAULT_INDEX, MemorySink, Settings};
-use crate::output::{self, OutputStyle, OutputWriter};
+use crate::output::{OutputStyle, OutputWriter};
 use crate::remote::Remote;
 use crate::terminal;
-
-/// An answer, wherever it comes from.
-pub(crate) struct Answer {
-    /// The rows.
-    pub(crate) table: ResultTable,
-    /// Whether the rows are events.
-    pub(crate) events: bool,
-    /// What the search wants to be known.
-    pub(crate) messages: Vec<String>,
-    /// Whether data is missing.
-    pub(crate) partial: bool,
-}
 
 /// Runs a search and writes its result; gives the exit code.
 pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
@@ -54,9 +42,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
         (messages, partial || !all_read)
     } else if let Some(remote) = Remote::find(&cli.data_dir) {
         stop.end_process();
-        let answer = ask_server(&remote, arguments, &zone)?;
-        output::write(&answer.table, style(cli, arguments, answer.events), &mut out)?;
-        (answer.messages, answer.partial)
+        ask_server(&remote, cli, arguments, &zone, &mut out)?
     } else {
         let settings = Settings::of_data_dir_quietly(&cli.data_dir);
         let service = match local::open_read_only(&cli.data_dir, settings.clock.clone()) {
@@ -167,12 +153,16 @@ fn stream(
     stop.set(StopAction::Finish(running.stopper()));
     let style = style(cli, arguments, running.is_events());
     let mut writer = OutputWriter::new(style, out);
-    if OutputWriter::takes_parts(style) {
+    if OutputWriter::takes_rows_as_they_come(style) {
         while let Some(part) = running.next_table(zone).map_err(failed)? {
             writer.write(&part)?;
         }
     } else {
-        writer.write(&running.collect_table(zone).map_err(failed)?)?;
+        let rows = running.collect_rows(zone).map_err(failed)?;
+        writer.begin(rows.fields())?;
+        for part in rows.parts() {
+            writer.write(&part.map_err(failed)?)?;
+        }
     }
     writer.end()?;
     Ok((running.messages(), running.is_partial()))
@@ -216,14 +206,12 @@ fn params(arguments: &SearchArgs, zone: &TimeZone) -> SearchParams {
 }
 
 /// Runs a search in this process. Ctrl-C ends reading; what was found until then is the answer.
-pub(crate) fn ask(service: &SearchService, params: SearchParams) -> Result<Answer, Failure> {
+pub(crate) fn ask(service: &SearchService, params: SearchParams) -> Result<Outcome, Failure> {
     let text = params.text.clone();
     let running = service.start(params).map_err(|error| Failure::of_search(&text, error))?;
     let stopper = running.stopper();
     let _interrupt = Interrupt::install(move || stopper.finish_early());
-    let outcome = running.finish().map_err(|error| Failure::of_search(&text, error))?;
-    let (table, events) = (outcome.table, outcome.events);
-    Ok(Answer { table, events, messages: outcome.messages, partial: outcome.partial })
+    running.finish().map_err(|error| Failure::of_search(&text, error))
 }
 
 /// Reads the named files into memory; whether all of them could be read to their end.
@@ -261,14 +249,31 @@ fn read_files(
     Ok(all_read && !stop.interrupt.is_set())
 }
 
-fn ask_server(remote: &Remote, arguments: &SearchArgs, zone: &TimeZone) -> Result<Answer, Failure> {
+/// Has the server search and writes its rows as they come; gives its messages and whether data is missing.
+fn ask_server(
+    remote: &Remote,
+    cli: &Cli,
+    arguments: &SearchArgs,
+    zone: &TimeZone,
+    out: &mut dyn Write,
+) -> Result<(Vec<String>, bool), Failure> {
     let mut form =
         vec![("search", arguments.text.as_str()), ("exec_mode", "oneshot"), ("output_mode", "json"), ("count", "0")];
     let named = [("earliest_time", &arguments.earliest), ("latest_time", &arguments.latest), ("zone", &arguments.zone)];
     form.extend(named.iter().filter_map(|(key, value)| value.as_deref().map(|value| (*key, value))));
     let answer = remote.search(&form)?;
-    let values_of = |row: usize, field: &str| answer.rows[row].get(field).map(Vec::as_slice).unwrap_or_default();
-    let table = ResultTable::of_texts(&answer.fields, answer.rows.len(), zone.clone(), values_of);
-    let table = table.map_err(|error| Failure::Storage(format!("the server's answer cannot be shown: {error}")))?;
-    Ok(Answer { table, events: answer.events, messages: answer.messages, partial: answer.partial })
+    let partial = answer.partial;
+    let mut writer = OutputWriter::new(style(cli, arguments, answer.events), out);
+    let mut is_begun = false;
+    let messages = answer.read(&mut |fields, rows| {
+        if !std::mem::replace(&mut is_begun, true) {
+            writer.begin(fields)?;
+        }
+        let values_of = |row: usize, field: &str| rows[row].get(field).map(Vec::as_slice).unwrap_or_default();
+        let table = ResultTable::of_texts(fields, rows.len(), zone.clone(), values_of);
+        let table = table.map_err(|error| Failure::Storage(format!("the server's answer cannot be shown: {error}")))?;
+        Ok(writer.write(&table)?)
+    })?;
+    writer.end()?;
+    Ok((messages, partial))
 }

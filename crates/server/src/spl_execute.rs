@@ -169,7 +169,7 @@ impl LookupSource for StandIns {
         self.needs.lookups.iter().cloned().collect()
     }
 
-    fn write(&self, _: &str, _: &str) -> Result<(), String> {
+    fn write(&self, _: &str, _: quarry_engine::FillTable<'_>) -> Result<(), String> {
         Ok(())
     }
 }

@@ -9,8 +9,8 @@ mod families;
 use std::collections::BTreeSet;
 
 use crate::ast::{
-    Aggregate, AggregateArg, AssignTarget, Assignment, Command, Expr, ExprKind, FieldPattern, NamePart, SearchExpr,
-    Stage,
+    Aggregate, AggregateArg, AssignTarget, Assignment, Command, EventTest, Expr, ExprKind, FieldPattern, FlowCommand,
+    NamePart, SearchExpr, Stage, TransactionCommand,
 };
 use families::{before_family, makes_report};
 
@@ -193,7 +193,8 @@ fn before_row_command(command: &Command, mut needs: FieldNeeds) -> FieldNeeds {
         // Without `append` these throw away the rows before them.
         Command::InputLookup(lookup) if !lookup.append => needs = FieldNeeds::default(),
         Command::MakeResults(_) => needs = FieldNeeds::default(),
-        // Templates name fields when they are filled in; a transaction shows all that its events have.
+        Command::Flow(FlowCommand::Transaction(transaction)) => before_transaction(transaction, &mut needs),
+        // Templates name fields when they are filled in.
         Command::Flow(_) | Command::Keep(_) => needs.all = true,
         Command::IpLocation(place) => needs.add(&place.field),
         Command::FromJson(field, _) => needs.add(field),
@@ -204,6 +205,23 @@ fn before_row_command(command: &Command, mut needs: FieldNeeds) -> FieldNeeds {
         family => needs = before_family(family, needs),
     }
     needs
+}
+
+fn before_transaction(transaction: &TransactionCommand, needs: &mut FieldNeeds) {
+    for made in ["duration", "eventcount", "closed_txn"] {
+        needs.fields.remove(made);
+    }
+    transaction.fields.iter().for_each(|field| needs.add(field));
+    needs.add(TIME);
+    for test in [&transaction.starts_with, &transaction.ends_with].into_iter().flatten() {
+        match test {
+            EventTest::Condition(condition) => {
+                search_fields(condition).iter().for_each(|field| needs.add(field));
+                needs.all |= has_subsearch(condition);
+            }
+            EventTest::Expression(expr) => needs.add_expr(expr),
+        }
+    }
 }
 
 fn before_eval(assignments: &[Assignment], needs: &mut FieldNeeds) {

@@ -12,7 +12,7 @@ use axum::{Form, Router};
 use futures::stream;
 use jiff::tz::TimeZone;
 use quarry_event::time::parse_zone;
-use quarry_search::{RunningSearch, SearchParams};
+use quarry_search::{CollectedRows, RunningSearch, SearchError, SearchParams};
 use serde::Deserialize;
 
 use super::{blocking, identify};
@@ -78,21 +78,72 @@ async fn create(
     let count = form.count.unwrap_or(COUNT_DEFAULT);
     let params = form.params(Some(count).filter(|count| *count > 0))?;
     let service = state.search.clone();
-    let outcome = blocking(move || service.run(params)).await??;
-    let body = match mode {
-        OutputMode::Json => wire::results_json(&outcome.table, &outcome.messages),
-        OutputMode::Csv => wire::csv(&outcome.table),
-        OutputMode::Raw => wire::raw(&outcome.table),
-    };
+    let zone = params.zone.clone().unwrap_or_else(|| service.zone());
+    let collected = blocking(move || {
+        let mut running = service.start(params)?;
+        let rows = running.collect_rows(&zone)?;
+        Ok::<_, SearchError>((rows, running))
+    });
+    let (rows, running) = collected.await??;
     let flag = |is_set: bool| if is_set { "1" } else { "0" };
     let content_type = (header::CONTENT_TYPE, mode.content_type());
+    let sid = running.id().to_owned();
     let flags = [
         content_type,
-        (PARTIAL_HEADER, flag(outcome.partial)),
-        (EVENTS_HEADER, flag(outcome.events)),
-        (SID_HEADER, outcome.id.as_str()),
+        (PARTIAL_HEADER, flag(running.is_partial())),
+        (EVENTS_HEADER, flag(running.is_events())),
+        (SID_HEADER, sid.as_str()),
     ];
+    let messages = running.messages();
+    let body = match rows.is_one_part() {
+        true => Body::from(texts_of(&rows, &messages, mode).collect::<Result<String, SearchError>>()?),
+        false => streamed(move |sender| send_collected(&rows, &messages, mode, sender)),
+    };
     Ok((flags, body).into_response())
+}
+
+/// A body that `write` sends in chunks; where it cannot go on, the body ends with the reason in a chunk's place.
+fn streamed(write: impl FnOnce(&Sender) + Send + 'static) -> Body {
+    let (sender, receiver) = tokio::sync::mpsc::channel(EXPORT_CHUNKS_MAX);
+    tokio::task::spawn_blocking(move || write(&sender));
+    let chunks =
+        stream::unfold(receiver, |mut receiver| async { receiver.recv().await.map(|chunk| (chunk, receiver)) });
+    Body::from_stream(chunks)
+}
+
+/// The answer with rows that are all there, part by part.
+fn texts_of(
+    rows: &CollectedRows,
+    messages: &[String],
+    mode: OutputMode,
+) -> impl Iterator<Item = Result<String, SearchError>> {
+    let head = match mode {
+        OutputMode::Json => wire::results_head(rows.fields(), messages),
+        OutputMode::Csv => wire::csv_head(rows.fields()),
+        OutputMode::Raw => String::new(),
+    };
+    let mut is_first = true;
+    let parts = rows.parts().map(move |part| {
+        let part = part?;
+        Ok(match mode {
+            OutputMode::Json => wire::results_rows(&part, std::mem::take(&mut is_first)),
+            OutputMode::Csv => wire::csv_rows(&part),
+            OutputMode::Raw => wire::raw(&part),
+        })
+    });
+    let end = if mode == OutputMode::Json { wire::RESULTS_END } else { "" };
+    std::iter::once(Ok(head)).chain(parts).chain([Ok(end.to_owned())])
+}
+
+/// Sends the answer with rows that are all there.
+fn send_collected(rows: &CollectedRows, messages: &[String], mode: OutputMode, sender: &Sender) {
+    for text in texts_of(rows, messages, mode) {
+        let failed = text.is_err();
+        let chunk = text.map(Bytes::from).map_err(|error| std::io::Error::other(error.to_string()));
+        if sender.blocking_send(chunk).is_err() || failed {
+            return;
+        }
+    }
 }
 
 /// Name of the search, which `loadjob` takes.
@@ -127,28 +178,24 @@ async fn export(state: ApiState, headers: HeaderMap, form: JobForm) -> Result<Re
     let (service, zone) = (state.search.clone(), params.zone.clone());
     let running = blocking(move || service.start(params)).await??;
     let sid = running.id().to_owned();
-    let (sender, receiver) = tokio::sync::mpsc::channel(EXPORT_CHUNKS_MAX);
     let zone = zone.unwrap_or_else(|| state.search.zone());
-    tokio::task::spawn_blocking(move || stream_rows(running, mode, &zone, &sender));
-    let chunks =
-        stream::unfold(receiver, |mut receiver| async { receiver.recv().await.map(|chunk| (chunk, receiver)) });
+    let body = streamed(move |sender| stream_rows(running, mode, &zone, sender));
     let headers = [(header::CONTENT_TYPE, mode.content_type()), (SID_HEADER, sid.as_str())];
-    Ok((headers, Body::from_stream(chunks)).into_response())
+    Ok((headers, body).into_response())
 }
 
-type Chunk = Result<Bytes, std::io::Error>;
+type Sender = tokio::sync::mpsc::Sender<Result<Bytes, std::io::Error>>;
 
 /// Sends each batch as it comes. One batch is held back so that the last row can be marked.
-fn stream_rows(
-    mut running: RunningSearch,
-    mode: OutputMode,
-    zone: &TimeZone,
-    sender: &tokio::sync::mpsc::Sender<Chunk>,
-) {
+fn stream_rows(mut running: RunningSearch, mode: OutputMode, zone: &TimeZone, sender: &Sender) {
     if mode == OutputMode::Csv {
-        // A CSV needs all its columns in the first line, so it is sent in one piece.
-        let text = running.collect_table(zone).map(|table| Bytes::from(wire::csv(&table)));
-        let _client_left = sender.blocking_send(text.map_err(|error| std::io::Error::other(error.to_string())));
+        // A CSV needs all its columns in the first line, so it begins when all rows are there.
+        match running.collect_rows(zone) {
+            Ok(rows) => send_collected(&rows, &[], mode, sender),
+            Err(error) => {
+                let _client_left = sender.blocking_send(Err(std::io::Error::other(error.to_string())));
+            }
+        }
         return;
     }
     let mut held = None;

@@ -24,7 +24,7 @@ mod sparkline;
 mod state;
 #[cfg(test)]
 mod tests;
-mod total;
+pub(crate) mod total;
 mod values;
 
 use std::sync::Arc;

@@ -15,6 +15,8 @@ use crate::rows::{ColumnReader, DictionaryColumn, write_address, write_decimal, 
 
 /// Dictionaries whose translation is kept.
 const DICTIONARIES_MAX: usize = 8;
+/// Values of another table that are looked up at a time.
+const ABSORBED_VALUES: usize = 8_192;
 /// Integers of more digits are kept as texts, decimals too.
 const INTEGER_BOUND: i64 = 10i64.pow(18);
 /// Digits after the point of a decimal kept as an integer.
@@ -162,12 +164,37 @@ impl Distinct {
             }
             Kind::Text(text) => {
                 let at = self.texts.intern(text.as_bytes());
-                if at as usize == self.text_numbers.len() {
-                    self.text_numbers.push(add(origins, Origin::Text(at)));
-                }
-                self.text_numbers[at as usize]
+                self.number_of_text(at)
             }
         }
+    }
+
+    /// The number of a text by its place among the texts, which is the last one's or a known one's.
+    fn number_of_text(&mut self, at: u32) -> u32 {
+        if at as usize == self.text_numbers.len() {
+            self.text_numbers.push(add(&mut self.origins, Origin::Text(at)));
+        }
+        self.text_numbers[at as usize]
+    }
+
+    /// The numbers of values. Texts are looked up many at a time.
+    fn numbers<'k>(&mut self, kinds: impl Iterator<Item = Kind<'k>>) -> Vec<u32> {
+        let (mut numbers, mut places, mut texts) = (Vec::new(), Vec::new(), Vec::new());
+        for (place, kind) in kinds.enumerate() {
+            numbers.push(match kind {
+                Kind::Text(text) => {
+                    places.push(place);
+                    texts.push(text.as_bytes());
+                    NONE
+                }
+                kind => self.number(kind),
+            });
+        }
+        let mut found = Vec::with_capacity(texts.len());
+        self.texts.intern_all(&texts, &mut found);
+        // New ones come in ascending order.
+        places.into_iter().zip(found).for_each(|(place, at)| numbers[place] = self.number_of_text(at));
+        numbers
     }
 
     fn text(&mut self, text: &str) -> u32 {
@@ -328,22 +355,31 @@ impl ValueTable {
     }
 
     fn numbers_of_texts(&mut self, texts: &StringViewArray, out: &mut Vec<u32>) {
-        let mut known = [(0u128, NONE); VIEWS];
+        // Rows with equal views share a place in what is looked up.
+        let (mut known, mut asked) = ([(0u128, NONE); VIEWS], Vec::new());
         out.extend(texts.views().iter().enumerate().map(|(row, view)| {
             if texts.is_null(row) {
                 return NONE;
             }
-            let (seen, number) = &mut known[place_of(*view)];
-            if *number == NONE || seen != view {
-                (*seen, *number) = (*view, self.distinct.text(texts.value(row)));
+            let (seen, place) = &mut known[place_of(*view)];
+            if *place == NONE || seen != view {
+                (*seen, *place) = (*view, asked.len() as u32);
+                asked.push(row);
             }
-            *number
+            *place
         }));
+        let numbers = self.distinct.numbers(asked.into_iter().map(|row| Kind::of(texts.value(row))));
+        out.iter_mut().filter(|place| **place != NONE).for_each(|place| *place = numbers[*place as usize]);
     }
 
     /// Adds the values of another table and gives the number each has here.
     pub(crate) fn absorb(&mut self, other: &ValueTable) -> Vec<u32> {
-        (0..other.len()).map(|number| self.distinct.number(other.distinct.kind(number))).collect()
+        let mut numbers = Vec::with_capacity(other.len());
+        for start in (0..other.len()).step_by(ABSORBED_VALUES) {
+            let some = start..other.len().min(start + ABSORBED_VALUES);
+            numbers.extend(self.distinct.numbers(some.map(|number| other.distinct.kind(number))));
+        }
+        numbers
     }
 
     /// Bytes held, about.
@@ -419,14 +455,18 @@ impl ValueSet {
     }
 
     fn insert_texts(&mut self, texts: &StringViewArray) {
-        let mut known = [None; VIEWS];
+        let (mut known, mut asked) = ([None; VIEWS], Vec::new());
         for (row, view) in texts.views().iter().enumerate() {
             let seen = &mut known[place_of(*view)];
             if texts.is_valid(row) && *seen != Some(*view) {
                 *seen = Some(*view);
-                self.insert(texts.value(row));
+                match Kind::of(texts.value(row)) {
+                    Kind::Text(text) => asked.push(text.as_bytes()),
+                    kind => self.insert_kind(kind),
+                }
             }
         }
+        self.texts.intern_all(&asked, &mut Vec::new());
     }
 
     fn insert_codes(&mut self, column: &DictionaryColumn) {
@@ -472,9 +512,11 @@ impl ValueSet {
         for (digits, set) in &other.decimals {
             decimals_of(&mut self.decimals, *digits).absorb(set);
         }
-        (0..other.texts.len()).for_each(|at| {
-            self.texts.intern(other.texts.key(at));
-        });
+        for start in (0..other.texts.len()).step_by(ABSORBED_VALUES) {
+            let some = start..other.texts.len().min(start + ABSORBED_VALUES);
+            let keys: Vec<&[u8]> = some.map(|at| other.texts.key(at)).collect();
+            self.texts.intern_all(&keys, &mut Vec::new());
+        }
     }
 
     /// Bytes held, about.

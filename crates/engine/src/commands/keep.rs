@@ -1,5 +1,7 @@
 //! Commands that keep their rows elsewhere and pass them on: outputlookup, collect.
 
+use std::collections::BTreeSet;
+use std::io::Write;
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
@@ -11,13 +13,15 @@ use quarry_spl::ast::{CollectCommand, OutputLookupCommand};
 use super::lookup::{LookupSource, read_csv};
 use super::spans::time_ns;
 use crate::EngineError;
-use crate::command::{Blocking, BlockingTable, CommandContext, RowIter};
-use crate::field_names::names_of;
-use crate::rows::{self, KeptRows, concat_rows, is_hidden};
+use crate::command::{Blocking, CommandContext, RowIter};
+use crate::field_names::{SeenNames, names_of};
+use crate::rows::{self, KeptRows, is_hidden};
 use crate::run::SnapshotSource;
 
 /// Rows that one search writes into a lookup table at most.
 const TABLE_ROWS_MAX: usize = 10_000_000;
+/// Bytes of a key besides its text, about.
+const KEY_BYTES: usize = 64;
 /// Bytes of events kept at once.
 const BATCH_BYTES: usize = 4 << 20;
 /// How the time stands in front of an event that has no text of its own.
@@ -35,29 +39,43 @@ pub(crate) struct OutputLookup {
     pub lookups: Arc<dyn LookupSource>,
 }
 
-impl BlockingTable for OutputLookup {
-    fn run(&self, rows: RowIter, _: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
-        let batches = rows.collect::<Result<Vec<_>, _>>()?;
+impl Blocking for OutputLookup {
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
         let invalid = |message: String| EngineError::Invalid { message, span: Some(self.command.table_span) };
-        let count: usize = batches.iter().map(RecordBatch::num_rows).sum();
-        if count > TABLE_ROWS_MAX {
-            let what = "outputlookup: too many rows for a lookup table".to_owned();
-            return Err(EngineError::Limit { what, limit: "table rows", value: TABLE_ROWS_MAX as u64 });
+        let (mut all, mut names) = (KeptRows::new("outputlookup", &context.dataflow), SeenNames::default());
+        for batch in rows {
+            let batch = batch?;
+            names.add(&batch);
+            all.push(&batch)?;
+            if all.num_rows() > TABLE_ROWS_MAX {
+                let what = "outputlookup: too many rows for a lookup table".to_owned();
+                return Err(EngineError::Limit { what, limit: "table rows", value: TABLE_ROWS_MAX as u64 });
+            }
         }
         let name = &self.command.table;
         let old = self.lookups.table(name).map_err(invalid)?;
-        if count == 0 && !self.writes_nothing(old.is_some()) {
-            return Ok(batches);
+        if all.num_rows() == 0 && !self.writes_nothing(old.is_some()) {
+            return Ok(all.into_rows());
         }
         let keeps_old = self.command.append || self.command.key_field.is_some();
         let old = match old.filter(|_| keeps_old) {
             Some(table) => Some(read_csv(&table.csv).map_err(|error| invalid(format!("lookup {name}: {error}")))?),
             None => None,
         };
-        let text = self.csv(old, concat_rows(batches.clone())?)?;
-        self.lookups.write(name, &text).map_err(invalid)?;
-        Ok(batches)
+        let replaced = self.keys(&all, context)?;
+        let new = NewRows { rows: &all, names: names.all(), replaced: &replaced };
+        let mut fill = |out: &mut dyn Write| self.write_csv(old.as_ref(), &new, out);
+        self.lookups.write(name, &mut fill).map_err(invalid)?;
+        Ok(all.into_rows())
     }
+}
+
+/// What `outputlookup` adds to a table.
+struct NewRows<'r> {
+    rows: &'r KeptRows,
+    names: &'r [String],
+    /// Keys of the rows that give way to these.
+    replaced: &'r BTreeSet<String>,
 }
 
 impl OutputLookup {
@@ -70,51 +88,77 @@ impl OutputLookup {
         }
     }
 
+    /// The new rows that are written, a batch at a time.
+    fn written<'r>(&self, rows: &'r KeptRows) -> impl Iterator<Item = Result<RecordBatch, EngineError>> + 'r {
+        let mut left = self.command.max.unwrap_or(usize::MAX);
+        rows.iter().map(move |batch| {
+            let batch = batch?;
+            let count = batch.num_rows().min(left);
+            left -= count;
+            Ok(batch.slice(0, count))
+        })
+    }
+
+    /// Values of `key_field=` in the new rows.
+    fn keys(&self, rows: &KeptRows, context: &CommandContext) -> Result<BTreeSet<String>, EngineError> {
+        let mut keys = BTreeSet::new();
+        let Some(field) = &self.command.key_field else { return Ok(keys) };
+        let (mut account, mut bytes) = (context.dataflow.account("keys of outputlookup"), 0);
+        for batch in self.written(rows) {
+            let batch = batch?;
+            let reader = rows::reader(&batch, field);
+            for row in 0..batch.num_rows() {
+                if let Some(key) = reader.value(row).into_text() {
+                    bytes += key.len() + KEY_BYTES;
+                    keys.insert(key.into_owned());
+                }
+            }
+            account.set(bytes)?;
+        }
+        Ok(keys)
+    }
+
     /// The table as CSV: the rows that stay, then the new ones. Columns of a table that is added to stay as they are.
-    fn csv(&self, old: Option<RecordBatch>, new: RecordBatch) -> Result<String, EngineError> {
+    fn write_csv(&self, old: Option<&RecordBatch>, new: &NewRows<'_>, out: &mut dyn Write) -> Result<(), String> {
         let is_kept = |name: &String| !is_hidden(name) && (!name.starts_with('_') || name == "_time" || name == "_key");
-        let names: Vec<String> = match &old {
+        let names: Vec<String> = match old {
             Some(old) if old.num_columns() > 0 => names_of(old),
-            _ => names_of(&new).into_iter().filter(is_kept).collect(),
+            _ => new.names.iter().filter(|name| is_kept(name)).cloned().collect(),
         };
-        let mut writer = csv::WriterBuilder::new().flexible(true).from_writer(Vec::new());
-        let failed = |error: csv::Error| EngineError::invalid(format!("outputlookup: {error}"));
+        let mut writer = csv::WriterBuilder::new().flexible(true).from_writer(out);
+        let failed = |error: csv::Error| format!("outputlookup: {error}");
         if !names.is_empty() {
             writer.write_record(&names).map_err(failed)?;
         }
-        let limit = self.command.max.unwrap_or(usize::MAX);
-        let new = new.slice(0, new.num_rows().min(limit));
-        if let Some(old) = &old {
-            let replaced = self.command.key_field.as_ref().map(|key| {
-                let reader = rows::reader(&new, key);
-                let values =
-                    (0..new.num_rows()).filter_map(|row| reader.value(row).into_text().map(|t| t.into_owned()));
-                (rows::reader(old, key), values.collect::<std::collections::BTreeSet<_>>())
-            });
-            let stays = |row: usize| match &replaced {
-                Some((key, values)) => key.value(row).text().is_none_or(|text| !values.contains(text.as_ref())),
+        if let Some(old) = old {
+            let key = self.command.key_field.as_ref().map(|key| rows::reader(old, key));
+            let stays = |row: usize| match &key {
+                Some(key) => key.value(row).text().is_none_or(|text| !new.replaced.contains(text.as_ref())),
                 None => true,
             };
             write_rows(&mut writer, old, &names, stays).map_err(failed)?;
         }
-        write_rows(&mut writer, &new, &names, |_| true).map_err(failed)?;
-        let bytes = writer.into_inner().map_err(|error| EngineError::invalid(format!("outputlookup: {error}")))?;
-        String::from_utf8(bytes).map_err(|error| EngineError::invalid(format!("outputlookup: {error}")))
+        for batch in self.written(new.rows) {
+            let batch = batch.map_err(|error| error.to_string())?;
+            write_rows(&mut writer, &batch, &names, |_| true).map_err(failed)?;
+        }
+        writer.flush().map_err(|error| format!("outputlookup: {error}"))
     }
 }
 
 fn write_rows(
-    writer: &mut csv::Writer<Vec<u8>>,
+    writer: &mut csv::Writer<&mut dyn Write>,
     rows: &RecordBatch,
     names: &[String],
     stays: impl Fn(usize) -> bool,
 ) -> Result<(), csv::Error> {
     let readers: Vec<_> = names.iter().map(|name| rows::reader(rows, name)).collect();
+    let mut scratch = String::new();
     for row in (0..rows.num_rows()).filter(|row| stays(*row)) {
-        let cells = readers
-            .iter()
-            .map(|reader| reader.value(row).into_text().map(|text| text.into_owned()).unwrap_or_default());
-        writer.write_record(cells.collect::<Vec<String>>())?;
+        for reader in &readers {
+            writer.write_field(reader.text(row, &mut scratch).unwrap_or_default())?;
+        }
+        writer.write_record(None::<&[u8]>)?;
     }
     Ok(())
 }

@@ -22,14 +22,17 @@ use crate::pattern::Wildcard;
 use crate::row_filter::{RowFilter, network_of};
 use crate::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, Numbers, batch_of};
 
+/// Writes the CSV text of a table, piece by piece.
+pub type FillTable<'f> = &'f mut dyn FnMut(&mut dyn std::io::Write) -> Result<(), String>;
+
 /// Where tables come from.
 pub trait LookupSource: Send + Sync {
     /// The table of a transforms.conf stanza or of a CSV file; `None` when there is none of this name.
     fn table(&self, name: &str) -> Result<Option<LookupTable>, String>;
     /// Names there are, for a suggestion.
     fn names(&self) -> Vec<String>;
-    /// Writes the table of a stanza or a CSV file, in place of what was there.
-    fn write(&self, name: &str, _csv: &str) -> Result<(), String> {
+    /// Writes the table of a stanza or a CSV file, in place of what was there; where `fill` fails, nothing changes.
+    fn write(&self, name: &str, _fill: FillTable<'_>) -> Result<(), String> {
         Err(format!("lookup {name}: no lookup tables can be written here"))
     }
     /// The database of addresses that `iplocation` reads; `None` when there is none.

@@ -8,6 +8,7 @@ use crate::aggregate::LIST_VALUES_MAX;
 use crate::aggregate::digest::Digest;
 use crate::aggregate::keys::KeyTable;
 use crate::aggregate::moments::Moments;
+use crate::aggregate::total::Total;
 use crate::rows::Value;
 
 /// Bytes of a kept text besides its own, about.
@@ -17,8 +18,8 @@ const TEXT_BYTES: usize = size_of::<String>() + 16;
 pub(super) enum Running {
     /// Values.
     Count(i64),
-    /// Numbers, their sum and the sum of their squares.
-    Sums(i64, f64, f64),
+    /// Sums of numbers.
+    Sums(Sums),
     /// For variances.
     Moments(Moments),
     /// Smallest and largest value.
@@ -35,6 +36,30 @@ pub(super) enum Running {
     Nothing,
 }
 
+/// Numbers, how many, with their sum and the sum of their squares as exact as `stats` has them.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Sums {
+    count: i64,
+    sum: Total,
+    squares: Total,
+}
+
+impl Sums {
+    /// Adds a number.
+    pub(super) fn add(&mut self, number: f64) {
+        self.count += 1;
+        self.sum.add(number);
+        self.squares.add_square(number);
+    }
+
+    /// Adds other numbers.
+    pub(super) fn merge(&mut self, other: Sums) {
+        self.count += other.count;
+        self.sum.merge(other.sum);
+        self.squares.merge(other.squares);
+    }
+}
+
 /// Time and values of a row.
 type RowValues = (Option<TimeNs>, Vec<String>);
 
@@ -44,7 +69,7 @@ impl Running {
         match function {
             StatsFunction::Count => Running::Count(0),
             StatsFunction::Sum | StatsFunction::SumSq | StatsFunction::Avg | StatsFunction::Per(_) => {
-                Running::Sums(0, 0.0, 0.0)
+                Running::Sums(Sums::default())
             }
             StatsFunction::Stdev | StatsFunction::StdevP | StatsFunction::Var | StatsFunction::VarP => {
                 Running::Moments(Moments::default())
@@ -68,11 +93,7 @@ impl Running {
         let numbers = values.iter().filter_map(|value| parse_number(value));
         match self {
             Running::Count(count) => *count += values.len() as i64,
-            Running::Sums(count, sum, squares) => numbers.for_each(|number| {
-                *count += 1;
-                *sum += number;
-                *squares += number * number;
-            }),
+            Running::Sums(sums) => numbers.for_each(|number| sums.add(number)),
             Running::Moments(moments) => numbers.for_each(|number| moments.add(number)),
             Running::Digest(digest) => numbers.for_each(|number| digest.add(number)),
             Running::Extremes(ends) => {
@@ -103,11 +124,11 @@ impl Running {
     pub(super) fn value(&mut self, function: &StatsFunction) -> Value<'static> {
         match self {
             Running::Count(count) => Value::Int(*count),
-            Running::Sums(0, ..) => Value::Null,
-            Running::Sums(count, sum, squares) => Value::number_of(match function {
-                StatsFunction::SumSq => *squares,
-                StatsFunction::Avg => *sum / *count as f64,
-                _ => *sum,
+            Running::Sums(sums) if sums.count == 0 => Value::Null,
+            Running::Sums(sums) => Value::number_of(match function {
+                StatsFunction::SumSq => sums.squares.value(),
+                StatsFunction::Avg => sums.sum.value() / sums.count as f64,
+                _ => sums.sum.value(),
             }),
             Running::Moments(moments) => number(match function {
                 StatsFunction::Stdev => moments.variance(true).map(f64::sqrt),
@@ -206,19 +227,27 @@ fn ends_value((first, last): &(Option<RowValues>, Option<RowValues>), function: 
         StatsFunction::EarliestTime => time(first),
         StatsFunction::LatestTime => time(last),
         _ => {
-            let point = |end: &Option<RowValues>| {
-                let (time, values) = end.as_ref()?;
-                Some(((*time)? as f64 / 1e9, parse_number(values.first()?)?))
-            };
-            let rate = point(first)
-                .zip(point(last))
-                .and_then(|((from, low), (to, high))| (to > from).then(|| (high - low) / (to - from)));
-            number(rate)
+            let end = |end| Option::as_ref(end).map(|(time, values): &RowValues| (*time, values.as_slice()));
+            number(rate(end(first), end(last)))
         }
     }
 }
 
-fn number(value: Option<f64>) -> Value<'static> {
+/// Growth per second between two rows with their times.
+pub(super) fn rate(
+    first: Option<(Option<TimeNs>, &[String])>,
+    last: Option<(Option<TimeNs>, &[String])>,
+) -> Option<f64> {
+    let point = |end: Option<(Option<TimeNs>, &[String])>| {
+        let (time, values) = end?;
+        Some((time? as f64 / 1e9, parse_number(values.first()?)?))
+    };
+    let ((from, low), (to, high)) = point(first).zip(point(last))?;
+    (to > from).then(|| (high - low) / (to - from))
+}
+
+/// A number, where there is one.
+pub(super) fn number(value: Option<f64>) -> Value<'static> {
     value.map_or(Value::Null, Value::number_of)
 }
 
@@ -226,6 +255,7 @@ fn text(text: Option<String>) -> Value<'static> {
     text.map_or(Value::Null, Value::owned)
 }
 
-fn many(values: Vec<String>) -> Value<'static> {
+/// Several values.
+pub(super) fn many(values: Vec<String>) -> Value<'static> {
     Value::multi(values.into_iter().map(std::borrow::Cow::Owned).collect())
 }

@@ -1,36 +1,30 @@
 //! `streamstats`: aggregates over the rows seen so far, written to each row.
 //!
-//! Without a window each group keeps one running fold per aggregate; with a window it keeps the rows of the window and
-//! folds them anew at each row, which is right for every function.
+//! Without a window each group keeps one running fold per aggregate; with one, states that follow the rows of the
+//! window ([`window`]).
 
-use std::collections::VecDeque;
+mod window;
+
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use quarry_event::TimeNs;
 use quarry_spl::ast::StreamStatsCommand;
 
+use self::window::{Seen, Sliding, Window};
 use super::running::Running;
 use super::spans::{length_of, time_ns};
 use super::stats::write_key;
 use crate::EngineError;
 use crate::aggregate::keys::KeyTable;
-use crate::aggregate::{AggregatePlan, Argument};
+use crate::aggregate::{AggregateColumn, AggregatePlan, Argument};
 use crate::command::RowCommand;
 use crate::dataflow::MemoryAccount;
 use crate::expr::CompiledExpr;
 use crate::rows::{self, ColumnBuilder, ColumnReader, Value};
 
-/// Rows a window holds at most (limits.conf `[streamstats] max_stream_window`).
-const WINDOW_MAX: usize = 10_000;
-
-/// What the command keeps of a row: its time and, per aggregate, its values.
-#[derive(Clone, Debug)]
-struct Seen {
-    time: Option<TimeNs>,
-    values: Vec<Vec<String>>,
-    group: u32,
-}
+/// Rows a window holds at most.
+pub(crate) const WINDOW_MAX: usize = 1_000_000;
 
 /// `streamstats`.
 pub(crate) struct StreamStats {
@@ -40,25 +34,22 @@ pub(crate) struct StreamStats {
     reset_after: Option<Arc<CompiledExpr>>,
     groups: KeyTable,
     running: Vec<Vec<Running>>,
-    windows: Vec<VecDeque<Seen>>,
+    windows: Vec<Window>,
+    /// States of the groups over their windows.
+    sliding: Vec<Vec<Sliding>>,
     last_group: Option<u32>,
     account: MemoryAccount,
     /// Bytes of the rows in windows, about.
     window_bytes: usize,
+    /// The same when they were accounted for.
+    checked_bytes: usize,
     rows_until_check: usize,
 }
 
 /// Rows after which the command looks at its size, at least.
 const CHECK_ROWS: usize = 65_536;
-
-impl Seen {
-    /// Bytes held, about.
-    fn bytes(&self) -> usize {
-        let text = |text: &String| size_of::<String>() + text.len();
-        let values = |values: &Vec<String>| size_of::<Vec<String>>() + values.iter().map(text).sum::<usize>();
-        size_of::<Seen>() + self.values.iter().map(values).sum::<usize>()
-    }
-}
+/// Bytes by which windows grow before it does so earlier.
+const UNACCOUNTED_BYTES: usize = 4 << 20;
 
 impl StreamStats {
     /// The command at its start.
@@ -69,20 +60,19 @@ impl StreamStats {
         reset_after: Option<Arc<CompiledExpr>>,
         account: MemoryAccount,
     ) -> StreamStats {
-        let mut command = command.clone();
-        command.window = command.window.min(WINDOW_MAX);
-        let (groups, running, windows) = (KeyTable::default(), Vec::new(), Vec::new());
         StreamStats {
-            command,
+            command: command.clone(),
             plan,
             reset_before,
             reset_after,
-            groups,
-            running,
-            windows,
+            groups: KeyTable::default(),
+            running: Vec::new(),
+            windows: Vec::new(),
+            sliding: Vec::new(),
             last_group: None,
             account,
             window_bytes: 0,
+            checked_bytes: 0,
             rows_until_check: 0,
         }
     }
@@ -95,6 +85,7 @@ impl StreamStats {
         self.groups = KeyTable::default();
         self.running.clear();
         self.windows.clear();
+        self.sliding.clear();
         self.window_bytes = 0;
         self.last_group = None;
     }
@@ -102,18 +93,22 @@ impl StreamStats {
     /// Accounts for what is held, now and then.
     fn check(&mut self, rows: usize) -> Result<(), EngineError> {
         self.rows_until_check = self.rows_until_check.saturating_sub(rows);
-        if self.rows_until_check > 0 {
+        if self.rows_until_check > 0 && self.window_bytes < self.checked_bytes + UNACCOUNTED_BYTES {
             return Ok(());
         }
+        self.checked_bytes = self.window_bytes;
         self.rows_until_check = CHECK_ROWS.max(self.groups.len() / 4);
         let of_group = size_of::<Vec<Running>>() + self.plan.columns.len() * size_of::<Running>();
         let running: usize = self.running.iter().flatten().map(Running::bytes).sum();
-        let windows = self.windows.capacity() * size_of::<VecDeque<Seen>>() + self.window_bytes;
-        self.account.set(self.groups.bytes() + self.running.capacity() * of_group + running + windows)
+        let windows = self.windows.capacity() * size_of::<Window>() + self.window_bytes;
+        let of_window = size_of::<Vec<Sliding>>() + self.plan.columns.len() * size_of::<Sliding>();
+        let sliding = self.sliding.iter().flatten().map(Sliding::bytes).sum::<usize>();
+        let running = self.running.capacity() * of_group + running;
+        self.account.set(self.groups.bytes() + running + windows + self.sliding.capacity() * of_window + sliding)
     }
 
     /// Values of the aggregates for one row.
-    fn row(&mut self, seen: Seen) -> Vec<Value<'static>> {
+    fn row(&mut self, seen: Seen) -> Result<Vec<Value<'static>>, EngineError> {
         if self.is_windowed() {
             return self.windowed_row(seen);
         }
@@ -124,56 +119,68 @@ impl StreamStats {
         let running = &mut self.running[group];
         let before: Option<Vec<Value<'static>>> = (!self.command.current).then(|| values_so_far(&self.plan, running));
         add(&self.plan, running, &seen);
-        before.unwrap_or_else(|| values_so_far(&self.plan, running))
+        Ok(before.unwrap_or_else(|| values_so_far(&self.plan, running)))
     }
 
-    fn windowed_row(&mut self, seen: Seen) -> Vec<Value<'static>> {
-        let group = seen.group;
+    fn windowed_row(&mut self, seen: Seen) -> Result<Vec<Value<'static>>, EngineError> {
+        let (group, time) = (seen.group, seen.time);
         // One window over all groups counts rows of any group; otherwise each group has its own.
         let at = if self.command.global { 0 } else { group as usize };
         while self.windows.len() <= at {
-            self.windows.push(VecDeque::new());
+            self.windows.push(Window::default());
         }
-        let (size, current) = (self.command.window, self.command.current);
+        while self.sliding.len() <= group as usize {
+            self.sliding.push(self.plan.columns.iter().map(|column| Sliding::new(&column.function)).collect());
+        }
+        if self.command.current {
+            self.enter(at, seen);
+            self.leave_room(at, time)?;
+            return Ok(self.values_of_window(at, group));
+        }
+        self.leave_room(at, time)?;
+        let values = self.values_of_window(at, group);
+        self.enter(at, seen);
+        Ok(values)
+    }
+
+    fn enter(&mut self, at: usize, seen: Seen) {
+        self.window_bytes += seen.bytes();
+        let (window, group) = (&mut self.windows[at], seen.group as usize);
+        let number = window.push(seen);
+        for (column, (sliding, aggregate)) in self.sliding[group].iter_mut().zip(&self.plan.columns).enumerate() {
+            sliding.push(&aggregate.function, window, number, column);
+        }
+    }
+
+    /// Drops the rows that are beyond the window of a row of this time.
+    fn leave_room(&mut self, at: usize, time: Option<TimeNs>) -> Result<(), EngineError> {
+        let size = self.command.window;
         let reach = self.command.time_window.as_ref().map(length_of);
-        let time = seen.time;
-        let window = &mut self.windows[at];
-        let held = &mut self.window_bytes;
-        *held += seen.bytes();
-        let mut leave_room = |window: &mut VecDeque<Seen>| {
-            let mut drop_first = |window: &mut VecDeque<Seen>| {
-                *held = held.saturating_sub(window.pop_front().map_or(0, |seen| seen.bytes()));
-            };
-            while size > 0 && window.len() > size {
-                drop_first(window);
-            }
-            let too_old = |old: &Seen| match (reach, old.time, time) {
-                (Some(reach), Some(old), Some(time)) => (old - time).abs() >= reach,
-                _ => false,
-            };
-            while window.front().is_some_and(too_old) {
-                drop_first(window);
-            }
-            while window.len() > WINDOW_MAX {
-                drop_first(window);
-            }
+        let too_old = |old: &Seen| match (reach, old.time, time) {
+            (Some(reach), Some(old), Some(time)) => (old - time).abs() >= reach,
+            _ => false,
         };
-        let fold = |window: &VecDeque<Seen>, plan: &AggregatePlan| {
-            let mut running: Vec<Running> = plan.columns.iter().map(|column| Running::new(&column.function)).collect();
-            for row in window.iter().filter(|row| row.group == group) {
-                add(plan, &mut running, row);
+        while size > 0 && self.windows[at].len() > size || self.windows[at].front().is_some_and(too_old) {
+            let Some((number, seen)) = self.windows[at].pop() else { break };
+            self.window_bytes = self.window_bytes.saturating_sub(seen.bytes());
+            let states = self.sliding[seen.group as usize].iter_mut().zip(&self.plan.columns);
+            for ((sliding, aggregate), values) in states.zip(&seen.values) {
+                sliding.pop(&aggregate.function, number, values);
             }
-            values_so_far(plan, &mut running)
-        };
-        if current {
-            window.push_back(seen);
-            leave_room(window);
-            return fold(window, &self.plan);
         }
-        leave_room(window);
-        let values = fold(window, &self.plan);
-        window.push_back(seen);
-        values
+        if self.windows[at].len() > WINDOW_MAX {
+            let message = format!("streamstats: a window holds more than {WINDOW_MAX} rows; make time_window= shorter");
+            return Err(EngineError::invalid(message));
+        }
+        Ok(())
+    }
+
+    fn values_of_window(&self, at: usize, group: u32) -> Vec<Value<'static>> {
+        let states = self.sliding[group as usize].iter().zip(&self.plan.columns).enumerate();
+        let value = |(column, (sliding, aggregate)): (usize, (&Sliding, &AggregateColumn))| {
+            sliding.value(&aggregate.function, &self.windows[at], column, group)
+        };
+        states.map(value).collect()
     }
 }
 
@@ -214,7 +221,7 @@ impl RowCommand for StreamStats {
             }
             self.last_group = Some(group);
             let values = arguments.iter().map(|argument| values_of(argument.as_ref(), row)).collect();
-            let results = self.row(Seen { time: time_ns(&times, row), values, group });
+            let results = self.row(Seen { time: time_ns(&times, row), values, group })?;
             columns.iter_mut().zip(results).for_each(|(column, value)| column.push(value));
             if after.as_ref().is_some_and(|holds| holds.value(row)) {
                 self.reset();

@@ -3,11 +3,15 @@
 //! Events come newest first, so a transaction begins with its last event: one that matches `endswith=` opens, one that
 //! matches `startswith=` closes. Open transactions are found by the values of their fields. Those that no older event
 //! can join any more are closed as time goes back; beyond the limits the one unchanged for longest is evicted. Open
-//! transactions count towards the search's memory; closed ones wait for their order in [`rows`], in files if need be.
+//! transactions count towards the search's memory ([`members`]); closed ones wait for their order in [`rows`], in files
+//! if need be.
 
+mod members;
 mod rows;
 
 use std::collections::VecDeque;
+use std::hash::BuildHasher;
+use std::sync::Arc;
 
 use arrow::array::BooleanArray;
 use arrow::record_batch::RecordBatch;
@@ -16,20 +20,23 @@ use hashbrown::HashMap;
 use quarry_event::TimeNs;
 use quarry_spl::ast::TransactionCommand;
 
-use self::rows::{ClosedRows, Ending, Member, Names};
-use super::spans::{length_of, time_ns};
+use self::members::{Events, Member, Names};
+use self::rows::{ClosedRows, Ending};
+use super::spans::length_of;
 use crate::EngineError;
 use crate::command::{Blocking, CommandContext, RowIter};
 use crate::dataflow::MemoryAccount;
 use crate::expr::CompiledExpr;
-use crate::field_names::names_of;
 use crate::row_filter::RowFilter;
-use crate::rows::{ColumnReader, is_hidden, reader};
 
 /// Bytes by which open transactions grow before they are accounted for again.
 const UNACCOUNTED_BYTES: usize = 1 << 20;
 /// Bytes of an open transaction beside its events, about.
 const OPEN_BYTES: usize = 256;
+/// Bytes of batches that events may stay in.
+const BATCH_BYTES_MAX: usize = 16 << 20;
+/// And at most one in so many of the search's memory.
+const BATCH_SHARE: usize = 32;
 
 /// A test of events, compiled.
 pub(crate) enum Test {
@@ -68,7 +75,8 @@ impl Blocking for Transaction {
             let batch = batch?;
             let starts = self.starts.as_ref().map(|test| test.of_rows(&batch)).transpose()?;
             let ends = self.ends.as_ref().map(|test| test.of_rows(&batch)).transpose()?;
-            let events = Events::new(&batch, &self.command.fields);
+            let events = Arc::new(Events::new(&batch, &self.command.fields, &mut gathered.names)?);
+            gathered.hold(&events)?;
             for row in 0..events.count() {
                 let holds = |test: &Option<BooleanArray>| {
                     test.as_ref().is_some_and(|test| arrow::array::Array::is_valid(test, row) && test.value(row))
@@ -77,42 +85,6 @@ impl Blocking for Transaction {
             }
         }
         gathered.finish(context)
-    }
-}
-
-/// The events of one batch.
-struct Events {
-    columns: Vec<(String, ColumnReader)>,
-    /// Places of the transaction's fields among the columns.
-    keys: Vec<Option<usize>>,
-    times: Vec<TimeNs>,
-}
-
-impl Events {
-    fn new(batch: &RecordBatch, fields: &[String]) -> Events {
-        let time = reader(batch, "_time");
-        let times = (0..batch.num_rows()).map(|row| time_ns(&time, row).unwrap_or(0)).collect();
-        let names: Vec<String> =
-            names_of(batch).into_iter().filter(|name| !is_hidden(name) && name != "_time").collect();
-        let keys = fields.iter().map(|field| names.iter().position(|name| name == field)).collect();
-        let columns = names.into_iter().map(|name| {
-            let reader = reader(batch, &name);
-            (name, reader)
-        });
-        Events { columns: columns.collect(), keys, times }
-    }
-
-    fn count(&self) -> usize {
-        self.times.len()
-    }
-
-    /// The values of the transaction's fields.
-    fn key(&self, row: usize) -> Vec<Option<String>> {
-        let value = |at: &Option<usize>| {
-            let values: Vec<_> = at.map(|at| self.columns[at].1.values(row).collect()).unwrap_or_default();
-            if values.is_empty() { None } else { Some(values.join("\n")) }
-        };
-        self.keys.iter().map(value).collect()
     }
 }
 
@@ -133,8 +105,8 @@ struct Gathered<'c> {
     max_open: usize,
     max_open_events: usize,
     open: HashMap<u64, Open, FixedState>,
-    /// Open transactions by place of a field and its value.
-    by_value: HashMap<(usize, String), Vec<u64>, FixedState>,
+    /// Open transactions by the hash of a field's place and value.
+    by_value: HashMap<u64, Sharing, FixedState>,
     /// In the order they were opened, with some that are closed.
     opened: VecDeque<u64>,
     /// In the order they were changed, with what is out of date.
@@ -142,12 +114,59 @@ struct Gathered<'c> {
     open_events: usize,
     /// Bytes of the events of open transactions.
     open_bytes: usize,
+    /// Open transactions with events that keep their batch, among others.
+    unsettled: Vec<u64>,
+    /// Bytes of the batches that may be kept so, and at most.
+    held_bytes: usize,
+    held_bytes_max: usize,
     accounted: usize,
     account: MemoryAccount,
     next: u64,
+    /// The fields' values of the event at hand.
+    key: Vec<Option<String>>,
+    /// When it was.
+    now: TimeNs,
     done: ClosedRows,
     names: Names,
     evicted_by_limit: bool,
+}
+
+/// Open transactions that share a value.
+enum Sharing {
+    One(u64),
+    Several(Vec<u64>),
+}
+
+impl Sharing {
+    fn all(&self) -> &[u64] {
+        match self {
+            Sharing::One(id) => std::slice::from_ref(id),
+            Sharing::Several(all) => all,
+        }
+    }
+
+    fn add(&mut self, id: u64) {
+        match self {
+            Sharing::One(first) => *self = Sharing::Several(vec![*first, id]),
+            Sharing::Several(all) => all.push(id),
+        }
+    }
+
+    /// Drops one; true when none is left.
+    fn drop_one(&mut self, id: u64) -> bool {
+        match self {
+            Sharing::One(only) => *only == id,
+            Sharing::Several(all) => {
+                all.retain(|known| *known != id);
+                all.is_empty()
+            }
+        }
+    }
+}
+
+/// Where open transactions with a value at a place of their fields are found.
+fn slot(place: usize, value: &str) -> u64 {
+    FixedState::default().hash_one((place, value))
 }
 
 /// Why a transaction takes no more events.
@@ -171,30 +190,54 @@ impl<'c> Gathered<'c> {
             changes: VecDeque::new(),
             open_events: 0,
             open_bytes: 0,
+            unsettled: Vec::new(),
+            held_bytes: 0,
+            held_bytes_max: BATCH_BYTES_MAX.min(context.dataflow.memory_bytes() / BATCH_SHARE),
             accounted: 0,
             account: context.dataflow.account("open transactions"),
             next: 0,
+            key: vec![None; command.fields.len()],
+            now: TimeNs::MAX,
             done: ClosedRows::new(&context.dataflow),
             names: Names::default(),
             evicted_by_limit: false,
         }
     }
 
-    fn add(&mut self, events: &Events, row: usize, starts: bool, ends: bool) -> Result<(), EngineError> {
-        let time = events.times[row];
-        self.close_outlived(time)?;
-        let key = events.key(row);
-        if !self.command.fields.is_empty() && key.iter().all(Option::is_none) {
-            return self.orphan(events, row);
+    /// Takes a batch; those before it are given up when they take too much.
+    fn hold(&mut self, events: &Arc<Events>) -> Result<(), EngineError> {
+        if self.held_bytes + events.bytes > self.held_bytes_max {
+            self.done.settle();
+            for id in std::mem::take(&mut self.unsettled) {
+                let Some(open) = self.open.get_mut(&id) else { continue };
+                for member in open.members.iter_mut().rev().take_while(|member| member.is_in_batch()) {
+                    self.open_bytes -= member.bytes();
+                    member.settle();
+                    self.open_bytes += member.bytes();
+                }
+            }
+            self.held_bytes = 0;
         }
-        let found = self.compatible(&key, time);
+        self.held_bytes += events.bytes;
+        self.note_size()
+    }
+
+    fn add(&mut self, events: &Arc<Events>, row: usize, starts: bool, ends: bool) -> Result<(), EngineError> {
+        let time = events.times[row];
+        self.now = time;
+        self.close_outlived(time)?;
+        let has_key = events.write_key(row, &mut self.key);
+        let member = Member::new(events, row);
+        if !self.command.fields.is_empty() && !has_key {
+            return self.orphan(member);
+        }
+        let found = self.compatible(time);
         if ends {
             if let Some(found) = found {
                 let end = if self.command.starts_with.is_some() { End::Evicted } else { End::Closed };
                 self.close(found, end)?;
             }
-            let member = Member::new(events, row, &mut self.names);
-            let opened = self.open(key, member);
+            let opened = self.open(member);
             if starts {
                 self.close(opened, End::Closed)?;
             }
@@ -203,15 +246,14 @@ impl<'c> Gathered<'c> {
         }
         if found.is_none() && self.command.ends_with.is_some() {
             // Without its end, an event is of no transaction.
-            return self.orphan(events, row);
+            return self.orphan(member);
         }
-        let member = Member::new(events, row, &mut self.names);
         let place = match found {
             Some(found) => {
-                self.join(found, key, member);
+                self.join(found, member);
                 found
             }
-            None => self.open(key, member),
+            None => self.open(member),
         };
         let is_full = self.open.get(&place).is_some_and(|open| open.members.len() >= self.command.max_events);
         if starts || is_full {
@@ -221,9 +263,9 @@ impl<'c> Gathered<'c> {
         self.note_size()
     }
 
-    /// Accounts for what is open, now and then.
+    /// Accounts for what is held, now and then.
     fn note_size(&mut self) -> Result<(), EngineError> {
-        let bytes = self.open_bytes + self.open.len() * OPEN_BYTES;
+        let bytes = self.open_bytes + self.open.len() * OPEN_BYTES + self.held_bytes + self.done.waiting_bytes;
         if bytes.abs_diff(self.accounted) >= UNACCOUNTED_BYTES {
             self.account.set(bytes)?;
             self.accounted = bytes;
@@ -231,8 +273,9 @@ impl<'c> Gathered<'c> {
         Ok(())
     }
 
-    /// The open transaction changed last that the event may join.
-    fn compatible(&self, key: &[Option<String>], time: TimeNs) -> Option<u64> {
+    /// The open transaction changed last that the event with [`Gathered::key`] may join.
+    fn compatible(&self, time: TimeNs) -> Option<u64> {
+        let key = &self.key;
         let fits = |id: &u64| {
             let open = self.open.get(id)?;
             let same = open.key.iter().zip(key).all(|(a, b)| a.is_none() || b.is_none() || a == b);
@@ -245,34 +288,38 @@ impl<'c> Gathered<'c> {
         let found = if key.is_empty() || !self.command.connected {
             self.open.keys().filter_map(fits).max()
         } else {
-            let lists = key.iter().enumerate().filter_map(|(at, value)| self.by_value.get(&(at, value.clone()?)));
-            lists.flatten().filter_map(fits).max()
+            let lists = key.iter().enumerate().filter_map(|(at, value)| self.by_value.get(&slot(at, value.as_ref()?)));
+            lists.flat_map(Sharing::all).filter_map(fits).max()
         };
         found.map(|(_, id)| id)
     }
 
-    fn open(&mut self, key: Vec<Option<String>>, member: Member) -> u64 {
+    fn open(&mut self, member: Member) -> u64 {
         let id = self.next;
         self.next += 1;
-        let time = member.time;
-        let open = Open { key: vec![None; key.len()], members: Vec::new(), newest: time, oldest: time, changed: 0 };
+        let (time, key) = (member.time, vec![None; self.key.len()]);
+        let open = Open { key, members: Vec::new(), newest: time, oldest: time, changed: 0 };
         self.open.insert(id, open);
         self.opened.push_back(id);
-        self.join(id, key, member);
+        self.join(id, member);
         id
     }
 
-    fn join(&mut self, id: u64, key: Vec<Option<String>>, member: Member) {
+    fn join(&mut self, id: u64, member: Member) {
         let Some(open) = self.open.get_mut(&id) else { return };
-        for (at, value) in key.into_iter().enumerate() {
-            if let (None, Some(value)) = (&open.key[at], value) {
-                self.by_value.entry((at, value.clone())).or_default().push(id);
-                open.key[at] = Some(value);
+        for (at, (known, value)) in open.key.iter_mut().zip(&self.key).enumerate() {
+            if let (None, Some(value)) = (&known, value) {
+                let sharing = self.by_value.entry(slot(at, value));
+                sharing.and_modify(|sharing| sharing.add(id)).or_insert(Sharing::One(id));
+                *known = Some(value.clone());
             }
         }
         open.oldest = open.oldest.min(member.time);
         open.newest = open.newest.max(member.time);
         self.open_bytes += member.bytes();
+        if open.members.last().is_none_or(|last| !last.is_in_batch()) {
+            self.unsettled.push(id);
+        }
         open.members.push(member);
         self.open_events += 1;
         self.next += 1;
@@ -337,27 +384,34 @@ impl<'c> Gathered<'c> {
         self.open_bytes -= open.members.iter().map(Member::bytes).sum::<usize>();
         for (at, value) in open.key.iter().enumerate() {
             let Some(value) = value else { continue };
-            let slot = (at, value.clone());
-            if let Some(ids) = self.by_value.get_mut(&slot) {
-                ids.retain(|known| *known != id);
-                if ids.is_empty() {
-                    self.by_value.remove(&slot);
-                }
+            let slot = slot(at, value);
+            if self.by_value.get_mut(&slot).is_some_and(|sharing| sharing.drop_one(id)) {
+                self.by_value.remove(&slot);
             }
         }
         if end == End::Closed || self.command.keep_evicted {
-            let ending = Ending { closed: end == End::Closed, orphan: false };
-            self.done.add(open.members, ending, self.command, &self.names)?;
+            self.done.add(open.members, Ending { closed: end == End::Closed, orphan: false });
+            self.make_rows()?;
         }
         Ok(())
     }
 
-    fn orphan(&mut self, events: &Events, row: usize) -> Result<(), EngineError> {
+    fn orphan(&mut self, member: Member) -> Result<(), EngineError> {
         if self.command.keep_orphans {
-            let member = Member::new(events, row, &mut self.names);
-            self.done.add(vec![member], Ending { closed: false, orphan: true }, self.command, &self.names)?;
+            self.done.add(vec![member], Ending { closed: false, orphan: true });
+            self.make_rows()?;
         }
         Ok(())
+    }
+
+    /// Makes rows of what waits, now and then.
+    fn make_rows(&mut self) -> Result<(), EngineError> {
+        if !self.done.is_full() {
+            return Ok(());
+        }
+        let open = self.open.values().map(|open| open.oldest).max();
+        let latest = open.map_or(self.now, |open| open.max(self.now));
+        self.done.make_rows(latest, self.command, &self.names)
     }
 
     /// All rows, the newest transaction first.
@@ -367,6 +421,8 @@ impl<'c> Gathered<'c> {
                 .messages
                 .push("transaction: more were open than maxopentxn= or maxopenevents= allow; some were evicted");
         }
+        // No event is to come.
+        self.now = TimeNs::MIN;
         let mut left: Vec<u64> = self.open.keys().copied().collect();
         left.sort_unstable();
         let end = self.end_of_outlived();
@@ -375,7 +431,8 @@ impl<'c> Gathered<'c> {
             let Some(open) = self.open.remove(&id) else { continue };
             if end == End::Closed || self.command.keep_evicted {
                 let ending = Ending { closed: end == End::Closed && is_limited, orphan: false };
-                self.done.add(open.members, ending, self.command, &self.names)?;
+                self.done.add(open.members, ending);
+                self.make_rows()?;
             }
         }
         if self.names.is_cut {

@@ -3,25 +3,26 @@
 //! Rows are gathered into runs that fit into memory. One run alone is sorted there; several are sorted one after the
 //! other, kept as rows once more ([`KeptRows`], so that they may go to a file), and merged: a few at a time, with one
 //! small batch of each in memory. Keys are compared as bytes of arrow's row format, so that the order is the same on
-//! every way. Rows with equal keys stay in the order they came.
+//! every way. Rows with equal keys stay in the order they came. On the way rows are lean ([`super::lean`]): a column
+//! takes bytes only where it has values.
 //!
 //! Not here: what is sorted by ([`crate::commands`]).
 
 use std::cmp::Ordering;
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
-use arrow::compute::{SortOptions, interleave_record_batch};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::compute::SortOptions;
 use arrow::record_batch::RecordBatch;
 use arrow::row::{RowConverter, Rows, SortField};
 use datafusion_execution::memory_pool::MemoryReservation;
 
-use super::conform;
 use super::kept::{KeptRows, compact, value_bytes};
+use super::lean::LeanSchema;
 use crate::EngineError;
-use crate::command::{RowIter, of_batches};
+use crate::command::RowIter;
 use crate::dataflow::Dataflow;
 
 /// A run takes at most one in so many bytes of the memory; sorting it needs its keys and a copy besides.
@@ -30,6 +31,8 @@ const RUN_SHARE: usize = 8;
 const SMALLEST_RUN_SHARE: usize = 8;
 /// A batch of a run takes at most one in so many bytes of the memory.
 const BATCH_SHARE: usize = 128;
+/// Bytes of a column of a batch beside its values, about.
+const COLUMN_BYTES: usize = 128;
 /// Rows of such a batch, at most.
 const BATCH_ROWS: usize = 8_192;
 /// Rows of such a batch, at least.
@@ -50,29 +53,30 @@ pub(crate) fn sorted(
     if keys.is_empty() {
         return Ok(rows.into_unified_rows());
     }
-    let schema = without_dictionaries(&rows.schema());
-    let most = dataflow.memory_bytes() / BATCH_SHARE / rows.row_bytes().max(1);
+    let schema = LeanSchema::new(&rows.schema());
+    let row_bytes = rows.row_bytes().max(schema.row_bytes()).max(1);
     let order = Arc::new(SortOrder {
         keys: keys.to_vec(),
         limit: limit.unwrap_or(usize::MAX),
-        batch_rows: most.clamp(BATCH_ROWS_MIN, BATCH_ROWS),
+        batch_rows: (dataflow.memory_bytes() / BATCH_SHARE / row_bytes).clamp(BATCH_ROWS_MIN, BATCH_ROWS),
+        schema,
     });
-    let converter = order.converter(&schema)?;
-    let mut pile = Pile::new(order, converter, dataflow);
+    let converter = order.converter()?;
+    let mut pile = Pile::new(Arc::clone(&order), converter, dataflow);
     let mut runs: Option<Runs> = None;
     for batch in rows.into_rows() {
-        let batch = conform(&batch?, &schema)?;
-        for start in (0..batch.num_rows()).step_by(pile.order.batch_rows) {
-            pile.push(batch.slice(start, pile.order.batch_rows.min(batch.num_rows() - start)))?;
+        let batch = order.schema.lean(&batch?)?;
+        for start in (0..batch.num_rows()).step_by(order.batch_rows) {
+            pile.push(batch.slice(start, order.batch_rows.min(batch.num_rows() - start)))?;
             if pile.is_full() {
                 runs.get_or_insert_with(|| Runs::new(dataflow)).add(pile.take_sorted()?)?;
             }
         }
     }
     let last = pile.take_sorted()?;
-    let Some(mut runs) = runs else { return Ok(of_batches(last.collect::<Result<Vec<_>, _>>()?)) };
+    let Some(mut runs) = runs else { return Ok(whole(order, last)) };
     runs.add(last)?;
-    let Pile { order, converter, .. } = pile;
+    let converter = pile.converter;
     while runs.ends.len() > MERGED_RUNS_MAX {
         let mut merged = Runs::new(dataflow);
         let all: Vec<Range<usize>> = runs.ranges().collect();
@@ -83,16 +87,16 @@ pub(crate) fn sorted(
         runs = merged;
     }
     let all: Vec<Range<usize>> = runs.ranges().collect();
-    Ok(Box::new(Merge::new(order, &converter, Arc::new(runs.rows), &all)?))
+    let merge = Merge::new(Arc::clone(&order), &converter, Arc::new(runs.rows), &all)?;
+    Ok(whole(order, merge))
 }
 
-/// Texts for dictionaries: batches of one column may have different ones.
-fn without_dictionaries(schema: &SchemaRef) -> SchemaRef {
-    let fields = schema.fields().iter().map(|field| match field.data_type() {
-        DataType::Dictionary(..) => Arc::new(Field::new(field.name(), DataType::Utf8View, true)),
-        _ => Arc::clone(field),
-    });
-    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+/// Lean rows with all columns again.
+fn whole(
+    order: Arc<SortOrder>,
+    rows: impl Iterator<Item = Result<RecordBatch, EngineError>> + Send + 'static,
+) -> RowIter {
+    Box::new(rows.map(move |batch| order.schema.whole(&batch?)))
 }
 
 /// What is sorted by, and in which portions.
@@ -100,19 +104,18 @@ struct SortOrder {
     keys: Vec<SortColumn>,
     limit: usize,
     batch_rows: usize,
+    schema: LeanSchema,
 }
 
 impl SortOrder {
-    fn converter(&self, schema: &SchemaRef) -> Result<Arc<RowConverter>, EngineError> {
-        let kinds = self
-            .keys
-            .iter()
-            .map(|(at, options)| SortField::new_with_options(schema.field(*at).data_type().clone(), *options));
+    fn converter(&self) -> Result<Arc<RowConverter>, EngineError> {
+        let kinds =
+            self.keys.iter().map(|(at, options)| SortField::new_with_options(self.schema.kind(*at).clone(), *options));
         Ok(Arc::new(RowConverter::new(kinds.collect())?))
     }
 
     fn columns(&self, batch: &RecordBatch) -> Vec<ArrayRef> {
-        self.keys.iter().map(|(at, _)| Arc::clone(batch.column(*at))).collect()
+        self.keys.iter().map(|(at, _)| self.schema.column(batch, *at)).collect()
     }
 }
 
@@ -142,6 +145,7 @@ impl Pile {
 
     fn push(&mut self, batch: RecordBatch) -> Result<(), EngineError> {
         let (batch, bytes) = compact(&batch)?;
+        let bytes = bytes + batch.num_columns() * COLUMN_BYTES;
         // The keys are as much again.
         self.refused |= self.held.try_grow(2 * bytes).is_err();
         self.bytes += bytes;
@@ -170,43 +174,54 @@ impl Pile {
         sorted.sort_unstable_by(|a, b| keys.row(*a as usize).cmp(&keys.row(*b as usize)).then(a.cmp(b)));
         sorted.truncate(self.order.limit);
         drop(keys);
-        self.held.free();
-        Ok(Portions { batches, places, sorted, next: 0, rows: self.order.batch_rows })
+        let (order, held) = (Arc::clone(&self.order), self.held.take());
+        Ok(Portions { order, batches, places, sorted, next: 0, ready: VecDeque::new(), _held: held })
     }
 }
 
 /// Sorted rows of a pile, some at a time.
 struct Portions {
+    order: Arc<SortOrder>,
     batches: Vec<RecordBatch>,
     places: Vec<(u32, u32)>,
     sorted: Vec<u32>,
     next: usize,
-    rows: usize,
+    /// Batches that are made already.
+    ready: VecDeque<RecordBatch>,
+    _held: MemoryReservation,
+}
+
+impl Portions {
+    /// Makes the next batches; none at the end.
+    fn make(&mut self) -> Result<(), EngineError> {
+        let end = self.sorted.len().min(self.next + self.order.batch_rows);
+        let some = &self.sorted[self.next..end];
+        self.next = end;
+        if some.is_empty() {
+            return Ok(());
+        }
+        let place = |at: &u32| {
+            let (batch, row) = self.places[*at as usize];
+            (batch as usize, row as usize)
+        };
+        let places: Vec<(usize, usize)> = some.iter().map(place).collect();
+        self.ready = self.order.schema.gather(&self.batches, &places)?.into();
+        Ok(())
+    }
 }
 
 impl Iterator for Portions {
     type Item = Result<RecordBatch, EngineError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let end = self.sorted.len().min(self.next + self.rows);
-        let some = &self.sorted[self.next..end];
-        if some.is_empty() {
-            return None;
+        if self.ready.is_empty()
+            && let Err(error) = self.make()
+        {
+            self.next = self.sorted.len();
+            return Some(Err(error));
         }
-        self.next = end;
-        let place = |at: &u32| {
-            let (batch, row) = self.places[*at as usize];
-            (batch as usize, row as usize)
-        };
-        let places: Vec<(usize, usize)> = some.iter().map(place).collect();
-        Some(interleaved(&self.batches, &places))
+        self.ready.pop_front().map(Ok)
     }
-}
-
-fn interleaved(batches: &[RecordBatch], places: &[(usize, usize)]) -> Result<RecordBatch, EngineError> {
-    let all: Vec<&RecordBatch> = batches.iter().collect();
-    let (rows, _) = compact(&interleave_record_batch(&all, places)?)?;
-    Ok(rows)
 }
 
 /// Sorted runs, one behind the other.
@@ -255,6 +270,8 @@ struct Merge {
     heap: Vec<usize>,
     sources: Vec<RecordBatch>,
     left: usize,
+    /// Batches that are made already.
+    ready: VecDeque<RecordBatch>,
 }
 
 impl Merge {
@@ -266,8 +283,16 @@ impl Merge {
     ) -> Result<Merge, EngineError> {
         let left = order.limit;
         let converter = Arc::clone(converter);
-        let mut merge =
-            Merge { order, converter, runs, cursors: Vec::new(), heap: Vec::new(), sources: Vec::new(), left };
+        let mut merge = Merge {
+            order,
+            converter,
+            runs,
+            cursors: Vec::new(),
+            heap: Vec::new(),
+            sources: Vec::new(),
+            left,
+            ready: VecDeque::new(),
+        };
         for batches in ranges {
             let keys = merge.converter.empty_rows(0, 0);
             merge.cursors.push(Cursor { batches: batches.clone(), keys, row: 0, source: 0 });
@@ -310,8 +335,8 @@ impl Merge {
         }
     }
 
-    /// The next rows; none at the end.
-    fn next_rows(&mut self) -> Result<Option<RecordBatch>, EngineError> {
+    /// Makes the next batches; none at the end.
+    fn make(&mut self) -> Result<(), EngineError> {
         let most = self.order.batch_rows.min(self.left);
         let mut places = Vec::with_capacity(most);
         while places.len() < most
@@ -326,12 +351,12 @@ impl Merge {
             self.sink(0);
         }
         if places.is_empty() {
-            return Ok(None);
+            return Ok(());
         }
         self.left -= places.len();
-        let rows = interleaved(&self.sources, &places)?;
+        self.ready = self.order.schema.gather(&self.sources, &places)?.into();
         self.forget_sources();
-        Ok(Some(rows))
+        Ok(())
     }
 
     /// Lets go of the batches that no cursor is in.
@@ -339,8 +364,7 @@ impl Merge {
         let mut known = std::mem::take(&mut self.sources);
         for number in &self.heap {
             let cursor = &mut self.cursors[*number];
-            let empty = known[cursor.source].slice(0, 0);
-            self.sources.push(std::mem::replace(&mut known[cursor.source], empty));
+            self.sources.push(std::mem::replace(&mut known[cursor.source], LeanSchema::empty()));
             cursor.source = self.sources.len() - 1;
         }
     }
@@ -350,11 +374,13 @@ impl Iterator for Merge {
     type Item = Result<RecordBatch, EngineError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let next = self.next_rows();
-        if next.is_err() {
+        if self.ready.is_empty()
+            && let Err(error) = self.make()
+        {
             self.left = 0;
+            return Some(Err(error));
         }
-        next.transpose()
+        self.ready.pop_front().map(Ok)
     }
 }
 

@@ -9,9 +9,11 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, NullArray, UInt32Array};
+use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 
+use super::take;
 use crate::EngineError;
 
 /// Rows of a short batch.
@@ -22,41 +24,61 @@ const WIDE_COLUMNS: usize = 32;
 const PLACES_PER_VALUE: usize = 8;
 
 /// The rows in batches whose bytes go by the values that are there.
-pub(crate) fn narrowed(batch: RecordBatch) -> Result<Vec<RecordBatch>, EngineError> {
+pub(super) fn narrowed(batch: RecordBatch) -> Result<Vec<RecordBatch>, EngineError> {
+    if !is_sparse(&batch) {
+        return Ok(vec![batch]);
+    }
+    let places: Vec<u32> = (0..batch.num_rows() as u32).collect();
+    cut(&batch, &places)
+}
+
+/// The rows at these places, in this order, in such batches.
+pub(crate) fn narrowed_at(batch: &RecordBatch, places: &UInt32Array) -> Result<Vec<RecordBatch>, EngineError> {
+    if is_sparse(batch) { cut(batch, places.values()) } else { Ok(vec![take(batch, places)?]) }
+}
+
+fn is_sparse(batch: &RecordBatch) -> bool {
     let (rows, columns) = (batch.num_rows(), batch.num_columns());
     if columns < WIDE_COLUMNS || rows <= SHORT_ROWS {
-        return Ok(vec![batch]);
+        return false;
     }
     let values: usize = batch.columns().iter().map(|column| rows - column.logical_null_count()).sum();
-    if values.saturating_mul(PLACES_PER_VALUE) > rows.saturating_mul(columns) {
-        return Ok(vec![batch]);
-    }
+    values.saturating_mul(PLACES_PER_VALUE) <= rows.saturating_mul(columns)
+}
+
+fn cut(batch: &RecordBatch, places: &[u32]) -> Result<Vec<RecordBatch>, EngineError> {
     let missing: Vec<FieldRef> = (batch.schema_ref().fields().iter())
         .map(|field| match field.data_type() {
             DataType::Null => Arc::clone(field),
             _ => Arc::new(Field::new(field.name(), DataType::Null, true)),
         })
         .collect();
-    (0..rows).step_by(SHORT_ROWS).map(|start| short(&batch, start, SHORT_ROWS.min(rows - start), &missing)).collect()
+    let nulls: Vec<Option<NullBuffer>> = batch.columns().iter().map(|column| column.logical_nulls()).collect();
+    places.chunks(SHORT_ROWS).map(|places| short(batch, places, &missing, &nulls)).collect()
 }
 
 /// Some rows of a batch, with nothing for columns that are empty in them.
-fn short(batch: &RecordBatch, start: usize, count: usize, missing: &[FieldRef]) -> Result<RecordBatch, EngineError> {
-    let nothing: ArrayRef = Arc::new(NullArray::new(count));
-    let places: UInt32Array = (start as u32..(start + count) as u32).collect();
+fn short(
+    batch: &RecordBatch,
+    places: &[u32],
+    missing: &[FieldRef],
+    nulls: &[Option<NullBuffer>],
+) -> Result<RecordBatch, EngineError> {
+    let nothing: ArrayRef = Arc::new(NullArray::new(places.len()));
+    let taken = UInt32Array::from(places.to_vec());
     let (mut fields, mut arrays) = (Vec::with_capacity(missing.len()), Vec::with_capacity(missing.len()));
-    for ((field, array), missing) in batch.schema_ref().fields().iter().zip(batch.columns()).zip(missing) {
-        let part = array.slice(start, count);
-        if part.logical_null_count() == count {
+    let columns = batch.schema_ref().fields().iter().zip(batch.columns()).zip(missing.iter().zip(nulls));
+    for ((field, array), (missing, nulls)) in columns {
+        if nulls.as_ref().is_some_and(|nulls| places.iter().all(|row| nulls.is_null(*row as usize))) {
             fields.push(Arc::clone(missing));
             arrays.push(Arc::clone(&nothing));
         } else {
             fields.push(Arc::clone(field));
             // A slice would keep all places alive.
-            arrays.push(arrow::compute::take(array, &places, None)?);
+            arrays.push(arrow::compute::take(array, &taken, None)?);
         }
     }
-    let options = RecordBatchOptions::new().with_row_count(Some(count));
+    let options = RecordBatchOptions::new().with_row_count(Some(places.len()));
     Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options)?)
 }
 

@@ -171,7 +171,7 @@ fn open_page(scan: &EventScan, context: &CommandContext, page: &PageRef) -> Resu
     let arrival = page.arrival();
     let keys: Vec<(TimeNs, u64)> = times.values().iter().zip(0..).map(|(time, row)| (*time, arrival + row)).collect();
     let order = newest_first(&keys);
-    let rows = rows::narrowed(rows::take(&rows, &order)?)?;
+    let rows = rows::narrowed_at(&rows, &order)?;
     let keys = order.values().iter().map(|row| keys[*row as usize]).collect();
     Ok(Some(OpenPage { rows, keys, next: 0 }))
 }

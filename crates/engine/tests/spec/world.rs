@@ -319,7 +319,10 @@ impl LookupSource for Tables {
         self.0.lock().unwrap().keys().cloned().collect()
     }
 
-    fn write(&self, name: &str, csv: &str) -> Result<(), String> {
+    fn write(&self, name: &str, fill: quarry_engine::FillTable<'_>) -> Result<(), String> {
+        let mut csv = Vec::new();
+        fill(&mut csv)?;
+        let csv = String::from_utf8(csv).unwrap();
         self.0.lock().unwrap().insert(name.to_owned(), LookupTable::of_csv(csv));
         Ok(())
     }

@@ -4,18 +4,27 @@ use std::io::{self, Write};
 
 use quarry_search::{ResultTable, cell};
 
-pub(super) fn write(result: &ResultTable, out: &mut dyn Write) -> io::Result<()> {
-    if result.fields().is_empty() {
+/// The header line; nothing where there are no columns.
+pub(super) fn write_head(fields: &[String], out: &mut dyn Write) -> io::Result<()> {
+    if fields.is_empty() {
         return Ok(());
     }
     let mut line = String::new();
-    for (at, field) in result.fields().iter().enumerate() {
+    for (at, field) in fields.iter().enumerate() {
         if at > 0 {
             line.push(',');
         }
         cell::write_csv(field, &mut line);
     }
-    writeln!(out, "{line}")?;
+    writeln!(out, "{line}")
+}
+
+/// A line for each row.
+pub(super) fn write(result: &ResultTable, out: &mut dyn Write) -> io::Result<()> {
+    if result.fields().is_empty() {
+        return Ok(());
+    }
+    let mut line = String::new();
     for row in result.rows() {
         line.clear();
         for (at, (_, value)) in row.cells().enumerate() {

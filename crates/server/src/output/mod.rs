@@ -39,8 +39,8 @@ impl<'a> OutputWriter<'a> {
         OutputWriter { style, out, rows: 0 }
     }
 
-    /// Whether rows may be written in several parts: their form has no head that depends on all of them.
-    pub(crate) fn takes_parts(style: OutputStyle) -> bool {
+    /// Whether rows may be written as they come: their form has no head that depends on all of them.
+    pub(crate) fn takes_rows_as_they_come(style: OutputStyle) -> bool {
         match style.form {
             OutputForm::Raw | OutputForm::Ndjson | OutputForm::Json => true,
             OutputForm::Table => style.events,
@@ -48,12 +48,20 @@ impl<'a> OutputWriter<'a> {
         }
     }
 
-    /// Writes some rows; all of them in one call unless [`OutputWriter::takes_parts`].
+    /// Writes what comes before the first row, where `fields` are the columns of all rows.
+    pub(crate) fn begin(&mut self, fields: &[String]) -> io::Result<()> {
+        match self.style.form {
+            OutputForm::Csv => csv::write_head(fields, self.out),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes some rows; all parts have the same columns unless [`OutputWriter::takes_rows_as_they_come`].
     pub(crate) fn write(&mut self, part: &ResultTable) -> io::Result<()> {
         let before = self.rows;
         self.rows += part.len();
         match self.style.form {
-            OutputForm::Table => table::write(part, self.style, self.out),
+            OutputForm::Table => table::write(part, before == 0, self.style, self.out),
             OutputForm::Csv => csv::write(part, self.out),
             OutputForm::Json => json::write_items(part, before == 0, self.out),
             OutputForm::Ndjson => json::write_lines(part, self.out),
@@ -75,6 +83,7 @@ impl<'a> OutputWriter<'a> {
 /// Writes a whole result.
 pub(crate) fn write(result: &ResultTable, style: OutputStyle, out: &mut dyn Write) -> io::Result<()> {
     let mut writer = OutputWriter::new(style, out);
+    writer.begin(result.fields())?;
     writer.write(result)?;
     writer.end()
 }

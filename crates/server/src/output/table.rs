@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use quarry_event::value;
-use quarry_search::{Cell, ResultTable};
+use quarry_search::{Cell, PART_ROWS, ResultTable};
 
 use super::OutputStyle;
 use crate::bucket::COLUMN_PADDING;
@@ -13,11 +13,9 @@ const BOLD: &str = "\u{1b}[1m";
 const DIM: &str = "\u{1b}[2m";
 const PLAIN: &str = "\u{1b}[0m";
 
-/// Rows formatted at once: columns are as wide as the widest value of their block, and memory stays bounded.
-const BLOCK_ROWS: usize = 10_000;
-
-pub(super) fn write(result: &ResultTable, style: OutputStyle, out: &mut dyn Write) -> io::Result<()> {
-    if style.events { write_events(result, style, out) } else { write_results(result, style, out) }
+/// Rows of a table; `is_first` where its head goes before them.
+pub(super) fn write(result: &ResultTable, is_first: bool, style: OutputStyle, out: &mut dyn Write) -> io::Result<()> {
+    if style.events { write_events(result, style, out) } else { write_results(result, is_first, style, out) }
 }
 
 /// Each event as `time  text`.
@@ -34,16 +32,17 @@ fn write_events(result: &ResultTable, style: OutputStyle, out: &mut dyn Write) -
     Ok(())
 }
 
-fn write_results(result: &ResultTable, style: OutputStyle, out: &mut dyn Write) -> io::Result<()> {
+/// Columns are as wide as the widest value of their block.
+fn write_results(result: &ResultTable, is_first: bool, style: OutputStyle, out: &mut dyn Write) -> io::Result<()> {
     let shown: Vec<usize> = (0..result.fields().len()).filter(|&at| is_shown(&result.fields()[at])).collect();
     let rows: Vec<_> = result.rows().collect();
-    for (block_at, block) in rows.chunks(BLOCK_ROWS).enumerate() {
+    for (block_at, block) in rows.chunks(PART_ROWS).enumerate() {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
         if let Some(width) = style.width {
             table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
         }
-        if block_at == 0 {
+        if is_first && block_at == 0 {
             table.set_header(shown.iter().map(|&at| heading(&result.fields()[at], style)));
         }
         let mut numeric = vec![true; shown.len()];

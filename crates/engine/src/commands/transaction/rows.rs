@@ -1,185 +1,137 @@
-//! What `transaction` holds of events, and the rows it makes of them.
+//! The rows that `transaction` makes.
 //!
-//! An event that waits for its transaction is its own values back to back, so that it keeps no batch alive. Finished
-//! rows are kept within the search's memory and sorted when the last one is there, with files where they must.
+//! Finished transactions wait until none that is open or still to come can stand before them; then they become rows,
+//! within the search's memory, with files where they must. Rows that come out of order of time all the same, since too
+//! many would have to wait, are sorted when the last one is there.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use arrow::array::ArrayRef;
 use arrow::compute::SortOptions;
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
+use arrow::datatypes::DataType;
 use quarry_event::TimeNs;
 use quarry_event::time::NS_PER_SEC;
 use quarry_spl::ast::{TransactionCommand, TransactionLists};
 
-use super::Events;
+use super::members::{Member, Names};
 use crate::EngineError;
 use crate::command::{CommandContext, RowIter};
 use crate::dataflow::Dataflow;
 use crate::rows::{self, ColumnBuilder, KeptRows, batch_of};
 
-/// Distinct fields of all transactions at most.
-const FIELDS_MAX: usize = 1_000;
 /// Finished rows that become a batch.
 const BATCH_ROWS: usize = 1_024;
 /// Bytes of such rows from which on they do.
 const BATCH_BYTES: usize = 1 << 20;
+/// Finished rows that may wait for their order.
+const WAITING_ROWS_MAX: usize = 32_768;
+/// Their bytes, at most.
+const WAITING_BYTES_MAX: usize = 16 << 20;
+/// And at most one in so many of the search's memory.
+const WAITING_SHARE: usize = 32;
 
-/// The fields of all transactions, numbered.
-#[derive(Default)]
-pub(super) struct Names {
-    all: Vec<Arc<str>>,
-    known: HashMap<Arc<str>, u32, FixedState>,
-    /// Whether a field was left out.
-    pub(super) is_cut: bool,
-}
-
-impl Names {
-    fn number(&mut self, name: &str) -> Option<u32> {
-        if let Some(number) = self.known.get(name) {
-            return Some(*number);
-        }
-        if self.all.len() >= FIELDS_MAX {
-            self.is_cut = true;
-            return None;
-        }
-        let (name, number): (Arc<str>, u32) = (name.into(), self.all.len() as u32);
-        self.known.insert(Arc::clone(&name), number);
-        self.all.push(name);
-        Some(number)
-    }
-
-    fn number_of(&self, name: &str) -> Option<u32> {
-        self.known.get(name).copied()
-    }
-}
-
-/// One event of a transaction.
-pub(super) struct Member {
-    pub(super) time: TimeNs,
-    /// All values, back to back.
-    text: Box<str>,
-    /// Field and end of each value; those of a field are neighbours.
-    values: Box<[(u32, u32)]>,
-}
-
-impl Member {
-    pub(super) fn new(events: &Events, row: usize, names: &mut Names) -> Member {
-        let (mut text, mut values) = (String::new(), Vec::new());
-        for (name, reader) in &events.columns {
-            for value in reader.values(row) {
-                let Some(number) = names.number(name) else { break };
-                text.push_str(&value);
-                values.push((number, text.len() as u32));
-            }
-        }
-        Member { time: events.times[row], text: text.into(), values: values.into() }
-    }
-
-    /// Bytes held.
-    pub(super) fn bytes(&self) -> usize {
-        size_of::<Member>() + self.text.len() + self.values.len() * size_of::<(u32, u32)>()
-    }
-
-    /// Fields and values.
-    fn values(&self) -> impl Iterator<Item = (u32, &str)> {
-        let mut start = 0;
-        self.values.iter().map(move |(field, end)| {
-            let value = &self.text[start as usize..*end as usize];
-            start = *end;
-            (*field, value)
-        })
-    }
-}
-
-/// A row of the result.
+/// A finished transaction.
 struct Closed {
     time: TimeNs,
-    /// Values of fields by number, in ascending order.
-    values: Vec<(u32, Vec<String>)>,
-    closed: bool,
-    orphan: bool,
-    events: usize,
-    duration: f64,
-}
-
-/// Rows of the result so far.
-pub(super) struct ClosedRows {
-    waiting: Vec<Closed>,
-    waiting_bytes: usize,
-    kept: KeptRows,
+    /// In which order transactions ended.
+    number: u64,
+    /// Oldest first.
+    members: Vec<Member>,
+    ending: Ending,
+    bytes: usize,
 }
 
 /// How a transaction ended.
+#[derive(Clone, Copy)]
 pub(super) struct Ending {
     pub(super) closed: bool,
     pub(super) orphan: bool,
 }
 
+/// Rows of the result so far.
+pub(super) struct ClosedRows {
+    waiting: Vec<Closed>,
+    /// Bytes of what waits, about.
+    pub(super) waiting_bytes: usize,
+    /// Rows and bytes from which on it is looked at what may become rows.
+    look_at: (usize, usize),
+    bytes_max: usize,
+    next: u64,
+    kept: KeptRows,
+    /// Time of the last row that is kept.
+    last: TimeNs,
+    is_in_order: bool,
+}
+
 impl ClosedRows {
     pub(super) fn new(dataflow: &Arc<Dataflow>) -> ClosedRows {
-        ClosedRows { waiting: Vec::new(), waiting_bytes: 0, kept: KeptRows::new("transaction", dataflow) }
+        ClosedRows {
+            waiting: Vec::new(),
+            waiting_bytes: 0,
+            look_at: (BATCH_ROWS, BATCH_BYTES),
+            bytes_max: WAITING_BYTES_MAX.min(dataflow.memory_bytes() / WAITING_SHARE),
+            next: 0,
+            kept: KeptRows::new("transaction", dataflow),
+            last: TimeNs::MAX,
+            is_in_order: true,
+        }
     }
 
-    /// Adds the row of a transaction.
-    pub(super) fn add(
+    /// Adds a transaction.
+    pub(super) fn add(&mut self, mut members: Vec<Member>, ending: Ending) {
+        members.reverse();
+        members.sort_by_key(|member| member.time);
+        let time = members.first().map_or(0, |member| member.time);
+        let bytes = members.iter().map(Member::weight).sum();
+        self.waiting_bytes += bytes;
+        self.next += 1;
+        self.waiting.push(Closed { time, number: self.next, members, ending, bytes });
+    }
+
+    /// Whether rows are to be made of those that wait.
+    pub(super) fn is_full(&self) -> bool {
+        self.waiting.len() >= self.look_at.0 || self.waiting_bytes >= self.look_at.1.min(self.bytes_max)
+    }
+
+    /// Makes rows of the transactions that no other one of `latest` or before can stand before, and of all if too many
+    /// would be left.
+    pub(super) fn make_rows(
         &mut self,
-        mut members: Vec<Member>,
-        ending: Ending,
+        latest: TimeNs,
         command: &TransactionCommand,
         names: &Names,
     ) -> Result<(), EngineError> {
-        members.reverse();
-        members.sort_by_key(|member| member.time);
-        let first = members.first().map_or(0, |member| member.time);
-        let last = members.last().map_or(0, |member| member.time);
-        let Ending { closed, orphan } = ending;
-        let duration = (last - first) as f64 / NS_PER_SEC as f64;
-        let values = values_of(&members, command, names);
-        self.waiting_bytes += members.iter().map(Member::bytes).sum::<usize>();
-        self.waiting.push(Closed { time: first, values, closed, orphan, events: members.len(), duration });
-        if self.waiting.len() >= BATCH_ROWS || self.waiting_bytes >= BATCH_BYTES {
-            self.keep_waiting(command, names)?;
+        self.waiting.sort_by(|a, b| b.time.cmp(&a.time).then(a.number.cmp(&b.number)));
+        let mut ready = self.waiting.partition_point(|row| row.time >= latest);
+        let left: usize = self.waiting[ready..].iter().map(|row| row.bytes).sum();
+        if self.waiting.len() - ready > WAITING_ROWS_MAX || left > self.bytes_max / 2 {
+            ready = self.waiting.len();
         }
+        let rows: Vec<Closed> = self.waiting.drain(..ready).collect();
+        let mut rest = rows.as_slice();
+        while let Some(first) = rest.first() {
+            let mut bytes = 0;
+            let fits = |row: &&Closed| {
+                bytes += row.bytes;
+                bytes <= BATCH_BYTES
+            };
+            let count = rest.iter().take(BATCH_ROWS).take_while(fits).count().max(1);
+            let (batch, others) = rest.split_at(count);
+            self.is_in_order &= first.time <= self.last;
+            self.last = batch.last().map_or(self.last, |row| row.time);
+            self.kept.push(&batch_of_rows(batch, command, names)?)?;
+            rest = others;
+        }
+        self.waiting_bytes -= rows.iter().map(|row| row.bytes).sum::<usize>();
+        self.look_at = (self.waiting.len() + BATCH_ROWS, self.waiting_bytes + BATCH_BYTES);
         Ok(())
     }
 
-    /// Makes a batch of the rows that wait.
-    fn keep_waiting(&mut self, command: &TransactionCommand, names: &Names) -> Result<(), EngineError> {
-        self.waiting_bytes = 0;
-        let done = std::mem::take(&mut self.waiting);
-        let count = done.len();
-        let mut time = ColumnBuilder::new(count);
-        let (mut duration, mut events, mut closed) =
-            (ColumnBuilder::new(count), ColumnBuilder::new(count), ColumnBuilder::new(count));
-        let mut orphan = ColumnBuilder::new(count);
-        for row in &done {
-            time.push_time(row.time);
-            duration.push(rows::Value::number_of(row.duration));
-            events.push_int(row.events as i64);
-            closed.push_int(i64::from(row.closed));
-            if row.orphan { orphan.push_int(1) } else { orphan.push_null() }
-        }
-        let mut columns = vec![("_time", time.finish())];
-        let fields: BTreeSet<u32> = done.iter().flat_map(|row| row.values.iter().map(|(field, _)| *field)).collect();
-        for field in fields {
-            let mut column = ColumnBuilder::new(count);
-            for row in &done {
-                match row.values.binary_search_by_key(&field, |(of, _)| *of) {
-                    Ok(at) => column.push_multi(&row.values[at].1),
-                    Err(_) => column.push_null(),
-                }
-            }
-            columns.push((names.all[field as usize].as_ref(), column.finish()));
-        }
-        columns.push(("duration", duration.finish()));
-        columns.push(("eventcount", events.finish()));
-        columns.push(("closed_txn", closed.finish()));
-        if command.keep_orphans {
-            columns.push(("_txn_orphan", orphan.finish()));
-        }
-        self.kept.push(&batch_of(columns, count)?)
+    /// Takes the values of all that waits out of their batches.
+    pub(super) fn settle(&mut self) {
+        self.waiting.iter_mut().flat_map(|row| &mut row.members).for_each(Member::settle);
     }
 
     /// All rows, the newest transaction first, with the fields in order of their names.
@@ -189,7 +141,7 @@ impl ClosedRows {
         names: &Names,
         context: &CommandContext,
     ) -> Result<RowIter, EngineError> {
-        self.keep_waiting(command, names)?;
+        self.make_rows(TimeNs::MIN, command, names)?;
         let schema = self.kept.schema();
         let has = |name: &str| schema.index_of(name).is_ok();
         let mut order = vec!["_time".to_owned()];
@@ -199,44 +151,84 @@ impl ClosedRows {
         order.extend(made.into_iter().filter(|name| has(name) && !fields.contains(name)).map(str::to_owned));
         let newest_first = SortOptions { descending: true, nulls_first: false };
         let keys: Vec<_> = schema.index_of("_time").into_iter().map(|at| (at, newest_first)).collect();
-        let sorted = rows::sorted(self.kept, &keys, None, &context.dataflow)?;
+        let sorted = match self.is_in_order {
+            true => self.kept.into_unified_rows(),
+            false => rows::sorted(self.kept, &keys, None, &context.dataflow)?,
+        };
         Ok(Box::new(sorted.map(move |batch| rows::select(&batch?, &order))))
     }
 }
 
-/// The values of a transaction's fields, fields in the order of their numbers.
-fn values_of(members: &[Member], command: &TransactionCommand, names: &Names) -> Vec<(u32, Vec<String>)> {
-    let fields: BTreeSet<u32> =
-        members.iter().flat_map(|member| member.values.iter().map(|(field, _)| *field)).collect();
-    let mut all: Vec<(u32, Vec<String>)> = fields.into_iter().map(|field| (field, Vec::new())).collect();
-    let is_list: Vec<bool> = all.iter().map(|(field, _)| is_list(&names.all[*field as usize], command)).collect();
-    for member in members {
-        let lengths: Vec<usize> = match is_list.contains(&true) {
-            true => all.iter().map(|(_, values)| values.len()).collect(),
-            false => Vec::new(),
-        };
-        for (field, value) in member.values() {
-            if let Ok(at) = all.binary_search_by_key(&field, |(of, _)| *of) {
-                all[at].1.push(value.to_owned());
+fn batch_of_rows(
+    closed: &[Closed],
+    command: &TransactionCommand,
+    names: &Names,
+) -> Result<arrow::record_batch::RecordBatch, EngineError> {
+    let count = closed.len();
+    let column = || ColumnBuilder::new(count);
+    let (mut time, mut duration, mut events) = (column(), column(), column());
+    let (mut ended, mut orphan) = (column(), column());
+    let mut marked = vec![false; names.all.len()];
+    let mut last = None;
+    for row in closed {
+        let newest = row.members.last().map_or(row.time, |member| member.time);
+        time.push_time(row.time);
+        duration.push(rows::Value::number_of((newest - row.time) as f64 / NS_PER_SEC as f64));
+        events.push_int(row.members.len() as i64);
+        ended.push_int(i64::from(row.ending.closed));
+        if row.ending.orphan {
+            orphan.push_int(1)
+        } else {
+            orphan.push_null()
+        }
+        row.members.iter().for_each(|member| member.mark_fields(&mut last, &mut marked));
+    }
+    let mut columns: Vec<(&str, ArrayRef)> = vec![("_time", time.finish())];
+    for (field, name) in (0u32..).zip(&names.all).filter(|(field, _)| marked[*field as usize]) {
+        let values = field_column(closed, field, name, command);
+        if values.data_type() != &DataType::Null {
+            columns.push((name, values));
+        }
+    }
+    columns.push(("duration", duration.finish()));
+    columns.push(("eventcount", events.finish()));
+    columns.push(("closed_txn", ended.finish()));
+    if command.keep_orphans {
+        columns.push(("_txn_orphan", orphan.finish()));
+    }
+    batch_of(columns, count)
+}
+
+/// The values of a field: the text of all events, a list with a place for each event, or a set.
+fn field_column(closed: &[Closed], field: u32, name: &str, command: &TransactionCommand) -> ArrayRef {
+    let (is_raw, is_list) = (name == "_raw", is_list(name, command));
+    let mut column = ColumnBuilder::new(closed.len());
+    let mut values: Vec<Cow<'_, str>> = Vec::new();
+    for row in closed {
+        values.clear();
+        let mut has_value = false;
+        for member in &row.members {
+            let before = values.len();
+            member.values_into(field, &mut values);
+            has_value |= values.len() > before;
+            if is_list && values.len() == before {
+                values.push(Cow::Borrowed(&command.null_text));
             }
         }
-        // A list has a place for each event.
-        for (at, before) in lengths.into_iter().enumerate().filter(|(at, _)| is_list[*at]) {
-            if all[at].1.len() == before {
-                all[at].1.push(command.null_text.clone());
+        match values.as_slice() {
+            _ if !has_value => column.push_null(),
+            [only] => column.push_text(only),
+            _ if is_raw => column.push_text(&values.join("\n")),
+            _ => {
+                if !is_list {
+                    values.sort_unstable();
+                    values.dedup();
+                }
+                column.push_multi(&values);
             }
         }
     }
-    let raw = names.number_of("_raw");
-    for ((field, values), is_list) in all.iter_mut().zip(is_list) {
-        if Some(*field) == raw {
-            *values = vec![values.join("\n")];
-        } else if !is_list {
-            values.sort_unstable();
-            values.dedup();
-        }
-    }
-    all
+    column.finish()
 }
 
 fn is_list(name: &str, command: &TransactionCommand) -> bool {

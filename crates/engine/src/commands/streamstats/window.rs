@@ -1,0 +1,428 @@
+//! Windows of `streamstats`: rows that come at one end and leave at the other, and aggregates that follow them.
+//!
+//! A state knows its rows by their numbers; the rows themselves are in the window once. Counts and tallies take a row
+//! back; sums are kept as two stacks, so that nothing is ever subtracted from them; of extremes only rows are known that
+//! may yet become one. What none of these ways gives exactly is folded anew over the group's rows.
+
+use std::collections::VecDeque;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use quarry_event::TimeNs;
+use quarry_event::value::{compare, parse_number};
+use quarry_spl::ast::StatsFunction;
+
+use crate::aggregate::LIST_VALUES_MAX;
+use crate::aggregate::moments::Moments;
+use crate::commands::running::{Running, Sums, many, number, rate};
+use crate::rows::Value;
+
+/// Bytes of a value's tally besides its text, about.
+const TALLY_BYTES: usize = size_of::<(Box<str>, usize)>() + 16;
+
+/// What the command keeps of a row: its time and, per aggregate, its values.
+#[derive(Clone, Debug)]
+pub(super) struct Seen {
+    pub(super) time: Option<TimeNs>,
+    pub(super) values: Vec<Vec<String>>,
+    pub(super) group: u32,
+}
+
+impl Seen {
+    /// Bytes held, about.
+    pub(super) fn bytes(&self) -> usize {
+        let text = |text: &String| size_of::<String>() + text.len();
+        let values = |values: &Vec<String>| size_of::<Vec<String>>() + values.iter().map(text).sum::<usize>();
+        size_of::<Seen>() + self.values.iter().map(values).sum::<usize>()
+    }
+}
+
+/// Rows in the order they came, each with a number that stays its own.
+#[derive(Default)]
+pub(super) struct Window {
+    rows: VecDeque<Seen>,
+    /// Number of the first row.
+    first: u64,
+}
+
+impl Window {
+    /// Adds a row; gives its number.
+    pub(super) fn push(&mut self, seen: Seen) -> u64 {
+        self.rows.push_back(seen);
+        self.first + self.rows.len() as u64 - 1
+    }
+
+    /// Drops the first row; gives its number, too.
+    pub(super) fn pop(&mut self) -> Option<(u64, Seen)> {
+        let seen = self.rows.pop_front()?;
+        self.first += 1;
+        Some((self.first - 1, seen))
+    }
+
+    /// The first row.
+    pub(super) fn front(&self) -> Option<&Seen> {
+        self.rows.front()
+    }
+
+    /// How many rows there are.
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    fn row(&self, number: u64) -> &Seen {
+        &self.rows[(number - self.first) as usize]
+    }
+}
+
+/// One aggregate of one group over the rows in its window.
+pub(super) enum Sliding {
+    /// Values.
+    Count(i64),
+    /// Sums of numbers.
+    Sums(Stacks<Sums>),
+    /// For variances.
+    Moments(Stacks<Moments>),
+    /// Smallest and largest value, of numbers and of other texts: only within one kind is there an order.
+    Extremes(Box<[Kind; 2]>),
+    /// How many rows have each value.
+    Distinct(HashMap<Box<str>, usize, FixedState>, usize),
+    /// The rows with the least and the greatest time.
+    Times(Box<(Candidates, Candidates)>),
+    /// The rows with values.
+    Rows(VecDeque<u64>),
+}
+
+/// Numbers of rows, and of a value of each, that may become the extreme when those before them have left.
+pub(super) type Candidates = VecDeque<(u64, usize)>;
+
+/// Values of one kind.
+#[derive(Default)]
+pub(super) struct Kind {
+    count: usize,
+    low: Candidates,
+    high: Candidates,
+}
+
+impl Sliding {
+    /// The state of an empty window.
+    pub(super) fn new(function: &StatsFunction) -> Sliding {
+        match Running::new(function) {
+            Running::Count(_) => Sliding::Count(0),
+            Running::Sums(_) => Sliding::Sums(Stacks::default()),
+            Running::Moments(_) => Sliding::Moments(Stacks::default()),
+            Running::Extremes(_) => Sliding::Extremes(Box::default()),
+            Running::Distinct(_) if *function != StatsFunction::Mode => Sliding::Distinct(HashMap::default(), 0),
+            Running::Ends(_) if !matches!(function, StatsFunction::First | StatsFunction::Last) => {
+                Sliding::Times(Box::default())
+            }
+            _ => Sliding::Rows(VecDeque::new()),
+        }
+    }
+
+    /// Takes the window's newest row, aggregate number `column` of it.
+    pub(super) fn push(&mut self, function: &StatsFunction, window: &Window, at: u64, column: usize) {
+        let row = window.row(at);
+        let values = &row.values[column];
+        if values.is_empty() {
+            return;
+        }
+        match self {
+            Sliding::Count(count) => *count += values.len() as i64,
+            Sliding::Sums(stacks) => stacks.push(values),
+            Sliding::Moments(stacks) => stacks.push(values),
+            Sliding::Extremes(kinds) => {
+                let text = |(row, value): &(u64, usize)| window.row(*row).values[column][*value].as_str();
+                for (place, value) in values.iter().enumerate() {
+                    let is_number = parse_number(value).is_some();
+                    if !is_number && *function == StatsFunction::Range {
+                        continue;
+                    }
+                    let kind = &mut kinds[usize::from(is_number)];
+                    kind.count += 1;
+                    // Of equal ones the first is shown.
+                    keep(&mut kind.low, (at, place), |known| compare(value, text(known)).is_lt());
+                    keep(&mut kind.high, (at, place), |known| compare(value, text(known)).is_gt());
+                }
+            }
+            Sliding::Distinct(tally, bytes) => values.iter().for_each(|value| {
+                if let Some(count) = tally.get_mut(value.as_str()) {
+                    *count += 1;
+                    return;
+                }
+                *bytes += value.len() + TALLY_BYTES;
+                tally.insert(value.as_str().into(), 1);
+            }),
+            Sliding::Times(ends) => {
+                keep(&mut ends.0, (at, 0), |known| row.time < window.row(known.0).time);
+                keep(&mut ends.1, (at, 0), |known| row.time > window.row(known.0).time);
+            }
+            Sliding::Rows(rows) => rows.push_back(at),
+        }
+    }
+
+    /// Takes back a row that has left the window, the oldest this state knows.
+    pub(super) fn pop(&mut self, function: &StatsFunction, at: u64, values: &[String]) {
+        if values.is_empty() {
+            return;
+        }
+        match self {
+            Sliding::Count(count) => *count -= values.len() as i64,
+            Sliding::Sums(stacks) => stacks.pop(),
+            Sliding::Moments(stacks) => stacks.pop(),
+            Sliding::Extremes(kinds) => {
+                for value in values {
+                    let is_number = parse_number(value).is_some();
+                    if is_number || *function != StatsFunction::Range {
+                        kinds[usize::from(is_number)].count -= 1;
+                    }
+                }
+                kinds.iter_mut().for_each(|kind| {
+                    leave(&mut kind.low, at);
+                    leave(&mut kind.high, at);
+                });
+            }
+            Sliding::Distinct(tally, bytes) => values.iter().for_each(|value| {
+                let Some(count) = tally.get_mut(value.as_str()) else { return };
+                *count -= 1;
+                if *count == 0 {
+                    tally.remove(value.as_str());
+                    *bytes = bytes.saturating_sub(value.len() + TALLY_BYTES);
+                }
+            }),
+            Sliding::Times(ends) => {
+                leave(&mut ends.0, at);
+                leave(&mut ends.1, at);
+            }
+            Sliding::Rows(rows) => {
+                rows.pop_front();
+            }
+        }
+    }
+
+    /// The function's value over the rows of the group.
+    pub(super) fn value(&self, function: &StatsFunction, window: &Window, column: usize, group: u32) -> Value<'static> {
+        let values = |row: u64| window.row(row).values[column].as_slice();
+        match self {
+            Sliding::Count(count) => Value::Int(*count),
+            Sliding::Sums(stacks) => Running::Sums(stacks.total()).value(function),
+            Sliding::Moments(stacks) => Running::Moments(stacks.total()).value(function),
+            Sliding::Extremes(kinds) if kinds.iter().all(|kind| kind.count > 0) => {
+                // Numbers and texts together are in no order: the answer hangs on that of the rows.
+                let rows = window.rows.iter().filter(|row| row.group == group);
+                folded(function, rows.map(|row| (row.values[column].as_slice(), row.time)))
+            }
+            Sliding::Extremes(kinds) => {
+                let kind = if kinds[0].count > 0 { &kinds[0] } else { &kinds[1] };
+                let text = |end: &Candidates| end.front().map(|(row, value)| values(*row)[*value].clone());
+                Running::Extremes(Box::new((text(&kind.low), text(&kind.high)))).value(function)
+            }
+            Sliding::Distinct(tally, _) if *function == StatsFunction::Values => {
+                let mut all: Vec<String> = tally.keys().map(|value| value.to_string()).collect();
+                all.sort_unstable();
+                many(all)
+            }
+            Sliding::Distinct(tally, _) => Value::Int(tally.len() as i64),
+            Sliding::Times(ends) => {
+                let end = |end: &Candidates| end.front().map(|(row, _)| (window.row(*row).time, values(*row)));
+                time_value(function, end(&ends.0), end(&ends.1))
+            }
+            Sliding::Rows(rows) => match function {
+                StatsFunction::First => many(rows.front().map(|row| values(*row).to_vec()).unwrap_or_default()),
+                StatsFunction::Last => many(rows.back().map(|row| values(*row).to_vec()).unwrap_or_default()),
+                StatsFunction::List => {
+                    let all = rows.iter().flat_map(|row| values(*row));
+                    many(all.take(LIST_VALUES_MAX).cloned().collect())
+                }
+                _ => folded(function, rows.iter().map(|row| (values(*row), window.row(*row).time))),
+            },
+        }
+    }
+
+    /// Bytes held besides its own, about.
+    pub(super) fn bytes(&self) -> usize {
+        let candidates = |some: &Candidates| some.capacity() * size_of::<(u64, usize)>();
+        match self {
+            Sliding::Count(_) => 0,
+            Sliding::Sums(stacks) => stacks.bytes(),
+            Sliding::Moments(stacks) => stacks.bytes(),
+            Sliding::Extremes(kinds) => {
+                let held = kinds.iter().map(|kind| candidates(&kind.low) + candidates(&kind.high));
+                size_of::<[Kind; 2]>() + held.sum::<usize>()
+            }
+            Sliding::Distinct(_, bytes) => *bytes,
+            Sliding::Times(ends) => candidates(&ends.0) + candidates(&ends.1),
+            Sliding::Rows(rows) => rows.capacity() * size_of::<u64>(),
+        }
+    }
+}
+
+/// Adds a candidate; those that can no longer become the extreme go.
+fn keep(candidates: &mut Candidates, candidate: (u64, usize), beats: impl Fn(&(u64, usize)) -> bool) {
+    while candidates.back().is_some_and(&beats) {
+        candidates.pop_back();
+    }
+    candidates.push_back(candidate);
+}
+
+/// Drops the candidates of a row.
+fn leave(candidates: &mut Candidates, row: u64) {
+    while candidates.front().is_some_and(|(of, _)| *of == row) {
+        candidates.pop_front();
+    }
+}
+
+/// The function over all of these rows.
+fn folded<'v>(function: &StatsFunction, rows: impl Iterator<Item = (&'v [String], Option<TimeNs>)>) -> Value<'static> {
+    let mut running = Running::new(function);
+    rows.for_each(|(values, time)| running.add(function, values, time));
+    running.value(function)
+}
+
+/// A row's time and values, where there is one.
+type End<'v> = Option<(Option<TimeNs>, &'v [String])>;
+
+fn time_value(function: &StatsFunction, first: End<'_>, last: End<'_>) -> Value<'static> {
+    let values = |end: End<'_>| many(end.map(|(_, values)| values.to_vec()).unwrap_or_default());
+    let time = |end: End<'_>| end.and_then(|(time, _)| time).map_or(Value::Null, Value::Time);
+    match function {
+        StatsFunction::Earliest => values(first),
+        StatsFunction::Latest => values(last),
+        StatsFunction::EarliestTime => time(first),
+        StatsFunction::LatestTime => time(last),
+        _ => number(rate(first, last)),
+    }
+}
+
+/// What two stacks can be folded from.
+pub(super) trait Part: Copy + Default {
+    /// The part that one row is.
+    fn of(values: &[String]) -> Self;
+    /// This part and the one behind it.
+    fn with(self, other: Self) -> Self;
+}
+
+impl Part for Sums {
+    fn of(values: &[String]) -> Sums {
+        let mut sums = Sums::default();
+        values.iter().filter_map(|value| parse_number(value)).for_each(|number| sums.add(number));
+        sums
+    }
+
+    fn with(mut self, other: Sums) -> Sums {
+        self.merge(other);
+        self
+    }
+}
+
+impl Part for Moments {
+    fn of(values: &[String]) -> Moments {
+        let mut moments = Moments::default();
+        values.iter().filter_map(|value| parse_number(value)).for_each(|number| moments.add(number));
+        moments
+    }
+
+    fn with(mut self, other: Moments) -> Moments {
+        self.merge(&other);
+        self
+    }
+}
+
+/// A queue that knows the total of its parts: the older ones as totals up to the middle, the newer ones as they came.
+#[derive(Default)]
+pub(super) struct Stacks<T> {
+    /// Totals from each of the older parts to the last of them; the oldest part is at the end.
+    older: Vec<T>,
+    newer: Vec<T>,
+    /// Total of the newer parts.
+    newest: T,
+}
+
+impl<T: Part> Stacks<T> {
+    fn push(&mut self, values: &[String]) {
+        let part = T::of(values);
+        self.newest = self.newest.with(part);
+        self.newer.push(part);
+    }
+
+    fn pop(&mut self) {
+        if self.older.is_empty() {
+            let mut total = T::default();
+            self.older.reserve_exact(self.newer.len());
+            while let Some(part) = self.newer.pop() {
+                total = part.with(total);
+                self.older.push(total);
+            }
+            self.newest = T::default();
+        }
+        self.older.pop();
+    }
+
+    fn total(&self) -> T {
+        self.older.last().map_or(self.newest, |older| older.with(self.newest))
+    }
+
+    fn bytes(&self) -> usize {
+        (self.older.capacity() + self.newer.capacity()) * size_of::<T>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers, decimals, texts, ties in other letters, several values and none, in no order of time.
+    fn rows(count: u64, mixed: bool) -> Vec<Seen> {
+        let values = |at: u64| match at * 7_919 % 11 {
+            0 => vec![],
+            1 => vec!["5".to_owned(), "5.0".to_owned()],
+            2 if mixed => vec!["some text".to_owned()],
+            3 if mixed => vec!["1a".to_owned(), "9".to_owned()],
+            4 => vec!["1e20".to_owned()],
+            _ => vec![format!("{}.{}", at * 31 % 17, at % 10)],
+        };
+        let seen =
+            |at| Seen { time: (at % 13 != 0).then_some((at * 37 % 29) as i64), values: vec![values(at)], group: 0 };
+        (0..count).map(seen).collect()
+    }
+
+    #[test]
+    fn sliding_gives_what_folding_anew_gives() {
+        let functions = [
+            StatsFunction::Count,
+            StatsFunction::Sum,
+            StatsFunction::Avg,
+            StatsFunction::SumSq,
+            StatsFunction::Stdev,
+            StatsFunction::VarP,
+            StatsFunction::Min,
+            StatsFunction::Max,
+            StatsFunction::Range,
+            StatsFunction::Dc,
+            StatsFunction::Values,
+            StatsFunction::Mode,
+            StatsFunction::List,
+            StatsFunction::First,
+            StatsFunction::Last,
+            StatsFunction::Earliest,
+            StatsFunction::Latest,
+            StatsFunction::EarliestTime,
+            StatsFunction::LatestTime,
+            StatsFunction::Rate,
+        ];
+        for function in &functions {
+            for (size, mixed) in [(1, true), (3, true), (40, true), (40, false), (500, false)] {
+                let (mut window, mut sliding) = (Window::default(), Sliding::new(function));
+                for seen in rows(300, mixed) {
+                    let at = window.push(seen);
+                    sliding.push(function, &window, at, 0);
+                    if window.len() > size {
+                        let (left, seen) = window.pop().unwrap();
+                        sliding.pop(function, left, &seen.values[0]);
+                    }
+                    let anew = folded(function, window.rows.iter().map(|row| (row.values[0].as_slice(), row.time)));
+                    assert_eq!(sliding.value(function, &window, 0, 0), anew, "{function:?} over {size} at {at}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! What `transaction` holds of events.
+//!
+//! Most events leave soon, with a transaction that is closed or evicted: they stay in the batch they came in. One that
+//! is still there when batches take too much becomes its own values back to back, so that it keeps no batch alive.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use arrow::record_batch::RecordBatch;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use quarry_event::TimeNs;
+
+use crate::EngineError;
+use crate::commands::spans::time_ns;
+use crate::rows::{ColumnReader, column, compact, is_hidden, reader};
+
+/// Distinct fields of all transactions at most.
+const FIELDS_MAX: usize = 1_000;
+/// Bytes of a column of a batch beside its values, about.
+const COLUMN_BYTES: usize = 256;
+
+/// The fields of all transactions, numbered.
+#[derive(Default)]
+pub(super) struct Names {
+    pub(super) all: Vec<Arc<str>>,
+    known: HashMap<Arc<str>, u32, FixedState>,
+    /// Whether a field was left out.
+    pub(super) is_cut: bool,
+}
+
+impl Names {
+    fn number(&mut self, name: &str) -> Option<u32> {
+        if let Some(number) = self.known.get(name) {
+            return Some(*number);
+        }
+        if self.all.len() >= FIELDS_MAX {
+            self.is_cut = true;
+            return None;
+        }
+        let (name, number): (Arc<str>, u32) = (name.into(), self.all.len() as u32);
+        self.known.insert(Arc::clone(&name), number);
+        self.all.push(name);
+        Some(number)
+    }
+}
+
+/// The events of one batch.
+pub(super) struct Events {
+    pub(super) times: Vec<TimeNs>,
+    /// The transaction's fields.
+    keys: Vec<Option<ColumnReader>>,
+    /// Fields that have a value somewhere, by their number in ascending order.
+    columns: Vec<(u32, ColumnReader)>,
+    /// Bytes held, about.
+    pub(super) bytes: usize,
+}
+
+impl Events {
+    pub(super) fn new(batch: &RecordBatch, fields: &[String], names: &mut Names) -> Result<Events, EngineError> {
+        let (batch, bytes) = compact(batch)?;
+        let time = reader(&batch, "_time");
+        let times = (0..batch.num_rows()).map(|row| time_ns(&time, row).unwrap_or(0)).collect();
+        let is_of_events = |name: &str| !is_hidden(name) && name != "_time";
+        let key = |field: &String| is_of_events(field).then(|| column(&batch, field).map(ColumnReader::new)).flatten();
+        let keys = fields.iter().map(key).collect();
+        let mut columns = Vec::new();
+        for (field, array) in batch.schema_ref().fields().iter().zip(batch.columns()) {
+            if is_of_events(field.name())
+                && array.logical_null_count() < array.len()
+                && let Some(number) = names.number(field.name())
+            {
+                columns.push((number, ColumnReader::new(array)));
+            }
+        }
+        columns.sort_unstable_by_key(|(number, _)| *number);
+        Ok(Events { times, keys, bytes: bytes + columns.len() * COLUMN_BYTES, columns })
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.times.len()
+    }
+
+    /// Writes the values of the transaction's fields to `key`; false where there is none.
+    pub(super) fn write_key(&self, row: usize, key: &mut [Option<String>]) -> bool {
+        let mut any = false;
+        for (place, column) in key.iter_mut().zip(&self.keys) {
+            let mut values = column.iter().flat_map(|column| column.values(row));
+            let Some(first) = values.next() else {
+                *place = None;
+                continue;
+            };
+            any = true;
+            let text = place.get_or_insert_default();
+            text.clear();
+            text.push_str(&first);
+            values.for_each(|value| {
+                text.push('\n');
+                text.push_str(&value);
+            });
+        }
+        any
+    }
+}
+
+/// One event of a transaction.
+pub(super) struct Member {
+    pub(super) time: TimeNs,
+    place: Place,
+}
+
+enum Place {
+    /// A row of a batch.
+    Row(Arc<Events>, u32),
+    /// All values back to back, with field and end of each, by number of field.
+    Own(Box<str>, Box<[(u32, u32)]>),
+}
+
+impl Member {
+    pub(super) fn new(events: &Arc<Events>, row: usize) -> Member {
+        Member { time: events.times[row], place: Place::Row(Arc::clone(events), row as u32) }
+    }
+
+    /// Whether it keeps a batch alive.
+    pub(super) fn is_in_batch(&self) -> bool {
+        matches!(self.place, Place::Row(..))
+    }
+
+    /// Takes its values out of the batch.
+    pub(super) fn settle(&mut self) {
+        let Place::Row(events, row) = &self.place else { return };
+        let (mut text, mut ends) = (String::new(), Vec::new());
+        for (number, column) in &events.columns {
+            for value in column.values(*row as usize) {
+                text.push_str(&value);
+                ends.push((*number, text.len() as u32));
+            }
+        }
+        self.place = Place::Own(text.into(), ends.into());
+    }
+
+    /// Bytes held beside batches.
+    pub(super) fn bytes(&self) -> usize {
+        size_of::<Member>()
+            + match &self.place {
+                Place::Row(..) => 0,
+                Place::Own(text, ends) => text.len() + size_of_val::<[(u32, u32)]>(ends),
+            }
+    }
+
+    /// Bytes of its values, about.
+    pub(super) fn weight(&self) -> usize {
+        match &self.place {
+            Place::Row(events, _) => size_of::<Member>() + events.bytes / events.count().max(1),
+            Place::Own(..) => self.bytes(),
+        }
+    }
+
+    /// Adds the values of a field.
+    pub(super) fn values_into<'m>(&'m self, field: u32, values: &mut Vec<Cow<'m, str>>) {
+        match &self.place {
+            Place::Row(events, row) => {
+                if let Ok(at) = events.columns.binary_search_by_key(&field, |(number, _)| *number) {
+                    values.extend(events.columns[at].1.values(*row as usize));
+                }
+            }
+            Place::Own(text, ends) => {
+                let at = ends.partition_point(|(number, _)| *number < field);
+                let mut start = if at == 0 { 0 } else { ends[at - 1].1 as usize };
+                for (_, end) in ends[at..].iter().take_while(|(number, _)| *number == field) {
+                    values.push(Cow::Borrowed(&text[start..*end as usize]));
+                    start = *end as usize;
+                }
+            }
+        }
+    }
+
+    /// Marks the fields that it may have values of; `last` is the batch marked last.
+    pub(super) fn mark_fields(&self, last: &mut Option<*const Events>, marked: &mut [bool]) {
+        let mut mark = |number: u32| marked[number as usize] = true;
+        match &self.place {
+            Place::Row(events, _) => {
+                if last.replace(Arc::as_ptr(events)) != Some(Arc::as_ptr(events)) {
+                    events.columns.iter().for_each(|(number, _)| mark(*number));
+                }
+            }
+            Place::Own(_, ends) => ends.iter().for_each(|(number, _)| mark(*number)),
+        }
+    }
+}

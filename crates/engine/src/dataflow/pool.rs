@@ -1,0 +1,73 @@
+//! The memory pool of searches: DataFusion's fair one, and how much of it was ever taken.
+
+use std::fmt::{self, Display, Formatter};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use datafusion_common::Result;
+use datafusion_execution::memory_pool::{FairSpillPool, MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation};
+
+/// A fair pool that remembers its fullest moment.
+#[derive(Debug)]
+pub(super) struct WatchedPool {
+    pool: FairSpillPool,
+    most: AtomicUsize,
+}
+
+impl WatchedPool {
+    /// A pool of so many bytes.
+    pub(super) fn new(bytes: usize) -> WatchedPool {
+        WatchedPool { pool: FairSpillPool::new(bytes), most: AtomicUsize::new(0) }
+    }
+
+    /// Bytes taken at the fullest moment.
+    pub(super) fn most_bytes(&self) -> usize {
+        self.most.load(Ordering::Relaxed)
+    }
+
+    fn note(&self) {
+        self.most.fetch_max(self.pool.reserved(), Ordering::Relaxed);
+    }
+}
+
+impl Display for WatchedPool {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        self.pool.fmt(out)
+    }
+}
+
+impl MemoryPool for WatchedPool {
+    fn name(&self) -> &str {
+        "searches"
+    }
+
+    fn register(&self, consumer: &MemoryConsumer) {
+        self.pool.register(consumer);
+    }
+
+    fn unregister(&self, consumer: &MemoryConsumer) {
+        self.pool.unregister(consumer);
+    }
+
+    fn grow(&self, reservation: &MemoryReservation, additional: usize) {
+        self.pool.grow(reservation, additional);
+        self.note();
+    }
+
+    fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
+        self.pool.shrink(reservation, shrink);
+    }
+
+    fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
+        self.pool.try_grow(reservation, additional)?;
+        self.note();
+        Ok(())
+    }
+
+    fn reserved(&self) -> usize {
+        self.pool.reserved()
+    }
+
+    fn memory_limit(&self) -> MemoryLimit {
+        self.pool.memory_limit()
+    }
+}

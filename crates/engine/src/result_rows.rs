@@ -1,0 +1,50 @@
+//! Rows of a result that somebody needs all of before the first can be shown.
+//!
+//! They are kept within the memory of searches, beyond it in a file: a table's head names the columns of all its rows.
+
+use std::sync::Arc;
+
+use arrow::record_batch::RecordBatch;
+
+use crate::EngineError;
+use crate::dataflow::Dataflow;
+use crate::field_names::SeenNames;
+use crate::rows::KeptRows;
+
+/// All rows of a result, to be read as often as needed; see the module.
+pub struct ResultRows {
+    kept: KeptRows,
+    names: SeenNames,
+}
+
+impl ResultRows {
+    pub(crate) fn new(dataflow: &Arc<Dataflow>) -> ResultRows {
+        ResultRows { kept: KeptRows::new("result", dataflow), names: SeenNames::default() }
+    }
+
+    /// Adds rows at the end.
+    pub fn push(&mut self, rows: &RecordBatch) -> Result<(), EngineError> {
+        self.names.add(rows);
+        self.kept.push(rows)
+    }
+
+    /// Names of the columns in the order they were first seen, also of batches without rows.
+    pub fn names(&self) -> &[String] {
+        self.names.all()
+    }
+
+    /// Number of rows.
+    pub fn num_rows(&self) -> usize {
+        self.kept.num_rows()
+    }
+
+    /// Bytes of an average row.
+    pub fn row_bytes(&self) -> usize {
+        self.kept.row_bytes()
+    }
+
+    /// The rows in order, in batches that may differ in columns.
+    pub fn batches(&self) -> impl Iterator<Item = Result<RecordBatch, EngineError>> + '_ {
+        self.kept.iter()
+    }
+}

@@ -1,0 +1,88 @@
+//! All rows of a result, kept within the memory of searches, for forms that begin with what all rows have.
+
+use std::sync::Arc;
+
+use arrow::record_batch::RecordBatch;
+use jiff::tz::TimeZone;
+use quarry_engine::{EngineError, ResultRows};
+
+use crate::{ResultTable, SearchError};
+
+/// Rows of a part of a result at most.
+pub const PART_ROWS: usize = 10_000;
+/// Bytes of a part, about.
+pub const PART_BYTES: usize = 8 << 20;
+
+/// A collected result, to be shown part by part.
+pub struct CollectedRows {
+    rows: ResultRows,
+    fields: Arc<[String]>,
+    zone: TimeZone,
+}
+
+impl CollectedRows {
+    /// All of `rows`, with times shown in `zone`.
+    pub(crate) fn new(rows: ResultRows, zone: TimeZone) -> CollectedRows {
+        let fields = rows.names().iter().filter(|name| !name.starts_with("__")).cloned().collect();
+        CollectedRows { rows, fields, zone }
+    }
+
+    /// Names of the columns.
+    pub fn fields(&self) -> &[String] {
+        &self.fields
+    }
+
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.rows.num_rows()
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether all rows are one part.
+    pub fn is_one_part(&self) -> bool {
+        self.len() <= self.part_rows()
+    }
+
+    fn part_rows(&self) -> usize {
+        (PART_BYTES / self.rows.row_bytes().max(1)).clamp(1, PART_ROWS)
+    }
+
+    /// The rows in parts of at most [`PART_ROWS`] rows and about [`PART_BYTES`]; each part has all columns.
+    pub fn parts(&self) -> impl Iterator<Item = Result<ResultTable, SearchError>> + '_ {
+        let slices = Slices { batches: self.rows.batches(), rest: None, most: self.part_rows() };
+        slices.map(|part| Ok(ResultTable::with_fields(Arc::clone(&self.fields), part?, self.zone.clone())))
+    }
+}
+
+/// Batches cut and put together to so many rows at a time.
+struct Slices<I> {
+    batches: I,
+    rest: Option<RecordBatch>,
+    most: usize,
+}
+
+impl<I: Iterator<Item = Result<RecordBatch, EngineError>>> Iterator for Slices<I> {
+    type Item = Result<Vec<RecordBatch>, EngineError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (mut part, mut left) = (Vec::new(), self.most);
+        while left > 0 {
+            let batch = match self.rest.take().map(Ok).or_else(|| self.batches.next()) {
+                Some(Ok(batch)) => batch,
+                Some(Err(error)) => return Some(Err(error)),
+                None => break,
+            };
+            let count = batch.num_rows().min(left);
+            left -= count;
+            if count < batch.num_rows() {
+                self.rest = Some(batch.slice(count, batch.num_rows() - count));
+            }
+            part.push(batch.slice(0, count));
+        }
+        (!part.is_empty()).then_some(Ok(part))
+    }
+}

@@ -1,0 +1,205 @@
+//! The answer of a oneshot search, read row by row: it is never in memory as a whole.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{BufReader, Read};
+
+use quarry_search::{PART_BYTES, PART_ROWS};
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use crate::failure::Failure;
+
+/// A row: values of each field that it has.
+pub(crate) type AnswerRow = BTreeMap<String, Vec<String>>;
+
+/// Takes the fields of all rows and some of the rows.
+pub(crate) type TakeRows<'t> = &'t mut dyn FnMut(&[String], &[AnswerRow]) -> Result<(), Failure>;
+
+/// Answer of a oneshot search.
+pub(crate) struct RemoteAnswer {
+    /// Whether data is missing from the answer.
+    pub(crate) partial: bool,
+    /// Whether the rows are events.
+    pub(crate) events: bool,
+    pub(super) body: Box<dyn Read>,
+}
+
+impl RemoteAnswer {
+    /// Hands the rows on, some at a time and at least once; gives the messages of the search.
+    pub(crate) fn read(self, take: TakeRows<'_>) -> Result<Vec<String>, Failure> {
+        let mut reading = Reading { take, fields: Vec::new(), messages: Vec::new(), failure: None, parts: 0 };
+        let mut json = serde_json::Deserializer::from_reader(BufReader::new(self.body));
+        let read = reading.deserialize(&mut json).and_then(|()| json.end());
+        if let Some(failure) = reading.failure {
+            return Err(failure);
+        }
+        read.map_err(|error| Failure::Storage(format!("the server's answer cannot be read: {error}")))?;
+        if reading.parts == 0 {
+            (reading.take)(&reading.fields, &[])?;
+        }
+        Ok(reading.messages)
+    }
+}
+
+/// The answer on its way.
+struct Reading<'t> {
+    take: TakeRows<'t>,
+    fields: Vec<String>,
+    messages: Vec<String>,
+    /// Why rows were not taken.
+    failure: Option<Failure>,
+    parts: usize,
+}
+
+impl Reading<'_> {
+    fn take_part<E: Error>(&mut self, rows: &mut Vec<AnswerRow>) -> Result<(), E> {
+        self.parts += 1;
+        let taken = (self.take)(&self.fields, rows);
+        rows.clear();
+        taken.map_err(|failure| {
+            self.failure = Some(failure);
+            E::custom("its rows cannot be written")
+        })
+    }
+}
+
+#[derive(Deserialize)]
+struct Named {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Message {
+    #[serde(default)]
+    text: String,
+}
+
+/// One value or several.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Texts {
+    One(String),
+    Several(Vec<String>),
+    Other(serde_json::Value),
+}
+
+impl Texts {
+    fn all(self) -> Vec<String> {
+        match self {
+            Texts::One(text) => vec![text],
+            Texts::Several(texts) => texts,
+            Texts::Other(value) => vec![value.to_string()],
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for &mut Reading<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for &mut Reading<'_> {
+    type Value = ();
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("an object with fields, messages and results")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "messages" => {
+                    self.messages = map.next_value::<Vec<Message>>()?.into_iter().map(|message| message.text).collect();
+                }
+                "fields" => {
+                    self.fields = map.next_value::<Vec<Named>>()?.into_iter().map(|field| field.name).collect();
+                }
+                "results" => map.next_value_seed(Rows(self))?,
+                _ => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The rows, which come after the fields.
+struct Rows<'r, 't>(&'r mut Reading<'t>);
+
+impl<'de> DeserializeSeed<'de> for Rows<'_, '_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Rows<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("a list of rows")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut rows: A) -> Result<(), A::Error> {
+        let (mut part, mut bytes): (Vec<AnswerRow>, usize) = (Vec::new(), 0);
+        while let Some(row) = rows.next_element::<BTreeMap<String, Texts>>()? {
+            let row: AnswerRow = row.into_iter().map(|(name, values)| (name, values.all())).collect();
+            bytes += row.values().flatten().map(String::len).sum::<usize>();
+            part.push(row);
+            if part.len() >= PART_ROWS || bytes >= PART_BYTES {
+                bytes = 0;
+                self.0.take_part(&mut part)?;
+            }
+        }
+        if part.is_empty() { Ok(()) } else { self.0.take_part(&mut part) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Read = (Vec<(Vec<String>, Vec<AnswerRow>)>, Result<Vec<String>, Failure>);
+
+    fn read(text: &str) -> Read {
+        let mut parts = Vec::new();
+        let body: Box<dyn std::io::Read> = Box::new(std::io::Cursor::new(text.as_bytes().to_vec()));
+        let answer = RemoteAnswer { partial: false, events: true, body };
+        let messages = answer.read(&mut |fields, rows| {
+            parts.push((fields.to_vec(), rows.to_vec()));
+            Ok(())
+        });
+        (parts, messages)
+    }
+
+    #[test]
+    fn rows_come_in_parts_with_their_fields_and_messages() {
+        let rows: Vec<String> = (0..=PART_ROWS).map(|row| format!(r#"{{"n":"{row}","m":["a","b"]}}"#)).collect();
+        let text = format!(
+            r#"{{"preview":false,"messages":[{{"type":"WARN","text":"cut"}}],"fields":[{{"name":"n"}},{{"name":"m"}}],"results":[{}],"highlighted":{{}}}}"#,
+            rows.join(",")
+        );
+        let (parts, messages) = read(&text);
+        assert_eq!(messages.unwrap(), ["cut"]);
+        assert_eq!(parts.iter().map(|(_, rows)| rows.len()).collect::<Vec<_>>(), [PART_ROWS, 1]);
+        assert!(parts.iter().all(|(fields, _)| *fields == ["n", "m"]));
+        let last = &parts[1].1[0];
+        assert_eq!(
+            (last["n"].as_slice(), last["m"].as_slice()),
+            (&[PART_ROWS.to_string()][..], &["a".into(), "b".into()][..])
+        );
+    }
+
+    #[test]
+    fn an_answer_without_rows_has_fields_and_one_that_is_cut_off_fails() {
+        let (parts, messages) = read(r#"{"messages":[],"fields":[{"name":"n"}],"results":[]}"#);
+        assert!(messages.unwrap().is_empty());
+        assert_eq!(parts, [(vec!["n".to_owned()], vec![])]);
+        let (_, cut) = read(r#"{"messages":[],"fields":[{"name":"n"}],"results":[{"n":"1"},"#);
+        assert!(matches!(cut, Err(Failure::Storage(_))));
+    }
+}
