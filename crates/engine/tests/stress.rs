@@ -166,6 +166,7 @@ fn ask(search: &str, memory_bytes: usize, source: Arc<dyn SnapshotSource>) -> An
         now: 2_000_000 * SECOND,
         zone: jiff::tz::TimeZone::UTC,
         default_indexes: vec!["main".into()],
+        sid: None,
     };
     let job = engine.start(request, source).map_err(|faults| faults[0].message.clone()).unwrap();
     let mut rows = job.result_rows();
