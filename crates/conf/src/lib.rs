@@ -25,6 +25,7 @@ pub use builtin::builtin_sources;
 pub use layers::{BtoolRow, ConfSource, Layer, Layers, Merged, MergedStanza};
 pub use props::{AliasRule, SearchTimeRules, SourcetypeRule};
 pub use props::{DatetimeConfig, ExtractRule, HeaderSettings, KvMode, PropsResolver, PropsSettings};
+pub use settings::datamodels::{AccelerationSettings, DataModelsConf};
 pub use settings::http_input::{ConnectionHost, HttpInputSettings, HttpToken};
 pub use settings::index_rules::{IndexRule, RuleClass, TypingSettings};
 pub use settings::indexes::{IndexSettings, IndexesConf, MergeSettings};

@@ -3,7 +3,7 @@
 //! A table is the only place that knows a setting: the checker, the typed views and the manual read it. A conf
 //! without a table (macros, saved searches) is merged unchecked.
 
-use crate::settings::{http_input, indexes, limits, outputs, server, transforms};
+use crate::settings::{datamodels, http_input, indexes, limits, outputs, server, transforms};
 use crate::{props, values};
 
 /// Settings of one conf.
@@ -122,6 +122,7 @@ pub static TABLES: &[&ConfTable] = &[
     &server::SERVER,
     &outputs::OUTPUTS,
     &http_input::INPUTS,
+    &datamodels::DATAMODELS,
 ];
 
 impl ConfTable {

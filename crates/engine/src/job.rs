@@ -37,6 +37,7 @@ use crate::scan::ScanProgress;
 use crate::scan::fields::FieldRules;
 use crate::scan::shaped::KnownShapes;
 use crate::shown::ShownFormats;
+use crate::summary::{NoSummaries, SummaryStore};
 use crate::threads::{SearchThreads, caught};
 
 /// Saved searches that are looked through to tell what their rows are.
@@ -106,6 +107,7 @@ pub struct Engine {
     /// They hold for one set of rules, which is why the engine has both.
     states: Option<Arc<PartialStates>>,
     transactions: TransactionLimits,
+    summaries: Arc<dyn SummaryStore>,
     /// Searches started, for their names.
     started: AtomicU64,
 }
@@ -160,6 +162,7 @@ impl Engine {
             shapes: Arc::default(),
             states: PartialStates::new(options.partial_state_bytes),
             transactions: options.transactions,
+            summaries: Arc::new(NoSummaries),
             started: AtomicU64::new(0),
         })
     }
@@ -172,6 +175,11 @@ impl Engine {
     /// The same engine on a node that commands may ask.
     pub fn with_node(self, node: Arc<dyn NodeSource>) -> Engine {
         Engine { node, ..self }
+    }
+
+    /// The same engine with summaries of data models.
+    pub fn with_summaries(self, summaries: Arc<dyn SummaryStore>) -> Engine {
+        Engine { summaries, ..self }
     }
 
     /// The same engine with commands of apps.
@@ -264,7 +272,7 @@ impl Engine {
     }
 
     /// What runs a search.
-    fn runner(&self, request: SearchRequest, source: Arc<dyn SnapshotSource>) -> Runner {
+    pub(crate) fn runner(&self, request: SearchRequest, source: Arc<dyn SnapshotSource>) -> Runner {
         let number = self.started.fetch_add(1, Ordering::Relaxed) + 1;
         let context = CommandContext {
             id: request.sid.unwrap_or_else(|| format!("{}.{number}", request.now.div_euclid(NS_PER_SEC))).into(),
@@ -289,6 +297,7 @@ impl Engine {
             context,
             progress: Arc::default(),
             states: self.states.clone(),
+            summaries: Arc::clone(&self.summaries),
             depth: 0,
             explainer: None,
         }

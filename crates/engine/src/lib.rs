@@ -37,6 +37,7 @@ mod run;
 mod scan;
 mod shown;
 mod subsearch;
+mod summary;
 mod threads;
 mod tstats;
 
@@ -54,3 +55,4 @@ pub use node::{KeptJob, NoNode, NodeEntry, NodeSource};
 pub use result_rows::ResultRows;
 pub use run::SnapshotSource;
 pub use scan::ScanProgress;
+pub use summary::{Acceleration, SummaryFile, SummaryObject, SummaryReport, SummaryRequest, SummaryStore};

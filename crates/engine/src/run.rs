@@ -5,6 +5,7 @@
 //! step wants no more.
 
 mod bounds;
+mod row_steps;
 mod several;
 
 use std::sync::Arc;
@@ -17,8 +18,9 @@ use quarry_spl::ast::{Command, Pipeline, SearchCommand, SearchExpr, Span, Stage,
 use quarry_store::{AppendRequest, BucketListing, IndexSelector, MemoryStore, Snapshot, Store, StoreError};
 
 use self::bounds::bounds_of_rows;
+use self::row_steps::RowSteps;
 use crate::EngineError;
-use crate::command::{Blocking, CommandContext, MakeRowCommand, Reduce, RowCommand, RowIter, of_batches};
+use crate::command::{Blocking, CommandContext, MakeRowCommand, Reduce, RowIter, of_batches};
 use crate::commands::generate::make_results;
 use crate::commands::lookup::{LookupSource, LookupTable};
 use crate::commands::order::{DropEmptyColumns, Sort};
@@ -31,7 +33,7 @@ use crate::knowledge::{KnowledgeSource, NoKnowledge};
 use crate::lower::{Environment, Step, lower, read_lookup};
 use crate::node::NodeSource;
 use crate::partial::plan::plan_name;
-use crate::partial::work::fold_windows;
+use crate::partial::work::{WindowCommands, fold_windows};
 use crate::partial::{PartialStates, PlanStates};
 use crate::rows::{self, KeptRows};
 use crate::scan::best::BestRows;
@@ -45,6 +47,8 @@ use crate::scan::rexes::Rexes;
 use crate::scan::shaped::{KnownShapes, Slabs};
 use crate::scan::{EventScan, PageRef, ScanProgress};
 use crate::subsearch::{CONDITION_ROWS_MAX, condition_of};
+use crate::summary::SummaryStore;
+use crate::summary::read::SummaryRead;
 
 /// Rows of a slice where rows come from another command.
 const SLICE_ROWS: u64 = 65_536;
@@ -125,6 +129,8 @@ pub(crate) struct Runner {
     pub progress: Arc<ScanProgress>,
     /// What folds of earlier searches left.
     pub states: Option<Arc<PartialStates>>,
+    /// Summaries of data models.
+    pub summaries: Arc<dyn SummaryStore>,
     /// Saved searches this one is run by.
     pub depth: usize,
     /// Told what would be read; nothing is read then.
@@ -190,6 +196,16 @@ impl Runner {
 
     /// Rows of a search over events.
     pub(crate) fn events(&self, search: &SearchCommand, rest: &[Stage]) -> Result<RowIter, EngineError> {
+        self.events_or_summaries(search, rest, None)
+    }
+
+    /// As [`Runner::events`], with rows of summaries where there are some.
+    pub(crate) fn events_or_summaries(
+        &self,
+        search: &SearchCommand,
+        rest: &[Stage],
+        summary: Option<SummaryRead>,
+    ) -> Result<RowIter, EngineError> {
         let expr = self.without_labels(&self.resolved(&search.expr)?)?;
         let mut context = self.context.clone();
         context.range = self.range_of(search)?;
@@ -202,6 +218,7 @@ impl Runner {
         let reduces = matches!(steps.get(parallel), Some(Step::Reduce(reduce)) if !reduce.needs_order());
         if !reduces {
             let mut scan = self.scan(&expr, search, rest, Rexes::default(), &context)?;
+            scan.summary = summary;
             if let Some((best, sort)) = BestRows::of(rest) {
                 steps[0] = Step::Blocking(Arc::new(Sort(sort)));
                 if scan.wish.all || !scan.wish.patterns.is_empty() {
@@ -217,6 +234,12 @@ impl Runner {
         let (rexes, pushed) = Rexes::leading(rest, |rest| FieldWish::new(&required_fields(rest)));
         steps.drain(..pushed);
         let mut scan = self.scan(&expr, search, &rest[pushed..], rexes, &context)?;
+        // Bounds are those of the rows of events.
+        let mut summary = summary;
+        if let Some(summary) = summary.as_mut().filter(|_| reduce_needs_bounds(&steps, &context)) {
+            summary.stages = None;
+        }
+        let of_summary = self.summary_commands(summary, &mut scan, &context)?;
         let Some(Step::Reduce(reduce)) = steps.pop() else {
             return apply(Box::new(std::iter::empty()), after, &context);
         };
@@ -235,6 +258,7 @@ impl Runner {
             scan.progress = progress;
             reduce.prepare(bounds, &context);
         }
+        let commands = WindowCommands { of_events: &commands, of_summary: &of_summary };
         let folders = fold_windows(&scan, &windows, &commands, reduce.as_ref(), &context, states.as_ref())?;
         let rows = reduce.finish(folders, &context)?;
         apply(rows, after, &context)
@@ -263,12 +287,25 @@ impl Runner {
         rexes: Rexes,
         context: &CommandContext,
     ) -> Result<EventScan, EngineError> {
-        let expressions = ExprContext { now: context.now, zone: context.zone.clone() };
-        let wish = FieldWish::new(&required_fields(rest));
-        let (filter, derivations) = self.condition(expr, &wish, &expressions)?;
         let patterns = index_patterns(expr, &self.default_indexes).unwrap_or_else(|| self.default_indexes.clone());
         let snapshot = self.source.snapshot(&IndexSelector::new(patterns), &context.range)?;
         let snapshot = renamed(snapshot, self.rules.props());
+        self.scan_of(expr, search, rest, rexes, context, snapshot)
+    }
+
+    /// As [`Runner::scan`], over a snapshot that is there.
+    pub(crate) fn scan_of(
+        &self,
+        expr: &SearchExpr,
+        search: &SearchCommand,
+        rest: &[Stage],
+        rexes: Rexes,
+        context: &CommandContext,
+        snapshot: Snapshot,
+    ) -> Result<EventScan, EngineError> {
+        let expressions = ExprContext { now: context.now, zone: context.zone.clone() };
+        let wish = FieldWish::new(&required_fields(rest));
+        let (filter, derivations) = self.condition(expr, &wish, &expressions)?;
         let index_range = TimeRange {
             earliest: self.time(search.time.index_earliest.as_ref())?,
             latest: self.time(search.time.index_latest.as_ref())?,
@@ -285,12 +322,13 @@ impl Runner {
             rexes,
             slabs: Slabs::new(Arc::clone(&self.shapes)),
             best: None,
+            summary: None,
             progress: Arc::clone(&self.progress),
         })
     }
 
     /// The condition with event types and tags written out.
-    fn without_labels(&self, expr: &SearchExpr) -> Result<SearchExpr, EngineError> {
+    pub(crate) fn without_labels(&self, expr: &SearchExpr) -> Result<SearchExpr, EngineError> {
         if self.rules.is_index_time_only() {
             return Ok(expr.clone());
         }
@@ -508,13 +546,18 @@ impl Environment for Runner {
     }
 }
 
+/// Whether the fold at the end of these steps has to know between which instants its rows lie.
+fn reduce_needs_bounds(steps: &[Step], context: &CommandContext) -> bool {
+    matches!(steps.last(), Some(Step::Reduce(reduce)) if reduce.needs_bounds(context))
+}
+
 /// Rows through steps, one after the other.
 pub(crate) fn apply(mut rows: RowIter, steps: Vec<Step>, context: &CommandContext) -> Result<RowIter, EngineError> {
     for step in steps {
         rows = match step {
             Step::Row { make, .. } => {
                 let step_rows = context.dataflow.step_rows();
-                Box::new(RowSteps { rows, parts: Vec::new(), command: make(), ended: false, step_rows })
+                Box::new(RowSteps::new(rows, make(), step_rows))
             }
             Step::Reduce(reduce) => fold(rows, reduce.as_ref(), context)?,
             Step::Blocking(blocking) => blocking.run(rows, context)?,
@@ -547,48 +590,4 @@ fn fold(rows: RowIter, reduce: &dyn Reduce, context: &CommandContext) -> Result<
         }
     }
     reduce.finish(vec![folder], context)
-}
-
-/// Rows through one row command.
-struct RowSteps {
-    rows: RowIter,
-    /// Parts of a large batch still to come, the next one last.
-    parts: Vec<RecordBatch>,
-    command: Box<dyn RowCommand>,
-    ended: bool,
-    /// Rows it is given at once.
-    step_rows: usize,
-}
-
-impl RowSteps {
-    /// The next rows, few at a time, so that what a command makes of them stays small.
-    fn next_part(&mut self) -> Option<Result<RecordBatch, EngineError>> {
-        if self.parts.is_empty() {
-            let rows = match self.rows.next()? {
-                Ok(rows) => rows,
-                Err(error) => return Some(Err(error)),
-            };
-            let starts = (0..rows.num_rows().max(1)).step_by(self.step_rows).rev();
-            self.parts = starts.map(|start| rows.slice(start, self.step_rows.min(rows.num_rows() - start))).collect();
-        }
-        self.parts.pop().map(Ok)
-    }
-}
-
-impl Iterator for RowSteps {
-    type Item = Result<RecordBatch, EngineError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        while !self.ended && !self.command.is_done() {
-            match self.next_part()?.and_then(|rows| self.command.apply(rows)) {
-                Ok(rows) if rows.num_rows() == 0 => {}
-                Ok(rows) => return Some(Ok(rows)),
-                Err(error) => {
-                    self.ended = true;
-                    return Some(Err(error));
-                }
-            }
-        }
-        None
-    }
 }

@@ -1,24 +1,28 @@
 //! `tstats`: a search over index-time fields, or over an object of a data model, folded by the same steps as `stats`.
 //!
-//! There are no summaries to read instead of events: every event counts, so `summariesonly=` changes nothing. With
-//! `prestats=true` the rows go on unfolded, and the reporting command that follows folds them.
+//! Of an accelerated data model summaries are read where there are some and events elsewhere; the rows are the same.
+//! `summariesonly=true` leaves the others out. With `prestats=true` the rows go on unfolded, and the reporting command
+//! that follows folds them.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use quarry_event::segment::is_major;
-use quarry_spl::analyse::search_fields;
+use quarry_spl::analyse::{required_fields, search_fields};
 use quarry_spl::ast::{
     Aggregate, AggregateArg, AssignTarget, Assignment, BinCommand, BinOptions, BinSpan, BinaryOp, Command, CompareOp,
     DataModelName, Expr, ExprKind, FieldPattern, FillNullCommand, NamePart, Pattern, RexCommand, SearchCommand,
-    SearchExpr, SearchPattern, SeriesOptions, Span, SplitField, Stage, StatsCommand, TimeChartCommand, TstatsCommand,
-    TstatsSource,
+    SearchExpr, SearchPattern, SeriesOptions, Span, SplitField, Stage, StatsCommand, TimeChartCommand, TimeModifiers,
+    TstatsCommand, TstatsSource,
 };
 
 use crate::EngineError;
 use crate::command::RowIter;
-use crate::knowledge::data_model;
-use crate::knowledge::object::{ModelObject, Resolved};
+use crate::knowledge::object::{MEMBER_VALUE, ModelObject, Resolved};
+use crate::knowledge::{data_model, model_text};
+use crate::lower::Environment;
 use crate::run::Runner;
+use crate::summary::read::SummaryRead;
 
 /// Field with the name of a metric.
 const METRIC: &str = "metric_name";
@@ -42,18 +46,7 @@ impl Runner {
                 let stages = [plan.stages(tstats), rest.to_vec()].concat();
                 index_time.leading(&search, &stages, self)
             }
-            TstatsSource::DataModel(name) => {
-                let object = self.model_object(name, &mentioned(tstats))?;
-                let plan = TstatsPlan::new(tstats, Some(&object), span);
-                plan.unknown.iter().for_each(|field| {
-                    self.context.messages.push(format!("data model {} has no field {field}", object.model()));
-                });
-                let filter = object.translated(&tstats.filter);
-                let (search, mut stages) = object.search(&filter, tstats.time.clone(), &plan.wanted, span);
-                stages.extend(plan.stages(tstats));
-                stages.extend_from_slice(rest);
-                self.object_rows(&object, search, stages, span)
-            }
+            TstatsSource::DataModel(name) => self.tstats_of_model(name, tstats, span, rest),
             TstatsSource::Metrics => {
                 let plan = TstatsPlan::of_metrics(tstats, span);
                 let mut parts = vec![tstats.filter.clone(), plan.has_metric()];
@@ -69,6 +62,92 @@ impl Runner {
                 invalid(format!("tstats: there is no tscollect job {sid}; tscollect is not supported"), *span)
             }
         }
+    }
+
+    fn tstats_of_model(
+        &self,
+        name: &DataModelName,
+        tstats: &TstatsCommand,
+        span: Span,
+        rest: &[Stage],
+    ) -> Result<RowIter, EngineError> {
+        // What a subsearch finds has names of the model, too.
+        let tstats = &TstatsCommand { filter: self.resolved(&tstats.filter)?, ..tstats.clone() };
+        let object = self.model_object(name, &mentioned(tstats))?;
+        let plan = TstatsPlan::new(tstats, Some(&object), span);
+        plan.unknown.iter().for_each(|field| {
+            self.context.messages.push(format!("data model {} has no field {field}", object.model()));
+        });
+        let summary = self.summary_of(name, &object, tstats, span, rest)?;
+        let filter = object.translated(&tstats.filter);
+        let (search, mut stages) = object.search(&filter, tstats.time.clone(), &plan.wanted, span);
+        stages.extend(plan.stages(tstats));
+        stages.extend_from_slice(rest);
+        match object.base_search() {
+            None => self.events_or_summaries(&search, &stages, summary),
+            // Nothing of it can be summarised.
+            Some(_) if tstats.summaries_only => self.chain(Box::new(std::iter::empty()), &stages, &self.context),
+            Some(_) => self.object_rows(&object, search, stages, span),
+        }
+    }
+
+    /// The summaries that a search over an object may read, with the commands that their rows go through.
+    fn summary_of(
+        &self,
+        name: &DataModelName,
+        object: &ModelObject,
+        tstats: &TstatsCommand,
+        span: Span,
+        rest: &[Stage],
+    ) -> Result<Option<SummaryRead>, EngineError> {
+        if self.explainer.is_some() {
+            return Ok(None);
+        }
+        let mut read = SummaryRead::new(Arc::clone(&self.summaries), tstats.summaries_only);
+        let without = |read: SummaryRead, what: String| {
+            if tstats.summaries_only {
+                self.context.messages.push(format!(
+                    "{what}, so summariesonly=true finds nothing: leave it out, and events are read{}",
+                    if what.ends_with("accelerated") { ", or set acceleration=true in datamodels.conf" } else { "" }
+                ));
+            }
+            tstats.summaries_only.then_some(read)
+        };
+        let Some(acceleration) = self.summaries.acceleration(&name.model, self.context.now) else {
+            return Ok(without(read, format!("data model {} is not accelerated", name.model)));
+        };
+        read.earliest = acceleration.earliest;
+        let root = object.summarised_as();
+        let text = model_text(self.knowledge.as_ref(), &name.model)?;
+        let model = data_model(self.knowledge.as_ref(), &name.model)?;
+        let expand = |text: &str| self.expanded(text);
+        let planned = ModelObject::new(&model, Some(root), &BTreeSet::new(), &expand)
+            .map_err(|error| error.to_string())
+            .and_then(|root| self.summary_plan(&root, &text));
+        let plan = match planned {
+            Ok(plan) => plan,
+            Err(why) => {
+                return Ok(without(read, format!("data model {}.{root} cannot be summarised: {why}", name.model)));
+            }
+        };
+        let over = object.over_summary(root);
+        let tstats_plan = TstatsPlan::new(tstats, Some(&over), span);
+        let filter = over.translated(&tstats.filter);
+        let (search, _) = over.search(&filter, TimeModifiers::default(), &tstats_plan.wanted, span);
+        let by_arrival = tstats.time.index_earliest.is_some() || tstats.time.index_latest.is_some();
+        let tests_columns = tests_columns(&search.expr);
+        let mut stages = vec![Stage { command: Command::Search(search), span }];
+        stages.extend(tstats_plan.stages(tstats));
+        stages.extend_from_slice(rest);
+        let needs = required_fields(&stages);
+        let has = |field: &String| plan.columns.contains(field);
+        if tests_columns && !by_arrival && !needs.all && needs.patterns.is_empty() && needs.fields.iter().all(has) {
+            read.columns = needs.fields.into_iter().filter(|field| field != "_time").collect();
+            read.columns.push("_time".to_owned());
+            read.stages = Some(stages);
+        }
+        read.plan = Some(plan);
+        Ok(Some(read))
     }
 
     /// The object a name of a search means.
@@ -107,6 +186,24 @@ impl Runner {
         let rows = self.events(search, &stages[..own])?;
         let context = crate::command::CommandContext { range: self.range_of(search)?, ..self.context.clone() };
         full.chain(rows, &stages[own..], &context)
+    }
+}
+
+/// Whether a condition asks for nothing but fields as they are: no words of the text, no labels.
+fn tests_columns(expr: &SearchExpr) -> bool {
+    let is_label = |field: &FieldPattern| field.text.starts_with("tag") || field.text.starts_with("eventtype");
+    match expr {
+        SearchExpr::All => true,
+        SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().all(tests_columns),
+        SearchExpr::Not(part) => tests_columns(part),
+        SearchExpr::Compare { field, .. } | SearchExpr::In { field, .. } => {
+            !is_label(field) && !field.text.contains('*')
+        }
+        SearchExpr::Keyword(_)
+        | SearchExpr::Term(_)
+        | SearchExpr::Case(_)
+        | SearchExpr::Indexed { .. }
+        | SearchExpr::Subsearch(_) => false,
     }
 }
 
@@ -269,8 +366,18 @@ impl TstatsPlan {
                 field
             }
             Resolved::Guarded(field, guard) => {
-                let text = self.expr(ExprKind::Text(guard.text));
-                let matches = self.expr(ExprKind::Call("searchmatch".to_owned(), vec![text]));
+                let matches = match guard.member {
+                    Some(column) => {
+                        let column = self.expr(ExprKind::Field(column));
+                        let value = self.expr(ExprKind::Text(MEMBER_VALUE.to_owned()));
+                        let same = BinaryOp::Compare(CompareOp::Eq);
+                        self.expr(ExprKind::Binary(same, Box::new(column), Box::new(value)))
+                    }
+                    None => {
+                        let text = self.expr(ExprKind::Text(guard.text));
+                        self.expr(ExprKind::Call("searchmatch".to_owned(), vec![text]))
+                    }
+                };
                 let null = self.expr(ExprKind::Call("null".to_owned(), Vec::new()));
                 let value = self.expr(ExprKind::Field(field.clone()));
                 self.wanted.insert(field);

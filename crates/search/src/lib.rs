@@ -15,5 +15,7 @@ mod table;
 pub use cell::Cell;
 pub use collected::{CollectedRows, PART_BYTES, PART_ROWS};
 pub use keeper::{JobFacts, JobKeeper, KEPT_BYTES_MAX};
-pub use service::{Outcome, RunningSearch, SearchError, SearchParams, SearchService, SearchServiceParts};
+pub use service::{
+    Outcome, RunningSearch, SearchError, SearchParams, SearchService, SearchServiceParts, WantedSummaries,
+};
 pub use table::{ResultTable, Row};

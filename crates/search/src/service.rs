@@ -6,9 +6,10 @@ use arrow::record_batch::RecordBatch;
 use jiff::tz::TimeZone;
 use quarry_engine::{
     Engine, EngineError, Explanation, Job, ResultKind, ScanProgress, SearchRequest, SnapshotSource, Stopper,
+    SummaryReport, SummaryRequest,
 };
-use quarry_event::TimeRange;
 use quarry_event::time::{NS_PER_SEC, parse_time};
+use quarry_event::{TimeNs, TimeRange};
 use quarry_spl::Diagnostic;
 use quarry_spl::ast::{Command, FromCommand};
 use quarry_stdx::SharedClock;
@@ -94,6 +95,19 @@ pub struct SearchServiceParts {
 /// Runs searches over one source of events.
 pub struct SearchService(SearchServiceParts);
 
+/// Which summaries of a data model are asked for.
+#[derive(Clone, Debug, Default)]
+pub struct WantedSummaries {
+    /// The model.
+    pub model: String,
+    /// Events from then on, bucket by bucket.
+    pub earliest: Option<TimeNs>,
+    /// What is missing is made from then on.
+    pub backfill: Option<TimeNs>,
+    /// Whether what is missing is made.
+    pub build: bool,
+}
+
 impl SearchService {
     /// A service of these parts.
     pub fn new(parts: SearchServiceParts) -> SearchService {
@@ -110,6 +124,25 @@ impl SearchService {
         let (request, _) = self.request(params)?;
         let source = counts.then(|| Arc::clone(&self.0.source));
         self.0.engine.explain(request, source).map_err(SearchError::Syntax)
+    }
+
+    /// Looks which summaries of a data model there are, and makes what is missing if that is asked for. `go_on` is asked
+    /// before each page that is read.
+    pub fn summarise(
+        &self,
+        wanted: &WantedSummaries,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<SummaryReport, EngineError> {
+        let request = SummaryRequest {
+            model: wanted.model.clone(),
+            now: self.0.clock.now_ns(),
+            zone: self.0.zone.clone(),
+            default_indexes: self.0.default_indexes.clone(),
+            earliest: wanted.earliest,
+            backfill: wanted.backfill,
+            build: wanted.build,
+        };
+        self.0.engine.summarise(&request, Arc::clone(&self.0.source), go_on)
     }
 
     /// Starts a search.

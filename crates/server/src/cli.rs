@@ -40,6 +40,9 @@ pub(crate) enum Verb {
     /// Look at the buckets on disk.
     #[command(subcommand)]
     Bucket(BucketVerb),
+    /// Look at summaries of accelerated data models.
+    #[command(subcommand)]
+    Datamodel(DataModelVerb),
     /// Run the server.
     Serve(ServeArgs),
     /// Runs the inputs without a store and sends their events to indexers, as outputs.conf says.
@@ -138,6 +141,20 @@ pub(crate) enum BucketVerb {
     Verify(BucketArgs),
     /// Merge neighbouring buckets into larger, better packed ones.
     Compact(BucketArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DataModelVerb {
+    /// How far the summaries of each model are, how large, and what went wrong.
+    Status(BucketArgs),
+    /// Remove the summaries of a model; the server makes them anew.
+    Rebuild(RebuildArgs),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RebuildArgs {
+    /// The data model.
+    pub(crate) model: String,
 }
 
 #[derive(Args, Debug)]

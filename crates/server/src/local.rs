@@ -22,6 +22,7 @@ use crate::failure::Failure;
 use crate::kept_jobs::KeptJobs;
 use crate::knowledge_files::KnowledgeFiles;
 use crate::lookup_files::{LookupFiles, Lookups};
+use crate::model_summaries::ModelSummaries;
 use crate::node_facts::NodeFacts;
 
 /// Index a search reads when it names none.
@@ -116,6 +117,11 @@ impl Settings {
         options.compaction.merge_of = own.collect();
     }
 
+    /// The summaries of data models in a data folder.
+    pub(crate) fn summaries(&self, data_dir: &Path) -> Arc<ModelSummaries> {
+        Arc::new(ModelSummaries::new(&self.layers, data_dir, data_dir.join(COLLECTIONS)))
+    }
+
     /// The search service over `source`; `data_dir` is where its lookups and spill files are.
     pub(crate) fn service(
         &self,
@@ -148,8 +154,11 @@ impl Settings {
         let jobs = data_dir.map(|dir| Arc::new(self.kept_jobs(dir)));
         if let Some(data_dir) = data_dir {
             let (layers, data_dir) = (self.layers.clone(), data_dir.to_owned());
+            let summaries = self.summaries(&data_dir);
+            engine = engine.with_summaries(summaries.clone());
             let source = Arc::clone(&source);
-            engine = engine.with_node(Arc::new(NodeFacts { layers, data_dir, source, models, jobs: jobs.clone() }));
+            let jobs = jobs.clone();
+            engine = engine.with_node(Arc::new(NodeFacts { layers, data_dir, source, models, jobs, summaries }));
         }
         let engine = engine.with_commands(Arc::new(CustomCommands::new(&self.layers, data_dir)));
         Ok(SearchService::new(SearchServiceParts {

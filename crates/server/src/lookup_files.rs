@@ -73,6 +73,17 @@ impl LookupFiles {
         moved
     }
 
+    /// A text that changes with the file called `name`; `None` when no folder has it.
+    pub(crate) fn state(&self, name: &str) -> Result<Option<String>, String> {
+        use std::os::unix::fs::MetadataExt;
+        let Some(path) = self.folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file()) else {
+            return Ok(None);
+        };
+        let facts = path.metadata().map_err(|error| format!("{}: {error}", path.display()))?;
+        let changed = (facts.mtime(), facts.mtime_nsec(), facts.ctime(), facts.ctime_nsec());
+        Ok(Some(format!("{} {} {} {changed:?}", path.display(), facts.ino(), facts.len())))
+    }
+
     /// Bytes of the file called `name`; `None` when no folder has it.
     pub(crate) fn read(&self, name: &str) -> Result<Option<Vec<u8>>, String> {
         if name.contains(['/', '\\']) || name.starts_with('.') {

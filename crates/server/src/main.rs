@@ -16,6 +16,7 @@ mod configuration;
 mod cron;
 mod custom_commands;
 mod custom_process;
+mod datamodel;
 mod demo;
 mod failure;
 mod forward;
@@ -27,6 +28,7 @@ mod listeners;
 mod local;
 mod lookup_files;
 mod metrics;
+mod model_summaries;
 mod monitors;
 mod node;
 mod node_facts;
@@ -41,6 +43,7 @@ mod spl_execute;
 mod spl_explain;
 mod spl_tokens;
 mod store_sink;
+mod summary_builder;
 mod terminal;
 
 use std::io::Write;
@@ -48,7 +51,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use cli::{AddVerb, BucketVerb, Cli, SplVerb, Verb};
+use cli::{AddVerb, BucketVerb, Cli, DataModelVerb, SplVerb, Verb};
 use failure::Failure;
 
 fn main() -> ExitCode {
@@ -78,6 +81,8 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
         Verb::Bucket(BucketVerb::Stats(arguments)) => bucket::stats(&cli.data_dir, arguments.output),
         Verb::Bucket(BucketVerb::Verify(arguments)) => bucket::verify(&cli.data_dir, arguments.output),
         Verb::Bucket(BucketVerb::Compact(arguments)) => bucket::compact(&cli.data_dir, arguments.output),
+        Verb::Datamodel(DataModelVerb::Status(arguments)) => datamodel::status(&cli.data_dir, arguments.output),
+        Verb::Datamodel(DataModelVerb::Rebuild(arguments)) => datamodel::rebuild(&cli.data_dir, &arguments.model),
         Verb::Serve(arguments) => serve::run(&cli.data_dir, arguments),
         Verb::Forward(arguments) => forward::run(&cli.data_dir, arguments),
         Verb::Btool(arguments) => btool::run(&cli.data_dir, arguments),

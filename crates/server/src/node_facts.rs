@@ -8,14 +8,17 @@ use quarry_conf::settings::server::ServerSettings;
 use quarry_conf::{IndexesConf, Layers};
 use quarry_engine::{KeptJob, NodeEntry, NodeSource, SnapshotSource};
 use quarry_event::time::NS_PER_SEC;
+use serde_json::Value;
 
 use crate::kept_jobs::KeptJobs;
 use crate::local::host_name;
 use crate::lookup_files::LookupFiles;
+use crate::model_summaries::ModelSummaries;
 
 /// Endpoints below `/services`.
-const ENDPOINTS: [&str; 9] = [
+const ENDPOINTS: [&str; 10] = [
     "admin/macros",
+    "admin/summarization",
     "apps/local",
     "data/indexes",
     "data/lookup-table-files",
@@ -24,6 +27,22 @@ const ENDPOINTS: [&str; 9] = [
     "datamodel/model",
     "saved/searches",
     "server/info",
+];
+/// Fields of `admin/summarization`, and what they are called in the state that is kept.
+const SUMMARY_FIELDS: [(&str, &str); 13] = [
+    ("datamodel", "model"),
+    ("object", "object"),
+    ("summary.id", "folder"),
+    ("summary.complete", "complete"),
+    ("summary.buckets", "slabs"),
+    ("summary.buckets_done", "slabs_done"),
+    ("summary.size", "bytes"),
+    ("summary.events", "events"),
+    ("summary.rows", "rows"),
+    ("summary.earliest_time", "earliest"),
+    ("summary.latest_time", "latest"),
+    ("summary.mod_time", "updated"),
+    ("summary.last_error", "error"),
 ];
 /// Bytes of a megabyte.
 const MEGABYTE: u64 = 1 << 20;
@@ -37,6 +56,8 @@ pub(crate) struct NodeFacts {
     pub(crate) models: Vec<String>,
     /// Results of searches.
     pub(crate) jobs: Option<Arc<KeptJobs>>,
+    /// Summaries of data models.
+    pub(crate) summaries: Arc<ModelSummaries>,
 }
 
 fn field(name: &str, value: impl Into<String>) -> (String, Vec<String>) {
@@ -54,6 +75,7 @@ impl NodeSource for NodeFacts {
             Some("server/info") => vec![server_info(self.name())],
             Some("data/indexes") => self.indexes(),
             Some("saved/searches") => self.stanzas("savedsearches"),
+            Some("admin/summarization") => self.summarization(),
             Some("admin/macros") => self.stanzas("macros"),
             Some("data/transforms/lookups") => {
                 let mut entries = self.stanzas("transforms");
@@ -155,6 +177,21 @@ impl NodeFacts {
             std::iter::once(field("title", name)).chain(own).collect()
         };
         named.map(|stanza| entry(&stanza.name)).collect()
+    }
+
+    /// Summaries of accelerated data models as the last round of building found them, one entry per object.
+    fn summarization(&self) -> Vec<NodeEntry> {
+        let entry = |row: &Value| {
+            let text = |key: &str| match &row[key] {
+                Value::Null => None,
+                Value::String(text) => Some(text.clone()),
+                other => Some(other.to_string()),
+            };
+            let title = format!("{}.{}", text("model").unwrap_or_default(), text("object").unwrap_or_default());
+            let named = SUMMARY_FIELDS.iter().filter_map(|(name, key)| Some(field(name, text(key)?)));
+            std::iter::once(field("title", title.trim_end_matches('.'))).chain(named).collect()
+        };
+        self.summaries.status().iter().map(entry).collect()
     }
 
     /// Extractions of props.conf, one entry each.

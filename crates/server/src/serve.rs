@@ -25,6 +25,7 @@ use crate::metrics;
 use crate::monitors::{self, Sinks};
 use crate::node::LocalNode;
 use crate::remote::RUN_FILE;
+use crate::summary_builder;
 
 /// File of users, below the data folder.
 const USERS_FILE: &str = "etc/passwd";
@@ -60,12 +61,15 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     let state = ApiState { auth, search, node: node.clone() };
     let sinks: Arc<dyn Sinks> = node.clone();
     let watching = monitors::start(&node.settings, &sinks)?;
+    let summaries = node.settings.summaries(data_dir);
+    let building = summary_builder::start(&state.search, summaries, &node.settings.clock)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Storage(format!("cannot start threads: {error}")))?;
     // The engine ends threads of its own when it is dropped, which must not happen on a thread that serves requests.
     let _outlives_requests = state.clone();
     let served = runtime.block_on(serve(data_dir, address, hec, state, node.clone()));
     drop(watching);
+    drop(building);
     runtime.shutdown_timeout(STOP_WAIT);
     node.store.close();
     served.map(|()| 0)

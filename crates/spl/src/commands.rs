@@ -307,7 +307,7 @@ pub(crate) const NOT_YET: &[(&str, &str)] = &[
     ("script", "programs are not run by searches"),
     ("scrub", "use replace or rex mode=sed"),
     ("searchtxn", "use transaction"),
-    ("summarize", "summaries of data models are not kept; tstats reads the events"),
+    ("summarize", "the server summarises accelerated data models by itself"),
     ("tscollect", "tstats reads events themselves; collect keeps rows"),
     ("typeahead", "ask the REST API for completions"),
     ("typelearner", "write event types yourself"),

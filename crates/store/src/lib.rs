@@ -51,7 +51,7 @@ pub use options::{
 };
 pub use queue::QueueFigures;
 pub use report::Message;
-pub use segment::{Damage, PageInfo, Segment, ShapedPage, SlabIdentity, Snapshot};
+pub use segment::{Damage, PageInfo, Segment, ShapedPage, SlabIdentity, Snapshot, StoredSlab};
 pub use selector::IndexSelector;
 pub use store::{AppendRequest, Store};
 pub use ticket::Ticket;

@@ -24,6 +24,10 @@ pub trait Segment: Debug + Send + Sync {
     fn identity(&self) -> Option<SlabIdentity> {
         None
     }
+    /// Where its events are kept, for a slab that never changes any more and for parts of one.
+    fn stored(&self) -> Option<StoredSlab> {
+        None
+    }
     /// Distinct metadata of its events.
     fn metas(&self) -> Arc<[Metadata]>;
     /// Its pages in arrival order, at most 64.
@@ -71,6 +75,19 @@ pub struct SlabIdentity {
     pub bucket: u64,
     /// Slab of the bucket.
     pub slab: u32,
+}
+
+/// A sealed slab, among all of a data folder: what is kept of it elsewhere is found by this after a restart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StoredSlab {
+    /// Number of the bucket.
+    pub bucket: u64,
+    /// When the bucket was sealed or compacted, nanoseconds: a number may be given again after a restart.
+    pub created: TimeNs,
+    /// Slab of the bucket.
+    pub slab: u32,
+    /// How often its events were compacted.
+    pub level: u32,
 }
 
 /// One page of a slab whose texts are made of columns. What was read is kept until it is dropped.

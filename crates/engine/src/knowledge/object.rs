@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use quarry_spl::analyse::{expr_fields, search_fields};
 use quarry_spl::ast::{
     AssignTarget, Assignment, Command, CompareOp, Expr, FieldPattern, LookupCommand, Pipeline, SearchCommand,
-    SearchExpr, Span, Stage, TimeModifiers,
+    SearchExpr, SearchPattern, Span, Stage, TimeModifiers,
 };
 
 use super::model::{Calculation, DataModel, DataObject};
@@ -24,10 +24,15 @@ pub(crate) struct ModelObject {
     /// Objects below, by their paths.
     below: Vec<Member>,
     model: String,
+    /// Whether it stands for rows of a summary, in which conditions and calculations are columns.
+    is_summary: bool,
 }
 
 /// One object on the way.
+#[derive(Clone)]
 struct Member {
+    /// Its place among the objects of the model.
+    position: usize,
     /// `All_Changes.Account_Management`.
     path: String,
     name: String,
@@ -39,6 +44,7 @@ struct Member {
 }
 
 /// A calculation as a command.
+#[derive(Clone)]
 struct Computed {
     command: Command,
     outputs: Vec<String>,
@@ -59,7 +65,14 @@ pub(crate) enum Resolved {
 pub(crate) struct Guard {
     pub condition: SearchExpr,
     pub text: String,
+    /// Column of a summary that tells it.
+    pub member: Option<String>,
 }
+
+/// What the columns of summaries start with that tell which objects an event is of.
+const MEMBER_COLUMN: &str = "__in_";
+/// What they hold for an event of the object.
+pub(crate) const MEMBER_VALUE: &str = "1";
 
 /// Fields that every event has, whatever its model says.
 const EVENT_FIELDS: [&str; 9] =
@@ -100,7 +113,7 @@ impl ModelObject {
             }
             (None, None) => None,
         };
-        Ok(ModelObject { base_search, chain, below, model: model.name.clone() })
+        Ok(ModelObject { base_search, chain, below, model: model.name.clone(), is_summary: false })
     }
 
     /// Name of the model.
@@ -159,9 +172,52 @@ impl ModelObject {
             member.path == other.path || member.path.strip_prefix(&other.path).is_some_and(|rest| rest.starts_with('.'))
         });
         let way: Vec<&Member> = way.collect();
+        if self.is_summary {
+            let member = member.column();
+            return Guard { condition: is_member(&member), text: String::new(), member: Some(member) };
+        }
         let text: Vec<String> = way.iter().map(|member| format!("({})", member.text)).collect();
         let condition = SearchExpr::And(way.iter().map(|member| member.condition.clone()).collect());
-        Guard { condition, text: text.join(" ") }
+        Guard { condition, text: text.join(" "), member: None }
+    }
+
+    /// The object whose summary holds this one's events: the last on the way that computes fields, or the root. The
+    /// others only choose among its events.
+    pub(crate) fn summarised_as(&self) -> &str {
+        let computes = self.chain.iter().skip(1).rev().find(|member| !member.calculations.is_empty());
+        computes.or(self.chain.first()).map_or("", |member| &member.name)
+    }
+
+    /// The same object over rows of a summary of `root`, one on the way to it.
+    pub(crate) fn over_summary(&self, root: &str) -> ModelObject {
+        let first = self.chain.iter().position(|member| member.name == root).unwrap_or(0);
+        let mut chain = self.chain.clone();
+        for (at, member) in chain.iter_mut().enumerate() {
+            member.condition = if at > first { is_member(&member.column()) } else { SearchExpr::All };
+            member.bare();
+        }
+        let mut below = self.below.clone();
+        below.iter_mut().for_each(Member::bare);
+        ModelObject { base_search: None, chain, below, model: self.model.clone(), is_summary: true }
+    }
+
+    /// Objects below: the column of a summary that tells which events they have, and the condition.
+    pub(crate) fn members_below(&self) -> Vec<(String, SearchExpr)> {
+        self.below.iter().map(|member| (member.column(), self.condition_below(member).condition)).collect()
+    }
+
+    /// Every field that a name may stand for.
+    pub(crate) fn all_fields(&self) -> BTreeSet<String> {
+        // The text is too long to be kept twice, and the server's name is a setting.
+        let is_kept = |field: &&&str| !matches!(**field, "_raw" | "splunk_server");
+        let event = EVENT_FIELDS.iter().filter(is_kept).map(|field| (*field).to_owned());
+        let mut all: BTreeSet<String> = event.chain(["tag".to_owned()]).collect();
+        for member in self.chain.iter().chain(&self.below) {
+            all.extend(member.fields.iter().cloned());
+            all.extend(member.calculations.iter().flat_map(|computed| computed.outputs.iter().cloned()));
+        }
+        all.retain(|field| !matches!(field.as_str(), "_raw" | "splunk_server"));
+        all
     }
 
     /// A condition with its names replaced by what they stand for.
@@ -299,6 +355,31 @@ impl ModelObject {
     }
 }
 
+impl Member {
+    /// The column of a summary that tells which events are of the object.
+    fn column(&self) -> String {
+        format!("{MEMBER_COLUMN}{}", self.position)
+    }
+
+    /// Leaves out what is a column of a summary already.
+    fn bare(&mut self) {
+        self.text.clear();
+        for computed in std::mem::take(&mut self.calculations) {
+            self.fields.extend(computed.outputs);
+        }
+    }
+}
+
+fn is_member(column: &str) -> SearchExpr {
+    let span = Span::default();
+    SearchExpr::Compare {
+        field: FieldPattern { text: column.to_owned(), span },
+        op: CompareOp::Eq,
+        value: SearchPattern { text: MEMBER_VALUE.to_owned(), quoted: true, span },
+        case_sensitive: false,
+    }
+}
+
 /// The text of `if(isnull(FIELD) OR FIELD="", "text", FIELD)`.
 fn default_of<'e>(expr: &'e Expr, field: &str) -> Option<&'e str> {
     use quarry_spl::ast::{BinaryOp, ExprKind};
@@ -361,6 +442,7 @@ fn member(
         computed(calculation).map_err(|fault| EngineError::invalid(format!("{}: {fault}", place())))
     });
     Ok(Member {
+        position: model.objects.iter().position(|known| known.name == object.name).unwrap_or(usize::MAX),
         path: parent.map_or_else(|| object.name.clone(), |parent| format!("{parent}.{}", object.name)),
         name: object.name.clone(),
         condition,

@@ -53,7 +53,7 @@ fn name_of(zone: &TimeZone) -> Option<&str> {
 }
 
 /// Whether a command makes the same of a row in every search, and always has this name.
-fn is_repeatable(stage: &Stage) -> bool {
+pub(crate) fn is_repeatable(stage: &Stage) -> bool {
     let arguments = |aggregates: &[quarry_spl::ast::Aggregate]| {
         aggregates.iter().all(|aggregate| match &aggregate.arg {
             AggregateArg::Eval(expr) => is_constant(expr),
@@ -93,7 +93,7 @@ fn is_aligned(options: &BinOptions) -> bool {
 }
 
 /// Whether a condition needs nothing but the event.
-fn is_settled(condition: &SearchExpr) -> bool {
+pub(crate) fn is_settled(condition: &SearchExpr) -> bool {
     match condition {
         SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().all(is_settled),
         SearchExpr::Not(part) => is_settled(part),
@@ -110,7 +110,7 @@ fn is_settled(condition: &SearchExpr) -> bool {
 }
 
 /// Whether an expression gives the same for the same row at any time.
-fn is_constant(expr: &Expr) -> bool {
+pub(crate) fn is_constant(expr: &Expr) -> bool {
     match &expr.kind {
         ExprKind::Text(_) | ExprKind::Number(..) | ExprKind::Bool(_) | ExprKind::Field(_) => true,
         ExprKind::Unary(_, value) => is_constant(value),

@@ -16,11 +16,19 @@ use crate::command::{CommandContext, MakeRowCommand, Reduce, RowCommand};
 use crate::scan::EventScan;
 use crate::scan::slices::{SliceWork, Window, map_slices};
 
+/// The commands before a fold.
+pub(crate) struct WindowCommands<'a> {
+    /// For rows made of events.
+    pub of_events: &'a [MakeRowCommand],
+    /// For rows of summaries.
+    pub of_summary: &'a [MakeRowCommand],
+}
+
 /// Folds the windows of a scan, newest first; gives the workers' folders.
 pub(crate) fn fold_windows(
     scan: &EventScan,
     windows: &[Window],
-    commands: &[MakeRowCommand],
+    commands: &WindowCommands<'_>,
     reduce: &dyn Reduce,
     context: &CommandContext,
     states: Option<&PlanStates>,
@@ -31,7 +39,8 @@ pub(crate) fn fold_windows(
         Ok(FoldWork {
             scan,
             windows,
-            commands: commands.iter().map(|make| make()).collect(),
+            commands: commands.of_events.iter().map(|make| make()).collect(),
+            of_summary: commands.of_summary.iter().map(|make| make()).collect(),
             folder: reduce.folder(context)?,
             apart: None,
             reduce,
@@ -105,6 +114,7 @@ struct FoldWork<'a> {
     scan: &'a EventScan,
     windows: &'a [Window],
     commands: Vec<Box<dyn RowCommand>>,
+    of_summary: Vec<Box<dyn RowCommand>>,
     folder: Folder,
     /// The slice at work where it is folded apart.
     apart: Option<Folder>,
@@ -115,6 +125,28 @@ struct FoldWork<'a> {
     slice: u64,
     place: u64,
     matched: u64,
+}
+
+impl FoldWork<'_> {
+    fn fold(&mut self, rows: &RecordBatch) -> Result<(), EngineError> {
+        if rows.num_rows() == 0 {
+            return Ok(());
+        }
+        self.apart.as_mut().unwrap_or(&mut self.folder).add(rows, self.slice, self.place)?;
+        self.place += rows.num_rows() as u64;
+        Ok(())
+    }
+}
+
+/// The rows through commands, as long as some are left.
+fn through(commands: &mut [Box<dyn RowCommand>], mut rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+    for command in commands {
+        rows = command.apply(rows)?;
+        if rows.num_rows() == 0 {
+            break;
+        }
+    }
+    Ok(rows)
 }
 
 impl SliceWork for FoldWork<'_> {
@@ -133,17 +165,16 @@ impl SliceWork for FoldWork<'_> {
         Ok(())
     }
 
-    fn page(&mut self, mut rows: RecordBatch) -> Result<(), EngineError> {
+    fn page(&mut self, rows: RecordBatch) -> Result<(), EngineError> {
         self.matched += rows.num_rows() as u64;
-        for command in &mut self.commands {
-            rows = command.apply(rows)?;
-            if rows.num_rows() == 0 {
-                return Ok(());
-            }
-        }
-        self.apart.as_mut().unwrap_or(&mut self.folder).add(&rows, self.slice, self.place)?;
-        self.place += rows.num_rows() as u64;
-        Ok(())
+        let rows = through(&mut self.commands, rows)?;
+        self.fold(&rows)
+    }
+
+    fn summarised(&mut self, rows: RecordBatch) -> Result<(), EngineError> {
+        self.matched += rows.num_rows() as u64;
+        let rows = through(&mut self.of_summary, rows)?;
+        self.fold(&rows)
     }
 
     fn end(&mut self) -> Result<(), EngineError> {

@@ -420,7 +420,7 @@ fn escaped(text: &str, is_escaped: impl Fn(char) -> bool, short: bool) -> String
     out
 }
 
-fn holds_words(expr: &SearchExpr) -> bool {
+pub(crate) fn holds_words(expr: &SearchExpr) -> bool {
     match expr {
         SearchExpr::Keyword(_) | SearchExpr::Term(_) | SearchExpr::Case(_) => true,
         SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().any(holds_words),

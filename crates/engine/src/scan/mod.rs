@@ -37,6 +37,7 @@ use crate::EngineError;
 use crate::command::CommandContext;
 use crate::partial::WindowPart;
 use crate::rows;
+use crate::summary::read::SummaryRead;
 
 /// Pages of a segment up to which the rows that may match are asked for, which costs about as much as a column.
 const RARE_PAGES: u32 = 4;
@@ -67,6 +68,8 @@ pub(crate) struct EventScan {
     pub slabs: Slabs,
     /// A sort of which few rows are wanted.
     pub best: Option<BestRows>,
+    /// Summaries that rows are taken from.
+    pub summary: Option<SummaryRead>,
     /// What has been read so far.
     pub progress: Arc<ScanProgress>,
 }
@@ -142,12 +145,40 @@ impl EventScan {
         self.report_damaged(context);
         let mut pages = Vec::new();
         for segment in &self.snapshot.segments {
-            if self.filter.may_match_any(&segment.metas()) {
+            if self.filter.may_match_any(&segment.metas()) && !self.leaves_out(segment) {
                 pages.extend(self.pages_of(segment, context)?.unwrap_or_default());
             }
         }
         self.progress.pages_total.fetch_add(pages.len() as u64, Ordering::Relaxed);
         Ok(pages)
+    }
+
+    /// Whether only summaries are read and this segment has none.
+    fn leaves_out(&self, segment: &Arc<dyn Segment>) -> bool {
+        self.summary.as_ref().is_some_and(|summary| summary.leaves_out(segment))
+    }
+
+    /// The rows that a summary has of a page; `None` where it has to be read.
+    pub(crate) fn summarised(&self, page: &PageRef) -> Result<Option<RecordBatch>, EngineError> {
+        let Some(summary) = &self.summary else { return Ok(None) };
+        let rows = summary.page(page, &self.range)?;
+        if let Some(rows) = &rows {
+            self.note_read(page, rows.num_rows());
+        }
+        Ok(rows)
+    }
+
+    /// Every page of a segment in the range.
+    pub(crate) fn all_pages_of(&self, segment: &Arc<dyn Segment>) -> Vec<PageRef> {
+        let pages = segment.pages().iter().enumerate();
+        let wanted = pages.filter(|(_, info)| self.range.overlaps(info.time_min, info.time_max));
+        let page = |(page, info): (usize, &PageInfo)| PageRef {
+            segment: Arc::clone(segment),
+            page,
+            info: *info,
+            is_rare: false,
+        };
+        wanted.map(page).collect()
     }
 
     fn report_damaged(&self, context: &CommandContext) {

@@ -10,7 +10,7 @@ use quarry_conf::PropsResolver;
 use quarry_event::shape::{Dictionary, Shapes};
 use quarry_event::term::MetaField;
 use quarry_event::{IndexedField, Metadata, Page, PageColumns, PageSet, TermQuery};
-use quarry_store::{Damage, PageInfo, Segment, ShapedPage, SlabIdentity, Snapshot, StoreError};
+use quarry_store::{Damage, PageInfo, Segment, ShapedPage, SlabIdentity, Snapshot, StoreError, StoredSlab};
 
 /// Field with the sourcetype that an event was added with.
 pub(crate) const ORIGINAL: &str = "_sourcetype";
@@ -92,6 +92,10 @@ impl Segment for Renamed {
 
     fn identity(&self) -> Option<SlabIdentity> {
         self.segment.identity()
+    }
+
+    fn stored(&self) -> Option<StoredSlab> {
+        self.segment.stored()
     }
 
     fn metas(&self) -> Arc<[Metadata]> {

@@ -25,6 +25,8 @@ pub(crate) trait SliceWork: Send {
     fn begin(&mut self, slice: u64) -> Result<(), EngineError>;
     /// Takes the rows of one page.
     fn page(&mut self, rows: RecordBatch) -> Result<(), EngineError>;
+    /// Takes the rows that a summary has of one page.
+    fn summarised(&mut self, rows: RecordBatch) -> Result<(), EngineError>;
     /// The slice has been read to its end, or the search reads no more.
     fn end(&mut self) -> Result<(), EngineError>;
 }
@@ -50,7 +52,7 @@ impl EventScan {
         self.report_damaged(context);
         let mut windows = Vec::new();
         for segment in &self.snapshot.segments {
-            if self.filter.may_match_any(&segment.metas()) {
+            if self.filter.may_match_any(&segment.metas()) && !self.leaves_out(segment) {
                 self.add_windows(segment, context, states, &mut windows)?;
             }
         }
@@ -84,7 +86,13 @@ impl EventScan {
             }
             return Ok(());
         }
-        let Some(pages) = self.pages_of(segment, context)? else {
+        // The lexicon need not be asked where rows come from a summary.
+        let is_summarised = self.summary.as_ref().is_some_and(|summary| summary.holds(segment));
+        let pages = match is_summarised {
+            true => Some(self.all_pages_of(segment)),
+            false => self.pages_of(segment, context)?,
+        };
+        let Some(pages) = pages else {
             windows.truncate(first);
             return Ok(());
         };
@@ -149,6 +157,10 @@ fn run_worker<W: SliceWork>(
             if context.stop.stops_reading() {
                 context.stop.mark_partial();
                 return worker.end().map(|()| worker);
+            }
+            if let Some(rows) = scan.summarised(page)? {
+                worker.summarised(rows)?;
+                continue;
             }
             let rows = if worker.reads_codes() { scan.read_coded(page, context)? } else { scan.read(page, context)? };
             if let Some(rows) = rows {

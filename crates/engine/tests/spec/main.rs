@@ -103,6 +103,17 @@ fn sealed_buckets_give_the_same_answers() {
 }
 
 #[test]
+fn summaries_of_data_models_give_the_same_answers() {
+    let mut pages = pages();
+    let sums_up =
+        |example: &page::Example| !example.models.is_empty() && !example.search.text().contains("summariesonly=t");
+    pages.iter_mut().for_each(|(_, page)| page.examples.retain(sums_up));
+    assert!(pages.iter().any(|(_, page)| !page.examples.is_empty()));
+    let failed: Vec<String> = pages.iter().flat_map(|(name, page)| mismatches(name, page, Kept::Summarised)).collect();
+    assert!(failed.is_empty(), "{} examples differ\n\n{}", failed.len(), failed.join("\n\n"));
+}
+
+#[test]
 fn pages_have_the_sections_of_a_manual() {
     for (name, page) in pages() {
         assert!(!page.title.is_empty(), "spec/spl/{name} has no title");

@@ -1,16 +1,18 @@
 //! What an example runs in: its events in memory or in sealed buckets, its tables, its settings, and a fixed now.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
 use arrow::array::{ArrayRef, Int64Array, StringViewArray};
 use arrow::record_batch::RecordBatch;
+use bytes::Bytes;
 use jiff::tz::TimeZone;
 use quarry_conf::{ConfSource, Layer, Layers, MacrosConf, PropsResolver};
 use quarry_engine::{
-    AddressPlaces, Engine, EngineOptions, EventType, KeptJob, KnowledgeSource, LookupSource, LookupTable, NodeEntry,
-    NodeSource, Place, SearchRequest, SnapshotSource, TableTime, Tag,
+    Acceleration, AddressPlaces, Engine, EngineOptions, EventType, KeptJob, KnowledgeSource, LookupSource, LookupTable,
+    NodeEntry, NodeSource, Place, SearchRequest, SnapshotSource, SummaryFile, SummaryRequest, SummaryStore, TableTime,
+    Tag,
 };
 use quarry_event::time::{NS_PER_SEC, parse_time};
 use quarry_event::{EventBatch, TimeNs, TimeRange};
@@ -37,6 +39,8 @@ pub(crate) enum Kept {
     InMemory,
     /// In sealed buckets of a data directory, two in each slab.
     Sealed,
+    /// As sealed, with summaries of the data models.
+    Summarised,
 }
 
 /// Events and tables of an example.
@@ -45,6 +49,8 @@ pub(crate) struct World {
     tables: BTreeMap<String, LookupTable>,
     props: Arc<PropsResolver>,
     knowledge: Arc<Definitions>,
+    /// Names of the data models.
+    models: Vec<String>,
 }
 
 impl World {
@@ -67,6 +73,7 @@ impl World {
             tables: BTreeMap::new(),
             props: Arc::new(PropsResolver::new(&layers)),
             knowledge: Arc::new(Definitions::of(example)?),
+            models: example.models.iter().filter_map(|block| block.settings.get("name").cloned()).collect(),
         };
         for block in &example.events {
             world.add_events(block)?;
@@ -137,11 +144,30 @@ impl World {
         let tables = Arc::new(Tables(Mutex::new(self.tables)));
         let engine = Engine::new(&EngineOptions::default(), Arc::clone(&self.props), tables);
         let engine = engine.map_err(|error| error.to_string())?.with_knowledge(self.knowledge);
-        let engine = engine.with_node(Arc::new(Node));
+        let mut engine = engine.with_node(Arc::new(Node));
+        let models = self.models.clone();
         let source: Arc<dyn SnapshotSource> = match kept {
             Kept::InMemory => Arc::new(Memory::of(self.batches).map_err(|error| error.to_string())?),
-            Kept::Sealed => Arc::new(Sealed::of(self.batches)?),
+            Kept::Sealed | Kept::Summarised => Arc::new(Sealed::of(self.batches)?),
         };
+        if kept == Kept::Summarised {
+            engine = engine.with_summaries(Arc::new(Summaries::default()));
+            for model in models {
+                let (now, zone) = (NOW, TimeZone::UTC);
+                let indexes = request.default_indexes.clone();
+                let wanted = SummaryRequest {
+                    model,
+                    now,
+                    zone,
+                    default_indexes: indexes,
+                    earliest: None,
+                    backfill: None,
+                    build: true,
+                };
+                // A model that cannot be read is told by the search.
+                drop(engine.summarise(&wanted, Arc::clone(&source), &mut || true));
+            }
+        }
         Ok(engine.start(request, source))
     }
 }
@@ -171,6 +197,48 @@ fn table_of(block: &Block) -> Result<LookupTable, String> {
         }
     }
     Ok(table)
+}
+
+/// Summaries in memory; every model is accelerated.
+#[derive(Default)]
+struct Summaries(Mutex<BTreeMap<String, Vec<u8>>>);
+
+impl SummaryStore for Summaries {
+    fn acceleration(&self, _: &str, _: TimeNs) -> Option<Acceleration> {
+        Some(Acceleration::default())
+    }
+
+    fn configuration(&self, _: &BTreeSet<String>) -> Result<String, String> {
+        Ok(String::new())
+    }
+
+    fn open(&self, name: &str) -> Result<Option<Arc<dyn SummaryFile>>, String> {
+        let bytes = self.0.lock().unwrap().get(name).cloned();
+        Ok(bytes.map(|bytes| Arc::new(InMemory(bytes)) as Arc<dyn SummaryFile>))
+    }
+
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), String> {
+        self.0.lock().unwrap().insert(name.to_owned(), bytes.to_vec());
+        Ok(())
+    }
+
+    fn unusable(&self, name: &str, why: &str) {
+        panic!("summary {name}: {why}");
+    }
+}
+
+#[derive(Debug)]
+struct InMemory(Vec<u8>);
+
+impl SummaryFile for InMemory {
+    fn bytes(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read_at(&self, offset: u64, length: usize) -> Result<Bytes, String> {
+        let part = self.0.get(offset as usize..offset as usize + length);
+        part.map(Bytes::copy_from_slice).ok_or_else(|| "it is too short".to_owned())
+    }
 }
 
 struct Memory(BTreeMap<String, MemoryStore>);

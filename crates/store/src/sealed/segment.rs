@@ -7,7 +7,7 @@ use quarry_event::{Metadata, Page, PageColumns, PageSet, TermQuery};
 
 use crate::hot::SLABS_PER_BUCKET_MAX;
 use crate::sealed::{Cut, OpenBucket, Readers, SealedBucket, damage};
-use crate::{Damage, PageInfo, Segment, ShapedPage, SlabIdentity, StoreError};
+use crate::{Damage, PageInfo, Segment, ShapedPage, SlabIdentity, StoreError, StoredSlab};
 
 /// Bytes of the columns of one event in a cached page.
 const COLUMN_BYTES_PER_EVENT: usize = 16;
@@ -81,6 +81,12 @@ impl Segment for SealedSegment {
         };
         // Where a cut lies depends on what else the search reads.
         self.cut.is_none().then_some(whole)
+    }
+
+    fn stored(&self) -> Option<StoredSlab> {
+        let row = &self.bucket.row;
+        let slab = u32::try_from(self.slab).ok()?;
+        Some(StoredSlab { bucket: row.number, created: row.created, slab, level: row.level })
     }
 
     fn metas(&self) -> Arc<[Metadata]> {

@@ -1,0 +1,350 @@
+//! Making summaries: which slabs have one, and making those that are missing, the newest first.
+//!
+//! A slab is read as a search would read it; what came of it is kept only when nothing was left out and nothing had to
+//! be told: a message that a search over the events raises must be raised by the next one, too.
+//!
+//! Not here: pace, time of day and removal of summaries that nobody needs any more (server).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, StringViewArray};
+use arrow::record_batch::RecordBatch;
+use jiff::tz::TimeZone;
+use quarry_event::{TimeNs, TimeRange};
+use quarry_spl::ast::{SearchCommand, Span, Stage, TimeModifiers};
+use quarry_store::{IndexSelector, Segment, Snapshot, StoredSlab};
+
+use super::encode::{SummaryHead, SummaryPage, columns_of, encode};
+use super::plan::SummaryPlan;
+use super::read::{name_of, open};
+use crate::EngineError;
+use crate::command::CommandContext;
+use crate::job::{Engine, SearchRequest};
+use crate::knowledge::model::DataModel;
+use crate::knowledge::model_text;
+use crate::knowledge::object::{MEMBER_VALUE, ModelObject};
+use crate::lower::Step;
+use crate::partial::plan::is_constant;
+use crate::rows;
+use crate::run::{Runner, SnapshotSource};
+use crate::scan::filter::index_patterns;
+use crate::scan::renamed::renamed;
+use crate::scan::rexes::Rexes;
+
+/// Different reasons kept per object why slabs have no summary.
+const FAULTS_MAX: usize = 8;
+
+/// Which summaries are asked for.
+#[derive(Clone, Debug)]
+pub struct SummaryRequest {
+    /// The data model.
+    pub model: String,
+    /// The moment.
+    pub now: TimeNs,
+    /// Zone that the model's expressions are evaluated in.
+    pub zone: TimeZone,
+    /// Indexes read where the model names none.
+    pub default_indexes: Vec<String>,
+    /// Events from then on are summarised, bucket by bucket.
+    pub earliest: Option<TimeNs>,
+    /// What is missing is made of buckets with events from then on.
+    pub backfill: Option<TimeNs>,
+    /// Whether what is missing is made.
+    pub build: bool,
+}
+
+/// The summaries of a model.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SummaryReport {
+    /// Objects whose events are summarised, or should be.
+    pub objects: Vec<SummaryObject>,
+    /// Names of all summaries that may be used, made or not.
+    pub names: BTreeSet<String>,
+    /// Whether every slab was looked at.
+    pub is_whole: bool,
+}
+
+/// The summaries of an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SummaryObject {
+    /// Its name.
+    pub object: String,
+    /// The folder of its summaries; empty where it can have none.
+    pub folder: String,
+    /// Sealed slabs that may hold its events.
+    pub slabs_total: u64,
+    /// Those with a summary.
+    pub slabs_done: u64,
+    /// Summaries made this time.
+    pub slabs_made: u64,
+    /// Events of slabs with a summary.
+    pub events: u64,
+    /// Those that are of the object.
+    pub rows: u64,
+    /// Bytes of its summaries.
+    pub bytes: u64,
+    /// Smallest `_time` of summarised pages.
+    pub earliest: Option<TimeNs>,
+    /// Largest.
+    pub latest: Option<TimeNs>,
+    /// Why the object or some slabs have none, each reason once.
+    pub faults: Vec<String>,
+}
+
+impl SummaryObject {
+    fn fault(&mut self, text: String) {
+        if self.faults.len() < FAULTS_MAX && !self.faults.contains(&text) {
+            self.faults.push(text);
+        }
+    }
+
+    fn count(&mut self, head: &SummaryHead, bytes: u64) {
+        self.slabs_done += 1;
+        self.bytes += bytes;
+        for page in &head.pages {
+            self.events += u64::from(page.events);
+            self.rows += u64::from(page.rows);
+            self.earliest = Some(self.earliest.map_or(page.time_min, |time| time.min(page.time_min)));
+            self.latest = Some(self.latest.map_or(page.time_max, |time| time.max(page.time_max)));
+        }
+    }
+}
+
+impl Engine {
+    /// Looks which slabs of `source` have a summary of a model, and makes what is missing if that is asked for.
+    /// `go_on` is asked before each page that is read, and ends the work when it says no.
+    pub fn summarise(
+        &self,
+        request: &SummaryRequest,
+        source: Arc<dyn SnapshotSource>,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<SummaryReport, EngineError> {
+        let search = SearchRequest {
+            text: String::new(),
+            range: TimeRange::ALL,
+            now: request.now,
+            zone: request.zone.clone(),
+            default_indexes: request.default_indexes.clone(),
+            sid: None,
+        };
+        let runner = self.runner(search, source);
+        let text = model_text(runner.knowledge.as_ref(), &request.model)?;
+        let model = DataModel::of_json(&request.model, &text).map_err(EngineError::invalid)?;
+        let mut report = SummaryReport { is_whole: true, ..SummaryReport::default() };
+        for object in &model.objects {
+            let expand = |text: &str| runner.expanded(text);
+            let made = ModelObject::new(&model, Some(&object.name), &BTreeSet::new(), &expand);
+            let mut state = SummaryObject { object: object.name.clone(), ..SummaryObject::default() };
+            match made {
+                Ok(made) if made.summarised_as() != object.name => continue,
+                Ok(made) => match runner.summary_plan(&made, &text) {
+                    Ok(plan) => {
+                        state.folder = plan.folder();
+                        let is_same = || runner.summary_plan(&made, &text).is_ok_and(|now| now.digest == plan.digest);
+                        let work = Work { runner: &runner, plan: &plan, request, is_same: &is_same };
+                        report.is_whole &= work.run(&mut state, &mut report.names, go_on)?;
+                    }
+                    Err(why) => state.fault(why),
+                },
+                Err(error) => state.fault(error.to_string()),
+            }
+            report.objects.push(state);
+        }
+        Ok(report)
+    }
+}
+
+/// A sealed slab and where it is kept.
+type PlacedSlab = (StoredSlab, Arc<dyn Segment>);
+
+/// The work on one object.
+struct Work<'a> {
+    runner: &'a Runner,
+    plan: &'a SummaryPlan,
+    request: &'a SummaryRequest,
+    /// Whether what the digest covers is still as it was.
+    is_same: &'a dyn Fn() -> bool,
+}
+
+/// What came of one slab.
+enum Made {
+    /// Its summary.
+    Summary(SummaryHead, Vec<u8>),
+    /// Nobody wants to wait for it.
+    Stopped,
+}
+
+impl Work<'_> {
+    /// Goes over all slabs; `false` when it was ended before.
+    fn run(
+        &self,
+        state: &mut SummaryObject,
+        names: &mut BTreeSet<String>,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<bool, EngineError> {
+        let store = self.runner.summaries.as_ref();
+        let segments = self.segments()?;
+        let folder = self.plan.folder();
+        names.extend(segments.iter().map(|(slab, _)| name_of(&folder, *slab)));
+        state.slabs_total = segments.len() as u64;
+        let mut stopped = false;
+        for (slab, segment) in segments {
+            let name = name_of(&folder, slab);
+            if let Some(known) = open(store, self.plan, slab) {
+                state.count(&known.head, known.bytes());
+                continue;
+            }
+            let is_due =
+                self.request.backfill.is_none_or(|from| segment.pages().iter().any(|page| page.time_max >= from));
+            if !self.request.build || stopped || !is_due {
+                continue;
+            }
+            // An encoder or a rule that fails in an unforeseen way must not take the builder with it.
+            let made = crate::threads::caught("a data model was summarised", || Ok(self.make(slab, &segment, go_on)))?;
+            match made {
+                Ok(Made::Stopped) => stopped = true,
+                // It may be made by what a table holds only now; the next round has the new digest.
+                Ok(Made::Summary(..)) if !(self.is_same)() => stopped = true,
+                Ok(Made::Summary(head, bytes)) => match store.put(&name, &bytes) {
+                    Ok(()) => {
+                        state.count(&head, bytes.len() as u64);
+                        state.slabs_made += 1;
+                    }
+                    Err(fault) => {
+                        state.fault(format!("{name} cannot be written: {fault}"));
+                        stopped = true;
+                    }
+                },
+                Err(fault) => state.fault(format!("bucket {}: {fault}", segment.bucket())),
+            }
+        }
+        Ok(!stopped)
+    }
+
+    /// Sealed slabs that may hold events of the object, the newest first.
+    fn segments(&self) -> Result<Vec<PlacedSlab>, EngineError> {
+        let runner = self.runner;
+        let default = &runner.default_indexes;
+        let patterns = index_patterns(&self.plan.expr, default).unwrap_or_else(|| default.clone());
+        let range = TimeRange { earliest: self.request.earliest, latest: None };
+        let all = runner.source.snapshot(&IndexSelector::new(patterns), &range)?;
+        let indexes: BTreeSet<String> = all.segments.iter().map(|segment| segment.index().to_owned()).collect();
+        let scan = self.scan_as(Snapshot::default(), &runner.context)?;
+        let mut found = Vec::new();
+        for index in indexes {
+            // Of one index no slab is cut.
+            let snapshot = runner.source.snapshot(&IndexSelector::new(vec![index]), &range)?;
+            let snapshot = renamed(snapshot, runner.rules.props());
+            for segment in snapshot.segments {
+                let (Some(_), Some(slab)) = (segment.identity(), segment.stored()) else { continue };
+                let is_recent = segment.pages().iter().any(|page| range.overlaps(page.time_min, page.time_max));
+                if is_recent && scan.filter.may_match_any(&segment.metas()) {
+                    found.push((segment.sequence(), slab, segment));
+                }
+            }
+        }
+        found.sort_by_key(|(sequence, ..)| std::cmp::Reverse(*sequence));
+        Ok(found.into_iter().map(|(_, slab, segment)| (slab, segment)).collect())
+    }
+
+    fn scan_as(&self, snapshot: Snapshot, context: &CommandContext) -> Result<crate::scan::EventScan, EngineError> {
+        let (span, plan) = (Span::default(), self.plan);
+        let mut rest = plan.stages.clone();
+        rest.push(Stage { command: plan.kept(span), span });
+        let search = SearchCommand { expr: plan.search.expr.clone(), time: TimeModifiers::default() };
+        let runner = Runner { context: context.clone(), ..self.runner.clone() };
+        runner.scan_of(&plan.expr, &search, &rest, Rexes::default(), context, snapshot)
+    }
+
+    /// The summary of a slab.
+    fn make(
+        &self,
+        slab: StoredSlab,
+        segment: &Arc<dyn Segment>,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Made, String> {
+        let said = |error: EngineError| error.to_string();
+        self.check_rules(segment)?;
+        let context = CommandContext { messages: Arc::default(), stop: Arc::default(), ..self.runner.context.clone() };
+        let snapshot = Snapshot { segments: vec![Arc::clone(segment)], ..Snapshot::default() };
+        let scan = self.scan_as(snapshot, &context).map_err(said)?;
+        let steps = Runner { context: context.clone(), ..self.runner.clone() }.steps(&self.plan.stages, &context);
+        let steps = steps.map_err(said)?;
+        if !steps.iter().all(|step| matches!(step, Step::Row { ordered: false, .. })) {
+            return Err("a calculated field needs more than its event".to_owned());
+        }
+        let mut commands: Vec<_> = steps.into_iter().filter_map(Step::into_row).map(|make| make()).collect();
+        let pages = scan.pages_of(segment, &context).map_err(said)?.ok_or("it is damaged")?;
+        let names: Vec<String> = self.plan.columns.iter().cloned().collect();
+        let mut batches: Vec<Option<RecordBatch>> = Vec::new();
+        for number in 0..segment.pages().len() {
+            let Some(page) = pages.iter().find(|page| page.page == number) else {
+                batches.push(None);
+                continue;
+            };
+            if !go_on() {
+                return Ok(Made::Stopped);
+            }
+            let mut rows = scan.read_coded(page, &context).map_err(said)?;
+            for command in &mut commands {
+                rows = rows
+                    .filter(|rows| rows.num_rows() > 0)
+                    .map(|rows| command.apply(rows))
+                    .transpose()
+                    .map_err(said)?;
+            }
+            let rows = rows.filter(|rows| rows.num_rows() > 0);
+            batches.push(rows.map(|rows| self.columns(&rows, &names)).transpose().map_err(said)?);
+        }
+        if context.messages.pushes() > 0 || context.stop.is_partial() {
+            let told = context.messages.list().into_iter().next().unwrap_or_default();
+            return Err(format!("searches have to tell something about it: {told}"));
+        }
+        let page = |(info, rows): (&quarry_store::PageInfo, &Option<RecordBatch>)| SummaryPage {
+            first_row: info.first_row,
+            events: info.events,
+            rows: rows.as_ref().map_or(0, |rows| rows.num_rows() as u32),
+            time_min: info.time_min,
+            time_max: info.time_max,
+        };
+        let pages = segment.pages().iter().zip(&batches).map(page).collect();
+        let head = SummaryHead { digest: self.plan.digest, slab, pages };
+        let bytes = encode(&head, &columns_of(&names, &batches))?;
+        Ok(Made::Summary(head, bytes))
+    }
+
+    /// Refuses events whose settings compute fields with more than the event.
+    fn check_rules(&self, segment: &Arc<dyn Segment>) -> Result<(), String> {
+        for meta in segment.metas().iter() {
+            let rules = self.runner.rules.props().resolve(&meta.source, &meta.host, &meta.sourcetype).search_time;
+            for (field, expression) in &rules.evals {
+                let is_settled = quarry_spl::parse_expression(expression).is_ok_and(|expr| is_constant(&expr));
+                if !is_settled {
+                    return Err(format!(
+                        "EVAL-{field} of sourcetype {} depends on more than the event, such as now()",
+                        meta.sourcetype
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The columns of the summary.
+    fn columns(&self, rows: &RecordBatch, names: &[String]) -> Result<RecordBatch, EngineError> {
+        let mut columns: Vec<(String, ArrayRef)> = Vec::with_capacity(names.len());
+        for name in names {
+            let column: ArrayRef = match self.plan.members.iter().find(|(column, _)| column == name) {
+                Some((_, condition)) => {
+                    let is_member = condition.matches(rows)?;
+                    let texts = is_member.iter().map(|is| is.unwrap_or(false).then_some(MEMBER_VALUE));
+                    Arc::new(texts.collect::<StringViewArray>())
+                }
+                None => rows::column_or_null(rows, name),
+            };
+            columns.push((name.clone(), column));
+        }
+        rows::batch_of(columns, rows.num_rows())
+    }
+}

@@ -1,0 +1,138 @@
+//! What a summary of an object holds, how it is made, and the digest of all that its rows depend on.
+//!
+//! The digest covers the model's definition, the search it becomes with macros, event types and tags written out, the
+//! columns, the zone, the search-time settings and lookup tables, and the version of the program. It is made anew for
+//! every search and every round of building, so that a summary of a definition that has changed is not found. Whoever
+//! is not sure that a part is in the digest lets the object go without summary: it is then read from events.
+//!
+//! Not here: rules of single sources, which [`super::build`] looks at slab by slab.
+
+use std::collections::BTreeSet;
+
+use quarry_spl::analyse::search_fields;
+use quarry_spl::ast::{Command, FieldPattern, SearchCommand, SearchExpr, Span, Stage, TimeModifiers};
+use sha2::{Digest, Sha256};
+
+use super::decode::COLUMNS_MAX;
+use crate::EngineError;
+use crate::expr::ExprContext;
+use crate::knowledge::labels::Labels;
+use crate::knowledge::object::ModelObject;
+use crate::partial::plan::{is_repeatable, is_settled};
+use crate::row_filter::RowFilter;
+use crate::run::Runner;
+use crate::scan::filter::holds_words;
+
+/// Version of what rows of summaries are; a change of meaning makes all older ones stale.
+const VERSION: &str = concat!("1 ", env!("CARGO_PKG_VERSION"));
+
+/// How the summaries of an object are made, and what is in them.
+pub(crate) struct SummaryPlan {
+    /// Digest of all that rows depend on.
+    pub digest: [u8; 32],
+    /// Columns.
+    pub columns: BTreeSet<String>,
+    /// Condition of the object's events, with labels written out.
+    pub expr: SearchExpr,
+    /// The same as a command.
+    pub search: SearchCommand,
+    /// What computes fields.
+    pub stages: Vec<Stage>,
+    /// Columns that tell objects below, and what they tell.
+    pub members: Vec<(String, RowFilter)>,
+    /// Fields that are read beside the columns.
+    pub extra: BTreeSet<String>,
+}
+
+impl SummaryPlan {
+    /// The folder of its summaries.
+    pub(crate) fn folder(&self) -> String {
+        self.digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The fields that have to be there when the stages have run.
+    pub(crate) fn kept(&self, span: Span) -> Command {
+        let names = self.columns.iter().filter(|name| !self.members.iter().any(|(member, _)| member == *name));
+        let pattern = |name: &String| FieldPattern { text: name.clone(), span };
+        Command::Table(names.chain(&self.extra).map(pattern).collect())
+    }
+}
+
+impl Runner {
+    /// How events of an object are summarised; `Err` says why they cannot be.
+    pub(crate) fn summary_plan(&self, object: &ModelObject, model_text: &str) -> Result<SummaryPlan, String> {
+        if object.base_search().is_some() {
+            return Err("it is made of a search or of transactions, not of events".to_owned());
+        }
+        let said = |error: EngineError| error.to_string();
+        let mut columns = object.all_fields();
+        if columns.iter().any(|name| name.contains('*')) {
+            return Err("it names fields by a pattern".to_owned());
+        }
+        let (search, stages) = object.search(&SearchExpr::All, TimeModifiers::default(), &columns, Span::default());
+        let expr = self.settled(&search.expr)?;
+        let mut tables = BTreeSet::new();
+        for stage in &stages {
+            match &stage.command {
+                Command::Lookup(lookup) => {
+                    tables.insert(lookup.table.clone());
+                }
+                _ if is_repeatable(stage) => {}
+                _ => return Err("a calculated field depends on more than the event, such as now()".to_owned()),
+            }
+        }
+        let expressions = ExprContext { now: self.context.now, zone: self.context.zone.clone() };
+        let (mut members, mut extra, mut conditions) = (Vec::new(), BTreeSet::new(), Vec::new());
+        for (column, condition) in object.members_below() {
+            let condition = self.settled(&condition)?;
+            extra.extend(search_fields(&condition));
+            if holds_words(&condition) {
+                extra.insert("_raw".to_owned());
+            }
+            members.push((column, RowFilter::new(&condition, &expressions).map_err(said)?));
+            conditions.push(condition);
+        }
+        extra.retain(|name| !columns.contains(name));
+        if extra.iter().any(|name| name.contains('*')) {
+            return Err("a condition names fields by a pattern".to_owned());
+        }
+        columns.extend(members.iter().map(|(column, _)| column.clone()));
+        if columns.len() > COLUMNS_MAX {
+            return Err(format!("it has {} fields, the limit is {COLUMNS_MAX}", columns.len()));
+        }
+        let labels = Labels::new(self.knowledge.as_ref(), &expressions);
+        let configuration = self.summaries.configuration(&tables)?;
+        let zone = self.context.zone.iana_name().ok_or("the time zone has no name")?;
+        let parts = [
+            VERSION.to_owned(),
+            model_text.to_owned(),
+            object.summarised_as().to_owned(),
+            format!("{expr:?}"),
+            format!("{stages:?}"),
+            format!("{conditions:?}"),
+            format!("{columns:?}"),
+            format!("{:?} {:?}", labels.types, labels.tags),
+            configuration,
+            zone.to_owned(),
+        ];
+        let mut hasher = Sha256::new();
+        for part in &parts {
+            hasher.update((part.len() as u64).to_le_bytes());
+            hasher.update(part.as_bytes());
+        }
+        let digest = hasher.finalize().into();
+        Ok(SummaryPlan { digest, columns, expr, search, stages, members, extra })
+    }
+
+    /// A condition with labels written out, if it needs nothing but the event.
+    fn settled(&self, expr: &SearchExpr) -> Result<SearchExpr, String> {
+        if !is_settled(expr) {
+            return Err("a condition holds a subsearch".to_owned());
+        }
+        let expr = self.without_labels(expr).map_err(|error| error.to_string())?;
+        match is_settled(&expr) {
+            true => Ok(expr),
+            false => Err("an event type holds a subsearch".to_owned()),
+        }
+    }
+}

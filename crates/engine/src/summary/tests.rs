@@ -1,0 +1,160 @@
+//! Columns come back as they were, and bytes that were not written by the encoder are refused.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int64Array, StringViewArray,
+    TimestampNanosecondArray, UInt32Array,
+};
+use bytes::Bytes;
+use proptest::prelude::*;
+use quarry_store::StoredSlab;
+
+use super::SummaryFile;
+use super::decode::OpenSummary;
+use super::encode::{SummaryHead, SummaryPage, encode};
+use crate::rows::{ColumnBuilder, ColumnReader, null_column};
+
+struct InMemory(Vec<u8>);
+
+impl SummaryFile for InMemory {
+    fn bytes(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read_at(&self, offset: u64, length: usize) -> Result<Bytes, String> {
+        let end = (offset as usize).checked_add(length);
+        let part = end.and_then(|end| self.0.get(offset as usize..end));
+        part.map(Bytes::copy_from_slice).ok_or_else(|| "past the end".to_owned())
+    }
+}
+
+/// One page of a column.
+#[derive(Clone, Debug)]
+enum Page {
+    Null(usize),
+    Int(Vec<Option<i64>>),
+    Float(Vec<Option<f64>>),
+    Bool(Vec<Option<bool>>),
+    Time(Vec<Option<i64>>),
+    Text(Vec<Option<String>>),
+    Coded(Vec<Option<u32>>),
+    Multi(Vec<Vec<String>>),
+    Address(Vec<Option<u32>>),
+}
+
+impl Page {
+    fn array(&self) -> ArrayRef {
+        match self {
+            Page::Null(rows) => null_column(*rows),
+            Page::Int(values) => Arc::new(Int64Array::from(values.clone())),
+            Page::Float(values) => Arc::new(Float64Array::from(values.clone())),
+            Page::Bool(values) => Arc::new(BooleanArray::from(values.clone())),
+            Page::Time(values) => Arc::new(TimestampNanosecondArray::from(values.clone())),
+            Page::Text(values) => Arc::new(StringViewArray::from_iter(values.iter().map(Option::as_deref))),
+            Page::Coded(values) => {
+                let texts: ArrayRef =
+                    Arc::new(StringViewArray::from_iter_values(["a", "", "a longer text than twelve"]));
+                let codes = UInt32Array::from_iter(values.iter().map(|code| code.map(|code| code % 3)));
+                Arc::new(DictionaryArray::try_new(codes, texts).unwrap())
+            }
+            Page::Multi(values) => {
+                let mut column = ColumnBuilder::new(values.len());
+                values.iter().for_each(|values| column.push_multi(values));
+                column.finish()
+            }
+            Page::Address(values) => Arc::new(UInt32Array::from(values.clone())),
+        }
+    }
+}
+
+fn page() -> impl Strategy<Value = Page> {
+    let text = "[a-c]{0,3}|ä longer text [0-9]{12}";
+    let list = |value| prop::collection::vec(prop::option::of(value), 0..40);
+    prop_oneof![
+        (0..40_usize).prop_map(Page::Null),
+        prop::collection::vec(any::<Option<i64>>(), 0..40).prop_map(Page::Int),
+        prop::collection::vec(any::<Option<f64>>(), 0..40).prop_map(Page::Float),
+        prop::collection::vec(any::<Option<bool>>(), 0..40).prop_map(Page::Bool),
+        prop::collection::vec(any::<Option<i64>>(), 0..40).prop_map(Page::Time),
+        list(text.prop_map(String::from)).prop_map(Page::Text),
+        prop::collection::vec(any::<Option<u32>>(), 0..40).prop_map(Page::Coded),
+        prop::collection::vec(prop::collection::vec(text, 0..4), 0..40).prop_map(Page::Multi),
+        prop::collection::vec(any::<Option<u32>>(), 0..40).prop_map(Page::Address),
+    ]
+}
+
+fn head(pages: &[ArrayRef]) -> SummaryHead {
+    let page = |array: &ArrayRef| SummaryPage {
+        first_row: 7,
+        events: array.len() as u32 + 3,
+        rows: array.len() as u32,
+        time_min: -5,
+        time_max: i64::MAX,
+    };
+    let slab = StoredSlab { bucket: 12, created: -3, slab: 4, level: 1 };
+    SummaryHead { digest: [9; 32], slab, pages: pages.iter().map(page).collect() }
+}
+
+/// What a row says: texts and number.
+fn said(array: &ArrayRef) -> Vec<(Vec<String>, Option<u64>)> {
+    let reader = ColumnReader::new(array);
+    let of_row = |row| {
+        let texts = reader.values(row).map(std::borrow::Cow::into_owned).collect();
+        (texts, reader.number(row).map(f64::to_bits))
+    };
+    (0..array.len()).map(of_row).collect()
+}
+
+proptest! {
+    #[test]
+    fn columns_come_back_as_they_were(pages in prop::collection::vec(page(), 0..6)) {
+        let arrays: Vec<ArrayRef> = pages.iter().map(Page::array).collect();
+        let head = head(&arrays);
+        let bytes = encode(&head, &[("field".to_owned(), arrays.clone())]).unwrap();
+        let opened = OpenSummary::open(Arc::new(InMemory(bytes))).unwrap();
+        prop_assert_eq!(&opened.head, &head);
+        let read = opened.column("field").unwrap().unwrap();
+        prop_assert_eq!(read.len(), arrays.len());
+        for (read, array) in read.iter().zip(&arrays) {
+            prop_assert_eq!(said(read), said(array));
+        }
+        prop_assert!(opened.column("other").unwrap().is_none());
+    }
+
+    #[test]
+    fn changed_bytes_never_give_other_columns(pages in prop::collection::vec(page(), 1..4), at in any::<usize>(), with in 1..255_u8) {
+        let arrays: Vec<ArrayRef> = pages.iter().map(Page::array).collect();
+        let mut bytes = encode(&head(&arrays), &[("field".to_owned(), arrays.clone())]).unwrap();
+        let at = at % bytes.len();
+        bytes[at] ^= with;
+        if let Ok(opened) = OpenSummary::open(Arc::new(InMemory(bytes))) {
+            // The first bytes are there for people.
+            prop_assert_eq!(&opened.head, &head(&arrays));
+            if let Ok(Some(read)) = opened.column("field") {
+                for (read, array) in read.iter().zip(&arrays) {
+                    prop_assert_eq!(said(read), said(array));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_read_without_harm(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        prop_assert!(OpenSummary::open(Arc::new(InMemory(bytes))).is_err());
+    }
+}
+
+#[test]
+fn pages_share_the_texts_of_their_column() {
+    let arrays: Vec<ArrayRef> =
+        (0..2).map(|_| Page::Coded(vec![Some(0), Some(1), None, Some(2), Some(2), Some(0)]).array()).collect();
+    let bytes = encode(&head(&arrays), &[("field".to_owned(), arrays)]).unwrap();
+    let read = OpenSummary::open(Arc::new(InMemory(bytes))).unwrap().column("field").unwrap().unwrap();
+    let (ColumnReader::Dictionary(first), ColumnReader::Dictionary(second)) =
+        (ColumnReader::new(&read[0]), ColumnReader::new(&read[1]))
+    else {
+        panic!("few texts are coded");
+    };
+    assert!(first.shares(&second.values));
+}

@@ -1,0 +1,268 @@
+//! Summaries of data models change no answer, whatever happens to data, definitions and files, and spare the reading.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod world;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use proptest::prelude::*;
+use quarry_engine::Engine;
+use tempfile::tempdir;
+
+use crate::world::{ASKED, PEOPLE, PROPS, Summaries, World, ask, engine, open, other_model, reads_no_event};
+
+/// More pages than any test has.
+const ALL: usize = usize::MAX;
+
+fn accelerated(summaries: &Arc<Summaries>) -> Engine {
+    engine(PROPS, PEOPLE, None, Some(Arc::clone(summaries)))
+}
+
+fn plain() -> Engine {
+    engine(PROPS, PEOPLE, None, None)
+}
+
+/// Holds every answer against the one made of events.
+fn check(with: &Engine, without: &Engine, world: &Arc<World>, range: Option<(i64, i64)>, what: &str) {
+    for text in ASKED {
+        assert_eq!(ask(with, world, text, range), ask(without, world, text, range), "{what}: {text}");
+    }
+}
+
+#[test]
+fn answers_are_the_same_and_no_event_is_read() {
+    let folder = tempdir().unwrap();
+    let world = open(folder.path(), 150);
+    world.append("main", 0, 900, 0);
+    world.append("other", 0, 200, 50);
+    world.store.seal_all().unwrap();
+    let summaries = Arc::new(Summaries::default());
+    let (with, without) = (accelerated(&summaries), plain());
+    let report = world.summarise(&with, ALL);
+    assert!(report.is_whole);
+    let objects: Vec<&str> = report.objects.iter().map(|object| object.object.as_str()).collect();
+    assert_eq!(objects, ["Traffic", "Late", "Words"]);
+    for object in &report.objects {
+        assert_eq!((object.slabs_done, object.faults.len()), (object.slabs_total, 0), "{object:?}");
+        assert!(object.rows > 0 && object.rows <= object.events && object.bytes > 0, "{object:?}");
+    }
+    assert_eq!(world.summarise(&with, ALL).objects.iter().map(|object| object.slabs_made).sum::<u64>(), 0);
+    for text in ASKED {
+        let expected = ask(&without, &world, text, None);
+        assert!(text.contains("nobody") || !expected.rows.is_empty(), "{text}");
+        world.reads();
+        assert_eq!(ask(&with, &world, text, None), expected, "{text}");
+        assert_eq!(world.reads() == 0, reads_no_event(text), "{text}");
+    }
+    for range in [(100, 700), (333, 334), (0, 1), (-60, 40)] {
+        check(&with, &without, &world, Some(range), &format!("{range:?}"));
+    }
+    assert_eq!(summaries.unusable.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn late_hot_sealed_merged_and_retired_events_count_at_once() {
+    let folder = tempdir().unwrap();
+    let world = open(folder.path(), 100);
+    let summaries = Arc::new(Summaries::default());
+    let (with, without) = (accelerated(&summaries), plain());
+    world.append("main", 0, 300, 0);
+    world.append("other", 0, 120, 0);
+    world.store.seal_all().unwrap();
+    world.summarise(&with, ALL);
+    world.append("main", 300, 360, 0);
+    check(&with, &without, &world, None, "hot events");
+    world.append("main", 0, 70, 100);
+    world.append("other", 120, 240, 500);
+    check(&with, &without, &world, None, "late events");
+    world.store.seal_all().unwrap();
+    check(&with, &without, &world, None, "sealed, not summarised");
+    world.summarise(&with, 3);
+    check(&with, &without, &world, None, "some summarised");
+    world.summarise(&with, ALL);
+    let before = world.summarise(&with, ALL);
+    world.store.compact_all().unwrap();
+    check(&with, &without, &world, None, "merged");
+    world.summarise(&with, ALL);
+    // A search of both indexes sees merged slabs cut where the other index came between.
+    check(&with, &without, &world, None, "merged and summarised");
+    let after = world.summarise(&with, ALL);
+    assert!(after.is_whole && after.names.is_disjoint(&before.names));
+    world.store.retention(&[("main".to_owned(), 1)]).unwrap();
+    check(&with, &without, &world, None, "retired");
+}
+
+#[test]
+fn a_changed_definition_finds_no_summary() {
+    let folder = tempdir().unwrap();
+    let world = open(folder.path(), 150);
+    world.append("main", 0, 400, 0);
+    world.store.seal_all().unwrap();
+    let summaries = Arc::new(Summaries::default());
+    world.summarise(&accelerated(&summaries), ALL);
+    let other = other_model();
+    let changed = |summaries: Option<Arc<Summaries>>| engine(PROPS, PEOPLE, Some(&other), summaries);
+    check(&changed(Some(Arc::clone(&summaries))), &changed(None), &world, None, "another model");
+    // Settings and tables are in the digest through what the store says of them.
+    *summaries.configuration.lock().unwrap() = "another".to_owned();
+    let props = PROPS.replace("user.\"-\"", "user.\"+\"");
+    let people = PEOPLE.replace("red", "green");
+    let changed = |summaries: Option<Arc<Summaries>>| engine(&props, &people, None, summaries);
+    check(&changed(Some(Arc::clone(&summaries))), &changed(None), &world, None, "other rules and tables");
+    world.summarise(&changed(Some(Arc::clone(&summaries))), ALL);
+    check(&changed(Some(Arc::clone(&summaries))), &changed(None), &world, None, "summarised anew");
+}
+
+#[test]
+fn damage_is_noticed_and_events_are_read() {
+    let folder = tempdir().unwrap();
+    let world = open(folder.path(), 150);
+    world.append("main", 0, 300, 0);
+    world.store.seal_all().unwrap();
+    let summaries = Arc::new(Summaries::default());
+    let (with, without) = (accelerated(&summaries), plain());
+    world.summarise(&with, ALL);
+    let text = "| tstats count sum(Traffic.took) values(Traffic.parts) AS p FROM datamodel=Web.Traffic BY Traffic.user _time span=1m";
+    let expected = ask(&without, &world, text, None);
+    let whole = summaries.files.lock().unwrap().clone();
+    let longest = whole.values().map(Vec::len).max().unwrap();
+    for at in (0..longest).step_by(longest / 60 + 1).chain(longest.saturating_sub(40)..longest) {
+        for (name, bytes) in &whole {
+            let mut bytes = bytes.clone();
+            let place = at % bytes.len();
+            bytes[place] ^= 0x41;
+            summaries.files.lock().unwrap().insert(name.clone(), bytes);
+        }
+        assert_eq!(ask(&with, &world, text, None), expected, "byte {at}");
+    }
+    assert!(summaries.unusable.load(Ordering::Relaxed) > 0);
+    for length in (0..longest).step_by(longest / 40 + 1) {
+        let cut = |(name, bytes): (&String, &Vec<u8>)| (name.clone(), bytes[..length.min(bytes.len())].to_vec());
+        *summaries.files.lock().unwrap() = whole.iter().map(cut).collect();
+        assert_eq!(ask(&with, &world, text, None), expected, "cut at {length}");
+    }
+    // A summary under the name of another slab is not taken for it.
+    let names: Vec<String> = whole.keys().cloned().collect();
+    let turned = whole.values().cloned().rev();
+    *summaries.files.lock().unwrap() = names.into_iter().zip(turned).collect();
+    check(&with, &without, &world, None, "names exchanged");
+    // What is damaged is made anew.
+    let made = world.summarise(&with, ALL);
+    assert!(made.objects.iter().all(|object| object.slabs_done == object.slabs_total));
+    assert_eq!(*summaries.files.lock().unwrap(), whole);
+}
+
+#[test]
+fn what_cannot_be_written_is_told_and_tried_again() {
+    let folder = tempdir().unwrap();
+    let world = open(folder.path(), 150);
+    world.append("main", 0, 300, 0);
+    world.store.seal_all().unwrap();
+    let summaries = Arc::new(Summaries::default());
+    let (with, without) = (accelerated(&summaries), plain());
+    summaries.full.store(true, Ordering::Relaxed);
+    let report = world.summarise(&with, ALL);
+    assert!(!report.is_whole && report.objects[0].faults[0].contains("the disk is full"), "{report:?}");
+    check(&with, &without, &world, None, "a full disk");
+    summaries.full.store(false, Ordering::Relaxed);
+    assert!(world.summarise(&with, ALL).is_whole);
+    check(&with, &without, &world, None, "room again");
+}
+
+#[test]
+fn summaries_only_reads_what_is_summarised() {
+    let folder = tempdir().unwrap();
+    let world = open(folder.path(), 150);
+    world.append("main", 0, 450, 0);
+    world.store.seal_all().unwrap();
+    let summaries = Arc::new(Summaries::default());
+    let (with, without) = (accelerated(&summaries), plain());
+    let only = "| tstats summariesonly=true count FROM datamodel=Web.Traffic";
+    let all = "| tstats count FROM datamodel=Web.Traffic";
+    assert_eq!(ask(&with, &world, only, None).rows, ["count=0"]);
+    world.summarise(&with, ALL);
+    let expected = ask(&without, &world, all, None);
+    assert_eq!(ask(&with, &world, only, None), expected);
+    world.append("main", 450, 500, 0);
+    assert_eq!(ask(&with, &world, only, None), expected, "hot events are not summarised");
+    assert_ne!(ask(&with, &world, all, None), expected);
+    // Rows of events where a summary cannot tell, of summarised slabs alone.
+    let term = "| tstats summariesonly=true count FROM datamodel=Web.Traffic WHERE TERM(user=bob)";
+    let sealed = ask(&with, &world, term, Some((0, 450)));
+    assert_eq!(sealed, ask(&with, &world, term, None));
+    assert_eq!(sealed.rows, ask(&without, &world, &term.replace("summariesonly=true ", ""), Some((0, 450))).rows);
+    // A merge takes nothing away until it is summarised.
+    world.store.compact_all().unwrap();
+    assert_eq!(ask(&with, &world, only, None), expected);
+    let told = ask(&without, &world, only, None);
+    assert_eq!(told.rows, ["count=0"]);
+    assert!(told.messages[0].contains("data model Web is not accelerated"), "{told:?}");
+    assert!(told.messages[0].contains("acceleration=true"), "{told:?}");
+}
+
+#[test]
+fn what_hangs_on_the_moment_is_not_summarised() {
+    let folder = tempdir().unwrap();
+    let world = open(folder.path(), 150);
+    world.append("main", 0, 200, 0);
+    world.store.seal_all().unwrap();
+    let summaries = Arc::new(Summaries::default());
+    let props = format!("{PROPS}EVAL-age = now()-_time\n");
+    let report = world.summarise(&engine(&props, PEOPLE, None, Some(Arc::clone(&summaries))), ALL);
+    assert!(report.objects[0].faults[0].contains("EVAL-age of sourcetype mixed"), "{report:?}");
+    let model = other_model().replace("took/3", "now()-_time");
+    let with = engine(PROPS, PEOPLE, Some(&model), Some(Arc::clone(&summaries)));
+    let report = world.summarise(&with, ALL);
+    assert!(report.objects[0].faults[0].contains("now()"), "{report:?}");
+    check(&with, &engine(PROPS, PEOPLE, Some(&model), None), &world, None, "a model with now()");
+}
+
+/// What happens to a store.
+#[derive(Clone, Debug)]
+enum Step {
+    Append { other: bool, count: u64, late: i64 },
+    Seal,
+    Compact,
+    Summarise(usize),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let append =
+        (any::<bool>(), 1..160_u64, 0..400_i64).prop_map(|(other, count, late)| Step::Append { other, count, late });
+    let step = prop_oneof![
+        4 => append,
+        2 => Just(Step::Seal),
+        1 => Just(Step::Compact),
+        2 => (1..12_usize).prop_map(Step::Summarise),
+        1 => Just(Step::Summarise(ALL)),
+    ];
+    prop::collection::vec(step, 3..9)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 6, max_shrink_iters: 20, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_history_gives_the_answers_of_events(steps in steps(), from in 0..300_i64, length in 1..600_i64) {
+        let folder = tempdir().unwrap();
+        let world = open(folder.path(), 100);
+        let summaries = Arc::new(Summaries::default());
+        let (with, without) = (accelerated(&summaries), plain());
+        let mut at = 0;
+        for step in &steps {
+            match step {
+                Step::Append { other, count, late } => {
+                    world.append(if *other { "other" } else { "main" }, at, at + count, *late);
+                    at += count;
+                }
+                Step::Seal => world.store.seal_all().unwrap(),
+                Step::Compact => drop(world.store.compact_all().unwrap()),
+                Step::Summarise(pages) => drop(world.summarise(&with, *pages)),
+            }
+        }
+        check(&with, &without, &world, None, &format!("{steps:?}"));
+        check(&with, &without, &world, Some((from, from + length)), &format!("{steps:?}"));
+    }
+}

@@ -1,0 +1,393 @@
+//! A store that counts what is read of its sealed slabs, a data model over it, and summaries in memory.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use jiff::tz::TimeZone;
+use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
+use quarry_engine::{
+    Acceleration, Engine, EngineOptions, EventType, KnowledgeSource, LookupSource, LookupTable, SearchRequest,
+    SnapshotSource, SummaryFile, SummaryReport, SummaryRequest, SummaryStore, Tag,
+};
+use quarry_event::shape::{Dictionary, Shapes};
+use quarry_event::{EventBatch, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs, TimeRange};
+use quarry_stdx::ManualClock;
+use quarry_store::{
+    AppendRequest, BucketListing, IndexSelector, PageInfo, Segment, ShapedPage, SlabIdentity, Snapshot, Store,
+    StoreError, StoreOptions, StoredSlab,
+};
+
+pub(crate) const SECOND: i64 = 1_000_000_000;
+/// When the first event happened.
+pub(crate) const START: i64 = 1_700_000_000 * SECOND;
+
+/// A model with computed fields of every kind, objects below each other, and a root that asks for a word.
+const MODEL: &str = r#"{"modelName": "Web", "objects": [
+  {"objectName": "Traffic", "parentName": "BaseEvent", "constraints": [{"search": "(index=main OR index=other) status=*"}],
+   "fields": [{"fieldName": "status"}, {"fieldName": "took"}, {"fieldName": "path"}, {"fieldName": "alias"},
+              {"fieldName": "made"}, {"fieldName": "tags{}"}],
+   "calculations": [
+     {"calculationType": "Eval", "expression": "if(isnull(user) OR user=\"\",\"unknown\",user)",
+      "outputFields": [{"fieldName": "user"}]},
+     {"calculationType": "Eval", "expression": "if(took>20,\"yes\",\"no\")", "outputFields": [{"fieldName": "slow"}]},
+     {"calculationType": "Eval", "expression": "took/3", "outputFields": [{"fieldName": "third"}]},
+     {"calculationType": "Eval", "expression": "if(status>=500,null(),_time+0.25)", "outputFields": [{"fieldName": "at"}]},
+     {"calculationType": "Eval", "expression": "strftime(_time,\"%H\")", "outputFields": [{"fieldName": "hour"}]},
+     {"calculationType": "Eval", "expression": "split(path,\"/\")", "outputFields": [{"fieldName": "parts"}]},
+     {"calculationType": "Rex", "inputField": "path", "expression": "/(?<leaf>\\d+)$",
+      "outputFields": [{"fieldName": "leaf"}]},
+     {"calculationType": "Lookup", "lookupName": "people", "inputField": "user",
+      "outputFields": [{"fieldName": "team", "lookupOutputFieldName": "team"}]}]},
+  {"objectName": "Failed", "parentName": "Traffic", "constraints": [{"search": "status>=400"}],
+   "fields": [{"fieldName": "level"}], "calculations": []},
+  {"objectName": "Broken", "parentName": "Failed", "constraints": [{"search": "tag=broken"}],
+   "fields": [], "calculations": []},
+  {"objectName": "Late", "parentName": "Traffic", "constraints": [{"search": "slow=yes"}], "fields": [],
+   "calculations": [{"calculationType": "Eval", "expression": "round(took,0)", "outputFields": [{"fieldName": "band"}]}]},
+  {"objectName": "Words", "parentName": "BaseEvent", "constraints": [{"search": "error OR found"}],
+   "fields": [{"fieldName": "user"}, {"fieldName": "code"}], "calculations": []}]}"#;
+
+/// Settings that cut and compute fields.
+pub(crate) const PROPS: &str = "[mixed]\nEXTRACT-code = code-(?<code>\\d+)\nFIELDALIAS-a = user AS alias\n\
+                                EVAL-made = user.\"-\".status\n";
+
+/// Searches over the model.
+pub(crate) const ASKED: &[&str] = &[
+    "| tstats count FROM datamodel=Web.Traffic",
+    "| tstats count FROM datamodel=Web.Traffic BY Traffic.user",
+    "| tstats count dc(Traffic.user) AS users values(Traffic.status) AS codes FROM datamodel=Web.Traffic BY host index",
+    "| tstats sum(Traffic.took) avg(Traffic.third) min(Traffic.took) max(Traffic.third) stdev(Traffic.took) \
+     FROM datamodel=Web.Traffic BY Traffic.team",
+    "| tstats perc90(Traffic.took) median(Traffic.third) range(Traffic.at) \
+     FROM datamodel=Web.Traffic BY Traffic.slow",
+    "| tstats earliest(Traffic.user) latest(Traffic.user) earliest_time(Traffic.user) max(_time) min(_indextime) \
+     FROM datamodel=Web.Traffic BY Traffic.status",
+    "| tstats count FROM datamodel=Web.Traffic BY _time span=10m Traffic.slow",
+    "| tstats count FROM datamodel=Web.Traffic BY _time Traffic.hour",
+    "| tstats first(Traffic.user) last(Traffic.path) FROM datamodel=Web.Traffic BY host",
+    "| tstats count FROM datamodel=Web.Traffic BY Traffic.parts",
+    "| tstats count values(Traffic.tags{}) AS t FROM datamodel=Web.Traffic BY Traffic.leaf",
+    "| tstats count FROM datamodel=Web.Traffic WHERE Traffic.user=b* Traffic.status!=404 BY Traffic.path",
+    "| tstats count FROM datamodel=Web.Traffic WHERE NOT Traffic.team=red Traffic.took>10.5 BY Traffic.made",
+    "| tstats count FROM datamodel=Web.Traffic WHERE Traffic.user IN (alice, unknown) OR host=db BY Traffic.alias",
+    "| tstats count FROM datamodel=Web.Traffic WHERE index=other BY source sourcetype",
+    "| tstats count FROM datamodel=Web.Traffic WHERE TERM(user=bob) BY Traffic.user",
+    "| tstats count FROM datamodel=Web.Traffic WHERE tag=broken BY Traffic.status",
+    "| tstats count FROM datamodel=Web.Traffic WHERE nodename=Traffic.Failed BY Traffic.status",
+    "| tstats count FROM datamodel=Web.Traffic WHERE nodename=Traffic.Failed.Broken Traffic.slow=yes",
+    "| tstats count values(Traffic.Failed.level) AS levels FROM datamodel=Web.Traffic BY Traffic.status",
+    "| tstats count FROM datamodel=Web.Failed BY Failed.user Failed.level",
+    "| tstats count sum(Traffic.took) FROM datamodel=Web.Broken BY Traffic.user",
+    "| tstats count FROM datamodel=Web.Late BY Late.band Late.user",
+    "| tstats count FROM datamodel=Web.Words BY Words.user Words.code",
+    "| tstats fillnull_value=none count FROM datamodel=Web.Traffic BY Traffic.path Traffic.team",
+    "| tstats prestats=t count FROM datamodel=Web.Traffic BY _time Traffic.slow span=5m \
+     | timechart span=5m count BY Traffic.slow",
+    "| tstats prestats=t avg(Traffic.took) FROM datamodel=Web.Traffic BY Traffic.user | stats avg(Traffic.took) BY Traffic.user",
+    "| tstats prestats=t count FROM datamodel=Web.Traffic BY _time | timechart count",
+    "| tstats count FROM datamodel=Web.Traffic WHERE [search index=main status=500 user=* | head 1 | rename user AS Traffic.user \
+     | fields Traffic.user] BY Traffic.user",
+    "| tstats count FROM datamodel=Web.Traffic WHERE _index_earliest=-30d BY Traffic.user",
+    "| tstats count sum(Traffic.nowhere) FROM datamodel=Web.Traffic BY Traffic.user",
+    "| tstats count FROM datamodel=Web.Traffic BY Traffic.user | sort -count | head 2",
+    "| tstats count FROM datamodel=Web.Traffic WHERE Traffic.user=nobody",
+];
+
+/// Those of them that need nothing but summaries.
+pub(crate) fn reads_no_event(text: &str) -> bool {
+    !["TERM(", "tag=broken", "first(", "[search", "_index_earliest", "| timechart count", "BY _time Traffic.hour"]
+        .iter()
+        .any(|part| text.contains(part))
+}
+
+pub(crate) struct People(pub(crate) String);
+
+impl LookupSource for People {
+    fn table(&self, name: &str) -> Result<Option<LookupTable>, String> {
+        Ok((name == "people").then(|| LookupTable::of_csv(self.0.clone())))
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec!["people".to_owned()]
+    }
+}
+
+pub(crate) struct Knowledge(pub(crate) String);
+
+impl KnowledgeSource for Knowledge {
+    fn data_model(&self, name: &str) -> Result<Option<String>, String> {
+        Ok((name == "Web").then(|| self.0.clone()))
+    }
+
+    fn event_types(&self) -> Vec<EventType> {
+        vec![EventType { name: "crash".into(), search: "status=500 OR code=500".into() }]
+    }
+
+    fn tags(&self) -> Vec<Tag> {
+        vec![Tag { name: "broken".into(), field: "eventtype".into(), value: "crash".into() }]
+    }
+}
+
+/// Summaries in memory.
+#[derive(Default)]
+pub(crate) struct Summaries {
+    pub(crate) files: Mutex<BTreeMap<String, Vec<u8>>>,
+    pub(crate) configuration: Mutex<String>,
+    pub(crate) unusable: AtomicU64,
+    pub(crate) full: std::sync::atomic::AtomicBool,
+}
+
+impl SummaryStore for Summaries {
+    fn acceleration(&self, model: &str, _: TimeNs) -> Option<Acceleration> {
+        (model == "Web").then(Acceleration::default)
+    }
+
+    fn configuration(&self, _: &BTreeSet<String>) -> Result<String, String> {
+        Ok(self.configuration.lock().unwrap().clone())
+    }
+
+    fn open(&self, name: &str) -> Result<Option<Arc<dyn SummaryFile>>, String> {
+        let bytes = self.files.lock().unwrap().get(name).cloned();
+        Ok(bytes.map(|bytes| Arc::new(InMemory(bytes)) as Arc<dyn SummaryFile>))
+    }
+
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), String> {
+        if self.full.load(Ordering::Relaxed) {
+            return Err("the disk is full".to_owned());
+        }
+        self.files.lock().unwrap().insert(name.to_owned(), bytes.to_vec());
+        Ok(())
+    }
+
+    fn unusable(&self, _: &str, _: &str) {
+        self.unusable.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[derive(Debug)]
+struct InMemory(Vec<u8>);
+
+impl SummaryFile for InMemory {
+    fn bytes(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read_at(&self, offset: u64, length: usize) -> Result<Bytes, String> {
+        let end = (offset as usize).checked_add(length);
+        let part = end.and_then(|end| self.0.get(offset as usize..end));
+        part.map(Bytes::copy_from_slice).ok_or_else(|| "it is too short".to_owned())
+    }
+}
+
+/// An engine with these rules and, if given, summaries.
+pub(crate) fn engine(props: &str, people: &str, model: Option<&str>, summaries: Option<Arc<Summaries>>) -> Engine {
+    let source = ConfSource { layer: Layer::SystemLocal, app: None, file: "props.conf".into(), text: props.into() };
+    let options = EngineOptions { partial_state_bytes: 0, ..EngineOptions::default() };
+    let props = Arc::new(PropsResolver::new(&Layers::new([source])));
+    let engine = Engine::new(&options, props, Arc::new(People(people.to_owned()))).unwrap();
+    let engine = engine.with_knowledge(Arc::new(Knowledge(model.unwrap_or(MODEL).to_owned())));
+    match summaries {
+        Some(summaries) => engine.with_summaries(summaries),
+        None => engine,
+    }
+}
+
+pub(crate) const PEOPLE: &str = "user,team\nalice,red\nbob,blue\nunknown,none\n";
+
+/// The model with another rule of `slow`.
+pub(crate) fn other_model() -> String {
+    MODEL.replace("took>20", "took>5")
+}
+
+pub(crate) struct World {
+    pub(crate) store: Arc<Store>,
+    reads: Arc<AtomicU64>,
+}
+
+impl SnapshotSource for World {
+    fn snapshot(&self, indexes: &IndexSelector, range: &TimeRange) -> Result<Snapshot, StoreError> {
+        let mut snapshot = Store::snapshot(&self.store, indexes, range);
+        for segment in &mut snapshot.segments {
+            *segment = Arc::new(Counted { inner: Arc::clone(segment), reads: Arc::clone(&self.reads) });
+        }
+        Ok(snapshot)
+    }
+
+    fn buckets(&self) -> Option<Vec<BucketListing>> {
+        Some(self.store.buckets())
+    }
+}
+
+/// A segment that counts what is read of it.
+#[derive(Debug)]
+struct Counted {
+    inner: Arc<dyn Segment>,
+    reads: Arc<AtomicU64>,
+}
+
+impl Counted {
+    fn count(&self) {
+        if self.inner.stored().is_some() {
+            self.reads.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Segment for Counted {
+    fn bucket(&self) -> &str {
+        self.inner.bucket()
+    }
+    fn index(&self) -> &str {
+        self.inner.index()
+    }
+    fn sequence(&self) -> u64 {
+        self.inner.sequence()
+    }
+    fn identity(&self) -> Option<SlabIdentity> {
+        self.inner.identity()
+    }
+    fn stored(&self) -> Option<StoredSlab> {
+        self.inner.stored()
+    }
+    fn metas(&self) -> Arc<[Metadata]> {
+        self.inner.metas()
+    }
+    fn pages(&self) -> &[PageInfo] {
+        self.inner.pages()
+    }
+    fn candidate_pages(&self, query: &TermQuery) -> Result<PageSet, StoreError> {
+        self.inner.candidate_pages(query)
+    }
+    fn read_page(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError> {
+        self.count();
+        self.inner.read_page(page, columns)
+    }
+    fn may_hold_fields(&self, page: usize) -> bool {
+        self.inner.may_hold_fields(page)
+    }
+    fn shapes(&self) -> Result<Option<Arc<Shapes>>, StoreError> {
+        self.count();
+        self.inner.shapes()
+    }
+    fn dictionary(&self, column: u32) -> Result<Arc<Dictionary>, StoreError> {
+        self.inner.dictionary(column)
+    }
+    fn shaped_page(&self, page: usize) -> Result<Option<Box<dyn ShapedPage>>, StoreError> {
+        self.count();
+        self.inner.shaped_page(page)
+    }
+}
+
+/// Event number `at`.
+fn text(at: u64) -> String {
+    let user = ["alice", "bob", "Carol", "dave", "zoë"][(at / 3 % 5) as usize];
+    let status = [200, 200, 404, 500, 301][(at / 7 % 5) as usize];
+    match at % 5 {
+        0 => format!("user={user} status={status} took={}.25 path=/a/{} level=INFO", at % 50, at % 9),
+        1 => format!("user={user} status={status} took={}.5 level=error not found", at % 31),
+        2 => {
+            format!("{{\"user\":\"{user}\",\"status\":{status},\"tags\":[\"x\",\"t{}\"],\"took\":{}}}", at % 3, at % 17)
+        }
+        3 => format!("status={status} took={} path=/b/c{}", at % 23, at % 7),
+        _ => format!("plain words user={user} code-{status} ERROR found not {}", at % 11),
+    }
+}
+
+/// Opens a store whose slabs are small.
+pub(crate) fn open(dir: &Path, slab_events: usize) -> Arc<World> {
+    let options = StoreOptions { slab_events, ..StoreOptions::at(dir) };
+    let store = Store::open(options, ManualClock::shared(START + 10_000_000 * SECOND)).unwrap();
+    Arc::new(World { store, reads: Arc::default() })
+}
+
+impl World {
+    /// Appends events `from..until` to an index, `late` seconds before their time.
+    pub(crate) fn append(&self, index: &str, from: u64, until: u64, late: i64) {
+        const BATCH: usize = 50;
+        for at in (from..until).step_by(BATCH) {
+            self.append_batch(index, at..until.min(at + BATCH as u64), late);
+        }
+    }
+
+    fn append_batch(&self, index: &str, events: std::ops::Range<u64>, late: i64) {
+        let mut batch = EventBatch { index_time: START, ..EventBatch::default() };
+        let mut meta = |host: &str| {
+            batch.intern(&Metadata {
+                index: index.into(),
+                host: host.into(),
+                source: "/var/log/x.log".into(),
+                sourcetype: "mixed".into(),
+            })
+        };
+        let metas = [meta("web"), meta("db")];
+        for at in events {
+            let time = START + (at as i64 / 3 * 3 - late) * SECOND;
+            batch.push(text(at).as_bytes(), time, metas[(at / 10 % 2) as usize]);
+        }
+        self.store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
+    }
+
+    /// What was read of sealed slabs since the last call.
+    pub(crate) fn reads(&self) -> u64 {
+        self.reads.swap(0, Ordering::Relaxed)
+    }
+
+    /// Summarises, as long as so many pages are read.
+    pub(crate) fn summarise(self: &Arc<Self>, engine: &Engine, pages: usize) -> SummaryReport {
+        let request = SummaryRequest {
+            model: "Web".into(),
+            now: START + 1_000_000 * SECOND,
+            zone: TimeZone::UTC,
+            default_indexes: vec!["main".into()],
+            earliest: None,
+            backfill: None,
+            build: true,
+        };
+        let source: Arc<World> = Arc::clone(self);
+        let mut left = pages;
+        let mut go_on = || {
+            left = left.saturating_sub(1);
+            left > 0
+        };
+        engine.summarise(&request, source, &mut go_on).unwrap()
+    }
+}
+
+/// What a search gave.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Answer {
+    pub(crate) rows: Vec<String>,
+    pub(crate) messages: Vec<String>,
+    pub(crate) partial: bool,
+}
+
+/// Asks a search in a range of seconds after the start.
+pub(crate) fn ask(engine: &Engine, world: &Arc<World>, text: &str, range: Option<(i64, i64)>) -> Answer {
+    let instant = |seconds: i64| Some(START + seconds * SECOND);
+    let request = SearchRequest {
+        text: text.to_owned(),
+        range: range.map_or(TimeRange::ALL, |(from, to)| TimeRange { earliest: instant(from), latest: instant(to) }),
+        now: START + 1_000_000 * SECOND,
+        zone: TimeZone::UTC,
+        default_indexes: vec!["main".into()],
+        sid: None,
+    };
+    let source: Arc<World> = Arc::clone(world);
+    let job = engine.start(request, source).unwrap_or_else(|faults| panic!("{text}: {faults:?}"));
+    let mut rows = Vec::new();
+    while let Some(batch) = job.next_batch() {
+        let batch = batch.unwrap_or_else(|error| panic!("{text}: {error}"));
+        let schema = batch.schema();
+        for row in 0..batch.num_rows() {
+            let cells = schema.fields().iter().zip(batch.columns()).map(|(field, column)| {
+                let value = arrow::util::display::array_value_to_string(column, row).unwrap();
+                format!("{}={value}", field.name())
+            });
+            rows.push(cells.collect::<Vec<_>>().join(" | "));
+        }
+    }
+    Answer { rows, messages: job.messages(), partial: job.is_partial() }
+}

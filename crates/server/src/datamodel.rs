@@ -1,0 +1,78 @@
+//! `quarry datamodel status|rebuild`: the summaries of accelerated data models.
+//!
+//! With a server the state is what its last round found; without one every summary is looked at here and now.
+//!
+//! Not here: making summaries, which is the server's.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use quarry_search::WantedSummaries;
+use quarry_stdx::SystemClock;
+use serde_json::Value;
+
+use crate::bucket::print;
+use crate::cli::ListForm;
+use crate::failure::Failure;
+use crate::local::{self, Settings};
+use crate::model_summaries::{bounds, rows_of};
+use crate::remote::Remote;
+
+const COLUMNS: &[&str] = &[
+    "model",
+    "object",
+    "complete",
+    "slabs_done",
+    "slabs",
+    "events",
+    "rows",
+    "bytes",
+    "earliest",
+    "latest",
+    "updated",
+    "error",
+];
+
+/// One line per object of an accelerated model.
+pub(crate) fn status(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
+    let settings = Settings::of_data_dir_quietly(data_dir);
+    let summaries = settings.summaries(data_dir);
+    let models = summaries.models();
+    if models.is_empty() {
+        crate::tell("no data model is accelerated: set acceleration = true under [MODEL] in datamodels.conf");
+    }
+    let rows = match Remote::find(data_dir) {
+        Some(_) => summaries.status(),
+        None => {
+            let store = local::open_read_only(data_dir, SystemClock::shared())?;
+            let service = settings.service(Arc::clone(&store) as _, Some(data_dir))?;
+            let now = settings.clock.now_ns();
+            let mut rows: Vec<Value> = Vec::new();
+            for model in &models {
+                let (earliest, backfill) = bounds(&summaries.settings_of(model), now);
+                let wanted = WantedSummaries { model: model.clone(), earliest, backfill, build: false };
+                rows.extend(rows_of(model, &service.summarise(&wanted, &mut || true)?, now));
+            }
+            rows
+        }
+    };
+    print(&Value::Array(rows), COLUMNS, form)?;
+    Ok(0)
+}
+
+/// Removes the summaries of a model.
+pub(crate) fn rebuild(data_dir: &Path, model: &str) -> Result<u8, Failure> {
+    let summaries = Settings::of_data_dir_quietly(data_dir).summaries(data_dir);
+    let of_model = |row: &Value| {
+        let folder = row["folder"].as_str().filter(|folder| !folder.is_empty())?;
+        (row["model"] == model).then(|| folder.to_owned())
+    };
+    let folders: BTreeSet<String> = summaries.status().iter().filter_map(of_model).collect();
+    let failed = |error: quarry_blob::BlobError| Failure::Storage(error.to_string());
+    let removed = summaries.remove_folders(&folders).map_err(failed)?;
+    crate::tell(&format!(
+        "{removed} summaries of {model} removed; searches read the events until the server has made them anew"
+    ));
+    Ok(0)
+}

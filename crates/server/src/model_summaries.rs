@@ -1,0 +1,299 @@
+//! Where summaries of data models are kept: `D/datamodel_summary`, a folder per object and definition, a file per slab.
+//!
+//! What is there is found by name alone, and may go at any time: what is missing is read from the events. The file
+//! `status.json` holds what the last round of building found; `rest` and `quarry datamodel status` show it.
+//!
+//! Not here: what a summary looks like (engine), when they are made ([`crate::summary_builder`]).
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use jiff::tz::TimeZone;
+use quarry_blob::{BlobError, BlobStore, LocalFolder};
+use quarry_bucket::ReadAt;
+use quarry_conf::{AccelerationSettings, DataModelsConf, Layers, Transforms};
+use quarry_engine::{Acceleration, LookupSource, SummaryFile, SummaryReport, SummaryStore};
+use quarry_event::TimeNs;
+use quarry_event::time::{NS_PER_SEC, parse_time};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::lookup_files::{LookupFiles, Lookups};
+
+/// Folder of the summaries, below the data folder.
+const FOLDER: &str = "datamodel_summary";
+/// End of their names.
+const ENDING: &str = ".summary";
+/// What the last round found.
+const STATUS: &str = "status.json";
+/// End of the names of files that a crash left half written.
+const UNFINISHED: &str = ".unfinished";
+
+/// Settings of props.conf that are over when an event is indexed: they change no summary.
+const INDEX_TIME: [&str; 34] = [
+    "ADD_EXTRA_TIME_FIELDS",
+    "ANNOTATE_PUNCT",
+    "BREAK_ONLY_BEFORE",
+    "BREAK_ONLY_BEFORE_DATE",
+    "CHARSET",
+    "DATETIME_CONFIG",
+    "DETERMINE_TIMESTAMP_DATE_WITH_SYSTEM_TIME",
+    "EVENT_BREAKER",
+    "EVENT_BREAKER_ENABLE",
+    "LEARN_SOURCETYPE",
+    "LINE_BREAKER",
+    "LINE_BREAKER_LOOKBEHIND",
+    "MAX_DAYS_AGO",
+    "MAX_DAYS_HENCE",
+    "MAX_DIFF_SECS_AGO",
+    "MAX_DIFF_SECS_HENCE",
+    "MAX_EVENTS",
+    "MAX_TIMESTAMP_LOOKAHEAD",
+    "MUST_BREAK_AFTER",
+    "MUST_NOT_BREAK_AFTER",
+    "MUST_NOT_BREAK_BEFORE",
+    "NO_BINARY_CHECK",
+    "SEDCMD-",
+    "SEGMENTATION",
+    "SHOULD_LINEMERGE",
+    "TIME_FORMAT",
+    "TIME_PREFIX",
+    "TRANSFORMS-",
+    "TRUNCATE",
+    "TZ",
+    "TZ_ALIAS",
+    "category",
+    "description",
+    "pulldown_type",
+];
+
+/// The summaries of a data folder.
+pub(crate) struct ModelSummaries {
+    layers: Layers,
+    folder: LocalFolder,
+    lookups: Lookups,
+    /// Digest of the search-time settings, which do not change while the program runs.
+    settings: String,
+    /// Tables that `LOOKUP-` settings name.
+    tables: BTreeSet<String>,
+    /// Name of a summary that could not be used, and why.
+    last_fault: Mutex<Option<(String, String)>>,
+}
+
+impl ModelSummaries {
+    /// The summaries of `data_dir`.
+    pub(crate) fn new(layers: &Layers, data_dir: &Path, collections: PathBuf) -> ModelSummaries {
+        let lookups = Lookups {
+            files: LookupFiles::of_data_dir(data_dir),
+            transforms: Transforms::new(layers),
+            collections: Some(collections),
+            addresses: None,
+        };
+        let (settings, tables) = search_time(layers);
+        ModelSummaries {
+            layers: layers.clone(),
+            folder: LocalFolder::open_existing(&data_dir.join(FOLDER)),
+            lookups,
+            settings,
+            tables,
+            last_fault: Mutex::default(),
+        }
+    }
+
+    /// Names of the models that are accelerated.
+    pub(crate) fn models(&self) -> Vec<String> {
+        DataModelsConf::new(&self.layers).accelerated()
+    }
+
+    /// How a model is accelerated.
+    pub(crate) fn settings_of(&self, model: &str) -> AccelerationSettings {
+        DataModelsConf::new(&self.layers).acceleration(model).unwrap_or_default()
+    }
+
+    /// The summary that could not be used lately, and why; asked once.
+    pub(crate) fn take_fault(&self) -> Option<(String, String)> {
+        self.last_fault.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Removes all summaries that are not among `names`, and leftovers of a crash; gives how many.
+    pub(crate) fn remove_others(&self, names: &BTreeSet<String>) -> Result<usize, BlobError> {
+        let root = self.folder.path("");
+        if !root.is_dir() {
+            return Ok(0);
+        }
+        let mut removed = 0;
+        for name in self.folder.list()? {
+            if name.ends_with(ENDING) && !names.contains(&name) {
+                self.folder.delete(&name)?;
+                removed += 1;
+            }
+        }
+        for folder in std::fs::read_dir(&root).into_iter().flatten().flatten().map(|entry| entry.path()) {
+            for file in std::fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
+                let is_leftover = file.to_string_lossy().ends_with(UNFINISHED);
+                // One that stays is looked at again.
+                if is_leftover && std::fs::remove_file(&file).is_ok() {
+                    removed += 1;
+                }
+            }
+            // Refused unless it is empty, which is what is wanted.
+            drop(std::fs::remove_dir(&folder));
+        }
+        Ok(removed)
+    }
+
+    /// Removes the summaries in these folders; gives how many.
+    pub(crate) fn remove_folders(&self, folders: &BTreeSet<String>) -> Result<usize, BlobError> {
+        if !self.folder.path("").is_dir() {
+            return Ok(0);
+        }
+        let is_inside = |name: &String| name.split_once('/').is_some_and(|(folder, _)| folders.contains(folder));
+        let names: Vec<String> = self.folder.list()?.into_iter().filter(is_inside).collect();
+        names.iter().try_for_each(|name| self.folder.delete(name))?;
+        Ok(names.len())
+    }
+
+    /// Keeps what a round found.
+    pub(crate) fn write_status(&self, status: &Value) -> Result<(), BlobError> {
+        self.folder.put(STATUS, status.to_string().as_bytes())
+    }
+
+    /// What the last round found, one row per object; none before the first.
+    pub(crate) fn status(&self) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.folder.path(STATUS)).unwrap_or_default();
+        let read: Option<Value> = serde_json::from_str(&text).ok();
+        read.and_then(|value| value.as_array().cloned()).unwrap_or_default()
+    }
+}
+
+/// From when on events are summarised, and missing summaries are made. A time that cannot be read bounds nothing;
+/// [`wrong_times`] tells it.
+pub(crate) fn bounds(settings: &AccelerationSettings, now: TimeNs) -> (Option<TimeNs>, Option<TimeNs>) {
+    let instant = |text: &Option<String>| {
+        let text = text.as_deref().filter(|text| *text != "0")?;
+        parse_time(text, now, &TimeZone::UTC).ok()
+    };
+    (instant(&settings.earliest_time), instant(&settings.backfill_time))
+}
+
+/// What is wrong with the times of a model's settings.
+pub(crate) fn wrong_times(model: &str, settings: &AccelerationSettings, now: TimeNs) -> Vec<String> {
+    let times = [("earliest_time", &settings.earliest_time), ("backfill_time", &settings.backfill_time)];
+    let wrong = times.into_iter().filter_map(|(key, text)| {
+        let text = text.as_deref()?;
+        let error = parse_time(text, now, &TimeZone::UTC).err()?;
+        Some(format!(
+            "datamodels.conf [{model}] acceleration.{key} = {text}: {error}; events of all times are summarised"
+        ))
+    });
+    wrong.collect()
+}
+
+/// One row per object of a model's report.
+pub(crate) fn rows_of(model: &str, report: &SummaryReport, now: TimeNs) -> Vec<Value> {
+    let seconds = |time: Option<TimeNs>| time.map(|time| time.div_euclid(NS_PER_SEC));
+    let row = |object: &quarry_engine::SummaryObject| {
+        let complete = match object.slabs_total {
+            0 => 1.0,
+            total => object.slabs_done as f64 / total as f64,
+        };
+        json!({
+            "model": model,
+            "object": object.object,
+            "complete": if object.folder.is_empty() { 0.0 } else { (complete * 10_000.0).round() / 10_000.0 },
+            "slabs_done": object.slabs_done,
+            "slabs": object.slabs_total,
+            "events": object.events,
+            "rows": object.rows,
+            "bytes": object.bytes,
+            "earliest": seconds(object.earliest),
+            "latest": seconds(object.latest),
+            "folder": object.folder,
+            "updated": now.div_euclid(NS_PER_SEC),
+            "error": object.faults.first(),
+        })
+    };
+    report.objects.iter().map(row).collect()
+}
+
+/// A digest of the settings that search-time fields come from, and the tables that `LOOKUP-` names.
+fn search_time(layers: &Layers) -> (String, BTreeSet<String>) {
+    let mut hasher = Sha256::new();
+    let mut tables = BTreeSet::new();
+    let is_past =
+        |key: &str| INDEX_TIME.iter().any(|known| *known == key || known.ends_with('-') && key.starts_with(known));
+    for conf in ["props", "transforms"] {
+        let merged = layers.conf(conf);
+        for stanza in merged.stanzas() {
+            for (key, setting) in &stanza.settings {
+                if conf == "props" && is_past(key) {
+                    continue;
+                }
+                if key.starts_with("LOOKUP-") {
+                    tables.extend(setting.value.split_whitespace().next().map(str::to_owned));
+                }
+                hasher.update(format!("{conf}\n{:?}\n{key:?}\n{:?}\n", stanza.name, setting.value));
+            }
+        }
+    }
+    let digest: [u8; 32] = hasher.finalize().into();
+    (digest.iter().map(|byte| format!("{byte:02x}")).collect(), tables)
+}
+
+impl SummaryStore for ModelSummaries {
+    fn acceleration(&self, model: &str, now: TimeNs) -> Option<Acceleration> {
+        let settings = DataModelsConf::new(&self.layers).acceleration(model)?;
+        Some(Acceleration { earliest: bounds(&settings, now).0 })
+    }
+
+    fn configuration(&self, tables: &BTreeSet<String>) -> Result<String, String> {
+        let mut text = self.settings.clone();
+        for name in tables.union(&self.tables) {
+            let definition = self.lookups.transforms.lookup(name);
+            let state = match definition.and_then(|definition| definition.collection.as_ref()) {
+                Some(_) => match self.lookups.table(name) {
+                    Ok(table) => format!("{:?}", table.map(|table| Sha256::digest(table.csv.as_bytes()))),
+                    Err(fault) => fault,
+                },
+                None => {
+                    let file = definition.map_or(name.as_str(), |definition| &definition.filename);
+                    format!("{:?}", self.lookups.files.state(file)?)
+                }
+            };
+            text.push_str(&format!("\n{name:?} {state}"));
+        }
+        Ok(text)
+    }
+
+    fn open(&self, name: &str) -> Result<Option<Arc<dyn SummaryFile>>, String> {
+        match self.folder.open(name) {
+            Ok(file) => Ok(Some(Arc::new(Kept(file)))),
+            Err(BlobError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), String> {
+        self.folder.put(name, bytes).map_err(|error| error.to_string())
+    }
+
+    fn unusable(&self, name: &str, why: &str) {
+        let fault = (name.to_owned(), why.to_owned());
+        self.last_fault.lock().unwrap_or_else(PoisonError::into_inner).replace(fault);
+    }
+}
+
+/// An open summary.
+struct Kept(Arc<dyn ReadAt>);
+
+impl SummaryFile for Kept {
+    fn bytes(&self) -> u64 {
+        self.0.len()
+    }
+
+    fn read_at(&self, offset: u64, length: usize) -> Result<Bytes, String> {
+        self.0.read_at(offset, length).map_err(|error| error.to_string())
+    }
+}
