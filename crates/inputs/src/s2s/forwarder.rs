@@ -186,6 +186,7 @@ impl Forwarder {
                 }
                 let mut batch = unpack(&bytes)?;
                 batch.index_time = now;
+                let batch = self.ruled(batch, now)?;
                 self.numbered.push((number, batch));
                 Ok(())
             }
@@ -284,6 +285,37 @@ impl Forwarder {
             push_whole(batch, &event.raw, event.time, &event.meta, &fields);
         }
         Ok(())
+    }
+
+    /// A whole batch after the rulesets of its events; as it is where there are none.
+    fn ruled(&mut self, batch: EventBatch, now: TimeNs) -> Result<EventBatch, S2sError> {
+        let typing = &self.defaults.typing;
+        let plans = batch.metas.iter().map(|meta| typing.plan(meta)).collect::<Result<Vec<_>, _>>();
+        let plans = plans.map_err(|error| S2sError::Pipeline(error.to_string()))?;
+        if !plans.iter().any(|plan| plan.has_rulesets()) {
+            return Ok(batch);
+        }
+        let mut ruled = EventBatch { index_time: now, ..EventBatch::default() };
+        let mut fields = batch.fields.iter().peekable();
+        for row in 0..batch.len() {
+            let mut own = Vec::new();
+            while let Some(field) = fields.next_if(|field| field.row as usize <= row) {
+                own.push((Arc::clone(&field.name), String::from(&*field.value)));
+            }
+            let at = batch.meta[row] as usize;
+            let raw = String::from_utf8_lossy(batch.raw(row)).into_owned();
+            let event = WholeEvent { raw, time: batch.time[row], meta: batch.metas[at].clone(), fields: own };
+            let (events, refused) = match plans[at].has_rulesets() {
+                true => typing.run(&plans[at], event, TypingStage::Rulesets, now),
+                false => (vec![event], None),
+            };
+            self.refused = self.refused.take().or(refused);
+            for event in events {
+                let fields: Fields = event.fields.into_iter().map(|(name, value)| (name, value.into())).collect();
+                push_whole(&mut ruled, &event.raw, event.time, &event.meta, &fields);
+            }
+        }
+        Ok(ruled)
     }
 
     /// A frame of versions 2 and 3: part of the handshake, or text.

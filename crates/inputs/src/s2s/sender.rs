@@ -358,7 +358,7 @@ fn text_of(text: &[u8], out: &mut Vec<u8>) {
 mod tests {
     use std::sync::Arc;
 
-    use quarry_conf::{Layers, PropsResolver};
+    use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
     use quarry_event::{EventBatch, IndexedField, Metadata};
 
     use super::{Sender, SenderSettings, SentForm};
@@ -392,8 +392,12 @@ mod tests {
     }
 
     fn receiver(offers_packets: bool) -> Forwarder {
+        receiver_by(offers_packets, &Layers::new([]))
+    }
+
+    fn receiver_by(offers_packets: bool, layers: &Layers) -> Forwarder {
         let text = || "x".to_owned();
-        let props = Arc::new(PropsResolver::new(&Layers::new([])));
+        let props = Arc::new(PropsResolver::new(layers));
         Forwarder::new(Arc::new(ForwarderDefaults {
             index: text(),
             host: text(),
@@ -484,6 +488,35 @@ mod tests {
                 assert_eq!((sender.waiting(), sender.acknowledged()), (0, Some(4)));
             }
         }
+    }
+
+    #[test]
+    fn rulesets_of_the_receiver_work_on_whole_batches() {
+        let source = |conf: &str, text: &str| ConfSource {
+            layer: Layer::SystemLocal,
+            app: None,
+            file: format!("{conf}.conf"),
+            text: text.to_owned(),
+        };
+        let props = source("props", "[t]\nRULESET-a = away, drop\nTRANSFORMS-b = all\n");
+        let rules = "[away]\nREGEX = größe 1\nDEST_KEY = _MetaData:Index\nFORMAT = away\n\
+                     [drop]\nREGEX = größe 2\nDEST_KEY = queue\nFORMAT = nullQueue\n\
+                     [all]\nREGEX = .\nDEST_KEY = queue\nFORMAT = nullQueue\n";
+        let layers = Layers::new([props, source("transforms", rules)]);
+        let (mut sender, mut receiver) = (sender(false, true), receiver_by(true, &layers));
+        agree(&mut sender, &mut receiver, true);
+        let mut bytes = Vec::new();
+        sender.write(1, &packed(&batch(0, 4)), &mut bytes).unwrap();
+        receiver.push(&bytes);
+        assert_eq!(receiver.advance(NOW, 0), Ok(false));
+        let got: Vec<EventBatch> = receiver.take_numbered().into_iter().map(|(_, batch)| batch).collect();
+        let expected: Vec<String> = told(&[batch(0, 4)])
+            .into_iter()
+            .enumerate()
+            .filter(|(row, _)| *row != 2)
+            .map(|(row, text)| if row == 1 { text.replace("\"web\"", "\"away\"") } else { text })
+            .collect();
+        assert_eq!(told(&got), expected);
     }
 
     #[test]

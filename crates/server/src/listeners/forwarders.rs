@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use quarry_event::EventBatch;
+use quarry_event::{EventBatch, IndexedField};
 use quarry_inputs::network::hand_over;
 use quarry_inputs::s2s::{Forwarder, ForwarderDefaults, S2sError, wire};
 use quarry_inputs::{AppendError, FileIdentity, FilePosition, Receipt};
@@ -289,9 +289,9 @@ impl Session<'_> {
             self.waiting.push_back((Vec::new(), vec![number]));
             return Ok(());
         }
-        let is_homeless = batch.metas.iter().any(|meta| self.port.store.check_index(&meta.index).is_err());
-        if is_homeless || batch.is_empty() {
-            shared.limits.homeless.fetch_add(batch.len() as u64, Ordering::Relaxed);
+        let (batch, homeless) = housed(batch, |index| self.port.store.check_index(index).is_ok());
+        shared.limits.homeless.fetch_add(homeless, Ordering::Relaxed);
+        if batch.is_empty() {
             self.waiting.push_back((Vec::new(), vec![number]));
             return Ok(());
         }
@@ -343,6 +343,30 @@ impl Session<'_> {
     }
 }
 
+/// The events of a batch whose index takes events, and how many others there were.
+fn housed(batch: EventBatch, takes: impl Fn(&str) -> bool) -> (EventBatch, u64) {
+    let housed: Vec<bool> = batch.metas.iter().map(|meta| takes(&meta.index)).collect();
+    if housed.iter().all(|is_housed| *is_housed) {
+        return (batch, 0);
+    }
+    let mut kept = EventBatch { index_time: batch.index_time, ..EventBatch::default() };
+    let mut fields = batch.fields.iter().peekable();
+    for row in 0..batch.len() {
+        let at = batch.meta[row] as usize;
+        if housed[at] {
+            let meta = kept.intern(&batch.metas[at]);
+            kept.push(batch.raw(row), batch.time[row], meta);
+        }
+        while let Some(field) = fields.next_if(|field| field.row as usize <= row) {
+            if housed[at] {
+                kept.fields.push(IndexedField { row: kept.len() as u32 - 1, ..field.clone() });
+            }
+        }
+    }
+    let homeless = (batch.len() - kept.len()) as u64;
+    (kept, homeless)
+}
+
 /// Returns when another connection of the same forwarder has come.
 async fn replaced(numbers: &mut Option<Numbers>) {
     match numbers {
@@ -357,4 +381,29 @@ async fn answer(connection: &mut dyn Connection, bytes: &[u8]) -> Result<(), Ses
     }
     let written = tokio::time::timeout(WRITE_MAX, write(connection, bytes)).await;
     written.map_err(|_| SessionError::Deaf)?.map_err(|_| SessionError::Deaf)
+}
+
+#[cfg(test)]
+mod tests {
+    use quarry_event::{EventBatch, IndexedField, Metadata};
+
+    use super::housed;
+
+    #[test]
+    fn events_without_an_index_are_left_out_and_the_others_keep_their_fields() {
+        let mut batch = EventBatch::default();
+        for (row, index) in ["a", "_x", "b", "a"].into_iter().enumerate() {
+            let meta = Metadata { index: index.into(), host: "h".into(), source: "s".into(), sourcetype: "t".into() };
+            let meta = batch.intern(&meta);
+            batch.push(row.to_string().as_bytes(), row as i64, meta);
+            let field = IndexedField { row: row as u32, name: "n".into(), value: row.to_string().into() };
+            batch.fields.push(field);
+        }
+        assert_eq!(housed(batch.clone(), |_| true), (batch.clone(), 0));
+        let (kept, homeless) = housed(batch, |index| !index.starts_with('_'));
+        let texts: Vec<&[u8]> = (0..kept.len()).map(|row| kept.raw(row)).collect();
+        let fields: Vec<(u32, &str)> = kept.fields.iter().map(|field| (field.row, &*field.value)).collect();
+        assert_eq!((texts, homeless), (vec![&b"0"[..], b"2", b"3"], 1));
+        assert_eq!(fields, [(0, "0"), (1, "2"), (2, "3")]);
+    }
 }
