@@ -25,7 +25,7 @@ pub(crate) fn run() -> Result<(), String> {
     } else {
         cargo(&["test", "--release", "--locked", "--workspace"])?;
     }
-    crate::kills::of_rounds(crate::kills::ROUNDS_OF_CI, 1)
+    crate::soak_node::of_rounds(crate::soak_node::ROUNDS_OF_CI, 1)
 }
 
 /// Licences, sources and bans, where cargo-deny is installed (the CI installs it).

@@ -1,25 +1,25 @@
 //! The project's automation, so that home and CI run the same program.
 //!
 //! `cargo xtask ci` is everything; `layers` checks which crate may use which, `tidy` the house rules, `bench` the
-//! speed table, `counts` the instructions of parts, `soak` kills a node over and over, `soak-spl` runs generated
-//! searches, `differential` has DuckDB's answers beside ours, `search-commands` runs commands of Splunk's SDK. Tools are
+//! speed table, `counts` the instructions of parts, `soak-node` kills a node and fails its disk over and over, `soak-searches`
+//! runs generated searches, `differential` has DuckDB's answers beside ours, `search-commands` runs commands of Splunk's SDK. Tools are
 //! called as child processes; nothing here is part of the product.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to its terminal")]
 
 mod bench;
 mod ci;
 mod counts;
-mod kills;
 mod layers;
 mod python;
-mod soak;
+mod soak_node;
+mod soak_searches;
 mod tidy;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask ci | layers | tidy [--update] | bench [DATA_DIR] | counts [--save] |
-       soak [--rounds N] [--seed S] | soak-spl [--seeds N] [--from SEED] |
+       soak-node [--rounds N] [--seed S] | soak-searches [--seeds N] [--from SEED] |
        differential | search-commands";
 
 fn main() -> ExitCode {
@@ -31,10 +31,10 @@ fn main() -> ExitCode {
         "tidy" => tidy::run(arguments.iter().any(|argument| argument == "--update")),
         "bench" => bench::run(&arguments[1..]),
         "counts" => counts::run(&arguments[1..]),
-        "soak" => kills::run(&arguments[1..]),
+        "soak-node" => soak_node::run(&arguments[1..]),
         "differential" => python::DIFFERENTIAL.run(),
         "search-commands" => python::SEARCH_COMMANDS.run(),
-        "soak-spl" => soak::run(&arguments[1..]),
+        "soak-searches" => soak_searches::run(&arguments[1..]),
         _ => Err(USAGE.to_owned()),
     };
     match outcome {

@@ -170,7 +170,7 @@ fn check_cut(seed: u64, text: &str) {
     }
 }
 
-/// More of them, or others: `cargo xtask soak-spl --seeds N --from SEED`.
+/// More of them, or others: `cargo xtask soak-searches --seeds N --from SEED`.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "SOAK_SEEDS and SOAK_FROM say which searches")]
 fn generated_searches_answer_the_same_in_slices() {

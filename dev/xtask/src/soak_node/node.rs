@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::root;
+
 /// Token whose requests are answered when their events are stored.
 pub(crate) const PLAIN_TOKEN: &str = "11111111-1111-1111-1111-111111111111";
 /// Token whose events are acknowledged when somebody asks.
@@ -22,6 +24,13 @@ fn now() -> Instant {
     Instant::now()
 }
 
+fn pause(time: Duration) {
+    let begun = now();
+    while begun.elapsed() < time {
+        std::thread::park_timeout(time - begun.elapsed().min(time));
+    }
+}
+
 /// How a round ends.
 pub(crate) enum Fault {
     /// It does not.
@@ -36,6 +45,41 @@ pub(crate) enum Fault {
         /// Blocks of 512 bytes.
         blocks: u64,
     },
+    /// Changes of some files fail for a while; then the node is told to stop, and is killed if that takes too long.
+    Disk {
+        /// Which files, how, when (see `disk_fault.c`).
+        errors: DiskErrors,
+        /// Time until it is told to stop.
+        after: Duration,
+        /// Time that it has for that; `None` kills it at once.
+        stop_within: Option<Duration>,
+    },
+}
+
+/// What a failing disk says.
+#[derive(Clone, Copy)]
+pub(crate) struct DiskErrors {
+    /// What is in the names of the files.
+    pub(crate) path_part: &'static str,
+    /// Number of the error.
+    pub(crate) number: i32,
+    /// Changes that pass before.
+    pub(crate) after: u64,
+    /// Changes that fail.
+    pub(crate) count: u64,
+}
+
+/// The library that makes a disk fail, built where the worlds are.
+pub(crate) fn build_disk_fault(folder: &Path) -> Result<PathBuf, String> {
+    let built = folder.join("disk_fault.so");
+    let source = root().join("dev/xtask/src/soak_node/disk_fault.c");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O1", "-shared", "-fPIC", "-o"]).arg(&built).arg(&source).arg("-ldl");
+    match compiler.status() {
+        Ok(status) if status.success() => Ok(built),
+        Ok(status) => Err(format!("cc {}: {status}", source.display())),
+        Err(error) => Err(format!("cannot run cc, which builds {}: {error}", source.display())),
+    }
 }
 
 /// A data folder and the binary that serves it.
@@ -43,6 +87,8 @@ pub(crate) struct Node {
     binary: PathBuf,
     data: PathBuf,
     log: PathBuf,
+    /// See [`build_disk_fault`].
+    disk_fault: PathBuf,
 }
 
 /// A running node; killed when dropped.
@@ -54,7 +100,7 @@ pub(crate) struct Running<'a> {
 
 impl Node {
     /// Makes the data folder with what the senders need.
-    pub(crate) fn prepare(binary: &Path, place: &Path) -> Result<Node, String> {
+    pub(crate) fn prepare(binary: &Path, disk_fault: &Path, place: &Path) -> Result<Node, String> {
         let cannot = |error: std::io::Error| format!("cannot prepare {}: {error}", place.display());
         let data = place.join("data");
         let local = data.join("etc/system/local");
@@ -63,13 +109,15 @@ impl Node {
         std::fs::create_dir_all(&logs).map_err(cannot)?;
         let inputs = format!(
             "[http://plain]\ntoken = {PLAIN_TOKEN}\n[http://acked]\ntoken = {ACK_TOKEN}\nuseACK = 1\n\
+             [splunktcp://0]\nbindAddress = 127.0.0.1\n\
              [monitor://{}/*.log*]\nsourcetype = soak_lines\n",
             logs.display()
         );
         std::fs::write(local.join("inputs.conf"), inputs).map_err(cannot)?;
         let props = "[soak_lines]\nSHOULD_LINEMERGE = false\nDATETIME_CONFIG = CURRENT\n";
         std::fs::write(local.join("props.conf"), props).map_err(cannot)?;
-        Ok(Node { binary: binary.to_owned(), data, log: place.join("node.log") })
+        let (binary, disk_fault) = (binary.to_owned(), disk_fault.to_owned());
+        Ok(Node { binary, data, log: place.join("node.log"), disk_fault })
     }
 
     /// Adds stanzas to its inputs.
@@ -100,13 +148,19 @@ impl Node {
                 shell.arg("--data-dir").arg(&self.data).args(serve);
                 shell
             }
+            Fault::Disk { errors: DiskErrors { path_part, number, after, count }, .. } => {
+                let mut command = self.command(&serve);
+                command.env("LD_PRELOAD", &self.disk_fault);
+                command.env("SOAK_DISK_FAULT", format!("{path_part}:{number}:{after}:{count}"));
+                command
+            }
             Fault::None | Fault::Kill { .. } => self.command(&serve),
         };
         let log = std::fs::OpenOptions::new().create(true).append(true).open(&self.log);
         let log = log.map_err(|error| format!("cannot write {}: {error}", self.log.display()))?;
         let child = command.stdout(Stdio::null()).stderr(log).spawn();
         let mut child = child.map_err(|error| format!("cannot start the node: {error}"))?;
-        let is_limited = matches!(fault, Fault::TornWrite { .. });
+        let is_limited = matches!(fault, Fault::TornWrite { .. } | Fault::Disk { .. });
         let begun = now();
         let run_file = loop {
             match self.run_file() {
@@ -152,6 +206,16 @@ impl Node {
         Ok(String::from_utf8_lossy(&ran.stdout).lines().map(str::to_owned).collect())
     }
 
+    /// Whether no thread of it fell: whatever a disk says, the node answers for it.
+    pub(crate) fn check_log(&self) -> Result<(), String> {
+        let log = std::fs::read(&self.log).map_err(|error| format!("{}: {error}", self.log.display()))?;
+        let log = String::from_utf8_lossy(&log);
+        match log.lines().find(|line| line.contains("panicked")) {
+            None => Ok(()),
+            Some(line) => Err(format!("a thread fell: {line}; see {}", self.log.display())),
+        }
+    }
+
     /// Whether all buckets hold what they should.
     pub(crate) fn verify(&self) -> Result<(), String> {
         let ran = self.command(&["bucket", "verify"]).output().map_err(|error| format!("cannot verify: {error}"))?;
@@ -168,14 +232,27 @@ impl Running<'_> {
         Some(self.run_file.as_ref()?["hec"].as_str()?.to_owned())
     }
 
+    /// Where it takes packets of forwarders.
+    pub(crate) fn packets(&self) -> Option<String> {
+        Some(self.run_file.as_ref()?["inputs"]["splunktcp://0"].as_str()?.to_owned())
+    }
+
     /// Ends it as the fault says.
     pub(crate) fn end(&self, fault: &Fault) -> Result<(), String> {
         let begun = now();
         match fault {
             Fault::None => return Ok(()),
-            Fault::Kill { after } => {
-                while begun.elapsed() < *after {
-                    std::thread::park_timeout(*after - begun.elapsed().min(*after));
+            Fault::Kill { after } => pause(*after),
+            Fault::Disk { after, stop_within, .. } => {
+                pause(*after);
+                if let Some(stop_within) = stop_within {
+                    let process = self.child.lock().map(|child| child.id()).unwrap_or_default();
+                    // It may have ended by itself.
+                    drop(Command::new("kill").args(["-TERM", &process.to_string()]).stderr(Stdio::null()).status());
+                    let told = now();
+                    while told.elapsed() < *stop_within && self.is_alive() {
+                        std::thread::park_timeout(LOOK_EVERY);
+                    }
                 }
             }
             Fault::TornWrite { .. } => {

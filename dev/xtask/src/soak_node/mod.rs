@@ -1,17 +1,21 @@
-//! `cargo xtask soak`: a node is killed over and over while senders send; what they were told is stored is found once.
+//! `cargo xtask soak-node`: a node is killed over and over, and its disk fails, while senders send; what they were told
+//! is stored is found once.
 //!
-//! A world is a data folder that lives through [`ROUNDS_PER_WORLD`] rounds. In a round the node starts, three senders
-//! send (events with an answer when they are stored, events with an acknowledgment that is asked for, lines of a watched
-//! file that is rotated), and after a while the node is killed, or dies in the middle of a write because its files may
-//! grow no further. In the end everything is looked up: what was acknowledged is there exactly once, a line of the file
+//! A world is a data folder that lives through [`ROUNDS_PER_WORLD`] rounds. In a round the node starts, four senders
+//! send (events with an answer when they are stored, events with an acknowledgment that is asked for, packets of a
+//! forwarder with acknowledgments, lines of a watched file that is rotated), and after a while the node is killed; or it
+//! dies in the middle of a write because its files may grow no further; or changes of its log, its objects or its
+//! catalog fail for a while with ENOSPC or EIO, after which it is told to stop and is killed if it takes too long. In the
+//! end everything is looked up: what was acknowledged is there exactly once, a line of the file
 //! too; what was not may be missing, and may be there twice if its sender sent it again.
 //!
 //! Of some worlds a forwarder is part: [`forwarder`].
 //!
-//! Times differ from run to run, so that a seed gives what is done, not when.
+//! Not here: searches made by chance (`soak-searches`). Times differ from run to run, so that a seed gives what is done, not when.
 
 mod forwarder;
 mod node;
+mod packets;
 mod senders;
 mod verdict;
 
@@ -21,7 +25,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use self::node::{Fault, Node};
+use self::node::{DiskErrors, Fault, Node};
+use self::packets::Packets;
 use self::senders::{Acked, FileWriter, Plain};
 use crate::root;
 
@@ -39,10 +44,21 @@ const ROUND_MS_MAX: u64 = 60;
 const FORWARDER_IN: u64 = 5;
 /// Of so many rounds one ends in the middle of a write.
 const TORN_WRITE_IN: u64 = 4;
+/// Of so many rounds one has a disk that fails.
+const DISK_FAULT_IN: u64 = 3;
+/// Files of which changes fail: of the log, of objects (written when the node stops), of the catalog.
+const FAILING: [&str; 3] = ["/data/wal/", "/data/db/", "/data/catalog.sqlite"];
+/// ENOSPC and EIO.
+const DISK_ERRORS: [i32; 2] = [28, 5];
+/// Changes of files that pass before some fail, and that fail, at most.
+const PASSING_MAX: u64 = 40;
+const FAILING_MAX: u64 = 12;
+/// Longest time for a stop, in milliseconds.
+const STOP_MS_MAX: u64 = 250;
 /// Largest file, in blocks of 512 bytes, of a round that ends in a write.
 const BLOCKS_MAX: u64 = 600;
 
-/// `cargo xtask soak [--rounds N] [--seed S]`.
+/// `cargo xtask soak-node [--rounds N] [--seed S]`.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let value = |name: &str| {
         let at = arguments.iter().position(|argument| argument == name)?;
@@ -57,8 +73,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
 pub(crate) fn of_rounds(rounds: u64, seed: u64) -> Result<(), String> {
     let binary = binary()?;
     let folder = std::env::temp_dir().join(format!("quarry-soak-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+    let disk_fault = node::build_disk_fault(&folder)?;
     let worlds = rounds.div_ceil(ROUNDS_PER_WORLD);
-    println!("==> soak: {rounds} kills over {worlds} data folders, seed {seed}");
+    println!("==> soak-node: {rounds} rounds over {worlds} data folders, seed {seed}");
     let next = Mutex::new(0..worlds);
     let failed: Mutex<Option<String>> = Mutex::default();
     let total: Mutex<Totals> = Mutex::default();
@@ -71,9 +89,9 @@ pub(crate) fn of_rounds(rounds: u64, seed: u64) -> Result<(), String> {
                     let place = folder.join(world.to_string());
                     let seed = seed.wrapping_mul(1_000_003) + world;
                     let done = if world % FORWARDER_IN == FORWARDER_IN - 1 {
-                        forwarded_world(&binary, &place, seed)
+                        forwarded_world(&binary, &disk_fault, &place, seed)
                     } else {
-                        one_world(&binary, &place, rounds, seed)
+                        one_world(&binary, &disk_fault, &place, rounds, seed)
                     };
                     match done {
                         Ok(totals) => total.lock().into_iter().for_each(|mut all| all.add(&totals)),
@@ -96,16 +114,24 @@ pub(crate) fn of_rounds(rounds: u64, seed: u64) -> Result<(), String> {
     drop(std::fs::remove_dir_all(&folder));
     let totals = total.into_inner().map_err(|_| "a thread of the soak failed")?;
     println!(
-        "soak: {} kills, {} of them in a write; {} events acknowledged, {} lines watched, {} lines forwarded, all stored once; {} sent again",
-        totals.kills, totals.torn_writes, totals.acknowledged, totals.lines, totals.forwarded, totals.repeated
+        "soak-node: {} kills, {} of them in a write, {} after faults of the disk; {} events acknowledged ({} in packets), \
+         {} lines watched, {} lines forwarded, all stored once; {} sent again",
+        totals.kills,
+        totals.torn_writes,
+        totals.disk_faults,
+        totals.acknowledged,
+        totals.packets,
+        totals.lines,
+        totals.forwarded,
+        totals.repeated
     );
     Ok(())
 }
 
 /// A world with a forwarder.
-fn forwarded_world(binary: &Path, place: &Path, seed: u64) -> Result<Totals, String> {
+fn forwarded_world(binary: &Path, disk_fault: &Path, place: &Path, seed: u64) -> Result<Totals, String> {
     let mut chance = Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-    let (forwarded, kills) = forwarder::one_world(binary, place, &mut chance)?;
+    let (forwarded, kills) = forwarder::one_world(binary, disk_fault, place, &mut chance)?;
     Ok(Totals { kills, forwarded, ..Totals::default() })
 }
 
@@ -114,7 +140,10 @@ fn forwarded_world(binary: &Path, place: &Path, seed: u64) -> Result<Totals, Str
 struct Totals {
     kills: u64,
     torn_writes: u64,
+    disk_faults: u64,
     acknowledged: u64,
+    /// Of these, events in packets of a forwarder.
+    packets: u64,
     lines: u64,
     /// Lines that came through a forwarder.
     forwarded: u64,
@@ -125,7 +154,9 @@ impl Totals {
     fn add(&mut self, other: &Totals) {
         self.kills += other.kills;
         self.torn_writes += other.torn_writes;
+        self.disk_faults += other.disk_faults;
         self.acknowledged += other.acknowledged;
+        self.packets += other.packets;
         self.lines += other.lines;
         self.forwarded += other.forwarded;
         self.repeated += other.repeated;
@@ -144,27 +175,28 @@ pub(crate) struct Sent {
 /// Events by their texts.
 pub(crate) type Ledger = BTreeMap<String, Sent>;
 
-fn one_world(binary: &Path, place: &Path, rounds: u64, seed: u64) -> Result<Totals, String> {
+fn one_world(binary: &Path, disk_fault: &Path, place: &Path, rounds: u64, seed: u64) -> Result<Totals, String> {
     let mut chance = Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-    let node = Node::prepare(binary, place)?;
-    let (mut plain, mut acked, mut writer) =
-        (Plain::default(), Acked::default(), FileWriter::new(&place.join("logs"))?);
+    let node = Node::prepare(binary, disk_fault, place)?;
+    let (mut plain, mut acked, mut packets) = (Plain::default(), Acked::default(), Packets::default());
+    let mut writer = FileWriter::new(&place.join("logs"))?;
     let mut totals = Totals::default();
     for _ in 0..rounds {
-        let fault = match chance.below(TORN_WRITE_IN) {
-            0 => Fault::TornWrite { blocks: 8 + chance.below(BLOCKS_MAX) },
-            _ => Fault::Kill { after: Duration::from_millis(chance.below(ROUND_MS_MAX)) },
-        };
+        let fault = fault_by(&mut chance);
         totals.torn_writes += u64::from(matches!(fault, Fault::TornWrite { .. }));
+        totals.disk_faults += u64::from(matches!(fault, Fault::Disk { .. }));
         totals.kills += 1;
-        let seeds = [chance.next(), chance.next(), chance.next()].map(Chance);
-        let [plain_chance, acked_chance, writer_chance] = seeds;
+        let seeds = [chance.next(), chance.next(), chance.next(), chance.next()].map(Chance);
+        let [plain_chance, acked_chance, writer_chance, packets_chance] = seeds;
         let running = node.start(&fault)?;
-        let (hec, over) = (running.hec(), AtomicBool::new(false));
+        let (hec, forwarders, over) = (running.hec(), running.packets(), AtomicBool::new(false));
         let ended = std::thread::scope(|scope| {
             if let Some(hec) = &hec {
                 scope.spawn(|| plain.send(hec, plain_chance, &over));
                 scope.spawn(|| acked.send(hec, acked_chance, &over));
+            }
+            if let Some(address) = &forwarders {
+                scope.spawn(|| packets.send(address, packets_chance, &over));
             }
             scope.spawn(|| writer.write(writer_chance, &over));
             let ended = running.end(&fault);
@@ -178,15 +210,35 @@ fn one_world(binary: &Path, place: &Path, rounds: u64, seed: u64) -> Result<Tota
     let found = node.find_all(writer.lines())?;
     drop(running);
     totals.lines = writer.lines() as u64;
-    let ledgers = [&plain.ledger, &acked.ledger, &writer.ledger];
+    let ledgers = [&plain.ledger, &acked.ledger, &packets.ledger, &writer.ledger];
     for ledger in ledgers {
         totals.acknowledged += ledger.values().filter(|sent| sent.acknowledged).count() as u64;
         totals.repeated += ledger.values().filter(|sent| sent.times > 1).count() as u64;
     }
     totals.acknowledged -= totals.lines;
+    totals.packets = packets.ledger.values().filter(|sent| sent.acknowledged).count() as u64;
     verdict::check(&found, &ledgers)?;
+    node.check_log()?;
     node.verify()?;
     Ok(totals)
+}
+
+/// How a round ends.
+fn fault_by(chance: &mut Chance) -> Fault {
+    if chance.below(DISK_FAULT_IN) == 0 {
+        let errors = DiskErrors {
+            path_part: FAILING[chance.below(FAILING.len() as u64) as usize],
+            number: DISK_ERRORS[chance.below(DISK_ERRORS.len() as u64) as usize],
+            after: chance.below(PASSING_MAX),
+            count: 1 + chance.below(FAILING_MAX),
+        };
+        let stop_within = Some(Duration::from_millis(chance.below(STOP_MS_MAX))).filter(|_| chance.below(3) > 0);
+        return Fault::Disk { errors, after: Duration::from_millis(chance.below(ROUND_MS_MAX)), stop_within };
+    }
+    match chance.below(TORN_WRITE_IN) {
+        0 => Fault::TornWrite { blocks: 8 + chance.below(BLOCKS_MAX) },
+        _ => Fault::Kill { after: Duration::from_millis(chance.below(ROUND_MS_MAX)) },
+    }
 }
 
 /// Numbers that follow from a seed (xorshift).

@@ -75,10 +75,15 @@ impl Forwarder {
 }
 
 /// Lines that arrived and kills of one world.
-pub(super) fn one_world(binary: &Path, place: &Path, chance: &mut Chance) -> Result<(u64, u64), String> {
+pub(super) fn one_world(
+    binary: &Path,
+    disk_fault: &Path,
+    place: &Path,
+    chance: &mut Chance,
+) -> Result<(u64, u64), String> {
     let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     let port = port.map_err(|error| format!("no free port: {error}"))?.port();
-    let node = Node::prepare(binary, place)?;
+    let node = Node::prepare(binary, disk_fault, place)?;
     node.add_inputs(&format!("[splunktcp://{port}]\nbindAddress = 127.0.0.1\n"))?;
     let forwarder = Forwarder::prepare(binary, place, port)?;
     let mut writer = FileWriter::new(&place.join("lines"))?;

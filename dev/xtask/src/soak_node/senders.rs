@@ -18,11 +18,11 @@ use super::{Chance, Ledger};
 /// Channel of all requests.
 const CHANNEL: &str = "fe0ecfad-13d5-401b-847d-77833bd77131";
 /// Longest wait for an answer of a node that may be dead.
-const ANSWER_WAIT: Duration = Duration::from_secs(10);
+pub(crate) const ANSWER_WAIT: Duration = Duration::from_secs(10);
 /// Events of a request, at most.
 const EVENTS_MAX: u64 = 20;
 /// Acknowledgments that are waited for, at most.
-const OPEN_MAX: usize = 8;
+pub(crate) const OPEN_MAX: usize = 8;
 /// Of so many lines of the file one is the last before it is rotated.
 const ROTATE_IN: u64 = 150;
 /// Longest pause of the file's writer, in microseconds.
@@ -31,12 +31,12 @@ const WRITE_PAUSE_US: u64 = 600;
 const LINES_PER_ROUND: usize = 400;
 
 /// A request that was sent and may have to be sent again.
-struct Request {
-    texts: Vec<String>,
+pub(crate) struct Request {
+    pub(crate) texts: Vec<String>,
 }
 
 impl Request {
-    fn make(kind: &str, next: &mut u64, chance: &mut Chance) -> Request {
+    pub(crate) fn make(kind: &str, next: &mut u64, chance: &mut Chance) -> Request {
         let texts = (0..=chance.below(EVENTS_MAX)).map(|_| {
             *next += 1;
             format!("{kind} {next} {}", "x".repeat(chance.below(300) as usize))
@@ -49,11 +49,11 @@ impl Request {
         self.texts.iter().map(event).collect()
     }
 
-    fn note_sent(&self, ledger: &mut Ledger) {
+    pub(crate) fn note_sent(&self, ledger: &mut Ledger) {
         self.texts.iter().for_each(|text| ledger.entry(text.clone()).or_default().times += 1);
     }
 
-    fn note_acknowledged(&self, ledger: &mut Ledger) {
+    pub(crate) fn note_acknowledged(&self, ledger: &mut Ledger) {
         self.texts.iter().for_each(|text| ledger.entry(text.clone()).or_default().acknowledged = true);
     }
 }

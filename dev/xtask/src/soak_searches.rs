@@ -1,4 +1,4 @@
-//! `cargo xtask soak-spl [--seeds N] [--from SEED]`: searches made by chance, asked in whole and in slices, over events
+//! `cargo xtask soak-searches [--seeds N] [--from SEED]`: searches made by chance, asked in whole and in slices, over events
 //! kept in every way (crates/engine/tests/plans). A seed that fails is told with its search; the same seed fails again.
 
 use std::process::Command;
