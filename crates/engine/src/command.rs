@@ -166,6 +166,11 @@ pub(crate) trait Reduce: Send + Sync {
     fn needs_bounds(&self, _context: &CommandContext) -> bool {
         false
     }
+    /// Whether events that differ in `_time` only may come as two rows, the first and the last of them, with a column
+    /// [`crate::rows::EVENTS`] of how many events each stands for.
+    fn takes_extremes(&self) -> bool {
+        false
+    }
     /// Told once, before the first row, between which instants the rows lie; not exactly, but never too narrow.
     fn prepare(&self, _data: Option<(quarry_event::TimeNs, quarry_event::TimeNs)>, _context: &CommandContext) {}
     /// What the states of folded rows depend on beside the command and the rows; `None` where that is not known before

@@ -22,8 +22,8 @@ mod value;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, Float64Array, NullArray, RecordBatchOptions, StringViewArray};
-use arrow::array::{StringViewBuilder, UInt32Array};
-use arrow::datatypes::{DataType, Field, FieldRef, Schema, TimeUnit};
+use arrow::array::{AsArray, StringViewBuilder, UInt32Array};
+use arrow::datatypes::{DataType, Field, FieldRef, Int64Type, Schema, TimeUnit};
 use arrow::record_batch::RecordBatch;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -65,6 +65,17 @@ pub(crate) fn is_hidden(name: &str) -> bool {
 /// The column `name`; `None` means null in every row.
 pub(crate) fn column<'a>(rows: &'a RecordBatch, name: &str) -> Option<&'a ArrayRef> {
     rows.column_by_name(name)
+}
+
+/// Column of how many events each row stands for; a name no field has. See [`crate::command::Reduce::takes_extremes`].
+pub(crate) const EVENTS: &str = "__events";
+
+/// Events that rows stand for.
+pub(crate) fn events_of(rows: &RecordBatch) -> u64 {
+    match column(rows, EVENTS).and_then(|events| events.as_primitive_opt::<Int64Type>()) {
+        Some(events) => events.values().iter().map(|events| events.unsigned_abs()).sum(),
+        None => rows.num_rows() as u64,
+    }
 }
 
 /// The column `name`, or a column of nulls.

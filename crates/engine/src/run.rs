@@ -243,6 +243,7 @@ impl Runner {
         let Some(Step::Reduce(reduce)) = steps.pop() else {
             return apply(Box::new(std::iter::empty()), after, &context);
         };
+        scan.extremes = steps.is_empty() && reduce.takes_extremes();
         let states = match scan.derivations.is_active() {
             // Tables change without a trace, and what is added may hang on the moment.
             true => None,
@@ -323,6 +324,7 @@ impl Runner {
             slabs: Slabs::new(Arc::clone(&self.shapes)),
             best: None,
             summary: None,
+            extremes: false,
             progress: Arc::clone(&self.progress),
         })
     }

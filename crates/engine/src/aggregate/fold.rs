@@ -36,6 +36,8 @@ pub(crate) struct Input<'a> {
     pub present: Option<&'a NullBuffer>,
     /// `_time`.
     pub times: Option<&'a ColumnReader>,
+    /// How many events each row stands for; one each where absent.
+    pub events: Option<&'a [i64]>,
     /// Number of the slice the batch is of.
     pub slice: u64,
     /// Position of the batch's first row in the whole search.
@@ -242,7 +244,10 @@ impl Fold for CountFold {
     fn update(&mut self, input: &Input<'_>, members: &Members<'_>) {
         grow(&mut self.counts, members.groups, 0);
         match (input.values, self.part) {
-            (None, _) => self.count_rows(members),
+            (None, _) => match input.events {
+                None => self.count_rows(members),
+                Some(events) => members.for_each(|row, group| self.counts[group] += events[row]),
+            },
             (Some(_), Part::Numbers) => match input.numbers {
                 Some(numbers) => self.count_present(numbers.nulls(), members),
                 None => input.for_each_number(members, |_, group, _| self.counts[group] += 1),

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array};
+use arrow::datatypes::Int64Type;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use quarry_spl::ast::StatsFunction;
 
@@ -136,7 +137,8 @@ impl Folder {
         let shaped = self.shape.as_mut().map(|shape| shape.apply(rows.clone())).transpose()?;
         let rows = shaped.as_ref().unwrap_or(rows);
         let columns: Vec<ColumnReader> = self.plan.key_fields().map(|name| rows::reader(rows, name)).collect();
-        if self.only_counts {
+        let events = rows::column(rows, rows::EVENTS).and_then(|events| events.as_primitive_opt::<Int64Type>());
+        if self.only_counts && events.is_none() {
             if self.direct.add(&columns) {
                 return self.check(rows.num_rows());
             }
@@ -145,6 +147,9 @@ impl Folder {
             if self.direct.add(&columns) {
                 return self.check(rows.num_rows());
             }
+        }
+        if events.is_some() {
+            self.settle();
         }
         let members = self.groups.members(&columns, rows.num_rows());
         let times = rows::column(rows, "_time").map(ColumnReader::new);
@@ -160,6 +165,7 @@ impl Folder {
                 numbers: numbers.as_ref(),
                 present: present.as_ref(),
                 times: times.as_ref(),
+                events: events.map(|events| events.values().as_ref()),
                 slice,
                 row_base: (slice << ROW_BITS) + place,
             };

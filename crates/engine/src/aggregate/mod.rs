@@ -41,6 +41,7 @@ use crate::EngineError;
 use crate::command::CommandContext;
 use crate::expr::{CompiledExpr, ExprContext};
 use crate::rows::batch_of;
+use crate::scan::METADATA_FIELDS;
 
 /// Values `list` keeps (limits.conf `[stats] list_maxsize`).
 pub(crate) const LIST_VALUES_MAX: usize = 100;
@@ -181,6 +182,21 @@ impl AggregatePlan {
         self.columns
             .iter()
             .any(|column| matches!(column.function, StatsFunction::First | StatsFunction::Last | StatsFunction::List))
+    }
+
+    /// Whether the first and the last of some events that differ in `_time` only tell as much as all of them.
+    pub(crate) fn takes_extremes(&self) -> bool {
+        use StatsFunction::{Count, Dc, Earliest, EarliestTime, EstDc, Latest, LatestTime, Max, Min, Range, Values};
+        let is_alike = |name: &str| METADATA_FIELDS.contains(&name);
+        let takes = |column: &AggregateColumn| match (&column.function, &column.argument) {
+            (Count, Argument::Rows) => true,
+            (Dc | EstDc | Values, Argument::Field(name)) => is_alike(name),
+            (Min | Max | Range | Earliest | EarliestTime | Latest | LatestTime, Argument::Field(name)) => {
+                name == "_time" || is_alike(name)
+            }
+            _ => false,
+        };
+        self.series.is_none() && self.by.iter().all(|name| is_alike(name)) && self.columns.iter().all(takes)
     }
 
     /// Whether the value of a group depends on the others: sparklines of all groups cover the same spans.

@@ -22,6 +22,10 @@ impl Reduce for Stats {
         self.0.needs_order()
     }
 
+    fn takes_extremes(&self) -> bool {
+        self.0.takes_extremes()
+    }
+
     fn folder(&self, context: &CommandContext) -> Result<Folder, EngineError> {
         Ok(Folder::new(&self.0, context))
     }

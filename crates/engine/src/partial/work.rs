@@ -13,6 +13,7 @@ use super::{PartKey, PlanStates, WindowPart};
 use crate::EngineError;
 use crate::aggregate::Folder;
 use crate::command::{CommandContext, MakeRowCommand, Reduce, RowCommand};
+use crate::rows;
 use crate::scan::EventScan;
 use crate::scan::slices::{SliceWork, Window, map_slices};
 
@@ -166,7 +167,7 @@ impl SliceWork for FoldWork<'_> {
     }
 
     fn page(&mut self, rows: RecordBatch) -> Result<(), EngineError> {
-        self.matched += rows.num_rows() as u64;
+        self.matched += rows::events_of(&rows);
         let rows = through(&mut self.commands, rows)?;
         self.fold(&rows)
     }

@@ -70,6 +70,8 @@ pub(crate) struct EventScan {
     pub best: Option<BestRows>,
     /// Summaries that rows are taken from.
     pub summary: Option<SummaryRead>,
+    /// Whether events that are alike may come as their first and last.
+    pub extremes: bool,
     /// What has been read so far.
     pub progress: Arc<ScanProgress>,
 }
@@ -163,7 +165,7 @@ impl EventScan {
         let Some(summary) = &self.summary else { return Ok(None) };
         let rows = summary.page(page, &self.range)?;
         if let Some(rows) = &rows {
-            self.note_read(page, rows.num_rows());
+            self.note_read(page, rows::events_of(rows));
         }
         Ok(rows)
     }
@@ -223,7 +225,7 @@ impl EventScan {
     ) -> Result<Option<RecordBatch>, EngineError> {
         if self.only_counts() && self.holds_whole(page) {
             let rows = rows::batch_of(Vec::<(String, ArrayRef)>::new(), page.info.events as usize)?;
-            self.note_read(page, rows.num_rows());
+            self.note_read(page, rows.num_rows() as u64);
             return Ok(Some(rows));
         }
         self.read_as(page, true, context)
@@ -269,7 +271,7 @@ impl EventScan {
     ) -> Result<Option<RecordBatch>, EngineError> {
         match rows {
             Ok(rows) => {
-                self.note_read(page, rows.as_ref().map_or(0, RecordBatch::num_rows));
+                self.note_read(page, rows.as_ref().map_or(0, rows::events_of));
                 Ok(rows)
             }
             Err(EngineError::Store(error)) => {
@@ -296,10 +298,10 @@ impl EventScan {
         self.progress.events_matched.fetch_add(rows as u64, Ordering::Relaxed);
     }
 
-    fn note_read(&self, page: &PageRef, found: usize) {
+    fn note_read(&self, page: &PageRef, found: u64) {
         self.progress.pages_done.fetch_add(1, Ordering::Relaxed);
         self.progress.events_scanned.fetch_add(u64::from(page.info.events), Ordering::Relaxed);
-        self.progress.events_matched.fetch_add(found as u64, Ordering::Relaxed);
+        self.progress.events_matched.fetch_add(found, Ordering::Relaxed);
     }
 
     fn needs_raw(&self) -> bool {

@@ -4,6 +4,7 @@
 //! is stopped early has seen the newest events. The number of windows in work is the number of workers, which bounds
 //! memory. Windows lie the same in every search, so that what was made of one can stand for it ([`crate::partial`]).
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,6 +17,9 @@ use crate::command::CommandContext;
 use crate::losses;
 use crate::partial::{PartKey, PlanStates, WindowPart};
 use crate::threads::caught;
+
+/// Slabs per worker from which on a slab is read by one worker.
+const SLABS_PER_WORKER: usize = 4;
 
 /// What a worker does with the rows of the windows it reads; a window's place in their list is the slice's number.
 pub(crate) trait SliceWork: Send {
@@ -116,13 +120,15 @@ pub(crate) fn map_slices<W: SliceWork>(
     context: &CommandContext,
     make: &(dyn Fn() -> Result<W, EngineError> + Sync),
 ) -> Result<Vec<W>, EngineError> {
+    let runs = runs_of(windows, context.dataflow.workers());
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<W>> = Mutex::default();
     let failure: Mutex<Option<EngineError>> = Mutex::default();
-    let work = || match caught("events were read and folded", || run_worker(scan, context, windows, &next, make)) {
+    let work = || match caught("events were read and folded", || run_worker(scan, context, windows, &runs, &next, make))
+    {
         Ok(worker) => done.lock().unwrap_or_else(PoisonError::into_inner).push(worker),
         Err(error) => {
-            next.store(windows.len(), Ordering::Relaxed);
+            next.store(runs.len(), Ordering::Relaxed);
             failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         }
     };
@@ -139,34 +145,57 @@ pub(crate) fn map_slices<W: SliceWork>(
     Ok(done.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// One worker over the windows that are left.
+/// Windows that one worker reads together: those of a slab, where there are slabs enough for all workers to the end, since
+/// what is worked out about a slab then need not be worked out by each of them.
+fn runs_of(windows: &[Window], workers: usize) -> Vec<Range<usize>> {
+    let mut runs: Vec<Range<usize>> = Vec::new();
+    for at in 0..windows.len() {
+        match runs.last_mut() {
+            Some(run) if is_of_same_slab(&windows[run.start], &windows[at]) => run.end = at + 1,
+            _ => runs.push(at..at + 1),
+        }
+    }
+    if runs.len() < workers * SLABS_PER_WORKER { (0..windows.len()).map(|at| at..at + 1).collect() } else { runs }
+}
+
+fn is_of_same_slab(a: &Window, b: &Window) -> bool {
+    match (a.pages.first(), b.pages.first()) {
+        (Some(a), Some(b)) => Arc::ptr_eq(&a.segment, &b.segment),
+        _ => false,
+    }
+}
+
+/// One worker over the runs of windows that are left.
 fn run_worker<W: SliceWork>(
     scan: &EventScan,
     context: &CommandContext,
     windows: &[Window],
+    runs: &[Range<usize>],
     next: &AtomicUsize,
     make: &(dyn Fn() -> Result<W, EngineError> + Sync),
 ) -> Result<W, EngineError> {
     let _noted = losses::work_for(Some(Arc::clone(&context.messages)));
     let mut worker = make()?;
     loop {
-        let at = next.fetch_add(1, Ordering::Relaxed);
-        let Some(window) = windows.get(at) else { return Ok(worker) };
-        worker.begin(at as u64)?;
-        for page in window.pages.iter().rev() {
-            if context.stop.stops_reading() {
-                context.stop.mark_partial();
-                return worker.end().map(|()| worker);
+        let Some(run) = runs.get(next.fetch_add(1, Ordering::Relaxed)) else { return Ok(worker) };
+        for at in run.clone() {
+            worker.begin(at as u64)?;
+            for page in windows[at].pages.iter().rev() {
+                if context.stop.stops_reading() {
+                    context.stop.mark_partial();
+                    return worker.end().map(|()| worker);
+                }
+                if let Some(rows) = scan.summarised(page)? {
+                    worker.summarised(rows)?;
+                    continue;
+                }
+                let rows =
+                    if worker.reads_codes() { scan.read_coded(page, context)? } else { scan.read(page, context)? };
+                if let Some(rows) = rows {
+                    worker.page(rows)?;
+                }
             }
-            if let Some(rows) = scan.summarised(page)? {
-                worker.summarised(rows)?;
-                continue;
-            }
-            let rows = if worker.reads_codes() { scan.read_coded(page, context)? } else { scan.read(page, context)? };
-            if let Some(rows) = rows {
-                worker.page(rows)?;
-            }
+            worker.end()?;
         }
-        worker.end()?;
     }
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod alike;
 mod chains;
 mod extracts;
 mod rex;
@@ -456,7 +457,11 @@ fn compare(pairs: impl Iterator<Item = (String, TimeRange)>) {
 }
 
 fn compare_with(engine: &Engine, pairs: impl Iterator<Item = (String, TimeRange)>) {
-    let plain = store().snapshot().segments;
+    compare_in(&store(), engine, pairs);
+}
+
+fn compare_in(store: &MemoryStore, engine: &Engine, pairs: impl Iterator<Item = (String, TimeRange)>) {
+    let plain = store.snapshot().segments;
     let shaped: Vec<Arc<Frozen>> = (MANNERS.iter())
         .map(|manner| {
             let segments =

@@ -42,6 +42,11 @@ impl MetadataColumn {
         MetadataColumn { texts: Arc::new(StringViewArray::from_iter_values(texts)), codes }
     }
 
+    /// Whether all metadata have the same text here.
+    pub(super) fn is_alike(&self) -> bool {
+        self.texts.len() == 1
+    }
+
     /// The field of events with these metadata, which are the slab's.
     pub(super) fn column(&self, metas: impl Iterator<Item = u32>) -> Result<ArrayRef, EngineError> {
         let keys: Vec<u32> = metas.map(|meta| self.codes[meta as usize]).collect();

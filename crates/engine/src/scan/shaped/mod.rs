@@ -10,6 +10,7 @@
 
 mod columns;
 mod conditions;
+mod cursors;
 mod edges;
 mod facts;
 mod fields;
@@ -98,6 +99,9 @@ impl EventScan {
         if !self.wants_text() {
             outcome = self.doubt_unplaced(outcome, &mut reader)?;
         }
+        if coded && self.tells_by_extremes(&outcome, &in_range, &slab) {
+            return self.extremes_of(page, &slab).map(|rows| Shaped::Rows(Some(rows)));
+        }
         let (sure, mut maybe) = split(outcome, in_range);
         let mut sure = self.best_of(sure, &mut reader)?;
         let mut rexes = self.rexes.readers(&page.segment);
@@ -117,6 +121,35 @@ impl EventScan {
             return Ok(Shaped::Rows(None));
         };
         Ok(Shaped::Rows(Some(if coded { batch } else { rows::plain(&batch)? })))
+    }
+
+    /// Whether all events of a page match and are alike but for their times, as far as is asked.
+    fn tells_by_extremes(&self, outcome: &Outcome, in_range: &Rows, slab: &Slab) -> bool {
+        let FieldWish { all, every, names, patterns, raw, index_time } = &self.wish;
+        let is_alike = |name: &String| {
+            name == "_time" || METADATA_FIELDS.contains(&name.as_str()) && slab.metadata(name).is_alike()
+        };
+        let all_match = matches!(in_range, Rows::All(_)) && outcome.is_same(YES);
+        let is_more = *all || *every || *raw || *index_time || !patterns.is_empty();
+        let is_rest = self.rexes.is_empty() && self.best.is_none();
+        self.extremes && all_match && is_rest && !is_more && names.iter().all(is_alike)
+    }
+
+    /// The first and the last event of a page whose events are alike, with how many events each stands for.
+    fn extremes_of(&self, page: &PageRef, slab: &Slab) -> Result<RecordBatch, EngineError> {
+        let (times, events) = match i64::from(page.info.events) {
+            1 => (vec![page.info.time_min], vec![1]),
+            events => (vec![page.info.time_min, page.info.time_max], vec![1, events - 1]),
+        };
+        let rows = times.len();
+        let mut columns: Vec<(String, ArrayRef)> = vec![(rows::EVENTS.into(), Arc::new(Int64Array::from(events)))];
+        if self.wish.wants("_time") {
+            columns.push(("_time".into(), Arc::new(TimestampNanosecondArray::from(times))));
+        }
+        for field in METADATA_FIELDS.into_iter().filter(|field| self.wish.wants(field)) {
+            columns.push((field.into(), slab.metadata(field).column(std::iter::repeat_n(0, rows))?));
+        }
+        rows::batch_of(columns, rows)
     }
 
     /// Without the rows that cannot be among the first of a sort, if it sorts by a field of the slab.

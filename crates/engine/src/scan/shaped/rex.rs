@@ -11,11 +11,10 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, StringViewArray};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use quarry_event::shape::{
-    ColumnKind, ColumnValues, Dictionary, NumberFormat, PageColumn, Shapes, TEXT_COLUMN, Template,
-};
+use quarry_event::shape::{ColumnKind, ColumnValues, Dictionary, Shapes, TEXT_COLUMN, Template};
 use quarry_store::Segment;
 
+use super::cursors::Cursors;
 use super::groups::{ABSENT, Groups};
 use super::page::{PageReader, Rows};
 use crate::EngineError;
@@ -38,8 +37,6 @@ const QUICK_ANSWERS_MAX: usize = 1 << 20;
 const QUICK_NEW: u32 = 0;
 const QUICK_NO: u32 = 1;
 const QUICK_TEXTS: u32 = 2;
-/// Rows a cursor passes one by one before it looks further ahead.
-const CURSOR_STEPS: usize = 8;
 
 /// Reads the groups of one pattern off shaped pages; for one worker at a time.
 pub(crate) struct RexReader {
@@ -99,8 +96,9 @@ struct Asked {
     window: Window,
     /// The columns whose values decide, and the parts they are.
     columns: Vec<(u32, usize)>,
-    /// Codes of the groups; `None` for no match.
-    memo: CombinationMemo<Option<Box<[u32]>>>,
+    /// Where in `found` the codes of the groups are; `None` for no match.
+    memo: CombinationMemo<Option<u32>>,
+    found: Vec<u32>,
 }
 
 /// Distinct texts, numbered as they come.
@@ -157,9 +155,9 @@ impl RexReader {
         let RexReader { regex, captures, groups, planner: Some(planner), slabs, .. } = self else { return Ok(found) };
         let tree = &mut slabs[at];
         found.codes.iter_mut().for_each(|codes| codes.resize(rows.len(), ABSENT));
-        let mut work = Work { regex, captures, groups, planner, text: String::new(), codes: Vec::new() };
-        let mut cursors = Cursors { open: Vec::new() };
-        cursors.open.resize_with(page.shapes().columns.len(), || None);
+        let mut work =
+            Work { regex, captures, groups, planner, text: String::new(), codes: Vec::new(), values: Vec::new() };
+        let mut cursors = Cursors::new(page);
         // Row by row, so that the cursors only step forward.
         for (place, row) in rows.iter().enumerate().filter(|(_, row)| is_for(*row)) {
             let root = roots.get(row as usize).map_or(usize::MAX, |root| *root as usize);
@@ -173,7 +171,7 @@ impl RexReader {
                     continue;
                 }
             }
-            match tree.ask(node as usize, row, &mut work, &mut cursors, page)? {
+            match tree.ask(node as usize, row, quick.is_none(), &mut work, &mut cursors, page)? {
                 Answer::Unknown => found.undecided.push(row),
                 Answer::No => {
                     if let Some(at) = quick {
@@ -182,10 +180,8 @@ impl RexReader {
                 }
                 Answer::Groups(groups) => {
                     found.codes.iter_mut().zip(groups).for_each(|(codes, code)| codes[place] = *code);
-                    if let ([code], Some(at)) = (groups, quick)
-                        && *code != ABSENT
-                    {
-                        tree.answers[at] = code + QUICK_TEXTS;
+                    if let ([code], Some(at)) = (groups, quick) {
+                        tree.answers[at] = if *code == ABSENT { QUICK_NO } else { code + QUICK_TEXTS };
                     }
                 }
             }
@@ -240,6 +236,8 @@ struct Work<'a> {
     planner: &'a mut Planner,
     text: String,
     codes: Vec<u32>,
+    /// Parts and their values.
+    values: Vec<(usize, String)>,
 }
 
 /// What a row's templates and codes say.
@@ -308,12 +306,13 @@ impl Tree {
         self.answers.resize(self.answers.len() + len, QUICK_NEW);
     }
 
-    /// Asks the windows of a template.
+    /// Asks the windows of a template, and remembers what they answer if it is to.
     #[inline]
     fn ask(
         &mut self,
         at: usize,
         row: u32,
+        remembers: bool,
         work: &mut Work<'_>,
         cursors: &mut Cursors,
         page: &mut PageReader<'_>,
@@ -325,7 +324,7 @@ impl Tree {
             _ => return Ok(Answer::Unknown),
         };
         let Leaf { template, windows } = leaf.as_mut();
-        for Asked { window, columns, memo } in windows {
+        for Asked { window, columns, memo, found } in windows {
             work.codes.clear();
             for (column, _) in columns.iter() {
                 match cursors.code(*column, row, page)? {
@@ -333,23 +332,28 @@ impl Tree {
                     None => return Ok(Answer::Unknown),
                 }
             }
-            let number = match memo.known(&work.codes) {
-                Some(number) => Some(number),
+            let known = memo.known(&work.codes).map(|number| memo.answers()[number as usize]);
+            let place = match known {
+                Some(place) => place,
                 None => {
-                    let mut values = Vec::with_capacity(columns.len());
-                    for ((column, part), code) in columns.iter().zip(&work.codes) {
-                        values.push((*part, value_text(*column, *code, page.shapes(), segment, dictionaries)?));
+                    work.take_values(columns, page.shapes(), segment, dictionaries)?;
+                    if !remembers {
+                        found.clear();
                     }
-                    let Some(found) = evaluate(template, window, &values, work, texts) else {
+                    let start = found.len() as u32;
+                    let Some(is_match) = evaluate(template, window, work, texts, found) else {
                         return Ok(Answer::Unknown);
                     };
-                    memo.number(&work.codes, || found)
+                    let place = is_match.then_some(start);
+                    if remembers && memo.number(&work.codes, || place).is_none() {
+                        return Ok(Answer::Unknown);
+                    }
+                    place
                 }
             };
-            match number.map(|number| &memo.answers()[number as usize]) {
-                None => return Ok(Answer::Unknown),
-                Some(Some(groups)) => return Ok(Answer::Groups(groups)),
-                Some(None) => {}
+            if let Some(place) = place {
+                let groups = found.get(place as usize..).and_then(|found| found.get(..texts.len()));
+                return Ok(groups.map_or(Answer::Unknown, Answer::Groups));
             }
         }
         Ok(Answer::No)
@@ -398,7 +402,7 @@ impl Tree {
                     _ => return,
                 }
             }
-            asked.push(Asked { window, columns, memo: CombinationMemo::default() });
+            asked.push(Asked { window, columns, memo: CombinationMemo::default(), found: Vec::new() });
         }
         self.make_quick(at, &asked, work.groups.len(), shapes);
         self.nodes[at] = Node::Windows(Box::new(Leaf { template, windows: asked }));
@@ -438,15 +442,16 @@ fn parts_read(window: &Window, groups: &[(usize, String)]) -> Vec<usize> {
     (0..last).filter(lies_in).collect()
 }
 
-/// The codes of the groups for these values of parts, `Some(None)` without a match; `None` if there are too many texts.
+/// Appends the codes of the groups for the values at hand, and says whether there is a match; `None` if there are too
+/// many texts.
 fn evaluate(
     template: &FlatTemplate,
     window: &Window,
-    values: &[(usize, String)],
     work: &mut Work<'_>,
     texts: &mut [Interner],
-) -> Option<Option<Box<[u32]>>> {
-    let mut codes = Vec::with_capacity(texts.len());
+    codes: &mut Vec<u32>,
+) -> Option<bool> {
+    let values = &work.values;
     if let Some(places) = &window.groups {
         for ((group, _), texts) in work.groups.iter().zip(texts) {
             let Some((start, end)) = places.get(*group).copied().flatten() else {
@@ -460,11 +465,11 @@ fn evaluate(
             });
             codes.push(texts.code(&work.text)?);
         }
-        return Some(Some(codes.into()));
+        return Some(true);
     }
     let chosen = values.iter().map(|(_, value)| value.as_str());
     let Outcome::Match(places) = window.evaluate(template, work.regex, chosen, &mut work.text, work.captures) else {
-        return Some(None);
+        return Some(false);
     };
     for ((group, _), texts) in work.groups.iter().zip(texts) {
         let found = places.get(*group).copied().flatten();
@@ -474,36 +479,44 @@ fn evaluate(
             None => ABSENT,
         });
     }
-    Some(Some(codes.into()))
+    Some(true)
 }
 
-/// The text of a code as [`Cursors::code`] gives it.
-fn value_text(
-    column: u32,
-    code: u32,
-    shapes: &Shapes,
-    segment: &Arc<dyn Segment>,
-    dictionaries: &mut HashMap<u32, Arc<Dictionary>, FixedState>,
-) -> Result<String, EngineError> {
-    let bytes = match &shapes.columns[column as usize].kind {
-        ColumnKind::Numbers { format, min, .. } => number_text(*format, min + i64::from(code)),
-        _ => {
-            if !dictionaries.contains_key(&column) {
-                dictionaries.insert(column, segment.dictionary(column)?);
+impl Work<'_> {
+    /// Takes the values of these columns and parts for the codes at hand, as [`Cursors::code`] gives them.
+    fn take_values(
+        &mut self,
+        columns: &[(u32, usize)],
+        shapes: &Shapes,
+        segment: &Arc<dyn Segment>,
+        dictionaries: &mut HashMap<u32, Arc<Dictionary>, FixedState>,
+    ) -> Result<(), EngineError> {
+        self.values.resize_with(columns.len(), Default::default);
+        for (((column, part), code), (of, text)) in columns.iter().zip(&self.codes).zip(&mut self.values) {
+            let mut bytes = std::mem::take(text).into_bytes();
+            bytes.clear();
+            match &shapes.columns[*column as usize].kind {
+                ColumnKind::Numbers { format, min, .. } => format.write(min + i64::from(*code), &mut bytes),
+                _ => {
+                    if !dictionaries.contains_key(column) {
+                        dictionaries.insert(*column, segment.dictionary(*column)?);
+                    }
+                    match dictionaries.get(column).filter(|texts| (*code as usize) < texts.len()) {
+                        Some(texts) => bytes.extend_from_slice(texts.get(*code)),
+                        None => {
+                            return Err(EngineError::invalid(
+                                "a bucket names a text that it has not; rebuild the bucket",
+                            ));
+                        }
+                    }
+                }
             }
-            match dictionaries.get(&column).filter(|texts| (code as usize) < texts.len()) {
-                Some(texts) => texts.get(code).to_vec(),
-                None => return Err(EngineError::invalid("a bucket names a text that it has not; rebuild the bucket")),
-            }
+            *of = *part;
+            *text = String::from_utf8(bytes)
+                .map_err(|_| EngineError::invalid("a text of a bucket is no UTF-8; rebuild the bucket"))?;
         }
-    };
-    String::from_utf8(bytes).map_err(|_| EngineError::invalid("a text of a bucket is no UTF-8; rebuild the bucket"))
-}
-
-fn number_text(format: NumberFormat, number: i64) -> Vec<u8> {
-    let mut text = Vec::new();
-    format.write(number, &mut text);
-    text
+        Ok(())
+    }
 }
 
 impl Interner {
@@ -527,64 +540,5 @@ impl Interner {
         let texts = &self.texts;
         let array = self.array.get_or_insert_with(|| Arc::new(StringViewArray::from_iter_values(texts.iter())));
         Arc::clone(array)
-    }
-}
-
-/// Where each column of a page is; quick for rows that mostly come in ascending order.
-struct Cursors {
-    open: Vec<Option<Cursor>>,
-}
-
-struct Cursor {
-    values: Arc<PageColumn>,
-    /// First of its rows not passed.
-    next: usize,
-    /// Number that counts as code 0.
-    base: i64,
-}
-
-impl Cursors {
-    /// The row's code in a dictionary or template column; for numbers how much it is above the smallest.
-    #[inline]
-    fn code(&mut self, column: u32, row: u32, page: &mut PageReader<'_>) -> Result<Option<u32>, EngineError> {
-        let Some(place) = self.open.get_mut(column as usize) else { return Ok(None) };
-        if place.is_none() {
-            let base = match &page.shapes().columns[column as usize].kind {
-                ColumnKind::Numbers { min, .. } => *min,
-                _ => 0,
-            };
-            *place = Some(Cursor { values: page.column(column)?, next: 0, base });
-        }
-        Ok(place.as_mut().and_then(|cursor| cursor.code(row)))
-    }
-}
-
-impl Cursor {
-    #[inline]
-    fn code(&mut self, row: u32) -> Option<u32> {
-        let place = match &self.values.rows {
-            None => row as usize,
-            Some(rows) => {
-                if self.next > 0 && rows.get(self.next - 1).is_some_and(|known| *known >= row) {
-                    self.next = rows.partition_point(|known| *known < row);
-                }
-                let near = rows.len().min(self.next + CURSOR_STEPS);
-                while self.next < near && rows[self.next] < row {
-                    self.next += 1;
-                }
-                if self.next == near {
-                    self.next += rows[near..].partition_point(|known| *known < row);
-                }
-                if rows.get(self.next) != Some(&row) {
-                    return None;
-                }
-                self.next
-            }
-        };
-        match &self.values.values {
-            ColumnValues::Codes(codes) => codes.get(place).copied(),
-            ColumnValues::Numbers(numbers) => u32::try_from(numbers.get(place)? - self.base).ok(),
-            ColumnValues::Texts { .. } => None,
-        }
     }
 }

@@ -1,0 +1,85 @@
+//! Codes of single rows of a page, for readers that go through the rows in order and through the columns as they come.
+//!
+//! A cursor only steps forward, so that a column which few rows have is not searched for each of them; a reader that
+//! goes back pays for a search. Not here: reading the columns ([`super::page`]).
+
+use std::sync::Arc;
+
+use quarry_event::shape::{ColumnKind, ColumnValues, PageColumn};
+
+use super::page::PageReader;
+use crate::EngineError;
+
+/// Rows a cursor passes one by one before it looks further ahead.
+const CURSOR_STEPS: usize = 8;
+
+/// Where each column of a page is; quick for rows that mostly come in ascending order.
+pub(super) struct Cursors {
+    open: Vec<Option<Cursor>>,
+}
+
+struct Cursor {
+    values: Arc<PageColumn>,
+    /// First of its rows not passed.
+    next: usize,
+    /// Number that counts as code 0.
+    base: i64,
+}
+
+impl Cursors {
+    /// Cursors over the columns of a page.
+    pub(super) fn new(page: &PageReader<'_>) -> Cursors {
+        let mut open = Vec::new();
+        open.resize_with(page.shapes().columns.len(), || None);
+        Cursors { open }
+    }
+
+    /// The row's code in a dictionary or template column; for numbers how much it is above the smallest.
+    #[inline]
+    pub(super) fn code(
+        &mut self,
+        column: u32,
+        row: u32,
+        page: &mut PageReader<'_>,
+    ) -> Result<Option<u32>, EngineError> {
+        let Some(place) = self.open.get_mut(column as usize) else { return Ok(None) };
+        if place.is_none() {
+            let base = match &page.shapes().columns[column as usize].kind {
+                ColumnKind::Numbers { min, .. } => *min,
+                _ => 0,
+            };
+            *place = Some(Cursor { values: page.column(column)?, next: 0, base });
+        }
+        Ok(place.as_mut().and_then(|cursor| cursor.code(row)))
+    }
+}
+
+impl Cursor {
+    #[inline]
+    fn code(&mut self, row: u32) -> Option<u32> {
+        let place = match &self.values.rows {
+            None => row as usize,
+            Some(rows) => {
+                if self.next > 0 && rows.get(self.next - 1).is_some_and(|known| *known >= row) {
+                    self.next = rows.partition_point(|known| *known < row);
+                }
+                let near = rows.len().min(self.next + CURSOR_STEPS);
+                while self.next < near && rows[self.next] < row {
+                    self.next += 1;
+                }
+                if self.next == near {
+                    self.next += rows[near..].partition_point(|known| *known < row);
+                }
+                if rows.get(self.next) != Some(&row) {
+                    return None;
+                }
+                self.next
+            }
+        };
+        match &self.values.values {
+            ColumnValues::Codes(codes) => codes.get(place).copied(),
+            ColumnValues::Numbers(numbers) => u32::try_from(numbers.get(place)? - self.base).ok(),
+            ColumnValues::Texts { .. } => None,
+        }
+    }
+}
