@@ -3,13 +3,11 @@
 
     tests/clients/run.py QUARRY [NAME ...]
 
-Clients are installed at pinned versions into a folder of their own (QUARRY_CLIENTS_DIR, by default
-~/.cache/quarry/clients), which is used again as long as requirements.txt does not change. Each file of scenarios/ is one
-client: a program that sends, and prints what it expects behind EXPECT: {"search": SPL, "rows": [...]}. Only the loopback
-interface is used while clients send.
+Clients are installed at pinned versions (install.py). Each file of scenarios/ is one client: a program that sends, and
+prints what it expects behind EXPECT: {"search": SPL, "rows": [...]}. A scenario that ends with 77 has no client on this
+machine, and says why; that is told, and is no failure. Only the loopback interface is used while clients send.
 """
 
-import hashlib
 import json
 import os
 import pathlib
@@ -17,28 +15,16 @@ import subprocess
 import sys
 import tempfile
 import time
-import venv
+
+import install
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROUNDS = 150
 ROUND_SECONDS = 0.2
-CLIENT_SECONDS = 120
+# Docker's driver takes two minutes to build where nothing of it is cached.
+CLIENT_SECONDS = 600
+NOT_HERE = 77
 MARK = "EXPECT "
-
-
-def installed():
-    """Python of a folder that holds the clients."""
-    wanted = (HERE / "requirements.txt").read_bytes()
-    name = f"python-{sys.version_info[0]}.{sys.version_info[1]}-{hashlib.sha256(wanted).hexdigest()[:12]}"
-    root = pathlib.Path(os.environ.get("QUARRY_CLIENTS_DIR", "~/.cache/quarry/clients")).expanduser()
-    folder = root / name
-    python = folder / "bin" / "python"
-    if not (folder / "complete").exists():
-        venv.create(folder, with_pip=True, clear=True)
-        install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"]
-        subprocess.run([*install, HERE / "requirements.txt"], check=True)
-        (folder / "complete").touch()
-    return python
 
 
 class Server:
@@ -101,7 +87,7 @@ def compare(server, name, expected):
 
 def main():
     quarry, names = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2:]
-    python = installed()
+    python = install.python()
     scenarios = sorted(path for path in (HERE / "scenarios").glob("*.py") if not names or path.stem in names)
     good = True
     with tempfile.TemporaryDirectory() as folder:
@@ -114,6 +100,9 @@ def main():
                 sent = subprocess.run(
                     command, env=environment, capture_output=True, text=True, timeout=CLIENT_SECONDS, check=False
                 )
+                if sent.returncode == NOT_HERE:
+                    print(f"NOT HERE {path.stem}: {sent.stdout.strip()}")
+                    continue
                 if sent.returncode != 0:
                     print(f"FAILED {path.stem}: the client ended with {sent.returncode}\n{sent.stdout}{sent.stderr}")
                     good = False

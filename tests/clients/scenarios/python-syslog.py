@@ -20,4 +20,4 @@ rows = [
     {"_raw": f"Nov 20 10:00:00 web9 shop[7]: sold piece={number} to Zoë", "host": "web9", "process": "shop"}
     for number in range(200)
 ]
-expect("index=syslog | table _raw host process", rows)
+expect("index=syslog web9 | table _raw host process", rows)
