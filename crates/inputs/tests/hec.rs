@@ -321,6 +321,36 @@ fn a_packed_body_above_the_limit_is_refused() {
     assert!(answer.contains("100000 bytes"), "{answer}");
 }
 
+#[test]
+fn a_body_that_says_it_is_too_large_is_not_waited_for() {
+    use std::io::{BufRead, BufReader, Write};
+    let served = Served::start();
+    let mut stream = std::net::TcpStream::connect(served.address).unwrap();
+    let length = BODY_BYTES + 1;
+    write!(
+        stream,
+        "POST /services/collector HTTP/1.1\r\nHost: h\r\nAuthorization: {ANY}\r\nContent-Length: {length}\r\n\r\n"
+    )
+    .unwrap();
+    // Nothing of the body comes.
+    let mut first = String::new();
+    BufReader::new(stream).read_line(&mut first).unwrap();
+    assert_eq!(first.trim_end(), "HTTP/1.1 413 Payload Too Large");
+}
+
+#[test]
+fn collectds_values_are_metric_events_and_other_text_of_its_sourcetype_is_text() {
+    let served = Served::start();
+    let list = r#"[{"values":[7],"dstypes":["gauge"],"dsnames":["value"],"time":1795225000.5,"interval":10,"host":"web4",
+        "plugin":"shop","plugin_instance":"till","type":"gauge","type_instance":"stock"}]"#;
+    assert_eq!(served.send("/raw?sourcetype=collectd_http", ANY, list).0, 200);
+    let expected = "main web4 http:any collectd_http {\"metric_name:shop.gauge.stock.value\":7,\"metric_type\":\"gauge\",\
+        \"plugin_instance\":\"till\"} metric_type=gauge plugin_instance=till metric_name:shop.gauge.stock.value=7";
+    assert_eq!(served.store.lines(), [expected]);
+    assert_eq!(served.send("/raw?sourcetype=collectd_http&host=h", ANY, "no JSON").0, 200);
+    assert_eq!(served.store.lines(), ["main h http:any collectd_http no JSON"]);
+}
+
 const RULES: &str =
     "[app_log]\nSHOULD_LINEMERGE = false\nSEDCMD-card = s/\\d{4}/####/\nTRANSFORMS-a = drop, vault, copy\n";
 const TRANSFORMS: &str = "[drop]\nREGEX = debug\nDEST_KEY = queue\nFORMAT = nullQueue\n\

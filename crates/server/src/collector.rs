@@ -1,4 +1,4 @@
-//! The HTTP Event Collector of a running node: its port, and the way from it into the store.
+//! The HTTP Event Collector of a running node: its ports, and the way from them into the store.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -28,13 +28,23 @@ const IDLE_EVERY: Duration = Duration::from_secs(60);
 /// Longest wait for senders when the server stops.
 const STOP_WAIT: Duration = Duration::from_secs(5);
 
-/// A port that takes events.
+/// Protocols that senders of calls agree on with TLS.
+const CALLS_PROTOCOLS: [&[u8]; 1] = [b"h2"];
+
+/// Ports that take events.
 pub(crate) struct Listening {
-    /// Where it is.
+    /// Where the collector is.
     pub(crate) address: SocketAddr,
+    /// Where OTLP over gRPC is taken.
+    pub(crate) calls: Option<SocketAddr>,
+    ports: Vec<Port>,
+    cleanup: JoinHandle<()>,
+}
+
+struct Port {
+    address: SocketAddr,
     stop: oneshot::Sender<()>,
     served: JoinHandle<()>,
-    cleanup: JoinHandle<()>,
 }
 
 /// Listens on `asked`, or where inputs.conf says when there are tokens; `None` when inputs.conf switches the collector
@@ -64,36 +74,57 @@ pub(crate) async fn listen(
              etc/system/local/inputs.conf",
         );
     }
-    let cannot = |error: std::io::Error| Failure::Storage(format!("cannot listen on {address}: {error}"));
-    let listener = tokio::net::TcpListener::bind(address).await.map_err(cannot)?;
-    let bound = listener.local_addr().map_err(cannot)?;
     let scheme = if settings.tls { "https" } else { "http" };
-    let acceptor = if settings.tls { Some(acceptor_of(data_dir, &settings, node)?) } else { None };
-    let (props, clock) = (Arc::clone(&node.props), node.clock.clone());
+    let acceptors = if settings.tls {
+        let ssl = certificate_of(&settings, node);
+        Some((tls::acceptor(data_dir, &ssl, &[])?, tls::acceptor(data_dir, &ssl, &CALLS_PROTOCOLS)?))
+    } else {
+        None
+    };
+    let (acceptor, calls_acceptor) = acceptors.unzip();
+    let (props, clock, calls_port) = (Arc::clone(&node.props), node.clock.clone(), settings.calls_port);
     let collector =
         Arc::new(Collector::new(settings, LimitSettings::new(&node.layers).http_body_bytes, store, props, clock));
-    let router = Arc::clone(&collector).router();
-    let (stop, stopped) = oneshot::channel::<()>();
-    let served = match acceptor {
-        Some(acceptor) => tokio::spawn(serve(TlsListener::new(listener, bound, acceptor), router, stopped)),
-        None => tokio::spawn(serve(listener, router, stopped)),
-    };
+    let port = Port::open(address, acceptor, Arc::clone(&collector).router()).await?;
+    let bound = port.address;
+    crate::tell(&format!("quarry takes events on {scheme}://{bound}/services/collector"));
+    let (mut ports, mut calls) = (vec![port], None);
+    if let Some(number) = calls_port {
+        let address = SocketAddr::new(address.ip(), number);
+        let port = Port::open(address, calls_acceptor, Arc::clone(&collector).calls()).await?;
+        crate::tell(&format!("quarry takes OTLP over gRPC on {} ([otlp])", port.address));
+        calls = Some(port.address);
+        ports.push(port);
+    }
     let cleanup = tokio::spawn(async move {
         loop {
             tokio::time::sleep(IDLE_EVERY).await;
             collector.forget_idle_channels();
         }
     });
-    crate::tell(&format!("quarry takes events on {scheme}://{bound}/services/collector"));
-    Ok(Some(Listening { address: bound, stop, served, cleanup }))
+    Ok(Some(Listening { address: bound, calls, ports, cleanup }))
 }
 
-/// TLS with the collector's certificate, or that of all inputs.
-fn acceptor_of(data_dir: &Path, settings: &HttpInputSettings, node: &Settings) -> Result<TlsAcceptor, Failure> {
+/// The collector's certificate, or that of all inputs.
+fn certificate_of(settings: &HttpInputSettings, node: &Settings) -> SslSettings {
     let all = NetworkInputSettings::new(&node.layers).ssl;
     let certificate = settings.certificate.clone().or(all.certificate);
     // Tokens say who sends.
-    tls::acceptor(data_dir, &SslSettings { certificate, requires_client: false, roots: None })
+    SslSettings { certificate, requires_client: false, roots: None }
+}
+
+impl Port {
+    async fn open(address: SocketAddr, acceptor: Option<TlsAcceptor>, router: Router) -> Result<Port, Failure> {
+        let cannot = |error: std::io::Error| Failure::Storage(format!("cannot listen on {address}: {error}"));
+        let listener = tokio::net::TcpListener::bind(address).await.map_err(cannot)?;
+        let bound = listener.local_addr().map_err(cannot)?;
+        let (stop, stopped) = oneshot::channel::<()>();
+        let served = match acceptor {
+            Some(acceptor) => tokio::spawn(serve(TlsListener::new(listener, bound, acceptor), router, stopped)),
+            None => tokio::spawn(serve(listener, router, stopped)),
+        };
+        Ok(Port { address: bound, stop, served })
+    }
 }
 
 async fn serve(listener: impl Listener<Addr = SocketAddr>, router: Router, stopped: oneshot::Receiver<()>) {
@@ -111,11 +142,20 @@ impl Listening {
     /// Takes no more requests and waits for those that run.
     pub(crate) async fn stop(self) {
         self.cleanup.abort();
-        if self.stop.send(()).is_err() {
-            // It has ended already.
-            return;
+        let mut served = Vec::new();
+        for port in self.ports {
+            // Where nobody hears it, the port has ended already.
+            if port.stop.send(()).is_ok() {
+                served.push(port.served);
+            }
         }
-        if tokio::time::timeout(STOP_WAIT, self.served).await.is_err() {
+        let ended = async {
+            for task in served {
+                // How it ended it has told itself.
+                drop(task.await);
+            }
+        };
+        if tokio::time::timeout(STOP_WAIT, ended).await.is_err() {
             crate::tell("warning: senders of events did not end in time; what was not answered they send again");
         }
     }

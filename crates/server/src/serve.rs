@@ -102,7 +102,9 @@ async fn serve(
     let address = listener.local_addr().map_err(cannot)?;
     let events: Arc<dyn EventStore> = Arc::new(NodeStore::new(&node));
     let collector = collector::listen(data_dir, hec, &node.settings, Arc::clone(&events)).await?;
-    let listeners = Listeners::start(data_dir, &node.settings, &|_| Arc::clone(&events)).await?;
+    let mut listeners = Listeners::start(data_dir, &node.settings, &|_| Arc::clone(&events)).await?;
+    let calls = collector.as_ref().and_then(|collector| collector.calls);
+    listeners.addresses.extend(calls.map(|address| ("otlp".to_owned(), address)));
     let stop = stop_signal().map_err(|error| Failure::Storage(format!("cannot listen to signals: {error}")))?;
     let hec = collector.as_ref().map(|collector| collector.address);
     let run_file = RunFile::write(data_dir, address, hec, &listeners, state.auth.local_token())?;

@@ -1,4 +1,4 @@
-//! inputs.conf `[http]` and `[http://NAME]`: the HTTP Event Collector and its tokens.
+//! inputs.conf `[http]` and `[http://NAME]`: the HTTP Event Collector and its tokens; `[otlp]`: its port for OTLP over gRPC.
 //!
 //! Other stanzas of inputs.conf belong to other inputs and are not looked at here.
 
@@ -11,6 +11,8 @@ use crate::values::Values;
 
 /// Stanza of the collector itself.
 const GLOBAL: &str = "http";
+/// Stanza of the port for OTLP over gRPC, which is not Splunk's.
+const CALLS: &str = "otlp";
 /// What the stanza of a token starts with.
 const TOKEN_PREFIX: &str = "http://";
 
@@ -19,6 +21,7 @@ pub static INPUTS: ConfTable = ConfTable {
     conf: "inputs",
     sections: &[
         Section { stanza: StanzaName::Named(GLOBAL), rows: GLOBAL_ROWS },
+        Section { stanza: StanzaName::Named(CALLS), rows: CALLS_ROWS },
         Section { stanza: StanzaName::Prefix(TOKEN_PREFIX), rows: TOKEN_ROWS },
         Section { stanza: StanzaName::Prefix(monitor::MONITOR_PREFIX), rows: monitor::MONITOR_ROWS },
         Section { stanza: StanzaName::Prefix(monitor::BATCH_PREFIX), rows: monitor::MONITOR_ROWS },
@@ -76,6 +79,17 @@ const GLOBAL_ROWS: &[Row] = &[
         "false",
         "",
         "whether tokens without a word of their own may stand in the URL",
+    ),
+];
+
+const CALLS_ROWS: &[Row] = &[
+    row("disabled", Kind::Bool, "true", "", "whether nothing listens for OTLP over gRPC"),
+    row(
+        "port",
+        Kind::Integer { min: 0, max: 65_535 },
+        "4317",
+        "",
+        "port for OTLP over gRPC, at the collector's address",
     ),
 ];
 
@@ -146,6 +160,8 @@ pub struct HttpInputSettings {
     pub certificate: Option<String>,
     /// Idle seconds after which a channel is forgotten; `None` is never.
     pub channel_idle_seconds: Option<u64>,
+    /// Port for OTLP over gRPC, if it is wanted.
+    pub calls_port: Option<u16>,
     /// Tokens by name.
     pub tokens: Vec<HttpToken>,
 }
@@ -182,9 +198,12 @@ impl HttpInputSettings {
             };
             tokens.insert(name.to_owned(), made);
         }
+        let calls = Values::of_stanza(CALLS_ROWS, conf, CALLS);
+        let port_of = |values: &Values| u16::try_from(values.count("port")).unwrap_or_default();
         HttpInputSettings {
             disabled: global.bool("disabled"),
-            port: u16::try_from(global.count("port")).unwrap_or_default(),
+            port: port_of(&global),
+            calls_port: (!calls.bool("disabled")).then(|| port_of(&calls)),
             tls: global.bool("enableSSL"),
             certificate: global.optional("serverCert"),
             channel_idle_seconds: global.bool("ackIdleCleanup").then(|| global.count("maxIdleTime")),
@@ -208,6 +227,7 @@ mod tests {
         let layers = Layers::new([local("inputs", text)]);
         let settings = HttpInputSettings::new(&layers);
         assert_eq!((settings.channel_idle_seconds, settings.port), (Some(7), 8088));
+        assert_eq!(settings.calls_port, None, "only where it is asked for");
         let names: Vec<&str> = settings.tokens.iter().map(|token| token.name.as_str()).collect();
         assert_eq!(names, ["apps", "edge"], "a stanza without a token is none");
         let apps = &settings.tokens[0];
@@ -218,6 +238,14 @@ mod tests {
         assert_eq!(edge.connection_host, ConnectionHost::ProxiedAddress);
         let told: Vec<String> = layers.warnings().iter().map(ToString::to_string).collect();
         assert!(told.is_empty(), "{told:?}");
+    }
+
+    #[test]
+    fn calls_have_a_port_where_they_are_wanted() {
+        let port = |text: &str| HttpInputSettings::new(&Layers::new([local("inputs", text)])).calls_port;
+        assert_eq!(port("[otlp]\ndisabled = 0\n"), Some(4317));
+        assert_eq!(port("[otlp]\nport = 5000\ndisabled = false\n"), Some(5000));
+        assert_eq!(port("[otlp]\nport = 5000\n"), None);
     }
 
     #[test]

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
+use axum::extract::Request;
 use axum::http::HeaderMap;
+use axum::http::header::CONTENT_LENGTH;
 use flate2::read::MultiGzDecoder;
 use futures::StreamExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -71,8 +73,18 @@ impl From<Code> for BodyError {
 }
 
 impl Kept {
-    /// Reads a body; it stays packed.
-    pub(crate) async fn read(body: Body, budget: &Budget) -> Result<Kept, BodyError> {
+    /// Reads the body of a request; it stays packed. One that says that it is too large is not waited for.
+    pub(crate) async fn of(request: Request, budget: &Budget) -> Result<Kept, BodyError> {
+        let length = request.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+        let length = length.and_then(|text| text.trim().parse::<u64>().ok());
+        if length.is_some_and(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX) > budget.body_bytes_max) {
+            return Err(BodyError::TooLarge(budget.body_bytes_max));
+        }
+        Kept::read(request.into_body(), budget).await
+    }
+
+    /// Reads a body.
+    async fn read(body: Body, budget: &Budget) -> Result<Kept, BodyError> {
         let mut kept = Kept { bytes: Vec::new(), budget: budget.clone(), share: None, shared_bytes: 0 };
         let mut parts = body.into_data_stream();
         loop {

@@ -4,8 +4,8 @@
 //! answered at once with a number, and `/ack` tells when that is so. Memory for bodies has one limit over all requests;
 //! above it, and while the store takes nothing, senders are told to come again.
 //!
-//! Behaviour: Splunk's public description of the collector, and measurements of its refusals. Not here: TLS, the
-//! management of tokens, forwarders that speak S2S over HTTP.
+//! Behaviour: Splunk's public description of the collector, and measurements of its refusals. Not here: TLS,
+//! where tokens are kept, forwarders that speak S2S over HTTP.
 
 mod answer;
 mod body;
@@ -19,7 +19,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use axum::Router;
 use axum::extract::{ConnectInfo, Request, State};
@@ -42,10 +42,12 @@ use channels::{Channels, Receipts};
 use receive::{Destination, Receiver, Stated, answer_of};
 use retries::{Begun, Retries};
 
+type Tokens = BTreeMap<String, Arc<HttpToken>>;
+
 /// The collector over a store.
 pub struct Collector {
     /// Tokens by what senders show.
-    tokens: BTreeMap<String, Arc<HttpToken>>,
+    tokens: RwLock<Tokens>,
     channel_idle_seconds: Option<u64>,
     channels: Channels,
     retries: Arc<Retries>,
@@ -56,7 +58,7 @@ pub struct Collector {
 
 impl std::fmt::Debug for Collector {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Collector").field("tokens", &self.tokens.len()).finish_non_exhaustive()
+        out.debug_struct("Collector").field("tokens", &self.tokens().len()).finish_non_exhaustive()
     }
 }
 
@@ -70,9 +72,8 @@ impl Collector {
         props: Arc<PropsResolver>,
         clock: SharedClock,
     ) -> Collector {
-        let tokens = settings.tokens.into_iter().map(|token| (token.token.to_ascii_lowercase(), Arc::new(token)));
         Collector {
-            tokens: tokens.collect(),
+            tokens: RwLock::new(by_what_is_shown(settings.tokens)),
             channel_idle_seconds: settings.channel_idle_seconds,
             channels: Channels::default(),
             retries: Arc::default(),
@@ -80,6 +81,20 @@ impl Collector {
             clock,
             budget: Budget::new(body_bytes_max),
         }
+    }
+
+    /// Takes these tokens in place of those it had; requests that were let in go on.
+    pub fn set_tokens(&self, tokens: Vec<HttpToken>) {
+        *self.tokens.write().unwrap_or_else(PoisonError::into_inner) = by_what_is_shown(tokens);
+    }
+
+    fn tokens(&self) -> RwLockReadGuard<'_, Tokens> {
+        self.tokens.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The services of OTLP over gRPC, for a port of their own.
+    pub fn calls(self: Arc<Collector>) -> Router {
+        foreign::calls::router().with_state(self)
     }
 
     /// Its endpoints.
@@ -115,15 +130,19 @@ impl Collector {
             Some(value) => (token_of(value.to_str().map_err(|_| Code::InvalidAuthorization)?)?, false),
             None => (query.get("token").ok_or(Code::TokenRequired)?.to_owned(), true),
         };
-        let token = self.tokens.get(&shown.to_ascii_lowercase()).ok_or(Code::InvalidToken)?;
+        let token = self.tokens().get(&shown.to_ascii_lowercase()).cloned().ok_or(Code::InvalidToken)?;
         if token.disabled {
             return Err(Code::TokenDisabled);
         }
         if in_query && !token.in_query {
             return Err(Code::QueryAuthorization);
         }
-        Ok(Arc::clone(token))
+        Ok(token)
     }
+}
+
+fn by_what_is_shown(tokens: Vec<HttpToken>) -> Tokens {
+    tokens.into_iter().map(|token| (token.token.to_ascii_lowercase(), Arc::new(token))).collect()
 }
 
 /// The token of an `Authorization` header.
@@ -231,7 +250,7 @@ async fn collect(
     }
     let (stated, sender) = (query.stated()?, sender(&request, &token));
     let (uri, headers) = (request.uri().to_string(), request.headers().clone());
-    let kept = Kept::read(request.into_body(), &collector.budget).await?;
+    let kept = Kept::of(request, &collector.budget).await?;
     if kept.bytes.is_empty() {
         return Err(Code::NoData.into());
     }
@@ -312,7 +331,7 @@ async fn asked(collector: &Arc<Collector>, request: Request) -> Result<Value, Bo
     }
     let channel = channel_of(request.headers(), &query)?.ok_or(Code::ChannelMissing)?;
     let headers = request.headers().clone();
-    let kept = Kept::read(request.into_body(), &collector.budget).await?.unpack(&headers)?;
+    let kept = Kept::of(request, &collector.budget).await?.unpack(&headers)?;
     if kept.bytes.is_empty() {
         return Err(Code::NoData.into());
     }

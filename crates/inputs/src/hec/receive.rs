@@ -17,6 +17,7 @@ use quarry_pipeline::{
 use super::answer::{Answer, Code};
 use super::channels::Receipts;
 use super::envelope::{Envelope, read_body};
+use super::foreign::collectd;
 use crate::{AppendError, EventStore};
 
 /// Bytes of text after which a batch is handed over.
@@ -92,6 +93,10 @@ impl<'a> Receiver<'a> {
     /// Takes a body that is text, which the index pipeline breaks into events.
     pub(crate) fn raw(&mut self, body: &str) -> Result<(), Answer> {
         self.check_index(&self.metadata.index).map_err(|code| Answer::about(code, 1))?;
+        let is_collectd = *self.metadata.sourcetype == *collectd::SOURCETYPE;
+        if let Some(events) = is_collectd.then(|| collectd::read(body)).flatten().filter(|events| !events.is_empty()) {
+            return events.into_iter().zip(0..).try_for_each(|(event, at)| self.event(event, at));
+        }
         let info = SourceInfo {
             index: self.metadata.index.to_string(),
             host: self.metadata.host.to_string(),

@@ -98,7 +98,7 @@ impl Listeners {
             alive,
         });
         let needs_tls = settings.inputs.iter().any(|input| input.tls);
-        let acceptor = if needs_tls { Some(tls::acceptor(data_dir, &settings.ssl)?) } else { None };
+        let acceptor = if needs_tls { Some(tls::acceptor(data_dir, &settings.ssl, &[])?) } else { None };
         for input in settings.inputs {
             let store = stores(input.routing.as_deref());
             listeners.listen(input, &shared, store, acceptor.as_ref()).await?;

@@ -28,9 +28,10 @@ const OWN_CERTIFICATE: &str = "etc/auth/server.pem";
 /// Readable and writable by the owner alone.
 const PRIVATE_MODE: u32 = 0o600;
 
-/// What speaks TLS with senders.
-pub(crate) fn acceptor(data_dir: &Path, settings: &SslSettings) -> Result<TlsAcceptor, Failure> {
-    let config = config(data_dir, settings).map_err(|reason| Failure::Storage(format!("TLS: {reason}")))?;
+/// What speaks TLS with senders; without `protocols` nothing is agreed on.
+pub(crate) fn acceptor(data_dir: &Path, settings: &SslSettings, protocols: &[&[u8]]) -> Result<TlsAcceptor, Failure> {
+    let mut config = config(data_dir, settings).map_err(|reason| Failure::Storage(format!("TLS: {reason}")))?;
+    config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 

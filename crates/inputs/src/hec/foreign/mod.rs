@@ -1,12 +1,15 @@
-//! Senders made for others, on the collector's port and with its tokens: OpenTelemetry (OTLP over HTTP), Elasticsearch's
-//! `_bulk`, Loki's push, Prometheus' remote write.
+//! Senders made for others, on the collector's port and with its tokens: OpenTelemetry (OTLP over HTTP; over gRPC on a
+//! port of its own), Elasticsearch's `_bulk`, Loki's push, Prometheus' remote write; collectd, at the collector's own
+//! endpoint.
 //!
 //! Each is read into envelopes as those of `/services/collector/event`, and answered in its own words when its events
 //! are on disk. The token comes as `Authorization: Splunk`, `Bearer`, `ApiKey` (behind the colon), or as a password.
 //!
-//! Not here: OTLP over gRPC, traces, searches of these systems.
+//! Not here: traces, searches of these systems.
 
 mod bulk;
+pub(super) mod calls;
+pub(super) mod collectd;
 mod metric;
 mod protobuf;
 mod streams;
@@ -61,22 +64,24 @@ type Reader = fn(&[u8], Form) -> Option<Vec<Envelope>>;
 
 async fn logs(State(collector): State<Arc<Collector>>, request: Request) -> Response {
     let form = form_of(request.headers(), Form::Protobuf);
-    let taken = take(collector, request, form, |bytes, form| {
-        let mut events = Vec::new();
-        telemetry::logs(&value(bytes, form, &telemetry::LOGS)?, &mut events);
-        Some(events)
-    });
-    told_telemetry(taken.await, form)
+    told_telemetry(take(collector, request, form, read_logs).await, form)
 }
 
 async fn metrics(State(collector): State<Arc<Collector>>, request: Request) -> Response {
     let form = form_of(request.headers(), Form::Protobuf);
-    let taken = take(collector, request, form, |bytes, form| {
-        let mut events = Vec::new();
-        telemetry::metrics(&value(bytes, form, &telemetry::METRICS)?, &mut events);
-        Some(events)
-    });
-    told_telemetry(taken.await, form)
+    told_telemetry(take(collector, request, form, read_metrics).await, form)
+}
+
+fn read_logs(bytes: &[u8], form: Form) -> Option<Vec<Envelope>> {
+    let mut events = Vec::new();
+    telemetry::logs(&value(bytes, form, &telemetry::LOGS)?, &mut events);
+    Some(events)
+}
+
+fn read_metrics(bytes: &[u8], form: Form) -> Option<Vec<Envelope>> {
+    let mut events = Vec::new();
+    telemetry::metrics(&value(bytes, form, &telemetry::METRICS)?, &mut events);
+    Some(events)
 }
 
 async fn push(State(collector): State<Arc<Collector>>, request: Request) -> Response {
@@ -145,13 +150,18 @@ async fn sent(collector: Arc<Collector>, mut request: Request) -> Result<Sent, B
     }
     let token = collector.authorise(request.headers(), &Query::of(request.uri()))?;
     let (sender, headers) = (sender(&request, &token), request.headers().clone());
-    let kept = Kept::read(request.into_body(), &collector.budget).await?;
+    let kept = Kept::of(request, &collector.budget).await?;
     Ok(Sent { collector, token, sender, kept, headers })
 }
 
 /// Stores the events of a request, whole or not at all where it cannot be read.
 async fn take(collector: Arc<Collector>, request: Request, form: Form, read: Reader) -> Result<(), BodyError> {
-    let Sent { collector, token, sender, kept, mut headers } = sent(collector, request).await?;
+    store(sent(collector, request).await?, form, read).await
+}
+
+/// Stores the events of a body.
+async fn store(sent: Sent, form: Form, read: Reader) -> Result<(), BodyError> {
+    let Sent { collector, token, sender, kept, mut headers } = sent;
     let work = move || {
         if matches!(form, Form::Snappy) {
             // The encoding is the protocol's, not HTTP's.

@@ -1,0 +1,188 @@
+//! OTLP over gRPC: unary calls of the services for logs and metrics, read as their bodies over HTTP are.
+//!
+//! A call is a POST over HTTP/2. Its body is one message behind five bytes, whether it is packed and its length; the
+//! answer is an empty message, and a status behind it. A refusal says by its status whether it helps to come again.
+//!
+//! Not here: streams, deadlines (a sender that gives up sends again), reflection, traces.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use http_body_util::{BodyExt, Full};
+
+use super::{Collector, Form, Reader, read_logs, read_metrics, sent, store};
+use crate::hec::answer::Code;
+use crate::hec::body::BodyError;
+
+/// Media type of calls; more may follow it, as in `application/grpc+proto`.
+const MEDIA_TYPE: &str = "application/grpc";
+/// Bytes in front of a message: whether it is packed, its length.
+const PREFIX_BYTES: usize = 5;
+/// An empty message.
+const EMPTY_MESSAGE: [u8; PREFIX_BYTES] = [0; PREFIX_BYTES];
+
+const STATUS: HeaderName = HeaderName::from_static("grpc-status");
+const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
+const ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
+
+/// The protocol's numbers of outcomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Status {
+    Ok = 0,
+    InvalidArgument = 3,
+    PermissionDenied = 7,
+    ResourceExhausted = 8,
+    Unimplemented = 12,
+    /// The only one here after which senders come again.
+    Unavailable = 14,
+    Unauthenticated = 16,
+}
+
+/// Why a call fails.
+struct Refusal {
+    status: Status,
+    text: String,
+}
+
+impl Refusal {
+    fn new(status: Status, text: impl Into<String>) -> Refusal {
+        Refusal { status, text: text.into() }
+    }
+}
+
+impl From<BodyError> for Refusal {
+    fn from(error: BodyError) -> Refusal {
+        let answer = match error {
+            BodyError::TooLarge(bytes) => {
+                let text = format!("the message is larger than {bytes} bytes; send fewer records at a time");
+                return Refusal::new(Status::ResourceExhausted, text);
+            }
+            BodyError::Told(answer) => answer,
+        };
+        let (_, status, text) = answer.code.row();
+        let status = match (answer.code, status) {
+            (Code::TokenDisabled, _) => Status::PermissionDenied,
+            (Code::InvalidToken, _) | (_, StatusCode::UNAUTHORIZED) => Status::Unauthenticated,
+            // Also after a failed write: what was not stored must come again.
+            (_, status) if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => Status::Unavailable,
+            _ => Status::InvalidArgument,
+        };
+        Refusal::new(status, text)
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let mut response = Response::new(Body::empty());
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+        headers.insert(STATUS, HeaderValue::from(self.status as u16));
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity,gzip"));
+        if let Ok(text) = HeaderValue::from_str(&self.text) {
+            headers.insert(MESSAGE, text);
+        }
+        response
+    }
+}
+
+/// The services.
+pub(in crate::hec) fn router() -> Router<Arc<Collector>> {
+    Router::new()
+        .route("/opentelemetry.proto.collector.logs.v1.LogsService/Export", post(logs))
+        .route("/opentelemetry.proto.collector.metrics.v1.MetricsService/Export", post(metrics))
+        .fallback(unknown)
+}
+
+async fn logs(State(collector): State<Arc<Collector>>, request: Request) -> Response {
+    answer(call(collector, request, read_logs).await)
+}
+
+async fn metrics(State(collector): State<Arc<Collector>>, request: Request) -> Response {
+    answer(call(collector, request, read_metrics).await)
+}
+
+/// Services that are not here, such as that of traces.
+async fn unknown(request: Request) -> Response {
+    let text = format!("there is no {}: logs and metrics are taken", request.uri().path());
+    Refusal::new(Status::Unimplemented, text).into_response()
+}
+
+fn answer(outcome: Result<(), Refusal>) -> Response {
+    if let Err(refusal) = outcome {
+        return refusal.into_response();
+    }
+    let mut trailers = HeaderMap::new();
+    trailers.insert(STATUS, HeaderValue::from(Status::Ok as u16));
+    let message = Full::new(Bytes::from_static(&EMPTY_MESSAGE)).with_trailers(async move { Some(Ok(trailers)) });
+    ([(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE))], Body::new(message)).into_response()
+}
+
+async fn call(collector: Arc<Collector>, request: Request, read: Reader) -> Result<(), Refusal> {
+    let headers = request.headers();
+    let of_header = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if !of_header(header::CONTENT_TYPE).starts_with(MEDIA_TYPE) {
+        return Err(Refusal::new(Status::InvalidArgument, "this port takes gRPC; use OTLP over HTTP on the other one"));
+    }
+    let encoding = of_header(ENCODING).to_ascii_lowercase();
+    let mut sent = sent(collector, request).await?;
+    let is_packed = open(&mut sent.kept.bytes)?;
+    sent.headers.remove(header::CONTENT_ENCODING);
+    if is_packed {
+        if encoding != "gzip" {
+            let text = "messages are packed with gzip or not at all";
+            return Err(Refusal::new(Status::Unimplemented, text));
+        }
+        sent.headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    store(sent, Form::Protobuf, read).await.map_err(Refusal::from)
+}
+
+/// Takes the prefix off the one message of a call; whether it is packed.
+fn open(bytes: &mut Vec<u8>) -> Result<bool, Refusal> {
+    let broken = || Refusal::new(Status::InvalidArgument, "the body is not one whole message");
+    let (prefix, message) = bytes.split_first_chunk::<PREFIX_BYTES>().ok_or_else(broken)?;
+    let [packed, length @ ..] = *prefix;
+    if packed > 1 || usize::try_from(u32::from_be_bytes(length)) != Ok(message.len()) {
+        return Err(broken());
+    }
+    bytes.drain(..PREFIX_BYTES);
+    Ok(packed == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Refusal, Status, open};
+    use crate::hec::answer::Code;
+    use crate::hec::body::BodyError;
+
+    #[test]
+    fn one_whole_message_is_opened_and_nothing_else() {
+        let mut bytes = vec![0, 0, 0, 0, 2, 7, 8];
+        assert!(matches!(open(&mut bytes), Ok(false)));
+        assert_eq!(bytes, [7, 8]);
+        assert!(matches!(open(&mut vec![1, 0, 0, 0, 0]), Ok(true)));
+        for broken in [&[][..], &[0, 0, 0], &[0, 0, 0, 0, 2, 7], &[0, 0, 0, 0, 1, 7, 0, 0, 0, 0, 0], &[2, 0, 0, 0, 0]] {
+            assert!(open(&mut broken.to_vec()).is_err(), "{broken:?}");
+        }
+    }
+
+    #[test]
+    fn only_what_may_pass_is_told_to_come_again() {
+        let status = |code: Code| Refusal::from(BodyError::from(code)).status;
+        assert_eq!(status(Code::Busy), Status::Unavailable);
+        assert_eq!(status(Code::ServerError), Status::Unavailable);
+        assert_eq!(status(Code::ShuttingDown), Status::Unavailable);
+        assert_eq!(status(Code::InvalidFormat), Status::InvalidArgument);
+        assert_eq!(status(Code::IncorrectIndex), Status::InvalidArgument);
+        assert_eq!(status(Code::TokenRequired), Status::Unauthenticated);
+        assert_eq!(status(Code::InvalidToken), Status::Unauthenticated);
+        assert_eq!(status(Code::TokenDisabled), Status::PermissionDenied);
+        assert_eq!(Refusal::from(BodyError::TooLarge(5)).status, Status::ResourceExhausted);
+    }
+}
