@@ -16,7 +16,7 @@ use axum::extract::DefaultBodyLimit;
 use quarry_auth::Auth;
 use quarry_search::SearchService;
 
-pub use node::{AddFile, Node, NodeError, PreviewFile};
+pub use node::{AddFile, CollectorToken, Node, NodeError, PreviewFile, TokenChange, TokenError};
 
 /// Most bytes of a request's body. Splunk takes longer searches than anyone writes; the limit guards memory.
 pub const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -40,6 +40,7 @@ pub fn router(state: ApiState) -> Router {
         .merge(endpoint::oneshot::routes())
         .merge(endpoint::preview::routes())
         .merge(endpoint::buckets::routes())
+        .merge(endpoint::collector_tokens::routes())
         .fallback(message::not_found)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(state)

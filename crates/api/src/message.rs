@@ -25,6 +25,11 @@ impl ApiError {
         ApiError { status: StatusCode::FORBIDDEN, text: text.into() }
     }
 
+    /// A refusal with a status of its own.
+    pub(crate) fn with_status(status: StatusCode, text: impl Into<String>) -> ApiError {
+        ApiError { status, text: text.into() }
+    }
+
     /// The node failed.
     pub(crate) fn internal(text: impl Into<String>) -> ApiError {
         ApiError { status: StatusCode::INTERNAL_SERVER_ERROR, text: text.into() }

@@ -33,6 +33,63 @@ pub struct PreviewFile {
     pub events: Option<usize>,
 }
 
+/// A token of the HTTP Event Collector.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CollectorToken {
+    /// Name of its stanza behind `http://`.
+    pub name: String,
+    /// What senders show.
+    pub token: String,
+    /// Whether it is refused.
+    pub disabled: bool,
+    /// Index of events that name none.
+    pub index: Option<String>,
+    /// Indexes that events may name; empty is any.
+    pub indexes: Vec<String>,
+    /// `host` of events that name none.
+    pub host: Option<String>,
+    /// `source` of events that name none.
+    pub source: Option<String>,
+    /// `sourcetype` of events that name none.
+    pub sourcetype: Option<String>,
+    /// Whether answers carry an id that tells later when events are stored.
+    pub use_ack: bool,
+}
+
+/// Settings that a token gets.
+#[derive(Clone, Debug)]
+pub struct TokenChange {
+    /// Name of the token.
+    pub name: String,
+    /// Whether there must be none of this name, else one.
+    pub is_new: bool,
+    /// Settings as inputs.conf names them.
+    pub settings: Vec<(String, String)>,
+}
+
+/// Why a token is not written.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    /// Nobody knows it.
+    #[error("there is no token {name}: GET data/inputs/http lists those that are there")]
+    Unknown {
+        /// Its name.
+        name: String,
+    },
+    /// There is one.
+    #[error("there is a token {what} already: choose another, or change that one")]
+    Exists {
+        /// Its name, or the word that senders show.
+        what: String,
+    },
+    /// A setting cannot be as it is.
+    #[error("{0}")]
+    Invalid(String),
+    /// The node failed.
+    #[error("{0}")]
+    Failed(String),
+}
+
 /// Actions of a node. Calls block; the API runs them off its async threads.
 pub trait Node: Send + Sync {
     /// Indexes a file; gives the report as a JSON object.
@@ -45,4 +102,10 @@ pub trait Node: Send + Sync {
     fn verify(&self) -> Result<String, NodeError>;
     /// Merges neighbouring buckets as far as their limits allow; gives the report as a JSON object.
     fn compact(&self) -> Result<String, NodeError>;
+    /// Tokens of the HTTP Event Collector by name.
+    fn collector_tokens(&self) -> Result<Vec<CollectorToken>, TokenError>;
+    /// Writes a token to inputs.conf and puts it in force; gives it as it is now.
+    fn write_collector_token(&self, change: &TokenChange) -> Result<CollectorToken, TokenError>;
+    /// Takes a token out of inputs.conf and out of force.
+    fn remove_collector_token(&self, name: &str) -> Result<(), TokenError>;
 }

@@ -35,6 +35,8 @@ const CALLS_PROTOCOLS: [&[u8]; 1] = [b"h2"];
 pub(crate) struct Listening {
     /// Where the collector is.
     pub(crate) address: SocketAddr,
+    /// What takes events.
+    pub(crate) collector: Arc<Collector>,
     /// Where OTLP over gRPC is taken.
     pub(crate) calls: Option<SocketAddr>,
     ports: Vec<Port>,
@@ -96,13 +98,14 @@ pub(crate) async fn listen(
         calls = Some(port.address);
         ports.push(port);
     }
+    let cleaned = Arc::clone(&collector);
     let cleanup = tokio::spawn(async move {
         loop {
             tokio::time::sleep(IDLE_EVERY).await;
-            collector.forget_idle_channels();
+            cleaned.forget_idle_channels();
         }
     });
-    Ok(Some(Listening { address: bound, calls, ports, cleanup }))
+    Ok(Some(Listening { address: bound, collector, calls, ports, cleanup }))
 }
 
 /// The collector's certificate, or that of all inputs.

@@ -12,6 +12,7 @@ mod bucket;
 mod claims;
 mod cli;
 mod collector;
+mod collector_tokens;
 mod configuration;
 mod cron;
 mod custom_commands;

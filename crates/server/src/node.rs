@@ -7,12 +7,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::tz::TimeZone;
-use quarry_api::{AddFile, Node, NodeError, PreviewFile};
+use quarry_api::{AddFile, CollectorToken, Node, NodeError, PreviewFile, TokenChange, TokenError};
 use quarry_inputs::Sink;
 use quarry_inputs::file::{NoProgress, OneshotOptions, add_file};
 use quarry_store::Store;
 
 use crate::claims::Claims;
+use crate::collector_tokens::CollectorTokens;
 use crate::local::{self, Settings};
 use crate::metrics::Throughput;
 use crate::monitors::Sinks;
@@ -29,6 +30,8 @@ pub(crate) struct LocalNode {
     pub(crate) claims: Arc<Claims>,
     /// What enters the store.
     pub(crate) throughput: Arc<Throughput>,
+    /// Tokens of senders.
+    pub(crate) tokens: CollectorTokens,
     /// What was told once and is not told again.
     told: Mutex<BTreeSet<String>>,
     /// Files that each pipeline set adds now.
@@ -36,14 +39,15 @@ pub(crate) struct LocalNode {
 }
 
 impl LocalNode {
-    /// A node over `store`.
-    pub(crate) fn new(store: Arc<Store>, settings: Arc<Settings>) -> LocalNode {
+    /// A node over `store`, which has `data_dir`.
+    pub(crate) fn new(data_dir: &Path, store: Arc<Store>, settings: Arc<Settings>) -> LocalNode {
         let running = Mutex::new(vec![0; settings.pipeline_sets()]);
         LocalNode {
             store,
             settings,
             claims: Arc::default(),
             throughput: Arc::default(),
+            tokens: CollectorTokens::new(data_dir),
             told: Mutex::default(),
             running,
         }
@@ -138,5 +142,17 @@ impl Node for LocalNode {
 
     fn compact(&self) -> Result<String, NodeError> {
         Ok(bucket::compaction(&self.store.compact_all()?).to_string())
+    }
+
+    fn collector_tokens(&self) -> Result<Vec<CollectorToken>, TokenError> {
+        Ok(self.tokens.list())
+    }
+
+    fn write_collector_token(&self, change: &TokenChange) -> Result<CollectorToken, TokenError> {
+        self.tokens.write(change, &|index| self.settings.check_index(index))
+    }
+
+    fn remove_collector_token(&self, name: &str) -> Result<(), TokenError> {
+        self.tokens.remove(name)
     }
 }

@@ -57,7 +57,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     settings.kept_jobs(data_dir).expire();
     let search = Arc::new(settings.service(store.clone(), Some(data_dir))?);
     let settings = Arc::new(settings);
-    let node = Arc::new(LocalNode::new(store, settings));
+    let node = Arc::new(LocalNode::new(data_dir, store, settings));
     let state = ApiState { auth, search, node: node.clone() };
     let sinks: Arc<dyn Sinks> = node.clone();
     let watching = monitors::start(&node.settings, &sinks)?;
@@ -103,6 +103,9 @@ async fn serve(
     let events: Arc<dyn EventStore> = Arc::new(NodeStore::new(&node));
     let collector = collector::listen(data_dir, hec, &node.settings, Arc::clone(&events)).await?;
     let mut listeners = Listeners::start(data_dir, &node.settings, &|_| Arc::clone(&events)).await?;
+    if let Some(listening) = &collector {
+        node.tokens.attach(&listening.collector);
+    }
     let calls = collector.as_ref().and_then(|collector| collector.calls);
     listeners.addresses.extend(calls.map(|address| ("otlp".to_owned(), address)));
     let stop = stop_signal().map_err(|error| Failure::Storage(format!("cannot listen to signals: {error}")))?;

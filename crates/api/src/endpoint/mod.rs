@@ -2,6 +2,7 @@
 
 pub(crate) mod auth;
 pub(crate) mod buckets;
+pub(crate) mod collector_tokens;
 pub(crate) mod oneshot;
 pub(crate) mod preview;
 pub(crate) mod search_jobs;

@@ -114,3 +114,60 @@ fn events_come_over_tls() {
     assert_eq!(place.run(&["search", "k=secret | stats count", "-o", "csv"]).good().replace('\r', ""), "count\n1\n");
     assert_eq!(server.stop("-TERM"), 0);
 }
+
+/// Asks the management port as the first user.
+fn manage(place: &Place, method: &str, path: &str, body: &str) -> (u16, Value) {
+    let run_file = std::fs::read_to_string(place.data().join("run/server.json")).unwrap();
+    let run_file: Value = serde_json::from_str(&run_file).unwrap();
+    let mut stream = TcpStream::connect(run_file["mgmt"].as_str().unwrap()).unwrap();
+    write!(
+        stream,
+        "{method} {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Basic YWRtaW46Y2hhbmdlbWU=\r\nConnection: close\r\n\
+         Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), serde_json::from_str(body).unwrap())
+}
+
+#[test]
+fn tokens_are_managed_without_a_restart() {
+    const ALL: &str = "/servicesNS/nobody/splunk_httpinput/data/inputs/http";
+    let place = place_with_tokens();
+    let server = Server::start_with(&place, &["--hec", "127.0.0.1:0"]);
+    let made = manage(&place, "POST", &format!("{ALL}?output_mode=json"), "name=made&index=main&sourcetype=shop");
+    assert_eq!((made.0, &made.1["entry"][0]["name"]), (201, &Value::from("http://made")), "{made:?}");
+    let token = made.1["entry"][0]["content"]["token"].as_str().unwrap().to_owned();
+    let event = r#"{"event":"sold"}"#;
+    let success = r#"{"text":"Success","code":0}"#;
+    assert_eq!(post(&place, "", &token, event), success);
+    assert_eq!(manage(&place, "POST", &format!("{ALL}/made/disable"), "").0, 200);
+    assert_eq!(post(&place, "", &token, event), r#"{"text":"Token disabled","code":1}"#);
+    let enabled = manage(&place, "POST", "/services/data/inputs/http/http%3A%2F%2Fmade/enable", "");
+    assert_eq!((enabled.0, &enabled.1["entry"][0]["content"]["disabled"]), (200, &Value::from(false)), "{enabled:?}");
+    assert_eq!(manage(&place, "POST", "/services/data/inputs/http/made", "host=till").0, 200);
+    assert_eq!(post(&place, "", &token, event), success);
+    let listed = manage(&place, "GET", "/services/data/inputs/http", "").1;
+    let names: Vec<&str> =
+        listed["entry"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["http://acked", "http://made", "http://plain"]);
+    for (method, path, body, status) in [
+        ("POST", "/services/data/inputs/http", "name=made", 409),
+        ("POST", "/services/data/inputs/http", "index=main", 400),
+        ("POST", "/services/data/inputs/http", "name=b&colour=red", 400),
+        ("GET", "/services/data/inputs/http/nobody", "", 404),
+        ("POST", "/services/data/inputs/http/made/explode", "", 404),
+    ] {
+        assert_eq!(manage(&place, method, path, body).0, status, "{method} {path} {body}");
+    }
+    assert_eq!(manage(&place, "DELETE", "/services/data/inputs/http/made", "").0, 200);
+    assert_eq!(post(&place, "", &token, event), r#"{"text":"Invalid token","code":4}"#);
+    assert_eq!(post(&place, "", PLAIN, event), success, "others are as they were");
+    let count = "sourcetype=shop | eval at_till=if(host=\"till\", 1, 0) | stats count sum(at_till) AS till";
+    assert_eq!(place.run(&["search", count, "-o", "csv"]).good().replace("\r", ""), "count,till\n2,1\n");
+    assert_eq!(std::fs::read_to_string(place.path("data/etc/system/local/inputs.conf")).unwrap(), TOKENS);
+    server.stop("-TERM");
+}

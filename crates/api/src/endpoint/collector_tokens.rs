@@ -1,0 +1,167 @@
+//! `/services/data/inputs/http`: the tokens of the HTTP Event Collector; the same below `/servicesNS/USER/APP`.
+//!
+//! Answers are JSON with Splunk's members. Not here: the collector's own settings (`/services/data/inputs/http/http`),
+//! owners and apps of tokens, which all belong to the node.
+
+use std::collections::BTreeMap;
+
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Form, Router};
+use serde_json::{Value, json};
+
+use super::{blocking, identify_admin, json as answer};
+use crate::message::ApiError;
+use crate::{ApiState, CollectorToken, TokenChange, TokenError};
+
+/// Where the collection is.
+const PATH: &str = "/services/data/inputs/http";
+/// What tokens' names start with in answers, as their stanzas do.
+const PREFIX: &str = "http://";
+/// Parameters that say how to answer, not what to do.
+const PRESENTATION: [&str; 4] = ["output_mode", "count", "offset", "search"];
+
+pub(crate) fn routes() -> Router<ApiState> {
+    let one = || get(show).post(change).delete(remove);
+    let mut router = Router::new();
+    for root in ["/services", "/servicesNS/{user}/{app}"] {
+        let path = format!("{root}/data/inputs/http");
+        router = router
+            .route(&path, get(list).post(create))
+            .route(&format!("{path}/{{name}}"), one())
+            .route(&format!("{path}/{{name}}/{{action}}"), post(switch));
+    }
+    router
+}
+
+/// Parts of the path by name: the user and the app are there or not.
+type Parts = Path<BTreeMap<String, String>>;
+/// Parameters in order.
+type Parameters = Form<Vec<(String, String)>>;
+
+impl From<TokenError> for ApiError {
+    fn from(error: TokenError) -> ApiError {
+        let text = error.to_string();
+        match error {
+            TokenError::Unknown { .. } => ApiError::with_status(StatusCode::NOT_FOUND, text),
+            TokenError::Exists { .. } => ApiError::with_status(StatusCode::CONFLICT, text),
+            TokenError::Invalid(_) => ApiError::bad_request(text),
+            TokenError::Failed(_) => ApiError::internal(text),
+        }
+    }
+}
+
+async fn list(State(state): State<ApiState>, headers: HeaderMap) -> Result<Response, ApiError> {
+    identify_admin(&state, &headers).await?;
+    let node = state.node.clone();
+    Ok(answer(feed(&blocking(move || node.collector_tokens()).await??)))
+}
+
+async fn create(State(state): State<ApiState>, headers: HeaderMap, form: Parameters) -> Result<Response, ApiError> {
+    identify_admin(&state, &headers).await?;
+    let mut settings = settings_of(form);
+    let at = settings.iter().position(|(name, _)| name == "name");
+    let name = at.map(|at| settings.remove(at).1).ok_or_else(|| ApiError::bad_request("name is missing"))?;
+    let made = write(&state, TokenChange { name: bare(&name).to_owned(), is_new: true, settings }).await?;
+    Ok((StatusCode::CREATED, answer(feed(&[made]))).into_response())
+}
+
+async fn show(State(state): State<ApiState>, headers: HeaderMap, parts: Parts) -> Result<Response, ApiError> {
+    identify_admin(&state, &headers).await?;
+    let name = name_of(&parts);
+    let node = state.node.clone();
+    let mut tokens = blocking(move || node.collector_tokens()).await??;
+    tokens.retain(|token| token.name == name);
+    if tokens.is_empty() { Err(TokenError::Unknown { name }.into()) } else { Ok(answer(feed(&tokens))) }
+}
+
+async fn change(
+    State(state): State<ApiState>,
+    headers: HeaderMap,
+    parts: Parts,
+    form: Parameters,
+) -> Result<Response, ApiError> {
+    identify_admin(&state, &headers).await?;
+    let change = TokenChange { name: name_of(&parts), is_new: false, settings: settings_of(form) };
+    Ok(answer(feed(&[write(&state, change).await?])))
+}
+
+async fn switch(State(state): State<ApiState>, headers: HeaderMap, parts: Parts) -> Result<Response, ApiError> {
+    identify_admin(&state, &headers).await?;
+    let disabled = match parts.get("action").map(String::as_str) {
+        Some("enable") => "0",
+        Some("disable") => "1",
+        _ => return Err(ApiError::with_status(StatusCode::NOT_FOUND, "Not Found")),
+    };
+    let settings = vec![("disabled".to_owned(), disabled.to_owned())];
+    let change = TokenChange { name: name_of(&parts), is_new: false, settings };
+    Ok(answer(feed(&[write(&state, change).await?])))
+}
+
+async fn remove(State(state): State<ApiState>, headers: HeaderMap, parts: Parts) -> Result<Response, ApiError> {
+    identify_admin(&state, &headers).await?;
+    let (node, name) = (state.node.clone(), name_of(&parts));
+    blocking(move || node.remove_collector_token(&name)).await??;
+    let node = state.node.clone();
+    Ok(answer(feed(&blocking(move || node.collector_tokens()).await??)))
+}
+
+async fn write(state: &ApiState, change: TokenChange) -> Result<CollectorToken, ApiError> {
+    let node = state.node.clone();
+    Ok(blocking(move || node.write_collector_token(&change)).await??)
+}
+
+fn name_of(parts: &Parts) -> String {
+    bare(parts.get("name").map_or("", String::as_str)).to_owned()
+}
+
+/// A token's name as clients write it, with or without the scheme of its stanza.
+fn bare(name: &str) -> &str {
+    name.strip_prefix(PREFIX).unwrap_or(name)
+}
+
+fn settings_of(Form(parameters): Parameters) -> Vec<(String, String)> {
+    parameters.into_iter().filter(|(name, _)| !PRESENTATION.contains(&name.as_str())).collect()
+}
+
+fn feed(tokens: &[CollectorToken]) -> String {
+    let entries: Vec<Value> = tokens.iter().map(entry).collect();
+    json!({
+        "links": { "create": format!("{PATH}/_new") },
+        "origin": PATH,
+        "generator": { "version": env!("CARGO_PKG_VERSION") },
+        "entry": entries,
+        "paging": { "total": entries.len(), "perPage": entries.len(), "offset": 0 },
+        "messages": [],
+    })
+    .to_string()
+}
+
+fn entry(token: &CollectorToken) -> Value {
+    let escaped: String = form_urlencoded::byte_serialize(format!("{PREFIX}{}", token.name).as_bytes()).collect();
+    let place = format!("/servicesNS/nobody/splunk_httpinput/data/inputs/http/{}", escaped.replace('+', "%20"));
+    let switch = if token.disabled { "enable" } else { "disable" };
+    let mut content = json!({
+        "token": token.token,
+        "disabled": token.disabled,
+        "index": token.index.as_deref().unwrap_or("default"),
+        "indexes": token.indexes,
+        "useACK": if token.use_ack { "1" } else { "0" },
+    });
+    for (key, value) in [("host", &token.host), ("source", &token.source), ("sourcetype", &token.sourcetype)] {
+        if let Some(value) = value {
+            content[key] = Value::String(value.clone());
+        }
+    }
+    json!({
+        "name": format!("{PREFIX}{}", token.name),
+        "id": place,
+        "links": {
+            "alternate": place, "list": place, "edit": place, "remove": place,
+            switch: format!("{place}/{switch}"),
+        },
+        "content": content,
+    })
+}

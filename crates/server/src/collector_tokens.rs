@@ -1,0 +1,379 @@
+//! Tokens of the HTTP Event Collector that clients manage: written to `etc/system/local/inputs.conf`, in force at once.
+//!
+//! The file is changed where a token's stanza is, and stays as it is elsewhere; it is replaced as a whole. A token of
+//! another file can be changed, by a stanza of its name here, but not removed. What somebody wrote by hand comes in
+//! force with the next change.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use quarry_api::{CollectorToken, TokenChange, TokenError};
+use quarry_conf::{HttpInputSettings, HttpToken};
+use quarry_inputs::hec::Collector;
+
+use crate::configuration;
+use crate::serve::{random, write_private};
+
+/// File of the tokens, below the data folder.
+const FILE: &str = "etc/system/local/inputs.conf";
+/// Largest file that is changed, in bytes.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+/// Tokens of a node.
+const TOKENS_MAX: usize = 10_000;
+/// Bytes of a name, and of what senders show.
+const NAME_BYTES_MAX: usize = 256;
+/// Bytes of any other value.
+const VALUE_BYTES_MAX: usize = 4_096;
+/// Settings that clients may write.
+const SETTINGS: [&str; 10] = [
+    "token",
+    "disabled",
+    "index",
+    "indexes",
+    "host",
+    "source",
+    "sourcetype",
+    "useACK",
+    "allowQueryStringAuth",
+    "connection_host",
+];
+/// Settings that are true or false.
+const SWITCHES: [&str; 3] = ["disabled", "useACK", "allowQueryStringAuth"];
+
+/// The tokens of a data folder.
+pub(crate) struct CollectorTokens {
+    data_dir: PathBuf,
+    /// What takes senders' events, once it does.
+    collector: OnceLock<Arc<Collector>>,
+    /// One change at a time.
+    changing: Mutex<()>,
+}
+
+impl CollectorTokens {
+    /// Tokens of a data folder.
+    pub(crate) fn new(data_dir: &Path) -> CollectorTokens {
+        CollectorTokens { data_dir: data_dir.to_owned(), collector: OnceLock::new(), changing: Mutex::new(()) }
+    }
+
+    /// Puts changes in force in `collector` from now on.
+    pub(crate) fn attach(&self, collector: &Arc<Collector>) {
+        // A node has one.
+        self.collector.get_or_init(|| Arc::clone(collector));
+    }
+
+    /// All tokens.
+    pub(crate) fn list(&self) -> Vec<CollectorToken> {
+        self.read().into_iter().map(told).collect()
+    }
+
+    /// Writes a token; `check_index` says why an index takes no events.
+    pub(crate) fn write(
+        &self,
+        change: &TokenChange,
+        check_index: &dyn Fn(&str) -> Result<(), String>,
+    ) -> Result<CollectorToken, TokenError> {
+        let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = &change.name;
+        check_name(name)?;
+        for (key, value) in &change.settings {
+            check_setting(key, value, check_index)?;
+        }
+        let tokens = self.read();
+        let is_known = tokens.iter().any(|token| token.name == *name);
+        match (change.is_new, is_known) {
+            (true, true) => return Err(TokenError::Exists { what: name.clone() }),
+            (false, false) => return Err(TokenError::Unknown { name: name.clone() }),
+            _ => {}
+        }
+        if change.is_new && tokens.len() >= TOKENS_MAX {
+            return Err(TokenError::Invalid(format!("a node has at most {TOKENS_MAX} tokens; remove one first")));
+        }
+        let mut settings = change.settings.clone();
+        // So answers name the index of a token that names none.
+        settings.iter_mut().filter(|(key, value)| key == "index" && value == "default").for_each(|(_, value)| {
+            value.clear();
+        });
+        settings.retain(|(key, value)| !(key == "token" && value.is_empty()));
+        if change.is_new && !settings.iter().any(|(key, _)| key == "token") {
+            settings.insert(0, ("token".to_owned(), new_token()));
+        }
+        let shown = settings.iter().find(|(key, _)| key == "token").map(|(_, value)| value);
+        let is_taken = |token: &HttpToken| {
+            token.name != *name && shown.is_some_and(|shown| shown.eq_ignore_ascii_case(&token.token))
+        };
+        if tokens.iter().any(is_taken) {
+            return Err(TokenError::Exists { what: "with this value".to_owned() });
+        }
+        let text = changed(&self.text()?, &stanza_of(name), &settings);
+        self.replace(&text)?;
+        let made = self.put_in_force().into_iter().find(|token| token.name == *name);
+        made.map(told).ok_or_else(|| TokenError::Failed(format!("{FILE} was written and has no token {name}")))
+    }
+
+    /// Removes a token.
+    pub(crate) fn remove(&self, name: &str) -> Result<(), TokenError> {
+        let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.read().iter().any(|token| token.name == name) {
+            return Err(TokenError::Unknown { name: name.to_owned() });
+        }
+        let old = self.text()?;
+        let new = without(&old, &stanza_of(name));
+        if new == old {
+            let text = format!("the token {name} stands in another file than {FILE}: remove it there, or disable it");
+            return Err(TokenError::Invalid(text));
+        }
+        self.replace(&new)?;
+        if self.put_in_force().iter().any(|token| token.name == name) {
+            let text = format!("another file than {FILE} names the token {name} too: remove it there, or disable it");
+            return Err(TokenError::Invalid(text));
+        }
+        Ok(())
+    }
+
+    fn read(&self) -> Vec<HttpToken> {
+        HttpInputSettings::new(&configuration::read(&self.data_dir)).tokens
+    }
+
+    fn put_in_force(&self) -> Vec<HttpToken> {
+        let tokens = self.read();
+        match self.collector.get() {
+            Some(collector) => collector.set_tokens(tokens.clone()),
+            None => {
+                crate::tell("note: tokens were changed, and no collector listens: it does so from the next start on")
+            }
+        }
+        tokens
+    }
+
+    fn text(&self) -> Result<String, TokenError> {
+        let path = self.data_dir.join(FILE);
+        let cannot = |reason: &dyn std::fmt::Display| TokenError::Failed(format!("{}: {reason}", path.display()));
+        match std::fs::metadata(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(String::new()),
+            Ok(metadata) if metadata.len() > FILE_BYTES_MAX => {
+                return Err(cannot(&format!("larger than {FILE_BYTES_MAX} bytes, not changed")));
+            }
+            _ => {}
+        }
+        std::fs::read_to_string(&path).map_err(|error| cannot(&error))
+    }
+
+    fn replace(&self, text: &str) -> Result<(), TokenError> {
+        write_private(&self.data_dir.join(FILE), text).map_err(|failure| TokenError::Failed(failure.text()))
+    }
+}
+
+fn stanza_of(name: &str) -> String {
+    format!("http://{name}")
+}
+
+fn told(token: HttpToken) -> CollectorToken {
+    CollectorToken {
+        name: token.name,
+        token: token.token,
+        disabled: token.disabled,
+        index: token.index,
+        indexes: token.indexes,
+        host: token.host,
+        source: token.source,
+        sourcetype: token.sourcetype,
+        use_ack: token.use_ack,
+    }
+}
+
+/// A GUID nobody can guess.
+fn new_token() -> String {
+    let mut bytes = [0; 16];
+    random(&mut bytes);
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let [a, b, c, d, e] = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &digits[part]);
+    format!("{a}-{b}-{c}-{d}-{e}")
+}
+
+fn check_name(name: &str) -> Result<(), TokenError> {
+    let is_good = |letter: char| !letter.is_control() && !matches!(letter, '[' | ']' | '/' | '\\');
+    if name.is_empty() || name == "http" || name.len() > NAME_BYTES_MAX || !name.chars().all(is_good) {
+        let text = "a name has 1 to 256 bytes, no brackets, slashes or line ends, and is not the word http";
+        return Err(TokenError::Invalid(format!("name={name:?}: {text}")));
+    }
+    if name.trim() != name {
+        return Err(TokenError::Invalid(format!("name={name:?}: it begins or ends with a blank")));
+    }
+    Ok(())
+}
+
+fn check_setting(key: &str, value: &str, check_index: &dyn Fn(&str) -> Result<(), String>) -> Result<(), TokenError> {
+    let bad = |reason: &str| Err(TokenError::Invalid(format!("{key}={value:?}: {reason}")));
+    if !SETTINGS.contains(&key) {
+        return bad(&format!("there is no such setting of a token; there are {}", SETTINGS.join(", ")));
+    }
+    if value.len() > VALUE_BYTES_MAX || value.chars().any(char::is_control) || value.ends_with('\\') {
+        return bad("a value has at most 4096 bytes, one line, and no backslash at its end");
+    }
+    let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
+    if key == "token" && (value.len() > NAME_BYTES_MAX || !value.chars().all(is_word)) {
+        return bad("a token is letters, digits and hyphens, as a GUID is");
+    }
+    if SWITCHES.contains(&key) && !matches!(value.to_ascii_lowercase().as_str(), "0" | "1" | "true" | "false") {
+        return bad("give 0 or 1");
+    }
+    if key == "connection_host" && !matches!(value, "ip" | "dns" | "proxied_ip" | "none") {
+        return bad("give ip, dns, proxied_ip or none");
+    }
+    if matches!(key, "index" | "indexes") {
+        let names = value.split(',').map(str::trim).filter(|name| !name.is_empty());
+        for name in names.filter(|name| *name != "default") {
+            if let Err(reason) = check_index(name) {
+                return bad(&reason);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a line opens a stanza, and which; as `quarry_conf` reads it.
+fn header(line: &str) -> Option<&str> {
+    let name = line.trim_start_matches('\u{feff}').trim().strip_prefix('[')?;
+    Some(name.rfind(']').map_or(name, |end| &name[..end]))
+}
+
+/// The lines of a text as the settings they make: a line that ends with a backslash has the next one with it.
+fn pieces(text: &str) -> Vec<&str> {
+    let (mut pieces, mut from, mut at) = (Vec::new(), 0, 0);
+    for line in text.split_inclusive('\n') {
+        let (is_first, bare) = (from == at, line.trim_end_matches(['\n', '\r']));
+        at += line.len();
+        // Comments and headers go on nowhere.
+        let is_whole = is_first && bare.trim_start().starts_with(['#', '[']);
+        if is_whole || !bare.ends_with('\\') {
+            pieces.push(&text[from..at]);
+            from = at;
+        }
+    }
+    if from < text.len() {
+        pieces.push(&text[from..]);
+    }
+    pieces
+}
+
+/// The text without the stanza.
+fn without(text: &str, stanza: &str) -> String {
+    let mut is_in = false;
+    let stays = |piece: &&str| {
+        if let Some(name) = header(piece) {
+            is_in = name == stanza;
+        }
+        !is_in
+    };
+    pieces(text).into_iter().filter(stays).collect()
+}
+
+/// The text with these settings in the stanza, which others of its settings stay in.
+fn changed(text: &str, stanza: &str, settings: &[(String, String)]) -> String {
+    let (mut is_in, mut is_written, mut out) = (false, false, String::new());
+    let written: String = settings.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
+    for piece in pieces(text) {
+        if let Some(name) = header(piece) {
+            is_in = name == stanza;
+            out.push_str(piece);
+            if is_in && !is_written {
+                end_line(&mut out);
+                out.push_str(&written);
+                is_written = true;
+            }
+            continue;
+        }
+        let key = piece.split_once('=').map(|(key, _)| key.trim());
+        if !(is_in && settings.iter().any(|(name, _)| Some(name.as_str()) == key)) {
+            out.push_str(piece);
+        }
+    }
+    if !is_written {
+        end_line(&mut out);
+        out.push_str(&format!("[{stanza}]\n{written}"));
+    }
+    out
+}
+
+fn end_line(text: &mut String) {
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quarry_api::{TokenChange, TokenError};
+
+    use super::{CollectorTokens, changed, without};
+
+    const TEXT: &str =
+        "# mine\n[http]\nport = 1\n[http://a]\n# kept\ntoken = 11\nsource = x\\\n  y\nhost = h\n[tcp://1]\nindex = t";
+
+    fn settings(of: &[(&str, &str)]) -> Vec<(String, String)> {
+        of.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn only_the_stanza_changes() {
+        assert_eq!(
+            changed(TEXT, "http://a", &settings(&[("source", "z"), ("disabled", "1")])),
+            "# mine\n[http]\nport = 1\n[http://a]\nsource = z\ndisabled = 1\n# kept\ntoken = 11\nhost = h\n[tcp://1]\nindex = t"
+        );
+        assert_eq!(changed(TEXT, "http://b", &settings(&[("token", "2")])), format!("{TEXT}\n[http://b]\ntoken = 2\n"));
+        assert_eq!(without(TEXT, "http://a"), "# mine\n[http]\nport = 1\n[tcp://1]\nindex = t");
+        assert_eq!(without(TEXT, "http://b"), TEXT);
+    }
+
+    #[test]
+    fn a_token_lives_in_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let tokens = CollectorTokens::new(folder.path());
+        let write = |name: &str, is_new: bool, of: &[(&str, &str)]| {
+            tokens.write(&TokenChange { name: name.to_owned(), is_new, settings: settings(of) }, &|index| {
+                if index == "closed" { Err("it is closed".to_owned()) } else { Ok(()) }
+            })
+        };
+        let made = write("apps", true, &[("index", "web"), ("indexes", "web, os"), ("useACK", "1")]).unwrap();
+        assert_eq!((made.token.len(), made.use_ack, made.indexes.len()), (36, true, 2));
+        let off = write("apps", false, &[("disabled", "1")]).unwrap();
+        assert_eq!((off.disabled, &off.token, off.index.as_deref()), (true, &made.token, Some("web")));
+        assert_eq!(tokens.list(), [off]);
+        assert!(matches!(write("apps", true, &[]), Err(TokenError::Exists { .. })));
+        assert!(matches!(write("other", false, &[]), Err(TokenError::Unknown { .. })));
+        assert!(matches!(
+            write("other", true, &[("token", &made.token.to_uppercase())]),
+            Err(TokenError::Exists { .. })
+        ));
+        for (name, key, value) in [
+            ("a]b", "host", "h"),
+            ("http", "host", "h"),
+            ("other", "host", "h\n[http]"),
+            ("other", "host", "h\\"),
+            ("other", "index", "closed"),
+            ("other", "useACK", "perhaps"),
+            ("other", "colour", "red"),
+        ] {
+            assert!(matches!(write(name, true, &[(key, value)]), Err(TokenError::Invalid(_))), "{name} {key} {value}");
+        }
+        assert_eq!(tokens.list().len(), 1);
+        tokens.remove("apps").unwrap();
+        assert_eq!(tokens.list(), []);
+        assert!(matches!(tokens.remove("apps"), Err(TokenError::Unknown { .. })));
+    }
+
+    #[test]
+    fn a_token_of_another_file_can_be_disabled_and_not_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let local = folder.path().join("etc/apps/splunk_httpinput/local");
+        std::fs::create_dir_all(&local).unwrap();
+        std::fs::write(local.join("inputs.conf"), "[http://a]\ntoken = 11\n").unwrap();
+        let tokens = CollectorTokens::new(folder.path());
+        assert!(matches!(tokens.remove("a"), Err(TokenError::Invalid(_))));
+        let change = TokenChange { name: "a".to_owned(), is_new: false, settings: settings(&[("disabled", "1")]) };
+        assert!(tokens.write(&change, &|_| Ok(())).unwrap().disabled);
+        assert_eq!(tokens.list().len(), 1);
+    }
+}
