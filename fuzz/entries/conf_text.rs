@@ -1,11 +1,14 @@
 //! Any text as a conf file: every setting that remains has been checked, and the typed views never fail.
 
-use quarry_conf::{ConfSource, IndexesConf, Layer, Layers, LimitSettings, PropsResolver, Transforms};
+use quarry_conf::{
+    ConfSource, HttpInputSettings, IndexesConf, Layer, Layers, LimitSettings, MonitorSettings, NetworkInputSettings,
+    OutputSettings, PropsResolver, ServerSettings, Transforms,
+};
 
 /// Reads the text as each kind of conf and asks every view.
 pub(crate) fn run(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    for conf in ["props", "transforms", "indexes", "limits", "unheard-of"] {
+    for conf in ["props", "transforms", "indexes", "limits", "inputs", "outputs", "server", "unheard-of"] {
         let source = ConfSource {
             layer: Layer::SystemLocal,
             app: None,
@@ -23,5 +26,10 @@ pub(crate) fn run(data: &[u8]) {
         Transforms::new(&layers);
         IndexesConf::new(&layers).defaults();
         LimitSettings::new(&layers);
+        HttpInputSettings::new(&layers);
+        MonitorSettings::all(&layers);
+        NetworkInputSettings::new(&layers);
+        OutputSettings::new(&layers);
+        ServerSettings::new(&layers);
     }
 }

@@ -111,7 +111,11 @@ impl IntoResponse for Answer {
 /// A JSON body.
 pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> Response {
     // Only maps with keys that are no text fail, and there are none.
-    let text = serde_json::to_string(body).unwrap_or_default();
+    json_text(status, serde_json::to_string(body).unwrap_or_default())
+}
+
+/// An answer that is JSON already.
+pub(crate) fn json_text(status: StatusCode, text: String) -> Response {
     let mut response = (status, text).into_response();
     let kind = HeaderValue::from_static("application/json; charset=UTF-8");
     response.headers_mut().insert(header::CONTENT_TYPE, kind);

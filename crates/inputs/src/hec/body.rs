@@ -1,4 +1,8 @@
 //! Bodies of requests, within the memory that all of them together may take.
+//!
+//! A body is counted as it comes and as it is unpacked. What is made of it may be larger many times over: an object of
+//! JSON is two bytes of text, and labels that are sent once are those of thousands of events. That has a [`Share`] of a
+//! second budget, taken before the memory is.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -16,6 +20,10 @@ use super::answer::{Answer, Code};
 
 /// Bytes of all bodies at a time.
 const IN_FLIGHT_BYTES: usize = 256 << 20;
+/// Bytes of what is made of all bodies at a time, before the store has it.
+const MADE_BYTES: usize = 512 << 20;
+/// Bytes of a share that are taken at a time, at least.
+const SHARE_STEP: usize = 64 << 10;
 /// What memory is counted in.
 const UNIT: usize = 1 << 10;
 /// Longest pause within a body.
@@ -27,6 +35,7 @@ const UNPACK_BYTES: usize = 256 << 10;
 #[derive(Clone)]
 pub(crate) struct Budget {
     units: Arc<Semaphore>,
+    made_units: Arc<Semaphore>,
     /// Bytes of one body, unpacked.
     body_bytes_max: usize,
 }
@@ -35,12 +44,8 @@ impl Budget {
     /// Bodies of at most so many bytes.
     pub(crate) fn new(body_bytes_max: u64) -> Budget {
         let body_bytes_max = usize::try_from(body_bytes_max).unwrap_or(usize::MAX).min(IN_FLIGHT_BYTES);
-        Budget { units: Arc::new(Semaphore::new(IN_FLIGHT_BYTES / UNIT)), body_bytes_max }
-    }
-
-    /// Bytes of one body, unpacked.
-    pub(crate) fn body_bytes_max(&self) -> usize {
-        self.body_bytes_max
+        let units = |bytes: usize| Arc::new(Semaphore::new(bytes / UNIT));
+        Budget { units: units(IN_FLIGHT_BYTES), made_units: units(MADE_BYTES), body_bytes_max }
     }
 
     /// Whether another body finds no room.
@@ -62,6 +67,8 @@ pub(crate) struct Kept {
 pub(crate) enum BodyError {
     /// More than so many bytes.
     TooLarge(usize),
+    /// What it holds takes more than so many bytes of memory.
+    Swells(usize),
     /// Told with a code of Splunk's.
     Told(Answer),
 }
@@ -69,6 +76,62 @@ pub(crate) enum BodyError {
 impl From<Code> for BodyError {
     fn from(code: Code) -> BodyError {
         BodyError::Told(code.into())
+    }
+}
+
+/// What a request takes of the memory for what is made of bodies; given back when it is dropped.
+pub(crate) struct Share {
+    units: Arc<Semaphore>,
+    taken: Option<OwnedSemaphorePermit>,
+    taken_bytes: usize,
+    left: usize,
+    refusal: Option<BodyError>,
+}
+
+impl Share {
+    /// A share of nothing yet.
+    pub(crate) fn new(budget: &Budget) -> Share {
+        Share { units: Arc::clone(&budget.made_units), taken: None, taken_bytes: 0, left: 0, refusal: None }
+    }
+
+    /// Takes so many bytes; `None` when there are not so many, for a reason that [`Share::refusal`] tells.
+    pub(crate) fn take(&mut self, bytes: usize) -> Option<()> {
+        if let Some(left) = self.left.checked_sub(bytes) {
+            self.left = left;
+            return Some(());
+        }
+        let step = (bytes - self.left).max(SHARE_STEP).div_ceil(UNIT);
+        if self.taken_bytes.saturating_add(step.saturating_mul(UNIT)) > MADE_BYTES {
+            self.refusal = Some(BodyError::Swells(MADE_BYTES));
+            return None;
+        }
+        let Ok(taken) = Arc::clone(&self.units).try_acquire_many_owned(u32::try_from(step).unwrap_or(u32::MAX)) else {
+            self.refusal = Some(Code::Busy.into());
+            return None;
+        };
+        match &mut self.taken {
+            Some(before) => before.merge(taken),
+            None => self.taken = Some(taken),
+        }
+        self.taken_bytes += step * UNIT;
+        self.left = self.left + step * UNIT - bytes;
+        Some(())
+    }
+
+    /// Whether memory was asked for in vain.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.refusal.is_some()
+    }
+
+    /// Refuses for the reason of another share.
+    pub(crate) fn refuse_as<T>(&mut self, other: Share) -> Option<T> {
+        self.refusal = other.refusal;
+        None
+    }
+
+    /// Why nothing was made of the body: memory, or that it cannot be read.
+    pub(crate) fn refusal(self) -> BodyError {
+        self.refusal.unwrap_or(Code::InvalidFormat.into())
     }
 }
 
@@ -134,5 +197,14 @@ impl Kept {
             unpacked.grow(read)?;
             unpacked.bytes.extend_from_slice(&part[..read]);
         }
+    }
+
+    /// Unpacks a body that snappy packed, which says how long it is.
+    pub(crate) fn unsnapped(self) -> Result<Kept, BodyError> {
+        let length = snap::raw::decompress_len(&self.bytes).map_err(|_| Code::InvalidFormat)?;
+        let mut unpacked = Kept { bytes: Vec::new(), budget: self.budget.clone(), share: None, shared_bytes: 0 };
+        unpacked.grow(length)?;
+        unpacked.bytes = snap::raw::Decoder::new().decompress_vec(&self.bytes).map_err(|_| Code::InvalidFormat)?;
+        Ok(unpacked)
     }
 }

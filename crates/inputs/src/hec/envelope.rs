@@ -12,6 +12,8 @@ use super::answer::{Answer, Code};
 
 /// Bytes of an indexed field's name.
 const FIELD_NAME_BYTES_MAX: usize = 1_024;
+/// Indexed fields of an event, each of several values counted.
+const FIELDS_MAX: usize = 65_536;
 /// Digits behind the point that nanoseconds have.
 const NANO_DIGITS: usize = 9;
 const NANOS: i128 = 1_000_000_000;
@@ -30,6 +32,20 @@ pub(crate) struct Envelope {
     pub(crate) index: Option<String>,
     /// Indexed fields in order; a field of several values comes once for each.
     pub(crate) fields: Vec<(String, String)>,
+}
+
+/// Bytes of a text beside its letters, and of an event beside its texts.
+const TEXT_BYTES: usize = 48;
+const EVENT_BYTES: usize = 256;
+
+impl Envelope {
+    /// Bytes of memory that it takes, here and in a batch.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let named = [&self.host, &self.source, &self.sourcetype, &self.index];
+        let named: usize = named.into_iter().flatten().map(String::len).sum();
+        let fields = self.fields.iter().map(|(name, value)| 2 * TEXT_BYTES + name.len() + value.len());
+        EVENT_BYTES + self.raw.len() + named + fields.sum::<usize>()
+    }
 }
 
 /// Gives every event of a body to `take`, which may refuse one; tells what is wrong with the first bad one.
@@ -178,6 +194,7 @@ fn fields(value: &LazyValue<'_>) -> Result<Vec<(String, String)>, Code> {
             return Err(Code::InvalidFields);
         }
         let mut add = |value: &LazyValue<'_>| match value.get_type() {
+            _ if fields.len() >= FIELDS_MAX => Err(Code::InvalidFields),
             JsonType::Null => Ok(()),
             JsonType::Object | JsonType::Array => Err(Code::InvalidFields),
             JsonType::String => {

@@ -16,6 +16,7 @@ mod receive;
 mod retries;
 #[cfg(test)]
 mod tests;
+mod weight;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -37,7 +38,7 @@ use crate::EventStore;
 pub(crate) use envelope::seconds;
 
 use answer::{Answer, Code, Told};
-use body::{BodyError, Budget, Kept};
+use body::{BodyError, Budget, Kept, Share};
 use channels::{Channels, Receipts};
 use receive::{Destination, Receiver, Stated, answer_of};
 use retries::{Begun, Retries};
@@ -227,10 +228,20 @@ fn answered(outcome: Result<Answer, BodyError>) -> Response {
         Err(BodyError::TooLarge(bytes)) => {
             let text =
                 format!("the body is larger than {bytes} bytes ([http_input] max_content_length); send less at a time");
-            let status = StatusCode::PAYLOAD_TOO_LARGE;
-            answer::json(status, &Told::new(&text, status.as_u16()))
+            too_large(&text)
         }
+        Err(BodyError::Swells(bytes)) => too_large(&swells(bytes)),
     }
+}
+
+fn too_large(text: &str) -> Response {
+    let status = StatusCode::PAYLOAD_TOO_LARGE;
+    answer::json(status, &Told::new(text, status.as_u16()))
+}
+
+/// What the sender of a body is told that becomes too much.
+fn swells(bytes: usize) -> String {
+    format!("what the body holds takes more than {bytes} bytes of memory; send less at a time")
 }
 
 /// Takes a request whose body `take` reads.
@@ -278,7 +289,7 @@ async fn collect(
         if let Some(outcome) = outcome {
             let told = match &stored {
                 Ok(answer) | Err(BodyError::Told(answer)) => Some(*answer),
-                Err(BodyError::TooLarge(_)) => None,
+                Err(BodyError::TooLarge(_) | BodyError::Swells(_)) => None,
             };
             // What is told to come again is stored again.
             outcome.set(told.filter(|answer| !answer.code.row().1.is_server_error()));
@@ -335,7 +346,8 @@ async fn asked(collector: &Arc<Collector>, request: Request) -> Result<Value, Bo
     if kept.bytes.is_empty() {
         return Err(Code::NoData.into());
     }
-    let body: Value = serde_json::from_slice(&kept.bytes).map_err(|_| Code::InvalidFormat)?;
+    let mut share = Share::new(&collector.budget);
+    let Some(body) = weight::read_json(&kept.bytes, &mut share) else { return Err(share.refusal()) };
     let numbers = body.get("acks").and_then(Value::as_array).ok_or(Code::InvalidFormat)?;
     let numbers: Option<Vec<u64>> = numbers.iter().map(Value::as_u64).collect();
     let numbers = numbers.ok_or(Code::InvalidFormat)?;

@@ -24,6 +24,8 @@ use crate::{AppendError, EventStore};
 const BATCH_BYTES: usize = 8 << 20;
 /// Events after which a batch is handed over.
 const BATCH_EVENTS: usize = 65_536;
+/// Indexed fields after which a batch is handed over.
+const BATCH_FIELDS: usize = 1 << 20;
 /// Indexes a request has open at a time.
 const OPEN_BATCHES_MAX: usize = 16;
 /// Sourcetype when nothing names one.
@@ -199,7 +201,7 @@ impl<'a> Receiver<'a> {
             let name = known.map_or_else(|| name.into(), |field| Arc::clone(&field.name));
             batch.fields.push(IndexedField { row, name, value: value.into() });
         }
-        if batch.raw.len() >= BATCH_BYTES || batch.len() >= BATCH_EVENTS {
+        if batch.raw.len() >= BATCH_BYTES || batch.len() >= BATCH_EVENTS || batch.fields.len() >= BATCH_FIELDS {
             let full = self.open.swap_remove(slot);
             self.append(full)?;
         }

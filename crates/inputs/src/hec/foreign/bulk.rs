@@ -7,7 +7,9 @@
 use quarry_event::TimeNs;
 use serde_json::{Value, json};
 
+use crate::hec::body::Share;
 use crate::hec::envelope::Envelope;
+use crate::hec::weight::with_json;
 
 const NANOS_PER_MILLISECOND: i64 = 1_000_000;
 
@@ -22,17 +24,33 @@ pub(super) struct Document {
     pub(super) event: Result<Envelope, &'static str>,
 }
 
-/// Reads a bulk; `None` when a line is no action.
-pub(super) fn documents(body: &str, of_path: Option<&str>) -> Option<Vec<Document>> {
+/// Memory of a document and of what its sender is told, beside the texts.
+const DOCUMENT_BYTES: usize = 1 << 10;
+/// Times that the name of its index is kept: here, as source, in the answer.
+const INDEX_COPIES: usize = 4;
+
+/// Reads a bulk; `None` when a line is no action, or there is no memory for it. `lend` gives shares for a moment.
+pub(super) fn documents(
+    body: &str,
+    of_path: Option<&str>,
+    share: &mut Share,
+    lend: &dyn Fn() -> Share,
+) -> Option<Vec<Document>> {
     let mut documents = Vec::new();
     let mut lines = body.lines().filter(|line| !line.trim().is_empty());
     while let Some(line) = lines.next() {
-        let action: Value = serde_json::from_str(line).ok()?;
-        let (action, about) = action.as_object()?.iter().next()?;
-        let said = |key: &str| about[key].as_str().map(str::to_owned);
-        let index = said("_index").or_else(|| of_path.map(str::to_owned)).unwrap_or_default();
+        let mut lent = lend();
+        let action = with_json(line, &mut lent, |action| {
+            let (action, about) = action.as_object()?.iter().next()?;
+            let said = |key: &str| about[key].as_str().map(str::to_owned);
+            Some((action.clone(), said("_index"), said("_id")))
+        });
+        let Some(action) = action else { return share.refuse_as(lent) };
+        let (action, index, id) = action?;
+        let index = index.or_else(|| of_path.map(str::to_owned)).unwrap_or_default();
+        share.take(DOCUMENT_BYTES + line.len() + INDEX_COPIES * index.len())?;
         let event = match action.as_str() {
-            "index" | "create" => Ok(event_of(lines.next()?, &index)),
+            "index" | "create" => Ok(event_of(lines.next()?, &index, share, lend)?),
             "delete" => Err("events cannot be deleted"),
             "update" => {
                 lines.next()?;
@@ -40,24 +58,27 @@ pub(super) fn documents(body: &str, of_path: Option<&str>) -> Option<Vec<Documen
             }
             _ => return None,
         };
-        documents.push(Document { action: action.clone(), index, id: said("_id"), event });
+        documents.push(Document { action, index, id, event });
     }
     Some(documents)
 }
 
-fn event_of(line: &str, index: &str) -> Envelope {
-    let document: Value = serde_json::from_str(line).unwrap_or_default();
-    let host = match &document["host"] {
-        Value::String(name) => Some(name.clone()),
-        about => about["name"].as_str().map(str::to_owned),
-    };
-    Envelope {
-        raw: line.to_owned(),
-        time: time_of(&document["@timestamp"]),
-        host,
-        source: Some(index.to_owned()).filter(|name| !name.is_empty()),
-        ..Envelope::default()
+fn event_of(line: &str, index: &str, share: &mut Share, lend: &dyn Fn() -> Share) -> Option<Envelope> {
+    share.take(2 * line.len())?;
+    let mut lent = lend();
+    let read = with_json(line, &mut lent, |document| {
+        let host = match &document["host"] {
+            Value::String(name) => Some(name.clone()),
+            about => about["name"].as_str().map(str::to_owned),
+        };
+        (time_of(&document["@timestamp"]), host)
+    });
+    if read.is_none() && lent.is_refused() {
+        return share.refuse_as(lent);
     }
+    let (time, host) = read.unwrap_or_default();
+    let source = Some(index.to_owned()).filter(|name| !name.is_empty());
+    Some(Envelope { raw: line.to_owned(), time, host, source, ..Envelope::default() })
 }
 
 /// A time of RFC 3339, or milliseconds.
@@ -89,15 +110,20 @@ pub(super) fn told(document: &Document, number: usize, outcome: Result<(), (u16,
 
 #[cfg(test)]
 mod tests {
-    use super::documents;
+    use crate::hec::body::{Budget, Share};
+
+    fn documents(body: &str, of_path: Option<&str>) -> Option<Vec<super::Document>> {
+        let budget = Budget::new(1 << 20);
+        super::documents(body, of_path, &mut Share::new(&budget), &|| Share::new(&budget))
+    }
 
     #[test]
     fn documents_are_events_as_they_stand() {
         let body = "{\"index\":{\"_index\":\"a\",\"_id\":\"7\"}}\n{\"@timestamp\":\"2026-11-20T10:00:00.5Z\",  \"n\":1.0}\n\n\
                     {\"create\":{}}\n{\"@timestamp\":1795225170001,\"host\":{\"name\":\"h\"}}\n\
                     {\"update\":{}}\n{\"doc\":{}}\n{\"delete\":{\"_id\":\"1\"}}\n";
-        let documents = documents(body, Some("of-path")).unwrap();
-        let told: Vec<String> = documents
+        let read = documents(body, Some("of-path")).unwrap();
+        let told: Vec<String> = read
             .iter()
             .map(|document| match &document.event {
                 Ok(event) => format!("{} {:?} {:?} {}", document.index, event.time, event.host, event.raw),
@@ -111,6 +137,6 @@ mod tests {
             "delete events cannot be deleted",
         ];
         assert_eq!(told, expected);
-        assert!(super::documents("nonsense\n", None).is_none());
+        assert!(documents("nonsense\n", None).is_none());
     }
 }

@@ -18,6 +18,7 @@ use http_body_util::{BodyExt, Full};
 use super::{Collector, Form, Reader, read_logs, read_metrics, sent, store};
 use crate::hec::answer::Code;
 use crate::hec::body::BodyError;
+use crate::hec::swells;
 
 /// Media type of calls; more may follow it, as in `application/grpc+proto`.
 const MEDIA_TYPE: &str = "application/grpc";
@@ -63,6 +64,7 @@ impl From<BodyError> for Refusal {
                 let text = format!("the message is larger than {bytes} bytes; send fewer records at a time");
                 return Refusal::new(Status::ResourceExhausted, text);
             }
+            BodyError::Swells(bytes) => return Refusal::new(Status::ResourceExhausted, swells(bytes)),
             BodyError::Told(answer) => answer,
         };
         let (_, status, text) = answer.code.row();

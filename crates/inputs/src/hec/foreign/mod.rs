@@ -26,10 +26,10 @@ use quarry_conf::HttpToken;
 use serde_json::{Value, json};
 
 use super::answer::{self, Answer, Code};
-use super::body::{BodyError, Kept};
+use super::body::{BodyError, Kept, Share};
 use super::envelope::Envelope;
 use super::receive::{Receiver, Stated, answer_of};
-use super::{Collector, Query, answered, sender};
+use super::{Collector, Query, answered, sender, swells, weight};
 
 /// Version that Elasticsearch's clients are told; they send what that one took.
 const ELASTICSEARCH_VERSION: &str = "7.17.0";
@@ -60,7 +60,28 @@ enum Form {
 }
 
 /// What reads a request into events.
-type Reader = fn(&[u8], Form) -> Option<Vec<Envelope>>;
+type Reader = fn(&[u8], Form, &mut Events) -> Option<()>;
+
+/// Events of a request, with the memory that they and what they are made of take.
+struct Events {
+    read: Vec<Envelope>,
+    share: Share,
+}
+
+impl Events {
+    /// No events, of bodies of so many bytes.
+    #[cfg(test)]
+    fn with(body_bytes_max: u64) -> Events {
+        Events { read: Vec::new(), share: Share::new(&super::body::Budget::new(body_bytes_max)) }
+    }
+
+    /// Adds an event; `None` when there is no memory for another.
+    fn push(&mut self, event: Envelope) -> Option<()> {
+        self.share.take(event.held_bytes())?;
+        self.read.push(event);
+        Some(())
+    }
+}
 
 async fn logs(State(collector): State<Arc<Collector>>, request: Request) -> Response {
     let form = form_of(request.headers(), Form::Protobuf);
@@ -72,33 +93,25 @@ async fn metrics(State(collector): State<Arc<Collector>>, request: Request) -> R
     told_telemetry(take(collector, request, form, read_metrics).await, form)
 }
 
-fn read_logs(bytes: &[u8], form: Form) -> Option<Vec<Envelope>> {
-    let mut events = Vec::new();
-    telemetry::logs(&value(bytes, form, &telemetry::LOGS)?, &mut events);
-    Some(events)
+fn read_logs(bytes: &[u8], form: Form, events: &mut Events) -> Option<()> {
+    telemetry::logs(&value(bytes, form, &telemetry::LOGS, &mut events.share)?, events)
 }
 
-fn read_metrics(bytes: &[u8], form: Form) -> Option<Vec<Envelope>> {
-    let mut events = Vec::new();
-    telemetry::metrics(&value(bytes, form, &telemetry::METRICS)?, &mut events);
-    Some(events)
+fn read_metrics(bytes: &[u8], form: Form, events: &mut Events) -> Option<()> {
+    telemetry::metrics(&value(bytes, form, &telemetry::METRICS, &mut events.share)?, events)
 }
 
 async fn push(State(collector): State<Arc<Collector>>, request: Request) -> Response {
     let form = form_of(request.headers(), Form::Snappy);
-    let taken = take(collector, request, form, |bytes, form| {
-        let mut events = Vec::new();
-        streams::push(&value(bytes, form, &streams::PUSH)?, &mut events)?;
-        Some(events)
+    let taken = take(collector, request, form, |bytes, form, events| {
+        streams::push(&value(bytes, form, &streams::PUSH, &mut events.share)?, events)
     });
     told(taken.await, StatusCode::NO_CONTENT)
 }
 
 async fn write(State(collector): State<Arc<Collector>>, request: Request) -> Response {
-    let taken = take(collector, request, Form::Snappy, |bytes, form| {
-        let mut events = Vec::new();
-        streams::write(&value(bytes, form, &streams::WRITE)?, &mut events)?;
-        Some(events)
+    let taken = take(collector, request, Form::Snappy, |bytes, form, events| {
+        streams::write(&value(bytes, form, &streams::WRITE, &mut events.share)?, events)
     });
     told(taken.await, StatusCode::NO_CONTENT)
 }
@@ -109,10 +122,10 @@ fn form_of(headers: &HeaderMap, binary: Form) -> Form {
     if kind.starts_with("application/json") { Form::Json } else { binary }
 }
 
-fn value(bytes: &[u8], form: Form, schema: &protobuf::Schema) -> Option<Value> {
+fn value(bytes: &[u8], form: Form, schema: &protobuf::Schema, share: &mut Share) -> Option<Value> {
     match form {
-        Form::Json => serde_json::from_slice(bytes).ok(),
-        Form::Protobuf | Form::Snappy => protobuf::decode(bytes, schema),
+        Form::Json => weight::read_json(bytes, share),
+        Form::Protobuf | Form::Snappy => protobuf::decode(bytes, schema, &mut |bytes| share.take(bytes)),
     }
 }
 
@@ -167,19 +180,17 @@ async fn store(sent: Sent, form: Form, read: Reader) -> Result<(), BodyError> {
             // The encoding is the protocol's, not HTTP's.
             headers.remove(header::CONTENT_ENCODING);
         }
-        let kept = kept.unpack(&headers)?;
-        let unpacked;
-        let bytes = match form {
-            Form::Snappy => {
-                unpacked = unsnapped(&kept.bytes, collector.budget.body_bytes_max())?;
-                &unpacked
-            }
-            _ => &kept.bytes,
-        };
-        let events = read(bytes, form).ok_or(Code::InvalidFormat)?;
+        let mut kept = kept.unpack(&headers)?;
+        if matches!(form, Form::Snappy) {
+            kept = kept.unsnapped()?;
+        }
+        let mut events = Events { read: Vec::new(), share: Share::new(&collector.budget) };
+        if read(&kept.bytes, form, &mut events).is_none() {
+            return Err(events.share.refusal());
+        }
         let mut receiver =
             Receiver::new(&collector.destination, &token, &Stated::default(), &sender, collector.clock.now_ns());
-        for (at, mut event) in events.into_iter().enumerate() {
+        for (at, mut event) in std::mem::take(&mut events.read).into_iter().enumerate() {
             event.index = event.index.filter(|index| receiver.may_send_to(index));
             if !event.raw.is_empty() {
                 receiver.event(event, at as u64).map_err(BodyError::Told)?;
@@ -195,21 +206,16 @@ fn wait(receiver: Receiver<'_>) -> Result<(), Answer> {
     receiver.finish()?.into_iter().try_for_each(|receipt| receipt.wait()).map_err(answer_of)
 }
 
-fn unsnapped(bytes: &[u8], bytes_max: usize) -> Result<Vec<u8>, BodyError> {
-    let length = snap::raw::decompress_len(bytes).map_err(|_| Code::InvalidFormat)?;
-    if length > bytes_max {
-        return Err(BodyError::TooLarge(bytes_max));
-    }
-    snap::raw::Decoder::new().decompress_vec(bytes).map_err(|_| Code::InvalidFormat.into())
-}
-
 async fn ready() -> &'static str {
     "ready\n"
 }
 
 /// An answer that Elasticsearch's clients believe.
 fn elastic(status: StatusCode, body: &Value) -> Response {
-    let mut response = answer::json(status, body);
+    as_elastic(answer::json(status, body))
+}
+
+fn as_elastic(mut response: Response) -> Response {
     response.headers_mut().insert("x-elastic-product", HeaderValue::from_static("Elasticsearch"));
     response
 }
@@ -266,10 +272,14 @@ async fn bulk(collector: Arc<Collector>, index: Option<String>, request: Request
     let work = move || {
         let kept = kept.unpack(&headers)?;
         let body = String::from_utf8_lossy(&kept.bytes);
-        let documents = bulk::documents(&body, index.as_deref()).ok_or(Code::InvalidFormat)?;
+        let mut share = Share::new(&collector.budget);
+        let lend = || Share::new(&collector.budget);
+        let Some(documents) = bulk::documents(&body, index.as_deref(), &mut share, &lend) else {
+            return Err(share.refusal());
+        };
         let mut receiver =
             Receiver::new(&collector.destination, &token, &Stated::default(), &sender, collector.clock.now_ns());
-        let (mut items, mut has_errors) = (Vec::new(), false);
+        let (mut items, mut has_errors) = (String::new(), false);
         for (number, document) in documents.iter().enumerate() {
             let outcome = match &document.event {
                 Err(reason) => Err((400, (*reason).to_owned())),
@@ -283,13 +293,17 @@ async fn bulk(collector: Arc<Collector>, index: Option<String>, request: Request
                 }
             };
             has_errors |= outcome.is_err();
-            items.push(bulk::told(document, number, outcome));
+            if number > 0 {
+                items.push(',');
+            }
+            items.push_str(&bulk::told(document, number, outcome).to_string());
         }
         wait(receiver).map_err(BodyError::Told)?;
-        Ok(json!({ "took": 0, "errors": has_errors, "items": items }))
+        // Written as text at once: as values the answer would be many times the request.
+        Ok(format!("{{\"took\":0,\"errors\":{has_errors},\"items\":[{items}]}}"))
     };
     match tokio::task::spawn_blocking(work).await.unwrap_or(Err(Code::ServerError.into())) {
-        Ok(body) => elastic(StatusCode::OK, &body),
+        Ok(body) => as_elastic(answer::json_text(StatusCode::OK, body)),
         Err(error) => refused(error),
     }
 }
@@ -298,6 +312,7 @@ async fn bulk(collector: Arc<Collector>, index: Option<String>, request: Request
 fn refused(error: BodyError) -> Response {
     let (status, reason) = match error {
         BodyError::TooLarge(bytes) => (StatusCode::PAYLOAD_TOO_LARGE, format!("a body has at most {bytes} bytes")),
+        BodyError::Swells(bytes) => (StatusCode::PAYLOAD_TOO_LARGE, swells(bytes)),
         BodyError::Told(answer) => {
             let (_, status, text) = answer.code.row();
             // Their clients come again after 429.

@@ -4,6 +4,8 @@
 
 use serde_json::{Map, Number, Value};
 
+use crate::hec::weight::{OBJECT_BYTES, VALUE_BYTES};
+
 /// Messages within messages.
 const DEPTH_MAX: usize = 32;
 
@@ -43,14 +45,20 @@ pub(super) const fn many(number: u64, name: &'static str, kind: Kind) -> Field {
     Field { number, name, kind, is_repeated: true }
 }
 
-/// Reads a message; `None` when the bytes are none.
-pub(super) fn decode(bytes: &[u8], schema: &Schema) -> Option<Value> {
-    message(bytes, schema, 0)
+/// Takes memory of so many bytes; `None` when there is none.
+pub(super) type TakeMemory<'a> = &'a mut dyn FnMut(usize) -> Option<()>;
+
+/// Reads a message; `None` when the bytes are none, or there is no memory for what they say.
+pub(super) fn decode(bytes: &[u8], schema: &Schema, memory: TakeMemory<'_>) -> Option<Value> {
+    message(bytes, schema, 0, memory)
 }
 
-fn message(mut bytes: &[u8], schema: &Schema, depth: usize) -> Option<Value> {
+fn message(mut bytes: &[u8], schema: &Schema, depth: usize, memory: TakeMemory<'_>) -> Option<Value> {
     if depth > DEPTH_MAX {
         return None;
+    }
+    if !bytes.is_empty() {
+        memory(OBJECT_BYTES)?;
     }
     let mut object = Map::new();
     while !bytes.is_empty() {
@@ -67,7 +75,7 @@ fn message(mut bytes: &[u8], schema: &Schema, depth: usize) -> Option<Value> {
         };
         let Some(field) = schema.0.iter().find(|field| field.number == tag >> 3) else { continue };
         if !field.is_repeated {
-            object.insert(field.name.to_owned(), value(&wire, field.kind, depth)?);
+            object.insert(field.name.to_owned(), value(&wire, field.kind, depth, memory)?);
             continue;
         }
         let list = object.entry(field.name).or_insert_with(|| Value::Array(Vec::new())).as_array_mut()?;
@@ -76,10 +84,10 @@ fn message(mut bytes: &[u8], schema: &Schema, depth: usize) -> Option<Value> {
             (Wire::Bytes(packed), Kind::Fixed | Kind::SignedFixed | Kind::Double) => {
                 for eight in packed.chunks_exact(8) {
                     let number = Wire::Number(u64::from_le_bytes(eight.try_into().ok()?));
-                    list.push(value(&number, field.kind, depth)?);
+                    list.push(value(&number, field.kind, depth, memory)?);
                 }
             }
-            (wire, kind) => list.push(value(&wire, kind, depth)?),
+            (wire, kind) => list.push(value(&wire, kind, depth, memory)?),
         }
     }
     Some(Value::Object(object))
@@ -90,13 +98,19 @@ enum Wire<'a> {
     Bytes(&'a [u8]),
 }
 
-fn value(wire: &Wire<'_>, kind: Kind, depth: usize) -> Option<Value> {
+fn value(wire: &Wire<'_>, kind: Kind, depth: usize, memory: TakeMemory<'_>) -> Option<Value> {
+    let text_bytes = match (kind, wire) {
+        (Kind::Text, Wire::Bytes(bytes)) => bytes.len(),
+        (Kind::Bytes, Wire::Bytes(bytes)) => 2 * bytes.len(),
+        _ => 0,
+    };
+    memory(VALUE_BYTES + text_bytes)?;
     Some(match (kind, wire) {
         (Kind::Text, Wire::Bytes(bytes)) => Value::String(String::from_utf8_lossy(bytes).into_owned()),
         (Kind::Bytes, Wire::Bytes(bytes)) => {
             Value::String(bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
         }
-        (Kind::Message(schema), Wire::Bytes(bytes)) => message(bytes, schema, depth + 1)?,
+        (Kind::Message(schema), Wire::Bytes(bytes)) => message(bytes, schema, depth + 1, memory)?,
         (Kind::Bool, Wire::Number(number)) => Value::Bool(*number != 0),
         (Kind::Fixed, Wire::Number(number)) => Value::from(*number),
         (Kind::Signed | Kind::SignedFixed, Wire::Number(number)) => Value::from(number.cast_signed()),
@@ -133,7 +147,11 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    use super::{Kind, Schema, decode, many, one};
+    use super::{Kind, Schema, Value, many, one};
+
+    fn decode(bytes: &[u8], schema: &Schema) -> Option<Value> {
+        super::decode(bytes, schema, &mut |_| Some(()))
+    }
 
     static INNER: Schema = Schema(&[one(1, "text", Kind::Text), many(2, "again", Kind::Message(&INNER))]);
     static OUTER: Schema = Schema(&[
@@ -166,6 +184,14 @@ mod tests {
             bytes = next;
         }
         assert_eq!(decode(&bytes, &INNER), None);
+    }
+
+    #[test]
+    fn what_takes_too_much_memory_is_not_read() {
+        let mut left = 10_000_usize;
+        let mut memory = |bytes| left.checked_sub(bytes).map(|rest| left = rest);
+        assert!(super::decode(&b"\x0a\x00".repeat(10), &OUTER, &mut memory).is_some());
+        assert!(super::decode(&b"\x0a\x00".repeat(1_000), &OUTER, &mut memory).is_none());
     }
 
     proptest! {

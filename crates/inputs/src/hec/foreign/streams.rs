@@ -3,6 +3,7 @@
 use quarry_event::TimeNs;
 use serde_json::Value;
 
+use super::Events;
 use super::metric::Metric;
 use super::protobuf::{Kind, Schema, many, one};
 use crate::hec::envelope::Envelope;
@@ -29,7 +30,7 @@ static SERIES: Schema = Schema(&[many(1, "labels", Kind::Message(&LABEL)), many(
 pub(super) static WRITE: Schema = Schema(&[many(1, "timeseries", Kind::Message(&SERIES))]);
 
 /// Events of a push; `None` when it is none.
-pub(super) fn push(request: &Value, events: &mut Vec<Envelope>) -> Option<()> {
+pub(super) fn push(request: &Value, events: &mut Events) -> Option<()> {
     for stream in request["streams"].as_array()? {
         let mut place = Envelope::default();
         match (&stream["stream"], &stream["labels"]) {
@@ -55,7 +56,7 @@ pub(super) fn push(request: &Value, events: &mut Vec<Envelope>) -> Option<()> {
             for label in entry["structuredMetadata"].as_array().into_iter().flatten() {
                 add_label(&mut event, label["name"].as_str()?, label["value"].as_str().unwrap_or_default());
             }
-            events.push(event);
+            events.push(event)?;
         }
         for pair in stream["values"].as_array().into_iter().flatten() {
             let mut event = place.clone();
@@ -64,7 +65,7 @@ pub(super) fn push(request: &Value, events: &mut Vec<Envelope>) -> Option<()> {
             for (name, value) in pair[2].as_object().into_iter().flatten() {
                 add_label(&mut event, name, value.as_str().unwrap_or_default());
             }
-            events.push(event);
+            events.push(event)?;
         }
     }
     Some(())
@@ -102,7 +103,7 @@ fn labels_of(text: &str) -> Option<Vec<(String, String)>> {
 }
 
 /// Events of a remote write; `None` when it is none.
-pub(super) fn write(request: &Value, events: &mut Vec<Envelope>) -> Option<()> {
+pub(super) fn write(request: &Value, events: &mut Events) -> Option<()> {
     for series in request["timeseries"].as_array().into_iter().flatten() {
         let (mut place, mut metric) = (Envelope::default(), String::new());
         for label in series["labels"].as_array()? {
@@ -121,7 +122,7 @@ pub(super) fn write(request: &Value, events: &mut Vec<Envelope>) -> Option<()> {
                 Value::String(text) => text.clone(),
                 number => number.to_string(),
             };
-            events.push(Metric { values: vec![(metric.clone(), value)] }.into_event(event));
+            events.push(Metric { values: vec![(metric.clone(), value)] }.into_event(event))?;
         }
     }
     Some(())
@@ -131,7 +132,7 @@ pub(super) fn write(request: &Value, events: &mut Vec<Envelope>) -> Option<()> {
 mod tests {
     use serde_json::json;
 
-    use super::{labels_of, push, write};
+    use super::{Events, labels_of, push, write};
 
     #[test]
     fn both_forms_of_a_push_give_the_same_events() {
@@ -148,9 +149,11 @@ mod tests {
                 "structuredMetadata": [{"name": "trace", "value": "t"}],
             }],
         }]});
-        let (mut first, mut second) = (Vec::new(), Vec::new());
-        push(&new, &mut first).unwrap();
-        push(&old, &mut second).unwrap();
+        let read = |request| {
+            let mut events = Events::with(1 << 20);
+            push(request, &mut events).map(|()| events.read)
+        };
+        let (first, second) = (read(&new).unwrap(), read(&old).unwrap());
         assert_eq!((first.len(), first[0].time), (1, Some(1_795_225_170_000_000_001)));
         let sorted = |fields: &[(String, String)]| {
             let mut fields = fields.to_vec();
@@ -162,7 +165,7 @@ mod tests {
             (&first[0].raw, &first[0].host, &first[0].index),
             (&second[0].raw, &second[0].host, &second[0].index)
         );
-        assert!(push(&json!({"streams": [{"values": []}]}), &mut first).is_none());
+        assert!(read(&json!({"streams": [{"values": []}]})).is_none());
     }
 
     #[test]
@@ -180,8 +183,9 @@ mod tests {
             "labels": [{"name": "__name__", "value": "up"}, {"name": "instance", "value": "h:9"}, {"name": "job", "value": "j"}],
             "samples": [{"value": 1.5, "timestamp": 1_795_225_170_001_i64}, {"value": "NaN", "timestamp": 1}],
         }]});
-        let mut events = Vec::new();
+        let mut events = Events::with(1 << 20);
         write(&request, &mut events).unwrap();
+        let events = events.read;
         assert_eq!((events.len(), events[0].time), (1, Some(1_795_225_170_001_000_000)));
         assert_eq!(
             (events[0].raw.as_str(), events[0].host.as_deref()),

@@ -6,6 +6,7 @@
 use quarry_event::TimeNs;
 use serde_json::{Map, Value};
 
+use super::Events;
 use super::metric::Metric;
 use super::protobuf::{Kind, Schema, many, one};
 use crate::hec::envelope::Envelope;
@@ -100,7 +101,7 @@ static RESOURCE_METRICS: Schema =
 pub(super) static METRICS: Schema = Schema(&[many(1, "resourceMetrics", Kind::Message(&RESOURCE_METRICS))]);
 
 /// Events of a request with logs.
-pub(super) fn logs(request: &Value, events: &mut Vec<Envelope>) {
+pub(super) fn logs(request: &Value, events: &mut Events) -> Option<()> {
     for of_resource in list(request, "resourceLogs") {
         let resource = list(&of_resource["resource"], "attributes");
         for record in list(of_resource, "scopeLogs").iter().flat_map(|scope| list(scope, "logRecords")) {
@@ -123,13 +124,14 @@ pub(super) fn logs(request: &Value, events: &mut Vec<Envelope>) {
                 // Some records have attributes only.
                 event.raw = Value::Object(object(list(record, "attributes"))).to_string();
             }
-            events.push(event);
+            events.push(event)?;
         }
     }
+    Some(())
 }
 
 /// Events of a request with metrics.
-pub(super) fn metrics(request: &Value, events: &mut Vec<Envelope>) {
+pub(super) fn metrics(request: &Value, events: &mut Events) -> Option<()> {
     for of_resource in list(request, "resourceMetrics") {
         let mut place = Envelope::default();
         add_attributes(&mut place, list(&of_resource["resource"], "attributes"));
@@ -138,34 +140,36 @@ pub(super) fn metrics(request: &Value, events: &mut Vec<Envelope>) {
             for kind in ["gauge", "sum"] {
                 for point in list(&metric[kind], "dataPoints") {
                     let value = if point["asInt"].is_null() { &point["asDouble"] } else { &point["asInt"] };
-                    events.push(event_of(&place, point, [(name.to_owned(), text_of(value))], &[]));
+                    events.push(event_of(&place, point, [(name.to_owned(), text_of(value))], &[]))?;
                 }
             }
             for point in list(&metric["histogram"], "dataPoints") {
-                histogram(&place, name, point, events);
+                histogram(&place, name, point, events)?;
             }
             for point in list(&metric["summary"], "dataPoints") {
-                events.push(event_of(&place, point, totals(name, point), &[]));
+                events.push(event_of(&place, point, totals(name, point), &[]))?;
                 for part in list(point, "quantileValues") {
                     let quantile = [("quantile".to_owned(), text_of(&part["quantile"]))];
-                    events.push(event_of(&place, point, [(name.to_owned(), text_of(&part["value"]))], &quantile));
+                    events.push(event_of(&place, point, [(name.to_owned(), text_of(&part["value"]))], &quantile))?;
                 }
             }
         }
     }
+    Some(())
 }
 
 /// Count, sum and, as Prometheus writes them, buckets that each hold those below.
-fn histogram(place: &Envelope, name: &str, point: &Value, events: &mut Vec<Envelope>) {
-    events.push(event_of(place, point, totals(name, point), &[]));
+fn histogram(place: &Envelope, name: &str, point: &Value, events: &mut Events) -> Option<()> {
+    events.push(event_of(place, point, totals(name, point), &[]))?;
     let bounds = list(point, "explicitBounds");
     let mut below = 0_u64;
     for (at, count) in list(point, "bucketCounts").iter().enumerate() {
         below = below.saturating_add(text_of(count).parse().unwrap_or(0));
         let bound = bounds.get(at).map_or_else(|| "+Inf".to_owned(), text_of);
         let le = [("le".to_owned(), bound)];
-        events.push(event_of(place, point, [(format!("{name}_bucket"), below.to_string())], &le));
+        events.push(event_of(place, point, [(format!("{name}_bucket"), below.to_string())], &le))?;
     }
+    Some(())
 }
 
 fn totals(name: &str, point: &Value) -> Vec<(String, String)> {

@@ -1,0 +1,64 @@
+//! Any bytes as a forwarder's connection (S2S 2, 3 and 4, packed or not), in pieces of any size: batches that keep their
+//! rules or an error, no panic, and memory within the limits of a connection.
+
+use std::sync::Arc;
+
+use quarry_conf::{Layers, PropsResolver};
+use quarry_event::EventBatch;
+use quarry_inputs::s2s::{Forwarder, ForwarderDefaults};
+use quarry_pipeline::EventTyping;
+
+const NOW: i64 = 1_795_225_298_000_000_000;
+/// Most that a connection may hold, whatever was sent.
+const HELD_BYTES_MAX: usize = 128 << 20;
+
+thread_local! {
+    static PROPS: Arc<PropsResolver> = Arc::new(PropsResolver::new(&Layers::new([])));
+}
+
+/// The first byte tells whether packets are offered, the second the size of the pieces; the rest is sent.
+pub(crate) fn run(data: &[u8]) {
+    let [offers, size, bytes @ ..] = data else { return };
+    let props = PROPS.with(Arc::clone);
+    let mut forwarder = Forwarder::new(Arc::new(ForwarderDefaults {
+        index: "main".to_owned(),
+        host: "10.0.0.9".to_owned(),
+        source: "s2s".to_owned(),
+        sourcetype: "generic_single_line".to_owned(),
+        offers_packets: offers % 2 == 0,
+        typing: Arc::new(EventTyping::new(Arc::clone(&props))),
+        props,
+    }));
+    for (turn, piece) in bytes.chunks(1 + usize::from(*size) * 8).enumerate() {
+        forwarder.push(piece);
+        let elapsed = i64::try_from(turn).unwrap_or(i64::MAX);
+        while let Some(is_full) = forwarder.advance(NOW, elapsed).ok().or(None) {
+            check(&mut forwarder);
+            if !is_full {
+                break;
+            }
+        }
+        assert!(forwarder.held_bytes() < HELD_BYTES_MAX);
+    }
+    forwarder.settle(true, i64::MAX);
+    check(&mut forwarder);
+}
+
+fn check(forwarder: &mut Forwarder) {
+    let (batches, _) = forwarder.take_batches();
+    let numbered = forwarder.take_numbered();
+    drop(forwarder.take_answer());
+    for batch in batches.iter().chain(numbered.iter().map(|(_, batch)| batch)) {
+        check_batch(batch);
+    }
+}
+
+fn check_batch(batch: &EventBatch) {
+    let count = batch.ends.len();
+    assert_eq!((batch.time.len(), batch.meta.len()), (count, count));
+    assert_eq!(batch.ends.last().copied().unwrap_or(0) as usize, batch.raw.len());
+    assert!(batch.meta.iter().all(|meta| (*meta as usize) < batch.metas.len()));
+    assert!(std::str::from_utf8(&batch.raw).is_ok(), "the text is UTF-8");
+    assert!(batch.fields.is_sorted_by_key(|field| field.row));
+    assert!(batch.fields.last().is_none_or(|field| (field.row as usize) < count));
+}
