@@ -81,6 +81,8 @@ impl Kept {
 /// A collector on a free port; ends with the runtime.
 struct Served {
     address: SocketAddr,
+    /// Port for OTLP over gRPC.
+    calls: SocketAddr,
     store: Arc<Kept>,
     _runtime: tokio::runtime::Runtime,
 }
@@ -107,9 +109,13 @@ impl Served {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
-        let service = collector.router().into_make_service_with_connect_info::<SocketAddr>();
+        let service = Arc::clone(&collector).router().into_make_service_with_connect_info::<SocketAddr>();
         runtime.spawn(async move { axum::serve(listener, service).await });
-        Served { address, store, _runtime: runtime }
+        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+        let calls = listener.local_addr().unwrap();
+        let service = collector.calls().into_make_service_with_connect_info::<SocketAddr>();
+        runtime.spawn(async move { axum::serve(listener, service).await });
+        Served { address, calls, store, _runtime: runtime }
     }
 
     /// Status and body.
@@ -349,6 +355,57 @@ fn collectds_values_are_metric_events_and_other_text_of_its_sourcetype_is_text()
     assert_eq!(served.store.lines(), [expected]);
     assert_eq!(served.send("/raw?sourcetype=collectd_http&host=h", ANY, "no JSON").0, 200);
     assert_eq!(served.store.lines(), ["main h http:any collectd_http no JSON"]);
+}
+
+/// Calls a service: status (`-` when it stands behind the message, which HTTP/1.1 does not show) and body.
+fn call(served: &Served, service: &str, headers: &[(&str, &str)], body: &[u8]) -> (String, Vec<u8>) {
+    let uri = format!("http://{}/opentelemetry.proto.collector.{service}/Export", served.calls);
+    let mut request = ureq::http::Request::builder().method("POST").uri(uri).header("content-type", "application/grpc");
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let mut response = ureq::Agent::new_with_defaults().run(request.body(body.to_vec()).unwrap()).unwrap();
+    assert_eq!(response.status(), 200, "the status of a call is not that of HTTP");
+    assert_eq!(response.headers()["content-type"], "application/grpc");
+    let status = response.headers().get("grpc-status").map_or("-", |value| value.to_str().unwrap()).to_owned();
+    (status, response.body_mut().read_to_vec().unwrap())
+}
+
+#[test]
+fn calls_of_opentelemetry_are_taken_packed_and_not_and_refused_with_a_status() {
+    use std::io::Write;
+    const LOGS: &str = "logs.v1.LogsService";
+    let served = Served::start();
+    let message = b"\x0a\x0c\x12\x0a\x12\x08\x2a\x06\x0a\x04sold";
+    let framed = |packed: u8, message: &[u8]| {
+        let length = u32::try_from(message.len()).unwrap().to_be_bytes();
+        [&[packed], &length[..], message].concat()
+    };
+    let good = ("authorization", "Bearer 22222222-2222-2222-2222-222222222222");
+    let taken = ("-".to_owned(), vec![0; 5]);
+    assert_eq!(call(&served, LOGS, &[good], &framed(0, message)), taken);
+    let packed = |message: &[u8]| {
+        let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packer.write_all(message).unwrap();
+        framed(1, &packer.finish().unwrap())
+    };
+    let gzip = ("grpc-encoding", "gzip");
+    assert_eq!(call(&served, LOGS, &[good, gzip], &packed(message)), taken);
+    let lines = served.store.lines();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines.iter().all(|line| line.starts_with("main ") && line.ends_with(" sold")), "{lines:?}");
+
+    let refused = |service: &str, headers: &[(&str, &str)], body: &[u8]| call(&served, service, headers, body).0;
+    assert_eq!(refused(LOGS, &[], &framed(0, message)), "16");
+    assert_eq!(refused(LOGS, &[("authorization", "Bearer none")], &framed(0, message)), "16");
+    assert_eq!(refused(LOGS, &[good], &framed(0, b"\x0a\x7f")), "3", "no message");
+    assert_eq!(refused(LOGS, &[good], message), "3", "no prefix");
+    assert_eq!(refused(LOGS, &[good, ("grpc-encoding", "snappy")], &framed(1, message)), "12");
+    assert_eq!(refused("trace.v1.TraceService", &[good], &framed(0, b"")), "12");
+    assert_eq!(refused(LOGS, &[good, gzip], &packed(&vec![0; BODY_BYTES as usize + 1])), "8");
+    *served.store.broken.lock().unwrap() = Some(|| AppendError::Stopping);
+    assert_eq!(refused(LOGS, &[good], &framed(0, message)), "14");
+    assert_eq!(served.store.lines(), Vec::<String>::new());
 }
 
 const RULES: &str =
