@@ -79,7 +79,7 @@ pub(crate) fn read_body(body: &str, take: &mut dyn FnMut(Envelope, u64) -> Resul
 }
 
 /// Where the first value of a body begins that nests deeper than [`DEPTH_MAX`].
-fn first_too_deep(body: &str) -> Option<usize> {
+pub(super) fn first_too_deep(body: &str) -> Option<usize> {
     let bytes = body.as_bytes();
     let (mut depth, mut start, mut at) = (0usize, 0, 0);
     while let Some(byte) = bytes.get(at) {

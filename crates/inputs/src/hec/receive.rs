@@ -95,9 +95,8 @@ impl<'a> Receiver<'a> {
     /// Takes a body that is text, which the index pipeline breaks into events.
     pub(crate) fn raw(&mut self, body: &str) -> Result<(), Answer> {
         self.check_index(&self.metadata.index).map_err(|code| Answer::about(code, 1))?;
-        let is_collectd = *self.metadata.sourcetype == *collectd::SOURCETYPE;
-        if let Some(events) = is_collectd.then(|| collectd::read(body)).flatten().filter(|events| !events.is_empty()) {
-            return events.into_iter().zip(0..).try_for_each(|(event, at)| self.event(event, at));
+        if *self.metadata.sourcetype == *collectd::SOURCETYPE && self.measurements(body)? {
+            return Ok(());
         }
         let info = SourceInfo {
             index: self.metadata.index.to_string(),
@@ -127,6 +126,27 @@ impl<'a> Receiver<'a> {
         }
         taken += pipeline.counters().dropped_events as usize;
         if taken == 0 { Err(Code::NoData.into()) } else { Ok(()) }
+    }
+
+    /// Takes collectd's values; `false` when the body holds anything else, and nothing was taken.
+    fn measurements(&mut self, body: &str) -> Result<bool, Answer> {
+        let mut count = 0;
+        let is_whole = collectd::read(body, &mut |_| {
+            count += 1;
+            Some(())
+        });
+        if is_whole.is_none() || count == 0 {
+            return Ok(false);
+        }
+        let (mut at, mut outcome) = (0, Ok(true));
+        // Why it ended early, the outcome says.
+        let _ended = collectd::read(body, &mut |event| {
+            let taken = self.event(event, at);
+            at += 1;
+            outcome = taken.map(|()| true);
+            outcome.is_ok().then_some(())
+        });
+        outcome
     }
 
     /// Settings that cannot be used refuse the events they are for.

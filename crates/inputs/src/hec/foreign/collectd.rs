@@ -6,26 +6,45 @@
 //! Not here: collectd's notifications and its command form.
 
 use serde_json::Value;
+use sonic_rs::{Deserializer, JsonType, JsonValueTrait, LazyValue, to_array_iter};
 
 use super::metric::Metric;
-use crate::hec::envelope::{Envelope, seconds};
+use crate::hec::envelope::{Envelope, first_too_deep, seconds};
 
 /// Sourcetype of such bodies.
 pub(in crate::hec) const SOURCETYPE: &str = "collectd_http";
+/// Bytes of one list of values; what is longer is none of collectd's.
+const LIST_BYTES_MAX: usize = 64 << 10;
 
-/// Events of a body; `None` when any of it is something else.
-pub(in crate::hec) fn read(body: &str) -> Option<Vec<Envelope>> {
-    let mut events = Vec::new();
-    for part in serde_json::Deserializer::from_str(body).into_iter::<Value>() {
-        match part.ok()? {
-            Value::Array(lists) => lists.iter().try_for_each(|list| add(list, &mut events))?,
-            list => add(&list, &mut events)?,
+/// Gives the events of a body one by one, so that few of them take memory at a time; `None` when any of it is something
+/// else, or `take` refuses.
+pub(in crate::hec) fn read(body: &str, take: &mut dyn FnMut(Envelope) -> Option<()>) -> Option<()> {
+    if first_too_deep(body).is_some() {
+        return None;
+    }
+    let mut values = Deserializer::from_str(body).into_stream::<LazyValue<'_>>();
+    let mut rest = body;
+    // The stream calls the end of the text an error, and does not say where it is.
+    while !rest.trim_start().is_empty() {
+        let value = values.next()?.ok()?;
+        let raw = value.as_raw_str();
+        rest = body.get(raw.as_ptr().addr().checked_sub(body.as_ptr().addr())? + raw.len()..)?;
+        if value.get_type() == JsonType::Array {
+            for list in to_array_iter(raw) {
+                add(list.ok()?.as_raw_str(), take)?;
+            }
+        } else {
+            add(raw, take)?;
         }
     }
-    Some(events)
+    Some(())
 }
 
-fn add(list: &Value, events: &mut Vec<Envelope>) -> Option<()> {
+fn add(list: &str, take: &mut dyn FnMut(Envelope) -> Option<()>) -> Option<()> {
+    if list.len() > LIST_BYTES_MAX {
+        return None;
+    }
+    let list: Value = serde_json::from_str(list).ok()?;
     let text = |key: &str| list[key].as_str().unwrap_or_default();
     let (values, sources) = (list["values"].as_array()?, list["dsnames"].as_array()?);
     if values.len() != sources.len() || text("plugin").is_empty() {
@@ -51,15 +70,22 @@ fn add(list: &Value, events: &mut Vec<Envelope>) -> Option<()> {
     let dimensions = [("metric_type", kind), ("plugin_instance", text("plugin_instance"))];
     let dimensions = dimensions.into_iter().filter(|(_, value)| !value.is_empty());
     event.fields.extend(dimensions.map(|(name, value)| (name.to_owned(), value.to_owned())));
-    if !metric.values.is_empty() {
-        events.push(metric.into_event(event));
-    }
-    Some(())
+    if metric.values.is_empty() { Some(()) } else { take(metric.into_event(event)) }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::read;
+    use super::LIST_BYTES_MAX;
+    use crate::hec::envelope::Envelope;
+
+    fn read(body: &str) -> Option<Vec<Envelope>> {
+        let mut events = Vec::new();
+        let whole = super::read(body, &mut |event| {
+            events.push(event);
+            Some(())
+        });
+        whole.map(|()| events)
+    }
 
     #[test]
     fn a_list_of_values_is_one_event() {
@@ -89,5 +115,8 @@ mod tests {
             assert_eq!(read(body), None, "{body}");
         }
         assert_eq!(read(""), Some(Vec::new()));
+        let long = " ".repeat(LIST_BYTES_MAX);
+        assert_eq!(read(&format!(r#"[{{"values":[1],"dsnames":["v"],"time":1,"plugin":"p"{long}}}]"#)), None);
+        assert_eq!(read(&"[".repeat(100_000)), None);
     }
 }
