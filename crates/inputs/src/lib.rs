@@ -1,4 +1,5 @@
-//! Receivers of data: files, read once, the HTTP Event Collector, and text over TCP and UDP.
+//! Receivers of data: files, read once or watched, the HTTP Event Collector, text over TCP and UDP, and what programs
+//! write.
 //!
 //! An input unpacks bytes, feeds an index pipeline and hands events to a [`Sink`], which answers for their durability.
 //! Inputs know nothing of storage: what was read before is asked of the sink too, because positions and events must
@@ -9,6 +10,7 @@ mod error;
 pub mod file;
 pub mod hec;
 pub mod network;
+pub mod program;
 pub mod s2s;
 mod sink;
 

@@ -1,7 +1,12 @@
-//! How often a `cron_schedule` runs a search, for results that are kept for so many periods.
+//! Schedules of five fields: how often one runs, and when it runs next.
 //!
-//! The shortest time between two runs of a day; a schedule that names weekdays has a week, one that names days or
-//! months has a month. Nothing is run by this.
+//! How often is the shortest time between two runs of a day, for results that are kept for so many periods; a schedule
+//! that names weekdays has a week, one that names days or months has a month. Nothing is run by this.
+
+use jiff::ToSpan;
+use jiff::civil::{Date, Time};
+use jiff::tz::TimeZone;
+use quarry_event::TimeNs;
 
 /// Minutes of a day, of a week and of the longest month.
 const DAY: u32 = 24 * 60;
@@ -9,6 +14,86 @@ const WEEK: u32 = 7 * DAY;
 const MONTH: u32 = 31 * DAY;
 /// Seconds of a minute.
 const MINUTE: i64 = 60;
+
+/// Days that are looked at for the next run: a 29th of February comes within them.
+const DAYS_MAX: usize = 9 * 366;
+/// Names of months and weekdays, whose numbers count from 1 and from 0.
+const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
+
+/// When something runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cron {
+    minutes: Vec<u32>,
+    hours: Vec<u32>,
+    /// `None` is every day.
+    days: Option<Vec<u32>>,
+    months: Vec<u32>,
+    /// `None` is every weekday; Sunday is 0.
+    weekdays: Option<Vec<u32>>,
+}
+
+impl Cron {
+    /// Reads `minute hour day month weekday`.
+    pub(crate) fn parse(schedule: &str) -> Option<Cron> {
+        let fields: Vec<&str> = schedule.split_whitespace().collect();
+        let [minute, hour, day, month, weekday] = fields[..] else { return None };
+        let chosen = |field: &str, first, end| {
+            let all = values_from(field, first, end);
+            if field == "*" { all.map(|_| None) } else { all.map(Some) }
+        };
+        let mut weekdays = chosen(&numbered(weekday, &WEEKDAYS, 0), 0, 8)?;
+        weekdays.iter_mut().flatten().for_each(|day| *day %= 7);
+        Some(Cron {
+            minutes: values_from(minute, 0, 60)?,
+            hours: values_from(hour, 0, 24)?,
+            days: chosen(day, 1, 32)?,
+            months: values_from(&numbered(month, &MONTHS, 1), 1, 13)?,
+            weekdays,
+        })
+    }
+
+    /// The first minute after `now` at which it runs; `None` if there is none, as for a 30th of February.
+    pub(crate) fn next_after(&self, now: TimeNs, zone: &TimeZone) -> Option<TimeNs> {
+        let now = jiff::Timestamp::from_nanosecond(i128::from(now)).ok()?;
+        let mut date = now.to_zoned(zone.clone()).date();
+        for _ in 0..DAYS_MAX {
+            if self.takes(date) {
+                for time in self.hours.iter().flat_map(|hour| self.minutes.iter().map(move |minute| (*hour, *minute))) {
+                    let time = Time::new(i8::try_from(time.0).ok()?, i8::try_from(time.1).ok()?, 0, 0).ok()?;
+                    let run = date.to_datetime(time).to_zoned(zone.clone()).ok()?.timestamp();
+                    if run > now {
+                        return i64::try_from(run.as_nanosecond()).ok();
+                    }
+                }
+            }
+            date = date.checked_add(1.day()).ok()?;
+        }
+        None
+    }
+
+    fn takes(&self, date: Date) -> bool {
+        let has = |values: &[u32], value: i8| u32::try_from(value).is_ok_and(|value| values.contains(&value));
+        let by_day = self.days.as_ref().map(|days| has(days, date.day()));
+        let weekday = date.weekday().to_sunday_zero_offset();
+        let by_weekday = self.weekdays.as_ref().map(|days| has(days, weekday));
+        // Where both are named, either is enough.
+        let takes_day = match (by_day, by_weekday) {
+            (Some(day), Some(weekday)) => day || weekday,
+            (one, other) => one.or(other).unwrap_or(true),
+        };
+        has(&self.months, date.month()) && takes_day
+    }
+}
+
+/// A field with names replaced by their numbers.
+fn numbered(field: &str, names: &[&str], first: usize) -> String {
+    let mut field = field.to_ascii_lowercase();
+    for (at, name) in names.iter().enumerate() {
+        field = field.replace(name, &(at + first).to_string());
+    }
+    field
+}
 
 /// Seconds between two runs; `None` for what is no schedule of five fields.
 pub(crate) fn period_seconds(schedule: &str) -> Option<i64> {
@@ -30,21 +115,26 @@ pub(crate) fn period_seconds(schedule: &str) -> Option<i64> {
     Some(i64::from(period) * MINUTE)
 }
 
-/// The values of a field below `end`: `*`, `5`, `1-5`, each with `/step`, several between commas.
+/// The values of a field below `end`.
 fn values(field: &str, end: u32) -> Option<Vec<u32>> {
+    values_from(field, 0, end)
+}
+
+/// The values of a field from `least` to below `end`: `*`, `5`, `1-5`, each with `/step`, several between commas.
+fn values_from(field: &str, least: u32, end: u32) -> Option<Vec<u32>> {
     let mut all = Vec::new();
     for part in field.split(',') {
         let (range, step) =
             part.split_once('/').map_or(Some((part, 1)), |(range, step)| Some((range, step.parse().ok()?)))?;
         let (first, last) = match range.split_once('-') {
-            _ if range == "*" => (0, end - 1),
+            _ if range == "*" => (least, end - 1),
             Some((first, last)) => (first.parse().ok()?, last.parse().ok()?),
             None => {
                 let only: u32 = range.parse().ok()?;
                 (only, if part.contains('/') { end - 1 } else { only })
             }
         };
-        if step == 0 || last >= end {
+        if step == 0 || last >= end || first < least {
             return None;
         }
         all.extend((first..=last).step_by(step as usize));
@@ -56,7 +146,33 @@ fn values(field: &str, end: u32) -> Option<Vec<u32>> {
 
 #[cfg(test)]
 mod tests {
-    use super::period_seconds;
+    use jiff::tz::TimeZone;
+
+    use super::{Cron, period_seconds};
+
+    #[test]
+    fn the_next_run() {
+        let at = |text: &str| text.parse::<jiff::Timestamp>().unwrap();
+        for (schedule, next) in [
+            ("* * * * *", "2026-11-20T10:01:00Z"),
+            ("0 10 * * *", "2026-11-21T10:00:00Z"),
+            ("*/20 * * * *", "2026-11-20T10:20:00Z"),
+            ("30 3 1 * *", "2026-12-01T03:30:00Z"),
+            ("0 0 * * 7", "2026-11-22T00:00:00Z"),
+            ("0 0 * * Mon-Tue", "2026-11-23T00:00:00Z"),
+            ("0 0 13 * 6", "2026-11-21T00:00:00Z"),
+            ("0 0 29 feb *", "2028-02-29T00:00:00Z"),
+            ("0 0 */2 * *", "2026-11-21T00:00:00Z"),
+        ] {
+            let now = i64::try_from(at("2026-11-20T10:00:20Z").as_nanosecond()).unwrap();
+            let found = Cron::parse(schedule).unwrap().next_after(now, &TimeZone::UTC);
+            assert_eq!(found.map(i128::from), Some(at(next).as_nanosecond()), "{schedule}");
+        }
+        assert_eq!(Cron::parse("0 0 30 2 *").unwrap().next_after(0, &TimeZone::UTC), None);
+        for faulty in ["60", "0 0 0 * *", "0 0 * 13 *", "0 0 * * 8", "a b c d e"] {
+            assert_eq!(Cron::parse(faulty), None, "{faulty}");
+        }
+    }
 
     #[test]
     fn the_time_between_two_runs() {

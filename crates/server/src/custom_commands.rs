@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use quarry_conf::Layers;
 use quarry_engine::{CommandProcess, CommandSource};
 
-use crate::custom_process::{Program, ProgramLimits, RunningProgram};
+use crate::custom_process::{ProgramLimits, RunningProgram};
+use crate::program_group::Program;
 
 /// Interpreter of scripts that end with `.py`.
-const PYTHON: &str = "python3";
+pub(crate) const PYTHON: &str = "python3";
 /// Arguments of a program that commands.conf may give.
 const ARGUMENTS_MAX: usize = 100;
 /// The size of a chunk when `maxchunksize` names none, in bytes.
@@ -40,7 +41,7 @@ impl CustomCommands {
         let names = conf.stanzas().iter().map(|stanza| stanza.name.as_str()).filter(|name| *name != "default");
         let commands = names.filter_map(|name| {
             let setting = |key: &str| conf.effective(name).get(key).map(|setting| setting.value.trim().to_owned());
-            let folder = app_folder(data_dir, name)?;
+            let folder = app_folder(data_dir, "commands.conf", name)?;
             let app = folder.file_name().map(|app| app.to_string_lossy().into_owned()).unwrap_or_default();
             let number =
                 |key: &str| setting(key).and_then(|text| text.parse::<u64>().ok()).filter(|number| *number > 0);
@@ -55,15 +56,15 @@ impl CustomCommands {
     }
 }
 
-/// The app whose commands.conf has a stanza of this name.
-fn app_folder(data_dir: &Path, name: &str) -> Option<PathBuf> {
+/// The app whose `conf` has a stanza of this name.
+pub(crate) fn app_folder(data_dir: &Path, conf: &str, name: &str) -> Option<PathBuf> {
     let entries = std::fs::read_dir(data_dir.join("etc/apps")).into_iter().flatten().flatten();
     let mut apps: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     apps.sort();
     let header = format!("[{name}]");
     apps.into_iter().find(|app| {
         ["local", "default"].iter().any(|layer| {
-            let text = std::fs::read_to_string(app.join(layer).join("commands.conf"));
+            let text = std::fs::read_to_string(app.join(layer).join(conf));
             text.is_ok_and(|text| text.lines().any(|line| line.trim() == header))
         })
     })

@@ -8,22 +8,17 @@
 //! Not here: what is said (engine), and which programs there are ([`crate::custom_commands`]).
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
-use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{ChildStderr, ChildStdin, ChildStdout};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use quarry_engine::{CommandChunk, CommandProcess};
-use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group, prlimit};
 
-/// Address space of a program, in bytes.
-const MEMORY_BYTES_MAX: u64 = 4 << 30;
+use crate::program_group::{Pipes, Program, ProgramGroup};
+
 /// Processor time of a program, in seconds.
 const CPU_SECS_MAX: u64 = 3_600;
-/// Open files of a program.
-const FILES_MAX: u64 = 1_024;
 /// What is kept of the end of a program's complaints, in bytes.
 const STDERR_BYTES_MAX: usize = 8 << 10;
 /// Longest header line of an answer, in bytes.
@@ -32,19 +27,8 @@ const HEADER_BYTES_MAX: u64 = 128;
 const LOOK_MS: u64 = 50;
 /// Rounds of [`LOOK_MS`] a program that has closed its output is given to end.
 const END_ROUNDS: usize = 20;
-/// Where programs are looked for when this one has no path.
-const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// Version in the header line.
 const VERSION: &str = "chunked 1.0";
-
-/// What is started.
-#[derive(Clone, Debug)]
-pub(crate) struct Program {
-    pub(crate) executable: PathBuf,
-    pub(crate) arguments: Vec<String>,
-    /// Folder it runs in.
-    pub(crate) folder: PathBuf,
-}
 
 /// What it may take.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +41,7 @@ pub(crate) struct ProgramLimits {
 
 /// A program at work.
 pub(crate) struct RunningProgram {
-    child: Child,
+    group: ProgramGroup,
     questions: Option<SyncSender<Vec<u8>>>,
     answers: Receiver<Result<CommandChunk, String>>,
     complaints: Arc<Mutex<Vec<u8>>>,
@@ -67,32 +51,13 @@ pub(crate) struct RunningProgram {
 impl RunningProgram {
     /// Starts a program within its limits.
     pub(crate) fn start(program: &Program, limits: ProgramLimits) -> Result<RunningProgram, String> {
-        let failed = |error: std::io::Error| format!("cannot start {}: {error}", program.executable.display());
-        let mut child = Command::new(&program.executable)
-            .args(&program.arguments)
-            .current_dir(&program.folder)
-            .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into()))
-            .env("LANG", "C.UTF-8")
-            .env("PYTHONIOENCODING", "utf-8")
-            .env("PYTHONDONTWRITEBYTECODE", "1")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .spawn()
-            .map_err(failed)?;
-        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
-            return Err("its pipes are not there".to_owned());
-        };
+        let (group, pipes) = ProgramGroup::start(program, &[], Some(CPU_SECS_MAX))?;
+        let Pipes { stdin, stdout, stderr } = pipes;
         let (questions, to_write) = sync_channel(1);
         let (to_answer, answers) = sync_channel(1);
         let complaints: Arc<Mutex<Vec<u8>>> = Arc::default();
         let kept = Arc::clone(&complaints);
-        let running = RunningProgram { child, questions: Some(questions), answers, complaints, limits };
-        // From here on a failure ends the program, since the value is dropped.
-        running.limit()?;
+        let running = RunningProgram { group, questions: Some(questions), answers, complaints, limits };
         let thread = |name: &str, work: Box<dyn FnOnce() + Send>| {
             let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(work);
             spawned.map(drop).map_err(|error| format!("cannot start a thread: {error}"))
@@ -103,47 +68,15 @@ impl RunningProgram {
         Ok(running)
     }
 
-    /// Sets the limits of the process; it waits for its first question meanwhile.
-    fn limit(&self) -> Result<(), String> {
-        let limits = [
-            (Resource::As, MEMORY_BYTES_MAX),
-            (Resource::Cpu, CPU_SECS_MAX),
-            (Resource::Nofile, FILES_MAX),
-            (Resource::Core, 0),
-        ];
-        for (resource, most) in limits {
-            let limit = Rlimit { current: Some(most), maximum: Some(most) };
-            prlimit(self.pid(), resource, limit).map_err(|error| format!("its limits cannot be set: {error}"))?;
-        }
-        Ok(())
-    }
-
-    fn pid(&self) -> Option<Pid> {
-        i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
-    }
-
-    /// Ends the program and everything it began.
-    fn kill(&mut self) {
-        if let Some(pid) = self.pid() {
-            // One that has ended needs no signal.
-            kill_process_group(pid, Signal::KILL).ok();
-        }
-        drop(self.child.wait());
-    }
-
     /// Why there is no answer, with the end of what the program wrote to its error output.
     fn without_answer(&mut self, reason: &str) -> String {
-        let mut how = String::new();
-        for _ in 0..END_ROUNDS {
-            match self.child.try_wait() {
-                Ok(Some(status)) => {
-                    how = format!(" ({status})");
-                    break;
-                }
-                _ => drop(self.answers.recv_timeout(Duration::from_millis(LOOK_MS))),
-            }
+        let mut rounds = 0..END_ROUNDS;
+        while !self.group.has_ended() && rounds.next().is_some() {
+            drop(self.answers.recv_timeout(Duration::from_millis(LOOK_MS)));
         }
-        self.kill();
+        let by_itself = self.group.has_ended();
+        let status = self.group.end().filter(|_| by_itself);
+        let how = status.map_or_else(String::new, |status| format!(" ({status})"));
         let complaints = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8_lossy(&complaints).trim().to_owned();
         if text.is_empty() { format!("{reason}{how}") } else { format!("{reason}{how}: {text}") }
@@ -164,13 +97,13 @@ impl CommandProcess for RunningProgram {
                 Ok(Err(fault)) => return Err(self.without_answer(&fault)),
                 Err(RecvTimeoutError::Disconnected) => return Err(self.without_answer("its program ended early")),
                 Err(RecvTimeoutError::Timeout) if is_cancelled() => {
-                    self.kill();
+                    self.group.end();
                     return Err("the search was cancelled".to_owned());
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
         }
-        self.kill();
+        self.group.end();
         let seconds = self.limits.wait_secs;
         Err(self.without_answer(&format!("its program gave no answer within the limit of {seconds} seconds (maxwait)")))
     }
@@ -179,7 +112,7 @@ impl CommandProcess for RunningProgram {
 impl Drop for RunningProgram {
     fn drop(&mut self) {
         self.questions = None;
-        self.kill();
+        self.group.end();
     }
 }
 

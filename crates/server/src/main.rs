@@ -36,6 +36,8 @@ mod node_facts;
 mod output;
 mod pipeline_sets;
 mod preview;
+mod program_group;
+mod programs;
 mod remote;
 mod search;
 mod serve;

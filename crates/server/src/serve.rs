@@ -24,6 +24,7 @@ use crate::local::{self, Settings};
 use crate::metrics;
 use crate::monitors::{self, Sinks};
 use crate::node::LocalNode;
+use crate::programs;
 use crate::remote::RUN_FILE;
 use crate::summary_builder;
 
@@ -59,8 +60,6 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     let settings = Arc::new(settings);
     let node = Arc::new(LocalNode::new(data_dir, store, settings));
     let state = ApiState { auth, search, node: node.clone() };
-    let sinks: Arc<dyn Sinks> = node.clone();
-    let watching = monitors::start(&node.settings, &sinks)?;
     let summaries = node.settings.summaries(data_dir);
     let building = summary_builder::start(&state.search, summaries, &node.settings.clock)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
@@ -68,7 +67,6 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     // The engine ends threads of its own when it is dropped, which must not happen on a thread that serves requests.
     let _outlives_requests = state.clone();
     let served = runtime.block_on(serve(data_dir, address, hec, state, node.clone()));
-    drop(watching);
     drop(building);
     runtime.shutdown_timeout(STOP_WAIT);
     node.store.close();
@@ -100,6 +98,7 @@ async fn serve(
     let cannot = |error: std::io::Error| Failure::Storage(format!("cannot listen on {address}: {error}"));
     let listener = tokio::net::TcpListener::bind(address).await.map_err(cannot)?;
     let address = listener.local_addr().map_err(cannot)?;
+    let sinks: Arc<dyn Sinks> = node.clone();
     let events: Arc<dyn EventStore> = Arc::new(NodeStore::new(&node));
     let collector = collector::listen(data_dir, hec, &node.settings, Arc::clone(&events)).await?;
     let mut listeners = Listeners::start(data_dir, &node.settings, &|_| Arc::clone(&events)).await?;
@@ -109,6 +108,9 @@ async fn serve(
     let calls = collector.as_ref().and_then(|collector| collector.calls);
     listeners.addresses.extend(calls.map(|address| ("otlp".to_owned(), address)));
     let stop = stop_signal().map_err(|error| Failure::Storage(format!("cannot listen to signals: {error}")))?;
+    // Only now: a second server that finds its ports taken reads nothing and runs nothing.
+    let watching = monitors::start(&node.settings, &sinks)?;
+    let programs = programs::start(data_dir, &node.settings, Some(address), &|_| Arc::clone(&events))?;
     let hec = collector.as_ref().map(|collector| collector.address);
     let run_file = RunFile::write(data_dir, address, hec, &listeners, state.auth.local_token())?;
     crate::tell(&format!("quarry serves {} on http://{address}", data_dir.display()));
@@ -123,6 +125,12 @@ async fn serve(
         collector.stop().await;
     }
     drop(run_file);
+    // They wait for programs and for the store, which no thread of the runtime may.
+    let ended = tokio::task::spawn_blocking(move || {
+        drop(programs);
+        drop(watching);
+    });
+    drop(ended.await);
     crate::tell("quarry stopped");
     served.map_err(cannot)
 }

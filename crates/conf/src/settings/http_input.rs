@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{monitor, network_input as network};
+use super::{monitor, network_input as network, program_input as program};
 use crate::layers::Layers;
 use crate::table::{COUNT, ConfTable, Kind, Row, Section, StanzaName, row};
 use crate::values::Values;
@@ -32,6 +32,9 @@ pub static INPUTS: ConfTable = ConfTable {
         network::SPLUNKTCP_PORT,
         network::SPLUNKTCP_SSL,
         network::SSL_GLOBAL,
+        program::SCRIPT,
+        program::JOURNAL,
+        program::CHANGE,
     ],
     unsupported: &["outputgroup", "persistentQueueSize"],
     unused: &[

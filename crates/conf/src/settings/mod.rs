@@ -9,6 +9,7 @@ pub mod macros;
 pub mod monitor;
 pub mod network_input;
 pub mod outputs;
+pub mod program_input;
 pub mod server;
 pub mod tags;
 pub mod transforms;

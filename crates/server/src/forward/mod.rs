@@ -23,7 +23,8 @@ use crate::collector;
 use crate::failure::Failure;
 use crate::listeners::{Listeners, stopped};
 use crate::local::{self, Settings};
-use crate::monitors::{self, Sinks};
+use crate::monitors::{self, Sinks, Watching};
+use crate::programs::{self, Programs};
 use crate::serve::{address_of, random, stop_signal, write_private};
 use link::Link;
 
@@ -63,14 +64,14 @@ pub(crate) fn run(data_dir: &Path, arguments: &ForwardArgs) -> Result<u8, Failur
     let thread = std::thread::Builder::new().name(SYNC_THREAD.to_owned()).spawn(move || syncing.run());
     let thread = thread.map_err(|error| Failure::Storage(format!("cannot start a thread: {error}")))?;
     let sinks: Arc<dyn Sinks> = Arc::new(Forwarding { outlet: outlet.routed(None), claims: Arc::default() });
-    let watching = monitors::start(&settings, &sinks)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(NETWORK_THREADS).enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Storage(format!("cannot start threads: {error}")))?;
     let node = Node { data_dir, settings, outputs, spool: Arc::clone(&spool), outlet };
-    let served = runtime.block_on(node.forward(hec));
-    // Files wait where the queue is full.
+    let mut reading = None;
+    let served = runtime.block_on(node.forward(hec, &sinks, &mut reading));
+    // Files and programs wait where the queue is full.
     spool.stop();
-    drop(watching);
+    drop(reading);
     runtime.shutdown_timeout(STOP_WAIT);
     if thread.join().is_err() {
         crate::tell("error: the queue ended by a fault of quarry; what was not durable is read or sent again");
@@ -110,12 +111,21 @@ struct Node<'a> {
 }
 
 impl Node<'_> {
-    async fn forward(&self, hec: Option<std::net::SocketAddr>) -> Result<(), Failure> {
+    /// Forwards until it is told to stop; what reads files and runs programs is left in `reading`.
+    async fn forward(
+        &self,
+        hec: Option<std::net::SocketAddr>,
+        sinks: &Arc<dyn Sinks>,
+        reading: &mut Option<(Programs, Option<Watching>)>,
+    ) -> Result<(), Failure> {
         let (data_dir, settings) = (self.data_dir, &self.settings);
         let collector = collector::listen(data_dir, hec, settings, Arc::new(self.outlet.routed(None))).await?;
         let stores = |routing: Option<&str>| -> Arc<dyn EventStore> { Arc::new(self.outlet.routed(routing)) };
         let listeners = Listeners::start(data_dir, settings, &stores).await?;
         let stop = stop_signal().map_err(|error| Failure::Storage(format!("cannot listen to signals: {error}")))?;
+        // Only now: a second forwarder that finds its ports taken reads nothing and runs nothing.
+        let programs = programs::start(data_dir, settings, None, &stores)?;
+        *reading = Some((programs, monitors::start(settings, sinks)?));
         let (stopper, stopping) = watch::channel(false);
         let links: Vec<_> = self.links(&stopping).into_iter().map(|link| tokio::spawn(link.run())).collect();
         let hec = collector.as_ref().map(|collector| collector.address.to_string());

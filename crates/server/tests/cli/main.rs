@@ -15,5 +15,6 @@ mod monitor;
 mod network;
 mod pipeline_sets;
 mod preview;
+mod programs;
 mod server;
 mod support;

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 
 use crate::support::{Place, lines, sorted, wait_until};
 
@@ -17,9 +17,20 @@ impl Server {
 
     /// With more arguments.
     pub(crate) fn start_with(place: &Place, more: &[&str]) -> Server {
+        Server::of(place, place.command(&[&["serve", "--mgmt", "127.0.0.1:0"], more].concat()))
+    }
+
+    /// With another path of programs.
+    pub(crate) fn start_in(place: &Place, path: &str) -> Server {
+        let mut command = place.command(&["serve", "--mgmt", "127.0.0.1:0"]);
+        command.env("PATH", path);
+        Server::of(place, command)
+    }
+
+    fn of(place: &Place, mut command: Command) -> Server {
         let run_file = || std::fs::read_to_string(place.data().join("run/server.json")).ok();
         let left_by_another = run_file();
-        let mut server = Server(place.spawn(&[&["serve", "--mgmt", "127.0.0.1:0"], more].concat()));
+        let mut server = Server(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
         let is_up = || run_file().is_some_and(|text| Some(text) != left_by_another);
         assert!(wait_until(|| is_up() || server.0.try_wait().unwrap().is_some()));
         assert!(is_up(), "the server ended early");
@@ -81,6 +92,19 @@ fn the_command_line_works_through_a_running_server() {
     assert_eq!(server.stop("-TERM"), 0);
     assert!(!place.data().join("run/server.json").exists());
     assert_eq!(place.run(&["search", "* | stats count", "-o", "csv"]).good(), "count\n1500\n");
+}
+
+#[test]
+fn a_server_whose_port_is_taken_reads_no_file_and_runs_nothing() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path("data/etc/system/local")).unwrap();
+    let log = place.write("a.log", lines(0..3));
+    place.write("data/etc/system/local/inputs.conf", format!("[monitor://{log}]\n"));
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let ran = place.run(&["serve", "--mgmt", &address]);
+    assert_eq!((ran.code, ran.err.contains("cannot listen")), (4, true), "{}", ran.err);
+    assert_eq!(place.run(&["search", "* | stats count", "-o", "csv"]).good(), "count\n0\n");
 }
 
 #[test]

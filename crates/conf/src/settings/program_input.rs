@@ -1,0 +1,377 @@
+//! inputs.conf stanzas of inputs that run programs or look at the disk themselves: `[script://PATH]`, `[journald://NAME]`,
+//! `[fschange:PATH]` and the `[SCHEME://NAME]` of apps; and what is wrong with names of stanzas.
+//!
+//! Not here: where programs are, when they run, what they give.
+
+use std::collections::BTreeMap;
+
+use crate::layers::{Layers, Merged, MergedStanza};
+use crate::table::{COUNT, Kind, REGEX, Row, Section, StanzaName, at_least, row};
+use crate::values::Values;
+
+/// What stanzas of programs of the administrator start with.
+const SCRIPT_PREFIX: &str = "script://";
+/// What stanzas of the journal of systemd start with.
+const JOURNAL_PREFIX: &str = "journald://";
+/// What stanzas of watched changes start with.
+const CHANGE_PREFIX: &str = "fschange:";
+/// What stands between the name of a scheme and that of an input.
+const SCHEME_END: &str = "://";
+/// Schemes that are part of the program; all others are those of apps.
+const OWN_SCHEMES: &[&str] =
+    &["monitor", "batch", "tcp", "udp", "splunktcp", "splunktcp-ssl", "tcp-ssl", "http", "script", "journald"];
+/// Of these the port may follow the colon at once.
+const WITHOUT_SLASHES: &[&str] = &["splunktcp-ssl", "tcp-ssl"];
+
+/// Sections of inputs.conf that this module reads.
+pub(crate) const SCRIPT: Section = Section { stanza: StanzaName::Prefix(SCRIPT_PREFIX), rows: PROGRAM_ROWS };
+pub(crate) const JOURNAL: Section = Section { stanza: StanzaName::Prefix(JOURNAL_PREFIX), rows: JOURNAL_ROWS };
+pub(crate) const CHANGE: Section = Section { stanza: StanzaName::Prefix(CHANGE_PREFIX), rows: CHANGE_ROWS };
+
+const PROGRAM_ROWS: &[Row] = &[
+    row("disabled", Kind::Bool, "false", "", "whether the stanza is left out"),
+    row("index", Kind::Text, "main", "", "index of the events"),
+    row("host", Kind::Text, "", "", "host of the events; this machine's name when empty"),
+    row("source", Kind::Text, "", "", "source of the events; what the stanza names when empty"),
+    row("sourcetype", Kind::Text, "", "", "sourcetype of the events; the name of the program when empty"),
+    row(
+        "interval",
+        Kind::Text,
+        "60",
+        "",
+        "seconds between two starts, 0 for at once after the end, -1 for once, or a cron schedule",
+    ),
+    row("passAuth", Kind::Text, "", "", "user whose key the program would get; nothing is given, and that is told"),
+    row("start_by_shell", Kind::Bool, "true", "", "whether programs of apps are begun by /bin/sh"),
+    row(
+        "send_index_as_argument_for_path",
+        Kind::Bool,
+        "",
+        "",
+        "whether the index follows the arguments of a .path file; it does not, and that is told",
+    ),
+    row("python.version", Kind::Text, "", "", "python3 is what runs .py files, whatever is asked for"),
+    row("_TCP_ROUTING", Kind::Text, "", "", "groups of outputs.conf that a forwarder sends the events to, with commas"),
+];
+
+const JOURNAL_ROWS: &[Row] = &[
+    row("disabled", Kind::Bool, "false", "", "whether the stanza is left out"),
+    row("index", Kind::Text, "main", "", "index of the events"),
+    row("host", Kind::Text, "", "", "host of the events; that of the entry when empty"),
+    row("source", Kind::Text, "", "", "source of the events; the stanza when empty"),
+    row("sourcetype", Kind::Text, "journald", "", "sourcetype of the events"),
+    row("interval", Kind::Text, "30", "seconds", "wait before journalctl is begun again once it has ended"),
+    row("journalctl-include-fields", Kind::Text, "", "", "fields of entries that become indexed fields, with commas"),
+    row("journalctl-exclude-fields", Kind::Text, "", "", "fields that do not, with commas"),
+    row("journalctl-filter", Kind::Text, "", "", "matches handed to journalctl, as in _SYSTEMD_UNIT=ssh.service"),
+    row("journalctl-grep", Kind::Text, "", "", "pattern that messages must match"),
+    row("journalctl-unit", Kind::Text, "", "", "units, with commas"),
+    row("journalctl-identifier", Kind::Text, "", "", "identifiers, with commas"),
+    row("journalctl-priority", Kind::Text, "", "", "priority, or two with .. between them"),
+    row("journalctl-boot", Kind::Text, "", "", "boot whose entries are read"),
+    row("journalctl-facility", Kind::Text, "", "", "facilities, with commas"),
+    row(
+        "journalctl-since",
+        Kind::Text,
+        "",
+        "",
+        "where reading begins when nothing was read yet; empty: with new entries",
+    ),
+    row("journalctl-until", Kind::Text, "", "", "where reading ends"),
+    row("journalctl-dmesg", Kind::Bool, "false", "", "whether only messages of the kernel are read"),
+    row("journalctl-quiet", Kind::Bool, "true", "", "taken and not needed"),
+    row("journalctl-freetext", Kind::Text, "", "", "arguments handed to journalctl as they are"),
+    row("_TCP_ROUTING", Kind::Text, "", "", "groups of outputs.conf that a forwarder sends the events to, with commas"),
+];
+
+const CHANGE_ROWS: &[Row] = &[
+    row("disabled", Kind::Bool, "false", "", "whether the stanza is left out"),
+    row("index", Kind::Text, "main", "", "index of the events"),
+    row("host", Kind::Text, "", "", "host of the events; this machine's name when empty"),
+    row("source", Kind::Text, "fschangemonitor", "", "source of the events"),
+    row("sourcetype", Kind::Text, "fs_notification", "", "sourcetype of the events"),
+    row("recurse", Kind::Bool, "true", "", "whether folders below are looked at"),
+    row("recursive", Kind::Bool, "true", "", "the same as recurse"),
+    row("followLinks", Kind::Bool, "false", "", "whether links are followed"),
+    row("pollPeriod", at_least(1), "3600", "seconds", "time between two looks"),
+    row(
+        "hashMaxSize",
+        Kind::Integer { min: -1, max: 1 << 40 },
+        "-1",
+        "bytes",
+        "size up to which contents are compared by SHA-256; -1: never",
+    ),
+    row("signedaudit", Kind::Bool, "false", "", "taken when false; events go to the stanza's index as they are"),
+    row(
+        "fullEvent",
+        Kind::Bool,
+        "false",
+        "",
+        "whether the text of a file that was added or changed is an event too; not done",
+    ),
+    row("sendEventMaxSize", Kind::Text, "-1", "", "taken and not needed without fullEvent"),
+    row("filters", Kind::Text, "", "", "names of [filter:…] stanzas; not done, name folders instead"),
+    row("filesPerDelay", at_least(1), "10", "", "files that are looked at before a wait of delayInMills"),
+    row("delayInMills", COUNT, "100", "milliseconds", "wait between so many files"),
+    row("whitelist", REGEX, "", "", "pattern that a path must match"),
+    row("blacklist", REGEX, "", "", "pattern that a path must not match"),
+    row("_TCP_ROUTING", Kind::Text, "", "", "groups of outputs.conf that a forwarder sends the events to, with commas"),
+];
+
+/// What all of these inputs say of their events.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProgramInput {
+    /// Name of the stanza.
+    pub stanza: String,
+    /// What stands behind the scheme.
+    pub name: String,
+    /// Scheme of an app's input.
+    pub scheme: String,
+    /// Index of the events.
+    pub index: String,
+    /// `host` of the events.
+    pub host: Option<String>,
+    /// `source` of the events.
+    pub source: Option<String>,
+    /// `sourcetype` of the events.
+    pub sourcetype: Option<String>,
+    /// Groups of outputs.conf that a forwarder sends the events to.
+    pub routing: Option<String>,
+    /// When it runs.
+    pub interval: String,
+    /// Whether an app's program is begun by a shell.
+    pub starts_by_shell: bool,
+    /// Settings that are asked for and not carried out.
+    pub left_out: Vec<&'static str>,
+    /// Every setting of the stanza, with what it inherits.
+    pub settings: BTreeMap<String, String>,
+}
+
+/// One `[fschange:PATH]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangeInput {
+    /// What all inputs say of their events; its name is the path.
+    pub input: ProgramInput,
+    /// Whether folders below are looked at.
+    pub recursive: bool,
+    /// Whether links are followed.
+    pub follows_links: bool,
+    /// Seconds between two looks.
+    pub poll_seconds: u64,
+    /// Size up to which contents are compared.
+    pub hash_bytes_max: Option<u64>,
+    /// Files looked at between two waits.
+    pub files_per_delay: usize,
+    /// Length of these waits in milliseconds.
+    pub delay_milliseconds: u64,
+    /// Pattern that a path must match.
+    pub whitelist: Option<String>,
+    /// Pattern that a path must not match.
+    pub blacklist: Option<String>,
+}
+
+/// All of them that are switched on, in the order of inputs.conf.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProgramInputs {
+    /// `[script://]`.
+    pub scripts: Vec<ProgramInput>,
+    /// `[journald://]`.
+    pub journals: Vec<ProgramInput>,
+    /// `[fschange:]`.
+    pub changes: Vec<ChangeInput>,
+    /// `[SCHEME://NAME]` of schemes that are not part of the program.
+    pub modular: Vec<ProgramInput>,
+    /// What is wrong with stanzas, in words.
+    pub faults: Vec<String>,
+}
+
+impl ProgramInputs {
+    /// Reads inputs.conf.
+    pub fn new(layers: &Layers) -> ProgramInputs {
+        let conf = layers.conf("inputs");
+        let mut all = ProgramInputs::default();
+        for stanza in conf.stanzas() {
+            if let Some(fault) = name_fault(&stanza.name) {
+                all.faults.push(format!("inputs.conf [{}]: {fault}; the stanza is left out", stanza.name));
+                continue;
+            }
+            let name = stanza.name.as_str();
+            if let Some(path) = name.strip_prefix(SCRIPT_PREFIX) {
+                all.scripts.extend(input(conf, stanza, PROGRAM_ROWS, path));
+            } else if let Some(rest) = name.strip_prefix(JOURNAL_PREFIX) {
+                all.journals.extend(input(conf, stanza, JOURNAL_ROWS, rest));
+            } else if let Some(path) = name.strip_prefix(CHANGE_PREFIX) {
+                all.changes.extend(change(conf, stanza, path, &mut all.faults));
+            } else if let Some((scheme, rest)) = name.split_once(SCHEME_END)
+                && !OWN_SCHEMES.contains(&scheme)
+            {
+                let made = input(conf, stanza, PROGRAM_ROWS, rest);
+                all.modular.extend(made.map(|made| modular(conf, scheme, made)));
+            }
+        }
+        all
+    }
+}
+
+/// An input of an app: what `[SCHEME]` says counts where the stanza says nothing.
+fn modular(conf: &Merged, scheme: &str, mut made: ProgramInput) -> ProgramInput {
+    let mut settings: BTreeMap<String, String> = BTreeMap::new();
+    for name in [scheme, made.stanza.as_str()] {
+        let own = conf.stanza(name).into_iter().flat_map(|stanza| &stanza.settings);
+        settings.extend(own.map(|(key, setting)| (key.clone(), setting.value.clone())));
+    }
+    let asked = |key: &str| settings.get(key).filter(|value| !value.is_empty()).cloned();
+    made.scheme = scheme.to_owned();
+    made.index = asked("index").unwrap_or(made.index);
+    made.host = asked("host").filter(|host| !is_own_host(host)).or(made.host);
+    made.source = asked("source").or(made.source);
+    made.sourcetype = asked("sourcetype").or(made.sourcetype);
+    made.interval = asked("interval").unwrap_or(made.interval);
+    made.starts_by_shell = asked("start_by_shell").is_none_or(|text| crate::values::parse_bool(&text).unwrap_or(true));
+    let mut all = made.settings.clone();
+    all.extend(settings);
+    made.settings = all;
+    made
+}
+
+fn is_own_host(host: &str) -> bool {
+    host == "$decideOnStartup"
+}
+
+fn input(conf: &Merged, stanza: &MergedStanza, rows: &'static [Row], name: &str) -> Option<ProgramInput> {
+    let values = Values::of_stanza(rows, conf, &stanza.name);
+    if values.bool("disabled") {
+        return None;
+    }
+    let settings: BTreeMap<String, String> = conf
+        .effective(&stanza.name)
+        .into_iter()
+        .map(|(key, setting)| (key.to_owned(), setting.value.clone()))
+        .collect();
+    let is_set = |key: &str| settings.get(key).is_some_and(|value| !value.is_empty());
+    let is_on = |key: &str| settings.get(key).and_then(|text| crate::values::parse_bool(text)).unwrap_or(false);
+    let mut left_out = Vec::new();
+    if is_set("passAuth") {
+        left_out.push("passAuth");
+    }
+    if is_on("send_index_as_argument_for_path") {
+        left_out.push("send_index_as_argument_for_path");
+    }
+    let has_shell = rows.iter().any(|row| row.name == "start_by_shell");
+    let has_interval = rows.iter().any(|row| row.name == "interval");
+    Some(ProgramInput {
+        stanza: stanza.name.clone(),
+        name: name.to_owned(),
+        scheme: String::new(),
+        index: values.owned("index"),
+        host: values.optional("host").filter(|host| !is_own_host(host)),
+        source: values.optional("source"),
+        sourcetype: values.optional("sourcetype"),
+        routing: values.optional("_TCP_ROUTING"),
+        interval: if has_interval { values.owned("interval") } else { String::new() },
+        starts_by_shell: has_shell && values.bool("start_by_shell"),
+        left_out,
+        settings,
+    })
+}
+
+fn change(conf: &Merged, stanza: &MergedStanza, path: &str, faults: &mut Vec<String>) -> Option<ChangeInput> {
+    let input = input(conf, stanza, CHANGE_ROWS, path)?;
+    let values = Values::of_stanza(CHANGE_ROWS, conf, &stanza.name);
+    let mut tell = |text: &str| faults.push(format!("inputs.conf [{}]: {text}", stanza.name));
+    if values.bool("signedaudit") {
+        tell("signedaudit = true: events are not signed; they go to the stanza's index as they are");
+    }
+    if values.bool("fullEvent") {
+        tell("fullEvent = true: contents of files make no events here; watch the file with [monitor://] too");
+    }
+    if values.optional("filters").is_some() {
+        tell("filters: [filter:…] stanzas are not read; give the patterns as whitelist and blacklist of this stanza");
+    }
+    Some(ChangeInput {
+        recursive: values.bool("recurse") && values.bool("recursive"),
+        follows_links: values.bool("followLinks"),
+        poll_seconds: values.count("pollPeriod"),
+        hash_bytes_max: u64::try_from(values.integer("hashMaxSize")).ok(),
+        files_per_delay: values.size("filesPerDelay"),
+        delay_milliseconds: values.count("delayInMills"),
+        whitelist: values.optional("whitelist"),
+        blacklist: values.optional("blacklist"),
+        input,
+    })
+}
+
+/// What is wrong with the name of a stanza, so that no input would ever read it.
+fn name_fault(name: &str) -> Option<String> {
+    let trimmed = name.trim();
+    let (scheme, rest) = trimmed.split_once(':')?;
+    let own = OWN_SCHEMES.iter().find(|own| own.eq_ignore_ascii_case(scheme.trim()));
+    if let Some(own) = own
+        && (*own != scheme || trimmed != name)
+    {
+        return Some(format!(
+            "write [{own}{SCHEME_END}{}], without blanks and in small letters",
+            rest.trim_matches(['/', ' '])
+        ));
+    }
+    if scheme == "fschange" {
+        return (!rest.starts_with('/'))
+            .then(|| "write an absolute path behind the colon, as in [fschange:/etc]".to_owned());
+    }
+    let own = own?;
+    match rest.strip_prefix("//") {
+        None if WITHOUT_SLASHES.contains(own) && !rest.is_empty() => None,
+        None => {
+            let slash = if matches!(*own, "monitor" | "batch") { "/" } else { "" };
+            let rest = rest.trim_start_matches('/');
+            Some(format!("two slashes follow the colon: write [{own}{SCHEME_END}{slash}{rest}]"))
+        }
+        Some("") => Some(format!("nothing follows {own}{SCHEME_END}")),
+        Some(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ProgramInputs;
+    use crate::Layers;
+    use crate::layers::tests::local;
+
+    #[test]
+    fn programs_and_what_is_asked_of_them() {
+        let text = "[default]\nindex = os\n[script://./bin/a.sh -x]\ninterval = */5 * * * *\nsourcetype = a\npassAuth = admin\n\
+                    [script:///off]\ndisabled = 1\n[weather]\nindex = sky\nunit = C\n[weather://rome]\nunit = K\ncity = Rome\n\
+                    [journald://all]\njournalctl-filter = _UID=0\n[fschange:/etc]\npollPeriod = 5\nhashMaxSize = 100\n";
+        let layers = Layers::new([local("inputs", text)]);
+        let all = ProgramInputs::new(&layers);
+        let script = &all.scripts[0];
+        assert_eq!((script.name.as_str(), script.index.as_str()), ("./bin/a.sh -x", "os"));
+        assert_eq!((script.interval.as_str(), script.left_out.as_slice()), ("*/5 * * * *", &["passAuth"][..]));
+        assert_eq!((all.scripts.len(), all.journals.len(), all.modular.len()), (1, 1, 1));
+        let rome = &all.modular[0];
+        assert_eq!((rome.scheme.as_str(), rome.index.as_str(), rome.interval.as_str()), ("weather", "sky", "60"));
+        assert_eq!((rome.settings["unit"].as_str(), rome.settings["city"].as_str()), ("K", "Rome"));
+        let etc = &all.changes[0];
+        assert_eq!((etc.input.name.as_str(), etc.poll_seconds, etc.hash_bytes_max), ("/etc", 5, Some(100)));
+        assert!(all.faults.is_empty(), "{:?}", all.faults);
+        let told: Vec<String> = layers.warnings().iter().map(ToString::to_string).collect();
+        assert!(told.is_empty(), "{told:?}");
+    }
+
+    #[test]
+    fn names_that_no_input_would_read_are_told() {
+        let text = "[monitor:/var/log]\n[Monitor:///x]\n[tcp:514]\n[script://]\n[fschange:etc]\n[tcp-ssl:6514]\n\
+                    [splunktcp-ssl:9998]\n[monitor:///fine]\n[http://token]\ntoken = t\n";
+        let faults = ProgramInputs::new(&Layers::new([local("inputs", text)])).faults;
+        assert_eq!(faults.len(), 5, "{faults:?}");
+        for (fault, hint) in faults.iter().zip([
+            "[monitor:///var/log]",
+            "[monitor://x]",
+            "[tcp://514]",
+            "nothing follows",
+            "[fschange:/etc]",
+        ]) {
+            assert!(fault.contains(hint), "{fault}");
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! The journal of systemd as `journalctl -o json` writes it: an entry per line.
+//!
+//! The message is the text of the event, chosen fields become indexed fields, the entry's own time counts. The cursor of
+//! the last entry is where reading goes on.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use quarry_event::{EventBatch, IndexedField, Metadata, TimeNs};
+use quarry_pipeline::{EventTyping, TypingStage, WholeEvent};
+use serde_json::Value;
+
+use super::OutputReader;
+
+/// Bytes of a line at most.
+const LINE_BYTES_MAX: usize = 16 << 20;
+/// Fields that are kept where the stanza names none.
+const FIELDS: &[&str] = &[
+    "PRIORITY",
+    "_COMM",
+    "_EXE",
+    "_GID",
+    "_MACHINE_ID",
+    "_PID",
+    "_SYSTEMD_CGROUP",
+    "_SYSTEMD_UNIT",
+    "_TRANSPORT",
+    "_UID",
+];
+/// Nanoseconds of a microsecond.
+const MICROSECOND: i64 = 1_000;
+
+/// Reads entries of the journal.
+#[derive(Debug)]
+pub struct JournalReader {
+    metadata: Metadata,
+    /// Whether the host is the user's word; else it is that of the entry.
+    host_is_fixed: bool,
+    fields: BTreeSet<String>,
+    typing: Arc<EventTyping>,
+    held: Vec<u8>,
+    cursor: Option<String>,
+    faults: BTreeSet<String>,
+}
+
+impl JournalReader {
+    /// A reader whose entries keep `include` without `exclude` as fields.
+    pub fn new(
+        metadata: Metadata,
+        host_is_fixed: bool,
+        include: &[&str],
+        exclude: &[&str],
+        typing: Arc<EventTyping>,
+    ) -> JournalReader {
+        let wanted = if include.is_empty() { FIELDS } else { include };
+        let wanted = wanted.iter().filter(|name| !exclude.contains(name) && **name != "MESSAGE");
+        let fields = wanted.map(|name| (*name).to_owned()).collect();
+        let (held, faults) = (Vec::new(), BTreeSet::new());
+        JournalReader { metadata, host_is_fixed, fields, typing, held, cursor: None, faults }
+    }
+
+    fn line(&mut self, line: &[u8], now: TimeNs, out: &mut EventBatch) {
+        if line.iter().all(u8::is_ascii_whitespace) {
+            return;
+        }
+        let Ok(Value::Object(entry)) = serde_json::from_slice::<Value>(line) else {
+            let start: String = String::from_utf8_lossy(line).chars().take(80).collect();
+            self.faults.insert(format!("journalctl wrote {start:?}, which is no entry; it is left out"));
+            return;
+        };
+        let first = |name: &str| entry.get(name).and_then(|value| texts(value).into_iter().next());
+        let cursor = first("__CURSOR");
+        let time = first("__REALTIME_TIMESTAMP").and_then(|text| text.parse::<i64>().ok());
+        let time = time.and_then(|time| time.checked_mul(MICROSECOND)).unwrap_or(now);
+        let mut meta = self.metadata.clone();
+        if let Some(host) = first("_HOSTNAME").filter(|_| !self.host_is_fixed) {
+            meta.host = host.into();
+        }
+        let chosen = self.fields.iter().filter_map(|name| Some((Arc::<str>::from(name.as_str()), entry.get(name)?)));
+        let fields =
+            chosen.flat_map(|(name, value)| texts(value).into_iter().map(move |text| (Arc::clone(&name), text)));
+        let fields: Vec<(Arc<str>, String)> = fields.collect();
+        let raw = first("MESSAGE").unwrap_or_default();
+        if !raw.is_empty() {
+            self.event(WholeEvent { raw, time, meta, fields }, now, out);
+        }
+        self.cursor = cursor.or(self.cursor.take());
+    }
+
+    fn event(&mut self, event: WholeEvent, now: TimeNs, out: &mut EventBatch) {
+        let plan = match self.typing.plan(&event.meta) {
+            Ok(plan) => Some(plan).filter(|plan| !plan.is_empty()),
+            Err(error) => {
+                self.faults.insert(error.to_string());
+                None
+            }
+        };
+        let (events, refused) = match plan {
+            Some(plan) => self.typing.run(&plan, event, TypingStage::All, now),
+            None => (vec![event], None),
+        };
+        self.faults.extend(refused);
+        out.index_time = now;
+        for event in events {
+            let (meta, row) = (out.intern(&event.meta), out.len() as u32);
+            out.push(event.raw.as_bytes(), event.time, meta);
+            let fields = event.fields.into_iter();
+            out.fields.extend(fields.map(|(name, value)| IndexedField { row, name, value: value.into() }));
+        }
+    }
+}
+
+impl OutputReader for JournalReader {
+    fn push(&mut self, bytes: &[u8], now: TimeNs, out: &mut EventBatch) -> Result<(), String> {
+        let mut rest = bytes;
+        while let Some(end) = memchr::memchr(b'\n', rest) {
+            let mut line = std::mem::take(&mut self.held);
+            line.extend_from_slice(&rest[..end]);
+            self.line(&line, now, out);
+            rest = &rest[end + 1..];
+        }
+        self.held.extend_from_slice(rest);
+        if self.held.len() > LINE_BYTES_MAX {
+            return Err(format!("journalctl wrote a line of more than {LINE_BYTES_MAX} bytes"));
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, now: TimeNs, out: &mut EventBatch) {
+        let line = std::mem::take(&mut self.held);
+        // A line that was cut off is no entry, and comes again after the cursor.
+        if serde_json::from_slice::<Value>(&line).is_ok() {
+            self.line(&line, now, out);
+        }
+    }
+
+    fn take_faults(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.faults).into_iter().collect()
+    }
+
+    fn mark(&self) -> Option<&str> {
+        self.cursor.as_deref()
+    }
+}
+
+/// The texts of a value: several where an entry has a field several times, bytes where it is no text.
+fn texts(value: &Value) -> Vec<String> {
+    match value {
+        Value::String(text) => vec![text.clone()],
+        Value::Number(number) => vec![number.to_string()],
+        Value::Array(parts) => {
+            let byte = |part: &Value| part.as_u64().and_then(|byte| u8::try_from(byte).ok());
+            match parts.iter().map(byte).collect::<Option<Vec<u8>>>() {
+                Some(bytes) if !bytes.is_empty() => vec![String::from_utf8_lossy(&bytes).into_owned()],
+                // A value in an array may be bytes itself, and nothing nests deeper.
+                _ => parts
+                    .iter()
+                    .flat_map(|part| if part.is_array() { inner(part).into_iter().collect() } else { texts(part) })
+                    .collect(),
+            }
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn inner(value: &Value) -> Option<String> {
+    let bytes = value.as_array()?.iter().map(|part| part.as_u64().and_then(|byte| u8::try_from(byte).ok()));
+    Some(String::from_utf8_lossy(&bytes.collect::<Option<Vec<u8>>>()?).into_owned())
+}

@@ -1,0 +1,141 @@
+//! Events of what programs write, however it is cut.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use quarry_conf::{Layers, PropsResolver};
+use quarry_event::{EventBatch, Metadata};
+use quarry_pipeline::EventTyping;
+
+use super::{JournalReader, OutputReader, StanzaDefaults, XmlReader, escape_xml};
+use crate::{AppendError, EventStore, Receipt};
+
+const NOW: i64 = 1_795_132_800_000_000_000;
+
+/// A store that is only asked for indexes.
+struct Asked;
+
+impl EventStore for Asked {
+    fn append(&self, _: EventBatch) -> Result<Box<dyn Receipt>, AppendError> {
+        Err(AppendError::Stopping)
+    }
+
+    fn check_index(&self, index: &str) -> Result<(), String> {
+        if index == "none" { Err("there is no index none".to_owned()) } else { Ok(()) }
+    }
+}
+
+fn metadata(source: &str) -> Metadata {
+    Metadata { index: "main".into(), host: "h".into(), source: source.into(), sourcetype: "generic_single_line".into() }
+}
+
+fn xml_reader() -> XmlReader {
+    let of = |name: &str| (name.to_owned(), StanzaDefaults { metadata: metadata(name), host_is_fixed: false });
+    let props = Arc::new(PropsResolver::new(&Layers::new([])));
+    XmlReader::new("a://one", BTreeMap::from([of("a://one"), of("a://two")]), props, Arc::new(Asked))
+}
+
+/// Text, seconds, source and index of each event, and what was odd.
+fn read(reader: &mut dyn OutputReader, pieces: &[&[u8]]) -> (Vec<String>, Vec<String>) {
+    let mut rows = Vec::new();
+    let mut take = |out: EventBatch| {
+        for row in 0..out.len() {
+            let meta = &out.metas[out.meta[row] as usize];
+            let text = String::from_utf8_lossy(out.raw(row)).into_owned();
+            rows.push(format!("{} {} {} {}", (out.time[row] - NOW) / 1_000_000, meta.source, meta.index, text));
+        }
+    };
+    for piece in pieces {
+        let mut out = EventBatch::default();
+        reader.push(piece, NOW, &mut out).unwrap();
+        take(out);
+    }
+    let mut out = EventBatch::default();
+    reader.finish(NOW, &mut out);
+    take(out);
+    (rows, reader.take_faults())
+}
+
+const STREAM: &str = r#"<?xml version="1.0"?><stream>
+<event><time>1795132801.25</time><data>one &lt;b&gt;
+of two lines</data></event>
+<event stanza="a://two"><data><![CDATA[2026-11-20T00:00:05Z <x> & ]]]]><![CDATA[> y]]></data><index>other</index></event>
+<event unbroken="1" stanza="a://two"><data>part </data></event><!-- <event> -->
+<event><data>between</data><source>s</source></event>
+<event unbroken="1" stanza="a://two"><data>whole
+next</data><done/></event>
+<event><data>lost</data><index>none</index></event><event stanza="a://three"><data>lost</data></event>
+<event><data>lost <b>x</b></data></event><event><time>soon</time><data>lost</data></event>
+</stream>"#;
+
+const ROWS: [&str; 5] = [
+    "1250 a://one main one <b>\nof two lines",
+    "5000 a://two other 2026-11-20T00:00:05Z <x> & ]]> y",
+    "0 s main between",
+    "0 a://two main part whole",
+    "0 a://two main next",
+];
+
+#[test]
+fn events_of_a_stream() {
+    let (rows, faults) = read(&mut xml_reader(), &[STREAM.as_bytes()]);
+    assert_eq!(rows, ROWS);
+    assert_eq!(faults.len(), 4, "{faults:?}");
+    let (rows, faults) = read(&mut xml_reader(), &[b"<stream><event><data>cut"]);
+    assert_eq!((rows.len(), faults.len()), (0, 1), "{faults:?}");
+    let mut out = EventBatch::default();
+    assert!(xml_reader().push(b"<stream><event =\"\"></stream>", NOW, &mut out).is_err());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn events_do_not_depend_on_how_bytes_come(cuts in prop::collection::vec(1_usize..40, 0..80)) {
+        let mut rest = STREAM.as_bytes();
+        let mut pieces = Vec::new();
+        for cut in cuts {
+            let (piece, behind) = rest.split_at(cut.min(rest.len()));
+            pieces.push(piece);
+            rest = behind;
+        }
+        pieces.push(rest);
+        let (rows, faults) = read(&mut xml_reader(), &pieces);
+        prop_assert_eq!(rows, ROWS);
+        prop_assert_eq!(faults.len(), 4);
+    }
+
+    #[test]
+    fn escaped_text_is_read_back(text in "[a-z<>&\"' \n;#]{1,40}[a-z]") {
+        let stream = format!("<stream><event><data>{}</data></event></stream>", escape_xml(&text));
+        let (rows, _) = read(&mut xml_reader(), &[stream.as_bytes()]);
+        prop_assert_eq!(rows, [format!("0 a://one main {text}")]);
+    }
+}
+
+#[test]
+fn entries_of_the_journal() {
+    let props = Arc::new(PropsResolver::new(&Layers::new([])));
+    let typing = Arc::new(EventTyping::new(props));
+    let mut reader = JournalReader::new(metadata("journald://all"), false, &["_PID", "TAG"], &["_UID"], typing);
+    let lines = concat!(
+        r#"{"__CURSOR":"c1","__REALTIME_TIMESTAMP":"1795132801500000","MESSAGE":"hello","_PID":"7","_UID":"0","_HOSTNAME":"box","TAG":["x","y"]}"#,
+        "\n",
+        r#"{"__CURSOR":"c2","__REALTIME_TIMESTAMP":"1795132802000000","MESSAGE":[104,105,255]}"#,
+        "\nnonsense\n",
+        r#"{"__CURSOR":"c3","MESSAGE":null}"#,
+        "\n{\"__CURSOR\":\"c4\",\"MESS"
+    );
+    let mut out = EventBatch::default();
+    reader.push(lines.as_bytes(), NOW, &mut out).unwrap();
+    reader.finish(NOW, &mut out);
+    assert_eq!((out.len(), out.raw(0), out.raw(1)), (2, b"hello".as_slice(), "hi\u{fffd}".as_bytes()));
+    assert_eq!(out.time, [NOW + 1_500_000_000, NOW + 2_000_000_000]);
+    let hosts: Vec<&str> = out.meta.iter().map(|meta| &*out.metas[*meta as usize].host).collect();
+    assert_eq!(hosts, ["box", "h"]);
+    let fields: Vec<String> = out.fields.iter().map(|one| format!("{} {}={}", one.row, one.name, one.value)).collect();
+    assert_eq!(fields, ["0 TAG=x", "0 TAG=y", "0 _PID=7"]);
+    assert_eq!(reader.mark(), Some("c3"));
+    assert_eq!(reader.take_faults().len(), 1);
+}

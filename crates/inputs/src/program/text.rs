@@ -1,0 +1,64 @@
+//! Output that is text: lines through the index pipeline, as if they stood in a file.
+
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+use quarry_conf::PropsResolver;
+use quarry_event::{EventBatch, TimeNs};
+use quarry_pipeline::{Pipeline, PipelineContext, SourceInfo};
+
+use super::OutputReader;
+
+/// Reads text.
+#[derive(Debug)]
+pub struct TextReader {
+    info: SourceInfo,
+    props: Arc<PropsResolver>,
+    pipeline: Option<Box<Pipeline>>,
+    told: Option<String>,
+}
+
+impl TextReader {
+    /// A reader of what comes from `info`.
+    pub fn new(info: SourceInfo, props: Arc<PropsResolver>) -> TextReader {
+        TextReader { info, props, pipeline: None, told: None }
+    }
+}
+
+impl OutputReader for TextReader {
+    fn push(&mut self, bytes: &[u8], now: TimeNs, out: &mut EventBatch) -> Result<(), String> {
+        let pipeline = match &mut self.pipeline {
+            Some(pipeline) => {
+                pipeline.set_now(now, None);
+                pipeline
+            }
+            none => {
+                let context = PipelineContext { now, zone: TimeZone::UTC, modified: None };
+                let made = Pipeline::new(self.info.clone(), &self.props, context);
+                none.insert(Box::new(made.map_err(|error| error.to_string())?))
+            }
+        };
+        pipeline.push(bytes, out);
+        Ok(())
+    }
+
+    fn pause(&mut self, now: TimeNs, out: &mut EventBatch) {
+        if let Some(pipeline) = &mut self.pipeline {
+            pipeline.set_now(now, None);
+            pipeline.pause(out);
+        }
+    }
+
+    fn finish(&mut self, now: TimeNs, out: &mut EventBatch) {
+        if let Some(mut pipeline) = self.pipeline.take() {
+            pipeline.set_now(now, None);
+            pipeline.finish(out);
+            self.told = pipeline.refused_index().map(str::to_owned);
+        }
+    }
+
+    fn take_faults(&mut self) -> Vec<String> {
+        let refused = || self.pipeline.as_ref().and_then(|pipeline| pipeline.refused_index()).map(str::to_owned);
+        self.told.take().or_else(refused).into_iter().collect()
+    }
+}

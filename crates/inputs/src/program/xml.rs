@@ -1,0 +1,206 @@
+//! XML as programs of apps write it: tags, texts and CDATA of a stream that comes in pieces.
+//!
+//! Comments, instructions and document types are passed over; entities are those every document has, others stay as
+//! they are written. Not here: name spaces, and whether what opens also closes.
+
+use std::collections::VecDeque;
+
+/// Bytes of one tag or text at most.
+const TOKEN_BYTES_MAX: usize = 16 << 20;
+/// Bytes of an entity at most, with `&` and `;`.
+const ENTITY_BYTES_MAX: usize = 12;
+
+/// A part of a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum XmlToken {
+    /// A tag that opens.
+    Open {
+        /// Its name.
+        name: String,
+        /// Its attributes in order.
+        attributes: Vec<(String, String)>,
+        /// Whether it closes at once.
+        is_empty: bool,
+    },
+    /// A tag that closes.
+    Close(String),
+    /// Text between tags; one text may come in several.
+    Text(String),
+}
+
+/// What was found at the begin of the bytes.
+enum Found {
+    Token(XmlToken, usize),
+    Nothing(usize),
+    Incomplete,
+}
+
+/// Parts of a document that comes in pieces.
+#[derive(Debug, Default)]
+pub struct XmlTokens {
+    held: Vec<u8>,
+    /// Bytes of `held` that are used up.
+    used: usize,
+    ready: VecDeque<XmlToken>,
+}
+
+impl XmlTokens {
+    /// Takes bytes; an error where they are no XML, or a part of it is too long.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<(), String> {
+        self.held.extend_from_slice(bytes);
+        loop {
+            let rest = &self.held[self.used..];
+            match next(rest)? {
+                Found::Token(token, length) => {
+                    self.used += length;
+                    self.ready.push_back(token);
+                }
+                Found::Nothing(length) => self.used += length,
+                Found::Incomplete if rest.len() > TOKEN_BYTES_MAX => {
+                    return Err(format!("a tag or text is longer than {TOKEN_BYTES_MAX} bytes"));
+                }
+                Found::Incomplete => break,
+            }
+        }
+        self.held.drain(..self.used);
+        self.used = 0;
+        Ok(())
+    }
+
+    /// The next part, if all of it has come.
+    pub fn take(&mut self) -> Option<XmlToken> {
+        self.ready.pop_front()
+    }
+
+    /// Bytes that belong to no whole part yet.
+    pub fn held_bytes(&self) -> usize {
+        self.held.iter().filter(|byte| !byte.is_ascii_whitespace()).count()
+    }
+}
+
+/// What stands at the begin of `bytes`.
+fn next(bytes: &[u8]) -> Result<Found, String> {
+    let Some(first) = bytes.first() else { return Ok(Found::Incomplete) };
+    if *first != b'<' {
+        // An entity must not be cut.
+        let Some(end) = memchr::memchr(b'<', bytes) else { return Ok(Found::Incomplete) };
+        return Ok(Found::Token(XmlToken::Text(unescape(&String::from_utf8_lossy(&bytes[..end]))), end));
+    }
+    for (open, close) in [("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?", "?>"), ("<!", ">")] {
+        if bytes.len() < open.len() && open.as_bytes().starts_with(bytes) {
+            return Ok(Found::Incomplete);
+        }
+        let Some(inside) = bytes.strip_prefix(open.as_bytes()) else { continue };
+        let Some(length) = memchr::memmem::find(inside, close.as_bytes()) else { return Ok(Found::Incomplete) };
+        let whole = open.len() + length + close.len();
+        let text = || XmlToken::Text(String::from_utf8_lossy(&inside[..length]).into_owned());
+        return Ok(if open == "<![CDATA[" { Found::Token(text(), whole) } else { Found::Nothing(whole) });
+    }
+    let Some(end) = tag_end(bytes) else { return Ok(Found::Incomplete) };
+    let tag = String::from_utf8_lossy(&bytes[1..end]);
+    Ok(Found::Token(tag_of(&tag)?, end + 1))
+}
+
+/// Place of the `>` that ends a tag: none between quotes.
+fn tag_end(bytes: &[u8]) -> Option<usize> {
+    let mut quote = None;
+    bytes.iter().position(|byte| match (quote, byte) {
+        (None, b'>') => true,
+        (None, b'"' | b'\'') => {
+            quote = Some(*byte);
+            false
+        }
+        (Some(open), byte) if open == *byte => {
+            quote = None;
+            false
+        }
+        _ => false,
+    })
+}
+
+fn tag_of(tag: &str) -> Result<XmlToken, String> {
+    let wrong = || format!("<{tag}> is no tag");
+    let is_name =
+        |name: &str| !name.is_empty() && !name.contains(|char: char| char.is_whitespace() || "<&\"'=".contains(char));
+    if let Some(name) = tag.strip_prefix('/') {
+        let name = name.trim_end();
+        return if is_name(name) { Ok(XmlToken::Close(name.to_owned())) } else { Err(wrong()) };
+    }
+    let (tag, is_empty) = tag.strip_suffix('/').map_or((tag, false), |tag| (tag, true));
+    let (name, mut rest) = tag.split_at(tag.find(char::is_whitespace).unwrap_or(tag.len()));
+    if !is_name(name) {
+        return Err(wrong());
+    }
+    let mut attributes = Vec::new();
+    loop {
+        rest = rest.trim_start();
+        if rest.is_empty() {
+            return Ok(XmlToken::Open { name: name.to_owned(), attributes, is_empty });
+        }
+        let (key, behind) = rest.split_once('=').ok_or_else(wrong)?;
+        let behind = behind.trim_start();
+        let quote = behind.chars().next().filter(|char| matches!(char, '"' | '\'')).ok_or_else(wrong)?;
+        let (value, behind) = behind[1..].split_once(quote).ok_or_else(wrong)?;
+        if !is_name(key.trim()) {
+            return Err(wrong());
+        }
+        attributes.push((key.trim().to_owned(), unescape(value)));
+        rest = behind;
+    }
+}
+
+/// Text with its entities replaced; those that are not known stay.
+fn unescape(text: &str) -> String {
+    let Some(first) = text.find('&') else { return text.to_owned() };
+    let (mut out, mut rest) = (text[..first].to_owned(), &text[first..]);
+    while let Some(behind) = rest.strip_prefix('&') {
+        let end = behind.bytes().take(ENTITY_BYTES_MAX).position(|byte| byte == b';');
+        let known = end.and_then(|end| Some((entity(&behind[..end])?, end)));
+        match known {
+            Some((char, end)) => {
+                out.push(char);
+                rest = &behind[end + 1..];
+            }
+            None => {
+                out.push('&');
+                rest = behind;
+            }
+        }
+        let next = rest.find('&').unwrap_or(rest.len());
+        out.push_str(&rest[..next]);
+        rest = &rest[next..];
+    }
+    out
+}
+
+fn entity(name: &str) -> Option<char> {
+    match name {
+        "lt" => Some('<'),
+        "gt" => Some('>'),
+        "amp" => Some('&'),
+        "quot" => Some('"'),
+        "apos" => Some('\''),
+        _ => {
+            let number = name.strip_prefix('#')?;
+            let hex = number.strip_prefix(['x', 'X']).map(|hex| u32::from_str_radix(hex, 16));
+            char::from_u32(hex.unwrap_or_else(|| number.parse()).ok()?)
+        }
+    }
+}
+
+/// Text as it may stand in a document, also between double quotes.
+pub fn escape_xml(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for char in text.chars() {
+        match char {
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            '"' => out.push_str("&quot;"),
+            // No document may hold them, escaped or not.
+            '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' => out.push('\u{fffd}'),
+            char => out.push(char),
+        }
+    }
+    out
+}

@@ -1,0 +1,335 @@
+//! Modular inputs that stream XML: `<stream>` of `<event>` with data, time and where it comes from.
+//!
+//! An event is one event, whatever breaks its text holds; its time is the one it names, else the one in its text. Of
+//! `unbroken="1"` only pieces come: they go through an index pipeline that breaks them, and `<done/>` ends the last.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+use quarry_conf::PropsResolver;
+use quarry_event::{EventBatch, IndexedField, Metadata, TimeNs};
+use quarry_pipeline::{EventTyping, Pipeline, PipelineContext, SourceInfo, TypingStage, WholeEvent};
+
+use super::OutputReader;
+use super::xml::{XmlToken, XmlTokens};
+use crate::EventStore;
+
+/// Streams in pieces that are open at a time, and pipelines that read times; the first goes for one more.
+const OPEN_MAX: usize = 64;
+/// Digits behind the point that nanoseconds have.
+const NANO_DIGITS: usize = 9;
+/// Faults that are kept until somebody asks.
+const FAULTS_MAX: usize = 100;
+
+/// What events of a stanza say that say nothing themselves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StanzaDefaults {
+    /// Index, host, source and sourcetype.
+    pub metadata: Metadata,
+    /// Whether the host is the user's word.
+    pub host_is_fixed: bool,
+}
+
+/// One `<event>`, as far as it has come.
+#[derive(Debug, Default)]
+struct Open {
+    stanza: String,
+    is_unbroken: bool,
+    is_done: bool,
+    /// Text of each element.
+    parts: BTreeMap<String, String>,
+    fault: Option<String>,
+}
+
+/// Reads the XML of modular inputs.
+pub struct XmlReader {
+    tokens: XmlTokens,
+    /// By stanza; an event that names none is of the first.
+    stanzas: BTreeMap<String, StanzaDefaults>,
+    first: String,
+    props: Arc<PropsResolver>,
+    typing: EventTyping,
+    store: Arc<dyn EventStore>,
+    event: Option<Open>,
+    /// Element of the event that is open.
+    element: Option<String>,
+    unbroken: BTreeMap<(String, Metadata), (Box<Pipeline>, Option<TimeNs>)>,
+    timed: BTreeMap<Metadata, Box<Pipeline>>,
+    faults: Vec<String>,
+}
+
+impl std::fmt::Debug for XmlReader {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("XmlReader").field("first", &self.first).field("event", &self.event).finish_non_exhaustive()
+    }
+}
+
+impl XmlReader {
+    /// A reader for a program of these stanzas.
+    pub fn new(
+        first: &str,
+        stanzas: BTreeMap<String, StanzaDefaults>,
+        props: Arc<PropsResolver>,
+        store: Arc<dyn EventStore>,
+    ) -> XmlReader {
+        XmlReader {
+            tokens: XmlTokens::default(),
+            stanzas,
+            first: first.to_owned(),
+            typing: EventTyping::new(Arc::clone(&props)),
+            props,
+            store,
+            event: None,
+            element: None,
+            unbroken: BTreeMap::new(),
+            timed: BTreeMap::new(),
+            faults: Vec::new(),
+        }
+    }
+
+    fn tell(&mut self, text: String) {
+        if self.faults.len() < FAULTS_MAX {
+            self.faults.push(text);
+        }
+    }
+
+    fn token(&mut self, token: XmlToken, now: TimeNs, out: &mut EventBatch) {
+        match token {
+            XmlToken::Text(text) => self.text(&text),
+            XmlToken::Open { name, attributes, is_empty } => self.open(&name, &attributes, is_empty),
+            XmlToken::Close(name) if name == "event" => {
+                self.element = None;
+                if let Some(event) = self.event.take() {
+                    self.end_event(event, now, out);
+                }
+            }
+            XmlToken::Close(name) => {
+                if self.element.as_ref() == Some(&name) {
+                    self.element = None;
+                }
+            }
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        match (&mut self.event, &self.element) {
+            (Some(event), Some(element)) => event.parts.entry(element.clone()).or_default().push_str(text),
+            _ if text.trim().is_empty() => {}
+            _ => {
+                let start: String = text.trim().chars().take(60).collect();
+                self.tell(format!("its program wrote {start:?} between events; it is left out"));
+            }
+        }
+    }
+
+    fn open(&mut self, name: &str, attributes: &[(String, String)], is_empty: bool) {
+        let Some(event) = &mut self.event else {
+            if name == "event" {
+                let of = |key: &str| attributes.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());
+                let stanza = of("stanza").unwrap_or_default();
+                self.event =
+                    Some(Open { stanza, is_unbroken: of("unbroken").as_deref() == Some("1"), ..Open::default() });
+            }
+            return;
+        };
+        if let Some(element) = &self.element {
+            event.fault = Some(format!("<{name}> stands in its <{element}>: a < in text must be written &lt;"));
+        } else if name == "done" {
+            event.is_done = true;
+        } else if !is_empty {
+            self.element = Some(name.to_owned());
+        }
+    }
+
+    fn end_event(&mut self, event: Open, now: TimeNs, out: &mut EventBatch) {
+        match self.metadata_of(&event) {
+            Ok((metadata, host_is_fixed, time)) => {
+                let told = if event.is_unbroken {
+                    self.piece(event, metadata, host_is_fixed, time, now, out)
+                } else {
+                    self.whole(event, metadata, host_is_fixed, time, now, out)
+                };
+                if let Err(text) = told {
+                    self.tell(text);
+                }
+            }
+            Err(fault) => self.tell(format!("an event of its program is left out: {fault}")),
+        }
+    }
+
+    /// Where an event comes from, whether its host is fixed, and its time.
+    fn metadata_of(&self, event: &Open) -> Result<(Metadata, bool, Option<TimeNs>), String> {
+        if let Some(fault) = &event.fault {
+            return Err(fault.clone());
+        }
+        let stanza = if event.stanza.is_empty() { &self.first } else { &event.stanza };
+        let defaults =
+            self.stanzas.get(stanza).ok_or_else(|| format!("it names the stanza {stanza}, which is none"))?;
+        let said = |name: &str| event.parts.get(name).map(|text| text.trim()).filter(|text| !text.is_empty());
+        let of = |name: &str, default: &Arc<str>| said(name).map_or_else(|| Arc::clone(default), Arc::from);
+        let default = &defaults.metadata;
+        let metadata = Metadata {
+            index: of("index", &default.index),
+            host: of("host", &default.host),
+            source: of("source", &default.source),
+            sourcetype: of("sourcetype", &default.sourcetype),
+        };
+        if metadata.index != default.index {
+            self.store.check_index(&metadata.index)?;
+        }
+        let time = said("time").map(|text| parse_time(text).ok_or_else(|| format!("{text:?} is no time in seconds")));
+        Ok((metadata, defaults.host_is_fixed || said("host").is_some(), time.transpose()?))
+    }
+
+    /// A piece of a stream that the pipeline breaks.
+    fn piece(
+        &mut self,
+        mut event: Open,
+        metadata: Metadata,
+        host_is_fixed: bool,
+        time: Option<TimeNs>,
+        now: TimeNs,
+        out: &mut EventBatch,
+    ) -> Result<(), String> {
+        let key = (event.stanza.clone(), metadata);
+        if !self.unbroken.contains_key(&key) {
+            if self.unbroken.len() >= OPEN_MAX
+                && let Some((_, (pipeline, time))) = self.unbroken.pop_first()
+            {
+                finish_piece(*pipeline, time, now, out);
+            }
+            let pipeline = self.pipeline(&key.1, host_is_fixed, now)?;
+            self.unbroken.insert(key.clone(), (pipeline, None));
+        }
+        let text = event.parts.remove("data").unwrap_or_default();
+        if let Some((pipeline, known)) = self.unbroken.get_mut(&key) {
+            *known = time.or(*known);
+            let from = out.len();
+            pipeline.set_now(now, None);
+            pipeline.push(text.as_bytes(), out);
+            set_times(out, from, *known);
+        }
+        if event.is_done
+            && let Some((pipeline, time)) = self.unbroken.remove(&key)
+        {
+            finish_piece(*pipeline, time, now, out);
+        }
+        Ok(())
+    }
+
+    /// One event.
+    fn whole(
+        &mut self,
+        mut event: Open,
+        metadata: Metadata,
+        host_is_fixed: bool,
+        time: Option<TimeNs>,
+        now: TimeNs,
+        out: &mut EventBatch,
+    ) -> Result<(), String> {
+        let text = event.parts.remove("data").unwrap_or_default();
+        let text = text.trim_end_matches(['\n', '\r']);
+        if text.is_empty() {
+            return Ok(());
+        }
+        let time = match time {
+            Some(time) => time,
+            None => self.time_in(text, &metadata, host_is_fixed, now)?,
+        };
+        let plan = self.typing.plan(&metadata).map_err(|error| error.to_string())?;
+        let event = WholeEvent { raw: text.to_owned(), time, meta: metadata, fields: Vec::new() };
+        let (events, refused) = match plan.is_empty() {
+            true => (vec![event], None),
+            false => self.typing.run(&plan, event, TypingStage::All, now),
+        };
+        out.index_time = now;
+        for event in events {
+            let meta = out.intern(&event.meta);
+            let row = out.len() as u32;
+            out.push(event.raw.as_bytes(), event.time, meta);
+            let fields = event.fields.into_iter();
+            out.fields.extend(fields.map(|(name, value)| IndexedField { row, name, value: value.into() }));
+        }
+        refused.map_or(Ok(()), Err)
+    }
+
+    /// The time that a text says, by the rules of its sourcetype.
+    fn time_in(&mut self, text: &str, metadata: &Metadata, host_is_fixed: bool, now: TimeNs) -> Result<TimeNs, String> {
+        if !self.timed.contains_key(metadata) {
+            if self.timed.len() >= OPEN_MAX {
+                self.timed.pop_first();
+            }
+            let made = self.pipeline(metadata, host_is_fixed, now)?;
+            self.timed.insert(metadata.clone(), made);
+        }
+        let mut events = EventBatch::default();
+        if let Some(pipeline) = self.timed.get_mut(metadata) {
+            pipeline.set_now(now, None);
+            pipeline.push(text.as_bytes(), &mut events);
+            pipeline.push(b"\n", &mut events);
+            pipeline.pause(&mut events);
+        }
+        Ok(events.time.first().copied().unwrap_or(now))
+    }
+
+    fn pipeline(&self, metadata: &Metadata, host_is_fixed: bool, now: TimeNs) -> Result<Box<Pipeline>, String> {
+        let info = SourceInfo {
+            index: metadata.index.to_string(),
+            host: metadata.host.to_string(),
+            host_is_fixed,
+            source: metadata.source.to_string(),
+            sourcetype: Some(metadata.sourcetype.to_string()),
+        };
+        let context = PipelineContext { now, zone: TimeZone::UTC, modified: None };
+        Pipeline::new(info, &self.props, context).map(Box::new).map_err(|error| error.to_string())
+    }
+}
+
+fn finish_piece(mut pipeline: Pipeline, time: Option<TimeNs>, now: TimeNs, out: &mut EventBatch) {
+    let from = out.len();
+    pipeline.set_now(now, None);
+    pipeline.finish(out);
+    set_times(out, from, time);
+}
+
+fn set_times(out: &mut EventBatch, from: usize, time: Option<TimeNs>) {
+    if let (Some(time), Some(times)) = (time, out.time.get_mut(from..)) {
+        times.fill(time);
+    }
+}
+
+impl OutputReader for XmlReader {
+    fn push(&mut self, bytes: &[u8], now: TimeNs, out: &mut EventBatch) -> Result<(), String> {
+        let pushed = self.tokens.push(bytes);
+        while let Some(token) = self.tokens.take() {
+            self.token(token, now, out);
+        }
+        pushed.map_err(|fault| format!("what its program writes is no XML: {fault}"))
+    }
+
+    fn finish(&mut self, now: TimeNs, out: &mut EventBatch) {
+        while let Some((_, (pipeline, time))) = self.unbroken.pop_first() {
+            finish_piece(*pipeline, time, now, out);
+        }
+        if self.event.take().is_some() || self.tokens.held_bytes() > 0 {
+            self.tell("its program ended in the middle of an event, which is left out".to_owned());
+        }
+        (self.tokens, self.element) = (XmlTokens::default(), None);
+    }
+
+    fn take_faults(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.faults)
+    }
+}
+
+/// Nanoseconds of `1795132800.25`.
+fn parse_time(text: &str) -> Option<TimeNs> {
+    let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let seconds: i64 = seconds.parse().ok()?;
+    if !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let digits: String = fraction.chars().chain(std::iter::repeat('0')).take(NANO_DIGITS).collect();
+    seconds.checked_mul(1_000_000_000)?.checked_add(digits.parse().ok()?)
+}

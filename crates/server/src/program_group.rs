@@ -1,0 +1,129 @@
+//! A program with all it begins: started in a process group of its own, within limits, ended as a whole.
+//!
+//! Its environment holds a path and a locale and what its starter adds, nothing of this process. The group is ended
+//! before its first process is taken off the system's list, so that its number can be nobody else's.
+//!
+//! Not here: what is said over its pipes.
+
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+
+use rustix::process::{Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, kill_process_group, prlimit, waitid};
+
+/// Address space of a program, in bytes.
+const MEMORY_BYTES_MAX: u64 = 4 << 30;
+/// Open files of a program.
+const FILES_MAX: u64 = 1_024;
+/// Where programs are looked for when this one has no path.
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// What is started.
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    pub(crate) executable: PathBuf,
+    pub(crate) arguments: Vec<String>,
+    /// Folder it runs in.
+    pub(crate) folder: PathBuf,
+}
+
+/// The ends of a program's pipes.
+pub(crate) struct Pipes {
+    pub(crate) stdin: ChildStdin,
+    pub(crate) stdout: ChildStdout,
+    pub(crate) stderr: ChildStderr,
+}
+
+/// A program at work; ended when it is dropped.
+pub(crate) struct ProgramGroup {
+    child: Child,
+    ended: Option<ExitStatus>,
+}
+
+impl ProgramGroup {
+    /// Starts a program; `environment` is added to what every program gets, `cpu_seconds` is what it may compute.
+    pub(crate) fn start(
+        program: &Program,
+        environment: &[(String, String)],
+        cpu_seconds: Option<u64>,
+    ) -> Result<(ProgramGroup, Pipes), String> {
+        let failed = |error: std::io::Error| format!("cannot start {}: {error}", program.executable.display());
+        let mut child = Command::new(&program.executable)
+            .args(&program.arguments)
+            .current_dir(&program.folder)
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into()))
+            .env("LANG", "C.UTF-8")
+            .env("PYTHONIOENCODING", "utf-8")
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .envs(environment.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .map_err(failed)?;
+        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        // From here on a failure ends the program, since the value is dropped.
+        let group = ProgramGroup { child, ended: None };
+        let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
+            return Err("its pipes are not there".to_owned());
+        };
+        group.limit(cpu_seconds)?;
+        Ok((group, Pipes { stdin, stdout, stderr }))
+    }
+
+    /// Sets the limits of the process.
+    fn limit(&self, cpu_seconds: Option<u64>) -> Result<(), String> {
+        let cpu = cpu_seconds.map(|seconds| (Resource::Cpu, seconds));
+        let always = [(Resource::As, MEMORY_BYTES_MAX), (Resource::Nofile, FILES_MAX), (Resource::Core, 0)];
+        for (resource, most) in always.into_iter().chain(cpu) {
+            let limit = Rlimit { current: Some(most), maximum: Some(most) };
+            match prlimit(self.pid(), resource, limit) {
+                // A short program may be through already.
+                Ok(_) | Err(rustix::io::Errno::SRCH) => {}
+                Err(error) => return Err(format!("its limits cannot be set: {error}")),
+            }
+        }
+        Ok(())
+    }
+
+    fn pid(&self) -> Option<Pid> {
+        i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
+    }
+
+    /// Whether its first process has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        let Some(pid) = self.pid().filter(|_| self.ended.is_none()) else { return true };
+        // It stays on the system's list, so that the group can still be signalled by its number.
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        !matches!(waitid(WaitId::Pid(pid), options), Ok(None))
+    }
+
+    /// Asks the program and everything it began to end.
+    pub(crate) fn ask_to_end(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(pid) = self.pid().filter(|_| self.ended.is_none()) {
+            // One that has ended needs no signal.
+            kill_process_group(pid, signal).ok();
+        }
+    }
+
+    /// Ends the program and everything it began; how its first process ended.
+    pub(crate) fn end(&mut self) -> Option<ExitStatus> {
+        if self.ended.is_none() {
+            self.signal(Signal::KILL);
+            self.ended = self.child.wait().ok();
+        }
+        self.ended
+    }
+}
+
+impl Drop for ProgramGroup {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

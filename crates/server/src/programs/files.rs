@@ -1,0 +1,113 @@
+//! Which file a stanza means, and how it is run.
+//!
+//! Programs lie in `bin` folders of the data folder: `bin/scripts`, `etc/system/bin` and those of apps. A file that ends
+//! in `.py` is run by Python, one that ends in `.path` names a program anywhere with its arguments.
+
+use std::path::{Path, PathBuf};
+
+use crate::custom_commands::{PYTHON, app_folder};
+use crate::program_group::Program;
+
+/// What begins programs of apps where the stanza does not say otherwise.
+const SHELL: &str = "/bin/sh";
+/// Starts a program in place of the shell.
+const SHELL_LINE: &str = "exec \"$0\" \"$@\"";
+/// Stands for the data folder.
+const HOME: &str = "$SPLUNK_HOME";
+/// Bytes of a `.path` file that are read.
+const PATH_FILE_BYTES_MAX: usize = 4 << 10;
+/// Conf file of the stanzas.
+const INPUTS: &str = "inputs.conf";
+
+/// What `[script://TEXT]` runs: the file, and how.
+pub(crate) fn of_script(home: &Path, stanza: &str, text: &str, by_shell: bool) -> Result<(PathBuf, Program), String> {
+    let text = text.trim().replace('\\', "/").replace(HOME, &home.display().to_string());
+    let base = app_folder(home, INPUTS, stanza).unwrap_or_else(|| home.join("etc/system"));
+    let place = |path: &str| base.join(path.strip_prefix("./").unwrap_or(path));
+    let (file, arguments) = match place(&text).is_file() {
+        true => (place(&text), Vec::new()),
+        false => {
+            let mut words = text.split_whitespace().map(str::to_owned);
+            (place(&words.next().unwrap_or_default()), words.collect())
+        }
+    };
+    let file = checked(home, &file)?;
+    let program = program(home, &file, arguments, by_shell)?;
+    Ok((file, program))
+}
+
+/// What runs a file with arguments.
+pub(crate) fn program(home: &Path, file: &Path, arguments: Vec<String>, by_shell: bool) -> Result<Program, String> {
+    let folder = file.parent().unwrap_or(home).to_path_buf();
+    let ends_in = |ending: &str| file.extension().is_some_and(|extension| extension == ending);
+    if ends_in("path") {
+        return of_path_file(home, file, arguments, folder);
+    }
+    let path = file.display().to_string();
+    let with = |executable: &str, first: &[&str]| {
+        let mut all: Vec<String> = first.iter().map(|&word| word.to_owned()).collect();
+        all.push(path.clone());
+        all.extend(arguments.iter().cloned());
+        Program { executable: executable.into(), arguments: all, folder: folder.clone() }
+    };
+    if ends_in("py") {
+        return Ok(with(PYTHON, &[]));
+    }
+    if rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_err() {
+        return Err(format!("{path} cannot be executed: chmod +x it"));
+    }
+    match by_shell {
+        true => Ok(with(SHELL, &["-c", SHELL_LINE])),
+        false => Ok(Program { executable: file.to_path_buf(), arguments, folder }),
+    }
+}
+
+fn of_path_file(home: &Path, file: &Path, more: Vec<String>, folder: PathBuf) -> Result<Program, String> {
+    let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let line = text.lines().next().unwrap_or_default().replace(HOME, &home.display().to_string());
+    let mut words = line.split_whitespace().map(str::to_owned);
+    match words.next() {
+        Some(executable) if text.len() <= PATH_FILE_BYTES_MAX => {
+            Ok(Program { executable: executable.into(), arguments: words.chain(more).collect(), folder })
+        }
+        _ => Err(format!("{}: its first line names no program", file.display())),
+    }
+}
+
+/// A file that programs may be.
+fn checked(home: &Path, file: &Path) -> Result<PathBuf, String> {
+    let found = file.canonicalize().map_err(|error| format!("{}: {error}", file.display()))?;
+    let home = home.canonicalize().map_err(|error| format!("{}: {error}", home.display()))?;
+    let inside: Vec<String> = found
+        .strip_prefix(&home)
+        .map(|inside| inside.iter().map(|part| part.to_string_lossy().into_owned()).collect())
+        .unwrap_or_default();
+    let words: Vec<&str> = inside.iter().map(String::as_str).collect();
+    let is_known = match words.as_slice() {
+        ["bin", "scripts", _, ..] | ["etc", "system", "bin", _, ..] => true,
+        ["etc", "apps", _, rest @ ..] => rest.len() > 1 && rest[..rest.len() - 1].contains(&"bin"),
+        _ => false,
+    };
+    if is_known && found.is_file() {
+        return Ok(found);
+    }
+    Err(format!("{}: programs lie in bin/scripts, etc/system/bin or the bin folder of an app", found.display()))
+}
+
+/// The program of a scheme of modular inputs, and the folder of its app.
+pub(crate) fn of_scheme(home: &Path, scheme: &str) -> Option<(PathBuf, PathBuf)> {
+    if scheme.is_empty() || scheme.contains(['/', '\\']) || scheme.starts_with('.') {
+        return None;
+    }
+    let entries = std::fs::read_dir(home.join("etc/apps")).into_iter().flatten().flatten();
+    let mut apps: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    apps.sort();
+    let architecture = format!("linux_{}/bin", std::env::consts::ARCH);
+    let file = |app: &Path| {
+        let folders = [architecture.as_str(), "bin"];
+        let names = ["", ".py", ".sh"].map(|ending| format!("{scheme}{ending}"));
+        let mut all = folders.iter().flat_map(|folder| names.iter().map(move |name| app.join(folder).join(name)));
+        all.find(|path| path.is_file())
+    };
+    apps.into_iter().find_map(|app| Some((checked(home, &file(&app)?).ok()?, app)))
+}

@@ -1,0 +1,98 @@
+//! `[journald://NAME]`: the journal of systemd, read by `journalctl`, which goes on where its last stored entry was.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use quarry_conf::ProgramInput;
+use quarry_inputs::program::JournalReader;
+use quarry_pipeline::EventTyping;
+
+use super::run::{Mark, Task};
+use super::schedule::Schedule;
+use super::{Shared, Stores, check, metadata, scripts};
+use crate::program_group::Program;
+
+/// The program.
+const JOURNALCTL: &str = "journalctl";
+/// Folder of the cursors, below the data folder.
+const CURSORS: &str = "var/lib/quarry/journald";
+/// Settings, and the options that hand their value on; where it says so, once for each part between commas.
+const OPTIONS: &[(&str, &str, bool)] = &[
+    ("journalctl-grep", "--grep=", false),
+    ("journalctl-unit", "--unit=", true),
+    ("journalctl-identifier", "--identifier=", true),
+    ("journalctl-priority", "--priority=", false),
+    ("journalctl-boot", "--boot=", false),
+    ("journalctl-facility", "--facility=", false),
+    ("journalctl-until", "--until=", false),
+];
+
+/// The input of a stanza, or what is wrong with it.
+pub(crate) fn task(input: &ProgramInput, shared: &Shared, stores: Stores<'_>) -> Result<Task, String> {
+    let about = |fault: String| format!("[{}]: {fault}", input.stanza);
+    let store = stores(input.routing.as_deref());
+    check(input, &*store)?;
+    let interval = Schedule::parse(&input.interval).map_err(about)?;
+    // It follows the journal: an end is a fault, or the stop.
+    let schedule = match interval {
+        Schedule::Every(wait) => Schedule::After(wait),
+        other => other,
+    };
+    let setting = |key: &str| input.settings.get(key).map_or("", |value| value.trim());
+    let since = setting("journalctl-since");
+    let without = if since.is_empty() { vec!["--lines=0".to_owned()] } else { vec![format!("--since={since}")] };
+    let mark = Mark { file: cursor_file(shared, &input.name), argument: "--after-cursor=".to_owned(), without };
+    let program = Program { executable: JOURNALCTL.into(), arguments: arguments(input), folder: shared.home.clone() };
+    let metadata = metadata(input, &input.stanza, "journald", shared);
+    let list = |key: &str| -> Vec<String> {
+        setting(key).split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect()
+    };
+    let (include, exclude) = (list("journalctl-include-fields"), list("journalctl-exclude-fields"));
+    let typing = Arc::new(EventTyping::new(Arc::clone(&shared.settings.props)));
+    let host_is_fixed = input.host.is_some();
+    let new_reader = move || -> Box<dyn quarry_inputs::program::OutputReader> {
+        let texts = |all: &[String]| -> Vec<String> { all.to_vec() };
+        let (include, exclude) = (texts(&include), texts(&exclude));
+        let (include, exclude): (Vec<&str>, Vec<&str>) =
+            (include.iter().map(String::as_str).collect(), exclude.iter().map(String::as_str).collect());
+        Box::new(JournalReader::new(metadata.clone(), host_is_fixed, &include, &exclude, Arc::clone(&typing)))
+    };
+    Ok(Task {
+        stanza: input.stanza.clone(),
+        schedule,
+        program,
+        environment: scripts::environment(shared),
+        stdin: Vec::new(),
+        mark: Some(mark),
+        new_reader: Box::new(new_reader),
+        store,
+    })
+}
+
+/// What journalctl is told, but for where it begins.
+fn arguments(input: &ProgramInput) -> Vec<String> {
+    let setting = |key: &str| input.settings.get(key).map_or("", |value| value.trim());
+    let mut arguments: Vec<String> =
+        ["--output=json", "--follow", "--no-pager", "--quiet", "--all"].iter().map(|&word| word.to_owned()).collect();
+    for (key, option, is_list) in OPTIONS {
+        let value = setting(key);
+        let parts: Vec<&str> = if *is_list { value.split(',').collect() } else { vec![value] };
+        let parts = parts.into_iter().map(str::trim).filter(|part| !part.is_empty());
+        arguments.extend(parts.map(|part| format!("{option}{part}")));
+    }
+    if matches!(setting("journalctl-dmesg").to_ascii_lowercase().as_str(), "true" | "1" | "yes" | "t" | "y") {
+        arguments.push("--dmesg".to_owned());
+    }
+    for key in ["journalctl-filter", "journalctl-freetext"] {
+        arguments.extend(setting(key).split_whitespace().map(str::to_owned));
+    }
+    arguments
+}
+
+/// Where the cursor of an input is; its name may hold what file names do not.
+fn cursor_file(shared: &Shared, name: &str) -> PathBuf {
+    let plain: String =
+        name.chars().map(|char| if char.is_ascii_alphanumeric() { char } else { '_' }).take(80).collect();
+    let mark = name.bytes().fold(0_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte)));
+    shared.home.join(CURSORS).join(format!("{plain}-{mark:08x}.cursor"))
+}

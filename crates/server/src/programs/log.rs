@@ -1,0 +1,109 @@
+//! What programs write to their error output, and how they end: lines on standard error and events of `_internal`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use jiff::tz::TimeZone;
+use quarry_event::time::strftime;
+use quarry_event::{EventBatch, Metadata};
+use quarry_inputs::EventStore;
+
+use super::Shared;
+
+/// Index, sourcetype and component that searches for messages of programs name.
+const INDEX: &str = "_internal";
+const SOURCETYPE: &str = "splunkd";
+const COMPONENT: &str = "ExecProcessor";
+/// Where Splunk's file would be, below the data folder.
+const SOURCE: &str = "var/log/splunk/splunkd.log";
+/// Bytes of a line that are kept.
+const LINE_BYTES_MAX: usize = 8 << 10;
+/// Lines of one run that are told on standard error; all are events.
+const TOLD_MAX: usize = 20;
+
+/// Takes down what is said about one program.
+pub(crate) struct Log {
+    store: Arc<dyn EventStore>,
+    metadata: Metadata,
+    /// Stanza, for standard error.
+    stanza: String,
+    is_stored: bool,
+    told: AtomicUsize,
+    /// Bytes of a line that has not ended.
+    held: Vec<u8>,
+}
+
+impl Log {
+    /// The log of an input.
+    pub(crate) fn new(stanza: &str, store: &Arc<dyn EventStore>, shared: &Shared) -> Log {
+        let metadata = Metadata {
+            index: INDEX.into(),
+            host: shared.host.as_str().into(),
+            source: shared.home.join(SOURCE).display().to_string().into(),
+            sourcetype: SOURCETYPE.into(),
+        };
+        Log {
+            is_stored: store.check_index(INDEX).is_ok(),
+            store: Arc::clone(store),
+            metadata,
+            stanza: stanza.to_owned(),
+            told: AtomicUsize::new(0),
+            held: Vec::new(),
+        }
+    }
+
+    /// A new run begins.
+    pub(crate) fn begin(&mut self) {
+        self.told.store(0, Ordering::Relaxed);
+    }
+
+    /// Takes bytes of the error output.
+    pub(crate) fn push(&mut self, bytes: &[u8], shared: &Shared) {
+        self.held.extend_from_slice(bytes);
+        while let Some(end) = self.held.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.held.drain(..=end).collect();
+            self.message(&line, shared);
+        }
+        if self.held.len() > LINE_BYTES_MAX {
+            self.finish(shared);
+        }
+    }
+
+    /// The error output has ended.
+    pub(crate) fn finish(&mut self, shared: &Shared) {
+        let line = std::mem::take(&mut self.held);
+        self.message(&line, shared);
+    }
+
+    fn message(&self, line: &[u8], shared: &Shared) {
+        let text = String::from_utf8_lossy(line);
+        let text = text.trim_end();
+        if !text.is_empty() {
+            self.line("ERROR", &format!("message from \"{}\" {text}", self.stanza), shared);
+        }
+    }
+
+    /// Takes down one line.
+    pub(crate) fn line(&self, level: &str, text: &str, shared: &Shared) {
+        let mut end = text.len().min(LINE_BYTES_MAX);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        let text = &text[..end];
+        match self.told.fetch_add(1, Ordering::Relaxed) {
+            at if at < TOLD_MAX => crate::tell(&format!("[{}]: {text}", self.stanza)),
+            TOLD_MAX => crate::tell(&format!("[{}]: more of this run is told in {INDEX} alone", self.stanza)),
+            _ => {}
+        }
+        if !self.is_stored {
+            return;
+        }
+        let now = shared.settings.clock.now_ns();
+        let time = strftime(now, "%m-%d-%Y %H:%M:%S.%3N %z", &TimeZone::UTC);
+        let mut batch = EventBatch { index_time: now, ..EventBatch::default() };
+        let meta = batch.intern(&self.metadata);
+        batch.push(format!("{time} {level} {COMPONENT} - {text}").as_bytes(), now, meta);
+        // Nothing hangs on it: what cannot be stored now is told where it matters.
+        drop(self.store.append(batch));
+    }
+}

@@ -1,0 +1,181 @@
+//! Modular inputs: `[SCHEME://NAME]` of apps that bring a program `bin/SCHEME`.
+//!
+//! The program is asked what it is (`--scheme`), then started with its configuration as XML to read: once for each
+//! stanza, or once for all where it says so. Asking takes a while, so that it is done by the threads of the inputs.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use quarry_conf::ProgramInput;
+use quarry_inputs::EventStore;
+use quarry_inputs::program::{OutputReader, StanzaDefaults, TextReader, XmlReader};
+use quarry_pipeline::SourceInfo;
+
+use super::run::{NewReader, Task};
+use super::schedule::Schedule;
+use super::scheme::{self, Scheme, Told};
+use super::{Shared, Stores, check, files, metadata, scripts};
+use crate::program_group::Program;
+
+/// Folder of what programs keep themselves, below the data folder.
+const CHECKPOINTS: &str = "var/lib/splunk/modinputs";
+/// Where an app says which settings its inputs have, below its folder.
+const SPEC: &str = "README/inputs.conf.spec";
+
+/// The stanzas of one program.
+pub(crate) struct ModularProgram {
+    scheme: String,
+    app: PathBuf,
+    program: Program,
+    inputs: Vec<(ProgramInput, Arc<dyn EventStore>)>,
+}
+
+/// The programs of these stanzas; stanzas that cannot be used are told.
+pub(crate) fn programs(inputs: Vec<ProgramInput>, shared: &Shared, stores: Stores<'_>) -> Vec<ModularProgram> {
+    let mut found: BTreeMap<String, Result<ModularProgram, String>> = BTreeMap::new();
+    for input in inputs {
+        let of_scheme = || program_of(&input.scheme, input.starts_by_shell, shared);
+        let program = found.entry(input.scheme.clone()).or_insert_with(of_scheme);
+        let stanza = input.stanza.clone();
+        let taken = match program {
+            Ok(program) => {
+                let store = stores(input.routing.as_deref());
+                check(&input, &*store).map(|()| program.inputs.push((input, store)))
+            }
+            Err(fault) => Err(format!("[{stanza}]: {fault}")),
+        };
+        if let Err(fault) = taken {
+            crate::tell(&format!("warning: inputs.conf {fault}; the input is left out"));
+        }
+    }
+    found.into_values().flatten().filter(|program| !program.inputs.is_empty()).collect()
+}
+
+fn program_of(scheme: &str, by_shell: bool, shared: &Shared) -> Result<ModularProgram, String> {
+    let missing = || format!("no app has a program bin/{scheme}, bin/{scheme}.py or bin/{scheme}.sh for it");
+    let (file, app) = files::of_scheme(&shared.home, scheme).ok_or_else(missing)?;
+    let program = files::program(&shared.home, &file, Vec::new(), by_shell)?;
+    Ok(ModularProgram { scheme: scheme.to_owned(), app, program, inputs: Vec::new() })
+}
+
+impl ModularProgram {
+    /// Threads that it may need.
+    pub(crate) fn len(&self) -> usize {
+        self.inputs.len()
+    }
+
+    /// Asks the program what it is, and runs its inputs until everything ends.
+    pub(crate) fn run(&self, shared: &Shared) {
+        let tell = |fault: &str| crate::tell(&format!("warning: inputs.conf [{}://…]: {fault}", self.scheme));
+        let environment = scripts::environment(shared);
+        let scheme = match scheme::ask(&self.program, &environment, &shared.stop) {
+            Ok(scheme) => scheme,
+            Err(_) if shared.stop.is_over() => return,
+            Err(fault) if self.has_spec() => {
+                tell(&format!("{fault}; it is run as one that writes text, since {SPEC} knows it"));
+                Scheme::default()
+            }
+            Err(fault) => return tell(&format!("{fault}; its inputs are left out")),
+        };
+        let checkpoints = shared.home.join(CHECKPOINTS).join(&self.scheme);
+        if let Err(error) = std::fs::create_dir_all(&checkpoints) {
+            return tell(&format!("{}: {error}; its inputs are left out", checkpoints.display()));
+        }
+        self.inputs.iter().for_each(|(input, _)| self.tell_missing(input, &scheme));
+        let all: Vec<&(ProgramInput, Arc<dyn EventStore>)> = self.inputs.iter().collect();
+        let groups: Vec<Vec<&(ProgramInput, Arc<dyn EventStore>)>> =
+            if scheme.is_single { vec![all] } else { all.into_iter().map(|one| vec![one]).collect() };
+        std::thread::scope(|scope| {
+            for group in groups {
+                match self.task(&group, &scheme, &checkpoints, shared) {
+                    Ok(Some(task)) => drop(scope.spawn(move || task.run(shared))),
+                    Ok(None) => {}
+                    Err(fault) => crate::tell(&format!("warning: inputs.conf {fault}; the input is left out")),
+                }
+            }
+        });
+    }
+
+    fn has_spec(&self) -> bool {
+        let text = std::fs::read_to_string(self.app.join(SPEC)).unwrap_or_default();
+        text.lines().any(|line| {
+            line.trim().strip_prefix('[').is_some_and(|rest| rest.starts_with(&format!("{}://", self.scheme)))
+        })
+    }
+
+    /// Tells what a stanza lacks; its program may do without.
+    fn tell_missing(&self, input: &ProgramInput, scheme: &Scheme) {
+        let is_missing = |name: &&String| !input.settings.contains_key(name.as_str());
+        let missing: Vec<&str> = scheme.required.iter().filter(is_missing).map(String::as_str).collect();
+        if !missing.is_empty() {
+            let text = format!("its program says that it needs {}", missing.join(", "));
+            crate::tell(&format!("warning: inputs.conf [{}]: {text}", input.stanza));
+        }
+    }
+
+    /// One process for some stanzas.
+    fn task(
+        &self,
+        group: &[&(ProgramInput, Arc<dyn EventStore>)],
+        scheme: &Scheme,
+        checkpoints: &Path,
+        shared: &Shared,
+    ) -> Result<Option<Task>, String> {
+        let Some((first, store)) = group.first() else { return Ok(None) };
+        let mut schedule: Option<Schedule> = None;
+        for (input, _) in group {
+            let own = Schedule::parse(&input.interval).map_err(|fault| format!("[{}]: {fault}", input.stanza))?;
+            schedule = Some(schedule.map_or(own.clone(), |known| known.sooner(own)));
+        }
+        let inputs: Vec<&ProgramInput> = group.iter().map(|(input, _)| input).collect();
+        let told = Told {
+            host: &shared.host,
+            address: shared.address,
+            checkpoints: &checkpoints.display().to_string(),
+            app: &self.app.file_name().unwrap_or_default().to_string_lossy(),
+        };
+        Ok(Some(Task {
+            stanza: if scheme.is_single { format!("{}://", self.scheme) } else { first.stanza.clone() },
+            schedule: schedule.unwrap_or(Schedule::Once),
+            program: self.program.clone(),
+            environment: scripts::environment(shared),
+            stdin: scheme::configuration(&told, &inputs).into_bytes(),
+            mark: None,
+            new_reader: self.reader(&inputs, scheme, store, shared),
+            store: Arc::clone(store),
+        }))
+    }
+
+    fn reader(
+        &self,
+        inputs: &[&ProgramInput],
+        scheme: &Scheme,
+        store: &Arc<dyn EventStore>,
+        shared: &Shared,
+    ) -> NewReader {
+        let of = |input: &&ProgramInput| {
+            let metadata = metadata(input, &input.stanza, &self.scheme, shared);
+            (input.stanza.clone(), StanzaDefaults { metadata, host_is_fixed: input.host.is_some() })
+        };
+        let stanzas: BTreeMap<String, StanzaDefaults> = inputs.iter().map(of).collect();
+        let first = inputs.first().map(|input| input.stanza.clone()).unwrap_or_default();
+        let (props, store, is_xml) = (Arc::clone(&shared.settings.props), Arc::clone(store), scheme.is_xml);
+        Box::new(move || -> Box<dyn OutputReader> {
+            match stanzas.get(&first).filter(|_| !is_xml) {
+                Some(defaults) => {
+                    let metadata = &defaults.metadata;
+                    let info = SourceInfo {
+                        index: metadata.index.to_string(),
+                        host: metadata.host.to_string(),
+                        host_is_fixed: defaults.host_is_fixed,
+                        source: metadata.source.to_string(),
+                        sourcetype: Some(metadata.sourcetype.to_string()),
+                    };
+                    Box::new(TextReader::new(info, Arc::clone(&props)))
+                }
+                None => Box::new(XmlReader::new(&first, stanzas.clone(), Arc::clone(&props), Arc::clone(&store))),
+            }
+        })
+    }
+}

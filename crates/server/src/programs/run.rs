@@ -1,0 +1,264 @@
+//! One input at work: its program is started, read, and ended, again and again.
+
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::process::{ChildStderr, ChildStdin, ChildStdout, ExitStatus};
+use std::sync::Arc;
+use std::time::Duration;
+
+use quarry_event::EventBatch;
+use quarry_inputs::network::Appender;
+use quarry_inputs::program::OutputReader;
+use quarry_inputs::{AppendError, EventStore};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::Shared;
+use super::log::Log;
+use super::schedule::Schedule;
+use crate::program_group::{Pipes, Program, ProgramGroup};
+use crate::serve::write_private;
+
+/// Bytes read of a pipe at once.
+const READ_BYTES: usize = 64 << 10;
+/// Longest wait for output; then it is seen whether everything ends.
+const TICK: Duration = Duration::from_millis(100);
+/// Ticks without output after which the last event is complete.
+const QUIET_TICKS: usize = 10;
+/// Ticks that a program is given to end when it was asked to.
+const END_TICKS: usize = 30;
+/// Wait before a busy store is asked again.
+const BUSY_WAIT: Duration = Duration::from_millis(200);
+/// Bytes of the mark of a program that are kept.
+const MARK_BYTES_MAX: u64 = 4 << 10;
+
+/// Makes a reader for a run.
+pub(crate) type NewReader = Box<dyn Fn() -> Box<dyn OutputReader> + Send>;
+
+/// A mark that is kept between runs: where a program goes on.
+pub(crate) struct Mark {
+    pub(crate) file: PathBuf,
+    /// Argument in front of it.
+    pub(crate) argument: String,
+    /// Arguments where there is none.
+    pub(crate) without: Vec<String>,
+}
+
+/// An input.
+pub(crate) struct Task {
+    /// Name of its stanza, for what is told.
+    pub(crate) stanza: String,
+    pub(crate) schedule: Schedule,
+    pub(crate) program: Program,
+    pub(crate) environment: Vec<(String, String)>,
+    /// What the program is given to read.
+    pub(crate) stdin: Vec<u8>,
+    pub(crate) mark: Option<Mark>,
+    pub(crate) new_reader: NewReader,
+    pub(crate) store: Arc<dyn EventStore>,
+}
+
+/// A run as far as it is.
+struct Run<'a> {
+    task: &'a Task,
+    shared: &'a Shared,
+    reader: Box<dyn OutputReader>,
+    appender: Appender,
+    batch: EventBatch,
+    /// The mark that is on disk.
+    kept: Option<String>,
+}
+
+impl Task {
+    /// Works until everything ends, or the schedule has no further start.
+    pub(crate) fn run(&self, shared: &Shared) {
+        let clock = &shared.settings.clock;
+        let mut log = Log::new(&self.stanza, &self.store, shared);
+        let mut goes_on = self.schedule.wait_first(clock, &shared.stop);
+        let mut failures = 0;
+        while goes_on {
+            let started = clock.elapsed_ns();
+            log.begin();
+            let fault = match self.run_once(&mut log, shared) {
+                Ok(Some(status)) if status.success() => None,
+                Ok(Some(status)) => Some(format!("its program ended: {status}")),
+                // It was ended by us.
+                Ok(None) => return,
+                Err(fault) => Some(fault),
+            };
+            failures = fault.as_ref().map_or(0, |_| failures + 1);
+            if let Some(fault) = fault {
+                log.line("ERROR", &format!("\"{}\": {fault}", self.stanza), shared);
+            }
+            goes_on = self.schedule.wait_next(started, failures, clock, &shared.stop);
+        }
+    }
+
+    /// One run: how the program ended, `None` if everything ends.
+    fn run_once(&self, log: &mut Log, shared: &Shared) -> Result<Option<ExitStatus>, String> {
+        let mut program = self.program.clone();
+        let kept = self.mark.as_ref().and_then(|mark| read_mark(&mark.file));
+        if let Some(mark) = &self.mark {
+            match &kept {
+                Some(kept) => program.arguments.push(format!("{}{kept}", mark.argument)),
+                None => program.arguments.extend(mark.without.iter().cloned()),
+            }
+        }
+        let (mut group, pipes) = ProgramGroup::start(&program, &self.environment, None)?;
+        let Pipes { stdin, mut stdout, mut stderr } = pipes;
+        self.give(stdin)?;
+        let appender = Appender::new(Arc::clone(&self.store));
+        let batch = EventBatch::default();
+        let mut run = Run { task: self, shared, reader: (self.new_reader)(), appender, batch, kept };
+        let read = run.read(&mut group, &mut stdout, &mut stderr, log);
+        let by_itself = group.has_ended();
+        let status = group.end();
+        let finished = run.finish(log);
+        log.finish(shared);
+        read.and(finished)?;
+        Ok(status.filter(|_| by_itself && !shared.stop.is_over()))
+    }
+
+    /// Gives the program what it is to read, without waiting for it to do so.
+    fn give(&self, mut stdin: ChildStdin) -> Result<(), String> {
+        if self.stdin.is_empty() {
+            return Ok(());
+        }
+        let text = self.stdin.clone();
+        let write = move || {
+            // A program that does not read is none of our business.
+            drop(stdin.write_all(&text));
+        };
+        let thread = std::thread::Builder::new().name("quarry-program-in".to_owned()).spawn(write);
+        thread.map(drop).map_err(|error| format!("cannot start a thread: {error}"))
+    }
+}
+
+impl Run<'_> {
+    /// Reads until the output ends, or until the program has had its time after being asked to end.
+    fn read(
+        &mut self,
+        group: &mut ProgramGroup,
+        stdout: &mut ChildStdout,
+        stderr: &mut ChildStderr,
+        log: &mut Log,
+    ) -> Result<(), String> {
+        let mut buffer = vec![0; READ_BYTES];
+        let (mut out_open, mut err_open) = (true, true);
+        let (mut quiet, mut asked) = (0, 0);
+        loop {
+            if self.shared.stop.is_over() {
+                if asked == 0 {
+                    group.ask_to_end();
+                }
+                asked += 1;
+                if asked > END_TICKS {
+                    return Ok(());
+                }
+            }
+            if !out_open && group.has_ended() {
+                return Ok(());
+            }
+            let (out_ready, err_ready) = ready(stdout, stderr, out_open, err_open);
+            if err_ready {
+                let read = read_some(stderr, &mut buffer);
+                err_open = read > 0;
+                log.push(&buffer[..read], self.shared);
+            }
+            if out_ready {
+                let read = read_some(stdout, &mut buffer);
+                out_open = read > 0;
+                quiet = 0;
+                self.take(&buffer[..read], log)?;
+            } else if !err_ready {
+                quiet += 1;
+                if quiet == QUIET_TICKS {
+                    self.reader.pause(self.shared.settings.clock.now_ns(), &mut self.batch);
+                    self.store(log)?;
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8], log: &Log) -> Result<(), String> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let pushed = self.reader.push(bytes, self.shared.settings.clock.now_ns(), &mut self.batch);
+        self.store(log)?;
+        pushed
+    }
+
+    fn finish(&mut self, log: &Log) -> Result<(), String> {
+        self.reader.finish(self.shared.settings.clock.now_ns(), &mut self.batch);
+        self.store(log)?;
+        self.settle()
+    }
+
+    /// Stores what is in the batch; waits while the store is busy.
+    fn store(&mut self, log: &Log) -> Result<(), String> {
+        for fault in self.reader.take_faults() {
+            log.line("WARN", &fault, self.shared);
+        }
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        loop {
+            match self.appender.append(&mut self.batch) {
+                Ok(()) => break,
+                Err(AppendError::Busy(_)) if !self.batch.is_empty() && !self.shared.stop.wait(BUSY_WAIT) => {}
+                Err(error) => {
+                    self.batch = EventBatch::default();
+                    return Err(format!("events are lost: {error}"));
+                }
+            }
+        }
+        // A mark must not be ahead of the events before it.
+        if self.task.mark.is_some() { self.settle() } else { Ok(()) }
+    }
+
+    fn settle(&mut self) -> Result<(), String> {
+        self.appender.settle(0).map_err(|error| format!("events are lost: {error}"))?;
+        let (Some(mark), Some(now)) = (&self.task.mark, self.reader.mark()) else { return Ok(()) };
+        if self.kept.as_deref() != Some(now) {
+            write_private(&mark.file, now).map_err(|failure| failure.text())?;
+            self.kept = Some(now.to_owned());
+        }
+        Ok(())
+    }
+}
+
+fn read_mark(file: &std::path::Path) -> Option<String> {
+    let mut text = String::new();
+    std::fs::File::open(file).ok()?.take(MARK_BYTES_MAX).read_to_string(&mut text).ok()?;
+    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+/// Which of the two pipes has something, waiting no longer than a tick.
+fn ready(stdout: &ChildStdout, stderr: &ChildStderr, out_open: bool, err_open: bool) -> (bool, bool) {
+    let mut polled = Vec::new();
+    if out_open {
+        polled.push(PollFd::from_borrowed_fd(stdout.as_fd(), PollFlags::IN));
+    }
+    if err_open {
+        polled.push(PollFd::from_borrowed_fd(stderr.as_fd(), PollFlags::IN));
+    }
+    let limit = Timespec::try_from(TICK).ok();
+    // A signal ends the wait early, which is as good as nothing to read.
+    if !poll(&mut polled, limit.as_ref()).is_ok_and(|ready| ready > 0) {
+        return (false, false);
+    }
+    let mut flags = polled.iter().map(|one| !one.revents().is_empty());
+    let out_ready = out_open && flags.next().unwrap_or(false);
+    (out_ready, err_open && flags.next().unwrap_or(false))
+}
+
+/// Bytes of a pipe that has some; none when it has ended.
+fn read_some(pipe: &mut impl Read, buffer: &mut [u8]) -> usize {
+    loop {
+        match pipe.read(buffer) {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            read => return read.unwrap_or(0),
+        }
+    }
+}

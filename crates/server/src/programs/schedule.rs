@@ -1,0 +1,127 @@
+//! When a program is started: every so many seconds, at once after its end, once, or by a cron schedule.
+
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use quarry_event::TimeNs;
+
+use super::Stop;
+use crate::cron::Cron;
+use quarry_stdx::SharedClock;
+
+/// Longest wait without a look at the clock, which may be set.
+const LOOK: Duration = Duration::from_secs(30);
+/// Shortest time between two starts.
+const SECONDS_MIN: f64 = 0.1;
+/// Longest interval: ten years.
+const SECONDS_MAX: f64 = 10.0 * 366.0 * 86_400.0;
+/// First and longest wait after a program failed.
+const BACKOFF_FIRST: Duration = Duration::from_secs(1);
+const BACKOFF_MAX: Duration = Duration::from_secs(600);
+
+/// When a program is started.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Schedule {
+    /// Once.
+    Once,
+    /// So long after the start before, or at once if it took longer.
+    Every(Duration),
+    /// So long after its end.
+    After(Duration),
+    /// By the minutes of a calendar.
+    Cron(Cron),
+}
+
+impl Schedule {
+    /// Reads `interval`.
+    pub(crate) fn parse(text: &str) -> Result<Schedule, String> {
+        let text = text.trim();
+        match text.parse::<f64>() {
+            Ok(-1.0) => Ok(Schedule::Once),
+            Ok(0.0) => Ok(Schedule::After(Duration::from_secs_f64(SECONDS_MIN))),
+            Ok(seconds) if (SECONDS_MIN..=SECONDS_MAX).contains(&seconds) => {
+                Ok(Schedule::Every(Duration::from_secs_f64(seconds)))
+            }
+            Ok(_) => Err(format!("interval = {text}: give seconds from {SECONDS_MIN} on, 0, -1 or a cron schedule")),
+            Err(_) => Cron::parse(text)
+                .map(Schedule::Cron)
+                .ok_or_else(|| format!("interval = {text}: give seconds, or minute hour day month weekday")),
+        }
+    }
+
+    /// Of two the one that runs more often, as far as that can be told.
+    pub(crate) fn sooner(self, other: Schedule) -> Schedule {
+        match (&self, &other) {
+            (Schedule::Once, _) => other,
+            (Schedule::Every(own), Schedule::Every(others)) if others < own => other,
+            (Schedule::Every(_) | Schedule::Cron(_), Schedule::After(_)) => other,
+            _ => self,
+        }
+    }
+
+    /// Waits for the first start; false if there is none.
+    pub(crate) fn wait_first(&self, clock: &SharedClock, stop: &Stop) -> bool {
+        match self {
+            Schedule::Cron(cron) => wait_until_next(cron, clock, stop),
+            _ => !stop.is_over(),
+        }
+    }
+
+    /// Waits for the start after one at `started` (elapsed nanoseconds) that was the `failures`th in a row to fail; false
+    /// if there is none.
+    pub(crate) fn wait_next(&self, started: i64, failures: u32, clock: &SharedClock, stop: &Stop) -> bool {
+        let penalty = if failures == 0 { Duration::ZERO } else { backoff(failures) };
+        let since = Duration::from_nanos((clock.elapsed_ns() - started).unsigned_abs());
+        let wait = match self {
+            Schedule::Once => return false,
+            Schedule::Every(interval) => interval.saturating_sub(since).max(penalty),
+            Schedule::After(pause) => (*pause).max(penalty),
+            Schedule::Cron(cron) => return wait_until_next(cron, clock, stop),
+        };
+        !stop.wait(wait)
+    }
+}
+
+fn backoff(failures: u32) -> Duration {
+    BACKOFF_FIRST.saturating_mul(1 << (failures - 1).min(16)).min(BACKOFF_MAX)
+}
+
+fn wait_until_next(cron: &Cron, clock: &SharedClock, stop: &Stop) -> bool {
+    let Some(next): Option<TimeNs> = cron.next_after(clock.now_ns(), &TimeZone::UTC) else { return false };
+    loop {
+        let left = next.saturating_sub(clock.now_ns());
+        if left <= 0 {
+            return !stop.is_over();
+        }
+        if stop.wait(Duration::from_nanos(left.unsigned_abs()).min(LOOK)) {
+            return false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Schedule, backoff};
+
+    #[test]
+    fn intervals() {
+        assert_eq!(Schedule::parse("-1"), Ok(Schedule::Once));
+        assert_eq!(Schedule::parse("0.5"), Ok(Schedule::Every(Duration::from_millis(500))));
+        assert!(matches!(Schedule::parse("0"), Ok(Schedule::After(_))));
+        assert!(matches!(Schedule::parse("*/5 * * * *"), Ok(Schedule::Cron(_))));
+        for faulty in ["-2", "daily", "inf", "NaN", "* * *"] {
+            assert!(Schedule::parse(faulty).is_err(), "{faulty}");
+        }
+        let five = Schedule::Every(Duration::from_secs(5));
+        assert_eq!(Schedule::Once.sooner(five.clone()), five);
+        assert_eq!(Schedule::Every(Duration::from_secs(9)).sooner(five.clone()), five);
+    }
+
+    #[test]
+    fn failures_make_the_wait_longer() {
+        let waits: Vec<u64> = [1, 2, 3, 11, 99].iter().map(|failures| backoff(*failures).as_secs()).collect();
+        assert_eq!(waits, [1, 2, 4, 600, 600]);
+    }
+}

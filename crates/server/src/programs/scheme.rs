@@ -1,0 +1,163 @@
+//! What the program of a modular input says about itself when it is asked (`--scheme`), and what it is told (XML).
+
+use std::io::Read;
+use std::time::Duration;
+
+use quarry_conf::ProgramInput;
+use quarry_inputs::program::{XmlToken, XmlTokens, escape_xml};
+
+use super::Stop;
+use crate::program_group::{Program, ProgramGroup};
+
+/// Bytes of an answer at most.
+const ANSWER_BYTES_MAX: u64 = 1 << 20;
+/// Looks at whether the answer is there, and the wait between two.
+const LOOKS_MAX: usize = 600;
+const LOOK: Duration = Duration::from_millis(50);
+/// Settings that are for us and not for the program.
+const OURS: &[&str] = &["disabled", "passAuth", "_TCP_ROUTING", "start_by_shell", "send_index_as_argument_for_path"];
+
+/// What a program says about itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Scheme {
+    /// Whether it writes XML; else text.
+    pub(crate) is_xml: bool,
+    /// Whether one process serves all stanzas.
+    pub(crate) is_single: bool,
+    /// Settings that a stanza should have.
+    pub(crate) required: Vec<String>,
+}
+
+/// Asks a program.
+pub(crate) fn ask(program: &Program, environment: &[(String, String)], stop: &Stop) -> Result<Scheme, String> {
+    let mut program = program.clone();
+    program.arguments.push("--scheme".to_owned());
+    let (mut group, pipes) = ProgramGroup::start(&program, environment, None)?;
+    drop(pipes.stdin);
+    let (to_answer, answer) = std::sync::mpsc::sync_channel(1);
+    let mut stdout = pipes.stdout.take(ANSWER_BYTES_MAX);
+    let read = move || {
+        let mut text = String::new();
+        // Nobody waits any more for an answer that comes late.
+        drop(to_answer.send(stdout.read_to_string(&mut text).map(|_| text)));
+    };
+    let thread = std::thread::Builder::new().name("quarry-scheme".to_owned()).spawn(read);
+    thread.map_err(|error| format!("cannot start a thread: {error}"))?;
+    let mut stderr = pipes.stderr.take(ANSWER_BYTES_MAX);
+    for _ in 0..LOOKS_MAX {
+        match answer.recv_timeout(LOOK) {
+            Ok(Ok(text)) => {
+                return read_scheme(&text).map_err(|fault| {
+                    group.end();
+                    let mut said = String::new();
+                    // What it complained of says more than that there is no answer.
+                    drop(stderr.read_to_string(&mut said));
+                    let last = said.trim().lines().last().unwrap_or_default().to_owned();
+                    if last.is_empty() { fault } else { format!("{fault}: {last}") }
+                });
+            }
+            Ok(Err(error)) => return Err(format!("its answer to --scheme cannot be read: {error}")),
+            Err(_) if stop.is_over() => return Err("it is stopped".to_owned()),
+            Err(_) => {}
+        }
+    }
+    group.end();
+    Err("its program gave no answer to --scheme in 30 seconds".to_owned())
+}
+
+/// Reads `<scheme>`.
+fn read_scheme(text: &str) -> Result<Scheme, String> {
+    let mut tokens = XmlTokens::default();
+    let wrong = |fault: String| format!("its program gave no answer to --scheme ({fault})");
+    tokens.push(text.as_bytes()).map_err(wrong)?;
+    let (mut scheme, mut is_scheme) = (Scheme::default(), false);
+    let (mut open, mut arguments): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
+    let is_true = |text: &str| matches!(text.trim().to_ascii_lowercase().as_str(), "true" | "1");
+    // Arguments must be given when one is made, unless they say otherwise.
+    let mut is_required = true;
+    while let Some(token) = tokens.take() {
+        match token {
+            XmlToken::Open { name, attributes, is_empty } => {
+                is_scheme |= name == "scheme";
+                if name == "arg" {
+                    let name = attributes.into_iter().find(|(key, _)| key == "name").map(|(_, value)| value);
+                    let kept = if is_empty { &mut scheme.required } else { &mut arguments };
+                    kept.extend(name.filter(|name| name != "name"));
+                    is_required = true;
+                }
+                if !is_empty {
+                    open.push(name);
+                }
+            }
+            XmlToken::Text(text) => match open.last().map(String::as_str) {
+                Some("streaming_mode") => scheme.is_xml = text.trim().eq_ignore_ascii_case("xml"),
+                Some("use_single_instance") => scheme.is_single = is_true(&text),
+                Some("required_on_create") => is_required = is_true(&text),
+                _ => {}
+            },
+            XmlToken::Close(name) => {
+                if name == "arg" {
+                    scheme.required.extend(arguments.drain(..).filter(|_| is_required));
+                }
+                open.pop();
+            }
+        }
+    }
+    if is_scheme { Ok(scheme) } else { Err(wrong("it is no <scheme>".to_owned())) }
+}
+
+/// What is told besides the stanzas.
+pub(crate) struct Told<'a> {
+    pub(crate) host: &'a str,
+    pub(crate) address: Option<std::net::SocketAddr>,
+    pub(crate) checkpoints: &'a str,
+    pub(crate) app: &'a str,
+}
+
+/// The configuration that a program reads from its standard input.
+pub(crate) fn configuration(told: &Told<'_>, inputs: &[&ProgramInput]) -> String {
+    let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<input>\n");
+    let mut element = |name: &str, text: &str| {
+        out.push_str(&format!("  <{name}>{}</{name}>\n", escape_xml(text)));
+    };
+    element("server_host", told.host);
+    element("server_uri", &told.address.map_or_else(String::new, |address| format!("http://{address}")));
+    element("session_key", "");
+    element("checkpoint_dir", told.checkpoints);
+    out.push_str("  <configuration>\n");
+    for input in inputs {
+        let (name, app) = (escape_xml(&input.stanza), escape_xml(told.app));
+        out.push_str(&format!("    <stanza name=\"{name}\" app=\"{app}\">\n"));
+        let mut settings = input.settings.clone();
+        settings.insert("index".to_owned(), input.index.clone());
+        settings.insert("host".to_owned(), input.host.clone().unwrap_or_else(|| told.host.to_owned()));
+        settings.entry("interval".to_owned()).or_insert_with(|| input.interval.clone());
+        settings.retain(|key, _| !OURS.contains(&key.as_str()));
+        for (key, value) in &settings {
+            out.push_str(&format!("      <param name=\"{}\">{}</param>\n", escape_xml(key), escape_xml(value)));
+        }
+        out.push_str("    </stanza>\n");
+    }
+    out.push_str("  </configuration>\n</input>\n");
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Scheme, read_scheme};
+
+    #[test]
+    fn what_a_program_says_about_itself() {
+        let text = "<scheme><title>T</title><use_single_instance>false</use_single_instance>\
+                    <streaming_mode>xml</streaming_mode><endpoint><args><arg name=\"name\"><title>N</title></arg>\
+                    <arg name=\"city\"><required_on_create>true</required_on_create></arg><arg name=\"unit\">\
+                    <required_on_create>false</required_on_create></arg><arg name=\"plain\"/></args></endpoint></scheme>";
+        let scheme = Scheme { is_xml: true, is_single: false, required: vec!["city".to_owned(), "plain".to_owned()] };
+        assert_eq!(read_scheme(text), Ok(scheme));
+        let plain = read_scheme("<scheme><use_single_instance>1</use_single_instance></scheme>");
+        assert_eq!(plain, Ok(Scheme { is_single: true, ..Scheme::default() }));
+        for wrong in ["", "usage: x", "<input/>", "<scheme =>"] {
+            assert!(read_scheme(wrong).is_err(), "{wrong}");
+        }
+    }
+}

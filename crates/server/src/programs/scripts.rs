@@ -1,0 +1,46 @@
+//! `[script://PATH]`: a program whose output is text.
+
+use std::sync::Arc;
+
+use quarry_conf::ProgramInput;
+use quarry_inputs::program::TextReader;
+use quarry_pipeline::SourceInfo;
+
+use super::run::Task;
+use super::schedule::Schedule;
+use super::{Shared, Stores, check, files};
+
+/// The input of a stanza, or what is wrong with it.
+pub(crate) fn task(input: &ProgramInput, shared: &Shared, stores: Stores<'_>) -> Result<Task, String> {
+    let about = |fault: String| format!("[{}]: {fault}", input.stanza);
+    let store = stores(input.routing.as_deref());
+    check(input, &*store)?;
+    let schedule = Schedule::parse(&input.interval).map_err(about)?;
+    let (file, program) =
+        files::of_script(&shared.home, &input.stanza, &input.name, input.starts_by_shell).map_err(about)?;
+    let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let source = input.source.clone().unwrap_or_else(|| file.display().to_string());
+    let props = Arc::clone(&shared.settings.props);
+    let info = SourceInfo {
+        index: input.index.clone(),
+        host: input.host.clone().unwrap_or_else(|| shared.host.clone()),
+        host_is_fixed: input.host.is_some(),
+        sourcetype: Some(input.sourcetype.clone().or_else(|| props.sourcetype_for_source(&source)).unwrap_or(name)),
+        source,
+    };
+    Ok(Task {
+        stanza: input.stanza.clone(),
+        schedule,
+        program,
+        environment: environment(shared),
+        stdin: Vec::new(),
+        mark: None,
+        new_reader: Box::new(move || Box::new(TextReader::new(info.clone(), Arc::clone(&props)))),
+        store,
+    })
+}
+
+/// What programs of inputs are told besides path and locale.
+pub(crate) fn environment(shared: &Shared) -> Vec<(String, String)> {
+    vec![("SPLUNK_HOME".to_owned(), shared.home.display().to_string())]
+}

@@ -1,0 +1,197 @@
+//! Inputs that run programs: what they write is found, and nothing of them is left when the server has stopped.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::server::Server;
+use crate::support::{Place, sorted};
+
+/// Looks at what is searched for, far more than anything here takes.
+const LOOKS_MAX: usize = 300;
+
+/// A place whose app `a` has these stanzas and programs.
+fn place_with(stanzas: &str, programs: &[(&str, &str)]) -> Place {
+    let place = Place::new();
+    for folder in ["default", "bin", "README"] {
+        std::fs::create_dir_all(place.path(&format!("data/etc/apps/a/{folder}"))).unwrap();
+    }
+    place.write("data/etc/apps/a/default/inputs.conf", stanzas);
+    for (name, text) in programs {
+        let path = place.write(&format!("data/etc/apps/a/bin/{name}"), text);
+        assert!(Command::new("chmod").args(["+x", &path]).status().unwrap().success());
+    }
+    place
+}
+
+/// Looks until it holds, each look being a search of its own.
+fn wait_until(mut is_so: impl FnMut() -> bool) -> bool {
+    (0..LOOKS_MAX).any(|_| {
+        std::thread::park_timeout(std::time::Duration::from_millis(20));
+        is_so()
+    })
+}
+
+fn rows(place: &Place, search: &str) -> String {
+    place.run(&["search", search, "-o", "csv"]).good().replace('\r', "")
+}
+
+fn wait_for(place: &Place, search: &str, expected: &str) {
+    assert!(wait_until(|| rows(place, search) == expected), "{} instead of {expected}", rows(place, search));
+}
+
+fn is_alive(pid: &str) -> bool {
+    Path::new(&format!("/proc/{}/cmdline", pid.trim())).exists()
+}
+
+#[test]
+fn a_script_runs_at_intervals_and_its_lines_are_events() {
+    let place = place_with(
+        "[script://./bin/tick.sh one two]\ninterval = 0.2\nindex = web\nsourcetype = tick\n\
+         [script://./bin/once.py]\ninterval = -1\nindex = web\n\
+         [script:///bin/ls]\n[script://./bin/missing.sh]\n[script://./bin/once.py never]\ninterval = daily\n",
+        &[
+            ("tick.sh", "#!/bin/sh\necho 2026-11-20T00:00:01Z run=$(date +%N) words=$1/$2\necho oops >&2\n"),
+            (
+                "once.py",
+                "print('2026-11-20T00:00:02Z only\\n  and its second line')\nprint('2026-11-20T00:00:03Z last', end='')\n",
+            ),
+        ],
+    );
+    let server = Server::start(&place);
+    assert!(wait_until(
+        || rows(&place, "index=web words=\"one/two\" | stats count | where count > 2").lines().count() == 2
+    ));
+    wait_for(&place, "index=web sourcetype=once | stats count max(linecount) as lines", "count,lines\n2,2\n");
+    let told =
+        "index=_internal component=ExecProcessor log_level=ERROR \"tick.sh\" oops | stats count | where count > 2";
+    assert!(wait_until(|| rows(&place, told).lines().count() == 2));
+    let source = rows(&place, "index=web sourcetype=once | stats count by source");
+    assert!(source.contains("/data/etc/apps/a/bin/once.py,2"), "{source}");
+    assert_eq!(server.stop("-TERM"), 0);
+}
+
+#[test]
+fn a_program_that_goes_on_is_read_and_ended_with_all_it_began() {
+    let place = place_with(
+        "[script://./bin/forever.sh]\ninterval = -1\nsource = f\nsourcetype = generic_single_line\n",
+        &[("forever.sh", "#!/bin/sh\ntrap '' TERM\nsleep 1000 &\necho $$ $! here\nwait\nsleep 1000\n")],
+    );
+    let server = Server::start(&place);
+    let found = || place.run(&["search", "source=f", "-o", "raw"]).good();
+    assert!(wait_until(|| found().contains("here")), "{}", found());
+    let text = found();
+    let pids: Vec<&str> = text.split_whitespace().take(2).collect();
+    assert!(pids.iter().all(|pid| is_alive(pid)), "{pids:?}");
+    assert_eq!(server.stop("-TERM"), 0);
+    assert!(wait_until(|| !pids.iter().any(|pid| is_alive(pid))), "{pids:?}");
+}
+
+#[test]
+fn a_schedule_of_minutes_waits_and_the_server_still_stops() {
+    let stanza = "[script://./bin/never.sh]\ninterval = 0 0 29 2 *\n";
+    let place = place_with(stanza, &[("never.sh", "#!/bin/sh\necho never\n")]);
+    let server = Server::start(&place);
+    wait_for(&place, "never | stats count", "count\n0\n");
+    assert_eq!(server.stop("-TERM"), 0);
+}
+
+const WEATHER: &str = r#"
+import sys, xml.etree.ElementTree as tree
+if sys.argv[1:] == ["--scheme"]:
+    print("<scheme><title>Weather</title><use_single_instance>SINGLE</use_single_instance><streaming_mode>xml</streaming_mode>"
+          "<endpoint><args><arg name='name'/><arg name='city'/></args></endpoint></scheme>")
+    sys.exit(0)
+told = tree.parse(sys.stdin).getroot()
+kept = told.find("checkpoint_dir").text + "/seen"
+print("<stream>")
+for stanza in told.find("configuration"):
+    said = {one.get("name"): one.text for one in stanza}
+    if "city" not in said:
+        continue
+    with open(kept, "a") as file:
+        file.write(stanza.get("name") + "\n")
+    print("<event stanza='%s'><time>1795132800.5</time><data>city=%s unit=%s &lt;ok&gt;\nsecond line</data></event>"
+          % (stanza.get("name"), said["city"], said["unit"]))
+print("</stream>")
+"#;
+
+fn weather(single: &str) -> Place {
+    let stanzas = "[weather]\nunit = C\nindex = web\ninterval = -1\n[weather://rome]\ncity = Rome\n\
+                   [weather://oslo]\ncity = Oslo\nunit = K\nsourcetype = cold\n[weather://lost]\n[nobody://x]\n";
+    place_with(stanzas, &[("weather.py", &WEATHER.replace("SINGLE", single))])
+}
+
+const WEATHER_ROWS: &str = "_time,source,sourcetype,city,unit,linecount\n\
+    2026-11-20T00:00:00.500+00:00,weather://oslo,cold,Oslo,K,2\n\
+    2026-11-20T00:00:00.500+00:00,weather://rome,weather,Rome,C,2\n";
+
+#[test]
+fn a_modular_input_is_asked_told_and_read() {
+    for single in ["false", "true"] {
+        let place = weather(single);
+        let server = Server::start(&place);
+        let search = "index=web \"<ok>\" | sort source | table _time source sourcetype city unit linecount";
+        wait_for(&place, search, WEATHER_ROWS);
+        let kept = std::fs::read_to_string(place.data().join("var/lib/splunk/modinputs/weather/seen")).unwrap();
+        assert_eq!(sorted(&kept), ["weather://oslo", "weather://rome"]);
+        assert_eq!(server.stop("-TERM"), 0);
+    }
+}
+
+#[test]
+fn a_modular_input_without_a_scheme_writes_text_where_its_app_describes_it() {
+    let program = "#!/bin/sh\n[ \"$1\" = --scheme ] && exit 1\nsed -n 's/.*name=\"word\">\\(.*\\)<.*/2026-11-20T00:00:01Z \\1/p'\n";
+    let place = place_with("[plain://x]\nword = hello\ninterval = -1\n", &[("plain.sh", program)]);
+    place.write("data/etc/apps/a/README/inputs.conf.spec", "[plain://<name>]\nword = <string>\n");
+    let server = Server::start(&place);
+    wait_for(
+        &place,
+        "hello | table source sourcetype _raw",
+        "source,sourcetype,_raw\nplain://x,plain,2026-11-20T00:00:01Z hello\n",
+    );
+    assert_eq!(server.stop("-TERM"), 0);
+}
+
+/// Stands for journalctl: gives what its file holds behind the cursor it is told, and follows for ever.
+const JOURNALCTL: &str = r#"#!/bin/sh
+after=0
+for word in "$@"; do case $word in --after-cursor=*) after=${word#--after-cursor=c};; _UID=0) uid=yes;; esac; done
+echo "$after $uid" >> "$0.calls"
+at=0
+while read -r line; do at=$((at + 1)); [ $at -gt $after ] && echo "$line"; done < "$0.entries"
+exec sleep 60
+"#;
+
+#[test]
+fn the_journal_is_read_on_behind_its_last_stored_entry() {
+    let place = place_with(
+        "[journald://all]\nindex = web\njournalctl-filter = _UID=0\njournalctl-include-fields = _PID\n",
+        &[("journalctl", JOURNALCTL)],
+    );
+    let entry = |at: usize| {
+        format!(
+            "{{\"__CURSOR\":\"c{at}\",\"__REALTIME_TIMESTAMP\":\"179513280{at}000000\",\"MESSAGE\":\"entry {at}\",\"_PID\":\"{at}\",\"_HOSTNAME\":\"box\"}}\n"
+        )
+    };
+    let bin = place.path("data/etc/apps/a/bin");
+    let path = format!("{}:{}", bin.display(), std::env::var_os("PATH").unwrap().display());
+    place.write("data/etc/apps/a/bin/journalctl.entries", entry(1) + &entry(2));
+    let search = "index=web sourcetype=journald | sort _time | table _time host _PID _raw";
+    let row = |at: usize| format!("2026-11-20T00:00:0{at}.000+00:00,box,{at},entry {at}\n");
+    let head = "_time,host,_PID,_raw\n";
+    let server = Server::start_in(&place, &path);
+    wait_for(&place, search, &format!("{head}{}{}", row(1), row(2)));
+    assert!(wait_until(|| bytes_of_cursor(&place) == "c2"));
+    server.stop("-KILL");
+    place.write("data/etc/apps/a/bin/journalctl.entries", entry(1) + &entry(2) + &entry(3));
+    let server = Server::start_in(&place, &path);
+    wait_for(&place, search, &format!("{head}{}{}{}", row(1), row(2), row(3)));
+    assert_eq!(server.stop("-TERM"), 0);
+    let calls = std::fs::read_to_string(place.path("data/etc/apps/a/bin/journalctl.calls")).unwrap();
+    assert_eq!(calls, "0 yes\n2 yes\n");
+}
+
+fn bytes_of_cursor(place: &Place) -> String {
+    let folder = std::fs::read_dir(place.data().join("var/lib/quarry/journald")).into_iter().flatten().flatten();
+    folder.map(|entry| std::fs::read_to_string(entry.path()).unwrap_or_default()).collect()
+}
