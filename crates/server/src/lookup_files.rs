@@ -20,34 +20,55 @@ const KEY: &str = "_key";
 /// Finds and reads lookup files.
 #[derive(Clone, Debug)]
 pub(crate) struct LookupFiles {
-    folders: Vec<PathBuf>,
-    /// Where new files go.
-    written: PathBuf,
+    place: Place,
+}
+
+#[derive(Clone, Debug)]
+enum Place {
+    /// `etc` of a data folder.
+    Configuration(PathBuf),
+    WorkingFolder,
 }
 
 impl LookupFiles {
     /// Lookups of a data folder: an app's before the system's, apps in ASCII order.
     pub(crate) fn of_data_dir(data_dir: &Path) -> LookupFiles {
-        let mut folders: Vec<PathBuf> = std::fs::read_dir(data_dir.join("etc/apps"))
-            .into_iter()
-            .flatten()
-            .flatten()
-            .map(|entry| entry.path().join("lookups"))
-            .filter(|folder| folder.is_dir())
-            .collect();
-        folders.sort();
-        folders.push(data_dir.join("etc/system/lookups"));
-        LookupFiles { folders, written: data_dir.join("etc/apps/search/lookups") }
+        LookupFiles { place: Place::Configuration(data_dir.join("etc")) }
     }
 
     /// Lookups of the working folder.
     pub(crate) fn of_working_folder() -> LookupFiles {
-        LookupFiles { folders: vec![PathBuf::from(".")], written: PathBuf::from(".") }
+        LookupFiles { place: Place::WorkingFolder }
+    }
+
+    /// Folders with files, as they are at this moment: a search may have made one.
+    fn folders(&self) -> Vec<PathBuf> {
+        let Place::Configuration(etc) = &self.place else { return vec![PathBuf::from(".")] };
+        let entries = std::fs::read_dir(etc.join("apps")).into_iter().flatten().flatten();
+        let mut folders: Vec<PathBuf> =
+            entries.map(|entry| entry.path().join("lookups")).filter(|folder| folder.is_dir()).collect();
+        folders.sort();
+        folders.push(etc.join("system/lookups"));
+        folders
+    }
+
+    /// Where the file called `name` is.
+    fn path(&self, name: &str) -> Option<PathBuf> {
+        self.folders().into_iter().map(|folder| folder.join(name)).find(|path| path.is_file())
+    }
+
+    /// Where new files go.
+    fn written(&self) -> PathBuf {
+        match &self.place {
+            Place::Configuration(etc) => etc.join("apps/search/lookups"),
+            Place::WorkingFolder => PathBuf::from("."),
+        }
     }
 
     /// Names of the files there are.
     pub(crate) fn names(&self) -> Vec<String> {
-        let entries = self.folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
+        let folders = self.folders();
+        let entries = folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
         let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
         names.filter(|name| name.ends_with(".csv")).collect()
     }
@@ -57,10 +78,10 @@ impl LookupFiles {
         if name.contains(['/', '\\']) || name.starts_with('.') || !name.ends_with(".csv") {
             return Err(format!("lookup {name}: give the name of a lookup or of a .csv file, without a path"));
         }
-        let existing = self.folders.iter().find(|folder| folder.join(name).is_file());
-        let folder = existing.unwrap_or(&self.written);
+        let existing = self.folders().into_iter().find(|folder| folder.join(name).is_file());
+        let folder = existing.unwrap_or_else(|| self.written());
         let failed = |error: std::io::Error| format!("{}: {error}", folder.join(name).display());
-        std::fs::create_dir_all(folder).map_err(failed)?;
+        std::fs::create_dir_all(&folder).map_err(failed)?;
         let unfinished = folder.join(format!(".{name}.new"));
         let file = std::fs::File::create(&unfinished).map_err(failed)?;
         let mut out = Limited { out: std::io::BufWriter::new(file), left: LOOKUP_BYTES_MAX };
@@ -76,7 +97,7 @@ impl LookupFiles {
     /// A text that changes with the file called `name`; `None` when no folder has it.
     pub(crate) fn state(&self, name: &str) -> Result<Option<String>, String> {
         use std::os::unix::fs::MetadataExt;
-        let Some(path) = self.folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file()) else {
+        let Some(path) = self.path(name) else {
             return Ok(None);
         };
         let facts = path.metadata().map_err(|error| format!("{}: {error}", path.display()))?;
@@ -89,7 +110,7 @@ impl LookupFiles {
         if name.contains(['/', '\\']) || name.starts_with('.') {
             return Err(format!("lookup {name}: give a file name without a path"));
         }
-        let Some(path) = self.folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file()) else {
+        let Some(path) = self.path(name) else {
             return Ok(None);
         };
         let length = path.metadata().map_err(|error| format!("{}: {error}", path.display()))?.len();

@@ -27,16 +27,7 @@ pub static TRANSFORMS: ConfTable = ConfTable {
         Section { stanza: StanzaName::Named(ACCEPTED_KEYS), rows: ACCEPTED_ROWS },
         Section { stanza: StanzaName::Any, rows: ROWS },
     ],
-    unsupported: &[
-        "collection",
-        "external_cmd",
-        "external_type",
-        "filter",
-        "max_offset_secs",
-        "min_offset_secs",
-        "time_field",
-        "time_format",
-    ],
+    unsupported: &["external_cmd", "filter"],
     unused: &[
         "fields_list",
         "CAN_OPTIMIZE",
@@ -86,10 +77,13 @@ pub(crate) const ROWS: &[Row] = &[
     ),
     row("WRITE_META", Kind::Bool, "false", "", "index time: whether FORMAT adds indexed fields"),
     row("case_sensitive_match", Kind::Bool, "true", "", "whether values must agree in case"),
+    row("collection", Kind::Text, "", "", "collection that is the table, with external_type = kvstore"),
     row("default_match", Kind::Text, "", "", "value of the output fields where nothing matches"),
+    row("external_type", Kind::Text, "", "", "`kvstore` for a collection; no other kind is read"),
     row("filename", Kind::Text, "", "", "CSV file in the lookups folder"),
     row("max_matches", Kind::Integer { min: 1, max: MATCHES_MAX }, "100", "rows", "most matching rows taken"),
     row("match_type", Kind::Text, "", "", "how columns match, unless exactly: `WILDCARD(a), CIDR(b)`"),
+    row("max_offset_secs", Kind::Text, "2000000000", "s", "how long before the event a row of a table by time may be"),
     row(
         "min_matches",
         Kind::Integer { min: 0, max: MATCHES_MAX },
@@ -97,6 +91,9 @@ pub(crate) const ROWS: &[Row] = &[
         "rows",
         "fewer matches are filled with default_match",
     ),
+    row("min_offset_secs", Kind::Text, "0", "s", "how long before the event it must be at least"),
+    row("time_field", Kind::Text, "", "", "column of the time from which on a row holds"),
+    row("time_format", Kind::Text, "%s.%Q", "", "how that time is written"),
 ];
 
 /// A transform that cuts fields when searching.
