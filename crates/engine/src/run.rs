@@ -50,6 +50,9 @@ use crate::subsearch::{CONDITION_ROWS_MAX, condition_of};
 use crate::summary::SummaryStore;
 use crate::summary::read::SummaryRead;
 
+/// Told of a search whose first command takes rows.
+const NO_ROWS: &str = "the first command takes rows, of which there are none; searches begin with events (search, tstats) or \
+                       rows (makeresults, inputlookup)";
 /// Rows of a slice where rows come from another command.
 const SLICE_ROWS: u64 = 65_536;
 
@@ -186,11 +189,13 @@ impl Runner {
                 let one = quarry_spl::ast::MakeResultsCommand { count: 1, annotate: false, data: None };
                 self.chain(of_batches(make_results(&one, &self.context)?), &pipeline.commands, &self.context)
             }
-            _ => Err(EngineError::Invalid {
-                message: "the first command must make rows: search, tstats, makeresults, inputlookup or rest"
-                    .to_owned(),
-                span: Some(first.span),
-            }),
+            // As Splunk: `| stats count` is a row of zero, `| stats count by x` none.
+            command => {
+                if !matches!(command, Command::Stats(stats) if stats.by.is_empty()) {
+                    self.context.messages.push(NO_ROWS.to_owned());
+                }
+                self.chain(of_batches(Vec::new()), &pipeline.commands, &self.context)
+            }
         }
     }
 

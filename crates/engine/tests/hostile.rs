@@ -143,8 +143,6 @@ fn options_without_effect_are_told() {
     let store = Arc::new(MemoryStore::new("main"));
     for (search, option) in [
         ("| makeresults | eval a=1 | stats allnum=true sum(*)", "allnum="),
-        ("| makeresults | stats delim=\":\" values(_time) as v", "delim="),
-        ("| makeresults | eval a=\"x y\" | makemv setsv=true a", "setsv="),
         ("| makeresults | append maxtime=5 [| makeresults]", "maxtime="),
     ] {
         let answer = ask(&store, search);

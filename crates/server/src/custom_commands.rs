@@ -1,6 +1,7 @@
 //! Custom search commands: which programs apps bring along (commands.conf, the app's bin folder) and how they are begun.
 //!
-//! Only commands with `chunked = true` run. Who speaks with the program is [`crate::custom_process`].
+//! Who speaks with a program is [`crate::custom_process`], with an older one (`chunked = false`) and those that `script` names
+//! [`crate::custom_legacy`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -8,6 +9,7 @@ use std::path::{Path, PathBuf};
 use quarry_conf::Layers;
 use quarry_engine::{CommandProcess, CommandSource};
 
+use crate::custom_legacy::{OlderProgram, OlderSettings};
 use crate::custom_process::{ProgramLimits, RunningProgram};
 use crate::program_group::Program;
 
@@ -19,11 +21,17 @@ const ARGUMENTS_MAX: usize = 100;
 const CHUNK_BYTES_MAX: u64 = 256 << 20;
 /// How long a program may take for an answer when `maxwait` says nothing, in seconds.
 const WAIT_SECS: u64 = 600;
+/// Rows that an older program gets when `maxinputs` names none.
+const OLDER_ROWS_MAX: usize = 50_000;
+/// What programs that `script` names are.
+const SCRIPT: OlderSettings =
+    OlderSettings { generates: false, streams: false, has_header: true, can_be_asked: false, rows_max: OLDER_ROWS_MAX };
 
 /// Commands of the apps of a data folder.
 #[derive(Default)]
 pub(crate) struct CustomCommands {
     commands: BTreeMap<String, Definition>,
+    data_dir: Option<PathBuf>,
 }
 
 /// A command as commands.conf has it.
@@ -31,6 +39,8 @@ struct Definition {
     app: String,
     program: Result<Program, String>,
     limits: ProgramLimits,
+    /// What it is if it does not speak the chunked protocol.
+    older: Option<OlderSettings>,
 }
 
 impl CustomCommands {
@@ -50,9 +60,10 @@ impl CustomCommands {
                 chunk_bytes: number("maxchunksize").unwrap_or(CHUNK_BYTES_MAX),
             };
             let program = program(name, &folder, &setting);
-            Some((name.to_ascii_lowercase(), Definition { app, program, limits }))
+            let older = older(&setting);
+            Some((name.to_ascii_lowercase(), Definition { app, program, limits, older }))
         });
-        CustomCommands { commands: commands.collect() }
+        CustomCommands { commands: commands.collect(), data_dir: Some(data_dir.to_owned()) }
     }
 }
 
@@ -70,17 +81,75 @@ pub(crate) fn app_folder(data_dir: &Path, conf: &str, name: &str) -> Option<Path
     })
 }
 
+fn is_true(text: &str) -> bool {
+    matches!(text.to_ascii_lowercase().as_str(), "true" | "1" | "t" | "yes")
+}
+
+/// Whether a name is one of a file, without folders.
+fn is_plain(name: &str) -> bool {
+    !name.is_empty() && !name.contains(['/', '\\']) && !name.starts_with('.')
+}
+
+/// What an older program is; `None` for one that speaks the chunked protocol.
+fn older(setting: &dyn Fn(&str) -> Option<String>) -> Option<OlderSettings> {
+    let is = |key: &str, unsaid: bool| setting(key).map_or(unsaid, |text| is_true(&text));
+    let rows = setting("maxinputs").and_then(|text| text.parse().ok());
+    (!is("chunked", false)).then(|| OlderSettings {
+        generates: is("generating", false) || setting("generating").is_some_and(|text| text == "stream"),
+        streams: is("streaming", false),
+        has_header: is("enableheader", true),
+        can_be_asked: is("supports_getinfo", false),
+        rows_max: rows.unwrap_or(OLDER_ROWS_MAX),
+    })
+}
+
+/// The program that the arguments of `script` name, which are taken away.
+fn script(data_dir: &Path, arguments: &mut Vec<String>) -> Result<Program, String> {
+    let (interpreter, extension) = match arguments.first().map(String::as_str) {
+        Some("python") => (Some(PYTHON), Some("py")),
+        Some("perl") => (Some("perl"), Some("pl")),
+        _ => (None, None),
+    };
+    if interpreter.is_some() {
+        arguments.remove(0);
+    }
+    if arguments.is_empty() {
+        return Err("name a program: script [python|perl] NAME [ARGUMENT...]".to_owned());
+    }
+    let name = arguments.remove(0);
+    if !is_plain(&name) {
+        return Err(format!("{name}: give the name of a file in an app's bin folder"));
+    }
+    let entries = std::fs::read_dir(data_dir.join("etc/apps")).into_iter().flatten().flatten();
+    let mut folders: Vec<PathBuf> = entries.map(|entry| entry.path().join("bin")).collect();
+    folders.sort();
+    let names = match extension {
+        Some(extension) => vec![format!("{name}.{extension}"), name.clone()],
+        None => vec![name.clone(), format!("{name}.py")],
+    };
+    let found = folders.iter().find_map(|folder| {
+        let file = names.iter().map(|name| folder.join(name)).find(|file| file.is_file())?;
+        Some((folder, file))
+    });
+    let Some((folder, file)) = found else {
+        return Err(format!("no app has a program {name} in its bin folder"));
+    };
+    let file = file.canonicalize().map_err(|error| format!("{}: {error}", file.display()))?;
+    let interpreter = interpreter.or_else(|| file.extension().is_some_and(|end| end == "py").then_some(PYTHON));
+    let (executable, arguments) = match interpreter {
+        Some(interpreter) => (PathBuf::from(interpreter), vec![file.display().to_string()]),
+        None => (file, Vec::new()),
+    };
+    Ok(Program { executable, arguments, folder: folder.clone() })
+}
+
 /// What to start, or why it cannot be started.
 fn program(name: &str, app: &Path, setting: &dyn Fn(&str) -> Option<String>) -> Result<Program, String> {
-    let is_true = |text: &str| matches!(text.to_ascii_lowercase().as_str(), "true" | "1" | "t" | "yes");
-    if !setting("chunked").is_some_and(|text| is_true(&text)) {
-        return Err("it does not speak the chunked protocol (chunked = true in commands.conf)".to_owned());
-    }
     if setting("python.version").is_some_and(|version| version == "python2") {
         return Err("it wants python2, which does not run here".to_owned());
     }
     let filename = setting("filename").unwrap_or_else(|| format!("{name}.py"));
-    if filename.contains(['/', '\\']) || filename.starts_with('.') {
+    if !is_plain(&filename) {
         return Err(format!("filename = {filename}: give the name of a file in the app's bin folder"));
     }
     let folder = app.join("bin");
@@ -112,9 +181,26 @@ impl CommandSource for CustomCommands {
         self.commands.get(name).map(|found| found.app.clone()).unwrap_or_default()
     }
 
-    fn start(&self, name: &str) -> Result<Box<dyn CommandProcess>, String> {
-        let definition = self.commands.get(name).ok_or_else(|| format!("no app has a command {name}"))?;
+    fn start(&self, name: &str, is_first: bool) -> Result<Box<dyn CommandProcess>, String> {
+        let Some(definition) = self.commands.get(name) else {
+            return self.start_script(name, is_first);
+        };
         let program = definition.program.as_ref().map_err(String::clone)?;
-        Ok(Box::new(RunningProgram::start(program, definition.limits)?))
+        let Some(older) = definition.older else {
+            return Ok(Box::new(RunningProgram::start(program, definition.limits)?));
+        };
+        let program = program.clone();
+        Ok(Box::new(OlderProgram::new(Box::new(move |_| Ok(program.clone())), definition.limits, older)))
+    }
+}
+
+impl CustomCommands {
+    /// What `script` runs: the program that its arguments name.
+    fn start_script(&self, name: &str, is_first: bool) -> Result<Box<dyn CommandProcess>, String> {
+        let data_dir = self.data_dir.clone().filter(|_| matches!(name, "script" | "run"));
+        let data_dir = data_dir.ok_or_else(|| format!("no app has a command {name}"))?;
+        let limits = ProgramLimits { wait_secs: WAIT_SECS, chunk_bytes: CHUNK_BYTES_MAX };
+        let settings = OlderSettings { generates: is_first, ..SCRIPT };
+        Ok(Box::new(OlderProgram::new(Box::new(move |arguments| script(&data_dir, arguments)), limits, settings)))
     }
 }

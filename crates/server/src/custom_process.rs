@@ -18,15 +18,15 @@ use quarry_engine::{CommandChunk, CommandProcess};
 use crate::program_group::{Pipes, Program, ProgramGroup};
 
 /// Processor time of a program, in seconds.
-const CPU_SECS_MAX: u64 = 3_600;
+pub(crate) const CPU_SECS_MAX: u64 = 3_600;
 /// What is kept of the end of a program's complaints, in bytes.
 const STDERR_BYTES_MAX: usize = 8 << 10;
 /// Longest header line of an answer, in bytes.
 const HEADER_BYTES_MAX: u64 = 128;
 /// How often it is looked whether the search was cancelled, in milliseconds.
-const LOOK_MS: u64 = 50;
+pub(crate) const LOOK_MS: u64 = 50;
 /// Rounds of [`LOOK_MS`] a program that has closed its output is given to end.
-const END_ROUNDS: usize = 20;
+pub(crate) const END_ROUNDS: usize = 20;
 /// Version in the header line.
 const VERSION: &str = "chunked 1.0";
 
@@ -186,7 +186,7 @@ fn read_parts(header: &str, stdout: &mut impl BufRead, bytes_max: u64) -> Result
 }
 
 /// Keeps the end of what a program writes to its error output.
-fn keep_complaints(mut stderr: ChildStderr, kept: &Mutex<Vec<u8>>) {
+pub(crate) fn keep_complaints(mut stderr: ChildStderr, kept: &Mutex<Vec<u8>>) {
     let mut buffer = [0; 4_096];
     while let Ok(read @ 1..) = stderr.read(&mut buffer) {
         let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);

@@ -16,6 +16,7 @@ mod collector_tokens;
 mod configuration;
 mod cron;
 mod custom_commands;
+mod custom_legacy;
 mod custom_process;
 mod datamodel;
 mod demo;

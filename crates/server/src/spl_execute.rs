@@ -9,7 +9,10 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use quarry_conf::{Layers, PropsResolver};
-use quarry_engine::{Engine, EngineOptions, KnowledgeSource, LookupSource, LookupTable, SearchRequest};
+use quarry_engine::{
+    CommandChunk, CommandProcess, CommandSource, Engine, EngineOptions, KnowledgeSource, LookupSource, LookupTable,
+    SearchRequest,
+};
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::{EventBatch, Metadata, TimeRange};
 use quarry_spl::analyse::required_fields;
@@ -43,7 +46,8 @@ pub(crate) fn executed(pipeline: Pipeline, text: &str, needs: &Needs) -> Result<
     let stand_ins = Arc::new(StandIns { needs: needs.clone(), words: words_of(text) });
     let props = Arc::new(PropsResolver::new(&Layers::new([])));
     let options = EngineOptions { memory_bytes: MEMORY_BYTES, partial_state_bytes: 0, ..EngineOptions::default() };
-    let engine = Engine::new(&options, props, stand_ins.clone())?.with_knowledge(stand_ins);
+    let engine =
+        Engine::new(&options, props, stand_ins.clone())?.with_knowledge(stand_ins.clone()).with_commands(stand_ins);
     // There are no summaries here, and a search that reads nothing says little.
     let mut pipeline = pipeline;
     for stage in &mut pipeline.commands {
@@ -158,6 +162,28 @@ struct StandIns {
     needs: Needs,
     /// Words of the search with dots: objects of data models with their fields.
     words: BTreeSet<String>,
+}
+
+/// A program of an app that passes its rows on.
+struct PassesRows {
+    makes_rows: bool,
+}
+
+impl CommandSource for StandIns {
+    fn start(&self, _: &str, is_first: bool) -> Result<Box<dyn CommandProcess>, String> {
+        Ok(Box::new(PassesRows { makes_rows: is_first }))
+    }
+}
+
+impl CommandProcess for PassesRows {
+    fn exchange(&mut self, chunk: &CommandChunk, _: &dyn Fn() -> bool) -> Result<CommandChunk, String> {
+        let told: serde_json::Value = serde_json::from_str(&chunk.metadata).map_err(|fault| fault.to_string())?;
+        let answer = match told["action"] == "getinfo" {
+            true => json!({ "type": "reporting", "generating": self.makes_rows, "finished": false }),
+            false => json!({ "finished": self.makes_rows || told["finished"] == true }),
+        };
+        Ok(CommandChunk { metadata: answer.to_string(), body: chunk.body.clone() })
+    }
 }
 
 impl LookupSource for StandIns {

@@ -196,13 +196,38 @@ fn values_so_far(plan: &AggregatePlan, running: &mut [Running]) -> Vec<Value<'st
     running.iter_mut().zip(&plan.columns).map(|(running, column)| running.value(&column.function)).collect()
 }
 
+impl StreamStats {
+    /// Whether the condition of `reset_after` reads what the command gives.
+    fn after_results(&self) -> bool {
+        let names = self.reset_after.as_ref().map(|expr| expr.field_names());
+        names.is_some_and(|names| {
+            names.is_none_or(|names| names.iter().any(|name| self.plan.columns.iter().any(|made| made.name == *name)))
+        })
+    }
+
+    /// Whether the condition of `reset_after` holds for a row with its results.
+    fn resets_after(&self, rows: &RecordBatch, row: usize, results: &[Value<'static>]) -> Result<bool, EngineError> {
+        let Some(expr) = &self.reset_after else { return Ok(false) };
+        let mut one = rows.slice(row, 1);
+        for (aggregate, value) in self.plan.columns.iter().zip(results) {
+            let mut column = ColumnBuilder::new(1);
+            column.push(value.clone());
+            one = rows::with_column(&one, &aggregate.name, column.finish())?;
+        }
+        Ok(expr.matches(&one)?.value(0))
+    }
+}
+
 impl RowCommand for StreamStats {
     fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
         let by: Vec<ColumnReader> = self.command.by.iter().map(|field| rows::reader(&rows, &field.text)).collect();
         let times = rows::reader(&rows, "_time");
         let arguments = arguments(&self.plan, &rows)?;
         let before = self.reset_before.as_ref().map(|expr| expr.matches(&rows)).transpose()?;
-        let after = self.reset_after.as_ref().map(|expr| expr.matches(&rows)).transpose()?;
+        let after = match self.after_results() {
+            true => None,
+            false => self.reset_after.as_ref().map(|expr| expr.matches(&rows)).transpose()?,
+        };
         let mut columns: Vec<ColumnBuilder> =
             self.plan.columns.iter().map(|_| ColumnBuilder::new(rows.num_rows())).collect();
         let mut key = Vec::new();
@@ -222,8 +247,12 @@ impl RowCommand for StreamStats {
             self.last_group = Some(group);
             let values = arguments.iter().map(|argument| values_of(argument.as_ref(), row)).collect();
             let results = self.row(Seen { time: time_ns(&times, row), values, group })?;
+            let resets = match &after {
+                Some(holds) => holds.value(row),
+                None => self.resets_after(&rows, row, &results)?,
+            };
             columns.iter_mut().zip(results).for_each(|(column, value)| column.push(value));
-            if after.as_ref().is_some_and(|holds| holds.value(row)) {
+            if resets {
                 self.reset();
             }
         }

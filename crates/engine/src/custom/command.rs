@@ -30,7 +30,7 @@ pub(crate) struct Custom {
 impl Blocking for Custom {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
         let name = self.command.name.clone();
-        let process = self.source.start(&name).map_err(|fault| self.failed(&fault))?;
+        let process = self.source.start(&name, self.command.is_first).map_err(|fault| self.failed(&fault))?;
         let mut dialogue = Dialogue { name, process, context: context.clone(), told: None, told_now: false };
         let (info, _) = dialogue.ask(&self.getinfo(context), Vec::new())?;
         let makes_rows = info["generating"] == Value::Bool(true);

@@ -37,8 +37,8 @@ pub trait CommandSource: Send + Sync {
     fn app(&self, _name: &str) -> String {
         String::new()
     }
-    /// Starts the program of a command.
-    fn start(&self, name: &str) -> Result<Box<dyn CommandProcess>, String> {
+    /// Starts the program of a command. Older programs do not say what they are: they make rows where they come first.
+    fn start(&self, name: &str, _is_first: bool) -> Result<Box<dyn CommandProcess>, String> {
         Err(format!("there is no program for the command {name}"))
     }
 }

@@ -37,6 +37,7 @@ const SHARED_PAGES: &[(&str, &str)] = &[
     ("outputtext", "outputcsv"),
     ("redistribute", "noop"),
     ("rtorder", "noop"),
+    ("run", "script"),
     ("sendalert", "noop"),
     ("sendemail", "noop"),
     ("sichart", "sistats"),

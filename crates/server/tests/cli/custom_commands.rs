@@ -165,7 +165,7 @@ fn faults_of_programs_are_faults_of_the_search() {
         (format!("{ROWS} | verbose"), "the limit is 1000 (maxchunksize)"),
         (format!("{ROWS} | count_up 3"), "it makes rows and must be the first command"),
         ("| double field=n".to_owned(), "it takes rows and cannot be the first command"),
-        (format!("{ROWS} | old"), "chunked = true in commands.conf"),
+        (format!("{ROWS} | old"), "old.py: there is no such file"),
         (format!("{ROWS} | gone"), "there is no such file"),
         (format!("{ROWS} | dooble field=n"), "unknown command"),
     ] {

@@ -13,6 +13,7 @@ mod kept_results;
 mod knowledge;
 mod monitor;
 mod network;
+mod older_commands;
 mod pipeline_sets;
 mod preview;
 mod programs;

@@ -4,10 +4,13 @@ use super::cursor::Parser;
 use super::quoted_len;
 use crate::ast::{Command, CustomCommand};
 
+/// Commands whose first argument names a program.
+const RUN_PROGRAMS: [&str; 2] = ["run", "script"];
+
 impl Parser<'_> {
     /// A command that an app brings along; `None` when there is none of this name.
     pub(super) fn custom_command(&mut self, name: &str, first: bool) -> Option<Command> {
-        if !self.custom.contains(name) {
+        if !self.custom.contains(name) && !RUN_PROGRAMS.contains(&name) {
             return None;
         }
         let start = self.pos;

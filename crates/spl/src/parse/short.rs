@@ -14,6 +14,8 @@ const EVENTCOUNT: Known = Known {
     names: &["index", "summarize", "report_size"],
     ignored: &["list_vix", "list_federated_remote", "splunk_server", "splunk_server_group"],
 };
+/// Column of the labels of `contingency` while its sums are made; a name no field has.
+const LABEL: &str = "__label";
 const CONTINGENCY: Known = Known {
     command: "contingency",
     names: &["usetotal", "totalstr"],
@@ -143,9 +145,13 @@ impl Parser<'_> {
         };
         let chart = format!("| chart limit=0 useother=f usenull=f count OVER {rows} BY {columns}");
         self.standing_for(&match total.map(|total| quote(&total)) {
-            Some(total) => {
-                format!("{chart} | addtotals row=t col=t fieldname={total} labelfield={rows} label={total}")
-            }
+            // Labels are no numbers while sums are made.
+            Some(total) => format!(
+                "{chart} | rename {rows} AS {LABEL} | eval {LABEL}=\"=\".{LABEL} \
+                 | addtotals row=t col=t fieldname={total} labelfield={LABEL} label={label} \
+                 | eval {LABEL}=substr({LABEL}, 2) | rename {LABEL} AS {rows}",
+                label = quote(&format!("={}", total.trim_matches('"')))
+            ),
             None => chart,
         })
     }

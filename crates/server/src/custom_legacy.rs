@@ -1,0 +1,320 @@
+//! Older programs of custom commands and of `script`: begun for some rows, told them on their input, they write what
+//! they make of them to their output and end.
+//!
+//! The engine speaks the chunked protocol with all programs; [`OlderProgram`] answers it in the program's place. What a
+//! program is comes from its settings, or from itself where it can be asked (`supports_getinfo`). It gets a few lines about
+//! the search, an empty line and the rows as CSV; it gives messages, an empty line and rows, or rows alone.
+//!
+//! Not here: starting and ending programs ([`crate::program_group`]), which there are ([`crate::custom_commands`]).
+
+use std::io::{Read, Write};
+use std::process::{ChildStdin, ChildStdout};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use quarry_engine::{CommandChunk, CommandProcess};
+use serde_json::{Value, json};
+
+use crate::custom_process::{CPU_SECS_MAX, END_ROUNDS, LOOK_MS, ProgramLimits, keep_complaints};
+use crate::program_group::{Pipes, Program, ProgramGroup};
+
+/// First argument that asks a program what it is, and the one that asks it to work.
+const GETINFO: &str = "__GETINFO__";
+const EXECUTE: &str = "__EXECUTE__";
+
+/// What is known of an older program before it runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OlderSettings {
+    /// It makes rows of its own.
+    pub(crate) generates: bool,
+    /// It may be given rows in portions, each to a process of its own.
+    pub(crate) streams: bool,
+    /// It expects lines about the search before the rows.
+    pub(crate) has_header: bool,
+    /// It can be asked what it is.
+    pub(crate) can_be_asked: bool,
+    /// Rows given at most; 0 for all that fit into a portion.
+    pub(crate) rows_max: usize,
+}
+
+/// Finds the program for the arguments of a search, of which it takes away those that name it.
+pub(crate) type FindProgram = Box<dyn Fn(&mut Vec<String>) -> Result<Program, String> + Send>;
+
+/// An older program, spoken with as if it knew the chunked protocol.
+pub(crate) struct OlderProgram {
+    find: FindProgram,
+    program: Option<Program>,
+    limits: ProgramLimits,
+    settings: OlderSettings,
+    arguments: Vec<String>,
+    /// Lines about the search.
+    header: Vec<u8>,
+    /// Rows that wait for the last ones.
+    rows: Option<Vec<u8>>,
+    /// Whether rows were left out.
+    was_cut: bool,
+}
+
+impl OlderProgram {
+    /// A program that is begun when it is needed.
+    pub(crate) fn new(find: FindProgram, limits: ProgramLimits, settings: OlderSettings) -> OlderProgram {
+        OlderProgram {
+            find,
+            program: None,
+            limits,
+            settings,
+            arguments: Vec::new(),
+            header: Vec::new(),
+            rows: None,
+            was_cut: false,
+        }
+    }
+
+    fn getinfo(&mut self, told: &Value, is_cancelled: &dyn Fn() -> bool) -> Result<CommandChunk, String> {
+        let info = &told["searchinfo"];
+        let texts = info["args"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        self.arguments = texts.map(str::to_owned).collect();
+        self.program = Some((self.find)(&mut self.arguments)?);
+        if self.settings.has_header {
+            self.header = header_of(info);
+        }
+        if self.settings.can_be_asked {
+            let (answer, _) = messages_of(&self.run(Some(GETINFO), Vec::new(), is_cancelled)?)?;
+            let mut rows = csv::Reader::from_reader(answer.as_slice());
+            let names = rows.headers().map_err(|fault| format!("what it says of itself is no CSV: {fault}"))?.clone();
+            let says = rows.records().next().transpose().map_err(|fault| fault.to_string())?.unwrap_or_default();
+            let is = |name: &str| {
+                let value = names.iter().position(|known| known == name).and_then(|at| says.get(at));
+                value.map(|value| matches!(value.trim().to_ascii_lowercase().as_str(), "1" | "true" | "t"))
+            };
+            self.settings.generates = is("generating").unwrap_or(self.settings.generates);
+            self.settings.streams = is("streaming").unwrap_or(self.settings.streams);
+        }
+        let kind = if self.settings.streams { "streaming" } else { "reporting" };
+        Ok(said(&json!({ "type": kind, "generating": self.settings.generates, "finished": false }), Vec::new()))
+    }
+
+    fn execute(&mut self, is_last: bool, body: &[u8], is_cancelled: &dyn Fn() -> bool) -> Result<CommandChunk, String> {
+        if self.settings.streams && !self.settings.generates {
+            if body.is_empty() {
+                return Ok(said(&json!({ "finished": is_last }), Vec::new()));
+            }
+            return self.answer(body.to_vec(), is_last, is_cancelled);
+        }
+        if !body.is_empty() {
+            self.was_cut |= self.rows.is_some();
+            if self.rows.is_none() {
+                let (rows, was_cut) = first_rows(body, self.settings.rows_max)?;
+                (self.rows, self.was_cut) = (Some(rows), was_cut);
+            }
+        }
+        if !is_last {
+            return Ok(said(&json!({ "finished": false }), Vec::new()));
+        }
+        let rows = self.rows.take().unwrap_or_default();
+        self.answer(rows, true, is_cancelled)
+    }
+
+    /// What the program makes of rows.
+    fn answer(
+        &mut self,
+        rows: Vec<u8>,
+        is_last: bool,
+        is_cancelled: &dyn Fn() -> bool,
+    ) -> Result<CommandChunk, String> {
+        let execute = self.settings.can_be_asked.then_some(EXECUTE);
+        let (body, mut messages) = messages_of(&self.run(execute, rows, is_cancelled)?)?;
+        if self.was_cut {
+            let most = self.settings.rows_max;
+            messages.push(("WARN".to_owned(), format!("its program got the first {most} rows only (maxinputs)")));
+        }
+        Ok(said(&json!({ "finished": is_last, "inspector": { "messages": messages } }), body))
+    }
+
+    /// Runs the program once and gives its output.
+    fn run(&self, first: Option<&str>, rows: Vec<u8>, is_cancelled: &dyn Fn() -> bool) -> Result<Vec<u8>, String> {
+        let Some(mut program) = self.program.clone() else { return Err("it was not told of the search".to_owned()) };
+        program.arguments.extend(first.map(str::to_owned));
+        program.arguments.extend(self.arguments.iter().cloned());
+        let input = [self.header.as_slice(), &rows].concat();
+        let (mut group, Pipes { stdin, stdout, stderr }) = ProgramGroup::start(&program, &[], Some(CPU_SECS_MAX))?;
+        let complaints: Arc<Mutex<Vec<u8>>> = Arc::default();
+        let kept = Arc::clone(&complaints);
+        let (to_answer, answers) = sync_channel(1);
+        let bytes_max = self.limits.chunk_bytes;
+        let thread = |name: &str, work: Box<dyn FnOnce() + Send>| {
+            let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+            spawned.map_err(|error| format!("cannot start a thread: {error}"))
+        };
+        thread("command-write", Box::new(move || write(stdin, &input)))?;
+        thread("command-read", Box::new(move || read(stdout, bytes_max, &to_answer)))?;
+        let complains = thread("command-stderr", Box::new(move || keep_complaints(stderr, &kept)))?;
+        let output = wait(&answers, self.limits.wait_secs, is_cancelled);
+        // One that has closed its output is about to end, and tells so.
+        let (never, timer) = sync_channel::<()>(1);
+        let mut rounds = 0..END_ROUNDS;
+        while output.is_ok() && !group.has_ended() && rounds.next().is_some() {
+            timer.recv_timeout(Duration::from_millis(LOOK_MS)).ok();
+        }
+        drop(never);
+        let by_itself = group.has_ended();
+        let status = group.end().filter(|status| by_itself && !status.success());
+        drop(complains.join());
+        let complaints = complaints.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = String::from_utf8_lossy(&complaints).trim().to_owned();
+        match (output, status) {
+            (Ok(output), None) => Ok(output),
+            (Ok(_), Some(status)) => Err(format!("its program failed ({status}): {told}")),
+            (Err(fault), _) if told.is_empty() => Err(fault),
+            (Err(fault), _) => Err(format!("{fault}: {told}")),
+        }
+    }
+}
+
+impl CommandProcess for OlderProgram {
+    fn exchange(&mut self, chunk: &CommandChunk, is_cancelled: &dyn Fn() -> bool) -> Result<CommandChunk, String> {
+        let told: Value = serde_json::from_str(&chunk.metadata).map_err(|fault| fault.to_string())?;
+        match told["action"].as_str() {
+            Some("getinfo") => self.getinfo(&told, is_cancelled),
+            _ => self.execute(told["finished"] == Value::Bool(true), &chunk.body, is_cancelled),
+        }
+    }
+}
+
+fn said(metadata: &Value, body: Vec<u8>) -> CommandChunk {
+    CommandChunk { metadata: metadata.to_string(), body }
+}
+
+/// Lines about a search and an empty one.
+fn header_of(info: &Value) -> Vec<u8> {
+    let text = |name: &str| info[name].as_str().unwrap_or_default().replace(['\n', '\r'], " ");
+    let mut lines: Vec<String> = [("sid", "sid"), ("owner", "owner"), ("namespace", "app"), ("search", "search")]
+        .into_iter()
+        .map(|(name, of)| format!("{name}:{}\n", text(of)))
+        .collect();
+    lines.extend(["realtime:0\n", "preview:0\n", "truncated:0\n"].map(str::to_owned));
+    lines.push(format!("splunkVersion:{}\n\n", text("splunk_version")));
+    lines.concat().into_bytes()
+}
+
+/// The first rows of CSV with a header line, and whether there were more.
+fn first_rows(body: &[u8], most: usize) -> Result<(Vec<u8>, bool), String> {
+    if most == 0 {
+        return Ok((body.to_vec(), false));
+    }
+    let mut rows = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(body);
+    let mut record = csv::ByteRecord::new();
+    let mut read = 0;
+    while rows.read_byte_record(&mut record).map_err(|fault| fault.to_string())? {
+        read += 1;
+        // The header line is a record, too.
+        if read == most + 2 {
+            let start = record.position().map_or(body.len(), |place| place.byte() as usize);
+            return Ok((body.get(..start).unwrap_or(body).to_vec(), true));
+        }
+    }
+    Ok((body.to_vec(), false))
+}
+
+/// Level and text.
+type Message = (String, String);
+
+/// The rows of an output and the messages before them.
+fn messages_of(output: &[u8]) -> Result<(Vec<u8>, Vec<Message>), String> {
+    let mut messages = Vec::new();
+    let mut rest = output;
+    while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+        let line = String::from_utf8_lossy(&rest[..end]);
+        let line = line.trim_end_matches('\r');
+        if line.is_empty() {
+            // Ends the messages; without any it is the line before the rows.
+            rest = &rest[end + 1..];
+            break;
+        }
+        match line.split_once('=').and_then(|(level, text)| Some((level_of(level)?, text))) {
+            Some((level, text)) => messages.push((level.to_owned(), text.to_owned())),
+            None => break,
+        }
+        rest = &rest[end + 1..];
+    }
+    if std::str::from_utf8(rest).is_err() {
+        return Err("its answer is not UTF-8".to_owned());
+    }
+    Ok((rest.to_vec(), messages))
+}
+
+/// The level that a line of messages begins with.
+fn level_of(text: &str) -> Option<&'static str> {
+    match text.trim_end_matches("_message").to_ascii_lowercase().as_str() {
+        "error" | "fatal" => Some("ERROR"),
+        "warn" | "warning" => Some("WARN"),
+        "info" => Some("INFO"),
+        "debug" => Some("DEBUG"),
+        _ => None,
+    }
+}
+
+fn write(mut stdin: ChildStdin, input: &[u8]) {
+    // A program that does not read its input has closed it.
+    drop(stdin.write_all(input));
+}
+
+fn read(stdout: ChildStdout, bytes_max: u64, to_answer: &SyncSender<Result<Vec<u8>, String>>) {
+    let mut output = Vec::new();
+    let got = stdout.take(bytes_max.saturating_add(1)).read_to_end(&mut output);
+    let answer = match got {
+        Ok(_) if output.len() as u64 > bytes_max => {
+            Err(format!("its program answered more than the limit of {bytes_max} bytes (maxchunksize)"))
+        }
+        Ok(_) => Ok(output),
+        Err(error) => Err(format!("its answer cannot be read: {error}")),
+    };
+    // Nobody waits for it any more where this fails.
+    drop(to_answer.send(answer));
+}
+
+fn wait(
+    answers: &Receiver<Result<Vec<u8>, String>>,
+    seconds: u64,
+    is_cancelled: &dyn Fn() -> bool,
+) -> Result<Vec<u8>, String> {
+    for _ in 0..seconds.saturating_mul(1_000 / LOOK_MS).max(1) {
+        match answers.recv_timeout(Duration::from_millis(LOOK_MS)) {
+            Ok(answer) => return answer,
+            Err(RecvTimeoutError::Disconnected) => return Err("its program ended early".to_owned()),
+            Err(RecvTimeoutError::Timeout) if is_cancelled() => return Err("the search was cancelled".to_owned()),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+    Err(format!("its program gave no answer within the limit of {seconds} seconds (maxwait)"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_come_before_rows() {
+        let of = |text: &str| {
+            let (rows, messages) = messages_of(text.as_bytes()).unwrap();
+            (String::from_utf8(rows).unwrap(), messages)
+        };
+        let message = |level: &str, text: &str| (level.to_owned(), text.to_owned());
+        assert_eq!(of("a,b\n1,2\n"), ("a,b\n1,2\n".to_owned(), vec![]));
+        assert_eq!(of("\r\na,b\r\n1,2\r\n"), ("a,b\r\n1,2\r\n".to_owned(), vec![]));
+        assert_eq!(of("ERROR=too bad\n\na\n1\n"), ("a\n1\n".to_owned(), vec![message("ERROR", "too bad")]));
+        assert_eq!(of("warn_message=x=1\r\n\r\n"), (String::new(), vec![message("WARN", "x=1")]));
+        assert_eq!(of("error=1,b\n"), (String::new(), vec![message("ERROR", "1,b")]));
+        assert_eq!(of(""), (String::new(), vec![]));
+        assert!(messages_of(b"a\n\xff\n").is_err());
+    }
+
+    #[test]
+    fn rows_beyond_the_limit_are_cut() {
+        let body = b"a,b\n1,\"x\ny\"\n2,z\n3,w\n";
+        assert_eq!(first_rows(body, 2).unwrap(), (b"a,b\n1,\"x\ny\"\n2,z\n".to_vec(), true));
+        assert_eq!(first_rows(body, 3).unwrap(), (body.to_vec(), false));
+        assert_eq!(first_rows(body, 0).unwrap(), (body.to_vec(), false));
+    }
+}
