@@ -9,7 +9,7 @@
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use arrow::error::ArrowError;
 use arrow::ipc::reader::StreamReader;
@@ -42,6 +42,9 @@ const SECONDS_KEPT: i64 = 600;
 const SECONDS_RUNNING_MAX: i64 = 24 * 60 * 60;
 /// How long the result of a saved search is kept unless its stanza says otherwise.
 const SAVED_TTL: &str = "2p";
+/// Jobs, and seconds, after which it is looked what is over; so many jobs more than [`JOBS_MAX`] may be kept meanwhile.
+const LOOK_JOBS: u64 = 32;
+const LOOK_SECONDS: i64 = 10;
 /// Results kept at most, and their bytes.
 const JOBS_MAX: usize = 500;
 const BYTES_MAX: u64 = 1 << 30;
@@ -54,6 +57,9 @@ pub(crate) struct KeptJobs {
     layers: Layers,
     clock: SharedClock,
     started: AtomicU64,
+    /// Jobs that ended since it was last looked what is over, and when that was, in seconds.
+    ended: AtomicU64,
+    looked: AtomicI64,
 }
 
 /// A job that is kept.
@@ -71,7 +77,14 @@ impl Kept {
 impl KeptJobs {
     /// The jobs of a data folder.
     pub(crate) fn new(data_dir: &Path, layers: &Layers, clock: SharedClock) -> KeptJobs {
-        KeptJobs { folder: data_dir.join(FOLDER), layers: layers.clone(), clock, started: AtomicU64::new(1) }
+        KeptJobs {
+            folder: data_dir.join(FOLDER),
+            layers: layers.clone(),
+            clock,
+            started: AtomicU64::new(1),
+            ended: AtomicU64::new(0),
+            looked: AtomicI64::new(0),
+        }
     }
 
     fn now_seconds(&self) -> i64 {
@@ -124,6 +137,17 @@ impl KeptJobs {
             if at >= JOBS_MAX || bytes > BYTES_MAX {
                 remove(&self.folder.join(&job.sid));
             }
+        }
+    }
+
+    /// Removes what is over, but not after each of many quick searches: it takes a look at every job.
+    fn expire_at_times(&self) {
+        let now = self.now_seconds();
+        let is_due = now.saturating_sub(self.looked.load(Ordering::Relaxed)) >= LOOK_SECONDS;
+        if self.ended.fetch_add(1, Ordering::Relaxed) + 1 >= LOOK_JOBS || is_due {
+            self.ended.store(0, Ordering::Relaxed);
+            self.looked.store(now, Ordering::Relaxed);
+            self.expire();
         }
     }
 
@@ -276,7 +300,7 @@ impl JobKeeper for KeptJobs {
         }
         // The answer is given; a search is not refused because it cannot be noted.
         drop(self.log(facts));
-        self.expire();
+        self.expire_at_times();
     }
 
     fn abandon(&self, sid: &str) {
