@@ -21,7 +21,7 @@ const ARGUMENTS_MAX: usize = 100;
 const CHUNK_BYTES_MAX: u64 = 256 << 20;
 /// How long a program may take for an answer when `maxwait` says nothing, in seconds.
 const WAIT_SECS: u64 = 600;
-/// Rows that an older program gets when `maxinputs` names none.
+/// Rows that an older program gets at most: as many as a portion has.
 const OLDER_ROWS_MAX: usize = 50_000;
 /// What programs that `script` names are.
 const SCRIPT: OlderSettings =
@@ -93,13 +93,13 @@ fn is_plain(name: &str) -> bool {
 /// What an older program is; `None` for one that speaks the chunked protocol.
 fn older(setting: &dyn Fn(&str) -> Option<String>) -> Option<OlderSettings> {
     let is = |key: &str, unsaid: bool| setting(key).map_or(unsaid, |text| is_true(&text));
-    let rows = setting("maxinputs").and_then(|text| text.parse().ok());
+    let rows = setting("maxinputs").and_then(|text| text.parse().ok()).filter(|rows| *rows > 0);
     (!is("chunked", false)).then(|| OlderSettings {
         generates: is("generating", false) || setting("generating").is_some_and(|text| text == "stream"),
         streams: is("streaming", false),
         has_header: is("enableheader", true),
         can_be_asked: is("supports_getinfo", false),
-        rows_max: rows.unwrap_or(OLDER_ROWS_MAX),
+        rows_max: rows.map_or(OLDER_ROWS_MAX, |rows: usize| rows.min(OLDER_ROWS_MAX)),
     })
 }
 

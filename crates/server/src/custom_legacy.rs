@@ -34,7 +34,7 @@ pub(crate) struct OlderSettings {
     pub(crate) has_header: bool,
     /// It can be asked what it is.
     pub(crate) can_be_asked: bool,
-    /// Rows given at most; 0 for all that fit into a portion.
+    /// Rows given at most, and at least one; not more than a portion has, as it gets the first portion only.
     pub(crate) rows_max: usize,
 }
 
@@ -200,9 +200,6 @@ fn header_of(info: &Value) -> Vec<u8> {
 
 /// The first rows of CSV with a header line, and whether there were more.
 fn first_rows(body: &[u8], most: usize) -> Result<(Vec<u8>, bool), String> {
-    if most == 0 {
-        return Ok((body.to_vec(), false));
-    }
     let mut rows = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(body);
     let mut record = csv::ByteRecord::new();
     let mut read = 0;
@@ -315,6 +312,5 @@ mod tests {
         let body = b"a,b\n1,\"x\ny\"\n2,z\n3,w\n";
         assert_eq!(first_rows(body, 2).unwrap(), (b"a,b\n1,\"x\ny\"\n2,z\n".to_vec(), true));
         assert_eq!(first_rows(body, 3).unwrap(), (body.to_vec(), false));
-        assert_eq!(first_rows(body, 0).unwrap(), (body.to_vec(), false));
     }
 }

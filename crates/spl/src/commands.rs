@@ -304,7 +304,7 @@ pub(crate) const NOT_YET: &[(&str, &str)] = &[
     ("prjob", "every search runs in parallel"),
     ("reducers", "every search runs in parallel"),
     ("relevancy", "events have no rank; sort by what matters to you"),
-    ("runshellscript", "programs are not run by searches"),
+    ("runshellscript", "use script with a program of an app"),
     ("scrub", "use replace or rex mode=sed"),
     ("searchtxn", "use transaction"),
     ("summarize", "the server summarises accelerated data models by itself"),

@@ -144,13 +144,14 @@ impl Parser<'_> {
             return Err(remark.with_hint("write `contingency rows columns`"));
         };
         let chart = format!("| chart limit=0 useother=f usenull=f count OVER {rows} BY {columns}");
-        self.standing_for(&match total.map(|total| quote(&total)) {
+        self.standing_for(&match total {
             // Labels are no numbers while sums are made.
             Some(total) => format!(
                 "{chart} | rename {rows} AS {LABEL} | eval {LABEL}=\"=\".{LABEL} \
-                 | addtotals row=t col=t fieldname={total} labelfield={LABEL} label={label} \
+                 | addtotals row=t col=t fieldname={name} labelfield={LABEL} label={label} \
                  | eval {LABEL}=substr({LABEL}, 2) | rename {LABEL} AS {rows}",
-                label = quote(&format!("={}", total.trim_matches('"')))
+                name = quote(&total),
+                label = quote(&format!("={total}"))
             ),
             None => chart,
         })

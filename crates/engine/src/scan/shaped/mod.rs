@@ -135,7 +135,8 @@ impl EventScan {
         self.extremes && all_match && is_rest && !is_more && names.iter().all(is_alike)
     }
 
-    /// The first and the last event of a page whose events are alike, with how many events each stands for.
+    /// The first and the last event of a page whose events are alike, with how many events each stands for. The times a
+    /// page of a shaped slab is listed with are those of its events; parts of pages, where they may be wider, have no shapes.
     fn extremes_of(&self, page: &PageRef, slab: &Slab) -> Result<RecordBatch, EngineError> {
         let (times, events) = match i64::from(page.info.events) {
             1 => (vec![page.info.time_min], vec![1]),
