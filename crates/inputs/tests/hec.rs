@@ -345,6 +345,26 @@ fn a_body_that_says_it_is_too_large_is_not_waited_for() {
 }
 
 #[test]
+fn a_body_in_parts_is_refused_when_it_has_grown_too_large() {
+    use std::io::{BufRead, BufReader, Write};
+    let served = Served::start();
+    let stream = std::net::TcpStream::connect(served.address).unwrap();
+    let mut sender = stream.try_clone().unwrap();
+    let head = format!("POST /services/collector/raw HTTP/1.1\r\nHost: h\r\nAuthorization: {ANY}\r\n");
+    write!(sender, "{head}Transfer-Encoding: chunked\r\n\r\n").unwrap();
+    // One byte more than it may have, and no end.
+    let part = "x".repeat(BODY_BYTES as usize / 10);
+    for _ in 0..10 {
+        write!(sender, "{:x}\r\n{part}\r\n", part.len()).unwrap();
+    }
+    write!(sender, "1\r\nx\r\n").unwrap();
+    let mut first = String::new();
+    BufReader::new(stream).read_line(&mut first).unwrap();
+    assert_eq!(first.trim_end(), "HTTP/1.1 413 Payload Too Large");
+    assert!(served.store.lines().is_empty());
+}
+
+#[test]
 fn collectds_values_are_metric_events_and_other_text_of_its_sourcetype_is_text() {
     let served = Served::start();
     let list = r#"[{"values":[7],"dstypes":["gauge"],"dsnames":["value"],"time":1795225000.5,"interval":10,"host":"web4",

@@ -186,7 +186,7 @@ pub(crate) struct ServeArgs {
     /// Address of the HTTP event collector.
     #[arg(long, value_name = "ADDR")]
     pub(crate) hec: Option<String>,
-    /// Address for forwarders; not needed: they are served where inputs.conf says, [splunktcp://9997].
+    /// Address for forwarders, besides the ports that inputs.conf names with [splunktcp://PORT].
     #[arg(long, value_name = "ADDR")]
     pub(crate) s2s: Option<String>,
 }

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Router;
-use axum::serve::{Listener, ListenerExt};
 use quarry_conf::{HttpInputSettings, LimitSettings, NetworkInputSettings, SslSettings};
 use quarry_event::EventBatch;
 use quarry_inputs::hec::Collector;
@@ -18,7 +17,9 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
 use crate::failure::Failure;
-use crate::listeners::tls::{self, TlsListener};
+use crate::http_port::{Bounds, HttpPort};
+use crate::listeners::bound::listen_on;
+use crate::listeners::{limits, tls};
 use crate::local::Settings;
 use crate::node::LocalNode;
 use crate::store_sink::{checkpoint_of, set_of};
@@ -70,6 +71,7 @@ pub(crate) async fn listen(
         return Ok(None);
     }
     let address = asked.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, settings.port)));
+    limits::raise_open_files();
     if settings.tokens.is_empty() {
         crate::tell(
             "note: --hec: no token is configured, every sender will be refused; add [http://NAME] with token = GUID to \
@@ -87,13 +89,15 @@ pub(crate) async fn listen(
     let (props, clock, calls_port) = (Arc::clone(&node.props), node.clock.clone(), settings.calls_port);
     let collector =
         Arc::new(Collector::new(settings, LimitSettings::new(&node.layers).http_body_bytes, store, props, clock));
-    let port = Port::open(address, acceptor, Arc::clone(&collector).router()).await?;
+    let router = Arc::clone(&collector).router();
+    let port = Port::open("HTTP Event Collector", address, acceptor, router, Bounds::of_collector()).await?;
     let bound = port.address;
     crate::tell(&format!("quarry takes events on {scheme}://{bound}/services/collector"));
     let (mut ports, mut calls) = (vec![port], None);
     if let Some(number) = calls_port {
         let address = SocketAddr::new(address.ip(), number);
-        let port = Port::open(address, calls_acceptor, Arc::clone(&collector).calls()).await?;
+        let router = Arc::clone(&collector).calls();
+        let port = Port::open("OTLP over gRPC", address, calls_acceptor, router, Bounds::of_calls()).await?;
         crate::tell(&format!("quarry takes OTLP over gRPC on {} ([otlp])", port.address));
         calls = Some(port.address);
         ports.push(port);
@@ -117,27 +121,23 @@ fn certificate_of(settings: &HttpInputSettings, node: &Settings) -> SslSettings 
 }
 
 impl Port {
-    async fn open(address: SocketAddr, acceptor: Option<TlsAcceptor>, router: Router) -> Result<Port, Failure> {
+    async fn open(
+        name: &str,
+        address: SocketAddr,
+        acceptor: Option<TlsAcceptor>,
+        router: Router,
+        bounds: Bounds,
+    ) -> Result<Port, Failure> {
         let cannot = |error: std::io::Error| Failure::Storage(format!("cannot listen on {address}: {error}"));
-        let listener = tokio::net::TcpListener::bind(address).await.map_err(cannot)?;
+        let listener = listen_on(address).map_err(cannot)?;
         let bound = listener.local_addr().map_err(cannot)?;
         let (stop, stopped) = oneshot::channel::<()>();
-        let served = match acceptor {
-            Some(acceptor) => tokio::spawn(serve(TlsListener::new(listener, bound, acceptor), router, stopped)),
-            None => tokio::spawn(serve(listener, router, stopped)),
-        };
+        let port = HttpPort { name: format!("{name} {bound}"), listener, acceptor, router, bounds };
+        let served = tokio::spawn(port.serve(async {
+            // A sender that is gone means stop as well.
+            drop(stopped.await);
+        }));
         Ok(Port { address: bound, stop, served })
-    }
-}
-
-async fn serve(listener: impl Listener<Addr = SocketAddr>, router: Router, stopped: oneshot::Receiver<()>) {
-    let service = router.into_make_service_with_connect_info::<SocketAddr>();
-    let serving = axum::serve(listener.tap_io(|_| {}), service).with_graceful_shutdown(async {
-        // A sender that is gone means stop as well.
-        drop(stopped.await);
-    });
-    if let Err(error) = serving.await {
-        crate::tell(&format!("error: the HTTP Event Collector ended: {error}"));
     }
 }
 

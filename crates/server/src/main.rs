@@ -23,6 +23,7 @@ mod demo;
 mod failure;
 mod forward;
 mod help;
+mod http_port;
 mod interrupt;
 mod kept_jobs;
 mod knowledge_files;

@@ -19,7 +19,9 @@ use serde_json::json;
 use crate::cli::ServeArgs;
 use crate::collector::{self, NodeStore};
 use crate::failure::Failure;
-use crate::listeners::Listeners;
+use crate::http_port::{Bounds, HttpPort};
+use crate::listeners::bound::listen_on;
+use crate::listeners::{Listeners, limits};
 use crate::local::{self, Settings};
 use crate::metrics;
 use crate::monitors::{self, Sinks};
@@ -42,13 +44,10 @@ const PRIVATE_MODE: u32 = 0o600;
 /// Runs the server; returns when it has stopped.
 pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure> {
     let address = loopback("--mgmt", &arguments.mgmt)?;
+    let s2s = arguments.s2s.as_deref().map(|text| address_of("--s2s", text)).transpose()?;
     let hec = arguments.hec.as_deref().map(|text| address_of("--hec", text)).transpose()?;
     if let Some(address) = &arguments.web {
         crate::tell(&format!("note: --web {address}: this version has no such service, nothing listens there"));
-    }
-    if let Some(address) = &arguments.s2s {
-        let place = "forwarders are served where inputs.conf says, as in [splunktcp://9997]";
-        crate::tell(&format!("note: --s2s {address}: {place}, nothing listens there"));
     }
     let settings = Settings::of_data_dir(data_dir);
     let store = local::open_to_serve(data_dir, &settings)?;
@@ -66,7 +65,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     let runtime = runtime.map_err(|error| Failure::Storage(format!("cannot start threads: {error}")))?;
     // The engine ends threads of its own when it is dropped, which must not happen on a thread that serves requests.
     let _outlives_requests = state.clone();
-    let served = runtime.block_on(serve(data_dir, address, hec, state, node.clone()));
+    let served = runtime.block_on(serve(data_dir, Addresses { management: address, hec, s2s }, state, node.clone()));
     drop(building);
     runtime.shutdown_timeout(STOP_WAIT);
     node.store.close();
@@ -88,20 +87,23 @@ fn loopback(option: &str, text: &str) -> Result<SocketAddr, Failure> {
     Err(Failure::Usage(format!("{option} {address} {text}")))
 }
 
-async fn serve(
-    data_dir: &Path,
-    address: SocketAddr,
+/// Where the command line says to listen.
+struct Addresses {
+    management: SocketAddr,
     hec: Option<SocketAddr>,
-    state: ApiState,
-    node: Arc<LocalNode>,
-) -> Result<(), Failure> {
+    s2s: Option<SocketAddr>,
+}
+
+async fn serve(data_dir: &Path, asked: Addresses, state: ApiState, node: Arc<LocalNode>) -> Result<(), Failure> {
+    let address = asked.management;
+    limits::raise_open_files();
     let cannot = |error: std::io::Error| Failure::Storage(format!("cannot listen on {address}: {error}"));
-    let listener = tokio::net::TcpListener::bind(address).await.map_err(cannot)?;
+    let listener = listen_on(address).map_err(cannot)?;
     let address = listener.local_addr().map_err(cannot)?;
     let sinks: Arc<dyn Sinks> = node.clone();
     let events: Arc<dyn EventStore> = Arc::new(NodeStore::new(&node));
-    let collector = collector::listen(data_dir, hec, &node.settings, Arc::clone(&events)).await?;
-    let mut listeners = Listeners::start(data_dir, &node.settings, &|_| Arc::clone(&events)).await?;
+    let collector = collector::listen(data_dir, asked.hec, &node.settings, Arc::clone(&events)).await?;
+    let mut listeners = Listeners::start(data_dir, &node.settings, asked.s2s, &|_| Arc::clone(&events)).await?;
     if let Some(listening) = &collector {
         node.tokens.attach(&listening.collector);
     }
@@ -117,7 +119,9 @@ async fn serve(
     let (figured, folder) = (Arc::clone(&node), data_dir.to_path_buf());
     let figures = tokio::spawn(async move { metrics::write_figures(figured, &folder).await });
     let maintenance = tokio::spawn(maintain(node, data_dir.to_path_buf()));
-    let served = axum::serve(listener, quarry_api::router(state)).with_graceful_shutdown(stop).await;
+    let name = format!("management port {address}");
+    let router = quarry_api::router(state);
+    HttpPort { name, listener, acceptor: None, router, bounds: Bounds::of_management() }.serve(stop).await;
     maintenance.abort();
     figures.abort();
     listeners.stop().await;
@@ -132,7 +136,7 @@ async fn serve(
     });
     drop(ended.await);
     crate::tell("quarry stopped");
-    served.map_err(cannot)
+    Ok(())
 }
 
 /// Ends with SIGINT or SIGTERM.

@@ -3,6 +3,8 @@
 //!
 //! Not here: binding, addresses of names, certificates.
 
+use std::net::SocketAddr;
+
 use crate::layers::Layers;
 use crate::table::{COUNT, Kind, Row, Section, StanzaName, row};
 use crate::values::Values;
@@ -181,6 +183,16 @@ impl NetworkInputSettings {
     }
 }
 
+impl NetworkInput {
+    /// A port for forwarders on an address that somebody asked for, with what inputs.conf says of such a port.
+    pub fn of_forwarders(layers: &Layers, address: SocketAddr) -> NetworkInput {
+        let (kind, port) = (NetworkKind::Forwarders, address.port());
+        let stanza = format!("splunktcp://{port}");
+        let own = Values::of_stanza(FORWARDER_ROWS, layers.conf("inputs"), &stanza);
+        NetworkInput { stanza, port, bind: address.ip().to_string(), ..input(kind, &own) }
+    }
+}
+
 /// What a stanza is about: kind, TLS, and the rest of its name.
 fn kind_of(name: &str) -> Option<(NetworkKind, bool, &str)> {
     let kinds = [
@@ -295,6 +307,20 @@ mod tests {
         assert_eq!(settings.inputs[5].heartbeat_seconds, Some(600));
         assert!(layers.warnings().is_empty(), "{:?}", layers.warnings());
         assert_eq!((NetworkKind::Tcp < NetworkKind::Udp, SenderHost::Fixed), (true, SenderHost::Fixed));
+    }
+
+    #[test]
+    fn a_port_that_is_asked_for_has_the_settings_of_such_a_port() {
+        let layers = Layers::new([local("inputs", "[splunktcp://9997]\nindex = edge\nbindAddress = 10.0.0.1\n")]);
+        let told = |address: &str| {
+            let input = super::NetworkInput::of_forwarders(&layers, address.parse().unwrap());
+            (input.stanza, input.bind, input.port, input.index, input.tls, input.remote)
+        };
+        let of = |port: u16, index: &str| {
+            (format!("splunktcp://{port}"), "127.0.0.1".to_owned(), port, index.to_owned(), false, None)
+        };
+        assert_eq!(told("127.0.0.1:9997"), of(9997, "edge"));
+        assert_eq!(told("127.0.0.1:9998"), of(9998, "main"));
     }
 
     #[test]

@@ -15,6 +15,7 @@ use axum::http::header::CONTENT_LENGTH;
 use flate2::read::MultiGzDecoder;
 use futures::StreamExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 
 use super::answer::{Answer, Code};
 
@@ -26,10 +27,21 @@ const MADE_BYTES: usize = 512 << 20;
 const SHARE_STEP: usize = 64 << 10;
 /// What memory is counted in.
 const UNIT: usize = 1 << 10;
-/// Longest pause within a body.
-const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// How bodies must come.
+const PACE: Pace = Pace { pause: Duration::from_secs(30), window: Duration::from_secs(60), bytes: 16 << 10 };
 /// Bytes unpacked at a time.
 const UNPACK_BYTES: usize = 256 << 10;
+
+/// How fast a body must come, so that nobody holds memory by sending a byte now and then.
+#[derive(Clone, Copy)]
+pub(crate) struct Pace {
+    /// Longest pause.
+    pub(crate) pause: Duration,
+    /// Time in which so many bytes must come, or the rest.
+    pub(crate) window: Duration,
+    /// Bytes of a window.
+    pub(crate) bytes: usize,
+}
 
 /// Memory of all bodies.
 #[derive(Clone)]
@@ -38,6 +50,7 @@ pub(crate) struct Budget {
     made_units: Arc<Semaphore>,
     /// Bytes of one body, unpacked.
     body_bytes_max: usize,
+    pace: Pace,
 }
 
 impl Budget {
@@ -45,7 +58,13 @@ impl Budget {
     pub(crate) fn new(body_bytes_max: u64) -> Budget {
         let body_bytes_max = usize::try_from(body_bytes_max).unwrap_or(usize::MAX).min(IN_FLIGHT_BYTES);
         let units = |bytes: usize| Arc::new(Semaphore::new(bytes / UNIT));
-        Budget { units: units(IN_FLIGHT_BYTES), made_units: units(MADE_BYTES), body_bytes_max }
+        Budget { units: units(IN_FLIGHT_BYTES), made_units: units(MADE_BYTES), body_bytes_max, pace: PACE }
+    }
+
+    /// With another pace.
+    #[cfg(test)]
+    pub(crate) fn at(self, pace: Pace) -> Budget {
+        Budget { pace, ..self }
     }
 
     /// Whether another body finds no room.
@@ -67,6 +86,8 @@ pub(crate) struct Kept {
 pub(crate) enum BodyError {
     /// More than so many bytes.
     TooLarge(usize),
+    /// It came too slowly.
+    TooSlow,
     /// What it holds takes more than so many bytes of memory.
     Swells(usize),
     /// Told with a code of Splunk's.
@@ -150,12 +171,19 @@ impl Kept {
     async fn read(body: Body, budget: &Budget) -> Result<Kept, BodyError> {
         let mut kept = Kept { bytes: Vec::new(), budget: budget.clone(), share: None, shared_bytes: 0 };
         let mut parts = body.into_data_stream();
+        let pace = budget.pace;
+        let (mut window, mut came) = (Instant::now() + pace.window, 0);
         loop {
-            let next = tokio::time::timeout(PAUSE_MAX, parts.next()).await;
-            let Some(part) = next.map_err(|_| Code::Busy)? else { return Ok(kept) };
+            let latest = window.min(Instant::now() + pace.pause);
+            let next = tokio::time::timeout_at(latest, parts.next()).await;
+            let Some(part) = next.map_err(|_| BodyError::TooSlow)? else { return Ok(kept) };
             let part = part.map_err(|_| Code::InvalidFormat)?;
             kept.grow(part.len())?;
             kept.bytes.extend_from_slice(&part);
+            came += part.len();
+            if came >= pace.bytes {
+                (window, came) = (Instant::now() + pace.window, 0);
+            }
         }
     }
 
@@ -206,5 +234,55 @@ impl Kept {
         unpacked.grow(length)?;
         unpacked.bytes = snap::raw::Decoder::new().decompress_vec(&self.bytes).map_err(|_| Code::InvalidFormat)?;
         Ok(unpacked)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::time::Duration;
+
+    use axum::body::{Body, Bytes};
+    use axum::http::{HeaderMap, Request};
+    use futures::stream::{self, StreamExt};
+
+    use super::{BodyError, Budget, Kept, Pace};
+
+    const SHORT: Duration = Duration::from_millis(50);
+    const LONG: Duration = Duration::from_secs(600);
+
+    fn part() -> Result<Bytes, Infallible> {
+        Ok(Bytes::from_static(b"x"))
+    }
+
+    async fn read(pace: Pace, body: Body) -> Result<usize, BodyError> {
+        Kept::of(Request::new(body), &Budget::new(1 << 28).at(pace)).await.map(|kept| kept.bytes.len())
+    }
+
+    #[tokio::test]
+    async fn a_body_that_trickles_is_given_up() {
+        let silent = || Body::from_stream(stream::iter([part()]).chain(stream::pending()));
+        let pace = Pace { pause: SHORT, window: LONG, bytes: 100 };
+        assert_eq!(read(pace, silent()).await, Err(BodyError::TooSlow));
+        let pace = Pace { pause: LONG, window: SHORT, bytes: 100 };
+        assert_eq!(read(pace, silent()).await, Err(BodyError::TooSlow));
+        // Bytes come all the time, and never enough.
+        let slow = stream::unfold(0, |round| async move {
+            tokio::task::yield_now().await;
+            let bytes = if round % 1_000 == 0 { Bytes::from_static(b"x") } else { Bytes::new() };
+            Some((Ok::<_, Infallible>(bytes), round + 1))
+        });
+        let pace = Pace { pause: LONG, window: SHORT, bytes: usize::MAX };
+        assert_eq!(read(pace, Body::from_stream(slow)).await, Err(BodyError::TooSlow));
+        let whole = Body::from_stream(stream::iter((0..500).map(|_| part())));
+        assert_eq!(read(Pace { pause: LONG, window: LONG, bytes: 10 }, whole).await, Ok(500));
+    }
+
+    #[tokio::test]
+    async fn a_body_without_a_length_is_refused_when_it_has_grown_too_large() {
+        // It never ends.
+        let endless = Body::from_stream(stream::repeat_with(|| Ok::<_, Infallible>(Bytes::from_static(&[b'x'; 64]))));
+        let kept = Kept::of(Request::new(endless), &Budget::new(1_000)).await;
+        assert_eq!(kept.map(|kept| kept.unpack(&HeaderMap::new()).is_ok()), Err(BodyError::TooLarge(1_000)));
     }
 }

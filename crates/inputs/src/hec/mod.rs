@@ -231,8 +231,15 @@ fn answered(outcome: Result<Answer, BodyError>) -> Response {
             too_large(&text)
         }
         Err(BodyError::Swells(bytes)) => too_large(&swells(bytes)),
+        Err(BodyError::TooSlow) => {
+            let status = StatusCode::REQUEST_TIMEOUT;
+            answer::json(status, &Told::new(TOO_SLOW, status.as_u16()))
+        }
     }
 }
+
+/// What the sender of a body is told that trickles.
+const TOO_SLOW: &str = "the body came too slowly; send it again, or less at a time";
 
 fn too_large(text: &str) -> Response {
     let status = StatusCode::PAYLOAD_TOO_LARGE;
@@ -289,7 +296,7 @@ async fn collect(
         if let Some(outcome) = outcome {
             let told = match &stored {
                 Ok(answer) | Err(BodyError::Told(answer)) => Some(*answer),
-                Err(BodyError::TooLarge(_) | BodyError::Swells(_)) => None,
+                Err(BodyError::TooLarge(_) | BodyError::Swells(_) | BodyError::TooSlow) => None,
             };
             // What is told to come again is stored again.
             outcome.set(told.filter(|answer| !answer.code.row().1.is_server_error()));

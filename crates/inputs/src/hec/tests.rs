@@ -91,7 +91,7 @@ fn send_and_go(collector: &Arc<Collector>, hands: &Hands, token: &str) {
 async fn send(collector: &Arc<Collector>, token: &str, body: &str) -> Answer {
     match collect(Arc::clone(collector), request(token, body), |receiver, body| receiver.events(body)).await {
         Ok(answer) | Err(BodyError::Told(answer)) => answer,
-        Err(BodyError::TooLarge(_) | BodyError::Swells(_)) => panic!("it is small"),
+        Err(BodyError::TooLarge(_) | BodyError::Swells(_) | BodyError::TooSlow) => panic!("it is small"),
     }
 }
 

@@ -6,6 +6,8 @@ use std::net::IpAddr;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessList {
     entries: Vec<Entry>,
+    /// The addresses of the one machine that may send at all.
+    only: Option<Vec<IpAddr>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,12 +21,20 @@ impl AccessList {
     /// Reads entries such as `10.0.0.0/8`, `!10.1.1.1`, `::1` and `*`.
     pub fn new<'a>(entries: impl IntoIterator<Item = &'a str>) -> Result<AccessList, String> {
         let entries: Result<Vec<Entry>, String> = entries.into_iter().map(entry).collect();
-        Ok(AccessList { entries: entries? })
+        Ok(AccessList { entries: entries?, only: None })
+    }
+
+    /// Of those that may send, only these addresses.
+    pub fn only(self, addresses: &[IpAddr]) -> AccessList {
+        AccessList { only: Some(addresses.iter().map(IpAddr::to_canonical).collect()), ..self }
     }
 
     /// Whether `address` may send.
     pub fn allows(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
+        if self.only.as_ref().is_some_and(|only| !only.contains(&address)) {
+            return false;
+        }
         let entry = self.entries.iter().find(|entry| entry.network.is_none_or(|network| holds(network, address)));
         // Who only refuses some means everybody else.
         entry.map_or_else(|| self.entries.iter().all(|entry| !entry.allows), |entry| entry.allows)
@@ -79,6 +89,10 @@ mod tests {
             let list = AccessList::new(entries.iter().copied()).unwrap();
             assert_eq!(list.allows(address.parse().unwrap()), allows, "{entries:?} {address}");
         }
+        let home = AccessList::new(["!10.1.2.4"]).unwrap();
+        let home = home.only(&["10.1.2.3".parse().unwrap(), "10.1.2.4".parse().unwrap()]);
+        let allowed = ["10.1.2.3", "10.1.2.4", "10.1.2.5"].map(|address| home.allows(address.parse().unwrap()));
+        assert_eq!(allowed, [true, false, false], "the machine of a stanza's name, and acceptFrom");
         for wrong in ["web1", "10.0.0.0/33", "10.0.0.0/x", "!"] {
             assert!(AccessList::new([wrong]).is_err(), "{wrong}");
         }

@@ -59,6 +59,8 @@ pub struct ForwarderDefaults {
 pub struct Forwarder {
     defaults: Arc<ForwarderDefaults>,
     decoder: Decoder,
+    /// Messages that were read.
+    messages: u64,
     wants_acks: bool,
     has_packets: bool,
     channels: BTreeMap<u64, Channel>,
@@ -80,6 +82,7 @@ impl Forwarder {
         Forwarder {
             defaults,
             decoder: Decoder::default(),
+            messages: 0,
             wants_acks: false,
             has_packets: false,
             channels: BTreeMap::new(),
@@ -107,7 +110,10 @@ impl Forwarder {
             }
             match self.decoder.next_message()? {
                 None => return Ok(false),
-                Some(message) => self.take(message, now, elapsed)?,
+                Some(message) => {
+                    self.messages += 1;
+                    self.take(message, now, elapsed)?;
+                }
             }
         }
     }
@@ -160,6 +166,16 @@ impl Forwarder {
     /// Whether text waits for more.
     pub fn is_open(&self) -> bool {
         self.channels.values().chain(self.sources.values()).any(Channel::is_open)
+    }
+
+    /// How many messages were read.
+    pub fn messages(&self) -> u64 {
+        self.messages
+    }
+
+    /// Whether a message has begun, the greeting included, of which more must come.
+    pub fn is_inside_message(&self) -> bool {
+        self.messages == 0 || self.decoder.is_inside_message()
     }
 
     /// Bytes of memory held for text that is no event yet.

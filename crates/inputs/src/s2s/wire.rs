@@ -155,6 +155,11 @@ impl Decoder {
         }
     }
 
+    /// Whether bytes wait for others.
+    pub fn is_inside_message(&self) -> bool {
+        self.plain.len() > self.used || self.packed.as_ref().is_some_and(|(_, packed)| !packed.is_empty())
+    }
+
     /// Bytes of memory held.
     pub fn held_bytes(&self) -> usize {
         self.plain.capacity() + self.packed.as_ref().map_or(0, |(_, packed)| packed.capacity())

@@ -121,7 +121,7 @@ impl Node<'_> {
         let (data_dir, settings) = (self.data_dir, &self.settings);
         let collector = collector::listen(data_dir, hec, settings, Arc::new(self.outlet.routed(None))).await?;
         let stores = |routing: Option<&str>| -> Arc<dyn EventStore> { Arc::new(self.outlet.routed(routing)) };
-        let listeners = Listeners::start(data_dir, settings, &stores).await?;
+        let listeners = Listeners::start(data_dir, settings, None, &stores).await?;
         let stop = stop_signal().map_err(|error| Failure::Storage(format!("cannot listen to signals: {error}")))?;
         // Only now: a second forwarder that finds its ports taken reads nothing and runs nothing.
         let programs = programs::start(data_dir, settings, None, &stores)?;

@@ -14,9 +14,10 @@ use quarry_event::{EventBatch, IndexedField};
 use quarry_inputs::network::hand_over;
 use quarry_inputs::s2s::{Forwarder, ForwarderDefaults, S2sError, wire};
 use quarry_inputs::{AppendError, FileIdentity, FilePosition, Receipt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
+use super::bound::listen_on;
 use super::limits::Place;
 use super::senders::Held;
 use super::stream::{Connection, first_bytes, is_full_probe, read_now, write};
@@ -33,18 +34,20 @@ const WAITING_MAX: usize = 64;
 const TURN_BYTES: usize = 1 << 20;
 /// Longest wait for a forwarder that takes no answer.
 const WRITE_MAX: Duration = Duration::from_secs(30);
+/// Longest time from the first byte of a greeting, a frame or a packet to its last.
+const UNFINISHED_MAX: Duration = Duration::from_secs(120);
 /// Scope of the numbers of forwarders; no index has it in its name.
 const SENDER_SCOPE: &str = "\0forwarder";
 /// Level of the protocol from which on packets are offered.
 const PACKETS_LEVEL: u64 = 1;
 
 /// Listens, and takes connections until the server stops.
-pub(super) async fn listen(
+pub(super) fn listen(
     port: Arc<Port>,
     address: SocketAddr,
     acceptor: Option<TlsAcceptor>,
 ) -> std::io::Result<SocketAddr> {
-    let listener = TcpListener::bind(address).await?;
+    let listener = listen_on(address)?;
     let bound = listener.local_addr()?;
     tokio::spawn(async move {
         let mut stopping = port.shared.stopping.clone();
@@ -72,7 +75,7 @@ async fn connection(port: Arc<Port>, acceptor: Option<TlsAcceptor>, stream: TcpS
     }
     let Some(place) = limits.place() else { return };
     let host = host_of(&port, peer).await;
-    let Some(mut connection) = secured(stream, acceptor, peer).await else { return };
+    let Some(mut connection) = secured((limits, &place), stream, acceptor, peer).await else { return };
     let input = &port.input;
     let defaults = ForwarderDefaults {
         index: input.index.clone(),
@@ -84,9 +87,11 @@ async fn connection(port: Arc<Port>, acceptor: Option<TlsAcceptor>, stream: TcpS
         typing: Arc::clone(&port.typing),
     };
     let forwarder = Forwarder::new(Arc::new(defaults));
-    let session = Session { port: &port, forwarder, waiting: VecDeque::new(), place, numbers: None };
+    let begun = port.shared.settings.clock.elapsed_ns();
+    let session =
+        Session { port: &port, forwarder, waiting: VecDeque::new(), place, numbers: None, since: Some(begun) };
     if let Err(error) = session.run(&mut *connection).await {
-        crate::tell(&format!("warning: [{}]: forwarder {peer} is disconnected: {error}", input.stanza));
+        limits.tell_fault(&format!("[{}]: forwarder {peer} is disconnected: {error}", input.stanza));
     }
 }
 
@@ -99,6 +104,8 @@ enum SessionError {
     Store(String),
     #[error("it was silent for {0} seconds")]
     Silent(u64),
+    #[error("what it began to send was not whole after {0} seconds")]
+    Unfinished(u64),
     #[error("forwarders together hold more unfinished text than the server keeps")]
     HoldsTooMuch,
     #[error("it takes no answers")]
@@ -120,6 +127,8 @@ struct Session<'a> {
     place: Place<'a>,
     /// Of a forwarder that numbers its batches.
     numbers: Option<Numbers>,
+    /// When what it began to say began, if it is not whole: its greeting, a frame, a packet.
+    since: Option<i64>,
 }
 
 /// What is known of a forwarder that numbers its batches.
@@ -138,6 +147,7 @@ impl Session<'_> {
             let pause = if self.waiting.is_empty() { SETTLE_EVERY } else { ACK_EVERY };
             let read = tokio::select! {
                 () = stopped(&mut stopping) => break,
+                () = self.place.told_to_close() => break,
                 () = replaced(&mut self.numbers) => break,
                 read = first_bytes(connection), if self.waiting.len() < WAITING_MAX => Some(read),
                 () = tokio::time::sleep(pause) => None,
@@ -145,6 +155,11 @@ impl Session<'_> {
             match read {
                 None => {
                     self.check_silence(heard)?;
+                    if self.waiting.len() < WAITING_MAX {
+                        self.check_progress()?;
+                    } else {
+                        self.since = self.since.map(|_| self.elapsed());
+                    }
                     if self.forwarder.is_open() {
                         self.settle(false).await?;
                     }
@@ -154,10 +169,15 @@ impl Session<'_> {
                     if !is_full_probe(&first) {
                         tokio::time::sleep(GATHER).await;
                     }
+                    let asked = self.elapsed();
                     let mut turn = self.port.shared.turns.wait().await;
+                    // It is not the forwarder's fault that others had theirs.
+                    let waited = self.elapsed().saturating_sub(asked);
+                    self.since = self.since.map(|since| since.saturating_add(waited));
                     let flow = turn.run(|desk| self.read(connection, &first, &mut desk.buffer));
                     drop(turn);
                     let flow = flow.unwrap_or(Ok(ControlFlow::Break(())))?;
+                    self.check_progress()?;
                     // Asked before the answer: only that lets batches come.
                     self.know_numbers().await?;
                     let words = self.forwarder.take_answer();
@@ -201,6 +221,13 @@ impl Session<'_> {
         if silent.as_secs() >= seconds { Err(SessionError::Silent(seconds)) } else { Ok(()) }
     }
 
+    /// Whether what the forwarder began to say takes too long: memory is held for it.
+    fn check_progress(&self) -> Result<(), SessionError> {
+        let Some(since) = self.since else { return Ok(()) };
+        let taken = Duration::from_nanos(self.elapsed().saturating_sub(since).unsigned_abs());
+        if taken >= UNFINISHED_MAX { Err(SessionError::Unfinished(UNFINISHED_MAX.as_secs())) } else { Ok(()) }
+    }
+
     /// Completes the events of silent channels, or of all.
     async fn settle(&mut self, all: bool) -> Result<(), SessionError> {
         let mut turn = self.port.shared.turns.wait().await;
@@ -219,6 +246,7 @@ impl Session<'_> {
         first: &[u8],
         buffer: &mut [u8],
     ) -> Result<ControlFlow<()>, SessionError> {
+        let before = self.forwarder.messages();
         self.forwarder.push(first);
         let mut left = TURN_BYTES;
         let mut flow = ControlFlow::Continue(());
@@ -238,6 +266,14 @@ impl Session<'_> {
             }
         }
         self.store()?;
+        if self.forwarder.messages() > 0 {
+            self.place.has_spoken();
+        }
+        if !self.forwarder.is_inside_message() {
+            self.since = None;
+        } else if self.since.is_none() || self.forwarder.messages() > before {
+            self.since = Some(self.elapsed());
+        }
         if self.place.set_held(self.forwarder.held_bytes()) {
             return Err(SessionError::HoldsTooMuch);
         }
@@ -385,9 +421,71 @@ async fn answer(connection: &mut dyn Connection, bytes: &[u8]) -> Result<(), Ses
 
 #[cfg(test)]
 mod tests {
-    use quarry_event::{EventBatch, IndexedField, Metadata};
+    use std::sync::Arc;
 
-    use super::housed;
+    use quarry_conf::{Layers, NetworkInput, PropsResolver};
+    use quarry_event::{EventBatch, IndexedField, Metadata};
+    use quarry_inputs::network::AccessList;
+    use quarry_inputs::{EventStore, Receipt};
+    use quarry_pipeline::EventTyping;
+    use quarry_stdx::ManualClock;
+    use tokio::io::AsyncWriteExt;
+    use tokio::sync::{mpsc, watch};
+
+    use super::super::{Limits, Names, Senders, Shared, Turns};
+    use super::*;
+    use crate::local::Settings;
+
+    /// Nothing reaches it.
+    struct Nowhere;
+
+    impl EventStore for Nowhere {
+        fn append(&self, _: EventBatch) -> Result<Box<dyn Receipt>, AppendError> {
+            Err(AppendError::Stopping)
+        }
+
+        fn check_index(&self, _: &str) -> Result<(), String> {
+            Ok(())
+        }
+    }
+
+    /// What becomes of a forwarder that sends `text` so long after it has connected, and goes.
+    async fn session(text: &[u8], after: Duration) -> Result<(), SessionError> {
+        let layers = Layers::new([]);
+        let input = NetworkInput::of_forwarders(&layers, "127.0.0.1:0".parse().unwrap());
+        let (props, clock) = (Arc::new(PropsResolver::new(&layers)), ManualClock::shared(0));
+        let settings = Arc::new(Settings { layers, props: Arc::clone(&props), clock: clock.clone() });
+        let (_stop, stopping) = watch::channel(false);
+        let (alive, _ended) = mpsc::channel(1);
+        let (turns, limits, names, senders) = (Turns::new(), Limits::new(), Names::default(), Senders::default());
+        let shared = Arc::new(Shared { settings, turns, limits, names, senders, stopping, alive });
+        let (typing, access) = (Arc::new(EventTyping::new(Arc::clone(&props))), AccessList::default());
+        let port = Port { input, access, store: Arc::new(Nowhere), typing: Arc::clone(&typing), shared };
+        let (index, host, source, sourcetype) = Default::default();
+        let defaults = ForwarderDefaults { index, host, source, sourcetype, offers_packets: true, props, typing };
+        let forwarder = Forwarder::new(Arc::new(defaults));
+        let place = port.shared.limits.place().unwrap();
+        let (waiting, numbers, since) = (VecDeque::new(), None, Some(0));
+        let session = Session { port: &port, forwarder, waiting, place, numbers, since };
+        let (mut sender, mut connection) = tokio::io::duplex(1 << 10);
+        clock.advance_ns(i64::try_from(after.as_nanos()).unwrap());
+        sender.write_all(text).await.unwrap();
+        drop(sender);
+        session.run(&mut connection).await
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn who_does_not_end_what_it_begins_is_disconnected() {
+        let late = UNFINISHED_MAX + Duration::from_secs(1);
+        let mut greeting = b"--splunk-cooked-mode-".to_vec();
+        assert!(session(&greeting, Duration::from_secs(60)).await.is_ok());
+        assert!(matches!(session(&greeting, late).await, Err(SessionError::Unfinished(120))));
+        greeting.extend(b"v2--");
+        greeting.resize(400, 0);
+        assert!(session(&greeting, late).await.is_ok(), "it has come, and nothing else has begun");
+        greeting.extend([0, 0]);
+        assert!(session(&greeting, late).await.is_ok(), "a frame has begun just now");
+    }
 
     #[test]
     fn events_without_an_index_are_left_out_and_the_others_keep_their_fields() {

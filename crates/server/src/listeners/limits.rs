@@ -4,18 +4,28 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// Connections of all ports together.
-pub(crate) const CONNECTIONS_MAX: usize = 16_384;
+use crate::http_port::{Waiter, Waiting, connections_max};
+
+/// Connections of all ports together, and the parts of 16 of the process's open files that they may be.
+const CONNECTIONS_MAX: usize = 16_384;
+const CONNECTIONS_PARTS: u64 = 4;
+/// Faults of single connections that are told between two tellings; the others are counted.
+const FAULTS_TOLD_MAX: u64 = 10;
 /// Bytes of text that are no event yet, of all connections together; beyond it whoever adds gives up its own as events.
 pub(crate) const HELD_BYTES_MAX: usize = 256 << 20;
 /// Files that the process asks to have open: connections, buckets, and a reserve.
 const OPEN_FILES: u64 = 65_536;
 
 /// Counters.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Limits {
+    connections_max: usize,
     connections: AtomicUsize,
     held_bytes: AtomicUsize,
+    /// Connections that have sent nothing yet; the oldest goes where there is no room for a new one.
+    mute: Waiting,
+    /// Connections that went so.
+    closed: AtomicU64,
     /// Connections that were refused because there were too many.
     pub(crate) refused: AtomicU64,
     /// Connections of senders that may not send.
@@ -28,29 +38,76 @@ pub(crate) struct Limits {
     pub(crate) homeless: AtomicU64,
     /// Batches of forwarders that came again and were stored before.
     pub(crate) repeated: AtomicU64,
-    told: [AtomicU64; 6],
+    /// Faults of single connections.
+    faults: AtomicU64,
+    untold_faults: AtomicU64,
+    told: [AtomicU64; 8],
 }
 
 /// A connection that counts.
 pub(crate) struct Place<'a> {
     limits: &'a Limits,
     held_bytes: usize,
+    /// Until it has sent something.
+    mute: Option<Waiter>,
 }
 
 impl Limits {
+    /// Nothing has happened.
+    pub(crate) fn new() -> Limits {
+        Limits::of(connections_max(CONNECTIONS_MAX, CONNECTIONS_PARTS))
+    }
+
+    fn of(connections_max: usize) -> Limits {
+        let (connections, held_bytes, mute, closed) = Default::default();
+        let (refused, forbidden, dropped, lost, homeless, repeated) = Default::default();
+        let (faults, untold_faults, told) = Default::default();
+        Limits {
+            connections_max,
+            connections,
+            held_bytes,
+            mute,
+            closed,
+            refused,
+            forbidden,
+            dropped,
+            lost,
+            homeless,
+            repeated,
+            faults,
+            untold_faults,
+            told,
+        }
+    }
+
     /// A place for one more connection, if there is one.
     pub(crate) fn place(&self) -> Option<Place<'_>> {
-        if self.connections.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
+        let is_full = self.connections.fetch_add(1, Ordering::Relaxed) >= self.connections_max;
+        // One that is told to close is gone in a moment.
+        if is_full && self.mute.close_oldest() {
+            self.closed.fetch_add(1, Ordering::Relaxed);
+        } else if is_full {
             self.connections.fetch_sub(1, Ordering::Relaxed);
             self.refused.fetch_add(1, Ordering::Relaxed);
             return None;
         }
-        Some(Place { limits: self, held_bytes: 0 })
+        Some(Place { limits: self, held_bytes: 0, mute: Some(Waiter::new(&self.mute)) })
+    }
+
+    /// Tells what was wrong with a connection, unless many were told of lately: a log is no place to fill disks with.
+    pub(crate) fn tell_fault(&self, text: &str) {
+        if self.faults.fetch_add(1, Ordering::Relaxed) < FAULTS_TOLD_MAX {
+            crate::tell(&format!("warning: {text}"));
+        } else {
+            self.untold_faults.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Tells what happened since the last time.
     pub(crate) fn tell(&self) {
+        self.faults.store(0, Ordering::Relaxed);
         let counts = [
+            (&self.closed, "connections that had sent nothing were closed for new ones: more than the server takes"),
             (&self.refused, "connections were refused: more than the server takes"),
             (&self.forbidden, "connections and datagrams of senders that acceptFrom does not name were refused"),
             (&self.dropped, "datagrams were lost: they came faster than they were stored (see _rcvbuf)"),
@@ -62,6 +119,7 @@ impl Limits {
                 &self.repeated,
                 "batches came again from forwarders that had heard no acknowledgment; they are stored once",
             ),
+            (&self.untold_faults, "more connections ended for such reasons"),
             (&self.lost, "batches of events could not be written and are lost"),
         ];
         for ((count, what), told) in counts.into_iter().zip(&self.told) {
@@ -75,6 +133,19 @@ impl Limits {
 }
 
 impl Place<'_> {
+    /// The connection has sent something, and keeps its place.
+    pub(crate) fn has_spoken(&mut self) {
+        self.mute = None;
+    }
+
+    /// Returns when the connection shall close for another.
+    pub(crate) async fn told_to_close(&self) {
+        match &self.mute {
+            Some(waiter) => waiter.told_to_close().await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// Takes note of what the connection holds; whether all together hold too much.
     pub(crate) fn set_held(&mut self, bytes: usize) -> bool {
         let all = &self.limits.held_bytes;
@@ -101,5 +172,47 @@ pub(crate) fn raise_open_files() {
         if let Err(error) = setrlimit(Resource::Nofile, limit) {
             crate::tell(&format!("note: the system allows no more open files ({error}): fewer senders find a place"));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use super::{FAULTS_TOLD_MAX, Limits};
+
+    #[test]
+    fn connections_beyond_the_limit_find_no_place_until_one_ends() {
+        let limits = Limits::of(2);
+        let (mut first, mut second) = (limits.place(), limits.place());
+        [&mut first, &mut second].into_iter().flatten().for_each(|place| place.has_spoken());
+        assert!(first.is_some() && second.is_some() && limits.place().is_none());
+        assert_eq!(limits.refused.load(Ordering::Relaxed), 1);
+        drop(first);
+        assert!(limits.place().is_some());
+    }
+
+    #[tokio::test]
+    async fn who_has_sent_nothing_goes_for_a_new_one_and_who_has_stays() {
+        let limits = Limits::of(2);
+        let (mut spoken, mute) = (limits.place().unwrap(), limits.place().unwrap());
+        spoken.has_spoken();
+        let new = limits.place();
+        assert!(new.is_some());
+        mute.told_to_close().await;
+        drop(mute);
+        assert_eq!((limits.closed.load(Ordering::Relaxed), limits.refused.load(Ordering::Relaxed)), (1, 0));
+        drop(new);
+        assert_eq!(limits.connections.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn many_faults_are_counted_and_not_told() {
+        let limits = Limits::of(1);
+        (0..FAULTS_TOLD_MAX + 5).for_each(|_| limits.tell_fault("a connection is odd"));
+        assert_eq!(limits.untold_faults.load(Ordering::Relaxed), 5);
+        limits.tell();
+        limits.tell_fault("told again");
+        assert_eq!(limits.untold_faults.load(Ordering::Relaxed), 5);
     }
 }

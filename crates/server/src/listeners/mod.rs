@@ -5,8 +5,9 @@
 //!
 //! Not here: what bytes mean (`quarry_inputs::network`), the HTTP Event Collector.
 
+pub(crate) mod bound;
 mod forwarders;
-mod limits;
+pub(crate) mod limits;
 mod names;
 mod senders;
 pub(crate) mod stream;
@@ -71,13 +72,25 @@ pub(crate) struct Listeners {
 }
 
 impl Listeners {
-    /// Listens where inputs.conf says; `stores` gives where events go, by the routing of a port.
+    /// Listens where inputs.conf says, and for forwarders on `asked`; `stores` gives where events go, by the routing of a port.
     pub(crate) async fn start(
         data_dir: &Path,
         node: &Arc<Settings>,
+        asked: Option<SocketAddr>,
         stores: &dyn Fn(Option<&str>) -> Arc<dyn EventStore>,
     ) -> Result<Listeners, Failure> {
-        let settings = NetworkInputSettings::new(&node.layers);
+        let mut settings = NetworkInputSettings::new(&node.layers);
+        if let Some(address) = asked {
+            // A stanza of that port gives way: its settings are kept, not its address. One that names its sender stays.
+            let gives_way = |input: &NetworkInput| {
+                input.kind == NetworkKind::Forwarders
+                    && input.port == address.port()
+                    && !input.tls
+                    && input.remote.is_none()
+            };
+            settings.inputs.retain(|input| !gives_way(input));
+            settings.inputs.push(NetworkInput::of_forwarders(&node.layers, address));
+        }
         for name in &settings.bad_names {
             crate::tell(&format!("warning: inputs.conf [{name}]: no port in its name, nothing listens there"));
         }
@@ -91,7 +104,7 @@ impl Listeners {
         let shared = Arc::new(Shared {
             settings: Arc::clone(node),
             turns: Turns::new(),
-            limits: Limits::default(),
+            limits: Limits::new(),
             names: Names::default(),
             senders: Senders::default(),
             stopping,
@@ -101,13 +114,13 @@ impl Listeners {
         let acceptor = if needs_tls { Some(tls::acceptor(data_dir, &settings.ssl, &[])?) } else { None };
         for input in settings.inputs {
             let store = stores(input.routing.as_deref());
-            listeners.listen(input, &shared, store, acceptor.as_ref()).await?;
+            listeners.listen(input, &shared, store, acceptor.as_ref())?;
         }
         tokio::spawn(tell_limits(Arc::clone(&shared)));
         Ok(listeners)
     }
 
-    async fn listen(
+    fn listen(
         &mut self,
         input: NetworkInput,
         shared: &Arc<Shared>,
@@ -129,9 +142,9 @@ impl Listeners {
         let typing = Arc::new(EventTyping::new(Arc::clone(&shared.settings.props)));
         let port = Arc::new(Port { input, access, store, typing, shared: Arc::clone(shared) });
         let bound = match kind {
-            NetworkKind::Tcp => tcp::listen(port, address, acceptor).await.map_err(cannot)?,
+            NetworkKind::Tcp => tcp::listen(port, address, acceptor).map_err(cannot)?,
             NetworkKind::Udp => udp::listen(&port, address).map_err(cannot)?,
-            NetworkKind::Forwarders => forwarders::listen(port, address, acceptor).await.map_err(cannot)?,
+            NetworkKind::Forwarders => forwarders::listen(port, address, acceptor).map_err(cannot)?,
         };
         crate::tell(&format!("quarry takes events on {bound} ([{stanza}])"));
         self.addresses.insert(stanza, bound);
@@ -163,14 +176,15 @@ impl Port {
     }
 }
 
-/// `acceptFrom`, or the one machine that the stanza names.
+/// `acceptFrom`, and the one machine that the stanza names.
 fn access_of(input: &NetworkInput) -> Result<AccessList, String> {
-    let Some(remote) = &input.remote else { return AccessList::new(input.accept_from.iter().map(String::as_str)) };
-    if remote.parse::<IpAddr>().is_ok() {
-        return AccessList::new([remote.as_str()]);
-    }
-    let addresses = names::addresses_of(remote).map_err(|error| format!("{remote} has no address: {error}"))?;
-    AccessList::new(addresses.iter().map(ToString::to_string).collect::<Vec<_>>().iter().map(String::as_str))
+    let listed = AccessList::new(input.accept_from.iter().map(String::as_str))?;
+    let Some(remote) = &input.remote else { return Ok(listed) };
+    let addresses = match remote.parse::<IpAddr>() {
+        Ok(address) => vec![address],
+        Err(_) => names::addresses_of(remote).map_err(|error| format!("{remote} has no address: {error}"))?,
+    };
+    Ok(listed.only(&addresses))
 }
 
 /// Returns when the server stops.

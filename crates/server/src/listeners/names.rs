@@ -2,17 +2,31 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, ToSocketAddrs};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+
+use tokio::sync::Semaphore;
 
 /// Names that are kept; beyond it all are asked again.
 const NAMES_MAX: usize = 4_096;
 /// Longest wait for a name.
 const WAIT_MAX: Duration = Duration::from_secs(2);
 
+/// Names that are asked for at a time; threads that wait for them are those that store what comes over HTTP.
+const LOOKUPS_MAX: usize = 32;
+
 /// Names that were found.
-#[derive(Debug, Default)]
-pub(crate) struct Names(Mutex<BTreeMap<IpAddr, String>>);
+#[derive(Debug)]
+pub(crate) struct Names {
+    known: Mutex<BTreeMap<IpAddr, String>>,
+    lookups: Arc<Semaphore>,
+}
+
+impl Default for Names {
+    fn default() -> Names {
+        Names { known: Mutex::default(), lookups: Arc::new(Semaphore::new(LOOKUPS_MAX)) }
+    }
+}
 
 impl Names {
     /// Name of an address, or the address itself when it has none in time.
@@ -21,7 +35,16 @@ impl Names {
         if let Some(name) = self.known(address) {
             return name;
         }
-        let asked = tokio::task::spawn_blocking(move || dns_lookup::lookup_addr(&address));
+        let asked = async {
+            // It is never closed.
+            let place = Arc::clone(&self.lookups).acquire_owned().await.ok();
+            tokio::task::spawn_blocking(move || {
+                let found = dns_lookup::lookup_addr(&address);
+                drop(place);
+                found
+            })
+            .await
+        };
         let name = match tokio::time::timeout(WAIT_MAX, asked).await {
             Ok(Ok(Ok(name))) if !name.is_empty() => name,
             _ => address.to_string(),
@@ -42,11 +65,11 @@ impl Names {
     }
 
     fn known(&self, address: IpAddr) -> Option<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&address).cloned()
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&address).cloned()
     }
 
     fn keep(&self, address: IpAddr, name: &str) {
-        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut names = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if names.len() >= NAMES_MAX {
             names.clear();
         }

@@ -12,10 +12,11 @@ use std::time::Duration;
 use quarry_conf::SenderHost;
 use quarry_inputs::AppendError;
 use quarry_inputs::network::{Appender, RawStream, Template};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
-use super::limits::Place;
+use super::bound::listen_on;
+use super::limits::{Limits, Place};
 use super::stream::{Connection, first_bytes, is_full_probe, read_now};
 use super::tls::HANDSHAKE_MAX;
 use super::turns::Desk;
@@ -36,12 +37,12 @@ pub(super) const BATCH_EVENTS: usize = 65_536;
 const TURN_BYTES_MIN: usize = 64 << 10;
 
 /// Listens, and takes connections until the server stops.
-pub(super) async fn listen(
+pub(super) fn listen(
     port: Arc<Port>,
     address: SocketAddr,
     acceptor: Option<TlsAcceptor>,
 ) -> std::io::Result<SocketAddr> {
-    let listener = TcpListener::bind(address).await?;
+    let listener = listen_on(address)?;
     let bound = listener.local_addr()?;
     let template = Arc::new(port.template(bound));
     tokio::spawn(async move {
@@ -78,7 +79,7 @@ async fn connection(
     }
     let Some(place) = limits.place() else { return };
     let host = host_of(&port, peer).await;
-    let Some(mut connection) = secured(stream, acceptor, peer).await else { return };
+    let Some(mut connection) = secured((limits, &place), stream, acceptor, peer).await else { return };
     let stream = RawStream::new(template, host);
     let appender = Appender::new(Arc::clone(&port.store));
     Session { port: &port, stream, appender, place, peer }.run(&mut *connection).await;
@@ -95,18 +96,27 @@ pub(super) async fn host_of(port: &Port, peer: SocketAddr) -> String {
 
 /// The connection after a handshake, if it needs one.
 pub(super) async fn secured(
+    (limits, place): (&Limits, &Place<'_>),
     stream: TcpStream,
     acceptor: Option<TlsAcceptor>,
     peer: SocketAddr,
 ) -> Option<Box<dyn Connection>> {
     let Some(acceptor) = acceptor else { return Some(Box::new(stream)) };
-    match tokio::time::timeout(HANDSHAKE_MAX, acceptor.accept(stream)).await {
+    let shaken = tokio::select! {
+        shaken = tokio::time::timeout(HANDSHAKE_MAX, acceptor.accept(stream)) => shaken,
+        () = place.told_to_close() => return None,
+    };
+    match shaken {
         Ok(Ok(stream)) => Some(Box::new(stream)),
         Ok(Err(error)) => {
-            crate::tell(&format!("warning: {peer}: no TLS connection: {error}"));
+            limits.tell_fault(&format!("{peer}: no TLS connection: {error}"));
             None
         }
-        Err(_) => None,
+        Err(_) => {
+            let seconds = HANDSHAKE_MAX.as_secs();
+            limits.tell_fault(&format!("{peer}: no TLS connection: its handshake took more than {seconds} seconds"));
+            None
+        }
     }
 }
 
@@ -125,6 +135,7 @@ impl Session<'_> {
         loop {
             let read = tokio::select! {
                 () = stopped(&mut stopping) => break,
+                () = self.place.told_to_close() => break,
                 read = first_bytes(connection) => read,
                 () = tokio::time::sleep(silence), if !self.stream.is_idle() => {
                     self.end_events().await;
@@ -135,6 +146,7 @@ impl Session<'_> {
             if first.is_empty() {
                 break;
             }
+            self.place.has_spoken();
             if !is_full_probe(&first) {
                 tokio::time::sleep(GATHER).await;
             }

@@ -4,7 +4,6 @@
 //! go on. rustls does the work, with ring underneath (docs/decisions/0016).
 
 use std::io::Write;
-use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,10 +14,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc};
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
 
 use crate::failure::Failure;
 use crate::local;
@@ -105,61 +101,5 @@ fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     std::fs::rename(&temporary, path)
 }
 
-/// Handshakes at a time of an HTTP port; beyond it connections wait.
-const HANDSHAKES_MAX: usize = 64;
 /// Longest handshake.
 pub(crate) const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
-/// Wait after a failed accept, which is mostly a lack of file descriptors.
-const ACCEPT_WAIT: Duration = Duration::from_millis(100);
-
-/// An HTTP port with TLS: connections come out after their handshake, so that a slow one delays no other.
-pub(crate) struct TlsListener {
-    address: SocketAddr,
-    ready: mpsc::Receiver<(TlsStream<TcpStream>, SocketAddr)>,
-}
-
-impl TlsListener {
-    /// Takes connections of `listener`, which is bound to `address`.
-    pub(crate) fn new(listener: TcpListener, address: SocketAddr, acceptor: TlsAcceptor) -> TlsListener {
-        let (shaken, ready) = mpsc::channel(HANDSHAKES_MAX);
-        tokio::spawn(async move {
-            let places = Arc::new(Semaphore::new(HANDSHAKES_MAX));
-            while !shaken.is_closed() {
-                let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-                let accepted = tokio::select! {
-                    () = shaken.closed() => return,
-                    accepted = listener.accept() => accepted,
-                };
-                let Ok((stream, peer)) = accepted else {
-                    tokio::time::sleep(ACCEPT_WAIT).await;
-                    continue;
-                };
-                let (acceptor, shaken) = (acceptor.clone(), shaken.clone());
-                tokio::spawn(async move {
-                    if let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE_MAX, acceptor.accept(stream)).await {
-                        // The server stops where nobody takes it.
-                        drop(shaken.send((stream, peer)).await);
-                    }
-                    drop(place);
-                });
-            }
-        });
-        TlsListener { address, ready }
-    }
-}
-
-impl axum::serve::Listener for TlsListener {
-    type Io = TlsStream<TcpStream>;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        match self.ready.recv().await {
-            Some(connection) => connection,
-            None => std::future::pending().await,
-        }
-    }
-
-    fn local_addr(&self) -> std::io::Result<Self::Addr> {
-        Ok(self.address)
-    }
-}

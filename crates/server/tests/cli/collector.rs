@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 use serde_json::Value;
 
-use crate::network::tls_client;
+use crate::network::{tls_client, tls_config};
 use crate::server::Server;
 use crate::support::{Place, sorted};
 
@@ -170,4 +170,45 @@ fn tokens_are_managed_without_a_restart() {
     assert_eq!(place.run(&["search", count, "-o", "csv"]).good().replace("\r", ""), "count,till\n2,1\n");
     assert_eq!(std::fs::read_to_string(place.path("data/etc/system/local/inputs.conf")).unwrap(), TOKENS);
     server.stop("-TERM");
+}
+
+/// Calls a service over HTTP/2 with TLS; the status of the call.
+async fn call(place: &Place, address: &str, path: &str, message: &[u8]) -> Option<String> {
+    let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let connector = tokio_rustls::TlsConnector::from(tls_config(place, &[b"h2"]));
+    let stream = connector.connect("localhost".try_into().unwrap(), stream).await.unwrap();
+    assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
+    let (mut sender, connection) = h2::client::handshake(stream).await.unwrap();
+    tokio::spawn(connection);
+    let request = axum::http::Request::post(format!("https://localhost{path}"));
+    let request = request.header("content-type", "application/grpc").header("te", "trailers");
+    let request = request.header("authorization", format!("Splunk {PLAIN}")).body(()).unwrap();
+    let (answer, mut body) = sender.send_request(request, false).unwrap();
+    let length = u32::try_from(message.len()).unwrap().to_be_bytes();
+    body.send_data([&[0], &length[..], message].concat().into(), true).unwrap();
+    let answer = answer.await.unwrap();
+    let in_head = answer.headers().get("grpc-status").cloned();
+    let mut answer = answer.into_body();
+    while answer.data().await.is_some() {}
+    let behind = answer.trailers().await.unwrap().and_then(|trailers| trailers.get("grpc-status").cloned());
+    in_head.or(behind).map(|status| status.to_str().unwrap().to_owned())
+}
+
+#[test]
+fn calls_of_opentelemetry_over_tls_are_found() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path("data/etc/system/local")).unwrap();
+    let inputs = format!("{TOKENS}[http]\nenableSSL = 1\n[otlp]\ndisabled = 0\nport = 0\n");
+    place.write("data/etc/system/local/inputs.conf", inputs);
+    let server = Server::start_with(&place, &["--hec", "127.0.0.1:0"]);
+    let address = crate::network::address_of(&place, "otlp");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let told = |service: &str| {
+        let path = format!("/opentelemetry.proto.collector.{service}/Export");
+        runtime.block_on(call(&place, &address, &path, b"\x0a\x0c\x12\x0a\x12\x08\x2a\x06\x0a\x04sold"))
+    };
+    assert_eq!(told("logs.v1.LogsService").as_deref(), Some("0"));
+    assert_eq!(told("trace.v1.TraceService").as_deref(), Some("12"));
+    assert_eq!(place.run(&["search", "*", "-o", "raw"]).good(), "sold\n");
+    drop(server);
 }

@@ -40,7 +40,7 @@ fn varint(mut value: u64) -> Vec<u8> {
 }
 
 /// Handshake of version 4; `ack` is 1 for acknowledgments.
-fn shake(stream: &mut (impl Read + Write), ack: u8) {
+pub(crate) fn shake(stream: &mut (impl Read + Write), ack: u8) {
     stream.write_all(&greeting("v3")).unwrap();
     stream.write_all(&frame(&[("__s2s_capabilities", &format!("ack={ack};compression=0"))])).unwrap();
     stream.flush().unwrap();
@@ -121,6 +121,19 @@ fn frames_and_packets_become_events() {
     assert_eq!(rows, expected);
     let rows = found(&place, 600, "index=old region::eu old=7 | table _raw");
     assert_eq!(rows, ["\"old=7 and", "a second line\""]);
+    drop(server);
+}
+
+#[test]
+fn an_address_of_the_command_line_takes_forwarders() {
+    // The settings of such a port come with it.
+    let place = place_with("[splunktcp://0]\nindex = asked\n");
+    let server = Server::start_with(&place, &["--s2s", "127.0.0.1:0"]);
+    let mut stream = TcpStream::connect(address_of(&place, "splunktcp://0")).unwrap();
+    stream.write_all(&greeting("v2")).unwrap();
+    stream.write_all(&frame(&[("_raw", "one"), ("_time", "1795225000"), ("_done", "_done")])).unwrap();
+    drop(stream);
+    assert_eq!(found(&place, 1, "index=asked | table _raw"), ["one"]);
     drop(server);
 }
 

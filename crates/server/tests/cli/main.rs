@@ -9,6 +9,7 @@ mod custom_commands;
 mod explain;
 mod forwarders;
 mod forwarding;
+mod hostile;
 mod kept_results;
 mod knowledge;
 mod monitor;

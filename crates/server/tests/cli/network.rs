@@ -1,6 +1,6 @@
 //! Text sent to a running server over TCP, TLS and UDP: every event is found with its host, time and sourcetype.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream, UdpSocket};
 use std::sync::Arc;
 
@@ -132,27 +132,40 @@ fn datagrams_lose_their_priority_and_get_a_time() {
 
 #[test]
 fn senders_that_may_not_send_are_not_heard() {
-    let place =
-        place_with("[tcp://0]\nacceptFrom = 10.0.0.0/8\n[tcp://127.0.0.1:0]\nsourcetype = generic_single_line\n");
+    let place = place_with(
+        "[tcp://0]\nacceptFrom = 10.0.0.0/8\n[tcp://127.0.0.1:0]\nsourcetype = generic_single_line\n\
+                    [tcp://10.1.2.3:0]\n[splunktcp://10.1.2.3:0]\n",
+    );
     let server = Server::start(&place);
     // The server may close before everything is written.
-    let mut refused = TcpStream::connect(address_of(&place, "tcp://0")).unwrap();
-    drop(refused.write_all(b"refused\n"));
+    for stanza in ["tcp://0", "tcp://10.1.2.3:0", "splunktcp://10.1.2.3:0"] {
+        let mut refused = TcpStream::connect(address_of(&place, stanza)).unwrap();
+        drop(refused.write_all(b"refused\n"));
+        let mut answer = Vec::new();
+        drop(refused.read_to_end(&mut answer));
+        assert!(answer.is_empty(), "{stanza}");
+    }
     TcpStream::connect(address_of(&place, "tcp://127.0.0.1:0")).unwrap().write_all(b"taken\n").unwrap();
     assert_eq!(found(&place, 1, "* | table _raw"), ["taken"]);
     drop(server);
 }
 
-/// A TLS client that trusts what the server made itself.
-pub(crate) fn tls_client(place: &Place, address: &str) -> rustls::StreamOwned<rustls::ClientConnection, TcpStream> {
+/// TLS of a client that trusts what the server made itself.
+pub(crate) fn tls_config(place: &Place, protocols: &[&[u8]]) -> Arc<rustls::ClientConfig> {
     let pem = std::fs::read(place.path("data/etc/auth/server.pem")).unwrap();
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(&pem).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let config = config.with_root_certificates(roots).with_no_client_auth();
+    let mut config = config.with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+    Arc::new(config)
+}
+
+/// A TLS client.
+pub(crate) fn tls_client(place: &Place, address: &str) -> rustls::StreamOwned<rustls::ClientConnection, TcpStream> {
     let name = ServerName::try_from("localhost").unwrap();
-    let connection = rustls::ClientConnection::new(Arc::new(config), name).unwrap();
+    let connection = rustls::ClientConnection::new(tls_config(place, &[]), name).unwrap();
     rustls::StreamOwned::new(connection, TcpStream::connect(address).unwrap())
 }
 

@@ -37,6 +37,11 @@ impl Server {
         server
     }
 
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
     pub(crate) fn stop(mut self, signal: &str) -> i32 {
         let sent = Command::new("kill").args([signal, &self.0.id().to_string()]).status().unwrap();
         assert!(sent.success());

@@ -18,7 +18,7 @@ use http_body_util::{BodyExt, Full};
 use super::{Collector, Form, Reader, read_logs, read_metrics, sent, store};
 use crate::hec::answer::Code;
 use crate::hec::body::BodyError;
-use crate::hec::swells;
+use crate::hec::{TOO_SLOW, swells};
 
 /// Media type of calls; more may follow it, as in `application/grpc+proto`.
 const MEDIA_TYPE: &str = "application/grpc";
@@ -65,6 +65,7 @@ impl From<BodyError> for Refusal {
                 return Refusal::new(Status::ResourceExhausted, text);
             }
             BodyError::Swells(bytes) => return Refusal::new(Status::ResourceExhausted, swells(bytes)),
+            BodyError::TooSlow => return Refusal::new(Status::Unavailable, TOO_SLOW),
             BodyError::Told(answer) => answer,
         };
         let (_, status, text) = answer.code.row();

@@ -29,7 +29,7 @@ use super::answer::{self, Answer, Code};
 use super::body::{BodyError, Kept, Share};
 use super::envelope::Envelope;
 use super::receive::{Receiver, Stated, answer_of};
-use super::{Collector, Query, answered, sender, swells, weight};
+use super::{Collector, Query, TOO_SLOW, answered, sender, swells, weight};
 
 /// Version that Elasticsearch's clients are told; they send what that one took.
 const ELASTICSEARCH_VERSION: &str = "7.17.0";
@@ -313,9 +313,10 @@ fn refused(error: BodyError) -> Response {
     let (status, reason) = match error {
         BodyError::TooLarge(bytes) => (StatusCode::PAYLOAD_TOO_LARGE, format!("a body has at most {bytes} bytes")),
         BodyError::Swells(bytes) => (StatusCode::PAYLOAD_TOO_LARGE, swells(bytes)),
+        // Their clients come again after 429.
+        BodyError::TooSlow => (StatusCode::TOO_MANY_REQUESTS, TOO_SLOW.to_owned()),
         BodyError::Told(answer) => {
             let (_, status, text) = answer.code.row();
-            // Their clients come again after 429.
             let status = if status == StatusCode::SERVICE_UNAVAILABLE { StatusCode::TOO_MANY_REQUESTS } else { status };
             (status, text.to_owned())
         }

@@ -1,0 +1,278 @@
+//! A port that speaks HTTP: connections within limits, so that senders that only hold on to theirs keep nobody out.
+//!
+//! The first bytes tell whether a connection speaks HTTP/1 or HTTP/2. One that does not send the head of a request in
+//! time is closed. Where there are as many as the port takes, the one that waits longest for a request goes for a new
+//! one; where all are at work, the new one is told so. Handshakes of TLS count as waiting. Bodies must go on coming.
+//!
+//! Not here: what requests ask, how large their bodies may be.
+
+mod bounds;
+mod lingering;
+mod request_body;
+#[cfg(test)]
+mod tests;
+mod waiting;
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::time::MissedTickBehavior;
+use tokio_rustls::TlsAcceptor;
+use tower_service::Service;
+
+pub(crate) use bounds::{Bounds, connections_max};
+use lingering::Lingering;
+use request_body::RequestBody;
+use waiting::{AnswerBody, AtWork};
+pub(crate) use waiting::{Waiter, Waiting};
+
+/// Requests of a connection at a time, over HTTP/2.
+const STREAMS_MAX: u32 = 128;
+/// Bytes of bodies that a connection may have on their way, over HTTP/2.
+const WINDOW_BYTES: u32 = 1 << 20;
+/// Time between two questions to a silent connection whether it is there, over HTTP/2, and for its answer.
+const PING_EVERY: Duration = Duration::from_secs(60);
+const PING_WAIT: Duration = Duration::from_secs(20);
+/// Refusals that are being written at a time.
+const REFUSALS_MAX: usize = 64;
+/// Longest time for one.
+const REFUSAL_MAX: Duration = Duration::from_secs(1);
+const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nRetry-After: 5\r\n\
+    Content-Length: 49\r\nConnection: close\r\n\r\ntoo many connections are at work; come again soon";
+/// Wait after a failed accept, which is mostly a lack of file descriptors.
+const ACCEPT_WAIT: Duration = Duration::from_millis(100);
+/// Time between two tellings of what was closed or refused.
+const TELL_EVERY: Duration = Duration::from_secs(10);
+
+/// A port that listens.
+pub(crate) struct HttpPort {
+    /// What it is called in the log.
+    pub(crate) name: String,
+    pub(crate) listener: TcpListener,
+    /// What speaks TLS with senders, if it does.
+    pub(crate) acceptor: Option<TlsAcceptor>,
+    pub(crate) router: Router,
+    pub(crate) bounds: Bounds,
+}
+
+/// What all connections of a port have in common.
+struct Shared {
+    router: Router,
+    acceptor: Option<TlsAcceptor>,
+    bounds: Bounds,
+    waiting: Waiting,
+    /// Connections in their handshake.
+    shaking: Waiting,
+    counts: Counts,
+}
+
+/// What happened since it was told last.
+#[derive(Default)]
+struct Counts {
+    closed: AtomicU64,
+    refused: AtomicU64,
+    unshaken: AtomicU64,
+}
+
+/// A connection's share of the port: its place, and its claim to be waited for.
+struct Presence {
+    stopping: watch::Receiver<bool>,
+    _place: OwnedSemaphorePermit,
+    _alive: mpsc::Sender<()>,
+}
+
+impl HttpPort {
+    /// Serves until `stop` is there and running requests are answered.
+    pub(crate) async fn serve(self, stop: impl Future<Output = ()>) {
+        let HttpPort { name, listener, acceptor, router, bounds } = self;
+        let places = Arc::new(Semaphore::new(bounds.connections));
+        let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
+        let (stopping_sender, stopping) = watch::channel(false);
+        let (alive, mut all_gone) = mpsc::channel(1);
+        let (waiting, shaking, counts) = Default::default();
+        let shared = Arc::new(Shared { router, acceptor, bounds, waiting, shaking, counts });
+        let mut tell = tokio::time::interval(TELL_EVERY);
+        tell.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut stop = pin!(stop);
+        loop {
+            let accepted = tokio::select! {
+                () = &mut stop => break,
+                _ = tell.tick() => {
+                    shared.counts.tell(&name);
+                    continue;
+                }
+                accepted = listener.accept() => accepted,
+            };
+            let Ok((stream, peer)) = accepted else {
+                shared.close_oldest();
+                tokio::time::sleep(ACCEPT_WAIT).await;
+                continue;
+            };
+            let Some(place) = shared.place(&places).await else {
+                shared.refuse(stream, &refusals);
+                continue;
+            };
+            let presence = Presence { stopping: stopping.clone(), _place: place, _alive: alive.clone() };
+            // It waits from now on, not from when its task runs: the next one may be here before.
+            let list = if shared.acceptor.is_some() { &shared.shaking } else { &shared.waiting };
+            let waiter = Waiter::new(list);
+            tokio::spawn(Arc::clone(&shared).connection(presence, waiter, stream, peer));
+        }
+        shared.counts.tell(&name);
+        stopping_sender.send_replace(true);
+        drop(listener);
+        drop(alive);
+        // Nobody sends: it ends with the last connection.
+        let _: Option<()> = all_gone.recv().await;
+    }
+}
+
+impl Counts {
+    fn tell(&self, name: &str) {
+        let counts = [
+            (&self.closed, "connections that waited were closed for new ones: there were more than the port takes"),
+            (&self.refused, "connections were refused: as many as the port takes were at work"),
+            (&self.unshaken, "connections were closed: their TLS handshake failed, or took too long"),
+        ];
+        for (count, what) in counts {
+            let count = count.swap(0, Ordering::Relaxed);
+            if count > 0 {
+                crate::tell(&format!("warning: {name}: {count} {what}"));
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Closes the connection that waits longest; those in their handshake go first.
+    fn close_oldest(&self) -> bool {
+        let is_closed = self.shaking.close_oldest() || self.waiting.close_oldest();
+        self.counts.closed.fetch_add(u64::from(is_closed), Ordering::Relaxed);
+        is_closed
+    }
+
+    /// A place for a new connection, where another goes if need be; `None` when all are at work.
+    async fn place(&self, places: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
+        if self.acceptor.is_some() && self.shaking.len() >= self.bounds.handshakes && self.shaking.close_oldest() {
+            self.counts.closed.fetch_add(1, Ordering::Relaxed);
+        }
+        if let Ok(place) = Arc::clone(places).try_acquire_owned() {
+            return Some(place);
+        }
+        if !self.close_oldest() {
+            return None;
+        }
+        // Its place is free in a moment; it is never closed.
+        Arc::clone(places).acquire_owned().await.ok()
+    }
+
+    /// Tells a sender that there is no place, if not too many are told so. In clear: with TLS it is only closed.
+    fn refuse(&self, mut stream: TcpStream, refusals: &Arc<Semaphore>) {
+        self.counts.refused.fetch_add(1, Ordering::Relaxed);
+        if self.acceptor.is_some() {
+            return;
+        }
+        let Ok(permit) = Arc::clone(refusals).try_acquire_owned() else { return };
+        tokio::spawn(async move {
+            let told = async {
+                stream.write_all(REFUSAL).await?;
+                Lingering::new(stream, REFUSAL_MAX).shutdown().await
+            };
+            // It may be gone already.
+            drop(tokio::time::timeout(REFUSAL_MAX, told).await);
+            drop(permit);
+        });
+    }
+
+    /// Serves one connection to its end.
+    async fn connection(self: Arc<Self>, presence: Presence, waiter: Waiter, stream: TcpStream, peer: SocketAddr) {
+        let Some(acceptor) = self.acceptor.clone() else {
+            return self.speak(presence, waiter, stream, peer).await;
+        };
+        let mut stopping = presence.stopping.clone();
+        let shaken = tokio::select! {
+            shaken = tokio::time::timeout(self.bounds.handshake_wait, acceptor.accept(stream)) => shaken,
+            () = waiter.told_to_close() => return,
+            _ = stopping.wait_for(|stopping| *stopping) => return,
+        };
+        let Ok(Ok(stream)) = shaken else {
+            self.counts.unshaken.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        drop(waiter);
+        let waiter = Waiter::new(&self.waiting);
+        self.speak(presence, waiter, stream, peer).await;
+    }
+
+    /// Answers the requests of a connection.
+    async fn speak<Io>(&self, presence: Presence, waiter: Waiter, io: Io, peer: SocketAddr)
+    where
+        Io: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let waiter = Arc::new(waiter);
+        let (router, pace, counted) = (self.router.clone(), self.bounds.pace, Arc::clone(&waiter));
+        let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+            let at_work = AtWork::new(&counted);
+            request.extensions_mut().insert(ConnectInfo(peer));
+            let answered = router.clone().call(request.map(|body| Body::new(RequestBody::new(body, pace))));
+            async move { Ok::<_, Infallible>(answered.await?.map(|body| AnswerBody { body, _at_work: at_work })) }
+        });
+        let builder = self.builder();
+        let io = TokioIo::new(Lingering::new(io, self.bounds.linger));
+        let mut serving = pin!(builder.serve_connection(io, service));
+        let mut first_head = pin!(tokio::time::sleep(self.bounds.head_wait));
+        let (mut is_first, mut is_stopping) = (true, false);
+        let mut stopping = presence.stopping.clone();
+        let mut stop_wait = pin!(tokio::time::sleep(Duration::MAX));
+        loop {
+            tokio::select! {
+                biased;
+                // However it ended: the sender knows, or is gone.
+                _ = serving.as_mut() => return,
+                () = waiter.told_to_close() => return,
+                () = first_head.as_mut(), if is_first => {
+                    if !waiter.has_asked() {
+                        return;
+                    }
+                    is_first = false;
+                }
+                _ = stopping.wait_for(|stopping| *stopping), if !is_stopping => {
+                    is_stopping = true;
+                    stop_wait.set(tokio::time::sleep(self.bounds.stop_wait));
+                    serving.as_mut().graceful_shutdown();
+                }
+                () = stop_wait.as_mut(), if is_stopping => return,
+            }
+        }
+    }
+
+    fn builder(&self) -> auto::Builder<TokioExecutor> {
+        let Bounds { head_bytes, head_wait, .. } = self.bounds;
+        let mut builder = auto::Builder::new(TokioExecutor::new());
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(head_wait).max_buf_size(head_bytes);
+        builder
+            .http2()
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(STREAMS_MAX)
+            .max_header_list_size(u32::try_from(head_bytes).unwrap_or(u32::MAX))
+            .initial_stream_window_size(WINDOW_BYTES)
+            .initial_connection_window_size(WINDOW_BYTES)
+            .keep_alive_interval(PING_EVERY)
+            .keep_alive_timeout(PING_WAIT);
+        builder
+    }
+}

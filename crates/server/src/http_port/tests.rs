@@ -1,0 +1,259 @@
+//! Hostile senders over loopback sockets, one by one. Many at once: `crate::collector::tests`.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use axum::routing::{get, post};
+use quarry_conf::SslSettings;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use tokio::io::AsyncReadExt;
+use tokio::sync::{Notify, oneshot};
+use tokio::task::JoinHandle;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::{TlsAcceptor, TlsConnector};
+
+use super::request_body::Pace;
+use super::*;
+
+/// What is short where a test waits for a limit.
+const SHORT: Duration = Duration::from_millis(100);
+
+/// A port under test.
+struct Tested {
+    address: SocketAddr,
+    /// Says that `/wait` is at work, and lets it end.
+    go_on: Arc<[Notify; 2]>,
+    stop: oneshot::Sender<()>,
+    served: JoinHandle<()>,
+}
+
+async fn port(bounds: Bounds, acceptor: Option<TlsAcceptor>) -> Tested {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let go_on: Arc<[Notify; 2]> = Arc::default();
+    let waits = Arc::clone(&go_on);
+    let wait = move || async move {
+        waits[0].notify_one();
+        waits[1].notified().await;
+        "done"
+    };
+    let router = Router::new()
+        .route("/", get(|| async { "served" }))
+        .route("/wait", get(wait))
+        .route("/take", post(|body: axum::body::Bytes| async move { format!("took {}", body.len()) }))
+        .route("/refuse", post(|| async { (StatusCode::PAYLOAD_TOO_LARGE, "too much") }));
+    let (stop, stopped) = oneshot::channel::<()>();
+    let port = HttpPort { name: "port".to_owned(), listener, acceptor, router, bounds };
+    let served = tokio::spawn(port.serve(async { drop(stopped.await) }));
+    Tested { address, go_on, stop, served }
+}
+
+/// Sends a request over a new connection; everything that comes back.
+async fn ask(address: SocketAddr, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    all_of(stream).await
+}
+
+/// What comes until the end, however it ends.
+async fn all_of(mut stream: impl AsyncRead + Unpin) -> String {
+    let mut answer = Vec::new();
+    drop(stream.read_to_end(&mut answer).await);
+    String::from_utf8(answer).unwrap()
+}
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+
+#[tokio::test]
+async fn connections_that_only_wait_keep_nobody_out() {
+    let tested = port(Bounds::for_test(2), None).await;
+    let mut idle = Vec::new();
+    for _ in 0..20 {
+        idle.push(TcpStream::connect(tested.address).await.unwrap());
+    }
+    assert!(ask(tested.address, GET).await.ends_with("served"));
+    assert_eq!(all_of(idle.remove(0)).await, "", "the one that waited longest went");
+}
+
+#[tokio::test]
+async fn who_finds_all_at_work_is_told_so() {
+    let tested = port(Bounds::for_test(1), None).await;
+    let mut busy = TcpStream::connect(tested.address).await.unwrap();
+    busy.write_all(format!("GET /wait HTTP/1.1\r\nHost: h\r\n\r\n{GET}").as_bytes()).await.unwrap();
+    tested.go_on[0].notified().await;
+    let answer = ask(tested.address, GET).await;
+    assert!(answer.starts_with("HTTP/1.1 503") && answer.ends_with("come again soon"), "{answer}");
+    tested.go_on[1].notify_one();
+    let answers = all_of(busy).await;
+    assert!(answers.contains("done") && answers.ends_with("served"), "{answers}");
+}
+
+#[tokio::test]
+async fn a_head_that_does_not_come_ends_the_connection() {
+    let tested = port(Bounds { head_wait: SHORT, ..Bounds::for_test(9) }, None).await;
+    for (sent, answers) in [
+        ("", 0),
+        ("GET / HTTP/1.1\r\nHost: ", 0),
+        ("PRI * HTTP/2.0\r\n", 0),
+        // A whole preface, and nothing behind it.
+        ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 0),
+        ("GET / HTTP/1.1\r\nHost: h\r\n\r\n", 1),
+        ("GET / HTTP/1.1\r\nHost: h\r\n\r\nGET", 1),
+    ] {
+        let mut slow = TcpStream::connect(tested.address).await.unwrap();
+        slow.write_all(sent.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        drop(slow.read_to_end(&mut answer).await);
+        let served = String::from_utf8_lossy(&answer).matches("served").count();
+        assert_eq!(served, answers, "{sent:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_head_that_is_too_large_is_refused() {
+    let tested = port(Bounds::for_test(9), None).await;
+    let answer = ask(tested.address, &format!("GET / HTTP/1.1\r\nHost: {}\r\n\r\n", "h".repeat(40_000))).await;
+    assert!(answer.starts_with("HTTP/1.1 431"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_body_that_trickles_ends_its_request() {
+    let pace = Pace { window: SHORT, bytes: 10 };
+    let tested = port(Bounds { pace, ..Bounds::for_test(9) }, None).await;
+    let head = "POST /take HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 40\r\n\r\n";
+    for sent in ["", "few"] {
+        let answer = ask(tested.address, &format!("{head}{sent}")).await;
+        assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+    }
+    assert!(ask(tested.address, &format!("{head}{}", "x".repeat(40))).await.ends_with("took 40"));
+}
+
+#[tokio::test]
+async fn who_is_refused_in_the_middle_of_a_body_reads_why() {
+    let tested = port(Bounds::for_test(9), None).await;
+    let head = "POST /refuse HTTP/1.1\r\nHost: h\r\nContent-Length: 60000000\r\n\r\n";
+    let stream = TcpStream::connect(tested.address).await.unwrap();
+    let (read, mut write) = stream.into_split();
+    let sent = tokio::spawn(async move {
+        write.write_all(head.as_bytes()).await?;
+        for _ in 0..300 {
+            write.write_all(&[b'x'; 100_000]).await?;
+        }
+        write.shutdown().await
+    });
+    sent.await.unwrap().unwrap();
+    let answer = all_of(read).await;
+    assert!(answer.starts_with("HTTP/1.1 413") && answer.ends_with("too much"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_stop_waits_for_nobody_who_does_not_end() {
+    let tested = port(Bounds { stop_wait: SHORT, ..Bounds::for_test(9) }, None).await;
+    let mut slow = TcpStream::connect(tested.address).await.unwrap();
+    slow.write_all(b"POST /take HTTP/1.1\r\nHost: h\r\nContent-Length: 40\r\n\r\nfew").await.unwrap();
+    assert!(ask(tested.address, GET).await.ends_with("served"), "the port has taken both");
+    tested.stop.send(()).unwrap();
+    tested.served.await.unwrap();
+    assert_eq!(all_of(slow).await, "");
+}
+
+/// What speaks TLS on both sides.
+fn tls(protocols: &[&[u8]]) -> (TlsAcceptor, TlsConnector) {
+    let folder = tempfile::tempdir().unwrap();
+    let acceptor = crate::listeners::tls::acceptor(folder.path(), &SslSettings::default(), protocols).unwrap();
+    let pem = std::fs::read(folder.path().join("etc/auth/server.pem")).unwrap();
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(&pem).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let mut config = config.with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+    (acceptor, TlsConnector::from(Arc::new(config)))
+}
+
+async fn connect(address: SocketAddr, connector: &TlsConnector) -> TlsStream<TcpStream> {
+    let stream = TcpStream::connect(address).await.unwrap();
+    connector.connect(ServerName::try_from("localhost").unwrap(), stream).await.unwrap()
+}
+
+#[tokio::test]
+async fn silent_handshakes_keep_nobody_out() {
+    let (acceptor, connector) = tls(&[]);
+    for bounds in [Bounds::for_test(2), Bounds { handshakes: 2, ..Bounds::for_test(100) }] {
+        let tested = port(bounds, Some(acceptor.clone())).await;
+        let mut idle = Vec::new();
+        for _ in 0..20 {
+            idle.push(TcpStream::connect(tested.address).await.unwrap());
+        }
+        let mut stream = connect(tested.address, &connector).await;
+        stream.write_all(GET.as_bytes()).await.unwrap();
+        assert!(all_of(stream).await.ends_with("served"));
+        assert_eq!(all_of(idle.remove(0)).await, "");
+    }
+}
+
+#[tokio::test]
+async fn a_handshake_that_does_not_come_ends_the_connection() {
+    let tested = port(Bounds { handshake_wait: SHORT, ..Bounds::for_test(9) }, Some(tls(&[]).0)).await;
+    for sent in [&b""[..], &[22, 3, 1, 2]] {
+        let mut slow = TcpStream::connect(tested.address).await.unwrap();
+        slow.write_all(sent).await.unwrap();
+        let mut answer = Vec::new();
+        drop(slow.read_to_end(&mut answer).await);
+        assert!(answer.is_empty());
+    }
+}
+
+/// Status and text of an answer over HTTP/2.
+async fn ask_h2(io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> (u16, String) {
+    let (mut sender, connection) = h2::client::handshake(io).await.unwrap();
+    tokio::spawn(connection);
+    let request = axum::http::Request::get("http://h/").body(()).unwrap();
+    let (answer, _) = sender.send_request(request, true).unwrap();
+    let answer = answer.await.unwrap();
+    let status = answer.status().as_u16();
+    let mut body = answer.into_body();
+    let mut text = Vec::new();
+    while let Some(part) = body.data().await {
+        text.extend_from_slice(&part.unwrap());
+    }
+    (status, String::from_utf8(text).unwrap())
+}
+
+#[tokio::test]
+async fn both_versions_of_the_protocol_are_spoken_in_clear_and_with_tls() {
+    let served = (200, "served".to_owned());
+    let tested = port(Bounds::for_test(2), None).await;
+    let mut idle = Vec::new();
+    for _ in 0..5 {
+        idle.push(TcpStream::connect(tested.address).await.unwrap());
+    }
+    assert_eq!(ask_h2(TcpStream::connect(tested.address).await.unwrap()).await, served);
+    let (acceptor, connector) = tls(&[b"h2"]);
+    let tested = port(Bounds::for_test(2), Some(acceptor)).await;
+    let stream = connect(tested.address, &connector).await;
+    assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
+    assert_eq!(ask_h2(stream).await, served);
+}
+
+#[tokio::test]
+async fn a_connection_of_many_requests_waits_when_the_last_is_answered() {
+    let tested = port(Bounds::for_test(1), None).await;
+    let (mut sender, connection) =
+        h2::client::handshake(TcpStream::connect(tested.address).await.unwrap()).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let request = |path: &str| axum::http::Request::get(format!("http://h{path}")).body(()).unwrap();
+    let (long, _) = sender.send_request(request("/wait"), true).unwrap();
+    tested.go_on[0].notified().await;
+    let (short, _) = sender.send_request(request("/"), true).unwrap();
+    assert_eq!(short.await.unwrap().status(), 200);
+    let answer = ask(tested.address, GET).await;
+    assert!(answer.starts_with("HTTP/1.1 503"), "one of its requests is at work: {answer}");
+    tested.go_on[1].notify_one();
+    let mut answer = long.await.unwrap().into_body();
+    while answer.data().await.is_some() {}
+    assert!(ask(tested.address, GET).await.ends_with("served"));
+    drop(sender);
+    drop(connection.await.unwrap());
+}
