@@ -8,10 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::PercentileMethod;
 
 use crate::EngineError;
 use crate::aggregate::Folder;
 use crate::dataflow::Dataflow;
+use crate::expr::{ExprContext, ExprTables};
 use crate::job::TransactionLimits;
 use crate::losses::Loss;
 use crate::pattern::{MATCH_STEPS_MAX, TEXT_BYTES_MAX};
@@ -39,10 +41,26 @@ pub(crate) struct CommandContext {
     pub dataflow: Arc<Dataflow>,
     /// What `transaction` keeps open unless it says otherwise.
     pub transactions: TransactionLimits,
+    /// How percentiles are read off.
+    pub percentiles: PercentileMethod,
+    /// What `lookup()` reads.
+    pub tables: ExprTables,
     /// Messages for the user: limits reached, things skipped.
     pub messages: Arc<Messages>,
     /// Whether and how to stop.
     pub stop: Arc<Stop>,
+}
+
+impl CommandContext {
+    /// What expressions may know of the search.
+    pub(crate) fn expressions(&self) -> ExprContext {
+        ExprContext {
+            now: self.now,
+            zone: self.zone.clone(),
+            tables: self.tables.clone(),
+            percentiles: self.percentiles,
+        }
+    }
 }
 
 /// A search's wish to end, set by its user.

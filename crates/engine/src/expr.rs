@@ -21,9 +21,10 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use arrow::datatypes::DataType;
 use arrow::record_batch::RecordBatch;
 use quarry_event::TimeNs;
-use quarry_spl::ast::Expr;
+use quarry_spl::ast::{Expr, PercentileMethod};
 
 use crate::EngineError;
+use crate::commands::lookup::LookupSource;
 use crate::functions::CallState;
 use crate::row_filter::RowFilter;
 use crate::rows::{ColumnReader, Value, batch_of, column_or_null, concat_rows, plain_column};
@@ -46,6 +47,27 @@ pub(crate) struct ExprContext {
     pub now: TimeNs,
     /// Time zone of the user.
     pub zone: jiff::tz::TimeZone,
+    /// What `lookup()` reads.
+    pub tables: ExprTables,
+    /// How percentiles are read off.
+    pub percentiles: PercentileMethod,
+}
+
+/// The tables `lookup()` may read; none outside of searches.
+#[derive(Clone, Default)]
+pub(crate) struct ExprTables(pub Option<Arc<dyn LookupSource>>);
+
+impl std::fmt::Debug for ExprTables {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(if self.0.is_some() { "tables" } else { "no tables" })
+    }
+}
+
+impl ExprContext {
+    /// One without tables.
+    pub(crate) fn new(now: TimeNs, zone: jiff::tz::TimeZone) -> ExprContext {
+        ExprContext { now, zone, tables: ExprTables::default(), percentiles: PercentileMethod::default() }
+    }
 }
 
 /// An expression ready to run. Clones share the state of `random()`.

@@ -14,6 +14,7 @@ mod math;
 mod multivalue;
 mod printf;
 mod statistics;
+pub(crate) mod table;
 mod text;
 pub(crate) mod time;
 pub(crate) mod xml;
@@ -149,6 +150,8 @@ pub(crate) enum Prepared {
     Format(Box<Format>),
     /// A network.
     Network(condition::Network),
+    /// A table.
+    Table(Box<table::EvalTable>),
 }
 
 /// The function of this name.
@@ -162,6 +165,7 @@ pub(crate) fn find(name: &str) -> Option<&'static Function> {
         json::FUNCTIONS,
         statistics::FUNCTIONS,
         crypto::FUNCTIONS,
+        table::FUNCTIONS,
     ];
     tables.into_iter().flatten().find(|function| function.name == name)
 }

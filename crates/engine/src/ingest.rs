@@ -43,7 +43,7 @@ impl ExpressionCompiler for IngestExpressions {
         })?;
         read_now(&mut expr);
         let seed = self.seed.fetch_add(SEED_STEP, Ordering::Relaxed);
-        let context = ExprContext { now: seed.cast_signed(), zone: self.zone.clone() };
+        let context = ExprContext::new(seed.cast_signed(), self.zone.clone());
         let compiled = CompiledExpr::new(&expr, &context).map_err(|error| error.to_string())?;
         let names = compiled.field_names().ok_or("searchmatch() cannot be used when events are indexed")?;
         Ok(Box::new(IngestExpression { compiled, names }))

@@ -13,7 +13,7 @@ use jiff::tz::TimeZone;
 use quarry_conf::PropsResolver;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::{TimeNs, TimeRange};
-use quarry_spl::ast::{Command, FromCommand, Pipeline};
+use quarry_spl::ast::{Command, FromCommand, PercentileMethod, Pipeline};
 use quarry_spl::macros::{Expansion, SpanMap};
 use quarry_spl::{Diagnostic, Parsed, Severity};
 use quarry_store::MemoryStore;
@@ -24,7 +24,7 @@ use crate::commands::lookup::LookupSource;
 use crate::custom::{CommandSource, NoCommands};
 use crate::dataflow::{Dataflow, Slicing};
 use crate::explain::{Explainer, Explanation};
-use crate::expr::ExprContext;
+use crate::expr::{ExprContext, ExprTables};
 use crate::knowledge::macros::expanded;
 use crate::knowledge::{KnowledgeSource, NoKnowledge};
 use crate::losses;
@@ -63,6 +63,8 @@ pub struct EngineOptions {
     pub slicing: Slicing,
     /// What `transaction` keeps open unless it says otherwise.
     pub transactions: TransactionLimits,
+    /// How percentiles are read off (limits.conf `[stats] perc_method`).
+    pub percentiles: PercentileMethod,
 }
 
 /// What `transaction` keeps open at a time; beyond, the one unchanged for longest is evicted.
@@ -88,6 +90,7 @@ impl Default for EngineOptions {
             partial_state_bytes: 128 << 20,
             slicing: Slicing::default(),
             transactions: TransactionLimits::default(),
+            percentiles: PercentileMethod::default(),
         }
     }
 }
@@ -107,6 +110,7 @@ pub struct Engine {
     /// They hold for one set of rules, which is why the engine has both.
     states: Option<Arc<PartialStates>>,
     transactions: TransactionLimits,
+    percentiles: PercentileMethod,
     summaries: Arc<dyn SummaryStore>,
     /// Searches started, for their names.
     started: AtomicU64,
@@ -162,6 +166,7 @@ impl Engine {
             shapes: Arc::default(),
             states: PartialStates::new(options.partial_state_bytes),
             transactions: options.transactions,
+            percentiles: options.percentiles,
             summaries: Arc::new(NoSummaries),
             started: AtomicU64::new(0),
         })
@@ -208,7 +213,7 @@ impl Engine {
         request: SearchRequest,
         source: Arc<dyn SnapshotSource>,
     ) -> Job {
-        let expressions = ExprContext { now: request.now, zone: request.zone.clone() };
+        let expressions = ExprContext::new(request.now, request.zone.clone());
         let kind = kind_of(&pipeline, self.knowledge.as_ref(), &expressions, 0);
         let runner = self.runner(request, source);
         let (messages, stop) = (Arc::clone(&runner.context.messages), Arc::clone(&runner.context.stop));
@@ -251,7 +256,7 @@ impl Engine {
 
     /// The search with its macros replaced, its tree, and the way from places in it to places in the text as written.
     fn parsed(&self, request: &SearchRequest) -> Result<(Expansion, Parsed, SpanMap), Vec<Diagnostic>> {
-        let expressions = ExprContext { now: request.now, zone: request.zone.clone() };
+        let expressions = ExprContext::new(request.now, request.zone.clone());
         let mut expansion = expanded(&request.text, self.knowledge.as_ref(), &expressions);
         if !expansion.diagnostics.is_empty() {
             return Err(expansion.diagnostics);
@@ -281,6 +286,8 @@ impl Engine {
             range: request.range,
             dataflow: Arc::clone(&self.dataflow),
             transactions: self.transactions,
+            percentiles: self.percentiles,
+            tables: ExprTables(Some(Arc::clone(&self.lookups))),
             messages: Arc::default(),
             stop: Arc::default(),
         };

@@ -35,6 +35,7 @@ mod row_filter;
 mod rows;
 mod run;
 mod scan;
+mod series_rates;
 mod shown;
 mod subsearch;
 mod summary;

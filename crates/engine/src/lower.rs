@@ -200,7 +200,7 @@ impl Lowering<'_> {
             }
             Command::Text(text) => tables::text(text),
             Command::Tables(table) => tables::table(table),
-            Command::Analytics(command) => tables::analytics(command),
+            Command::Analytics(command) => self.analytics(command)?,
             other => match first_only(other) {
                 Some(name) => return Err(self.must_be_first(name, "")),
                 None => self.shape(other)?,
@@ -302,7 +302,7 @@ impl Lowering<'_> {
 
     fn expressions(&self) -> ExprContext {
         let context = self.environment.context();
-        ExprContext { now: context.now, zone: context.zone.clone() }
+        context.expressions()
     }
 
     fn compile(&self, expr: &Expr) -> Result<Arc<CompiledExpr>, EngineError> {
@@ -461,7 +461,7 @@ pub(crate) fn read_lookup(
 ) -> Result<RecordBatch, EngineError> {
     let table = environment.table(&lookup.table, lookup.table_span)?;
     let context = environment.context();
-    let expressions = ExprContext { now: context.now, zone: context.zone.clone() };
+    let expressions = context.expressions();
     let filter = lookup.filter.as_ref().map(|expr| RowFilter::new(expr, &expressions)).transpose()?;
     input_lookup(lookup, &table, filter.as_ref())
 }

@@ -15,7 +15,7 @@ use crate::commands::stats::Stats;
 use crate::commands::timechart::TimeChart;
 use crate::commands::top::Top;
 use crate::dataflow::Dataflow;
-use crate::expr::ExprContext;
+use crate::expr::{ExprContext, ExprTables};
 use crate::job::TransactionLimits;
 
 /// Memory of a measured search.
@@ -39,7 +39,7 @@ impl Folding {
     /// The last command of a search: stats, top or timechart.
     pub fn new(search: &str) -> Result<Folding, EngineError> {
         let zone = jiff::tz::TimeZone::UTC;
-        let expressions = ExprContext { now: 0, zone: zone.clone() };
+        let expressions = ExprContext::new(0, zone.clone());
         let context = CommandContext {
             id: Arc::from(""),
             now: 0,
@@ -47,6 +47,8 @@ impl Folding {
             range: TimeRange::ALL,
             dataflow: Arc::new(Dataflow::new(MEMORY_BYTES, None)?),
             transactions: TransactionLimits::default(),
+            percentiles: PercentileMethod::default(),
+            tables: ExprTables::default(),
             messages: Arc::<Messages>::default(),
             stop: Arc::<Stop>::default(),
         };

@@ -10,7 +10,6 @@ use quarry_spl::ast::{
 
 use crate::EngineError;
 use crate::command::RowIter;
-use crate::expr::ExprContext;
 use crate::knowledge::macros::expanded;
 use crate::knowledge::{did_you_mean, model_names, model_text};
 use crate::rows::{ColumnBuilder, batch_of};
@@ -122,7 +121,7 @@ impl Runner {
 
     /// A text with its macros replaced.
     pub(crate) fn expanded(&self, text: &str) -> Result<String, String> {
-        let context = ExprContext { now: self.context.now, zone: self.context.zone.clone() };
+        let context = self.context.expressions();
         let expansion = expanded(text, self.knowledge.as_ref(), &context);
         match expansion.diagnostics.first() {
             None => Ok(expansion.text),

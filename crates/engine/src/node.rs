@@ -132,7 +132,10 @@ impl Runner {
                 job.messages.iter().for_each(|message| self.context.messages.push(format!("job {sid}: {message}")));
                 Ok(job.rows)
             }
-            Ok(None) => Err(invalid(format!("loadjob: no job {sid} is kept; run the search again"))),
+            Ok(None) => Err(invalid(format!(
+                "loadjob: no job {sid} is kept; run the search again, and find its id with `| history` or, of an answer over \
+                 REST, in the header X-Quarry-Sid"
+            ))),
             Err(fault) => Err(invalid(format!("loadjob: {fault}"))),
         }
     }

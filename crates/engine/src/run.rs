@@ -22,7 +22,7 @@ use self::row_steps::RowSteps;
 use crate::EngineError;
 use crate::command::{Blocking, CommandContext, MakeRowCommand, Reduce, RowIter, of_batches};
 use crate::commands::generate::make_results;
-use crate::commands::lookup::{LookupSource, LookupTable};
+use crate::commands::lookup::{LookupSource, LookupTable, no_table};
 use crate::commands::order::{DropEmptyColumns, Sort};
 use crate::commands::timechart::time_bounds;
 use crate::custom::{CommandSource, Custom};
@@ -171,7 +171,7 @@ impl Runner {
             }
             Command::InputLookup(lookup) => match read_lookup(lookup, self) {
                 Ok(rows) => self.chain(of_batches(vec![rows]), rest, &self.context),
-                // As Splunk: a missing table is a remark unless strict.
+                // A file that `inputcsv` does not find is a remark.
                 Err(EngineError::Invalid { message, .. }) if !lookup.strict => {
                     self.context.messages.push(message);
                     self.chain(of_batches(Vec::new()), rest, &self.context)
@@ -295,7 +295,11 @@ impl Runner {
     ) -> Result<EventScan, EngineError> {
         let patterns = index_patterns(expr, &self.default_indexes).unwrap_or_else(|| self.default_indexes.clone());
         let snapshot = self.source.snapshot(&IndexSelector::new(patterns), &context.range)?;
-        let snapshot = renamed(snapshot, self.rules.props());
+        // Index-time fields are as they were written.
+        let snapshot = match self.rules.is_index_time_only() {
+            true => snapshot,
+            false => renamed(snapshot, self.rules.props()),
+        };
         self.scan_of(expr, search, rest, rexes, context, snapshot)
     }
 
@@ -309,7 +313,7 @@ impl Runner {
         context: &CommandContext,
         snapshot: Snapshot,
     ) -> Result<EventScan, EngineError> {
-        let expressions = ExprContext { now: context.now, zone: context.zone.clone() };
+        let expressions = context.expressions();
         let wish = FieldWish::new(&required_fields(rest));
         let (filter, derivations) = self.condition(expr, &wish, &expressions)?;
         let index_range = TimeRange {
@@ -339,7 +343,7 @@ impl Runner {
         if self.rules.is_index_time_only() {
             return Ok(expr.clone());
         }
-        let expressions = ExprContext { now: self.context.now, zone: self.context.zone.clone() };
+        let expressions = self.context.expressions();
         Labels::new(self.knowledge.as_ref(), &expressions).expand(expr)
     }
 
@@ -539,15 +543,7 @@ impl Environment for Runner {
         let invalid = |message| EngineError::Invalid { message, span: Some(span) };
         match self.lookups.table(name) {
             Ok(Some(table)) => Ok(table),
-            Ok(None) => {
-                let names = self.lookups.names();
-                let known = if names.is_empty() {
-                    "there are none".to_owned()
-                } else {
-                    format!("there are {}", names.join(", "))
-                };
-                Err(invalid(format!("there is no lookup table {name}; {known}")))
-            }
+            Ok(None) => Err(invalid(no_table(name, self.lookups.as_ref()))),
             Err(message) => Err(invalid(format!("lookup {name}: {message}"))),
         }
     }

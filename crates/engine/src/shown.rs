@@ -28,7 +28,7 @@ struct ShownFormat {
 impl ShownFormats {
     /// The formats that hold at the end of a search.
     pub(crate) fn of(pipeline: &Pipeline, context: &CommandContext) -> Result<ShownFormats, EngineError> {
-        let expressions = ExprContext { now: context.now, zone: context.zone.clone() };
+        let expressions = context.expressions();
         let mut formats: Vec<ShownFormat> = Vec::new();
         for stage in &pipeline.commands {
             match &stage.command {

@@ -17,11 +17,12 @@ use quarry_spl::ast::{
 };
 
 use crate::EngineError;
-use crate::command::RowIter;
+use crate::command::{CommandContext, RowIter};
 use crate::knowledge::object::{MEMBER_VALUE, ModelObject, Resolved};
 use crate::knowledge::{data_model, model_text};
 use crate::lower::Environment;
 use crate::run::Runner;
+use crate::series_rates::{SPAN, has_series_rates};
 use crate::summary::read::SummaryRead;
 
 /// Field with the name of a metric.
@@ -52,6 +53,9 @@ impl Runner {
                 let mut parts = vec![tstats.filter.clone(), plan.has_metric()];
                 parts.retain(|part| *part != SearchExpr::All);
                 let search = SearchCommand { expr: SearchExpr::And(parts), time: tstats.time.clone() };
+                if has_series_rates(tstats) {
+                    return self.rates_of_series(plan, tstats, &search, rest);
+                }
                 let stages = [plan.stages(tstats), rest.to_vec()].concat();
                 self.events(&search, &stages)
             }
@@ -62,6 +66,23 @@ impl Runner {
                 invalid(format!("tstats: there is no tscollect job {sid}; tscollect is not supported"), *span)
             }
         }
+    }
+
+    /// `rate_avg` and `rate_sum`, for which all fields of measurements are read.
+    fn rates_of_series(
+        &self,
+        mut plan: TstatsPlan,
+        tstats: &TstatsCommand,
+        search: &SearchCommand,
+        rest: &[Stage],
+    ) -> Result<RowIter, EngineError> {
+        let span = plan.span;
+        let context = CommandContext { range: self.range_of(search)?, ..self.context.clone() };
+        let made: Vec<String> = plan.wanted.iter().cloned().collect();
+        let before = std::mem::take(&mut plan.before).into_iter().map(|command| Stage { command, span });
+        let measured = self.events(search, &before.collect::<Vec<_>>())?;
+        let rows = self.series_rates(measured, &made, tstats, span, &context)?;
+        self.chain(rows, rest, &context)
     }
 
     fn tstats_of_model(
@@ -184,7 +205,7 @@ impl Runner {
     fn leading(&self, search: &SearchCommand, stages: &[Stage], full: &Runner) -> Result<RowIter, EngineError> {
         let own = stages.iter().position(|stage| reads_events(&stage.command)).unwrap_or(stages.len());
         let rows = self.events(search, &stages[..own])?;
-        let context = crate::command::CommandContext { range: self.range_of(search)?, ..self.context.clone() };
+        let context = CommandContext { range: self.range_of(search)?, ..self.context.clone() };
         full.chain(rows, &stages[own..], &context)
     }
 }
@@ -415,15 +436,25 @@ impl TstatsPlan {
             self.copy_names(&mut commands);
         }
         let by: Vec<String> = tstats.by.iter().map(|split| self.field_of(&split.field)).collect();
-        for (split, field) in tstats.by.iter().zip(&by).filter(|_| tstats.chart.is_none()) {
+        let mut by = by;
+        let beside = !tstats.prestats && tstats.chart.is_none() && tstats.aggregates.iter().any(reads_time);
+        for (split, field) in tstats.by.iter().zip(&mut by).filter(|_| tstats.chart.is_none()) {
             if split.field == "_time" || split.span.is_some() {
                 let options = BinOptions { span: split.span.map(BinSpan::Time), ..BinOptions::default() };
-                commands.push(Command::Bin(BinCommand { field: self.pattern(field), output: None, options }));
+                let output = (beside && field == "_time").then(|| SPAN.to_owned());
+                let pattern = self.pattern(field);
+                if let Some(output) = &output {
+                    field.clone_from(output);
+                }
+                commands.push(Command::Bin(BinCommand { field: pattern, output, options }));
             }
         }
         if let Some(value) = &tstats.fill_null {
-            let fields: Vec<FieldPattern> =
-                by.iter().filter(|field| *field != "_time").map(|field| self.pattern(field)).collect();
+            let fields: Vec<FieldPattern> = by
+                .iter()
+                .filter(|field| *field != "_time" && *field != SPAN)
+                .map(|field| self.pattern(field))
+                .collect();
             if !fields.is_empty() {
                 commands.push(Command::FillNull(FillNullCommand { value: value.clone(), fields }));
             }
@@ -503,6 +534,12 @@ impl TstatsPlan {
             dedup_split_values: false,
         })
     }
+}
+
+/// Whether an aggregate looks at the times of events, which their spans must not take the place of.
+fn reads_time(aggregate: &Aggregate) -> bool {
+    let of_time = matches!(&aggregate.arg, AggregateArg::Field(field) if field.text == "_time");
+    of_time || aggregate.function.reads_time()
 }
 
 /// `k=` of `PREFIX(k=)`, under which a column of such values is shown.

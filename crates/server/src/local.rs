@@ -12,6 +12,7 @@ use quarry_engine::{Engine, EngineOptions, IngestExpressions, SnapshotSource, Tr
 use quarry_event::EventBatch;
 use quarry_inputs::{FilePosition, KnownPosition, Sink, SinkError};
 use quarry_search::{JobKeeper, SearchService, SearchServiceParts};
+use quarry_spl::ast::PercentileMethod;
 use quarry_stdx::{SharedClock, SystemClock};
 use quarry_store::{MemoryStore, MergeOptions, Store, StoreError, StoreOptions};
 
@@ -137,6 +138,10 @@ impl Settings {
             transactions: TransactionLimits {
                 max_open: limits.open_transactions,
                 max_open_events: limits.open_transaction_events,
+            },
+            percentiles: match limits.percentiles_interpolated {
+                true => PercentileMethod::Interpolated,
+                false => PercentileMethod::NearestRank,
             },
             ..EngineOptions::default()
         };

@@ -176,6 +176,11 @@ impl LookupSource for Lookups {
         }))
     }
 
+    fn searched(&self) -> Option<String> {
+        let folders: Vec<String> = self.files.folders().iter().map(|folder| folder.display().to_string()).collect();
+        Some(format!("transforms.conf, {}", folders.join(", ")))
+    }
+
     fn names(&self) -> Vec<String> {
         let stanzas = self.transforms.lookups().map(|(name, _)| name.to_owned());
         stanzas.chain(self.files.names()).collect()

@@ -34,35 +34,55 @@ pub(crate) fn run(arguments: &SplCheckArgs) -> Result<u8, Failure> {
         if line.trim().is_empty() {
             continue;
         }
-        let wrong = |what: &str| Failure::Usage(format!("{}:{}: {what}", path.display(), at + 1));
-        let record: Value = serde_json::from_str(&line).map_err(|error| wrong(&error.to_string()))?;
-        let field = &arguments.field;
-        let Some(search) = record[field.as_str()].as_str() else {
-            return Err(wrong(&format!("has no text field {field}: name one with --field")));
-        };
-        let expansion = expand(search, &NoMacros);
-        let spl_tokens::Read { parsed, text, replaced } = spl_tokens::read(&expansion.text);
-        counts.add(at + 1, &parsed);
-        let needs = Needs::of(&parsed.pipeline);
-        if arguments.execute && parsed.is_ok() {
-            counts.executed += 1;
-            let failures = executed(parsed.pipeline, &text, &needs)?;
-            counts.failed += u64::from(!failures.is_empty());
-            counts.failures.extend(failures.into_iter().map(|failure| (at + 1, failure)));
-        }
-        counts.need(&needs, expansion.missing);
-        if replaced {
-            *counts.needs.entry("tokens".to_owned()).or_default() += 1;
+        match search_of(&line, &arguments.field) {
+            Ok(search) => check(at + 1, &search, arguments, &mut counts)?,
+            Err(error) => counts.skip(at + 1, error),
         }
     }
+    if counts.searches == 0
+        && let Some(first) = counts.unread.first()
+    {
+        let (line, error) = (&first["line"], first["error"].as_str().unwrap_or_default());
+        return Err(Failure::Usage(format!("{}:{line}: {error}", path.display())));
+    }
+    report(counts, arguments)
+}
+
+/// The search of a line.
+fn search_of(line: &str, field: &str) -> Result<String, String> {
+    let record: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
+    let search = record[field].as_str().map(str::to_owned);
+    search.ok_or_else(|| format!("has no text field {field}: name one with --field"))
+}
+
+/// Counts a search.
+fn check(line: usize, search: &str, arguments: &SplCheckArgs, counts: &mut Counts) -> Result<(), Failure> {
+    let expansion = expand(search, &NoMacros);
+    let spl_tokens::Read { parsed, text, replaced } = spl_tokens::read(&expansion.text);
+    counts.add(line, &parsed);
+    let needs = Needs::of(&parsed.pipeline);
+    if arguments.execute && parsed.is_ok() {
+        counts.executed += 1;
+        let failures = executed(parsed.pipeline, &text, &needs)?;
+        counts.failed += u64::from(!failures.is_empty());
+        counts.failures.extend(failures.into_iter().map(|failure| (line, failure)));
+    }
+    counts.need(&needs, expansion.missing);
+    if replaced {
+        *counts.needs.entry("tokens".to_owned()).or_default() += 1;
+    }
+    Ok(())
+}
+
+fn report(counts: Counts, arguments: &SplCheckArgs) -> Result<u8, Failure> {
     let features = listed(&counts.unsupported);
     let needs = listed(&counts.needs);
     match arguments.output {
         ListForm::Json => {
             let failures = failures_of(&counts, None);
-            let Counts { searches, parsed, supported, executed, failed, not_parsed, .. } = counts;
+            let Counts { searches, parsed, supported, executed, failed, not_parsed, skipped, unread, .. } = counts;
             let mut report = json!({ "searches": searches, "parsed": parsed, "supported": supported,
-                "unsupported": features, "needs": needs, "not_parsed": not_parsed });
+                "unsupported": features, "needs": needs, "not_parsed": not_parsed, "skipped": skipped, "unread": unread });
             if arguments.execute {
                 report["executed"] = executed.into();
                 report["failed"] = failed.into();
@@ -74,6 +94,14 @@ pub(crate) fn run(arguments: &SplCheckArgs) -> Result<u8, Failure> {
         ListForm::Table => {
             let Counts { searches, parsed, supported, .. } = &counts;
             writeln!(std::io::stdout().lock(), "{searches} searches, {parsed} parse, {supported} run\n")?;
+            if let Some(first) = counts.unread.first() {
+                let (line, error) = (&first["line"], first["error"].as_str().unwrap_or_default());
+                writeln!(
+                    std::io::stdout().lock(),
+                    "{} lines without a search, the first is line {line}: {error}\n",
+                    counts.skipped
+                )?;
+            }
             bucket::print(&features, &["feature", "searches"], ListForm::Table)?;
             if arguments.execute {
                 let (executed, failed) = (counts.executed, counts.failed);
@@ -96,6 +124,10 @@ struct Counts {
     needs: BTreeMap<String, u64>,
     /// Line and first error of the searches that do not parse.
     not_parsed: Vec<Value>,
+    /// Lines that hold no search.
+    skipped: u64,
+    /// The first of them, and why.
+    unread: Vec<Value>,
     /// Searches that were run.
     executed: u64,
     /// Searches that failed then.
@@ -111,6 +143,14 @@ fn failures_of(counts: &Counts, most: Option<usize>) -> Value {
 }
 
 impl Counts {
+    /// Notes a line that holds no search.
+    fn skip(&mut self, line: usize, error: String) {
+        self.skipped += 1;
+        if self.unread.len() < NOT_PARSED_MAX {
+            self.unread.push(json!({ "line": line, "error": error }));
+        }
+    }
+
     fn add(&mut self, line: usize, search: &Parsed) {
         let mut errors = search.diagnostics.iter().filter(|remark| remark.severity == Severity::Error);
         let fault = errors.find(|remark| !remark.message.contains(UNSUPPORTED));

@@ -678,7 +678,7 @@ pub struct InputLookupCommand {
     pub table_span: Span,
     /// `append=f`.
     pub append: bool,
-    /// `strict=f`.
+    /// Whether a table that is not there is an error, else a remark.
     pub strict: bool,
     /// `start=0`.
     pub start: usize,
@@ -698,6 +698,7 @@ impl StatsFunction {
                 | StatsFunction::EarliestTime
                 | StatsFunction::LatestTime
                 | StatsFunction::Rate
+                | StatsFunction::SeriesRate { .. }
                 | StatsFunction::Per(_)
                 | StatsFunction::Sparkline { .. }
         )

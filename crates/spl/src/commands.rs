@@ -72,6 +72,7 @@ pub static HELP: &[CommandHelp] = &[
         "cluster [t=N] [showcount=] [field=] [labelonly=] [match=termlist|termset|ngramset]",
         "groups texts that are alike",
     ),
+    row("cofilter", "cofilter USER ITEM", "how many users have both of two items"),
     row(
         "collect",
         "collect index=INDEX [source=] [sourcetype=] [marker=] [testmode=]",
@@ -91,6 +92,11 @@ pub static HELP: &[CommandHelp] = &[
     row("dbinspect", "dbinspect [index=INDEX]... [timeformat=FORMAT]", "the buckets of indexes"),
     row("dedup", "dedup [N] FIELD... [keepevents=] [keepempty=] [consecutive=] [sortby KEY...]", "drops repeated rows"),
     row("delta", "delta FIELD [AS NEW] [p=N]", "the difference to a row before"),
+    row(
+        "diff",
+        "diff [position1=N] [position2=N] [attribute=FIELD] [diffheader=] [context=] [maxlen=]",
+        "lines in which two rows differ",
+    ),
     row("discretize", "discretize FIELD [span=]", "same as bin"),
     row(
         "erex",
@@ -142,6 +148,7 @@ pub static HELP: &[CommandHelp] = &[
     ),
     row("kv", "kv [pairdelim=TEXT kvdelim=TEXT]", "same as extract"),
     row("loadjob", "loadjob SID | savedsearch=\"USER:APP:NAME\"", "the result of a job"),
+    row("localize", "localize [maxpause=] [timebefore=] [timeafter=]", "times in which rows lie close together"),
     row("localop", "localop", "changes nothing"),
     row(
         "lookup",
@@ -203,6 +210,7 @@ pub static HELP: &[CommandHelp] = &[
     row("rare", "rare [N] FIELD... [BY FIELD...]", "the rarest values"),
     row("redistribute", "redistribute", "changes nothing"),
     row("regex", "regex [FIELD=|FIELD!=]\"REGEX\"", "keeps rows that match"),
+    row("relevancy", "relevancy", "how much of a text is what the search asks for"),
     row("reltime", "reltime [timefield=FIELD] [prefix=TEXT]", "how long ago a time is"),
     row("rename", "rename FIELD AS NEW [, FIELD AS NEW]...", "renames fields"),
     row("replace", "replace OLD WITH NEW [, ...] [IN FIELD...]", "replaces whole values"),
@@ -283,36 +291,41 @@ pub static HELP: &[CommandHelp] = &[
 
 /// Commands of the language that do not run yet, each with what helps instead; named so that the message can say so.
 pub(crate) const NOT_YET: &[(&str, &str)] = &[
-    ("analyzefields", ""),
-    ("cofilter", ""),
+    (
+        "analyzefields",
+        "what its figures are is not documented; `associate` and `correlate` tell which fields go together",
+    ),
     ("collapse", "it joins raw results of a cluster; there is none"),
     ("crawl", "give folders to `quarry add` or inputs.conf"),
     (
         "delete",
         "buckets never change once they are written, and there are no marks of deleted events; events leave an index by its retention",
     ),
-    ("diff", ""),
-    ("dump", "searches write no files; use `quarry search --output`"),
+    ("dump", "searches write no files; use `quarry search --output`, or outputcsv"),
     ("findkeywords", "use cluster with showcount=t"),
     ("findtypes", "write event types yourself"),
-    ("folderize", ""),
+    ("folderize", "use cluster"),
     ("geomfilter", "there are no maps"),
-    ("localize", "use timechart, or map over ranges"),
     ("mpreview", "read metrics with mstats"),
     ("msearch", "read metrics with mstats"),
     ("overlap", "summaries are not kept in jobs"),
     ("prjob", "every search runs in parallel"),
     ("reducers", "every search runs in parallel"),
-    ("relevancy", "events have no rank; sort by what matters to you"),
     ("runshellscript", "use script with a program of an app"),
     ("scrub", "use replace or rex mode=sed"),
     ("searchtxn", "use transaction"),
     ("summarize", "the server summarises accelerated data models by itself"),
     ("tscollect", "tstats reads events themselves; collect keeps rows"),
-    ("typeahead", "ask the REST API for completions"),
+    ("typeahead", "nothing completes what is typed; `metadata` and `fieldsummary` tell what there is"),
     ("typelearner", "write event types yourself"),
-    ("walklex", "the lexicon of a bucket is not shown"),
-    ("x11", "there is no seasonal model; trendline and predict of a tool of your own may do"),
+    (
+        "walklex",
+        "lexicons leave out numbers and ids that columns hold, so a list of words would lack these; `tstats count BY PREFIX(word=)` counts words",
+    ),
+    (
+        "x11",
+        "how it takes seasons out is not documented enough to do the same; `predict algorithm=LLP5` has a season, `trendline` a trend",
+    ),
 ];
 
 /// What to do instead of a command of this lower-case name that does not run yet; perhaps empty.

@@ -107,6 +107,13 @@ pub static EVAL_FUNCTIONS: &[FunctionHelp] = &[
     row("like", 2, 2, "like(text, \"pattern\")", "whether text matches a pattern with % and _"),
     row("ln", 1, 1, "ln(x)", "natural logarithm"),
     row("log", 1, 2, "log(x, base)", "logarithm, base 10 by default"),
+    row(
+        "lookup",
+        3,
+        3,
+        "lookup(\"table\", json_object(\"column\", x, ...), json_array(\"output\", ...))",
+        "a JSON object of columns of the first row of a table that matches",
+    ),
     row("lower", 1, 1, "lower(text)", "text in lower case"),
     row("ltrim", 1, 2, "ltrim(text, \"characters\")", "text without leading characters"),
     row("match", 2, 2, "match(text, \"regex\")", "whether a regular expression matches somewhere"),

@@ -23,7 +23,6 @@ pub static LIMITS: ConfTable = ConfTable {
         "maxtime",
         "maxvalues",
         "perc_digest_type",
-        "perc_method",
         "subsearch_maxout",
         "subsearch_maxtime",
         "ttl",
@@ -63,7 +62,16 @@ const SECTIONS: &[Section] = &[
         rows: &[row("indexed_kv_limit", COUNT, "200", "fields", "indexed fields of one event; 0: as many as come")],
     },
     Section { stanza: StanzaName::Named("spath"), rows: &[] },
-    Section { stanza: StanzaName::Named("stats"), rows: &[] },
+    Section {
+        stanza: StanzaName::Named("stats"),
+        rows: &[row(
+            "perc_method",
+            Kind::Choice(&["nearest-rank", "interpolated"]),
+            "nearest-rank",
+            "",
+            "which number a percentile is: one of those there are, or a point between two",
+        )],
+    },
     Section {
         stanza: StanzaName::Named("iplocation"),
         rows: &[row(
@@ -100,6 +108,8 @@ pub struct LimitSettings {
     pub open_transactions: usize,
     /// `[transactions] maxopenevents`.
     pub open_transaction_events: usize,
+    /// `[stats] perc_method = interpolated`, else `nearest-rank`.
+    pub percentiles_interpolated: bool,
     /// `[iplocation] db_path`.
     pub address_database: Option<String>,
 }
@@ -120,6 +130,9 @@ impl LimitSettings {
             },
             open_transactions: size("transactions", "maxopentxn"),
             open_transaction_events: size("transactions", "maxopenevents"),
+            percentiles_interpolated: Values::of_stanza(rows_of(SECTIONS, "stats"), conf, "stats")
+                .text("perc_method")
+                .eq_ignore_ascii_case("interpolated"),
             address_database: Values::of_stanza(rows_of(SECTIONS, "iplocation"), conf, "iplocation")
                 .optional("db_path"),
         }
@@ -143,14 +156,16 @@ mod tests {
             indexed_fields_max: 200,
             open_transactions: 5_000,
             open_transaction_events: 100_000,
+            percentiles_interpolated: false,
             address_database: None,
         };
         assert_eq!(LimitSettings::new(&layers), bounds(7, 0, 9));
         assert_eq!(LimitSettings::new(&Layers::new([])), bounds(1024, 128, 128 << 20));
-        let own = "[transactions]\nmaxopentxn = 2\nmaxopenevents = 9\n[iplocation]\ndb_path = share/places.mmdb\n";
+        let own = "[transactions]\nmaxopentxn = 2\nmaxopenevents = 9\n[stats]\nperc_method = interpolated\n[iplocation]\ndb_path = share/places.mmdb\n";
         let layers_of_transactions = Layers::new([local("limits", own)]);
         let set = LimitSettings::new(&layers_of_transactions);
         assert_eq!((set.open_transactions, set.open_transaction_events), (2, 9));
+        assert!(set.percentiles_interpolated);
         assert_eq!(set.address_database.as_deref(), Some("share/places.mmdb"));
         assert!(layers_of_transactions.warnings().is_empty());
         let told: Vec<String> = layers.warnings().iter().map(ToString::to_string).collect();

@@ -4,6 +4,8 @@
 //! centroids, small ones at the ends, so that extreme percentiles stay sharp. Source: Dunning and Ertl, "Computing
 //! extremely accurate quantiles using t-digests" (2019), scale function k1.
 
+use quarry_spl::ast::PercentileMethod;
+
 /// Distinct values kept exactly (limits.conf `[stats] perc_digest_type` exactness bound).
 const EXACT_VALUES_MAX: usize = 1_000;
 /// Values collected before they are sorted in.
@@ -61,16 +63,16 @@ impl Digest {
         std::iter::once(head).chain(self.points.into_iter().flat_map(|(value, weight)| [value, weight])).collect()
     }
 
-    /// The value below which `percent` of the numbers lie, between neighbours by line; `None` without numbers.
-    pub(crate) fn percentile(&mut self, percent: f64) -> Option<f64> {
+    /// The value below which `percent` of the numbers lie; `None` without numbers. A sketch that rounds goes by line.
+    pub(crate) fn percentile(&mut self, percent: f64, method: PercentileMethod) -> Option<f64> {
         self.settle();
         let total: f64 = self.points.iter().map(|(_, weight)| weight).sum();
         let (first, last) = (self.points.first()?.0, self.points.last()?.0);
         let fraction = (percent / 100.0).clamp(0.0, 1.0);
-        if self.rounded {
-            Some(self.interpolated(fraction * total, first, last))
-        } else {
-            self.exact_at(fraction * (total - 1.0))
+        match method {
+            _ if self.rounded => Some(self.interpolated(fraction * total, first, last)),
+            PercentileMethod::NearestRank => self.exact_at((fraction * total).floor().min(total - 1.0)),
+            PercentileMethod::Interpolated => self.exact_at(fraction * (total - 1.0)),
         }
     }
 
@@ -166,16 +168,21 @@ fn next_bound(quantile: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use PercentileMethod::{Interpolated, NearestRank};
 
     #[test]
     fn few_values_are_exact() {
         let mut digest = Digest::new(false);
         (1..=10).for_each(|value| digest.add(f64::from(value)));
-        assert_eq!(digest.percentile(50.0), Some(5.5));
-        assert!((digest.percentile(95.0).unwrap() - 9.55).abs() < 1e-9);
-        assert_eq!(digest.percentile(0.0), Some(1.0));
-        assert_eq!(digest.percentile(100.0), Some(10.0));
-        assert_eq!(Digest::new(false).percentile(50.0), None);
+        assert_eq!(digest.percentile(50.0, Interpolated), Some(5.5));
+        assert!((digest.percentile(95.0, Interpolated).unwrap() - 9.55).abs() < 1e-9);
+        for method in [NearestRank, Interpolated] {
+            assert_eq!(digest.percentile(0.0, method), Some(1.0));
+            assert_eq!(digest.percentile(100.0, method), Some(10.0));
+            assert_eq!(Digest::new(false).percentile(50.0, method), None);
+        }
+        let ranks = [(10.0, 2.0), (25.0, 3.0), (50.0, 6.0), (89.9, 9.0), (95.0, 10.0)];
+        ranks.iter().for_each(|(percent, value)| assert_eq!(digest.percentile(*percent, NearestRank), Some(*value)));
     }
 
     #[test]
@@ -188,7 +195,7 @@ mod tests {
         left.merge_state(&right.into_state());
         for percent in [1.0, 25.0, 50.0, 90.0, 99.0, 99.9] {
             let expected = 200_000.0 * percent / 100.0;
-            let found = left.percentile(percent).unwrap();
+            let found = left.percentile(percent, NearestRank).unwrap();
             assert!((found - expected).abs() < 200_000.0 * 0.003, "{percent}: {found} is far from {expected}");
         }
     }

@@ -38,7 +38,10 @@ pub(crate) fn value_of(function: &StatsFunction, states: &[ArrayRef], groups: us
         StatsFunction::StdevP => moments(states, |moments| moments.variance(false).map(f64::sqrt)),
         StatsFunction::Var => moments(states, |moments| moments.variance(true)),
         StatsFunction::VarP => moments(states, |moments| moments.variance(false)),
-        StatsFunction::Percentile { percent, kind } => percentile(states, *percent, *kind),
+        StatsFunction::Percentile { percent, kind, method } => {
+            let digest = || Digest::new(*kind == PercentileKind::Exact);
+            percentiles(states, digest, |digest| digest.percentile(*percent, *method))
+        }
         StatsFunction::Mode => each_list(states, groups, |texts| mode(&texts)),
         StatsFunction::Values => each_list(states, groups, |mut texts| {
             texts.sort_unstable();
@@ -55,7 +58,7 @@ pub(crate) fn value_of(function: &StatsFunction, states: &[ArrayRef], groups: us
             let time = texts.first().and_then(|key| key.parse::<i64>().ok());
             time.map_or(Value::Null, |time| Value::number_of(time as f64 / NS_PER_SEC as f64))
         }),
-        StatsFunction::Rate => rates(states, groups),
+        StatsFunction::Rate | StatsFunction::SeriesRate { .. } => rates(states, groups),
         StatsFunction::Sparkline { inner, .. } => {
             let lists = states[0].as_list::<i32>();
             let lines = (0..groups).map(|group| Sparkline::from_state(&number_list(lists, group))).collect();
@@ -109,12 +112,16 @@ fn moments(states: &[ArrayRef], value: impl Fn(&Moments) -> Option<f64>) -> Arra
     Arc::new(values.collect::<Float64Array>())
 }
 
-fn percentile(states: &[ArrayRef], percent: f64, kind: PercentileKind) -> ArrayRef {
+fn percentiles(
+    states: &[ArrayRef],
+    empty: impl Fn() -> Digest,
+    value: impl Fn(&mut Digest) -> Option<f64>,
+) -> ArrayRef {
     let lists = states[0].as_list::<i32>();
     let values = (0..lists.len()).map(|group| {
-        let mut digest = Digest::new(kind == PercentileKind::Exact);
+        let mut digest = empty();
         digest.merge_state(&number_list(lists, group));
-        digest.percentile(percent)
+        value(&mut digest)
     });
     Arc::new(values.collect::<Float64Array>())
 }

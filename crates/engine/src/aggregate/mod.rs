@@ -172,7 +172,11 @@ impl AggregatePlan {
                 let message = "sparkline takes count, sum, avg, min or max".to_owned();
                 return Err(EngineError::Invalid { message, span: Some(aggregate.span) });
             }
-            Ok(AggregateColumn { function: aggregate.function.clone(), argument, name: aggregate.name.clone() })
+            let mut function = aggregate.function.clone();
+            if let StatsFunction::Percentile { method, .. } = &mut function {
+                *method = context.percentiles;
+            }
+            Ok(AggregateColumn { function, argument, name: aggregate.name.clone() })
         });
         Ok(AggregatePlan { columns: columns.collect::<Result<_, EngineError>>()?, by, series: None })
     }
@@ -273,7 +277,9 @@ pub(crate) fn parts_of(function: &StatsFunction) -> Vec<Part> {
         StatsFunction::Last => vec![Part::Pick(PickKey::Last)],
         StatsFunction::Earliest | StatsFunction::EarliestTime => vec![Part::Pick(PickKey::Earliest)],
         StatsFunction::Latest | StatsFunction::LatestTime => vec![Part::Pick(PickKey::Latest)],
-        StatsFunction::Rate => vec![Part::Pick(PickKey::Earliest), Part::Pick(PickKey::Latest)],
+        StatsFunction::Rate | StatsFunction::SeriesRate { .. } => {
+            vec![Part::Pick(PickKey::Earliest), Part::Pick(PickKey::Latest)]
+        }
         StatsFunction::Sparkline { span, .. } => {
             let width = span.as_ref().map(|span| crate::commands::spans::length_of(span) / NS_PER_SEC);
             vec![Part::Sparkline { width }]

@@ -22,6 +22,8 @@ fn context() -> CommandContext {
         zone: jiff::tz::TimeZone::UTC,
         range: TimeRange::ALL,
         dataflow: Arc::new(Dataflow::new(64 << 20, None).unwrap()),
+        percentiles: quarry_spl::ast::PercentileMethod::default(),
+        tables: crate::expr::ExprTables::default(),
         transactions: Default::default(),
         messages: Arc::<Messages>::default(),
         stop: Arc::<Stop>::default(),
@@ -37,7 +39,7 @@ fn plan(stats: &str) -> AggregatePlan {
         panic!("{stats} is no stats")
     };
     let by = by.into_iter().map(|field| field.text).collect();
-    AggregatePlan::new(&aggregates, by, &ExprContext { now: 0, zone: jiff::tz::TimeZone::UTC }).unwrap()
+    AggregatePlan::new(&aggregates, by, &ExprContext::new(0, jiff::tz::TimeZone::UTC)).unwrap()
 }
 
 /// Rows of `_time` (seconds), group and value; a value of `-` is missing.

@@ -50,7 +50,11 @@ fn shown_names(rows: &RecordBatch) -> Vec<String> {
 // ---- anomalies ------------------------------------------------------------------------------------------------------
 
 /// `anomalies`.
-pub(crate) struct Anomalies(pub AnomaliesCommand);
+pub(crate) struct Anomalies {
+    command: AnomaliesCommand,
+    /// The pieces of each text that is expected whatever came before.
+    denied: Vec<Window>,
+}
 
 /// The texts before a row, and how often each piece is in them.
 #[derive(Default)]
@@ -87,18 +91,18 @@ impl Window {
 impl BlockingTable for Anomalies {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
         let all = rows_in_memory("anomalies", rows, context)?;
-        let (texts, mut scratch) = (rows::reader(&all, &self.0.field), String::new());
-        let by: Vec<ColumnReader> = self.0.by.iter().map(|field| rows::reader(&all, &field.text)).collect();
+        let (texts, mut scratch) = (rows::reader(&all, &self.command.field), String::new());
+        let by: Vec<ColumnReader> = self.command.by.iter().map(|field| rows::reader(&all, &field.text)).collect();
         let mut windows: BTreeMap<Vec<String>, Window> = BTreeMap::new();
         let (mut column, mut kept) = (ColumnBuilder::new(all.num_rows()), Vec::with_capacity(all.num_rows()));
         for row in 0..all.num_rows() {
             let key = by.iter().map(|reader| reader.value(row).into_text().unwrap_or_default().into_owned()).collect();
             let pieces = self.pieces(texts.text(row, &mut scratch).unwrap_or_default());
             let window = windows.entry(key).or_default();
-            let unexpected = window.unexpected(&pieces);
-            window.push(pieces, self.0.window);
+            let unexpected = if self.is_denied(&pieces) { 0.0 } else { window.unexpected(&pieces) };
+            window.push(pieces, self.command.window);
             column.push(Value::number_of(unexpected));
-            kept.push(self.0.label_only || unexpected >= self.0.threshold);
+            kept.push(self.command.label_only || unexpected >= self.command.threshold);
         }
         let result = rows::with_column(&all, "unexpectedness", column.finish())?;
         Ok(vec![rows::filter(&result, &BooleanArray::from(kept))?])
@@ -106,11 +110,31 @@ impl BlockingTable for Anomalies {
 }
 
 impl Anomalies {
+    /// The command, with a table of texts that are no news.
+    pub(crate) fn new(command: &AnomaliesCommand, denied: Option<&RecordBatch>) -> Anomalies {
+        let mut anomalies = Anomalies { command: command.clone(), denied: Vec::new() };
+        if let Some(table) = denied {
+            let (texts, mut scratch) = (rows::reader(table, &command.field), String::new());
+            for row in 0..table.num_rows() {
+                let pieces = texts.text(row, &mut scratch).map(|text| anomalies.pieces(text));
+                let mut window = Window::default();
+                window.push(pieces.unwrap_or_default(), 1);
+                anomalies.denied.push(window);
+            }
+        }
+        anomalies
+    }
+
+    /// Whether a text brings next to nothing that a denied one has not.
+    fn is_denied(&self, pieces: &[u64]) -> bool {
+        self.denied.iter().any(|denied| denied.unexpected(pieces) <= self.command.denied_threshold)
+    }
+
     /// Distinct runs of letters of a text, each as a number.
     fn pieces(&self, text: &str) -> Vec<u64> {
-        let letter = |c: char| if self.0.normalizes && c.is_ascii_digit() { '0' } else { c };
+        let letter = |c: char| if self.command.normalizes && c.is_ascii_digit() { '0' } else { c };
         let mut letters: Vec<char> = text.chars().map(letter).collect();
-        if self.0.normalizes {
+        if self.command.normalizes {
             // Numbers are alike whatever their length.
             letters.dedup_by(|a, b| *a == '0' && *b == '0');
         }

@@ -31,6 +31,10 @@ pub trait LookupSource: Send + Sync {
     fn table(&self, name: &str) -> Result<Option<LookupTable>, String>;
     /// Names there are, for a suggestion.
     fn names(&self) -> Vec<String>;
+    /// Where tables are looked for, for whoever asks for one that is not there.
+    fn searched(&self) -> Option<String> {
+        None
+    }
     /// Writes the table of a stanza or a CSV file, in place of what was there; where `fill` fails, nothing changes.
     fn write(&self, name: &str, _fill: FillTable<'_>) -> Result<(), String> {
         Err(format!("lookup {name}: no lookup tables can be written here"))
@@ -91,6 +95,14 @@ impl LookupTable {
 
 /// Rows of a table one event takes values from when nothing is set.
 const MATCHES_MAX: usize = 1_000;
+
+/// What to tell where there is no table of a name.
+pub(crate) fn no_table(name: &str, source: &dyn LookupSource) -> String {
+    let names = source.names();
+    let known = if names.is_empty() { "there are none".to_owned() } else { format!("there are {}", names.join(", ")) };
+    let searched = source.searched().map(|places| format!(" (looked for in {places})")).unwrap_or_default();
+    format!("there is no lookup table {name}{searched}; {known}")
+}
 
 /// Names of the columns of CSV text.
 pub(crate) fn csv_columns(text: &str) -> Result<Vec<String>, String> {
@@ -260,6 +272,19 @@ impl LookupIndex {
         };
         let by_pattern = self.patterns.iter().filter(|(patterns, _)| fits(patterns)).map(|(_, row)| *row);
         exact.iter().copied().chain(by_pattern).take(limit).collect()
+    }
+}
+
+impl LookupIndex {
+    /// The first row of the table that matches these values of its inputs.
+    pub(crate) fn first_match(&self, values: &[String]) -> Option<u32> {
+        self.find(values, &mut Vec::new()).first().copied()
+    }
+
+    /// A cell of the table; `None` where it is empty or there is no such column.
+    pub(crate) fn cell(&self, row: u32, column: &str) -> Option<String> {
+        let column = rows::column(&self.rows, column)?;
+        ColumnReader::new(column).values(row as usize).next().map(std::borrow::Cow::into_owned)
     }
 }
 

@@ -137,7 +137,7 @@ impl Running {
                 _ => moments.variance(false),
             }),
             Running::Digest(digest) => match function {
-                StatsFunction::Percentile { percent, .. } => number(digest.percentile(*percent)),
+                StatsFunction::Percentile { percent, method, .. } => number(digest.percentile(*percent, *method)),
                 _ => Value::Null,
             },
             Running::Extremes(ends) => match function {

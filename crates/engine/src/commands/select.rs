@@ -1,5 +1,6 @@
 //! Commands that choose and name columns: fields, table, rename.
 
+use arrow::array::{Array, ArrayRef};
 use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::FieldPattern;
 
@@ -40,6 +41,11 @@ fn fits(pattern: &FieldPattern, name: &str) -> bool {
     (!internal || pattern.text.starts_with('_')) && wildcard_parts(&pattern.text, name).is_some()
 }
 
+/// Whether no row has a value.
+fn is_empty(column: &ArrayRef) -> bool {
+    column.logical_null_count() == column.len()
+}
+
 /// `table`: exactly the listed fields, in this order; a listed name that no row has is an empty column.
 pub(crate) struct Table(pub Vec<FieldPattern>);
 
@@ -48,7 +54,9 @@ impl RowCommand for Table {
         let names = names_of(&rows);
         let mut kept: Vec<&str> = Vec::new();
         for pattern in &self.0 {
-            let found = names.iter().map(String::as_str).filter(|name| fits(pattern, name));
+            // A pattern lists what occurs in the rows.
+            let occurs = |name: &str| rows::column(&rows, name).is_some_and(|column| !is_empty(column));
+            let found = names.iter().map(String::as_str).filter(|name| fits(pattern, name) && occurs(name));
             let listed: Vec<&str> = if pattern.is_wildcard() { found.collect() } else { vec![&pattern.text] };
             listed.into_iter().for_each(|name| {
                 if !kept.contains(&name) {

@@ -176,17 +176,15 @@ impl NumberSpans {
         format!("{}-{}", format_number(tidy(low)), format_number(tidy(high)))
     }
 
-    /// The widths 1, 2 and 5 times a power of ten: the smallest that covers `low..high` with at most `spans` spans.
+    /// The smallest power of ten that is no less than one of `spans` equal parts of `low..high`, as Splunk has it.
     pub(crate) fn for_range(low: f64, high: f64, spans: usize) -> NumberSpans {
         let range = (high - low).abs();
         if range == 0.0 || !range.is_finite() {
             return NumberSpans::Width(1.0);
         }
         let exact = range / spans.max(1) as f64;
-        let power = 10f64.powf(exact.log10().floor());
-        let width =
-            [1.0, 2.0, 5.0, 10.0].into_iter().map(|step| step * power).find(|width| *width >= exact * (1.0 - 1e-9));
-        NumberSpans::Width(width.unwrap_or(power * 10.0))
+        // A hair less than the logarithm, so that a power itself stays what it is.
+        NumberSpans::Width(10f64.powi((exact.log10() - 1e-9).ceil() as i32))
     }
 }
 
@@ -255,6 +253,6 @@ mod tests {
         assert_eq!(NumberSpans::Width(0.1).name(0.35), "0.3-0.4");
         assert_eq!(NumberSpans::Log { coefficient: 1.0, base: 10.0 }.name(100.0), "100-1000");
         assert_eq!(NumberSpans::for_range(0.0, 1_000.0, 10), NumberSpans::Width(100.0));
-        assert_eq!(NumberSpans::for_range(0.0, 1_500.0, 10), NumberSpans::Width(200.0));
+        assert_eq!(NumberSpans::for_range(0.0, 1_500.0, 10), NumberSpans::Width(1_000.0));
     }
 }

@@ -7,8 +7,10 @@ use super::compare::{Literal, flipped};
 use super::node::{Node, Row};
 use super::{ExprContext, Slot};
 use crate::EngineError;
+use crate::commands::lookup::no_table;
 use crate::functions;
-use crate::functions::CallState;
+use crate::functions::table::EvalTable;
+use crate::functions::{CallState, Prepared};
 use crate::rows::Value;
 
 /// Compiles an expression into its root and the slots it reads.
@@ -135,8 +137,38 @@ impl Compiler<'_> {
         }
         let constants: Vec<Option<&Value<'static>>> =
             nodes.iter().map(|node| if let Node::Constant(value) = node { Some(value) } else { None }).collect();
-        let prepared = functions::prepare(name, &constants).map_err(|message| invalid(expr, message))?;
+        let prepared = match name {
+            "lookup" => self.table(args)?,
+            _ => functions::prepare(name, &constants).map_err(|message| invalid(expr, message))?,
+        };
         Ok(Node::Call(function, nodes, prepared))
+    }
+
+    /// The table of a `lookup()`, which must be named by a constant; columns that are named by constants must be there.
+    fn table(&self, args: &[Expr]) -> Result<Prepared, EngineError> {
+        let [table, asked @ ..] = args else { return Ok(Prepared::Nothing) };
+        let ExprKind::Text(name) = &table.kind else {
+            return Err(invalid(table, "lookup() needs the name of its table in quotes"));
+        };
+        let Some(source) = &self.context.tables.0 else {
+            return Err(invalid(table, "lookup() works in searches only"));
+        };
+        let read = source.table(name).map_err(|error| invalid(table, format!("lookup {name}: {error}")))?;
+        let found = read.ok_or_else(|| invalid(table, no_table(name, source.as_ref())))?;
+        let found = EvalTable::new(name, found).map_err(|message| invalid(table, message))?;
+        let columns = asked.iter().flat_map(|asked| match &asked.kind {
+            ExprKind::Call(call, pairs) if call == "json_object" => pairs.iter().step_by(2).collect(),
+            ExprKind::Call(call, values) if call == "json_array" => values.iter().collect(),
+            _ => Vec::new(),
+        });
+        for column in columns {
+            if let ExprKind::Text(text) = &column.kind
+                && let Some(message) = found.lacks(text)
+            {
+                return Err(invalid(column, message));
+            }
+        }
+        Ok(Prepared::Table(Box::new(found)))
     }
 
     fn mvfilter(&mut self, predicate: &Expr) -> Result<Node, EngineError> {

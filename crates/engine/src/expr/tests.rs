@@ -10,7 +10,7 @@ use crate::rows::{ColumnBuilder, ColumnReader, batch_of};
 const NOW: i64 = 1_732_060_800 * 1_000_000_000;
 
 fn context() -> ExprContext {
-    ExprContext { now: NOW, zone: jiff::tz::TimeZone::UTC }
+    ExprContext::new(NOW, jiff::tz::TimeZone::UTC)
 }
 
 fn compiled(text: &str) -> CompiledExpr {

@@ -8,7 +8,7 @@ const NOW: i64 = 1_732_108_455_250_000_000;
 
 /// The text of an expression without fields; values of a multivalue are joined by `,`, null is `-`.
 fn run(text: &str) -> String {
-    let context = ExprContext { now: NOW, zone: jiff::tz::TimeZone::UTC };
+    let context = ExprContext::new(NOW, jiff::tz::TimeZone::UTC);
     let expr = match quarry_spl::parse_expression(text) {
         Ok(expr) => expr,
         Err(remarks) => return format!("parse: {remarks:?}"),

@@ -32,7 +32,7 @@ fn sample() -> RecordBatch {
 
 /// Numbers of the rows that pass.
 fn run_on(rows: &RecordBatch, text: &str) -> Vec<usize> {
-    let context = ExprContext { now: 0, zone: jiff::tz::TimeZone::UTC };
+    let context = ExprContext::new(0, jiff::tz::TimeZone::UTC);
     let filter = RowFilter::parse(text, &context).unwrap_or_else(|error| panic!("{text}: {error}"));
     let mask = filter.matches(rows).unwrap();
     assert_eq!((mask.len(), mask.null_count()), (rows.num_rows(), 0), "{text}");
@@ -122,7 +122,7 @@ fn many_values_are_looked_up() {
 
 #[test]
 fn a_subsearch_is_refused() {
-    let context = ExprContext { now: 0, zone: jiff::tz::TimeZone::UTC };
+    let context = ExprContext::new(0, jiff::tz::TimeZone::UTC);
     let pipeline = quarry_spl::ast::Pipeline { commands: Vec::new(), span: quarry_spl::ast::Span { start: 3, end: 9 } };
     let error = RowFilter::new(&SearchExpr::Subsearch(Box::new(pipeline)), &context).unwrap_err();
     assert!(matches!(error, EngineError::Invalid { span: Some(_), .. }));

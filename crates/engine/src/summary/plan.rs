@@ -15,7 +15,6 @@ use sha2::{Digest, Sha256};
 
 use super::decode::COLUMNS_MAX;
 use crate::EngineError;
-use crate::expr::ExprContext;
 use crate::knowledge::labels::Labels;
 use crate::knowledge::object::ModelObject;
 use crate::partial::plan::{is_repeatable, is_settled};
@@ -81,7 +80,7 @@ impl Runner {
                 _ => return Err("a calculated field depends on more than the event, such as now()".to_owned()),
             }
         }
-        let expressions = ExprContext { now: self.context.now, zone: self.context.zone.clone() };
+        let expressions = self.context.expressions();
         let (mut members, mut extra, mut conditions) = (Vec::new(), BTreeSet::new(), Vec::new());
         for (column, condition) in object.members_below() {
             let condition = self.settled(&condition)?;

@@ -15,7 +15,7 @@ pub const NESTING_MAX: usize = 128;
 /// Text of a scalar: strings without escapes, all others as written.
 pub type JsonText<'t> = Cow<'t, str>;
 
-/// Hands path and text of every string, number and boolean to `found`; `null` and scalars without a path are left out.
+/// Hands path and text of every string, number and word (`null` is one) to `found`; scalars without a path are left out.
 /// Returns whether all of the text is one JSON value.
 pub fn json_fields<'t>(text: &'t str, found: &mut dyn FnMut(&str, JsonText<'t>)) -> bool {
     walk(text, found).is_some()
@@ -56,10 +56,11 @@ fn walk<'t>(text: &'t str, found: &mut dyn FnMut(&str, JsonText<'t>)) -> Option<
                 }
                 continue;
             }
-        } else if let Some(value) = reader.scalar()?
-            && !path.is_empty()
-        {
-            found(&path, value);
+        } else {
+            let value = reader.scalar()?;
+            if !path.is_empty() {
+                found(&path, value);
+            }
         }
         // A value has ended, or an empty container is about to.
         loop {
@@ -139,21 +140,18 @@ impl<'t> Reader<'t> {
         Some(key)
     }
 
-    /// Takes a string, number or word; the inner `None` is `null`.
-    pub(super) fn scalar(&mut self) -> Option<Option<JsonText<'t>>> {
+    /// Takes a string, number or word.
+    pub(super) fn scalar(&mut self) -> Option<JsonText<'t>> {
         let rest = &self.text[self.at..];
         let length = match rest.as_bytes().first()? {
-            b'"' => return self.string().map(Some),
-            b'n' if rest.starts_with("null") => {
-                self.at += 4;
-                return Some(None);
-            }
+            b'"' => return self.string(),
+            b'n' if rest.starts_with("null") => 4,
             b't' if rest.starts_with("true") => 4,
             b'f' if rest.starts_with("false") => 5,
             _ => number_length(rest.as_bytes())?,
         };
         self.at += length;
-        Some(Some(Cow::Borrowed(&rest[..length])))
+        Some(Cow::Borrowed(&rest[..length]))
     }
 
     /// Takes the string whose opening quote is here.

@@ -18,8 +18,8 @@ enum Step<'p> {
     At(usize),
 }
 
-/// The values at `path` in order: strings without escapes, objects and arrays as their text, all others as written;
-/// `null` is left out. Nothing for a path that cannot be read; where the text ceases to be JSON, what was found before.
+/// The values at `path` in order: strings without escapes, objects and arrays as their text, all others as written, and so
+/// is `null`. Nothing for a path that cannot be read; where the text ceases to be JSON, what was found before.
 pub fn json_get<'t>(text: &'t str, path: &str) -> Vec<Cow<'t, str>> {
     let mut found = Vec::new();
     if let Some(steps) = parse(path) {
@@ -52,12 +52,8 @@ fn parse(path: &str) -> Option<Vec<Step<'_>>> {
 fn follow<'t>(reader: &mut Reader<'t>, steps: &[Step<'_>], found: &mut Vec<Cow<'t, str>>) -> Option<()> {
     let sign = reader.next_sign()?;
     let Some((step, inner)) = steps.split_first() else {
-        let value = if matches!(sign, b'{' | b'[') {
-            reader.value_text().map(|text| Some(Cow::Borrowed(text)))
-        } else {
-            reader.scalar()
-        };
-        found.extend(value?);
+        let value = if matches!(sign, b'{' | b'[') { reader.value_text().map(Cow::Borrowed) } else { reader.scalar() };
+        found.push(value?);
         return Some(());
     };
     let array = match (step, sign) {

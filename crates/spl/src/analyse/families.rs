@@ -172,6 +172,13 @@ fn before_analytics(command: &AnalyticsCommand, needs: &mut FieldNeeds) {
         AnalyticsCommand::Erex(erex) => needs.add(&erex.field),
         // What of another row comes along is known only when the rows are.
         AnalyticsCommand::Correlate | AnalyticsCommand::SelfJoin(_) => needs.all = true,
+        AnalyticsCommand::Cofilter(command) => {
+            needs.add(&command.user);
+            needs.add(&command.item);
+        }
+        AnalyticsCommand::Diff(command) => needs.add(&command.field),
+        AnalyticsCommand::Localize(_) => needs.add(TIME),
+        AnalyticsCommand::Relevancy(_) => needs.add(RAW),
         AnalyticsCommand::BucketDir(command) => {
             needs.add(&command.path);
             needs.add(&command.size);
@@ -204,10 +211,11 @@ pub(super) fn makes_report(command: &Command) -> bool {
 
 /// Whether a command shows what it found instead of the rows.
 fn reports_patterns(command: &AnalyticsCommand) -> bool {
-    use AnalyticsCommand::{Arules, Associate, BucketDir, Correlate, Predict};
+    use AnalyticsCommand::{Arules, Associate, BucketDir, Cofilter, Correlate, Diff, Localize, Predict};
     let summary = crate::ast::AnomalyAction::Summary;
     match command {
         Predict(_) | Associate(_) | Correlate | Arules(_) | BucketDir(_) => true,
+        Cofilter(_) | Diff(_) | Localize(_) => true,
         AnalyticsCommand::AnomalousValue(command) => command.action == summary,
         AnalyticsCommand::AnomalyDetection(command) => command.action == summary,
         _ => false,

@@ -1,5 +1,7 @@
 //! Syntax of commands that look for patterns in all rows: predict, kmeans, the anomaly commands, associate,
-//! correlate, arules, erex, selfjoin, bucketdir.
+//! correlate, arules, erex, selfjoin, bucketdir, cofilter, diff, localize, relevancy.
+
+use quarry_event::time::Span as TimeSpan;
 
 use super::{FieldPattern, Span};
 
@@ -20,6 +22,14 @@ pub enum AnalyticsCommand {
     Associate(AssociateCommand),
     /// `correlate`.
     Correlate,
+    /// `cofilter`.
+    Cofilter(CofilterCommand),
+    /// `diff`.
+    Diff(DiffCommand),
+    /// `localize`.
+    Localize(LocalizeCommand),
+    /// `relevancy`: words that the search asks for, in lower case.
+    Relevancy(Vec<String>),
     /// `arules`.
     Arules(ArulesCommand),
     /// `erex`.
@@ -107,6 +117,10 @@ pub struct AnomaliesCommand {
     pub window: usize,
     /// `field=_raw`.
     pub field: String,
+    /// `denylist=`: a table of texts that are no news, and its place.
+    pub denied: Option<(String, Span)>,
+    /// `denylistthreshold=0.05`: share of new pieces up to which a row is like one of them.
+    pub denied_threshold: f64,
     /// `BY`.
     pub by: Vec<FieldPattern>,
 }
@@ -219,4 +233,39 @@ pub struct BucketDirCommand {
     pub count: Option<String>,
     /// `sep=/`.
     pub separator: String,
+}
+
+/// `cofilter`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CofilterCommand {
+    /// Field of those that have items.
+    pub user: String,
+    /// Field of the items.
+    pub item: String,
+}
+
+/// `diff`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiffCommand {
+    /// `position1=1` and `position2=2`: rows that are compared, counted from 1; the second is the greater.
+    pub positions: (usize, usize),
+    /// `attribute=_raw`.
+    pub field: String,
+    /// `diffheader=f`.
+    pub header: bool,
+    /// `context=f`: the older form.
+    pub context: bool,
+    /// `maxlen=100000`: bytes of each text that are compared; 0 is all.
+    pub bytes_max: usize,
+}
+
+/// `localize`; `None` is no time at all.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LocalizeCommand {
+    /// `maxpause=1m`: longest time between two rows of a region.
+    pub max_pause: Option<TimeSpan>,
+    /// `timebefore=30s`: what a region begins earlier by.
+    pub before: Option<TimeSpan>,
+    /// `timeafter=30s`: what it ends later by.
+    pub after: Option<TimeSpan>,
 }

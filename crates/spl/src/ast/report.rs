@@ -85,6 +85,8 @@ pub enum StatsFunction {
         percent: f64,
         /// Which estimate.
         kind: PercentileKind,
+        /// Which number it is; the parser leaves the default, the setting of the node is put in later.
+        method: PercentileMethod,
     },
     /// `mode`.
     Mode,
@@ -106,6 +108,11 @@ pub enum StatsFunction {
     LatestTime,
     /// `rate`.
     Rate,
+    /// `rate_avg` and `rate_sum` of mstats: the rates of the time series of a group.
+    SeriesRate {
+        /// Their sum, else their mean.
+        sum: bool,
+    },
     /// `per_second`, `per_minute`, `per_hour`, `per_day`: seconds of the unit (timechart only).
     Per(u32),
     /// `sparkline(agg, span)`.
@@ -126,6 +133,16 @@ pub enum PercentileKind {
     Exact,
     /// `upperperc`.
     Upper,
+}
+
+/// Which number a percentile is where all numbers are known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PercentileMethod {
+    /// The number with the rank of that share of the count.
+    #[default]
+    NearestRank,
+    /// A point on the line between the two numbers next to the share.
+    Interpolated,
 }
 
 /// `stats` and `eventstats`.

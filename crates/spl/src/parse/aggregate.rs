@@ -8,8 +8,8 @@ use quarry_event::time::Span as TimeSpan;
 use super::cursor::{Parser, Read};
 use super::options::Known;
 use crate::ast::{
-    Aggregate, AggregateArg, Command, Expr, FieldPattern, PercentileKind, Span, StatsCommand, StatsFunction,
-    StreamStatsCommand,
+    Aggregate, AggregateArg, Command, Expr, FieldPattern, PercentileKind, PercentileMethod, Span, StatsCommand,
+    StatsFunction, StreamStatsCommand,
 };
 use crate::diagnostic::Diagnostic;
 use crate::functions::STATS_FUNCTIONS;
@@ -314,9 +314,12 @@ impl Parser<'_> {
             }
             return Ok(function);
         }
+        if command == "mstats" && matches!(name, "rate_avg" | "rate_sum") {
+            return Ok(StatsFunction::SeriesRate { sum: name == "rate_sum" });
+        }
         if let Some((percent, kind)) = percentile(name) {
             if (0.0..=100.0).contains(&percent) {
-                return Ok(StatsFunction::Percentile { percent, kind });
+                return Ok(StatsFunction::Percentile { percent, kind, method: PercentileMethod::default() });
             }
             return Err(Diagnostic::error(format!("{command}: a percentile lies between 0 and 100"), span));
         }
@@ -326,8 +329,7 @@ impl Parser<'_> {
             return Err(remark.with_hint("name the aggregates and compute with eval afterwards"));
         }
         if matches!(name, "rate_avg" | "rate_sum") {
-            let remark = Diagnostic::error(format!("{command}: unsupported: `{name}`"), span);
-            return Err(remark.with_hint("write rate(METRIC) BY every dimension, then stats avg or sum of it"));
+            return Err(Diagnostic::error(format!("{command}: `{name}` works in mstats only"), span));
         }
         let known = STATS_FUNCTIONS.iter().map(|function| function.name);
         Err(self.suggest(Diagnostic::error(format!("{command}: unknown aggregate `{name}`"), span), name, known))
@@ -351,7 +353,11 @@ pub(super) fn simple_function(name: &str) -> Option<StatsFunction> {
         "stdevp" => StatsFunction::StdevP,
         "var" => StatsFunction::Var,
         "varp" => StatsFunction::VarP,
-        "median" => StatsFunction::Percentile { percent: 50.0, kind: PercentileKind::Default },
+        "median" => StatsFunction::Percentile {
+            percent: 50.0,
+            kind: PercentileKind::Default,
+            method: PercentileMethod::default(),
+        },
         "mode" => StatsFunction::Mode,
         "values" => StatsFunction::Values,
         "list" => StatsFunction::List,

@@ -1,11 +1,13 @@
 //! Commands that look for patterns in all rows; what they mean is told in [`crate::ast::AnalyticsCommand`].
 
+use quarry_event::time::{Span as TimeSpan, SpanUnit};
+
 use super::cursor::{Parser, Read};
 use super::options::Known;
 use crate::ast::{
     AnalyticsCommand, AnomaliesCommand, AnomalousValueCommand, AnomalyAction, AnomalyDetectionCommand, ArulesCommand,
-    AssociateCommand, BucketDirCommand, Command, ErexCommand, FieldPattern, KMeansCommand, KMeansDistance,
-    OutlierCommand, SelfJoinCommand, TablesCommand,
+    AssociateCommand, BucketDirCommand, CofilterCommand, Command, DiffCommand, ErexCommand, FieldPattern,
+    KMeansCommand, KMeansDistance, LocalizeCommand, OutlierCommand, SelfJoinCommand, Span, TablesCommand,
 };
 use crate::diagnostic::Diagnostic;
 
@@ -20,8 +22,21 @@ const KMEANS: Known = Known {
     names: &["k", "reps", "maxiters", "t", "dt", "cfield", "showcentroid"],
     ignored: &["cnumfield"],
 };
-const ANOMALIES: Known =
-    Known { command: "anomalies", names: &["threshold", "labelonly", "normalize", "maxvalues", "field"], ignored: &[] };
+const ANOMALIES: Known = Known {
+    command: "anomalies",
+    names: &[
+        "threshold",
+        "labelonly",
+        "normalize",
+        "maxvalues",
+        "field",
+        "denylist",
+        "denylistthreshold",
+        "blacklist",
+        "blacklistthreshold",
+    ],
+    ignored: &[],
+};
 const ANOMALOUSVALUE: Known = Known {
     command: "anomalousvalue",
     names: &["action", "pthresh", "minsupcount", "minsupfreq", "maxanofreq", "minnormfreq"],
@@ -41,6 +56,21 @@ const SELFJOIN: Known = Known { command: "selfjoin", names: &["overwrite", "max"
 const BUCKETDIR: Known =
     Known { command: "bucketdir", names: &["pathfield", "sizefield", "maxcount", "countfield", "sep"], ignored: &[] };
 
+const DIFF: Known = Known {
+    command: "diff",
+    names: &["position1", "position2", "attribute", "diffheader", "context", "maxlen"],
+    ignored: &[],
+};
+const LOCALIZE: Known = Known { command: "localize", names: &["maxpause", "timeafter", "timebefore"], ignored: &[] };
+/// Bytes of a text that diff compares unless told otherwise.
+const DIFF_BYTES: usize = 100_000;
+/// Seconds that regions of localize begin earlier and end later by.
+const AROUND_SECONDS: u64 = 30;
+
+fn no_item(place: Span) -> Diagnostic {
+    Diagnostic::error("cofilter: no field of items is given", place).with_hint("write `cofilter user item`")
+}
+
 impl Parser<'_> {
     /// The command of this name, or `None` when it is none of this family.
     pub(super) fn analytics_command(&mut self, name: &str) -> Read<Option<Command>> {
@@ -59,6 +89,14 @@ impl Parser<'_> {
             "erex" => AnalyticsCommand::Erex(self.erex()?),
             "selfjoin" => AnalyticsCommand::SelfJoin(self.selfjoin()?),
             "bucketdir" => AnalyticsCommand::BucketDir(self.bucketdir()?),
+            "cofilter" => AnalyticsCommand::Cofilter(CofilterCommand {
+                user: self.expect_field("a field of users")?.text,
+                item: self.next_field().map(|field| field.text).ok_or_else(|| no_item(self.here()))?,
+            }),
+            "diff" => AnalyticsCommand::Diff(self.diff()?),
+            "localize" => AnalyticsCommand::Localize(self.localize()?),
+            // The words are those of the whole search, which is not read yet.
+            "relevancy" => AnalyticsCommand::Relevancy(Vec::new()),
             _ => return Ok(None),
         };
         Ok(Some(Command::Analytics(command)))
@@ -115,6 +153,48 @@ impl Parser<'_> {
         }
     }
 
+    fn diff(&mut self) -> Read<DiffCommand> {
+        let field = "_raw".to_owned();
+        let mut command =
+            DiffCommand { positions: (1, 2), field, header: false, context: false, bytes_max: DIFF_BYTES };
+        let mut place = self.here();
+        while let Some(option) = self.option(DIFF)? {
+            match option.name.as_str() {
+                "position1" => command.positions.0 = option.number()?,
+                "position2" => command.positions.1 = option.number()?,
+                "attribute" => command.field = option.value,
+                "diffheader" => command.header = option.boolean()?,
+                "context" => command.context = option.boolean()?,
+                _ => command.bytes_max = option.number()?,
+            }
+            if option.name.starts_with("position") {
+                place = option.value_span;
+            }
+        }
+        let (first, second) = command.positions;
+        if first == 0 || second <= first {
+            let remark = Diagnostic::error("diff: position1 is a row from 1 on, and position2 one after it", place);
+            return Err(remark.with_hint("write `diff position1=1 position2=2`"));
+        }
+        Ok(command)
+    }
+
+    fn localize(&mut self) -> Read<LocalizeCommand> {
+        let around = Some(TimeSpan::new(AROUND_SECONDS, SpanUnit::Second));
+        let max_pause = Some(TimeSpan::new(1, SpanUnit::Minute));
+        let mut command = LocalizeCommand { max_pause, before: around, after: around };
+        while let Some(option) = self.option(LOCALIZE)? {
+            let is_none = option.value.trim_end_matches(|c: char| c.is_ascii_alphabetic()).parse() == Ok(0);
+            let span = if is_none { None } else { Some(option.time_span()?) };
+            match option.name.as_str() {
+                "maxpause" => command.max_pause = span,
+                "timebefore" => command.before = span,
+                _ => command.after = span,
+            }
+        }
+        Ok(command)
+    }
+
     fn anomalies(&mut self) -> Read<AnomaliesCommand> {
         let mut command = AnomaliesCommand {
             threshold: 0.01,
@@ -122,6 +202,8 @@ impl Parser<'_> {
             normalizes: true,
             window: 100,
             field: "_raw".to_owned(),
+            denied: None,
+            denied_threshold: 0.05,
             by: Vec::new(),
         };
         loop {
@@ -131,6 +213,8 @@ impl Parser<'_> {
                     "labelonly" => command.label_only = option.boolean()?,
                     "normalize" => command.normalizes = option.boolean()?,
                     "maxvalues" => command.window = option.number::<usize>()?.clamp(1, WINDOW_MAX),
+                    "denylist" | "blacklist" => command.denied = Some((option.value, option.value_span)),
+                    "denylistthreshold" | "blacklistthreshold" => command.denied_threshold = option.number()?,
                     _ => command.field = option.value,
                 }
             }

@@ -1,5 +1,5 @@
 //! More commands that are short for others, after [`super::short`]: makejson, tags, typer, mcatalog, mcollect,
-//! meventcollect, relevancy.
+//! meventcollect.
 
 use super::cursor::{Parser, Read};
 use super::options::Known;

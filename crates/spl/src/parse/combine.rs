@@ -33,7 +33,11 @@ impl Parser<'_> {
             "append" => self.append(),
             "join" => self.join(),
             "lookup" => self.lookup(),
-            "inputlookup" => self.inputlookup(),
+            "inputlookup" => self.inputlookup().map(|command| match command {
+                // A table that is not there is an error either way.
+                Command::InputLookup(lookup) => Command::InputLookup(InputLookupCommand { strict: true, ..lookup }),
+                other => other,
+            }),
             _ => self.makeresults(),
         }
     }
@@ -202,7 +206,7 @@ impl Parser<'_> {
         Ok((column, field))
     }
 
-    fn inputlookup(&mut self) -> Read<Command> {
+    pub(super) fn inputlookup(&mut self) -> Read<Command> {
         let mut command = InputLookupCommand {
             table: String::new(),
             table_span: self.here(),

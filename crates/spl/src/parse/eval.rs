@@ -362,11 +362,6 @@ impl Parser<'_> {
     fn call(&mut self, name: String, name_span: Span) -> Read<Expr> {
         let args = self.arguments()?;
         match eval_function(&name) {
-            None if name == "lookup" => {
-                let remark = Diagnostic::error("unsupported: lookup() in an expression", name_span);
-                self.report(remark.with_hint("use the lookup command in front"));
-                self.unsupported("function:eval:lookup".to_owned());
-            }
             None => {
                 let known = EVAL_FUNCTIONS.iter().map(|function| function.name);
                 let remark = Diagnostic::error(format!("unknown function `{name}`"), name_span);

@@ -35,7 +35,7 @@ impl Parser<'_> {
             "rename" => self.rename()?,
             "sort" => self.sort()?,
             "head" => self.head()?,
-            "tail" => Command::Tail(self.whole_number().unwrap_or(DEFAULT_ROWS)),
+            "tail" => Command::Tail(self.row_count("tail")?.unwrap_or(DEFAULT_ROWS)),
             "reverse" => Command::Reverse,
             "dedup" => self.dedup()?,
             "top" => Command::Top(self.top(TOP)?),
@@ -201,7 +201,7 @@ impl Parser<'_> {
             if self.at_end() {
                 break;
             }
-            match self.whole_number() {
+            match self.row_count("head")? {
                 Some(limit) if command.limit.is_none() => command.limit = Some(limit),
                 None if command.condition.is_none() => command.condition = Some(self.expression()?),
                 _ => return Err(Diagnostic::error(format!("head: unexpected {}", self.found()), self.here())),
@@ -211,6 +211,22 @@ impl Parser<'_> {
             command.limit = Some(DEFAULT_ROWS);
         }
         Ok(Command::Head(command))
+    }
+
+    /// A number of rows, where one stands next; a negative one is refused, which would be read as something else.
+    fn row_count(&mut self, command: &str) -> Read<Option<usize>> {
+        self.skip_blank();
+        let start = self.pos;
+        if self.eat('-') {
+            let is_number = self.whole_number().is_some();
+            let place = self.since(start);
+            self.pos = start;
+            if is_number {
+                let remark = Diagnostic::error(format!("{command}: a number of rows cannot be negative"), place);
+                return Err(remark.with_hint("write it without the minus"));
+            }
+        }
+        Ok(self.whole_number())
     }
 
     fn dedup(&mut self) -> Read<Command> {
@@ -224,7 +240,7 @@ impl Parser<'_> {
         };
         self.skip_blank();
         let number = self.here();
-        if let Some(count) = self.whole_number() {
+        if let Some(count) = self.row_count("dedup")? {
             if count == 0 {
                 return Err(Diagnostic::error("dedup: the number must be at least 1", number));
             }
@@ -256,7 +272,7 @@ impl Parser<'_> {
 
     fn top(&mut self, known: Known) -> Read<TopCommand> {
         let mut command = TopCommand {
-            limit: self.whole_number().unwrap_or(DEFAULT_ROWS),
+            limit: self.row_count(known.command)?.unwrap_or(DEFAULT_ROWS),
             fields: Vec::new(),
             by: Vec::new(),
             show_count: true,

@@ -389,8 +389,8 @@ fn time_modifier(expr: &SearchExpr) -> Option<(TimeSlot, &SearchPattern)> {
         return None;
     };
     let slot = match field.text.as_str() {
-        "earliest" | "starttime" => TimeSlot::Earliest,
-        "latest" | "endtime" => TimeSlot::Latest,
+        "earliest" | "starttime" | "starttimeu" => TimeSlot::Earliest,
+        "latest" | "endtime" | "endtimeu" => TimeSlot::Latest,
         "_index_earliest" => TimeSlot::IndexEarliest,
         "_index_latest" => TimeSlot::IndexLatest,
         _ => return None,

@@ -226,7 +226,7 @@ impl Parser<'_> {
         }
         let table_of = |name: &str| format!("results.{}.csv", name.strip_suffix(".csv").unwrap_or(name));
         let is_input = name == "inputcsv";
-        let read = if is_input { self.combine_command("inputlookup") } else { self.write_command("outputlookup") };
+        let read = if is_input { self.inputlookup() } else { self.write_command("outputlookup") };
         let renamed = |remark: Diagnostic| Diagnostic {
             message: remark.message.replace("inputlookup", name).replace("outputlookup", name),
             ..remark

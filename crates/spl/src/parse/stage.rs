@@ -5,7 +5,7 @@
 
 use super::cursor::{Parser, Read};
 use super::{MAX_COMMANDS, MAX_SUBSEARCH_DEPTH, quoted_len};
-use crate::ast::{Command, Pipeline, Span, Stage};
+use crate::ast::{AnalyticsCommand, Command, Pipeline, SearchExpr, Span, Stage};
 use crate::commands::{HELP, NOT_YET, is_command, reason_not_yet};
 use crate::diagnostic::Diagnostic;
 
@@ -57,6 +57,7 @@ impl Parser<'_> {
             }
             (implicit, first) = (false, false);
         }
+        tell_words(&mut commands);
         Pipeline { commands, span: self.since(start) }
     }
 
@@ -276,5 +277,31 @@ impl Parser<'_> {
         self.subsearches -= 1;
         self.leave();
         Ok(pipeline)
+    }
+}
+
+/// Hands the words that a search asks for to its `relevancy`.
+fn tell_words(commands: &mut [Stage]) {
+    let mut words = Vec::new();
+    if let Some(Stage { command: Command::Search(search), .. }) = commands.first() {
+        asked_words(&search.expr, &mut words);
+    }
+    for stage in commands {
+        if let Command::Analytics(AnalyticsCommand::Relevancy(asked)) = &mut stage.command {
+            asked.clone_from(&words);
+        }
+    }
+}
+
+fn asked_words(expr: &SearchExpr, words: &mut Vec<String>) {
+    match expr {
+        SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().for_each(|part| asked_words(part, words)),
+        SearchExpr::Keyword(pattern) | SearchExpr::Term(pattern) | SearchExpr::Case(pattern) => {
+            let word = pattern.text.trim_matches('*').to_lowercase();
+            if !word.is_empty() && !words.contains(&word) {
+                words.push(word);
+            }
+        }
+        _ => {}
     }
 }

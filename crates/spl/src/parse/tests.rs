@@ -128,11 +128,7 @@ fn aggregates_keep_their_text() {
 fn faults_are_found_with_place_and_hint() {
     let table = [
         ("a | stas count", "unknown command `stas`", Some("did you mean `stats`?")),
-        (
-            "a | relevancy x",
-            "unsupported: command `relevancy` does not run yet",
-            Some("events have no rank; sort by what matters to you"),
-        ),
+        ("a | prjob x", "unsupported: command `prjob` does not run yet", Some("every search runs in parallel")),
         ("a | eval x=foo(1)", "unknown function `foo`", None),
         ("a | eval x=lenn(y)", "unknown function `lenn`", Some("did you mean `len`?")),
         ("a | eval x=len(y, z)", "`len` does not take 2 argument(s)", Some("write len(text)")),

@@ -8,8 +8,8 @@ use super::cursor::{Parser, Read, Word};
 use super::options::Known;
 use super::quoted_len;
 use crate::ast::{
-    AggregateArg, Command, DataModelName, SearchExpr, SeriesOptions, Span, StatsFunction, TimeModifiers, TstatsCommand,
-    TstatsSource, TstatsSplit,
+    Aggregate, AggregateArg, Command, DataModelName, SearchExpr, SeriesOptions, Span, StatsFunction, TimeModifiers,
+    TstatsCommand, TstatsSource, TstatsSplit,
 };
 use crate::diagnostic::Diagnostic;
 
@@ -111,6 +111,7 @@ impl Parser<'_> {
             return Err(remark.with_hint("write a function such as `avg(_value)` or `avg(cpu.idle)`"));
         }
         command.chart = is_chart.then_some(series);
+        series_rates(&command)?;
         self.metric_chart(&command)?;
         Ok(Command::Tstats(command))
     }
@@ -200,7 +201,7 @@ impl Parser<'_> {
         Ok(Command::Tstats(command))
     }
 
-    fn tstats_aggregate(&mut self) -> Read<crate::ast::Aggregate> {
+    fn tstats_aggregate(&mut self) -> Read<Aggregate> {
         let aggregate = self.aggregate("tstats")?;
         match &aggregate.arg {
             AggregateArg::Field(field) if field.is_wildcard() && field.text != "*" => {
@@ -349,6 +350,25 @@ impl Parser<'_> {
         }
         Ok(())
     }
+}
+
+/// What `rate_avg` and `rate_sum` cannot be together with.
+fn series_rates(command: &TstatsCommand) -> Read<()> {
+    let is_rate = |aggregate: &&Aggregate| matches!(aggregate.function, StatsFunction::SeriesRate { .. });
+    for aggregate in command.aggregates.iter().filter(is_rate) {
+        let remark = |message: &str, hint: &str| Err(Diagnostic::error(message, aggregate.span).with_hint(hint));
+        match &aggregate.arg {
+            _ if command.prestats => return remark("mstats: prestats=true has no rates of series", "leave it out"),
+            _ if command.chart.is_some() => {
+                return remark("mstats: chart=true has no rates of series", "leave it out and write xyseries behind");
+            }
+            AggregateArg::Field(field) if field.is_wildcard() => {
+                return remark("mstats: rates of series take no patterns", "name each metric");
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 impl TstatsCommand {

@@ -226,7 +226,7 @@ fn counts_alone_are_the_same_for_codes_and_texts() {
 fn reduce_of(search: &str) -> Arc<dyn Reduce> {
     let parsed = quarry_spl::parse(&format!("* | {search}"));
     assert!(parsed.is_ok(), "{search}: {:?}", parsed.diagnostics);
-    let context = ExprContext { now: 0, zone: jiff::tz::TimeZone::UTC };
+    let context = ExprContext::new(0, jiff::tz::TimeZone::UTC);
     match &parsed.pipeline.commands[1].command {
         Command::Chart(chart) => Arc::new(Chart::new(chart, &context).unwrap()),
         Command::TimeChart(chart) => Arc::new(TimeChart::new(chart, &context).unwrap()),

@@ -20,7 +20,10 @@ fn flat(text: &str) -> Vec<String> {
 fn paths_join_keys_and_mark_arrays() {
     let text =
         r#" {"a": {"b": [{"c": 1}, {"c": "two"}, [3]], "d": {}}, "e": [], "f": [true, null, false], "g": -1.50e+3} "#;
-    assert_eq!(flat(text), ["a.b{}.c=1", "a.b{}.c=two", "a.b{}{}=3", "f{}=true", "f{}=false", "g=-1.50e+3"]);
+    assert_eq!(
+        flat(text),
+        ["a.b{}.c=1", "a.b{}.c=two", "a.b{}{}=3", "f{}=true", "f{}=null", "f{}=false", "g=-1.50e+3"]
+    );
     assert_eq!(flat(r#"[{"a":1},2]"#), ["{}.a=1", "{}=2"]);
     assert_eq!(flat("17"), Vec::<String>::new());
     assert_eq!(flat(r#"{"a":""}"#), ["a="]);
@@ -92,7 +95,7 @@ fn objects_are_told_by_their_braces() {
 /// The fields of a parsed value, the slow way.
 fn collect(path: &str, value: &Value, fields: &mut Vec<(String, String)>) {
     let scalar = match value {
-        Value::Null => return,
+        Value::Null => "null".to_owned(),
         Value::Bool(flag) => flag.to_string(),
         Value::Number(number) => number.to_string(),
         Value::String(text) => text.clone(),

@@ -2,8 +2,8 @@
 
 use super::one;
 use crate::ast::{
-    BinSpan, Command, FieldPattern, InlineData, MvSplit, PercentileKind, SedEdit, SedMatches, SeriesTest, SortKind,
-    StatsFunction,
+    BinSpan, Command, FieldPattern, InlineData, MvSplit, PercentileKind, PercentileMethod, SedEdit, SedMatches,
+    SeriesTest, SortKind, StatsFunction,
 };
 use crate::parse::parse;
 use quarry_event::time::{Span as TimeSpan, SpanUnit};
@@ -97,7 +97,8 @@ fn charts() {
     assert_eq!((chart.series.limit, chart.series.bottom, chart.cont), (3, true, false));
     assert!(!chart.series.use_other && !chart.series.use_null);
     assert_eq!(chart.series.filter.map(|f| f.test), Some(SeriesTest::In { top: true, count: 4 }));
-    let percentile = StatsFunction::Percentile { percent: 95.0, kind: PercentileKind::Default };
+    let percentile =
+        StatsFunction::Percentile { percent: 95.0, kind: PercentileKind::Default, method: PercentileMethod::default() };
     assert_eq!(chart.aggregates[1].function, percentile);
     let Command::TimeChart(chart) = one("| timechart per_minute(x) by y span=1h limit=5") else { panic!("timechart") };
     assert_eq!(chart.bin.span, Some(BinSpan::Time(TimeSpan::new(1, SpanUnit::Hour))));

@@ -1,0 +1,206 @@
+//! `rate_avg` and `rate_sum` of mstats: a counter's growth in each time series, then their mean or sum.
+//!
+//! A series is what measurements have alike beside the measurement and its time: their other fields. Each is folded
+//! alone, and the rates of a group then once more. In a span with one point of a series its growth counts from the last
+//! point of an earlier span. Where a counter falls it was set back to zero: what it had grown to counts too.
+//!
+//! Not here: other aggregates of the same command; they are folded over the same rows, and the results put together.
+
+use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::{
+    Aggregate, AggregateArg, BinCommand, BinOptions, BinSpan, Command, FieldPattern, FillNullCommand, Span, Stage,
+    StatsCommand, StatsFunction, TstatsCommand, TstatsSplit,
+};
+
+use crate::EngineError;
+use crate::command::{CommandContext, RowIter};
+use crate::field_names::names_of;
+use crate::rows::{self, ColumnBuilder, ColumnReader, KeptRows, is_hidden};
+use crate::run::Runner;
+
+/// Field with the name of the time series of a measurement.
+const SERIES: &str = "_timeseries";
+/// Field with the span that a measurement's time lies in.
+pub(crate) const SPAN: &str = "__span";
+/// What begins the fields of a measurement.
+const MEASURED: &str = "metric_name:";
+/// Fields of an event that are no dimensions: they are its text's, or other names of its time.
+const NO_DIMENSIONS: &[&str] =
+    &["punct", "linecount", "timestartpos", "timeendpos", "time", "timestamp", "splunk_server"];
+
+/// Whether a `mstats` asks for rates of several series.
+pub(crate) fn has_series_rates(tstats: &TstatsCommand) -> bool {
+    tstats.aggregates.iter().any(is_series_rate)
+}
+
+fn is_series_rate(aggregate: &Aggregate) -> bool {
+    matches!(aggregate.function, StatsFunction::SeriesRate { .. })
+}
+
+impl Runner {
+    /// The rows of a `mstats` with such rates. `measured` are its measurements; `made` are the columns of metrics.
+    pub(crate) fn series_rates(
+        &self,
+        measured: RowIter,
+        made: &[String],
+        tstats: &TstatsCommand,
+        span: Span,
+        context: &CommandContext,
+    ) -> Result<RowIter, EngineError> {
+        let by: Vec<&str> = tstats.by.iter().map(field_of).collect();
+        let mut wanted: Vec<String> = tstats.by.iter().map(|split| split.field.clone()).collect();
+        wanted.push("_time".to_owned());
+        wanted.extend(argument_names(&tstats.aggregates).map(str::to_owned));
+        let made = made.to_vec();
+        let keyed = measured.map(move |batch| batch.and_then(|batch| with_series(&batch, &made, &wanted)));
+        let keyed = self.chain(Box::new(keyed), &prepared(tstats, span), context)?;
+        let (rates, others): (Vec<Aggregate>, Vec<Aggregate>) =
+            tstats.aggregates.iter().cloned().partition(is_series_rate);
+        let run = |rows: RowIter, text: String| self.chain(rows, &stages_of(&text, span)?, context);
+        let (rates, shown) = (rates_text(&rates, &by), format!("| rename {SPAN} AS _time"));
+        if others.is_empty() {
+            return run(keyed, rates + &shown);
+        }
+        let [mut ours, mut theirs] = [0, 1].map(|_| KeptRows::new("mstats", &context.dataflow));
+        for batch in keyed {
+            let batch = batch?;
+            ours.push(&batch)?;
+            theirs.push(&batch)?;
+        }
+        let others = self.stats_of(theirs.into_rows(), others, &by, span, context)?;
+        let both = Box::new(others.chain(run(ours.into_rows(), rates)?));
+        let first = tstats.aggregates.iter().map(|aggregate| format!("first({0}) AS {0}", quoted(&aggregate.name)));
+        run(both, format!("| stats {} {} {shown}", first.collect::<Vec<_>>().join(" "), by_text(&by)))
+    }
+
+    /// The other aggregates of the command.
+    fn stats_of(
+        &self,
+        rows: RowIter,
+        aggregates: Vec<Aggregate>,
+        by: &[&str],
+        span: Span,
+        context: &CommandContext,
+    ) -> Result<RowIter, EngineError> {
+        let command = Command::Stats(StatsCommand {
+            aggregates,
+            by: by.iter().map(|name| FieldPattern { text: (*name).to_owned(), span }).collect(),
+            all_num: false,
+            delim: " ".to_owned(),
+            dedup_split_values: false,
+        });
+        self.chain(rows, &[Stage { command, span }], context)
+    }
+}
+
+/// The field that stands for a BY field: times stay as they are, and their spans are beside them.
+fn field_of(split: &TstatsSplit) -> &str {
+    if split.field == "_time" { SPAN } else { &split.field }
+}
+
+/// Spans and stand-ins of the fields that are grouped by.
+fn prepared(tstats: &TstatsCommand, span: Span) -> Vec<Stage> {
+    let field = |text: &str| FieldPattern { text: text.to_owned(), span };
+    let times = tstats.by.iter().filter(|split| split.field == "_time").map(|split| {
+        let options = BinOptions { span: split.span.map(BinSpan::Time), ..BinOptions::default() };
+        Command::Bin(BinCommand { field: field("_time"), output: Some(SPAN.to_owned()), options })
+    });
+    let mut commands: Vec<Command> = times.collect();
+    let fields: Vec<FieldPattern> =
+        tstats.by.iter().filter(|split| split.field != "_time").map(|split| field(&split.field)).collect();
+    if let Some(value) = tstats.fill_null.as_ref().filter(|_| !fields.is_empty()) {
+        commands.push(Command::FillNull(FillNullCommand { value: value.clone(), fields }));
+    }
+    commands.into_iter().map(|command| Stage { command, span }).collect()
+}
+
+/// The commands from measurements to the rates of the groups.
+fn rates_text(rates: &[Aggregate], by: &[&str]) -> String {
+    let (mut ends, mut before, mut growths, mut folds) = (String::new(), String::new(), String::new(), String::new());
+    for (at, aggregate) in rates.iter().enumerate() {
+        let field = quoted(argument_names(std::slice::from_ref(aggregate)).next().unwrap_or_default());
+        ends.push_str(&format!(
+            " earliest({field}) AS __e{at} latest({field}) AS __l{at} max({field}) AS __m{at} \
+             earliest_time({field}) AS __s{at} latest_time({field}) AS __t{at}"
+        ));
+        before.push_str(&format!(" last(__l{at}) AS __p{at} last(__t{at}) AS __q{at}"));
+        growths.push_str(&format!(
+            "| eval __f{at}=if(__t{at}>__s{at}, __e{at}, __p{at}), __b{at}=if(__t{at}>__s{at}, __s{at}, __q{at}), \
+             __r{at}=(__l{at}-__f{at}+if(max(__m{at},__f{at})>__l{at}, max(__m{at},__f{at}), 0))/(__t{at}-__b{at}) "
+        ));
+        let sum = matches!(aggregate.function, StatsFunction::SeriesRate { sum: true });
+        folds.push_str(&format!(" {}(__r{at}) AS {}", if sum { "sum" } else { "avg" }, quoted(&aggregate.name)));
+    }
+    let of_series: Vec<&str> = by.iter().copied().chain([SERIES]).collect();
+    let mut text = format!("| stats{ends} {} ", by_text(&of_series));
+    if by.contains(&SPAN) {
+        let series: Vec<&str> = of_series.iter().copied().filter(|name| *name != SPAN).collect();
+        text.push_str(&format!("| sort 0 num({SPAN}) | streamstats current=f {before} {} ", by_text(&series)));
+    }
+    text.push_str(&format!("{growths}| stats{folds} {}", by_text(by)));
+    text
+}
+
+fn by_text(by: &[&str]) -> String {
+    if by.is_empty() {
+        return String::new();
+    }
+    format!("BY {}", by.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(" "))
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+fn argument_names(aggregates: &[Aggregate]) -> impl Iterator<Item = &str> {
+    aggregates.iter().filter_map(|aggregate| match &aggregate.arg {
+        AggregateArg::Field(field) => Some(field.text.as_str()),
+        AggregateArg::Rows | AggregateArg::Eval(_) => None,
+    })
+}
+
+/// Commands written here, all with the place of the command they stand for.
+fn stages_of(text: &str, span: Span) -> Result<Vec<Stage>, EngineError> {
+    let parsed = quarry_spl::parse(&format!("| makeresults {text}"));
+    if let Some(fault) = parsed.diagnostics.iter().find(|remark| remark.severity == quarry_spl::Severity::Error) {
+        let message = format!("mstats: these rates cannot be computed: {fault}");
+        return Err(EngineError::Invalid { message, span: Some(span) });
+    }
+    let stages = parsed.pipeline.commands.into_iter().skip(1);
+    Ok(stages.map(|stage| Stage { command: stage.command, span }).collect())
+}
+
+/// The columns `wanted` and the series of each row: its dimensions in order of their names.
+fn with_series(batch: &RecordBatch, made: &[String], wanted: &[String]) -> Result<RecordBatch, EngineError> {
+    let mut names = names_of(batch);
+    names.retain(|name| is_dimension(name) && !made.contains(name));
+    names.sort_unstable();
+    let readers: Vec<(&String, ColumnReader)> = names.iter().map(|name| (name, rows::reader(batch, name))).collect();
+    let mut series = ColumnBuilder::new(batch.num_rows());
+    for row in 0..batch.num_rows() {
+        let mut text = String::from("{");
+        for (name, reader) in &readers {
+            let values: Vec<String> = reader.values(row).map(std::borrow::Cow::into_owned).collect();
+            let value = match values.as_slice() {
+                [] => continue,
+                [value] => serde_json::Value::from(value.as_str()),
+                _ => serde_json::Value::from(values),
+            };
+            let comma = if text.len() > 1 { "," } else { "" };
+            text.push_str(&format!("{comma}{}:{value}", serde_json::Value::from(name.as_str())));
+        }
+        text.push('}');
+        series.push_text(&text);
+    }
+    let keyed = rows::with_column(batch, SERIES, series.finish())?;
+    rows::without(&keyed, |name| name != SERIES && !wanted.iter().any(|wanted| wanted == name))
+}
+
+fn is_dimension(name: &str) -> bool {
+    let is_label = name == "eventtype" || name == "tag" || name.starts_with("tag::") || name.starts_with("date_");
+    !(is_hidden(name)
+        || name.starts_with('_')
+        || name.starts_with(MEASURED)
+        || is_label
+        || NO_DIMENSIONS.contains(&name))
+}
