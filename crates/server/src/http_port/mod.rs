@@ -55,6 +55,8 @@ const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/
     Content-Length: 49\r\nConnection: close\r\n\r\ntoo many connections are at work; come again soon";
 /// Wait after a failed accept, which is mostly a lack of file descriptors.
 const ACCEPT_WAIT: Duration = Duration::from_millis(100);
+/// Longest wait, when the server stops, for a connection without a request at work to take its leave.
+const IDLE_STOP_WAIT: Duration = Duration::from_secs(1);
 /// Time between two tellings of what was closed or refused.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
@@ -235,7 +237,7 @@ impl Shared {
         let io = TokioIo::new(Lingering::new(io, self.bounds.linger));
         let mut serving = pin!(builder.serve_connection(io, service));
         let mut first_head = pin!(tokio::time::sleep(self.bounds.head_wait));
-        let (mut is_first, mut is_stopping) = (true, false);
+        let (mut is_first, mut is_stopping, mut is_last_wait) = (true, false, false);
         let mut stopping = presence.stopping.clone();
         let mut stop_wait = pin!(tokio::time::sleep(Duration::MAX));
         loop {
@@ -252,10 +254,16 @@ impl Shared {
                 }
                 _ = stopping.wait_for(|stopping| *stopping), if !is_stopping => {
                     is_stopping = true;
-                    stop_wait.set(tokio::time::sleep(self.bounds.stop_wait));
+                    stop_wait.set(tokio::time::sleep(self.bounds.stop_wait.min(IDLE_STOP_WAIT)));
                     serving.as_mut().graceful_shutdown();
                 }
-                () = stop_wait.as_mut(), if is_stopping => return,
+                () = stop_wait.as_mut(), if is_stopping => {
+                    if is_last_wait || !waiter.is_at_work() {
+                        return;
+                    }
+                    is_last_wait = true;
+                    stop_wait.set(tokio::time::sleep(self.bounds.stop_wait));
+                }
             }
         }
     }

@@ -158,6 +158,21 @@ async fn a_stop_waits_for_nobody_who_does_not_end() {
     assert_eq!(all_of(slow).await, "");
 }
 
+#[tokio::test]
+async fn a_stop_waits_for_requests_and_not_for_heads() {
+    let tested = port(Bounds::for_test(9), None).await;
+    let mut slow = TcpStream::connect(tested.address).await.unwrap();
+    slow.write_all(b"GET / HTTP/1.1\r\nHost: ").await.unwrap();
+    let mut busy = TcpStream::connect(tested.address).await.unwrap();
+    busy.write_all(b"GET /wait HTTP/1.1\r\nHost: h\r\n\r\n").await.unwrap();
+    tested.go_on[0].notified().await;
+    tested.stop.send(()).unwrap();
+    assert_eq!(all_of(slow).await, "");
+    tested.go_on[1].notify_one();
+    assert!(all_of(busy).await.ends_with("done"));
+    tested.served.await.unwrap();
+}
+
 /// What speaks TLS on both sides.
 fn tls(protocols: &[&[u8]]) -> (TlsAcceptor, TlsConnector) {
     let folder = tempfile::tempdir().unwrap();

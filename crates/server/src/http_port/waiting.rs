@@ -84,6 +84,11 @@ impl Waiter {
         self.close.notified().await;
     }
 
+    /// Whether a request is at work.
+    pub(super) fn is_at_work(&self) -> bool {
+        self.locked().at_work > 0
+    }
+
     /// Whether a request has come.
     pub(super) fn has_asked(&self) -> bool {
         self.locked().has_asked
