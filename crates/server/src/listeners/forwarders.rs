@@ -22,7 +22,7 @@ use super::limits::Place;
 use super::senders::Held;
 use super::stream::{Connection, first_bytes, is_full_probe, read_now, write};
 use super::tcp::{ACCEPT_WAIT, BUSY_WAIT, GATHER, host_of, secured};
-use super::{Port, stopped};
+use super::{Port, Stanzas, stopped};
 
 /// Wait between two looks whether events are on disk.
 const ACK_EVERY: Duration = Duration::from_millis(5);
@@ -43,21 +43,24 @@ const PACKETS_LEVEL: u64 = 1;
 
 /// Listens, and takes connections until the server stops.
 pub(super) fn listen(
-    port: Arc<Port>,
+    stanzas: Stanzas,
     address: SocketAddr,
     acceptor: Option<TlsAcceptor>,
 ) -> std::io::Result<SocketAddr> {
     let listener = listen_on(address)?;
     let bound = listener.local_addr()?;
     tokio::spawn(async move {
-        let mut stopping = port.shared.stopping.clone();
+        let Some(mut stopping) = stanzas.0.first().map(|port| port.shared.stopping.clone()) else { return };
         loop {
             let accepted = tokio::select! {
                 () = stopped(&mut stopping) => return,
                 accepted = listener.accept() => accepted,
             };
             match accepted {
-                Ok((stream, peer)) => drop(tokio::spawn(connection(port.clone(), acceptor.clone(), stream, peer))),
+                Ok((stream, peer)) => {
+                    let Some(port) = stanzas.of(peer.ip()).map(|at| Arc::clone(&stanzas.0[at])) else { continue };
+                    drop(tokio::spawn(connection(port, acceptor.clone(), stream, peer)));
+                }
                 Err(_) => tokio::time::sleep(ACCEPT_WAIT).await,
             }
         }
@@ -69,10 +72,6 @@ pub(super) fn listen(
 async fn connection(port: Arc<Port>, acceptor: Option<TlsAcceptor>, stream: TcpStream, peer: SocketAddr) {
     let _alive = port.shared.alive.clone();
     let limits = &port.shared.limits;
-    if !port.access.allows(peer.ip()) {
-        limits.forbidden.fetch_add(1, Ordering::Relaxed);
-        return;
-    }
     let Some(place) = limits.place() else { return };
     let host = host_of(&port, peer).await;
     let Some(mut connection) = secured((limits, &place), stream, acceptor, peer).await else { return };

@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use quarry_conf::{NetworkInput, NetworkInputSettings, NetworkKind};
@@ -62,6 +63,14 @@ pub(crate) struct Port {
     pub(crate) typing: Arc<EventTyping>,
     pub(crate) shared: Arc<Shared>,
 }
+
+/// Stanzas that share a socket: those that name their sender come first, and the first that lets a sender in has it.
+#[derive(Clone)]
+pub(crate) struct Stanzas(Arc<[Arc<Port>]>);
+
+/// Which stanzas share a socket.
+type SocketKey = (NetworkKind, bool, SocketAddr);
+type Sockets = Vec<(SocketKey, Vec<Arc<Port>>)>;
 
 /// The ports that listen.
 pub(crate) struct Listeners {
@@ -112,9 +121,8 @@ impl Listeners {
         });
         let needs_tls = settings.inputs.iter().any(|input| input.tls);
         let acceptor = if needs_tls { Some(tls::acceptor(data_dir, &settings.ssl, &[])?) } else { None };
-        for input in settings.inputs {
-            let store = stores(input.routing.as_deref());
-            listeners.listen(input, &shared, store, acceptor.as_ref())?;
+        for (key, stanzas) in sockets(settings.inputs, &shared, stores)? {
+            listeners.listen(key, &Stanzas(stanzas.into()), acceptor.as_ref())?;
         }
         tokio::spawn(tell_limits(Arc::clone(&shared)));
         Ok(listeners)
@@ -122,32 +130,21 @@ impl Listeners {
 
     fn listen(
         &mut self,
-        input: NetworkInput,
-        shared: &Arc<Shared>,
-        store: Arc<dyn EventStore>,
+        (kind, tls, address): SocketKey,
+        stanzas: &Stanzas,
         acceptor: Option<&tokio_rustls::TlsAcceptor>,
     ) -> Result<(), Failure> {
-        let stanza = input.stanza.clone();
-        let about = |reason: &dyn std::fmt::Display| Failure::Storage(format!("inputs.conf [{stanza}]: {reason}"));
-        store.check_index(&input.index).map_err(|reason| about(&reason))?;
-        let access = access_of(&input).map_err(|reason| about(&reason))?;
-        let address: IpAddr = input
-            .bind
-            .parse()
-            .map_err(|_| about(&format!("bindAddress = {}: give an address such as 127.0.0.1", input.bind)))?;
-        let address = SocketAddr::new(address, input.port);
-        let cannot = |error: std::io::Error| about(&format!("cannot listen on {address}: {error}"));
-        let kind = input.kind;
-        let acceptor = acceptor.filter(|_| input.tls).cloned();
-        let typing = Arc::new(EventTyping::new(Arc::clone(&shared.settings.props)));
-        let port = Arc::new(Port { input, access, store, typing, shared: Arc::clone(shared) });
+        let names = || stanzas.0.iter().map(|port| port.input.stanza.as_str());
+        let acceptor = acceptor.filter(|_| tls).cloned();
         let bound = match kind {
-            NetworkKind::Tcp => tcp::listen(port, address, acceptor).map_err(cannot)?,
-            NetworkKind::Udp => udp::listen(&port, address).map_err(cannot)?,
-            NetworkKind::Forwarders => forwarders::listen(port, address, acceptor).map_err(cannot)?,
+            NetworkKind::Tcp => tcp::listen(stanzas, address, acceptor),
+            NetworkKind::Udp => udp::listen(stanzas, address),
+            NetworkKind::Forwarders => forwarders::listen(stanzas.clone(), address, acceptor),
         };
+        let stanza = names().collect::<Vec<_>>().join("], [");
+        let bound = bound.map_err(|error| about(&stanza, &format!("cannot listen on {address}: {error}")))?;
         crate::tell(&format!("quarry takes events on {bound} ([{stanza}])"));
-        self.addresses.insert(stanza, bound);
+        self.addresses.extend(names().map(|name| (name.to_owned(), bound)));
         Ok(())
     }
 
@@ -157,6 +154,47 @@ impl Listeners {
         if tokio::time::timeout(STOP_WAIT, self.ended.recv()).await.is_err() {
             crate::tell("warning: network inputs did not end in time; what they had not stored is lost");
         }
+    }
+}
+
+/// Ports by the socket that they share; where the system chooses the number, each has its own.
+fn sockets(
+    inputs: Vec<NetworkInput>,
+    shared: &Arc<Shared>,
+    stores: &dyn Fn(Option<&str>) -> Arc<dyn EventStore>,
+) -> Result<Sockets, Failure> {
+    let mut sockets = Sockets::new();
+    for input in inputs {
+        let stanza = input.stanza.clone();
+        let store = stores(input.routing.as_deref());
+        store.check_index(&input.index).map_err(|reason| about(&stanza, &reason))?;
+        let access = access_of(&input).map_err(|reason| about(&stanza, &reason))?;
+        let wrong = |_| about(&stanza, &format!("bindAddress = {}: give an address such as 127.0.0.1", input.bind));
+        let address = SocketAddr::new(input.bind.parse().map_err(wrong)?, input.port);
+        let key = (input.kind, input.tls, address);
+        let typing = Arc::new(EventTyping::new(Arc::clone(&shared.settings.props)));
+        let port = Arc::new(Port { input, access, store, typing, shared: Arc::clone(shared) });
+        match sockets.iter_mut().find(|(known, _)| *known == key && address.port() != 0) {
+            Some((_, ports)) => ports.push(port),
+            None => sockets.push((key, vec![port])),
+        }
+    }
+    sockets.iter_mut().for_each(|(_, ports)| ports.sort_by_key(|port| port.input.remote.is_none()));
+    Ok(sockets)
+}
+
+fn about(stanza: &str, reason: &str) -> Failure {
+    Failure::Storage(format!("inputs.conf [{stanza}]: {reason}"))
+}
+
+impl Stanzas {
+    /// The stanza that has a sender, by its place; one that none lets in is counted.
+    pub(crate) fn of(&self, sender: IpAddr) -> Option<usize> {
+        let found = self.0.iter().position(|port| port.access.allows(sender));
+        if let (None, Some(port)) = (found, self.0.first()) {
+            port.shared.limits.forbidden.fetch_add(1, Ordering::Relaxed);
+        }
+        found
     }
 }
 

@@ -20,7 +20,7 @@ use super::limits::{Limits, Place};
 use super::stream::{Connection, first_bytes, is_full_probe, read_now};
 use super::tls::HANDSHAKE_MAX;
 use super::turns::Desk;
-use super::{Port, stopped};
+use super::{Port, Stanzas, stopped};
 use crate::local;
 
 /// Wait after few bytes for more.
@@ -38,15 +38,16 @@ const TURN_BYTES_MIN: usize = 64 << 10;
 
 /// Listens, and takes connections until the server stops.
 pub(super) fn listen(
-    port: Arc<Port>,
+    stanzas: &Stanzas,
     address: SocketAddr,
     acceptor: Option<TlsAcceptor>,
 ) -> std::io::Result<SocketAddr> {
     let listener = listen_on(address)?;
     let bound = listener.local_addr()?;
-    let template = Arc::new(port.template(bound));
+    let ports: Vec<_> = stanzas.0.iter().map(|port| (Arc::clone(port), Arc::new(port.template(bound)))).collect();
+    let stanzas = stanzas.clone();
     tokio::spawn(async move {
-        let mut stopping = port.shared.stopping.clone();
+        let Some(mut stopping) = stanzas.0.first().map(|port| port.shared.stopping.clone()) else { return };
         loop {
             let accepted = tokio::select! {
                 () = stopped(&mut stopping) => return,
@@ -54,7 +55,8 @@ pub(super) fn listen(
             };
             match accepted {
                 Ok((stream, peer)) => {
-                    drop(tokio::spawn(connection(port.clone(), template.clone(), acceptor.clone(), stream, peer)));
+                    let Some((port, template)) = stanzas.of(peer.ip()).map(|at| ports[at].clone()) else { continue };
+                    drop(tokio::spawn(connection(port, template, acceptor.clone(), stream, peer)));
                 }
                 Err(_) => tokio::time::sleep(ACCEPT_WAIT).await,
             }
@@ -73,10 +75,6 @@ async fn connection(
 ) {
     let _alive = port.shared.alive.clone();
     let limits = &port.shared.limits;
-    if !port.access.allows(peer.ip()) {
-        limits.forbidden.fetch_add(1, Ordering::Relaxed);
-        return;
-    }
     let Some(place) = limits.place() else { return };
     let host = host_of(&port, peer).await;
     let Some(mut connection) = secured((limits, &place), stream, acceptor, peer).await else { return };

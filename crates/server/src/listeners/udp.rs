@@ -17,8 +17,8 @@ use quarry_event::EventBatch;
 use quarry_inputs::network::{Appender, Datagram, Datagrams};
 use rustix::net::sockopt;
 
-use super::Port;
 use super::tcp::{BATCH_BYTES, BATCH_EVENTS, append};
+use super::{Port, Stanzas};
 use crate::local;
 
 /// Longest datagram.
@@ -45,10 +45,10 @@ struct Pack {
 }
 
 /// Listens, and takes datagrams until the server stops.
-pub(super) fn listen(port: &Arc<Port>, address: SocketAddr) -> std::io::Result<SocketAddr> {
+pub(super) fn listen(stanzas: &Stanzas, address: SocketAddr) -> std::io::Result<SocketAddr> {
     let socket = UdpSocket::bind(address)?;
     let bound = socket.local_addr()?;
-    let wanted = port.input.receive_bytes;
+    let wanted = stanzas.0.iter().map(|port| port.input.receive_bytes).max().unwrap_or_default();
     // Root may have more than the system's limit.
     if wanted > 0 && sockopt::set_socket_recv_buffer_size_force(socket.as_fd(), wanted).is_err() {
         sockopt::set_socket_recv_buffer_size(socket.as_fd(), wanted)?;
@@ -56,7 +56,7 @@ pub(super) fn listen(port: &Arc<Port>, address: SocketAddr) -> std::io::Result<S
     socket.set_read_timeout(Some(WAIT))?;
     let (packs, arrived) = sync_channel(PACKS_MAX);
     let (spent, spares) = sync_channel(PACKS_MAX);
-    let (reader, writer) = (Arc::clone(port), Arc::clone(port));
+    let (reader, writer) = (stanzas.clone(), stanzas.clone());
     let name = |what: &str| std::thread::Builder::new().name(format!("udp-{what}-{}", bound.port()));
     name("read").spawn(move || read(&reader, &socket, &packs, &spares))?;
     name("cut").spawn(move || cut(&writer, bound, &arrived, &spent))?;
@@ -65,7 +65,8 @@ pub(super) fn listen(port: &Arc<Port>, address: SocketAddr) -> std::io::Result<S
 
 /// Empties the socket. While datagrams come it looks again after a moment, in which the system keeps them; only after
 /// a silence it waits for one.
-fn read(port: &Port, socket: &UdpSocket, packs: &SyncSender<Pack>, spares: &Receiver<Pack>) {
+fn read(stanzas: &Stanzas, socket: &UdpSocket, packs: &SyncSender<Pack>, spares: &Receiver<Pack>) {
+    let Some(shared) = stanzas.0.first().map(|port| &port.shared) else { return };
     let mut drops = Drops::of(socket);
     let mut datagram = vec![0; DATAGRAM_BYTES_MAX];
     let mut pack = Pack::default();
@@ -94,9 +95,9 @@ fn read(port: &Port, socket: &UdpSocket, packs: &SyncSender<Pack>, spares: &Rece
                 pack = next;
                 rounds += 1;
                 if rounds.is_multiple_of(DROPS_EVERY) {
-                    port.shared.limits.dropped.fetch_add(drops.fresh(), Ordering::Relaxed);
+                    shared.limits.dropped.fetch_add(drops.fresh(), Ordering::Relaxed);
                 }
-                if came == 0 && pack.ends.is_empty() && *port.shared.stopping.borrow() {
+                if came == 0 && pack.ends.is_empty() && *shared.stopping.borrow() {
                     return;
                 }
                 match (waits, came) {
@@ -128,58 +129,89 @@ fn hand_over(pack: Pack, packs: &SyncSender<Pack>, spares: &Receiver<Pack>) -> O
     }
 }
 
+/// What a stanza makes of its datagrams.
+struct Cutter<'a> {
+    port: &'a Port,
+    datagrams: Datagrams,
+    appender: Appender,
+    batch: EventBatch,
+    host: Host<'a>,
+}
+
 /// Cuts and stores events.
-fn cut(port: &Port, bound: SocketAddr, arrived: &Receiver<Pack>, spent: &SyncSender<Pack>) {
-    let _alive = port.shared.alive.clone();
-    let mut datagrams =
-        Datagrams::new(Arc::new(port.template(bound)), port.input.keeps_priority, port.input.keeps_text);
-    let mut appender = Appender::new(Arc::clone(&port.store));
-    let mut batch = EventBatch::default();
-    let mut host = Host { port, known: None };
+fn cut(stanzas: &Stanzas, bound: SocketAddr, arrived: &Receiver<Pack>, spent: &SyncSender<Pack>) {
+    let Some(shared) = stanzas.0.first().map(|port| &port.shared) else { return };
+    let _alive = shared.alive.clone();
+    let mut cutters: Vec<Cutter<'_>> = stanzas.0.iter().map(|port| Cutter::new(port, bound)).collect();
     loop {
-        let now = || port.shared.settings.clock.now_ns();
-        match arrived.recv_timeout(WAIT) {
+        let now = || shared.settings.clock.now_ns();
+        let arrived = arrived.recv_timeout(WAIT);
+        match arrived {
             Ok(mut pack) => {
-                take(port, &pack, &mut host, now(), (&mut datagrams, &mut appender, &mut batch));
+                take(stanzas, &mut cutters, &pack, now());
                 pack.bytes.clear();
                 pack.ends.clear();
                 // A pack that finds no place is simply freed.
                 drop(spent.try_send(pack));
             }
-            Err(RecvTimeoutError::Timeout) => datagrams.settle(now(), false, &mut batch),
+            Err(RecvTimeoutError::Timeout) => {
+                cutters.iter_mut().for_each(|cutter| cutter.datagrams.settle(now(), false, &mut cutter.batch));
+            }
             Err(RecvTimeoutError::Disconnected) => {
-                datagrams.settle(now(), true, &mut batch);
-                append(&mut appender, &mut batch, port, &bound);
+                for cutter in &mut cutters {
+                    cutter.datagrams.settle(now(), true, &mut cutter.batch);
+                    cutter.append(&bound);
+                }
                 return;
             }
         }
-        append(&mut appender, &mut batch, port, &bound);
+        cutters.iter_mut().for_each(|cutter| cutter.append(&bound));
     }
 }
 
-fn take(
-    port: &Port,
-    pack: &Pack,
-    host: &mut Host<'_>,
-    now: i64,
-    (datagrams, appender, batch): (&mut Datagrams, &mut Appender, &mut EventBatch),
-) {
+fn take(stanzas: &Stanzas, cutters: &mut [Cutter<'_>], pack: &Pack, now: i64) {
     let mut start = 0;
+    // Most datagrams come from the sender of the one before.
+    let mut known: Option<(IpAddr, Option<usize>)> = None;
     for (end, from) in &pack.ends {
         let text = &pack.bytes[start..*end];
         start = *end;
-        if !port.access.allows(*from) {
-            port.shared.limits.forbidden.fetch_add(1, Ordering::Relaxed);
-            continue;
+        let place = match known {
+            Some((sender, Some(place))) if sender == *from => Some(place),
+            _ => stanzas.of(*from),
+        };
+        known = Some((*from, place));
+        if let Some(cutter) = place.and_then(|place| cutters.get_mut(place)) {
+            cutter.take(text, *from, now);
         }
-        let (address, host) = host.of(*from);
-        if let Err(error) = datagrams.push(Datagram { host, address, text }, now, batch) {
-            port.shared.limits.lost.fetch_add(1, Ordering::Relaxed);
-            crate::tell(&format!("error: [{}]: {error}", port.input.stanza));
+    }
+}
+
+impl Cutter<'_> {
+    fn new(port: &Arc<Port>, bound: SocketAddr) -> Cutter<'_> {
+        let template = Arc::new(port.template(bound));
+        Cutter {
+            port,
+            datagrams: Datagrams::new(template, port.input.keeps_priority, port.input.keeps_text),
+            appender: Appender::new(Arc::clone(&port.store)),
+            batch: EventBatch::default(),
+            host: Host { port, known: None },
         }
-        if batch.raw.len() >= BATCH_BYTES || batch.len() >= BATCH_EVENTS {
-            append(appender, batch, port, from);
+    }
+
+    fn take(&mut self, text: &[u8], from: IpAddr, now: i64) {
+        let (address, host) = self.host.of(from);
+        if let Err(error) = self.datagrams.push(Datagram { host, address, text }, now, &mut self.batch) {
+            self.port.shared.limits.lost.fetch_add(1, Ordering::Relaxed);
+            crate::tell(&format!("error: [{}]: {error}", self.port.input.stanza));
         }
+        if self.batch.raw.len() >= BATCH_BYTES || self.batch.len() >= BATCH_EVENTS {
+            self.append(&from);
+        }
+    }
+
+    fn append(&mut self, from: &dyn std::fmt::Display) {
+        append(&mut self.appender, &mut self.batch, self.port, from);
     }
 }
 

@@ -150,6 +150,26 @@ fn senders_that_may_not_send_are_not_heard() {
     drop(server);
 }
 
+#[test]
+fn stanzas_of_one_port_part_its_senders() {
+    // Somebody has to choose the number that they share.
+    let number = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let stanzas = |kind: &str| {
+        format!(
+            "[{kind}://{number}]\nsourcetype = others\n[{kind}://10.1.2.3:{number}]\nsourcetype = far\n\
+             [{kind}://127.0.0.1:{number}]\nsourcetype = near\n"
+        )
+    };
+    let place = place_with(&(stanzas("tcp") + &stanzas("udp")));
+    let server = Server::start(&place);
+    TcpStream::connect(("127.0.0.1", number)).unwrap().write_all(b"over tcp\n").unwrap();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.send_to(b"over udp", ("127.0.0.1", number)).unwrap();
+    let rows = found(&place, 2, "* | rex \"(?<way>tcp|udp)$\" | table sourcetype way");
+    assert_eq!(rows, ["near,tcp", "near,udp"]);
+    drop(server);
+}
+
 /// TLS of a client that trusts what the server made itself.
 pub(crate) fn tls_config(place: &Place, protocols: &[&[u8]]) -> Arc<rustls::ClientConfig> {
     let pem = std::fs::read(place.path("data/etc/auth/server.pem")).unwrap();
