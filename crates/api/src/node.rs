@@ -2,6 +2,9 @@
 
 use std::error::Error;
 
+use jiff::tz::TimeZone;
+use quarry_engine::Explanation;
+
 /// Failure of a node's action, as text for the client.
 pub type NodeError = Box<dyn Error + Send + Sync>;
 
@@ -96,6 +99,14 @@ pub trait Node: Send + Sync {
     fn add_file(&self, request: &AddFile) -> Result<String, NodeError>;
     /// Tells what adding a file would make of it; gives a JSON object.
     fn preview(&self, request: &PreviewFile) -> Result<String, NodeError>;
+    /// What a search would do, as text or as a JSON object.
+    fn explanation(
+        &self,
+        text: &str,
+        explanation: &Explanation,
+        zone: &TimeZone,
+        is_json: bool,
+    ) -> Result<String, NodeError>;
     /// Buckets as a JSON array.
     fn buckets(&self) -> Result<String, NodeError>;
     /// Checks every bucket; gives a JSON array of buckets with their faults.

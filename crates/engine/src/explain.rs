@@ -23,6 +23,7 @@ use crate::scan::EventScan;
 use crate::scan::fields::FieldWish;
 use crate::scan::filter::index_patterns;
 use crate::scan::rexes::Rexes;
+use crate::summary::read::SummaryRead;
 
 /// Longest text of a command or of terms that is told, in bytes.
 const TEXT_BYTES_MAX: usize = 2_000;
@@ -76,6 +77,19 @@ pub struct ExplainedEvents {
     pub in_order: bool,
     /// What each sieve leaves; empty where there is no data.
     pub sieves: Vec<Sieve>,
+    /// Summaries of a data model that are read in place of events.
+    pub summaries: Option<ExplainedSummaries>,
+}
+
+/// Summaries of a data model that a search may read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExplainedSummaries {
+    /// The model and the object that is summarised, as `MODEL.OBJECT`.
+    pub object: String,
+    /// Slabs in the range that have a summary which suffices.
+    pub slabs: u64,
+    /// Slabs in the range.
+    pub of: u64,
 }
 
 /// A command and where it runs.
@@ -219,6 +233,7 @@ impl Runner {
         search: &SearchCommand,
         rest: &[Stage],
         context: &CommandContext,
+        summary: Option<&SummaryRead>,
     ) -> Result<(), EngineError> {
         let mut stages = self.explained_stages(explainer, rest, context, true)?;
         let in_order = !stages.iter().any(|stage| stage.phase == Phase::MapReduce);
@@ -246,12 +261,29 @@ impl Runner {
             in_order,
             indexes,
             sieves,
+            summaries: summary.map(|summary| self.summaries_read(summary, &scan, rest, context)).transpose()?,
         };
         explainer.note(|plan| {
             plan.events = Some(events);
             plan.stages.extend(stages);
         });
         Ok(())
+    }
+
+    /// What of the snapshot comes from summaries.
+    fn summaries_read(
+        &self,
+        summary: &SummaryRead,
+        scan: &EventScan,
+        rest: &[Stage],
+        context: &CommandContext,
+    ) -> Result<ExplainedSummaries, EngineError> {
+        let steps = self.steps(rest, context)?;
+        let fold = steps.iter().find(|step| !matches!(step, Step::Row { ordered: false, .. }));
+        let folds = matches!(fold, Some(Step::Reduce(fold)) if !fold.needs_order() && !fold.needs_bounds(context));
+        let held = scan.snapshot.segments.iter().filter(|segment| folds && summary.holds(segment)).count();
+        let of = scan.snapshot.segments.len() as u64;
+        Ok(ExplainedSummaries { object: summary.object.clone(), slabs: held as u64, of })
     }
 
     /// Notes commands whose rows do not come from events.

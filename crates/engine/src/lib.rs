@@ -48,7 +48,9 @@ pub use commands::places::{AddressPlaces, Place};
 pub use custom::{CommandChunk, CommandProcess, CommandSource, NoCommands};
 pub use dataflow::Slicing;
 pub use error::EngineError;
-pub use explain::{ExplainedEvents, ExplainedPlan, ExplainedStage, Explanation, Phase, Sieve, StageShape};
+pub use explain::{
+    ExplainedEvents, ExplainedPlan, ExplainedStage, ExplainedSummaries, Explanation, Phase, Sieve, StageShape,
+};
 pub use ingest::IngestExpressions;
 pub use job::{Engine, EngineOptions, Job, ResultKind, SearchRequest, Stopper, TransactionLimits};
 pub use knowledge::{EventType, KnowledgeSource, NoKnowledge, Tag, has_bundled_model};

@@ -215,7 +215,7 @@ impl Runner {
         let mut context = self.context.clone();
         context.range = self.range_of(search)?;
         if let Some(explainer) = &self.explainer {
-            self.explain_events(explainer, &expr, search, rest, &context)?;
+            self.explain_events(explainer, &expr, search, rest, &context, summary.as_ref())?;
             return Ok(Box::new(std::iter::empty()));
         }
         let mut steps = self.steps(rest, &context)?;

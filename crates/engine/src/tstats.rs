@@ -121,9 +121,6 @@ impl Runner {
         span: Span,
         rest: &[Stage],
     ) -> Result<Option<SummaryRead>, EngineError> {
-        if self.explainer.is_some() {
-            return Ok(None);
-        }
         let mut read = SummaryRead::new(Arc::clone(&self.summaries), tstats.summaries_only);
         let without = |read: SummaryRead, what: String| {
             if tstats.summaries_only {
@@ -139,6 +136,7 @@ impl Runner {
         };
         read.earliest = acceleration.earliest;
         let root = object.summarised_as();
+        read.object = format!("{}.{root}", name.model);
         let text = model_text(self.knowledge.as_ref(), &name.model)?;
         let model = data_model(self.knowledge.as_ref(), &name.model)?;
         let expand = |text: &str| self.expanded(text);

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::tz::TimeZone;
 use quarry_api::{AddFile, CollectorToken, Node, NodeError, PreviewFile, TokenChange, TokenError};
+use quarry_engine::Explanation;
 use quarry_inputs::Sink;
 use quarry_inputs::file::{NoProgress, OneshotOptions, add_file};
 use quarry_store::Store;
@@ -18,7 +19,7 @@ use crate::local::{self, Settings};
 use crate::metrics::Throughput;
 use crate::monitors::Sinks;
 use crate::store_sink::StoreSink;
-use crate::{add, bucket, preview};
+use crate::{add, bucket, preview, spl_explain};
 
 /// Different things that are told once; further ones are not told.
 const TOLD_MAX: usize = 1_000;
@@ -130,6 +131,16 @@ impl Node for LocalNode {
         let asked = preview::Asked { path, sourcetype: request.sourcetype.clone(), events };
         let made = preview::of_file(&asked, &self.settings).map_err(|failure| failure.text())?;
         Ok(preview::to_json(&asked, &made.0, made.1).to_string())
+    }
+
+    fn explanation(
+        &self,
+        text: &str,
+        explanation: &Explanation,
+        zone: &TimeZone,
+        is_json: bool,
+    ) -> Result<String, NodeError> {
+        Ok(spl_explain::shown(text, explanation, zone, is_json).map_err(|failure| failure.text())?)
     }
 
     fn buckets(&self) -> Result<String, NodeError> {

@@ -60,6 +60,11 @@ impl Remote {
         read_json(&self.post("/services/quarry/buckets/compact", &[])?)
     }
 
+    /// Tells what a search would read, as it is to be printed.
+    pub(crate) fn explain(&self, form: &[(&str, &str)]) -> Result<String, Failure> {
+        self.post("/services/quarry/explain", form)
+    }
+
     /// Runs a search to its end.
     pub(crate) fn search(&self, form: &[(&str, &str)]) -> Result<RemoteAnswer, Failure> {
         let mut answer = self.answer(self.send("/services/search/jobs", form))?;

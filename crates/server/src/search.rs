@@ -169,7 +169,7 @@ fn stream(
 }
 
 /// Refuses a faulty search before any file is read.
-fn check(text: &str, data_dir: &Path) -> Result<(), Failure> {
+pub(crate) fn check(text: &str, data_dir: &Path) -> Result<(), Failure> {
     // Macros are replaced by the engine, which tells of those that are missing.
     let parsed = quarry_spl::parse_with_stand_ins(text);
     if !parsed.is_ok() && !parsed.unsupported.is_empty() {

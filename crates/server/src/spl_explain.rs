@@ -1,7 +1,7 @@
 //! `quarry spl explain 'SPL'`: what a search would read and where its commands run, without running it.
 //!
 //! Macros, lookups and data models are those of the data folder, if there is one; with data in it the figures say how
-//! much each sieve leaves to be read. Nothing is asked of a running server: its unsealed events are not counted.
+//! much each sieve leaves to be read. A server that has the folder open is asked, so that its unsealed events count, too.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -17,6 +17,8 @@ use serde_json::{Value, json};
 use crate::cli::{Cli, ExplainForm, SplExplainArgs};
 use crate::failure::Failure;
 use crate::local::{self, DEFAULT_INDEX, Settings};
+use crate::remote::Remote;
+use crate::search;
 
 /// How an instant is written.
 const TIME_FORMAT: &str = "%Y-%m-%dT%H:%M:%S.%3N%:z";
@@ -28,6 +30,19 @@ pub(crate) fn run(cli: &Cli, arguments: &SplExplainArgs) -> Result<u8, Failure> 
         Some(name) => parse_zone(name)
             .ok_or_else(|| Failure::Usage(format!("--zone {name}: no such time zone; give one as Europe/Berlin")))?,
     };
+    if let Some(remote) = Remote::find(&cli.data_dir) {
+        search::check(&arguments.text, &cli.data_dir)?;
+        let told = [
+            ("earliest_time", arguments.earliest.as_deref()),
+            ("latest_time", arguments.latest.as_deref()),
+            ("zone", arguments.zone.as_deref()),
+            ("output_mode", Some(if arguments.output == ExplainForm::Json { "json" } else { "text" })),
+        ];
+        let mut form = vec![("search", arguments.text.as_str())];
+        form.extend(told.into_iter().filter_map(|(name, value)| Some((name, value?))));
+        write!(std::io::stdout().lock(), "{}", remote.explain(&form)?)?;
+        return Ok(0);
+    }
     let settings = Settings::of_data_dir_quietly(&cli.data_dir);
     let mut messages = Vec::new();
     // A folder that is open elsewhere, or missing, still has its configuration.
@@ -54,12 +69,19 @@ pub(crate) fn run(cli: &Cli, arguments: &SplExplainArgs) -> Result<u8, Failure> 
     let explained = service.explain(params, store.is_some());
     let mut explanation = explained.map_err(|error| Failure::of_search(&arguments.text, error))?;
     explanation.messages.extend(messages);
-    let mut out = std::io::stdout().lock();
-    match arguments.output {
-        ExplainForm::Json => writeln!(out, "{}", json_of(&arguments.text, &explanation, &zone))?,
-        ExplainForm::Text => write_text(&explanation, &zone, &mut out)?,
-    }
+    let is_json = arguments.output == ExplainForm::Json;
+    write!(std::io::stdout().lock(), "{}", shown(&arguments.text, &explanation, &zone, is_json)?)?;
     Ok(0)
+}
+
+/// An explanation as it is printed.
+pub(crate) fn shown(text: &str, explanation: &Explanation, zone: &TimeZone, is_json: bool) -> Result<String, Failure> {
+    if is_json {
+        return Ok(format!("{}\n", json_of(text, explanation, zone)));
+    }
+    let mut out = Vec::new();
+    write_text(explanation, zone, &mut out)?;
+    Ok(String::from_utf8_lossy(&out).into_owned())
 }
 
 fn json_of(text: &str, explanation: &Explanation, zone: &TimeZone) -> Value {
@@ -108,6 +130,9 @@ fn json_of_events(events: &ExplainedEvents, zone: &TimeZone) -> Value {
             "tested": events.tested_fields, "text": events.reads_text,
         },
         "newest_first": events.in_order,
+        "summaries": events.summaries.as_ref().map(|read| {
+            json!({ "object": read.object, "slabs": read.slabs, "of": read.of })
+        }),
         "pruning": sieves.collect::<Vec<_>>(),
     })
 }
@@ -202,6 +227,10 @@ fn lines_of_events(events: &ExplainedEvents, zone: &TimeZone) -> Vec<String> {
         lines.push(format!("tested   {}", events.tested_fields.join(" ")));
     }
     lines.push(format!("read     {order}; pruned by {}", prunes_by(events).join(", ")));
+    if let Some(read) = &events.summaries {
+        let rest = if read.slabs < read.of { "; events of the others" } else { "" };
+        lines.push(format!("summary  {} of {} slabs from {}{rest}", read.slabs, read.of, read.object));
+    }
     if !events.sieves.is_empty() {
         lines.push(format!("left after {:>8} {:>8} {:>8} {:>12}", "buckets", "slabs", "pages", "events"));
         lines.extend(events.sieves.iter().map(|sieve| {

@@ -1,7 +1,7 @@
 //! `POST /services/search/jobs` with `exec_mode=oneshot`, and `/services/search/jobs/export`.
 //!
 //! Oneshot answers with all rows at once (`count`, default 100, limits them; 0 is all). Export streams rows as the
-//! search finds them. Jobs that live on after the request are not here yet and are refused with a word about it.
+//! search finds them. `/services/quarry/explain` tells what a search would read. Jobs that live on after the request are not here yet and are refused with a word about it.
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Query, State};
@@ -29,6 +29,7 @@ const EXPORT_CHUNKS_MAX: usize = 4;
 pub(crate) fn routes() -> Router<ApiState> {
     Router::new()
         .route("/services/search/jobs", post(create))
+        .route("/services/quarry/explain", post(explain))
         .route("/services/search/jobs/export", get(export_get).post(export_post))
         .route("/services/search/v2/jobs/export", get(export_get).post(export_post))
 }
@@ -61,6 +62,27 @@ impl JobForm {
             is_narrowed: false,
         })
     }
+}
+
+/// What a search would read: `output_mode=text` or `json`.
+async fn explain(
+    State(state): State<ApiState>,
+    headers: HeaderMap,
+    Form(form): Form<JobForm>,
+) -> Result<Response, ApiError> {
+    identify(&state, &headers).await?;
+    let params = form.params(None)?;
+    let (service, node) = (state.search.clone(), state.node.clone());
+    let zone = params.zone.clone().unwrap_or(TimeZone::UTC);
+    let is_json = form.output_mode.as_deref() != Some("text");
+    let explained = blocking(move || {
+        let explanation = service.explain(params, true).map_err(ApiError::from)?;
+        let shown = node.explanation(&form.search, &explanation, &zone, is_json);
+        shown.map_err(|error| ApiError::internal(error.to_string()))
+    })
+    .await??;
+    let kind = if is_json { "application/json; charset=UTF-8" } else { "text/plain; charset=UTF-8" };
+    Ok(([(header::CONTENT_TYPE, kind)], explained).into_response())
 }
 
 async fn create(

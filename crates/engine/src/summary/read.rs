@@ -31,6 +31,8 @@ const SLABS_HELD_MAX: usize = 8;
 
 /// The summaries one search may read.
 pub(crate) struct SummaryRead {
+    /// The model and the object, for whoever asks what is read.
+    pub object: String,
     /// Whether events are left out that are not summarised.
     pub only: bool,
     /// From when on buckets are summarised.
@@ -81,6 +83,7 @@ impl SummaryRead {
     /// What reads summaries of `plan` with the commands `stages`, which read `columns`.
     pub(crate) fn new(store: Arc<dyn SummaryStore>, only: bool) -> SummaryRead {
         SummaryRead {
+            object: String::new(),
             only,
             earliest: None,
             plan: None,

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use quarry_engine::Engine;
 use tempfile::tempdir;
 
-use crate::world::{ASKED, PEOPLE, PROPS, Summaries, World, ask, engine, open, other_model, reads_no_event};
+use crate::world::{ASKED, PEOPLE, PROPS, Summaries, World, ask, engine, explained, open, other_model, reads_no_event};
 
 /// More pages than any test has.
 const ALL: usize = usize::MAX;
@@ -60,6 +60,26 @@ fn answers_are_the_same_and_no_event_is_read() {
         check(&with, &without, &world, Some(range), &format!("{range:?}"));
     }
     assert_eq!(summaries.unusable.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn explanations_tell_of_summaries() {
+    let folder = tempdir().unwrap();
+    let world = open(folder.path(), 150);
+    world.append("main", 0, 450, 0);
+    world.store.seal_all().unwrap();
+    let summaries = Arc::new(Summaries::default());
+    let (with, without) = (accelerated(&summaries), plain());
+    assert!(world.summarise(&with, ALL).is_whole);
+    world.append("main", 450, 460, 0);
+    let read = |engine, text: &str| explained(engine, &world, text).events.unwrap().summaries;
+    let of_some = read(&with, "| tstats count FROM datamodel=Web.Traffic").unwrap();
+    assert_eq!((of_some.object.as_str(), of_some.slabs), ("Web.Traffic", 3));
+    assert!(of_some.of > of_some.slabs, "hot events have no summary: {of_some:?}");
+    // What needs the order of events reads these.
+    assert_eq!(read(&with, "| tstats list(_raw) FROM datamodel=Web.Traffic").unwrap().slabs, 0);
+    assert_eq!(read(&without, "| tstats count FROM datamodel=Web.Traffic"), None);
+    assert_eq!(read(&with, "* | stats count"), None);
 }
 
 #[test]

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use jiff::tz::TimeZone;
 use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
 use quarry_engine::{
-    Acceleration, Engine, EngineOptions, EventType, KnowledgeSource, LookupSource, LookupTable, SearchRequest,
-    SnapshotSource, SummaryFile, SummaryReport, SummaryRequest, SummaryStore, Tag,
+    Acceleration, Engine, EngineOptions, EventType, ExplainedPlan, KnowledgeSource, LookupSource, LookupTable,
+    SearchRequest, SnapshotSource, SummaryFile, SummaryReport, SummaryRequest, SummaryStore, Tag,
 };
 use quarry_event::shape::{Dictionary, Shapes};
 use quarry_event::{EventBatch, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs, TimeRange};
@@ -364,19 +364,29 @@ pub(crate) struct Answer {
     pub(crate) partial: bool,
 }
 
-/// Asks a search in a range of seconds after the start.
-pub(crate) fn ask(engine: &Engine, world: &Arc<World>, text: &str, range: Option<(i64, i64)>) -> Answer {
+/// A search in a range of seconds after the start.
+fn request(text: &str, range: Option<(i64, i64)>) -> SearchRequest {
     let instant = |seconds: i64| Some(START + seconds * SECOND);
-    let request = SearchRequest {
+    SearchRequest {
         text: text.to_owned(),
         range: range.map_or(TimeRange::ALL, |(from, to)| TimeRange { earliest: instant(from), latest: instant(to) }),
         now: START + 1_000_000 * SECOND,
         zone: TimeZone::UTC,
         default_indexes: vec!["main".into()],
         sid: None,
-    };
+    }
+}
+
+/// What a search would read.
+pub(crate) fn explained(engine: &Engine, world: &Arc<World>, text: &str) -> ExplainedPlan {
     let source: Arc<World> = Arc::clone(world);
-    let job = engine.start(request, source).unwrap_or_else(|faults| panic!("{text}: {faults:?}"));
+    engine.explain(request(text, None), Some(source)).unwrap_or_else(|faults| panic!("{text}: {faults:?}")).plan
+}
+
+/// Asks a search in a range of seconds after the start.
+pub(crate) fn ask(engine: &Engine, world: &Arc<World>, text: &str, range: Option<(i64, i64)>) -> Answer {
+    let source: Arc<World> = Arc::clone(world);
+    let job = engine.start(request(text, range), source).unwrap_or_else(|faults| panic!("{text}: {faults:?}"));
     let mut rows = Vec::new();
     while let Some(batch) = job.next_batch() {
         let batch = batch.unwrap_or_else(|error| panic!("{text}: {error}"));

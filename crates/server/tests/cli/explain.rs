@@ -1,5 +1,6 @@
 //! `quarry spl explain` over data, over configuration alone, and for a search with a fault.
 
+use crate::server::Server;
 use crate::support::Place;
 
 #[test]
@@ -47,4 +48,23 @@ fn without_data_the_plan_is_told_and_faults_have_their_place() {
     let fault = place.run(&["spl", "explain", "a | where x >"]);
     assert_eq!(fault.code, 3, "{fault:?}");
     assert!(fault.err.contains('^'), "{fault:?}");
+}
+
+#[test]
+fn a_running_server_explains_with_what_it_has_in_memory() {
+    let place = Place::new();
+    let server = Server::start(&place);
+    let log = place.write("a.log", "2026-11-20T00:00:01Z web error\n2026-11-20T00:00:02Z web\n");
+    place.run(&["add", "oneshot", &log, "--sourcetype", "lines"]).good();
+    let text = place.run(&["spl", "explain", "error | stats count"]).good();
+    assert!(text.lines().any(|line| line == "terms    error"), "{text}");
+    assert!(text.lines().any(|line| line.starts_with("  stored") && line.ends_with(" 2")), "{text}");
+    let json = place.run(&["spl", "explain", "error | stats count", "-o", "json"]).good();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["plan"]["events"]["pruning"][0]["events"], 2);
+    assert_eq!(json["search"], "error | stats count");
+    let fault = place.run(&["spl", "explain", "error | where x >"]);
+    assert_eq!(fault.code, 3, "{fault:?}");
+    assert!(fault.err.contains('^'), "{fault:?}");
+    assert_eq!(server.stop("-TERM"), 0);
 }
