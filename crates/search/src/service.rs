@@ -199,6 +199,10 @@ impl SearchService {
 
 /// The saved search that a search runs, if it does nothing else.
 fn saved_name(text: &str) -> Option<String> {
+    // Most do not: they need not be parsed once more.
+    if !text.to_ascii_lowercase().contains("savedsearch") {
+        return None;
+    }
     match &quarry_spl::parse(text).pipeline.commands[..] {
         [stage] => match &stage.command {
             Command::SavedSearch(command) => Some(command.name.clone()),

@@ -5,11 +5,14 @@
 //! holds its rows (`results.arrow`: streams of Arrow's IPC format, a new one where the columns change) and what is
 //! known of it (`facts.json`, written last: a folder without it is no result). A result lives for a time; beyond
 //! [`JOBS_MAX`] results or [`BYTES_MAX`] bytes the oldest go first. A folder that cannot be written keeps nothing.
+//!
+//! A server keeps small results of searches that are not saved ones in memory ([`RecentJobs`]).
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use arrow::error::ArrowError;
 use arrow::ipc::reader::StreamReader;
@@ -24,6 +27,7 @@ use quarry_stdx::SharedClock;
 use serde_json::{Value, json};
 
 use crate::cron::period_seconds;
+use crate::kept_recent::{RecentJob, RecentJobs};
 
 /// Folder of kept jobs, below the data folder.
 const FOLDER: &str = "dispatch";
@@ -46,7 +50,7 @@ const SAVED_TTL: &str = "2p";
 const LOOK_JOBS: u64 = 32;
 const LOOK_SECONDS: i64 = 10;
 /// Results kept at most, and their bytes.
-const JOBS_MAX: usize = 500;
+pub(crate) const JOBS_MAX: usize = 500;
 const BYTES_MAX: u64 = 1 << 30;
 /// Names tried for one search.
 const NAMES_MAX: u64 = 10_000;
@@ -60,6 +64,10 @@ pub(crate) struct KeptJobs {
     /// Jobs that ended since it was last looked what is over, and when that was, in seconds.
     ended: AtomicU64,
     looked: AtomicI64,
+    /// Small results of a server's searches.
+    recent: Option<RecentJobs>,
+    /// The log of searches and its bytes, once there was one to write.
+    log: Mutex<Option<(File, u64)>>,
 }
 
 /// A job that is kept.
@@ -84,7 +92,16 @@ impl KeptJobs {
             started: AtomicU64::new(1),
             ended: AtomicU64::new(0),
             looked: AtomicI64::new(0),
+            recent: None,
+            log: Mutex::new(None),
         }
+    }
+
+    /// The jobs of a data folder whose only searches are those of this process: small ones stay in memory until it ends.
+    pub(crate) fn of_server(data_dir: &Path, layers: &Layers, clock: SharedClock) -> KeptJobs {
+        let mut jobs = KeptJobs::new(data_dir, layers, clock);
+        jobs.recent = Some(RecentJobs::default());
+        jobs
     }
 
     fn now_seconds(&self) -> i64 {
@@ -99,7 +116,11 @@ impl KeptJobs {
         }
         let text = std::fs::read_to_string(self.folder.join(sid).join(FACTS)).ok()?;
         let facts: Value = serde_json::from_str(&text).ok()?;
-        facts["until"].as_i64().is_some_and(|until| until > self.now_seconds()).then_some(facts)
+        self.is_current(&facts).then_some(facts)
+    }
+
+    fn is_current(&self, facts: &Value) -> bool {
+        facts["until"].as_i64().is_some_and(|until| until > self.now_seconds())
     }
 
     /// Names of the folders there are.
@@ -120,6 +141,9 @@ impl KeptJobs {
     /// Removes what is over its time, what processes that died left, and the oldest beyond the limits.
     pub(crate) fn expire(&self) {
         let now = self.now_seconds();
+        if let Some(recent) = &self.recent {
+            recent.remove(|job| !self.is_current(&job.facts));
+        }
         for sid in self.names() {
             let folder = self.folder.join(&sid);
             let began = sid.split('.').next().and_then(|seconds| seconds.parse::<i64>().ok()).unwrap_or(0);
@@ -164,40 +188,103 @@ impl KeptJobs {
         }
     }
 
-    fn write(&self, facts: &JobFacts, rows: &[RecordBatch]) -> Result<(), ArrowError> {
-        let folder = self.folder.join(&facts.sid);
-        let bytes = write_rows(&folder.join(RESULTS), rows)?;
+    /// What the file of facts says of a search that ended.
+    fn told(&self, facts: &JobFacts) -> Value {
         let now = self.now_seconds();
-        let text = json!({
+        json!({
             "sid": facts.sid, "search": facts.search, "saved": facts.saved, "events": facts.events, "rows": facts.rows,
-            "messages": facts.messages, "bytes": bytes, "ended": now,
+            "messages": facts.messages, "ended": now,
             "until": now.saturating_add(self.seconds_kept(facts.saved.as_deref())),
-        });
+        })
+    }
+
+    fn write(&self, sid: &str, mut facts: Value, rows: &[RecordBatch]) -> Result<(), ArrowError> {
+        let folder = self.folder.join(sid);
+        facts["bytes"] = write_rows(&folder.join(RESULTS), rows)?.into();
         let unfinished = folder.join("facts.new");
-        std::fs::write(&unfinished, text.to_string())?;
+        std::fs::write(&unfinished, facts.to_string())?;
         Ok(std::fs::rename(unfinished, folder.join(FACTS))?)
     }
 
-    fn log(&self, facts: &JobFacts) -> std::io::Result<()> {
-        let path = self.folder.join(HISTORY);
-        if path.metadata().is_ok_and(|file| file.len() > HISTORY_BYTES_MAX) {
-            std::fs::rename(&path, self.folder.join(HISTORY_BEFORE))?;
+    /// Keeps rows; whether that was possible.
+    fn keep(&self, facts: &JobFacts, rows: &[RecordBatch]) -> bool {
+        let told = self.told(facts);
+        match &self.recent {
+            Some(recent) if facts.saved.is_none() && RecentJobs::takes(rows) => {
+                recent.add(RecentJob { sid: facts.sid.clone(), facts: told, rows: rows.to_vec() }, JOBS_MAX);
+                true
+            }
+            Some(_) => self.folder_of(&facts.sid).is_ok() && self.write(&facts.sid, told, rows).is_ok(),
+            None => self.write(&facts.sid, told, rows).is_ok(),
         }
+    }
+
+    /// Makes the folder of a job.
+    fn folder_of(&self, sid: &str) -> std::io::Result<()> {
+        if !self.folder.is_dir() {
+            // The data folder itself is not made by a search.
+            std::fs::create_dir(&self.folder)?;
+        }
+        std::fs::create_dir(self.folder.join(sid))
+    }
+
+    /// Writes what is in memory as files.
+    fn write_recent(&self) {
+        for job in self.recent.iter().flat_map(RecentJobs::take).filter(|job| self.is_current(&job.facts)) {
+            let written = self.folder_of(&job.sid).is_ok() && self.write(&job.sid, job.facts, &job.rows).is_ok();
+            if !written {
+                remove(&self.folder.join(&job.sid));
+            }
+        }
+    }
+
+    fn log(&self, facts: &JobFacts) -> std::io::Result<()> {
         let line = json!({
             "_time": facts.started.div_euclid(NS_PER_SEC), "sid": facts.sid, "search": facts.search,
             "saved": facts.saved, "rows": facts.rows, "scanned": facts.events_scanned, "elapsed_ms": facts.elapsed_ms,
             "events": facts.events,
         });
-        let mut file = File::options().create(true).append(true).open(path)?;
-        // One write, so that lines of several processes do not mix.
-        file.write_all(format!("{line}\n").as_bytes())
+        let line = format!("{line}\n");
+        // A line is written whole or not at all.
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        if log.as_ref().is_none_or(|(_, bytes)| *bytes > HISTORY_BYTES_MAX) {
+            *log = None;
+            *log = Some(self.open_log()?);
+        }
+        if let Some((file, bytes)) = log.as_mut() {
+            // One write, so that lines of several processes do not mix.
+            file.write_all(line.as_bytes())?;
+            *bytes += line.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// The log of searches and its bytes; a new one where it is full.
+    fn open_log(&self) -> std::io::Result<(File, u64)> {
+        let path = self.folder.join(HISTORY);
+        if path.metadata().is_ok_and(|file| file.len() > HISTORY_BYTES_MAX) {
+            std::fs::rename(&path, self.folder.join(HISTORY_BEFORE))?;
+        }
+        if !self.folder.is_dir() {
+            std::fs::create_dir(&self.folder)?;
+        }
+        let file = File::options().create(true).append(true).open(path)?;
+        let bytes = file.metadata()?.len();
+        Ok((file, bytes))
     }
 
     /// The result of a job; `None` when none is kept.
     pub(crate) fn load(&self, sid: &str) -> Result<Option<KeptJob>, String> {
-        let Some(facts) = self.facts(sid) else { return Ok(None) };
-        let path = self.folder.join(sid).join(RESULTS);
-        let rows = read_rows(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let recent = self.recent.as_ref().and_then(|recent| recent.find(sid));
+        let (facts, rows) = match recent.filter(|job| self.is_current(&job.facts)) {
+            Some(job) => (job.facts, job.rows),
+            None => {
+                let Some(facts) = self.facts(sid) else { return Ok(None) };
+                let path = self.folder.join(sid).join(RESULTS);
+                let rows = read_rows(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+                (facts, rows)
+            }
+        };
         let texts = facts["messages"].as_array().into_iter().flatten();
         let messages = texts.filter_map(|text| text.as_str().map(str::to_owned)).collect();
         Ok(Some(KeptJob { rows, events: facts["events"].as_bool().unwrap_or(false), messages }))
@@ -276,15 +363,14 @@ fn read_rows(path: &Path) -> Result<Vec<RecordBatch>, ArrowError> {
 
 impl JobKeeper for KeptJobs {
     fn begin(&self, now: TimeNs) -> Option<String> {
-        if !self.folder.is_dir() {
-            // The data folder itself is not made by a search.
-            std::fs::create_dir(&self.folder).ok()?;
-        }
         let seconds = now.div_euclid(NS_PER_SEC);
         for _ in 0..NAMES_MAX {
             // With the process in it a name whose folder is gone is not taken again in the same second.
             let sid = format!("{seconds}.{}_{}", self.started.fetch_add(1, Ordering::Relaxed), std::process::id());
-            match std::fs::create_dir(self.folder.join(&sid)) {
+            if self.recent.is_some() {
+                return Some(sid);
+            }
+            match self.folder_of(&sid) {
                 Ok(()) => return Some(sid),
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(_) => return None,
@@ -294,9 +380,9 @@ impl JobKeeper for KeptJobs {
     }
 
     fn finish(&self, facts: &JobFacts, rows: Option<&[RecordBatch]>) {
-        let kept = rows.is_some_and(|rows| self.write(facts, rows).is_ok());
+        let kept = rows.is_some_and(|rows| self.keep(facts, rows));
         if !kept {
-            remove(&self.folder.join(&facts.sid));
+            self.abandon(&facts.sid);
         }
         // The answer is given; a search is not refused because it cannot be noted.
         drop(self.log(facts));
@@ -305,6 +391,12 @@ impl JobKeeper for KeptJobs {
 
     fn abandon(&self, sid: &str) {
         remove(&self.folder.join(sid));
+    }
+}
+
+impl Drop for KeptJobs {
+    fn drop(&mut self) {
+        self.write_recent();
     }
 }
 
@@ -396,6 +488,37 @@ mod tests {
         assert_eq!(jobs.saved("Hosts", 0), None, "dispatch.ttl = 60");
         clock.advance_ns(7_000 * NS_PER_SEC);
         assert_eq!(jobs.saved("Hourly", 0), Some(hourly), "two periods of an hour");
+    }
+
+    #[test]
+    fn a_server_writes_small_results_when_it_stops() {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = ManualClock::shared(START * NS_PER_SEC);
+        let layers = Layers::new([]);
+        let server = KeptJobs::of_server(folder.path(), &layers, Arc::clone(&clock) as SharedClock);
+        let run = |facts: &JobFacts, batch: RecordBatch| server.finish(facts, Some(&[batch]));
+        let small = server.begin(clock.now_ns()).unwrap();
+        run(&JobFacts { messages: vec!["cut".to_owned()], ..facts(&small, None) }, counts());
+        assert!(!folder.path().join(FOLDER).join(&small).exists(), "it is in memory");
+        assert_eq!(server.load(&small).unwrap().unwrap().messages, ["cut"]);
+        let (large, saved) = (server.begin(clock.now_ns()).unwrap(), server.begin(clock.now_ns()).unwrap());
+        run(&facts(&large, None), rows(&["a"].repeat(crate::kept_recent::RECENT_BYTES_MAX)));
+        run(&facts(&saved, Some("Hosts")), rows(&["a"]));
+        assert!([&large, &saved].iter().all(|sid| folder.path().join(FOLDER).join(sid).exists()));
+        let over = server.begin(clock.now_ns()).unwrap();
+        for _ in 0..JOBS_MAX {
+            let sid = server.begin(clock.now_ns()).unwrap();
+            run(&facts(&sid, None), rows(&[&sid]));
+        }
+        assert!(server.load(&small).unwrap().is_none(), "the oldest went for newer ones");
+        run(&facts(&over, None), counts());
+        assert_eq!(server.history().len(), JOBS_MAX + 4);
+        drop(server);
+        let next = jobs(folder.path(), &clock);
+        assert_eq!(next.load(&over).unwrap().unwrap().rows, [counts()]);
+        assert_eq!(next.saved("Hosts", 0), Some(saved));
+        clock.advance_ns(SECONDS_KEPT * NS_PER_SEC);
+        assert!(next.load(&over).unwrap().is_none());
     }
 
     #[test]

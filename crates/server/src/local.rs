@@ -129,6 +129,25 @@ impl Settings {
         source: Arc<dyn SnapshotSource>,
         data_dir: Option<&Path>,
     ) -> Result<SearchService, Failure> {
+        self.service_with(source, data_dir, data_dir.map(|dir| self.kept_jobs(dir)))
+    }
+
+    /// As [`Settings::service`], for the process that serves the data folder.
+    pub(crate) fn server_service(
+        &self,
+        source: Arc<dyn SnapshotSource>,
+        data_dir: &Path,
+    ) -> Result<SearchService, Failure> {
+        let jobs = KeptJobs::of_server(data_dir, &self.layers, self.clock.clone());
+        self.service_with(source, Some(data_dir), Some(jobs))
+    }
+
+    fn service_with(
+        &self,
+        source: Arc<dyn SnapshotSource>,
+        data_dir: Option<&Path>,
+        jobs: Option<KeptJobs>,
+    ) -> Result<SearchService, Failure> {
         let limits = LimitSettings::new(&self.layers);
         let bytes = |megabytes| usize::try_from(megabytes).unwrap_or(usize::MAX).saturating_mul(1 << 20);
         let options = EngineOptions {
@@ -156,7 +175,7 @@ impl Settings {
         let models = quarry_engine::KnowledgeSource::data_models(&knowledge);
         let mut engine =
             Engine::new(&options, self.props.clone(), Arc::new(lookups))?.with_knowledge(Arc::new(knowledge));
-        let jobs = data_dir.map(|dir| Arc::new(self.kept_jobs(dir)));
+        let jobs = jobs.map(Arc::new);
         if let Some(data_dir) = data_dir {
             let (layers, data_dir) = (self.layers.clone(), data_dir.to_owned());
             let summaries = self.summaries(&data_dir);

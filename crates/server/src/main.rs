@@ -26,6 +26,7 @@ mod help;
 mod http_port;
 mod interrupt;
 mod kept_jobs;
+mod kept_recent;
 mod knowledge_files;
 mod listeners;
 mod local;

@@ -55,7 +55,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     drop(RunFile(data_dir.join(RUN_FILE)));
     let auth = Arc::new(Auth::new(users(data_dir)?, settings.clock.clone(), Box::new(random)));
     settings.kept_jobs(data_dir).expire();
-    let search = Arc::new(settings.service(store.clone(), Some(data_dir))?);
+    let search = Arc::new(settings.server_service(store.clone(), data_dir)?);
     let settings = Arc::new(settings);
     let node = Arc::new(LocalNode::new(data_dir, store, settings));
     let state = ApiState { auth, search, node: node.clone() };
