@@ -37,7 +37,7 @@ impl BucketReader {
         self.check_cover(blocks)
     }
 
-    /// Reads each column of each page on its own, holds its values against its traits and adds the blocks to `blocks`;
+    /// Reads each column of each page on its own, holds its values against its traits and counts, and adds the blocks to `blocks`;
     /// returns those that are shared.
     fn check_columns(&self, slab: usize, blocks: &mut Vec<BlockAt>) -> Result<Vec<BlockAt>, BucketError> {
         let (Some(at), Some(columns)) = (self.parts()[slab].shape.at, self.columns(slab)?) else {
@@ -51,7 +51,13 @@ impl BucketReader {
         for page in 0..self.slabs()[slab].pages.len() {
             let Some(mut shaped) = self.shaped_page(slab, page)? else { continue };
             for (number, column) in (0u32..).zip(&columns.layout.shapes.columns) {
-                shaped.column(number)?;
+                let read = shaped.column(number)?;
+                if let Some(counts) = columns.layout.shapes.counts.get(&number)
+                    && !counts.tell(page, &read.values)
+                {
+                    let reason = format!("the values of column {number} are not as many as is said of each");
+                    return Err(shaped.place().corrupt(reason));
+                }
                 let texts = shaped.all_texts(number)?;
                 if let Some(at) = (0..texts.ends.len()).find(|at| !keeps_traits(texts.get(*at), &column.traits)) {
                     let reason = format!("value {at} of column {number} is not what its traits say of all values");

@@ -189,6 +189,11 @@ pub(crate) trait Reduce: Send + Sync {
     fn takes_extremes(&self) -> bool {
         false
     }
+    /// Whether events with the same values may come as one row, with a column [`crate::rows::EVENTS`] of how many it
+    /// stands for and without `_time`.
+    fn takes_counts(&self) -> bool {
+        false
+    }
     /// Told once, before the first row, between which instants the rows lie; not exactly, but never too narrow.
     fn prepare(&self, _data: Option<(quarry_event::TimeNs, quarry_event::TimeNs)>, _context: &CommandContext) {}
     /// What the states of folded rows depend on beside the command and the rows; `None` where that is not known before

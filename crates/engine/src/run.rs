@@ -249,6 +249,7 @@ impl Runner {
             return apply(Box::new(std::iter::empty()), after, &context);
         };
         scan.extremes = steps.is_empty() && reduce.takes_extremes();
+        scan.counts = steps.is_empty() && reduce.takes_counts();
         let states = match scan.derivations.is_active() {
             // Tables change without a trace, and what is added may hang on the moment.
             true => None,
@@ -334,6 +335,7 @@ impl Runner {
             best: None,
             summary: None,
             extremes: false,
+            counts: false,
             progress: Arc::clone(&self.progress),
         })
     }

@@ -13,6 +13,7 @@ mod number;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ::bytes::Bytes;
@@ -34,6 +35,78 @@ pub const MAX_TEMPLATE_DEPTH: usize = 4;
 pub struct Shapes {
     /// Column 0 is the whole text; every other column comes after its parent.
     pub columns: Vec<Column>,
+    /// Of columns with few distinct values, how often each occurs.
+    pub counts: BTreeMap<u32, ValueCounts>,
+}
+
+/// How often each distinct value of a column occurs in each page of the slab.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValueCounts {
+    /// What the values are.
+    values: CountedValues,
+    /// Page by page a number for each value.
+    counts: Arc<[u16]>,
+}
+
+/// The distinct values of a column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CountedValues {
+    /// So many templates or texts of a dictionary, by their numbers.
+    Codes(u32),
+    /// These numbers, ascending.
+    Numbers(Arc<[i64]>),
+}
+
+impl CountedValues {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        match self {
+            CountedValues::Codes(codes) => *codes as usize,
+            CountedValues::Numbers(numbers) => numbers.len(),
+        }
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl ValueCounts {
+    /// Counts of these values, page by page a number for each.
+    pub fn new(values: CountedValues, counts: Arc<[u16]>) -> ValueCounts {
+        ValueCounts { values, counts }
+    }
+
+    /// The distinct values.
+    pub fn values(&self) -> &CountedValues {
+        &self.values
+    }
+
+    /// Whether it tells how often each of these values, those of a page, occurs.
+    pub fn tell(&self, page: usize, values: &ColumnValues) -> bool {
+        let mut left: Vec<i64> = self.of_page(page).iter().map(|count| i64::from(*count)).collect();
+        let mut found = |place: Option<usize>| match place.and_then(|place| left.get_mut(place)) {
+            Some(count) => *count -= 1,
+            None => left.push(1),
+        };
+        match (values, &self.values) {
+            (ColumnValues::Codes(codes), CountedValues::Codes(_)) => {
+                codes.iter().for_each(|code| found(Some(*code as usize)));
+            }
+            (ColumnValues::Numbers(numbers), CountedValues::Numbers(known)) => {
+                numbers.iter().for_each(|number| found(known.binary_search(number).ok()));
+            }
+            _ => return values.is_empty(),
+        }
+        left.iter().all(|count| *count == 0)
+    }
+
+    /// How often each value occurs in a page; nothing for a page that is not there.
+    pub fn of_page(&self, page: usize) -> &[u16] {
+        let len = self.values.len();
+        self.counts.get(page * len..(page + 1) * len).unwrap_or_default()
+    }
 }
 
 /// One column of a slab.

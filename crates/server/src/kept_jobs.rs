@@ -206,17 +206,19 @@ impl KeptJobs {
         Ok(std::fs::rename(unfinished, folder.join(FACTS))?)
     }
 
-    /// Keeps rows; whether that was possible.
+    /// Keeps rows in memory; whether they may stay there.
+    fn remember(&self, facts: &JobFacts, rows: &[RecordBatch]) -> bool {
+        let Some(recent) = self.recent.as_ref().filter(|_| facts.saved.is_none() && RecentJobs::takes(rows)) else {
+            return false;
+        };
+        recent.add(RecentJob { sid: facts.sid.clone(), facts: self.told(facts), rows: rows.to_vec() }, JOBS_MAX);
+        true
+    }
+
+    /// Writes rows; whether that was possible.
     fn keep(&self, facts: &JobFacts, rows: &[RecordBatch]) -> bool {
-        let told = self.told(facts);
-        match &self.recent {
-            Some(recent) if facts.saved.is_none() && RecentJobs::takes(rows) => {
-                recent.add(RecentJob { sid: facts.sid.clone(), facts: told, rows: rows.to_vec() }, JOBS_MAX);
-                true
-            }
-            Some(_) => self.folder_of(&facts.sid).is_ok() && self.write(&facts.sid, told, rows).is_ok(),
-            None => self.write(&facts.sid, told, rows).is_ok(),
-        }
+        let has_folder = self.recent.is_none() || self.folder_of(&facts.sid).is_ok();
+        has_folder && self.write(&facts.sid, self.told(facts), rows).is_ok()
     }
 
     /// Makes the folder of a job.
@@ -380,12 +382,15 @@ impl JobKeeper for KeptJobs {
     }
 
     fn finish(&self, facts: &JobFacts, rows: Option<&[RecordBatch]>) {
+        // The answer is given; a search is not refused because it cannot be noted.
+        drop(self.log(facts));
+        if rows.is_some_and(|rows| self.remember(facts, rows)) {
+            return;
+        }
         let kept = rows.is_some_and(|rows| self.keep(facts, rows));
         if !kept {
             self.abandon(&facts.sid);
         }
-        // The answer is given; a search is not refused because it cannot be noted.
-        drop(self.log(facts));
         self.expire_at_times();
     }
 

@@ -8,6 +8,7 @@ use quarry_event::shape::{
 };
 
 use crate::block::BlockKind;
+use crate::columns::counts;
 use crate::columns::{MAX_POOL_BYTES, MAX_POOLS, MAX_TEMPLATE_PARTS};
 use crate::directory::BlockAt;
 use crate::limits::{MAX_SLAB_EVENTS, MAX_SLAB_RAW_BYTES};
@@ -140,6 +141,7 @@ impl Layout {
             }
             stored.put(out);
         }
+        counts::put(&self.shapes, &self.stored, out);
     }
 
     /// Reads the shape block of a slab whose pages have so many events.
@@ -164,6 +166,7 @@ impl Layout {
             shapes.columns.push(column);
             layout.stored.push(stored);
         }
+        shapes.counts = counts::read(&mut cursor, &shapes, &layout.stored)?;
         cursor.finish("the shape block")?;
         if columns == 0 {
             return Err(Malformed::new("there is no column"));

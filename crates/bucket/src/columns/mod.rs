@@ -9,6 +9,7 @@
 
 mod cells;
 mod codec;
+mod counts;
 mod cuts;
 mod dictionary;
 mod few;

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use quarry_event::shape::{ColumnKind, ColumnValues, NumberFormat, PageColumn, Part, Template, ValueTraits};
+use quarry_event::shape::{ColumnKind, ColumnValues, NumberFormat, PageColumn, Part, Shapes, Template, ValueTraits};
 use quarry_event::{EventBatch, Metadata, PageColumns};
 
 use crate::block::tests::CHECKSUMS_DECIDE;
@@ -321,6 +321,35 @@ fn wrong_traits_are_found_by_a_check() {
     assert!(error.to_string().contains("column 0 is not what its traits say"), "{error}");
 }
 
+fn without_counts(layout: &Layout) -> Layout {
+    let shapes = Shapes { columns: layout.shapes.columns.clone(), ..Shapes::default() };
+    Layout { shapes: Arc::new(shapes), ..layout.clone() }
+}
+
+#[test]
+fn values_are_counted_where_they_are_few() {
+    let encoded = shaped(&[lines(9_000)], 1);
+    let reader = open(&encoded);
+    let shapes = reader.shapes(0).unwrap().unwrap();
+    let kinds = |wanted: fn(&ColumnKind) -> bool| {
+        shapes.counts.keys().filter(|at| wanted(&shapes.columns[**at as usize].kind)).count()
+    };
+    assert!(kinds(|kind| matches!(kind, ColumnKind::Templates(_))) > 0);
+    assert!(kinds(|kind| matches!(kind, ColumnKind::Dictionary { .. })) > 0);
+    assert!(kinds(|kind| matches!(kind, ColumnKind::Numbers { .. })) > 0);
+    for page in 0..3 {
+        let mut shaped = reader.shaped_page(0, page).unwrap().unwrap();
+        for (column, counts) in &shapes.counts {
+            let values = &shaped.column(*column).unwrap().values;
+            assert_eq!(counts.of_page(page).iter().map(|count| usize::from(*count)).sum::<usize>(), values.len());
+            assert!(counts.tell(page, values));
+            let other = ColumnValues::Codes(vec![0; values.len()]);
+            assert!(!counts.tell(page, &other) || counts.values().len() == 1 || *values == other || values.is_empty());
+        }
+    }
+    reader.check().unwrap();
+}
+
 /// What the shape block says is changed byte by byte, which compression would not let through: everything that is
 /// still accepted is read.
 #[test]
@@ -335,7 +364,9 @@ fn any_shape_block_is_refused_or_read() {
     assert_eq!(Layout::read(&raw, &events).as_ref(), Ok(layout));
     let mut accepted = 0;
     for at in 0..raw.len() {
-        assert!(Layout::read(&raw[..at], &events).is_err());
+        // Before there were counts, blocks ended with their columns.
+        let cut = Layout::read(&raw[..at], &events);
+        assert!(cut.is_err() || cut == Ok(without_counts(layout)));
         for value in [raw[at].wrapping_add(1), raw[at] ^ 0x80] {
             let mut changed = raw.clone();
             changed[at] = value;

@@ -6,6 +6,7 @@ use quarry_event::shape::{Column, ColumnKind, MAX_COLUMNS, MAX_TEMPLATES, Number
 
 use crate::block::{BlockKind, BlockWriter};
 use crate::columns::codec::{Effort, encode_codes, encode_numbers, encode_texts};
+use crate::columns::counts::counted;
 use crate::columns::dictionary::encode_dictionary;
 use crate::columns::layout::{DictionaryAt, Layout, Stored, StoredColumn, one_value, parts_of};
 use crate::columns::shared::SharedColumns;
@@ -38,6 +39,7 @@ pub(crate) fn write_columns(
         });
         let values = u64::from(column.page_starts.last().copied().unwrap_or(0));
         shapes.columns.push(Column { parent: column.parent, kind, traits: column.traits.clone(), values });
+        shapes.counts.extend(counted(column).map(|counts| (number, counts)));
     }
     writer.close_pool()?;
     let mut ordinary_bytes = vec![0; units.len()];

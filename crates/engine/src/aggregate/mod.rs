@@ -203,6 +203,16 @@ impl AggregatePlan {
         self.series.is_none() && self.by.iter().all(|name| is_alike(name)) && self.columns.iter().all(takes)
     }
 
+    /// Whether rows that stand for all events with the same values tell as much as these.
+    pub(crate) fn takes_counts(&self) -> bool {
+        use StatsFunction::{Count, Dc, EstDc, Max, Min, Range, Values};
+        let takes = |column: &AggregateColumn| match (&column.function, &column.argument) {
+            (Count, Argument::Rows) | (Dc | EstDc | Values | Min | Max | Range, Argument::Field(_)) => true,
+            _ => false,
+        };
+        self.series.is_none() && self.columns.iter().all(takes)
+    }
+
     /// Whether the value of a group depends on the others: sparklines of all groups cover the same spans.
     pub(crate) fn looks_at_all_groups(&self) -> bool {
         self.columns.iter().any(|column| matches!(column.function, StatsFunction::Sparkline { .. }))

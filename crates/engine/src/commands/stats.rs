@@ -26,6 +26,10 @@ impl Reduce for Stats {
         self.0.takes_extremes()
     }
 
+    fn takes_counts(&self) -> bool {
+        self.0.takes_counts()
+    }
+
     fn folder(&self, context: &CommandContext) -> Result<Folder, EngineError> {
         Ok(Folder::new(&self.0, context))
     }

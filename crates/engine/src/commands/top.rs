@@ -50,6 +50,10 @@ impl Reduce for Top {
         false
     }
 
+    fn takes_counts(&self) -> bool {
+        self.plan.takes_counts()
+    }
+
     fn folder(&self, context: &CommandContext) -> Result<Folder, EngineError> {
         Ok(Folder::new(&self.plan, context))
     }

@@ -72,6 +72,8 @@ pub(crate) struct EventScan {
     pub summary: Option<SummaryRead>,
     /// Whether events that are alike may come as their first and last.
     pub extremes: bool,
+    /// Whether events may come as their values and how many have them.
+    pub counts: bool,
     /// What has been read so far.
     pub progress: Arc<ScanProgress>,
 }

@@ -26,7 +26,7 @@ const REPORTS: &[&str] = &[
 ];
 
 /// Each sourcetype in a slab of its own, the last one with one event only.
-fn store() -> MemoryStore {
+pub(super) fn store() -> MemoryStore {
     let store = MemoryStore::new("main");
     let events = events();
     for (source, (host, sourcetype)) in

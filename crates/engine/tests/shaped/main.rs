@@ -4,6 +4,7 @@
 
 mod alike;
 mod chains;
+mod counted;
 mod extracts;
 mod rex;
 mod shaper;

@@ -1,15 +1,19 @@
 //! Segments shaped by hand, in several ways, also ways no shaper would choose: slots that begin inside words, templates
 //! inside templates, dictionaries of numbers, plain texts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use quarry_event::segment::{for_each_piece, lower_piece};
 use quarry_event::shape::{
-    Column, ColumnKind, ColumnValues, Dictionary, NumberFormat, PageColumn, Part, Shapes, Template, Texts, ValueTraits,
+    Column, ColumnKind, ColumnValues, CountedValues, Dictionary, NumberFormat, PageColumn, Part, Shapes, Template,
+    Texts, ValueCounts, ValueTraits,
 };
 use quarry_event::{Metadata, Page, PageColumns, PageSet, TermQuery};
 use quarry_store::{PageInfo, Segment, ShapedPage, StoreError};
+
+/// Distinct values of a column up to which they are counted.
+const COUNTED: usize = 24;
 
 /// How texts are taken apart.
 #[derive(Clone, Copy, Debug)]
@@ -65,16 +69,43 @@ impl HandShaped {
         let mut making = Making { manner, columns: Vec::new(), values: Vec::new(), dictionaries: BTreeMap::new() };
         let all = (0..rows.len() as u32).collect();
         making.column(None, all, rows, 0, true);
-        let columns = making.columns.into_iter().map(Option::unwrap).collect();
+        let columns: Vec<Column> = making.columns.into_iter().map(Option::unwrap).collect();
+        let counts = columns.iter().zip(&making.values).zip(0..);
+        let counts = counts.filter_map(|((column, values), number)| Some((number, counted(column, values, &starts)?)));
+        let counts = counts.collect();
         Arc::new(HandShaped {
             inner,
             rows_known: manner.rows_known,
-            shapes: Arc::new(Shapes { columns }),
+            shapes: Arc::new(Shapes { columns, counts }),
             values: making.values,
             dictionaries: making.dictionaries,
             starts,
         })
     }
+}
+
+/// How often the values of a column occur, if they are few.
+fn counted(column: &Column, values: &Values, starts: &[u32]) -> Option<ValueCounts> {
+    let numbers: BTreeSet<i64> = values.numbers.iter().copied().collect();
+    let distinct = match &column.kind {
+        ColumnKind::Templates(templates) => CountedValues::Codes(templates.len() as u32),
+        ColumnKind::Dictionary { len } => CountedValues::Codes(*len),
+        ColumnKind::Numbers { .. } => CountedValues::Numbers(numbers.iter().copied().collect()),
+        ColumnKind::Texts => return None,
+    };
+    if distinct.is_empty() || distinct.len() > COUNTED {
+        return None;
+    }
+    let mut counts = vec![0; distinct.len() * (starts.len() - 1)];
+    for (at, row) in values.rows.iter().enumerate() {
+        let page = starts.partition_point(|start| start <= row) - 1;
+        let value = match values.numbers.get(at) {
+            Some(number) => numbers.range(..number).count(),
+            None => values.codes[at] as usize,
+        };
+        counts[page * distinct.len() + value] += 1;
+    }
+    Some(ValueCounts::new(distinct, counts.into()))
 }
 
 struct Making {
@@ -278,6 +309,10 @@ impl Segment for HandShaped {
 
     fn read_page(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError> {
         self.inner.read_page(page, columns)
+    }
+
+    fn may_hold_fields(&self, page: usize) -> bool {
+        !self.inner.read_page(page, PageColumns::ALL).unwrap().fields.is_empty()
     }
 
     fn shapes(&self) -> Result<Option<Arc<Shapes>>, StoreError> {

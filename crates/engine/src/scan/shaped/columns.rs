@@ -104,7 +104,7 @@ pub(super) fn field_column(
 }
 
 /// Where the values of some rows are.
-enum Places {
+pub(super) enum Places {
     /// Each, in order.
     All,
     /// One per row.
@@ -142,7 +142,8 @@ fn places_of(values: &PageColumn, rows: &Rows) -> Places {
     }
 }
 
-fn typed_column(
+/// The values at some places as a column.
+pub(super) fn typed_column(
     column: u32,
     values: &PageColumn,
     places: &Places,

@@ -12,11 +12,12 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Float64Array, Int64Array, StringViewArray};
 use quarry_event::Metadata;
 use quarry_event::segment::{WordBound, WordPattern};
-use quarry_event::shape::{ColumnKind, ColumnValues, NumberFormat};
+use quarry_event::shape::{ColumnKind, ColumnValues, CountedValues, NumberFormat, TEXT_COLUMN};
 use quarry_event::value::{MAX_EXACT_INTEGER, parse_number};
 use quarry_spl::ast::{CompareOp, SearchExpr, SearchPattern};
 
-use super::columns::{field_column, text_array};
+use super::columns::{field_column, number_texts, text_array};
+use super::counts::ByValue;
 use super::fields::Place;
 use super::outcome::{MAYBE, NO, Outcome, YES};
 use super::page::{PageReader, Rows};
@@ -154,6 +155,40 @@ impl Conditions {
             }
         }
         Ok(false)
+    }
+
+    /// The answers in a slab by the value of one column, if that tells all.
+    pub(super) fn by_value(&self, slab: &Slab) -> Result<Option<ByValue>, EngineError> {
+        self.answer_by_value(&self.root, slab)
+    }
+
+    fn answer_by_value(&self, condition: &Condition, slab: &Slab) -> Result<Option<ByValue>, EngineError> {
+        let all = |parts: &[Condition], start: u8, both: fn(u8, u8) -> u8| {
+            let mut all = Some(ByValue::Same(start));
+            for part in parts {
+                let (Some(so_far), Some(part)) = (all, self.answer_by_value(part, slab)?) else { return Ok(None) };
+                all = so_far.join(part, both);
+            }
+            Ok(all)
+        };
+        match condition {
+            Condition::Same(answer) => Ok(Some(ByValue::Same(*answer))),
+            Condition::And(parts) => all(parts, YES, u8::min),
+            Condition::Or(parts) => all(parts, NO, u8::max),
+            Condition::Not(part) => Ok(self.answer_by_value(part, slab)?.map(ByValue::not)),
+            Condition::Word(at) => Ok(slab.word(*at, &self.words[*at])?.by_value(&slab.shapes)),
+            Condition::Field(at) => {
+                let test = &self.tests[*at];
+                test.by_value(slab.test(*at, test)?.as_ref(), slab)
+            }
+            Condition::Metadata(at) => {
+                let answers = self.metas[*at].answers(&slab.metas)?;
+                Ok(match answers.split_first() {
+                    Some((first, rest)) if rest.iter().all(|answer| answer == first) => Some(ByValue::Same(*first)),
+                    _ => None,
+                })
+            }
+        }
     }
 
     fn answer(&self, condition: &Condition, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
@@ -437,23 +472,63 @@ impl FieldTest {
         let values = page.column(column)?;
         Ok(match (plan, &values.values) {
             (ColumnPlan::Codes(answers), ColumnValues::Codes(codes)) => Outcome::by_code(codes, answers),
-            (ColumnPlan::Equal(wanted, met, other), ColumnValues::Numbers(numbers)) => {
-                let answer = |number: &i64| if number == wanted { *met } else { *other };
-                Outcome::Each(numbers.iter().map(answer).collect())
-            }
-            (ColumnPlan::Integers, ColumnValues::Numbers(numbers)) => {
-                let array: ArrayRef = Arc::new(numbers.iter().copied().collect::<Int64Array>());
-                Outcome::Each(self.of_values(&array)?)
-            }
-            (ColumnPlan::Decimals(unit), ColumnValues::Numbers(numbers)) => {
-                // Both are exact, so that the quotient is the double nearest to what is written.
-                let array: ArrayRef =
-                    Arc::new(numbers.iter().map(|number| Some(*number as f64 / unit)).collect::<Float64Array>());
-                Outcome::Each(self.of_values(&array)?)
-            }
             (ColumnPlan::Texts, _) => Outcome::Each(self.of_texts(&texts_of(column, page)?)?),
+            (plan, ColumnValues::Numbers(numbers)) => {
+                self.of_numbers(plan, numbers)?.map_or(Outcome::Same(MAYBE), Outcome::Each)
+            }
             _ => Outcome::Same(MAYBE),
         })
+    }
+
+    /// The answers for numbers that are compared as such.
+    fn of_numbers(&self, plan: &ColumnPlan, numbers: &[i64]) -> Result<Option<Vec<u8>>, EngineError> {
+        let array: ArrayRef = match plan {
+            ColumnPlan::Equal(wanted, met, other) => {
+                let answer = |number: &i64| if number == wanted { *met } else { *other };
+                return Ok(Some(numbers.iter().map(answer).collect()));
+            }
+            ColumnPlan::Integers => Arc::new(numbers.iter().copied().collect::<Int64Array>()),
+            // Both are exact, so that the quotient is the double nearest to what is written.
+            ColumnPlan::Decimals(unit) => {
+                Arc::new(numbers.iter().map(|number| Some(*number as f64 / unit)).collect::<Float64Array>())
+            }
+            ColumnPlan::Same(_) | ColumnPlan::Codes(_) | ColumnPlan::Texts => return Ok(None),
+        };
+        self.of_values(&array).map(Some)
+    }
+
+    /// The answers by the value of one column, if that tells all.
+    fn by_value(&self, plan: &FieldPlan, slab: &Slab) -> Result<Option<ByValue>, EngineError> {
+        if let ([(column, test)], true) = (plan.columns.as_slice(), plan.alone) {
+            let answers = self.of_counted(*column, test, slab)?;
+            return Ok(answers.map(|answers| ByValue::Values { column: *column, answers, rest: NO }));
+        }
+        if !plan.columns.is_empty() {
+            return Ok(None);
+        }
+        Ok(match plan.base.split_first() {
+            Some((first, rest)) if rest.iter().all(|answer| answer == first) => Some(ByValue::Same(*first)),
+            // A key is the number of a template then.
+            Some(_) if slab.classes() == 1 => {
+                Some(ByValue::Values { column: TEXT_COLUMN, answers: plan.base.clone(), rest: NO })
+            }
+            _ => None,
+        })
+    }
+
+    /// The answers for the counted values of a column.
+    fn of_counted(&self, column: u32, test: &ColumnPlan, slab: &Slab) -> Result<Option<Vec<u8>>, EngineError> {
+        let Some(counts) = slab.shapes.counts.get(&column) else { return Ok(None) };
+        match (test, counts.values(), &slab.shapes.columns[column as usize].kind) {
+            (ColumnPlan::Same(answer), values, _) => Ok(Some(vec![*answer; values.len()])),
+            (ColumnPlan::Codes(answers), CountedValues::Codes(_), _) => Ok(Some(answers.clone())),
+            (ColumnPlan::Texts, CountedValues::Numbers(numbers), ColumnKind::Numbers { format, .. }) => {
+                let texts = number_texts(numbers.iter().map(|number| Some(*number)), *format)?;
+                self.of_texts(&texts).map(Some)
+            }
+            (test, CountedValues::Numbers(numbers), _) => self.of_numbers(test, numbers),
+            _ => Ok(None),
+        }
     }
 }
 
@@ -463,7 +538,7 @@ fn texts_of(column: u32, page: &mut PageReader<'_>) -> Result<ArrayRef, EngineEr
     match (&values.values, &page.shapes().columns[column as usize].kind) {
         (ColumnValues::Texts { bytes, ends }, _) => text_array(bytes, ends),
         (ColumnValues::Numbers(numbers), ColumnKind::Numbers { format, .. }) => {
-            super::columns::number_texts(numbers.iter().map(|number| Some(*number)), *format)
+            number_texts(numbers.iter().map(|number| Some(*number)), *format)
         }
         _ => {
             let rows: Vec<u32> = match &values.rows {

@@ -6,10 +6,13 @@
 //! where a field lies ([`fields`]). The others get their columns from the slab's columns ([`columns`]), or, where a search
 //! wants the text or fields it cannot name, are rebuilt alone.
 //!
+//! What is only counted is not even read where the slab says how often its values occur ([`counts`]).
+//!
 //! Not here: reading and decoding columns (bucket), what coded columns mean to commands (`rows`).
 
 mod columns;
 mod conditions;
+mod counts;
 mod cursors;
 mod edges;
 mod facts;
@@ -90,6 +93,12 @@ impl EventScan {
             };
             let rows = self.few(rows, columns, &mut reader, coded, context)?;
             return Ok(Shaped::Rows(if coded { rows } else { rows.as_ref().map(rows::plain).transpose()? }));
+        }
+        if coded
+            && matches!(in_range, Rows::All(_))
+            && let Some(rows) = self.counted(page, columns, &mut reader)?
+        {
+            return Ok(Shaped::Rows(rows));
         }
         let mut outcome = self.filter.conditions().run(&mut reader)?;
         outcome = self.ask_composites(outcome, &mut reader)?;

@@ -14,6 +14,7 @@ use quarry_event::shape::{ColumnKind, Shapes, Template};
 use quarry_store::Segment;
 
 use super::conditions::FieldPlan;
+use super::counts::ByValue;
 use super::facts::{KnownShapes, ShapeFacts};
 use super::fields::{Cutting, Place, may_be_json, places};
 use super::words::{SharedPlan, Word};
@@ -52,6 +53,7 @@ pub(super) struct Slab {
     fields: HashMap<String, FieldPlaces, FixedState>,
     words: Vec<OnceLock<SharedPlan>>,
     tests: Vec<OnceLock<Arc<FieldPlan>>>,
+    by_value: OnceLock<Option<ByValue>>,
     values: Mutex<HashMap<u32, ArrayRef, FixedState>>,
     metadata: Mutex<HashMap<String, Arc<columns::MetadataColumn>, FixedState>>,
 }
@@ -138,6 +140,7 @@ impl Slab {
             fields,
             words: asked.conditions.words().iter().map(|_| OnceLock::new()).collect(),
             tests: asked.conditions.tests().iter().map(|_| OnceLock::new()).collect(),
+            by_value: OnceLock::new(),
             values: Mutex::default(),
             metadata: Mutex::default(),
             facts,
@@ -191,6 +194,11 @@ impl Slab {
     /// How test number `at` is answered.
     pub(super) fn test(&self, at: usize, test: &conditions::FieldTest) -> Result<Arc<FieldPlan>, EngineError> {
         made_once(self.tests.get(at), || test.plan(self).map(Arc::new))
+    }
+
+    /// What the condition says by the value of one column, if that tells all.
+    pub(super) fn by_value(&self, conditions: &conditions::Conditions) -> Result<Option<ByValue>, EngineError> {
+        made_once(Some(&self.by_value), || conditions.by_value(self))
     }
 
     /// The texts of a dictionary as one array, the same each time.

@@ -11,11 +11,12 @@ use std::sync::Arc;
 
 use quarry_event::segment::{WordBound, WordPattern, is_breaker};
 use quarry_event::shape::{
-    ByteSet, Column, ColumnKind, ColumnValues, NumberFormat, PageColumn, Part, Shapes, Template, TimeLayout,
-    ValueTraits,
+    ByteSet, Column, ColumnKind, ColumnValues, CountedValues, NumberFormat, PageColumn, Part, Shapes, Template,
+    TimeLayout, ValueTraits,
 };
 use quarry_store::Segment;
 
+use super::counts::ByValue;
 use super::edges::{Around, Edges};
 use super::facts::{Bounds, PartFacts, ShapeFacts, set_of};
 use super::outcome::{MAYBE, NO, Outcome, YES};
@@ -166,6 +167,40 @@ impl Word {
             all = all.and(found);
         }
         Ok(all)
+    }
+}
+
+impl WordPlan {
+    /// The answers by the value of one column, if that tells all.
+    pub(super) fn by_value(&self, shapes: &Shapes) -> Option<ByValue> {
+        match self.nodes.as_slice() {
+            [node] => node.by_value(0, shapes),
+            _ => None,
+        }
+    }
+}
+
+impl Node {
+    fn by_value(&self, column: u32, shapes: &Shapes) -> Option<ByValue> {
+        let by_answers = |answers: Vec<u8>| Some(ByValue::Values { column, answers, rest: NO });
+        match self {
+            Node::Same(answer) => Some(ByValue::Same(*answer)),
+            Node::Codes(answers) => by_answers(answers.clone()),
+            Node::Equals(wanted) => match shapes.counts.get(&column)?.values() {
+                CountedValues::Numbers(numbers) => {
+                    by_answers(numbers.iter().map(|number| if number == wanted { YES } else { NO }).collect())
+                }
+                CountedValues::Codes(_) => None,
+            },
+            Node::Each(_) => None,
+            Node::Templates { base, children } => match children.as_slice() {
+                [] => by_answers(base.clone()),
+                [child] if child.covers && base.iter().all(|answer| *answer == NO) => {
+                    child.node.by_value(child.column, shapes)
+                }
+                _ => None,
+            },
+        }
     }
 }
 

@@ -1,0 +1,142 @@
+//! How often each value of a column occurs in each page, for columns with few distinct values: what a report counts is
+//! answered without reading one of them.
+//!
+//! They lie at the end of the shape block. Blocks written before there were any end with their columns.
+
+use std::collections::BTreeMap;
+
+use quarry_event::shape::{ColumnKind, CountedValues, Shapes, ValueCounts};
+
+use crate::columns::layout::StoredColumn;
+use crate::limits::MAX_PAGE_EVENTS;
+use crate::shape::{ShapedColumn, SlabValues};
+use crate::wire::{Cursor, Malformed, put_signed, put_varint};
+
+/// Distinct values of a column whose values are counted, at most.
+const MAX_COUNTED_VALUES: usize = 64;
+/// A page's count takes two bytes.
+const _: () = assert!(MAX_PAGE_EVENTS <= u16::MAX as usize);
+
+/// The counts of a column, if it has few distinct values.
+pub(super) fn counted(column: &ShapedColumn) -> Option<ValueCounts> {
+    let of_codes = |codes: &[u32], len: usize| {
+        let few = (1..=MAX_COUNTED_VALUES).contains(&len);
+        few.then(|| per_page(column, CountedValues::Codes(len as u32), |place| codes[place] as usize))
+    };
+    match &column.values {
+        SlabValues::Templates { templates, codes } => of_codes(codes, templates.len()),
+        SlabValues::Dictionary { ends, codes, .. } => of_codes(codes, ends.len()),
+        SlabValues::Numbers { numbers, .. } => {
+            let distinct = few_numbers(numbers)?;
+            let place_of = |place: usize| distinct.partition_point(|known| *known < numbers[place]);
+            Some(per_page(column, CountedValues::Numbers(distinct.as_slice().into()), place_of))
+        }
+        SlabValues::Texts { .. } => None,
+    }
+}
+
+fn per_page(column: &ShapedColumn, values: CountedValues, value_at: impl Fn(usize) -> usize) -> ValueCounts {
+    let len = values.len();
+    let mut counts = vec![0u16; len * (column.page_starts.len() - 1)];
+    for (page, range) in column.page_starts.windows(2).enumerate() {
+        for place in range[0] as usize..range[1] as usize {
+            counts[page * len + value_at(place)] += 1;
+        }
+    }
+    ValueCounts::new(values, counts.into())
+}
+
+/// The distinct numbers, ascending, if they are few.
+fn few_numbers(numbers: &[i64]) -> Option<Vec<i64>> {
+    let mut distinct: Vec<i64> = Vec::new();
+    let mut last = None;
+    for number in numbers {
+        if last == Some(number) {
+            continue;
+        }
+        last = Some(number);
+        if let Err(place) = distinct.binary_search(number) {
+            if distinct.len() == MAX_COUNTED_VALUES {
+                return None;
+            }
+            distinct.insert(place, *number);
+        }
+    }
+    (!distinct.is_empty()).then_some(distinct)
+}
+
+/// Appends the counts of the columns that have some.
+pub(super) fn put(shapes: &Shapes, stored: &[StoredColumn], out: &mut Vec<u8>) {
+    put_varint(out, shapes.counts.len() as u64);
+    for (column, counts) in &shapes.counts {
+        put_varint(out, u64::from(*column));
+        if let CountedValues::Numbers(numbers) = counts.values() {
+            put_varint(out, numbers.len() as u64);
+            numbers.iter().for_each(|number| put_signed(out, *number));
+        }
+        let pages = stored[*column as usize].counts.iter().enumerate().filter(|(_, values)| **values > 0);
+        for (page, _) in pages {
+            counts.of_page(page).iter().for_each(|count| put_varint(out, u64::from(*count)));
+        }
+    }
+}
+
+/// Reads them; nothing where the block ends.
+pub(super) fn read(
+    cursor: &mut Cursor<'_>,
+    shapes: &Shapes,
+    stored: &[StoredColumn],
+) -> Result<BTreeMap<u32, ValueCounts>, Malformed> {
+    let mut all = BTreeMap::new();
+    if cursor.remaining() == 0 {
+        return Ok(all);
+    }
+    for _ in 0..cursor.count("number of counted columns", stored.len())? {
+        let column = cursor.count("counted column", stored.len().saturating_sub(1))?;
+        let values = read_values(cursor, &shapes.columns[column].kind)?;
+        let len = values.len();
+        let mut counts = vec![0u16; len * stored[column].counts.len()];
+        for (of_page, values) in counts.chunks_exact_mut(len).zip(&stored[column].counts) {
+            if *values == 0 {
+                continue;
+            }
+            let mut left = *values as usize;
+            for count in of_page {
+                let found = cursor.count("count of a value", left)?;
+                left -= found;
+                *count = u16::try_from(found).map_err(|_| Malformed(format!("a page has a value {found} times")))?;
+            }
+            if left > 0 {
+                return Err(Malformed(format!(
+                    "{left} of {values} values of column {column} in a page are not counted"
+                )));
+            }
+        }
+        all.insert(column as u32, ValueCounts::new(values, counts.into()));
+    }
+    Ok(all)
+}
+
+fn read_values(cursor: &mut Cursor<'_>, kind: &ColumnKind) -> Result<CountedValues, Malformed> {
+    let codes = match kind {
+        ColumnKind::Templates(templates) => templates.len(),
+        ColumnKind::Dictionary { len } => *len as usize,
+        ColumnKind::Numbers { min, max, .. } => {
+            let mut numbers: Vec<i64> = Vec::new();
+            for _ in 0..cursor.count("number of counted numbers", MAX_COUNTED_VALUES)? {
+                numbers.push(cursor.signed("counted number")?);
+            }
+            let ascend = numbers.windows(2).all(|pair| pair[0] < pair[1]);
+            let (first, last) = (numbers.first(), numbers.last());
+            if !ascend || first.is_none_or(|first| first < min) || last.is_none_or(|last| last > max) {
+                return Err(Malformed(format!("the counted numbers {numbers:?} do not ascend from {min} to {max}")));
+            }
+            return Ok(CountedValues::Numbers(numbers.into()));
+        }
+        ColumnKind::Texts => 0,
+    };
+    match codes {
+        1..=MAX_COUNTED_VALUES => Ok(CountedValues::Codes(codes as u32)),
+        _ => Err(Malformed(format!("a column of {codes} codes is not counted"))),
+    }
+}
