@@ -12,20 +12,22 @@ use crate::limits::MAX_PAGE_EVENTS;
 use crate::shape::{ShapedColumn, SlabValues};
 use crate::wire::{Cursor, Malformed, put_signed, put_varint};
 
-/// Distinct values of a column whose values are counted, at most.
+/// Distinct texts or numbers of a column whose values are counted, at most.
 const MAX_COUNTED_VALUES: usize = 64;
+/// Templates of one whose templates are: there are few such columns, and words lie in them.
+const MAX_COUNTED_TEMPLATES: usize = 512;
 /// A page's count takes two bytes.
 const _: () = assert!(MAX_PAGE_EVENTS <= u16::MAX as usize);
 
 /// The counts of a column, if it has few distinct values.
 pub(super) fn counted(column: &ShapedColumn) -> Option<ValueCounts> {
-    let of_codes = |codes: &[u32], len: usize| {
-        let few = (1..=MAX_COUNTED_VALUES).contains(&len);
+    let of_codes = |codes: &[u32], len: usize, most: usize| {
+        let few = (1..=most).contains(&len);
         few.then(|| per_page(column, CountedValues::Codes(len as u32), |place| codes[place] as usize))
     };
     match &column.values {
-        SlabValues::Templates { templates, codes } => of_codes(codes, templates.len()),
-        SlabValues::Dictionary { ends, codes, .. } => of_codes(codes, ends.len()),
+        SlabValues::Templates { templates, codes } => of_codes(codes, templates.len(), MAX_COUNTED_TEMPLATES),
+        SlabValues::Dictionary { ends, codes, .. } => of_codes(codes, ends.len(), MAX_COUNTED_VALUES),
         SlabValues::Numbers { numbers, .. } => {
             let distinct = few_numbers(numbers)?;
             let place_of = |place: usize| distinct.partition_point(|known| *known < numbers[place]);
@@ -118,9 +120,9 @@ pub(super) fn read(
 }
 
 fn read_values(cursor: &mut Cursor<'_>, kind: &ColumnKind) -> Result<CountedValues, Malformed> {
-    let codes = match kind {
-        ColumnKind::Templates(templates) => templates.len(),
-        ColumnKind::Dictionary { len } => *len as usize,
+    let (codes, most) = match kind {
+        ColumnKind::Templates(templates) => (templates.len(), MAX_COUNTED_TEMPLATES),
+        ColumnKind::Dictionary { len } => (*len as usize, MAX_COUNTED_VALUES),
         ColumnKind::Numbers { min, max, .. } => {
             let mut numbers: Vec<i64> = Vec::new();
             for _ in 0..cursor.count("number of counted numbers", MAX_COUNTED_VALUES)? {
@@ -133,10 +135,10 @@ fn read_values(cursor: &mut Cursor<'_>, kind: &ColumnKind) -> Result<CountedValu
             }
             return Ok(CountedValues::Numbers(numbers.into()));
         }
-        ColumnKind::Texts => 0,
+        ColumnKind::Texts => (0, 0),
     };
-    match codes {
-        1..=MAX_COUNTED_VALUES => Ok(CountedValues::Codes(codes as u32)),
-        _ => Err(Malformed(format!("a column of {codes} codes is not counted"))),
+    match (1..=most).contains(&codes) {
+        true => Ok(CountedValues::Codes(codes as u32)),
+        false => Err(Malformed(format!("a column of {codes} codes is not counted"))),
     }
 }

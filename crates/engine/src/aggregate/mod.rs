@@ -206,9 +206,9 @@ impl AggregatePlan {
     /// Whether rows that stand for all events with the same values tell as much as these.
     pub(crate) fn takes_counts(&self) -> bool {
         use StatsFunction::{Count, Dc, EstDc, Max, Min, Range, Values};
-        let takes = |column: &AggregateColumn| match (&column.function, &column.argument) {
-            (Count, Argument::Rows) | (Dc | EstDc | Values | Min | Max | Range, Argument::Field(_)) => true,
-            _ => false,
+        let takes = |column: &AggregateColumn| {
+            let asked = (&column.function, &column.argument);
+            matches!(asked, (Count, Argument::Rows) | (Dc | EstDc | Values | Min | Max | Range, Argument::Field(_)))
         };
         self.series.is_none() && self.columns.iter().all(takes)
     }

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use quarry_event::segment::{WordBound, WordPattern};
 use quarry_event::term::MetaField;
 use quarry_event::{Metadata, Page, TermQuery};
-use quarry_spl::ast::{CompareOp, SearchExpr, SearchPattern};
+use quarry_spl::ast::{CompareOp, FieldPattern, SearchExpr, SearchPattern};
 
 use super::METADATA_FIELDS;
 use super::derive::{DerivedNames, Scope, is_default_field};
@@ -44,6 +44,7 @@ pub(crate) struct EventFilter {
     early: Early,
     exact: Option<RowFilter>,
     names: BTreeSet<String>,
+    given: Vec<String>,
     tests_raw: bool,
     conditions: Conditions,
 }
@@ -75,11 +76,19 @@ impl EventFilter {
         context: &ExprContext,
     ) -> Result<EventFilter, EngineError> {
         let early = early_test(expr, rules);
-        let exact = if early.is_exact() { None } else { Some(RowFilter::new(expr, context)?) };
+        let mut given = Vec::new();
+        let of_columns = with_given_columns(expr, rules, &mut given);
+        let exact = if early.is_exact() { None } else { Some(RowFilter::new(&of_columns, context)?) };
         let names = quarry_spl::analyse::search_fields(expr);
         let tests_raw = exact.is_some() && (holds_words(expr) || names.contains("_raw"));
-        let conditions = Conditions::new(expr, context)?;
-        Ok(EventFilter { terms: terms_of(expr, rules), early, exact, names, tests_raw, conditions })
+        let conditions = Conditions::new(&of_columns, context)?;
+        Ok(EventFilter { terms: terms_of(expr, rules), early, exact, names, given, tests_raw, conditions })
+    }
+
+    /// Fields of which `field::value` asks what events were given when they were indexed; the deciding test reads that
+    /// from columns named as [`given_column`] says.
+    pub(crate) fn given(&self) -> &[String] {
+        &self.given
     }
 
     /// The condition for shaped slabs.
@@ -284,6 +293,49 @@ fn early_test(expr: &SearchExpr, rules: &Origins<'_>) -> Early {
     }
 }
 
+/// Ends the name of a column of what events were given when they were indexed; no field's name ends so.
+const GIVEN: &str = "::";
+
+/// Name of the column of what events were given of a field.
+pub(super) fn given_column(field: &str) -> String {
+    format!("{field}{GIVEN}")
+}
+
+/// Whether that is the name of such a column.
+pub(super) fn is_given_column(name: &str) -> bool {
+    name.ends_with(GIVEN)
+}
+
+/// The expression with `field::value` as a test of what events were given; fields of such tests go to `given`.
+fn with_given_columns(expr: &SearchExpr, rules: &Origins<'_>, given: &mut Vec<String>) -> SearchExpr {
+    let mut all = |parts: &[SearchExpr]| parts.iter().map(|part| with_given_columns(part, rules, given)).collect();
+    match expr {
+        SearchExpr::And(parts) => SearchExpr::And(all(parts)),
+        SearchExpr::Or(parts) => SearchExpr::Or(all(parts)),
+        SearchExpr::Not(part) => SearchExpr::Not(Box::new(with_given_columns(part, rules, given))),
+        SearchExpr::Indexed { field, value } if asks_given(&field.text, rules) => {
+            let name = given_column(&field.text);
+            if !given.contains(&field.text) {
+                given.push(field.text.clone());
+            }
+            SearchExpr::Compare {
+                field: FieldPattern { text: name, span: field.span },
+                op: CompareOp::Eq,
+                value: value.clone(),
+                case_sensitive: false,
+            }
+        }
+        other => other.clone(),
+    }
+}
+
+/// Whether `field::value` asks only what events were given.
+fn asks_given(field: &str, rules: &Origins<'_>) -> bool {
+    let is_known_otherwise = is_given(field) || is_default_field(field) || field.contains('*');
+    // Those of JSON are read from the text, and tstats knows no other fields.
+    !is_known_otherwise && !rules.is_index_time_only() && !rules.rules.reads_indexed_text()
+}
+
 /// `field=value` needs the value in the text: as whole words when the field is cut out automatically, anywhere when a
 /// pattern cuts it.
 fn value_test(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> Early {
@@ -306,8 +358,14 @@ fn value_test(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> Early 
 
 /// Whether an event was given this field when it was indexed.
 fn is_given_at_index_time(events: &Page, row: usize, field: &str) -> bool {
+    given_values(events, row, field).next().is_some()
+}
+
+/// What an event was given of a field.
+pub(super) fn given_values<'a>(events: &'a Page, row: usize, field: &'a str) -> impl Iterator<Item = &'a str> {
     let first = events.fields.partition_point(|given| (given.row as usize) < row);
-    events.fields[first..].iter().take_while(|given| given.row as usize == row).any(|given| *given.name == *field)
+    let of_row = events.fields[first..].iter().take_while(move |given| given.row as usize == row);
+    of_row.filter(move |given| *given.name == *field).map(|given| &*given.value)
 }
 
 fn can_test_value(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> bool {

@@ -339,10 +339,10 @@ impl EventScan {
     /// The rows without columns that only the condition wanted.
     fn without_extra(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
         let extra = self.wish.extra_of(&self.filter);
-        if extra.is_empty() {
+        if extra.is_empty() && self.filter.given().is_empty() {
             return Ok(rows);
         }
-        rows::without(&rows, |name| extra.iter().any(|drop| drop == name))
+        rows::without(&rows, |name| filter::is_given_column(name) || extra.iter().any(|drop| drop == name))
     }
 
     /// Rows whose times are wanted.
@@ -370,7 +370,7 @@ impl EventScan {
             "_time" => true,
             "_raw" => self.wish.raw || self.filter.tests_raw(),
             "_indextime" => self.wish.index_time || self.filter.names_field(name),
-            name => self.wish.wants(name) || self.filter.wants_field(name),
+            name => self.wish.wants(name) || self.filter.wants_field(name) || filter::is_given_column(name),
         };
         rows::without(&rows, |name| !keeps(name))
     }
@@ -402,6 +402,7 @@ impl EventScan {
             let wish = wish.with_fields_of(&self.filter);
             columns.extend(fields::cut(events, selected, &wish, &self.rules, &self.shown, &context.messages)?);
         }
+        columns.extend(self.filter.given().iter().map(|field| given_column(events, selected, field)));
         rows::batch_of(columns, selected.len())
     }
 }
@@ -439,6 +440,20 @@ fn metadata_column(events: &Page, selected: &[u32], field: &str) -> Result<Array
         builder.try_append_view(block, start, len)?;
     }
     Ok(Arc::new(builder.finish()))
+}
+
+/// What events were given of a field when they were indexed, with the name of its column.
+fn given_column(events: &Page, selected: &[u32], field: &str) -> (String, ArrayRef) {
+    let mut column = rows::ColumnBuilder::new(selected.len());
+    for row in selected {
+        let values: Vec<&str> = filter::given_values(events, *row as usize, field).collect();
+        match values.as_slice() {
+            [] => column.push_null(),
+            [value] => column.push_text(value),
+            values => column.push_multi(values),
+        }
+    }
+    (filter::given_column(field), column.finish())
 }
 
 /// A damaged bucket makes the answer partial, anything else ends the search.

@@ -28,7 +28,7 @@ use crate::expr::ExprContext;
 use crate::row_filter::{RowFilter, network_of};
 use crate::rows;
 use crate::scan::METADATA_FIELDS;
-use crate::scan::filter::{is_given, is_in_text, metadata_text};
+use crate::scan::filter::{is_given, is_given_column, is_in_text, metadata_text};
 
 /// The condition with its tests.
 pub(crate) struct Conditions {
@@ -126,6 +126,9 @@ impl Conditions {
                     let filter = RowFilter::new(expr, context)?;
                     self.metas.push(MetadataTest { field: name, filter, early: early_metadata(expr) });
                     Condition::Metadata(self.metas.len() - 1)
+                } else if is_given_column(&name) {
+                    // Events that were given fields of this name are decided by text.
+                    Condition::Same(NO)
                 } else if field.is_wildcard() || is_given(&name) {
                     Condition::Same(MAYBE)
                 } else {
