@@ -73,14 +73,35 @@ pub struct LoggedCheckpoint {
     pub lsn: u64,
 }
 
+/// Lengths of heads that have checkpoints. Few are in use at a time, most often 256 alone, and only prefixes of these
+/// lengths are hashed to find a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeadLengths([bool; HEAD_BYTES_MAX + 1]);
+
+impl Default for HeadLengths {
+    fn default() -> HeadLengths {
+        HeadLengths([false; HEAD_BYTES_MAX + 1])
+    }
+}
+
+impl HeadLengths {
+    /// Takes note of a checkpoint.
+    pub fn note(&mut self, checkpoint: &FileCheckpoint) {
+        self.0[(checkpoint.head_bytes as usize).min(HEAD_BYTES_MAX)] = true;
+    }
+
+    /// Identities that a file which starts with `head` may have, that of the longest head first.
+    pub fn identities(&self, head: &[u8], salt: &str) -> Vec<SourceIdentity> {
+        let lengths = (0..=head.len().min(HEAD_BYTES_MAX)).rev().filter(|length| self.0[*length]);
+        lengths.map(|length| SourceIdentity::of(&head[..length], salt)).collect()
+    }
+}
+
 impl Catalog {
     /// Checkpoints a file that starts with `head` may have: same head, whole or as far as it was when it was read.
     /// Whole heads come first; the caller compares tail hashes.
     pub fn checkpoints_of(&self, head: &[u8], salt: &str) -> Result<Vec<LoggedCheckpoint>, CatalogError> {
-        let longest = head.len().min(HEAD_BYTES_MAX);
-        let of_length = |length: usize| SourceIdentity::of(&head[..length], salt);
-        let identities: Vec<SourceIdentity> = (0..=longest).rev().map(of_length).collect();
-        let known = self.known_of(identities)?;
+        let known = self.known_of(head, salt)?;
         if known.is_empty() {
             return Ok(Vec::new());
         }
@@ -93,20 +114,22 @@ impl Catalog {
         })
     }
 
-    /// Those of `identities` that have checkpoints.
-    fn known_of(&self, mut identities: Vec<SourceIdentity>) -> Result<Vec<SourceIdentity>, CatalogError> {
+    /// Identities of such a file that have checkpoints.
+    fn known_of(&self, head: &[u8], salt: &str) -> Result<Vec<SourceIdentity>, CatalogError> {
         let mut heads = self.heads.lock();
         if heads.is_none() || !self.heads.is_writer {
-            *heads = Some(self.act(read_identities)?);
+            *heads = Some(self.act(read_heads)?);
         }
-        identities.retain(|identity| heads.as_ref().is_some_and(|heads| heads.contains(identity)));
+        let Some(heads) = &*heads else { return Ok(Vec::new()) };
+        let mut identities = heads.lengths.identities(head, salt);
+        identities.retain(|identity| heads.identities.contains(identity));
         Ok(identities)
     }
 
     /// Takes note of checkpoints that were committed.
     pub(crate) fn know(&self, checkpoints: &[LoggedCheckpoint]) {
         if let Some(heads) = self.heads.lock().as_mut() {
-            heads.extend(checkpoints.iter().map(|logged| logged.checkpoint.key.identity));
+            checkpoints.iter().for_each(|logged| heads.note(&logged.checkpoint));
         }
     }
 }
@@ -117,28 +140,46 @@ impl Catalog {
 pub(crate) struct KnownHeads {
     /// Whether nobody else writes, so that what was read once stays true.
     is_writer: bool,
-    identities: Mutex<Option<BTreeSet<SourceIdentity>>>,
+    heads: Mutex<Option<Heads>>,
+}
+
+#[derive(Debug, Default)]
+struct Heads {
+    identities: BTreeSet<SourceIdentity>,
+    lengths: HeadLengths,
+}
+
+impl Heads {
+    fn note(&mut self, checkpoint: &FileCheckpoint) {
+        self.identities.insert(checkpoint.key.identity);
+        self.lengths.note(checkpoint);
+    }
 }
 
 impl KnownHeads {
     pub(crate) fn of_the_writer() -> KnownHeads {
-        KnownHeads { is_writer: true, identities: Mutex::new(None) }
+        KnownHeads { is_writer: true, heads: Mutex::new(None) }
     }
 
     pub(crate) fn of_a_reader() -> KnownHeads {
-        KnownHeads { is_writer: false, identities: Mutex::new(None) }
+        KnownHeads { is_writer: false, heads: Mutex::new(None) }
     }
 
     /// Held while identities are read, so that none is committed and missed meanwhile.
-    fn lock(&self) -> MutexGuard<'_, Option<BTreeSet<SourceIdentity>>> {
-        self.identities.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Option<Heads>> {
+        self.heads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn read_identities(act: &Connection) -> rusqlite::Result<BTreeSet<SourceIdentity>> {
-    let mut select = act.prepare_cached("SELECT DISTINCT identity FROM checkpoint")?;
-    let rows = select.query_map([], |row| row.get::<_, [u8; 16]>(0))?;
-    rows.map(|row| row.map(SourceIdentity)).collect()
+fn read_heads(act: &Connection) -> rusqlite::Result<Heads> {
+    let mut select = act.prepare_cached("SELECT DISTINCT identity, head_bytes FROM checkpoint")?;
+    let mut rows = select.query([])?;
+    let mut heads = Heads::default();
+    while let Some(row) = rows.next()? {
+        heads.identities.insert(SourceIdentity(row.get(0)?));
+        heads.lengths.0[row.get::<_, u16>(1)?.min(HEAD_BYTES_MAX as u16) as usize] = true;
+    }
+    Ok(heads)
 }
 
 fn read_checkpoints(

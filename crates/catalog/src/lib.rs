@@ -26,7 +26,8 @@ use rusqlite::Connection;
 
 pub use bucket::{BucketRow, BucketState, CompactionCommit, SealCommit, Sealed};
 pub use checkpoint::{
-    CheckpointKey, FileCheckpoint, HEAD_BYTES_MAX, LoggedCheckpoint, SourceIdentity, TAIL_BYTES_MAX, tail_hash,
+    CheckpointKey, FileCheckpoint, HEAD_BYTES_MAX, HeadLengths, LoggedCheckpoint, SourceIdentity, TAIL_BYTES_MAX,
+    tail_hash,
 };
 pub use collections::{Collections, DOCUMENTS_MAX, Document};
 pub use error::CatalogError;

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use indicatif::HumanCount;
 use jiff::tz::TimeZone;
 use quarry_event::time::NS_PER_SEC;
-use quarry_inputs::file::{FileReport, OneshotOptions, add_file, expand};
+use quarry_inputs::file::{FileReport, OneshotOptions, Rotation, add_file, expand};
 use quarry_inputs::{InputError, Sink};
 use serde_json::{Value, json};
 
@@ -64,6 +64,7 @@ fn add_locally(data_dir: &Path, settings: &Settings, arguments: &OneshotArgs, to
         sourcetype: arguments.sourcetype.clone(),
         again: arguments.again,
         scope: None,
+        rotation: Rotation::None,
         zone: TimeZone::UTC,
         now: settings.clock.now_ns(),
     };

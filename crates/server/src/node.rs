@@ -10,7 +10,7 @@ use jiff::tz::TimeZone;
 use quarry_api::{AddFile, CollectorToken, Node, NodeError, PreviewFile, TokenChange, TokenError};
 use quarry_engine::Explanation;
 use quarry_inputs::Sink;
-use quarry_inputs::file::{NoProgress, OneshotOptions, add_file};
+use quarry_inputs::file::{NoProgress, OneshotOptions, Rotation, add_file};
 use quarry_store::Store;
 
 use crate::claims::Claims;
@@ -110,6 +110,7 @@ impl Node for LocalNode {
             sourcetype: request.sourcetype.clone(),
             again: request.again,
             scope: None,
+            rotation: Rotation::None,
             zone: TimeZone::UTC,
             now: self.settings.clock.now_ns(),
         };

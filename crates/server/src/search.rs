@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use jiff::tz::TimeZone;
 use quarry_engine::{CommandSource, Stopper};
 use quarry_event::time::{parse_time, parse_zone};
-use quarry_inputs::file::{OneshotOptions, Progress, Reached, add_file, expand};
+use quarry_inputs::file::{OneshotOptions, Progress, Reached, Rotation, add_file, expand};
 use quarry_search::{Outcome, ResultTable, SearchParams, SearchService};
 use quarry_spl::ast::Command;
 use quarry_stdx::SystemClock;
@@ -230,6 +230,7 @@ fn read_files(
         sourcetype: arguments.sourcetype.clone(),
         again: true,
         scope: None,
+        rotation: Rotation::None,
         zone: zone.clone(),
         now: settings.clock.now_ns(),
     };

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-use quarry_catalog::{Catalog, CheckpointKey, LoggedCheckpoint};
+use quarry_catalog::{Catalog, CheckpointKey, HeadLengths, LoggedCheckpoint};
 use quarry_stdx::SharedClock;
 
 use crate::gaps::Gaps;
@@ -61,6 +61,8 @@ pub(crate) struct State {
     pub(crate) retired: Vec<Arc<SealedBucket>>,
     /// Durable checkpoints that are not in the catalog yet.
     pub(crate) checkpoints: BTreeMap<CheckpointKey, LoggedCheckpoint>,
+    /// Lengths of heads of these, and of earlier ones.
+    pub(crate) head_lengths: HeadLengths,
     /// Newest record that is durable and applied here.
     pub(crate) durable_lsn: u64,
     /// Newest record whose checkpoint is in the catalog.
@@ -330,6 +332,7 @@ impl State {
 
     /// Adds a checkpoint that became durable.
     pub(crate) fn add_checkpoint(&mut self, logged: LoggedCheckpoint) {
+        self.head_lengths.note(&logged.checkpoint);
         self.checkpoints.insert(logged.checkpoint.key, logged);
     }
 }

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use quarry_blob::{BlobStore, LocalFolder};
 use quarry_bucket::{MAX_SLAB_EVENTS, MAX_SLAB_RAW_BYTES};
-use quarry_catalog::{Catalog, CheckpointKey, FileCheckpoint, HEAD_BYTES_MAX, LoggedCheckpoint, SourceIdentity};
+use quarry_catalog::{Catalog, CheckpointKey, FileCheckpoint, LoggedCheckpoint, SourceIdentity};
 use quarry_event::EventBatch;
 use quarry_event::time::NS_PER_SEC;
 use quarry_stdx::SharedClock;
@@ -323,15 +323,13 @@ impl Store {
         // Before the answer is gathered: what it does not show must not be stored later.
         self.shared.gaps.asked(is_of_head);
         // First what is only in the log: what moves to the catalog meanwhile is then found there.
-        let identities = (0..=head.len().min(HEAD_BYTES_MAX)).map(|length| SourceIdentity::of(&head[..length], salt));
-        let identities: Vec<SourceIdentity> = identities.collect();
         let pending: Vec<LoggedCheckpoint> = {
             let state = self.shared.state();
             let of_identity = |identity: &SourceIdentity| {
                 let key = |variant| CheckpointKey { identity: *identity, variant };
                 state.checkpoints.range(key(0)..=key(u32::MAX)).map(|(_, logged)| logged.clone())
             };
-            identities.iter().flat_map(of_identity).collect()
+            state.head_lengths.identities(head, salt).iter().flat_map(of_identity).collect()
         };
         let mut found = self.shared.catalog.checkpoints_of(head, salt)?;
         for logged in pending {

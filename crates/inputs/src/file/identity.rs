@@ -2,7 +2,8 @@
 //!
 //! A position counts only if the 256 bytes before it are still the same ones: a file that was truncated and written
 //! anew, or another file with the same first bytes, is read from its start. A position whose head and offset are both
-//! below 256 bytes proves little, so it counts only for the file of that path, or for a file that has nothing beyond it.
+//! below 256 bytes proves little, so it counts only for the file of that path, for a file that has nothing beyond it, or
+//! for one in the same folder whose origin holds these bytes no more ([`super::rotation`]).
 //!
 //! Where a packed file was found to be damaged, the bytes before the fault may be wrong too, and which ones nobody
 //! knows. Such a position holds the hash of everything before it: the same damaged file goes on there and gives nothing
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::open::READ_CHUNK_BYTES;
+use super::rotation::{Origin, Rotation};
 use super::{OpenFile, Packing};
 use crate::{FileIdentity, InputError, KnownPosition, Sink};
 
@@ -40,17 +42,36 @@ pub(crate) struct Start {
     pub(crate) offset: u64,
     /// Whether the file has nothing beyond `offset`.
     pub(crate) at_end: bool,
+    /// Whether it may be a copy of a file that is to be read on first, so that it is to be looked at later.
+    pub(crate) is_undecided: bool,
+}
+
+/// A position that a file holds.
+struct Held {
+    position: KnownPosition,
+    /// Whether the file ends there.
+    at_end: bool,
+}
+
+/// What the known positions say of a file.
+enum Found {
+    /// It goes on there.
+    At(Held),
+    /// It is a new one.
+    Nothing,
+    /// As [`Start::is_undecided`].
+    Undecided,
 }
 
 impl Start {
     /// Looks up what the sink knows of the file at `path`, of which nothing is read yet; `again` reads it from its start
-    /// whatever is known.
+    /// whatever is known, `rotation` says what happens to files beside it.
     pub(crate) fn find(
         mut file: OpenFile,
         path: &Path,
         absolute: &str,
         scope: &str,
-        again: bool,
+        (again, rotation): (bool, Rotation),
         sink: &mut dyn Sink,
     ) -> Result<Start, InputError> {
         let mut head = vec![0; HEAD_BYTES];
@@ -59,46 +80,68 @@ impl Start {
         let mut known = sink.positions(scope, &head).map_err(|error| InputError::sink(path, error))?;
         let variant =
             known.iter().filter(|position| position.head_bytes == head.len()).map(|one| one.variant + 1).max();
+        let mut is_undecided = false;
         if !again && !known.is_empty() {
             known.sort_by_key(|position| position.offset);
-            if let Some((position, at_end)) = furthest(path, absolute, known)? {
-                head.truncate(position.head_bytes);
-                let identity = FileIdentity { scope: scope.to_owned(), head, variant: position.variant };
-                return Ok(Start { identity: Arc::new(identity), offset: position.offset, at_end });
+            match furthest(path, absolute, known, rotation)? {
+                Found::At(Held { position, at_end }) => {
+                    head.truncate(position.head_bytes);
+                    let identity = FileIdentity { scope: scope.to_owned(), head, variant: position.variant };
+                    let identity = Arc::new(identity);
+                    return Ok(Start { identity, offset: position.offset, at_end, is_undecided });
+                }
+                Found::Nothing => {}
+                Found::Undecided => is_undecided = true,
             }
         }
         let identity = FileIdentity { scope: scope.to_owned(), head, variant: variant.unwrap_or(0) };
         let at_end = identity.head.is_empty();
-        Ok(Start { identity: Arc::new(identity), offset: 0, at_end })
+        Ok(Start { identity: Arc::new(identity), offset: 0, at_end, is_undecided })
     }
 }
 
-/// The furthest of the known positions (ascending by offset) that the file at `path` still holds, and whether it ends
-/// there.
-fn furthest(
-    path: &Path,
-    absolute: &str,
-    known: Vec<KnownPosition>,
-) -> Result<Option<(KnownPosition, bool)>, InputError> {
+/// The furthest of the known positions (ascending by offset) that the file at `path` still holds and that count for it.
+fn furthest(path: &Path, absolute: &str, known: Vec<KnownPosition>, rotation: Rotation) -> Result<Found, InputError> {
     let last = known.last().map_or(0, |position| position.offset);
     let (mut file, reached) = OpenFile::open_from(path, last.saturating_sub(TAIL_BYTES as u64))?;
     // Most often the file is the one of the furthest position, which is seen at once.
     if let Some(position) = known.last().filter(|_| file.packing == Packing::None) {
         let mut tail = vec![0; (last - reached) as usize];
         let read = file.read_chunk(&mut tail).map_err(|error| InputError::read(path, &error))?;
-        if read == tail.len() && tail_hash(&tail) == position.tail_hash {
-            let at_end = file.at_end();
-            if at_end || position.is_of(absolute) {
-                return Ok(Some((position.clone(), at_end)));
-            }
+        if read == tail.len() && tail_hash(&tail) == position.tail_hash && position.is_of(absolute) {
+            return Ok(Found::At(Held { position: position.clone(), at_end: file.at_end() }));
         }
     }
     let mut walk = Walk { file: OpenFile::open(path)?, tail: Tail::default(), content: Xxh3::new() };
-    walk.furthest(known, absolute).map_err(|error| walk.file.describe(path, walk.tail.offset, &error))
+    let held = walk.held(known).map_err(|error| walk.file.describe(path, walk.tail.offset, &error))?;
+    Ok(choose(path, absolute, held, rotation))
+}
+
+/// Which of the positions that the file at `path` holds (ascending by offset) counts.
+fn choose(path: &Path, absolute: &str, mut held: Vec<Held>, rotation: Rotation) -> Found {
+    let own = held.iter().rposition(|one| one.position.is_of(absolute));
+    let others = held.split_off(own.map_or(0, |own| own + 1));
+    let own = held.pop();
+    for other in others.into_iter().rev() {
+        let at_end = other.at_end;
+        if at_end && own.is_none() {
+            return Found::At(other);
+        }
+        let folder = Path::new(&other.position.path).parent();
+        if rotation == Rotation::None || folder != Path::new(absolute).parent() {
+            continue;
+        }
+        match Origin::of(&other.position, path) {
+            Origin::Same | Origin::Gone => return Found::At(other),
+            Origin::Copy if own.is_none() && rotation == Rotation::Awaited => return Found::Undecided,
+            Origin::Copy | Origin::Other => {}
+        }
+    }
+    own.map_or(Found::Nothing, Found::At)
 }
 
 impl KnownPosition {
-    /// Whether a file of this path that goes on behind the position is the one it was kept of.
+    /// Whether it surely was kept of the file of this path, which holds it.
     fn is_of(&self, path: &str) -> bool {
         self.path == path || self.head_bytes == HEAD_BYTES || self.offset >= TAIL_BYTES as u64
     }
@@ -113,22 +156,19 @@ struct Walk {
 }
 
 impl Walk {
-    /// As the function of this name.
-    fn furthest(&mut self, known: Vec<KnownPosition>, path: &str) -> io::Result<Option<(KnownPosition, bool)>> {
-        let mut best = None;
+    /// Those of the known positions (ascending by offset) that the file holds.
+    fn held(&mut self, known: Vec<KnownPosition>) -> io::Result<Vec<Held>> {
+        let mut held = Vec::new();
         for position in known {
             if !self.read_to(position.offset)? {
-                return Ok(best);
+                break;
             }
-            if self.tail.hash() != position.tail_hash && self.content.digest() != position.tail_hash {
-                continue;
-            }
-            let at_end = self.file.at_end();
-            if at_end || position.is_of(path) {
-                best = Some((position, at_end));
+            if self.tail.hash() == position.tail_hash || self.content.digest() == position.tail_hash {
+                let at_end = self.file.at_end();
+                held.push(Held { position, at_end });
             }
         }
-        Ok(best)
+        Ok(held)
     }
 
     /// Whether the file reaches as far as `offset`. A packed file that is damaged before it does not: what can be

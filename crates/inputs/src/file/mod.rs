@@ -8,6 +8,7 @@ mod monitor;
 mod oneshot;
 mod open;
 mod reader;
+mod rotation;
 #[cfg(test)]
 mod tests;
 
@@ -16,3 +17,4 @@ pub use identity::HEAD_BYTES;
 pub use monitor::{Monitor, MonitorCounters, MonitorOptions};
 pub use oneshot::{FileReport, NoProgress, OneshotOptions, Progress, Reached, Shrunk, add_file};
 pub use open::{OpenFile, Packing};
+pub use rotation::Rotation;

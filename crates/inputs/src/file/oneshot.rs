@@ -17,11 +17,11 @@ use quarry_event::time::TimeNs;
 use quarry_pipeline::{Pipeline, PipelineContext, ResumeHint, SAMPLE_BYTES, SourceInfo};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::Packing;
 use super::binary::is_left_out;
 use super::identity::{HEAD_BYTES, Start, TAIL_BYTES};
 use super::open::{OpenFile, READ_CHUNK_BYTES, STDIN};
 use super::reader::{FileReader, ReadBatch, ReadEnd, ReadState};
+use super::{Packing, Rotation};
 use crate::{FileIdentity, FilePosition, InputError, Sink};
 
 /// Batches that wait between reading and storing.
@@ -54,6 +54,8 @@ pub struct OneshotOptions {
     pub now: TimeNs,
     /// What keeps files of equal content apart; the index when absent.
     pub scope: Option<String>,
+    /// Whether files are renamed and emptied where it lies.
+    pub rotation: Rotation,
 }
 
 /// How far adding a file is.
@@ -141,7 +143,7 @@ pub fn add_file(
         return add_opened(opened, path, 0, None, sink, progress);
     }
     let scope = options.scope.as_ref().unwrap_or(&options.index);
-    let start = Start::find(file, path, &absolute, scope, options.again, sink)?;
+    let start = Start::find(file, path, &absolute, scope, (options.again, options.rotation), sink)?;
     let offset = start.offset;
     if start.at_end {
         return Ok(FileReport { skipped: offset > 0, resumed_at: offset, ..FileReport::default() });

@@ -92,6 +92,7 @@ fn options() -> OneshotOptions {
         sourcetype: None,
         again: false,
         scope: None,
+        rotation: Rotation::None,
         zone: TimeZone::UTC,
         now: 1_795_132_800_000_000_000,
     }

@@ -2,7 +2,8 @@
 //!
 //! A file is its device and inode, so that a renamed one stays the same and two names of one file are read once. The
 //! watcher says what it sees; each worker takes the files that are its own, which are always the same ones, because the
-//! events of one file must keep their order.
+//! events of one file must keep their order. Files that changed since they were first seen take turns with all others, so
+//! that a line written while a hundred thousand files are looked at for the first time does not wait for them.
 
 use std::collections::VecDeque;
 use std::fs::Metadata;
@@ -52,9 +53,46 @@ struct Entry {
     round: u32,
     size: u64,
     changed: (i64, i64),
-    is_queued: bool,
+    queued: Option<Queue>,
     /// Too old when it was met.
     is_left: bool,
+}
+
+/// In which of a worker's queues a file waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Queue {
+    /// It is to be read some time.
+    Backlog,
+    /// It changed.
+    Changed,
+}
+
+/// The files of a worker that have something to read. A file that changes while it waits in the backlog is in both, and
+/// its place in the backlog counts no more.
+#[derive(Clone, Debug, Default)]
+struct Ready {
+    backlog: VecDeque<FileNumber>,
+    changed: VecDeque<FileNumber>,
+    /// Which of them is next while both have files.
+    is_backlogs_turn: bool,
+}
+
+impl Ready {
+    /// The next that waits, and in which queue.
+    fn pop(&mut self) -> Option<(FileNumber, Queue)> {
+        self.is_backlogs_turn = !self.is_backlogs_turn;
+        let of_backlog = |backlog: &mut VecDeque<FileNumber>| Some((backlog.pop_front()?, Queue::Backlog));
+        let of_changed = |changed: &mut VecDeque<FileNumber>| Some((changed.pop_front()?, Queue::Changed));
+        if self.is_backlogs_turn {
+            of_backlog(&mut self.backlog).or_else(|| of_changed(&mut self.changed))
+        } else {
+            of_changed(&mut self.changed).or_else(|| of_backlog(&mut self.backlog))
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.backlog.is_empty() && self.changed.is_empty()
+    }
 }
 
 impl Entry {
@@ -69,7 +107,7 @@ struct Inner {
     next: FileNumber,
     entries: HashMap<FileNumber, Entry, FixedState>,
     numbers: HashMap<Node, FileNumber, FixedState>,
-    ready: Vec<VecDeque<FileNumber>>,
+    ready: Vec<Ready>,
     round: u32,
     is_over: bool,
 }
@@ -83,7 +121,7 @@ pub(crate) struct Roster {
 
 impl Roster {
     pub(crate) fn new(workers: usize) -> Roster {
-        let ready = vec![VecDeque::new(); workers.max(1)];
+        let ready = vec![Ready::default(); workers.max(1)];
         Roster { inner: Mutex::new(Inner { ready, ..Inner::default() }), changed: Condvar::new() }
     }
 
@@ -108,7 +146,7 @@ impl Roster {
             let is_same = (entry.size, entry.changed) == (size, changed);
             (entry.size, entry.changed) = (size, changed);
             if (!is_same || is_renamed) && !entry.is_left {
-                self.push(&mut inner, number);
+                self.push(&mut inner, number, Queue::Changed);
             }
             return true;
         }
@@ -118,11 +156,11 @@ impl Roster {
         let number = inner.next;
         inner.next += 1;
         let stanza = stanza as u32;
-        let entry = Entry { path: path.into(), node, stanza, round, size, changed, is_queued: false, is_left: is_old };
+        let entry = Entry { path: path.into(), node, stanza, round, size, changed, queued: None, is_left: is_old };
         inner.entries.insert(number, entry);
         inner.numbers.insert(node, number);
         if !is_old {
-            self.push(&mut inner, number);
+            self.push(&mut inner, number, Queue::Backlog);
         }
         true
     }
@@ -130,7 +168,7 @@ impl Roster {
     /// Has a file read (again).
     pub(crate) fn want(&self, number: FileNumber) {
         let mut inner = self.lock();
-        self.push(&mut inner, number);
+        self.push(&mut inner, number, Queue::Backlog);
     }
 
     /// Has all files of a worker read again: how far they are stored is to be found out anew.
@@ -145,16 +183,19 @@ impl Roster {
             .map(|(number, _)| *number)
             .collect();
         numbers.sort_unstable();
-        numbers.into_iter().for_each(|number| self.push(&mut inner, number));
+        numbers.into_iter().for_each(|number| self.push(&mut inner, number, Queue::Backlog));
     }
 
-    fn push(&self, inner: &mut Inner, number: FileNumber) {
+    fn push(&self, inner: &mut Inner, number: FileNumber, queue: Queue) {
         let worker = (number % inner.ready.len() as u64) as usize;
         let Some(entry) = inner.entries.get_mut(&number) else { return };
-        if !std::mem::replace(&mut entry.is_queued, true) {
-            inner.ready[worker].push_back(number);
-            self.changed.notify_all();
+        match (entry.queued, queue) {
+            (None, Queue::Backlog) => inner.ready[worker].backlog.push_back(number),
+            (None | Some(Queue::Backlog), Queue::Changed) => inner.ready[worker].changed.push_back(number),
+            (Some(_), Queue::Backlog) | (Some(Queue::Changed), Queue::Changed) => return,
         }
+        entry.queued = Some(queue);
+        self.changed.notify_all();
     }
 
     /// The next file of a worker, waiting for one no longer than `wait` and than monitoring lasts.
@@ -168,9 +209,9 @@ impl Roster {
         if inner.is_over {
             return None;
         }
-        while let Some(number) = inner.ready[worker].pop_front() {
-            if let Some(entry) = inner.entries.get_mut(&number) {
-                entry.is_queued = false;
+        while let Some((number, queue)) = inner.ready[worker].pop() {
+            if let Some(entry) = inner.entries.get_mut(&number).filter(|entry| entry.queued == Some(queue)) {
+                entry.queued = None;
                 let Entry { path, node, stanza, .. } = entry;
                 return Some(Job { number, path: path.to_path_buf(), node: *node, stanza: *stanza as usize });
             }
@@ -253,6 +294,22 @@ mod tests {
         assert_eq!(roster.len(), 0);
         roster.end();
         assert!(roster.is_over() && roster.next(0, Duration::MAX).is_none());
+    }
+
+    #[test]
+    fn a_file_that_changes_does_not_wait_for_all_that_are_new() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths: Vec<PathBuf> = (0..6).map(|at| folder.path().join(format!("{at}.log"))).collect();
+        let roster = Roster::new(1);
+        let see = |path: &Path| roster.see(path, &path.metadata().unwrap(), 0, false);
+        paths.iter().for_each(|path| std::fs::write(path, "1").unwrap());
+        assert!(paths.iter().all(|path| see(path)));
+        for at in [5, 4, 5] {
+            std::fs::write(&paths[at], "1".repeat(at + 5)).unwrap();
+            see(&paths[at]);
+        }
+        let read: Vec<PathBuf> = std::iter::from_fn(|| next(&roster)).collect();
+        assert_eq!(read, [0, 5, 1, 4, 2, 3].map(|at| paths[at].clone()));
     }
 
     #[test]

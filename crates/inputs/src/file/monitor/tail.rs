@@ -19,6 +19,7 @@ use crate::file::binary::is_left_out;
 use crate::file::identity::{self, Start, TAIL_BYTES};
 use crate::file::oneshot::hint;
 use crate::file::open::{OpenFile, READ_CHUNK_BYTES, is_packed, modified_ns};
+use crate::file::rotation::Rotation;
 use crate::{FileIdentity, FilePosition, InputError, Sink};
 
 /// Text bytes at which a batch is handed over.
@@ -37,6 +38,7 @@ pub(crate) struct TailOptions<'a> {
     pub(crate) scope: &'a str,
     /// Whether a file that nothing is known of is read from its end on.
     pub(crate) follow_tail: bool,
+    pub(crate) rotation: Rotation,
 }
 
 /// What opening a file came to.
@@ -46,6 +48,8 @@ pub(crate) enum Opened {
     AtEnd,
     /// It is packed or no text, so that it does not grow line by line.
     Packed,
+    /// It may be a copy of a file that is to be read on first.
+    Undecided,
     /// Another file has its name: it is known by the next look at its folder.
     Changed,
 }
@@ -108,9 +112,13 @@ impl Tail {
             return Ok(Opened::Packed);
         }
         let text = path.display().to_string();
-        let start = Start::find(OpenFile::open_from(path, 0)?.0, path, &text, options.scope, false, sink)?;
+        let (opened, how) = (OpenFile::open_from(path, 0)?.0, (false, options.rotation));
+        let start = Start::find(opened, path, &text, options.scope, how, sink)?;
         if !Tail::is_at(node, path) {
             return Ok(Opened::Changed);
+        }
+        if start.is_undecided {
+            return Ok(Opened::Undecided);
         }
         let is_new = start.offset == 0 && start.identity.variant == 0;
         let skipped = if is_new && options.follow_tail { last_line(&file, metadata.len()).map_err(wrong)? } else { 0 };
@@ -157,17 +165,35 @@ impl Tail {
 
     /// Whether the sink's answer, and the bytes before it, say that reading goes on where this stands. Asked before
     /// anything is handed over: a copy of the file may have been read meanwhile, or the file written anew.
-    pub(crate) fn still_holds(&self, path: &Path, scope: &str, sink: &mut dyn Sink) -> Result<bool, InputError> {
+    pub(crate) fn still_holds(
+        &self,
+        path: &Path,
+        scope: &str,
+        rotation: Rotation,
+        sink: &mut dyn Sink,
+    ) -> Result<bool, InputError> {
         if self.has_name(path) {
-            let start = Start::find(OpenFile::open_from(path, 0)?.0, path, &self.path, scope, false, sink)?;
+            let opened = OpenFile::open_from(path, 0)?.0;
+            let start = Start::find(opened, path, &self.path, scope, (false, rotation), sink)?;
             if self.has_name(path) {
-                return Ok(start.offset == self.kept && start.identity == self.identity);
+                return Ok(!start.is_undecided && start.offset == self.kept && start.identity == self.identity);
             }
+        }
+        if !self.is_unchanged() {
+            return Ok(false);
         }
         // The name is another file's now, so this one is read to its end. Nobody else may take it up before what is handed
         // over is settled, which whoever asks for positions waits for.
         let asked = sink.positions(&self.identity.scope, &self.identity.head);
         asked.map(|_| true).map_err(|error| InputError::sink(path, error))
+    }
+
+    /// Whether the bytes before the place where reading goes on are still those that were read.
+    fn is_unchanged(&self) -> bool {
+        let read = self.recent.before(self.fed);
+        let read = &read[read.len().saturating_sub(TAIL_BYTES)..];
+        let mut now = vec![0; read.len()];
+        self.file.read_exact_at(&mut now, self.fed - read.len() as u64).is_ok() && now == read
     }
 
     /// Bytes of the file that are not read yet.

@@ -12,6 +12,8 @@ use quarry_conf::{ConfSource, Layer, Layers, MonitorSettings, PropsResolver};
 use quarry_event::EventBatch;
 use quarry_stdx::{Clock, ManualClock};
 
+mod short;
+
 use super::watcher::Watcher;
 use super::worker::Worker;
 use super::{Monitor, MonitorOptions, NANOSECONDS};

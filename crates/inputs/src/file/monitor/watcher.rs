@@ -14,8 +14,8 @@ use super::{Monitor, MonitorOptions, NANOSECONDS};
 const TICK: Duration = Duration::from_millis(100);
 /// Time between walks while the kernel tells what happens, and while it does not.
 const WALK_EVERY: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(1)];
-/// A walk may take this part of the time at most; longer ones come less often.
-const WALK_SHARE: u32 = 30;
+/// A walk may take this part of the time at most, in these two cases; longer ones come less often.
+const WALK_SHARES: [u32; 2] = [30, 10];
 /// Deepest folder below a root.
 const FOLDER_DEPTH_MAX: usize = 64;
 /// Things about paths that are told once each; beyond it nothing more is told.
@@ -47,7 +47,8 @@ impl<'a> Watcher<'a> {
                 self.walk_all();
                 let ended = clock.elapsed_ns();
                 let took = Duration::from_nanos((ended - begun).unsigned_abs());
-                let every = WALK_EVERY[usize::from(self.notices.is_none())].max(took * WALK_SHARE);
+                let is_blind = usize::from(self.notices.is_none());
+                let every = WALK_EVERY[is_blind].max(took * WALK_SHARES[is_blind]);
                 next_walk = ended.saturating_add(i64::try_from(every.as_nanos()).unwrap_or(i64::MAX));
             }
             let Some(notices) = &mut self.notices else {

@@ -16,7 +16,7 @@ use super::stanza::Stanza;
 use super::tail::{Counted, Opened, Reached, Tail, TailOptions};
 use super::{Monitor, NANOSECONDS};
 use crate::file::open::READ_CHUNK_BYTES;
-use crate::file::{NoProgress, OneshotOptions, add_file};
+use crate::file::{NoProgress, OneshotOptions, Rotation, add_file};
 use crate::{InputError, Sink};
 
 /// Bytes of one turn.
@@ -29,6 +29,10 @@ const TICK: Duration = Duration::from_millis(100);
 const PAUSE_AFTER_NS: i64 = NANOSECONDS;
 /// Wait before a file that could not be read is tried again.
 const RETRY_AFTER_NS: i64 = 10 * NANOSECONDS;
+/// Looks, one a second, at a file that may be a copy of one that is not read yet; then it is read as one of its own.
+const UNDECIDED_LOOKS: u32 = 10;
+/// Files whose looks are counted; beyond it counting begins anew.
+const UNDECIDED_MAX: usize = 10_000;
 /// Time between two looks whether an open file grew, where the kernel tells nothing.
 const LOOK_EVERY_NS: i64 = NANOSECONDS / 2;
 
@@ -42,6 +46,8 @@ pub(crate) struct Worker<'a> {
     due: BTreeSet<(i64, FileNumber)>,
     /// Files without a session that wait for their time.
     waiting: BTreeMap<FileNumber, Job>,
+    /// Looks at files of which it could not be told whether they are copies.
+    undecided: BTreeMap<FileNumber, u32>,
     buffer: Vec<u8>,
 }
 
@@ -57,8 +63,8 @@ struct Session {
 
 impl<'a> Worker<'a> {
     pub(crate) fn new(monitor: &'a Monitor, props: &'a PropsResolver, sink: Box<dyn Sink + 'a>) -> Worker<'a> {
-        let (open, due, waiting) = (BTreeMap::new(), BTreeSet::new(), BTreeMap::new());
-        Worker { monitor, props, sink, open, due, waiting, buffer: vec![0; READ_CHUNK_BYTES] }
+        let (open, due, waiting, undecided) = (BTreeMap::new(), BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
+        Worker { monitor, props, sink, open, due, waiting, undecided, buffer: vec![0; READ_CHUNK_BYTES] }
     }
 
     /// Works until monitoring ends, or until the sink fails: what was stored is then to be asked of a new one.
@@ -126,26 +132,47 @@ impl<'a> Worker<'a> {
     /// Closes an open file if it does not go on where it stands; asked before anything is handed over.
     fn check(&mut self, job: &Job) -> Result<(), InputError> {
         let scope = self.stanza(job).scope(&job.path.to_string_lossy());
+        let rotation = self.rotation(job.stanza, Rotation::Awaited);
         if let Some(session) = self.open.get(&job.number)
-            && !session.tail.still_holds(&job.path, &scope, &mut *self.sink)?
+            && !session.tail.still_holds(&job.path, &scope, rotation, &mut *self.sink)?
         {
             self.close(job.number);
         }
         Ok(())
     }
 
+    /// What happens to files of a stanza; those of a batch are removed and never renamed.
+    fn rotation(&self, stanza: usize, of_monitor: Rotation) -> Rotation {
+        if self.monitor.stanzas[stanza].settings.is_batch { Rotation::None } else { of_monitor }
+    }
+
     /// Opens a file; false if there is nothing to read in it now.
     fn begin(&mut self, job: &Job) -> Result<bool, InputError> {
         let stanza = self.stanza(job);
         let scope = stanza.scope(&job.path.to_string_lossy());
+        let looks = self.undecided.get(&job.number).copied().unwrap_or(0);
+        let of_monitor = if looks < UNDECIDED_LOOKS { Rotation::Awaited } else { Rotation::Settled };
         let options = TailOptions {
+            rotation: self.rotation(job.stanza, of_monitor),
             node: job.node,
             info: self.info(job),
             context: self.context(),
             scope: &scope,
             follow_tail: stanza.settings.follow_tail,
         };
-        match Tail::open(&job.path, &options, self.props, &mut *self.sink)? {
+        let opened = Tail::open(&job.path, &options, self.props, &mut *self.sink)?;
+        if !matches!(opened, Opened::Undecided) && looks > 0 {
+            self.undecided.remove(&job.number);
+        }
+        match opened {
+            Opened::Undecided => {
+                if self.undecided.len() >= UNDECIDED_MAX {
+                    self.undecided.clear();
+                }
+                self.undecided.insert(job.number, looks + 1);
+                self.wait_for(job.clone(), self.now() + PAUSE_AFTER_NS);
+                Ok(false)
+            }
             Opened::Tail(tail) => {
                 self.make_room();
                 let now = self.now();
@@ -329,6 +356,7 @@ impl<'a> Worker<'a> {
         }
         let SourceInfo { index, host, host_is_fixed, source, sourcetype } = self.info(job);
         let options = OneshotOptions {
+            rotation: self.rotation(job.stanza, Rotation::Settled),
             scope: Some(stanza.scope(&job.path.to_string_lossy())),
             index,
             host,
