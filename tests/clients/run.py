@@ -4,13 +4,15 @@
     tests/clients/run.py QUARRY [NAME ...]
 
 Clients are installed at pinned versions (install.py). Each file of scenarios/ is one client: a program that sends, and
-prints what it expects behind EXPECT: {"search": SPL, "rows": [...]}. A scenario that ends with 77 has no client on this
-machine, and says why; that is told, and is no failure. Only the loopback interface is used while clients send.
+prints what it expects behind EXPECT: {"search": SPL, "rows": [...]}. The server has the apps of apps/, and runs their
+programs with the Python that has the clients. A scenario that ends with 77 has no client on this machine, and says why;
+that is told, and is no failure. Only the loopback interface is used while clients send.
 """
 
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -30,14 +32,17 @@ MARK = "EXPECT "
 class Server:
     """A server with a data folder of its own."""
 
-    def __init__(self, quarry, folder):
+    def __init__(self, quarry, folder, python):
         self.quarry, self.data = quarry, pathlib.Path(folder) / "data"
         local = self.data / "etc" / "system" / "local"
         local.mkdir(parents=True)
         (local / "inputs.conf").write_text((HERE / "inputs.conf").read_text())
+        shutil.copytree(HERE / "apps", self.data / "etc" / "apps")
+        environment = {**os.environ, "PATH": f"{python.parent}:{os.environ['PATH']}"}
         self.log = open(pathlib.Path(folder) / "log", "w+", encoding="utf-8")
         ports = ["--mgmt", "127.0.0.1:0", "--hec", "127.0.0.1:0"]
-        self.process = subprocess.Popen([quarry, "--data-dir", self.data, "serve", *ports], stderr=self.log)
+        command = [quarry, "--data-dir", self.data, "serve", *ports]
+        self.process = subprocess.Popen(command, stderr=self.log, env=environment)
         run_file = self.data / "run" / "server.json"
         for _ in range(ROUNDS):
             if run_file.exists():
@@ -91,7 +96,7 @@ def main():
     scenarios = sorted(path for path in (HERE / "scenarios").glob("*.py") if not names or path.stem in names)
     good = True
     with tempfile.TemporaryDirectory() as folder:
-        server = Server(quarry, folder)
+        server = Server(quarry, folder, python)
         try:
             environment = {**os.environ, "QUARRY_SERVER": json.dumps(server.run_file), "NO_PROXY": "*"}
             environment["PATH"] = f"{python.parent}:{environment['PATH']}"

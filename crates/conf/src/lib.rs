@@ -34,7 +34,7 @@ pub use settings::macros::{MacroDefinition, MacrosConf};
 pub use settings::monitor::{CrcSalt, MonitorSettings};
 pub use settings::network_input::{NetworkInput, NetworkInputSettings, NetworkKind, SenderHost, SslSettings};
 pub use settings::outputs::{OutputGroup, OutputServer, OutputSettings, OutputTls};
-pub use settings::program_input::{ChangeInput, ProgramInput, ProgramInputs};
+pub use settings::program_input::{ChangeFilter, ChangeInput, ProgramInput, ProgramInputs};
 pub use settings::server::ServerSettings;
 pub use settings::tags::{EventType, Tag, event_types, tags};
 pub use settings::transforms::{LookupDefinition, LookupTime, ReportCut, ReportRule, Transforms, missing_rules};

@@ -6,6 +6,7 @@
 //! become durable together.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+pub mod changes;
 mod error;
 pub mod file;
 pub mod hec;

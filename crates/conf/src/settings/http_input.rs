@@ -20,6 +20,7 @@ const TOKEN_PREFIX: &str = "http://";
 pub static INPUTS: ConfTable = ConfTable {
     conf: "inputs",
     sections: &[
+        program::FILTER,
         Section { stanza: StanzaName::Named(GLOBAL), rows: GLOBAL_ROWS },
         Section { stanza: StanzaName::Named(CALLS), rows: CALLS_ROWS },
         Section { stanza: StanzaName::Prefix(TOKEN_PREFIX), rows: TOKEN_ROWS },

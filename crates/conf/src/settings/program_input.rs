@@ -15,6 +15,13 @@ const SCRIPT_PREFIX: &str = "script://";
 const JOURNAL_PREFIX: &str = "journald://";
 /// What stanzas of watched changes start with.
 const CHANGE_PREFIX: &str = "fschange:";
+/// What stanzas of filters of these start with, and what follows it.
+const FILTER_PREFIX: &str = "filter:";
+const FILTER_KINDS: [(&str, bool); 2] = [("whitelist", true), ("blacklist", false)];
+/// What settings of a filter start with.
+const FILTER_PATTERN: &str = "regex";
+/// Index and sourcetype of events that would be signed.
+const AUDIT: [&str; 2] = ["_audit", "audittrail"];
 /// What stands between the name of a scheme and that of an input.
 const SCHEME_END: &str = "://";
 /// Schemes that are part of the program; all others are those of apps.
@@ -27,6 +34,7 @@ const WITHOUT_SLASHES: &[&str] = &["splunktcp-ssl", "tcp-ssl"];
 pub(crate) const SCRIPT: Section = Section { stanza: StanzaName::Prefix(SCRIPT_PREFIX), rows: PROGRAM_ROWS };
 pub(crate) const JOURNAL: Section = Section { stanza: StanzaName::Prefix(JOURNAL_PREFIX), rows: JOURNAL_ROWS };
 pub(crate) const CHANGE: Section = Section { stanza: StanzaName::Prefix(CHANGE_PREFIX), rows: CHANGE_ROWS };
+pub(crate) const FILTER: Section = Section { stanza: StanzaName::Prefix(FILTER_PREFIX), rows: FILTER_ROWS };
 
 const PROGRAM_ROWS: &[Row] = &[
     row("disabled", Kind::Bool, "false", "", "whether the stanza is left out"),
@@ -101,22 +109,30 @@ const CHANGE_ROWS: &[Row] = &[
         "bytes",
         "size up to which contents are compared by SHA-256; -1: never",
     ),
-    row("signedaudit", Kind::Bool, "false", "", "taken when false; events go to the stanza's index as they are"),
     row(
-        "fullEvent",
+        "signedaudit",
         Kind::Bool,
         "false",
         "",
-        "whether the text of a file that was added or changed is an event too; not done",
+        "whether events go to _audit with the sourcetype audittrail; they are not signed, and that is told",
     ),
-    row("sendEventMaxSize", Kind::Text, "-1", "", "taken and not needed without fullEvent"),
-    row("filters", Kind::Text, "", "", "names of [filter:…] stanzas; not done, name folders instead"),
+    row("fullEvent", Kind::Bool, "false", "", "whether the text of a file that was added or changed is an event too"),
+    row(
+        "sendEventMaxSize",
+        Kind::Integer { min: -1, max: 1 << 40 },
+        "-1",
+        "bytes",
+        "size up to which it is; -1: up to what an event may hold",
+    ),
+    row("filters", Kind::Text, "", "", "names of [filter:blacklist:NAME] and [filter:whitelist:NAME], with commas"),
     row("filesPerDelay", at_least(1), "10", "", "files that are looked at before a wait of delayInMills"),
     row("delayInMills", COUNT, "100", "milliseconds", "wait between so many files"),
     row("whitelist", REGEX, "", "", "pattern that a path must match"),
     row("blacklist", REGEX, "", "", "pattern that a path must not match"),
     row("_TCP_ROUTING", Kind::Text, "", "", "groups of outputs.conf that a forwarder sends the events to, with commas"),
 ];
+
+const FILTER_ROWS: &[Row] = &[row("*", Kind::Text, "", "", "regex1, regex2 and so on: patterns of paths")];
 
 /// What all of these inputs say of their events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -168,6 +184,19 @@ pub struct ChangeInput {
     pub whitelist: Option<String>,
     /// Pattern that a path must not match.
     pub blacklist: Option<String>,
+    /// Filters in the order in which they are asked; the first that fits decides.
+    pub filters: Vec<ChangeFilter>,
+    /// Size up to which the text of an added or changed file is an event; `None`: it is none.
+    pub full_bytes_max: Option<u64>,
+}
+
+/// One `[filter:…]` of such a stanza.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangeFilter {
+    /// Whether what fits is kept, else it is left out.
+    pub keeps: bool,
+    /// Patterns, any of which fits.
+    pub patterns: Vec<String>,
 }
 
 /// All of them that are switched on, in the order of inputs.conf.
@@ -276,18 +305,30 @@ fn input(conf: &Merged, stanza: &MergedStanza, rows: &'static [Row], name: &str)
 }
 
 fn change(conf: &Merged, stanza: &MergedStanza, path: &str, faults: &mut Vec<String>) -> Option<ChangeInput> {
-    let input = input(conf, stanza, CHANGE_ROWS, path)?;
+    let mut input = input(conf, stanza, CHANGE_ROWS, path)?;
     let values = Values::of_stanza(CHANGE_ROWS, conf, &stanza.name);
     let mut tell = |text: &str| faults.push(format!("inputs.conf [{}]: {text}", stanza.name));
     if values.bool("signedaudit") {
-        tell("signedaudit = true: events are not signed; they go to the stanza's index as they are");
+        let [index, sourcetype] = AUDIT;
+        tell(&format!("signedaudit = true: events go to {index} as {sourcetype}, but are not signed"));
+        (input.index, input.sourcetype) = (index.to_owned(), Some(sourcetype.to_owned()));
     }
-    if values.bool("fullEvent") {
-        tell("fullEvent = true: contents of files make no events here; watch the file with [monitor://] too");
+    let mut filters = Vec::new();
+    for name in values.text("filters").split(',').map(str::trim).filter(|name| !name.is_empty()) {
+        match filter(conf, name) {
+            Some(filter) => filters.push(filter),
+            // Without it more would be reported than was asked for, or less.
+            None => {
+                let [(first, _), (second, _)] = FILTER_KINDS;
+                tell(&format!(
+                    "filters = {name}: neither [{FILTER_PREFIX}{first}:{name}] nor [{FILTER_PREFIX}{second}:{name}] has \
+                     a {FILTER_PATTERN}1; the stanza is left out"
+                ));
+                return None;
+            }
+        }
     }
-    if values.optional("filters").is_some() {
-        tell("filters: [filter:…] stanzas are not read; give the patterns as whitelist and blacklist of this stanza");
-    }
+    let full_bytes_max = u64::try_from(values.integer("sendEventMaxSize")).unwrap_or(u64::MAX);
     Some(ChangeInput {
         recursive: values.bool("recurse") && values.bool("recursive"),
         follows_links: values.bool("followLinks"),
@@ -297,7 +338,19 @@ fn change(conf: &Merged, stanza: &MergedStanza, path: &str, faults: &mut Vec<Str
         delay_milliseconds: values.count("delayInMills"),
         whitelist: values.optional("whitelist"),
         blacklist: values.optional("blacklist"),
+        filters,
+        full_bytes_max: Some(full_bytes_max).filter(|_| values.bool("fullEvent")),
         input,
+    })
+}
+
+/// The filter of this name, if there is one that has patterns.
+fn filter(conf: &Merged, name: &str) -> Option<ChangeFilter> {
+    FILTER_KINDS.into_iter().find_map(|(kind, keeps)| {
+        let stanza = conf.stanza(&format!("{FILTER_PREFIX}{kind}:{name}"))?;
+        let settings = stanza.settings.iter().filter(|(key, _)| key.starts_with(FILTER_PATTERN));
+        let patterns: Vec<String> = settings.map(|(_, setting)| setting.value.clone()).collect();
+        (!patterns.is_empty()).then_some(ChangeFilter { keeps, patterns })
     })
 }
 
@@ -353,9 +406,28 @@ mod tests {
         assert_eq!((rome.settings["unit"].as_str(), rome.settings["city"].as_str()), ("K", "Rome"));
         let etc = &all.changes[0];
         assert_eq!((etc.input.name.as_str(), etc.poll_seconds, etc.hash_bytes_max), ("/etc", 5, Some(100)));
+        assert_eq!((etc.filters.len(), etc.full_bytes_max), (0, None));
         assert!(all.faults.is_empty(), "{:?}", all.faults);
         let told: Vec<String> = layers.warnings().iter().map(ToString::to_string).collect();
         assert!(told.is_empty(), "{told:?}");
+    }
+
+    #[test]
+    fn watched_changes_and_their_filters() {
+        let text = "[filter:blacklist:copies]\nregex1 = ~$\nregex2 = \\.bak$\n[filter:whitelist:code]\nregex1 = \\.rs$\n\
+                    [fschange:/src]\nfilters = copies, code\nfullEvent = true\nsendEventMaxSize = 100\nindex = dev\n\
+                    [fschange:/etc]\nsignedaudit = true\nindex = dev\n[fschange:/x]\nfilters = nobody\n";
+        let layers = Layers::new([local("inputs", text)]);
+        let all = ProgramInputs::new(&layers);
+        let src = all.changes.iter().find(|change| change.input.name == "/src").unwrap();
+        assert_eq!((src.full_bytes_max, src.input.index.as_str()), (Some(100), "dev"));
+        let filters: Vec<(bool, usize)> = src.filters.iter().map(|one| (one.keeps, one.patterns.len())).collect();
+        assert_eq!(filters, [(false, 2), (true, 1)]);
+        let etc = all.changes.iter().find(|change| change.input.name == "/etc").unwrap();
+        assert_eq!((etc.input.index.as_str(), etc.input.sourcetype.as_deref()), ("_audit", Some("audittrail")));
+        assert_eq!((all.changes.len(), all.faults.len()), (2, 2), "{:?}", all.faults);
+        assert!(all.faults.iter().any(|fault| fault.contains("[filter:blacklist:nobody]")), "{:?}", all.faults);
+        assert!(layers.warnings().is_empty(), "{:?}", layers.warnings());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use quarry_pipeline::EventTyping;
 
 use super::run::{Mark, Task};
 use super::schedule::Schedule;
-use super::{Shared, Stores, check, metadata, scripts};
+use super::{Shared, Stores, check, kept_name, metadata, scripts};
 use crate::program_group::Program;
 
 /// The program.
@@ -89,10 +89,7 @@ fn arguments(input: &ProgramInput) -> Vec<String> {
     arguments
 }
 
-/// Where the cursor of an input is; its name may hold what file names do not.
+/// Where the cursor of an input is.
 fn cursor_file(shared: &Shared, name: &str) -> PathBuf {
-    let plain: String =
-        name.chars().map(|char| if char.is_ascii_alphanumeric() { char } else { '_' }).take(80).collect();
-    let mark = name.bytes().fold(0_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte)));
-    shared.home.join(CURSORS).join(format!("{plain}-{mark:08x}.cursor"))
+    shared.home.join(CURSORS).join(format!("{}.cursor", kept_name(name)))
 }

@@ -1,4 +1,5 @@
-//! Inputs that run programs: `[script://]`, the modular inputs of apps, and the journal of systemd.
+//! Inputs that run programs: `[script://]`, the modular inputs of apps, and the journal of systemd; and `[fschange:]`,
+//! which needs the same: a thread that does something from time to time.
 //!
 //! One thread per input starts its program when its schedule says, reads what it writes, and stores the events before it
 //! reads more, so that a store that is busy makes the program wait. What a program writes to its error output goes to
@@ -6,6 +7,7 @@
 //!
 //! Not here: what output means (`quarry_inputs::program`).
 
+mod changes;
 mod files;
 mod journal;
 mod log;
@@ -68,6 +70,12 @@ impl Stop {
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
+    /// Waits as long as this, whether everything ends or not.
+    pub(crate) fn pause(&self, time: Duration) {
+        let is_over = self.is_over.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.changed.wait_timeout_while(is_over, time, |_| true));
+    }
+
     fn end(&self) {
         *self.is_over.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.changed.notify_all();
@@ -94,15 +102,18 @@ pub(crate) fn start(
     let mut programs = Programs { shared: Arc::new(shared), threads: Vec::new(), inputs: 0 };
     let inputs = ProgramInputs::new(&programs.shared.settings.layers);
     inputs.faults.iter().for_each(|fault| crate::tell(&format!("warning: {fault}")));
-    for change in &inputs.changes {
-        crate::tell(&format!("warning: inputs.conf [{}]: changes of files are not watched yet", change.input.stanza));
-    }
     let scripts = inputs.scripts.iter().map(|input| scripts::task(input, &programs.shared, stores));
     let journals = inputs.journals.iter().map(|input| journal::task(input, &programs.shared, stores));
     let tasks: Vec<Result<Task, String>> = scripts.chain(journals).collect();
     for task in tasks {
         match task {
             Ok(task) => programs.spawn(1, move |shared| task.run(shared))?,
+            Err(fault) => crate::tell(&format!("warning: inputs.conf {fault}; the input is left out")),
+        }
+    }
+    for change in &inputs.changes {
+        match changes::watch(change, &programs.shared, stores) {
+            Ok(watch) => programs.spawn(1, move |shared| watch.run(shared))?,
             Err(fault) => crate::tell(&format!("warning: inputs.conf {fault}; the input is left out")),
         }
     }
@@ -146,6 +157,14 @@ fn check(input: &ProgramInput, store: &dyn EventStore) -> Result<(), String> {
         crate::tell(&format!("warning: inputs.conf [{}]: {setting} is not carried out", input.stanza));
     }
     Ok(())
+}
+
+/// Name of a file that is kept for an input, whose own name may hold what file names do not.
+fn kept_name(name: &str) -> String {
+    let plain: String =
+        name.chars().map(|char| if char.is_ascii_alphanumeric() { char } else { '_' }).take(80).collect();
+    let mark = name.bytes().fold(0_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte)));
+    format!("{plain}-{mark:08x}")
 }
 
 /// Metadata of an input's events, where these say nothing themselves.

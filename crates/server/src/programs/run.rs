@@ -25,10 +25,14 @@ const READ_BYTES: usize = 64 << 10;
 const TICK: Duration = Duration::from_millis(100);
 /// Ticks without output after which the last event is complete.
 const QUIET_TICKS: usize = 10;
-/// Ticks that a program is given to end when it was asked to.
-const END_TICKS: usize = 30;
+/// Time that a program is given to end when it was asked to, while it is read on.
+const END_AFTER_NS: i64 = 3_000_000_000;
+/// Bytes that are still read once a program was killed; a pipe holds no more.
+const LEFT_BYTES_MAX: usize = 4 << 20;
 /// Wait before a busy store is asked again.
 const BUSY_WAIT: Duration = Duration::from_millis(200);
+/// How often a busy store is asked when everything ends.
+const BUSY_LAST_TRIES: usize = 50;
 /// Bytes of the mark of a program that are kept.
 const MARK_BYTES_MAX: u64 = 4 << 10;
 
@@ -113,6 +117,7 @@ impl Task {
         let read = run.read(&mut group, &mut stdout, &mut stderr, log);
         let by_itself = group.has_ended();
         let status = group.end();
+        let read = read.and_then(|()| run.read_left(&mut stdout, &mut stderr, log));
         let finished = run.finish(log);
         log.finish(shared);
         read.and(finished)?;
@@ -145,21 +150,22 @@ impl Run<'_> {
     ) -> Result<(), String> {
         let mut buffer = vec![0; READ_BYTES];
         let (mut out_open, mut err_open) = (true, true);
-        let (mut quiet, mut asked) = (0, 0);
+        let mut quiet = 0;
+        let mut asked_at = None;
         loop {
             if self.shared.stop.is_over() {
-                if asked == 0 {
+                let now = self.shared.settings.clock.elapsed_ns();
+                if asked_at.is_none() {
                     group.ask_to_end();
                 }
-                asked += 1;
-                if asked > END_TICKS {
+                if now - *asked_at.get_or_insert(now) > END_AFTER_NS {
                     return Ok(());
                 }
             }
             if !out_open && group.has_ended() {
                 return Ok(());
             }
-            let (out_ready, err_ready) = ready(stdout, stderr, out_open, err_open);
+            let (out_ready, err_ready) = ready(stdout, stderr, out_open, err_open, TICK);
             if err_ready {
                 let read = read_some(stderr, &mut buffer);
                 err_open = read > 0;
@@ -178,6 +184,32 @@ impl Run<'_> {
                 }
             }
         }
+    }
+
+    /// Reads what a program left in its pipes when it was ended. Whoever else holds their other ends is not waited for.
+    fn read_left(&mut self, stdout: &mut ChildStdout, stderr: &mut ChildStderr, log: &mut Log) -> Result<(), String> {
+        let mut buffer = vec![0; READ_BYTES];
+        let (mut out_open, mut err_open) = (true, true);
+        let mut left = LEFT_BYTES_MAX;
+        while left > 0 {
+            let (out_ready, err_ready) = ready(stdout, stderr, out_open, err_open, Duration::ZERO);
+            if !out_ready && !err_ready {
+                break;
+            }
+            if err_ready {
+                let read = read_some(stderr, &mut buffer);
+                err_open = read > 0;
+                left = left.saturating_sub(read);
+                log.push(&buffer[..read], self.shared);
+            }
+            if out_ready {
+                let read = read_some(stdout, &mut buffer);
+                out_open = read > 0;
+                left = left.saturating_sub(read);
+                self.take(&buffer[..read], log)?;
+            }
+        }
+        Ok(())
     }
 
     fn take(&mut self, bytes: &[u8], log: &Log) -> Result<(), String> {
@@ -203,10 +235,16 @@ impl Run<'_> {
         if self.batch.is_empty() {
             return Ok(());
         }
+        let mut last_tries = 0;
         loop {
             match self.appender.append(&mut self.batch) {
                 Ok(()) => break,
-                Err(AppendError::Busy(_)) if !self.batch.is_empty() && !self.shared.stop.wait(BUSY_WAIT) => {}
+                Err(AppendError::Busy(_)) if !self.batch.is_empty() && last_tries < BUSY_LAST_TRIES => {
+                    if self.shared.stop.wait(BUSY_WAIT) {
+                        last_tries += 1;
+                        self.shared.stop.pause(BUSY_WAIT);
+                    }
+                }
                 Err(error) => {
                     self.batch = EventBatch::default();
                     return Err(format!("events are lost: {error}"));
@@ -234,8 +272,8 @@ fn read_mark(file: &std::path::Path) -> Option<String> {
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-/// Which of the two pipes has something, waiting no longer than a tick.
-fn ready(stdout: &ChildStdout, stderr: &ChildStderr, out_open: bool, err_open: bool) -> (bool, bool) {
+/// Which of the two pipes has something, waiting no longer than `wait`.
+fn ready(stdout: &ChildStdout, stderr: &ChildStderr, out_open: bool, err_open: bool, wait: Duration) -> (bool, bool) {
     let mut polled = Vec::new();
     if out_open {
         polled.push(PollFd::from_borrowed_fd(stdout.as_fd(), PollFlags::IN));
@@ -243,7 +281,7 @@ fn ready(stdout: &ChildStdout, stderr: &ChildStderr, out_open: bool, err_open: b
     if err_open {
         polled.push(PollFd::from_borrowed_fd(stderr.as_fd(), PollFlags::IN));
     }
-    let limit = Timespec::try_from(TICK).ok();
+    let limit = Timespec::try_from(wait).ok();
     // A signal ends the wait early, which is as good as nothing to read.
     if !poll(&mut polled, limit.as_ref()).is_ok_and(|ready| ready > 0) {
         return (false, false);

@@ -87,6 +87,33 @@ fn a_program_that_goes_on_is_read_and_ended_with_all_it_began() {
 }
 
 #[test]
+fn what_a_program_writes_when_it_is_ended_is_stored() {
+    let last = "last() { n=0; while [ $n -lt 3000 ]; do echo last $n; n=$((n+1)); done; exit 0; }";
+    let place = place_with(
+        "[default]\nsourcetype = generic_single_line\ninterval = -1\n[script://./bin/last.sh]\nsource = last\n\
+         [script://./bin/deaf.py]\nsource = deaf\n",
+        &[
+            ("last.sh", &format!("#!/bin/sh\n{last}\ntrap last TERM\necho begun\nwhile :; do sleep 0.05; done\n")),
+            // It ends only when it is killed.
+            (
+                "deaf.py",
+                "import os, signal\n\
+                 signal.signal(signal.SIGTERM, signal.SIG_IGN)\n\
+                 os.write(1, b'begun\\nno break')\n\
+                 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])\n\
+                 signal.sigwait([signal.SIGUSR1])\n",
+            ),
+        ],
+    );
+    let server = Server::start(&place);
+    wait_for(&place, "begun | stats dc(source) as programs", "programs\n2\n");
+    assert_eq!(server.stop("-TERM"), 0);
+    let found = rows(&place, "source=last last | stats count dc(_raw) as distinct");
+    assert_eq!(found, "count,distinct\n3000,3000\n");
+    assert_eq!(rows(&place, "source=deaf \"no break\" | stats count"), "count\n1\n");
+}
+
+#[test]
 fn a_schedule_of_minutes_waits_and_the_server_still_stops() {
     let stanza = "[script://./bin/never.sh]\ninterval = 0 0 29 2 *\n";
     let place = place_with(stanza, &[("never.sh", "#!/bin/sh\necho never\n")]);

@@ -1,0 +1,119 @@
+//! A look as text, kept between runs.
+//!
+//! A line per entry: `KIND SIZE USER GROUP MODE MODIFIED HASH PATH`, with bytes of the path that are no plain letters as
+//! `\xHH`. The first line has the number of the look, the last one counts, so that half a file is not taken for a whole.
+
+use std::ffi::OsString;
+use std::fmt::Write;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use super::{ENTRIES_MAX, Entries, Entry};
+
+/// First word, and version of the layout.
+const HEADER: &str = "quarry-fschange 1";
+/// First word of the last line.
+const END: &str = "end";
+/// Stands for no hash.
+const NONE: &str = "-";
+
+/// A look that was kept.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct KeptLook {
+    /// Counts looks that found something.
+    pub number: u64,
+    /// What was seen.
+    pub entries: Entries,
+}
+
+/// A look as text.
+pub fn write_look(number: u64, entries: &Entries) -> String {
+    let mut text = format!("{HEADER} {number}\n");
+    for (path, entry) in entries {
+        let kind = if entry.is_folder { 'd' } else { 'f' };
+        let Entry { size, user, group, mode, modified_ns, .. } = entry;
+        // Writing to a text cannot fail.
+        write!(text, "{kind} {size} {user} {group} {mode:o} {modified_ns} ").ok();
+        match &entry.hash {
+            Some(hash) => text.extend(hash.iter().map(|byte| format!("{byte:02x}"))),
+            None => text.push_str(NONE),
+        }
+        text.push(' ');
+        write_path(path, &mut text);
+        text.push('\n');
+    }
+    writeln!(text, "{END} {}", entries.len()).ok();
+    text
+}
+
+fn write_path(path: &Path, text: &mut String) {
+    for byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'!'..=b'~' if *byte != b'\\' => text.push(char::from(*byte)),
+            byte => text.push_str(&format!("\\x{byte:02x}")),
+        }
+    }
+}
+
+/// The look that a text holds, if it is whole.
+pub fn parse_look(text: &str) -> Option<KeptLook> {
+    let mut lines = text.lines();
+    let number = lines.next()?.strip_prefix(HEADER)?.trim().parse().ok()?;
+    let mut entries = Entries::new();
+    for line in lines {
+        if let Some(count) = line.strip_prefix(END) {
+            let is_whole = count.trim().parse() == Ok(entries.len());
+            return is_whole.then_some(KeptLook { number, entries });
+        }
+        if entries.len() >= ENTRIES_MAX {
+            return None;
+        }
+        let (path, entry) = parse_entry(line)?;
+        entries.insert(path, entry);
+    }
+    None
+}
+
+fn parse_entry(line: &str) -> Option<(PathBuf, Entry)> {
+    let mut words = line.split(' ');
+    let mut next = || words.next();
+    let is_folder = match next()? {
+        "d" => true,
+        "f" => false,
+        _ => return None,
+    };
+    let (size, user, group) = (next()?.parse().ok()?, next()?.parse().ok()?, next()?.parse().ok()?);
+    let (mode, modified_ns) = (u32::from_str_radix(next()?, 8).ok()?, next()?.parse().ok()?);
+    let hash = match next()? {
+        NONE => None,
+        hex => Some(parse_hex(hex)?),
+    };
+    let path = parse_path(next()?)?;
+    Some((path, Entry { is_folder, size, user, group, mode, modified_ns, hash }))
+}
+
+fn parse_hex(hex: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    if hex.len() != 2 * bytes.len() {
+        return None;
+    }
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(hex.get(2 * at..2 * at + 2)?, 16).ok()?;
+    }
+    Some(bytes)
+}
+
+fn parse_path(text: &str) -> Option<PathBuf> {
+    let mut bytes = Vec::new();
+    let mut rest = text;
+    while let Some(char) = rest.chars().next() {
+        if let Some(behind) = rest.strip_prefix("\\x") {
+            bytes.push(u8::from_str_radix(behind.get(..2)?, 16).ok()?);
+            rest = behind.get(2..)?;
+        } else {
+            bytes.push(u8::try_from(char).ok()?);
+            rest = rest.get(char.len_utf8()..)?;
+        }
+    }
+    Some(PathBuf::from(OsString::from_vec(bytes)))
+}

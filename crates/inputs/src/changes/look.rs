@@ -1,0 +1,169 @@
+//! One look at a folder and all below it.
+//!
+//! What cannot be looked at counts as it was before, and is told: it is not gone because nobody may read it.
+
+use std::collections::BTreeSet;
+use std::fs::Metadata;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use super::{ChangeRules, Entries, Entry};
+
+/// Deepest folder below the one that is looked at.
+const DEPTH_MAX: usize = 64;
+/// Problems of one look that are told.
+const PROBLEMS_MAX: usize = 20;
+/// Bytes of a content that are read at once.
+const READ_BYTES: usize = 64 << 10;
+const NANOSECONDS: i64 = 1_000_000_000;
+
+/// What a look came to.
+#[derive(Debug, Default)]
+pub struct Look {
+    /// What was seen.
+    pub entries: Entries,
+    /// What could not be seen, in words.
+    pub problems: Vec<String>,
+}
+
+/// Looks at everything. `goes_on` is asked before each file and may wait; where it says no, there is no look.
+pub fn look(rules: &ChangeRules, before: &Entries, goes_on: &mut dyn FnMut() -> bool) -> Option<Look> {
+    let room = rules.entries_max.saturating_sub(before.len());
+    let mut walk = Walk { rules, before, goes_on, room, found: Look::default() };
+    walk.visit(&rules.path, 0, &mut BTreeSet::new()).then_some(walk.found)
+}
+
+struct Walk<'a> {
+    rules: &'a ChangeRules,
+    before: &'a Entries,
+    goes_on: &'a mut dyn FnMut() -> bool,
+    /// New entries that may still be taken. Known ones always are: one that is left out would seem to be gone.
+    room: usize,
+    found: Look,
+}
+
+impl Walk<'_> {
+    /// Looks at a path and below it; false if the look ended. `above` are the folders on the way to it.
+    fn visit(&mut self, path: &Path, depth: usize, above: &mut BTreeSet<(u64, u64)>) -> bool {
+        if !(self.goes_on)() {
+            return false;
+        }
+        let metadata = match self.metadata(path) {
+            Ok(metadata) => metadata,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return true,
+            Err(error) => {
+                self.keep_below(path, &error);
+                return true;
+            }
+        };
+        let is_folder = metadata.is_dir();
+        if depth > 0 && self.rules.is_black(path) {
+            return true;
+        }
+        if self.rules.takes(path, is_folder) {
+            self.take(path, &metadata);
+        }
+        if !is_folder || (depth > 0 && !self.rules.recursive) {
+            return true;
+        }
+        let node = (metadata.dev(), metadata.ino());
+        if depth >= DEPTH_MAX || !above.insert(node) {
+            self.tell(format!("{}: lies too deep or in itself, and is not looked at", path.display()));
+            return true;
+        }
+        let goes_on = self.visit_below(path, depth, above);
+        above.remove(&node);
+        goes_on
+    }
+
+    fn visit_below(&mut self, folder: &Path, depth: usize, above: &mut BTreeSet<(u64, u64)>) -> bool {
+        let listed = std::fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+        match listed {
+            Ok(entries) => {
+                let mut paths: Vec<PathBuf> = entries.iter().map(std::fs::DirEntry::path).collect();
+                drop(entries);
+                paths.sort_unstable();
+                paths.iter().all(|path| self.visit(path, depth + 1, above))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+            Err(error) => {
+                self.keep_below(folder, &error);
+                true
+            }
+        }
+    }
+
+    /// What a path is; a link that leads nowhere is itself.
+    fn metadata(&self, path: &Path) -> io::Result<Metadata> {
+        if self.rules.follows_links {
+            path.metadata().or_else(|_| path.symlink_metadata())
+        } else {
+            path.symlink_metadata()
+        }
+    }
+
+    fn take(&mut self, path: &Path, metadata: &Metadata) {
+        let known = self.before.get(path);
+        if known.is_none() {
+            if self.room == 0 {
+                let most = self.rules.entries_max;
+                return self
+                    .tell(format!("{}: more than {most} files; the others are left out", self.rules.path.display()));
+            }
+            self.room -= 1;
+        }
+        let hash = match self.rules.hash_bytes_max {
+            Some(most) if metadata.is_file() && metadata.len() <= most => hash_of(path, most).unwrap_or_else(|error| {
+                self.tell(format!("{}: its content cannot be compared: {error}", path.display()));
+                known.and_then(|known| known.hash)
+            }),
+            _ => None,
+        };
+        let entry = Entry {
+            is_folder: metadata.is_dir(),
+            size: metadata.len(),
+            user: metadata.uid(),
+            group: metadata.gid(),
+            mode: metadata.mode(),
+            modified_ns: metadata.mtime().saturating_mul(NANOSECONDS).saturating_add(metadata.mtime_nsec()),
+            hash,
+        };
+        self.found.entries.insert(path.to_path_buf(), entry);
+    }
+
+    /// What is known of a path and below it stays as it is.
+    fn keep_below(&mut self, path: &Path, error: &io::Error) {
+        self.tell(format!("{}: cannot be looked at: {error}", path.display()));
+        let known = self.before.range(path.to_path_buf()..).take_while(|(known, _)| known.starts_with(path));
+        let known: Vec<(PathBuf, Entry)> = known.map(|(path, entry)| (path.clone(), entry.clone())).collect();
+        for (path, entry) in known {
+            self.found.entries.entry(path).or_insert(entry);
+        }
+    }
+
+    fn tell(&mut self, problem: String) {
+        if self.found.problems.len() < PROBLEMS_MAX && !self.found.problems.contains(&problem) {
+            self.found.problems.push(problem);
+        }
+    }
+}
+
+/// Hash of a file's content; `None` if it is longer by now.
+fn hash_of(path: &Path, bytes_max: u64) -> io::Result<Option<[u8; 32]>> {
+    let mut file = std::fs::File::open(path)?.take(bytes_max.saturating_add(1));
+    let (mut hasher, mut buffer, mut all) = (Sha256::new(), vec![0; READ_BYTES], 0);
+    loop {
+        match file.read(&mut buffer) {
+            Ok(0) => return Ok((all <= bytes_max).then(|| hasher.finalize().into())),
+            Ok(read) => {
+                hasher.update(&buffer[..read]);
+                all += read as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! `[fschange:PATH]`: looks at files from time to time and tells what changed.
+//!
+//! A look is kept beside the store before its events are handed over, and the last of them brings the number of the look
+//! into the store with it: whichever of the two looks that are on disk the store knows is where the next start goes on,
+//! so that a change is told once.
+//!
+//! Not here: what a look is and how a change reads (`quarry_inputs::changes`).
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use quarry_conf::ChangeInput;
+use quarry_event::{EventBatch, Metadata};
+use quarry_inputs::changes::{
+    Action, ChangeRules, Entries, KeptLook, changes, event_text, full_text, look, parse_look, write_look,
+};
+use quarry_inputs::{AppendError, EventStore, FileIdentity, FilePosition};
+
+use super::{Shared, Stores, check, kept_name, metadata};
+use crate::serve::write_private;
+
+/// Folder of kept looks, below the data folder.
+const LOOKS: &str = "var/lib/quarry/fschange";
+/// Endings of the look whose events are stored, and of one whose events may be.
+const STORED: &str = "look";
+const NEXT: &str = "next";
+/// Scope of the numbers of looks in the store; no index has this name.
+const SCOPE: &str = "fschange\0";
+/// Source and sourcetype of events.
+const SOURCE: &str = "fschangemonitor";
+const SOURCETYPE: &str = "fs_notification";
+/// Events, and bytes of their texts, at which a batch is handed over.
+const BATCH_EVENTS: usize = 65_536;
+const BATCH_BYTES: usize = 16 << 20;
+/// Wait before a busy store is asked again.
+const BUSY_WAIT: Duration = Duration::from_millis(200);
+
+/// An input.
+pub(crate) struct Watch {
+    input: ChangeInput,
+    rules: ChangeRules,
+    metadata: Metadata,
+    /// Kept looks, but for their endings.
+    file: PathBuf,
+    name: String,
+    store: Arc<dyn EventStore>,
+}
+
+/// The input of a stanza, or what is wrong with it.
+pub(crate) fn watch(change: &ChangeInput, shared: &Shared, stores: Stores<'_>) -> Result<Watch, String> {
+    let input = &change.input;
+    let store = stores(input.routing.as_deref());
+    check(input, &*store)?;
+    let rules = ChangeRules::new(change).map_err(|error| format!("[{}]: {error}", input.stanza))?;
+    let name = kept_name(&input.name);
+    Ok(Watch {
+        rules,
+        metadata: metadata(input, SOURCE, SOURCETYPE, shared),
+        file: shared.home.join(LOOKS).join(&name),
+        name,
+        store,
+        input: change.clone(),
+    })
+}
+
+impl Watch {
+    /// Looks until everything ends.
+    pub(crate) fn run(&self, shared: &Shared) {
+        let mut known = match self.known() {
+            Ok(known) => known,
+            Err(fault) => return self.tell(&format!("{fault}; the input is left out")),
+        };
+        let mut told = Vec::new();
+        loop {
+            if let Err(fault) = self.round(&mut known, &mut told, shared) {
+                self.tell(&fault);
+            }
+            if shared.stop.wait(Duration::from_secs(self.input.poll_seconds)) {
+                return;
+            }
+        }
+    }
+
+    fn tell(&self, fault: &str) {
+        crate::tell(&format!("warning: inputs.conf [{}]: {fault}", self.input.input.stanza));
+    }
+
+    /// The look whose events are stored.
+    fn known(&self) -> Result<KeptLook, String> {
+        let (stored, next) = (self.file.with_extension(STORED), self.file.with_extension(NEXT));
+        let in_store = self.store.known_offset(SCOPE, self.name.as_bytes()).map_err(|error| error.to_string())?;
+        let of_next = std::fs::read_to_string(&next).ok().and_then(|text| parse_look(&text));
+        if let Some(look) = of_next.filter(|look| look.number == in_store) {
+            std::fs::rename(&next, &stored).map_err(|error| format!("{}: {error}", next.display()))?;
+            return Ok(look);
+        }
+        let mut look = match std::fs::read_to_string(&stored) {
+            Ok(text) => parse_look(&text).unwrap_or_else(|| {
+                self.tell(&format!("{}: is damaged; every file is told as added", stored.display()));
+                KeptLook::default()
+            }),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => KeptLook::default(),
+            Err(error) => return Err(format!("{}: {error}", stored.display())),
+        };
+        // The store takes no number twice.
+        look.number = look.number.max(in_store);
+        Ok(look)
+    }
+
+    /// Looks, tells what changed, and keeps the look; `told` are the problems of the look before.
+    fn round(&self, known: &mut KeptLook, told: &mut Vec<String>, shared: &Shared) -> Result<(), String> {
+        let mut files = 0;
+        let mut goes_on = || {
+            files += 1;
+            let is_pause = files % self.input.files_per_delay.max(1) == 0;
+            let wait = if is_pause { self.input.delay_milliseconds } else { 0 };
+            if wait == 0 { !shared.stop.is_over() } else { !shared.stop.wait(Duration::from_millis(wait)) }
+        };
+        let Some(seen) = look(&self.rules, &known.entries, &mut goes_on) else { return Ok(()) };
+        seen.problems.iter().filter(|problem| !told.contains(problem)).for_each(|problem| self.tell(problem));
+        *told = seen.problems;
+        if seen.entries == known.entries {
+            return Ok(());
+        }
+        let number = known.number + 1;
+        let (stored, next) = (self.file.with_extension(STORED), self.file.with_extension(NEXT));
+        write_private(&next, &write_look(number, &seen.entries)).map_err(|failure| failure.text())?;
+        if !self.store_changes(&known.entries, &seen.entries, number, shared)? {
+            return Ok(());
+        }
+        std::fs::rename(&next, &stored).map_err(|error| format!("{}: {error}", next.display()))?;
+        *known = KeptLook { number, entries: seen.entries };
+        Ok(())
+    }
+
+    /// Stores an event per change; false if everything ends first, and then it is told after the next start.
+    fn store_changes(&self, before: &Entries, after: &Entries, number: u64, shared: &Shared) -> Result<bool, String> {
+        let now = shared.settings.clock.now_ns();
+        let mut batch = EventBatch { index_time: now, ..EventBatch::default() };
+        for change in changes(before, after) {
+            if batch.len() >= BATCH_EVENTS || batch.raw.len() >= BATCH_BYTES {
+                let full = std::mem::replace(&mut batch, EventBatch { index_time: now, ..EventBatch::default() });
+                if !self.append(full, None, shared)? {
+                    return Ok(false);
+                }
+            }
+            let meta = batch.intern(&self.metadata);
+            batch.push(event_text(&change, now, &TimeZone::UTC).as_bytes(), now, meta);
+            let Some(most) = self.input.full_bytes_max.filter(|_| change.action != Action::Delete) else { continue };
+            match full_text(change.path, change.entry, most) {
+                Ok(Some(text)) => {
+                    let source = change.path.display().to_string();
+                    let meta = batch.intern(&Metadata { source: source.into(), ..self.metadata.clone() });
+                    batch.push(text.as_bytes(), now, meta);
+                }
+                Ok(None) => {}
+                Err(error) => self.tell(&format!("{}: {error}", change.path.display())),
+            }
+        }
+        if batch.is_empty() {
+            // Only what tells nothing differs, such as a hash that is there for the first time.
+            return Ok(true);
+        }
+        self.append(batch, Some(number), shared)
+    }
+
+    /// Stores a batch, with the number of its look if it is the last; waits while the store is busy.
+    fn append(&self, batch: EventBatch, number: Option<u64>, shared: &Shared) -> Result<bool, String> {
+        loop {
+            let appended = match number {
+                Some(number) => self.store.append_at(batch.clone(), self.position(number)),
+                None => self.store.append(batch.clone()),
+            };
+            let stored = appended.and_then(|receipt| receipt.wait());
+            match stored {
+                Ok(()) => return Ok(true),
+                Err(AppendError::Busy(_)) if !shared.stop.wait(BUSY_WAIT) => {}
+                Err(AppendError::Busy(_) | AppendError::Stopping) => return Ok(false),
+                Err(error) => return Err(format!("changes are told later: {error}")),
+            }
+        }
+    }
+
+    fn position(&self, number: u64) -> FilePosition {
+        let head = self.name.clone().into_bytes();
+        let identity = Arc::new(FileIdentity { scope: SCOPE.to_owned(), head, variant: 0 });
+        FilePosition { identity, offset: number, tail_hash: 0, path: self.input.input.name.clone() }
+    }
+}
