@@ -53,6 +53,8 @@ const REFUSALS_MAX: usize = 64;
 const REFUSAL_MAX: Duration = Duration::from_secs(1);
 const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nRetry-After: 5\r\n\
     Content-Length: 49\r\nConnection: close\r\n\r\ntoo many connections are at work; come again soon";
+/// Longest wait for the place of a connection that was told to close.
+const PLACE_WAIT: Duration = Duration::from_millis(100);
 /// Wait after a failed accept, which is mostly a lack of file descriptors.
 const ACCEPT_WAIT: Duration = Duration::from_millis(100);
 /// Longest wait, when the server stops, for a connection without a request at work to take its leave.
@@ -175,11 +177,14 @@ impl Shared {
         if let Ok(place) = Arc::clone(places).try_acquire_owned() {
             return Some(place);
         }
-        if !self.close_oldest() {
-            return None;
+        while self.close_oldest() {
+            // Its place is free in a moment, unless it was given a request just now.
+            let place = tokio::time::timeout(PLACE_WAIT, Arc::clone(places).acquire_owned()).await;
+            if let Ok(Ok(place)) = place {
+                return Some(place);
+            }
         }
-        // Its place is free in a moment; it is never closed.
-        Arc::clone(places).acquire_owned().await.ok()
+        None
     }
 
     /// Tells a sender that there is no place, if not too many are told so. In clear: with TLS it is only closed.
@@ -245,7 +250,13 @@ impl Shared {
                 biased;
                 // However it ended: the sender knows, or is gone.
                 _ = serving.as_mut() => return,
-                () = waiter.told_to_close() => return,
+                () = waiter.told_to_close() => {
+                    if !waiter.is_at_work() {
+                        return;
+                    }
+                    // A request was faster: it is answered, and no other taken.
+                    serving.as_mut().graceful_shutdown();
+                }
                 () = first_head.as_mut(), if is_first => {
                     if !waiter.has_asked() {
                         return;

@@ -28,6 +28,11 @@ struct Tested {
     served: JoinHandle<()>,
 }
 
+async fn later() -> &'static str {
+    tokio::task::yield_now().await;
+    "later"
+}
+
 async fn port(bounds: Bounds, acceptor: Option<TlsAcceptor>) -> Tested {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -41,6 +46,7 @@ async fn port(bounds: Bounds, acceptor: Option<TlsAcceptor>) -> Tested {
     let router = Router::new()
         .route("/", get(|| async { "served" }))
         .route("/wait", get(wait))
+        .route("/later", get(later))
         .route("/take", post(|body: axum::body::Bytes| async move { format!("took {}", body.len()) }))
         .route("/refuse", post(|| async { (StatusCode::PAYLOAD_TOO_LARGE, "too much") }));
     let (stop, stopped) = oneshot::channel::<()>();
@@ -87,6 +93,30 @@ async fn who_finds_all_at_work_is_told_so() {
     tested.go_on[1].notify_one();
     let answers = all_of(busy).await;
     assert!(answers.contains("done") && answers.ends_with("served"), "{answers}");
+}
+
+#[tokio::test]
+async fn a_request_that_comes_while_its_connection_goes_for_another_is_answered() {
+    let tested = port(Bounds::for_test(1), None).await;
+    for _ in 0..20 {
+        let mut idle = TcpStream::connect(tested.address).await.unwrap();
+        // It has been answered, and waits for the next request.
+        idle.write_all(b"GET /later HTTP/1.1\r\nHost: h\r\n\r\n").await.unwrap();
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"later") {
+            answer.push(idle.read_u8().await.unwrap());
+        }
+        let mut first = idle.into_std().unwrap();
+        // Both are there before the port looks.
+        let second = std::net::TcpStream::connect(tested.address).unwrap();
+        std::io::Write::write_all(&mut first, GET.replace("/ ", "/later ").as_bytes()).unwrap();
+        second.set_nonblocking(true).unwrap();
+        let mut second = TcpStream::from_std(second).unwrap();
+        assert!(all_of(TcpStream::from_std(first).unwrap()).await.ends_with("later"));
+        drop(second.write_all(GET.as_bytes()).await);
+        let answer = all_of(second).await;
+        assert!(answer.ends_with("served") || answer.starts_with("HTTP/1.1 503"), "{answer}");
+    }
 }
 
 #[tokio::test]

@@ -145,10 +145,12 @@ impl Session<'_> {
         loop {
             let pause = if self.waiting.is_empty() { SETTLE_EVERY } else { ACK_EVERY };
             let read = tokio::select! {
+                // What has come is not thrown away for another connection.
+                biased;
                 () = stopped(&mut stopping) => break,
-                () = self.place.told_to_close() => break,
                 () = replaced(&mut self.numbers) => break,
                 read = first_bytes(connection), if self.waiting.len() < WAITING_MAX => Some(read),
+                () = self.place.told_to_close() => break,
                 () = tokio::time::sleep(pause) => None,
             };
             match read {

@@ -132,9 +132,11 @@ impl Session<'_> {
         let silence = Duration::from_secs(self.port.input.done_seconds.max(1));
         loop {
             let read = tokio::select! {
+                // What has come is not thrown away for another connection.
+                biased;
                 () = stopped(&mut stopping) => break,
-                () = self.place.told_to_close() => break,
                 read = first_bytes(connection) => read,
+                () = self.place.told_to_close() => break,
                 () = tokio::time::sleep(silence), if !self.stream.is_idle() => {
                     self.end_events().await;
                     continue;
