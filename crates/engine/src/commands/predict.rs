@@ -1,7 +1,8 @@
 //! `predict`: what a series will be, by exponential smoothing with additive errors.
 //!
 //! A level follows the series; a slope (`LLT`) or a season (`LLP`) may go with it; `LLP5` is the mean of both. The shares
-//! by which new values count are those of a grid whose one-step errors are smallest. Bounds come from these errors and
+//! by which new values count are those of a grid whose one-step errors are smallest; `BiLL` chooses one for two series, and
+//! `LLB` adds what a second series tells of the same moment. Bounds come from these errors and
 //! grow with the distance as the model says. It is no copy of Splunk's filters: figures are near theirs, not the same.
 
 use arrow::array::ArrayRef;
@@ -39,15 +40,21 @@ impl BlockingTable for Predict {
             0 => all.clone(),
             _ => concat_rows(vec![all.clone(), self.rows_to_come(&all, added)?])?,
         };
+        let shared = self.shared_level(&all, known);
         for (field, name) in &self.0.series {
-            let reader = rows::reader(&all, field);
-            let series: Vec<Option<f64>> =
-                (0..known).map(|row| reader.number(row).filter(|number| number.is_finite())).collect();
+            let series = numbers_of(&all, field, known);
             if series.iter().flatten().count() < 2 {
                 context.messages.push(format!("predict: {field} has fewer than two numbers; nothing is predicted"));
                 continue;
             }
-            let predicted = self.predicted(&series, result.num_rows(), context, field);
+            let predicted = match (&self.0.correlate, shared) {
+                (Some(other), _) => beside(&series, &numbers_of(&all, other, count), result.num_rows()),
+                (None, Some(level)) => {
+                    let shares = Shares { level, slope: 0.0, season: 0.0 };
+                    LEVEL.followed(&series, result.num_rows(), shares)
+                }
+                (None, None) => self.predicted(&series, result.num_rows(), context, field),
+            };
             for (name, column) in self.columns(name, &predicted) {
                 result = rows::with_column(&result, &name, column)?;
             }
@@ -59,7 +66,59 @@ impl BlockingTable for Predict {
 /// Mean and variance of a prediction; `None` where there is none.
 type Prediction = Option<(f64, f64)>;
 
+/// The numbers of a field in the first rows.
+fn numbers_of(all: &RecordBatch, field: &str, rows: usize) -> Vec<Option<f64>> {
+    let reader = rows::reader(all, field);
+    (0..rows).map(|row| reader.number(row).filter(|number| number.is_finite())).collect()
+}
+
+/// Predictions of a series by its level and by what another one is at the same moment: where that one is not what its
+/// level says, this one will not be either, as far as both used to stray together.
+fn beside(series: &[Option<f64>], other: &[Option<f64>], count: usize) -> Vec<Prediction> {
+    let known = &other[..series.len().min(other.len())];
+    let (own, others) = (LEVEL.fitted(series, count), LEVEL.fitted(known, count));
+    let strayed = |values: &[Option<f64>], predicted: &[Prediction], row: usize| {
+        let (mean, _) = predicted.get(row).copied().flatten()?;
+        Some(values.get(row).copied().flatten()? - mean)
+    };
+    let (mut both, mut ours, mut theirs) = (0.0, 0.0, 0.0);
+    for row in 0..series.len() {
+        if let (Some(own), Some(other)) = (strayed(series, &own, row), strayed(known, &others, row)) {
+            both += own * other;
+            ours += own * own;
+            theirs += other * other;
+        }
+    }
+    if ours <= 0.0 || theirs <= 0.0 {
+        return own;
+    }
+    let (slope, explained) = (both / theirs, both * both / (ours * theirs));
+    let adjusted = own.iter().enumerate().map(|(row, prediction)| {
+        let (mean, variance) = (*prediction)?;
+        Some(match strayed(other, &others, row) {
+            Some(strayed) => (mean + slope * strayed, variance * (1.0 - explained)),
+            None => (mean, variance),
+        })
+    });
+    adjusted.collect()
+}
+
 impl Predict {
+    /// The share by which new values of both series count where they follow alike: that of the smallest errors, those of
+    /// each series measured by how much it varies.
+    fn shared_level(&self, all: &RecordBatch, known: usize) -> Option<f64> {
+        if self.0.algorithm != PredictAlgorithm::TwoLevels {
+            return None;
+        }
+        let series: Vec<Vec<Option<f64>>> =
+            self.0.series.iter().map(|(field, _)| numbers_of(all, field, known)).collect();
+        let errors = |level: f64| -> f64 {
+            let shares = Shares { level, slope: 0.0, season: 0.0 };
+            series.iter().map(|series| LEVEL.run(series, shares).2 / spread_of(series).max(f64::MIN_POSITIVE)).sum()
+        };
+        SHARES.into_iter().min_by(|a, b| errors(*a).total_cmp(&errors(*b)))
+    }
+
     /// Rows behind the last, each as far from the one before as the last two are.
     fn rows_to_come(&self, all: &RecordBatch, added: usize) -> Result<RecordBatch, EngineError> {
         let time = rows::reader(all, "_time");
@@ -95,10 +154,12 @@ impl Predict {
             }
             fits
         };
-        let level = Model { slope: false, period: None };
+        let level = LEVEL;
         let trend = Model { slope: true, period: None };
         match self.0.algorithm {
-            PredictAlgorithm::Level => level.fitted(series, count),
+            PredictAlgorithm::Level | PredictAlgorithm::TwoLevels | PredictAlgorithm::Beside => {
+                level.fitted(series, count)
+            }
             PredictAlgorithm::Trend => trend.fitted(series, count),
             PredictAlgorithm::Season => Model { period: season(), ..level }.fitted(series, count),
             PredictAlgorithm::TrendAndSeason => match season() {
@@ -154,6 +215,13 @@ fn reach(percent: f64) -> f64 {
     low
 }
 
+/// Sum of the squared distances from the mean.
+fn spread_of(series: &[Option<f64>]) -> f64 {
+    let known: Vec<f64> = series.iter().flatten().copied().collect();
+    let mean = known.iter().sum::<f64>() / known.len().max(1) as f64;
+    known.iter().map(|number| (number - mean).powi(2)).sum()
+}
+
 /// The distance at which a series is most like itself.
 fn season_of(series: &[Option<f64>]) -> Option<usize> {
     let known: Vec<f64> = series.iter().flatten().copied().collect();
@@ -179,6 +247,9 @@ struct Model {
     slope: bool,
     period: Option<usize>,
 }
+
+/// Nothing but the level.
+const LEVEL: Model = Model { slope: false, period: None };
 
 /// Shares by which new values count.
 #[derive(Clone, Copy)]
@@ -209,8 +280,12 @@ impl Model {
                 }
             }
         }
-        let Some((errors, shares)) = best else { return vec![None; count] };
-        let (state, mut predicted, _) = self.run(series, shares);
+        best.map_or_else(|| vec![None; count], |(_, shares)| self.followed(series, count, shares))
+    }
+
+    /// The same with these shares.
+    fn followed(self, series: &[Option<f64>], count: usize, shares: Shares) -> Vec<Prediction> {
+        let (state, mut predicted, errors) = self.run(series, shares);
         let tested = predicted.iter().flatten().count().max(1);
         let variance = errors / tested as f64;
         let mut result: Vec<Prediction> = predicted.drain(..).map(|mean| mean.map(|mean| (mean, variance))).collect();

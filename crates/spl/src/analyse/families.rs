@@ -157,7 +157,7 @@ fn before_tables(command: &TablesCommand, needs: &mut FieldNeeds) {
 fn before_analytics(command: &AnalyticsCommand, needs: &mut FieldNeeds) {
     match command {
         AnalyticsCommand::Predict(predict) => {
-            predict.series.iter().for_each(|(field, _)| needs.add(field));
+            predict.series.iter().map(|(field, _)| field).chain(&predict.correlate).for_each(|field| needs.add(field));
             needs.add(TIME);
         }
         AnalyticsCommand::KMeans(kmeans) => add_or_all(needs, &kmeans.fields),

@@ -49,6 +49,8 @@ pub struct PredictCommand {
     pub algorithm: PredictAlgorithm,
     /// `future_timespan=5`: rows added behind the last.
     pub future: usize,
+    /// `correlate=`: the series that [`PredictAlgorithm::Beside`] looks at.
+    pub correlate: Option<String>,
     /// `holdback=0`: rows at the end that are not looked at.
     pub holdback: usize,
     /// `period=`: rows of a season; found out when absent.
@@ -70,6 +72,10 @@ pub enum PredictAlgorithm {
     Season,
     /// The mean of a level with a slope and of a season.
     TrendAndSeason,
+    /// Levels of two series that follow them alike.
+    TwoLevels,
+    /// A level, and what another series tells of the same moment.
+    Beside,
 }
 
 /// `kmeans`.

@@ -4,7 +4,9 @@
 use super::cursor::{Parser, Read};
 use super::options::Known;
 use super::short::quote;
-use crate::ast::{Command, JsonType, KeepCommand, SearchExpr, TagsCommand, TextCommand, ToJsonCommand, ValuesCommand};
+use crate::ast::{
+    AggregateArg, Command, JsonType, KeepCommand, SearchExpr, TagsCommand, TextCommand, ToJsonCommand, ValuesCommand,
+};
 use crate::diagnostic::Diagnostic;
 
 const MAKEJSON: Known = Known { command: "makejson", names: &["output"], ignored: &[] };
@@ -98,10 +100,14 @@ impl Parser<'_> {
     /// `mcatalog values(FIELD) [AS NAME] ... [WHERE CONDITION] [BY FIELD ...]`.
     fn mcatalog(&mut self) -> Read<Command> {
         let (mut aggregates, mut by, mut filter) = (Vec::new(), String::new(), String::new());
+        let (mut kept, mut prestats) = (Vec::new(), false);
         loop {
             while let Some(option) = self.option(MCATALOG)? {
-                if option.boolean()? {
-                    return Err(option.refuse("false: the catalog of metrics gives no partial results"));
+                let is_set = option.boolean()?;
+                if option.name == "prestats" {
+                    prestats = is_set;
+                } else if is_set {
+                    return Err(option.refuse("false: write `append [ | mcatalog ... ]`"));
                 }
             }
             self.skip_separators();
@@ -112,7 +118,9 @@ impl Parser<'_> {
                 filter = self.condition_text();
             } else if self.eat_keyword("by") || self.eat_keyword("groupby") {
                 let fields = self.by_fields(MCATALOG)?;
-                by = format!("BY {}", fields.iter().map(|field| quote(&field.text)).collect::<Vec<_>>().join(" "));
+                let fields: Vec<String> = fields.iter().map(|field| quote(&field.text)).collect();
+                by = format!("BY {}", fields.join(" "));
+                kept.extend(fields);
             } else {
                 let start = self.pos;
                 let aggregate = self.aggregate("mcatalog")?;
@@ -121,6 +129,9 @@ impl Parser<'_> {
                     return Err(remark.with_hint("write `mcatalog values(metric_name)`"));
                 }
                 aggregates.push(self.text[start..self.pos].to_owned());
+                if let AggregateArg::Field(field) = &aggregate.arg {
+                    kept.push(quote(&field.text));
+                }
             }
         }
         if aggregates.is_empty() {
@@ -136,9 +147,14 @@ impl Parser<'_> {
             Ok(expr) if !mentions(&expr, METRIC) => (format!("({filter})"), String::new()),
             _ => (index_terms(&filter), format!("| search {filter}")),
         };
+        // With prestats=true the command that follows folds the rows.
+        let fold = match prestats {
+            true => format!("table _time {}", kept.join(" ")),
+            false => format!("stats {aggregates} {by}"),
+        };
         self.standing_for(&format!(
             "search {scope} {before} | foreach {METRIC}:* [ eval {METRIC}=if(isnull('<<FIELD>>'), {METRIC}, \
-             mvappend({METRIC}, \"<<MATCHSTR>>\")) ] | search {METRIC}=* {after} | stats {aggregates} {by}"
+             mvappend({METRIC}, \"<<MATCHSTR>>\")) ] | search {METRIC}=* {after} | {fold}"
         ))
     }
 

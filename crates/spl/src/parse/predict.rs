@@ -9,7 +9,7 @@ const FUTURE_MAX: usize = 10_000;
 /// Percent of values between the bounds unless said.
 const BETWEEN: f64 = 95.0;
 /// Options that are read; bounds have a number in their names.
-const NAMES: [&str; 4] = ["algorithm", "future_timespan", "holdback", "period"];
+const NAMES: [&str; 5] = ["algorithm", "correlate", "future_timespan", "holdback", "period"];
 
 impl Parser<'_> {
     /// `predict FIELD [AS NAME] ... [algorithm=] [future_timespan=] [holdback=] [period=] [upperN=] [lowerN=]`.
@@ -18,6 +18,7 @@ impl Parser<'_> {
             series: Vec::new(),
             algorithm: PredictAlgorithm::TrendAndSeason,
             future: 5,
+            correlate: None,
             holdback: 0,
             period: None,
             upper: (BETWEEN, None),
@@ -40,7 +41,19 @@ impl Parser<'_> {
             let remark = Diagnostic::error("predict: no field is given", self.here());
             return Err(remark.with_hint("write `timechart count | predict count`"));
         }
-        Ok(command)
+        let remark = |message: &str, hint: &str| Err(Diagnostic::error(message, self.here()).with_hint(hint));
+        match (command.algorithm, &command.correlate, command.series.len()) {
+            (PredictAlgorithm::TwoLevels, _, count) if count != 2 => {
+                remark("predict: BiLL predicts two series", "write `predict a b algorithm=BiLL`")
+            }
+            (PredictAlgorithm::Beside, None, _) | (PredictAlgorithm::Beside, _, 2..) => {
+                remark("predict: LLB predicts one series with another", "write `predict a algorithm=LLB correlate=b`")
+            }
+            (algorithm, Some(_), _) if algorithm != PredictAlgorithm::Beside => {
+                remark("predict: correlate= goes with algorithm=LLB only", "leave it out")
+            }
+            _ => Ok(command),
+        }
     }
 
     fn predict_option(&mut self, command: &mut PredictCommand) -> Read<()> {
@@ -52,19 +65,22 @@ impl Parser<'_> {
                     "LLT" => PredictAlgorithm::Trend,
                     "LLP" => PredictAlgorithm::Season,
                     "LLP5" => PredictAlgorithm::TrendAndSeason,
+                    "BILL" => PredictAlgorithm::TwoLevels,
+                    "LLB" => PredictAlgorithm::Beside,
                     _ => {
                         self.unsupported(format!("option:predict:algorithm:{}", option.value.to_ascii_lowercase()));
-                        return Err(option.refuse("LL, LLT, LLP or LLP5"));
+                        return Err(option.refuse("LL, LLT, LLP, LLP5, LLB or BiLL"));
                     }
                 }
             }
             "future_timespan" => command.future = option.number::<usize>()?.min(FUTURE_MAX),
             "holdback" => command.holdback = option.number()?,
             "period" => command.period = Some(option.number()?),
-            "correlate" | "suppress" | "nonnegative" => {
+            "correlate" => command.correlate = Some(option.value),
+            "suppress" | "nonnegative" => {
                 self.unsupported(format!("option:predict:{}", option.name));
-                let message = format!("predict: unsupported: `{}` needs a model of two series", option.name);
-                return Err(Diagnostic::error(message, option.name_span).with_hint("predict each series by itself"));
+                let message = format!("predict: unsupported: `{}`", option.name);
+                return Err(Diagnostic::error(message, option.name_span).with_hint("drop or change columns afterwards"));
             }
             name => {
                 let percent = |prefix: &str| {

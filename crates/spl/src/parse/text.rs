@@ -143,7 +143,12 @@ impl Parser<'_> {
         loop {
             while let Some(option) = self.option(MULTIKV)? {
                 match option.name.as_str() {
-                    "conf" => return Err(option.refuse("nothing: multikv.conf is not read")),
+                    "conf" => {
+                        self.unsupported("option:multikv:conf".to_owned());
+                        let message = "multikv: unsupported: `conf`: stanzas of multikv.conf are not read yet";
+                        let remark = Diagnostic::error(message, option.name_span);
+                        return Err(remark.with_hint("say what a table is like with forceheader= and filter"));
+                    }
                     "copyattrs" => command.copies_fields = option.boolean()?,
                     "forceheader" => command.header_line = Some(option.number()?).filter(|line| *line > 0),
                     "multitable" => command.several_tables = option.boolean()?,
