@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 use super::record::{Reader, write_position};
 
 /// Files whose positions are kept.
-const FILES_MAX: usize = 100_000;
+const FILES_MAX: usize = 1 << 18;
 /// First bytes that make a file known.
 const HEAD_BYTES_MAX: usize = 256;
 /// First bytes of the list.
@@ -24,6 +24,8 @@ pub(super) struct Positions {
     known: BTreeMap<Key, Known>,
     /// Numbers of change, and what changed then.
     ages: BTreeSet<(u64, Key)>,
+    /// Lengths of first bytes that are or were known: no others are looked for.
+    lengths: BTreeSet<u16>,
     clock: u64,
 }
 
@@ -49,6 +51,7 @@ impl Positions {
     pub(super) fn set(&mut self, position: FilePosition) {
         let identity = &position.identity;
         let key = key(&identity.scope, &identity.head, identity.variant);
+        self.lengths.insert(key.1);
         self.clock += 1;
         if let Some(before) = self.known.insert(key, Known { position, age: self.clock }) {
             self.ages.remove(&(before.age, key));
@@ -63,9 +66,9 @@ impl Positions {
 
     /// Positions of files that may begin with `head`.
     pub(super) fn of(&self, scope: &str, head: &[u8]) -> Vec<KnownPosition> {
-        let most = head.len().min(HEAD_BYTES_MAX);
+        let most = head.len().min(HEAD_BYTES_MAX) as u16;
         let mut found = Vec::new();
-        for length in (0..=most).rev() {
+        for length in self.lengths.range(..=most).rev().map(|length| usize::from(*length)) {
             let (hash, bytes, _) = key(scope, &head[..length], 0);
             for known in self.known.range((hash, bytes, 0)..=(hash, bytes, u32::MAX)).map(|(_, known)| known) {
                 let position = &known.position;

@@ -51,7 +51,7 @@ impl Walk<'_> {
         if !(self.goes_on)() {
             return false;
         }
-        let metadata = match self.metadata(path) {
+        let metadata = match self.metadata(path, depth) {
             Ok(metadata) => metadata,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return true,
             Err(error) => {
@@ -96,9 +96,9 @@ impl Walk<'_> {
         }
     }
 
-    /// What a path is; a link that leads nowhere is itself.
-    fn metadata(&self, path: &Path) -> io::Result<Metadata> {
-        if self.rules.follows_links {
+    /// What a path is; a link that leads nowhere is itself. The path of the stanza may always be a link.
+    fn metadata(&self, path: &Path, depth: usize) -> io::Result<Metadata> {
+        if self.rules.follows_links || depth == 0 {
             path.metadata().or_else(|_| path.symlink_metadata())
         } else {
             path.symlink_metadata()

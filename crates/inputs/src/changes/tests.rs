@@ -136,6 +136,15 @@ fn links_are_themselves_or_followed_and_never_in_circles() {
 }
 
 #[test]
+fn the_path_of_a_stanza_may_be_a_link() {
+    let mut place = Place::new("", "");
+    std::fs::rename(place.path(""), place.folder.path().join("real")).unwrap();
+    symlink(place.folder.path().join("real"), place.folder.path().join("top")).unwrap();
+    place.write("a", "x");
+    place.assert_look(&["Add a"]);
+}
+
+#[test]
 fn no_more_are_known_than_there_is_room_for() {
     let mut place = Place::new("recurse = false", "");
     place.rules.entries_max = 3;
