@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &SplCheckArgs) -> Result<u8, Failure> {
 
 /// The search of a line.
 fn search_of(line: &str, field: &str) -> Result<String, String> {
-    let record: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
+    let record: Value = serde_json::from_str(line).map_err(|error| format!("is no JSON: {error}"))?;
     let search = record[field].as_str().map(str::to_owned);
     search.ok_or_else(|| format!("has no text field {field}: name one with --field"))
 }
@@ -98,7 +98,7 @@ fn report(counts: Counts, arguments: &SplCheckArgs) -> Result<u8, Failure> {
                 let (line, error) = (&first["line"], first["error"].as_str().unwrap_or_default());
                 writeln!(
                     std::io::stdout().lock(),
-                    "{} lines without a search, the first is line {line}: {error}\n",
+                    "lines without a search: {}; the first is line {line}: {error}\n",
                     counts.skipped
                 )?;
             }

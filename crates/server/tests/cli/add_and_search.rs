@@ -143,6 +143,16 @@ fn searches_of_a_file_are_counted() {
     assert_eq!((&report["searches"], &report["parsed"], &report["supported"]), (&3.into(), &2.into(), &1.into()));
     assert_eq!(report["unsupported"], serde_json::json!([{ "feature": "command:x11", "searches": 1 }]));
     assert_eq!(report["not_parsed"][0]["line"], 3);
+    let file = place.write("some.jsonl", "{\"search\":\"a\"}\nno json\n{\"other\":1}\n{\"search\":\"b\"}\n");
+    let report = place.run(&["spl", "check", &file, "-o", "json"]).good();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert_eq!((&report["searches"], &report["skipped"]), (&2.into(), &2.into()));
+    let lines: Vec<&serde_json::Value> =
+        report["unread"].as_array().unwrap().iter().map(|unread| &unread["line"]).collect();
+    assert_eq!(lines, [2, 3]);
+    let file = place.write("none.jsonl", "{\"other\":1}\n");
+    let none = place.run(&["spl", "check", &file]);
+    assert!(none.code == 2 && none.err.contains("none.jsonl:1: has no text field search"), "{none:?}");
 }
 
 #[test]

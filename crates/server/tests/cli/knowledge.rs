@@ -71,6 +71,26 @@ fn collections_are_tables_that_stay() {
 }
 
 #[test]
+fn percentiles_are_read_off_as_configured_and_tables_are_looked_for_where_it_is_said() {
+    let place = Place::new();
+    let rows = "| makeresults count=4 | streamstats count AS n | stats median(n) AS m p90(n) AS p";
+    let csv = |search: &str| place.run(&["search", search, "-o", "csv"]).good();
+    assert_eq!(csv(rows), "m,p\n3,4\n");
+    let local = place.data().join("etc/system/local");
+    std::fs::create_dir_all(&local).unwrap();
+    std::fs::write(local.join("limits.conf"), "[stats]\nperc_method = interpolated\n").unwrap();
+    assert_eq!(csv(rows), "m,p\n2.5,3.7\n");
+    let missing = place.run(&["search", "| inputlookup nosuch.csv"]);
+    let says = "there is no lookup table nosuch.csv (looked for in transforms.conf, ";
+    assert!(missing.code != 0 && missing.err.contains(says), "{missing:?}");
+    assert!(missing.err.contains("etc/system/lookups); there are none"), "{missing:?}");
+    install(&place);
+    let found = "| makeresults | eval a=json_extract(lookup(\"vpn_codes\", json_object(\"code\", 1), json_array(\"action\")), \"action\") \
+                 | table a";
+    assert_eq!(csv(found), "a\nfailure\n");
+}
+
+#[test]
 fn the_node_answers_rest_and_dbinspect() {
     let place = Place::new();
     let log = place.write("a.log", "2026-11-20T14:00:00Z one\n2026-11-20T14:00:01Z two\n");
