@@ -33,6 +33,20 @@ pub(crate) fn has_series_rates(tstats: &TstatsCommand) -> bool {
     tstats.aggregates.iter().any(is_series_rate)
 }
 
+/// Whether it groups by time series.
+pub(crate) fn groups_series(tstats: &TstatsCommand) -> bool {
+    tstats.by.iter().any(|split| split.field == SERIES)
+}
+
+/// Measurements with their time series, and of their other fields those that the command reads.
+pub(crate) fn keyed(measured: RowIter, made: &[String], tstats: &TstatsCommand) -> RowIter {
+    let mut wanted: Vec<String> = tstats.by.iter().map(|split| split.field.clone()).collect();
+    wanted.push("_time".to_owned());
+    wanted.extend(argument_names(&tstats.aggregates).map(str::to_owned));
+    let made = made.to_vec();
+    Box::new(measured.map(move |batch| batch.and_then(|batch| with_series(&batch, &made, &wanted))))
+}
+
 fn is_series_rate(aggregate: &Aggregate) -> bool {
     matches!(aggregate.function, StatsFunction::SeriesRate { .. })
 }
@@ -48,12 +62,7 @@ impl Runner {
         context: &CommandContext,
     ) -> Result<RowIter, EngineError> {
         let by: Vec<&str> = tstats.by.iter().map(field_of).collect();
-        let mut wanted: Vec<String> = tstats.by.iter().map(|split| split.field.clone()).collect();
-        wanted.push("_time".to_owned());
-        wanted.extend(argument_names(&tstats.aggregates).map(str::to_owned));
-        let made = made.to_vec();
-        let keyed = measured.map(move |batch| batch.and_then(|batch| with_series(&batch, &made, &wanted)));
-        let keyed = self.chain(Box::new(keyed), &prepared(tstats, span), context)?;
+        let keyed = self.chain(keyed(measured, made, tstats), &prepared(tstats, span), context)?;
         let (rates, others): (Vec<Aggregate>, Vec<Aggregate>) =
             tstats.aggregates.iter().cloned().partition(is_series_rate);
         let run = |rows: RowIter, text: String| self.chain(rows, &stages_of(&text, span)?, context);
@@ -131,7 +140,7 @@ fn rates_text(rates: &[Aggregate], by: &[&str]) -> String {
         let sum = matches!(aggregate.function, StatsFunction::SeriesRate { sum: true });
         folds.push_str(&format!(" {}(__r{at}) AS {}", if sum { "sum" } else { "avg" }, quoted(&aggregate.name)));
     }
-    let of_series: Vec<&str> = by.iter().copied().chain([SERIES]).collect();
+    let of_series: Vec<&str> = by.iter().copied().filter(|name| *name != SERIES).chain([SERIES]).collect();
     let mut text = format!("| stats{ends} {} ", by_text(&of_series));
     if by.contains(&SPAN) {
         let series: Vec<&str> = of_series.iter().copied().filter(|name| *name != SPAN).collect();
@@ -193,7 +202,9 @@ fn with_series(batch: &RecordBatch, made: &[String], wanted: &[String]) -> Resul
         series.push_text(&text);
     }
     let keyed = rows::with_column(batch, SERIES, series.finish())?;
-    rows::without(&keyed, |name| name != SERIES && !wanted.iter().any(|wanted| wanted == name))
+    // What a pattern names begins as a measurement does.
+    let is_read = |name: &str| name == SERIES || name.starts_with(MEASURED) || wanted.iter().any(|read| read == name);
+    rows::without(&keyed, |name| !is_read(name))
 }
 
 fn is_dimension(name: &str) -> bool {

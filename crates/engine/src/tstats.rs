@@ -22,7 +22,7 @@ use crate::knowledge::object::{MEMBER_VALUE, ModelObject, Resolved};
 use crate::knowledge::{data_model, model_text};
 use crate::lower::Environment;
 use crate::run::Runner;
-use crate::series_rates::{SPAN, has_series_rates};
+use crate::series_rates::{SPAN, groups_series, has_series_rates, keyed};
 use crate::summary::read::SummaryRead;
 
 /// Field with the name of a metric.
@@ -53,7 +53,7 @@ impl Runner {
                 let mut parts = vec![tstats.filter.clone(), plan.has_metric()];
                 parts.retain(|part| *part != SearchExpr::All);
                 let search = SearchCommand { expr: SearchExpr::And(parts), time: tstats.time.clone() };
-                if has_series_rates(tstats) {
+                if has_series_rates(tstats) || groups_series(tstats) {
                     return self.rates_of_series(plan, tstats, &search, rest);
                 }
                 let stages = [plan.stages(tstats), rest.to_vec()].concat();
@@ -68,7 +68,7 @@ impl Runner {
         }
     }
 
-    /// `rate_avg` and `rate_sum`, for which all fields of measurements are read.
+    /// `rate_avg`, `rate_sum` and `BY _timeseries`, for which all fields of measurements are read.
     fn rates_of_series(
         &self,
         mut plan: TstatsPlan,
@@ -81,6 +81,10 @@ impl Runner {
         let made: Vec<String> = plan.wanted.iter().cloned().collect();
         let before = std::mem::take(&mut plan.before).into_iter().map(|command| Stage { command, span });
         let measured = self.events(search, &before.collect::<Vec<_>>())?;
+        if !has_series_rates(tstats) {
+            let stages = [plan.stages(tstats), rest.to_vec()].concat();
+            return self.chain(keyed(measured, &made, tstats), &stages, &context);
+        }
         let rows = self.series_rates(measured, &made, tstats, span, &context)?;
         self.chain(rows, rest, &context)
     }
