@@ -320,9 +320,17 @@ impl EventScan {
             columns.push(("_time".into(), Arc::new(times)));
         }
         for field in METADATA_FIELDS.into_iter().filter(|field| self.wish.wants(field)) {
-            let events = reader.events()?;
-            let metas = sure.iter().map(|row| events.meta[row as usize]);
-            columns.push((field.into(), reader.slab.metadata(field).column(metas)?));
+            let metadata = reader.slab.metadata(field);
+            let column = match (metadata.is_alike(), sure) {
+                // Which one each event has need not be read.
+                (true, sure) => metadata.column(std::iter::repeat_n(0, sure.len())),
+                (false, Rows::All(_)) => metadata.column(reader.events()?.meta.iter().copied()),
+                (false, Rows::Some(rows)) => {
+                    let events = reader.events()?;
+                    metadata.column(rows.iter().map(|row| events.meta[*row as usize]))
+                }
+            };
+            columns.push((field.into(), column?));
         }
         if self.wish.index_time {
             let events = reader.events()?;

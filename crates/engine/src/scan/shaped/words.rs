@@ -511,13 +511,15 @@ impl Planner<'_> {
                 }
             }
         }
-        for child in &mut children {
-            // What a template has decided itself need not be looked up.
+        // What a template has decided itself need not be looked up.
+        children.retain_mut(|child| {
             child.counts.iter_mut().zip(&base).for_each(|(counts, answer)| *counts &= *answer != YES);
+            child.counts.contains(&true)
+        });
+        for child in &mut children {
             let names = |template: &Template| template.names(child.column);
             child.covers = templates.iter().zip(&child.counts).all(|(template, counts)| *counts || !names(template));
         }
-        children.retain(|child| child.counts.contains(&true));
         Ok(match base.first() {
             Some(first) if children.is_empty() && base.iter().all(|answer| answer == first) => Node::Same(*first),
             _ => Node::Templates { base, children },
