@@ -368,6 +368,11 @@ impl BucketReader {
     pub fn read_page(&self, slab: usize, page: usize, columns: PageColumns) -> Result<Page, BucketError> {
         PageRead { reader: self, slab, page }.read(columns)
     }
+
+    /// Which of the slab's metadata each event of a page has.
+    pub fn page_metas(&self, slab: usize, page: usize) -> Result<Vec<u32>, BucketError> {
+        PageRead { reader: self, slab, page }.metas()
+    }
 }
 
 /// One read of one page.
@@ -412,6 +417,11 @@ impl PageRead<'_> {
             }
         }
         Ok(page)
+    }
+
+    fn metas(&self) -> Result<Vec<u32>, BucketError> {
+        let blocks = self.fetch(&|kind| kind == BlockKind::Meta)?;
+        self.codes(&blocks, self.reader.slabs[self.slab].metas.len())
     }
 
     fn blocks(&self) -> &[BlockAt] {

@@ -45,6 +45,12 @@ pub trait Segment: Debug + Send + Sync {
     }
     /// Reads the wanted columns of one page.
     fn read_page(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError>;
+    /// Which of [`Segment::metas`] each event of a page has.
+    fn page_metas(&self, page: usize) -> Result<Vec<u32>, StoreError> {
+        let columns = PageColumns { raw: false, index_time: false, fields: false };
+        Ok(self.read_page(page, columns)?.meta)
+    }
+
     /// Whether a page may hold index-time fields; without, nobody need look.
     fn may_hold_fields(&self, _page: usize) -> bool {
         true

@@ -133,6 +133,14 @@ impl Segment for SealedSegment {
         }
     }
 
+    fn page_metas(&self, page: usize) -> Result<Vec<u32>, StoreError> {
+        if self.cut.is_some() {
+            let columns = PageColumns { raw: false, index_time: false, fields: false };
+            return Ok(self.read_page(page, columns)?.meta);
+        }
+        self.open.reader.page_metas(self.slab, page).map_err(|error| damage(&self.bucket.id, &error))
+    }
+
     fn may_hold_fields(&self, page: usize) -> bool {
         let first = self.cut.as_ref().map_or(0, |cut| cut.first_page);
         self.open.reader.holds_fields(self.slab, first + page)

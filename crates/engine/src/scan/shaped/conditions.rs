@@ -271,7 +271,7 @@ impl MetadataTest {
         let answers = self.answers(&page.slab.metas)?;
         match answers.split_first() {
             Some((first, rest)) if rest.iter().all(|answer| answer == first) => Ok(Outcome::Same(*first)),
-            _ => Ok(Outcome::by_code(&page.events()?.meta, &answers)),
+            _ => Ok(Outcome::by_code(&page.metas()?, &answers)),
         }
     }
 }

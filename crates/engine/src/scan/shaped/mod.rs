@@ -324,10 +324,10 @@ impl EventScan {
             let column = match (metadata.is_alike(), sure) {
                 // Which one each event has need not be read.
                 (true, sure) => metadata.column(std::iter::repeat_n(0, sure.len())),
-                (false, Rows::All(_)) => metadata.column(reader.events()?.meta.iter().copied()),
+                (false, Rows::All(_)) => metadata.column(reader.metas()?.iter().copied()),
                 (false, Rows::Some(rows)) => {
-                    let events = reader.events()?;
-                    metadata.column(rows.iter().map(|row| events.meta[*row as usize]))
+                    let metas = reader.metas()?;
+                    metadata.column(rows.iter().map(|row| metas[*row as usize]))
                 }
             };
             columns.push((field.into(), column?));

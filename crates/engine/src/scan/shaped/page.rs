@@ -18,6 +18,7 @@ pub(super) struct PageReader<'a> {
     columns: PageColumns,
     shaped: Option<Box<dyn ShapedPage>>,
     events: Option<Arc<Page>>,
+    metas: Option<Arc<[u32]>>,
     keys: Option<Arc<[u32]>>,
     /// Rows whose fields of several parts are worth looking at, once the rest of a condition is known.
     pub open: Option<Vec<u32>>,
@@ -63,7 +64,7 @@ impl Rows {
 impl<'a> PageReader<'a> {
     pub(super) fn new(slab: &'a Slab, page: &'a PageRef, columns: PageColumns) -> PageReader<'a> {
         let columns = PageColumns { raw: false, ..columns };
-        PageReader { slab, page, columns, shaped: None, events: None, keys: None, open: None }
+        PageReader { slab, page, columns, shaped: None, events: None, metas: None, keys: None, open: None }
     }
 
     pub(super) fn shapes(&self) -> &'a Shapes {
@@ -122,6 +123,19 @@ impl<'a> PageReader<'a> {
         Ok(events)
     }
 
+    /// The metadata of each event.
+    pub(super) fn metas(&mut self) -> Result<Arc<[u32]>, EngineError> {
+        if let Some(metas) = &self.metas {
+            return Ok(Arc::clone(metas));
+        }
+        let metas: Arc<[u32]> = match &self.events {
+            Some(events) => events.meta.as_slice().into(),
+            None => self.page.segment.page_metas(self.page.page)?.into(),
+        };
+        self.metas = Some(Arc::clone(&metas));
+        Ok(metas)
+    }
+
     /// Source and template of each event as one number, see [`Slab::key`].
     pub(super) fn keys(&mut self) -> Result<Arc<[u32]>, EngineError> {
         if let Some(keys) = &self.keys {
@@ -134,8 +148,8 @@ impl<'a> PageReader<'a> {
         let keys: Arc<[u32]> = if self.slab.classes() == 1 {
             codes.as_slice().into()
         } else {
-            let events = self.events()?;
-            codes.iter().zip(&events.meta).map(|(code, meta)| self.slab.key(*meta, *code)).collect()
+            let metas = self.metas()?;
+            codes.iter().zip(metas.iter()).map(|(code, meta)| self.slab.key(*meta, *code)).collect()
         };
         self.keys = Some(Arc::clone(&keys));
         Ok(keys)
