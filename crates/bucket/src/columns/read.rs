@@ -404,6 +404,11 @@ impl ShapedPage {
 
 /// Numbers that keep their column's range.
 fn within(numbers: Vec<i64>, min: i64, max: i64) -> Result<ColumnValues, crate::wire::Malformed> {
+    // Differences that are not negative cost less than comparisons; those of a wide range may overflow and prove nothing.
+    let difference = |number: &i64| number.wrapping_sub(min) | max.wrapping_sub(*number);
+    if max.checked_sub(min).is_some() && numbers.iter().fold(0, |all, number| all | difference(number)) >= 0 {
+        return Ok(ColumnValues::Numbers(numbers));
+    }
     match range_of(&numbers) {
         (low, high) if !numbers.is_empty() && (low < min || high > max) => {
             Err(crate::wire::Malformed(format!("numbers from {low} to {high} exceed the column's {min} to {max}")))

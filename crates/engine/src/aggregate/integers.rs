@@ -20,7 +20,7 @@ const ENTRIES_MIN: usize = 1_024;
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// Smallest and largest of some values.
-pub(crate) fn bounds(values: &[i64]) -> Option<(i64, i64)> {
+pub(crate) fn bounds<T: Copy + Ord + Into<i64>>(values: &[T]) -> Option<(i64, i64)> {
     /// Values compared side by side, so that no comparison waits for the one before.
     const LANES: usize = 4;
     let first = *values.first()?;
@@ -35,7 +35,7 @@ pub(crate) fn bounds(values: &[i64]) -> Option<(i64, i64)> {
             high[lane] = high[lane].max(chunk[lane]);
         }
     }
-    Some((low.into_iter().min()?, high.into_iter().max()?))
+    Some((low.into_iter().min()?.into(), high.into_iter().max()?.into()))
 }
 
 /// The first value and the length of an array that covers what it did (`base`, `len`) and `low..=high`, with room to
@@ -65,23 +65,24 @@ pub(crate) struct IntegerTable {
 
 impl IntegerTable {
     /// Appends the number of each value, all within `range`, which `number` makes for new ones.
-    pub(crate) fn entries(
+    pub(crate) fn entries<T: Copy + Into<i64>>(
         &mut self,
-        values: &[i64],
+        values: &[T],
         range: (i64, i64),
         out: &mut Vec<u32>,
         mut number: impl FnMut(i64) -> u32,
     ) {
         self.cover(range.0, range.1);
         if let Some(hashed) = &mut self.hashed {
-            out.extend(values.iter().map(|value| entry_of(hashed, *value, &mut number)));
+            out.extend(values.iter().map(|value| entry_of(hashed, (*value).into(), &mut number)));
             return;
         }
         let (direct, base) = (self.direct.as_mut_slice(), self.base);
         out.extend(values.iter().map(|value| {
+            let value: i64 = (*value).into();
             let slot = &mut direct[(value - base) as usize];
             if *slot == NONE {
-                *slot = number(*value);
+                *slot = number(value);
             }
             *slot
         }));

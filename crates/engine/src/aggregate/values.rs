@@ -280,10 +280,9 @@ impl ValueTable {
                 Some(value) => self.distinct.text(&value.to_string()),
             })),
             ColumnReader::Address(array) if array.null_count() == 0 => {
-                let wide: Vec<i64> = array.values().iter().map(|address| i64::from(*address)).collect();
                 let Distinct { addresses, origins, .. } = &mut self.distinct;
-                let range = bounds(&wide).unwrap_or_default();
-                addresses.entries(&wide, range, out, |value| add(origins, Origin::Address(value as u32)));
+                let range = bounds(array.values()).unwrap_or_default();
+                addresses.entries(array.values(), range, out, |value| add(origins, Origin::Address(value as u32)));
             }
             ColumnReader::Time(array) => self.numbers_of_times(array, out),
             ColumnReader::Text(array) => self.numbers_of_texts(array, out),
