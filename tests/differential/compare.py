@@ -195,9 +195,9 @@ def key(row):
 
 
 def nearest_ranks(base):
-    """Exact percentiles by rank: the value below which so many of a hundred lie, between two of them in proportion."""
-    rows = base.execute("select metric, quantile_cont(value, 0.5) as a, quantile_cont(value, 0.9) as b from m group by all")
-    return rows
+    """Exact percentiles by rank: the value that so many of a hundred, rounded down, come before."""
+    ranked = "list_sort(list(value))[least(count(value) * {0} // 100 + 1, count(value))]"
+    return base.execute(f"select metric, {ranked.format(50)} as a, {ranked.format(90)} as b from m group by all")
 
 
 def compare(quarry, folder, base, search, sql, how):

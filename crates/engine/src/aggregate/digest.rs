@@ -68,11 +68,12 @@ impl Digest {
         self.settle();
         let total: f64 = self.points.iter().map(|(_, weight)| weight).sum();
         let (first, last) = (self.points.first()?.0, self.points.last()?.0);
-        let fraction = (percent / 100.0).clamp(0.0, 1.0);
+        // Divided last: 29 of a hundred are 29 of 100, but 0.29 times 100 is less.
+        let of = |numbers: f64| percent.clamp(0.0, 100.0) * numbers / 100.0;
         match method {
-            _ if self.rounded => Some(self.interpolated(fraction * total, first, last)),
-            PercentileMethod::NearestRank => self.exact_at((fraction * total).floor().min(total - 1.0)),
-            PercentileMethod::Interpolated => self.exact_at(fraction * (total - 1.0)),
+            _ if self.rounded => Some(self.interpolated(of(total), first, last)),
+            PercentileMethod::NearestRank => self.exact_at(of(total).floor().min(total - 1.0)),
+            PercentileMethod::Interpolated => self.exact_at(of(total - 1.0)),
         }
     }
 
@@ -183,6 +184,11 @@ mod tests {
         }
         let ranks = [(10.0, 2.0), (25.0, 3.0), (50.0, 6.0), (89.9, 9.0), (95.0, 10.0)];
         ranks.iter().for_each(|(percent, value)| assert_eq!(digest.percentile(*percent, NearestRank), Some(*value)));
+        let mut hundred = Digest::new(false);
+        (1..=100).for_each(|value| hundred.add(f64::from(value)));
+        (0..100).for_each(|percent| {
+            assert_eq!(hundred.percentile(f64::from(percent), NearestRank), Some(f64::from(percent + 1)));
+        });
     }
 
     #[test]
