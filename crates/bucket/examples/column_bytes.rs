@@ -1,0 +1,108 @@
+//! Where the bytes of compacted logs are: `column_bytes LEVEL FILE [MEGABYTES]` encodes a file slab by slab into one
+//! bucket, verifies it and prints bytes per event of each column, largest first. A development tool.
+#![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::sync::Arc;
+
+use quarry_bucket::{BucketEncoder, BucketReader, BucketVerifier, EncodeOptions, MemoryObject, SlabSource};
+use quarry_event::shape::{ColumnKind, Part, Shapes};
+
+#[path = "../benches/parts/slab.rs"]
+mod slab;
+
+use slab::Slabs;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (level, file) = (arguments[0].parse().unwrap(), &arguments[1]);
+    let megabytes: u64 = arguments.get(2).map_or(u64::MAX >> 20, |given| given.parse().unwrap());
+    let mut encoder =
+        BucketEncoder::new(&EncodeOptions { zstd_level: level, shaped: true, located: level > 1 }).unwrap();
+    let (mut events, mut raw_bytes) = (0, 0);
+    for batch in slabs(file, megabytes << 20) {
+        encoder.add_slab(&SlabSource::of(&batch)).unwrap();
+        events += batch.len();
+        raw_bytes += batch.raw.len() + batch.len();
+    }
+    let encoded = encoder.finish().unwrap();
+    println!("encoded after {:.1} s of processor time", seconds());
+    let mut verifier = BucketVerifier::new(&encoded).unwrap();
+    slabs(file, megabytes << 20).for_each(|batch| verifier.slab(&SlabSource::of(&batch)).unwrap());
+    verifier.finish().unwrap();
+    println!("verified after {:.1} s of processor time, peak {} MB", seconds(), peak_megabytes());
+    let reader = BucketReader::open(Arc::new(MemoryObject(encoded.object.clone()))).unwrap();
+    let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut columns: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for slab in 0..reader.slabs().len() {
+        for (kind, bytes) in reader.stored_bytes_by_kind(slab).unwrap() {
+            *kinds.entry(kind).or_default() += bytes;
+        }
+        let Some(shapes) = reader.shapes(slab).unwrap() else { continue };
+        for (column, bytes) in reader.stored_bytes_by_column(slab).unwrap().into_iter().enumerate() {
+            let sum = columns.entry(name_of(&shapes, column)).or_default();
+            sum.0 += bytes;
+            sum.1 += shapes.columns[column].values;
+        }
+    }
+    let each = |bytes: u64| bytes as f64 / events as f64;
+    println!("{file}: {events} events, {raw_bytes} bytes of text");
+    println!(
+        "object {} + filter {} = {}",
+        encoded.object.len(),
+        encoded.filter.len(),
+        encoded.object.len() + encoded.filter.len()
+    );
+    kinds.iter().for_each(|(kind, bytes)| println!("  {:8.3} {kind}", each(*bytes)));
+    let mut columns: Vec<_> = columns.into_iter().filter(|(_, (bytes, _))| each(*bytes) >= 0.01).collect();
+    columns.sort_by_key(|(_, (bytes, _))| std::cmp::Reverse(*bytes));
+    for (name, (bytes, values)) in columns {
+        println!("  {:8.3} {:6.2} bits a value  {name}", each(bytes), bytes as f64 * 8.0 / values as f64);
+    }
+}
+
+fn slabs(file: &str, limit: u64) -> Slabs<BufReader<std::io::Take<File>>> {
+    Slabs::of(BufReader::new(File::open(file).unwrap().take(limit)))
+}
+
+/// What stands before the slot of a column in the first template that names it, from the text down.
+fn name_of(shapes: &Shapes, column: usize) -> String {
+    let (mut at, mut names) = (column, Vec::new());
+    while let Some(parent) = shapes.columns[at].parent {
+        let ColumnKind::Templates(templates) = &shapes.columns[parent as usize].kind else { break };
+        let parts = templates.iter().find(|template| template.names(at as u32)).map(|template| &template.parts);
+        let slot = parts.and_then(|parts| parts.iter().position(|part| *part == Part::Slot(at as u32)));
+        names.push(match (parts, slot) {
+            (Some(parts), Some(slot @ 1..)) => match &parts[slot - 1] {
+                Part::Literal(bytes) => {
+                    let text = String::from_utf8_lossy(bytes).into_owned();
+                    text.chars().rev().take(16).collect::<Vec<char>>().into_iter().rev().collect()
+                }
+                Part::Slot(_) => "&".to_owned(),
+            },
+            _ => "^".to_owned(),
+        });
+        at = parent as usize;
+    }
+    names.reverse();
+    let kind: String = format!("{:?}", shapes.columns[column].kind).chars().take(24).collect();
+    let kind = if kind.contains("min") || kind.contains("len") {
+        kind.split(&['{', '('][..]).next().unwrap_or("").to_owned()
+    } else {
+        kind
+    };
+    format!("{:?} {}", names, kind.split(&['{', '('][..]).next().unwrap_or(""))
+}
+
+fn seconds() -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    text.split_whitespace().next().unwrap().parse::<f64>().unwrap() / 1e9
+}
+
+fn peak_megabytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = text.lines().find(|line| line.starts_with("VmHWM")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
+}

@@ -1,0 +1,27 @@
+//! Writes the buckets and filters of the fixture test that are not there yet: `write_fixture FOLDER`.
+//!
+//! A development tool. The committed files are never overwritten; a new format version gets files of its own.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
+
+#[path = "../tests/support/fixture.rs"]
+mod fixture;
+
+use quarry_bucket::{EncodeOptions, encode};
+
+fn main() {
+    let folder = std::path::PathBuf::from(std::env::args().nth(1).expect("write_fixture FOLDER"));
+    for (name, slabs, zstd_level, shaped, located) in [
+        ("v1", fixture::slabs(), 9, false, false),
+        ("v1-columns-sealed", fixture::shaped_slabs(), 1, true, false),
+        ("v1-columns-compacted", fixture::shaped_slabs(), 9, true, false),
+        ("v1-columns-located", fixture::shaped_slabs(), 9, true, true),
+    ] {
+        let encoded = encode(&slabs, &EncodeOptions { zstd_level, shaped, located }).unwrap();
+        for (kind, bytes) in [("bucket", &encoded.object), ("filter", &encoded.filter)] {
+            let name = format!("{name}.{kind}");
+            let Ok(mut file) = std::fs::File::create_new(folder.join(&name)) else { continue };
+            std::io::Write::write_all(&mut file, bytes).unwrap();
+            println!("{name}: {} bytes", bytes.len());
+        }
+    }
+}
