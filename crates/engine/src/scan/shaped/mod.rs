@@ -100,14 +100,7 @@ impl EventScan {
         {
             return Ok(Shaped::Rows(rows));
         }
-        let mut outcome = self.filter.conditions().run(&mut reader)?;
-        outcome = self.ask_composites(outcome, &mut reader)?;
-        if columns.fields {
-            outcome = self.doubt_indexed(outcome, &names, &mut reader)?;
-        }
-        if !self.wants_text() {
-            outcome = self.doubt_unplaced(outcome, &mut reader)?;
-        }
+        let outcome = self.outcome(columns, &names, &mut reader)?;
         if coded && self.tells_by_extremes(&outcome, &in_range, &slab) {
             return self.extremes_of(page, &slab).map(|rows| Shaped::Rows(Some(rows)));
         }
@@ -130,6 +123,24 @@ impl EventScan {
             return Ok(Shaped::Rows(None));
         };
         Ok(Shaped::Rows(Some(if coded { batch } else { rows::plain(&batch)? })))
+    }
+
+    /// What the condition says of each event of a page.
+    fn outcome(
+        &self,
+        columns: PageColumns,
+        names: &[String],
+        reader: &mut PageReader<'_>,
+    ) -> Result<Outcome, EngineError> {
+        let mut outcome = self.filter.conditions().run(reader)?;
+        outcome = self.ask_composites(outcome, reader)?;
+        if columns.fields {
+            outcome = self.doubt_indexed(outcome, names, reader)?;
+        }
+        if !self.wants_text() {
+            outcome = self.doubt_unplaced(outcome, reader)?;
+        }
+        Ok(outcome)
     }
 
     /// Whether all events of a page match and are alike but for their times, as far as is asked.
