@@ -16,7 +16,7 @@ use axum::extract::DefaultBodyLimit;
 use quarry_auth::Auth;
 use quarry_search::SearchService;
 
-pub use node::{AddFile, CollectorToken, Node, NodeError, PreviewFile, TokenChange, TokenError};
+pub use node::{AddFile, CollectorToken, NamespaceError, Node, NodeError, PreviewFile, TokenChange, TokenError};
 
 /// Most bytes of a request's body. Splunk takes longer searches than anyone writes; the limit guards memory.
 pub const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;

@@ -7,6 +7,8 @@ use quarry_engine::EngineError;
 use quarry_search::SearchError;
 use quarry_search::cell::write_json_text;
 
+use crate::NamespaceError;
+
 /// A refused or failed request.
 #[derive(Debug)]
 pub(crate) struct ApiError {
@@ -42,6 +44,16 @@ impl From<AuthError> for ApiError {
             AuthError::Missing | AuthError::Denied => StatusCode::UNAUTHORIZED,
             AuthError::TooManySessions { .. } => StatusCode::SERVICE_UNAVAILABLE,
             AuthError::BadRecord { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        ApiError { status, text: error.to_string() }
+    }
+}
+
+impl From<NamespaceError> for ApiError {
+    fn from(error: NamespaceError) -> ApiError {
+        let status = match error {
+            NamespaceError::Unknown(_) => StatusCode::NOT_FOUND,
+            NamespaceError::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
         ApiError { status, text: error.to_string() }
     }

@@ -1,9 +1,11 @@
 //! What the API asks of the node it runs on; the server implements it.
 
 use std::error::Error;
+use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use quarry_engine::Explanation;
+use quarry_search::SearchService;
 
 /// Failure of a node's action, as text for the client.
 pub type NodeError = Box<dyn Error + Send + Sync>;
@@ -93,8 +95,21 @@ pub enum TokenError {
     Failed(String),
 }
 
+/// Why there are no searches of a user and app.
+#[derive(Debug, thiserror::Error)]
+pub enum NamespaceError {
+    /// There is no such app, or a name cannot be one.
+    #[error("{0}")]
+    Unknown(String),
+    /// The node failed.
+    #[error("{0}")]
+    Failed(String),
+}
+
 /// Actions of a node. Calls block; the API runs them off its async threads.
 pub trait Node: Send + Sync {
+    /// Who runs the searches of a user and app: `-` is all of them, `nobody` no user.
+    fn search_in(&self, user: &str, app: &str) -> Result<Arc<SearchService>, NamespaceError>;
     /// Indexes a file; gives the report as a JSON object.
     fn add_file(&self, request: &AddFile) -> Result<String, NodeError>;
     /// Tells what adding a file would make of it; gives a JSON object.

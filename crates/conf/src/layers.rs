@@ -1,13 +1,15 @@
 //! Files of all layers, merged setting by setting with the origin of each.
 //!
 //! The global order: system/default, then apps' default folders, then apps' local folders, then system/local; of two
-//! apps the one whose name sorts first wins. Not here: the order per app and user that search-time knowledge has.
+//! apps the one whose name sorts first wins. A [`View`] has the order of an app and user instead, for the confs that
+//! searches read: system/default, system/local, what other apps share, the app's default and local, the user's own.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::builtin::builtin_sources;
 use crate::check::check;
+use crate::namespace::View;
 use crate::settings::indexes::check_merged;
 use crate::text::{Conf, DEFAULT_STANZA};
 use crate::warning::ConfWarning;
@@ -23,6 +25,8 @@ pub enum Layer {
     AppLocal,
     /// `etc/system/local`.
     SystemLocal,
+    /// `etc/users/USER/APP/local`: counts only in the view of this user and app.
+    User,
 }
 
 /// A file's text and place.
@@ -104,22 +108,55 @@ impl Layers {
         Layers::without_builtin(all)
     }
 
+    /// Merges files over the built-in defaults as a namespace sees them; files of users must be those of the view's.
+    pub fn of_view(sources: impl IntoIterator<Item = ConfSource>, view: &View) -> Layers {
+        let is_followed = |source: &ConfSource| View::concerns(source.conf_name());
+        let sources = builtin_sources().into_iter().chain(sources);
+        let (mut followed, all): (Vec<ConfSource>, Vec<ConfSource>) = sources.partition(is_followed);
+        let mut layers = Layers::without_builtin(all);
+        let rank = |source: &ConfSource| match source.layer {
+            Layer::SystemDefault => 0,
+            Layer::SystemLocal => 1,
+            Layer::AppDefault | Layer::AppLocal => 2,
+            Layer::User => 3,
+        };
+        followed.sort_by(|a, b| {
+            let apps = a.app.as_deref().map(|app| view.rank(app)).cmp(&b.app.as_deref().map(|app| view.rank(app)));
+            rank(a).cmp(&rank(b)).then(apps).then_with(|| a.layer.cmp(&b.layer))
+        });
+        for source in &followed {
+            layers.lay(source, |name, conf| {
+                if let (Layer::AppDefault | Layer::AppLocal, Some(app)) = (source.layer, &source.app) {
+                    view.keep_seen(name, app, conf);
+                }
+            });
+        }
+        layers
+    }
+
     /// Merges files alone.
     pub fn without_builtin(sources: impl IntoIterator<Item = ConfSource>) -> Layers {
         let mut sources: Vec<ConfSource> = sources.into_iter().collect();
+        sources.retain(|source| source.layer != Layer::User);
         // Lowest first, so that later ones overwrite: in a layer the app that sorts first comes last.
         sources.sort_by(|a, b| a.layer.cmp(&b.layer).then_with(|| b.app.cmp(&a.app)));
         let mut layers = Layers::default();
         for source in &sources {
-            let (mut conf, warnings) = Conf::parse(&source.file, &source.text);
-            layers.warnings.extend(warnings);
-            check(source.conf_name(), &mut conf, &mut layers.warnings);
-            layers.confs.entry(source.conf_name().to_owned()).or_default().lay(conf);
+            layers.lay(source, |_, _| {});
         }
         if let Some(conf) = layers.confs.get("indexes") {
             check_merged(conf, &mut layers.warnings);
         }
         layers
+    }
+
+    /// Lays a file over what is there, after `narrow` has taken out what does not count.
+    fn lay(&mut self, source: &ConfSource, narrow: impl FnOnce(&str, &mut Conf)) {
+        let (mut conf, warnings) = Conf::parse(&source.file, &source.text);
+        self.warnings.extend(warnings);
+        check(source.conf_name(), &mut conf, &mut self.warnings);
+        narrow(source.conf_name(), &mut conf);
+        self.confs.entry(source.conf_name().to_owned()).or_default().lay(conf);
     }
 
     /// One conf by name without `.conf`; empty if no file of that name exists.

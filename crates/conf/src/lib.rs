@@ -2,17 +2,18 @@
 //!
 //! The server reads files and hands in their text as [`ConfSource`]s; [`Layers`] parses them ([`text`]), checks every
 //! setting against its table row ([`table`]), drops what is wrong with a [`ConfWarning`] that names file and line, and
-//! merges the rest by Splunk's global order over the defaults built in here. The typed views ([`PropsResolver`],
-//! [`Transforms`], [`IndexesConf`], [`LimitSettings`], [`ServerSettings`]) never fail: what is missing or was wrong has
-//! its default.
+//! merges the rest by Splunk's global order, or as an app and user see it ([`namespace`]), over the defaults built in
+//! here. The typed views ([`PropsResolver`], [`Transforms`], [`IndexesConf`], [`LimitSettings`], [`ServerSettings`])
+//! never fail: what is missing or was wrong has its default.
 //!
-//! Not here: files and folders, compiling PCRE patterns, evaluating expressions, app permissions.
+//! Not here: files and folders, compiling PCRE patterns, evaluating expressions, who may change what.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod builtin;
 mod check;
 pub mod layers;
+pub mod namespace;
 mod nearest;
 pub mod props;
 pub mod settings;
@@ -23,6 +24,7 @@ pub mod warning;
 
 pub use builtin::builtin_sources;
 pub use layers::{BtoolRow, ConfSource, Layer, Layers, Merged, MergedStanza};
+pub use namespace::{Namespace, NamespaceError, Sharing, View};
 pub use props::{AliasRule, SearchTimeRules, SourcetypeRule};
 pub use props::{DatetimeConfig, ExtractRule, HeaderSettings, KvMode, PropsResolver, PropsSettings};
 pub use settings::datamodels::{AccelerationSettings, DataModelsConf};

@@ -172,6 +172,11 @@ impl Engine {
         })
     }
 
+    /// The same engine with the memory and the threads of another one, so that both together take no more.
+    pub fn sharing(self, other: &Engine) -> Engine {
+        Engine { dataflow: Arc::clone(&other.dataflow), threads: Arc::clone(&other.threads), ..self }
+    }
+
     /// The same engine with data models, macros and saved searches from `knowledge`.
     pub fn with_knowledge(self, knowledge: Arc<dyn KnowledgeSource>) -> Engine {
         Engine { knowledge, ..self }

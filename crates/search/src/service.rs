@@ -114,6 +114,11 @@ impl SearchService {
         SearchService(parts)
     }
 
+    /// What runs its searches.
+    pub fn engine(&self) -> &Engine {
+        &self.0.engine
+    }
+
     /// The zone of users that name none.
     pub fn zone(&self) -> TimeZone {
         self.0.zone.clone()

@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use quarry_conf::Namespace;
+
+use crate::failure::Failure;
 
 /// Searches machine data: raw logs in, SPL answers out.
 #[derive(Debug, Parser)]
@@ -114,6 +117,28 @@ pub(crate) struct SearchArgs {
     /// Sourcetype of FILEs; guessed when absent.
     #[arg(long)]
     pub(crate) sourcetype: Option<String>,
+    #[command(flatten)]
+    pub(crate) place: NamespaceArgs,
+}
+
+/// Where a search belongs.
+#[derive(Args, Debug)]
+pub(crate) struct NamespaceArgs {
+    /// App whose searches it is one of: what the app has and what other apps share with it; all there is when absent.
+    #[arg(long, value_name = "APP")]
+    pub(crate) app: Option<String>,
+    /// User whose own knowledge in the app counts, too.
+    #[arg(long, value_name = "USER", requires = "app")]
+    pub(crate) user: Option<String>,
+}
+
+impl NamespaceArgs {
+    /// The namespace; none when no app is named.
+    pub(crate) fn namespace(&self) -> Result<Option<Namespace>, Failure> {
+        let Some(app) = &self.app else { return Ok(None) };
+        let user = self.user.as_deref().unwrap_or("nobody");
+        Namespace::new(user, app).map_err(|error| Failure::Usage(error.to_string()))
+    }
 }
 
 /// Forms of search output.
@@ -238,6 +263,8 @@ pub(crate) struct SplExplainArgs {
     /// Form of the output.
     #[arg(short, long, default_value = "text", value_name = "FORM")]
     pub(crate) output: ExplainForm,
+    #[command(flatten)]
+    pub(crate) place: NamespaceArgs,
 }
 
 /// Forms of an explanation.

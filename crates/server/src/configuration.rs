@@ -1,14 +1,62 @@
 //! Reads the `.conf` files of a data folder and hands their texts to `conf`; every warning is told once.
+//!
+//! Of users only the one whose namespace is asked for is read: `etc/users/USER/APP/local`.
 
 use std::path::{Path, PathBuf};
 
-use quarry_conf::{ConfSource, Layer, Layers};
+use quarry_conf::{ConfSource, Layer, Layers, Namespace, Sharing, View};
 
 /// Largest conf file read, in bytes.
 const CONF_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
+/// Apps that are there without a folder, as clients name them where they mean none in particular.
+const APPS_OF_OLD: [&str; 2] = ["search", "system"];
+
 /// Merged configuration of a data folder, built-in defaults included.
 pub(crate) fn read(data_dir: &Path) -> Layers {
+    Layers::new(sources(data_dir))
+}
+
+/// The configuration as a namespace sees it; an error where there is no such app.
+pub(crate) fn read_view(data_dir: &Path, namespace: Namespace) -> Result<(Layers, View), String> {
+    let apps = data_dir.join("etc/apps");
+    let app = namespace.app();
+    if !apps.join(app).is_dir() && !APPS_OF_OLD.contains(&app) {
+        return Err(format!("there is no app {app}: it would be the folder {}", apps.join(app).display()));
+    }
+    let mut sources = sources(data_dir);
+    if let Some(folder) = user_folder(data_dir, &namespace) {
+        collect(&folder.join("local"), Layer::User, Some(app.to_owned()), &mut sources);
+    }
+    let sharing = |folder: PathBuf| {
+        let text = |file: &str| read_text(&folder.join("metadata").join(file)).unwrap_or_default();
+        (app_name(&folder), Sharing::new(&text("default.meta"), &text("local.meta")))
+    };
+    let view = View::new(namespace, folders(&apps).into_iter().map(sharing));
+    Ok((Layers::of_view(sources, &view), view))
+}
+
+/// Where a user's own files of the app are, if there are any.
+pub(crate) fn user_folder(data_dir: &Path, namespace: &Namespace) -> Option<PathBuf> {
+    let folder = data_dir.join("etc/users").join(namespace.user()?).join(namespace.app());
+    folder.is_dir().then_some(folder)
+}
+
+/// Folders of apps, the one that wins first: all by their name, or those of a view in its order.
+pub(crate) fn app_folders(data_dir: &Path, view: Option<&View>) -> Vec<PathBuf> {
+    let apps = data_dir.join("etc/apps");
+    match view {
+        None => folders(&apps),
+        Some(view) => view.apps().map(|app| apps.join(app)).filter(|folder| folder.is_dir()).collect(),
+    }
+}
+
+/// Name of an app's folder.
+pub(crate) fn app_name(folder: &Path) -> String {
+    folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+fn sources(data_dir: &Path) -> Vec<ConfSource> {
     let mut sources = Vec::new();
     let etc = data_dir.join("etc");
     collect(&etc.join("system/local"), Layer::SystemLocal, None, &mut sources);
@@ -17,7 +65,7 @@ pub(crate) fn read(data_dir: &Path) -> Layers {
         collect(&app.join("default"), Layer::AppDefault, name.clone(), &mut sources);
         collect(&app.join("local"), Layer::AppLocal, name, &mut sources);
     }
-    Layers::new(sources)
+    sources
 }
 
 fn folders(parent: &Path) -> Vec<PathBuf> {
@@ -43,19 +91,24 @@ fn collect(folder: &Path, layer: Layer, app: Option<String>, sources: &mut Vec<C
         .collect();
     files.sort();
     for path in files {
-        let too_large = path.metadata().is_ok_and(|metadata| metadata.len() > CONF_BYTES_MAX);
-        if too_large {
-            crate::tell(&format!("warning: {}: larger than {CONF_BYTES_MAX} bytes, not read", path.display()));
-            continue;
+        if let Some(text) = read_text(&path) {
+            sources.push(ConfSource { layer, app: app.clone(), file: path.display().to_string(), text });
         }
-        match std::fs::read(&path) {
-            Ok(bytes) => sources.push(ConfSource {
-                layer,
-                app: app.clone(),
-                file: path.display().to_string(),
-                text: String::from_utf8_lossy(&bytes).into_owned(),
-            }),
-            Err(error) => crate::tell(&format!("warning: {}: {error}, not read", path.display())),
+    }
+}
+
+/// The text of a file; one that is there and cannot be read is told.
+fn read_text(path: &Path) -> Option<String> {
+    if path.metadata().is_ok_and(|metadata| metadata.len() > CONF_BYTES_MAX) {
+        crate::tell(&format!("warning: {}: larger than {CONF_BYTES_MAX} bytes, not read", path.display()));
+        return None;
+    }
+    match std::fs::read(path) {
+        Ok(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(error) => {
+            crate::tell(&format!("warning: {}: {error}, not read", path.display()));
+            None
         }
     }
 }

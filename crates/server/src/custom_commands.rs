@@ -5,10 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use quarry_conf::Layers;
+use quarry_conf::{Layers, View};
 use quarry_engine::{CommandProcess, CommandSource};
 
+use crate::configuration::{app_folders, app_name};
 use crate::custom_legacy::{OlderProgram, OlderSettings};
 use crate::custom_process::{ProgramLimits, RunningProgram};
 use crate::program_group::Program;
@@ -32,6 +34,7 @@ const SCRIPT: OlderSettings =
 pub(crate) struct CustomCommands {
     commands: BTreeMap<String, Definition>,
     data_dir: Option<PathBuf>,
+    view: Option<Arc<View>>,
 }
 
 /// A command as commands.conf has it.
@@ -44,14 +47,15 @@ struct Definition {
 }
 
 impl CustomCommands {
-    /// The commands of a data folder, none without one.
-    pub(crate) fn new(layers: &Layers, data_dir: Option<&Path>) -> CustomCommands {
+    /// The commands of a data folder, those that the view sees if there is one; none without a folder.
+    pub(crate) fn new(layers: &Layers, data_dir: Option<&Path>, view: Option<&Arc<View>>) -> CustomCommands {
         let Some(data_dir) = data_dir else { return CustomCommands::default() };
         let conf = layers.conf("commands");
         let names = conf.stanzas().iter().map(|stanza| stanza.name.as_str()).filter(|name| *name != "default");
         let commands = names.filter_map(|name| {
             let setting = |key: &str| conf.effective(name).get(key).map(|setting| setting.value.trim().to_owned());
-            let folder = app_folder(data_dir, "commands.conf", name)?;
+            let seen = view.map(|view| (view.as_ref(), "commands"));
+            let folder = app_folder(data_dir, "commands.conf", name, seen)?;
             let app = folder.file_name().map(|app| app.to_string_lossy().into_owned()).unwrap_or_default();
             let number =
                 |key: &str| setting(key).and_then(|text| text.parse::<u64>().ok()).filter(|number| *number > 0);
@@ -63,15 +67,14 @@ impl CustomCommands {
             let older = older(&setting);
             Some((name.to_ascii_lowercase(), Definition { app, program, limits, older }))
         });
-        CustomCommands { commands: commands.collect(), data_dir: Some(data_dir.to_owned()) }
+        CustomCommands { commands: commands.collect(), data_dir: Some(data_dir.to_owned()), view: view.cloned() }
     }
 }
 
-/// The app whose `conf` has a stanza of this name.
-pub(crate) fn app_folder(data_dir: &Path, conf: &str, name: &str) -> Option<PathBuf> {
-    let entries = std::fs::read_dir(data_dir.join("etc/apps")).into_iter().flatten().flatten();
-    let mut apps: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-    apps.sort();
+/// The app whose `conf` has a stanza of this name; with a view and a kind of object one that shows it there.
+pub(crate) fn app_folder(data_dir: &Path, conf: &str, name: &str, seen: Option<(&View, &str)>) -> Option<PathBuf> {
+    let mut apps = app_folders(data_dir, seen.map(|(view, _)| view));
+    apps.retain(|app| seen.is_none_or(|(view, kind)| view.sees(&app_name(app), kind, name)));
     let header = format!("[{name}]");
     apps.into_iter().find(|app| {
         ["local", "default"].iter().any(|layer| {
@@ -104,7 +107,7 @@ fn older(setting: &dyn Fn(&str) -> Option<String>) -> Option<OlderSettings> {
 }
 
 /// The program that the arguments of `script` name, which are taken away.
-fn script(data_dir: &Path, arguments: &mut Vec<String>) -> Result<Program, String> {
+fn script(data_dir: &Path, view: Option<&View>, arguments: &mut Vec<String>) -> Result<Program, String> {
     let (interpreter, extension) = match arguments.first().map(String::as_str) {
         Some("python") => (Some(PYTHON), Some("py")),
         Some("perl") => (Some("perl"), Some("pl")),
@@ -120,15 +123,14 @@ fn script(data_dir: &Path, arguments: &mut Vec<String>) -> Result<Program, Strin
     if !is_plain(&name) {
         return Err(format!("{name}: give the name of a file in an app's bin folder"));
     }
-    let entries = std::fs::read_dir(data_dir.join("etc/apps")).into_iter().flatten().flatten();
-    let mut folders: Vec<PathBuf> = entries.map(|entry| entry.path().join("bin")).collect();
-    folders.sort();
     let names = match extension {
         Some(extension) => vec![format!("{name}.{extension}"), name.clone()],
         None => vec![name.clone(), format!("{name}.py")],
     };
-    let found = folders.iter().find_map(|folder| {
-        let file = names.iter().map(|name| folder.join(name)).find(|file| file.is_file())?;
+    let found = app_folders(data_dir, view).into_iter().find_map(|app| {
+        let seen = |name: &&String| view.is_none_or(|view| view.sees(&app_name(&app), "searchscripts", name));
+        let folder = app.join("bin");
+        let file = names.iter().filter(seen).map(|name| folder.join(name)).find(|file| file.is_file())?;
         Some((folder, file))
     });
     let Some((folder, file)) = found else {
@@ -140,7 +142,7 @@ fn script(data_dir: &Path, arguments: &mut Vec<String>) -> Result<Program, Strin
         Some(interpreter) => (PathBuf::from(interpreter), vec![file.display().to_string()]),
         None => (file, Vec::new()),
     };
-    Ok(Program { executable, arguments, folder: folder.clone() })
+    Ok(Program { executable, arguments, folder })
 }
 
 /// What to start, or why it cannot be started.
@@ -201,6 +203,8 @@ impl CustomCommands {
         let data_dir = data_dir.ok_or_else(|| format!("no app has a command {name}"))?;
         let limits = ProgramLimits { wait_secs: WAIT_SECS, chunk_bytes: CHUNK_BYTES_MAX };
         let settings = OlderSettings { generates: is_first, ..SCRIPT };
-        Ok(Box::new(OlderProgram::new(Box::new(move |arguments| script(&data_dir, arguments)), limits, settings)))
+        let view = self.view.clone();
+        let found = move |arguments: &mut Vec<String>| script(&data_dir, view.as_deref(), arguments);
+        Ok(Box::new(OlderProgram::new(Box::new(found), limits, settings)))
     }
 }

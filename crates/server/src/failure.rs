@@ -38,6 +38,8 @@ pub(crate) enum Failure {
     },
     /// The search cannot be run; no place in the text is known.
     Search(String),
+    /// There is no such app.
+    NoApp(String),
     /// A file, the store or the server failed.
     Storage(String),
     /// Whoever read the output has left.
@@ -48,7 +50,7 @@ impl Failure {
     /// Exit code of the program.
     pub(crate) fn code(&self) -> u8 {
         match self {
-            Failure::Usage(_) => USAGE,
+            Failure::Usage(_) | Failure::NoApp(_) => USAGE,
             Failure::Spl { .. } | Failure::Search(_) => SPL,
             Failure::Storage(_) => STORAGE,
             Failure::ReaderLeft => 0,
@@ -58,7 +60,9 @@ impl Failure {
     /// The failure in one line.
     pub(crate) fn text(&self) -> String {
         match self {
-            Failure::Usage(text) | Failure::Search(text) | Failure::Storage(text) => text.clone(),
+            Failure::Usage(text) | Failure::NoApp(text) | Failure::Search(text) | Failure::Storage(text) => {
+                text.clone()
+            }
             Failure::Spl { diagnostics, .. } => diagnostics.first().map(ToString::to_string).unwrap_or_default(),
             Failure::ReaderLeft => String::new(),
         }
@@ -69,7 +73,7 @@ impl Failure {
         let (red, plain) = if color { (RED, PLAIN) } else { ("", "") };
         match self {
             Failure::ReaderLeft => Ok(()),
-            Failure::Usage(text) | Failure::Search(text) | Failure::Storage(text) => {
+            Failure::Usage(text) | Failure::NoApp(text) | Failure::Search(text) | Failure::Storage(text) => {
                 writeln!(out, "{red}error{plain}: {text}")
             }
             Failure::Spl { text, diagnostics } => {

@@ -4,9 +4,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use quarry_conf::{Layers, MacrosConf};
+use quarry_conf::{Layers, MacrosConf, View};
 use quarry_engine::{EventType, KnowledgeSource, Tag};
 use quarry_spl::macros::Macro;
+
+use crate::configuration::{app_folders, app_name, user_folder};
 
 /// Largest data model read, in bytes.
 const MODEL_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -19,22 +21,42 @@ pub(crate) struct KnowledgeFiles {
 }
 
 impl KnowledgeFiles {
-    /// Definitions of a data folder; without one those of the configuration alone.
-    pub(crate) fn new(layers: &Layers, data_dir: Option<&Path>) -> KnowledgeFiles {
-        let mut models = BTreeMap::new();
-        let apps = data_dir.map(|dir| sorted(&dir.join("etc/apps"))).unwrap_or_default();
-        for layer in ["default", "local"] {
-            for app in &apps {
-                for path in sorted(&app.join(layer).join("data/models")) {
-                    let is_json = path.extension().is_some_and(|extension| extension == "json");
-                    if let Some(name) = path.file_stem().filter(|_| is_json) {
-                        models.insert(name.to_string_lossy().into_owned(), path.clone());
-                    }
-                }
-            }
-        }
+    /// Definitions of a data folder, those that the view sees if there is one; without a folder those of the
+    /// configuration alone.
+    pub(crate) fn new(layers: &Layers, data_dir: Option<&Path>, view: Option<&View>) -> KnowledgeFiles {
+        let models = match (data_dir, view) {
+            (None, _) => BTreeMap::new(),
+            (Some(data_dir), None) => all_models(data_dir),
+            (Some(data_dir), Some(view)) => seen_models(data_dir, view),
+        };
         KnowledgeFiles { layers: layers.clone(), models }
     }
+}
+
+/// Models of all apps.
+fn all_models(data_dir: &Path) -> BTreeMap<String, PathBuf> {
+    let apps = sorted(&data_dir.join("etc/apps"));
+    let folders = ["default", "local"].into_iter().flat_map(|layer| apps.iter().map(move |app| app.join(layer)));
+    folders.flat_map(|folder| models_in(&folder)).collect()
+}
+
+/// Models that a view sees: the weakest app first, the user's own last.
+fn seen_models(data_dir: &Path, view: &View) -> BTreeMap<String, PathBuf> {
+    let mut models = BTreeMap::new();
+    for folder in app_folders(data_dir, Some(view)).into_iter().rev() {
+        let app = app_name(&folder);
+        let of_app = ["default", "local"].into_iter().flat_map(|layer| models_in(&folder.join(layer)));
+        models.extend(of_app.filter(|(name, _)| view.sees_model(&app, name)));
+    }
+    models.extend(user_folder(data_dir, view.namespace()).into_iter().flat_map(|own| models_in(&own.join("local"))));
+    models
+}
+
+fn models_in(folder: &Path) -> Vec<(String, PathBuf)> {
+    let mut files = sorted(&folder.join("data/models"));
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    let named = |path: PathBuf| Some((path.file_stem()?.to_string_lossy().into_owned(), path));
+    files.into_iter().filter_map(named).collect()
 }
 
 fn sorted(folder: &Path) -> Vec<PathBuf> {

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use quarry_conf::{
-    IndexesConf, Layers, LimitSettings, MergeSettings, PropsResolver, ServerSettings, Transforms, missing_rules,
+    IndexesConf, Layers, LimitSettings, MergeSettings, Namespace, PropsResolver, ServerSettings, Transforms, View,
+    missing_rules,
 };
 use quarry_engine::{Engine, EngineOptions, IngestExpressions, SnapshotSource, TransactionLimits};
 use quarry_event::EventBatch;
@@ -24,6 +25,7 @@ use crate::kept_jobs::KeptJobs;
 use crate::knowledge_files::KnowledgeFiles;
 use crate::lookup_files::{LookupFiles, Lookups};
 use crate::model_summaries::ModelSummaries;
+use crate::namespaces::NAMESPACES_MAX;
 use crate::node_facts::NodeFacts;
 
 /// Index a search reads when it names none.
@@ -40,6 +42,8 @@ const COLLECTIONS: &str = "kvstore/collections.sqlite";
 /// Configuration as the verbs use it.
 pub(crate) struct Settings {
     pub(crate) layers: Layers,
+    /// The namespace that `layers` are seen from, if any.
+    pub(crate) view: Option<Arc<View>>,
     pub(crate) props: Arc<PropsResolver>,
     pub(crate) clock: SharedClock,
 }
@@ -58,12 +62,26 @@ impl Settings {
         Settings::of(configuration::read(data_dir))
     }
 
+    /// The configuration that the searches of a namespace see.
+    pub(crate) fn of_namespace(data_dir: &Path, namespace: Namespace) -> Result<Settings, Failure> {
+        let (layers, view) = configuration::read_view(data_dir, namespace).map_err(Failure::NoApp)?;
+        Ok(Settings { view: Some(Arc::new(view)), ..Settings::of(layers) })
+    }
+
+    /// Configuration of a data folder for a search: that of its namespace, if it has one.
+    pub(crate) fn of_search(data_dir: &Path, namespace: Option<Namespace>) -> Result<Settings, Failure> {
+        match namespace {
+            None => Ok(Settings::of_data_dir_quietly(data_dir)),
+            Some(namespace) => Settings::of_namespace(data_dir, namespace),
+        }
+    }
+
     /// Configuration of a data folder whose node keeps nothing and sends everything on; what is wrong with it is told.
     pub(crate) fn of_forwarder(data_dir: &Path) -> Settings {
         let Settings { layers, clock, .. } = Settings::of_data_dir(data_dir);
         let expressions = IngestExpressions::new(TimeZone::UTC, clock.now_ns().cast_unsigned());
         let props = PropsResolver::new(&layers).with_expressions(Arc::new(expressions)).of_forwarder();
-        Settings { layers, props: Arc::new(props), clock }
+        Settings { layers, view: None, props: Arc::new(props), clock }
     }
 
     /// The built-in configuration alone.
@@ -75,7 +93,7 @@ impl Settings {
         let clock = SystemClock::shared();
         let expressions = IngestExpressions::new(TimeZone::UTC, clock.now_ns().cast_unsigned());
         let props = Arc::new(PropsResolver::new(&layers).with_expressions(Arc::new(expressions)));
-        Settings { layers, props, clock }
+        Settings { layers, view: None, props, clock }
     }
 
     /// Refuses a name that cannot be an index, and an index that is switched off.
@@ -118,9 +136,29 @@ impl Settings {
         options.compaction.merge_of = own.collect();
     }
 
+    /// The results that the server of a data folder keeps.
+    pub(crate) fn server_jobs(&self, data_dir: &Path) -> KeptJobs {
+        KeptJobs::of_server(data_dir, &self.layers, self.clock.clone())
+    }
+
+    /// The lookup files that searches see; without a data folder those of the working folder.
+    fn lookup_files(&self, data_dir: Option<&Path>) -> LookupFiles {
+        match (data_dir, &self.view) {
+            (None, _) => LookupFiles::of_working_folder(),
+            (Some(data_dir), None) => LookupFiles::of_data_dir(data_dir),
+            (Some(data_dir), Some(view)) => LookupFiles::of_view(data_dir, view),
+        }
+    }
+
+    /// Commands that apps bring along, as searches see them.
+    pub(crate) fn commands(&self, data_dir: Option<&Path>) -> CustomCommands {
+        CustomCommands::new(&self.layers, data_dir, self.view.as_ref())
+    }
+
     /// The summaries of data models in a data folder.
     pub(crate) fn summaries(&self, data_dir: &Path) -> Arc<ModelSummaries> {
-        Arc::new(ModelSummaries::new(&self.layers, data_dir, data_dir.join(COLLECTIONS)))
+        let files = self.lookup_files(Some(data_dir));
+        Arc::new(ModelSummaries::new(&self.layers, data_dir, files, data_dir.join(COLLECTIONS)))
     }
 
     /// The search service over `source`; `data_dir` is where its lookups and spill files are.
@@ -129,31 +167,29 @@ impl Settings {
         source: Arc<dyn SnapshotSource>,
         data_dir: Option<&Path>,
     ) -> Result<SearchService, Failure> {
-        self.service_with(source, data_dir, data_dir.map(|dir| self.kept_jobs(dir)))
+        self.service_with(source, data_dir, data_dir.map(|dir| Arc::new(self.kept_jobs(dir))), None)
     }
 
-    /// As [`Settings::service`], for the process that serves the data folder.
-    pub(crate) fn server_service(
+    /// As [`Settings::service`], for the process that serves the data folder; `whole` is the service without a
+    /// namespace, for those of namespaces.
+    pub(crate) fn service_of_server(
         &self,
         source: Arc<dyn SnapshotSource>,
         data_dir: &Path,
+        jobs: &Arc<KeptJobs>,
+        whole: Option<&SearchService>,
     ) -> Result<SearchService, Failure> {
-        let jobs = KeptJobs::of_server(data_dir, &self.layers, self.clock.clone());
-        self.service_with(source, Some(data_dir), Some(jobs))
+        self.service_with(source, Some(data_dir), Some(Arc::clone(jobs)), whole)
     }
 
-    fn service_with(
-        &self,
-        source: Arc<dyn SnapshotSource>,
-        data_dir: Option<&Path>,
-        jobs: Option<KeptJobs>,
-    ) -> Result<SearchService, Failure> {
-        let limits = LimitSettings::new(&self.layers);
+    fn engine_options(&self, limits: &LimitSettings, data_dir: Option<&Path>) -> EngineOptions {
+        // All namespaces together keep as much as the service without one.
+        let share = if self.view.is_some() { NAMESPACES_MAX } else { 1 };
         let bytes = |megabytes| usize::try_from(megabytes).unwrap_or(usize::MAX).saturating_mul(1 << 20);
-        let options = EngineOptions {
+        EngineOptions {
             memory_bytes: bytes(limits.search_max_mem_mb),
             spill: data_dir.and_then(spill_folder),
-            partial_state_bytes: bytes(limits.partial_state_cache_mb),
+            partial_state_bytes: bytes(limits.partial_state_cache_mb) / share,
             transactions: TransactionLimits {
                 max_open: limits.open_transactions,
                 max_open_events: limits.open_transaction_events,
@@ -163,28 +199,41 @@ impl Settings {
                 false => PercentileMethod::NearestRank,
             },
             ..EngineOptions::default()
-        };
-        let files = data_dir.map_or_else(LookupFiles::of_working_folder, LookupFiles::of_data_dir);
+        }
+    }
+
+    fn service_with(
+        &self,
+        source: Arc<dyn SnapshotSource>,
+        data_dir: Option<&Path>,
+        jobs: Option<Arc<KeptJobs>>,
+        whole: Option<&SearchService>,
+    ) -> Result<SearchService, Failure> {
+        let limits = LimitSettings::new(&self.layers);
+        let options = self.engine_options(&limits, data_dir);
+        let files = self.lookup_files(data_dir);
         let lookups = Lookups {
-            files,
+            files: files.clone(),
             transforms: Transforms::new(&self.layers),
             collections: data_dir.map(|dir| dir.join(COLLECTIONS)),
             addresses: data_dir.map(|dir| AddressDatabase::new(dir, limits.address_database.clone())),
         };
-        let knowledge = KnowledgeFiles::new(&self.layers, data_dir);
+        let knowledge = KnowledgeFiles::new(&self.layers, data_dir, self.view.as_deref());
         let models = quarry_engine::KnowledgeSource::data_models(&knowledge);
         let mut engine =
             Engine::new(&options, self.props.clone(), Arc::new(lookups))?.with_knowledge(Arc::new(knowledge));
-        let jobs = jobs.map(Arc::new);
+        if let Some(whole) = whole {
+            engine = engine.sharing(whole.engine());
+        }
         if let Some(data_dir) = data_dir {
             let (layers, data_dir) = (self.layers.clone(), data_dir.to_owned());
             let summaries = self.summaries(&data_dir);
             engine = engine.with_summaries(summaries.clone());
             let source = Arc::clone(&source);
             let jobs = jobs.clone();
-            engine = engine.with_node(Arc::new(NodeFacts { layers, data_dir, source, models, jobs, summaries }));
+            engine = engine.with_node(Arc::new(NodeFacts { layers, data_dir, files, source, models, jobs, summaries }));
         }
-        let engine = engine.with_commands(Arc::new(CustomCommands::new(&self.layers, data_dir)));
+        let engine = engine.with_commands(Arc::new(self.commands(data_dir)));
         Ok(SearchService::new(SearchServiceParts {
             engine,
             source,

@@ -1,15 +1,21 @@
 //! Lookup tables as files: `D/etc/apps/*/lookups`, `D/etc/system/lookups`, and the working folder for searches
-//! that run without a data folder; and collections (KV store), which are tables too. A name is a bare file name; paths are refused, so a search cannot read elsewhere.
+//! that run without a data folder; in a namespace those that its view sees, and the user's own before all others; and collections (KV store), which are tables too. A name is a bare file name; paths are refused, so a search cannot read elsewhere.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use quarry_catalog::{Collections, DOCUMENTS_MAX, Document};
-use quarry_conf::{LookupDefinition, Transforms};
+use quarry_conf::{LookupDefinition, Transforms, View};
 use quarry_engine::{AddressPlaces, FillTable, LookupSource, LookupTable, TableTime};
 
 use crate::address_places::AddressDatabase;
+use crate::configuration::{app_folders, app_name, user_folder};
+
+/// Kind of these files where apps say what they share.
+const KIND: &str = "lookups";
+/// Where a search without a namespace writes new files.
+const APP_WRITTEN: &str = "search";
 
 /// Largest lookup file read, in bytes.
 const LOOKUP_BYTES_MAX: u64 = 256 * 1024 * 1024;
@@ -25,15 +31,35 @@ pub(crate) struct LookupFiles {
 
 #[derive(Clone, Debug)]
 enum Place {
-    /// `etc` of a data folder.
-    Configuration(PathBuf),
+    /// A data folder.
+    DataFolder(PathBuf),
+    /// A data folder as a namespace sees it.
+    Namespace(PathBuf, Arc<View>),
     WorkingFolder,
+}
+
+/// A folder with files.
+struct Folder {
+    path: PathBuf,
+    /// The app that says which of them are seen.
+    app: Option<String>,
+}
+
+impl Folder {
+    fn open(path: PathBuf) -> Folder {
+        Folder { path, app: None }
+    }
 }
 
 impl LookupFiles {
     /// Lookups of a data folder: an app's before the system's, apps in ASCII order.
     pub(crate) fn of_data_dir(data_dir: &Path) -> LookupFiles {
-        LookupFiles { place: Place::Configuration(data_dir.join("etc")) }
+        LookupFiles { place: Place::DataFolder(data_dir.to_owned()) }
+    }
+
+    /// Lookups of a data folder that a view sees: the user's, the app's, those that other apps share, the system's.
+    pub(crate) fn of_view(data_dir: &Path, view: &Arc<View>) -> LookupFiles {
+        LookupFiles { place: Place::Namespace(data_dir.to_owned(), Arc::clone(view)) }
     }
 
     /// Lookups of the working folder.
@@ -42,44 +68,68 @@ impl LookupFiles {
     }
 
     /// Folders with files, as they are at this moment: a search may have made one.
-    fn folders(&self) -> Vec<PathBuf> {
-        let Place::Configuration(etc) = &self.place else { return vec![PathBuf::from(".")] };
-        let entries = std::fs::read_dir(etc.join("apps")).into_iter().flatten().flatten();
-        let mut folders: Vec<PathBuf> =
-            entries.map(|entry| entry.path().join("lookups")).filter(|folder| folder.is_dir()).collect();
-        folders.sort();
-        folders.push(etc.join("system/lookups"));
+    fn folders(&self) -> Vec<Folder> {
+        let (data_dir, view) = match &self.place {
+            Place::WorkingFolder => return vec![Folder::open(PathBuf::from("."))],
+            Place::DataFolder(data_dir) => (data_dir, None),
+            Place::Namespace(data_dir, view) => (data_dir, Some(view.as_ref())),
+        };
+        let own = view.and_then(|view| user_folder(data_dir, view.namespace()));
+        let mut folders: Vec<Folder> = own.into_iter().map(|own| Folder::open(own.join("lookups"))).collect();
+        let apps = app_folders(data_dir, view).into_iter();
+        folders.extend(apps.map(|app| Folder { path: app.join("lookups"), app: Some(app_name(&app)) }));
+        folders.retain(|folder| folder.path.is_dir());
+        folders.push(Folder::open(data_dir.join("etc/system/lookups")));
         folders
+    }
+
+    fn sees(&self, folder: &Folder, name: &str) -> bool {
+        match (&self.place, &folder.app) {
+            (Place::Namespace(_, view), Some(app)) => view.sees(app, KIND, name),
+            _ => true,
+        }
+    }
+
+    /// The folder that has the file called `name`.
+    fn folder_of(&self, name: &str) -> Option<PathBuf> {
+        let holds = |folder: &Folder| self.sees(folder, name) && folder.path.join(name).is_file();
+        self.folders().into_iter().find(holds).map(|folder| folder.path)
     }
 
     /// Where the file called `name` is.
     fn path(&self, name: &str) -> Option<PathBuf> {
-        self.folders().into_iter().map(|folder| folder.join(name)).find(|path| path.is_file())
+        self.folder_of(name).map(|folder| folder.join(name))
     }
 
     /// Where new files go.
     fn written(&self) -> PathBuf {
-        match &self.place {
-            Place::Configuration(etc) => etc.join("apps/search/lookups"),
-            Place::WorkingFolder => PathBuf::from("."),
-        }
+        let (data_dir, app) = match &self.place {
+            Place::WorkingFolder => return PathBuf::from("."),
+            Place::DataFolder(data_dir) => (data_dir, APP_WRITTEN),
+            Place::Namespace(data_dir, view) if view.namespace().app() == "system" => {
+                return data_dir.join("etc/system/lookups");
+            }
+            Place::Namespace(data_dir, view) => (data_dir, view.namespace().app()),
+        };
+        data_dir.join("etc/apps").join(app).join("lookups")
     }
 
     /// Names of the files there are.
     pub(crate) fn names(&self) -> Vec<String> {
-        let folders = self.folders();
-        let entries = folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
-        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
-        names.filter(|name| name.ends_with(".csv")).collect()
+        let names_in = |folder: &Folder| {
+            let entries = std::fs::read_dir(&folder.path).into_iter().flatten().flatten();
+            let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+            names.filter(|name| name.ends_with(".csv") && self.sees(folder, name)).collect::<Vec<_>>()
+        };
+        self.folders().iter().flat_map(names_in).collect()
     }
 
-    /// Writes the file called `name`, whole or not at all: where it is, else into the app `search`.
+    /// Writes the file called `name`, whole or not at all: where it is, else into the app of the namespace, without one into `search`.
     pub(crate) fn write(&self, name: &str, fill: FillTable<'_>) -> Result<(), String> {
         if name.contains(['/', '\\']) || name.starts_with('.') || !name.ends_with(".csv") {
             return Err(format!("lookup {name}: give the name of a lookup or of a .csv file, without a path"));
         }
-        let existing = self.folders().into_iter().find(|folder| folder.join(name).is_file());
-        let folder = existing.unwrap_or_else(|| self.written());
+        let folder = self.folder_of(name).unwrap_or_else(|| self.written());
         let failed = |error: std::io::Error| format!("{}: {error}", folder.join(name).display());
         std::fs::create_dir_all(&folder).map_err(failed)?;
         let unfinished = folder.join(format!(".{name}.new"));
@@ -177,7 +227,8 @@ impl LookupSource for Lookups {
     }
 
     fn searched(&self) -> Option<String> {
-        let folders: Vec<String> = self.files.folders().iter().map(|folder| folder.display().to_string()).collect();
+        let folders: Vec<String> =
+            self.files.folders().iter().map(|folder| folder.path.display().to_string()).collect();
         Some(format!("transforms.conf, {}", folders.join(", ")))
     }
 

@@ -34,6 +34,7 @@ mod lookup_files;
 mod metrics;
 mod model_summaries;
 mod monitors;
+mod namespaces;
 mod node;
 mod node_facts;
 mod output;

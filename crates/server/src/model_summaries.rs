@@ -83,14 +83,10 @@ pub(crate) struct ModelSummaries {
 }
 
 impl ModelSummaries {
-    /// The summaries of `data_dir`.
-    pub(crate) fn new(layers: &Layers, data_dir: &Path, collections: PathBuf) -> ModelSummaries {
-        let lookups = Lookups {
-            files: LookupFiles::of_data_dir(data_dir),
-            transforms: Transforms::new(layers),
-            collections: Some(collections),
-            addresses: None,
-        };
+    /// The summaries of `data_dir`, of which those count that were made with these settings and lookup `files`.
+    pub(crate) fn new(layers: &Layers, data_dir: &Path, files: LookupFiles, collections: PathBuf) -> ModelSummaries {
+        let lookups =
+            Lookups { files, transforms: Transforms::new(layers), collections: Some(collections), addresses: None };
         let (settings, tables) = search_time(layers);
         ModelSummaries {
             layers: layers.clone(),

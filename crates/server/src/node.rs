@@ -7,17 +7,21 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::tz::TimeZone;
-use quarry_api::{AddFile, CollectorToken, Node, NodeError, PreviewFile, TokenChange, TokenError};
+use quarry_api::{AddFile, CollectorToken, NamespaceError, Node, NodeError, PreviewFile, TokenChange, TokenError};
+use quarry_conf::Namespace;
 use quarry_engine::Explanation;
 use quarry_inputs::Sink;
 use quarry_inputs::file::{NoProgress, OneshotOptions, Rotation, add_file};
+use quarry_search::SearchService;
 use quarry_store::Store;
 
 use crate::claims::Claims;
 use crate::collector_tokens::CollectorTokens;
+use crate::failure::Failure;
 use crate::local::{self, Settings};
 use crate::metrics::Throughput;
 use crate::monitors::Sinks;
+use crate::namespaces::Namespaces;
 use crate::store_sink::StoreSink;
 use crate::{add, bucket, preview, spl_explain};
 
@@ -31,6 +35,8 @@ pub(crate) struct LocalNode {
     pub(crate) claims: Arc<Claims>,
     /// What enters the store.
     pub(crate) throughput: Arc<Throughput>,
+    /// Who searches.
+    namespaces: Namespaces,
     /// Tokens of senders.
     pub(crate) tokens: CollectorTokens,
     /// What was told once and is not told again.
@@ -41,13 +47,19 @@ pub(crate) struct LocalNode {
 
 impl LocalNode {
     /// A node over `store`, which has `data_dir`.
-    pub(crate) fn new(data_dir: &Path, store: Arc<Store>, settings: Arc<Settings>) -> LocalNode {
+    pub(crate) fn new(
+        data_dir: &Path,
+        store: Arc<Store>,
+        settings: Arc<Settings>,
+        namespaces: Namespaces,
+    ) -> LocalNode {
         let running = Mutex::new(vec![0; settings.pipeline_sets()]);
         LocalNode {
             store,
             settings,
             claims: Arc::default(),
             throughput: Arc::default(),
+            namespaces,
             tokens: CollectorTokens::new(data_dir),
             told: Mutex::default(),
             running,
@@ -96,6 +108,15 @@ impl Sinks for LocalNode {
 }
 
 impl Node for LocalNode {
+    fn search_in(&self, user: &str, app: &str) -> Result<Arc<SearchService>, NamespaceError> {
+        let namespace = Namespace::new(user, app).map_err(|error| NamespaceError::Unknown(error.to_string()))?;
+        let Some(namespace) = namespace else { return Ok(Arc::clone(&self.namespaces.whole)) };
+        self.namespaces.service(namespace).map_err(|failure| match failure {
+            Failure::NoApp(text) => NamespaceError::Unknown(text),
+            other => NamespaceError::Failed(other.text()),
+        })
+    }
+
     fn add_file(&self, request: &AddFile) -> Result<String, NodeError> {
         self.settings.check_index(&request.index)?;
         let path = Path::new(&request.path);

@@ -51,6 +51,8 @@ const MEGABYTE: u64 = 1 << 20;
 pub(crate) struct NodeFacts {
     pub(crate) layers: Layers,
     pub(crate) data_dir: PathBuf,
+    /// Lookup files that searches see.
+    pub(crate) files: LookupFiles,
     pub(crate) source: Arc<dyn SnapshotSource>,
     /// Names of the data models of apps.
     pub(crate) models: Vec<String>,
@@ -87,7 +89,7 @@ impl NodeSource for NodeFacts {
             }
             Some("data/props/extractions") => self.extractions(),
             Some("data/lookup-table-files") => {
-                let names = LookupFiles::of_data_dir(&self.data_dir).names();
+                let names = self.files.names();
                 names.into_iter().map(|name| vec![field("title", name)]).collect()
             }
             Some("datamodel/model") => self.models.iter().map(|name| vec![field("title", name)]).collect(),

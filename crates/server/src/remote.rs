@@ -7,6 +7,7 @@ mod answer;
 use std::path::Path;
 use std::time::Duration;
 
+use quarry_conf::Namespace;
 use serde_json::Value;
 
 use crate::failure::Failure;
@@ -16,6 +17,8 @@ pub(crate) use answer::RemoteAnswer;
 /// Name of the file a server writes, below the data folder.
 pub(crate) const RUN_FILE: &str = "run/server.json";
 
+/// What paths begin with.
+const SERVICES: &str = "/services";
 /// How long a server may take to answer a connection.
 const CONNECT_WAIT: Duration = Duration::from_secs(5);
 
@@ -24,6 +27,8 @@ pub(crate) struct Remote {
     address: String,
     token: String,
     agent: ureq::Agent,
+    /// What paths of searches begin with.
+    root: String,
 }
 
 impl Remote {
@@ -33,9 +38,21 @@ impl Remote {
         let value: Value = serde_json::from_str(&text).ok()?;
         let text_of = |key: &str| value[key].as_str().map(str::to_owned);
         let config = ureq::Agent::config_builder().http_status_as_error(false).build();
-        let remote = Remote { address: text_of("mgmt")?, token: text_of("token")?, agent: config.into() };
+        let remote = Remote {
+            address: text_of("mgmt")?,
+            token: text_of("token")?,
+            agent: config.into(),
+            root: SERVICES.to_owned(),
+        };
         let address = remote.address.parse().ok()?;
         std::net::TcpStream::connect_timeout(&address, CONNECT_WAIT).ok().map(|_| remote)
+    }
+
+    /// The same server for the searches of a namespace.
+    pub(crate) fn in_namespace(self, namespace: Option<&Namespace>) -> Remote {
+        let Some(namespace) = namespace else { return self };
+        let (user, app) = (encoded(namespace.user().unwrap_or("nobody")), encoded(namespace.app()));
+        Remote { root: format!("{SERVICES}NS/{user}/{app}"), ..self }
     }
 
     /// Indexes a file of the server's machine; gives the report.
@@ -62,12 +79,12 @@ impl Remote {
 
     /// Tells what a search would read, as it is to be printed.
     pub(crate) fn explain(&self, form: &[(&str, &str)]) -> Result<String, Failure> {
-        self.post("/services/quarry/explain", form)
+        self.post(&format!("{}/quarry/explain", self.root), form)
     }
 
     /// Runs a search to its end.
     pub(crate) fn search(&self, form: &[(&str, &str)]) -> Result<RemoteAnswer, Failure> {
-        let mut answer = self.answer(self.send("/services/search/jobs", form))?;
+        let mut answer = self.answer(self.send(&format!("{}/search/jobs", self.root), form))?;
         let flag = |name: &str| answer.headers().get(name).is_some_and(|value| value == "1");
         let (partial, events) = (flag("x-quarry-partial"), flag("x-quarry-events"));
         if !answer.status().is_success() {
@@ -116,11 +133,22 @@ impl Remote {
             Err(failure) => return failure,
         };
         let message = message_of(&body).unwrap_or(body);
+        if answer.status() == ureq::http::StatusCode::NOT_FOUND {
+            return Failure::NoApp(message);
+        }
         if answer.status().is_client_error() { Failure::Search(message) } else { Failure::Storage(message) }
     }
 }
 
 type Response = ureq::http::Response<ureq::Body>;
+
+/// A name as a part of a path.
+fn encoded(name: &str) -> String {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(byte);
+    name.bytes()
+        .map(|byte| if is_plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}
 
 fn read_json(body: &str) -> Result<Value, Failure> {
     serde_json::from_str(body).map_err(|error| Failure::Storage(format!("the server's answer is no JSON: {error}")))

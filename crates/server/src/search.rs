@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::tz::TimeZone;
+use quarry_conf::Namespace;
 use quarry_engine::{CommandSource, Stopper};
 use quarry_event::time::{parse_time, parse_zone};
 use quarry_inputs::file::{OneshotOptions, Progress, Reached, Rotation, add_file, expand};
@@ -15,7 +16,6 @@ use quarry_stdx::SystemClock;
 use quarry_store::MemoryStore;
 
 use crate::cli::{Cli, OutputForm, SearchArgs};
-use crate::custom_commands::CustomCommands;
 use crate::failure::{self, Failure};
 use crate::interrupt::Interrupt;
 use crate::local::{self, DEFAULT_INDEX, MemorySink, Settings};
@@ -29,7 +29,11 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
         |name: &String| Failure::Usage(format!("--zone {name}: no such time zone; give one as Europe/Berlin"));
     let zone = arguments.zone.as_ref().map(|name| parse_zone(name).ok_or_else(|| unknown(name))).transpose()?;
     let zone = zone.unwrap_or(TimeZone::UTC);
-    check(&arguments.text, &cli.data_dir)?;
+    let namespace = arguments.place.namespace()?;
+    if !arguments.files.is_empty() && arguments.place.app.is_some() {
+        return Err(Failure::Usage("--app: files are searched without the apps of a data folder; leave it out".into()));
+    }
+    check(&arguments.text, &cli.data_dir, namespace.clone())?;
     check_times(arguments, &zone)?;
     let mut out = BufWriter::new(std::io::stdout().lock());
     let stop = SearchStop::install()?;
@@ -42,9 +46,9 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
         (messages, partial || !all_read)
     } else if let Some(remote) = Remote::find(&cli.data_dir) {
         stop.end_process();
-        ask_server(&remote, cli, arguments, &zone, &mut out)?
+        ask_server(&remote.in_namespace(namespace.as_ref()), cli, arguments, &zone, &mut out)?
     } else {
-        let settings = Settings::of_data_dir_quietly(&cli.data_dir);
+        let settings = Settings::of_search(&cli.data_dir, namespace)?;
         let service = match local::open_read_only(&cli.data_dir, settings.clock.clone()) {
             Ok(store) => settings.service(store, Some(&cli.data_dir))?,
             // A search that makes its own rows needs no data.
@@ -169,12 +173,12 @@ fn stream(
 }
 
 /// Refuses a faulty search before any file is read.
-pub(crate) fn check(text: &str, data_dir: &Path) -> Result<(), Failure> {
+pub(crate) fn check(text: &str, data_dir: &Path, namespace: Option<Namespace>) -> Result<(), Failure> {
     // Macros are replaced by the engine, which tells of those that are missing.
     let parsed = quarry_spl::parse_with_stand_ins(text);
     if !parsed.is_ok() && !parsed.unsupported.is_empty() {
         // Commands of apps are known to the engine, which then tells of the other faults too.
-        let custom = CustomCommands::new(&Settings::of_data_dir_quietly(data_dir).layers, Some(data_dir)).names();
+        let custom = Settings::of_search(data_dir, namespace)?.commands(Some(data_dir)).names();
         let is_custom = |feature: &String| feature.strip_prefix("command:").is_some_and(|name| custom.contains(name));
         if parsed.unsupported.iter().any(is_custom) {
             return Ok(());

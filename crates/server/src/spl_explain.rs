@@ -30,8 +30,10 @@ pub(crate) fn run(cli: &Cli, arguments: &SplExplainArgs) -> Result<u8, Failure> 
         Some(name) => parse_zone(name)
             .ok_or_else(|| Failure::Usage(format!("--zone {name}: no such time zone; give one as Europe/Berlin")))?,
     };
+    let namespace = arguments.place.namespace()?;
     if let Some(remote) = Remote::find(&cli.data_dir) {
-        search::check(&arguments.text, &cli.data_dir)?;
+        search::check(&arguments.text, &cli.data_dir, namespace.clone())?;
+        let remote = remote.in_namespace(namespace.as_ref());
         let told = [
             ("earliest_time", arguments.earliest.as_deref()),
             ("latest_time", arguments.latest.as_deref()),
@@ -43,7 +45,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SplExplainArgs) -> Result<u8, Failure> 
         write!(std::io::stdout().lock(), "{}", remote.explain(&form)?)?;
         return Ok(0);
     }
-    let settings = Settings::of_data_dir_quietly(&cli.data_dir);
+    let settings = Settings::of_search(&cli.data_dir, namespace)?;
     let mut messages = Vec::new();
     // A folder that is open elsewhere, or missing, still has its configuration.
     let store = match local::open_read_only(&cli.data_dir, settings.clock.clone()) {

@@ -28,10 +28,15 @@ pub(crate) async fn identify(state: &ApiState, headers: &HeaderMap) -> Result<Id
 /// Who sent the request, when it is an administrator.
 pub(crate) async fn identify_admin(state: &ApiState, headers: &HeaderMap) -> Result<Identity, ApiError> {
     let identity = identify(state, headers).await?;
-    if identity.roles.iter().any(|role| role == ADMIN_ROLE) {
+    if is_admin(&identity) {
         return Ok(identity);
     }
     Err(ApiError::forbidden(format!("user {} may not do this: it takes the role {ADMIN_ROLE}", identity.user)))
+}
+
+/// Whether this is an administrator.
+pub(crate) fn is_admin(identity: &Identity) -> bool {
+    identity.roles.iter().any(|role| role == ADMIN_ROLE)
 }
 
 /// Runs blocking work off the async threads.

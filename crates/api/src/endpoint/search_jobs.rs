@@ -1,10 +1,15 @@
 //! `POST /services/search/jobs` with `exec_mode=oneshot`, and `/services/search/jobs/export`.
 //!
 //! Oneshot answers with all rows at once (`count`, default 100, limits them; 0 is all). Export streams rows as the
-//! search finds them. `/services/quarry/explain` tells what a search would read. Jobs that live on after the request are not here yet and are refused with a word about it.
+//! search finds them. `/services/quarry/explain` tells what a search would read. Below `/servicesNS/USER/APP` the same,
+//! with the knowledge that this user has in this app. Jobs that live on after the request are not here yet and are
+//! refused with a word about it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{Query, State};
+use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -12,10 +17,10 @@ use axum::{Form, Router};
 use futures::stream;
 use jiff::tz::TimeZone;
 use quarry_event::time::parse_zone;
-use quarry_search::{CollectedRows, RunningSearch, SearchError, SearchParams};
+use quarry_search::{CollectedRows, RunningSearch, SearchError, SearchParams, SearchService};
 use serde::Deserialize;
 
-use super::{blocking, identify};
+use super::{blocking, identify, is_admin};
 use crate::ApiState;
 use crate::message::ApiError;
 use crate::wire::{self, OutputMode};
@@ -23,15 +28,38 @@ use crate::wire::{self, OutputMode};
 /// Rows of a oneshot answer when the request names no `count` (Splunk's default).
 const COUNT_DEFAULT: usize = 100;
 
+/// In the place of a user: all of them, none.
+const NOT_USERS: [&str; 2] = ["-", "nobody"];
+
 /// Chunks of an export waiting for a slow client; the search waits with them.
 const EXPORT_CHUNKS_MAX: usize = 4;
 
 pub(crate) fn routes() -> Router<ApiState> {
-    Router::new()
-        .route("/services/search/jobs", post(create))
-        .route("/services/quarry/explain", post(explain))
-        .route("/services/search/jobs/export", get(export_get).post(export_post))
-        .route("/services/search/v2/jobs/export", get(export_get).post(export_post))
+    let mut router = Router::new();
+    for root in ["/services", "/servicesNS/{user}/{app}"] {
+        router = router
+            .route(&format!("{root}/search/jobs"), post(create))
+            .route(&format!("{root}/quarry/explain"), post(explain))
+            .route(&format!("{root}/search/jobs/export"), get(export_get).post(export_post))
+            .route(&format!("{root}/search/v2/jobs/export"), get(export_get).post(export_post));
+    }
+    router
+}
+
+/// Parts of the path by name: the user and the app, or nothing.
+type Place = Path<BTreeMap<String, String>>;
+
+/// Who runs the searches of this path for whoever sent the request: what a user has is for this user and for
+/// administrators.
+async fn service_of(state: &ApiState, headers: &HeaderMap, place: Place) -> Result<Arc<SearchService>, ApiError> {
+    let identity = identify(state, headers).await?;
+    let Path(mut parts) = place;
+    let (Some(user), Some(app)) = (parts.remove("user"), parts.remove("app")) else { return Ok(state.search.clone()) };
+    if !NOT_USERS.contains(&user.as_str()) && user != identity.user && !is_admin(&identity) {
+        return Err(ApiError::forbidden(format!("user {} may not search as {user}", identity.user)));
+    }
+    let node = state.node.clone();
+    Ok(blocking(move || node.search_in(&user, &app)).await??)
 }
 
 /// Splunk's parameters that these endpoints read; others are accepted and have no effect.
@@ -67,12 +95,13 @@ impl JobForm {
 /// What a search would read: `output_mode=text` or `json`.
 async fn explain(
     State(state): State<ApiState>,
+    place: Place,
     headers: HeaderMap,
     Form(form): Form<JobForm>,
 ) -> Result<Response, ApiError> {
-    identify(&state, &headers).await?;
+    let service = service_of(&state, &headers, place).await?;
     let params = form.params(None)?;
-    let (service, node) = (state.search.clone(), state.node.clone());
+    let node = state.node.clone();
     let zone = params.zone.clone().unwrap_or(TimeZone::UTC);
     let is_json = form.output_mode.as_deref() != Some("text");
     let explained = blocking(move || {
@@ -87,10 +116,11 @@ async fn explain(
 
 async fn create(
     State(state): State<ApiState>,
+    place: Place,
     headers: HeaderMap,
     Form(form): Form<JobForm>,
 ) -> Result<Response, ApiError> {
-    identify(&state, &headers).await?;
+    let service = service_of(&state, &headers, place).await?;
     if form.exec_mode.as_deref() != Some("oneshot") {
         return Err(ApiError::bad_request(
             "only exec_mode=oneshot is served: ask for it, or use /services/search/jobs/export",
@@ -99,7 +129,6 @@ async fn create(
     let mode = OutputMode::parse(form.output_mode.as_deref()).map_err(ApiError::bad_request)?;
     let count = form.count.unwrap_or(COUNT_DEFAULT);
     let params = form.params(Some(count).filter(|count| *count > 0))?;
-    let service = state.search.clone();
     let zone = params.zone.clone().unwrap_or_else(|| service.zone());
     let collected = blocking(move || {
         let mut running = service.start(params)?;
@@ -179,25 +208,27 @@ const EVENTS_HEADER: header::HeaderName = header::HeaderName::from_static("x-qua
 
 async fn export_get(
     State(state): State<ApiState>,
+    place: Place,
     headers: HeaderMap,
     Query(form): Query<JobForm>,
 ) -> Result<Response, ApiError> {
-    export(state, headers, form).await
+    export(state, place, headers, form).await
 }
 
 async fn export_post(
     State(state): State<ApiState>,
+    place: Place,
     headers: HeaderMap,
     Form(form): Form<JobForm>,
 ) -> Result<Response, ApiError> {
-    export(state, headers, form).await
+    export(state, place, headers, form).await
 }
 
-async fn export(state: ApiState, headers: HeaderMap, form: JobForm) -> Result<Response, ApiError> {
-    identify(&state, &headers).await?;
+async fn export(state: ApiState, place: Place, headers: HeaderMap, form: JobForm) -> Result<Response, ApiError> {
+    let service = service_of(&state, &headers, place).await?;
     let mode = OutputMode::parse(form.output_mode.as_deref()).map_err(ApiError::bad_request)?;
     let params = form.params(form.count.filter(|count| *count > 0))?;
-    let (service, zone) = (state.search.clone(), params.zone.clone());
+    let zone = params.zone.clone();
     let running = blocking(move || service.start(params)).await??;
     let sid = running.id().to_owned();
     let zone = zone.unwrap_or_else(|| state.search.zone());

@@ -455,7 +455,7 @@ mod tests {
         let layers = Layers::new([]);
         let input = NetworkInput::of_forwarders(&layers, "127.0.0.1:0".parse().unwrap());
         let (props, clock) = (Arc::new(PropsResolver::new(&layers)), ManualClock::shared(0));
-        let settings = Arc::new(Settings { layers, props: Arc::clone(&props), clock: clock.clone() });
+        let settings = Arc::new(Settings { layers, view: None, props: Arc::clone(&props), clock: clock.clone() });
         let (_stop, stopping) = watch::channel(false);
         let (alive, _ended) = mpsc::channel(1);
         let (turns, limits, names, senders) = (Turns::new(), Limits::new(), Names::default(), Senders::default());

@@ -22,7 +22,7 @@ const INPUTS: &str = "inputs.conf";
 /// What `[script://TEXT]` runs: the file, and how.
 pub(crate) fn of_script(home: &Path, stanza: &str, text: &str, by_shell: bool) -> Result<(PathBuf, Program), String> {
     let text = text.trim().replace('\\', "/").replace(HOME, &home.display().to_string());
-    let base = app_folder(home, INPUTS, stanza).unwrap_or_else(|| home.join("etc/system"));
+    let base = app_folder(home, INPUTS, stanza, None).unwrap_or_else(|| home.join("etc/system"));
     let place = |path: &str| base.join(path.strip_prefix("./").unwrap_or(path));
     let (file, arguments) = match place(&text).is_file() {
         true => (place(&text), Vec::new()),

@@ -14,6 +14,7 @@ mod hostile;
 mod kept_results;
 mod knowledge;
 mod monitor;
+mod namespaces;
 mod network;
 mod older_commands;
 mod pipeline_sets;

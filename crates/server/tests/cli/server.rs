@@ -56,7 +56,7 @@ impl Drop for Server {
 }
 
 /// Sends a request and gives status line and body.
-fn ask(place: &Place, method: &str, path: &str, authorization: &str, body: &str) -> String {
+pub(crate) fn ask(place: &Place, method: &str, path: &str, authorization: &str, body: &str) -> String {
     let run_file = std::fs::read_to_string(place.data().join("run/server.json")).unwrap();
     let address = run_file.split('"').find(|part| part.starts_with("127.0.0.1:")).unwrap();
     let mut stream = TcpStream::connect(address).unwrap();

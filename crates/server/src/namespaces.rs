@@ -1,0 +1,133 @@
+//! The searches of a server's namespaces: a service each, made when it is first asked for and kept.
+//!
+//! All share the store, the clock, the kept results, the memory and the threads of the service without a namespace. What
+//! apps and the user have is read when the service is made; of too many services the one that was not used for
+//! longest goes, and is made anew when it is asked for again.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use quarry_conf::Namespace;
+use quarry_engine::SnapshotSource;
+use quarry_search::SearchService;
+
+use crate::configuration::user_folder;
+use crate::failure::Failure;
+use crate::kept_jobs::KeptJobs;
+use crate::local::Settings;
+
+/// Services kept at most.
+pub(crate) const NAMESPACES_MAX: usize = 16;
+
+/// The search services of a server.
+pub(crate) struct Namespaces {
+    data_dir: PathBuf,
+    source: Arc<dyn SnapshotSource>,
+    jobs: Arc<KeptJobs>,
+    /// The service without a namespace.
+    pub(crate) whole: Arc<SearchService>,
+    /// Services of namespaces, the one used last in front.
+    kept: Mutex<Vec<(Namespace, Arc<SearchService>)>>,
+}
+
+impl Namespaces {
+    /// Services over `source`, which has `data_dir`; that without a namespace is made now.
+    pub(crate) fn new(
+        settings: &Settings,
+        source: Arc<dyn SnapshotSource>,
+        data_dir: &Path,
+    ) -> Result<Namespaces, Failure> {
+        let jobs = Arc::new(settings.server_jobs(data_dir));
+        let whole = Arc::new(settings.service_of_server(Arc::clone(&source), data_dir, &jobs, None)?);
+        Ok(Namespaces { data_dir: data_dir.to_owned(), source, jobs, whole, kept: Mutex::default() })
+    }
+
+    /// The service of a namespace.
+    pub(crate) fn service(&self, namespace: Namespace) -> Result<Arc<SearchService>, Failure> {
+        // Users without files of their own see what the app has: they share its service.
+        let namespace = match user_folder(&self.data_dir, &namespace) {
+            Some(_) => namespace,
+            None => namespace.without_user(),
+        };
+        if let Some(kept) = self.take(&namespace, None) {
+            return Ok(kept);
+        }
+        // Others go on meanwhile.
+        let settings = Settings::of_namespace(&self.data_dir, namespace.clone())?;
+        let source = Arc::clone(&self.source);
+        let made = settings.service_of_server(source, &self.data_dir, &self.jobs, Some(&self.whole))?;
+        let made = Arc::new(made);
+        Ok(self.take(&namespace, Some(Arc::clone(&made))).unwrap_or(made))
+    }
+
+    /// The kept service, which is now the one used last; where there is none `made` is kept.
+    fn take(&self, namespace: &Namespace, made: Option<Arc<SearchService>>) -> Option<Arc<SearchService>> {
+        let mut gone = Vec::new();
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = kept.iter().position(|(other, _)| other == namespace).map(|at| kept.remove(at).1);
+        let service = found.or(made)?;
+        kept.insert(0, (namespace.clone(), Arc::clone(&service)));
+        if kept.len() > NAMESPACES_MAX {
+            gone = kept.split_off(NAMESPACES_MAX);
+        }
+        drop(kept);
+        drop(gone);
+        Some(service)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quarry_search::SearchParams;
+    use quarry_store::MemoryStore;
+
+    fn answer(service: &SearchService, text: &str) -> Result<String, String> {
+        let params = SearchParams { text: text.to_owned(), ..SearchParams::default() };
+        let outcome = service.start(params).and_then(|running| running.finish()).map_err(|error| error.to_string())?;
+        let row = outcome.table.rows().next().unwrap();
+        Ok(row.cell(0).joined(" ").into_owned())
+    }
+
+    fn namespace(user: &str, app: &str) -> Namespace {
+        Namespace::new(user, app).unwrap().unwrap()
+    }
+
+    #[test]
+    fn services_are_kept_and_the_one_unused_for_longest_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |path: String, text: String| {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let definition = |text: &str| format!("[who]\ndefinition = {text}\n");
+        for app in 0..=NAMESPACES_MAX {
+            write(format!("etc/apps/app{app}/default/macros.conf"), definition(&app.to_string()));
+        }
+        write("etc/users/eva/app0/local/macros.conf".to_owned(), definition("100"));
+        let settings = Settings::of_data_dir_quietly(folder.path());
+        let namespaces = Namespaces::new(&settings, Arc::new(MemoryStore::new("main")), folder.path()).unwrap();
+        let text = "| makeresults | eval who=`who` | table who";
+        let first = namespaces.service(namespace("tom", "app0")).unwrap();
+        assert_eq!(answer(&first, text).unwrap(), "0");
+        assert!(Arc::ptr_eq(&first, &namespaces.service(namespace("nobody", "app0")).unwrap()));
+        let own = namespaces.service(namespace("eva", "app0")).unwrap();
+        assert_eq!(answer(&own, text).unwrap(), "100");
+        for app in 1..NAMESPACES_MAX - 1 {
+            assert_eq!(
+                answer(&namespaces.service(namespace("eva", &format!("app{app}"))).unwrap(), text).unwrap(),
+                app.to_string()
+            );
+        }
+        assert!(Arc::ptr_eq(&first, &namespaces.service(namespace("tom", "app0")).unwrap()), "all places are taken");
+        namespaces.service(namespace("tom", &format!("app{NAMESPACES_MAX}"))).unwrap();
+        assert!(Arc::ptr_eq(&first, &namespaces.service(namespace("tom", "app0")).unwrap()));
+        assert!(
+            !Arc::ptr_eq(&own, &namespaces.service(namespace("eva", "app0")).unwrap()),
+            "it was unused for longest"
+        );
+        assert!(matches!(namespaces.service(namespace("eva", "gone")), Err(Failure::NoApp(_))));
+        assert!(namespaces.service(namespace("eva", "search")).is_ok(), "it is always there");
+    }
+}
