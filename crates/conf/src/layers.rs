@@ -110,10 +110,13 @@ impl Layers {
 
     /// Merges files over the built-in defaults as a namespace sees them; files of users must be those of the view's.
     pub fn of_view(sources: impl IntoIterator<Item = ConfSource>, view: &View) -> Layers {
-        let is_followed = |source: &ConfSource| View::concerns(source.conf_name());
-        let sources = builtin_sources().into_iter().chain(sources);
-        let (mut followed, all): (Vec<ConfSource>, Vec<ConfSource>) = sources.partition(is_followed);
-        let mut layers = Layers::without_builtin(all);
+        let sources: Vec<ConfSource> = builtin_sources().into_iter().chain(sources).collect();
+        let is_followed = |source: &&ConfSource| View::concerns(source.conf_name());
+        let mut followed: Vec<ConfSource> = sources.iter().filter(is_followed).cloned().collect();
+        let mut layers = Layers::without_builtin(sources);
+        for (name, conf) in &mut layers.confs {
+            conf.retain(|key| !View::concerns_setting(name, key));
+        }
         let rank = |source: &ConfSource| match source.layer {
             Layer::SystemDefault => 0,
             Layer::SystemLocal => 1,
@@ -125,11 +128,12 @@ impl Layers {
             rank(a).cmp(&rank(b)).then(apps).then_with(|| a.layer.cmp(&b.layer))
         });
         for source in &followed {
-            layers.lay(source, |name, conf| {
-                if let (Layer::AppDefault | Layer::AppLocal, Some(app)) = (source.layer, &source.app) {
-                    view.keep_seen(name, app, conf);
-                }
-            });
+            let told = layers.warnings.len();
+            layers.lay(source, |name, conf| view.keep_seen(name, source, conf));
+            // Those of all but users were found above.
+            if source.layer != Layer::User {
+                layers.warnings.truncate(told);
+            }
         }
         layers
     }
@@ -217,6 +221,14 @@ impl Merged {
         let layers = [self.stanza(DEFAULT_STANZA), self.stanza(stanza)];
         let settings = layers.into_iter().flatten().flat_map(|stanza| &stanza.settings);
         settings.map(|(key, setting)| (key.as_str(), setting)).collect()
+    }
+
+    /// Leaves out settings that are not to be kept, and stanzas without any.
+    fn retain(&mut self, keep: impl Fn(&str) -> bool) {
+        self.stanzas.iter_mut().for_each(|stanza| stanza.settings.retain(|key, _| keep(key)));
+        self.stanzas.retain(|stanza| !stanza.settings.is_empty());
+        let places = self.stanzas.iter().enumerate();
+        self.by_name = places.map(|(at, stanza)| (stanza.name.clone(), at)).collect();
     }
 
     /// Lays a file over what is there.

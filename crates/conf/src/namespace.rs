@@ -11,6 +11,9 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 
+use crate::layers::{ConfSource, Layer};
+use crate::props::search_time::is_search_time;
+use crate::props::table::PROPS;
 use crate::text::{Conf, Stanza};
 
 /// Stands for all users or all apps.
@@ -199,14 +202,25 @@ impl View {
         (app == self.namespace.app, app)
     }
 
-    /// Takes out of a file what is not seen.
-    pub(crate) fn keep_seen(&self, name: &str, app: &str, conf: &mut Conf) {
-        if app == self.namespace.app {
-            return;
-        }
+    /// Whether a setting follows app and user: of props.conf only what is done when searching. How events were made is
+    /// the same for all, and searches ask for it, too (`date_hour`, `punct`).
+    pub(crate) fn concerns_setting(conf: &str, key: &str) -> bool {
+        View::concerns(conf) && (conf != PROPS.conf || is_search_time(key))
+    }
+
+    /// Takes out of a file what does not follow app and user, or is not seen.
+    pub(crate) fn keep_seen(&self, name: &str, source: &ConfSource, conf: &mut Conf) {
         let none = Sharing::default();
-        let sharing = self.others.get(app).unwrap_or(&none);
-        conf.stanzas.retain_mut(|stanza| sharing.keep_shared(name, stanza));
+        let sharing = match (source.layer, source.app.as_deref()) {
+            (Layer::AppDefault | Layer::AppLocal, Some(app)) if app != self.namespace.app => {
+                Some(self.others.get(app).unwrap_or(&none))
+            }
+            _ => None,
+        };
+        conf.stanzas.retain_mut(|stanza| {
+            stanza.settings.retain(|setting| View::concerns_setting(name, &setting.key));
+            sharing.is_none_or(|sharing| sharing.keep_shared(name, stanza))
+        });
     }
 }
 

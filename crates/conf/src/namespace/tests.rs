@@ -110,6 +110,31 @@ fn of_other_apps_only_what_they_share_is_merged() {
 }
 
 #[test]
+fn how_events_were_made_is_the_same_in_every_namespace() {
+    let sources = [
+        file(
+            "ta",
+            Layer::AppDefault,
+            "props",
+            "[web]\nTZ = UTC\nDATETIME_CONFIG = NONE\nKV_MODE = none\nrename = x\n[db]\nKV_MODE = json\n",
+        ),
+        file("shop", Layer::AppLocal, "props", "[web]\nTZ = Asia/Tokyo\nKV_MODE = xml\nTRUNCATE = many\n"),
+        file("shop", Layer::User, "props", "[web]\nTZ = Europe/Berlin\nEVAL-a = 1\nKV_MODE = often\n"),
+        local("props", "[web]\nTZ = Europe/Paris\n"),
+    ];
+    let (whole, seen) = (Layers::new(sources.clone()), Layers::of_view(sources, &view("shop", &[("ta", "")])));
+    let both = |key| (whole.conf("props").get("web", key), seen.conf("props").get("web", key));
+    assert_eq!(both("TZ"), (Some("Europe/Paris"), Some("Europe/Paris")));
+    assert_eq!(both("DATETIME_CONFIG"), (Some("NONE"), Some("NONE")));
+    assert_eq!(both("KV_MODE"), (Some("xml"), Some("xml")));
+    assert_eq!(both("rename"), (Some("x"), None));
+    assert_eq!(both("EVAL-a"), (None, Some("1")));
+    assert!(whole.conf("props").stanza("db").is_some() && seen.conf("props").stanza("db").is_none());
+    let told = |layers: &Layers| layers.warnings().iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!((told(&whole).len(), told(&seen).len()), (1, 2), "each once, the user's own too: {:?}", told(&seen));
+}
+
+#[test]
 fn what_the_node_does_is_the_same_in_every_namespace() {
     let sources = [
         file("ta", Layer::AppDefault, "indexes", "[sales]\nfrozenTimePeriodInSecs = 5\n"),

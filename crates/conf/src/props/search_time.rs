@@ -6,7 +6,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::settings::transforms::ReportRule;
+use crate::table::name_fits;
 use crate::values::Values;
+
+/// Settings of props.conf that count when events are searched; all others when they are made.
+const SETTINGS: [&str; 9] =
+    ["AUTO_KV_JSON", "EVAL-", "EXTRACT-", "FIELDALIAS-", "KV_MODE", "KV_TRIM_SPACES", "LOOKUP-", "REPORT-", "rename"];
+
+/// Whether a setting of props.conf counts when events are searched.
+pub(crate) fn is_search_time(key: &str) -> bool {
+    SETTINGS.iter().any(|name| name_fits(name, key))
+}
 
 /// What one source's events are given at search time, in the order in which it happens.
 #[derive(Clone, Debug, Default, PartialEq)]
