@@ -6,7 +6,7 @@ use quarry_event::shape::{Dictionary, Shapes};
 use quarry_event::{EventBatch, Metadata, Page, PageColumns, PageSet, TermQuery, TimeRange};
 use quarry_store::{IndexSelector, MemoryStore, PageInfo, Segment, ShapedPage, StoreError};
 
-use super::shaper::HandShaped;
+use super::shaper::{HandShaped, Manner};
 use super::{CONDITIONS, Frozen, MANNERS, alike, answer, compare_in, engine, store};
 
 const REPORTS: &[&str] = &[
@@ -17,6 +17,12 @@ const REPORTS: &[&str] = &[
     "stats min(status) max(status) range(status) count estdc(status)",
     "top limit=0 level",
     "rare showperc=f status by sourcetype",
+    // Values that are templates again.
+    "stats count by msg",
+    "stats dc(msg) values(user) by user",
+    "stats count by quoted",
+    "top limit=0 url",
+    "stats dc(note) values(t) count",
     // More than counts.
     "stats count(status) by status",
     "stats sum(status) mode(status)",
@@ -38,6 +44,36 @@ fn counts_tell_the_same() {
     compare_in(&store(), &engine(), searches.clone());
     // No event has fields of its own, and those of a slab are cut alike.
     compare_in(&alike::store(), &engine(), searches);
+}
+
+/// Events of one source, a second apart.
+fn store_of(texts: impl Iterator<Item = String>) -> MemoryStore {
+    let store = MemoryStore::new("main");
+    let mut batch = EventBatch::default();
+    let meta = batch.intern(&Metadata {
+        index: "main".into(),
+        host: "web1".into(),
+        source: "/var/log/x.log".into(),
+        sourcetype: "kv".into(),
+    });
+    texts.zip(0..).for_each(|(text, at)| batch.push(text.as_bytes(), at * 1_000_000_000, meta));
+    store.append(batch).unwrap();
+    store
+}
+
+#[test]
+fn values_that_are_made_by_templates_are_not_counted_as_these() {
+    let store = store_of((0..300).map(|at| format!("n={at} sid=\"user {at} of many\" even={} end", at % 2)));
+    let segments = quarry_engine::SnapshotSource::snapshot(&store, &IndexSelector::all(), &TimeRange::ALL).unwrap();
+    let manner = Manner { outliers: 0, ..MANNERS[2] };
+    let shaped = segments.segments.iter().map(|segment| HandShaped::new(Arc::clone(segment), manner) as _);
+    let frozen = Arc::new(Frozen(shaped.collect()));
+    let told = |search: &str| answer(&engine(), &frozen, search, TimeRange::ALL);
+    for (condition, expected) in [("*", 300), ("user", 300), ("sid=*many*", 300), ("sid=\"user 7 of many\"", 1)] {
+        assert_eq!(told(&format!("search {condition} | stats count by sid")).len(), expected, "{condition}");
+        assert_eq!(told(&format!("search {condition} | stats dc(sid) AS n")), [format!("n={expected}")]);
+        assert_eq!(told(&format!("search {condition} | top limit=0 sid")).len(), expected);
+    }
 }
 
 /// A segment whose events cannot be read.
@@ -92,20 +128,11 @@ impl Segment for Blind {
 
 #[test]
 fn what_is_counted_is_not_read() {
-    let store = MemoryStore::new("main");
-    let mut batch = EventBatch::default();
-    let meta = batch.intern(&Metadata {
-        index: "main".into(),
-        host: "web1".into(),
-        source: "/var/log/x.log".into(),
-        sourcetype: "kv".into(),
-    });
-    for at in 0..2_000i64 {
-        let (level, status) = (["L1", "L2"][usize::from(at % 10 == 0)], [200, 404, 500][at as usize % 3]);
+    let store = store_of((0..2_000).map(|at| {
+        let (level, status) = (["L1", "L2"][usize::from(at % 10 == 0)], [200, 404, 500][at % 3]);
         let tail = if at % 100 == 0 { " every100" } else { "" };
-        batch.push(format!("n={at} level={level} status={status} end{tail}").as_bytes(), at * 1_000_000_000, meta);
-    }
-    store.append(batch).unwrap();
+        format!("n={at} level={level} status={status} end{tail}")
+    }));
     let segments = quarry_engine::SnapshotSource::snapshot(&store, &IndexSelector::all(), &TimeRange::ALL).unwrap();
     let blind = |segment: &Arc<dyn Segment>| -> Arc<dyn Segment> {
         Arc::new(Blind(HandShaped::new(Arc::clone(segment), MANNERS[0])))

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Int64Array};
 use arrow::record_batch::RecordBatch;
 use quarry_event::PageColumns;
-use quarry_event::shape::{ColumnValues, CountedValues, PageColumn};
+use quarry_event::shape::{ColumnKind, ColumnValues, CountedValues, PageColumn};
 
 use super::columns::{Places, typed_column};
 use super::outcome::{MAYBE, NO, YES};
@@ -140,7 +140,15 @@ impl EventScan {
             }
             let field = slab.field(name).filter(|field| !field.by_text && field.patterned.is_empty());
             let column = field.filter(|_| !is_given(name))?.column?;
+            // The counts of templates are not those of the values that are made by them.
+            let is_counted = match slab.shapes.columns.get(column as usize)?.kind {
+                ColumnKind::Dictionary { .. } | ColumnKind::Numbers { .. } => true,
+                ColumnKind::Templates(_) | ColumnKind::Texts => false,
+            };
             let Wanted::Nothing = wanted else { return None };
+            if !is_counted {
+                return None;
+            }
             wanted = Wanted::Column { name: name.clone(), column };
         }
         Some(wanted)
