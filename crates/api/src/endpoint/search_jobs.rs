@@ -14,7 +14,7 @@ use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Form, Router};
-use futures::stream;
+use futures::{StreamExt, stream};
 use jiff::tz::TimeZone;
 use quarry_event::time::parse_zone;
 use quarry_search::{CollectedRows, RunningSearch, SearchError, SearchParams, SearchService};
@@ -155,11 +155,25 @@ async fn create(
 
 /// A body that `write` sends in chunks; where it cannot go on, the body ends with the reason in a chunk's place.
 fn streamed(write: impl FnOnce(&Sender) + Send + 'static) -> Body {
+    body_of(None, chunks_of(write))
+}
+
+/// As [`streamed`], once the first chunk is there: a search that fails before is an answer of its own.
+async fn begun(write: impl FnOnce(&Sender) + Send + 'static) -> Result<Body, ApiError> {
+    let mut chunks = chunks_of(write);
+    let first = chunks.recv().await.transpose()?;
+    Ok(body_of(first, chunks))
+}
+
+fn chunks_of(write: impl FnOnce(&Sender) + Send + 'static) -> Receiver {
     let (sender, receiver) = tokio::sync::mpsc::channel(EXPORT_CHUNKS_MAX);
     tokio::task::spawn_blocking(move || write(&sender));
-    let chunks =
-        stream::unfold(receiver, |mut receiver| async { receiver.recv().await.map(|chunk| (chunk, receiver)) });
-    Body::from_stream(chunks)
+    receiver
+}
+
+fn body_of(first: Option<Bytes>, rest: Receiver) -> Body {
+    let rest = stream::unfold(rest, |mut rest| async { rest.recv().await.map(|chunk| (chunk, rest)) });
+    Body::from_stream(stream::iter(first.map(Ok)).chain(rest))
 }
 
 /// The answer with rows that are all there, part by part.
@@ -190,7 +204,7 @@ fn texts_of(
 fn send_collected(rows: &CollectedRows, messages: &[String], mode: OutputMode, sender: &Sender) {
     for text in texts_of(rows, messages, mode) {
         let failed = text.is_err();
-        let chunk = text.map(Bytes::from).map_err(|error| std::io::Error::other(error.to_string()));
+        let chunk = text.map(Bytes::from);
         if sender.blocking_send(chunk).is_err() || failed {
             return;
         }
@@ -232,12 +246,13 @@ async fn export(state: ApiState, place: Place, headers: HeaderMap, form: JobForm
     let running = blocking(move || service.start(params)).await??;
     let sid = running.id().to_owned();
     let zone = zone.unwrap_or_else(|| state.search.zone());
-    let body = streamed(move |sender| stream_rows(running, mode, &zone, sender));
+    let body = begun(move |sender| stream_rows(running, mode, &zone, sender)).await?;
     let headers = [(header::CONTENT_TYPE, mode.content_type()), (SID_HEADER, sid.as_str())];
     Ok((headers, body).into_response())
 }
 
-type Sender = tokio::sync::mpsc::Sender<Result<Bytes, std::io::Error>>;
+type Sender = tokio::sync::mpsc::Sender<Result<Bytes, SearchError>>;
+type Receiver = tokio::sync::mpsc::Receiver<Result<Bytes, SearchError>>;
 
 /// Sends each batch as it comes. One batch is held back so that the last row can be marked.
 fn stream_rows(mut running: RunningSearch, mode: OutputMode, zone: &TimeZone, sender: &Sender) {
@@ -246,7 +261,7 @@ fn stream_rows(mut running: RunningSearch, mode: OutputMode, zone: &TimeZone, se
         match running.collect_rows(zone) {
             Ok(rows) => send_collected(&rows, &[], mode, sender),
             Err(error) => {
-                let _client_left = sender.blocking_send(Err(std::io::Error::other(error.to_string())));
+                let _client_left = sender.blocking_send(Err(error));
             }
         }
         return;
@@ -258,7 +273,7 @@ fn stream_rows(mut running: RunningSearch, mode: OutputMode, zone: &TimeZone, se
             Ok(next) => next,
             Err(error) => {
                 // The status is sent already; an export ends with the reason in its last chunk's place.
-                let _client_left = sender.blocking_send(Err(std::io::Error::other(error.to_string())));
+                let _client_left = sender.blocking_send(Err(error));
                 return;
             }
         };

@@ -141,6 +141,11 @@ fn the_rest_interface_asks_who_is_there() {
     assert!(answer.contains("\"results\":[{\"count\":\"10\"}]"), "{answer}");
     let export = ask(&place, "POST", "/services/search/jobs/export", &format!("Bearer {key}"), search);
     assert!(export.contains("\"lastrow\":true,\"result\":{\"count\":\"10\"}"), "{export}");
+    for mode in ["json", "csv"] {
+        let failing = format!("search=%7C+loadjob+nosuch.9&output_mode={mode}");
+        let told = ask(&place, "POST", "/services/search/jobs/export", &format!("Bearer {key}"), &failing);
+        assert!(told.starts_with("HTTP/1.1 400") && told.contains("nosuch.9"), "{told}");
+    }
     assert!(ask(&place, "GET", "/services/nothing", "", "").starts_with("HTTP/1.1 404"));
     let wrong =
         ask(&place, "POST", "/services/search/jobs", &format!("Splunk {key}"), "search=x+%7C+stast&exec_mode=oneshot");

@@ -331,6 +331,10 @@ impl Parser<'_> {
         if matches!(name, "rate_avg" | "rate_sum") {
             return Err(Diagnostic::error(format!("{command}: `{name}` works in mstats only"), span));
         }
+        if matches!(name, "perc" | "p" | "exactperc" | "upperperc") {
+            let fault = Diagnostic::error(format!("{command}: `{name}` lacks its percentage"), span);
+            return Err(fault.with_hint(format!("write it behind the name, as in {name}95(field)")));
+        }
         let known = STATS_FUNCTIONS.iter().map(|function| function.name);
         Err(self.suggest(Diagnostic::error(format!("{command}: unknown aggregate `{name}`"), span), name, known))
     }

@@ -134,6 +134,11 @@ fn faults_are_found_with_place_and_hint() {
         ("a | eval x=len(y, z)", "`len` does not take 2 argument(s)", Some("write len(text)")),
         ("a | eval x=(a>1)", "eval: `x` cannot hold a boolean", Some("write if(..., \"true\", \"false\")")),
         ("a | stats summ(x)", "stats: unknown aggregate `summ`", Some("did you mean `sum`?")),
+        (
+            "a | stats perc(x)",
+            "stats: `perc` lacks its percentage",
+            Some("write it behind the name, as in perc95(field)"),
+        ),
         ("a | timechart spam=1h count", "timechart: unknown option `spam`", Some("did you mean `span`?")),
         (
             "a | rex \"(x)\"",
