@@ -63,7 +63,7 @@ fn text(at: u64) -> String {
         pick(3, &["INFO", "WARN", "ERROR", "info", "200"]).to_owned(),
         pick(4, &["200", "404", "500", "302"]).to_owned(),
         pick(5, &["1", "1.0", "01", "x1", "0.5", "7", "-3"]).to_owned(),
-        if random(6) % 10 == 0 { "a.b".to_owned() } else { format!("{:x}", random(7) as u16) },
+        if random(6).is_multiple_of(10) { "a.b".to_owned() } else { format!("{:x}", random(7) as u16) },
         at.to_string(),
         format!("10.{}.{}.{}", random(8) % 4, random(9) % 3, random(10) % 9),
         format!("{:.2}", (random(11) % 200) as f64 / 100.0),
@@ -71,7 +71,7 @@ fn text(at: u64) -> String {
         format!("\"user {} {} of\"", pick(14, &["x", "y"]), random(15) % 20),
     ];
     let pairs: Vec<String> = FIELDS.iter().zip(values).map(|(name, value)| format!("{name}={value}")).collect();
-    format!("{} every{}", pairs.join(" "), if at % 10 == 0 { 10 } else { 1 })
+    format!("{} every{}", pairs.join(" "), if at.is_multiple_of(10) { 10 } else { 1 })
 }
 
 fn store(folder: &std::path::Path) -> Arc<Store> {
