@@ -47,27 +47,36 @@ impl Clock for SystemClock {
 
 /// A clock that a test moves by hand.
 #[derive(Debug)]
-pub struct ManualClock(AtomicI64);
+pub struct ManualClock {
+    passed: AtomicI64,
+    /// By how much the time of day was set besides.
+    set: AtomicI64,
+}
 
 impl ManualClock {
     /// A clock standing at `now_ns`.
     pub fn shared(now_ns: i64) -> Arc<ManualClock> {
-        Arc::new(ManualClock(AtomicI64::new(now_ns)))
+        Arc::new(ManualClock { passed: AtomicI64::new(now_ns), set: AtomicI64::new(0) })
     }
 
     /// Moves the clock on.
     pub fn advance_ns(&self, by_ns: i64) {
-        self.0.fetch_add(by_ns, Ordering::SeqCst);
+        self.passed.fetch_add(by_ns, Ordering::SeqCst);
+    }
+
+    /// Sets the time of day forward or back, while no time passes.
+    pub fn set_forward_ns(&self, by_ns: i64) {
+        self.set.fetch_add(by_ns, Ordering::SeqCst);
     }
 }
 
 impl Clock for ManualClock {
     fn now_ns(&self) -> i64 {
-        self.0.load(Ordering::SeqCst)
+        self.passed.load(Ordering::SeqCst) + self.set.load(Ordering::SeqCst)
     }
 
     fn elapsed_ns(&self) -> i64 {
-        self.0.load(Ordering::SeqCst)
+        self.passed.load(Ordering::SeqCst)
     }
 }
 
@@ -84,6 +93,8 @@ mod tests {
         assert_eq!((shared.now_ns(), shared.elapsed_ns()), (12, 12));
         clock.advance_ns(-20);
         assert_eq!(shared.now_ns(), -8);
+        clock.set_forward_ns(100);
+        assert_eq!((shared.now_ns(), shared.elapsed_ns()), (92, -8));
     }
 
     #[test]

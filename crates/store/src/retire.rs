@@ -1,15 +1,55 @@
 //! Buckets that go: those whose events are too old, and those that were merged into another one.
 //!
 //! A retired bucket is in no later snapshot. Its objects stay for as long as a search holds it.
+//!
+//! A time of day that is set forward makes everything look old. It is believed after a day ([`DayClock`]), so that a
+//! clock that is wrong for a while costs no events. What the clock did while the store was closed is not known.
 
 use std::sync::Arc;
 
 use quarry_event::time::NS_PER_SEC;
 
+use quarry_stdx::SharedClock;
+
 use crate::sealed::SealedBucket;
 use crate::state::Shared;
 use crate::sync::lock;
 use crate::{Store, StoreError};
+
+/// Most that the time of day may gain on the time that passed; more is a clock that was set.
+const GAIN_MAX_NS: i64 = 60 * 60 * NS_PER_SEC;
+/// How long a clock that was set forward is not believed.
+const DOUBT_NS: i64 = 24 * 60 * 60 * NS_PER_SEC;
+
+/// The time of day that retention goes by.
+#[derive(Debug)]
+pub(crate) struct DayClock {
+    /// The last time of day that was believed, and when that was.
+    believed: i64,
+    at: i64,
+    told: bool,
+}
+
+impl DayClock {
+    /// Believes the clock as it is.
+    pub(crate) fn new(clock: &SharedClock) -> DayClock {
+        DayClock { believed: clock.now_ns(), at: clock.elapsed_ns(), told: false }
+    }
+
+    /// The time of day, and by how much the clock was set forward if that is news.
+    fn now(&mut self, clock: &SharedClock) -> (i64, Option<i64>) {
+        let (now, elapsed) = (clock.now_ns(), clock.elapsed_ns());
+        let passed = elapsed.saturating_sub(self.at);
+        let expected = self.believed.saturating_add(passed);
+        let gain = now.saturating_sub(expected);
+        if gain > GAIN_MAX_NS && passed < DOUBT_NS {
+            let is_news = !std::mem::replace(&mut self.told, true);
+            return (expected, is_news.then_some(gain));
+        }
+        *self = DayClock { believed: now, at: elapsed, told: false };
+        (now, None)
+    }
+}
 
 impl Store {
     /// Retires sealed buckets whose newest event is older than their index allows; gives their ids. Objects that a
@@ -26,7 +66,13 @@ impl Store {
 
 impl Shared {
     fn retire_old(&self, ages: &[(String, u64)]) -> Result<Vec<String>, StoreError> {
-        let now = self.clock.now_ns();
+        let (now, set_forward) = lock(&self.day_clock).now(&self.clock);
+        if let Some(gain) = set_forward {
+            let hours = gain / (60 * 60 * NS_PER_SEC);
+            self.tell(format!(
+                "the clock was set forward by {hours} hours: no events are removed as old by it for a day"
+            ));
+        }
         // Chosen under the lock: a bucket that was merged meanwhile is not here any more.
         let _commit = lock(&self.commit);
         let mut old: Vec<Arc<SealedBucket>> = Vec::new();

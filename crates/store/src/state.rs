@@ -14,6 +14,7 @@ use crate::hot::{HotKey, HotSegment, HotSlabs, Spares};
 use crate::log_files::LogFiles;
 use crate::options::{QUARANTINED_SLABS_MAX, SLAB_WEIGHT};
 use crate::report::Report;
+use crate::retire::DayClock;
 use crate::sealed::{Readers, SealedBucket};
 use crate::sync::lock;
 use crate::{Damage, StoreError, StoreOptions};
@@ -27,6 +28,8 @@ pub(crate) struct Shared {
     pub(crate) readers: Arc<Readers>,
     pub(crate) log_files: LogFiles,
     pub(crate) report: Report,
+    /// What retention takes for the time of day.
+    pub(crate) day_clock: Mutex<DayClock>,
     /// Segments of the log that are or were damaged.
     pub(crate) log_damage: Vec<Damage>,
     /// Files whose appends are refused.
@@ -124,6 +127,7 @@ impl Shared {
     ) -> Shared {
         Shared {
             options,
+            day_clock: Mutex::new(DayClock::new(&clock)),
             clock,
             catalog,
             readers: Arc::new(readers),

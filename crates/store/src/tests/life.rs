@@ -224,6 +224,37 @@ fn candidates_are_found_by_terms_and_metadata() {
 }
 
 #[test]
+fn a_clock_that_is_set_forward_removes_nothing_for_a_day() {
+    const HOUR: i64 = 3_600 * 1_000_000_000;
+    let dir = tempdir().unwrap();
+    let clock = ManualClock::shared(1_000 * HOUR);
+    let store = Store::open(small(dir.path()), clock.clone()).unwrap();
+    append(&store, "main", (1_000 * HOUR) as u64, 5);
+    store.seal_all().unwrap();
+    let ages = [("main".to_owned(), 100 * 3_600)];
+    let nothing = Vec::<String>::new();
+    clock.set_forward_ns(100_000 * HOUR);
+    assert_eq!(store.retention(&ages).unwrap(), nothing);
+    assert_eq!(store.retention(&ages).unwrap(), nothing);
+    let told: Vec<String> = store.messages().into_iter().map(|message| message.text).collect();
+    assert_eq!(told.iter().filter(|text| text.contains("set forward by 100000 hours")).count(), 1, "{told:?}");
+    clock.advance_ns(20 * HOUR);
+    // Right again, and back for good measure: as if nothing had been.
+    clock.set_forward_ns(-100_010 * HOUR);
+    assert_eq!(store.retention(&ages).unwrap(), nothing);
+    clock.advance_ns(30 * HOUR);
+    assert_eq!(store.retention(&ages).unwrap(), nothing);
+    // Events that come while the clock is back are found as well.
+    append(&store, "main", (1_040 * HOUR) as u64, 5);
+    assert_eq!(texts(&all(&store)).len(), 10);
+    store.seal_all().unwrap();
+    clock.set_forward_ns(100_000 * HOUR);
+    assert_eq!(store.retention(&ages).unwrap(), nothing);
+    clock.advance_ns(25 * HOUR);
+    assert_eq!(store.retention(&ages).unwrap(), ["main~1", "main~2"], "it was meant");
+}
+
+#[test]
 fn old_buckets_go_when_no_search_reads_them() {
     let dir = tempdir().unwrap();
     let options = small(dir.path());
