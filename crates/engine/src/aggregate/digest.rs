@@ -77,6 +77,13 @@ impl Digest {
         }
     }
 
+    /// As [`Digest::percentile`]; of a sketch that rounds not the value on the line, but the point above it.
+    pub(crate) fn upper_percentile(&mut self, percent: f64, method: PercentileMethod) -> Option<f64> {
+        let value = self.percentile(percent, method)?;
+        let above = self.points.iter().map(|(point, _)| *point).find(|point| *point >= value);
+        Some(if self.rounded { above.unwrap_or(value) } else { value })
+    }
+
     /// Value at a rank from 0, where each value stands for `weight` equal ones.
     fn exact_at(&self, rank: f64) -> Option<f64> {
         let (low, part) = (rank.floor(), rank.fract());
@@ -189,6 +196,20 @@ mod tests {
         (0..100).for_each(|percent| {
             assert_eq!(hundred.percentile(f64::from(percent), NearestRank), Some(f64::from(percent + 1)));
         });
+    }
+
+    #[test]
+    fn an_upper_percentile_is_no_less_than_the_exact_one() {
+        let mut digest = Digest::new(false);
+        (1..=5_000).for_each(|value| digest.add(f64::from(value) * f64::from(value)));
+        for percent in [1, 10, 50, 75, 95, 99] {
+            let exact = f64::from(percent * 50 + 1).powi(2);
+            let upper = digest.upper_percentile(f64::from(percent), NearestRank).unwrap();
+            assert!(exact <= upper && upper < exact * 1.2 + 1_000.0, "{percent}: {upper}, exactly {exact}");
+        }
+        let mut few = Digest::new(false);
+        (1..=10).for_each(|value| few.add(f64::from(value)));
+        assert_eq!(few.upper_percentile(50.0, NearestRank), Some(6.0));
     }
 
     #[test]

@@ -40,7 +40,10 @@ pub(crate) fn value_of(function: &StatsFunction, states: &[ArrayRef], groups: us
         StatsFunction::VarP => moments(states, |moments| moments.variance(false)),
         StatsFunction::Percentile { percent, kind, method } => {
             let digest = || Digest::new(*kind == PercentileKind::Exact);
-            percentiles(states, digest, |digest| digest.percentile(*percent, *method))
+            percentiles(states, digest, |digest| match kind {
+                PercentileKind::Upper => digest.upper_percentile(*percent, *method),
+                PercentileKind::Default | PercentileKind::Exact => digest.percentile(*percent, *method),
+            })
         }
         StatsFunction::Mode => each_list(states, groups, |texts| mode(&texts)),
         StatsFunction::Values => each_list(states, groups, |mut texts| {

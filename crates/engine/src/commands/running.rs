@@ -2,7 +2,7 @@
 
 use quarry_event::TimeNs;
 use quarry_event::value::{compare, parse_number};
-use quarry_spl::ast::StatsFunction;
+use quarry_spl::ast::{PercentileKind, StatsFunction};
 
 use crate::aggregate::LIST_VALUES_MAX;
 use crate::aggregate::digest::Digest;
@@ -137,6 +137,9 @@ impl Running {
                 _ => moments.variance(false),
             }),
             Running::Digest(digest) => match function {
+                StatsFunction::Percentile { percent, kind: PercentileKind::Upper, method } => {
+                    number(digest.upper_percentile(*percent, *method))
+                }
                 StatsFunction::Percentile { percent, method, .. } => number(digest.percentile(*percent, *method)),
                 _ => Value::Null,
             },
