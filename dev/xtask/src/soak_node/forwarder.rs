@@ -7,12 +7,15 @@
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::time::Duration;
 
 use super::node::{Fault, Node};
 use super::senders::FileWriter;
 use super::{Chance, ROUND_MS_MAX, ROUNDS_PER_WORLD, TORN_WRITE_IN, verdict};
+
+/// Ports that a node may keep while it is down: below those that the kernel gives to connections by itself.
+const LASTING_PORTS: std::ops::Range<u16> = 20_000..32_000;
 
 /// Longest life of a forwarder or node beyond that of a round, in milliseconds: it has to come to sending.
 const LIFE_MS: u64 = 250;
@@ -74,6 +77,18 @@ impl Forwarder {
     }
 }
 
+/// A free port that no connection and no other world is given while its node is down.
+fn lasting_port() -> Result<u16, String> {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let count = LASTING_PORTS.end - LASTING_PORTS.start;
+    // Another soak on this machine begins elsewhere.
+    let first = (std::process::id() % u32::from(count)) as u16;
+    (0..count)
+        .map(|_| LASTING_PORTS.start + (first + NEXT.fetch_add(1, Ordering::Relaxed) % count) % count)
+        .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
+        .ok_or_else(|| format!("no free port between {} and {}", LASTING_PORTS.start, LASTING_PORTS.end))
+}
+
 /// Lines that arrived and kills of one world.
 pub(super) fn one_world(
     binary: &Path,
@@ -81,8 +96,7 @@ pub(super) fn one_world(
     place: &Path,
     chance: &mut Chance,
 ) -> Result<(u64, u64), String> {
-    let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    let port = port.map_err(|error| format!("no free port: {error}"))?.port();
+    let port = lasting_port()?;
     let node = Node::prepare(binary, disk_fault, place)?;
     node.add_inputs(&format!("[splunktcp://{port}]\nbindAddress = 127.0.0.1\n"))?;
     let forwarder = Forwarder::prepare(binary, place, port)?;
