@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use arrow::array::{Array, ArrayRef};
 
 use super::fold::{LANES, add_in_lanes};
-use super::values::short_range;
+use super::integers::bounds;
+use super::values::{IntegerForm, is_short, short_range};
 use crate::rows::{ColumnReader, DictionaryColumn};
 
 /// Integers of a range this long are counted by their place.
@@ -28,6 +29,8 @@ const TIME_CODES_MAX: usize = 4_096;
 const ROWS_PER_TIME: usize = 16;
 /// Rows after which counts could overflow.
 const ROWS_MAX: usize = u32::MAX as usize / 2;
+/// Integers that become groups at a time.
+const TAKEN_INTEGERS: usize = 8_192;
 
 /// Counts that are not counts of groups yet.
 #[derive(Default)]
@@ -40,12 +43,22 @@ pub(crate) struct DirectCounts {
 enum Counts {
     #[default]
     Nothing,
-    /// From the first integer on.
-    Integers(i64, Vec<u32>),
+    Integers(IntegerCounts),
     /// By code of one dictionary, or of two with the second in the low bits.
     Codes(Vec<ArrayRef>, u32, Places),
     /// By instant, and within an instant by code where there is a dictionary.
-    Times { dictionary: Option<ArrayRef>, places: usize, counts: BTreeMap<i64, Vec<u32>> },
+    Times {
+        dictionary: Option<ArrayRef>,
+        places: usize,
+        counts: BTreeMap<i64, Vec<u32>>,
+    },
+}
+
+/// Counts of integers of one form by their distance from `base`.
+struct IntegerCounts {
+    form: IntegerForm,
+    base: i64,
+    counts: Vec<u32>,
 }
 
 enum Places {
@@ -55,8 +68,8 @@ enum Places {
 
 /// What a count is of.
 pub(crate) enum Counted<'a> {
-    /// An integer.
-    Integer(i64),
+    /// Integers of one form, ascending, each with its own count.
+    Integers(IntegerForm, &'a [i64]),
     /// A text per column.
     Texts(&'a [&'a str]),
     /// An instant, and a text where there are two columns.
@@ -69,8 +82,11 @@ impl DirectCounts {
         let rows = columns.first().map_or(0, ColumnReader::len);
         let counted = self.rows + rows < ROWS_MAX
             && match columns {
-                [ColumnReader::Int(array)] => {
-                    short_range(array).is_some_and(|range| self.counts.add_integers(array.values(), range))
+                [ColumnReader::Int(array)] if array.null_count() == 0 => {
+                    self.counts.add_integers(IntegerForm::Integer, array.values(), range_with_room)
+                }
+                [ColumnReader::Address(array)] if array.null_count() == 0 => {
+                    self.counts.add_integers(IntegerForm::Address, array.values(), bounds)
                 }
                 [ColumnReader::Dictionary(only)] if only.is_complete() => self.counts.add_codes(only, None),
                 [ColumnReader::Dictionary(left), ColumnReader::Dictionary(right)]
@@ -90,23 +106,32 @@ impl DirectCounts {
         counted
     }
 
-    /// Calls `found` with each value and its count, and forgets them.
-    pub(crate) fn take(&mut self, mut found: impl FnMut(Counted<'_>, i64)) {
+    /// Takes the counts of another over where both are of integers of one form that lie close together; where they are
+    /// not, both stay as they are.
+    pub(crate) fn absorb(&mut self, other: &mut DirectCounts) {
+        let (Counts::Integers(mine), Counts::Integers(others)) = (&mut self.counts, &other.counts) else { return };
+        if self.rows + other.rows < ROWS_MAX && mine.absorb(others) {
+            self.rows += other.rows;
+            *other = DirectCounts::default();
+        }
+    }
+
+    /// Calls `found` with values and their counts, and forgets them.
+    pub(crate) fn take(&mut self, mut found: impl FnMut(Counted<'_>, &[i64])) {
         self.rows = 0;
         match std::mem::take(&mut self.counts) {
             Counts::Nothing => {}
-            Counts::Integers(base, counts) => {
-                let counts = counts.iter().zip(base..).filter(|(count, _)| **count > 0);
-                counts.for_each(|(count, integer)| found(Counted::Integer(integer), i64::from(*count)));
-            }
+            Counts::Integers(counts) => counts.for_each_part(|form, values, counts| {
+                found(Counted::Integers(form, values), counts);
+            }),
             Counts::Codes(dictionaries, bits, places) => {
                 let mut count_of = |place: usize, count: i64| {
                     let texts = |at: usize, code: usize| text_of(&dictionaries[at], code);
                     match dictionaries.len() {
-                        1 => found(Counted::Texts(&[texts(0, place)]), count),
+                        1 => found(Counted::Texts(&[texts(0, place)]), &[count]),
                         _ => found(
                             Counted::Texts(&[texts(0, place >> bits), texts(1, place & ((1 << bits) - 1))]),
-                            count,
+                            &[count],
                         ),
                     }
                 };
@@ -117,7 +142,7 @@ impl DirectCounts {
                     let counts = counts.iter().enumerate().filter(|(_, count)| **count > 0);
                     counts.for_each(|(code, count)| {
                         let text = dictionary.as_ref().map(|values| text_of(values, code));
-                        found(Counted::Time(time, text), i64::from(*count));
+                        found(Counted::Time(time, text), &[i64::from(*count)]);
                     });
                 }
             }
@@ -129,7 +154,7 @@ impl DirectCounts {
         match &self.counts {
             Counts::Nothing => 0,
             Counts::Times { places, counts, .. } => counts.len() * places * size_of::<u32>(),
-            Counts::Integers(_, counts) => counts.len() * size_of::<u32>(),
+            Counts::Integers(integers) => integers.counts.len() * size_of::<u32>(),
             Counts::Codes(_, _, Places::Plain(counts)) => counts.len() * size_of::<u32>(),
             Counts::Codes(_, _, Places::Lanes(counts)) => counts.len() * size_of::<[u32; LANES]>(),
         }
@@ -167,29 +192,108 @@ impl Places {
     }
 }
 
-impl Counts {
-    fn add_integers(&mut self, values: &[i64], (low, high): (i64, i64)) -> bool {
-        if let Counts::Nothing = self {
-            *self = Counts::Integers(low, Vec::new());
-        }
-        let Counts::Integers(base, counts) = self else { return false };
-        if low < *base || high - *base >= counts.len() as i64 {
-            let (from, to) = (low.min(*base), high.max(*base + counts.len() as i64 - 1));
-            let needed = usize::try_from(to - from).unwrap_or(usize::MAX).saturating_add(1);
-            // A range that grows by little each time is copied seldom.
-            let len = needed.saturating_add(needed / 2).min(INTEGERS_MAX);
-            if needed > INTEGERS_MAX || (counts.is_empty() && needed / INTEGERS_PER_ROW > values.len()) {
-                return false;
+/// The range of integers around which any array of counts holds short integers only.
+fn range_with_room(integers: &[i64]) -> Option<(i64, i64)> {
+    let room = INTEGERS_MAX as i64;
+    let (low, high) = short_range(integers)?;
+    (is_short(low - room) && is_short(high + room)).then_some((low, high))
+}
+
+impl IntegerCounts {
+    /// Counts values; false, with nothing counted, where they have no range or one too far from those so far.
+    fn add<T: Copy + Into<i64>>(&mut self, values: &[T], range_of: impl Fn(&[T]) -> Option<(i64, i64)>) -> bool {
+        // Mostly the array covers them all, which the bounds of the array tell.
+        let Some(outside) = self.count_covered(values) else { return true };
+        let (counted, rest) = values.split_at(outside);
+        // The first array is one for the rows of a batch.
+        let most =
+            if self.counts.is_empty() { INTEGERS_MAX.min(values.len() * INTEGERS_PER_ROW) } else { INTEGERS_MAX };
+        let needed = range_of(rest).map(|range| (range, self.needed(range))).filter(|(_, needed)| *needed <= most);
+        match needed {
+            Some((range, needed)) => {
+                self.cover(range, needed);
+                self.count_covered(rest);
+                true
             }
-            let from = if low < *base { to - (len as i64 - 1) } else { from };
-            let mut grown = vec![0; len];
-            let start = (*base - from) as usize;
-            grown[start..start + counts.len()].copy_from_slice(counts);
-            (*base, *counts) = (from, grown);
+            None => {
+                counted.iter().for_each(|value| self.counts[((*value).into() - self.base) as usize] -= 1);
+                false
+            }
         }
-        let (base, counts) = (*base, counts.as_mut_slice());
-        values.iter().for_each(|value| counts[(value - base) as usize] += 1);
+    }
+
+    /// Counts values up to the first that the array does not cover, and tells the place of that.
+    fn count_covered<T: Copy + Into<i64>>(&mut self, values: &[T]) -> Option<usize> {
+        let (base, counts) = (self.base, self.counts.as_mut_slice());
+        values.iter().position(|value| {
+            let count = counts.get_mut((*value).into().wrapping_sub(base) as usize);
+            count.map(|count| *count += 1).is_none()
+        })
+    }
+
+    /// Adds the counts of others; false where they are of another form or too far away.
+    fn absorb(&mut self, others: &IntegerCounts) -> bool {
+        let range = (others.base, others.base + others.counts.len() as i64 - 1);
+        let needed = self.needed(range);
+        if self.form != others.form || needed > INTEGERS_MAX {
+            return false;
+        }
+        self.cover(range, needed);
+        let start = (others.base - self.base) as usize;
+        let mine = &mut self.counts[start..start + others.counts.len()];
+        mine.iter_mut().zip(&others.counts).for_each(|(count, more)| *count += more);
         true
+    }
+
+    /// Length of an array that covers the values so far and `low..=high`.
+    fn needed(&self, (low, high): (i64, i64)) -> usize {
+        let (from, to) = (low.min(self.base), high.max(self.base + self.counts.len() as i64 - 1));
+        usize::try_from(to - from).unwrap_or(usize::MAX).saturating_add(1)
+    }
+
+    /// Makes room for `low..=high`, for which the array must be `needed` long.
+    fn cover(&mut self, (low, high): (i64, i64), needed: usize) {
+        if low >= self.base && high - self.base < self.counts.len() as i64 {
+            return;
+        }
+        // A range that grows by little each time is copied seldom.
+        let len = needed.saturating_add(needed / 2).min(INTEGERS_MAX);
+        let end = high.max(self.base + self.counts.len() as i64 - 1);
+        let from = if low < self.base { end - (len as i64 - 1) } else { low.min(self.base) };
+        let mut grown = vec![0; len];
+        let start = (self.base - from) as usize;
+        grown[start..start + self.counts.len()].copy_from_slice(&self.counts);
+        (self.base, self.counts) = (from, grown);
+    }
+
+    /// Calls `found` with the form, some integers and their counts, until all have been told.
+    fn for_each_part(&self, mut found: impl FnMut(IntegerForm, &[i64], &[i64])) {
+        let (mut values, mut counts) = (Vec::new(), Vec::new());
+        for (some, base) in self.counts.chunks(TAKEN_INTEGERS).zip((self.base..).step_by(TAKEN_INTEGERS)) {
+            values.clear();
+            counts.clear();
+            for (count, value) in some.iter().zip(base..).filter(|(count, _)| **count > 0) {
+                values.push(value);
+                counts.push(i64::from(*count));
+            }
+            found(self.form, &values, &counts);
+        }
+    }
+}
+
+impl Counts {
+    fn add_integers<T: Copy + Into<i64>>(
+        &mut self,
+        form: IntegerForm,
+        values: &[T],
+        range_of: impl Fn(&[T]) -> Option<(i64, i64)>,
+    ) -> bool {
+        if let Counts::Nothing = self {
+            let Some((low, _)) = range_of(values) else { return false };
+            *self = Counts::Integers(IntegerCounts { form, base: low, counts: Vec::new() });
+        }
+        let Counts::Integers(known) = self else { return false };
+        known.form == form && known.add(values, range_of)
     }
 
     fn add_codes(&mut self, left: &DictionaryColumn, right: Option<&DictionaryColumn>) -> bool {
@@ -256,5 +360,73 @@ impl Counts {
             start += run.len();
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{Int64Array, UInt32Array};
+
+    use super::*;
+
+    /// The counts by value.
+    fn taken(counts: &mut DirectCounts) -> BTreeMap<i64, i64> {
+        let mut all = BTreeMap::new();
+        counts.take(|counted, rows| {
+            let Counted::Integers(_, values) = counted else { panic!("integers") };
+            all.extend(values.iter().copied().zip(rows.iter().copied()));
+        });
+        all
+    }
+
+    fn integers(values: &[i64]) -> [ColumnReader; 1] {
+        let array: ArrayRef = Arc::new(Int64Array::from(values.to_vec()));
+        [ColumnReader::new(&array)]
+    }
+
+    fn counts_of(values: &[i64]) -> BTreeMap<i64, i64> {
+        values.iter().fold(BTreeMap::new(), |mut counts, value| {
+            *counts.entry(*value).or_default() += 1;
+            counts
+        })
+    }
+
+    #[test]
+    fn integers_are_counted_in_any_order_and_joined() {
+        let [first, second] = [[7, 7, -3, 900, 7], [901, 0, -300, 7, 600]];
+        let (mut left, mut right) = (DirectCounts::default(), DirectCounts::default());
+        assert!(left.add(&integers(&first)) && left.add(&integers(&second)) && right.add(&integers(&second)));
+        left.absorb(&mut right);
+        assert_eq!(taken(&mut left), counts_of(&[first, second, second].concat()));
+        assert_eq!(taken(&mut right), BTreeMap::new());
+    }
+
+    #[test]
+    fn a_batch_that_goes_too_far_is_not_counted_at_all() {
+        let mut counts = DirectCounts::default();
+        assert!(counts.add(&integers(&[1, 2, 3])));
+        for far in [INTEGERS_MAX as i64 + 2, i64::MIN, i64::MAX, 10i64.pow(18)] {
+            assert!(!counts.add(&integers(&[1, 2, far, 3])), "{far}");
+        }
+        assert_eq!(taken(&mut counts), counts_of(&[1, 2, 3]));
+    }
+
+    #[test]
+    fn integers_and_addresses_keep_apart() {
+        let (mut left, mut right) = (DirectCounts::default(), DirectCounts::default());
+        let array: ArrayRef = Arc::new(UInt32Array::from(vec![1, 2, 2]));
+        let addresses = [ColumnReader::new(&array)];
+        assert!(left.add(&addresses) && right.add(&integers(&[1, 2])) && !left.add(&integers(&[1, 2])));
+        left.absorb(&mut right);
+        assert_eq!(taken(&mut left), BTreeMap::from([(1, 1), (2, 2)]));
+        assert_eq!(taken(&mut right), counts_of(&[1, 2]));
+    }
+
+    #[test]
+    fn integers_near_those_kept_as_texts_are_not_counted_by_place() {
+        let mut counts = DirectCounts::default();
+        assert!(!counts.add(&integers(&[10i64.pow(18) - 1, 10i64.pow(18) - 2])));
     }
 }

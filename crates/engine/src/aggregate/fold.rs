@@ -58,8 +58,8 @@ pub(crate) trait Fold: AnyFold + Send + Sync {
     fn lengths(&self, _groups: usize) -> Option<Vec<i64>> {
         None
     }
-    /// Counts rows of a group, where rows are counted.
-    fn count_more(&mut self, _group: u32, _rows: i64) {}
+    /// Counts so many rows of each of these groups, where rows are counted.
+    fn count_more(&mut self, _groups: &[u32], _rows: &[i64]) {}
     /// Bytes held, about.
     fn bytes(&self) -> usize;
 }
@@ -265,9 +265,11 @@ impl Fold for CountFold {
         groups.iter().zip(other.counts).for_each(|(group, count)| self.counts[*group as usize] += count);
     }
 
-    fn count_more(&mut self, group: u32, rows: i64) {
-        grow(&mut self.counts, group as usize + 1, 0);
-        self.counts[group as usize] += rows;
+    fn count_more(&mut self, groups: &[u32], rows: &[i64]) {
+        for (group, rows) in groups.iter().zip(rows) {
+            grow(&mut self.counts, *group as usize + 1, 0);
+            self.counts[*group as usize] += rows;
+        }
     }
 
     fn add_states(&mut self, states: &ArrayRef, groups: &[u32], total: usize) {

@@ -179,12 +179,19 @@ impl Folder {
     fn settle(&mut self) {
         let Folder { direct, groups, folds, .. } = self;
         direct.take(|counted, rows| {
-            let group = match counted {
-                Counted::Integer(integer) => groups.group_of_integer(integer),
-                Counted::Time(time, text) => groups.group_of_time(time, text),
-                Counted::Texts(texts) => groups.group_of(texts.iter().copied()),
+            let only;
+            let groups = match counted {
+                Counted::Integers(form, integers) => groups.groups_of_integers(form, integers),
+                Counted::Time(time, text) => {
+                    only = [groups.group_of_time(time, text)];
+                    &only
+                }
+                Counted::Texts(texts) => {
+                    only = [groups.group_of(texts.iter().copied())];
+                    &only
+                }
             };
-            folds.iter_mut().flat_map(|folds| &mut folds.parts).for_each(|fold| fold.count_more(group, rows));
+            folds.iter_mut().flat_map(|folds| &mut folds.parts).for_each(|fold| fold.count_more(groups, rows));
         });
     }
 
@@ -310,6 +317,7 @@ impl Folder {
 
     /// Takes the groups of another folder.
     fn absorb(&mut self, mut other: Folder) {
+        self.direct.absorb(&mut other.direct);
         self.settle();
         other.settle();
         let groups = self.groups.absorb(&other.groups);

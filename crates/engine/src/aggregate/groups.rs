@@ -10,7 +10,7 @@ use arrow::array::{Array, ArrayRef, StringViewBuilder};
 
 use super::integers::NONE;
 use super::pairs::PairTable;
-use super::values::ValueTable;
+use super::values::{IntegerForm, ValueTable};
 use crate::rows::{ColumnReader, DictionaryColumn};
 
 /// Most groups a multivalue BY may put one row into (cross product of its values).
@@ -170,9 +170,13 @@ impl GroupTable {
         self.codes = Some(codes);
     }
 
-    /// The group of an integer of at most 18 digits, where there is one field.
-    pub(crate) fn group_of_integer(&mut self, integer: i64) -> u32 {
-        self.fields.first_mut().map_or(0, |values| values.number_of_integer(integer))
+    /// The groups of ascending integers, where there is one field.
+    pub(super) fn groups_of_integers(&mut self, form: IntegerForm, integers: &[i64]) -> &[u32] {
+        self.groups.clear();
+        if let ([values], [low, ..], [.., high]) = (self.fields.as_mut_slice(), integers, integers) {
+            values.numbers_of_integers(form, integers, (*low, *high), &mut self.groups);
+        }
+        &self.groups
     }
 
     /// The group of an instant, and of a text where there are two fields.

@@ -4,7 +4,7 @@
 //! text is made at the end, and only where it is shown. So that equal texts meet, a text in one of these written forms
 //! is read as its integer first ([`Kind`]). Codes of a dictionary are translated once per dictionary.
 
-use arrow::array::{Array, ArrayRef, Int64Array, StringViewArray, StringViewBuilder, TimestampNanosecondArray};
+use arrow::array::{Array, ArrayRef, StringViewArray, StringViewBuilder, TimestampNanosecondArray};
 use quarry_event::shape::NumberFormat;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::value::write_integer;
@@ -65,13 +65,22 @@ impl<'a> Kind<'a> {
     }
 }
 
-/// The range of integers that are all there and short.
-pub(super) fn short_range(array: &Int64Array) -> Option<(i64, i64)> {
-    let all_there = array.null_count() == 0;
-    bounds(array.values()).filter(|(low, high)| all_there && is_short(*low) && is_short(*high))
+/// How integers of a column are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum IntegerForm {
+    /// As integers of at most 18 digits.
+    Integer,
+    /// As IPv4 addresses.
+    Address,
 }
 
-fn is_short(integer: i64) -> bool {
+/// The range of integers that are all short.
+pub(super) fn short_range(integers: &[i64]) -> Option<(i64, i64)> {
+    bounds(integers).filter(|(low, high)| is_short(*low) && is_short(*high))
+}
+
+/// Whether an integer is kept as such.
+pub(super) fn is_short(integer: i64) -> bool {
     integer.unsigned_abs() < INTEGER_BOUND as u64
 }
 
@@ -238,9 +247,21 @@ impl ValueTable {
         self.distinct.origins.len()
     }
 
-    /// The number of an integer of at most 18 digits.
-    pub(super) fn number_of_integer(&mut self, integer: i64) -> u32 {
-        self.distinct.number(Kind::Integer(integer))
+    /// Appends the numbers of integers of one form that all lie within `range`.
+    pub(super) fn numbers_of_integers<T: Copy + Into<i64>>(
+        &mut self,
+        form: IntegerForm,
+        values: &[T],
+        range: (i64, i64),
+        out: &mut Vec<u32>,
+    ) {
+        let Distinct { integers, addresses, origins, .. } = &mut self.distinct;
+        match form {
+            IntegerForm::Integer => integers.entries(values, range, out, |value| add(origins, Origin::Integer(value))),
+            IntegerForm::Address => {
+                addresses.entries(values, range, out, |value| add(origins, Origin::Address(value as u32)));
+            }
+        }
     }
 
     /// The number of a text.
@@ -270,9 +291,11 @@ impl ValueTable {
         match column {
             ColumnReader::Null(rows) => out.resize(*rows, NONE),
             ColumnReader::Dictionary(column) => self.numbers_of_codes(column, out),
-            ColumnReader::Int(array) if let Some(range) = short_range(array) => {
-                let Distinct { integers, origins, .. } = &mut self.distinct;
-                integers.entries(array.values(), range, out, |value| add(origins, Origin::Integer(value)));
+            ColumnReader::Int(array)
+                if array.null_count() == 0
+                    && let Some(range) = short_range(array.values()) =>
+            {
+                self.numbers_of_integers(IntegerForm::Integer, array.values(), range, out);
             }
             ColumnReader::Int(array) => out.extend(array.iter().map(|value| match value {
                 None => NONE,
@@ -280,9 +303,8 @@ impl ValueTable {
                 Some(value) => self.distinct.text(&value.to_string()),
             })),
             ColumnReader::Address(array) if array.null_count() == 0 => {
-                let Distinct { addresses, origins, .. } = &mut self.distinct;
                 let range = bounds(array.values()).unwrap_or_default();
-                addresses.entries(array.values(), range, out, |value| add(origins, Origin::Address(value as u32)));
+                self.numbers_of_integers(IntegerForm::Address, array.values(), range, out);
             }
             ColumnReader::Time(array) => self.numbers_of_times(array, out),
             ColumnReader::Text(array) => self.numbers_of_texts(array, out),
@@ -425,7 +447,10 @@ impl ValueSet {
     /// Adds the values of a column; not for multivalues.
     pub(crate) fn insert_all(&mut self, column: &ColumnReader) {
         match column {
-            ColumnReader::Int(array) if let Some(range) = short_range(array) => {
+            ColumnReader::Int(array)
+                if array.null_count() == 0
+                    && let Some(range) = short_range(array.values()) =>
+            {
                 self.integers.extend_within(array.values(), range);
             }
             ColumnReader::Int(array) if array.iter().flatten().all(is_short) => {
