@@ -31,6 +31,8 @@ pub(crate) fn of_batches(batches: Vec<RecordBatch>) -> RowIter {
 pub(crate) struct CommandContext {
     /// Name of the search, unique among those of its server.
     pub id: Arc<str>,
+    /// Text of the search as written.
+    pub search: Arc<str>,
     /// Start of the search; `now()`.
     pub now: quarry_event::TimeNs,
     /// Time zone of the user.

@@ -286,6 +286,7 @@ impl Engine {
         let number = self.started.fetch_add(1, Ordering::Relaxed) + 1;
         let context = CommandContext {
             id: request.sid.unwrap_or_else(|| format!("{}.{number}", request.now.div_euclid(NS_PER_SEC))).into(),
+            search: request.text.into(),
             now: request.now,
             zone: request.zone,
             range: request.range,

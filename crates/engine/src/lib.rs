@@ -45,7 +45,7 @@ mod tstats;
 pub use command::Messages;
 pub use commands::lookup::{FillTable, LookupSource, LookupTable, TableTime};
 pub use commands::places::{AddressPlaces, Place};
-pub use custom::{CommandChunk, CommandProcess, CommandSource, NoCommands};
+pub use custom::{AlertCall, CommandChunk, CommandProcess, CommandSource, NoCommands};
 pub use dataflow::Slicing;
 pub use error::EngineError;
 pub use explain::{

@@ -42,6 +42,7 @@ impl Folding {
         let expressions = ExprContext::new(0, zone.clone());
         let context = CommandContext {
             id: Arc::from(""),
+            search: Arc::from(""),
             now: 0,
             zone,
             range: TimeRange::ALL,

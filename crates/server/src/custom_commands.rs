@@ -1,15 +1,16 @@
 //! Custom search commands: which programs apps bring along (commands.conf, the app's bin folder) and how they are begun.
 //!
 //! Who speaks with a program is [`crate::custom_process`], with an older one (`chunked = false`) and those that `script` names
-//! [`crate::custom_legacy`].
+//! [`crate::custom_legacy`]. Alert actions, which apps have beside commands, are [`crate::alert_actions`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use quarry_conf::{Layers, View};
-use quarry_engine::{CommandProcess, CommandSource};
+use quarry_engine::{AlertCall, CommandProcess, CommandSource};
 
+use crate::alert_actions::AlertActions;
 use crate::configuration::{app_folders, app_name};
 use crate::custom_legacy::{OlderProgram, OlderSettings};
 use crate::custom_process::{ProgramLimits, RunningProgram};
@@ -33,6 +34,7 @@ const SCRIPT: OlderSettings =
 #[derive(Default)]
 pub(crate) struct CustomCommands {
     commands: BTreeMap<String, Definition>,
+    alerts: AlertActions,
     data_dir: Option<PathBuf>,
     view: Option<Arc<View>>,
 }
@@ -67,29 +69,49 @@ impl CustomCommands {
             let older = older(&setting);
             Some((name.to_ascii_lowercase(), Definition { app, program, limits, older }))
         });
-        CustomCommands { commands: commands.collect(), data_dir: Some(data_dir.to_owned()), view: view.cloned() }
+        let alerts = AlertActions::new(layers, data_dir, view);
+        CustomCommands {
+            commands: commands.collect(),
+            alerts,
+            data_dir: Some(data_dir.to_owned()),
+            view: view.cloned(),
+        }
     }
 }
 
 /// The app whose `conf` has a stanza of this name; with a view and a kind of object one that shows it there.
 pub(crate) fn app_folder(data_dir: &Path, conf: &str, name: &str, seen: Option<(&View, &str)>) -> Option<PathBuf> {
+    let apps = seen_apps(data_dir, name, seen);
+    apps.into_iter().find(|app| has_stanza(app, conf, name))
+}
+
+/// All such apps, the one that wins first.
+pub(crate) fn app_folders_with(data_dir: &Path, conf: &str, name: &str, seen: Option<(&View, &str)>) -> Vec<PathBuf> {
+    let mut apps = seen_apps(data_dir, name, seen);
+    apps.retain(|app| has_stanza(app, conf, name));
+    apps
+}
+
+fn seen_apps(data_dir: &Path, name: &str, seen: Option<(&View, &str)>) -> Vec<PathBuf> {
     let mut apps = app_folders(data_dir, seen.map(|(view, _)| view));
     apps.retain(|app| seen.is_none_or(|(view, kind)| view.sees(&app_name(app), kind, name)));
+    apps
+}
+
+fn has_stanza(app: &Path, conf: &str, name: &str) -> bool {
     let header = format!("[{name}]");
-    apps.into_iter().find(|app| {
-        ["local", "default"].iter().any(|layer| {
-            let text = std::fs::read_to_string(app.join(layer).join(conf));
-            text.is_ok_and(|text| text.lines().any(|line| line.trim() == header))
-        })
+    ["local", "default"].iter().any(|layer| {
+        let text = std::fs::read_to_string(app.join(layer).join(conf));
+        text.is_ok_and(|text| text.lines().any(|line| line.trim() == header))
     })
 }
 
-fn is_true(text: &str) -> bool {
+pub(crate) fn is_true(text: &str) -> bool {
     matches!(text.to_ascii_lowercase().as_str(), "true" | "1" | "t" | "yes")
 }
 
 /// Whether a name is one of a file, without folders.
-fn is_plain(name: &str) -> bool {
+pub(crate) fn is_plain(name: &str) -> bool {
     !name.is_empty() && !name.contains(['/', '\\']) && !name.starts_with('.')
 }
 
@@ -193,6 +215,14 @@ impl CommandSource for CustomCommands {
         };
         let program = program.clone();
         Ok(Box::new(OlderProgram::new(Box::new(move |_| Ok(program.clone())), definition.limits, older)))
+    }
+
+    fn check_alert(&self, name: &str) -> Result<(), String> {
+        self.alerts.check(name)
+    }
+
+    fn send_alert(&self, call: AlertCall<'_>, is_cancelled: &dyn Fn() -> bool) -> Result<Vec<String>, String> {
+        self.alerts.send(call, is_cancelled)
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod add;
 mod address_places;
+mod alert_actions;
 mod bars;
 mod btool;
 mod bucket;

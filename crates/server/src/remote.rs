@@ -22,6 +22,12 @@ const SERVICES: &str = "/services";
 /// How long a server may take to answer a connection.
 const CONNECT_WAIT: Duration = Duration::from_secs(5);
 
+/// Where the server of `data_dir` listens, if one runs.
+pub(crate) fn address_in(data_dir: &Path) -> Option<String> {
+    let value: Value = serde_json::from_str(&std::fs::read_to_string(data_dir.join(RUN_FILE)).ok()?).ok()?;
+    value["mgmt"].as_str().map(str::to_owned)
+}
+
 /// A running server.
 pub(crate) struct Remote {
     address: String,

@@ -233,7 +233,11 @@ pub static HELP: &[CommandHelp] = &[
         "selfjoin [overwrite=] [max=N] [keepsingle=] FIELD...",
         "joins rows with others of the same result",
     ),
-    row("sendalert", "sendalert ACTION [param.NAME=VALUE]...", "changes nothing; says so"),
+    row(
+        "sendalert",
+        "sendalert ACTION [results_link=] [param.NAME=VALUE]...",
+        "gives the rows to an alert action of an app",
+    ),
     row("sendemail", "sendemail to=ADDRESS [OPTIONS]", "changes nothing; says so"),
     row("set", "set (union|diff|intersect) [ SEARCH ] [ SEARCH ]", "compares rows of two searches"),
     row("setfields", "setfields FIELD=TEXT [, ...]", "the same text in every row"),

@@ -18,6 +18,7 @@ use crate::rows::{ColumnReader, batch_of, column_or_null};
 fn context() -> CommandContext {
     CommandContext {
         id: Arc::from(""),
+        search: Arc::from(""),
         now: 0,
         zone: jiff::tz::TimeZone::UTC,
         range: TimeRange::ALL,

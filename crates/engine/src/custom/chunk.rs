@@ -1,5 +1,7 @@
 //! Rows as the body of a chunk and back: CSV, with a column `__mv_NAME` beside one that has several values in a row.
 
+use std::io::Write;
+
 use arrow::record_batch::RecordBatch;
 use quarry_event::time::parse_epoch;
 
@@ -20,25 +22,47 @@ pub(super) fn body_of(rows: &RecordBatch, wanted: &[String]) -> Result<Vec<u8>, 
         return Ok(Vec::new());
     }
     let readers: Vec<ColumnReader> = names.iter().map(|name| rows::reader(rows, name)).collect();
-    let is_multi = |reader: &ColumnReader| (0..rows.num_rows()).any(|row| matches!(reader.value(row), Value::Multi(_)));
-    let multi: Vec<bool> = readers.iter().map(is_multi).collect();
+    let multi: Vec<bool> = readers.iter().map(|reader| is_multi(reader, rows.num_rows())).collect();
     let mut writer = csv::Writer::from_writer(Vec::new());
-    let failed = |error: csv::Error| EngineError::invalid(format!("rows cannot be written as CSV: {error}"));
-    let mut record: Vec<String> = names.clone();
-    record.extend(names.iter().zip(&multi).filter(|(_, is)| **is).map(|(name, _)| format!("{MULTI}{name}")));
-    writer.write_record(&record).map_err(failed)?;
+    write_body(&mut writer, rows, &names, &multi, true)?;
+    writer.into_inner().map_err(|error| unwritten(&error))
+}
+
+fn unwritten(error: &dyn std::fmt::Display) -> EngineError {
+    EngineError::invalid(format!("rows cannot be written as CSV: {error}"))
+}
+
+/// Whether one of the rows has several values.
+pub(super) fn is_multi(reader: &ColumnReader, rows: usize) -> bool {
+    (0..rows).any(|row| matches!(reader.value(row), Value::Multi(_)))
+}
+
+/// Writes these columns of the rows, with a list beside each that is `multi`.
+pub(super) fn write_body<W: Write>(
+    writer: &mut csv::Writer<W>,
+    rows: &RecordBatch,
+    names: &[String],
+    multi: &[bool],
+    with_header: bool,
+) -> Result<(), EngineError> {
+    let readers: Vec<ColumnReader> = names.iter().map(|name| rows::reader(rows, name)).collect();
+    let mut record: Vec<String> = names.to_vec();
+    if with_header {
+        record.extend(names.iter().zip(multi).filter(|(_, is)| **is).map(|(name, _)| format!("{MULTI}{name}")));
+        writer.write_record(&record).map_err(|error| unwritten(&error))?;
+    }
     for row in 0..rows.num_rows() {
         record.clear();
         let text = |reader: &ColumnReader| reader.value(row).text().map(|text| text.into_owned()).unwrap_or_default();
         record.extend(readers.iter().map(text));
-        let lists = readers.iter().zip(&multi).filter(|(_, is)| **is);
+        let lists = readers.iter().zip(multi).filter(|(_, is)| **is);
         record.extend(lists.map(|(reader, _)| match reader.value(row) {
             Value::Multi(values) => encode(values.iter().map(AsRef::as_ref)),
             _ => String::new(),
         }));
-        writer.write_record(&record).map_err(failed)?;
+        writer.write_record(&record).map_err(|error| unwritten(&error))?;
     }
-    writer.into_inner().map_err(|error| EngineError::invalid(format!("rows cannot be written as CSV: {error}")))
+    Ok(())
 }
 
 /// The rows of a body; an empty cell is no value.

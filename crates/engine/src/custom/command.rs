@@ -89,7 +89,7 @@ impl Custom {
                 "sid": &*context.id,
                 "owner": "admin",
                 "username": "admin",
-                "search": "",
+                "search": &*context.search,
                 "session_key": "",
                 "splunkd_uri": "",
                 "splunk_version": "9.0",

@@ -4,12 +4,16 @@
 //! The engine knows what is said and in which order; who implements [`CommandSource`] knows which programs there are,
 //! runs them and keeps them within their limits. First comes `getinfo`, whose answer says what the command is; then
 //! `execute` with rows until both sides have said that they are finished. Answers alternate with questions strictly.
+//! Programs of [alert actions](alert) are told everything at once and say nothing that is read as rows.
 
+mod alert;
 mod chunk;
 mod command;
 
 use std::collections::BTreeSet;
 
+pub use alert::AlertCall;
+pub(crate) use alert::SendAlert;
 pub(crate) use command::Custom;
 
 /// One side's turn: metadata as JSON, rows as CSV.
@@ -40,6 +44,15 @@ pub trait CommandSource: Send + Sync {
     /// Starts the program of a command. Older programs do not say what they are: they make rows where they come first.
     fn start(&self, name: &str, _is_first: bool) -> Result<Box<dyn CommandProcess>, String> {
         Err(format!("there is no program for the command {name}"))
+    }
+    /// Why there is no alert action of this name that could be run.
+    fn check_alert(&self, name: &str) -> Result<(), String> {
+        Err(format!("there is no alert action {name}"))
+    }
+    /// Runs an alert action to its end, or until `is_cancelled`; what the user is told. An action that fails is told
+    /// of, too; an error is one that could not begin.
+    fn send_alert(&self, call: AlertCall<'_>, _is_cancelled: &dyn Fn() -> bool) -> Result<Vec<String>, String> {
+        self.check_alert(call.action).map(|()| Vec::new())
     }
 }
 

@@ -16,6 +16,7 @@ use crate::commands::keep::{Collect, OutputLookup};
 use crate::commands::map::Map;
 use crate::commands::places::IpLocation;
 use crate::commands::transaction::{Test, Transaction};
+use crate::custom::SendAlert;
 use crate::expr::CompiledExpr;
 use crate::row_filter::RowFilter;
 
@@ -56,6 +57,9 @@ impl Lowering<'_> {
             }
             KeepCommand::Collect(command) => {
                 Step::Blocking(Arc::new(Collect { command: command.clone(), source: self.environment.source() }))
+            }
+            KeepCommand::SendAlert(command) => {
+                Step::Blocking(Arc::new(SendAlert { command: command.clone(), source: self.environment.commands() }))
             }
         }
     }

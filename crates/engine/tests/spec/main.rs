@@ -38,7 +38,6 @@ const SHARED_PAGES: &[(&str, &str)] = &[
     ("redistribute", "noop"),
     ("rtorder", "noop"),
     ("run", "script"),
-    ("sendalert", "noop"),
     ("sendemail", "noop"),
     ("sichart", "sistats"),
     ("sirare", "sistats"),

@@ -10,9 +10,9 @@ use bytes::Bytes;
 use jiff::tz::TimeZone;
 use quarry_conf::{ConfSource, Layer, Layers, MacrosConf, PropsResolver};
 use quarry_engine::{
-    Acceleration, AddressPlaces, Engine, EngineOptions, EventType, KeptJob, KnowledgeSource, LookupSource, LookupTable,
-    NodeEntry, NodeSource, Place, SearchRequest, SnapshotSource, SummaryFile, SummaryRequest, SummaryStore, TableTime,
-    Tag,
+    Acceleration, AddressPlaces, AlertCall, CommandSource, Engine, EngineOptions, EventType, KeptJob, KnowledgeSource,
+    LookupSource, LookupTable, NodeEntry, NodeSource, Place, SearchRequest, SnapshotSource, SummaryFile,
+    SummaryRequest, SummaryStore, TableTime, Tag,
 };
 use quarry_event::time::{NS_PER_SEC, parse_time};
 use quarry_event::{EventBatch, TimeNs, TimeRange};
@@ -41,6 +41,26 @@ pub(crate) enum Kept {
     Sealed,
     /// As sealed, with summaries of the data models.
     Summarised,
+}
+
+/// Alert actions of examples: `note` tells what it is given.
+struct Actions;
+
+impl CommandSource for Actions {
+    fn check_alert(&self, name: &str) -> Result<(), String> {
+        if name == "note" { Ok(()) } else { Err(format!("there is no alert action {name}; did you mean note?")) }
+    }
+
+    fn send_alert(&self, call: AlertCall<'_>, _: &dyn Fn() -> bool) -> Result<Vec<String>, String> {
+        let mut text = Vec::new();
+        (call.write_rows)(&mut text)?;
+        let rows = String::from_utf8(text).map_err(|error| error.to_string())?.trim_end().replace('\n', " / ");
+        let told = call.parameters.iter().map(|(name, value)| format!("{name} is {value}"));
+        let first = call.first_row.iter().map(|(name, values)| format!("first {name} is {}", values.join("+")));
+        let link = call.results_link.map(|link| format!("link is {link}"));
+        let rows = format!("{} rows: {rows}", call.row_count);
+        Ok(vec![std::iter::once(rows).chain(told).chain(first).chain(link).collect::<Vec<_>>().join("; ")])
+    }
 }
 
 /// Events and tables of an example.
@@ -144,7 +164,7 @@ impl World {
         let tables = Arc::new(Tables(Mutex::new(self.tables)));
         let engine = Engine::new(&EngineOptions::default(), Arc::clone(&self.props), tables);
         let engine = engine.map_err(|error| error.to_string())?.with_knowledge(self.knowledge);
-        let mut engine = engine.with_node(Arc::new(Node));
+        let mut engine = engine.with_node(Arc::new(Node)).with_commands(Arc::new(Actions));
         let models = self.models.clone();
         let source: Arc<dyn SnapshotSource> = match kept {
             Kept::InMemory => Arc::new(Memory::of(self.batches).map_err(|error| error.to_string())?),

@@ -102,12 +102,21 @@ pub(crate) fn of_scheme(home: &Path, scheme: &str) -> Option<(PathBuf, PathBuf)>
     let entries = std::fs::read_dir(home.join("etc/apps")).into_iter().flatten().flatten();
     let mut apps: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     apps.sort();
-    let architecture = format!("linux_{}/bin", std::env::consts::ARCH);
-    let file = |app: &Path| {
-        let folders = [architecture.as_str(), "bin"];
-        let names = ["", ".py", ".sh"].map(|ending| format!("{scheme}{ending}"));
-        let mut all = folders.iter().flat_map(|folder| names.iter().map(move |name| app.join(folder).join(name)));
-        all.find(|path| path.is_file())
-    };
-    apps.into_iter().find_map(|app| Some((checked(home, &file(&app)?).ok()?, app)))
+    apps.into_iter().find_map(|app| Some((in_app(home, &app, scheme)?, app)))
+}
+
+/// The program of this name in an app, with an ending or without.
+pub(crate) fn in_app(home: &Path, app: &Path, name: &str) -> Option<PathBuf> {
+    of_app(home, app, &["", ".py", ".sh"].map(|ending| format!("{name}{ending}")))
+}
+
+/// The file of this name in an app's folders of programs.
+pub(crate) fn exact_in_app(home: &Path, app: &Path, name: &str) -> Option<PathBuf> {
+    of_app(home, app, &[name.to_owned()])
+}
+
+fn of_app(home: &Path, app: &Path, names: &[String]) -> Option<PathBuf> {
+    let folders = [format!("linux_{}/bin", std::env::consts::ARCH), "bin".to_owned()];
+    let mut all = folders.iter().flat_map(|folder| names.iter().map(move |name| app.join(folder).join(name)));
+    checked(home, &all.find(|path| path.is_file())?).ok()
 }

@@ -8,7 +8,7 @@
 //! Not here: what output means (`quarry_inputs::program`).
 
 mod changes;
-mod files;
+pub(crate) mod files;
 mod journal;
 mod log;
 mod modular;

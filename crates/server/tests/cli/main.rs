@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod add_and_search;
+mod alert_actions;
 mod changes;
 mod collector;
 mod compaction;

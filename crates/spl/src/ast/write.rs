@@ -1,5 +1,5 @@
-//! Syntax of commands that keep results elsewhere, and of those that only look something up: outputlookup, collect,
-//! iplocation.
+//! Syntax of commands that give results elsewhere, and of those that only look something up: outputlookup, collect,
+//! sendalert, iplocation.
 
 use super::Span;
 
@@ -10,6 +10,23 @@ pub enum KeepCommand {
     OutputLookup(OutputLookupCommand),
     /// `collect`.
     Collect(CollectCommand),
+    /// `sendalert`.
+    SendAlert(SendAlertCommand),
+}
+
+/// `sendalert`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SendAlertCommand {
+    /// Stanza of alert_actions.conf.
+    pub action: String,
+    /// Place of the name.
+    pub action_span: Span,
+    /// `results_link=`: where the results are to be seen.
+    pub results_link: Option<String>,
+    /// `results_path=`: a file with results in place of one that is written.
+    pub results_path: Option<String>,
+    /// `param.NAME=VALUE` without the `param.`, in their order; of several with a name the last is meant.
+    pub parameters: Vec<(String, String)>,
 }
 
 /// `outputlookup`.

@@ -79,10 +79,14 @@ impl Parser<'_> {
     /// Reads the option at the place. Must be called where [`Parser::peek_option`] saw one.
     pub(super) fn read_option(&mut self) -> Read<OptionArg> {
         self.skip_blank();
+        self.read_option_of(self.peek_name().len())
+    }
+
+    /// As [`Parser::read_option`], where the name is of so many bytes from the place.
+    pub(super) fn read_option_of(&mut self, length: usize) -> Read<OptionArg> {
         let start = self.pos;
-        let name = self.peek_name();
-        self.pos += name.len();
-        let name = name.to_ascii_lowercase();
+        let name = self.text[start..start + length].to_ascii_lowercase();
+        self.pos += length;
         let name_span = self.since(start);
         self.expect('=', "after the name of the option")?;
         self.skip_blank();

@@ -194,7 +194,7 @@ impl Parser<'_> {
             "append" | "join" | "lookup" | "inputlookup" | "makeresults" => self.combine_command(name),
             "tstats" => self.tstats(),
             "foreach" | "map" | "transaction" => self.flow_command(name),
-            "outputlookup" | "collect" | "iplocation" => self.write_command(name),
+            "outputlookup" | "collect" | "sendalert" | "iplocation" => self.write_command(name),
             "mstats" => self.mstats(),
             "datamodel" | "from" | "savedsearch" | "metadata" | "fromjson" => self.named_source(name),
             _ => {

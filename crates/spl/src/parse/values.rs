@@ -37,7 +37,6 @@ const TOLD: &[(&str, &str)] = &[
     ("excerpt", "texts are not shortened"),
     ("geom", "shapes of maps are not added"),
     ("rtorder", "rows are not held back to order them"),
-    ("sendalert", "searches start no alert actions"),
     ("sendemail", "searches send no mail"),
 ];
 

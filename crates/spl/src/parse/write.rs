@@ -1,8 +1,8 @@
-//! outputlookup, collect and iplocation.
+//! outputlookup, collect, sendalert and iplocation.
 
 use super::cursor::{Parser, Read};
 use super::options::Known;
-use crate::ast::{CollectCommand, Command, IpLocationCommand, KeepCommand, OutputLookupCommand};
+use crate::ast::{CollectCommand, Command, IpLocationCommand, KeepCommand, OutputLookupCommand, SendAlertCommand};
 use crate::diagnostic::Diagnostic;
 
 const OUTPUTLOOKUP: Known = Known {
@@ -26,13 +26,21 @@ const COLLECT: Known = Known {
     ],
     ignored: &["spool", "file", "run_in_preview", "uselb"],
 };
+const SENDALERT: Known =
+    Known { command: "sendalert", names: &["results_link", "results_path", "param.name"], ignored: &[] };
 const IPLOCATION: Known = Known { command: "iplocation", names: &["prefix", "allfields", "lang"], ignored: &[] };
+
+/// Whether names of options of `sendalert` have this character.
+fn is_of_parameter(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '_' | '.' | '-')
+}
 
 impl Parser<'_> {
     pub(super) fn write_command(&mut self, name: &str) -> Read<Command> {
         match name {
             "outputlookup" => self.outputlookup(),
             "collect" => self.collect(),
+            "sendalert" => self.sendalert(),
             _ => self.iplocation(),
         }
     }
@@ -125,6 +133,43 @@ impl Parser<'_> {
             return Err(remark.with_hint("write `collect index=summary`"));
         }
         Ok(Command::Keep(KeepCommand::Collect(command)))
+    }
+
+    /// `sendalert ACTION [results_link=] [results_path=] [param.NAME=VALUE]...`.
+    fn sendalert(&mut self) -> Read<Command> {
+        let (mut action, mut action_span) = (String::new(), self.here());
+        let (mut results_link, mut results_path, mut parameters) = (None, None, Vec::new());
+        loop {
+            self.skip_separators();
+            if self.at_end() {
+                break;
+            }
+            let rest = self.rest();
+            let length = rest.find(|c: char| !is_of_parameter(c)).unwrap_or(rest.len());
+            let written = &rest[..length];
+            if length == 0 || !rest[length..].trim_start().starts_with('=') {
+                let word = self.expect_field("an alert action")?;
+                if !action.is_empty() {
+                    let remark = Diagnostic::error(format!("sendalert: unexpected `{}`", word.text), word.span);
+                    return Err(remark.with_hint("write parameters as `param.name=\"value\"`"));
+                }
+                (action, action_span) = (word.text, word.span);
+                continue;
+            }
+            let option = self.read_option_of(length)?;
+            match (option.name.as_str(), written.strip_prefix("param.").filter(|name| !name.is_empty())) {
+                ("results_link", _) => results_link = Some(option.value),
+                ("results_path", _) => results_path = Some(option.value),
+                (_, Some(name)) => parameters.push((name.to_owned(), option.value)),
+                _ => self.unknown_option(SENDALERT, &option),
+            }
+        }
+        if action.is_empty() {
+            let remark = Diagnostic::error("sendalert: no alert action is given", self.here());
+            return Err(remark.with_hint("write `sendalert ACTION param.name=\"value\"`"));
+        }
+        let command = SendAlertCommand { action, action_span, results_link, results_path, parameters };
+        Ok(Command::Keep(KeepCommand::SendAlert(command)))
     }
 
     fn iplocation(&mut self) -> Read<Command> {

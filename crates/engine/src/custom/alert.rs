@@ -1,0 +1,116 @@
+//! `sendalert`: hands all rows to an alert action of an app, once, and passes them on as they are.
+//!
+//! The engine waits for the rows, says what they are and how they are written; who implements [`CommandSource`] knows which
+//! actions there are, runs the program and tells what it said. An action that fails changes no row: its failure is a message.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+use quarry_event::TimeNs;
+use quarry_spl::ast::SendAlertCommand;
+
+use super::CommandSource;
+use super::chunk::{is_multi, write_body};
+use crate::EngineError;
+use crate::command::{Blocking, CommandContext, RowIter};
+use crate::commands::lookup::FillTable;
+use crate::field_names::SeenNames;
+use crate::rows::{self, KeptRows, is_hidden};
+
+/// What an alert action is given.
+pub struct AlertCall<'a> {
+    /// Name of the action.
+    pub action: &'a str,
+    /// Parameters of the command; they win over those of the action.
+    pub parameters: &'a [(String, String)],
+    /// Where the results are to be seen, as the command says.
+    pub results_link: Option<&'a str>,
+    /// A file with results that there is already, in place of one with these rows.
+    pub results_path: Option<&'a str>,
+    /// Name of the search.
+    pub sid: &'a str,
+    /// Text of the search.
+    pub search: &'a str,
+    /// Start of the search.
+    pub now: TimeNs,
+    /// Zone of the user.
+    pub zone: &'a TimeZone,
+    /// How many rows there are.
+    pub row_count: usize,
+    /// Fields of the first row with their values; those without a value are left out.
+    pub first_row: &'a [(String, Vec<String>)],
+    /// Writes the rows as CSV.
+    pub write_rows: FillTable<'a>,
+}
+
+/// `sendalert`.
+pub(crate) struct SendAlert {
+    pub(crate) command: SendAlertCommand,
+    pub(crate) source: Arc<dyn CommandSource>,
+}
+
+impl Blocking for SendAlert {
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
+        let invalid = |message: String| {
+            let message = format!("sendalert: {message}");
+            EngineError::Invalid { message, span: Some(self.command.action_span) }
+        };
+        self.source.check_alert(&self.command.action).map_err(invalid)?;
+        let (mut all, mut names) = (KeptRows::new("sendalert", &context.dataflow), SeenNames::default());
+        for batch in rows {
+            let batch = batch?;
+            names.add(&batch);
+            all.push(&batch)?;
+        }
+        let names: Vec<String> = names.all().iter().filter(|name| !is_hidden(name)).cloned().collect();
+        let first_row = first_row(&all, &names)?;
+        let mut write_rows = |out: &mut dyn Write| write_rows(&all, &names, out).map_err(|error| error.to_string());
+        let call = AlertCall {
+            action: &self.command.action,
+            parameters: &self.command.parameters,
+            results_link: self.command.results_link.as_deref(),
+            results_path: self.command.results_path.as_deref(),
+            sid: &context.id,
+            search: &context.search,
+            now: context.now,
+            zone: &context.zone,
+            row_count: all.num_rows(),
+            first_row: &first_row,
+            write_rows: &mut write_rows,
+        };
+        let told = self.source.send_alert(call, &|| context.stop.is_cancelled()).map_err(invalid)?;
+        for message in told {
+            context.messages.push(format!("sendalert {}: {message}", self.command.action));
+        }
+        Ok(all.into_rows())
+    }
+}
+
+/// Fields of the first row.
+fn first_row(all: &KeptRows, names: &[String]) -> Result<Vec<(String, Vec<String>)>, EngineError> {
+    let Some(batch) = all.iter().next().transpose()? else { return Ok(Vec::new()) };
+    let fields = names.iter().map(|name| {
+        let reader = rows::reader(&batch, name);
+        let values = reader.value(0).into_values().into_iter().map(|value| value.into_owned());
+        (name.clone(), values.collect::<Vec<String>>())
+    });
+    Ok(fields.filter(|(_, values)| !values.is_empty()).collect())
+}
+
+/// All rows under one header line.
+fn write_rows(all: &KeptRows, names: &[String], out: &mut dyn Write) -> Result<(), EngineError> {
+    let mut multi = vec![false; names.len()];
+    for batch in all.iter() {
+        let batch = batch?;
+        for (name, multi) in names.iter().zip(&mut multi) {
+            *multi = *multi || is_multi(&rows::reader(&batch, name), batch.num_rows());
+        }
+    }
+    let mut writer = csv::Writer::from_writer(out);
+    let mut is_first = true;
+    for batch in all.iter() {
+        write_body(&mut writer, &batch?, names, &multi, std::mem::take(&mut is_first))?;
+    }
+    writer.flush().map_err(|error| EngineError::invalid(format!("rows cannot be written as CSV: {error}")))
+}

@@ -1,0 +1,220 @@
+//! Alert actions of apps: which there are (alert_actions.conf, the app's bin folder), and one run of one of them.
+//!
+//! `sendalert` names an action. Its parameters and the command's make the payload ([`payload`]), in which names between
+//! dollars are replaced ([`tokens`]); the rows go into a compressed file that is removed when the program has ended
+//! ([`results_file`]); the program gets the payload on its input ([`run`]).
+//!
+//! Not here: actions that Splunk brings along itself, and searches that start actions by a schedule.
+
+mod payload;
+mod results_file;
+mod run;
+mod tokens;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use quarry_conf::{Layers, View};
+use quarry_engine::AlertCall;
+
+use crate::custom_commands::{app_folders_with, is_plain, is_true};
+use crate::local::host_name;
+use crate::program_group::Program;
+use crate::programs::files;
+use crate::remote::address_in;
+use payload::Payload;
+use results_file::ResultsFile;
+use tokens::Tokens;
+
+/// File of the stanzas, and what metadata call them.
+const CONF: &str = "alert_actions";
+/// Actions that need no app in Splunk.
+const BROUGHT_ALONG: [&str; 10] = [
+    "email",
+    "logevent",
+    "lookup",
+    "outputtelemetry",
+    "populate_lookup",
+    "rss",
+    "script",
+    "summary_index",
+    "summary_metric_index",
+    "webhook",
+];
+/// What settings of parameters begin with.
+const PARAMETER: &str = "param.";
+/// How long a program may take where `maxtime` says nothing, in seconds.
+const TIME_SECS: u64 = 300;
+/// Arguments of a program that alert_actions.conf may give.
+const ARGUMENTS_MAX: usize = 100;
+/// The argument of a program where none is given.
+const EXECUTE: &str = "--execute";
+/// App and owner of searches outside of a namespace.
+const APP: &str = "search";
+const OWNER: &str = "admin";
+/// Stands for the data folder.
+const HOME: &str = "$SPLUNK_HOME";
+
+type Settings = BTreeMap<String, String>;
+
+/// Actions of the apps of a data folder.
+#[derive(Default)]
+pub(crate) struct AlertActions {
+    actions: BTreeMap<String, Settings>,
+    data_dir: PathBuf,
+    view: Option<Arc<View>>,
+}
+
+impl AlertActions {
+    /// The actions of a data folder, those that the view sees if there is one.
+    pub(crate) fn new(layers: &Layers, data_dir: &Path, view: Option<&Arc<View>>) -> AlertActions {
+        let conf = layers.conf(CONF);
+        let names = conf.stanzas().iter().map(|stanza| stanza.name.as_str()).filter(|name| *name != "default");
+        let settings = |name: &str| {
+            let effective = conf.effective(name);
+            effective.into_iter().map(|(key, setting)| (key.to_owned(), setting.value.trim().to_owned())).collect()
+        };
+        let actions = names.map(|name| (name.to_owned(), settings(name))).collect();
+        AlertActions { actions, data_dir: data_dir.to_owned(), view: view.cloned() }
+    }
+
+    /// The settings of an action and the program it runs, or why it cannot be run.
+    fn found(&self, name: &str) -> Result<(&Settings, Program), String> {
+        let settings = self.actions.get(name).ok_or_else(|| self.missing(name))?;
+        if settings.get("disabled").is_some_and(|text| is_true(text)) {
+            return Err(format!("the alert action {name} is disabled (disabled = 1 in alert_actions.conf)"));
+        }
+        Ok((settings, self.program(name, settings)?))
+    }
+
+    fn missing(&self, name: &str) -> String {
+        if BROUGHT_ALONG.contains(&name) {
+            return not_brought_along(name);
+        }
+        let nearest = quarry_spl::nearest(name, self.actions.keys().map(String::as_str));
+        let hint = match nearest {
+            Some(nearest) => format!("did you mean {nearest}?"),
+            None if self.actions.is_empty() => "no app has any".to_owned(),
+            None => format!("there are {}", self.actions.keys().cloned().collect::<Vec<_>>().join(", ")),
+        };
+        format!("there is no alert action {name}; {hint}")
+    }
+
+    /// What an action runs.
+    fn program(&self, name: &str, settings: &Settings) -> Result<Program, String> {
+        if settings.get("python.version").is_some_and(|version| version == "python2") {
+            return Err(format!("the alert action {name} wants python2, which does not run here"));
+        }
+        let seen = self.view.as_deref().map(|view| (view, CONF));
+        let apps = app_folders_with(&self.data_dir, "alert_actions.conf", name, seen);
+        let named = settings.get("alert.execute.cmd").filter(|text| !text.is_empty());
+        let wanted = named.map_or(name, String::as_str);
+        if !is_plain(wanted) {
+            return Err(format!("alert.execute.cmd = {wanted}: give the name of a file in the app's bin folder"));
+        }
+        let file = apps.iter().find_map(|app| match named {
+            Some(named) => files::exact_in_app(&self.data_dir, app, named),
+            None => files::in_app(&self.data_dir, app, wanted),
+        });
+        let Some(file) = file else {
+            return Err(match apps.first() {
+                Some(app) => format!("{}: there is no program {wanted} in its bin folder", app.display()),
+                None if BROUGHT_ALONG.contains(&name) => not_brought_along(name),
+                None => format!("no app whose alert_actions.conf has [{name}] is seen here"),
+            });
+        };
+        let home = self.data_dir.display().to_string();
+        let given =
+            |at: usize| settings.get(&format!("alert.execute.cmd.arg.{at}")).map(|text| text.replace(HOME, &home));
+        let arguments = match named {
+            Some(_) => (0..=ARGUMENTS_MAX).filter_map(given).collect(),
+            None => vec![EXECUTE.to_owned()],
+        };
+        files::program(&self.data_dir, &file, arguments, false)
+    }
+
+    /// Why there is no action of this name that could be run.
+    pub(crate) fn check(&self, name: &str) -> Result<(), String> {
+        self.found(name).map(drop)
+    }
+
+    /// Runs an action to its end; what the user is told.
+    pub(crate) fn send(&self, call: AlertCall<'_>, is_cancelled: &dyn Fn() -> bool) -> Result<Vec<String>, String> {
+        let (settings, program) = self.found(call.action)?;
+        let time_text = settings.get("maxtime").map_or("", String::as_str);
+        let seconds = seconds_of(time_text)
+            .ok_or_else(|| format!("maxtime = {time_text} of alert_actions.conf: give a number with s, m, h or d"))?;
+        let file = match call.results_path {
+            Some(_) => None,
+            None => Some(ResultsFile::write(&self.data_dir, call.write_rows)?),
+        };
+        let path = file.as_ref().map(|file| file.path().display().to_string());
+        let host = host_name();
+        let namespace = self.view.as_deref().map(View::namespace);
+        let tokens = Tokens {
+            app: namespace.map_or(APP, |namespace| namespace.app()),
+            owner: namespace.map_or(OWNER, |namespace| namespace.user().unwrap_or("nobody")),
+            host: &host,
+            sid: call.sid,
+            search: call.search,
+            results_link: call.results_link.unwrap_or_default(),
+            results_file: path.as_deref().or(call.results_path).unwrap_or_default(),
+            now: call.now,
+            zone: call.zone,
+            row_count: call.row_count,
+            first_row: call.first_row,
+        };
+        let payload = Payload {
+            action: call.action,
+            server_uri: address_in(&self.data_dir).map(|address| format!("http://{address}")).unwrap_or_default(),
+            configuration: configuration(settings, call.parameters, &tokens),
+            tokens: &tokens,
+        };
+        let is_json = settings.get("payload_format").is_some_and(|format| format.eq_ignore_ascii_case("json"));
+        let text = if is_json { payload.json() } else { payload.xml() };
+        let environment = [("SPLUNK_HOME".to_owned(), self.data_dir.display().to_string())];
+        run::run(&program, &environment, text, seconds, is_cancelled)
+    }
+}
+
+fn not_brought_along(name: &str) -> String {
+    format!("the action {name} comes with Splunk, not with Quarry; only alert actions of apps run")
+}
+
+/// Parameters of an action and of a command that wins over it, with their tokens replaced.
+fn configuration(settings: &Settings, given: &[(String, String)], tokens: &Tokens<'_>) -> BTreeMap<String, String> {
+    let own = settings.iter().filter_map(|(key, value)| Some((key.strip_prefix(PARAMETER)?, value)));
+    let given = given.iter().map(|(name, value)| (name.as_str(), value));
+    own.chain(given).map(|(name, value)| (name.to_owned(), tokens.replaced(value))).collect()
+}
+
+/// Seconds of `maxtime`; `None` where it is no time.
+fn seconds_of(text: &str) -> Option<u64> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Some(TIME_SECS);
+    }
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let unit = match text[digits..].trim() {
+        "" | "s" => 1,
+        "m" => 60,
+        "h" => 3_600,
+        "d" => 86_400,
+        _ => return None,
+    };
+    text[..digits].parse::<u64>().ok()?.checked_mul(unit).filter(|seconds| *seconds > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::seconds_of;
+
+    #[test]
+    fn times_have_units() {
+        let times = [("", Some(300)), ("7", Some(7)), ("5m", Some(300)), ("2 h", Some(7_200)), ("1d", Some(86_400))];
+        for (text, seconds) in times.into_iter().chain([("0", None), ("x", None), ("5w", None), ("-1", None)]) {
+            assert_eq!(seconds_of(text), seconds, "{text}");
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The file with the rows of a search that an alert action reads: compressed CSV in a folder of its own, which goes when
+//! the value does.
+//!
+//! A process that was killed leaves its folders behind; the next file that is written takes those away whose process is
+//! gone.
+
+use std::fs::{DirBuilder, File};
+use std::io::{BufWriter, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use quarry_engine::FillTable;
+use rustix::process::{Pid, test_kill_process};
+
+/// Folder of such folders, below the data folder.
+const FOLDER: &str = "run/alerts";
+/// Name of the file.
+const FILE: &str = "results.csv.gz";
+/// Bytes of a file at most.
+const BYTES_MAX: u64 = 1 << 30;
+/// Only this user may read it.
+const MODE: u32 = 0o700;
+
+/// A written file.
+pub(super) struct ResultsFile {
+    folder: PathBuf,
+}
+
+impl ResultsFile {
+    /// Writes what `fill` gives into a new file.
+    pub(super) fn write(data_dir: &Path, fill: FillTable<'_>) -> Result<ResultsFile, String> {
+        let parent = data_dir.canonicalize().map_err(|error| format!("{}: {error}", data_dir.display()))?.join(FOLDER);
+        let failed =
+            |error: &dyn std::fmt::Display| format!("the results cannot be written to {}: {error}", parent.display());
+        std::fs::create_dir_all(&parent).map_err(|error| failed(&error))?;
+        remove_leftovers(&parent);
+        let mut random = [0_u8; 8];
+        getrandom::fill(&mut random).map_err(|error| failed(&error))?;
+        let folder = parent.join(format!("{}-{:016x}", std::process::id(), u64::from_le_bytes(random)));
+        DirBuilder::new().mode(MODE).create(&folder).map_err(|error| failed(&error))?;
+        // From here on it is removed, whatever happens.
+        let written = ResultsFile { folder };
+        let file = File::create_new(written.path()).map_err(|error| failed(&error))?;
+        let mut out = GzEncoder::new(Bounded { out: BufWriter::new(file), left: BYTES_MAX }, Compression::fast());
+        fill(&mut out)?;
+        let mut out = out.finish().map_err(|error| failed(&error))?;
+        out.flush().map_err(|error| failed(&error))?;
+        Ok(written)
+    }
+
+    /// Where it is.
+    pub(super) fn path(&self) -> PathBuf {
+        self.folder.join(FILE)
+    }
+}
+
+impl Drop for ResultsFile {
+    fn drop(&mut self) {
+        // What is left is taken away by a later process.
+        drop(std::fs::remove_dir_all(&self.folder));
+    }
+}
+
+/// Removes folders of processes that are no more.
+fn remove_leftovers(parent: &Path) {
+    for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let process = name.split_once('-').and_then(|(process, _)| process.parse().ok()).and_then(Pid::from_raw);
+        let is_gone = process.is_some_and(|process| test_kill_process(process) == Err(rustix::io::Errno::SRCH));
+        if is_gone {
+            drop(std::fs::remove_dir_all(entry.path()));
+        }
+    }
+}
+
+/// Writes so many bytes and no more.
+struct Bounded<W> {
+    out: W,
+    left: u64,
+}
+
+impl<W: Write> Write for Bounded<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if bytes.len() as u64 > self.left {
+            return Err(std::io::Error::other(format!("more than the limit of {BYTES_MAX} bytes; give fewer rows")));
+        }
+        let written = self.out.write(bytes)?;
+        self.left -= written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_there_as_long_as_its_value() {
+        let data = tempfile::tempdir().unwrap();
+        let left = data.path().join(FOLDER).join(format!("{}-0", i32::MAX));
+        std::fs::create_dir_all(&left).unwrap();
+        let mut fill = |out: &mut dyn Write| out.write_all(b"a,b\n1,2\n").map_err(|error| error.to_string());
+        let file = ResultsFile::write(data.path(), &mut fill).unwrap();
+        let mut text = String::new();
+        flate2::read::GzDecoder::new(File::open(file.path()).unwrap()).read_to_string(&mut text).unwrap();
+        assert_eq!(text, "a,b\n1,2\n");
+        let path = file.path();
+        drop(file);
+        assert!(!path.exists() && !path.parent().unwrap().exists());
+        assert!(!left.exists(), "no process has this number");
+        let mut fails = |_: &mut dyn Write| Err("no rows".to_owned());
+        assert_eq!(ResultsFile::write(data.path(), &mut fails).err().unwrap(), "no rows");
+        assert_eq!(std::fs::read_dir(data.path().join(FOLDER)).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_file_has_a_limit() {
+        let mut out = Bounded { out: Vec::new(), left: 3 };
+        assert_eq!(out.write(b"ab").unwrap(), 2);
+        assert!(out.write(b"cd").unwrap_err().to_string().contains("limit"));
+    }
+}

@@ -1,0 +1,134 @@
+//! One run of the program of an alert action: payload in, complaints out, ended with all it began.
+//!
+//! A program that fails or takes too long does not fail the search; what it wrote to its error output is told.
+
+use std::io::{Read, Write};
+use std::process::{ChildStdin, ChildStdout};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::custom_process::{CPU_SECS_MAX, END_ROUNDS, LOOK_MS, keep_complaints};
+use crate::program_group::{Pipes, Program, ProgramGroup};
+
+/// Lines of a program that are told, the last ones.
+const LINES_MAX: usize = 20;
+/// Levels that lines may begin with, and what of them is told.
+const LEVELS: [(&str, Option<&str>); 8] = [
+    ("DEBUG", None),
+    ("INFO", Some("")),
+    ("WARN", Some("warning: ")),
+    ("WARNING", Some("warning: ")),
+    ("ERROR", Some("error: ")),
+    ("FATAL", Some("error: ")),
+    ("CRITICAL", Some("error: ")),
+    ("CRIT", Some("error: ")),
+];
+
+/// How waiting came to its end.
+enum Waited {
+    Ended,
+    Cancelled,
+    TooLong,
+}
+
+/// Runs a program to its end; what the user is told.
+pub(super) fn run(
+    program: &Program,
+    environment: &[(String, String)],
+    payload: String,
+    seconds: u64,
+    is_cancelled: &dyn Fn() -> bool,
+) -> Result<Vec<String>, String> {
+    let (mut group, Pipes { stdin, stdout, stderr }) = ProgramGroup::start(program, environment, Some(CPU_SECS_MAX))?;
+    let complaints: Arc<Mutex<Vec<u8>>> = Arc::default();
+    let kept = Arc::clone(&complaints);
+    let (closes, closed) = channel::<()>();
+    let thread = |name: &str, work: Box<dyn FnOnce() + Send>| {
+        let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+        spawned.map(drop).map_err(|error| format!("cannot start a thread: {error}"))
+    };
+    thread("alert-write", Box::new(move || write(stdin, &payload)))?;
+    thread("alert-read", Box::new(move || read_away(stdout)))?;
+    let keep = move || {
+        keep_complaints(stderr, &kept);
+        drop(closes);
+    };
+    thread("alert-stderr", Box::new(keep))?;
+    let waited = wait(&group, &closed, seconds, is_cancelled);
+    let status = group.end();
+    // A process that left the group may hold its end of the pipe for as long as it likes.
+    closed.recv_timeout(Duration::from_millis(LOOK_MS * END_ROUNDS as u64)).ok();
+    let complaints = complaints.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut told = lines_of(&String::from_utf8_lossy(&complaints));
+    match waited {
+        Waited::Cancelled => return Err("the search was cancelled".to_owned()),
+        Waited::TooLong => told.push(format!("its program was ended after the limit of {seconds} seconds (maxtime)")),
+        Waited::Ended => match status {
+            Some(status) if status.success() => {}
+            Some(status) => told.push(format!("its program failed ({status}); the rows are as they were")),
+            None => told.push("how its program ended is not known".to_owned()),
+        },
+    }
+    Ok(told)
+}
+
+/// Waits for the end of the program.
+fn wait(group: &ProgramGroup, closed: &Receiver<()>, seconds: u64, is_cancelled: &dyn Fn() -> bool) -> Waited {
+    let look = Duration::from_millis(LOOK_MS);
+    let mut is_open = true;
+    for _ in 0..seconds.saturating_mul(1_000 / LOOK_MS).max(1) {
+        if group.has_ended() {
+            return Waited::Ended;
+        }
+        if is_cancelled() {
+            return Waited::Cancelled;
+        }
+        if is_open {
+            is_open = closed.recv_timeout(look) == Err(RecvTimeoutError::Timeout);
+        } else {
+            // One that has closed its error output is mostly about to end.
+            std::thread::park_timeout(look);
+        }
+    }
+    if group.has_ended() { Waited::Ended } else { Waited::TooLong }
+}
+
+/// What is told of the lines a program wrote.
+fn lines_of(text: &str) -> Vec<String> {
+    let told = |line: &str| {
+        let line = line.trim();
+        let (first, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let level = LEVELS.iter().find(|(level, _)| first.trim_end_matches(':').eq_ignore_ascii_case(level));
+        match level {
+            Some((_, before)) => before.map(|before| format!("{before}{}", rest.trim_start())),
+            None => Some(line.to_owned()),
+        }
+    };
+    let mut lines: Vec<String> = text.lines().filter_map(told).filter(|line| !line.is_empty()).collect();
+    lines.drain(..lines.len().saturating_sub(LINES_MAX));
+    lines
+}
+
+fn write(mut stdin: ChildStdin, payload: &str) {
+    // A program that does not read its input has closed it.
+    drop(stdin.write_all(payload.as_bytes()));
+}
+
+/// Takes what a program writes to its output, which nobody reads.
+fn read_away(mut stdout: ChildStdout) {
+    let mut buffer = [0; 4_096];
+    while let Ok(1..) = stdout.read(&mut buffer) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::lines_of;
+
+    #[test]
+    fn lines_are_told_by_their_level() {
+        let text = "DEBUG nothing\nINFO sent 3 mails\nWARN: slow\nERROR no such room\nTraceback\n\nINFO\n";
+        assert_eq!(lines_of(text), ["sent 3 mails", "warning: slow", "error: no such room", "Traceback"]);
+        assert_eq!(lines_of(&"x\n".repeat(50)).len(), super::LINES_MAX);
+    }
+}
