@@ -9,6 +9,7 @@ use super::{ExprContext, Slot};
 use crate::EngineError;
 use crate::commands::lookup::no_table;
 use crate::functions;
+use crate::functions::json_tree::Json;
 use crate::functions::table::EvalTable;
 use crate::functions::{CallState, Prepared};
 use crate::rows::Value;
@@ -156,6 +157,7 @@ impl Compiler<'_> {
         let read = source.table(name).map_err(|error| invalid(table, format!("lookup {name}: {error}")))?;
         let found = read.ok_or_else(|| invalid(table, no_table(name, source.as_ref())))?;
         let found = EvalTable::new(name, found).map_err(|message| invalid(table, message))?;
+        check_json_of_lookup(asked)?;
         let columns = asked.iter().flat_map(|asked| match &asked.kind {
             ExprKind::Call(call, pairs) if call == "json_object" => pairs.iter().step_by(2).collect(),
             ExprKind::Call(call, values) if call == "json_array" => values.iter().collect(),
@@ -279,4 +281,28 @@ fn collect_fields<'e>(expr: &'e Expr, names: &mut Vec<&'e str>) {
         ExprKind::Call(_, args) => args.iter().for_each(|arg| collect_fields(arg, names)),
         _ => {}
     }
+}
+
+/// Texts in place of an object of what is looked for and a list of what is wanted would find nothing in every row.
+fn check_json_of_lookup(asked: &[Expr]) -> Result<(), EngineError> {
+    let literal = |expr: &Expr| match &expr.kind {
+        ExprKind::Text(text) | ExprKind::Number(_, text) => Some(text.clone()),
+        _ => None,
+    };
+    let parsed = |text: &str| Json::parse_container(text);
+    if let Some(object) = asked.first()
+        && let Some(text) = literal(object).filter(|text| !matches!(parsed(text), Some(Json::Object(_))))
+    {
+        let form = format!("json_object({text:?}, VALUE)");
+        let message = format!("lookup() asks by an object of columns and values: write {form} in place of {text:?}");
+        return Err(invalid(object, message));
+    }
+    if let Some(list) = asked.get(1)
+        && let Some(text) = literal(list).filter(|text| !matches!(parsed(text), Some(Json::Array(_))))
+    {
+        let form = format!("json_array({text:?})");
+        let message = format!("lookup() wants a list of columns: write {form} in place of {text:?}");
+        return Err(invalid(list, message));
+    }
+    Ok(())
 }

@@ -96,13 +96,9 @@ impl<'a> Labels<'a> {
             SearchExpr::Compare { field, op: CompareOp::Eq, value, .. } => {
                 self.named(&field.text, &value.text, depth)?.map_or_else(unknown, Ok)
             }
+            // As of any field: there is a value that is another one.
             SearchExpr::Compare { field, op: CompareOp::Ne, value, .. } => {
-                let (Some(same), Some(any)) =
-                    (self.named(&field.text, &value.text, depth)?, self.named(&field.text, "*", depth)?)
-                else {
-                    return unknown();
-                };
-                Ok(SearchExpr::And(vec![any, SearchExpr::Not(Box::new(same))]))
+                self.others(&field.text, &value.text, depth)?.map_or_else(unknown, Ok)
             }
             SearchExpr::In { field, values } => {
                 let mut found = Vec::new();
@@ -123,15 +119,31 @@ impl<'a> Labels<'a> {
     /// What `field=name` stands for; `None` when it is no label, or none that is known.
     fn named(&self, field: &str, name: &str, depth: usize) -> Result<Option<SearchExpr>, EngineError> {
         let is_name = Wildcard::new(name, false);
+        self.any_of(field, &|known| is_name.is_match(known), depth)
+    }
+
+    /// What `field!=name` stands for; `None` as of `field=name`, or when there is no other label.
+    fn others(&self, field: &str, name: &str, depth: usize) -> Result<Option<SearchExpr>, EngineError> {
+        let is_name = Wildcard::new(name, false);
+        self.any_of(field, &|known| !is_name.is_match(known), depth)
+    }
+
+    /// The conditions of the labels of a field whose names are so.
+    fn any_of(
+        &self,
+        field: &str,
+        is_so: &dyn Fn(&str) -> bool,
+        depth: usize,
+    ) -> Result<Option<SearchExpr>, EngineError> {
         let mut found = Vec::new();
         if field == EVENT_TYPE {
-            for known in self.types.iter().filter(|known| is_name.is_match(&known.name)) {
+            for known in self.types.iter().filter(|known| is_so(&known.name)) {
                 found.push(self.expand_below(&self.read(known)?, depth + 1)?);
             }
         } else if field == TAG || field.starts_with(TAG_OF) {
             let of = field.strip_prefix(TAG_OF);
             let tags = self.tags.iter().filter(|tag| of.is_none_or(|of| of == tag.field));
-            for tag in tags.filter(|tag| is_name.is_match(&tag.name)) {
+            for tag in tags.filter(|tag| is_so(&tag.name)) {
                 found.push(self.expand_below(&condition_of(tag), depth + 1)?);
             }
         }
