@@ -17,6 +17,7 @@ mod error;
 mod explain;
 mod expr;
 mod field_names;
+mod filled;
 mod functions;
 mod ingest;
 mod job;
@@ -40,6 +41,7 @@ mod shown;
 mod subsearch;
 mod summary;
 mod threads;
+mod time_windows;
 mod tstats;
 
 pub use command::Messages;

@@ -28,6 +28,7 @@ use crate::commands::timechart::time_bounds;
 use crate::custom::{CommandSource, Custom};
 use crate::explain::Explainer;
 use crate::expr::ExprContext;
+use crate::filled::all_filled;
 use crate::knowledge::labels::Labels;
 use crate::knowledge::{KnowledgeSource, NoKnowledge};
 use crate::lower::{Environment, Step, lower, read_lookup};
@@ -49,6 +50,7 @@ use crate::scan::{EventScan, PageRef, ScanProgress};
 use crate::subsearch::{CONDITION_ROWS_MAX, condition_of};
 use crate::summary::SummaryStore;
 use crate::summary::read::SummaryRead;
+use crate::time_windows::{TimeWindows, intersection};
 
 /// Told of a search whose first command takes rows.
 const NO_ROWS: &str = "the first command takes rows, of which there are none; searches begin with events (search, tstats) or \
@@ -151,6 +153,8 @@ impl Runner {
     }
 
     fn run_commands(&self, pipeline: &Pipeline) -> Result<RowIter, EngineError> {
+        let filled = all_filled(pipeline, self)?;
+        let pipeline = filled.as_ref();
         let Some((first, rest)) = pipeline.commands.split_first() else { return Ok(Box::new(std::iter::empty())) };
         if let Some(explainer) = self.explainer.as_ref().filter(|_| !matches!(first.command, Command::Search(_))) {
             explainer.note_first(first);
@@ -213,7 +217,8 @@ impl Runner {
     ) -> Result<RowIter, EngineError> {
         let expr = self.without_labels(&self.resolved(&search.expr)?)?;
         let mut context = self.context.clone();
-        context.range = self.range_of(search)?;
+        let (expr, range) = self.windowed(search, expr)?;
+        context.range = range;
         if let Some(explainer) = &self.explainer {
             self.explain_events(explainer, &expr, search, rest, &context, summary.as_ref())?;
             return Ok(Box::new(std::iter::empty()));
@@ -384,6 +389,14 @@ impl Runner {
             }
             (earliest, latest) => TimeRange { earliest, latest },
         })
+    }
+
+    /// The condition with its modifiers of time as tests, and the range to read for it.
+    fn windowed(&self, search: &SearchCommand, expr: SearchExpr) -> Result<(SearchExpr, TimeRange), EngineError> {
+        let default = self.range_of(search)?;
+        let (expr, range) = TimeWindows { context: &self.context, default }.read(expr)?;
+        let is_bounded = search.time.earliest.is_some() || search.time.latest.is_some();
+        Ok((expr, if is_bounded { intersection(range, default) } else { range }))
     }
 
     fn time(&self, text: Option<&TimeText>) -> Result<Option<TimeNs>, EngineError> {

@@ -1,7 +1,7 @@
 //! Runs a search of a corpus on nothing and on an event made for it, with stand-ins for what it needs.
 //!
 //! Lookup tables have one row with the columns that are named, data models the objects and fields, saved searches make one
-//! row. The event has the fields that the leading search compares, with the values it asks for. What comes out is not
+//! row; jobs, endpoints and buckets are there, but empty. The event has the fields that the leading search compares, with the values it asks for. What comes out is not
 //! looked at: the question is whether a search that is said to be supported runs to its end.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,16 +10,16 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 use quarry_conf::{Layers, PropsResolver};
 use quarry_engine::{
-    CommandChunk, CommandProcess, CommandSource, Engine, EngineOptions, KnowledgeSource, LookupSource, LookupTable,
-    SearchRequest,
+    CommandChunk, CommandProcess, CommandSource, Engine, EngineOptions, KeptJob, KnowledgeSource, LookupSource,
+    LookupTable, NodeEntry, NodeSource, SearchRequest, SnapshotSource,
 };
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::{EventBatch, Metadata, TimeRange};
 use quarry_spl::analyse::required_fields;
-use quarry_spl::ast::{Command, CompareOp, Pipeline, SearchExpr};
+use quarry_spl::ast::{Command, CompareOp, FlowCommand, MapCommand, MapSearch, Pipeline, SearchExpr, Stage};
 use quarry_spl::macros::SpanMap;
 use quarry_spl::needs::Needs;
-use quarry_store::MemoryStore;
+use quarry_store::{BucketListing, IndexSelector, MemoryStore, Snapshot, StoreError};
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -46,8 +46,10 @@ pub(crate) fn executed(pipeline: Pipeline, text: &str, needs: &Needs) -> Result<
     let stand_ins = Arc::new(StandIns { needs: needs.clone(), words: words_of(text) });
     let props = Arc::new(PropsResolver::new(&Layers::new([])));
     let options = EngineOptions { memory_bytes: MEMORY_BYTES, partial_state_bytes: 0, ..EngineOptions::default() };
-    let engine =
-        Engine::new(&options, props, stand_ins.clone())?.with_knowledge(stand_ins.clone()).with_commands(stand_ins);
+    let engine = Engine::new(&options, props, stand_ins.clone())?
+        .with_knowledge(stand_ins.clone())
+        .with_node(stand_ins.clone())
+        .with_commands(stand_ins);
     // There are no summaries here, and a search that reads nothing says little.
     let mut pipeline = pipeline;
     for stage in &mut pipeline.commands {
@@ -69,7 +71,7 @@ pub(crate) fn executed(pipeline: Pipeline, text: &str, needs: &Needs) -> Result<
             default_indexes: vec!["main".to_owned()],
             sid: None,
         };
-        let job = engine.start_pipeline(pipeline.clone(), SpanMap::default(), request, Arc::new(store));
+        let job = engine.start_pipeline(pipeline.clone(), SpanMap::default(), request, Arc::new(NoBuckets(store)));
         let mut rows = 0;
         while let Some(batch) = job.next_batch() {
             match batch {
@@ -101,6 +103,7 @@ fn event_for(pipeline: &Pipeline) -> EventBatch {
         let needs = required_fields(rest);
         let named = needs.fields.iter().filter(|name| !name.starts_with('_') && is_plain(name));
         fields.extend(named.map(|name| (name.clone(), ANY.to_owned())));
+        fields.extend(mapped_fields(rest).into_iter().map(|name| (name, ANY.to_owned())));
         match &first.command {
             Command::Search(search) => ask(&search.expr, &mut fields, &mut words),
             Command::Tstats(tstats) => ask(&tstats.filter, &mut fields, &mut words),
@@ -119,6 +122,16 @@ fn event_for(pipeline: &Pipeline) -> EventBatch {
     let mut batch = EventBatch { index_time: NOW, metas: vec![meta], ..EventBatch::default() };
     batch.push(text.as_bytes(), NOW - NS_PER_SEC, 0);
     batch
+}
+
+/// Fields that a `map` writes into its searches.
+fn mapped_fields(stages: &[Stage]) -> Vec<String> {
+    let texts = stages.iter().filter_map(|stage| match &stage.command {
+        Command::Flow(FlowCommand::Map(MapCommand { search: MapSearch::Text(text, _), .. })) => Some(text),
+        _ => None,
+    });
+    let names = texts.flat_map(|text| text.split('$')).filter(|name| !name.is_empty() && is_plain(name));
+    names.map(str::to_owned).collect()
 }
 
 /// Whether `name=value` is read as this field.
@@ -162,6 +175,42 @@ struct StandIns {
     needs: Needs,
     /// Words of the search with dots: objects of data models with their fields.
     words: BTreeSet<String>,
+}
+
+/// Events in memory, as of a node whose events are all in memory yet.
+struct NoBuckets(MemoryStore);
+
+impl SnapshotSource for NoBuckets {
+    fn snapshot(&self, indexes: &IndexSelector, range: &TimeRange) -> Result<Snapshot, StoreError> {
+        SnapshotSource::snapshot(&self.0, indexes, range)
+    }
+
+    fn buckets(&self) -> Option<Vec<BucketListing>> {
+        Some(Vec::new())
+    }
+
+    fn keep(&self, events: EventBatch) -> Result<(), String> {
+        SnapshotSource::keep(&self.0, events)
+    }
+}
+
+/// Jobs that ended without rows, and endpoints without entries.
+impl NodeSource for StandIns {
+    fn entries(&self, _: &str) -> Result<Option<Vec<NodeEntry>>, String> {
+        Ok(Some(Vec::new()))
+    }
+
+    fn job(&self, _: &str) -> Result<Option<KeptJob>, String> {
+        Ok(Some(KeptJob { rows: Vec::new(), events: true, messages: Vec::new() }))
+    }
+
+    fn saved_job(&self, _: &str, _: &str, _: &str, _: usize) -> Option<String> {
+        Some(ANY.to_owned())
+    }
+
+    fn history(&self) -> Option<Vec<NodeEntry>> {
+        Some(Vec::new())
+    }
 }
 
 /// A program of an app that passes its rows on.

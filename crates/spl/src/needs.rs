@@ -57,6 +57,9 @@ impl Needs {
                         self.saved_searches.insert(name.clone());
                     }
                 }
+                Command::Flow(FlowCommand::Filled(filled)) => {
+                    filled.subsearches.iter().for_each(|inner| self.add(inner))
+                }
                 Command::DataModel(command) => command.name.iter().for_each(|name| self.add_model(name)),
                 Command::From(FromCommand::DataModel(name)) => self.add_model(name),
                 Command::From(FromCommand::Lookup(name, _)) => self.add_lookup(name),

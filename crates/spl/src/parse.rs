@@ -14,6 +14,7 @@ mod cursor;
 mod custom;
 mod eval;
 mod extract;
+mod filled;
 mod flow;
 mod named;
 mod node;

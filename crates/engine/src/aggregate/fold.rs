@@ -6,6 +6,7 @@
 //! Distinct values are in [`super::distinct`], values of chosen rows in [`super::picked`].
 
 use std::any::Any;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -13,9 +14,9 @@ use arrow::array::{
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::{Float64Type, Int64Type};
+use foldhash::fast::FixedState;
 use quarry_event::value::{MAX_EXACT_INTEGER, parse_number};
 
-use super::Part;
 use super::digest::Digest;
 use super::distinct::{DistinctFold, DistinctOfAll, TallyFold};
 use super::groups::{MemberKind, Members};
@@ -24,6 +25,7 @@ use super::picked::{PickFold, SequenceFold};
 use super::sparkline::Sparkline;
 use super::state::number_item;
 use super::total::Total;
+use super::{LineReads, Part};
 use crate::rows::{ColumnReader, multi_item};
 
 /// What a fold reads of a batch.
@@ -99,7 +101,7 @@ pub(crate) fn of(part: Part, single: bool) -> Box<dyn Fold> {
         Part::Sequence => Box::<SequenceFold>::default(),
         Part::Digest { exact } => Box::new(DigestFold { digests: Vec::new(), exact }),
         Part::Pick(key) => Box::new(PickFold { key, picks: Vec::new(), bytes: 0 }),
-        Part::Sparkline { width } => Box::new(SparklineFold { lines: Vec::new(), width }),
+        Part::Sparkline { width, reads } => Box::new(SparklineFold { lines: Vec::new(), width, reads }),
     }
 }
 
@@ -568,6 +570,7 @@ impl Fold for DigestFold {
 struct SparklineFold {
     lines: Vec<Sparkline>,
     width: Option<i64>,
+    reads: LineReads,
 }
 
 impl Fold for SparklineFold {
@@ -576,11 +579,23 @@ impl Fold for SparklineFold {
         let Some(times) = input.times else { return };
         let lines = self.lines.as_mut_slice();
         let time_of = |row| crate::commands::spans::time_ns(times, row);
-        if input.values.is_none() {
+        let Some(values) = input.values else {
             members.for_each(|row, group| {
                 if let Some(time) = time_of(row) {
                     lines[group].add(time, 1.0);
                 }
+            });
+            return;
+        };
+        if self.reads != LineReads::Numbers {
+            members.for_each(|row, group| {
+                let Some(time) = time_of(row) else { return };
+                values.values(row).for_each(|text| match self.reads {
+                    LineReads::Distinct => {
+                        lines[group].add_value(time, FixedState::default().hash_one(text.as_bytes()))
+                    }
+                    _ => lines[group].add(time, 1.0),
+                });
             });
             return;
         }

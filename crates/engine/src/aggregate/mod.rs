@@ -84,7 +84,20 @@ pub(crate) enum Part {
     Sparkline {
         /// Seconds.
         width: Option<i64>,
+        /// What of the values.
+        reads: LineReads,
     },
+}
+
+/// What a sparkline reads of the values of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum LineReads {
+    /// Those that are numbers.
+    Numbers,
+    /// That they are there.
+    Values,
+    /// Which they are.
+    Distinct,
 }
 
 /// Which row a [`Part::Pick`] takes.
@@ -169,7 +182,8 @@ impl AggregatePlan {
             if let StatsFunction::Sparkline { inner, .. } = &aggregate.function
                 && !sparkline::takes(inner)
             {
-                let message = "sparkline takes count, sum, avg, min or max".to_owned();
+                let message = "sparkline takes count, dc, sum, sumsq, avg, min, max, range, stdev, stdevp, var or varp"
+                    .to_owned();
                 return Err(EngineError::Invalid { message, span: Some(aggregate.span) });
             }
             let mut function = aggregate.function.clone();
@@ -290,9 +304,14 @@ pub(crate) fn parts_of(function: &StatsFunction) -> Vec<Part> {
         StatsFunction::Rate | StatsFunction::SeriesRate { .. } => {
             vec![Part::Pick(PickKey::Earliest), Part::Pick(PickKey::Latest)]
         }
-        StatsFunction::Sparkline { span, .. } => {
+        StatsFunction::Sparkline { span, inner } => {
             let width = span.as_ref().map(|span| crate::commands::spans::length_of(span) / NS_PER_SEC);
-            vec![Part::Sparkline { width }]
+            let reads = match **inner {
+                StatsFunction::Count => LineReads::Values,
+                StatsFunction::Dc => LineReads::Distinct,
+                _ => LineReads::Numbers,
+            };
+            vec![Part::Sparkline { width, reads }]
         }
     }
 }

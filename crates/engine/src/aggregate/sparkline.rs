@@ -3,7 +3,8 @@
 //! The spans are as long as asked for. When nothing is asked, they start at a second and double whenever a group has
 //! more than [`POINTS_MAX`] of them, so that no range has to be known before; at the end all groups take the longest.
 
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 use quarry_event::TimeNs;
 use quarry_event::time::NS_PER_SEC;
@@ -19,13 +20,57 @@ const GIVEN_POINTS_MAX: usize = 5_000;
 /// First value of a sparkline, by which clients know one.
 const MARK: &str = "##__SPARKLINE__##";
 
+/// Bits of a value's hash that are kept: a number of the state holds so many exactly.
+const HASH_BITS: u32 = 53;
+
 /// What is known of the numbers of one span.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 struct Point {
     count: f64,
     sum: Total,
     low: f64,
     high: f64,
+    /// Sum of the squared distances from the mean.
+    spread: f64,
+    /// Hashes of the values, where distinct ones are counted.
+    distinct: BTreeSet<u64>,
+}
+
+impl Point {
+    fn of(number: f64) -> Point {
+        let sum = Total { sum: number, lost: 0.0 };
+        Point { count: 1.0, sum, low: number, high: number, spread: 0.0, distinct: BTreeSet::new() }
+    }
+
+    fn merge(&mut self, other: Point) {
+        let distance = other.sum.value() / other.count - self.sum.value() / self.count;
+        self.spread += other.spread + distance * distance * self.count * other.count / (self.count + other.count);
+        self.count += other.count;
+        self.sum.merge(other.sum);
+        self.low = self.low.min(other.low);
+        self.high = self.high.max(other.high);
+        self.distinct.extend(other.distinct);
+    }
+
+    /// What the function makes of the numbers.
+    fn value(&self, function: &StatsFunction) -> f64 {
+        let mean = self.sum.value() / self.count;
+        let of_sample = if self.count > 1.0 { self.spread / (self.count - 1.0) } else { 0.0 };
+        match function {
+            StatsFunction::Sum => self.sum.value(),
+            StatsFunction::Avg => mean,
+            StatsFunction::Min => self.low,
+            StatsFunction::Max => self.high,
+            StatsFunction::Range => self.high - self.low,
+            StatsFunction::Dc => self.distinct.len() as f64,
+            StatsFunction::Stdev => of_sample.sqrt(),
+            StatsFunction::Var => of_sample,
+            StatsFunction::StdevP => (self.spread / self.count).sqrt(),
+            StatsFunction::VarP => self.spread / self.count,
+            StatsFunction::SumSq => self.spread + mean * mean * self.count,
+            _ => self.count,
+        }
+    }
 }
 
 /// The spans of one group.
@@ -45,13 +90,18 @@ impl Sparkline {
 
     /// Adds a number, or a row where rows are counted.
     pub(crate) fn add(&mut self, time: TimeNs, number: f64) {
+        self.add_point(time, Point::of(number));
+    }
+
+    /// Adds a value of which distinct ones are counted.
+    pub(crate) fn add_value(&mut self, time: TimeNs, hash: u64) {
+        let distinct = BTreeSet::from([hash >> (u64::BITS - HASH_BITS)]);
+        self.add_point(time, Point { distinct, ..Point::of(0.0) });
+    }
+
+    fn add_point(&mut self, time: TimeNs, point: Point) {
         let seconds = time.div_euclid(NS_PER_SEC);
-        let start = seconds - seconds.rem_euclid(self.width);
-        join(
-            &mut self.points,
-            start,
-            Point { count: 1.0, sum: Total { sum: number, lost: 0.0 }, low: number, high: number },
-        );
+        join(&mut self.points, seconds - seconds.rem_euclid(self.width), point);
         self.shrink();
     }
 
@@ -74,27 +124,38 @@ impl Sparkline {
 
     /// Bytes held, about.
     pub(crate) fn bytes(&self) -> usize {
-        size_of::<Sparkline>() + self.points.len() * (size_of::<i64>() + size_of::<Point>())
+        let hashes: usize = self.points.values().map(|point| point.distinct.len()).sum();
+        size_of::<Sparkline>()
+            + self.points.len() * (size_of::<i64>() + size_of::<Point>())
+            + hashes * 2 * size_of::<u64>()
     }
 
-    /// As state: width, whether it was given, then start, count, sum with its error, lowest and highest of each point.
+    /// As state: width, whether it was given, then of each point its start, count, sum with its error, lowest, highest,
+    /// spread, number of hashes and these.
     pub(crate) fn to_state(&self) -> Vec<f64> {
-        let given = if self.given { 1.0 } else { 0.0 };
-        let points = self.points.iter();
-        let points = points.flat_map(|(start, Point { count, sum, low, high })| {
-            [*start as f64, *count, sum.sum, sum.lost, *low, *high]
-        });
-        [self.width as f64, given].into_iter().chain(points).collect()
+        let mut state = vec![self.width as f64, if self.given { 1.0 } else { 0.0 }];
+        for (start, point) in &self.points {
+            let Point { count, sum, low, high, spread, distinct } = point;
+            state.extend([*start as f64, *count, sum.sum, sum.lost, *low, *high, *spread, distinct.len() as f64]);
+            state.extend(distinct.iter().map(|hash| *hash as f64));
+        }
+        state
     }
 
     /// From state.
     pub(crate) fn from_state(state: &[f64]) -> Sparkline {
-        let [width, given, points @ ..] = state else { return Sparkline::default() };
-        let points = points.chunks_exact(6).map(|point| {
-            let sum = Total { sum: point[2], lost: point[3] };
-            (point[0] as i64, Point { count: point[1], sum, low: point[4], high: point[5] })
-        });
-        Sparkline { width: *width as i64, given: *given != 0.0, points: points.collect() }
+        let [width, given, rest @ ..] = state else { return Sparkline::default() };
+        let mut rest = rest;
+        let mut points = BTreeMap::new();
+        while let [start, count, sum, lost, low, high, spread, hashes, after @ ..] = rest {
+            let (hashes, after) = after.split_at((*hashes as usize).min(after.len()));
+            let distinct = hashes.iter().map(|hash| *hash as u64).collect();
+            let sum = Total { sum: *sum, lost: *lost };
+            let point = Point { count: *count, sum, low: *low, high: *high, spread: *spread, distinct };
+            points.insert(*start as i64, point);
+            rest = after;
+        }
+        Sparkline { width: *width as i64, given: *given != 0.0, points }
     }
 
     /// Adds the points of another.
@@ -112,15 +173,12 @@ impl Sparkline {
 }
 
 fn join(points: &mut BTreeMap<i64, Point>, start: i64, new: Point) {
-    points
-        .entry(start)
-        .and_modify(|point| {
-            point.count += new.count;
-            point.sum.merge(new.sum);
-            point.low = point.low.min(new.low);
-            point.high = point.high.max(new.high);
-        })
-        .or_insert(new);
+    match points.entry(start) {
+        Entry::Occupied(mut place) => place.get_mut().merge(new),
+        Entry::Vacant(place) => {
+            place.insert(new);
+        }
+    }
 }
 
 /// The values of all groups, over the same spans.
@@ -132,14 +190,7 @@ pub(crate) fn values_of(mut groups: Vec<Sparkline>, inner: &StatsFunction) -> Ve
         return groups.iter().map(|_| vec![MARK.to_owned()]).collect();
     };
     let value = |group: &Sparkline, start: i64| {
-        let point = group.points.get(&start);
-        let number = point.map_or(0.0, |point| match inner {
-            StatsFunction::Sum => point.sum.value(),
-            StatsFunction::Avg => point.sum.value() / point.count,
-            StatsFunction::Min => point.low,
-            StatsFunction::Max => point.high,
-            _ => point.count,
-        });
+        let number = group.points.get(&start).map_or(0.0, |point| point.value(inner));
         format_number(number)
     };
     let spans = ((last - first) / width).clamp(0, GIVEN_POINTS_MAX as i64 - 1);
@@ -152,10 +203,8 @@ pub(crate) fn values_of(mut groups: Vec<Sparkline>, inner: &StatsFunction) -> Ve
 
 /// Whether a sparkline can be made of this function.
 pub(crate) fn takes(inner: &StatsFunction) -> bool {
-    matches!(
-        inner,
-        StatsFunction::Count | StatsFunction::Sum | StatsFunction::Avg | StatsFunction::Min | StatsFunction::Max
-    )
+    use StatsFunction::{Avg, Count, Dc, Max, Min, Range, Stdev, StdevP, Sum, SumSq, Var, VarP};
+    matches!(inner, Count | Sum | Avg | Min | Max | Range | Dc | Stdev | StdevP | Var | VarP | SumSq)
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use crate::commands::places::IpLocation;
 use crate::commands::transaction::{Test, Transaction};
 use crate::custom::SendAlert;
 use crate::expr::CompiledExpr;
+use crate::filled::filled;
 use crate::row_filter::RowFilter;
 
 impl Lowering<'_> {
@@ -26,6 +27,11 @@ impl Lowering<'_> {
         match flow {
             FlowCommand::Foreach(foreach) => self.foreach(foreach),
             FlowCommand::Map(map) => Ok(vec![self.map(map)?]),
+            FlowCommand::Filled(command) => {
+                let commands = filled(command, self.span, self.environment)?;
+                let steps = commands.iter().map(|command| self.steps(command));
+                Ok(steps.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+            }
             FlowCommand::Transaction(transaction) => {
                 let test = |test: &EventTest| -> Result<Test, EngineError> {
                     Ok(match test {

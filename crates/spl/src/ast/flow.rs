@@ -2,7 +2,7 @@
 
 use quarry_event::time::Span as TimeSpan;
 
-use super::{Expr, FieldPattern, SearchExpr, Span};
+use super::{Command, Expr, FieldPattern, Pipeline, SearchExpr, Span};
 
 /// A command that runs searches for its rows, or brings rows together.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,6 +13,22 @@ pub enum FlowCommand {
     Map(MapCommand),
     /// `transaction`.
     Transaction(TransactionCommand),
+    /// A command with subsearches for parts of its text.
+    Filled(FilledCommand),
+}
+
+/// A command that has subsearches where it takes none itself, as `where n > [...]` or `timechart span=[...]`: what they
+/// give is written in their places, then the command is read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FilledCommand {
+    /// Text before the first, between any two and after the last of the subsearches.
+    pub pieces: Vec<String>,
+    /// The subsearches, one less than pieces.
+    pub subsearches: Vec<Pipeline>,
+    /// Whether it begins a search.
+    pub first: bool,
+    /// How it reads with something simple in place of the subsearches.
+    pub shape: Vec<Command>,
 }
 
 /// `foreach`.

@@ -206,7 +206,10 @@ impl Parser<'_> {
             return self.sparkline(command, start);
         }
         let function = self.stats_function(&lower, span, command)?;
-        let call = self.peek() == Some('(');
+        let call = self.rest().trim_start().starts_with('(');
+        if call {
+            self.skip_blank();
+        }
         let arg = if call { self.aggregate_arg(command)? } else { AggregateArg::Rows };
         if matches!(arg, AggregateArg::Rows) && function != StatsFunction::Count {
             let remark = Diagnostic::error(format!("{command}: `{name}` needs a field"), span);

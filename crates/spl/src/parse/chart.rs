@@ -7,8 +7,8 @@ use quarry_event::time::Span as TimeSpan;
 use super::cursor::{Parser, Read};
 use super::options::{Known, OptionArg};
 use crate::ast::{
-    BinCommand, BinOptions, BinSpan, ChartCommand, Command, CompareOp, SeriesFilter, SeriesOptions, SeriesTest,
-    SplitField, TimeChartCommand,
+    Aggregate, AggregateArg, BinCommand, BinOptions, BinSpan, ChartCommand, Command, CompareOp, SeriesFilter,
+    SeriesOptions, SeriesTest, SplitField, TimeChartCommand,
 };
 use crate::diagnostic::Diagnostic;
 
@@ -109,7 +109,7 @@ impl Parser<'_> {
             } else if self.eat_keyword("by") {
                 self.chart_splits(&mut command)?;
             } else if self.eat_keyword("where") {
-                command.series.filter = Some(self.series_filter("chart")?);
+                command.series.filter = Some(self.series_filter("chart", &command.aggregates)?);
             } else {
                 self.chart_aggregate("chart", &mut command.aggregates, &mut command.computed)?;
             }
@@ -196,7 +196,7 @@ impl Parser<'_> {
                 command.column = Some(self.split_field()?);
                 self.one_split_only()?;
             } else if self.eat_keyword("where") {
-                command.series.filter = Some(self.series_filter("timechart")?);
+                command.series.filter = Some(self.series_filter("timechart", &command.aggregates)?);
             } else {
                 self.chart_aggregate("timechart", &mut command.aggregates, &mut command.computed)?;
             }
@@ -252,14 +252,29 @@ impl Parser<'_> {
         Ok(true)
     }
 
+    /// `(field)` after the function, where it is the field of which the series are made.
+    fn skip_series_argument(&mut self, aggregates: &[Aggregate]) {
+        let place = self.pos;
+        if self.eat('(')
+            && let Some(word) = self.field_word()
+            && self.eat(')')
+            && aggregates.iter().any(|made| matches!(&made.arg, AggregateArg::Field(field) if field.text == word.text))
+        {
+            self.skip_blank();
+        } else {
+            self.pos = place;
+        }
+    }
+
     /// After `where`: `sum in top10`, `max > 5`.
-    fn series_filter(&mut self, command: &str) -> Read<SeriesFilter> {
+    fn series_filter(&mut self, command: &str, aggregates: &[Aggregate]) -> Read<SeriesFilter> {
         self.skip_blank();
         let start = self.pos;
         let name = self.peek_name().to_ascii_lowercase();
         self.pos += self.peek_name().len();
         let function = self.stats_function(&name, self.since(start), command)?;
         self.skip_blank();
+        self.skip_series_argument(aggregates);
         let place = self.pos;
         if self.eat_keyword("in") {
             self.skip_blank();
@@ -322,6 +337,8 @@ fn last_split<'a>(row: &'a mut Option<SplitField>, column: &'a mut Option<SplitF
 
 fn bin_option(option: &OptionArg, bin: &mut BinOptions) -> Read<()> {
     match option.name.as_str() {
+        // As without it: from the range of the search.
+        "span" if option.value.eq_ignore_ascii_case("auto") => {}
         "span" => bin.span = Some(bin_span(option)?),
         "bins" => {
             bin.bins = Some(option.number().and_then(|bins| match bins {

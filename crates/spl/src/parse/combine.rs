@@ -20,7 +20,7 @@ const JOIN: Known = Known {
 };
 const LOOKUP: Known = Known { command: "lookup", names: &["event_time_field"], ignored: &["local", "update"] };
 const INPUTLOOKUP: Known =
-    Known { command: "inputlookup", names: &["append", "strict", "start", "max"], ignored: &["events"] };
+    Known { command: "inputlookup", names: &["append", "strict", "start", "max"], ignored: &["events", "dispatch"] };
 const MAKERESULTS: Known = Known {
     command: "makeresults",
     names: &["count", "annotate", "format", "data"],

@@ -111,6 +111,17 @@ impl<'t> Parser<'t> {
         }
     }
 
+    /// How many faults and features are noted.
+    pub(super) fn noted(&self) -> (usize, usize) {
+        (self.diagnostics.len(), self.unsupported.len())
+    }
+
+    /// Takes back what was noted since.
+    pub(super) fn forget_since(&mut self, noted: (usize, usize)) {
+        self.diagnostics.truncate(noted.0);
+        self.unsupported.truncate(noted.1);
+    }
+
     /// The value, or `None` with its fault noted.
     pub(super) fn recover<T>(&mut self, read: Read<T>) -> Option<T> {
         match read {

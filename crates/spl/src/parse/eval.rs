@@ -41,7 +41,7 @@ impl Level {
 /// What may stand between two operands.
 enum Infix {
     Op(BinaryOp),
-    In,
+    In { negated: bool },
 }
 
 impl Parser<'_> {
@@ -107,7 +107,7 @@ impl Parser<'_> {
             let remark = Diagnostic::error(format!("unexpected {} after the expression", self.found()), self.here());
             return Err(match self.peek() {
                 Some('"' | '\'') => remark.with_hint("join texts with `.`"),
-                _ if self.at_keyword("not") => remark.with_hint("write NOT before the field: `NOT x IN (...)`"),
+                _ if self.at_keyword("not") => remark.with_hint("write NOT before the condition"),
                 _ => remark,
             });
         }
@@ -132,12 +132,16 @@ impl Parser<'_> {
         let mut operators = Vec::new();
         while let Some(infix) = self.infix(level) {
             match infix {
-                Infix::In => {
+                Infix::In { negated } => {
                     let list = self.arguments()?;
                     let left = self.fold_chain(std::mem::take(&mut operands), std::mem::take(&mut operators))?;
                     self.lengthen(1, left.span)?;
                     let span = self.since(left.span.start);
-                    operands.push(Expr { kind: ExprKind::In(Box::new(left), list), span });
+                    let within = Expr { kind: ExprKind::In(Box::new(left), list), span };
+                    operands.push(match negated {
+                        true => Expr { kind: ExprKind::Unary(UnaryOp::Not, Box::new(within)), span },
+                        false => within,
+                    });
                 }
                 Infix::Op(op) => {
                     operators.push(op);
@@ -215,7 +219,9 @@ impl Parser<'_> {
                 if self.eat_word("like") {
                     BinaryOp::Like
                 } else if self.eat_word("in") {
-                    return Some(Infix::In);
+                    return Some(Infix::In { negated: false });
+                } else if self.eat_not_in() {
+                    return Some(Infix::In { negated: true });
                 } else {
                     BinaryOp::Compare(self.compare_op()?)
                 }
@@ -225,6 +231,19 @@ impl Parser<'_> {
             Level::Not | Level::Sign => return None,
         };
         Some(Infix::Op(op))
+    }
+
+    /// Reads `NOT IN`.
+    fn eat_not_in(&mut self) -> bool {
+        let start = self.pos;
+        if self.eat_word("not") {
+            self.skip_blank();
+            if self.eat_word("in") {
+                return true;
+            }
+        }
+        self.pos = start;
+        false
     }
 
     fn eat_sign(&mut self, signs: &[(char, BinaryOp)]) -> Option<BinaryOp> {

@@ -75,9 +75,12 @@ impl Parser<'_> {
             command.path.push_str(&rest);
             command.span = word.span;
         }
-        if !command.path.starts_with('/') {
+        if command.path.is_empty() || command.path.starts_with('?') {
             let remark = Diagnostic::error("rest: no endpoint is given", command.span);
             return Err(remark.with_hint("write `rest /services/server/info`"));
+        }
+        if !command.path.starts_with('/') {
+            command.path.insert(0, '/');
         }
         Ok(command)
     }

@@ -206,6 +206,9 @@ impl Parser<'_> {
             self.pos += 2;
             return self.in_list(word.field());
         }
+        if self.pos > place && !word.quoted && self.eat_not_in_list() {
+            return Ok(SearchExpr::Not(Box::new(self.in_list(word.field())?)));
+        }
         self.pos = place;
         if !word.quoted {
             self.warn_lower_case(&word);
@@ -217,6 +220,15 @@ impl Parser<'_> {
             return Ok(SearchExpr::All);
         }
         Ok(SearchExpr::Keyword(word.into()))
+    }
+
+    /// Reads `NOT IN` before a list.
+    fn eat_not_in_list(&mut self) -> bool {
+        let after_not = self.rest().strip_prefix("NOT").map(str::trim_start);
+        let list = after_not.and_then(|rest| rest.strip_prefix("IN")).filter(|rest| rest.trim_start().starts_with('('));
+        let Some(list) = list else { return false };
+        self.pos += self.rest().len() - list.len();
+        true
     }
 
     fn warn_lower_case(&mut self, word: &Word) {
@@ -257,6 +269,8 @@ impl Parser<'_> {
             return Err(
                 Diagnostic::error(message, self.here()).with_hint("let the subsearch return the whole condition")
             );
+        } else if self.peek() == Some('(') {
+            return self.compared_group(&field, op);
         } else {
             match self.quoted() {
                 Some(word) => word.into(),
@@ -268,6 +282,16 @@ impl Parser<'_> {
             return Err(Diagnostic::error(message, field.span).with_hint("write `\"\"` for empty text"));
         }
         Ok(SearchExpr::Compare { field: field.field(), op, value, case_sensitive })
+    }
+
+    /// `field=(a OR b)`: the comparison with each of the values.
+    fn compared_group(&mut self, field: &Word, op: CompareOp) -> Read<SearchExpr> {
+        self.enter()?;
+        self.bump();
+        let inner = self.search_and()?;
+        self.expect(')', "after the values")?;
+        self.leave();
+        Ok(compared(inner, field, op))
     }
 
     fn in_list(&mut self, field: FieldPattern) -> Read<SearchExpr> {
@@ -344,15 +368,32 @@ impl Parser<'_> {
             match time_modifier(&part) {
                 Some((slot, value)) => set_time(time, slot, value)?,
                 None => {
-                    if let Err(remark) = refuse_inner_time(&part) {
-                        self.unsupported("feature:time-modifier-in-or".to_owned());
-                        return Err(remark);
-                    }
+                    check_inner_time(&part)?;
                     kept.push(part);
                 }
             }
         }
         Ok(fold(kept, true))
+    }
+}
+
+/// The words of a condition as values of a field.
+fn compared(expr: SearchExpr, field: &Word, op: CompareOp) -> SearchExpr {
+    let all = |parts: Vec<SearchExpr>| parts.into_iter().map(|part| compared(part, field, op)).collect();
+    let with = |value: SearchPattern, case_sensitive: bool| SearchExpr::Compare {
+        field: field.clone().field(),
+        op,
+        value,
+        case_sensitive,
+    };
+    match expr {
+        SearchExpr::And(parts) => SearchExpr::And(all(parts)),
+        SearchExpr::Or(parts) => SearchExpr::Or(all(parts)),
+        SearchExpr::Not(part) => SearchExpr::Not(Box::new(compared(*part, field, op))),
+        SearchExpr::Keyword(value) | SearchExpr::Term(value) => with(value, false),
+        SearchExpr::Case(value) => with(value, true),
+        SearchExpr::All => with(SearchPattern { text: "*".to_owned(), quoted: false, span: field.span }, false),
+        other => other,
     }
 }
 
@@ -413,15 +454,28 @@ fn set_time(time: &mut TimeModifiers, slot: TimeSlot, value: &SearchPattern) -> 
     Ok(())
 }
 
-/// Time modifiers below OR or NOT cannot bound the scan.
-fn refuse_inner_time(expr: &SearchExpr) -> Read<()> {
-    if let Some((_, value)) = time_modifier(expr) {
-        let message = "unsupported: a time modifier inside OR or NOT";
-        return Err(Diagnostic::error(message, value.span).with_hint("move it to the top level of the search"));
+/// Time modifiers below OR or NOT stay where they are; those of arrival bound the whole search or nothing.
+fn check_inner_time(expr: &SearchExpr) -> Read<()> {
+    match time_modifier(expr) {
+        Some((TimeSlot::IndexEarliest | TimeSlot::IndexLatest, value)) => {
+            let message = "unsupported: a time of arrival inside OR or NOT";
+            return Err(Diagnostic::error(message, value.span).with_hint("move it to the top level of the search"));
+        }
+        Some((slot, value)) => set_time(&mut TimeModifiers::default(), slot, value)?,
+        None => {}
     }
     match expr {
-        SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().try_for_each(refuse_inner_time),
-        SearchExpr::Not(part) => refuse_inner_time(part),
+        SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().try_for_each(check_inner_time),
+        SearchExpr::Not(part) => check_inner_time(part),
         _ => Ok(()),
+    }
+}
+
+/// Whether a condition has modifiers of time inside.
+pub(super) fn has_inner_time(expr: &SearchExpr) -> bool {
+    match expr {
+        SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().any(has_inner_time),
+        SearchExpr::Not(part) => has_inner_time(part),
+        _ => time_modifier(expr).is_some(),
     }
 }

@@ -43,7 +43,7 @@ impl Parser<'_> {
                 self.end = outer_end;
                 break;
             }
-            let stage = self.stage(implicit, first);
+            let stage = self.stage(implicit, first, outer_end);
             let preceding = std::mem::take(&mut self.preceding);
             if let Some(stage) = stage {
                 commands.extend(preceding.into_iter().map(|command| Stage { command, span: stage.span }));
@@ -100,7 +100,7 @@ impl Parser<'_> {
     }
 
     /// One command between pipes.
-    fn stage(&mut self, implicit: bool, first: bool) -> Option<Stage> {
+    fn stage(&mut self, implicit: bool, first: bool, outer_end: usize) -> Option<Stage> {
         let opened = self.pos;
         self.skip_blank();
         let start = self.pos;
@@ -113,7 +113,9 @@ impl Parser<'_> {
             let explained =
                 self.macros.iter().any(|place| place.end <= self.end && place.start + 1 >= self.stage_start());
             let reported = first && self.subsearches == 0;
-            if !explained && !reported {
+            // As Splunk: a `|` that nothing follows ends the search.
+            let last = !first && self.end >= outer_end;
+            if !explained && !reported && !last {
                 self.report(Diagnostic::error("a command is missing here", self.here()).with_hint("remove the `|`"));
             }
             return None;
@@ -121,7 +123,14 @@ impl Parser<'_> {
         if implicit {
             self.warn_missing_pipe();
         }
+        let noted = self.noted();
         let read = if implicit { self.search_stage(first) } else { self.named_command(first) };
+        if read.is_err()
+            && let Some(command) = self.filled(start, implicit, first, noted)
+        {
+            self.pos = self.end;
+            return Some(Stage { command, span: self.since(start) });
+        }
         let has_stand_in = |place: &Span| place.start >= opened && place.end <= self.end;
         if read.is_err() && self.stands_in && self.macros.iter().any(has_stand_in) {
             return None;

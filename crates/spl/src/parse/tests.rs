@@ -106,7 +106,7 @@ fn time_modifiers_leave_the_condition() {
     assert_eq!(found.time.earliest.map(|time| time.text), Some("-1d@d".to_owned()));
     assert_eq!(found.time.latest.map(|time| time.text), Some("10/19/2026:0:0:0".to_owned()));
     assert_eq!(found.time.index_earliest.map(|time| time.text), Some("5".to_owned()));
-    for text in ["earliest=soon", "a OR earliest=-1d", "earliest=rt-5m"] {
+    for text in ["earliest=soon", "a OR earliest=soon", "earliest=rt-5m", "a OR _index_earliest=-1d"] {
         assert!(!parse(text).is_ok(), "{text}");
     }
 }
@@ -148,15 +148,11 @@ fn faults_are_found_with_place_and_hint() {
         ("a \"b", "this quote is never closed", Some("add `\"`")),
         ("a [search b", "this `[` is never closed", Some("add `]`")),
         ("a ] b", "this `]` has no `[`", Some("remove it")),
-        ("a f NOT IN (b)", "`IN` needs a field on its left", Some("write `field IN (...)` or `NOT field IN (...)`")),
-        (
-            "* | where f NOT IN (1)",
-            "unexpected `NOT` after the expression",
-            Some("write NOT before the field: `NOT x IN (...)`"),
-        ),
+        ("a OR IN (b)", "`IN` needs a field on its left", Some("write `field IN (...)` or `NOT field IN (...)`")),
+        ("* | where f NOT like (1)", "unexpected `NOT` after the expression", Some("write NOT before the condition")),
         ("a )", "this `)` has no `(`", Some("remove it")),
         ("", "the search is empty", Some("write `*` to select every event")),
-        ("a | ", "a command is missing here", Some("remove the `|`")),
+        ("a | | head", "a command is missing here", Some("remove the `|`")),
         ("a | where x=", "an expression is missing its right side", None),
         (
             "`m(1)`",

@@ -7,6 +7,7 @@ use quarry_event::time::Span as TimeSpan;
 use super::cursor::{Parser, Read, Word};
 use super::options::Known;
 use super::quoted_len;
+use super::search::has_inner_time;
 use crate::ast::{
     Aggregate, AggregateArg, Command, DataModelName, SearchExpr, SeriesOptions, Span, StatsFunction, TimeModifiers,
     TstatsCommand, TstatsSource, TstatsSplit,
@@ -272,6 +273,11 @@ impl Parser<'_> {
         let here = self.here();
         self.end = outer;
         let filter = read?;
+        if has_inner_time(&filter) {
+            self.unsupported("feature:time-modifier-in-or".to_owned());
+            let remark = Diagnostic::error("unsupported: a time modifier inside OR or NOT", here);
+            return Err(remark.with_hint("use one tstats for each time, the later ones with append=true"));
+        }
         if !at_end {
             return Err(Diagnostic::error(format!("tstats: unexpected {unexpected}"), here));
         }

@@ -97,6 +97,7 @@ impl Parser<'_> {
         };
         loop {
             let Some(option) = self.option(COLLECT)? else {
+                self.skip_separators();
                 // The index may stand alone.
                 match self.field_word() {
                     Some(word) if command.index.is_empty() => {

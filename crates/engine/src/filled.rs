@@ -1,0 +1,110 @@
+//! Commands whose text has subsearches in it: they run, their results are written in, the command is read.
+//!
+//! A field named `search` or `query` gives its value as it is, which is what `return $field` makes; other rows give a
+//! condition, written as `format` writes one. A subsearch that gives nothing leaves an empty place; where the command
+//! does not read so, the place is a missing value. Source: Splunk's manual on subsearches.
+
+use std::borrow::Cow;
+
+use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::{Command, FilledCommand, FlowCommand, Pipeline, Span, Stage};
+
+use crate::EngineError;
+use crate::field_names::names_of;
+use crate::lower::Environment;
+use crate::rows;
+use crate::subsearch::CONDITION_ROWS_MAX;
+
+/// What stands in an empty place that must not be empty: no value, and a text without letters.
+const EMPTY_PLACES: [&str; 3] = ["", "null()", "\"\""];
+
+/// The commands of a pipeline, those with subsearches in their text as they read with the results.
+pub(crate) fn all_filled<'a>(
+    pipeline: &'a Pipeline,
+    environment: &dyn Environment,
+) -> Result<Cow<'a, Pipeline>, EngineError> {
+    let is_filled = |stage: &Stage| matches!(stage.command, Command::Flow(FlowCommand::Filled(_)));
+    if !pipeline.commands.iter().any(is_filled) {
+        return Ok(Cow::Borrowed(pipeline));
+    }
+    let mut commands = Vec::with_capacity(pipeline.commands.len());
+    for stage in &pipeline.commands {
+        match &stage.command {
+            Command::Flow(FlowCommand::Filled(command)) => {
+                let read = filled(command, stage.span, environment)?;
+                commands.extend(read.into_iter().map(|command| Stage { command, span: stage.span }));
+            }
+            _ => commands.push(stage.clone()),
+        }
+    }
+    Ok(Cow::Owned(Pipeline { commands, span: pipeline.span }))
+}
+
+/// The command as it reads with the results of its subsearches.
+pub(crate) fn filled(
+    command: &FilledCommand,
+    span: Span,
+    environment: &dyn Environment,
+) -> Result<Vec<Command>, EngineError> {
+    let mut texts = Vec::with_capacity(command.subsearches.len());
+    for subsearch in &command.subsearches {
+        texts.push(text_of(&environment.subsearch(subsearch, CONDITION_ROWS_MAX)?));
+    }
+    let mut fault = None;
+    for empty in EMPTY_PLACES {
+        let texts: Vec<String> =
+            texts.iter().map(|text| if text.is_empty() { empty.to_owned() } else { text.clone() }).collect();
+        let (search, before) = command.with(&texts);
+        let parsed = quarry_spl::parse_with_commands(&search, &environment.commands().names());
+        if parsed.is_ok() {
+            return Ok(parsed.pipeline.commands.into_iter().skip(before).map(|stage| stage.command).collect());
+        }
+        let remark = parsed.diagnostics.into_iter().find(|remark| remark.severity == quarry_spl::Severity::Error);
+        fault = fault.or(remark);
+    }
+    let reason = fault.map(|remark| remark.to_string()).unwrap_or_default();
+    let message = format!("with what its subsearch gave ({}), the command does not read: {reason}", texts.join("; "));
+    Err(EngineError::Invalid { message, span: Some(span) })
+}
+
+/// What rows are as a text: one literal alone as it is, else a condition.
+fn text_of(batches: &[RecordBatch]) -> String {
+    let mut conditions: Vec<Vec<String>> = Vec::new();
+    let mut literal = false;
+    for batch in batches {
+        let names: Vec<String> = names_of(batch).into_iter().filter(|name| !name.starts_with('_')).collect();
+        let readers: Vec<_> = names.iter().map(|name| rows::reader(batch, name)).collect();
+        for row in 0..batch.num_rows() {
+            let mut parts = Vec::new();
+            for (name, reader) in names.iter().zip(&readers) {
+                let is_literal = matches!(name.as_str(), "search" | "query");
+                literal |= is_literal;
+                let written = |value: &str| match is_literal {
+                    true => value.to_owned(),
+                    false => format!("{name}=\"{}\"", escaped(value)),
+                };
+                let values: Vec<String> = reader.values(row).map(|value| written(&value)).collect();
+                match values.len() {
+                    0 => {}
+                    1 => parts.extend(values),
+                    _ => parts.push(format!("( {} )", values.join(" OR "))),
+                }
+            }
+            if !parts.is_empty() {
+                conditions.push(parts);
+            }
+        }
+    }
+    match conditions.as_slice() {
+        [] => String::new(),
+        [parts] if literal && parts.len() == 1 => parts.concat(),
+        _ => {
+            let rows: Vec<String> = conditions.iter().map(|parts| format!("( {} )", parts.join(" AND "))).collect();
+            format!("( {} )", rows.join(" OR "))
+        }
+    }
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"")
+}

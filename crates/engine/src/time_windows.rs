@@ -1,0 +1,156 @@
+//! Time modifiers inside a condition: `(earliest=-1d index=a) OR (earliest=-7d latest=-6d index=b)`.
+//!
+//! Each part of an OR has its own range, else that of the search; the scan reads the range around all of them, and the
+//! condition tests `_time`. Source: Splunk's manual on specifying several time windows in a search.
+
+use quarry_event::time::{NS_PER_SEC, parse_time};
+use quarry_event::{TimeNs, TimeRange};
+use quarry_spl::ast::{CompareOp, FieldPattern, SearchExpr, SearchPattern, Span};
+
+use crate::EngineError;
+use crate::command::CommandContext;
+
+/// What a search without modifiers inside reads.
+pub(crate) struct TimeWindows<'a> {
+    /// For "now" and the zone.
+    pub context: &'a CommandContext,
+    /// Where nothing is said.
+    pub default: TimeRange,
+}
+
+/// An end of a range.
+enum Bound {
+    Earliest(TimeNs),
+    Latest(TimeNs),
+}
+
+impl TimeWindows<'_> {
+    /// The condition with tests of `_time` for its modifiers, and the range to read for it.
+    pub(crate) fn read(&self, expr: SearchExpr) -> Result<(SearchExpr, TimeRange), EngineError> {
+        if !has_windows(&expr) {
+            return Ok((expr, self.default));
+        }
+        self.windows(&expr)
+    }
+
+    fn windows(&self, expr: &SearchExpr) -> Result<(SearchExpr, TimeRange), EngineError> {
+        match expr {
+            SearchExpr::And(parts) => self.all(parts),
+            SearchExpr::Or(parts) => {
+                let mut tested = Vec::with_capacity(parts.len());
+                let mut around: Option<TimeRange> = None;
+                for part in parts {
+                    let (part, range) = match has_windows(part) {
+                        true => self.windows(part)?,
+                        false => (within(part.clone(), &self.default), self.default),
+                    };
+                    tested.push(part);
+                    around = Some(around.map_or(range, |around| union(around, range)));
+                }
+                Ok((SearchExpr::Or(tested), around.unwrap_or(self.default)))
+            }
+            SearchExpr::Not(part) => {
+                let outside = SearchExpr::Not(Box::new(self.windows(part)?.0));
+                Ok((within(outside, &self.default), self.default))
+            }
+            single => self.all(std::slice::from_ref(single)),
+        }
+    }
+
+    /// Conditions that must all hold; modifiers among them are one range.
+    fn all(&self, parts: &[SearchExpr]) -> Result<(SearchExpr, TimeRange), EngineError> {
+        let (mut own, mut named) = (TimeRange { earliest: None, latest: None }, false);
+        let mut tested = Vec::with_capacity(parts.len());
+        let mut inner: Option<TimeRange> = None;
+        for part in parts {
+            match self.bound(part)? {
+                Some(Bound::Earliest(time)) => (own.earliest, named) = (Some(time), true),
+                Some(Bound::Latest(time)) => (own.latest, named) = (Some(time), true),
+                None if has_windows(part) => {
+                    let (part, range) = self.windows(part)?;
+                    tested.push(part);
+                    inner = Some(inner.map_or(range, |inner| intersection(inner, range)));
+                }
+                None => tested.push(part.clone()),
+            }
+        }
+        if named {
+            if own.latest.is_none() {
+                own.latest = Some(self.default.latest.unwrap_or(self.context.now));
+            }
+            let range = inner.map_or(own, |inner| intersection(inner, own));
+            return Ok((within(SearchExpr::And(tested), &own), range));
+        }
+        Ok((SearchExpr::And(tested), inner.unwrap_or(self.default)))
+    }
+
+    fn bound(&self, expr: &SearchExpr) -> Result<Option<Bound>, EngineError> {
+        let Some((is_earliest, value)) = modifier(expr) else { return Ok(None) };
+        let time = parse_time(&value.text, self.context.now, &self.context.zone)
+            .map_err(|error| EngineError::Invalid { message: error.to_string(), span: Some(value.span) })?;
+        Ok(Some(if is_earliest { Bound::Earliest(time) } else { Bound::Latest(time) }))
+    }
+}
+
+/// Whether the modifier is the beginning of a range, and its value.
+fn modifier(expr: &SearchExpr) -> Option<(bool, &SearchPattern)> {
+    let SearchExpr::Compare { field, op: CompareOp::Eq, value, .. } = expr else { return None };
+    match field.text.as_str() {
+        "earliest" | "starttime" | "starttimeu" => Some((true, value)),
+        "latest" | "endtime" | "endtimeu" => Some((false, value)),
+        _ => None,
+    }
+}
+
+fn has_windows(expr: &SearchExpr) -> bool {
+    match expr {
+        SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().any(has_windows),
+        SearchExpr::Not(part) => has_windows(part),
+        _ => modifier(expr).is_some(),
+    }
+}
+
+/// The condition for events of a range.
+fn within(expr: SearchExpr, range: &TimeRange) -> SearchExpr {
+    let test = |op: CompareOp, time: TimeNs| SearchExpr::Compare {
+        field: FieldPattern { text: "_time".to_owned(), span: Span::default() },
+        op,
+        value: SearchPattern { text: seconds(time), quoted: true, span: Span::default() },
+        case_sensitive: false,
+    };
+    let mut parts = match expr {
+        SearchExpr::And(parts) => parts,
+        other => vec![other],
+    };
+    parts.extend(range.earliest.map(|time| test(CompareOp::Ge, time)));
+    parts.extend(range.latest.map(|time| test(CompareOp::Lt, time)));
+    match parts.len() {
+        0 => SearchExpr::All,
+        1 => parts.remove(0),
+        _ => SearchExpr::And(parts),
+    }
+}
+
+fn seconds(time: TimeNs) -> String {
+    let (whole, rest) = (time.div_euclid(NS_PER_SEC), time.rem_euclid(NS_PER_SEC));
+    if rest == 0 { whole.to_string() } else { format!("{whole}.{rest:09}") }
+}
+
+fn union(one: TimeRange, other: TimeRange) -> TimeRange {
+    TimeRange {
+        earliest: one.earliest.zip(other.earliest).map(|(one, other)| one.min(other)),
+        latest: one.latest.zip(other.latest).map(|(one, other)| one.max(other)),
+    }
+}
+
+/// What lies in both.
+pub(crate) fn intersection(one: TimeRange, other: TimeRange) -> TimeRange {
+    let both = |one: Option<TimeNs>, other: Option<TimeNs>, pick: fn(TimeNs, TimeNs) -> TimeNs| match (one, other) {
+        (Some(one), Some(other)) => Some(pick(one, other)),
+        (one, other) => one.or(other),
+    };
+    TimeRange {
+        earliest: both(one.earliest, other.earliest, TimeNs::max),
+        latest: both(one.latest, other.latest, TimeNs::min),
+    }
+}

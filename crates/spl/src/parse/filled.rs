@@ -1,0 +1,111 @@
+//! Commands with subsearches where their grammar has none: `eval n=[...]`, `where n > [...]`, `timechart span=[...]`.
+//!
+//! Such a subsearch stands for text. What the text will be is known only when the search runs, so the command is read
+//! with simple words in the places to see that it can be read at all, and kept in pieces. Only tried where a command
+//! does not read as it stands; commands that run templates keep their brackets.
+
+use super::cursor::Parser;
+use super::{parse_with_commands, quoted_len};
+use crate::ast::{Command, FilledCommand, FlowCommand, Span};
+
+/// What a subsearch may give: a number, a field, a text, a condition, a list of fields, a
+/// new name, nothing.
+const STAND_INS: [&str; 7] = ["1", "x", "\"1\"", "x=1", "x, y", "x AS y", ""];
+/// Commands whose brackets are no subsearches.
+const TEMPLATES: [&str; 2] = ["foreach", "map"];
+/// Subsearches of one command at most.
+const SUBSEARCHES_MAX: usize = 16;
+
+impl Parser<'_> {
+    /// The command from `start` to the end of the stage with its subsearches cut out, if it reads so; what was noted of
+    /// it since `noted` is forgotten then.
+    pub(super) fn filled(
+        &mut self,
+        start: usize,
+        implicit: bool,
+        first: bool,
+        noted: (usize, usize),
+    ) -> Option<Command> {
+        let places = self.brackets(start);
+        self.pos = start;
+        if places.is_empty() || places.len() > SUBSEARCHES_MAX || TEMPLATES.contains(&self.peek_name()) {
+            return None;
+        }
+        let mut pieces = Vec::with_capacity(places.len() + 1);
+        let mut at = start;
+        for place in &places {
+            pieces.push(self.text[at..place.start].to_owned());
+            at = place.end;
+        }
+        pieces.push(self.text[at..self.end].to_owned());
+        if implicit && let Some(begin) = pieces.first_mut() {
+            begin.insert_str(0, "search ");
+        }
+        let shape = STAND_INS.iter().find_map(|word| {
+            let parsed = parse_with_commands(&command_text(&pieces.join(word), first), &self.custom);
+            let sound = parsed.unsupported.is_empty() && parsed.is_ok();
+            let commands: Vec<_> = parsed.pipeline.commands.into_iter().map(|stage| stage.command).collect();
+            (sound && commands.len() > usize::from(!first)).then_some(commands)
+        })?;
+        self.forget_since(noted);
+        let mut subsearches = Vec::with_capacity(places.len());
+        for place in places {
+            self.pos = place.start;
+            let read = self.subsearch();
+            subsearches.push(self.recover(read)?);
+        }
+        let shape = shape.into_iter().skip(usize::from(!first)).collect();
+        Some(Command::Flow(FlowCommand::Filled(FilledCommand { pieces, subsearches, first, shape })))
+    }
+
+    /// Places of the outermost `[...]` of the command, quotes aside.
+    fn brackets(&self, start: usize) -> Vec<Span> {
+        let bytes = self.text.as_bytes();
+        let (mut places, mut open, mut begin, mut at) = (Vec::new(), 0usize, 0, start);
+        while at < self.end {
+            match bytes[at] {
+                b'"' => at += quoted_len(&self.text[at..self.end]).unwrap_or(self.end - at) - 1,
+                b'\\' => at += 1,
+                b'[' => {
+                    if open == 0 {
+                        begin = at;
+                    }
+                    open += 1;
+                }
+                b']' if open > 0 => {
+                    open -= 1;
+                    if open == 0 {
+                        places.push(Span { start: begin, end: at + 1 });
+                    }
+                }
+                _ => {}
+            }
+            at += 1;
+        }
+        if open > 0 { Vec::new() } else { places }
+    }
+}
+
+/// A command as a search: alone where it begins one, else after one for everything.
+pub(crate) fn command_text(command: &str, first: bool) -> String {
+    if first { format!("| {command}") } else { format!("* | {command}") }
+}
+
+impl FilledCommand {
+    /// The search that has this command with `texts` for its subsearches, and how many of its commands come before.
+    pub fn with(&self, texts: &[String]) -> (String, usize) {
+        let is_search = self.pieces.first().is_some_and(|begin| begin.trim_start().starts_with("search "));
+        let mut command = String::new();
+        for (at, piece) in self.pieces.iter().enumerate() {
+            command.push_str(piece);
+            let text = texts.get(at).map_or("", String::as_str);
+            // `user=[... | return user]` gives `user=user="eva"`, which means `user=(user="eva")`.
+            if is_search && piece.trim_end().ends_with(['=', '<', '>']) && text.contains('=') {
+                command.push_str(&format!("({text})"));
+            } else {
+                command.push_str(text);
+            }
+        }
+        (command_text(&command, self.first), usize::from(!self.first))
+    }
+}
