@@ -25,8 +25,18 @@ const EXPORT: &str = "export";
 /// Its value where they do.
 const EXPORTED: &str = "system";
 /// Confs that follow app and user; all others are one for the whole node.
-const SEARCH_TIME: [&str; 9] =
-    ["alert_actions", "commands", "datamodels", "eventtypes", "macros", "props", "savedsearches", "tags", "transforms"];
+const SEARCH_TIME: [&str; 10] = [
+    "alert_actions",
+    "commands",
+    "datamodels",
+    "eventtypes",
+    "macros",
+    "multikv",
+    "props",
+    "savedsearches",
+    "tags",
+    "transforms",
+];
 
 /// An app, and a user in it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -14,7 +14,7 @@ use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::{
     AssignTarget, Assignment, BinCommand, BinOptions, ChartCommand, Command, CustomCommand, Expr, ExprKind,
     FieldPattern, HeadCommand, InputLookupCommand, LookupCommand, MakeMvCommand, MvSplit, Pattern, Pipeline,
-    SearchExpr, SortCommand, Span, SplitField, Stage, StatsCommand, StreamStatsCommand, SubsearchLimits, TextCommand,
+    SearchExpr, SortCommand, Span, SplitField, Stage, StatsCommand, StreamStatsCommand, SubsearchLimits,
 };
 
 use crate::EngineError;
@@ -195,10 +195,7 @@ impl Lowering<'_> {
             Command::IpLocation(location) => return self.ip_location(location),
             Command::Tstats(_) => return Err(self.must_be_first("tstats", " or have prestats=true append=true")),
             Command::Several(several) => self.several(several)?,
-            Command::Text(TextCommand::Extract(extract)) if !extract.rules.is_empty() => {
-                self.extract_by_rules(extract)?
-            }
-            Command::Text(text) => tables::text(text),
+            Command::Text(text) => self.text(text)?,
             Command::Tables(table) => tables::table(table),
             Command::Analytics(command) => self.analytics(command)?,
             other => match first_only(other) {

@@ -1,5 +1,5 @@
-//! What searches know by name, from the files of apps: macros.conf, savedsearches.conf, eventtypes.conf, tags.conf
-//! and data models.
+//! What searches know by name, from the files of apps: macros.conf, savedsearches.conf, eventtypes.conf, tags.conf,
+//! multikv.conf and data models.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -103,6 +103,17 @@ impl KnowledgeSource for KnowledgeFiles {
     fn tags(&self) -> Vec<Tag> {
         let tags = quarry_conf::tags(&self.layers).into_iter();
         tags.map(|found| Tag { name: found.name, field: found.field, value: found.value }).collect()
+    }
+
+    fn table_rule(&self, name: &str) -> Option<BTreeMap<String, String>> {
+        let conf = self.layers.conf("multikv");
+        conf.stanzas().iter().find(|stanza| stanza.name == name)?;
+        let settings = conf.effective(name).into_iter();
+        Some(settings.map(|(key, setting)| (key.to_owned(), setting.value.clone())).collect())
+    }
+
+    fn table_rules(&self) -> Vec<String> {
+        self.layers.conf("multikv").stanzas().iter().map(|stanza| stanza.name.clone()).collect()
     }
 
     fn saved_search(&self, name: &str) -> Option<String> {

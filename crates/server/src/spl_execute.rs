@@ -291,6 +291,13 @@ impl KnowledgeSource for StandIns {
         self.needs.data_models.iter().cloned().collect()
     }
 
+    fn table_rule(&self, _: &str) -> Option<BTreeMap<String, String>> {
+        Some(BTreeMap::from([
+            ("header.linecount".to_owned(), "1".to_owned()),
+            ("body.linecount".to_owned(), ANY.to_owned()),
+        ]))
+    }
+
     fn saved_search(&self, name: &str) -> Option<String> {
         self.needs.saved_searches.contains(name).then(|| "| makeresults".to_owned())
     }

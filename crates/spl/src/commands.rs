@@ -176,7 +176,7 @@ pub static HELP: &[CommandHelp] = &[
     row("mstats", "mstats AGG(_value|METRIC)... [where EXPR] [by FIELD...] [span=]", "aggregates metrics"),
     row(
         "multikv",
-        "multikv [fields NAME...] [filter TEXT...] [forceheader=N] [noheader=] [multitable=] [rmorig=] [copyattrs=]",
+        "multikv [conf=STANZA] [fields NAME...] [filter TEXT...] [forceheader=N] [noheader=] [multitable=] [rmorig=] [copyattrs=]",
         "a row for each row of a table in the text",
     ),
     row("multisearch", "multisearch [ SEARCH ] [ SEARCH ]...", "events of several searches, newest first"),

@@ -29,6 +29,8 @@ pub(crate) mod labels;
 pub(crate) mod lookup;
 pub(crate) mod map;
 pub(crate) mod multikv;
+pub(crate) mod multikv_rules;
+pub(crate) mod multikv_tokens;
 pub(crate) mod order;
 pub(crate) mod outputs;
 pub(crate) mod pivot;

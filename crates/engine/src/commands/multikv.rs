@@ -1,7 +1,7 @@
 //! `multikv`: a row for each row of a table that stands in the text of an event.
 //!
 //! A line of names is the header; the lines below are cut into words, which go to the columns in order where there are
-//! as many, and by their place otherwise. Rules of multikv.conf are not read.
+//! as many, and by their place otherwise. With a rule of multikv.conf ([`super::multikv_rules`]) it says what is what.
 
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::MultiKvCommand;
 
 use super::extract_pairs::FoundFields;
+use super::multikv_rules::{SeeCells, TableRule};
 use crate::EngineError;
 use crate::command::RowCommand;
 use crate::rows::{self, ColumnBuilder};
@@ -18,7 +19,13 @@ use crate::rows::{self, ColumnBuilder};
 const ROWS_MAX: usize = 5_000_000;
 
 /// The command.
-pub(crate) struct MultiKv(pub Arc<MultiKvCommand>);
+#[derive(Clone)]
+pub(crate) struct MultiKv {
+    /// As written.
+    pub command: Arc<MultiKvCommand>,
+    /// The rule that it names.
+    pub rule: Option<Arc<TableRule>>,
+}
 
 /// A word of a line, with the characters it stands at.
 #[derive(Clone)]
@@ -44,17 +51,18 @@ impl RowCommand for MultiKv {
         let (mut places, mut lines, mut found) = (Vec::new(), Vec::new(), FoundFields::default());
         for row in 0..rows.num_rows() {
             let Some(text) = texts.text(row, &mut scratch) else { continue };
-            if !self.0.removes_event {
+            if !self.command.removes_event {
                 places.push(row as u32);
                 lines.push(text.to_owned());
             }
-            self.table(text, &mut |line, columns, words| {
+            let fields = &self.command.fields;
+            self.rows(text, &mut |line, cells| {
                 let at = places.len();
                 places.push(row as u32);
                 lines.push(line.to_owned());
-                for (column, value) in assigned(columns, words, line) {
-                    if self.0.fields.is_empty() || self.0.fields.contains(&column.name) {
-                        found.add(at, &column.name, &value, false);
+                for (name, value) in cells {
+                    if fields.is_empty() || fields.contains(&name) {
+                        found.add(at, &name, &value, false);
                     }
                 }
             });
@@ -66,7 +74,7 @@ impl RowCommand for MultiKv {
         let count = places.len();
         let mut raw = ColumnBuilder::new(count);
         lines.iter().for_each(|line| raw.push_text(line));
-        let copied = match self.0.copies_fields {
+        let copied = match self.command.copies_fields {
             true => rows::take(&rows, &UInt32Array::from(places))?,
             false => rows::batch_of([("_raw", rows::null_column(count))], count)?,
         };
@@ -84,8 +92,9 @@ pub(crate) fn table_cells(text: &str, see: &mut dyn FnMut(&str, &str)) {
         several_tables: true,
         no_header: false,
         removes_event: true,
+        rule: None,
     };
-    MultiKv(Arc::new(command)).table(text, &mut |line, columns, words| {
+    MultiKv { command: Arc::new(command), rule: None }.table(text, &mut |line, columns, words| {
         for (column, value) in assigned(columns, words, line) {
             if !value.is_empty() {
                 see(&column.name, &value);
@@ -95,6 +104,22 @@ pub(crate) fn table_cells(text: &str, see: &mut dyn FnMut(&str, &str)) {
 }
 
 impl MultiKv {
+    /// Shows each row of the tables in a text with names and values of its cells.
+    fn rows(&self, text: &str, see: SeeCells<'_>) {
+        let Some(rule) = &self.rule else {
+            return self.table(text, &mut |line, columns, words| {
+                let cells = assigned(columns, words, line).into_iter();
+                see(line, cells.map(|(column, value)| (column.name.clone(), value)).collect());
+            });
+        };
+        let filter = &self.command.filter;
+        rule.rows(text, self.command.several_tables, !self.command.no_header, &mut |line, cells| {
+            if filter.is_empty() || filter.iter().any(|text| line.contains(text.as_str())) {
+                see(line, cells);
+            }
+        });
+    }
+
     /// Shows each row of the tables in a text.
     fn table(&self, text: &str, see: SeeRow<'_>) {
         // Lines that are not blank, and whether a blank one stood before.
@@ -106,8 +131,8 @@ impl MultiKv {
                 false => lines.push((line, std::mem::replace(&mut after_blank, false))),
             }
         }
-        let mut columns: Option<Vec<Column>> = self.0.no_header.then(Vec::new);
-        let header = match (self.0.no_header, self.0.header_line) {
+        let mut columns: Option<Vec<Column>> = self.command.no_header.then(Vec::new);
+        let header = match (self.command.no_header, self.command.header_line) {
             (true, _) => None,
             (false, Some(line)) => Some(line - 1),
             (false, None) => Some(header_of(&lines)),
@@ -119,15 +144,16 @@ impl MultiKv {
                 continue;
             }
             let Some(known) = &columns else { continue };
-            let starts_table = self.0.several_tables && self.0.header_line.is_none() && !self.0.no_header;
+            let starts_table =
+                self.command.several_tables && self.command.header_line.is_none() && !self.command.no_header;
             if starts_table && *after_blank && is_header(&words) {
                 columns = Some(columns_of(&words));
                 continue;
             }
-            if !self.0.filter.is_empty() && !self.0.filter.iter().any(|text| line.contains(text.as_str())) {
+            if !self.command.filter.is_empty() && !self.command.filter.iter().any(|text| line.contains(text.as_str())) {
                 continue;
             }
-            match self.0.no_header {
+            match self.command.no_header {
                 true => see(line, &numbered(&words), &words),
                 false => see(line, known, &words),
             }

@@ -9,6 +9,8 @@ pub(crate) mod macros;
 pub(crate) mod model;
 pub(crate) mod object;
 
+use std::collections::BTreeMap;
+
 use quarry_spl::macros::Macro;
 
 pub use self::labels::{EventType, Tag};
@@ -39,6 +41,14 @@ pub trait KnowledgeSource: Send + Sync {
     }
     /// The tags there are.
     fn tags(&self) -> Vec<Tag> {
+        Vec::new()
+    }
+    /// Settings of a stanza of multikv.conf.
+    fn table_rule(&self, _name: &str) -> Option<BTreeMap<String, String>> {
+        None
+    }
+    /// Names of the stanzas of multikv.conf.
+    fn table_rules(&self) -> Vec<String> {
         Vec::new()
     }
     /// Text of the saved search of this name.

@@ -5,15 +5,18 @@ use std::sync::Arc;
 
 use quarry_spl::ast::{
     EventTest, ExtractCommand, FlowCommand, ForeachCommand, ForeachOver, IpLocationCommand, KeepCommand, MapCommand,
-    MapSearch,
+    MapSearch, MultiKvCommand, Span, TextCommand,
 };
 
+use super::tables::text;
 use super::{Lowering, Step, row};
 use crate::EngineError;
 use crate::commands::extract_pairs::ExtractByRules;
 use crate::commands::foreach::{Foreach, steps_for_field};
 use crate::commands::keep::{Collect, OutputLookup};
 use crate::commands::map::Map;
+use crate::commands::multikv::MultiKv;
+use crate::commands::multikv_rules::TableRule;
 use crate::commands::places::IpLocation;
 use crate::commands::transaction::{Test, Transaction};
 use crate::custom::SendAlert;
@@ -48,7 +51,7 @@ impl Lowering<'_> {
     }
 
     /// `extract` with stanzas of transforms.conf.
-    pub(super) fn extract_by_rules(&self, extract: &ExtractCommand) -> Result<Step, EngineError> {
+    fn extract_by_rules(&self, extract: &ExtractCommand) -> Result<Step, EngineError> {
         let rules = extract.rules.iter().map(|(name, span)| self.environment.report(name, *span));
         let rules = Arc::new(rules.collect::<Result<Vec<_>, _>>()?);
         let chars_max = extract.chars_max;
@@ -68,6 +71,33 @@ impl Lowering<'_> {
                 Step::Blocking(Arc::new(SendAlert { command: command.clone(), source: self.environment.commands() }))
             }
         }
+    }
+
+    /// Commands that read texts, those by rules of conf files among them.
+    pub(super) fn text(&self, command: &TextCommand) -> Result<Step, EngineError> {
+        match command {
+            TextCommand::Extract(extract) if !extract.rules.is_empty() => self.extract_by_rules(extract),
+            TextCommand::MultiKv(multikv) => match &multikv.rule {
+                Some((name, span)) => self.multikv_by_rule(multikv, name, *span),
+                None => Ok(text(command)),
+            },
+            _ => Ok(text(command)),
+        }
+    }
+
+    /// `multikv` with a stanza of multikv.conf.
+    fn multikv_by_rule(&self, multikv: &MultiKvCommand, name: &str, span: Span) -> Result<Step, EngineError> {
+        let invalid = |message: String| EngineError::Invalid { message, span: Some(span) };
+        let knowledge = self.environment.knowledge();
+        let settings = knowledge.table_rule(name).ok_or_else(|| {
+            let known = knowledge.table_rules();
+            let known =
+                if known.is_empty() { "it has none".to_owned() } else { format!("it has {}", known.join(", ")) };
+            invalid(format!("multikv: multikv.conf has no stanza {name}; {known}"))
+        })?;
+        let rule = TableRule::new(&settings).map_err(|fault| invalid(format!("multikv.conf [{name}]: {fault}")))?;
+        let command = MultiKv { command: Arc::new(multikv.clone()), rule: Some(Arc::new(rule)) };
+        Ok(row(move || command.clone()))
     }
 
     /// iplocation; without a database of addresses there is nothing to add.

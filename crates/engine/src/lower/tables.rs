@@ -42,8 +42,8 @@ pub(super) fn text(command: &TextCommand) -> Step {
             row(move || XPathValues(Arc::clone(&command)))
         }
         TextCommand::MultiKv(multikv) => {
-            let command = Arc::new(multikv.clone());
-            row(move || MultiKv(Arc::clone(&command)))
+            let command = MultiKv { command: Arc::new(multikv.clone()), rule: None };
+            row(move || command.clone())
         }
         TextCommand::ToJson(json) => {
             let command = Arc::new(json.clone());

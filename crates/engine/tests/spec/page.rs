@@ -1,7 +1,7 @@
 //! Reads a page of the manual: the examples under its headings.
 //!
 //! An example starts at a `###` heading below `## Examples` and holds fenced blocks: `events`, `csv name=T.csv`,
-//! `props`, `transforms`, `eventtypes`, `tags`, `model name=M`, `macros`, `savedsearches`, `spl`, then `result` or `error`, perhaps `messages`. Words after the block's kind are its settings.
+//! `props`, `transforms`, `eventtypes`, `tags`, `multikv`, `model name=M`, `macros`, `savedsearches`, `spl`, then `result` or `error`, perhaps `messages`. Words after the block's kind are its settings.
 
 use std::collections::BTreeMap;
 
@@ -53,6 +53,8 @@ pub(crate) struct Example {
     pub event_types: Option<Block>,
     /// tags.conf text.
     pub tags: Option<Block>,
+    /// multikv.conf text.
+    pub table_rules: Option<Block>,
     /// Data models in JSON (`name=`).
     pub models: Vec<Block>,
     /// macros.conf text.
@@ -136,7 +138,7 @@ pub(crate) fn read_settings(text: &str) -> BTreeMap<String, String> {
 fn finish(mut draft: Draft) -> Result<Example, String> {
     let (mut events, mut tables, mut models) = (Vec::new(), Vec::new(), Vec::new());
     let (mut macros, mut saved, mut transforms, mut event_types, mut tags) = (None, None, None, None, None);
-    let (mut props, mut search, mut expected, mut messages) = (None, None, None, None);
+    let (mut props, mut search, mut expected, mut messages, mut table_rules) = (None, None, None, None, None);
     for block in std::mem::take(&mut draft.blocks) {
         let line = block.line;
         match block.kind.as_str() {
@@ -146,6 +148,7 @@ fn finish(mut draft: Draft) -> Result<Example, String> {
             "transforms" => transforms = Some(block),
             "eventtypes" => event_types = Some(block),
             "tags" => tags = Some(block),
+            "multikv" => table_rules = Some(block),
             "model" => models.push(block),
             "macros" => macros = Some(block),
             "savedsearches" => saved = Some(block),
@@ -169,6 +172,7 @@ fn finish(mut draft: Draft) -> Result<Example, String> {
         transforms,
         event_types,
         tags,
+        table_rules,
         models,
         macros,
         saved,

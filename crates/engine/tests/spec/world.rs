@@ -349,6 +349,7 @@ impl Definitions {
             source(&example.saved, "savedsearches.conf"),
             source(&example.event_types, "eventtypes.conf"),
             source(&example.tags, "tags.conf"),
+            source(&example.table_rules, "multikv.conf"),
         ];
         Ok(Definitions { models, layers: Layers::new(sources) })
     }
@@ -385,6 +386,17 @@ impl KnowledgeSource for Definitions {
     fn tags(&self) -> Vec<Tag> {
         let tags = quarry_conf::tags(&self.layers).into_iter();
         tags.map(|found| Tag { name: found.name, field: found.field, value: found.value }).collect()
+    }
+
+    fn table_rule(&self, name: &str) -> Option<BTreeMap<String, String>> {
+        let conf = self.layers.conf("multikv");
+        conf.stanzas().iter().find(|stanza| stanza.name == name)?;
+        let settings = conf.effective(name).into_iter();
+        Some(settings.map(|(key, setting)| (key.to_owned(), setting.value.clone())).collect())
+    }
+
+    fn table_rules(&self) -> Vec<String> {
+        self.layers.conf("multikv").stanzas().iter().map(|stanza| stanza.name.clone()).collect()
     }
 
     fn saved_search(&self, name: &str) -> Option<String> {

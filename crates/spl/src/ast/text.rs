@@ -88,6 +88,8 @@ pub struct MultiKvCommand {
     pub no_header: bool,
     /// `rmorig=t`: the event itself drops out.
     pub removes_event: bool,
+    /// `conf=`: a stanza of multikv.conf, and its place.
+    pub rule: Option<(String, Span)>,
 }
 
 /// `tojson`.

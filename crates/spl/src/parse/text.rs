@@ -139,16 +139,12 @@ impl Parser<'_> {
             several_tables: true,
             no_header: false,
             removes_event: true,
+            rule: None,
         };
         loop {
             while let Some(option) = self.option(MULTIKV)? {
                 match option.name.as_str() {
-                    "conf" => {
-                        self.unsupported("option:multikv:conf".to_owned());
-                        let message = "multikv: unsupported: `conf`: stanzas of multikv.conf are not read yet";
-                        let remark = Diagnostic::error(message, option.name_span);
-                        return Err(remark.with_hint("say what a table is like with forceheader= and filter"));
-                    }
+                    "conf" => command.rule = Some((option.value, option.value_span)),
                     "copyattrs" => command.copies_fields = option.boolean()?,
                     "forceheader" => command.header_line = Some(option.number()?).filter(|line| *line > 0),
                     "multitable" => command.several_tables = option.boolean()?,

@@ -1,0 +1,279 @@
+//! Rules of multikv.conf: where the sections of a table lie in a text, and how their lines become names and cells.
+//!
+//! A table is a preamble (`pre`), a `header`, a `body` and what follows (`post`). Each section begins at a line that a
+//! regular expression finds or a number of lines on, and ends the same way. The header's tokens are the names of columns,
+//! each line of the body is a row. After one table another one may follow.
+//!
+//! Not here: which rows and fields `multikv` keeps ([`super::multikv`]), and tokens of `pre` and `post`, which are nothing
+//! that rows have.
+
+use std::collections::BTreeMap;
+
+use super::multikv_tokens::{Tokens, items};
+use crate::pattern::{Regex, Replacement};
+
+/// Names of the sections in their order.
+const SECTIONS: [&str; 4] = ["pre", "header", "body", "post"];
+/// Lines of one section, or between two, that a rule may count.
+const LINES_MAX: usize = 1_000_000;
+
+/// How tables of a kind are read.
+#[derive(Debug)]
+pub(crate) struct TableRule {
+    pre: Option<Section>,
+    header: Option<Section>,
+    body: Section,
+    post: Option<Section>,
+}
+
+/// A part of a table.
+#[derive(Debug, Default)]
+struct Section {
+    start: Start,
+    end: End,
+    member: Option<Regex>,
+    ignored: Ignored,
+    replaced: Vec<(Regex, Replacement)>,
+    tokens: Option<Tokens>,
+}
+
+#[derive(Debug, Default)]
+enum Start {
+    /// Where the section before it ended.
+    #[default]
+    Here,
+    /// So many lines further on.
+    After(usize),
+    /// At the next line that is like this.
+    At(Regex),
+}
+
+#[derive(Debug, Default)]
+enum End {
+    #[default]
+    Unsaid,
+    /// After so many lines.
+    Count(usize),
+    /// In front of the next line that is like this.
+    Before(Regex),
+}
+
+#[derive(Debug, Default)]
+enum Ignored {
+    #[default]
+    Nothing,
+    All,
+    Like(Vec<Regex>),
+}
+
+/// What is shown the rows: the line, and names and values of its cells.
+pub(crate) type SeeCells<'s> = &'s mut dyn FnMut(&str, Vec<(String, String)>);
+
+impl TableRule {
+    /// Reads a stanza; the error is for the user.
+    pub(crate) fn new(settings: &BTreeMap<String, String>) -> Result<TableRule, String> {
+        let mut sections: BTreeMap<&str, Section> = BTreeMap::new();
+        for (key, value) in settings {
+            let (name, part) = key.split_once('.').unwrap_or((key, ""));
+            let name = SECTIONS.iter().find(|known| **known == name);
+            let name = name.ok_or_else(|| format!("{key}: settings begin with {}", SECTIONS.join(", ")))?;
+            let section = sections.entry(name).or_default();
+            section.set(name, part, value).map_err(|fault| format!("{key}: {fault}"))?;
+        }
+        let mut section = |name: &str| sections.remove(name);
+        let body = section("body").ok_or("it says nothing of a body")?;
+        let rule = TableRule { pre: section("pre"), header: section("header"), body, post: section("post") };
+        if let Some(Section { end: End::Unsaid, .. }) = &rule.pre
+            && !matches!(rule.header.as_ref().unwrap_or(&rule.body).start, Start::At(_))
+        {
+            return Err("nothing says where pre ends: give pre.end, pre.linecount or header.start".to_owned());
+        }
+        Ok(rule)
+    }
+
+    /// Shows each row of the tables in a text.
+    pub(crate) fn rows(&self, text: &str, several_tables: bool, named: bool, see: SeeCells<'_>) {
+        let lines: Vec<&str> = text.lines().collect();
+        let mut place = 0;
+        while place < lines.len() {
+            let Some(next) = self.table(&lines, place, named, see) else { return };
+            if next <= place || !several_tables {
+                return;
+            }
+            place = next;
+        }
+    }
+
+    /// Shows the rows of the next table; where it ends, if there is one.
+    fn table(&self, lines: &[&str], from: usize, named: bool, see: SeeCells<'_>) -> Option<usize> {
+        let mut place = from;
+        if let Some(pre) = &self.pre {
+            let (start, end) = pre.lines(lines, place, 0)?;
+            place = start.max(end);
+        }
+        let (mut names, mut header_line) = (Vec::new(), String::new());
+        if let Some(header) = &self.header {
+            // A header that is only a list of names takes no line.
+            let is_list = matches!(header.tokens, Some(Tokens::List(_)));
+            let unsaid = usize::from(!is_list || !matches!(header.start, Start::Here));
+            let (start, end) = header.lines(lines, place, unsaid)?;
+            place = end;
+            header_line = header.members(&lines[start..end]).next().unwrap_or_default();
+            names = match &header.tokens {
+                Some(tokens) => tokens.of(&header_line, &header_line, 0),
+                None => Tokens::default().of(&header_line, &header_line, 0),
+            };
+        }
+        if !named {
+            names.clear();
+        }
+        let (start, end) = self.body.lines(lines, place, usize::MAX)?;
+        for (line, text) in self.body.members_of(&lines[start..end]) {
+            let default = Tokens::default();
+            let values = self.body.tokens.as_ref().unwrap_or(&default).of(&text, &header_line, names.len());
+            let cells = values.into_iter().enumerate().filter(|(_, value)| !value.is_empty());
+            see(line, cells.map(|(at, value)| (name_of(&names, at), value)).collect());
+        }
+        place = end;
+        if let Some(post) = &self.post
+            && let Some((_, end)) = post.lines(lines, place, usize::MAX)
+        {
+            place = end;
+        }
+        Some(place)
+    }
+}
+
+/// Name of a column.
+fn name_of(names: &[String], at: usize) -> String {
+    let clean = |name: &String| -> String {
+        let sign = |c: char| if c.is_alphanumeric() || c == '_' { c } else { '_' };
+        name.chars().map(sign).collect::<String>().trim_matches('_').to_owned()
+    };
+    names.get(at).map(clean).filter(|name| !name.is_empty()).unwrap_or_else(|| format!("Column_{}", at + 1))
+}
+
+impl Section {
+    fn set(&mut self, section: &str, part: &str, value: &str) -> Result<(), String> {
+        let count = || match value.trim().parse::<usize>() {
+            Ok(count) if count <= LINES_MAX => Ok(count),
+            _ => Err(format!("`{value}` is no number of lines up to {LINES_MAX}")),
+        };
+        match part {
+            "start" => self.start = Start::At(regex(value)?),
+            "start_offset" => self.start = Start::After(count()?),
+            "end" => self.end = End::Before(regex(value)?),
+            "linecount" => self.end = End::Count(count()?),
+            "member" => self.member = Some(regex(value)?),
+            "ignore" => self.ignored = ignored(value)?,
+            "replace" => self.replaced = replaced(value)?,
+            "tokens" if matches!(section, "header" | "body") => self.tokens = Some(Tokens::new(value)?),
+            "tokens" => {}
+            _ => return Err("there is no such setting".to_owned()),
+        }
+        Ok(())
+    }
+
+    /// First line and the one behind the last; `unsaid` is how many there are where nothing says so. `None` when it does
+    /// not begin.
+    fn lines(&self, lines: &[&str], from: usize, unsaid: usize) -> Option<(usize, usize)> {
+        let (start, is_found) = match &self.start {
+            Start::Here => (from, false),
+            Start::After(count) => (from.saturating_add(*count), false),
+            Start::At(regex) => (from + lines.get(from..)?.iter().position(|line| regex.is_match(line))?, true),
+        };
+        let rest = lines.get(start..)?;
+        let count = match &self.end {
+            End::Unsaid => unsaid,
+            End::Count(count) => *count,
+            End::Before(regex) => {
+                // The line that it was found by is in it.
+                let first = usize::from(is_found);
+                let end = rest.iter().skip(first).position(|line| regex.is_match(line));
+                end.map_or(rest.len(), |end| end + first)
+            }
+        };
+        Some((start, start + count.min(rest.len())))
+    }
+
+    /// Lines that belong to the section, as they are and after replacing.
+    fn members_of<'s>(&'s self, lines: &'s [&'s str]) -> impl Iterator<Item = (&'s str, String)> {
+        let is_member = |line: &&&str| {
+            let is_ignored = match &self.ignored {
+                Ignored::Nothing => false,
+                Ignored::All => true,
+                Ignored::Like(all) => all.iter().any(|regex| regex.is_match(line)),
+            };
+            !is_ignored && self.member.as_ref().is_none_or(|regex| regex.is_match(line))
+        };
+        lines.iter().filter(is_member).map(|line| {
+            let replace =
+                |text: String, (regex, with): &(Regex, Replacement)| regex.replace_all(&text, with).unwrap_or(text);
+            (*line, self.replaced.iter().fold((*line).to_owned(), replace))
+        })
+    }
+
+    fn members<'s>(&'s self, lines: &'s [&'s str]) -> impl Iterator<Item = String> {
+        self.members_of(lines).map(|(_, text)| text)
+    }
+}
+
+fn regex(text: &str) -> Result<Regex, String> {
+    let text = text.trim();
+    let inner = text.strip_prefix('"').and_then(|inner| inner.strip_suffix('"'));
+    Regex::new(inner.unwrap_or(text))
+}
+
+fn ignored(value: &str) -> Result<Ignored, String> {
+    let items = items(value);
+    match items.split_first() {
+        Some((first, [])) if first.text == "_all_" => Ok(Ignored::All),
+        Some((first, [])) if first.text == "_none_" => Ok(Ignored::Nothing),
+        Some((first, all)) if first.text == "_regex_" && !all.is_empty() => {
+            all.iter().map(|item| Regex::new(&item.text)).collect::<Result<_, _>>().map(Ignored::Like)
+        }
+        _ => Err("write _all_, _none_ or _regex_ with regular expressions in quotes".to_owned()),
+    }
+}
+
+fn replaced(value: &str) -> Result<Vec<(Regex, Replacement)>, String> {
+    let items = items(value);
+    if items.is_empty() || !items.len().is_multiple_of(2) || items.iter().any(|item| !item.quoted) {
+        return Err("write pairs such as \"%\" = \"_\", \"#\" = \"_\"".to_owned());
+    }
+    let pair = |pair: &[super::multikv_tokens::Item]| {
+        let regex = Regex::new(&pair[0].text)?;
+        let with = Replacement::new(&pair[1].text, &regex);
+        Ok((regex, with))
+    };
+    items.chunks(2).map(pair).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(text: &str) -> Result<TableRule, String> {
+        let pairs = text.lines().filter_map(|line| line.split_once(" = "));
+        TableRule::new(&pairs.map(|(key, value)| (key.trim().to_owned(), value.to_owned())).collect())
+    }
+
+    #[test]
+    fn stanzas_that_say_too_little_or_nonsense_are_refused() {
+        for (text, expected) in [
+            ("header.linecount = 1", "it says nothing of a body"),
+            ("body.end = (", "body.end: "),
+            ("body.linecount = x", "body.linecount: `x` is no number of lines"),
+            ("body.linecount = 99999999", "up to 1000000"),
+            ("body.color = red", "body.color: there is no such setting"),
+            ("foot.end = x", "foot.end: settings begin with pre, header, body, post"),
+            ("pre.start = x\nbody.end = y", "nothing says where pre ends"),
+            ("body.ignore = x", "write _all_, _none_ or _regex_"),
+            ("body.replace = \"a\" = b", "write pairs"),
+            ("body.tokens = _split_, 1", "body.tokens: "),
+        ] {
+            let fault = rule(text).unwrap_err();
+            assert!(fault.contains(expected), "{text}: {fault}");
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Tokens of multikv.conf: how a line of a table is cut into pieces, and how lists of settings are read.
+
+/// What cuts a line.
+#[derive(Debug)]
+pub(crate) enum Tokens {
+    /// `_token_list_`: these, whatever the line is.
+    List(Vec<String>),
+    /// `_chop_`: pieces by their first character and length.
+    Chop(Vec<(usize, usize)>),
+    /// `_tokenize_`.
+    Split {
+        /// How many at most; the last one takes the rest of the line.
+        most: Most,
+        /// What stands between them.
+        delimiters: Vec<char>,
+        /// Whether several delimiters in a row are one.
+        consumes: bool,
+    },
+    /// `_align_`: pieces that stand below texts of the header.
+    Align(Vec<Aligned>),
+}
+
+/// How many pieces `_tokenize_` makes.
+#[derive(Debug)]
+pub(crate) enum Most {
+    All,
+    /// As many as the section before has.
+    AsBefore,
+    Count(usize),
+}
+
+/// A piece that begins or ends where a text of the header does.
+#[derive(Debug)]
+pub(crate) struct Aligned {
+    header: String,
+    at_its_end: bool,
+    /// Characters at most; `None` up to the next blank.
+    width: Option<usize>,
+}
+
+impl Default for Tokens {
+    /// Words, as many as the header has.
+    fn default() -> Tokens {
+        Tokens::Split { most: Most::AsBefore, delimiters: vec![' ', '\t'], consumes: true }
+    }
+}
+
+impl Tokens {
+    /// Reads the setting; the error is for the user.
+    pub(crate) fn new(text: &str) -> Result<Tokens, String> {
+        let items = items(text);
+        let (kind, rest) = items.split_first().map_or(("", [].as_slice()), |(first, rest)| (first.text.as_str(), rest));
+        let wrong = |form: &str| Err(format!("write {form}"));
+        let number = |item: &Item| item.text.parse::<usize>().ok();
+        match kind {
+            "_token_list_" if !rest.is_empty() => Ok(Tokens::List(rest.iter().map(|item| item.text.clone()).collect())),
+            "_chop_" if !rest.is_empty() && rest.len().is_multiple_of(2) => {
+                let pieces = rest.chunks(2).map(|pair| Some((number(&pair[0])?, number(&pair[1])?)));
+                pieces
+                    .collect::<Option<Vec<_>>>()
+                    .map_or_else(|| wrong("_chop_, OFFSET, LENGTH, ..."), |all| Ok(Tokens::Chop(all)))
+            }
+            "_align_" if !rest.is_empty() && rest.len().is_multiple_of(3) => {
+                let aligned = rest.chunks(3).map(|part| {
+                    let at_its_end = match part[1].text.as_str() {
+                        "L" | "l" => false,
+                        "R" | "r" => true,
+                        _ => return None,
+                    };
+                    let width = match part[2].text.as_str() {
+                        "-1" => None,
+                        _ => Some(number(&part[2])?),
+                    };
+                    Some(Aligned { header: part[0].text.clone(), at_its_end, width })
+                });
+                let all = aligned.collect::<Option<Vec<_>>>();
+                all.map_or_else(|| wrong("_align_, \"HEADER\", L or R, WIDTH, ..."), |all| Ok(Tokens::Align(all)))
+            }
+            "_tokenize_" => split(rest).map_or_else(|| wrong("_tokenize_, NUMBER, \"DELIMITERS\", true or false"), Ok),
+            _ => wrong("_tokenize_, _chop_, _align_ or _token_list_ and what belongs to it"),
+        }
+    }
+
+    /// The pieces of a line; `before` is how many the section before has.
+    pub(crate) fn of(&self, line: &str, header: &str, before: usize) -> Vec<String> {
+        match self {
+            Tokens::List(names) => names.clone(),
+            Tokens::Chop(pieces) => {
+                let piece =
+                    |(start, length): &(usize, usize)| -> String { line.chars().skip(*start).take(*length).collect() };
+                pieces.iter().map(|place| piece(place).trim().to_owned()).collect()
+            }
+            Tokens::Split { most, delimiters, consumes } => {
+                let most = match most {
+                    Most::All => usize::MAX,
+                    Most::AsBefore if before == 0 => usize::MAX,
+                    Most::AsBefore => before,
+                    Most::Count(count) => *count,
+                };
+                pieces(line, most, delimiters, *consumes)
+            }
+            Tokens::Align(all) => all.iter().map(|aligned| aligned.of(line, header)).collect(),
+        }
+    }
+}
+
+/// A number, delimiters, and perhaps whether several are one.
+fn split(items: &[Item]) -> Option<Tokens> {
+    let (first, mut rest) = items.split_first()?;
+    let most = match first.text.parse::<i64>().ok()? {
+        -1 => Most::All,
+        0 => Most::AsBefore,
+        count => Most::Count(usize::try_from(count).ok()?),
+    };
+    let mut consumes = true;
+    if let Some((last, before)) = rest.split_last()
+        && !last.quoted
+        && !before.is_empty()
+    {
+        consumes = match last.text.to_ascii_lowercase().as_str() {
+            "true" | "1" | "t" => true,
+            "false" | "0" | "f" => false,
+            _ => return None,
+        };
+        rest = before;
+    }
+    let delimiters: Vec<char> =
+        rest.iter().flat_map(|item| item.text.replace("\\t", "\t").chars().collect::<Vec<_>>()).collect();
+    (!delimiters.is_empty()).then_some(Tokens::Split { most, delimiters, consumes })
+}
+
+/// The line cut at delimiters into at most so many pieces.
+fn pieces(line: &str, most: usize, delimiters: &[char], consumes: bool) -> Vec<String> {
+    let mut all = Vec::new();
+    let mut rest = line;
+    loop {
+        if consumes {
+            rest = rest.trim_start_matches(delimiters);
+            if rest.is_empty() {
+                return all;
+            }
+        }
+        let end = if all.len() + 1 < most { rest.find(delimiters) } else { None };
+        let Some(end) = end else {
+            all.push(if consumes { rest.trim_end_matches(delimiters) } else { rest }.to_owned());
+            return all;
+        };
+        all.push(rest[..end].to_owned());
+        rest = &rest[end + rest[end..].chars().next().map_or(1, char::len_utf8)..];
+    }
+}
+
+impl Aligned {
+    /// The piece of a line; nothing where the header has no such text.
+    fn of(&self, line: &str, header: &str) -> String {
+        let Some(byte) = header.find(&self.header) else { return String::new() };
+        let start = header[..byte].chars().count();
+        let signs: Vec<char> = line.chars().collect();
+        let is_in = |c: &&char| self.width.is_some() || !matches!(c, ' ' | '\t');
+        let most = self.width.unwrap_or(usize::MAX);
+        let piece: String = match self.at_its_end {
+            false => signs.iter().skip(start).take_while(is_in).take(most).collect(),
+            true => {
+                let end = (start + self.header.chars().count()).min(signs.len());
+                let reversed: Vec<&char> = signs[..end].iter().rev().take_while(is_in).take(most).collect();
+                reversed.into_iter().rev().collect()
+            }
+        };
+        piece.trim().to_owned()
+    }
+}
+
+/// One part of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Item {
+    pub(crate) text: String,
+    pub(crate) quoted: bool,
+}
+
+/// The parts of a setting: words and texts in quotes between blanks, commas and `=`. A backslash stays in quotes, but in
+/// front of a quote.
+pub(crate) fn items(text: &str) -> Vec<Item> {
+    let mut all = Vec::new();
+    let mut signs = text.chars().peekable();
+    while let Some(sign) = signs.next() {
+        if sign == '"' {
+            let mut inner = String::new();
+            while let Some(next) = signs.next() {
+                match next {
+                    '"' => break,
+                    '\\' if signs.peek() == Some(&'"') => inner.extend(signs.next()),
+                    other => inner.push(other),
+                }
+            }
+            all.push(Item { text: inner, quoted: true });
+        } else if !is_between(sign) {
+            let mut word = String::from(sign);
+            while let Some(next) = signs.next_if(|next| !is_between(*next) && *next != '"') {
+                word.push(next);
+            }
+            all.push(Item { text: word, quoted: false });
+        }
+    }
+    all
+}
+
+fn is_between(sign: char) -> bool {
+    sign.is_whitespace() || matches!(sign, ',' | '=')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cut(tokens: &str, line: &str, before: usize) -> Vec<String> {
+        Tokens::new(tokens).unwrap().of(line, "  PID  USER   TIME", before)
+    }
+
+    #[test]
+    fn lines_are_cut_as_the_rule_says() {
+        for (tokens, line, before, expected) in [
+            ("_tokenize_, -1, \" \"", "  a b   c ", 0, vec!["a", "b", "c"]),
+            ("_tokenize_ 2 \" \"", "a b   c ", 0, vec!["a", "b   c"]),
+            ("_tokenize_, 0, \" \"", "a b c d", 3, vec!["a", "b", "c d"]),
+            ("_tokenize_, -1, \",;\", false", "a,,b;", 0, vec!["a", "", "b", ""]),
+            ("_tokenize_, -1, \"\\t\", 0", "a\tb c", 0, vec!["a", "b c"]),
+            ("_chop_, 0, 3, 4, 2, 9, 5", "ab  cdef é", 0, vec!["ab", "cd", "é"]),
+            ("_token_list_ mode, links", "x", 0, vec!["mode", "links"]),
+            (
+                "_align_, \"PID\", R, -1, \"USER\", L, -1, \"TIME\", R, 6",
+                " 1234  eva   1 2:03",
+                0,
+                vec!["1234", "eva", "1 2:0"],
+            ),
+            ("_align_ \"GONE\", L, 3", "abc", 0, vec![""]),
+        ] {
+            assert_eq!(cut(tokens, line, before), expected, "{tokens}");
+        }
+        for text in [
+            "",
+            "_tokenize_",
+            "_tokenize_, x, \" \"",
+            "_chop_, 1",
+            "_chop_, a, b",
+            "_align_, \"A\", M, 1",
+            "_token_list_",
+        ] {
+            assert!(Tokens::new(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn parts_of_lists() {
+        let texts: Vec<String> = items("\"a\\\"b\\d\" =\"x, y\",  c").into_iter().map(|item| item.text).collect();
+        assert_eq!(texts, ["a\"b\\d", "x, y", "c"]);
+    }
+}
