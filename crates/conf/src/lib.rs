@@ -25,7 +25,7 @@ pub mod warning;
 pub use builtin::builtin_sources;
 pub use layers::{BtoolRow, ConfSource, Layer, Layers, Merged, MergedStanza};
 pub use namespace::{Namespace, NamespaceError, Sharing, View};
-pub use props::{AliasRule, SearchTimeRules, SourcetypeRule};
+pub use props::{AliasRule, SearchTimeRules, SourcetypeRule, TableStanza};
 pub use props::{DatetimeConfig, ExtractRule, HeaderSettings, KvMode, PropsResolver, PropsSettings};
 pub use settings::datamodels::{AccelerationSettings, DataModelsConf};
 pub use settings::http_input::{ConnectionHost, HttpInputSettings, HttpToken};

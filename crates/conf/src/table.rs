@@ -68,7 +68,7 @@ pub enum Kind {
         /// Largest.
         max: i64,
     },
-    /// One of these words, in any case.
+    /// One of these words, in any case; a name may follow one that ends in a colon.
     Choice(&'static [&'static str]),
     /// A PCRE pattern with at least this many groups.
     Regex {
@@ -168,6 +168,12 @@ pub(crate) fn name_fits(name: &str, key: &str) -> bool {
         || if name.ends_with(['-', '_', '.']) { key.starts_with(name) && key.len() > name.len() } else { key == name }
 }
 
+/// Whether a value is this word of a choice.
+fn is_choice(word: &str, value: &str) -> bool {
+    let begins = || value.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word));
+    word.eq_ignore_ascii_case(value) || (word.ends_with(':') && value.len() > word.len() && begins())
+}
+
 impl Kind {
     /// Whether the type takes a value.
     pub fn takes(self, value: &str) -> bool {
@@ -176,7 +182,7 @@ impl Kind {
                 Kind::Text => true,
                 Kind::Bool => values::parse_bool(value).is_some(),
                 Kind::Integer { min, max } => value.parse::<i64>().is_ok_and(|value| (min..=max).contains(&value)),
-                Kind::Choice(words) => words.iter().any(|word| word.eq_ignore_ascii_case(value)),
+                Kind::Choice(words) => words.iter().any(|word| is_choice(word, value)),
                 Kind::Regex { groups_min } => values::capture_groups(value).is_some_and(|groups| groups >= groups_min),
                 Kind::TimeFormat => quarry_event::time::Format::new(value).is_ok(),
                 Kind::Zone => quarry_event::time::parse_zone(value).is_some(),

@@ -27,7 +27,8 @@ use crate::text::DEFAULT_STANZA;
 use crate::values::Values;
 pub use guess_rules::SourcetypeRule;
 use pattern::Pattern;
-pub use search_time::{AliasRule, SearchTimeRules};
+use search_time::NamedRules;
+pub use search_time::{AliasRule, SearchTimeRules, TableStanza};
 pub use settings::{DatetimeConfig, ExtraTimeFields, ExtractRule, HeaderMode, HeaderSettings, KvMode, PropsSettings};
 
 /// What a stanza name starts with that stands for sources.
@@ -65,8 +66,8 @@ pub struct PropsResolver {
     indexed_fields_max: usize,
     sourcetype_rules: Vec<SourcetypeRule>,
     expressions: Option<Arc<dyn ExpressionCompiler>>,
-    /// By name of their stanza.
-    report_rules: BTreeMap<String, Arc<ReportRule>>,
+    /// Stanzas of other files that settings of search time name.
+    named: NamedRules,
 }
 
 /// A stanza that stands for all names of a pattern.
@@ -79,7 +80,7 @@ struct PatternStanza {
 impl PropsResolver {
     /// A stanza of transforms.conf that cuts fields at search time.
     pub fn report_rule(&self, name: &str) -> Option<&ReportRule> {
-        self.report_rules.get(name).map(Arc::as_ref)
+        self.named.reports.get(name).map(Arc::as_ref)
     }
 
     /// Reads props.conf; patterns are compiled once, here.
@@ -101,7 +102,7 @@ impl PropsResolver {
             indexed_fields_max: LimitSettings::new(layers).indexed_fields_max,
             sourcetype_rules: guess_rules::read(props),
             expressions: None,
-            report_rules: crate::settings::transforms::report_rules(layers),
+            named: NamedRules::new(layers),
         }
     }
 
@@ -137,7 +138,7 @@ impl PropsResolver {
         let set = weakest_first.flatten().map(|(key, value)| (key.as_str(), value.as_str())).collect();
         let values = Values::new(table::rows(), set);
         PropsSettings {
-            search_time: search_time::read(&values, &self.report_rules),
+            search_time: search_time::read(&values, &self.named),
             indexed_fields_max: self.indexed_fields_max,
             ..read(sourcetype, &values, &self.index_rules)
         }
@@ -191,7 +192,7 @@ impl PropsResolver {
         let stanzas = named.chain(patterns).chain([(None, &self.defaults)]);
         let read = stanzas.map(|(sourcetype, settings)| {
             let set = settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-            (sourcetype, search_time::read(&Values::new(table::rows(), set), &self.report_rules))
+            (sourcetype, search_time::read(&Values::new(table::rows(), set), &self.named))
         });
         read.filter(|(_, rules)| !rules.is_empty()).collect()
     }
@@ -225,7 +226,7 @@ fn pattern_stanzas(props: &Merged, prefix: &str) -> Vec<PatternStanza> {
 fn read(sourcetype: &str, values: &Values<'_>, rules: &BTreeMap<String, Arc<IndexRule>>) -> PropsSettings {
     let structured = values.text("INDEXED_EXTRACTIONS").to_ascii_lowercase();
     // Fields of structured JSON are read when searching, so switching that off would lose them.
-    let kv_mode = if structured == INDEXED_JSON { KvMode::Json } else { kv_mode(values.text("KV_MODE")) };
+    let kv_mode = if is_indexed_json(values) { KvMode::Json } else { kv_mode(values.text("KV_MODE")) };
     PropsSettings {
         sourcetype: sourcetype.to_owned(),
         line_breaker: values.owned("LINE_BREAKER"),
@@ -299,13 +300,18 @@ fn extra_time_fields(value: &str) -> ExtraTimeFields {
     }
 }
 
+/// Whether fields of JSON count as fields of index time.
+fn is_indexed_json(values: &Values<'_>) -> bool {
+    values.text("INDEXED_EXTRACTIONS").eq_ignore_ascii_case(INDEXED_JSON)
+}
+
 fn kv_mode(value: &str) -> KvMode {
     match value.to_ascii_lowercase().as_str() {
         "none" => KvMode::None,
         "auto_escaped" => KvMode::AutoEscaped,
         "json" => KvMode::Json,
         "xml" => KvMode::Xml,
-        // Behind a colon stands a stanza of multikv.conf, which is not read.
+        // Behind a colon stands a stanza of multikv.conf, which the rules of search time have.
         multi if multi == "multi" || multi.starts_with("multi:") => KvMode::Multi,
         _ => KvMode::Auto,
     }

@@ -1,13 +1,19 @@
-//! What props.conf says is added to events when they are searched: `REPORT-`, `FIELDALIAS-`, `EVAL-` and `LOOKUP-`.
+//! What props.conf says is added to events when they are searched: `REPORT-`, `FIELDALIAS-`, `EVAL-` and `LOOKUP-`,
+//! and the stanza of multikv.conf that `KV_MODE` names.
 //!
 //! Values are taken apart as far as files go; expressions and lookups stay text, which the search language reads.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::layers::Layers;
 use crate::settings::transforms::ReportRule;
 use crate::table::name_fits;
+use crate::text::DEFAULT_STANZA;
 use crate::values::Values;
+
+/// Conf of the stanzas that say how tables are read.
+const TABLES: &str = "multikv";
 
 /// Settings of props.conf that count when events are searched; all others when they are made.
 const SETTINGS: [&str; 9] =
@@ -29,12 +35,52 @@ pub struct SearchTimeRules {
     pub evals: Vec<(String, String)>,
     /// `LOOKUP-class` in order of class, as the `lookup` command writes its arguments.
     pub lookups: Vec<(String, String)>,
+    /// `KV_MODE = multi:STANZA`: how tables in texts are read.
+    pub table: Option<Arc<TableStanza>>,
 }
 
 impl SearchTimeRules {
     /// Whether nothing is added.
     pub fn is_empty(&self) -> bool {
-        self.reports.is_empty() && self.aliases.is_empty() && self.evals.is_empty() && self.lookups.is_empty()
+        let no_classes = self.reports.is_empty() && self.aliases.is_empty() && self.evals.is_empty();
+        no_classes && self.lookups.is_empty() && self.table.is_none()
+    }
+}
+
+/// A stanza of multikv.conf that `KV_MODE` names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableStanza {
+    /// Name.
+    pub name: String,
+    /// Its settings; `None` when there is no such stanza.
+    pub settings: Option<BTreeMap<String, String>>,
+}
+
+/// Where stanzas that settings name are found.
+#[derive(Debug, Default)]
+pub(super) struct NamedRules {
+    /// Of transforms.conf, those that cut fields.
+    pub(super) reports: BTreeMap<String, Arc<ReportRule>>,
+    /// Of multikv.conf.
+    tables: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+impl NamedRules {
+    pub(super) fn new(layers: &Layers) -> NamedRules {
+        let conf = layers.conf(TABLES);
+        let named = conf.stanzas().iter().filter(|stanza| stanza.name != DEFAULT_STANZA).map(|stanza| {
+            let settings = conf.effective(&stanza.name).into_iter();
+            let owned = settings.map(|(key, setting)| (key.to_owned(), setting.value.clone()));
+            (stanza.name.clone(), owned.collect())
+        });
+        NamedRules { reports: crate::settings::transforms::report_rules(layers), tables: named.collect() }
+    }
+
+    /// What `KV_MODE` names, if it names something.
+    fn table(&self, kv_mode: &str) -> Option<Arc<TableStanza>> {
+        let (_, name) = kv_mode.split_once(':').filter(|(mode, _)| mode.trim().eq_ignore_ascii_case("multi"))?;
+        let name = name.trim();
+        Some(Arc::new(TableStanza { name: name.to_owned(), settings: self.tables.get(name).cloned() }))
     }
 }
 
@@ -50,14 +96,16 @@ pub struct AliasRule {
 }
 
 /// The rules among these settings.
-pub(super) fn read(values: &Values<'_>, reports: &BTreeMap<String, Arc<ReportRule>>) -> SearchTimeRules {
+pub(super) fn read(values: &Values<'_>, known: &NamedRules) -> SearchTimeRules {
     let owned = |(class, value): (&str, &str)| (class.to_owned(), value.to_owned());
     let named = values.classes("REPORT-").flat_map(|(_, names)| names.split(','));
     SearchTimeRules {
-        reports: named.filter_map(|name| reports.get(name.trim()).cloned()).collect(),
+        reports: named.filter_map(|name| known.reports.get(name.trim()).cloned()).collect(),
         aliases: values.classes("FIELDALIAS-").flat_map(|(_, value)| aliases_of(value)).collect(),
         evals: values.classes("EVAL-").map(owned).collect(),
         lookups: values.classes("LOOKUP-").map(owned).collect(),
+        // Fields of structured JSON are read in place of all others.
+        table: known.table(values.text("KV_MODE")).filter(|_| !super::is_indexed_json(values)),
     }
 }
 

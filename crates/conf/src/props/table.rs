@@ -75,7 +75,13 @@ const ROWS: &[Row] = &[
     row("HEADER_FIELD_QUOTE", Kind::Delimiter, "", "", "what holds a name with delimiters together"),
     row("HEADER_MODE", HEADER_MODES, "", "", "lines `***SPLUNK*** host=…`: always, or firstline only"),
     row("INDEXED_EXTRACTIONS", FORMATS, "", "", "format of a structured file"),
-    row("KV_MODE", KV_MODES, "auto", "", "how fields are cut out when searching"),
+    row(
+        "KV_MODE",
+        KV_MODES,
+        "auto",
+        "",
+        "how fields are cut out when searching; multi: may be followed by a stanza of multikv.conf",
+    ),
     row(LESS_THAN, REGEX, "", "", "in [rule::…], with a percentage behind it: fewer lines than that match"),
     row("LINE_BREAKER", Kind::Regex { groups_min: 1 }, r"([\r\n]+)", "", "what parts lines; group 1 is dropped"),
     row("LOOKUP-", Kind::Text, "", "", "lookup run when searching: `table in AS field OUTPUT out AS field`"),
@@ -113,7 +119,7 @@ const FORMATS: Kind = Kind::Choice(&["csv", "tsv", "psv", "w3c", "json", "none"]
 const EXTRA_TIMES: Kind =
     Kind::Choice(&["true", "false", "all", "none", "subseconds", "t", "f", "yes", "no", "y", "n", "1", "0"]);
 const HEADER_MODES: Kind = Kind::Choice(&["empty", "always", "firstline"]);
-const KV_MODES: Kind = Kind::Choice(&["none", "auto", "auto_escaped", "multi", "json", "xml"]);
+const KV_MODES: Kind = Kind::Choice(&["none", "auto", "auto_escaped", "multi", "multi:", "json", "xml"]);
 
 /// All rows.
 pub(crate) const fn rows() -> &'static [Row] {

@@ -82,8 +82,13 @@ impl RowCommand for MultiKv {
     }
 }
 
-/// The cells of the tables in a text with the names of their columns: what `KV_MODE = multi` makes fields of.
-pub(crate) fn table_cells(text: &str, see: &mut dyn FnMut(&str, &str)) {
+/// The cells of the tables in a text with the names of their columns: what `KV_MODE = multi` makes fields of, and with a
+/// rule `KV_MODE = multi:STANZA`.
+pub(crate) fn table_cells(text: &str, rule: Option<&TableRule>, see: &mut dyn FnMut(&str, &str)) {
+    if let Some(rule) = rule {
+        rule.rows(text, true, true, &mut |_, cells| cells.iter().for_each(|(name, value)| see(name, value)));
+        return;
+    }
     let command = MultiKvCommand {
         copies_fields: false,
         fields: Vec::new(),

@@ -14,7 +14,7 @@ use arrow::array::{ArrayRef, ListBuilder, StringViewBuilder};
 use arrow::buffer::Buffer;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use quarry_conf::{KvMode, PropsResolver};
+use quarry_conf::{KvMode, PropsResolver, TableStanza};
 use quarry_event::{Metadata, Page};
 use quarry_pipeline::extract::{auto_kv, auto_kv_escaped, clean_key, json_fields};
 
@@ -25,6 +25,7 @@ use super::{METADATA_FIELDS, text_buffer};
 use crate::EngineError;
 use crate::command::Messages;
 use crate::commands::multikv::table_cells;
+use crate::commands::multikv_rules::TableRule;
 use crate::field_names::wildcard_parts;
 use crate::functions::xml::xml_leaves;
 use crate::pattern::{Captures, Regex};
@@ -158,6 +159,8 @@ struct SourceRules {
     reports: Vec<Report>,
     kv_mode: KvMode,
     auto_json: bool,
+    /// How tables are read, where multikv.conf says.
+    table: Option<TableRule>,
 }
 
 impl FieldRules {
@@ -235,6 +238,7 @@ impl FieldRules {
                 reports: Vec::new(),
                 kv_mode: if settings.indexed_json { KvMode::Json } else { KvMode::None },
                 auto_json: false,
+                table: None,
             });
             known.insert(meta.clone(), Arc::clone(&rules));
             return rules;
@@ -258,11 +262,24 @@ impl FieldRules {
             reports: reports.collect(),
             kv_mode: settings.kv_mode,
             auto_json: settings.auto_kv_json,
+            table: settings.search_time.table.as_deref().and_then(|table| table_rule(table, messages)),
         };
         let rules = Arc::new(rules);
         known.insert(meta.clone(), Arc::clone(&rules));
         rules
     }
+}
+
+/// How a stanza of multikv.conf reads tables; the user is told where it cannot be read.
+fn table_rule(stanza: &TableStanza, messages: &Messages) -> Option<TableRule> {
+    let Some(settings) = &stanza.settings else {
+        messages
+            .push(format!("KV_MODE = multi:{0}: multikv.conf has no stanza {0}; tables are read without", stanza.name));
+        return None;
+    };
+    let told =
+        |fault: String| messages.push(format!("multikv.conf [{}]: {fault}; tables are read without", stanza.name));
+    TableRule::new(settings).map_err(told).ok()
 }
 
 /// The wanted fields of the selected rows, each a column.
@@ -404,7 +421,9 @@ impl<'a> Found<'a> {
                 Cow::Borrowed(value) => self.add(&clean_key(name), value, false),
                 Cow::Owned(value) => self.add_copy(&clean_key(name), &value, false),
             }),
-            KvMode::Multi => table_cells(text, &mut |name, value| self.add_copy(name, value, true)),
+            KvMode::Multi => {
+                table_cells(text, rules.table.as_ref(), &mut |name, value| self.add_copy(name, value, true))
+            }
             KvMode::Auto => {
                 if rules.auto_json && is_json() {
                     self.cut_json(text);

@@ -78,7 +78,9 @@ impl World {
     pub(crate) fn of(example: &Example) -> Result<World, String> {
         let own = example.props.as_ref().map(Block::text).unwrap_or_default();
         let transforms = example.transforms.as_ref().map(Block::text).unwrap_or_default();
+        let tables = example.table_rules.as_ref().map(Block::text).unwrap_or_default();
         let files = [
+            (Layer::SystemLocal, "multikv.conf", tables),
             (Layer::SystemDefault, "props.conf", PLAIN_PROPS.to_owned()),
             (Layer::SystemLocal, "props.conf", own),
             (Layer::SystemLocal, "transforms.conf", transforms),

@@ -88,6 +88,10 @@ impl DerivedNames {
 
 /// Names that the rules of a stanza give; `None` when they may give any.
 fn rule_names(rules: &SearchTimeRules, tables: &Tables) -> Option<Vec<String>> {
+    // Rules for tables replace texts and name columns as they like.
+    if rules.table.is_some() {
+        return None;
+    }
     let mut names: Vec<String> = Vec::new();
     for report in &rules.reports {
         names.extend(names_of(report)?);
