@@ -220,7 +220,7 @@ fn search_time(layers: &Layers) -> (String, BTreeSet<String>) {
     let mut tables = BTreeSet::new();
     let is_past =
         |key: &str| INDEX_TIME.iter().any(|known| *known == key || known.ends_with('-') && key.starts_with(known));
-    for conf in ["props", "transforms"] {
+    for conf in ["multikv", "props", "transforms"] {
         let merged = layers.conf(conf);
         for stanza in merged.stanzas() {
             for (key, setting) in &stanza.settings {
