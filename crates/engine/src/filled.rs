@@ -2,12 +2,14 @@
 //!
 //! A field named `search` or `query` gives its value as it is, which is what `return $field` makes; other rows give a
 //! condition, written as `format` writes one. A subsearch that gives nothing leaves an empty place; where the command
-//! does not read so, the place is a missing value. Source: Splunk's manual on subsearches.
+//! does not read so, the place is a missing value; a search that has no other meaning matches nothing. Source: Splunk's manual on subsearches.
 
 use std::borrow::Cow;
 
 use arrow::record_batch::RecordBatch;
-use quarry_spl::ast::{Command, FilledCommand, FlowCommand, Pipeline, Span, Stage};
+use quarry_spl::ast::{
+    Command, FilledCommand, FlowCommand, Pipeline, SearchCommand, SearchExpr, Span, Stage, TimeModifiers,
+};
 
 use crate::EngineError;
 use crate::field_names::names_of;
@@ -61,6 +63,11 @@ pub(crate) fn filled(
         }
         let remark = parsed.diagnostics.into_iter().find(|remark| remark.severity == quarry_spl::Severity::Error);
         fault = fault.or(remark);
+    }
+    // As a condition: nothing found matches nothing.
+    if texts.iter().all(String::is_empty) && matches!(command.shape.as_slice(), [Command::Search(_)]) {
+        let expr = SearchExpr::Not(Box::new(SearchExpr::All));
+        return Ok(vec![Command::Search(SearchCommand { expr, time: TimeModifiers::default() })]);
     }
     let reason = fault.map(|remark| remark.to_string()).unwrap_or_default();
     let message = format!("with what its subsearch gave ({}), the command does not read: {reason}", texts.join("; "));

@@ -89,7 +89,8 @@ fn without_filters(text: &str) -> String {
     for (start, end) in tokens(text) {
         out.push_str(&text[at..start]);
         match text[start + 1..end - 1].split_once('|') {
-            Some((name, "s")) => out.push_str(&format!("\"${name}$\"")),
+            // Between quotes the filter's own quotes would end the text.
+            Some((name, "s")) if !text[..start].ends_with('"') => out.push_str(&format!("\"${name}$\"")),
             Some((name, _)) => out.push_str(&format!("${name}$")),
             None => out.push_str(&text[start..end]),
         }

@@ -1,9 +1,7 @@
 //! Functions on instants. A time is a number of seconds, or a time column with its nanoseconds.
 
 use quarry_event::TimeNs;
-use quarry_event::time::{
-    NS_PER_SEC, ResolveContext, apply_modifier, parse_epoch, strftime as format_time, strptime as parse,
-};
+use quarry_event::time::{Format, NS_PER_SEC, ResolveContext, apply_modifier, parse_epoch, strftime as format_time};
 
 use super::{Call, Function, Prepared, map_texts, take};
 use crate::rows::Value;
@@ -76,13 +74,11 @@ fn strptime<'a>(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
         return Value::Null;
     }
     let Some(text) = text.text() else { return Value::Null };
+    // A time of day alone is today's; a day without its year is in the year that is near.
+    let context = ResolveContext { now: call.now, tz: call.zone, last: None };
     let time = match call.prepared {
-        Prepared::Format(format) => {
-            let context = ResolveContext { now: call.now, tz: call.zone, last: None };
-            let parts = format.parse_prefix(text.as_bytes()).map(|(parts, _)| parts);
-            parts.filter(|parts| parts.has_full_date()).and_then(|parts| parts.resolve(&context))
-        }
-        _ => format.text().and_then(|format| parse(&text, &format, call.zone)),
+        Prepared::Format(format) => format.parse(text.as_bytes(), &context),
+        _ => format.text().and_then(|format| Format::new(&format).ok()?.parse(text.as_bytes(), &context)),
     };
     time.map_or(Value::Null, seconds)
 }

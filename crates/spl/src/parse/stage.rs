@@ -131,6 +131,13 @@ impl Parser<'_> {
             self.pos = self.end;
             return Some(Stage { command, span: self.since(start) });
         }
+        if read.is_err()
+            && implicit
+            && let Some(command) = self.without_pipe(start, first, noted)
+        {
+            self.pos = self.end;
+            return Some(Stage { command, span: self.since(start) });
+        }
         let has_stand_in = |place: &Span| place.start >= opened && place.end <= self.end;
         if read.is_err() && self.stands_in && self.macros.iter().any(has_stand_in) {
             return None;
@@ -165,6 +172,27 @@ impl Parser<'_> {
             let remark = Diagnostic::warning(format!("`{name}` is searched for as a word"), span);
             self.report(remark.with_hint(format!("write `| {name}` for the command")));
         }
+    }
+
+    /// A search that makes no sense as one, but begins with a command: the second half of a search that a dashboard
+    /// puts behind another.
+    fn without_pipe(&mut self, start: usize, first: bool, noted: (usize, usize)) -> Option<Command> {
+        let after = self.noted();
+        let place = std::mem::replace(&mut self.pos, start);
+        let name = self.peek_name();
+        if is_command(&name.to_ascii_lowercase())
+            && let Ok(Some(command)) = self.named_command(first)
+            && self.noted() == after
+        {
+            self.forget_since(noted);
+            let span = Span { start, end: start + name.len() };
+            let remark = Diagnostic::warning(format!("`{name}` is read as the command"), span);
+            self.report(remark.with_hint(format!("write `| {name}`")));
+            return Some(command);
+        }
+        self.forget_since(after);
+        self.pos = place;
+        None
     }
 
     fn search_stage(&mut self, first: bool) -> Read<Option<Command>> {
