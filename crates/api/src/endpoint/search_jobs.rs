@@ -16,6 +16,7 @@ use axum::routing::{get, post};
 use axum::{Form, Router};
 use futures::{StreamExt, stream};
 use jiff::tz::TimeZone;
+use quarry_engine::Stopper;
 use quarry_event::time::parse_zone;
 use quarry_search::{CollectedRows, RunningSearch, SearchError, SearchParams, SearchService};
 use serde::Deserialize;
@@ -130,12 +131,14 @@ async fn create(
     let count = form.count.unwrap_or(COUNT_DEFAULT);
     let params = form.params(Some(count).filter(|count| *count > 0))?;
     let zone = params.zone.clone().unwrap_or_else(|| service.zone());
+    let mut running = blocking(move || service.start(params)).await??;
+    let attendance = Attendance::of(&running);
     let collected = blocking(move || {
-        let mut running = service.start(params)?;
         let rows = running.collect_rows(&zone)?;
         Ok::<_, SearchError>((rows, running))
     });
     let (rows, running) = collected.await??;
+    attendance.end();
     let flag = |is_set: bool| if is_set { "1" } else { "0" };
     let content_type = (header::CONTENT_TYPE, mode.content_type());
     let sid = running.id().to_owned();
@@ -155,13 +158,13 @@ async fn create(
 
 /// A body that `write` sends in chunks; where it cannot go on, the body ends with the reason in a chunk's place.
 fn streamed(write: impl FnOnce(&Sender) + Send + 'static) -> Body {
-    body_of(None, chunks_of(write))
+    body_of(None, Chunks { receiver: chunks_of(write), attendance: None })
 }
 
 /// As [`streamed`], once the first chunk is there: a search that fails before is an answer of its own.
-async fn begun(write: impl FnOnce(&Sender) + Send + 'static) -> Result<Body, ApiError> {
-    let mut chunks = chunks_of(write);
-    let first = chunks.recv().await.transpose()?;
+async fn begun(attendance: Attendance, write: impl FnOnce(&Sender) + Send + 'static) -> Result<Body, ApiError> {
+    let mut chunks = Chunks { receiver: chunks_of(write), attendance: Some(attendance) };
+    let first = chunks.next().await.transpose()?;
     Ok(body_of(first, chunks))
 }
 
@@ -171,8 +174,48 @@ fn chunks_of(write: impl FnOnce(&Sender) + Send + 'static) -> Receiver {
     receiver
 }
 
-fn body_of(first: Option<Bytes>, rest: Receiver) -> Body {
-    let rest = stream::unfold(rest, |mut rest| async { rest.recv().await.map(|chunk| (chunk, rest)) });
+/// Stops a search whose client leaves: nothing may be sent for long, so that sending would not tell.
+struct Attendance(Option<Stopper>);
+
+impl Attendance {
+    fn of(running: &RunningSearch) -> Attendance {
+        Attendance(Some(running.stopper()))
+    }
+
+    /// The search has ended.
+    fn end(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Attendance {
+    fn drop(&mut self) {
+        if let Some(stopper) = &self.0 {
+            stopper.cancel();
+        }
+    }
+}
+
+/// Chunks of a body, and who waits for them.
+struct Chunks {
+    receiver: Receiver,
+    attendance: Option<Attendance>,
+}
+
+impl Chunks {
+    async fn next(&mut self) -> Option<Result<Bytes, SearchError>> {
+        let chunk = self.receiver.recv().await;
+        if chunk.is_none()
+            && let Some(attendance) = self.attendance.take()
+        {
+            attendance.end();
+        }
+        chunk
+    }
+}
+
+fn body_of(first: Option<Bytes>, rest: Chunks) -> Body {
+    let rest = stream::unfold(rest, |mut rest| async { rest.next().await.map(|chunk| (chunk, rest)) });
     Body::from_stream(stream::iter(first.map(Ok)).chain(rest))
 }
 
@@ -246,7 +289,8 @@ async fn export(state: ApiState, place: Place, headers: HeaderMap, form: JobForm
     let running = blocking(move || service.start(params)).await??;
     let sid = running.id().to_owned();
     let zone = zone.unwrap_or_else(|| state.search.zone());
-    let body = begun(move |sender| stream_rows(running, mode, &zone, sender)).await?;
+    let attendance = Attendance::of(&running);
+    let body = begun(attendance, move |sender| stream_rows(running, mode, &zone, sender)).await?;
     let headers = [(header::CONTENT_TYPE, mode.content_type()), (SID_HEADER, sid.as_str())];
     Ok((headers, body).into_response())
 }

@@ -1,6 +1,7 @@
 //! `sendalert`: the program of an app gets the rows and what is known of the search, and the rows pass.
 
-use crate::support::{Place, Ran};
+use crate::server::{Server, begin};
+use crate::support::{Place, Ran, wait_until};
 
 /// Copies what it is given beside itself: payload, arguments, rows.
 const COPIES: &str = r#"
@@ -197,4 +198,26 @@ fn apps_share_actions_as_their_metadata_say() {
     std::fs::write(meta, "[alert_actions]\nexport = system\n").unwrap();
     let shared = ask("other");
     assert_eq!(shared.code, 0, "{}", shared.err);
+}
+
+/// A search is stopped when its client leaves, and the program with it, although nothing was to be sent.
+#[test]
+fn a_program_ends_when_the_client_of_its_search_leaves() {
+    let place = place();
+    let conf = place.data().join("etc/apps/rooms/default/alert_actions.conf");
+    std::fs::write(conf, CONF.replace("maxtime = 1s", "maxtime = 1d")).unwrap();
+    let server = Server::start(&place);
+    for (path, mode) in [("/services/search/jobs/export", ""), ("/services/search/jobs", "exec_mode=oneshot&")] {
+        let pid_file = place.data().join("etc/apps/rooms/bin/pid");
+        drop(std::fs::remove_file(&pid_file));
+        let client = begin(&place, path, &format!("{mode}search=%7C%20makeresults%20%7C%20sendalert%20sleeps"));
+        let started = || left_by(&place, "pid").trim().parse::<u32>().ok();
+        assert!(wait_until(|| started().is_some()), "{path}");
+        drop(client);
+        let process = std::path::Path::new("/proc").join(started().unwrap().to_string());
+        assert!(wait_until(|| !process.exists()), "{path}");
+        let results = || std::fs::read_dir(place.data().join("run/alerts")).unwrap().count();
+        assert!(wait_until(|| results() == 0), "{path}");
+    }
+    assert_eq!(server.stop("-TERM"), 0);
 }

@@ -55,8 +55,8 @@ impl Drop for Server {
     }
 }
 
-/// Sends a request and gives status line and body.
-pub(crate) fn ask(place: &Place, method: &str, path: &str, authorization: &str, body: &str) -> String {
+/// Sends a request; its answer is still to be read.
+pub(crate) fn send(place: &Place, method: &str, path: &str, authorization: &str, body: &str) -> TcpStream {
     let run_file = std::fs::read_to_string(place.data().join("run/server.json")).unwrap();
     let address = run_file.split('"').find(|part| part.starts_with("127.0.0.1:")).unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
@@ -67,6 +67,19 @@ pub(crate) fn ask(place: &Place, method: &str, path: &str, authorization: &str, 
         body.len()
     )
     .unwrap();
+    stream
+}
+
+/// Begins a search as the command line would.
+pub(crate) fn begin(place: &Place, path: &str, body: &str) -> TcpStream {
+    let run_file = std::fs::read_to_string(place.data().join("run/server.json")).unwrap();
+    let run: serde_json::Value = serde_json::from_str(&run_file).unwrap();
+    send(place, "POST", path, &format!("Bearer {}", run["token"].as_str().unwrap()), body)
+}
+
+/// Sends a request and gives status line and body.
+pub(crate) fn ask(place: &Place, method: &str, path: &str, authorization: &str, body: &str) -> String {
+    let mut stream = send(place, method, path, authorization, body);
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer
