@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::failure::Failure;
+use crate::program_group;
 
 /// Exit code after a second Ctrl-C, as shells expect.
 const ENDED_BY_INTERRUPT: i32 = 130;
@@ -19,6 +20,7 @@ impl Interrupt {
         let pressed = interrupt.clone();
         let handler = move || {
             if pressed.0.swap(true, Ordering::SeqCst) {
+                program_group::end_all();
                 std::process::exit(ENDED_BY_INTERRUPT);
             }
             on_first();

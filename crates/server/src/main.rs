@@ -72,7 +72,9 @@ fn main() -> ExitCode {
             return ExitCode::from(code);
         }
     };
-    match run(&cli) {
+    let ran = run(&cli);
+    program_group::end_all();
+    match ran {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
             let _closed = failure.report(&mut std::io::stderr().lock(), terminal::colors_on_stderr(cli.color));

@@ -1,13 +1,16 @@
 //! A program with all it begins: started in a process group of its own, within limits, ended as a whole.
 //!
 //! Its environment holds a path and a locale and what its starter adds, nothing of this process. The group is ended
-//! before its first process is taken off the system's list, so that its number can be nobody else's.
+//! before its first process is taken off the system's list, so that its number can be nobody else's. What still runs
+//! when this process ends is ended by [`end_all`].
 //!
 //! Not here: what is said over its pipes.
 
+use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, kill_process_group, prlimit, waitid};
 
@@ -17,6 +20,18 @@ const MEMORY_BYTES_MAX: u64 = 4 << 30;
 const FILES_MAX: u64 = 1_024;
 /// Where programs are looked for when this one has no path.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// First processes of groups that run, none of which is off the system's list.
+static RUNNING: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+
+/// Ends the programs that still run, before this process does.
+pub(crate) fn end_all() {
+    let running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+    for pid in running.iter().filter_map(|pid| i32::try_from(*pid).ok().and_then(Pid::from_raw)) {
+        // One that has ended needs no signal.
+        kill_process_group(pid, Signal::KILL).ok();
+    }
+}
 
 /// What is started.
 #[derive(Clone, Debug)]
@@ -64,6 +79,7 @@ impl ProgramGroup {
             .spawn()
             .map_err(failed)?;
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        RUNNING.lock().unwrap_or_else(PoisonError::into_inner).insert(child.id());
         // From here on a failure ends the program, since the value is dropped.
         let group = ProgramGroup { child, ended: None };
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
@@ -116,6 +132,8 @@ impl ProgramGroup {
     pub(crate) fn end(&mut self) -> Option<ExitStatus> {
         if self.ended.is_none() {
             self.signal(Signal::KILL);
+            // Before its number may become another's.
+            RUNNING.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.child.id());
             self.ended = self.child.wait().ok();
         }
         self.ended

@@ -221,3 +221,22 @@ fn a_program_ends_when_the_client_of_its_search_leaves() {
     }
     assert_eq!(server.stop("-TERM"), 0);
 }
+
+#[test]
+fn a_program_ends_with_the_command_line_that_began_it() {
+    let place = place();
+    let conf = place.data().join("etc/apps/rooms/default/alert_actions.conf");
+    std::fs::write(conf, CONF.replace("maxtime = 1s", "maxtime = 1d")).unwrap();
+    let mut ran = place.spawn(&["search", "| makeresults | sendalert sleeps"]);
+    let started = || left_by(&place, "pid").trim().parse::<u32>().ok();
+    assert!(wait_until(|| started().is_some()));
+    // The first Ctrl-C asks for what there is, the second ends it.
+    let mut interrupted = || {
+        let sent = std::process::Command::new("kill").args(["-INT", &ran.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+        ran.try_wait().unwrap().is_some()
+    };
+    assert!(wait_until(&mut interrupted));
+    let process = std::path::Path::new("/proc").join(started().unwrap().to_string());
+    assert!(wait_until(|| !process.exists()));
+}
