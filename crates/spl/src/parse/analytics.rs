@@ -19,8 +19,8 @@ const WINDOW_MAX: usize = 10_000;
 
 const KMEANS: Known = Known {
     command: "kmeans",
-    names: &["k", "reps", "maxiters", "t", "dt", "cfield", "showcentroid"],
-    ignored: &["cnumfield"],
+    names: &["k", "reps", "maxiters", "t", "dt", "cfield", "cnumfield", "showcentroid"],
+    ignored: &[],
 };
 const ANOMALIES: Known = Known {
     command: "anomalies",
@@ -134,7 +134,7 @@ impl Parser<'_> {
                     "reps" => command.starts = option.number::<usize>()?.max(1),
                     "maxiters" => command.rounds = option.number::<usize>()?.max(1),
                     "t" => command.tolerance = option.number()?,
-                    "cfield" => command.output = option.value,
+                    "cfield" | "cnumfield" => command.output = option.value,
                     "showcentroid" => command.shows_centre = option.boolean()?,
                     _ => {
                         command.distance = match option.value.to_ascii_lowercase().as_str() {

@@ -5,7 +5,8 @@ use super::cursor::{Parser, Read};
 use super::options::Known;
 use super::short::quote;
 use crate::ast::{
-    AggregateArg, Command, JsonType, KeepCommand, SearchExpr, TagsCommand, TextCommand, ToJsonCommand, ValuesCommand,
+    AggregateArg, Command, CompareOp, JsonType, KeepCommand, SearchExpr, TagsCommand, TextCommand, ToJsonCommand,
+    ValuesCommand,
 };
 use crate::diagnostic::Diagnostic;
 
@@ -15,8 +16,8 @@ const TAGS: Known =
 const TYPER: Known = Known { command: "typer", names: &[], ignored: &["eventtype", "maxlen"] };
 const MCATALOG: Known = Known {
     command: "mcatalog",
-    names: &["prestats", "append"],
-    ignored: &["earliest", "latest", "chunk_size", "connector"],
+    names: &["prestats", "append", "earliest", "latest"],
+    ignored: &["chunk_size", "connector"],
 };
 const MCOLLECT: Known = Known {
     command: "mcollect",
@@ -100,9 +101,13 @@ impl Parser<'_> {
     /// `mcatalog values(FIELD) [AS NAME] ... [WHERE CONDITION] [BY FIELD ...]`.
     fn mcatalog(&mut self) -> Read<Command> {
         let (mut aggregates, mut by, mut filter) = (Vec::new(), String::new(), String::new());
-        let (mut kept, mut prestats) = (Vec::new(), false);
+        let (mut kept, mut prestats, mut range) = (Vec::new(), false, String::new());
         loop {
             while let Some(option) = self.option(MCATALOG)? {
+                if matches!(option.name.as_str(), "earliest" | "latest") {
+                    range.push_str(&format!(" {}={}", option.name, quote(&option.value)));
+                    continue;
+                }
                 let is_set = option.boolean()?;
                 if option.name == "prestats" {
                     prestats = is_set;
@@ -139,6 +144,7 @@ impl Parser<'_> {
             return Err(remark.with_hint("write `mcatalog values(metric_name)`"));
         }
         let aggregates = aggregates.join(" ").replace("(_dims)", "(_dimensions)");
+        let filter = without_times(filter, &mut range);
         let names_index = filter.to_ascii_lowercase().contains("index");
         let scope = if names_index { "" } else { "index=*" };
         // Conditions on names of metrics can be tested only once events have them.
@@ -153,7 +159,7 @@ impl Parser<'_> {
             false => format!("stats {aggregates} {by}"),
         };
         self.standing_for(&format!(
-            "search {scope} {before} | foreach {METRIC}:* [ eval {METRIC}=if(isnull('<<FIELD>>'), {METRIC}, \
+            "search {scope} {before}{range} | foreach {METRIC}:* [ eval {METRIC}=if(isnull('<<FIELD>>'), {METRIC}, \
              mvappend({METRIC}, \"<<MATCHSTR>>\")) ] | search {METRIC}=* {after} | {fold}"
         ))
     }
@@ -236,6 +242,24 @@ impl Parser<'_> {
 
 fn mentions(expr: &SearchExpr, field: &str) -> bool {
     crate::analyse::search_fields(expr).contains(field)
+}
+
+/// A condition without its modifiers of time, which are moved to `range`.
+fn without_times(mut filter: String, range: &mut String) -> String {
+    let Ok(expr) = super::parse_condition(&filter) else { return filter };
+    let parts = match expr {
+        SearchExpr::And(parts) => parts,
+        single => vec![single],
+    };
+    for part in parts.into_iter().rev() {
+        if let SearchExpr::Compare { field, op: CompareOp::Eq, value, .. } = part
+            && matches!(field.text.as_str(), "earliest" | "latest")
+        {
+            range.push_str(&format!(" {}={}", field.text, quote(&value.text)));
+            filter.replace_range(field.span.start..value.span.end, "");
+        }
+    }
+    filter.trim().to_owned()
 }
 
 /// The conditions on indexes of a text that is one AND.

@@ -166,6 +166,7 @@ impl Parser<'_> {
                     _ => set_sv = option.boolean()?,
                 }
             }
+            self.skip_separators();
             if self.at_end() {
                 break;
             }

@@ -21,8 +21,8 @@ const TOP: Known = Known {
 };
 const RARE: Known = Known {
     command: "rare",
-    names: &["limit", "showcount", "showperc", "countfield", "percentfield"],
-    ignored: &["useother", "otherstr"],
+    names: &["limit", "showcount", "showperc", "countfield", "percentfield", "useother", "otherstr"],
+    ignored: &[],
 };
 const FILLNULL: Known = Known { command: "fillnull", names: &["value"], ignored: &[] };
 
@@ -86,7 +86,8 @@ impl Parser<'_> {
             }
             let to = self.expect_field("a new name after AS")?.field();
             let stars = |pattern: &FieldPattern| pattern.text.matches('*').count();
-            if stars(&from) != stars(&to) {
+            // The new name of one field is taken as it is.
+            if stars(&from) > 0 && stars(&from) != stars(&to) {
                 let message = format!("rename: `{}` and `{}` differ in their number of `*`", from.text, to.text);
                 return Err(Diagnostic::error(message, to.span));
             }

@@ -7,6 +7,7 @@ use jiff::tz::TimeZone;
 use quarry_event::time::parse_time;
 
 use super::cursor::{Parser, Read, Word, unescape};
+use super::options::OptionArg;
 use crate::ast::{
     Command, CompareOp, FieldPattern, SearchCommand, SearchExpr, SearchPattern, Span, TimeModifiers, TimeText,
 };
@@ -356,6 +357,13 @@ impl Parser<'_> {
     }
 
     // ---- time modifiers -------------------------------------------------------------------------------------------
+
+    /// `earliest=` or `latest=` among the options of a command.
+    pub(super) fn time_option(&self, option: &OptionArg, time: &mut TimeModifiers) -> Read<()> {
+        let slot = if option.name == "earliest" { TimeSlot::Earliest } else { TimeSlot::Latest };
+        let value = SearchPattern { text: option.value.clone(), quoted: true, span: option.value_span };
+        set_time(time, slot, &value)
+    }
 
     /// Moves top-level time modifiers out of a condition.
     pub(super) fn take_time(&mut self, expr: SearchExpr, time: &mut TimeModifiers) -> Read<SearchExpr> {

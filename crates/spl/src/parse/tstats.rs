@@ -52,8 +52,8 @@ const METRIC_OPTIONS: &[&str] = &[
 /// The same of mstats, which reads metrics.
 const MSTATS: Known = Known {
     command: "mstats",
-    names: &["prestats", "append", "fillnull_value", "chart"],
-    ignored: &["backfill", "update_period", "chunk_size", "every"],
+    names: &["prestats", "append", "fillnull_value", "chart", "earliest", "latest"],
+    ignored: &["backfill", "update_period", "chunk_size"],
 };
 
 impl Parser<'_> {
@@ -77,6 +77,7 @@ impl Parser<'_> {
                     "prestats" => command.prestats = option.boolean()?,
                     "append" => command.append = option.boolean()?,
                     "chart" => is_chart = option.boolean()?,
+                    "earliest" | "latest" => self.time_option(&option, &mut command.time)?,
                     _ => command.fill_null = Some(option.value),
                 }
             }
