@@ -11,7 +11,6 @@ use quarry_engine::{CommandSource, Stopper};
 use quarry_event::time::{parse_time, parse_zone};
 use quarry_inputs::file::{OneshotOptions, Progress, Reached, Rotation, add_file, expand};
 use quarry_search::{Outcome, ResultTable, SearchParams, SearchService};
-use quarry_spl::ast::Command;
 use quarry_stdx::SystemClock;
 use quarry_store::MemoryStore;
 
@@ -74,8 +73,7 @@ fn style(cli: &Cli, arguments: &SearchArgs, events: bool) -> OutputStyle {
 
 /// Whether no event is read.
 fn makes_rows(text: &str) -> bool {
-    let first = quarry_spl::parse(text).pipeline.commands.into_iter().next();
-    first.is_none_or(|stage| !matches!(stage.command, Command::Search(_)))
+    !quarry_spl::analyse::begins_with_events(&quarry_spl::parse(text).pipeline.commands)
 }
 
 /// What Ctrl-C does at the moment: ends reading files, ends the running search early, or ends the process.
@@ -134,7 +132,7 @@ fn shown_text(arguments: &SearchArgs) -> String {
     let shows_raw = matches!(arguments.output, OutputForm::Raw | OutputForm::Table);
     let parsed = quarry_spl::parse(text);
     // Only a search that reads events itself surely shows events: a saved search or a job may be a report.
-    let reads = parsed.pipeline.commands.first().is_some_and(|stage| matches!(stage.command, Command::Search(_)));
+    let reads = quarry_spl::analyse::begins_with_events(&parsed.pipeline.commands);
     let is_of_events = reads && !quarry_spl::analyse::is_transforming(&parsed.pipeline.commands);
     let narrowed = format!("{text} | fields _raw");
     // A search that handles _raw itself may have taken it away.

@@ -296,21 +296,33 @@ fn before_rename(pairs: &[(FieldPattern, FieldPattern)], needs: &mut FieldNeeds)
 
 /// Whether the output is a table of results rather than events.
 pub fn is_transforming(commands: &[Stage]) -> bool {
-    commands.iter().any(|stage| {
-        matches!(
-            stage.command,
-            Command::Stats(_)
-                | Command::Chart(_)
-                | Command::TimeChart(_)
-                | Command::Top(_)
-                | Command::Rare(_)
-                | Command::Table(_)
-                | Command::MakeResults(_)
-                | Command::InputLookup(_)
-                | Command::Tstats(_)
-                | Command::Metadata(_)
-        ) || makes_report(&stage.command)
-    })
+    commands.iter().any(|stage| makes_table(&stage.command))
+}
+
+fn makes_table(command: &Command) -> bool {
+    match command {
+        Command::Stats(_)
+        | Command::Chart(_)
+        | Command::TimeChart(_)
+        | Command::Top(_)
+        | Command::Rare(_)
+        | Command::Table(_)
+        | Command::MakeResults(_)
+        | Command::InputLookup(_)
+        | Command::Tstats(_)
+        | Command::Metadata(_) => true,
+        Command::Flow(FlowCommand::Filled(filled)) => filled.shape.iter().any(makes_table),
+        other => makes_report(other),
+    }
+}
+
+/// Whether a search begins with events that it selects itself.
+pub fn begins_with_events(commands: &[Stage]) -> bool {
+    match commands.first().map(|stage| &stage.command) {
+        Some(Command::Search(_)) => true,
+        Some(Command::Flow(FlowCommand::Filled(filled))) => matches!(filled.shape.first(), Some(Command::Search(_))),
+        _ => false,
+    }
 }
 
 /// Functions that look at the whole event.

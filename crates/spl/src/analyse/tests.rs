@@ -72,8 +72,23 @@ fn tables_and_events() {
         ("| makeresults", true),
         ("a | eventstats count", false),
         ("a | timechart count", true),
+        ("a | timechart span=[| makeresults | return $s] count", true),
+        ("a earliest=[| makeresults | return $s]", false),
     ] {
         assert_eq!(is_transforming(&parse(text).pipeline.commands), want, "{text}");
+    }
+}
+
+#[test]
+fn searches_that_select_events_are_known() {
+    for (text, want) in [
+        ("a | stats count", true),
+        ("| search a", true),
+        ("a earliest=[| makeresults | return $s] | head", true),
+        ("| makeresults", false),
+        ("| tstats count where index=a by [| makeresults | return $s]", false),
+    ] {
+        assert_eq!(begins_with_events(&parse(text).pipeline.commands), want, "{text}");
     }
 }
 
