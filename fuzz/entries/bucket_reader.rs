@@ -25,7 +25,7 @@ pub(crate) fn run(data: &[u8]) {
     drop(reader.check());
     for slab in 0..reader.slabs().len() {
         for query in &queries {
-            drop(reader.candidate_pages(slab, query));
+            drop(reader.candidate_pages(slab, query, &quarry_event::Anywhere));
         }
         drop(reader.stored_bytes_by_kind(slab));
         for page in 0..reader.slabs()[slab].pages.len() {

@@ -6,7 +6,7 @@
 //! Not here: what is rare (`crate::lexicon::rare`) and how a value is tested (`crate::lexicon::scan`).
 
 use quarry_event::PageSet;
-use quarry_event::shape::{Column, ColumnKind, ColumnValues, Shapes};
+use quarry_event::shape::{Column, ColumnKind, ColumnValues, NumberFormat, Shapes};
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use crate::error::BucketError;
 use crate::lexicon::Namespace;
 use crate::lexicon::hash::hash_term;
 use crate::lexicon::rare::{RareNumbers, add_texts, numbers_are_located, texts_are_rare};
-use crate::lexicon::scan::{RareTest, Wanted};
-use crate::reader::BucketReader;
+use crate::lexicon::scan::{NumberTest, RareTest, Wanted};
+use crate::reader::{Asked, BucketReader};
 
 /// Where other conditions left so few pages, looking for one more piece in their columns costs more than these pages.
 const FEW_PAGES: u32 = 2;
@@ -27,15 +27,64 @@ impl BucketReader {
         among != PageSet::first(self.slabs()[slab].pages.len()) && among.0.count_ones() <= FEW_PAGES
     }
 
+    /// Whether the lexicon should be asked. The pieces of a value that is all in rare columns it does not list; it is asked
+    /// all the same where numbers have several pieces, which are in most pages: that is told sooner than seen.
+    pub(crate) fn is_listed(&self, asked: Asked<'_>) -> Result<bool, BucketError> {
+        let (Some(within), Some(columns)) = (asked.within, self.columns(asked.slab)?) else { return Ok(true) };
+        let columns = &columns.layout.shapes.columns;
+        let is_rare = |number: &u32| columns.get(*number as usize).is_some_and(is_one_rare_piece);
+        Ok(within.literals || !within.columns.iter().all(is_rare))
+    }
+
+    /// Where a field's values are addresses in columns of their own, tests for this one; its four pieces would be in
+    /// every page. `None` where values have other forms too.
+    pub(crate) fn address_tests(
+        &self,
+        asked: Asked<'_>,
+        value: &str,
+    ) -> Result<Option<Vec<(u32, RareTest<'static>)>>, BucketError> {
+        let (Some(within), Some(columns)) = (asked.within, self.columns(asked.slab)?) else { return Ok(None) };
+        let Some(address) = NumberFormat::Ip4.parse(value.as_bytes()).filter(|_| !within.literals) else {
+            return Ok(None);
+        };
+        let mut tests = Vec::new();
+        for number in &within.columns {
+            match columns.layout.shapes.columns.get(*number as usize).map(|column| &column.kind) {
+                Some(ColumnKind::Numbers { format: NumberFormat::Ip4, min, max }) => {
+                    if (*min..=*max).contains(&address) {
+                        tests.push((*number, RareTest::Numbers(NumberTest::Either(address, address))));
+                    }
+                }
+                _ => return Ok(None),
+            }
+        }
+        Ok(Some(tests))
+    }
+
+    /// Pages of `among` with a value that passes the test of its column.
+    pub(crate) fn pages_passing(
+        &self,
+        slab: usize,
+        tests: Vec<(u32, RareTest<'_>)>,
+        among: PageSet,
+    ) -> Result<u64, BucketError> {
+        match self.columns(slab)? {
+            Some(columns) if !tests.is_empty() => self.look_through(slab, columns, tests, among),
+            _ => Ok(0),
+        }
+    }
+
     /// Pages of `among` of whose rare columns some may hold what is wanted. None of a slab of plain text.
-    pub(crate) fn rare_pages(&self, slab: usize, wanted: Wanted<'_>, among: PageSet) -> Result<u64, BucketError> {
+    pub(crate) fn rare_pages(&self, asked: Asked<'_>, wanted: Wanted<'_>, among: PageSet) -> Result<u64, BucketError> {
+        let slab = asked.slab;
         let Some(columns) = self.columns(slab)? else {
             return Ok(0);
         };
         let locator = self.locator(slab)?;
         let mut is_located = false;
         let mut tests = Vec::new();
-        for (number, column) in (0u32..).zip(&columns.layout.shapes.columns) {
+        let of_asked = (0u32..).zip(&columns.layout.shapes.columns).filter(|(number, _)| asked.concerns(*number));
+        for (number, column) in of_asked {
             match RareTest::of(column, wanted) {
                 RareTest::Never => {}
                 RareTest::Always => return Ok(among.0),
@@ -49,7 +98,7 @@ impl BucketReader {
         if let (Some(locator), Wanted::Piece(piece), true) = (locator, wanted, is_located) {
             match locator.find(&self.source, hash_term(Namespace::Pieces, piece))? {
                 Some(pages) => found = pages & among.0,
-                None => tests.extend(located_tests(&columns.layout.shapes, wanted)),
+                None => tests.extend(located_tests(&columns.layout.shapes, wanted, asked)),
             }
         }
         let left = PageSet(among.0 & !found);
@@ -107,15 +156,10 @@ impl BucketReader {
                 ColumnKind::Numbers { format, min, max } => Some(RareNumbers::new(format, min, max, values)),
                 _ => None,
             };
-            let is_rare = match column.kind {
-                ColumnKind::Numbers { .. } => true,
-                ColumnKind::Texts => texts_are_rare(&column.traits),
-                _ => false,
-            };
             let pages = self.slabs()[slab].pages.len();
             let per_page = per_page && is_located_column(column);
             let mut noted = noting(column.values);
-            for page in (0..pages).filter(|_| is_rare) {
+            for page in (0..pages).filter(|_| is_rare_column(column)) {
                 let Some(mut shaped) = self.shaped_page(slab, page)? else {
                     continue;
                 };
@@ -145,6 +189,25 @@ impl BucketReader {
     }
 }
 
+/// Whether the lexicon leaves out the pieces of a column.
+fn is_rare_column(column: &Column) -> bool {
+    match column.kind {
+        ColumnKind::Numbers { .. } => true,
+        ColumnKind::Texts => texts_are_rare(&column.traits),
+        _ => false,
+    }
+}
+
+/// Whether the lexicon leaves out what the values of a column are, each a piece of its own if it is a number.
+fn is_one_rare_piece(column: &Column) -> bool {
+    match column.kind {
+        ColumnKind::Numbers { format, .. } => {
+            matches!(format, NumberFormat::Integer | NumberFormat::Padded { .. } | NumberFormat::Hex { .. })
+        }
+        _ => is_rare_column(column),
+    }
+}
+
 /// Whether a locator lists the pieces of a rare column.
 fn is_located_column(column: &Column) -> bool {
     match column.kind {
@@ -154,8 +217,9 @@ fn is_located_column(column: &Column) -> bool {
 }
 
 /// The tests of the columns that a locator lists.
-fn located_tests<'a>(shapes: &Shapes, wanted: Wanted<'a>) -> Vec<(u32, RareTest<'a>)> {
-    let located = (0u32..).zip(&shapes.columns).filter(|(_, column)| is_located_column(column));
+fn located_tests<'a>(shapes: &Shapes, wanted: Wanted<'a>, asked: Asked<'_>) -> Vec<(u32, RareTest<'a>)> {
+    let located = (0u32..).zip(&shapes.columns);
+    let located = located.filter(|(number, column)| asked.concerns(*number) && is_located_column(column));
     let tests = located.map(|(number, column)| (number, RareTest::of(column, wanted)));
     tests.filter(|(_, test)| !matches!(test, RareTest::Never)).collect()
 }

@@ -4,14 +4,14 @@
 //! there at all; the rows of these values are all that can match. What this costs is a lexicon page and a column or two,
 //! so it is worth asking where few pages are left.
 
-use quarry_event::TermQuery;
 use quarry_event::shape::ColumnValues;
+use quarry_event::{FieldColumns, TermQuery};
 
 use crate::columns::ShapedPage;
 use crate::error::BucketError;
 use crate::lexicon::scan::{RareTest, Wanted};
 use crate::lexicon::{cut_term, field_term};
-use crate::reader::{BucketReader, in_order_of_rarity};
+use crate::reader::{Asked, BucketReader, in_order_of_rarity};
 
 /// Pieces of a query that are looked for at most before it is said that the rows are not known.
 const MOST_PIECES: usize = 2;
@@ -24,20 +24,40 @@ impl BucketReader {
         slab: usize,
         page: usize,
         query: &TermQuery,
+        fields: &dyn FieldColumns,
         most: usize,
     ) -> Result<Option<Vec<u32>>, BucketError> {
         if self.columns(slab)?.is_none() {
             return Ok(None);
         }
+        self.rows_of(Asked { slab, fields, within: None }, page, query, most)
+    }
+
+    fn rows_of(
+        &self,
+        asked: Asked<'_>,
+        page: usize,
+        query: &TermQuery,
+        most: usize,
+    ) -> Result<Option<Vec<u32>>, BucketError> {
         match query {
             TermQuery::None => Ok(Some(Vec::new())),
-            TermQuery::Piece(piece) => self.rows_with(slab, page, cut_term(piece.as_bytes()), most),
-            TermQuery::Field { name, value } => self.rows_with_field(slab, page, &field_term(name, value)),
+            TermQuery::Piece(piece) => self.rows_with(asked, page, cut_term(piece.as_bytes()), most),
+            TermQuery::Value { field, value, pieces } => {
+                let within = asked.fields.columns_of(field);
+                let asked = Asked { within: within.as_ref(), ..asked };
+                match self.address_tests(asked, value)? {
+                    Some(tests) => self.rows_passing(asked.slab, page, tests, most),
+                    None => self.rows_of(asked, page, pieces, most),
+                }
+            }
+            TermQuery::Field { name, value } => self.rows_with_field(asked.slab, page, &field_term(name, value)),
             TermQuery::And(parts) => {
                 let pieces = in_order_of_rarity(parts).into_iter();
-                let pieces = pieces.filter(|part| matches!(part, TermQuery::Piece(_) | TermQuery::Or(_)));
+                let pieces = pieces
+                    .filter(|part| matches!(part, TermQuery::Piece(_) | TermQuery::Value { .. } | TermQuery::Or(_)));
                 for part in pieces.take(MOST_PIECES) {
-                    if let Some(rows) = self.candidate_rows(slab, page, part, most)? {
+                    if let Some(rows) = self.rows_of(asked, page, part, most)? {
                         return Ok(Some(rows));
                     }
                 }
@@ -47,9 +67,9 @@ impl BucketReader {
                 let mut all = Vec::new();
                 // Columns are looked into last.
                 let (late, early): (Vec<_>, Vec<_>) =
-                    parts.iter().partition(|part| matches!(part, TermQuery::Piece(_)));
+                    parts.iter().partition(|part| matches!(part, TermQuery::Piece(_) | TermQuery::Value { .. }));
                 for part in early.into_iter().chain(late) {
-                    let Some(rows) = self.candidate_rows(slab, page, part, most)? else { return Ok(None) };
+                    let Some(rows) = self.rows_of(asked, page, part, most)? else { return Ok(None) };
                     all.extend(rows);
                 }
                 all.sort_unstable();
@@ -69,32 +89,49 @@ impl BucketReader {
         Ok((pages >> page & 1 == 0).then(Vec::new))
     }
 
-    fn rows_with(&self, slab: usize, page: usize, piece: &[u8], most: usize) -> Result<Option<Vec<u32>>, BucketError> {
+    fn rows_with(
+        &self,
+        asked: Asked<'_>,
+        page: usize,
+        piece: &[u8],
+        most: usize,
+    ) -> Result<Option<Vec<u32>>, BucketError> {
+        let slab = asked.slab;
         let Some(columns) = self.columns(slab)? else { return Ok(None) };
-        if let Some(lexicon) = self.lexicon(slab, &self.parts()[slab].pieces)?
+        if self.is_listed(asked)?
+            && let Some(lexicon) = self.lexicon(slab, &self.parts()[slab].pieces)?
             && lexicon.find(&self.source, piece)? >> page & 1 == 1
         {
             return Ok(None);
         }
+        let of_asked = (0u32..).zip(&columns.layout.shapes.columns).filter(|(number, _)| asked.concerns(*number));
+        let tests = of_asked.map(|(number, column)| (number, RareTest::of(column, Wanted::Piece(piece))));
+        self.rows_passing(slab, page, tests.filter(|(_, test)| !matches!(test, RareTest::Never)).collect(), most)
+    }
+
+    /// Rows of the values that pass the test of their column.
+    fn rows_passing(
+        &self,
+        slab: usize,
+        page: usize,
+        tests: Vec<(u32, RareTest<'_>)>,
+        most: usize,
+    ) -> Result<Option<Vec<u32>>, BucketError> {
+        if tests.is_empty() {
+            return Ok(Some(Vec::new()));
+        }
+        let Some(mut shaped) = self.shaped_page(slab, page)? else { return Ok(None) };
         let mut rows = Vec::new();
-        let mut opened: Option<ShapedPage> = None;
-        for (number, column) in (0u32..).zip(&columns.layout.shapes.columns) {
-            let test = RareTest::of(column, Wanted::Piece(piece));
-            match test {
-                RareTest::Never => continue,
-                RareTest::Always => return Ok(None),
-                _ => {}
+        for (number, test) in &tests {
+            if matches!(test, RareTest::Always) {
+                return Ok(None);
             }
-            if opened.is_none() {
-                opened = self.shaped_page(slab, page)?;
-            }
-            let Some(shaped) = &mut opened else { return Ok(None) };
-            let places = self.places(number, &test, shaped)?;
+            let places = self.places(*number, test, &mut shaped)?;
             if places.len() > most {
                 return Ok(None);
             }
             if !places.is_empty() {
-                rows.extend(shaped.rows_of_places(number, places)?);
+                rows.extend(shaped.rows_of_places(*number, places)?);
             }
         }
         rows.sort_unstable();

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use quarry_event::shape::{Dictionary, Shapes, TEXT_COLUMN, Texts};
-use quarry_event::{Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs};
+use quarry_event::{FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs, ValueColumns};
 
 use crate::block::{BlockKind, open_block};
 use crate::columns::{PageFacts, ShapedPage, SharedCache, SlabColumns, TextBuffer};
@@ -106,6 +106,24 @@ pub struct PageInfo {
     pub metas: MetaSet,
 }
 
+/// Where pieces are looked for.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    /// The slab.
+    pub slab: usize,
+    /// Where values of fields lie in it.
+    pub fields: &'a dyn FieldColumns,
+    /// Where the pieces lie, as they are pieces of a value of one field.
+    pub within: Option<&'a ValueColumns>,
+}
+
+impl Asked<'_> {
+    /// Whether what is asked for may lie in a column.
+    pub(crate) fn concerns(&self, column: u32) -> bool {
+        self.within.is_none_or(|within| within.columns.contains(&column))
+    }
+}
+
 impl BucketReader {
     /// Opens a bucket: reads and checks its directory, no event.
     pub fn open(object: Arc<dyn ReadAt>) -> Result<BucketReader, BucketError> {
@@ -183,23 +201,31 @@ impl BucketReader {
         &self.parts
     }
 
-    /// Pages of slab `slab` that may hold a match: a superset of the truth. A slab that does not exist has none.
-    pub fn candidate_pages(&self, slab: usize, query: &TermQuery) -> Result<PageSet, BucketError> {
+    /// Pages of slab `slab` that may hold a match: a superset of the truth. A slab that does not exist has none. Pieces of
+    /// a field's value are looked for where `fields` says that such values lie.
+    pub fn candidate_pages(
+        &self,
+        slab: usize,
+        query: &TermQuery,
+        fields: &dyn FieldColumns,
+    ) -> Result<PageSet, BucketError> {
         let Some(info) = self.slabs.get(slab) else {
             return Ok(PageSet::default());
         };
         let all = PageSet::first(info.pages.len());
-        Ok(PageSet(self.pages_of(slab, query, all)?.0 & all.0))
+        let asked = Asked { slab, fields, within: None };
+        Ok(PageSet(self.pages_of(asked, query, all)?.0 & all.0))
     }
 
     /// Pages of `among` that `query` keeps.
-    fn pages_of(&self, slab: usize, query: &TermQuery, among: PageSet) -> Result<PageSet, BucketError> {
+    fn pages_of(&self, asked: Asked<'_>, query: &TermQuery, among: PageSet) -> Result<PageSet, BucketError> {
+        let slab = asked.slab;
         let parts = &self.parts[slab];
         let found = match query {
             TermQuery::All => among.0,
             TermQuery::None => 0,
-            TermQuery::Piece(piece) => self.pages_with(slab, Wanted::Piece(cut_term(piece.as_bytes())), among)?,
-            TermQuery::Prefix(prefix) => self.pages_with(slab, Wanted::Prefix(cut_term(prefix.as_bytes())), among)?,
+            TermQuery::Piece(piece) => self.pages_with(asked, Wanted::Piece(cut_term(piece.as_bytes())), among)?,
+            TermQuery::Prefix(prefix) => self.pages_with(asked, Wanted::Prefix(cut_term(prefix.as_bytes())), among)?,
             TermQuery::Field { name, value } => match self.lexicon(slab, &parts.fields)? {
                 Some(lexicon) => lexicon.find(&self.source, &field_term(name, value))?,
                 None => 0,
@@ -208,7 +234,16 @@ impl BucketReader {
                 let matches = |meta: &Metadata| matches_pattern(text_of(meta, *field), pattern);
                 self.pages_with_meta(slab, matches)
             }
-            TermQuery::And(queries) => return self.pages_of_all(slab, queries, among),
+            TermQuery::Value { field, value, pieces } => {
+                let within = asked.fields.columns_of(field);
+                let asked = Asked { within: within.as_ref(), ..asked };
+                match self.address_tests(asked, value)? {
+                    Some(_) if self.are_few(slab, among) => among.0,
+                    Some(tests) => self.pages_passing(slab, tests, among)?,
+                    None => return self.pages_of(asked, pieces, among),
+                }
+            }
+            TermQuery::And(queries) => return self.pages_of_all(asked, queries, among),
             TermQuery::Or(queries) => {
                 let mut found = 0;
                 for query in queries {
@@ -216,7 +251,7 @@ impl BucketReader {
                     if left.is_empty() {
                         break;
                     }
-                    found |= self.pages_of(slab, query, left)?.0;
+                    found |= self.pages_of(asked, query, left)?.0;
                 }
                 found
             }
@@ -225,27 +260,32 @@ impl BucketReader {
     }
 
     /// Pages whose texts hold what is wanted: by the lexicon, and by a look at the columns it leaves out.
-    fn pages_with(&self, slab: usize, wanted: Wanted<'_>, among: PageSet) -> Result<u64, BucketError> {
+    fn pages_with(&self, asked: Asked<'_>, wanted: Wanted<'_>, among: PageSet) -> Result<u64, BucketError> {
+        let slab = asked.slab;
         if self.are_few(slab, among) && self.parts[slab].shape.at.is_some() {
             return Ok(among.0);
         }
-        let found = match (self.lexicon(slab, &self.parts[slab].pieces)?, wanted) {
+        let lexicon = match self.is_listed(asked)? {
+            true => self.lexicon(slab, &self.parts[slab].pieces)?,
+            false => None,
+        };
+        let found = match (lexicon, wanted) {
             (None, _) => 0,
             (Some(lexicon), Wanted::Piece(piece)) => lexicon.find(&self.source, piece)?,
             (Some(lexicon), Wanted::Prefix(prefix)) => lexicon.find_prefix(&self.source, prefix)?,
         };
         let left = PageSet(among.0 & !found);
-        Ok(found | if left.is_empty() { 0 } else { self.rare_pages(slab, wanted, left)? })
+        Ok(found | if left.is_empty() { 0 } else { self.rare_pages(asked, wanted, left)? })
     }
 
     /// Pages that hold all that is asked.
-    fn pages_of_all(&self, slab: usize, queries: &[TermQuery], among: PageSet) -> Result<PageSet, BucketError> {
+    fn pages_of_all(&self, asked: Asked<'_>, queries: &[TermQuery], among: PageSet) -> Result<PageSet, BucketError> {
         let mut found = among;
         for query in in_order_of_rarity(queries) {
             if found.is_empty() {
                 break;
             }
-            found = self.pages_of(slab, query, found)?;
+            found = self.pages_of(asked, query, found)?;
         }
         Ok(found)
     }

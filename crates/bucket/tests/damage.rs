@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use quarry_bucket::{
     BucketError, BucketReader, EncodeOptions, EncodedBucket, MemoryObject, ReadAt, ReadError, TermFilter, encode,
 };
-use quarry_event::{PageColumns, TermQuery};
+use quarry_event::{Anywhere, PageColumns, TermQuery};
 use support::{numbered_batch, query_for};
 
 fn sample() -> EncodedBucket {
@@ -27,7 +27,7 @@ fn search(object: Vec<u8>) {
     let batch = numbered_batch(30);
     for slab in 0..reader.slabs().len() {
         for seed in 0..8 {
-            drop(reader.candidate_pages(slab, &query_for(&batch, seed, 1)));
+            drop(reader.candidate_pages(slab, &query_for(&batch, seed, 1), &Anywhere));
         }
         for page in 0..reader.slabs()[slab].pages.len() {
             drop(reader.read_page(slab, page, PageColumns::ALL));
@@ -147,7 +147,7 @@ fn reads_are_few_and_small() {
     let object = encode(&[numbered_batch(200_000)], &EncodeOptions::default()).unwrap().object;
     let counted = Arc::new(Counted(object.clone(), Default::default()));
     let reader = BucketReader::open(counted.clone()).unwrap();
-    reader.candidate_pages(0, &TermQuery::Piece("unique77".into())).unwrap();
+    reader.candidate_pages(0, &TermQuery::Piece("unique77".into()), &Anywhere).unwrap();
     reader.read_page(0, 0, PageColumns { fields: false, ..PageColumns::ALL }).unwrap();
     let reads = counted.1.lock().unwrap().clone();
     // The tail, the column that is looked through, then the page: its head columns and the one that is not pooled.

@@ -7,9 +7,9 @@ mod fixture;
 use std::sync::Arc;
 
 use quarry_bucket::{BucketReader, EncodeOptions, EncodedBucket, MemoryObject, TermFilter, encode, verify_against};
-use quarry_event::TermQuery;
 use quarry_event::shape::ColumnKind;
 use quarry_event::term::MetaField;
+use quarry_event::{Anywhere, TermQuery};
 
 const OBJECT: &[u8] = include_bytes!("fixtures/v1.bucket");
 const FILTER: &[u8] = include_bytes!("fixtures/v1.filter");
@@ -63,12 +63,12 @@ fn the_committed_bucket_answers_look_ups() {
         (host("host*"), [0, 1]),
         (TermQuery::And(vec![piece("request"), host("host3")]), [0, 0]),
     ] {
-        let found = [0, 1].map(|slab| reader.candidate_pages(slab, &query).unwrap().0);
+        let found = [0, 1].map(|slab| reader.candidate_pages(slab, &query, &Anywhere).unwrap().0);
         assert_eq!(found, pages, "{query:?}");
         assert!(filter.may_match(&query), "{query:?}");
     }
     for absent in ["20b", "surely", "quests"] {
-        assert!([0, 1].iter().all(|slab| reader.candidate_pages(*slab, &piece(absent)).unwrap().is_empty()));
+        assert!([0, 1].iter().all(|slab| reader.candidate_pages(*slab, &piece(absent), &Anywhere).unwrap().is_empty()));
         assert!(!filter.may_match(&piece(absent)), "{absent}");
     }
 }

@@ -9,7 +9,7 @@ use quarry_bucket::{
     verify_against, verify_slabs,
 };
 use quarry_event::term::MetaField;
-use quarry_event::{EventBatch, IndexedField, PageColumns, TermQuery};
+use quarry_event::{Anywhere, EventBatch, IndexedField, PageColumns, TermQuery};
 use support::{any_batch, numbered_batch, open, pages_by_brute_force, query_for};
 
 fn assert_round_trip(slabs: &[EventBatch]) -> BucketReader {
@@ -60,7 +60,7 @@ proptest! {
         for seed in seeds {
             let query = query_for(&slabs[0], seed, 2);
             let truth = pages_by_brute_force(&slabs[0], &query);
-            let found = reader.candidate_pages(0, &query).unwrap();
+            let found = reader.candidate_pages(0, &query, &Anywhere).unwrap();
             prop_assert_eq!(truth & !found.0, 0, "{:?} lost pages of {:b}", query, truth);
             prop_assert!(truth == 0 || filter.may_match(&query), "the filter denies {:?}", query);
         }
@@ -74,17 +74,17 @@ fn several_pages_are_told_apart() {
     assert_eq!(reader.slabs()[0].pages.len(), 3);
     for row in [0, MAX_PAGE_EVENTS - 1, MAX_PAGE_EVENTS, 2 * MAX_PAGE_EVENTS + 9] {
         let query = TermQuery::Piece(format!("unique{row}").into());
-        assert_eq!(reader.candidate_pages(0, &query).unwrap().0, 1 << (row / MAX_PAGE_EVENTS));
+        assert_eq!(reader.candidate_pages(0, &query, &Anywhere).unwrap().0, 1 << (row / MAX_PAGE_EVENTS));
     }
-    let everywhere = reader.candidate_pages(0, &TermQuery::Prefix("uniq".into())).unwrap();
+    let everywhere = reader.candidate_pages(0, &TermQuery::Prefix("uniq".into()), &Anywhere).unwrap();
     assert_eq!(everywhere.0, 0b111);
     let host = |pattern: &str| TermQuery::Meta { field: MetaField::Host, pattern: pattern.into() };
-    assert_eq!(reader.candidate_pages(0, &host("h*st-1")).unwrap().0, 0b010);
-    assert!(reader.candidate_pages(0, &host("host")).unwrap().is_empty());
-    assert!(reader.candidate_pages(9, &TermQuery::All).unwrap().is_empty());
+    assert_eq!(reader.candidate_pages(0, &host("h*st-1"), &Anywhere).unwrap().0, 0b010);
+    assert!(reader.candidate_pages(0, &host("host"), &Anywhere).unwrap().is_empty());
+    assert!(reader.candidate_pages(9, &TermQuery::All, &Anywhere).unwrap().is_empty());
     let field = |value: &str| TermQuery::Field { name: "Row".into(), value: value.into() };
-    assert_eq!(reader.candidate_pages(0, &field("r4100")).unwrap().0, 0b010);
-    assert!(reader.candidate_pages(0, &field("r4101")).unwrap().is_empty());
+    assert_eq!(reader.candidate_pages(0, &field("r4100"), &Anywhere).unwrap().0, 0b010);
+    assert!(reader.candidate_pages(0, &field("r4101"), &Anywhere).unwrap().is_empty());
 }
 
 #[test]

@@ -392,6 +392,7 @@ fn text_of_terms(terms: &TermQuery) -> String {
         TermQuery::None => "nothing".to_owned(),
         TermQuery::Piece(piece) => piece.to_string(),
         TermQuery::Prefix(prefix) => format!("{prefix}*"),
+        TermQuery::Value { pieces, .. } => text_of_terms(pieces),
         TermQuery::And(parts) => joined(parts, " AND "),
         TermQuery::Or(parts) => joined(parts, " OR "),
         TermQuery::Meta { field, pattern } => {

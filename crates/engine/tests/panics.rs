@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use quarry_conf::{Layers, PropsResolver};
 use quarry_engine::{Engine, EngineOptions, LookupSource, LookupTable, SearchRequest, SnapshotSource};
-use quarry_event::{EventBatch, Metadata, Page, PageColumns, PageSet, TermQuery, TimeRange};
+use quarry_event::{EventBatch, FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery, TimeRange};
 use quarry_store::{IndexSelector, MemoryStore, PageInfo, Segment, Snapshot, StoreError};
 
 struct NoTables;
@@ -61,8 +61,8 @@ impl Segment for MinedSegment {
     fn pages(&self) -> &[PageInfo] {
         self.inner.pages()
     }
-    fn candidate_pages(&self, query: &TermQuery) -> Result<PageSet, StoreError> {
-        self.inner.candidate_pages(query)
+    fn candidate_pages(&self, query: &TermQuery, fields: &dyn FieldColumns) -> Result<PageSet, StoreError> {
+        self.inner.candidate_pages(query, fields)
     }
     fn read_page(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError> {
         assert!(page != 3 || !self.armed.load(Ordering::Relaxed), "the mine of page 3");

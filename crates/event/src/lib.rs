@@ -18,5 +18,5 @@ pub mod value;
 
 pub use batch::{EventBatch, IndexedField, Metadata, Page, PageColumns};
 pub use expression::{Expression, ExpressionCompiler, ExpressionValue};
-pub use term::{PageSet, TermQuery};
+pub use term::{Anywhere, FieldColumns, PageSet, TermQuery, ValueColumns};
 pub use time::{TimeNs, TimeRange};

@@ -18,6 +18,16 @@ pub enum TermQuery {
     Piece(Box<str>),
     /// Pages holding a piece that starts with this lower-cased text.
     Prefix(Box<str>),
+    /// Pages where these pieces may match within a value of a field: a reader that knows where values of the field lie
+    /// ([`FieldColumns`]) need not look elsewhere.
+    Value {
+        /// Field name (case-sensitive).
+        field: Box<str>,
+        /// The value as it is asked for.
+        value: Box<str>,
+        /// Its pieces.
+        pieces: Box<TermQuery>,
+    },
     /// Pages where every part may match.
     And(Vec<TermQuery>),
     /// Pages where some part may match.
@@ -67,6 +77,14 @@ impl TermQuery {
         TermQuery::for_keyword(text)
     }
 
+    /// What a field with this value asks for, which consists of these pieces.
+    pub fn in_value(field: &str, value: &str, pieces: TermQuery) -> TermQuery {
+        match pieces {
+            TermQuery::All | TermQuery::None => pieces,
+            _ => TermQuery::Value { field: field.into(), value: value.into(), pieces: Box::new(pieces) },
+        }
+    }
+
     /// Every part, simplified: nested ANDs join, repetitions and `All` go, one `None` decides.
     pub fn and(parts: impl IntoIterator<Item = TermQuery>) -> TermQuery {
         let mut kept = Vec::new();
@@ -107,6 +125,31 @@ impl TermQuery {
 fn push_new(kept: &mut Vec<TermQuery>, part: TermQuery) {
     if !kept.contains(&part) {
         kept.push(part);
+    }
+}
+
+/// Where values of fields lie in a shaped slab ([`crate::shape::Shapes`]), as the one who cuts fields knows it.
+pub trait FieldColumns {
+    /// Where values of `field` lie; `None` where they may be anywhere.
+    fn columns_of(&self, field: &str) -> Option<ValueColumns>;
+}
+
+/// Where values of a field lie in the texts of a slab.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ValueColumns {
+    /// Columns, by number, that together hold every value, or all of it that is in no template.
+    pub columns: Vec<u32>,
+    /// Whether a value, or a part of one, may stand in the literals of a template.
+    pub literals: bool,
+}
+
+/// Values of any field may be anywhere.
+#[derive(Clone, Copy, Debug)]
+pub struct Anywhere;
+
+impl FieldColumns for Anywhere {
+    fn columns_of(&self, _field: &str) -> Option<ValueColumns> {
+        None
     }
 }
 

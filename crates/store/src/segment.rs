@@ -7,7 +7,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use quarry_event::shape::{Dictionary, PageColumn, Shapes, Texts};
-use quarry_event::{Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs};
+use quarry_event::{FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs};
 
 use crate::StoreError;
 
@@ -32,11 +32,18 @@ pub trait Segment: Debug + Send + Sync {
     fn metas(&self) -> Arc<[Metadata]>;
     /// Its pages in arrival order, at most 64.
     fn pages(&self) -> &[PageInfo];
-    /// Pages that may hold a match: a superset of the truth.
-    fn candidate_pages(&self, query: &TermQuery) -> Result<PageSet, StoreError>;
+    /// Pages that may hold a match: a superset of the truth. Where `fields` says where a field's values lie, the pieces
+    /// of such a value are looked for there alone.
+    fn candidate_pages(&self, query: &TermQuery, fields: &dyn FieldColumns) -> Result<PageSet, StoreError>;
     /// Rows of a page that may hold a match, ascending: a superset of the truth, asked for where few pages are left.
     /// `None` where that is not known, or where there are more than `most`.
-    fn candidate_rows(&self, _page: usize, _query: &TermQuery, _most: usize) -> Result<Option<Vec<u32>>, StoreError> {
+    fn candidate_rows(
+        &self,
+        _page: usize,
+        _query: &TermQuery,
+        _fields: &dyn FieldColumns,
+        _most: usize,
+    ) -> Result<Option<Vec<u32>>, StoreError> {
         Ok(None)
     }
     /// What was found wrong since the snapshot was made, although the segment answers in full.

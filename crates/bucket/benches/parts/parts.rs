@@ -9,7 +9,7 @@ use std::sync::Arc;
 use quarry_bucket::bench_api::{count_slots, shape_slab};
 use quarry_bucket::{BucketReader, EncodeOptions, MemoryObject, SlabSource, TermFilter, encode_slabs, verify_slabs};
 use quarry_event::shape::{ColumnKind, ColumnValues, TEXT_COLUMN};
-use quarry_event::{EventBatch, PageColumns, TermQuery};
+use quarry_event::{Anywhere, EventBatch, PageColumns, TermQuery};
 use xorf::{BinaryFuse16, Filter};
 
 /// Level of sealing.
@@ -100,7 +100,7 @@ fn term_parts(batch: &EventBatch, reader: &Arc<BucketReader>, filter: &[u8]) -> 
         terms.iter().filter(|term| filter.may_match(term)).count() as u64
     });
     let found = with((Arc::clone(reader), terms), |(reader, terms)| {
-        terms.iter().map(|term| u64::from(!reader.candidate_pages(0, term).unwrap().is_empty())).sum()
+        terms.iter().map(|term| u64::from(!reader.candidate_pages(0, term, &Anywhere).unwrap().is_empty())).sum()
     });
     [
         part("term filter", amount, told, "a fuse filter's probe", probes()),

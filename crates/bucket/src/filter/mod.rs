@@ -175,6 +175,7 @@ fn may_match(fuse: &Fuse, query: &TermQuery) -> bool {
         TermQuery::None => false,
         TermQuery::Piece(piece) => fuse.may_hold(hash_term(Namespace::Pieces, cut_term(piece.as_bytes()))),
         TermQuery::Field { name, value } => fuse.may_hold(hash_term(Namespace::Fields, &field_term(name, value))),
+        TermQuery::Value { pieces, .. } => may_match(fuse, pieces),
         TermQuery::And(parts) => parts.iter().all(|part| may_match(fuse, part)),
         TermQuery::Or(parts) => parts.iter().any(|part| may_match(fuse, part)),
     }

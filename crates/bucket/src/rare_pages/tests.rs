@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use quarry_event::segment::{for_each_piece, lower_piece};
-use quarry_event::{EventBatch, Metadata, TermQuery};
+use quarry_event::{Anywhere, EventBatch, Metadata, TermQuery};
 
 use super::*;
 use crate::columns::tests::{add_templates, shape_by_words};
@@ -56,7 +56,7 @@ fn opened(slabs: &[EventBatch], located: bool) -> Opened {
 
 impl Opened {
     fn pages(&self, slab: usize, query: &TermQuery) -> u64 {
-        self.reader.candidate_pages(slab, query).unwrap().0
+        self.reader.candidate_pages(slab, query, &Anywhere).unwrap().0
     }
 
     /// Every piece and its beginning: no page and no filter may deny it.

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use quarry_event::EventBatch;
 use quarry_event::segment::{for_each_piece, lower_piece};
+use quarry_event::shape::{ColumnKind, NumberFormat};
+use quarry_event::{Anywhere, EventBatch, ValueColumns};
 
 use super::*;
 use crate::rare_pages::tests::log;
@@ -40,7 +41,7 @@ fn no_row_that_holds_a_piece_is_left_out_and_ids_give_one() {
                 TermQuery::And(vec![TermQuery::Piece("payments".into()), TermQuery::Piece(piece.as_str().into())]),
                 TermQuery::Or(vec![TermQuery::Piece(piece.as_str().into()), TermQuery::None]),
             ] {
-                let Some(found) = reader.candidate_rows(0, page, &query, 16).unwrap() else { continue };
+                let Some(found) = reader.candidate_rows(0, page, &query, &Anywhere, 16).unwrap() else { continue };
                 assert!(here.iter().all(|row| found.binary_search(row).is_ok()), "{piece}: {here:?} in {found:?}");
                 known += 1;
                 alone += usize::from(found == here && here.len() == 1);
@@ -59,6 +60,60 @@ fn what_rows_may_hold_is_not_said_of_words_of_the_lexicon() {
     let encoded = encode(std::slice::from_ref(&events), &EncodeOptions::default()).unwrap();
     let reader = BucketReader::open(Arc::new(MemoryObject(encoded.object))).unwrap();
     for query in [TermQuery::Piece("payments".into()), TermQuery::All, TermQuery::Prefix("pay".into())] {
-        assert_eq!(reader.candidate_rows(0, 0, &query, 1_000).unwrap(), None, "{query:?}");
+        assert_eq!(reader.candidate_rows(0, 0, &query, &Anywhere, 1_000).unwrap(), None, "{query:?}");
     }
+}
+
+/// Says that values of any field lie in one column.
+struct Only(u32);
+
+impl FieldColumns for Only {
+    fn columns_of(&self, _field: &str) -> Option<ValueColumns> {
+        Some(ValueColumns { columns: vec![self.0], literals: false })
+    }
+}
+
+#[test]
+fn a_value_is_looked_for_in_the_columns_of_its_field_alone() {
+    let events = log(13, 2 * MAX_PAGE_EVENTS + 77);
+    let encoded = encode(std::slice::from_ref(&events), &EncodeOptions::default()).unwrap();
+    let reader = BucketReader::open(Arc::new(MemoryObject(encoded.object))).unwrap();
+    let shapes = reader.shapes(0).unwrap().unwrap();
+    let (mut asked, mut addresses) = (0, 0);
+    for (number, column) in (0u32..).zip(&shapes.columns) {
+        let ColumnKind::Numbers { format, .. } = column.kind else { continue };
+        for page in 0..3 {
+            let mut shaped = reader.shaped_page(0, page).unwrap().unwrap();
+            let ColumnValues::Numbers(numbers) = shaped.values(number).unwrap() else { panic!("numbers") };
+            for wanted in numbers.iter().step_by(numbers.len() / 9 + 1) {
+                let mut text = Vec::new();
+                format.write(*wanted, &mut text);
+                let text = String::from_utf8(text).unwrap();
+                let query = TermQuery::in_value("any", &text, TermQuery::for_keyword(&text));
+                let pages = reader.candidate_pages(0, &query, &Only(number)).unwrap();
+                let anywhere = reader.candidate_pages(0, &query, &Anywhere).unwrap();
+                assert!(pages.contains(page) && pages.0 & !anywhere.0 == 0, "{text}: {pages:?} of {anywhere:?}");
+                let places = places_where(&numbers, |other| other == wanted);
+                let mut rows = shaped.rows_of_places(number, places).unwrap();
+                rows.sort_unstable();
+                let found = reader.candidate_rows(0, page, &query, &Only(number), MAX_PAGE_EVENTS).unwrap();
+                match (format, &found) {
+                    // Nothing but the value itself.
+                    (NumberFormat::Ip4 | NumberFormat::Integer | NumberFormat::Hex { .. }, _) => {
+                        assert_eq!(found, Some(rows), "{text}");
+                        addresses += usize::from(format == NumberFormat::Ip4);
+                    }
+                    (_, Some(found)) => assert!(rows.iter().all(|row| found.binary_search(row).is_ok()), "{text}"),
+                    (_, None) => {}
+                }
+                asked += 1;
+            }
+        }
+    }
+    assert!(asked > 100 && addresses > 0, "{asked} values, {addresses} addresses");
+    let absent = TermQuery::in_value("any", "11.12.13.14", TermQuery::for_keyword("11.12.13.14"));
+    let ip = (0u32..)
+        .zip(&shapes.columns)
+        .find(|(_, column)| matches!(column.kind, ColumnKind::Numbers { format: NumberFormat::Ip4, .. }));
+    assert!(reader.candidate_pages(0, &absent, &Only(ip.unwrap().0)).unwrap().is_empty());
 }

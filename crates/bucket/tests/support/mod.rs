@@ -121,6 +121,7 @@ fn event_matches(batch: &EventBatch, row: usize, query: &TermQuery) -> bool {
         TermQuery::None => false,
         TermQuery::Piece(wanted) => has_piece(&|piece| piece == wanted.as_bytes()),
         TermQuery::Prefix(prefix) => has_piece(&|piece| piece.starts_with(prefix.as_bytes())),
+        TermQuery::Value { pieces, .. } => event_matches(batch, row, pieces),
         TermQuery::And(parts) => parts.iter().all(|part| event_matches(batch, row, part)),
         TermQuery::Or(parts) => parts.iter().any(|part| event_matches(batch, row, part)),
         TermQuery::Meta { pattern, .. } => {

@@ -424,7 +424,8 @@ fn value_terms(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> TermQ
         .map(|sourcetype| TermQuery::Meta { field: MetaField::Sourcetype, pattern: sourcetype.to_lowercase().into() });
     let written = escaped_forms(&value.text);
     let in_text = written.iter().map(String::as_str).chain([value.text.as_str()]).map(TermQuery::for_keyword);
-    TermQuery::or(in_text.chain([field_term(field, value)]).chain(given))
+    let in_text = TermQuery::in_value(field, &value.text, TermQuery::or(in_text));
+    TermQuery::or([in_text, field_term(field, value)].into_iter().chain(given))
 }
 
 /// The field as one given at index time.

@@ -32,7 +32,7 @@ use self::derive::Derivations;
 use self::fields::{FieldRules, FieldWish, ShownFields};
 use self::filter::EventFilter;
 use self::rexes::Rexes;
-use self::shaped::{Shaped, Slabs};
+use self::shaped::{LaterSlab, Shaped, Slabs};
 use crate::EngineError;
 use crate::command::CommandContext;
 use crate::partial::WindowPart;
@@ -197,7 +197,8 @@ impl EventScan {
         segment: &Arc<dyn Segment>,
         context: &CommandContext,
     ) -> Result<Option<Vec<PageRef>>, EngineError> {
-        let candidates = match segment.candidate_pages(self.filter.terms()) {
+        let fields = LaterSlab { scan: self, segment, messages: &context.messages };
+        let candidates = match segment.candidate_pages(self.filter.terms(), &fields) {
             Ok(candidates) => candidates,
             Err(error) => return damaged_or_fail(context, error).map(|()| None),
         };

@@ -73,6 +73,8 @@ impl OrderedRows {
         let count = self.ahead.min(self.pages.len());
         self.ahead = (self.ahead * 2).min(workers * PAGES_AHEAD_PER_WORKER);
         let pages = self.pages.split_off(self.pages.len() - count);
+        // Of a rare page a row or two is read, which takes less time than a thread.
+        let shared = pages.iter().filter(|page| !page.is_rare).count();
         let todo = Mutex::new(pages);
         let opened: Mutex<Vec<OpenPage>> = Mutex::default();
         let failure: Mutex<Option<EngineError>> = Mutex::default();
@@ -90,7 +92,7 @@ impl OrderedRows {
             }
         };
         std::thread::scope(|scope| {
-            for _ in 1..workers.min(count) {
+            for _ in 1..workers.min(shared) {
                 scope.spawn(work);
             }
             work();

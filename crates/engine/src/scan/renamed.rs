@@ -9,7 +9,7 @@ use std::sync::Arc;
 use quarry_conf::PropsResolver;
 use quarry_event::shape::{Dictionary, Shapes};
 use quarry_event::term::MetaField;
-use quarry_event::{IndexedField, Metadata, Page, PageColumns, PageSet, TermQuery};
+use quarry_event::{FieldColumns, IndexedField, Metadata, Page, PageColumns, PageSet, TermQuery};
 use quarry_store::{Damage, PageInfo, Segment, ShapedPage, SlabIdentity, Snapshot, StoreError, StoredSlab};
 
 /// Field with the sourcetype that an event was added with.
@@ -106,12 +106,18 @@ impl Segment for Renamed {
         self.segment.pages()
     }
 
-    fn candidate_pages(&self, query: &TermQuery) -> Result<PageSet, StoreError> {
-        self.segment.candidate_pages(&without_sourcetypes(query))
+    fn candidate_pages(&self, query: &TermQuery, fields: &dyn FieldColumns) -> Result<PageSet, StoreError> {
+        self.segment.candidate_pages(&without_sourcetypes(query), fields)
     }
 
-    fn candidate_rows(&self, page: usize, query: &TermQuery, most: usize) -> Result<Option<Vec<u32>>, StoreError> {
-        self.segment.candidate_rows(page, &without_sourcetypes(query), most)
+    fn candidate_rows(
+        &self,
+        page: usize,
+        query: &TermQuery,
+        fields: &dyn FieldColumns,
+        most: usize,
+    ) -> Result<Option<Vec<u32>>, StoreError> {
+        self.segment.candidate_rows(page, &without_sourcetypes(query), fields, most)
     }
 
     fn damage(&self) -> Option<Damage> {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
 use quarry_engine::{Engine, EngineOptions, LookupSource, LookupTable, SearchRequest, SnapshotSource};
 use quarry_event::shape::{Dictionary, Shapes};
-use quarry_event::{EventBatch, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs, TimeRange};
+use quarry_event::{EventBatch, FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs, TimeRange};
 use quarry_stdx::ManualClock;
 use quarry_store::{
     AppendRequest, IndexSelector, PageInfo, Segment, ShapedPage, SlabIdentity, Snapshot, Store, StoreError,
@@ -79,9 +79,9 @@ impl Segment for Counted {
     fn pages(&self) -> &[PageInfo] {
         self.inner.pages()
     }
-    fn candidate_pages(&self, query: &TermQuery) -> Result<PageSet, StoreError> {
+    fn candidate_pages(&self, query: &TermQuery, fields: &dyn FieldColumns) -> Result<PageSet, StoreError> {
         self.count();
-        self.inner.candidate_pages(query)
+        self.inner.candidate_pages(query, fields)
     }
     fn read_page(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError> {
         self.count();

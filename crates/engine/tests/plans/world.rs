@@ -9,7 +9,9 @@ use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
 use quarry_engine::{
     Engine, EngineOptions, LookupSource, LookupTable, ResultKind, SearchRequest, Slicing, SnapshotSource,
 };
-use quarry_event::{EventBatch, IndexedField, Metadata, Page, PageColumns, PageSet, TermQuery, TimeRange};
+use quarry_event::{
+    EventBatch, FieldColumns, IndexedField, Metadata, Page, PageColumns, PageSet, TermQuery, TimeRange,
+};
 use quarry_stdx::ManualClock;
 use quarry_store::{AppendRequest, IndexSelector, PageInfo, Segment, Snapshot, Store, StoreError, StoreOptions};
 
@@ -133,8 +135,8 @@ impl Segment for Texts {
     fn pages(&self) -> &[PageInfo] {
         self.0.pages()
     }
-    fn candidate_pages(&self, query: &TermQuery) -> Result<PageSet, StoreError> {
-        self.0.candidate_pages(query)
+    fn candidate_pages(&self, query: &TermQuery, fields: &dyn FieldColumns) -> Result<PageSet, StoreError> {
+        self.0.candidate_pages(query, fields)
     }
     fn read_page(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError> {
         self.0.read_page(page, columns)

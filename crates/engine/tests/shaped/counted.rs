@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use quarry_event::shape::{Dictionary, Shapes};
-use quarry_event::{EventBatch, Metadata, Page, PageColumns, PageSet, TermQuery, TimeRange};
+use quarry_event::{EventBatch, FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery, TimeRange};
 use quarry_store::{IndexSelector, MemoryStore, PageInfo, Segment, ShapedPage, StoreError};
 
 use super::shaper::{HandShaped, Manner};
@@ -101,8 +101,8 @@ impl Segment for Blind {
         self.0.pages()
     }
 
-    fn candidate_pages(&self, query: &TermQuery) -> Result<PageSet, StoreError> {
-        self.0.candidate_pages(query)
+    fn candidate_pages(&self, query: &TermQuery, fields: &dyn FieldColumns) -> Result<PageSet, StoreError> {
+        self.0.candidate_pages(query, fields)
     }
 
     fn read_page(&self, _: usize, _: PageColumns) -> Result<Page, StoreError> {

@@ -9,7 +9,7 @@ use quarry_event::shape::{
     Column, ColumnKind, ColumnValues, CountedValues, Dictionary, NumberFormat, PageColumn, Part, Shapes, Template,
     Texts, ValueCounts, ValueTraits,
 };
-use quarry_event::{Metadata, Page, PageColumns, PageSet, TermQuery};
+use quarry_event::{FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery};
 use quarry_store::{PageInfo, Segment, ShapedPage, StoreError};
 
 /// Distinct values of a column up to which they are counted.
@@ -287,11 +287,17 @@ impl Segment for HandShaped {
         self.inner.pages()
     }
 
-    fn candidate_pages(&self, query: &TermQuery) -> Result<PageSet, StoreError> {
-        self.inner.candidate_pages(query)
+    fn candidate_pages(&self, query: &TermQuery, fields: &dyn FieldColumns) -> Result<PageSet, StoreError> {
+        self.inner.candidate_pages(query, fields)
     }
 
-    fn candidate_rows(&self, page: usize, query: &TermQuery, most: usize) -> Result<Option<Vec<u32>>, StoreError> {
+    fn candidate_rows(
+        &self,
+        page: usize,
+        query: &TermQuery,
+        _fields: &dyn FieldColumns,
+        most: usize,
+    ) -> Result<Option<Vec<u32>>, StoreError> {
         if !self.rows_known {
             return Ok(None);
         }
@@ -363,6 +369,7 @@ fn may_hold(query: &TermQuery, text: &[u8], has_fields: bool) -> Option<bool> {
             });
             Some(found)
         }
+        TermQuery::Value { pieces, .. } => may_hold(pieces, text, has_fields),
         TermQuery::And(parts) => {
             parts.iter().filter_map(|part| may_hold(part, text, has_fields)).reduce(|all, one| all && one)
         }

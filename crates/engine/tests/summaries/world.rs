@@ -13,7 +13,7 @@ use quarry_engine::{
     SearchRequest, SnapshotSource, SummaryFile, SummaryReport, SummaryRequest, SummaryStore, Tag,
 };
 use quarry_event::shape::{Dictionary, Shapes};
-use quarry_event::{EventBatch, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs, TimeRange};
+use quarry_event::{EventBatch, FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs, TimeRange};
 use quarry_stdx::ManualClock;
 use quarry_store::{
     AppendRequest, BucketListing, IndexSelector, PageInfo, Segment, ShapedPage, SlabIdentity, Snapshot, Store,
@@ -258,8 +258,8 @@ impl Segment for Counted {
     fn pages(&self) -> &[PageInfo] {
         self.inner.pages()
     }
-    fn candidate_pages(&self, query: &TermQuery) -> Result<PageSet, StoreError> {
-        self.inner.candidate_pages(query)
+    fn candidate_pages(&self, query: &TermQuery, fields: &dyn FieldColumns) -> Result<PageSet, StoreError> {
+        self.inner.candidate_pages(query, fields)
     }
     fn read_page(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError> {
         self.count();

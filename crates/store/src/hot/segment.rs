@@ -3,7 +3,7 @@
 use std::sync::{Arc, RwLock, RwLockReadGuard};
 
 use quarry_event::term::MetaField;
-use quarry_event::{Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs};
+use quarry_event::{FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs};
 
 use crate::hot::SlabRows;
 use crate::hot::rows::PageFacts;
@@ -75,7 +75,8 @@ impl HotSegment {
     /// Pages of `among` that `query` keeps; only metadata is known without reading the text.
     fn pages_of(&self, query: &TermQuery, among: u64) -> u64 {
         match query {
-            TermQuery::All | TermQuery::Piece(_) | TermQuery::Prefix(_) | TermQuery::Field { .. } => among,
+            TermQuery::Piece(_) | TermQuery::Prefix(_) | TermQuery::Value { .. } | TermQuery::Field { .. } => among,
+            TermQuery::All => among,
             TermQuery::None => 0,
             TermQuery::And(parts) => parts.iter().fold(among, |left, part| self.pages_of(part, left)),
             TermQuery::Or(parts) => parts.iter().fold(0, |found, part| found | self.pages_of(part, among)),
@@ -121,7 +122,7 @@ impl Segment for HotSegment {
         &self.infos
     }
 
-    fn candidate_pages(&self, query: &TermQuery) -> Result<PageSet, StoreError> {
+    fn candidate_pages(&self, query: &TermQuery, _fields: &dyn FieldColumns) -> Result<PageSet, StoreError> {
         Ok(PageSet(self.pages_of(query, PageSet::first(self.pages.len()).0)))
     }
 

@@ -257,6 +257,7 @@ fn asks_for_terms(query: &TermQuery) -> bool {
     match query {
         TermQuery::Piece(_) | TermQuery::Field { .. } | TermQuery::None => true,
         TermQuery::All | TermQuery::Prefix(_) | TermQuery::Meta { .. } => false,
+        TermQuery::Value { pieces, .. } => asks_for_terms(pieces),
         TermQuery::And(parts) => parts.iter().any(asks_for_terms),
         TermQuery::Or(parts) => parts.iter().all(asks_for_terms),
     }

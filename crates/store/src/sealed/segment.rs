@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use quarry_event::shape::{Dictionary, PageColumn, Shapes, Texts};
-use quarry_event::{Metadata, Page, PageColumns, PageSet, TermQuery};
+use quarry_event::{FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery};
 
 use crate::hot::SLABS_PER_BUCKET_MAX;
 use crate::sealed::{Cut, OpenBucket, Readers, SealedBucket, damage};
@@ -100,11 +100,11 @@ impl Segment for SealedSegment {
         }
     }
 
-    fn candidate_pages(&self, query: &TermQuery) -> Result<PageSet, StoreError> {
+    fn candidate_pages(&self, query: &TermQuery, fields: &dyn FieldColumns) -> Result<PageSet, StoreError> {
         if !self.readers.may_match(&self.bucket, self.slab, query) {
             return Ok(PageSet::default());
         }
-        let found = self.open.reader.candidate_pages(self.slab, query);
+        let found = self.open.reader.candidate_pages(self.slab, query, fields);
         let found = found.map_err(|error| damage(&self.bucket.id, &error))?;
         Ok(match &self.cut {
             Some(cut) => PageSet(found.0 >> cut.first_page & PageSet::first(cut.infos.len()).0),
@@ -112,12 +112,18 @@ impl Segment for SealedSegment {
         })
     }
 
-    fn candidate_rows(&self, page: usize, query: &TermQuery, most: usize) -> Result<Option<Vec<u32>>, StoreError> {
+    fn candidate_rows(
+        &self,
+        page: usize,
+        query: &TermQuery,
+        fields: &dyn FieldColumns,
+        most: usize,
+    ) -> Result<Option<Vec<u32>>, StoreError> {
         // The columns of a page have the rows of the whole page.
         if self.cut.is_some() {
             return Ok(None);
         }
-        let found = self.open.reader.candidate_rows(self.slab, page, query, most);
+        let found = self.open.reader.candidate_rows(self.slab, page, query, fields, most);
         found.map_err(|error| damage(&self.bucket.id, &error))
     }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::Arc;
 
 use quarry_event::term::MetaField;
-use quarry_event::{EventBatch, IndexedField, PageColumns, PageSet, TermQuery, TimeRange};
+use quarry_event::{Anywhere, EventBatch, IndexedField, PageColumns, PageSet, TermQuery, TimeRange};
 use quarry_stdx::ManualClock;
 use tempfile::tempdir;
 
@@ -211,7 +211,7 @@ fn candidates_are_found_by_terms_and_metadata() {
     let dir = tempdir().unwrap();
     let store = open(&small(dir.path()));
     append(&store, "main", 0, 10);
-    let ask = |query: &TermQuery| all(&store).segments[0].candidate_pages(query).unwrap();
+    let ask = |query: &TermQuery| all(&store).segments[0].candidate_pages(query, &Anywhere).unwrap();
     let host = |pattern: &str| TermQuery::Meta { field: MetaField::Host, pattern: pattern.into() };
     for _ in 0..2 {
         assert_eq!(ask(&TermQuery::for_keyword("number")), PageSet::first(1));
@@ -422,7 +422,10 @@ fn tiny_caches_and_queues_only_cost_time() {
     for _ in 0..2 {
         assert_eq!(texts(&snapshot), expected("main", 0..36));
         for segment in &snapshot.segments {
-            assert_eq!(segment.candidate_pages(&TermQuery::for_keyword("number")).unwrap(), PageSet::first(1));
+            assert_eq!(
+                segment.candidate_pages(&TermQuery::for_keyword("number"), &Anywhere).unwrap(),
+                PageSet::first(1)
+            );
         }
     }
 }

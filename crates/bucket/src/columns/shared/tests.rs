@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use quarry_event::shape::{ColumnKind, ColumnValues, NumberFormat};
-use quarry_event::{EventBatch, PageColumns, PageSet, TermQuery};
+use quarry_event::{Anywhere, EventBatch, PageColumns, PageSet, TermQuery};
 
 use super::read::encode_entries;
 use super::*;
@@ -73,14 +73,14 @@ fn sessions_of_all_slabs_share_a_dictionary_and_are_found() {
             };
             let expected: u64 = (0..pages).filter(holds).fold(0, |set, page| set | 1 << page);
             for query in [TermQuery::Piece(text[..8].into()), TermQuery::Prefix(text[24..30].into())] {
-                let found = reader.candidate_pages(slab, &query).unwrap();
+                let found = reader.candidate_pages(slab, &query, &Anywhere).unwrap();
                 assert_eq!(found.0 & expected, expected, "{query:?}");
                 // Of a slab without it, the locator names some page.
                 assert!(expected == 0 || !matches!(query, TermQuery::Piece(_)) || found == PageSet(expected));
             }
             assert!(expected == 0 || filter.may_match(&TermQuery::Piece(text[24..].into())));
         }
-        let absent = reader.candidate_pages(slab, &TermQuery::Piece("0123456789ab".into())).unwrap();
+        let absent = reader.candidate_pages(slab, &TermQuery::Piece("0123456789ab".into()), &Anywhere).unwrap();
         // The locator takes a piece that is nowhere for one in some page.
         assert!(absent.0.count_ones() <= 4, "{absent:?}");
     }
@@ -144,7 +144,7 @@ fn damaged_dictionaries_are_refused_or_read() {
         let Ok(reader) = BucketReader::open(Arc::new(MemoryObject(changed.into()))) else { continue };
         for slab in 0..reader.slabs().len() {
             drop(reader.read_page(slab, 0, PageColumns::ALL));
-            drop(reader.candidate_pages(slab, &TermQuery::Piece("0123456789ab".into())));
+            drop(reader.candidate_pages(slab, &TermQuery::Piece("0123456789ab".into()), &Anywhere));
         }
     }
     CHECKSUMS_DECIDE.set(true);

@@ -3,33 +3,43 @@
 //! For each part of each template a few bits: whether what stands before and after it bounds words in every event,
 //! whether a word without breakers can lie across the edge to its left, whether a percent-encoded breaker may be near.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use quarry_event::segment::{is_breaker, is_major};
 use quarry_event::shape::{ByteSet, ColumnKind, Shapes, Template};
 
 use super::edges::{Around, Edges};
+use super::slab::{Class, FieldPlaces, is_same};
 
 /// Slabs whose facts are kept at once; they take some kilobytes each.
 const SLABS_KEPT: usize = 4_096;
+/// Fields of a slab whose places are kept: those that were found last.
+const FIELDS_KEPT: usize = 64;
+/// Bytes of the places of fields of all slabs; beyond, they are found anew for each search.
+const PLACES_BYTES_MAX: usize = 64 << 20;
 
 /// Facts of the slabs that searches have read.
 #[derive(Default)]
-pub(crate) struct KnownShapes(Mutex<Vec<(Weak<Shapes>, Arc<ShapeFacts>)>>);
+pub(crate) struct KnownShapes {
+    slabs: Mutex<Vec<(Weak<Shapes>, Arc<ShapeFacts>)>>,
+    /// Bytes of the places of fields that they keep.
+    held: Arc<AtomicUsize>,
+}
 
 impl KnownShapes {
     /// The facts of a slab.
     pub(super) fn of(&self, shapes: &Arc<Shapes>) -> Arc<ShapeFacts> {
         let same = |(known, _): &&(Weak<Shapes>, Arc<ShapeFacts>)| known.as_ptr() == Arc::as_ptr(shapes);
         {
-            let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let known = self.slabs.lock().unwrap_or_else(PoisonError::into_inner);
             // A weak pointer keeps the address from being used again, so that an equal address is the same slab.
             if let Some((_, facts)) = known.iter().find(same) {
                 return Arc::clone(facts);
             }
         }
-        let facts = Arc::new(ShapeFacts::new(shapes));
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let facts = Arc::new(ShapeFacts::new(shapes, Arc::clone(&self.held)));
+        let mut known = self.slabs.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|(shapes, _)| shapes.strong_count() > 0);
         if known.len() >= SLABS_KEPT {
             known.remove(0);
@@ -45,6 +55,25 @@ pub(super) struct ShapeFacts {
     free: Vec<bool>,
     /// By column, by template, by part.
     parts: Vec<Vec<Box<[PartFacts]>>>,
+    /// Where fields lie, for ways of cutting.
+    fields: Mutex<Vec<KnownField>>,
+    /// Bytes that the places of fields take in all slabs.
+    held: Arc<AtomicUsize>,
+}
+
+impl Drop for ShapeFacts {
+    fn drop(&mut self) {
+        let fields = self.fields.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let bytes: usize = fields.iter().map(|field| field.places.bytes()).sum();
+        self.held.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Where a field lies when texts are cut as these classes say.
+struct KnownField {
+    name: String,
+    classes: Vec<Class>,
+    places: Arc<FieldPlaces>,
 }
 
 /// Which bytes bound a match.
@@ -107,9 +136,13 @@ impl PartFacts {
 }
 
 impl ShapeFacts {
-    fn new(shapes: &Shapes) -> ShapeFacts {
-        let mut facts =
-            ShapeFacts { free: vec![false; shapes.columns.len()], parts: vec![Vec::new(); shapes.columns.len()] };
+    fn new(shapes: &Shapes, held: Arc<AtomicUsize>) -> ShapeFacts {
+        let mut facts = ShapeFacts {
+            free: vec![false; shapes.columns.len()],
+            parts: vec![Vec::new(); shapes.columns.len()],
+            fields: Mutex::default(),
+            held,
+        };
         // Children come after their parents.
         for (at, column) in shapes.columns.iter().enumerate().rev() {
             let no_sign = !column.traits.bytes.contains(b'%');
@@ -130,6 +163,50 @@ impl ShapeFacts {
             }
         }
         facts
+    }
+
+    /// Where fields lie when texts are cut as these classes say; `find` finds those that are not known.
+    pub(super) fn places_of(
+        &self,
+        names: &[String],
+        classes: &[Class],
+        find: impl FnOnce(&[String]) -> Vec<FieldPlaces>,
+    ) -> Vec<Arc<FieldPlaces>> {
+        let is_same_way = |known: &KnownField| {
+            let mut pairs = known.classes.iter().zip(classes);
+            known.classes.len() == classes.len() && pairs.all(|(a, b)| is_same(a, b))
+        };
+        let known_of = |fields: &[KnownField], name: &String| {
+            let known = fields.iter().find(|known| known.name == *name && is_same_way(known));
+            known.map(|known| Arc::clone(&known.places))
+        };
+        let lock = || self.fields.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all: Vec<Option<Arc<FieldPlaces>>> = {
+            let fields = lock();
+            names.iter().map(|name| known_of(&fields, name)).collect()
+        };
+        let missing: Vec<String> =
+            names.iter().zip(&all).filter(|(_, known)| known.is_none()).map(|(name, _)| name.clone()).collect();
+        if !missing.is_empty() {
+            let found: Vec<Arc<FieldPlaces>> = find(&missing).into_iter().map(Arc::new).collect();
+            let mut fields = lock();
+            for (name, places) in missing.into_iter().zip(&found) {
+                self.keep(&mut fields, KnownField { name, classes: classes.to_vec(), places: Arc::clone(places) });
+            }
+            all.iter_mut().filter(|known| known.is_none()).zip(found).for_each(|(known, found)| *known = Some(found));
+        }
+        all.into_iter().flatten().collect()
+    }
+
+    /// Keeps where a field lies while there is room.
+    fn keep(&self, fields: &mut Vec<KnownField>, field: KnownField) {
+        if fields.len() >= FIELDS_KEPT {
+            self.held.fetch_sub(fields.remove(0).places.bytes(), Ordering::Relaxed);
+        }
+        if self.held.load(Ordering::Relaxed) < PLACES_BYTES_MAX {
+            self.held.fetch_add(field.places.bytes(), Ordering::Relaxed);
+            fields.push(field);
+        }
     }
 
     /// By column: whether no value holds what may be an encoded breaker.

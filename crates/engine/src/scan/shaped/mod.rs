@@ -29,7 +29,8 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Int64Array, TimestampNanosecondArray, UInt32Array};
 use arrow::record_batch::RecordBatch;
 use quarry_event::time::NS_PER_SEC;
-use quarry_event::{PageColumns, TimeRange};
+use quarry_event::{FieldColumns, PageColumns, TimeRange, ValueColumns};
+use quarry_store::Segment;
 
 pub(crate) use self::conditions::Conditions;
 pub(crate) use self::facts::KnownShapes;
@@ -45,7 +46,7 @@ use super::fields::FieldWish;
 use super::filter::is_given;
 use super::{EventScan, METADATA_FIELDS, PageRef};
 use crate::EngineError;
-use crate::command::CommandContext;
+use crate::command::{CommandContext, Messages};
 use crate::rows::{self, concat_rows};
 
 /// Events of a page in doubt from which on a condition is asked a second time.
@@ -59,6 +60,33 @@ pub(super) enum Shaped {
     No,
     /// The matching rows.
     Rows(Option<RecordBatch>),
+}
+
+/// Where fields lie in a slab as far as its shapes tell.
+struct KnownSlab<'a>(Option<&'a Slab>);
+
+impl FieldColumns for KnownSlab<'_> {
+    fn columns_of(&self, field: &str) -> Option<ValueColumns> {
+        self.0?.field(field)?.columns.clone()
+    }
+}
+
+/// The same for a slab that is looked at only when a field is asked for.
+pub(super) struct LaterSlab<'a> {
+    pub scan: &'a EventScan,
+    pub segment: &'a Arc<dyn Segment>,
+    pub messages: &'a Messages,
+}
+
+impl FieldColumns for LaterSlab<'_> {
+    fn columns_of(&self, field: &str) -> Option<ValueColumns> {
+        let names = self.scan.cut_names();
+        let (rules, conditions) = (&self.scan.rules, self.scan.filter.conditions());
+        let asked = Asked { rules, names: &names, conditions, messages: self.messages };
+        // What is wrong with the slab is told when it is read.
+        let slab = self.scan.slabs.of(self.segment, &asked).ok()?;
+        KnownSlab(slab.as_deref()).columns_of(field)
+    }
 }
 
 impl EventScan {
@@ -85,7 +113,12 @@ impl EventScan {
             return Ok(Shaped::Rows(None));
         }
         if page.is_rare
-            && let Some(rows) = page.segment.candidate_rows(page.page, self.filter.terms(), RARE_ROWS)?
+            && let Some(rows) = page.segment.candidate_rows(
+                page.page,
+                self.filter.terms(),
+                &KnownSlab(Some(slab.as_ref())),
+                RARE_ROWS,
+            )?
         {
             let rows = match in_range {
                 Rows::All(_) => rows,

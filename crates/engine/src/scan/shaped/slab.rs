@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use arrow::array::ArrayRef;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use quarry_event::Metadata;
-use quarry_event::shape::{ColumnKind, Shapes, Template};
+use quarry_event::shape::{ColumnKind, Part, Shapes, Template};
+use quarry_event::{Metadata, ValueColumns};
 use quarry_store::Segment;
 
 use super::conditions::FieldPlan;
@@ -50,7 +50,7 @@ pub(super) struct Slab {
     /// Patterns that make wanted fields, in an order that suits every class, and which of them each class has.
     extracts: Vec<Arc<Extract>>,
     extracts_of: Vec<Vec<bool>>,
-    fields: HashMap<String, FieldPlaces, FixedState>,
+    fields: HashMap<String, Arc<FieldPlaces>, FixedState>,
     words: Vec<OnceLock<SharedPlan>>,
     tests: Vec<OnceLock<Arc<FieldPlan>>>,
     by_value: OnceLock<Option<ByValue>>,
@@ -68,9 +68,16 @@ pub(super) struct FieldPlaces {
     pub by_text: bool,
     /// By class whether a pattern may make it; the place is that of a value it has otherwise. Empty for nowhere.
     pub patterned: Vec<bool>,
+    /// Where all its values lie, if that is known.
+    pub columns: Option<ValueColumns>,
 }
 
 impl FieldPlaces {
+    /// Bytes held, about.
+    pub(super) fn bytes(&self) -> usize {
+        size_of::<FieldPlaces>() + self.places.len() * size_of::<Place>()
+    }
+
     /// Whether a pattern may make it in events of this key.
     #[inline]
     pub(super) fn is_patterned(&self, key: u32, slab: &Slab) -> bool {
@@ -128,7 +135,8 @@ impl Slab {
         });
         let class_of = class_of.collect();
         let (extracts, extracts_of) = join_extracts(&mut classes);
-        let fields = fields_of(&shapes, &templates, &classes, asked.names);
+        let find = |names: &[String]| fields_of(&shapes, &templates, &classes, names);
+        let fields = asked.names.iter().cloned().zip(facts.places_of(asked.names, &classes, find)).collect();
         Some(Slab {
             segment: Arc::clone(segment),
             metas,
@@ -183,7 +191,7 @@ impl Slab {
 
     /// Where a field lies; `None` for a field that was not asked for.
     pub(super) fn field(&self, name: &str) -> Option<&FieldPlaces> {
-        self.fields.get(name)
+        self.fields.get(name).map(Arc::as_ref)
     }
 
     /// How word number `at` is answered.
@@ -241,9 +249,10 @@ fn made_once<T: Clone>(
 }
 
 /// How texts of a source are cut, and the patterns that make some of the fields.
-type Class = (Cutting, Vec<Arc<Extract>>);
+pub(super) type Class = (Cutting, Vec<Arc<Extract>>);
 
-fn is_same(a: &Class, b: &Class) -> bool {
+/// Whether two classes cut alike.
+pub(super) fn is_same(a: &Class, b: &Class) -> bool {
     a.0 == b.0 && a.1.len() == b.1.len() && a.1.iter().zip(&b.1).all(|(a, b)| Arc::ptr_eq(a, b))
 }
 
@@ -275,12 +284,7 @@ fn join_extracts(classes: &mut [Class]) -> (Vec<Arc<Extract>>, Vec<Vec<bool>>) {
     (all, by_class)
 }
 
-fn fields_of(
-    shapes: &Shapes,
-    templates: &[Template],
-    classes: &[Class],
-    names: &[String],
-) -> HashMap<String, FieldPlaces, FixedState> {
+fn fields_of(shapes: &Shapes, templates: &[Template], classes: &[Class], names: &[String]) -> Vec<FieldPlaces> {
     let mut by_name: Vec<Vec<Place>> = vec![Vec::with_capacity(classes.len() * templates.len()); names.len()];
     let made_by = |extracts: &[Arc<Extract>], name: &String| {
         extracts.iter().any(|extract| extract.regex.group_names().iter().flatten().any(|group| group == name))
@@ -302,9 +306,44 @@ fn fields_of(
         let by_text = places.contains(&Place::Text);
         let patterned: Vec<bool> = classes.iter().map(|(_, extracts)| made_by(extracts, name)).collect();
         let patterned = if patterned.contains(&true) { patterned } else { Vec::new() };
-        (name.clone(), FieldPlaces { places, column, by_text, patterned })
+        let columns = patterned.is_empty().then(|| value_columns(shapes, templates, &places));
+        FieldPlaces { places, column, by_text, patterned, columns }
     });
     named.collect()
+}
+
+/// The columns that values lie in by their places, and those below them.
+fn value_columns(shapes: &Shapes, templates: &[Template], places: &[Place]) -> ValueColumns {
+    let mut known = vec![false; shapes.columns.len()];
+    let mut literals = false;
+    let mut reach = |parts: &[Part]| {
+        let mut left: Vec<u32> = slots(parts).collect();
+        while let Some(column) = left.pop() {
+            let Some(known) = known.get_mut(column as usize).filter(|known| !**known) else { continue };
+            *known = true;
+            if let ColumnKind::Templates(nested) = &shapes.columns[column as usize].kind {
+                left.extend(nested.iter().flat_map(Template::slots));
+            }
+        }
+    };
+    for (at, place) in places.iter().enumerate() {
+        literals |= !matches!(place, Place::Absent | Place::Slot(_));
+        match place {
+            Place::Absent | Place::Constant(_) => {}
+            Place::Slot(column) => reach(&[Part::Slot(*column)]),
+            Place::Composite(parts) => reach(parts),
+            Place::Text => reach(&templates[at % templates.len()].parts),
+        }
+    }
+    let columns = (0u32..).zip(&known).filter(|(_, known)| **known).map(|(column, _)| column).collect();
+    ValueColumns { columns, literals }
+}
+
+fn slots(parts: &[Part]) -> impl Iterator<Item = u32> + '_ {
+    parts.iter().filter_map(|part| match part {
+        Part::Slot(column) => Some(*column),
+        Part::Literal(_) => None,
+    })
 }
 
 /// The column whose values are the field's in every template that names it, and in no other place is a value.
