@@ -19,7 +19,7 @@ use crate::lexicon::scan::{NumberTest, RareTest, Wanted};
 use crate::reader::{Asked, BucketReader};
 
 /// Where other conditions left so few pages, looking for one more piece in their columns costs more than these pages.
-const FEW_PAGES: u32 = 2;
+const FEW_PAGES: u32 = 4;
 
 impl BucketReader {
     /// Whether other conditions left so few pages of a slab that one more is not worth asking for in columns.

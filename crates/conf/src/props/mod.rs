@@ -14,7 +14,7 @@ pub mod settings;
 pub mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use quarry_event::ExpressionCompiler;
 
@@ -68,6 +68,8 @@ pub struct PropsResolver {
     expressions: Option<Arc<dyn ExpressionCompiler>>,
     /// Stanzas of other files that settings of search time name.
     named: NamedRules,
+    /// See [`PropsResolver::search_time_rules`].
+    search_time: OnceLock<Vec<(Option<String>, SearchTimeRules)>>,
 }
 
 /// A stanza that stands for all names of a pattern.
@@ -103,6 +105,7 @@ impl PropsResolver {
             sourcetype_rules: guess_rules::read(props),
             expressions: None,
             named: NamedRules::new(layers),
+            search_time: OnceLock::new(),
         }
     }
 
@@ -186,8 +189,13 @@ impl PropsResolver {
     }
 
     /// What each stanza adds to events at search time, with the sourcetype it stands for where it stands for one.
-    pub fn search_time_rules(&self) -> Vec<(Option<&str>, SearchTimeRules)> {
-        let named = self.sourcetypes.iter().map(|(name, settings)| (Some(name.as_str()), settings));
+    pub fn search_time_rules(&self) -> &[(Option<String>, SearchTimeRules)] {
+        // Every search asks; the stanzas of many add-ons take longer to read than a needle to find.
+        self.search_time.get_or_init(|| self.read_search_time_rules())
+    }
+
+    fn read_search_time_rules(&self) -> Vec<(Option<String>, SearchTimeRules)> {
+        let named = self.sourcetypes.iter().map(|(name, settings)| (Some(name.clone()), settings));
         let patterns = self.hosts.iter().chain(&self.sources).map(|stanza| (None, &stanza.settings));
         let stanzas = named.chain(patterns).chain([(None, &self.defaults)]);
         let read = stanzas.map(|(sourcetype, settings)| {

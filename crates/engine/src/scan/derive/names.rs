@@ -51,8 +51,8 @@ impl DerivedNames {
     pub(crate) fn new(props: &PropsResolver, tables: &Tables, labels: &[String]) -> DerivedNames {
         let mut names = DerivedNames::default();
         for (sourcetype, rules) in props.search_time_rules() {
-            let scope = Scope::of(sourcetype);
-            match rule_names(&rules, tables) {
+            let scope = Scope::of(sourcetype.as_deref());
+            match rule_names(rules, tables) {
                 Some(found) => found.into_iter().for_each(|name| names.give(name, &scope)),
                 None => match &mut names.open {
                     Some(open) => open.join(&scope),
