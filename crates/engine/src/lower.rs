@@ -437,7 +437,7 @@ impl Lowering<'_> {
     }
 
     fn subsearch(&self, pipeline: &Pipeline, limits: SubsearchLimits) -> Result<Vec<RecordBatch>, EngineError> {
-        self.tell_idle(&[(limits.max_time_s.is_some(), "maxtime=")]);
+        self.tell_idle(&limits.idle());
         self.environment.subsearch(pipeline, limits.max_out.unwrap_or(SUBSEARCH_ROWS))
     }
 

@@ -101,6 +101,10 @@ impl Runner {
             self.context.messages.push(message);
             return batch_of(Vec::<(String, _)>::new(), 0);
         };
+        if let Some(span) = command.as_text {
+            let message = "rest: report_as=text is not supported: the entries of an endpoint are rows here; drop it";
+            return Err(EngineError::Invalid { message: message.to_owned(), span: Some(span) });
+        }
         if let Some(wanted) = &command.search {
             entries.retain(|entry| holds(entry, wanted));
         }

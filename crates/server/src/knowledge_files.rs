@@ -1,5 +1,5 @@
 //! What searches know by name, from the files of apps: macros.conf, savedsearches.conf, eventtypes.conf, tags.conf,
-//! multikv.conf and data models.
+//! multikv.conf, transactiontypes.conf and data models.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -66,6 +66,13 @@ fn sorted(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
+/// The settings of a stanza that is there.
+fn stanza_of(layers: &Layers, conf: &str, name: &str) -> Option<BTreeMap<String, String>> {
+    let conf = layers.conf(conf);
+    conf.stanzas().iter().find(|stanza| stanza.name == name)?;
+    Some(conf.effective(name).into_iter().map(|(key, setting)| (key.to_owned(), setting.value.clone())).collect())
+}
+
 impl KnowledgeSource for KnowledgeFiles {
     fn data_model(&self, name: &str) -> Result<Option<String>, String> {
         let Some(path) = self.models.get(name) else { return Ok(None) };
@@ -106,10 +113,15 @@ impl KnowledgeSource for KnowledgeFiles {
     }
 
     fn table_rule(&self, name: &str) -> Option<BTreeMap<String, String>> {
-        let conf = self.layers.conf("multikv");
-        conf.stanzas().iter().find(|stanza| stanza.name == name)?;
-        let settings = conf.effective(name).into_iter();
-        Some(settings.map(|(key, setting)| (key.to_owned(), setting.value.clone())).collect())
+        stanza_of(&self.layers, "multikv", name)
+    }
+
+    fn transaction_type(&self, name: &str) -> Option<BTreeMap<String, String>> {
+        stanza_of(&self.layers, "transactiontypes", name)
+    }
+
+    fn transaction_types(&self) -> Vec<String> {
+        self.layers.conf("transactiontypes").stanzas().iter().map(|stanza| stanza.name.clone()).collect()
     }
 
     fn table_rules(&self) -> Vec<String> {

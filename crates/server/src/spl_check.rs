@@ -1,6 +1,6 @@
 //! `quarry spl check FILE.jsonl`: which of many searches parse and run, and what the others would need.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
 
 use quarry_spl::macros::{Macro, MacroSource, MacroValue, expand};
@@ -67,7 +67,9 @@ fn check(line: usize, search: &str, arguments: &SplCheckArgs, counts: &mut Count
         counts.failed += u64::from(!failures.is_empty());
         counts.failures.extend(failures.into_iter().map(|failure| (line, failure)));
     }
-    counts.need(&needs, expansion.missing);
+    let mut missing: BTreeSet<String> = expansion.missing.into_iter().collect();
+    missing.extend(needs.map_texts.iter().flat_map(|text| expand(text, &NoMacros).missing));
+    counts.need(&needs, missing);
     if replaced {
         *counts.needs.entry("tokens".to_owned()).or_default() += 1;
     }
@@ -168,8 +170,8 @@ impl Counts {
     }
 
     /// Notes what a search names that an empty one stands in for.
-    fn need(&mut self, needs: &Needs, macros: Vec<String>) {
-        let named = |kind: &'static str, names: &std::collections::BTreeSet<String>| {
+    fn need(&mut self, needs: &Needs, macros: BTreeSet<String>) {
+        let named = |kind: &'static str, names: &BTreeSet<String>| {
             names.iter().map(|name| format!("{kind}:{name}")).collect::<Vec<_>>()
         };
         let mut all = named("lookup", &needs.lookups);

@@ -17,7 +17,7 @@ use quarry_event::time::NS_PER_SEC;
 use quarry_event::{EventBatch, Metadata, TimeRange};
 use quarry_spl::analyse::required_fields;
 use quarry_spl::ast::{Command, CompareOp, FlowCommand, MapCommand, MapSearch, Pipeline, SearchExpr, Stage};
-use quarry_spl::macros::SpanMap;
+use quarry_spl::macros::{Macro, SpanMap};
 use quarry_spl::needs::Needs;
 use quarry_store::{BucketListing, IndexSelector, MemoryStore, Snapshot, StoreError};
 use serde_json::json;
@@ -296,6 +296,16 @@ impl KnowledgeSource for StandIns {
             ("header.linecount".to_owned(), "1".to_owned()),
             ("body.linecount".to_owned(), ANY.to_owned()),
         ]))
+    }
+
+    fn macro_definition(&self, _: &str, arguments: usize) -> Option<Macro> {
+        // Only texts of map have macros yet; they stand among the words of a search most often.
+        let arguments = (1..=arguments).map(|number| format!("argument_{number}")).collect();
+        Some(Macro { arguments, definition: "*".to_owned(), ..Macro::default() })
+    }
+
+    fn transaction_type(&self, _: &str) -> Option<BTreeMap<String, String>> {
+        Some(BTreeMap::new())
     }
 
     fn saved_search(&self, name: &str) -> Option<String> {

@@ -208,9 +208,11 @@ fn before_row_command(command: &Command, mut needs: FieldNeeds) -> FieldNeeds {
 }
 
 fn before_transaction(transaction: &TransactionCommand, needs: &mut FieldNeeds) {
-    for made in ["duration", "eventcount", "closed_txn"] {
+    for made in ["duration", "eventcount", "closed_txn", "transactiontype"] {
         needs.fields.remove(made);
     }
+    // What its stanza names is not known here.
+    needs.all |= transaction.kind.is_some();
     transaction.fields.iter().for_each(|field| needs.add(field));
     needs.add(TIME);
     for test in [&transaction.starts_with, &transaction.ends_with].into_iter().flatten() {

@@ -607,6 +607,21 @@ pub struct SubsearchLimits {
     pub max_out: Option<usize>,
     /// `maxtime=` seconds.
     pub max_time_s: Option<u64>,
+    /// `timeout=` seconds.
+    pub timeout_s: Option<u64>,
+    /// `extendtimerange=f`.
+    pub extends_time: bool,
+}
+
+impl SubsearchLimits {
+    /// Options that were given and change nothing.
+    pub fn idle(&self) -> [(bool, &'static str); 3] {
+        [
+            (self.max_time_s.is_some(), "maxtime="),
+            (self.timeout_s.is_some(), "timeout="),
+            (self.extends_time, "extendtimerange="),
+        ]
+    }
 }
 
 /// `append`.

@@ -83,7 +83,11 @@ pub static HELP: &[CommandHelp] = &[
         "concurrency duration=FIELD [start=FIELD] [output=FIELD]",
         "how many rows were at work when each began",
     ),
-    row("contingency", "contingency ROWS COLUMNS [usetotal=] [totalstr=]", "a table of how often values meet"),
+    row(
+        "contingency",
+        "contingency ROWS COLUMNS [usetotal=] [totalstr=] [maxrows=] [maxcols=]",
+        "a table of how often values meet",
+    ),
     row("convert", "convert [timeformat=] FUNCTION(FIELD) [AS NEW]...", "turns values into another notation"),
     row("correlate", "correlate", "how often fields occur together"),
     row("counttable", "counttable ROWS COLUMNS", "same as contingency"),

@@ -18,6 +18,8 @@ pub struct Needs {
     pub objects: BTreeSet<String>,
     /// Saved searches.
     pub saved_searches: BTreeSet<String>,
+    /// Texts that `map` runs, whose macros are replaced then.
+    pub map_texts: BTreeSet<String>,
 }
 
 impl Needs {
@@ -53,9 +55,10 @@ impl Needs {
                     self.add_condition(&tstats.filter);
                 }
                 Command::Flow(FlowCommand::Map(map)) => {
-                    if let MapSearch::Saved(name, _) = &map.search {
-                        self.saved_searches.insert(name.clone());
-                    }
+                    match &map.search {
+                        MapSearch::Saved(name, _) => self.saved_searches.insert(name.clone()),
+                        MapSearch::Text(text, _) => self.map_texts.insert(text.clone()),
+                    };
                 }
                 Command::Flow(FlowCommand::Filled(filled)) => {
                     filled.subsearches.iter().for_each(|inner| self.add(inner))

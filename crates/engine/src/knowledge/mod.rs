@@ -51,6 +51,14 @@ pub trait KnowledgeSource: Send + Sync {
     fn table_rules(&self) -> Vec<String> {
         Vec::new()
     }
+    /// Settings of a stanza of transactiontypes.conf.
+    fn transaction_type(&self, _name: &str) -> Option<BTreeMap<String, String>> {
+        None
+    }
+    /// Names of the stanzas of transactiontypes.conf.
+    fn transaction_types(&self) -> Vec<String> {
+        Vec::new()
+    }
     /// Text of the saved search of this name.
     fn saved_search(&self, _name: &str) -> Option<String> {
         None

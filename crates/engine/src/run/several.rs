@@ -21,8 +21,8 @@ impl Runner {
                 self.merged(searches)?
             }
             SeveralCommand::Union { subsearches, limits } => {
-                if limits.max_time_s.is_some() {
-                    self.context.messages.push("maxtime= is not supported yet; it has no effect");
+                for (_, option) in limits.idle().into_iter().filter(|(given, _)| *given) {
+                    self.context.messages.push(format!("{option} is not supported yet; it has no effect"));
                 }
                 let streams = subsearches.iter().map(|search| Ok(self.unstreamed(search)?.is_none()));
                 let is_stream = streams.collect::<Result<Vec<bool>, EngineError>>()?.into_iter().all(|is| is);

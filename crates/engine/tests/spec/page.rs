@@ -1,7 +1,7 @@
 //! Reads a page of the manual: the examples under its headings.
 //!
 //! An example starts at a `###` heading below `## Examples` and holds fenced blocks: `events`, `csv name=T.csv`,
-//! `props`, `transforms`, `eventtypes`, `tags`, `multikv`, `model name=M`, `macros`, `savedsearches`, `spl`, then `result` or `error`, perhaps `messages`. Words after the block's kind are its settings.
+//! `props`, `transforms`, `eventtypes`, `tags`, `multikv`, `transactiontypes`, `model name=M`, `macros`, `savedsearches`, `spl`, then `result` or `error`, perhaps `messages`. Words after the block's kind are its settings.
 
 use std::collections::BTreeMap;
 
@@ -55,6 +55,8 @@ pub(crate) struct Example {
     pub tags: Option<Block>,
     /// multikv.conf text.
     pub table_rules: Option<Block>,
+    /// transactiontypes.conf text.
+    pub transaction_types: Option<Block>,
     /// Data models in JSON (`name=`).
     pub models: Vec<Block>,
     /// macros.conf text.
@@ -138,6 +140,7 @@ pub(crate) fn read_settings(text: &str) -> BTreeMap<String, String> {
 fn finish(mut draft: Draft) -> Result<Example, String> {
     let (mut events, mut tables, mut models) = (Vec::new(), Vec::new(), Vec::new());
     let (mut macros, mut saved, mut transforms, mut event_types, mut tags) = (None, None, None, None, None);
+    let mut transaction_types = None;
     let (mut props, mut search, mut expected, mut messages, mut table_rules) = (None, None, None, None, None);
     for block in std::mem::take(&mut draft.blocks) {
         let line = block.line;
@@ -149,6 +152,7 @@ fn finish(mut draft: Draft) -> Result<Example, String> {
             "eventtypes" => event_types = Some(block),
             "tags" => tags = Some(block),
             "multikv" => table_rules = Some(block),
+            "transactiontypes" => transaction_types = Some(block),
             "model" => models.push(block),
             "macros" => macros = Some(block),
             "savedsearches" => saved = Some(block),
@@ -173,6 +177,7 @@ fn finish(mut draft: Draft) -> Result<Example, String> {
         event_types,
         tags,
         table_rules,
+        transaction_types,
         models,
         macros,
         saved,

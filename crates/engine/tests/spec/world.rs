@@ -352,9 +352,17 @@ impl Definitions {
             source(&example.event_types, "eventtypes.conf"),
             source(&example.tags, "tags.conf"),
             source(&example.table_rules, "multikv.conf"),
+            source(&example.transaction_types, "transactiontypes.conf"),
         ];
         Ok(Definitions { models, layers: Layers::new(sources) })
     }
+}
+
+/// The settings of a stanza that is there.
+fn stanza_of(layers: &Layers, conf: &str, name: &str) -> Option<BTreeMap<String, String>> {
+    let conf = layers.conf(conf);
+    conf.stanzas().iter().find(|stanza| stanza.name == name)?;
+    Some(conf.effective(name).into_iter().map(|(key, setting)| (key.to_owned(), setting.value.clone())).collect())
 }
 
 impl KnowledgeSource for Definitions {
@@ -391,10 +399,15 @@ impl KnowledgeSource for Definitions {
     }
 
     fn table_rule(&self, name: &str) -> Option<BTreeMap<String, String>> {
-        let conf = self.layers.conf("multikv");
-        conf.stanzas().iter().find(|stanza| stanza.name == name)?;
-        let settings = conf.effective(name).into_iter();
-        Some(settings.map(|(key, setting)| (key.to_owned(), setting.value.clone())).collect())
+        stanza_of(&self.layers, "multikv", name)
+    }
+
+    fn transaction_type(&self, name: &str) -> Option<BTreeMap<String, String>> {
+        stanza_of(&self.layers, "transactiontypes", name)
+    }
+
+    fn transaction_types(&self) -> Vec<String> {
+        self.layers.conf("transactiontypes").stanzas().iter().map(|stanza| stanza.name.clone()).collect()
     }
 
     fn table_rules(&self) -> Vec<String> {

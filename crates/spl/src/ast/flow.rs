@@ -116,6 +116,21 @@ pub struct TransactionCommand {
     pub max_open: Option<usize>,
     /// `maxopenevents=`; else what limits.conf says.
     pub max_open_events: Option<usize>,
+    /// `mvraw=f`: whether `_raw` has a value for each event.
+    pub raw_is_list: bool,
+    /// `name=`: the stanza of transactiontypes.conf that the other options overrule.
+    pub kind: Option<TransactionKind>,
+}
+
+/// The stanza that a transaction is made by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TransactionKind {
+    /// Its name.
+    pub name: String,
+    /// Where it is named.
+    pub span: Span,
+    /// The other options, as they are written.
+    pub options: String,
 }
 
 /// Which fields of a transaction are lists.

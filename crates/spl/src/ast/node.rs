@@ -32,6 +32,8 @@ pub struct RestCommand {
     pub fields: Vec<String>,
     /// `strict=f`: an endpoint that is not there is an error.
     pub strict: bool,
+    /// `report_as=text`: the answer as it is instead of its entries, and where that is asked for.
+    pub as_text: Option<Span>,
 }
 
 /// `loadjob`.

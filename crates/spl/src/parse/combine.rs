@@ -2,6 +2,7 @@
 
 use super::cursor::{Parser, Read, Word};
 use super::options::{Known, OptionArg};
+use super::several::limit;
 use crate::ast::{
     AppendCommand, Command, InlineData, InputLookupCommand, JoinAliases, JoinCommand, LookupCommand,
     MakeResultsCommand, SubsearchLimits,
@@ -12,11 +13,11 @@ use crate::diagnostic::Diagnostic;
 const DEFAULT_LOOKUP_ROWS: usize = 1_000_000_000;
 
 const APPEND: Known =
-    Known { command: "append", names: &["maxout", "maxtime"], ignored: &["timeout", "extendtimerange"] };
+    Known { command: "append", names: &["maxout", "maxtime", "timeout", "extendtimerange"], ignored: &[] };
 const JOIN: Known = Known {
     command: "join",
-    names: &["type", "max", "overwrite", "usetime", "earlier", "left", "right", "maxout", "maxtime"],
-    ignored: &["timeout"],
+    names: &["type", "max", "overwrite", "usetime", "earlier", "left", "right", "maxout", "maxtime", "timeout"],
+    ignored: &[],
 };
 const LOOKUP: Known = Known { command: "lookup", names: &["event_time_field"], ignored: &["local", "update"] };
 const INPUTLOOKUP: Known =
@@ -47,10 +48,7 @@ impl Parser<'_> {
         let mut subsearch = None;
         loop {
             while let Some(option) = self.option(APPEND)? {
-                match option.name.as_str() {
-                    "maxout" => limits.max_out = Some(option.number()?),
-                    _ => limits.max_time_s = Some(option.number()?),
-                }
+                limit(&option, &mut limits)?;
             }
             if self.at_end() || subsearch.is_some() {
                 break;
@@ -283,8 +281,7 @@ fn join_option(option: &OptionArg, command: &mut JoinCommand) -> Read<()> {
         "overwrite" => command.overwrite = option.boolean()?,
         "usetime" => command.use_time = option.boolean()?,
         "earlier" => command.earlier = option.boolean()?,
-        "maxout" => command.limits.max_out = Some(option.number()?),
-        _ => command.limits.max_time_s = Some(option.number()?),
+        _ => limit(option, &mut command.limits)?,
     }
     Ok(())
 }

@@ -3,11 +3,13 @@
 //! The commands of `foreach` are kept as text with their `<<...>>` in place. To tell faults where they are, they are
 //! parsed once with a name of the same length in each place.
 
+use std::collections::BTreeMap;
+
 use super::cursor::{Parser, Read, unescape};
 use super::options::{Known, OptionArg};
 use crate::ast::{
     Command, EventTest, FlowCommand, ForeachCommand, ForeachOver, MapCommand, MapSearch, Span, TransactionCommand,
-    TransactionLists,
+    TransactionKind, TransactionLists,
 };
 use crate::diagnostic::{Diagnostic, Severity};
 
@@ -39,8 +41,10 @@ const TRANSACTION: Known = Known {
         "nullstr",
         "maxopentxn",
         "maxopenevents",
+        "mvraw",
+        "name",
     ],
-    ignored: &["mvraw", "name"],
+    ignored: &[],
 };
 
 /// How `foreach` goes over what it is given.
@@ -187,7 +191,11 @@ impl Parser<'_> {
             null_text: "NULL".to_owned(),
             max_open: None,
             max_open_events: None,
+            raw_is_list: false,
+            kind: None,
         };
+        let start = self.pos;
+        let mut named: Option<(OptionArg, Span)> = None;
         loop {
             self.skip_separators();
             if self.at_end() {
@@ -197,13 +205,21 @@ impl Parser<'_> {
                 Some("startswith") => command.starts_with = Some(self.event_test()?),
                 Some("endswith") => command.ends_with = Some(self.event_test()?),
                 Some(_) => {
-                    if let Some(option) = self.option(TRANSACTION)? {
-                        transaction_option(option, &mut command)?;
+                    let place = self.pos;
+                    match self.option(TRANSACTION)? {
+                        Some(option) if option.name == "name" => named = Some((option, self.since(place))),
+                        Some(option) => transaction_option(option, &mut command)?,
+                        None => {}
                     }
                 }
                 None => command.fields.push(self.expect_field("a field")?.text),
             }
         }
+        command.kind = named.map(|(option, written)| TransactionKind {
+            options: format!("{} {}", &self.text[start..written.start], &self.text[written.end..self.pos]),
+            span: option.value_span,
+            name: option.value,
+        });
         Ok(Command::Flow(FlowCommand::Transaction(command)))
     }
 
@@ -243,6 +259,37 @@ impl Parser<'_> {
                 self.pos = start + length;
                 read.map(EventTest::Condition)
             }
+        }
+    }
+}
+
+impl TransactionCommand {
+    /// The command with the settings of its stanza where it says nothing itself; a fault names the setting.
+    pub fn of_kind(&self, settings: &BTreeMap<String, String>) -> Result<TransactionCommand, String> {
+        let Some(kind) = &self.kind else { return Ok(self.clone()) };
+        let mut text = String::from("| transaction");
+        for (name, value) in settings {
+            let (name, value) = (name.to_ascii_lowercase(), value.trim());
+            let is_known =
+                matches!(name.as_str(), "startswith" | "endswith") || TRANSACTION.names.contains(&name.as_str());
+            if !is_known || name == "name" || value.is_empty() || (name == "fields" && !self.fields.is_empty()) {
+                continue;
+            }
+            let is_test = name.ends_with("swith") && (value.starts_with(['"', '(']) || value.starts_with("eval"));
+            let option = format!(" {name}={}", if is_test { value.to_owned() } else { super::short::quote(value) });
+            let alone = super::parse(&format!("| transaction{option}"));
+            if let Some(fault) = alone.diagnostics.first() {
+                return Err(format!("{name}: {}", fault.message));
+            }
+            text.push_str(&option);
+        }
+        // Of an option that is given twice the last counts.
+        let parsed = super::parse(&format!("{text} {}", kind.options));
+        match parsed.pipeline.commands.into_iter().next().map(|stage| stage.command) {
+            Some(Command::Flow(FlowCommand::Transaction(command))) => {
+                Ok(TransactionCommand { kind: self.kind.clone(), ..command })
+            }
+            _ => Err(parsed.diagnostics.first().map(ToString::to_string).unwrap_or_default()),
         }
     }
 }
@@ -316,6 +363,7 @@ fn transaction_option(option: OptionArg, command: &mut TransactionCommand) -> Re
         }
         "delim" => command.delimiter = option.value,
         "nullstr" => command.null_text = option.value,
+        "mvraw" => command.raw_is_list = option.boolean()?,
         "maxopentxn" => command.max_open = Some(option.number()?),
         _ => command.max_open_events = Some(option.number()?),
     }

@@ -12,12 +12,12 @@ use crate::diagnostic::Diagnostic;
 
 const APPENDCOLS: Known = Known {
     command: "appendcols",
-    names: &["override", "maxout", "maxtime"],
-    ignored: &["timeout", "extendtimerange"],
+    names: &["override", "maxout", "maxtime", "timeout", "extendtimerange"],
+    ignored: &[],
 };
 const APPENDPIPE: Known = Known { command: "appendpipe", names: &[], ignored: &["run_in_preview"] };
 const UNION: Known =
-    Known { command: "union", names: &["maxout", "maxtime"], ignored: &["timeout", "extendtimerange"] };
+    Known { command: "union", names: &["maxout", "maxtime", "timeout", "extendtimerange"], ignored: &[] };
 const FORMAT: Known = Known { command: "format", names: &["mvsep", "maxresults", "emptystr"], ignored: &[] };
 const GENTIMES: Known = Known { command: "gentimes", names: &["start", "end", "increment"], ignored: &[] };
 /// Texts that format takes around and between rows and fields.
@@ -233,9 +233,11 @@ impl Parser<'_> {
     }
 }
 
-fn limit(option: &OptionArg, limits: &mut SubsearchLimits) -> Read<()> {
+pub(super) fn limit(option: &OptionArg, limits: &mut SubsearchLimits) -> Read<()> {
     match option.name.as_str() {
         "maxout" => limits.max_out = Some(option.number()?),
+        "timeout" => limits.timeout_s = Some(option.number()?),
+        "extendtimerange" => limits.extends_time = option.boolean()?,
         _ => limits.max_time_s = Some(option.number()?),
     }
     Ok(())

@@ -4,7 +4,7 @@
 //! indexing. [`super::pivot`] is one too.
 
 use super::cursor::{Parser, Read};
-use super::options::Known;
+use super::options::{Known, OptionArg};
 use crate::analyse::required_fields;
 use crate::ast::{Command, FieldPattern, KeepCommand, Span, Stage, ValuesCommand};
 use crate::diagnostic::Diagnostic;
@@ -18,8 +18,8 @@ const EVENTCOUNT: Known = Known {
 const LABEL: &str = "__label";
 const CONTINGENCY: Known = Known {
     command: "contingency",
-    names: &["usetotal", "totalstr"],
-    ignored: &["maxrows", "maxcols", "mincolcover", "minrowcover", "maxopts"],
+    names: &["usetotal", "totalstr", "maxrows", "maxcols", "mincolcover", "minrowcover"],
+    ignored: &[],
 };
 const RELTIME: Known = Known { command: "reltime", names: &["timefield", "prefix"], ignored: &[] };
 const OUTPUTTEXT: Known = Known { command: "outputtext", names: &[], ignored: &["usexml"] };
@@ -34,14 +34,39 @@ const GEOSTATS: Known = Known {
         "binspanlat",
         "binspanlong",
         "maxzoomlevel",
+        "translatetoxy",
+        "locallimit",
     ],
-    ignored: &["translatetoxy", "locallimit"],
+    ignored: &[],
 };
 
 /// Zoom levels of geostats at most.
 const ZOOM_MAX: u32 = 9;
 /// Fields of events that metasearch shows.
 const EVENT_FIELDS: [&str; 5] = ["_time", "host", "index", "source", "sourcetype"];
+
+/// Columns of `contingency` while its most frequent values are found; names no field has.
+const COUNT: &str = "__count";
+const OF_VALUE: &str = "__v";
+const RANK_OF_ROW: &str = "__rr";
+const RANK_OF_COLUMN: &str = "__rc";
+
+/// Commands that leave rows with the values of two fields that are the most frequent ones by `COUNT`; 0 is all.
+fn most_frequent(limits: [(&str, &str, usize); 2]) -> String {
+    let limits = limits.into_iter().filter(|(_, _, most)| *most > 0);
+    let (ranked, kept): (Vec<String>, Vec<String>) = limits
+        .map(|(name, rank, most)| {
+            // Equally frequent values are ranked in their order.
+            let ranked = format!(
+                "| eventstats sum({COUNT}) AS {OF_VALUE} BY {name} | sort 0 -{OF_VALUE} +{name} \
+                 | streamstats dc({name}) AS {rank} "
+            );
+            (ranked, format!("| where {rank}<={most} "))
+        })
+        .unzip();
+    // All values count for the ranks of both fields.
+    ranked.concat() + &kept.concat()
+}
 
 /// A name as eval reads it.
 fn field(name: &str) -> String {
@@ -125,11 +150,15 @@ impl Parser<'_> {
 
     fn contingency(&mut self) -> Read<Command> {
         let (mut total, mut fields) = (Some("TOTAL".to_owned()), Vec::new());
+        let (mut rows_max, mut columns_max) = (0_usize, 0_usize);
         loop {
             while let Some(option) = self.option(CONTINGENCY)? {
                 match option.name.as_str() {
                     "usetotal" if option.boolean()? => {}
                     "usetotal" => total = None,
+                    "maxrows" => rows_max = option.number()?,
+                    "maxcols" => columns_max = option.number()?,
+                    "mincolcover" | "minrowcover" => self.covers_all(&option)?,
                     _ => total = total.map(|_| option.value),
                 }
             }
@@ -143,7 +172,15 @@ impl Parser<'_> {
             let remark = Diagnostic::error("contingency: two fields are needed", self.here());
             return Err(remark.with_hint("write `contingency rows columns`"));
         };
-        let chart = format!("| chart limit=0 useother=f usenull=f count OVER {rows} BY {columns}");
+        let chart = if rows_max == 0 && columns_max == 0 {
+            format!("| chart limit=0 useother=f usenull=f count OVER {rows} BY {columns}")
+        } else {
+            let most = most_frequent([(columns, RANK_OF_COLUMN, columns_max), (rows, RANK_OF_ROW, rows_max)]);
+            format!(
+                "| stats count AS {COUNT} BY {rows} {columns} {most} \
+                 | chart limit=0 useother=f usenull=f sum({COUNT}) OVER {rows} BY {columns} | fillnull"
+            )
+        };
         self.standing_for(&match total {
             // Labels are no numbers while sums are made.
             Some(total) => format!(
@@ -155,6 +192,20 @@ impl Parser<'_> {
             ),
             None => chart,
         })
+    }
+
+    /// Reads a share of values that must be shown: all of them are.
+    fn covers_all(&mut self, option: &OptionArg) -> Read<()> {
+        let share: f64 = option.number()?;
+        if !(0.0..=1.0).contains(&share) {
+            return Err(option.refuse("a share from 0 to 1"));
+        }
+        if share < 1.0 {
+            let message =
+                format!("contingency: `{}` is not supported: rows and columns are left out by number", option.name);
+            return Err(Diagnostic::error(message, option.name_span).with_hint("use maxrows= and maxcols="));
+        }
+        Ok(())
     }
 
     fn reltime(&mut self) -> Read<Command> {
@@ -179,7 +230,7 @@ impl Parser<'_> {
         let (mut lat, mut long) = ("lat".to_owned(), "lon".to_owned());
         let (mut out_lat, mut out_long) = ("latitude".to_owned(), "longitude".to_owned());
         let (mut span_lat, mut span_long, mut limit, mut zoom) = (22.5_f64, 45.0_f64, 10_usize, ZOOM_MAX);
-        let (mut aggregates, mut by) = (Vec::new(), None);
+        let (mut aggregates, mut by, mut by_category) = (Vec::new(), None, None);
         loop {
             while let Some(option) = self.option(GEOSTATS)? {
                 match option.name.as_str() {
@@ -190,6 +241,13 @@ impl Parser<'_> {
                     "globallimit" => limit = option.number()?,
                     "binspanlat" => span_lat = option.number()?,
                     "binspanlong" => span_long = option.number()?,
+                    "translatetoxy" if option.boolean()? => {}
+                    "translatetoxy" => by_category = Some(option.name_span),
+                    "locallimit" if option.number::<usize>()? == 0 => {}
+                    "locallimit" => {
+                        let message = "geostats: `locallimit` is not supported: series are limited for the whole map";
+                        return Err(Diagnostic::error(message, option.name_span).with_hint("use globallimit="));
+                    }
                     _ => zoom = option.number::<u32>()?,
                 }
             }
@@ -208,6 +266,10 @@ impl Parser<'_> {
         if aggregates.is_empty() {
             let remark = Diagnostic::error("geostats: no function is given", self.here());
             return Err(remark.with_hint("write `geostats latfield=lat longfield=lon count`"));
+        }
+        if let (Some(place), true) = (by_category, by.is_some()) {
+            let message = "geostats: `translatetoxy=false` is not supported with BY: a row has the series of its tile";
+            return Err(Diagnostic::error(message, place).with_hint("drop it, and use untable for a row per series"));
         }
         let fits = |span: f64| span.is_finite() && span > 0.0;
         if !fits(span_lat) || !fits(span_long) || zoom > ZOOM_MAX {

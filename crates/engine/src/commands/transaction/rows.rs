@@ -146,7 +146,7 @@ impl ClosedRows {
         let has = |name: &str| schema.index_of(name).is_ok();
         let mut order = vec!["_time".to_owned()];
         let fields: BTreeSet<&str> = names.all.iter().map(AsRef::as_ref).filter(|name| has(name)).collect();
-        let made = ["duration", "eventcount", "closed_txn", "_txn_orphan"];
+        let made = ["duration", "eventcount", "closed_txn", "transactiontype", "_txn_orphan"];
         order.extend(fields.iter().map(|name| (*name).to_owned()));
         order.extend(made.into_iter().filter(|name| has(name) && !fields.contains(name)).map(str::to_owned));
         let newest_first = SortOptions { descending: true, nulls_first: false };
@@ -193,6 +193,11 @@ fn batch_of_rows(
     columns.push(("duration", duration.finish()));
     columns.push(("eventcount", events.finish()));
     columns.push(("closed_txn", ended.finish()));
+    if let Some(kind) = &command.kind {
+        let mut names = column();
+        closed.iter().for_each(|_| names.push_text(&kind.name));
+        columns.push(("transactiontype", names.finish()));
+    }
     if command.keep_orphans {
         columns.push(("_txn_orphan", orphan.finish()));
     }
@@ -218,6 +223,7 @@ fn field_column(closed: &[Closed], field: u32, name: &str, command: &Transaction
         match values.as_slice() {
             _ if !has_value => column.push_null(),
             [only] => column.push_text(only),
+            raw if is_raw && command.raw_is_list => column.push_multi(raw),
             _ if is_raw => column.push_text(&values.join("\n")),
             _ => {
                 if !is_list {
