@@ -12,6 +12,7 @@ use crate::ast::{
     Aggregate, AggregateArg, AssignTarget, Assignment, Command, EventTest, Expr, ExprKind, FieldPattern, FlowCommand,
     NamePart, SearchExpr, Stage, TransactionCommand,
 };
+use crate::parse::parse_condition;
 use families::{before_family, makes_report};
 
 /// Name of the event text.
@@ -369,7 +370,15 @@ fn collect_expr(expr: &Expr, fields: &mut BTreeSet<String>) {
             collect_expr(value, fields);
             list.iter().for_each(|item| collect_expr(item, fields));
         }
-        ExprKind::Call(_, args) => args.iter().for_each(|arg| collect_expr(arg, fields)),
+        ExprKind::Call(name, args) => {
+            // Default fields that are computed are there only for those who name them.
+            if let ("searchmatch", [Expr { kind: ExprKind::Text(text), .. }]) = (name.as_str(), args.as_slice())
+                && let Ok(condition) = parse_condition(text)
+            {
+                collect_search(&condition, fields);
+            }
+            args.iter().for_each(|arg| collect_expr(arg, fields));
+        }
     }
 }
 
