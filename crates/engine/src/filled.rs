@@ -3,6 +3,9 @@
 //! A field named `search` or `query` gives its value as it is, which is what `return $field` makes; other rows give a
 //! condition, written as `format` writes one. A subsearch that gives nothing leaves an empty place; where the command
 //! does not read so, the place is a missing value; a search that has no other meaning matches nothing. Source: Splunk's manual on subsearches.
+//!
+//! What is written in comes from events, so that it must stay in its place: a text that could end the command, begin a
+//! subsearch or open a quote is refused.
 
 use std::borrow::Cow;
 
@@ -50,7 +53,14 @@ pub(crate) fn filled(
 ) -> Result<Vec<Command>, EngineError> {
     let mut texts = Vec::with_capacity(command.subsearches.len());
     for subsearch in &command.subsearches {
-        texts.push(text_of(&environment.subsearch(subsearch, CONDITION_ROWS_MAX)?));
+        let text = text_of(&environment.subsearch(subsearch, CONDITION_ROWS_MAX)?);
+        if !stays_in_place(&text) {
+            let message = format!(
+                "a subsearch gave `{text}`: a pipe, a bracket or half a quote cannot stand in a command; put it in quotes"
+            );
+            return Err(EngineError::Invalid { message, span: Some(span) });
+        }
+        texts.push(text);
     }
     let mut fault = None;
     for empty in EMPTY_PLACES {
@@ -112,6 +122,39 @@ fn text_of(batches: &[RecordBatch]) -> String {
     }
 }
 
+/// Whether a text is a part of a command and no more: its quotes are closed, and outside of them are no pipes and no
+/// brackets.
+fn stays_in_place(text: &str) -> bool {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    for letter in text.chars() {
+        match letter {
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = true,
+            '"' => is_quoted = !is_quoted,
+            '|' | '[' | ']' if !is_quoted => return false,
+            _ => {}
+        }
+    }
+    !is_quoted && !is_escaped
+}
+
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_parts_of_a_command_stay_in_place() {
+        for text in ["", "5", "x AS y", r#"( ( user="e|v[a]" ) )"#, r#""a \" | b""#, r#"a\"b"#, "größe"] {
+            assert!(stays_in_place(text), "{text}");
+        }
+        for text in
+            ["1 | outputlookup t", "[search x]", "a]", r#"a" | outputlookup t | eval y="b" | c"#, r#"half ""#, "a\\"]
+        {
+            assert!(!stays_in_place(text), "{text}");
+        }
+    }
 }
