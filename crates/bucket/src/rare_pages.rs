@@ -14,7 +14,7 @@ use crate::columns::{ShapedPage, SharedDictionary, SlabColumns};
 use crate::error::BucketError;
 use crate::lexicon::Namespace;
 use crate::lexicon::hash::hash_term;
-use crate::lexicon::rare::{RareNumbers, add_texts, numbers_are_located, texts_are_rare};
+use crate::lexicon::rare::{RareNumbers, add_texts, is_rare_column, numbers_are_located};
 use crate::lexicon::scan::{NumberTest, RareTest, Wanted};
 use crate::reader::{Asked, BucketReader};
 
@@ -186,15 +186,6 @@ impl BucketReader {
             }
         }
         Ok(())
-    }
-}
-
-/// Whether the lexicon leaves out the pieces of a column.
-fn is_rare_column(column: &Column) -> bool {
-    match column.kind {
-        ColumnKind::Numbers { .. } => true,
-        ColumnKind::Texts => texts_are_rare(&column.traits),
-        _ => false,
     }
 }
 

@@ -6,7 +6,7 @@
 //! Not here: what goes into the lexicon (`super::shaped`).
 
 use quarry_event::segment;
-use quarry_event::shape::{NumberFormat, TimeLayout, ValueTraits};
+use quarry_event::shape::{Column, ColumnKind, NumberFormat, TimeLayout, ValueTraits};
 
 use crate::lexicon::digits::{hash_decimal, hash_hex};
 use crate::lexicon::table::hash_piece;
@@ -30,6 +30,15 @@ const NS_PER_HOUR: i64 = SECS_PER_HOUR * NS_PER_SEC;
 /// Whether the texts of a column with these traits are left out of the lexicon.
 pub(crate) fn texts_are_rare(traits: &ValueTraits) -> bool {
     traits.max_len <= MAX_RARE_TEXT_BYTES
+}
+
+/// Whether the lexicon leaves out the pieces of a column.
+pub(crate) fn is_rare_column(column: &Column) -> bool {
+    match column.kind {
+        ColumnKind::Numbers { .. } => true,
+        ColumnKind::Texts => texts_are_rare(&column.traits),
+        ColumnKind::Templates(_) | ColumnKind::Dictionary { .. } => false,
+    }
 }
 
 /// Whether a locator lists the pieces of a column of numbers. Where a range is so small that most numbers are in many

@@ -12,7 +12,7 @@ use memchr::memmem;
 use quarry_event::segment::{for_each_piece, is_breaker, lower_piece};
 use quarry_event::shape::{ByteSet, Column, ColumnKind, ColumnValues, NumberFormat, TimeLayout, ValueTraits};
 
-use crate::lexicon::rare::texts_are_rare;
+use crate::lexicon::rare::is_rare_column;
 
 /// Digits of the largest number there is.
 const DIGITS_MAX: u32 = 20;
@@ -58,12 +58,7 @@ impl<'a> RareTest<'a> {
     /// The test for this column.
     pub(crate) fn of(column: &Column, wanted: Wanted<'a>) -> RareTest<'a> {
         let bytes = wanted.bytes();
-        let is_rare = match &column.kind {
-            ColumnKind::Numbers { .. } => true,
-            ColumnKind::Texts => texts_are_rare(&column.traits),
-            ColumnKind::Templates(_) | ColumnKind::Dictionary { .. } => false,
-        };
-        if !is_rare || column.values == 0 {
+        if !is_rare_column(column) || column.values == 0 {
             return RareTest::Never;
         }
         if bytes.is_empty() {
