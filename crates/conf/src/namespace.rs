@@ -25,7 +25,7 @@ const EXPORT: &str = "export";
 /// Its value where they do.
 const EXPORTED: &str = "system";
 /// Confs that follow app and user; all others are one for the whole node.
-const SEARCH_TIME: [&str; 10] = [
+const SEARCH_TIME: [&str; 11] = [
     "alert_actions",
     "commands",
     "datamodels",
@@ -35,6 +35,7 @@ const SEARCH_TIME: [&str; 10] = [
     "props",
     "savedsearches",
     "tags",
+    "transactiontypes",
     "transforms",
 ];
 

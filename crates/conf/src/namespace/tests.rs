@@ -110,6 +110,20 @@ fn of_other_apps_only_what_they_share_is_merged() {
 }
 
 #[test]
+fn rules_that_commands_name_follow_app_and_user() {
+    for conf in ["alert_actions", "multikv", "savedsearches", "transactiontypes"] {
+        let sources = [
+            file("shop", Layer::User, conf, "[mine]\na = 1\n"),
+            file("shop", Layer::AppDefault, conf, "[ours]\na = 1\n"),
+            file("ta", Layer::AppDefault, conf, "[theirs]\na = 1\n"),
+        ];
+        let seen = Layers::of_view(sources, &view("shop", &[("ta", "")]));
+        let names: Vec<&str> = seen.conf(conf).stanzas().iter().map(|stanza| stanza.name.as_str()).collect();
+        assert_eq!(names, ["ours", "mine"], "{conf}");
+    }
+}
+
+#[test]
 fn how_events_were_made_is_the_same_in_every_namespace() {
     let sources = [
         file(
