@@ -74,11 +74,15 @@ fn strptime<'a>(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
         return Value::Null;
     }
     let Some(text) = text.text() else { return Value::Null };
-    // A time of day alone is today's; a day without its year is in the year that is near.
+    // A time of day alone is no instant; a day without its year is in the year that is near.
     let context = ResolveContext { now: call.now, tz: call.zone, last: None };
+    let read = |format: &Format| {
+        let (parts, _) = format.parse_prefix(text.as_bytes())?;
+        parts.has_day().then(|| parts.resolve(&context)).flatten()
+    };
     let time = match call.prepared {
-        Prepared::Format(format) => format.parse(text.as_bytes(), &context),
-        _ => format.text().and_then(|format| Format::new(&format).ok()?.parse(text.as_bytes(), &context)),
+        Prepared::Format(format) => read(format),
+        _ => format.text().and_then(|format| read(&Format::new(&format).ok()?)),
     };
     time.map_or(Value::Null, seconds)
 }

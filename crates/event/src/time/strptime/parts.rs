@@ -59,8 +59,18 @@ pub struct ResolveContext<'a> {
 impl DateTimeParts {
     /// Whether the text alone says which day it is.
     pub fn has_full_date(&self) -> bool {
-        let day = (self.month.is_some() && self.day.is_some()) || self.day_of_year.is_some();
-        self.epoch.is_some() || (self.year.is_some() && day) || (self.iso_year.is_some() && self.iso_week.is_some())
+        self.epoch.is_some()
+            || (self.year.is_some() && self.has_day_of_year())
+            || (self.iso_year.is_some() && self.iso_week.is_some())
+    }
+
+    /// Whether the text says which day it is, perhaps without the year.
+    pub fn has_day(&self) -> bool {
+        self.has_full_date() || self.has_day_of_year()
+    }
+
+    fn has_day_of_year(&self) -> bool {
+        (self.month.is_some() && self.day.is_some()) || self.day_of_year.is_some()
     }
 
     /// Whether the text gives a time of day or an epoch.
