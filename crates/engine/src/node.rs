@@ -8,6 +8,8 @@ use quarry_event::time::{NS_PER_SEC, strftime};
 use quarry_spl::ast::{DbInspectCommand, LoadJobCommand, LoadedJob, NodeCommand, RestCommand, Stage};
 use quarry_store::{BucketListing, IndexSelector, ListingState};
 
+mod answer;
+
 use crate::EngineError;
 use crate::command::{CommandContext, RowIter, of_batches};
 use crate::commands::spans::TimeSpans;
@@ -18,6 +20,9 @@ use crate::run::Runner;
 const ENTRIES_MAX: usize = 100_000;
 /// Bytes of a megabyte.
 const MEGABYTE: f64 = 1_048_576.0;
+
+/// What every node answers to in `splunk_server=`.
+const THIS_NODE: &str = "local";
 
 /// One entry of an endpoint: fields with their values, in order.
 pub type NodeEntry = Vec<(String, Vec<String>)>;
@@ -37,7 +42,7 @@ pub struct KeptJob {
 pub trait NodeSource: Send + Sync {
     /// Name of the node, `splunk_server` of its events.
     fn name(&self) -> String {
-        "local".to_owned()
+        THIS_NODE.to_owned()
     }
     /// The entries of an endpoint such as `/services/server/info`; `None` when there is no such endpoint.
     fn entries(&self, _path: &str) -> Result<Option<Vec<NodeEntry>>, String> {
@@ -87,6 +92,17 @@ impl Runner {
 
     fn rest(&self, command: &RestCommand) -> Result<RecordBatch, EngineError> {
         let invalid = |message: String| EngineError::Invalid { message, span: Some(command.span) };
+        let server = self.node.name();
+        let is_asked = |name: &String| {
+            let name = crate::pattern::Wildcard::new(name, false);
+            name.is_match(THIS_NODE) || name.is_match(&server)
+        };
+        if !command.servers.is_empty() && !command.servers.iter().any(is_asked) {
+            let names = command.servers.join(", ");
+            let message = format!("rest: there is no server {names}; this node is called {server} and asks no other");
+            self.context.messages.push(message);
+            return batch_of(Vec::<(String, _)>::new(), 0);
+        }
         let entries = self.node.entries(&command.path).map_err(|fault| invalid(format!("rest: {fault}")))?;
         let Some(mut entries) = entries else {
             let known = self.node.endpoints();
@@ -101,10 +117,6 @@ impl Runner {
             self.context.messages.push(message);
             return batch_of(Vec::<(String, _)>::new(), 0);
         };
-        if let Some(span) = command.as_text {
-            let message = "rest: report_as=text is not supported: the entries of an endpoint are rows here; drop it";
-            return Err(EngineError::Invalid { message: message.to_owned(), span: Some(span) });
-        }
         if let Some(wanted) = &command.search {
             entries.retain(|entry| holds(entry, wanted));
         }
@@ -115,7 +127,11 @@ impl Runner {
                 entry.retain(|(name, _)| name == "title" || command.fields.iter().any(|field| field == name));
             });
         }
-        entries.iter_mut().for_each(|entry| entry.push(("splunk_server".to_owned(), vec!["local".to_owned()])));
+        if command.as_text {
+            let text = answer::text_of(&command.path, &entries).map_err(|fault| invalid(format!("rest: {fault}")))?;
+            return table_of(&[vec![("splunk_server".to_owned(), vec![server]), ("value".to_owned(), vec![text])]]);
+        }
+        entries.iter_mut().for_each(|entry| entry.push(("splunk_server".to_owned(), vec![server.clone()])));
         table_of(&entries)
     }
 
@@ -163,7 +179,7 @@ impl Runner {
             buckets.clear();
         }
         match command.span {
-            None => buckets_table(&buckets, command, &self.context),
+            None => buckets_table(&buckets, command, &self.node.name(), &self.context),
             Some(span) => {
                 let mut spans = TimeSpans::new(span, None, &self.context)?;
                 by_time(&buckets, |time| spans.floor(time))
@@ -176,6 +192,7 @@ impl Runner {
 fn buckets_table(
     buckets: &[BucketListing],
     command: &DbInspectCommand,
+    server: &str,
     context: &CommandContext,
 ) -> Result<RecordBatch, EngineError> {
     let seconds = |time: i64| Value::Int(time.div_euclid(NS_PER_SEC));
@@ -194,7 +211,7 @@ fn buckets_table(
         ("index", &|bucket| Value::owned(bucket.index.clone())),
         ("rawSize", &|bucket| Value::Int(bucket.raw_bytes as i64)),
         ("sizeOnDiskMB", &|bucket| Value::owned(format!("{:.6}", bucket.stored_bytes as f64 / MEGABYTE))),
-        ("splunk_server", &|_| Value::text_of("local")),
+        ("splunk_server", &|_| Value::owned(server.to_owned())),
         ("startEpoch", &|bucket| seconds(bucket.time_min)),
         ("startTime", &|bucket| Value::owned(strftime(bucket.time_min, &command.time_format, &context.zone))),
         ("state", &|bucket| Value::text_of(state(bucket.state))),

@@ -480,7 +480,7 @@ fn entry(fields: &[(&str, &str)]) -> NodeEntry {
 
 impl NodeSource for Node {
     fn entries(&self, path: &str) -> Result<Option<Vec<NodeEntry>>, String> {
-        Ok(match path {
+        Ok(match path.split('?').next().unwrap_or(path) {
             "/services/server/info" => {
                 Some(vec![entry(&[("title", "server-info"), ("serverName", "web-1"), ("version", "1.0.0")])])
             }

@@ -93,12 +93,18 @@ fn percentiles_are_read_off_as_configured_and_tables_are_looked_for_where_it_is_
 #[test]
 fn the_node_answers_rest_and_dbinspect() {
     let place = Place::new();
+    let local = place.data().join("etc/system/local");
+    std::fs::create_dir_all(&local).unwrap();
+    std::fs::write(local.join("server.conf"), "[general]\nserverName = idx-1\n").unwrap();
     let log = place.write("a.log", "2026-11-20T14:00:00Z one\n2026-11-20T14:00:01Z two\n");
     place.run(&["add", "oneshot", &log]).good();
     let search = |text: &str| place.run(&["search", text, "-o", "csv"]).good();
     let counted =
         search("| rest /services/data/indexes search=\"title=main\" | table title totalEventCount splunk_server");
-    assert_eq!(counted, "title,totalEventCount,splunk_server\nmain,2,local\n");
+    assert_eq!(counted, "title,totalEventCount,splunk_server\nmain,2,idx-1\n");
+    let text = "report_as=text output_mode=json | spath input=value path=entry{}.name output=name | table name";
+    assert_eq!(search(&format!("| rest splunk_server=local /services/server/info {text}")), "name\nserver-info\n");
+    assert_eq!(search("| dbinspect index=* | table splunk_server"), "splunk_server\nidx-1\n");
     assert_eq!(search("| rest /servicesNS/-/search/server/info | stats count"), "count\n1\n");
     assert_eq!(search("| dbinspect index=* | table index eventCount state"), "index,eventCount,state\nmain,2,warm\n");
     let strict = place.run(&["search", "| rest /services/nosuch strict=t"]);

@@ -32,8 +32,10 @@ pub struct RestCommand {
     pub fields: Vec<String>,
     /// `strict=f`: an endpoint that is not there is an error.
     pub strict: bool,
-    /// `report_as=text`: the answer as it is instead of its entries, and where that is asked for.
-    pub as_text: Option<Span>,
+    /// `splunk_server=`: names of the nodes that are asked, with `*`; empty is this one.
+    pub servers: Vec<String>,
+    /// `report_as=text`: the answer as one text instead of its entries.
+    pub as_text: bool,
 }
 
 /// `loadjob`.

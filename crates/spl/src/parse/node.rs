@@ -7,8 +7,8 @@ use crate::diagnostic::Diagnostic;
 
 const REST: Known = Known {
     command: "rest",
-    names: &["count", "search", "f", "strict", "report_as"],
-    ignored: &["splunk_server", "splunk_server_group", "timeout"],
+    names: &["count", "search", "f", "strict", "report_as", "splunk_server"],
+    ignored: &["splunk_server_group", "timeout"],
 };
 const LOADJOB: Known = Known {
     command: "loadjob",
@@ -46,7 +46,8 @@ impl Parser<'_> {
             search: None,
             fields: Vec::new(),
             strict: false,
-            as_text: None,
+            servers: Vec::new(),
+            as_text: false,
         };
         loop {
             self.skip_separators();
@@ -61,9 +62,8 @@ impl Parser<'_> {
                     "search" => command.search = Some(option.value),
                     "f" => command.fields.extend(option.value.split(',').map(|name| name.trim().to_owned())),
                     "strict" => command.strict = option.boolean()?,
-                    "report_as" if option.value.eq_ignore_ascii_case("text") => {
-                        command.as_text = Some(option.value_span)
-                    }
+                    "splunk_server" => command.servers.push(option.value),
+                    "report_as" if option.value.eq_ignore_ascii_case("text") => command.as_text = true,
                     "report_as" => return Err(option.refuse("text")),
                     name if REST.ignored.contains(&name) => {}
                     // Any other is an argument of the endpoint.

@@ -1,0 +1,90 @@
+//! The answer of an endpoint as one text, which `rest report_as=text` asks for.
+//!
+//! Entries are written in the two forms of Splunk's REST interface: an Atom feed, or JSON where the path says
+//! `output_mode=json`. Values are texts in both, as entries know no other. Links, authors and access rules are left
+//! out: entries do not know them.
+//!
+//! Source: Splunk's REST API User Manual, "Atom feed response" and `output_mode`.
+
+use serde_json::{Map, Value, json};
+
+use super::NodeEntry;
+
+/// The entries that the endpoint of this path answered, in the form that its arguments ask for; an error for a form
+/// that there is not.
+pub(super) fn text_of(path: &str, entries: &[NodeEntry]) -> Result<String, String> {
+    let (endpoint, arguments) = path.split_once('?').unwrap_or((path, ""));
+    let form = arguments.split('&').rev().find_map(|argument| argument.strip_prefix("output_mode="));
+    match form {
+        None | Some("xml" | "atom") => Ok(feed(endpoint, entries)),
+        Some("json") => Ok(json_text(endpoint, entries)),
+        Some(other) => Err(format!("output_mode={other}: with report_as=text an answer is xml or json")),
+    }
+}
+
+/// The name of an entry, which is its field `title`, and its other fields.
+fn parts(entry: &NodeEntry) -> (&str, impl Iterator<Item = &(String, Vec<String>)>) {
+    let title = entry.iter().find(|(name, _)| name == "title").and_then(|(_, values)| values.first());
+    (title.map_or("", String::as_str), entry.iter().filter(|(name, _)| name != "title"))
+}
+
+fn json_text(endpoint: &str, entries: &[NodeEntry]) -> String {
+    let one = |entry: &NodeEntry| {
+        let (title, fields) = parts(entry);
+        let value = |values: &[String]| match values {
+            [one] => json!(one),
+            several => json!(several),
+        };
+        let content: Map<String, Value> = fields.map(|(name, values)| (name.clone(), value(values))).collect();
+        json!({ "name": title, "id": format!("{endpoint}/{title}"), "content": content })
+    };
+    let entry: Vec<Value> = entries.iter().map(one).collect();
+    let paging = json!({ "total": entries.len(), "perPage": entries.len(), "offset": 0 });
+    json!({ "origin": endpoint, "entry": entry, "paging": paging, "messages": [] }).to_string()
+}
+
+fn feed(endpoint: &str, entries: &[NodeEntry]) -> String {
+    let (id, name) = (escaped(endpoint), escaped(endpoint.rsplit('/').next().unwrap_or(endpoint)));
+    let mut text = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
+         <feed xmlns=\"http://www.w3.org/2005/Atom\" xmlns:s=\"http://dev.splunk.com/ns/rest\">\n  \
+         <title>{name}</title>\n  <id>{id}</id>\n"
+    );
+    for entry in entries {
+        let (title, fields) = parts(entry);
+        let title = escaped(title);
+        text.push_str(&format!("  <entry>\n    <title>{title}</title>\n    <id>{id}/{title}</id>\n"));
+        text.push_str("    <content type=\"text/xml\">\n      <s:dict>\n");
+        for (name, values) in fields {
+            let value = match values.as_slice() {
+                [one] => escaped(one),
+                several => {
+                    let items: String =
+                        several.iter().map(|value| format!("<s:item>{}</s:item>", escaped(value))).collect();
+                    format!("<s:list>{items}</s:list>")
+                }
+            };
+            text.push_str(&format!("        <s:key name=\"{}\">{value}</s:key>\n", escaped(name)));
+        }
+        text.push_str("      </s:dict>\n    </content>\n  </entry>\n");
+    }
+    text.push_str("</feed>\n");
+    text
+}
+
+/// A text for XML; characters that XML 1.0 does not know, as most control characters, become U+FFFD.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\t' | '\n' | '\r' => out.push(letter),
+            '\0'..='\x1f' | '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
+            _ => out.push(letter),
+        }
+    }
+    out
+}
