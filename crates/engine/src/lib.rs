@@ -61,3 +61,4 @@ pub use result_rows::ResultRows;
 pub use run::SnapshotSource;
 pub use scan::ScanProgress;
 pub use summary::{Acceleration, SummaryFile, SummaryObject, SummaryReport, SummaryRequest, SummaryStore};
+pub use threads::STACK_BYTES;

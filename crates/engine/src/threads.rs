@@ -16,10 +16,17 @@ use std::thread::JoinHandle;
 
 use crate::EngineError;
 
-/// Bytes of stack of a search's thread: expressions nest up to the parser's limit.
-const STACK_BYTES: usize = 16 << 20;
+/// Bytes of stack of a search's thread: expressions nest up to the parser's limit, and commands ask one another for rows.
+pub const STACK_BYTES: usize = 16 << 20;
+/// What of it may be in use already where a search goes on, on a thread that is not its own.
+const STACK_USED_MAX: usize = 1 << 20;
 /// Threads that stay for the next search; others end with their search.
 const IDLE_MAX: usize = 64;
+
+/// Runs a part of a search on this thread with the stack that a search needs: another one where this is not as deep.
+pub(crate) fn with_stack<T>(run: impl FnOnce() -> T) -> T {
+    stacker::maybe_grow(STACK_BYTES - STACK_USED_MAX, STACK_BYTES, run)
+}
 
 /// Runs a part of a search, so that a panic in it becomes an error. Nothing that `run` changed may be used then.
 pub(crate) fn caught<T>(stage: &'static str, run: impl FnOnce() -> Result<T, EngineError>) -> Result<T, EngineError> {

@@ -88,7 +88,7 @@ fn times(engine: &Engine, store: &Arc<Store>, search: &str) -> Vec<String> {
         default_indexes: vec!["main".into()],
         sid: None,
     };
-    let job = engine.start(request, store.clone()).unwrap_or_else(|faults| panic!("{search}: {faults:?}"));
+    let mut job = engine.start(request, store.clone()).unwrap_or_else(|faults| panic!("{search}: {faults:?}"));
     let mut found = Vec::new();
     while let Some(batch) = job.next_batch() {
         let batch = batch.unwrap_or_else(|error| panic!("{search}: {error}"));

@@ -9,6 +9,9 @@ use quarry_engine::{Engine, EngineOptions, LookupSource, LookupTable, SearchRequ
 use quarry_event::{EventBatch, Metadata, TimeRange};
 use quarry_store::MemoryStore;
 
+/// Enough to read a search, and not to run it.
+const SMALL_STACK_BYTES: usize = 512 << 10;
+
 struct NoTables;
 
 impl LookupSource for NoTables {
@@ -33,7 +36,7 @@ fn ask(store: &Arc<MemoryStore>, search: &str) -> String {
         default_indexes: vec!["main".into()],
         sid: None,
     };
-    let job = match engine.start(request, store.clone()) {
+    let mut job = match engine.start(request, store.clone()) {
         Ok(job) => job,
         Err(faults) => return faults[0].message.clone(),
     };
@@ -50,6 +53,35 @@ fn ask(store: &Arc<MemoryStore>, search: &str) -> String {
     }
     let partial = if job.is_partial() { "PARTIAL " } else { "" };
     format!("{last} {partial}{}", job.messages().join(" "))
+}
+
+#[test]
+fn a_long_and_deep_search_runs_on_a_thread_with_a_small_stack() {
+    let store = Arc::new(MemoryStore::new("main"));
+    let props = Arc::new(PropsResolver::new(&Layers::new([])));
+    let engine = Engine::new(&EngineOptions::default(), props, Arc::new(NoTables)).unwrap();
+    let deep = format!("{}n+1{}", "(".repeat(60), ")".repeat(60));
+    // Rows go from command to command, each of which asks the one before it.
+    let text = format!(
+        "| makeresults | streamstats count AS n{}",
+        format!(" | streamstats sum(n) AS n | eval n={deep}").repeat(49)
+    );
+    let run = move || {
+        let request = SearchRequest {
+            text,
+            range: TimeRange::ALL,
+            now: 0,
+            zone: jiff::tz::TimeZone::UTC,
+            default_indexes: vec!["main".into()],
+            sid: None,
+        };
+        let mut job = engine.start_here(request, store).unwrap();
+        let batch = job.next_batch().unwrap().unwrap();
+        let at = batch.schema().index_of("n").unwrap();
+        arrow::util::display::array_value_to_string(batch.column(at), 0).unwrap()
+    };
+    let thread = std::thread::Builder::new().stack_size(SMALL_STACK_BYTES).spawn(run).unwrap();
+    assert_eq!(thread.join().unwrap(), "50");
 }
 
 #[test]

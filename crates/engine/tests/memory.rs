@@ -38,7 +38,7 @@ fn ask_of(search: &str, memory_bytes: usize, store: Arc<MemoryStore>) -> Result<
         default_indexes: vec!["main".into()],
         sid: None,
     };
-    let job = engine.start(request, store).map_err(|faults| faults[0].message.clone())?;
+    let mut job = engine.start(request, store).map_err(|faults| faults[0].message.clone())?;
     let mut lines = Vec::new();
     while let Some(batch) = job.next_batch() {
         let batch = batch.map_err(|error| error.to_string())?;

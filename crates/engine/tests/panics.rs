@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use quarry_conf::{Layers, PropsResolver};
-use quarry_engine::{Engine, EngineOptions, LookupSource, LookupTable, SearchRequest, SnapshotSource};
+use quarry_engine::{Engine, EngineOptions, Job, LookupSource, LookupTable, SearchRequest, SnapshotSource};
 use quarry_event::{EventBatch, FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery, TimeRange};
+use quarry_spl::Diagnostic;
 use quarry_store::{IndexSelector, MemoryStore, PageInfo, Segment, Snapshot, StoreError};
 
 struct NoTables;
@@ -84,8 +85,16 @@ fn world() -> (Engine, Arc<Mined>) {
     (engine, Arc::new(Mined { store, armed: Arc::new(AtomicBool::new(true)) }))
 }
 
-/// How many rows come, or the error.
+/// How many rows come, or the error: the same whoever makes them.
 fn ask(engine: &Engine, world: &Arc<Mined>, search: &str, range: TimeRange) -> Result<usize, String> {
+    let queued = rows_of(engine, Engine::start, world, search, range);
+    assert_eq!(rows_of(engine, Engine::start_here, world, search, range), queued, "{search}");
+    queued
+}
+
+type Start = fn(&Engine, SearchRequest, Arc<dyn SnapshotSource>) -> Result<Job, Vec<Diagnostic>>;
+
+fn rows_of(engine: &Engine, start: Start, world: &Arc<Mined>, search: &str, range: TimeRange) -> Result<usize, String> {
     let request = SearchRequest {
         text: search.to_owned(),
         range,
@@ -95,7 +104,7 @@ fn ask(engine: &Engine, world: &Arc<Mined>, search: &str, range: TimeRange) -> R
         sid: None,
     };
     let source: Arc<dyn SnapshotSource> = Arc::<Mined>::clone(world);
-    let job = engine.start(request, source).map_err(|faults| faults[0].message.clone())?;
+    let mut job = start(engine, request, source).map_err(|faults| faults[0].message.clone())?;
     let mut rows = 0;
     while let Some(batch) = job.next_batch() {
         rows += batch.map_err(|error| error.to_string())?.num_rows();

@@ -168,7 +168,7 @@ fn ask(search: &str, memory_bytes: usize, source: Arc<dyn SnapshotSource>) -> An
         default_indexes: vec!["main".into()],
         sid: None,
     };
-    let job = engine.start(request, source).map_err(|faults| faults[0].message.clone()).unwrap();
+    let mut job = engine.start(request, source).map_err(|faults| faults[0].message.clone()).unwrap();
     let mut rows = job.result_rows();
     while let Some(batch) = job.next_batch() {
         rows.push(&batch.unwrap()).unwrap();

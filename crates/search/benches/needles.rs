@@ -13,13 +13,15 @@ use std::time::{Duration, Instant};
 
 use jiff::tz::TimeZone;
 use quarry_conf::{Layers, PropsResolver};
-use quarry_engine::{Engine, EngineOptions, LookupSource, LookupTable};
+use quarry_engine::{Engine, EngineOptions, LookupSource, LookupTable, STACK_BYTES};
 use quarry_search::{SearchParams, SearchService, SearchServiceParts};
 use quarry_stdx::SystemClock;
 use quarry_store::{Store, StoreOptions};
 
 /// Lines whose user and session become needles.
 const LINES: u64 = 4_096;
+/// A search runs on the thread that asks, where its stack is deep enough.
+const THREAD_STACK_BYTES: usize = STACK_BYTES + (1 << 20);
 /// More than the longest line.
 const LINE_BYTES: usize = 4_096;
 
@@ -64,12 +66,14 @@ fn main() {
         let start = Instant::now();
         std::thread::scope(|scope| {
             for _ in 0..threads {
-                scope.spawn(|| {
+                let thread = std::thread::Builder::new().stack_size(THREAD_STACK_BYTES);
+                let work = || {
                     while start.elapsed() < seconds {
                         let search = &searches[next.fetch_add(1, Ordering::Relaxed) % searches.len()];
                         assert_eq!(found(&service, search), is_there, "{search}");
                     }
-                });
+                };
+                thread.spawn_scoped(scope, work).unwrap();
             }
         });
         let minutes = start.elapsed().as_secs_f64() / 60.0;

@@ -76,6 +76,9 @@ pub struct Outcome {
     pub elapsed_ms: u64,
 }
 
+/// How the engine starts a search.
+type StartSearch = fn(&Engine, SearchRequest, Arc<dyn SnapshotSource>) -> Result<Job, Vec<Diagnostic>>;
+
 /// What a service is made of.
 pub struct SearchServiceParts {
     /// Runs searches.
@@ -150,8 +153,18 @@ impl SearchService {
         self.0.engine.summarise(&request, Arc::clone(&self.0.source), go_on)
     }
 
-    /// Starts a search.
+    /// Starts a search that runs on a thread of its own.
     pub fn start(&self, params: SearchParams) -> Result<RunningSearch, SearchError> {
+        self.start_with(params, Engine::start)
+    }
+
+    /// Starts a search that runs on the thread that reads its rows, while it does. Other threads than those with a stack
+    /// of [`quarry_engine::STACK_BYTES`] and some to spare get another stack for the time.
+    pub fn start_here(&self, params: SearchParams) -> Result<RunningSearch, SearchError> {
+        self.start_with(params, Engine::start_here)
+    }
+
+    fn start_with(&self, params: SearchParams, start: StartSearch) -> Result<RunningSearch, SearchError> {
         let (rows_left, keeps_rows) = (params.rows_max, !params.is_narrowed);
         let (mut request, zone) = self.request(params)?;
         let started_ns = self.0.clock.elapsed_ns();
@@ -163,7 +176,7 @@ impl SearchService {
             Some(Keeping::new(Arc::clone(keeper), facts, keeps_rows))
         });
         request.sid = keeping.as_ref().map(|keeping| keeping.facts.sid.clone());
-        let job = self.0.engine.start(request, Arc::clone(&self.0.source)).map_err(SearchError::Syntax)?;
+        let job = start(&self.0.engine, request, Arc::clone(&self.0.source)).map_err(SearchError::Syntax)?;
         if let Some(keeping) = &mut keeping {
             keeping.facts.events = job.kind() == ResultKind::Events;
         }
@@ -196,9 +209,9 @@ impl SearchService {
         Ok((request, zone))
     }
 
-    /// Runs a search to its end.
+    /// Runs a search to its end, on this thread.
     pub fn run(&self, params: SearchParams) -> Result<Outcome, SearchError> {
-        self.start(params)?.finish()
+        self.start_here(params)?.finish()
     }
 }
 

@@ -39,6 +39,8 @@ const FIRST_USER: (&str, &str) = ("admin", "changeme");
 const MAINTENANCE_EVERY: Duration = Duration::from_secs(60);
 /// Longest wait for requests that run when the server stops.
 const STOP_WAIT: Duration = Duration::from_secs(10);
+/// A search may run on the thread that answers its request: it has the stack for it.
+const THREAD_STACK_BYTES: usize = quarry_engine::STACK_BYTES + (1 << 20);
 /// Readable and writable by the owner alone.
 const PRIVATE_MODE: u32 = 0o600;
 
@@ -63,7 +65,8 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     let state = ApiState { auth, search, node: node.clone() };
     let summaries = node.settings.summaries(data_dir);
     let building = summary_builder::start(&state.search, summaries, &node.settings.clock)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.enable_all().thread_stack_size(THREAD_STACK_BYTES).build();
     let runtime = runtime.map_err(|error| Failure::Storage(format!("cannot start threads: {error}")))?;
     // The engine ends threads of its own when it is dropped, which must not happen on a thread that serves requests.
     let _outlives_requests = state.clone();

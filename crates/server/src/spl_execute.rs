@@ -71,7 +71,7 @@ pub(crate) fn executed(pipeline: Pipeline, text: &str, needs: &Needs) -> Result<
             default_indexes: vec!["main".to_owned()],
             sid: None,
         };
-        let job = engine.start_pipeline(pipeline.clone(), SpanMap::default(), request, Arc::new(NoBuckets(store)));
+        let mut job = engine.start_pipeline(pipeline.clone(), SpanMap::default(), request, Arc::new(NoBuckets(store)));
         let mut rows = 0;
         while let Some(batch) = job.next_batch() {
             match batch {

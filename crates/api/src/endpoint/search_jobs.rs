@@ -6,7 +6,7 @@
 //! refused with a word about it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, Query, State};
@@ -131,9 +131,11 @@ async fn create(
     let count = form.count.unwrap_or(COUNT_DEFAULT);
     let params = form.params(Some(count).filter(|count| *count > 0))?;
     let zone = params.zone.clone().unwrap_or_else(|| service.zone());
-    let mut running = blocking(move || service.start(params)).await??;
-    let attendance = Attendance::of(&running);
+    let attendance = Attendance::default();
+    let attended = Arc::clone(&attendance.search);
     let collected = blocking(move || {
+        let mut running = service.start_here(params)?;
+        begin_attended(&attended, &running);
         let rows = running.collect_rows(&zone)?;
         Ok::<_, SearchError>((rows, running))
     });
@@ -174,25 +176,41 @@ fn chunks_of(write: impl FnOnce(&Sender) + Send + 'static) -> Receiver {
     receiver
 }
 
+/// The search that a client waits for; `None` when the client left before it began.
+type Attended = OnceLock<Option<Stopper>>;
+
 /// Stops a search whose client leaves: nothing may be sent for long, so that sending would not tell.
-struct Attendance(Option<Stopper>);
+#[derive(Default)]
+struct Attendance {
+    search: Arc<Attended>,
+    is_over: bool,
+}
 
 impl Attendance {
     fn of(running: &RunningSearch) -> Attendance {
-        Attendance(Some(running.stopper()))
+        let attendance = Attendance::default();
+        begin_attended(&attendance.search, running);
+        attendance
     }
 
     /// The search has ended.
     fn end(mut self) {
-        self.0 = None;
+        self.is_over = true;
     }
 }
 
 impl Drop for Attendance {
     fn drop(&mut self) {
-        if let Some(stopper) = &self.0 {
+        if let Some(stopper) = self.search.get_or_init(|| None).as_ref().filter(|_| !self.is_over) {
             stopper.cancel();
         }
+    }
+}
+
+/// The search begins, unless its client has left.
+fn begin_attended(attended: &Attended, running: &RunningSearch) {
+    if attended.get_or_init(|| Some(running.stopper())).is_none() {
+        running.cancel();
     }
 }
 

@@ -231,7 +231,7 @@ impl Question {
             sid: None,
         };
         let source: Arc<World> = Arc::clone(world);
-        let job = engine.start(request, source).unwrap_or_else(|faults| panic!("{}: {faults:?}", self.text));
+        let mut job = engine.start(request, source).unwrap_or_else(|faults| panic!("{}: {faults:?}", self.text));
         let mut rows = Vec::new();
         while let Some(batch) = job.next_batch() {
             let batch = batch.unwrap_or_else(|error| panic!("{}: {error}", self.text));
@@ -265,7 +265,7 @@ impl Question {
             sid: None,
         };
         let source: Arc<World> = Arc::clone(world);
-        let job = engine.start(request, source).unwrap();
+        let mut job = engine.start(request, source).unwrap();
         job.stopper().finish_early();
         while job.next_batch().is_some() {}
     }

@@ -211,7 +211,7 @@ pub(crate) fn ask(engine: &Engine, kept: &Arc<Kept>, text: &str) -> Answer {
     };
     let source: Arc<dyn SnapshotSource> = Arc::<Kept>::clone(kept);
     let faults = |faults: Vec<quarry_spl::Diagnostic>| faults.iter().map(ToString::to_string).collect::<Vec<_>>();
-    let job = engine.start(request, source).map_err(|found| faults(found).join("; "))?;
+    let mut job = engine.start(request, source).map_err(|found| faults(found).join("; "))?;
     let mut lines = Vec::new();
     let mut columns: Vec<String> = Vec::new();
     while let Some(batch) = job.next_batch() {

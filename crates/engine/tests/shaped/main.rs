@@ -243,7 +243,7 @@ fn answer(engine: &Engine, source: &Arc<Frozen>, search: &str, range: TimeRange)
         default_indexes: vec!["main".into()],
         sid: None,
     };
-    let job = engine.start(request, source.clone()).unwrap_or_else(|faults| panic!("{search}: {faults:?}"));
+    let mut job = engine.start(request, source.clone()).unwrap_or_else(|faults| panic!("{search}: {faults:?}"));
     let mut found = Vec::new();
     while let Some(batch) = job.next_batch() {
         let batch = batch.unwrap_or_else(|error| panic!("{search}: {error}"));

@@ -56,7 +56,7 @@ pub(crate) fn check(example: &Example, kept: Kept) -> Result<(), String> {
 }
 
 fn run(example: &Example, kept: Kept) -> Result<Outcome, String> {
-    let job = match World::of(example)?.start(&example.search, kept)? {
+    let mut job = match World::of(example)?.start(&example.search, kept)? {
         Ok(job) => job,
         Err(diagnostics) => return Ok(refused(&diagnostics)),
     };

@@ -386,7 +386,7 @@ pub(crate) fn explained(engine: &Engine, world: &Arc<World>, text: &str) -> Expl
 /// Asks a search in a range of seconds after the start.
 pub(crate) fn ask(engine: &Engine, world: &Arc<World>, text: &str, range: Option<(i64, i64)>) -> Answer {
     let source: Arc<World> = Arc::clone(world);
-    let job = engine.start(request(text, range), source).unwrap_or_else(|faults| panic!("{text}: {faults:?}"));
+    let mut job = engine.start(request(text, range), source).unwrap_or_else(|faults| panic!("{text}: {faults:?}"));
     let mut rows = Vec::new();
     while let Some(batch) = job.next_batch() {
         let batch = batch.unwrap_or_else(|error| panic!("{text}: {error}"));

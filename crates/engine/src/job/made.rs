@@ -1,0 +1,80 @@
+//! The rows of a search as it makes them, on whatever thread asks for them.
+
+use std::sync::Arc;
+
+use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::Pipeline;
+use quarry_spl::macros::SpanMap;
+
+use crate::command::RowIter;
+use crate::run::Runner;
+use crate::shown::ShownFormats;
+use crate::threads::caught;
+use crate::{EngineError, losses, rows};
+
+/// The result of a search: all rows or an error, after which nothing comes. Nothing is read before the first is asked.
+pub(super) struct MadeRows {
+    runner: Runner,
+    pipeline: Pipeline,
+    /// Leads places in the pipeline to the search as written.
+    spans: SpanMap,
+    state: State,
+}
+
+enum State {
+    New,
+    Begun(ShownFormats, RowIter),
+    Ended,
+}
+
+impl MadeRows {
+    /// The rows of `pipeline`.
+    pub(super) fn new(runner: Runner, pipeline: Pipeline, spans: SpanMap) -> MadeRows {
+        MadeRows { runner, pipeline, spans, state: State::New }
+    }
+
+    fn advance(&mut self) -> Result<Option<RecordBatch>, EngineError> {
+        if let State::New = self.state {
+            let formats = ShownFormats::of(&self.pipeline, &self.runner.context)?;
+            self.state = State::Begun(formats, self.runner.run(&self.pipeline)?);
+        }
+        let State::Begun(formats, made) = &mut self.state else { return Ok(None) };
+        let Some(batch) = made.next().transpose()? else { return Ok(None) };
+        formats.apply(rows::without(&batch, rows::is_hidden)?).map(Some)
+    }
+
+    /// The next rows; what they were made from is let go before the reader hears of the end.
+    fn advance_or_end(&mut self) -> Result<Option<RecordBatch>, EngineError> {
+        let next = self.advance();
+        if !matches!(next, Ok(Some(_))) {
+            self.state = State::Ended;
+        }
+        next
+    }
+
+    /// An error whose place is one in the search as written.
+    fn placed(&self, error: EngineError) -> EngineError {
+        let EngineError::Invalid { message, span: Some(span) } = error else { return error };
+        let message = match self.spans.fragment(span) {
+            Some(fragment) => format!("{message} (the macro reads `{fragment}`)"),
+            None => message,
+        };
+        EngineError::Invalid { message, span: Some(self.spans.original(span)) }
+    }
+}
+
+impl Iterator for MadeRows {
+    type Item = Result<RecordBatch, EngineError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let _noted = losses::work_for(Some(Arc::clone(&self.runner.context.messages)));
+        match caught("commands were run", || self.advance_or_end()) {
+            Ok(rows) => rows.map(Ok),
+            Err(error) => {
+                // A panic left it as it was.
+                self.state = State::Ended;
+                Some(Err(self.placed(error)))
+            }
+        }
+    }
+}
