@@ -201,6 +201,11 @@ impl BucketReader {
         &self.parts
     }
 
+    /// Whether events of slab `slab` have index-time fields. Panics when there is no such slab, as slice indexing does.
+    pub fn has_fields(&self, slab: usize) -> bool {
+        self.parts[slab].fields.at.is_some()
+    }
+
     /// Pages of slab `slab` that may hold a match: a superset of the truth. A slab that does not exist has none. Pieces of
     /// a field's value are looked for where `fields` says that such values lie.
     pub fn candidate_pages(

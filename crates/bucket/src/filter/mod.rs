@@ -139,12 +139,13 @@ impl TermFilter {
 
     /// Whether the bucket may hold a match; `false` is certain. Prefixes and metadata always may.
     pub fn may_match(&self, query: &TermQuery) -> bool {
-        self.slabs.iter().any(|fuse| may_match(fuse, query))
+        self.slabs.iter().any(|fuse| may_match(fuse, query, true))
     }
 
     /// Whether slab `slab` may hold a match, as [`TermFilter::may_match`]. A sidecar of version 1 knows the bucket only.
-    pub fn may_match_slab(&self, slab: usize, query: &TermQuery) -> bool {
-        self.of_slab(slab).is_some_and(|fuse| may_match(fuse, query))
+    /// Of a slab without index-time fields (`has_fields`) no term of a field is asked, so that the filter cannot err there.
+    pub fn may_match_slab(&self, slab: usize, query: &TermQuery, has_fields: bool) -> bool {
+        self.of_slab(slab).is_some_and(|fuse| may_match(fuse, query, has_fields))
     }
 
     /// Bytes the filter keeps in memory.
@@ -169,15 +170,16 @@ fn checked(fuse: Fuse) -> Result<Fuse, Malformed> {
     Err(Malformed(format!("segments of {} do not fit {} fingerprints", fuse.segment_length, fuse.cells.len())))
 }
 
-fn may_match(fuse: &Fuse, query: &TermQuery) -> bool {
+fn may_match(fuse: &Fuse, query: &TermQuery, has_fields: bool) -> bool {
     match query {
         TermQuery::All | TermQuery::Prefix(_) | TermQuery::Meta { .. } => true,
         TermQuery::None => false,
         TermQuery::Piece(piece) => fuse.may_hold(hash_term(Namespace::Pieces, cut_term(piece.as_bytes()))),
+        TermQuery::Field { .. } if !has_fields => false,
         TermQuery::Field { name, value } => fuse.may_hold(hash_term(Namespace::Fields, &field_term(name, value))),
-        TermQuery::Value { pieces, .. } => may_match(fuse, pieces),
-        TermQuery::And(parts) => parts.iter().all(|part| may_match(fuse, part)),
-        TermQuery::Or(parts) => parts.iter().any(|part| may_match(fuse, part)),
+        TermQuery::Value { pieces, .. } => may_match(fuse, pieces, has_fields),
+        TermQuery::And(parts) => parts.iter().all(|part| may_match(fuse, part, has_fields)),
+        TermQuery::Or(parts) => parts.iter().any(|part| may_match(fuse, part, has_fields)),
     }
 }
 

@@ -48,7 +48,7 @@ fn version_1_speaks_for_every_slab() {
         let hashes = hashes(0, count);
         let filter = TermFilter::open(&sidecar_of_version_1(&hashes)).unwrap();
         assert!(hashes.iter().all(|hash| filter.may_hold(0, *hash) && filter.may_hold(11, *hash)));
-        assert!(filter.may_match(&TermQuery::All) && filter.may_match_slab(3, &TermQuery::All));
+        assert!(filter.may_match(&TermQuery::All) && filter.may_match_slab(3, &TermQuery::All, true));
     }
 }
 
@@ -59,15 +59,19 @@ fn each_slab_answers_for_itself_and_the_bucket_for_all() {
     let piece = |number: u64| TermQuery::Piece(number.to_string().into());
     for number in (0..2_000).chain(10_000..11_000) {
         let slab = if number < 2_000 { 0 } else { 2 };
-        assert!(filter.may_match(&piece(number)) && filter.may_match_slab(slab, &piece(number)));
-        assert!(!filter.may_match_slab(1, &piece(number)));
+        assert!(filter.may_match(&piece(number)) && filter.may_match_slab(slab, &piece(number), true));
+        assert!(!filter.may_match_slab(1, &piece(number), true));
     }
-    let elsewhere = (0..2_000).filter(|number| filter.may_match_slab(2, &piece(*number))).count();
+    let elsewhere = (0..2_000).filter(|number| filter.may_match_slab(2, &piece(*number), true)).count();
     assert!(elsewhere < 30, "{elsewhere} of 2000 terms of another slab");
     let absent = (50_000..52_000).filter(|number| filter.may_match(&piece(*number))).count();
     assert!(absent < 45, "{absent} of 2000 absent terms");
-    assert!(!filter.may_match_slab(3, &TermQuery::All));
+    assert!(!filter.may_match_slab(3, &TermQuery::All, true));
+    // A slab without index-time fields holds no term of one, whatever the filter thinks of it.
+    let field = |number: u64| TermQuery::Field { name: "id".into(), value: number.to_string().into() };
+    let thought = |has_fields| (0..5_000).filter(|at| filter.may_match_slab(0, &field(*at), has_fields)).count();
+    assert!(thought(true) > 0 && thought(false) == 0, "{}", thought(true));
     let both = TermQuery::and([piece(5), piece(10_005)]);
-    assert_eq!((0..3).filter(|slab| filter.may_match_slab(*slab, &both)).count(), 0);
+    assert_eq!((0..3).filter(|slab| filter.may_match_slab(*slab, &both, true)).count(), 0);
     assert!(filter.may_match(&TermQuery::or([piece(5), piece(777_777)])));
 }

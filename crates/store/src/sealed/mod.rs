@@ -176,20 +176,27 @@ impl Readers {
     }
 
     /// Whether a slab of the bucket may hold a match, by its term filter. Without a filter that can be read it may.
-    pub(crate) fn may_match(&self, bucket: &SealedBucket, slab: usize, query: &TermQuery) -> bool {
+    /// `has_fields` tells whether the slab has index-time fields.
+    pub(crate) fn may_match(
+        &self,
+        bucket: &SealedBucket,
+        slab: usize,
+        query: &TermQuery,
+        has_fields: bool,
+    ) -> bool {
         let number = bucket.row.number;
         if !asks_for_terms(query) {
             return true;
         }
         if let Some(filter) = self.filters.get(&number) {
-            return filter.may_match_slab(slab, query);
+            return filter.may_match_slab(slab, query, has_fields);
         }
         if self.faults.of(number).is_some() {
             return true;
         }
         match self.read_filter(bucket) {
             Ok(filter) => {
-                let may_match = filter.may_match_slab(slab, query);
+                let may_match = filter.may_match_slab(slab, query, has_fields);
                 let weight = filter.memory_bytes().max(1);
                 self.filters.put(number, Arc::new(filter), weight);
                 may_match

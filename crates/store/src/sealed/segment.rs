@@ -101,7 +101,8 @@ impl Segment for SealedSegment {
     }
 
     fn candidate_pages(&self, query: &TermQuery, fields: &dyn FieldColumns) -> Result<PageSet, StoreError> {
-        if !self.readers.may_match(&self.bucket, self.slab, query) {
+        let has_fields = self.open.reader.has_fields(self.slab);
+        if !self.readers.may_match(&self.bucket, self.slab, query, has_fields) {
             return Ok(PageSet::default());
         }
         let found = self.open.reader.candidate_pages(self.slab, query, fields);
