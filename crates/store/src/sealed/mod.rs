@@ -177,13 +177,7 @@ impl Readers {
 
     /// Whether a slab of the bucket may hold a match, by its term filter. Without a filter that can be read it may.
     /// `has_fields` tells whether the slab has index-time fields.
-    pub(crate) fn may_match(
-        &self,
-        bucket: &SealedBucket,
-        slab: usize,
-        query: &TermQuery,
-        has_fields: bool,
-    ) -> bool {
+    pub(crate) fn may_match(&self, bucket: &SealedBucket, slab: usize, query: &TermQuery, has_fields: bool) -> bool {
         let number = bucket.row.number;
         if !asks_for_terms(query) {
             return true;
