@@ -462,6 +462,10 @@ impl Job {
 impl Drop for Job {
     fn drop(&mut self) {
         self.stop.cancel();
+        // Commands hold one another, so that letting go is as deep as asking for rows.
+        if let Rows::Made(rows) = &mut self.rows {
+            with_stack(|| rows.end());
+        }
     }
 }
 

@@ -75,6 +75,13 @@ fn a_long_and_deep_search_runs_on_a_thread_with_a_small_stack() {
             default_indexes: vec!["main".into()],
             sid: None,
         };
+        // One is left in the middle, one ends before it began.
+        let mut job = engine.start_here(request.clone(), store.clone()).unwrap();
+        assert!(job.next_batch().is_some());
+        drop(job);
+        let mut job = engine.start_here(request.clone(), store.clone()).unwrap();
+        job.stopper().cancel();
+        assert!(job.next_batch().is_none() && job.is_partial());
         let mut job = engine.start_here(request, store).unwrap();
         let batch = job.next_batch().unwrap().unwrap();
         let at = batch.schema().index_of("n").unwrap();

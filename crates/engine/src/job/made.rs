@@ -33,7 +33,15 @@ impl MadeRows {
         MadeRows { runner, pipeline, spans, state: State::New }
     }
 
+    /// Lets go of what rows are made from.
+    pub(super) fn end(&mut self) {
+        self.state = State::Ended;
+    }
+
     fn advance(&mut self) -> Result<Option<RecordBatch>, EngineError> {
+        if self.runner.context.stop.is_cancelled() {
+            return Ok(None);
+        }
         if let State::New = self.state {
             let formats = ShownFormats::of(&self.pipeline, &self.runner.context)?;
             self.state = State::Begun(formats, self.runner.run(&self.pipeline)?);
@@ -47,7 +55,7 @@ impl MadeRows {
     fn advance_or_end(&mut self) -> Result<Option<RecordBatch>, EngineError> {
         let next = self.advance();
         if !matches!(next, Ok(Some(_))) {
-            self.state = State::Ended;
+            self.end();
         }
         next
     }
@@ -72,7 +80,7 @@ impl Iterator for MadeRows {
             Ok(rows) => rows.map(Ok),
             Err(error) => {
                 // A panic left it as it was.
-                self.state = State::Ended;
+                self.end();
                 Some(Err(self.placed(error)))
             }
         }
