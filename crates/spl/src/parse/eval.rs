@@ -180,11 +180,14 @@ impl Parser<'_> {
         Err(Diagnostic::error(message, place).with_hint("use several evals"))
     }
 
-    /// NOT binds all that follows up to AND, OR, XOR.
+    /// NOT binds all that follows up to AND, OR, XOR; `!`, which published searches write, is the same.
     fn negation(&mut self) -> Read<Expr> {
         self.skip_blank();
         let start = self.pos;
-        if !self.eat_word("not") {
+        let is_mark = self.rest().starts_with('!') && !self.rest().starts_with("!=");
+        if is_mark {
+            self.bump();
+        } else if !self.eat_word("not") {
             return self.level(Level::Compare);
         }
         self.enter()?;

@@ -68,7 +68,9 @@ impl Parser<'_> {
         if remove || self.peek() == Some('+') {
             self.bump();
         }
-        let fields = self.field_list("fields")?;
+        self.skip_blank();
+        // No field at all keeps none, which `stats count | fields | eval …` makes a row to fill of.
+        let fields = if !remove && self.at_end() { Vec::new() } else { self.field_list("fields")? };
         Ok(if remove { Command::FieldsRemove(fields) } else { Command::FieldsKeep(fields) })
     }
 
@@ -80,7 +82,8 @@ impl Parser<'_> {
                 break;
             }
             let from = self.expect_field("a field to rename")?.field();
-            if !self.eat_keyword("as") {
+            // Published searches also write TO.
+            if !self.eat_keyword("as") && !self.eat_keyword("to") {
                 let message = format!("rename: expected AS after `{}`, found {}", from.text, self.found());
                 return Err(Diagnostic::error(message, self.here()).with_hint("write `rename old AS new`"));
             }
