@@ -171,7 +171,7 @@ impl Runner {
             Command::SavedSearch(command) => self.saved_search(command, rest),
             Command::Tstats(tstats) => self.tstats(tstats, first.span, rest),
             Command::MakeResults(command) => {
-                self.chain(of_batches(make_results(command, &self.context)?), rest, &self.context)
+                self.chain(of_batches(make_results(command, &self.node.name(), &self.context)?), rest, &self.context)
             }
             Command::InputLookup(lookup) => match read_lookup(lookup, self) {
                 Ok(rows) => self.chain(of_batches(vec![rows]), rest, &self.context),
@@ -191,7 +191,11 @@ impl Runner {
             Command::Several(several) if several.generates() => self.several(several, rest),
             Command::Eval(_) => {
                 let one = quarry_spl::ast::MakeResultsCommand { count: 1, annotate: false, data: None };
-                self.chain(of_batches(make_results(&one, &self.context)?), &pipeline.commands, &self.context)
+                self.chain(
+                    of_batches(make_results(&one, &self.node.name(), &self.context)?),
+                    &pipeline.commands,
+                    &self.context,
+                )
             }
             // As Splunk: `| stats count` is a row of zero, `| stats count by x` none.
             command => {
@@ -574,14 +578,20 @@ pub(crate) fn apply(mut rows: RowIter, steps: Vec<Step>, context: &CommandContex
     for step in steps {
         rows = match step {
             Step::Row { make, .. } => {
-                let step_rows = context.dataflow.step_rows();
-                Box::new(RowSteps::new(rows, make(), step_rows))
+                let (step_rows, stop) = (context.dataflow.step_rows(), Arc::clone(&context.stop));
+                Box::new(RowSteps::new(rows, make(), step_rows, stop))
             }
-            Step::Reduce(reduce) => fold(rows, reduce.as_ref(), context)?,
-            Step::Blocking(blocking) => blocking.run(rows, context)?,
+            Step::Reduce(reduce) => fold(until_cancelled(rows, context), reduce.as_ref(), context)?,
+            Step::Blocking(blocking) => blocking.run(until_cancelled(rows, context), context)?,
         };
     }
     Ok(rows)
+}
+
+/// The rows until the search is cancelled: what takes all rows before it gives one would go on for nobody.
+fn until_cancelled(rows: RowIter, context: &CommandContext) -> RowIter {
+    let stop = Arc::clone(&context.stop);
+    Box::new(rows.take_while(move |_| !stop.is_cancelled()))
 }
 
 fn fold(rows: RowIter, reduce: &dyn Reduce, context: &CommandContext) -> Result<RowIter, EngineError> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, TimestampNanosecondArray};
+use arrow::array::{ArrayRef, StringViewArray, TimestampNanosecondArray};
 use arrow::record_batch::RecordBatch;
 use quarry_event::time::NS_PER_SEC;
 use quarry_pipeline::extract::json_fields;
@@ -19,6 +19,7 @@ const ROWS_MAX: usize = 10_000_000;
 /// The rows of `makeresults`.
 pub(crate) fn make_results(
     command: &MakeResultsCommand,
+    server: &str,
     context: &CommandContext,
 ) -> Result<Vec<RecordBatch>, EngineError> {
     let rows = match &command.data {
@@ -33,9 +34,11 @@ pub(crate) fn make_results(
     let times: ArrayRef = Arc::new(TimestampNanosecondArray::from_value(now, rows));
     let mut batch = batch_of([("_time", times)], rows)?;
     if command.annotate {
-        for field in ["_raw", "host", "source", "sourcetype", "splunk_server", "splunk_server_group"] {
+        for field in ["_raw", "host", "source", "sourcetype", "splunk_server_group"] {
             batch = with_column(&batch, field, null_column(rows))?;
         }
+        let servers: ArrayRef = Arc::new(std::iter::repeat_n(Some(server), rows).collect::<StringViewArray>());
+        batch = with_column(&batch, "splunk_server", servers)?;
     }
     Ok(vec![batch])
 }

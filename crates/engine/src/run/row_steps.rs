@@ -2,10 +2,12 @@
 //!
 //! Not here: rows of a scan, which workers pass through commands page by page (partial/work).
 
+use std::sync::Arc;
+
 use arrow::record_batch::RecordBatch;
 
 use crate::EngineError;
-use crate::command::{RowCommand, RowIter};
+use crate::command::{RowCommand, RowIter, Stop};
 
 /// Rows through one row command.
 pub(super) struct RowSteps {
@@ -16,12 +18,13 @@ pub(super) struct RowSteps {
     ended: bool,
     /// Rows it is given at once.
     step_rows: usize,
+    stop: Arc<Stop>,
 }
 
 impl RowSteps {
-    /// The rows of `command`, which is given so many at once.
-    pub(super) fn new(rows: RowIter, command: Box<dyn RowCommand>, step_rows: usize) -> RowSteps {
-        RowSteps { rows, parts: Vec::new(), command, ended: false, step_rows }
+    /// The rows of `command`, which is given so many at once; none once the search is cancelled.
+    pub(super) fn new(rows: RowIter, command: Box<dyn RowCommand>, step_rows: usize, stop: Arc<Stop>) -> RowSteps {
+        RowSteps { rows, parts: Vec::new(), command, ended: false, step_rows, stop }
     }
 
     /// The next rows, few at a time, so that what a command makes of them stays small.
@@ -42,7 +45,7 @@ impl Iterator for RowSteps {
     type Item = Result<RecordBatch, EngineError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        while !self.ended && !self.command.is_done() {
+        while !self.ended && !self.command.is_done() && !self.stop.is_cancelled() {
             match self.next_part()?.and_then(|rows| self.command.apply(rows)) {
                 Ok(rows) if rows.num_rows() == 0 => {}
                 Ok(rows) => return Some(Ok(rows)),
@@ -53,5 +56,39 @@ impl Iterator for RowSteps {
             }
         }
         None
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::command::of_batches;
+    use crate::rows::batch_of;
+
+    /// A command whose client leaves while it has its first rows.
+    struct Leaves {
+        stop: Arc<Stop>,
+        given: Arc<std::sync::Mutex<Vec<usize>>>,
+    }
+
+    impl RowCommand for Leaves {
+        fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+            self.given.lock().unwrap().push(rows.num_rows());
+            self.stop.cancel();
+            Ok(rows)
+        }
+    }
+
+    #[test]
+    fn a_cancelled_search_goes_on_with_no_part_of_a_batch() {
+        let stop: Arc<Stop> = Arc::default();
+        let given = Arc::default();
+        let command = Leaves { stop: Arc::clone(&stop), given: Arc::clone(&given) };
+        let batch = batch_of(Vec::<(String, _)>::new(), 1_000).unwrap();
+        let mut steps = RowSteps::new(of_batches(vec![batch.clone(), batch]), Box::new(command), 10, stop);
+        assert_eq!(steps.next().unwrap().unwrap().num_rows(), 10);
+        assert!(steps.next().is_none());
+        assert_eq!(*given.lock().unwrap(), [10]);
     }
 }
