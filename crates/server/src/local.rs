@@ -266,14 +266,29 @@ fn spill_folder(data_dir: &Path) -> Option<PathBuf> {
 /// Opens the store of `data_dir` for adding; the folder is made when missing.
 pub(crate) fn open_to_add(data_dir: &Path, settings: &Settings) -> Result<Arc<Store>, Failure> {
     let options = settings.store_options(data_dir);
-    Ok(when_free(|| Store::open(options.clone(), settings.clock.clone()))?)
+    let store = when_free(|| Store::open(options.clone(), settings.clock.clone()))?;
+    remove_left_spills(data_dir);
+    Ok(store)
+}
+
+/// Removes what searches spilled whose process died. The folder is open for writing here, so that nobody else searches.
+fn remove_left_spills(data_dir: &Path) {
+    let folder = data_dir.join(SPILL_FOLDER);
+    if let Err(error) = std::fs::remove_dir_all(&folder)
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        let folder = folder.display();
+        crate::tell(&format!("note: {folder}: files of searches that were ended cannot be removed: {error}"));
+    }
 }
 
 /// As [`open_to_add`], for a server: buckets are merged in the background.
 pub(crate) fn open_to_serve(data_dir: &Path, settings: &Settings) -> Result<Arc<Store>, Failure> {
     let mut options = settings.store_options(data_dir);
     options.compaction.bucket_merging = true;
-    Ok(when_free(|| Store::open(options.clone(), settings.clock.clone()))?)
+    let store = when_free(|| Store::open(options.clone(), settings.clock.clone()))?;
+    remove_left_spills(data_dir);
+    Ok(store)
 }
 
 /// Opens the store of `data_dir` for writing, where there is data already.

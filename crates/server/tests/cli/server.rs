@@ -134,7 +134,12 @@ fn acknowledged_events_survive_the_death_of_the_server() {
     server.stop("-KILL");
     assert!(place.data().join("run/server.json").exists());
     assert_eq!(place.run(&["search", "* | stats count", "-o", "csv"]).good(), "count\n700\n");
+    // What its searches had spilled goes with the next start.
+    let spilled = place.data().join("run/spill/datafusion-x");
+    std::fs::create_dir_all(&spilled).unwrap();
+    std::fs::write(spilled.join("1.arrow"), "rows").unwrap();
     let server = Server::start(&place);
+    assert!(!spilled.exists());
     assert!(place.run(&["add", "oneshot", &log]).good().contains("1 file left out"));
     assert_eq!(server.stop("-INT"), 0);
 }
