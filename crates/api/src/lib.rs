@@ -15,11 +15,16 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use quarry_auth::Auth;
 use quarry_search::SearchService;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub use node::{AddFile, CollectorToken, NamespaceError, Node, NodeError, PreviewFile, TokenChange, TokenError};
 
 /// Most bytes of a request's body. Splunk takes longer searches than anyone writes; the limit guards memory.
 pub const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Searches that run at once; others wait for their turn. Each takes a thread of those that do what blocks, of which logins
+/// and inputs need some at any time: a server gives its runtime more than these.
+pub const SEARCHES_MAX: usize = 256;
 
 /// What the endpoints work with.
 #[derive(Clone)]
@@ -30,6 +35,21 @@ pub struct ApiState {
     pub search: Arc<SearchService>,
     /// The node itself: adding files, buckets.
     pub node: Arc<dyn Node>,
+    /// Turns of searches.
+    turns: Arc<Semaphore>,
+}
+
+impl ApiState {
+    /// The state of a node.
+    pub fn new(auth: Arc<Auth>, search: Arc<SearchService>, node: Arc<dyn Node>) -> ApiState {
+        ApiState { auth, search, node, turns: Arc::new(Semaphore::new(SEARCHES_MAX)) }
+    }
+
+    /// The turn of a search, which lasts until it is dropped; waits for one.
+    pub(crate) async fn turn(&self) -> Result<OwnedSemaphorePermit, message::ApiError> {
+        let turn = Arc::clone(&self.turns).acquire_owned().await;
+        turn.map_err(|_| message::ApiError::internal("the server is about to stop".to_owned()))
+    }
 }
 
 /// The management service.

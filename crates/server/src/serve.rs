@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use quarry_api::ApiState;
+use quarry_api::{ApiState, SEARCHES_MAX};
 use quarry_auth::{Auth, UserRecord, hash_password, parse_users, print_users};
 use quarry_inputs::EventStore;
 use quarry_store::Store;
@@ -41,6 +41,8 @@ const MAINTENANCE_EVERY: Duration = Duration::from_secs(60);
 const STOP_WAIT: Duration = Duration::from_secs(10);
 /// A search may run on the thread that answers its request: it has the stack for it.
 const THREAD_STACK_BYTES: usize = quarry_engine::STACK_BYTES + (1 << 20);
+/// Threads for what blocks beside searches: logins, inputs that wait for the disk, long answers on their way.
+const OTHER_THREADS_MAX: usize = 256;
 /// Readable and writable by the owner alone.
 const PRIVATE_MODE: u32 = 0o600;
 
@@ -62,11 +64,12 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     let search = Arc::clone(&namespaces.whole);
     let settings = Arc::new(settings);
     let node = Arc::new(LocalNode::new(data_dir, store, settings, namespaces));
-    let state = ApiState { auth, search, node: node.clone() };
+    let state = ApiState::new(auth, search, node.clone());
     let summaries = node.settings.summaries(data_dir);
     let building = summary_builder::start(&state.search, summaries, &node.settings.clock)?;
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    let runtime = runtime.enable_all().thread_stack_size(THREAD_STACK_BYTES).build();
+    let runtime = runtime.enable_all().thread_stack_size(THREAD_STACK_BYTES);
+    let runtime = runtime.max_blocking_threads(SEARCHES_MAX + OTHER_THREADS_MAX).build();
     let runtime = runtime.map_err(|error| Failure::Storage(format!("cannot start threads: {error}")))?;
     // The engine ends threads of its own when it is dropped, which must not happen on a thread that serves requests.
     let _outlives_requests = state.clone();

@@ -131,15 +131,16 @@ async fn create(
     let count = form.count.unwrap_or(COUNT_DEFAULT);
     let params = form.params(Some(count).filter(|count| *count > 0))?;
     let zone = params.zone.clone().unwrap_or_else(|| service.zone());
+    let turn = state.turn().await?;
     let attendance = Attendance::default();
     let attended = Arc::clone(&attendance.search);
     let collected = blocking(move || {
         let mut running = service.start_here(params)?;
         begin_attended(&attended, &running);
         let rows = running.collect_rows(&zone)?;
-        Ok::<_, SearchError>((rows, running))
+        Ok::<_, SearchError>((rows, running, turn))
     });
-    let (rows, running) = collected.await??;
+    let (rows, running, turn) = collected.await??;
     attendance.end();
     let flag = |is_set: bool| if is_set { "1" } else { "0" };
     let content_type = (header::CONTENT_TYPE, mode.content_type());
@@ -153,7 +154,10 @@ async fn create(
     let messages = running.messages();
     let body = match rows.is_one_part() {
         true => Body::from(texts_of(&rows, &messages, mode).collect::<Result<String, SearchError>>()?),
-        false => streamed(move |sender| send_collected(&rows, &messages, mode, sender)),
+        false => streamed(move |sender| {
+            let _turn = turn;
+            send_collected(&rows, &messages, mode, sender);
+        }),
     };
     Ok((flags, body).into_response())
 }
@@ -304,11 +308,16 @@ async fn export(state: ApiState, place: Place, headers: HeaderMap, form: JobForm
     let mode = OutputMode::parse(form.output_mode.as_deref()).map_err(ApiError::bad_request)?;
     let params = form.params(form.count.filter(|count| *count > 0))?;
     let zone = params.zone.clone();
+    let turn = state.turn().await?;
     let running = blocking(move || service.start(params)).await??;
     let sid = running.id().to_owned();
     let zone = zone.unwrap_or_else(|| state.search.zone());
     let attendance = Attendance::of(&running);
-    let body = begun(attendance, move |sender| stream_rows(running, mode, &zone, sender)).await?;
+    let write = move |sender: &Sender| {
+        let _turn = turn;
+        stream_rows(running, mode, &zone, sender);
+    };
+    let body = begun(attendance, write).await?;
     let headers = [(header::CONTENT_TYPE, mode.content_type()), (SID_HEADER, sid.as_str())];
     Ok((headers, body).into_response())
 }
