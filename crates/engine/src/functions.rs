@@ -31,6 +31,7 @@ use crate::pattern::{LikePattern, Regex, Replacement};
 use crate::rows::Value;
 
 pub(crate) use condition::Network;
+pub(crate) use text::percent_decode;
 
 /// Most values a function may create (`mvrange`, `split`).
 pub(crate) const VALUES_MAX: usize = 100_000;

@@ -13,6 +13,7 @@ mod answer;
 use crate::EngineError;
 use crate::command::{CommandContext, RowIter, of_batches};
 use crate::commands::spans::TimeSpans;
+use crate::functions::percent_decode;
 use crate::rows::{self, ColumnBuilder, Value, batch_of};
 use crate::run::Runner;
 
@@ -103,14 +104,15 @@ impl Runner {
             self.context.messages.push(message);
             return batch_of(Vec::<(String, _)>::new(), 0);
         }
-        let entries = self.node.entries(&command.path).map_err(|fault| invalid(format!("rest: {fault}")))?;
+        let endpoint = command.path.split('?').next().unwrap_or_default().trim_end_matches('/');
+        let entries = self.entries_at(endpoint).map_err(|fault| invalid(format!("rest: {fault}")))?;
         let Some(mut entries) = entries else {
             let known = self.node.endpoints();
             let hint = match known.is_empty() {
                 true => "this search runs without a node".to_owned(),
                 false => format!("there are {}", known.join(", ")),
             };
-            let message = format!("rest: there is no endpoint {}; {hint}", command.path);
+            let message = format!("rest: there is no endpoint {endpoint}; {hint}");
             if command.strict {
                 return Err(invalid(message));
             }
@@ -133,6 +135,18 @@ impl Runner {
         }
         entries.iter_mut().for_each(|entry| entry.push(("splunk_server".to_owned(), vec![server.clone()])));
         table_of(&entries)
+    }
+
+    /// The entries of an endpoint, or the one whose name the path ends with, percent-encoded where it must be.
+    fn entries_at(&self, endpoint: &str) -> Result<Option<Vec<NodeEntry>>, String> {
+        if let Some(entries) = self.node.entries(endpoint)? {
+            return Ok(Some(entries));
+        }
+        let Some((parent, name)) = endpoint.rsplit_once('/') else { return Ok(None) };
+        let Some(mut entries) = self.node.entries(parent)? else { return Ok(None) };
+        let name = percent_decode(name);
+        entries.retain(|entry| entry.iter().any(|(field, values)| field == "title" && values.contains(&name)));
+        Ok((!entries.is_empty()).then_some(entries))
     }
 
     fn loaded(&self, command: &LoadJobCommand) -> Result<Vec<RecordBatch>, EngineError> {

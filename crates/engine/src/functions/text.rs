@@ -170,7 +170,7 @@ fn urldecode<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
 }
 
 /// Replaces `%XX`; bytes that are no UTF-8 become replacement characters.
-fn percent_decode(text: &str) -> String {
+pub(crate) fn percent_decode(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
