@@ -171,7 +171,7 @@ pub static HELP: &[CommandHelp] = &[
         "metadata type=hosts|sources|sourcetypes [index=]",
         "which hosts, sources or sourcetypes there are",
     ),
-    row("metasearch", "metasearch EXPR", "host, index, source and sourcetype of events"),
+    row("metasearch", "metasearch EXPR", "host, index, source, sourcetype and node of events"),
     row(
         "meventcollect",
         "meventcollect index=INDEX [split=] [DIMENSION...]",

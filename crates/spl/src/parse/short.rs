@@ -43,7 +43,7 @@ const GEOSTATS: Known = Known {
 /// Zoom levels of geostats at most.
 const ZOOM_MAX: u32 = 9;
 /// Fields of events that metasearch shows.
-const EVENT_FIELDS: [&str; 5] = ["_time", "host", "index", "source", "sourcetype"];
+const EVENT_FIELDS: [&str; 6] = ["_time", "host", "index", "source", "sourcetype", "splunk_server"];
 
 /// Columns of `contingency` while its most frequent values are found; names no field has.
 const COUNT: &str = "__count";
