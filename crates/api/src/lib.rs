@@ -22,9 +22,9 @@ pub use node::{AddFile, CollectorToken, NamespaceError, Node, NodeError, Preview
 /// Most bytes of a request's body. Splunk takes longer searches than anyone writes; the limit guards memory.
 pub const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Searches that run at once; others wait for their turn. Each takes a thread of those that do what blocks, of which logins
-/// and inputs need some at any time: a server gives its runtime more than these.
-pub const SEARCHES_MAX: usize = 256;
+/// Searches that run at once; others wait for their turn. Each may keep every core busy and takes a thread of those that do
+/// what blocks; logins and inputs need some of both at any time, so that a server has more of these threads.
+pub const SEARCHES_MAX: usize = 64;
 
 /// What the endpoints work with.
 #[derive(Clone)]

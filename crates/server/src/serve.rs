@@ -42,7 +42,7 @@ const STOP_WAIT: Duration = Duration::from_secs(10);
 /// A search may run on the thread that answers its request: it has the stack for it.
 const THREAD_STACK_BYTES: usize = quarry_engine::STACK_BYTES + (1 << 20);
 /// Threads for what blocks beside searches: logins, inputs that wait for the disk, long answers on their way.
-const OTHER_THREADS_MAX: usize = 256;
+const OTHER_THREADS_MAX: usize = 448;
 /// Readable and writable by the owner alone.
 const PRIVATE_MODE: u32 = 0o600;
 
