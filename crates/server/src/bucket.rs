@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
-use comfy_table::{CellAlignment, Table, presets};
 use jiff::tz::TimeZone;
 use quarry_search::cell::{iso_time, write_csv};
 use quarry_stdx::SystemClock;
@@ -16,6 +15,7 @@ use serde_json::{Value, json};
 use crate::cli::ListForm;
 use crate::failure::{self, Failure};
 use crate::local::{self, Settings};
+use crate::output::grid::{Grid, Heading};
 use crate::remote::Remote;
 
 const LIST_COLUMNS: &[&str] =
@@ -24,9 +24,6 @@ const STATS_COLUMNS: &[&str] =
     &["index", "buckets", "events", "raw_bytes", "stored_bytes", "ratio", "earliest", "latest"];
 const VERIFY_COLUMNS: &[&str] = &["bucket", "ok", "reason"];
 const COMPACT_COLUMNS: &[&str] = &["bucket", "first", "last", "parts", "events", "bytes_before", "bytes_after"];
-
-/// Blanks before and after a column of a table.
-pub(crate) const COLUMN_PADDING: (u16, u16) = (0, 2);
 
 /// One line per bucket.
 pub(crate) fn list(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
@@ -187,20 +184,17 @@ pub(crate) fn print(rows: &Value, columns: &[&str], form: ListForm) -> Result<()
             }
         }
         ListForm::Table => {
-            let mut table = Table::new();
-            table.load_style(presets::NOTHING).set_header(columns);
+            let heading = |name: &&str| Heading {
+                text: (*name).to_owned(),
+                is_numeric: list.iter().all(|row| row[*name].is_number()),
+            };
+            let mut grid = Grid::new(columns.iter().map(heading).collect(), None);
             for row in list {
-                table.add_row(columns.iter().map(|column| text(&row[*column])));
+                grid.push(columns.iter().map(|column| text(&row[*column]).into()));
             }
-            for (column, name) in table.column_iter_mut().zip(columns) {
-                column.set_padding(COLUMN_PADDING);
-                if list.iter().all(|row| row[*name].is_number()) {
-                    column.set_cell_alignment(CellAlignment::Right);
-                }
-            }
-            for line in table.to_string().lines() {
-                writeln!(out, "{}", line.trim_end())?;
-            }
+            let fit = grid.fit();
+            grid.write_head(&fit, false, &mut out)?;
+            grid.write_rows(&fit, &|_, line| line.to_owned(), &mut out)?;
         }
     }
     Ok(())

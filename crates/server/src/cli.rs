@@ -111,6 +111,15 @@ pub(crate) struct SearchArgs {
     /// Form of the output.
     #[arg(short, long, default_value = "table", value_name = "FORM")]
     pub(crate) output: OutputForm,
+    /// A record per row, a line per field: same as -o vertical.
+    #[arg(long, conflicts_with = "output")]
+    pub(crate) vertical: bool,
+    /// Order in which events come: newest first as in Splunk, or oldest first as in a file.
+    #[arg(long, default_value = "newest", value_name = "ORDER")]
+    pub(crate) order: EventOrder,
+    /// Write straight to the terminal, not through $PAGER.
+    #[arg(long)]
+    pub(crate) no_pager: bool,
     /// Time zone of times typed and shown, e.g. Europe/Berlin; UTC when absent.
     #[arg(long, value_name = "ZONE")]
     pub(crate) zone: Option<String>,
@@ -130,6 +139,13 @@ pub(crate) struct NamespaceArgs {
     /// User whose own knowledge in the app counts, too.
     #[arg(long, value_name = "USER", requires = "app")]
     pub(crate) user: Option<String>,
+}
+
+impl SearchArgs {
+    /// The form that is asked for.
+    pub(crate) fn form(&self) -> OutputForm {
+        if self.vertical { OutputForm::Vertical } else { self.output }
+    }
 }
 
 impl NamespaceArgs {
@@ -154,6 +170,17 @@ pub(crate) enum OutputForm {
     Ndjson,
     /// The text of each event as it is.
     Raw,
+    /// A record per row, a line per field.
+    Vertical,
+}
+
+/// Orders of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EventOrder {
+    /// By time, newest first.
+    Newest,
+    /// By time, oldest first; those of one time in the order in which they came.
+    Oldest,
 }
 
 #[derive(Debug, Subcommand)]

@@ -100,7 +100,12 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
         Verb::Spl(SplVerb::Explain(arguments)) => spl_explain::run(cli, arguments),
         Verb::Preview(arguments) => preview::run(&cli.data_dir, arguments),
         Verb::Demo(arguments) => demo::run(arguments),
-        Verb::Help { command } => help::run(command.as_deref(), &mut std::io::stdout().lock()),
+        Verb::Help { command } => {
+            let mut out = output::pager::Pager::open(true);
+            let code = help::run(command.as_deref(), &mut out)?;
+            out.close()?;
+            Ok(code)
+        }
     }
 }
 

@@ -1,24 +1,27 @@
 //! `quarry search`: over the data folder, over files without one, or through the running server.
 
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use indicatif::HumanCount;
 use jiff::tz::TimeZone;
 use quarry_conf::Namespace;
 use quarry_engine::{CommandSource, Stopper};
-use quarry_event::time::{parse_time, parse_zone};
+use quarry_event::time::{NS_PER_SEC, parse_time, parse_zone};
 use quarry_inputs::file::{OneshotOptions, Progress, Reached, Rotation, add_file, expand};
 use quarry_search::{Outcome, ResultTable, SearchParams, SearchService};
+use quarry_spl::ast::Command;
 use quarry_stdx::SystemClock;
 use quarry_store::MemoryStore;
 
-use crate::cli::{Cli, OutputForm, SearchArgs};
+use crate::cli::{Cli, EventOrder, OutputForm, SearchArgs};
 use crate::failure::{self, Failure};
 use crate::interrupt::Interrupt;
 use crate::local::{self, DEFAULT_INDEX, MemorySink, Settings};
-use crate::output::{OutputStyle, OutputWriter};
+use crate::output::pager::Pager;
+use crate::output::{Marks, OutputStyle, OutputWriter, Written};
 use crate::remote::Remote;
 use crate::terminal;
 
@@ -34,15 +37,17 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
     }
     check(&arguments.text, &cli.data_dir, namespace.clone())?;
     check_times(arguments, &zone)?;
-    let mut out = BufWriter::new(std::io::stdout().lock());
+    let clock = SystemClock::shared();
+    let started_ns = clock.elapsed_ns();
+    let mut out = Pager::open(!arguments.no_pager);
     let stop = SearchStop::install()?;
-    let (mut messages, partial) = if !arguments.files.is_empty() {
+    let mut answer = if !arguments.files.is_empty() {
         let settings = Settings::built_in();
         let store = Arc::new(MemoryStore::new(DEFAULT_INDEX));
         let all_read = read_files(&settings, &store, arguments, &zone, &stop)?;
         let service = settings.service(store, None)?;
-        let (messages, partial) = stream(&service, cli, arguments, &zone, &stop, &mut out)?;
-        (messages, partial || !all_read)
+        let answer = stream(&service, cli, arguments, &zone, &stop, &mut out)?;
+        Answer { is_partial: answer.is_partial || !all_read, ..answer }
     } else if let Some(remote) = Remote::find(&cli.data_dir) {
         stop.end_process();
         ask_server(&remote.in_namespace(namespace.as_ref()), cli, arguments, &zone, &mut out)?
@@ -58,17 +63,42 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
         };
         stream(&service, cli, arguments, &zone, &stop, &mut out)?
     };
-    out.flush()?;
-    if stop.interrupt.is_set() {
-        messages.push("stopped early: the answer covers only the events read until then".to_owned());
+    out.close()?;
+    if terminal::is_interactive() {
+        crate::tell(&summary(&answer, clock.elapsed_ns() - started_ns));
     }
-    messages.iter().for_each(|message| crate::tell(&format!("note: {message}")));
-    Ok(if partial { failure::PARTIAL } else { 0 })
+    if stop.interrupt.is_set() {
+        answer.messages.push("stopped early: the answer covers only the events read until then".to_owned());
+    }
+    answer.messages.iter().for_each(|message| crate::tell(&format!("note: {message}")));
+    Ok(if answer.is_partial { failure::PARTIAL } else { 0 })
+}
+
+/// What a search came to, beside its rows.
+struct Answer {
+    messages: Vec<String>,
+    /// Whether data is missing.
+    is_partial: bool,
+    /// Whether the rows are events.
+    is_events: bool,
+    written: Written,
+}
+
+/// How many rows there are and how long they took.
+fn summary(answer: &Answer, elapsed_ns: i64) -> String {
+    let what = match (answer.is_events, answer.written.rows) {
+        (true, 1) => "event",
+        (true, _) => "events",
+        (false, 1) => "row",
+        (false, _) => "rows",
+    };
+    let seconds = elapsed_ns as f64 / NS_PER_SEC as f64;
+    format!("{} {what} in {seconds:.2} s", HumanCount(answer.written.rows as u64))
 }
 
 fn style(cli: &Cli, arguments: &SearchArgs, events: bool) -> OutputStyle {
     let (color, width) = (terminal::colors(cli.color), terminal::width());
-    OutputStyle { form: arguments.output, events, color, width }
+    OutputStyle { form: arguments.form(), events, color, width }
 }
 
 /// Whether no event is read.
@@ -126,18 +156,31 @@ impl Progress for UntilInterrupt<'_> {
     }
 }
 
+/// The search with events in the order that is asked for.
+fn ordered_text(arguments: &SearchArgs) -> String {
+    let text = &arguments.text;
+    let parsed = quarry_spl::parse(text);
+    match parsed.pipeline.commands.first() {
+        Some(first) if arguments.order == EventOrder::Oldest && matches!(first.command, Command::Search(_)) => {
+            let (selects, rest) = text.split_at(first.span.end);
+            format!("{selects} | reverse{rest}")
+        }
+        _ => text.clone(),
+    }
+}
+
 /// The search with a last command that keeps the fields its output shows, so that no others are cut out of events.
 fn shown_text(arguments: &SearchArgs) -> String {
-    let text = &arguments.text;
-    let shows_raw = matches!(arguments.output, OutputForm::Raw | OutputForm::Table);
-    let parsed = quarry_spl::parse(text);
+    let text = ordered_text(arguments);
+    let shows_raw = matches!(arguments.form(), OutputForm::Raw | OutputForm::Table);
+    let parsed = quarry_spl::parse(&text);
     // Only a search that reads events itself surely shows events: a saved search or a job may be a report.
     let reads = quarry_spl::analyse::begins_with_events(&parsed.pipeline.commands);
     let is_of_events = reads && !quarry_spl::analyse::is_transforming(&parsed.pipeline.commands);
     let narrowed = format!("{text} | fields _raw");
     // A search that handles _raw itself may have taken it away.
     let is_safe = shows_raw && is_of_events && !text.contains("_raw") && quarry_spl::parse(&narrowed).is_ok();
-    if is_safe { narrowed } else { text.clone() }
+    if is_safe { narrowed } else { text }
 }
 
 /// Runs a search in this process and writes its rows as they come; gives its messages and whether data is missing.
@@ -149,12 +192,12 @@ fn stream(
     zone: &TimeZone,
     stop: &SearchStop,
     out: &mut dyn Write,
-) -> Result<(Vec<String>, bool), Failure> {
+) -> Result<Answer, Failure> {
     let failed = |error| Failure::of_search(&arguments.text, error);
     let mut running = service.start(params(arguments, zone)).map_err(failed)?;
     stop.set(StopAction::Finish(running.stopper()));
     let style = style(cli, arguments, running.is_events());
-    let mut writer = OutputWriter::new(style, out);
+    let mut writer = OutputWriter::new(style, Marks::of(&arguments.text, style), out);
     if OutputWriter::takes_rows_as_they_come(style) {
         while let Some(part) = running.next_table(zone).map_err(failed)? {
             writer.write(&part)?;
@@ -162,12 +205,14 @@ fn stream(
     } else {
         let rows = running.collect_rows(zone).map_err(failed)?;
         writer.begin(rows.fields())?;
+        writer.expect(rows.len());
         for part in rows.parts() {
             writer.write(&part.map_err(failed)?)?;
         }
     }
-    writer.end()?;
-    Ok((running.messages(), running.is_partial()))
+    let written = writer.end()?;
+    let (messages, is_partial) = (running.messages(), running.is_partial());
+    Ok(Answer { messages, is_partial, is_events: style.events, written })
 }
 
 /// Refuses a faulty search before any file is read.
@@ -259,24 +304,37 @@ fn ask_server(
     arguments: &SearchArgs,
     zone: &TimeZone,
     out: &mut dyn Write,
-) -> Result<(Vec<String>, bool), Failure> {
-    let mut form =
-        vec![("search", arguments.text.as_str()), ("exec_mode", "oneshot"), ("output_mode", "json"), ("count", "0")];
+) -> Result<Answer, Failure> {
+    let text = ordered_text(arguments);
+    let mut form = vec![("search", text.as_str()), ("exec_mode", "oneshot"), ("output_mode", "json"), ("count", "0")];
     let named = [("earliest_time", &arguments.earliest), ("latest_time", &arguments.latest), ("zone", &arguments.zone)];
     form.extend(named.iter().filter_map(|(key, value)| value.as_deref().map(|value| (*key, value))));
     let answer = remote.search(&form)?;
-    let partial = answer.partial;
-    let mut writer = OutputWriter::new(style(cli, arguments, answer.events), out);
-    let mut is_begun = false;
+    let (is_partial, is_events) = (answer.partial, answer.events);
+    let style = style(cli, arguments, is_events);
+    let mut writer = OutputWriter::new(style, Marks::of(&arguments.text, style), out);
+    // One part is held back, so that the writer knows whether another follows.
+    let mut held: Option<ResultTable> = None;
+    let mut parts = 0;
     let messages = answer.read(&mut |fields, rows| {
-        if !std::mem::replace(&mut is_begun, true) {
+        if parts == 0 {
             writer.begin(fields)?;
         }
+        parts += 1;
         let values_of = |row: usize, field: &str| rows[row].get(field).map(Vec::as_slice).unwrap_or_default();
         let table = ResultTable::of_texts(fields, rows.len(), zone.clone(), values_of);
         let table = table.map_err(|error| Failure::Storage(format!("the server's answer cannot be shown: {error}")))?;
-        Ok(writer.write(&table)?)
+        if let Some(before) = held.replace(table) {
+            writer.write(&before)?;
+        }
+        Ok(())
     })?;
-    writer.end()?;
-    Ok((messages, partial))
+    if let Some(last) = held {
+        if parts == 1 {
+            writer.expect(last.len());
+        }
+        writer.write(&last)?;
+    }
+    let written = writer.end()?;
+    Ok(Answer { messages, is_partial, is_events, written })
 }

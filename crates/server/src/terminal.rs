@@ -26,6 +26,33 @@ pub(crate) fn width() -> Option<u16> {
     std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok()).or(Some(columns))
 }
 
+/// Lines and columns of the terminal that standard output is; `None` for a pipe or file.
+pub(crate) fn screen() -> Option<(usize, usize)> {
+    let columns = width()?;
+    let (lines, _) = console::Term::stdout().size_checked()?;
+    Some((usize::from(lines), usize::from(columns)))
+}
+
+/// Whether a person reads both the results and the verb's own talk.
+pub(crate) fn is_interactive() -> bool {
+    std::io::stdout().is_terminal() && std::io::stderr().is_terminal()
+}
+
+/// Pager of those who name none.
+const PAGER: &str = "less";
+
+/// The command that pages output: `$PAGER`, or `less`; `None` where it is set to nothing or `cat`.
+#[expect(clippy::disallowed_methods, reason = "the server crate is where the environment is read")]
+pub(crate) fn pager_command() -> Option<String> {
+    let command = std::env::var("PAGER").unwrap_or_else(|_| PAGER.to_owned());
+    Some(command).filter(|command| !matches!(command.trim(), "" | "cat"))
+}
+
+/// Whether the user has set options of `less`.
+pub(crate) fn has_less_options() -> bool {
+    std::env::var_os("LESS").is_some()
+}
+
 /// Whether messages on standard error may be coloured.
 #[expect(clippy::disallowed_methods, reason = "the server crate is where the environment is read")]
 pub(crate) fn colors_on_stderr(choice: ColorChoice) -> bool {

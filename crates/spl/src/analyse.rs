@@ -5,6 +5,7 @@
 //! too little is wrong.
 
 mod families;
+mod sought;
 
 use std::collections::BTreeSet;
 
@@ -14,6 +15,7 @@ use crate::ast::{
 };
 use crate::parse::parse_condition;
 use families::{before_family, makes_report};
+pub use sought::{SoughtText, sought_texts};
 
 /// Name of the event text.
 const RAW: &str = "_raw";

@@ -3,15 +3,23 @@
 //! All forms write to a locked, buffered stream; a reader that goes away (`| head`) ends the program quietly.
 
 mod csv;
+pub(crate) mod grid;
+mod highlight;
 mod json;
+pub(crate) mod pager;
 mod raw;
 mod table;
+mod text_width;
+mod vertical;
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use quarry_search::ResultTable;
+use quarry_search::{Cell, ResultTable};
+use quarry_spl::analyse::SoughtText;
 
 use crate::cli::OutputForm;
+use table::TableParts;
 
 /// How a result is written.
 #[derive(Clone, Copy, Debug)]
@@ -26,23 +34,80 @@ pub(crate) struct OutputStyle {
     pub(crate) width: Option<u16>,
 }
 
+/// What is marked in the text of events.
+#[derive(Debug, Default)]
+pub(crate) struct Marks(Vec<SoughtText>);
+
+impl Marks {
+    /// What a search looks for, where colours may be used.
+    pub(crate) fn of(search: &str, style: OutputStyle) -> Marks {
+        match style.color && style.width.is_some() {
+            true => Marks(quarry_spl::analyse::sought_texts(&quarry_spl::parse(search).pipeline.commands)),
+            false => Marks::default(),
+        }
+    }
+
+    /// The line with its marks.
+    fn dressed(&self, line: &str) -> String {
+        if self.0.is_empty() { line.to_owned() } else { highlight::highlighted(line, &self.0) }
+    }
+}
+
 /// Writes the rows of a result as they come.
 pub(crate) struct OutputWriter<'a> {
     style: OutputStyle,
+    marks: Marks,
     out: &'a mut dyn Write,
-    rows: usize,
+    table: TableParts,
+    written: Written,
+    /// Rows that are expected, where that is known.
+    rows_all: Option<usize>,
+}
+
+/// What was written.
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    /// Number of rows.
+    pub(crate) rows: usize,
+    /// Names of columns in which no row has a value.
+    pub(crate) empty: Vec<String>,
+    /// Names of columns in which some row has one.
+    filled: BTreeSet<String>,
+}
+
+impl Written {
+    fn add(&mut self, part: &ResultTable) {
+        self.rows += part.len();
+        for (at, field) in part.fields().iter().enumerate() {
+            if self.filled.contains(field) {
+                continue;
+            }
+            let has_value = part.rows().any(|row| !matches!(row.cell(at), Cell::Null));
+            if has_value {
+                self.filled.insert(field.clone());
+                self.empty.retain(|name| name != field);
+            } else if !self.empty.contains(field) {
+                self.empty.push(field.clone());
+            }
+        }
+    }
 }
 
 impl<'a> OutputWriter<'a> {
     /// A writer to `out`.
-    pub(crate) fn new(style: OutputStyle, out: &'a mut dyn Write) -> OutputWriter<'a> {
-        OutputWriter { style, out, rows: 0 }
+    pub(crate) fn new(style: OutputStyle, marks: Marks, out: &'a mut dyn Write) -> OutputWriter<'a> {
+        OutputWriter { style, marks, out, table: TableParts::default(), written: Written::default(), rows_all: None }
+    }
+
+    /// Says how many rows there will be.
+    pub(crate) fn expect(&mut self, rows: usize) {
+        self.rows_all = Some(rows);
     }
 
     /// Whether rows may be written as they come: their form has no head that depends on all of them.
     pub(crate) fn takes_rows_as_they_come(style: OutputStyle) -> bool {
         match style.form {
-            OutputForm::Raw | OutputForm::Ndjson | OutputForm::Json => true,
+            OutputForm::Raw | OutputForm::Ndjson | OutputForm::Json | OutputForm::Vertical => true,
             OutputForm::Table => style.events,
             OutputForm::Csv => false,
         }
@@ -58,10 +123,18 @@ impl<'a> OutputWriter<'a> {
 
     /// Writes some rows; all parts have the same columns unless [`OutputWriter::takes_rows_as_they_come`].
     pub(crate) fn write(&mut self, part: &ResultTable) -> io::Result<()> {
-        let before = self.rows;
-        self.rows += part.len();
+        let before = self.written.rows;
+        if self.style.events {
+            self.written.rows += part.len();
+        } else {
+            self.written.add(part);
+        }
         match self.style.form {
-            OutputForm::Table => table::write(part, before == 0, self.style, self.out),
+            OutputForm::Table => {
+                let place = (before == 0, self.rows_all == Some(part.len()));
+                self.table.write(part, place, self.style, &self.marks, self.out)
+            }
+            OutputForm::Vertical => vertical::write(part, before, self.style, &self.marks, self.out),
             OutputForm::Csv => csv::write(part, self.out),
             OutputForm::Json => json::write_items(part, before == 0, self.out),
             OutputForm::Ndjson => json::write_lines(part, self.out),
@@ -69,21 +142,79 @@ impl<'a> OutputWriter<'a> {
         }
     }
 
-    /// Writes what comes after the last row.
-    pub(crate) fn end(self) -> io::Result<()> {
+    /// Writes what comes after the last row; gives what was written.
+    pub(crate) fn end(self) -> io::Result<Written> {
         match self.style.form {
-            OutputForm::Table if self.rows == 0 => writeln!(self.out, "no results")?,
-            OutputForm::Json => json::write_end(self.rows == 0, self.out)?,
+            OutputForm::Table | OutputForm::Vertical if self.written.rows == 0 => writeln!(self.out, "no results")?,
+            OutputForm::Table => self.table.end(self.style, self.out)?,
+            OutputForm::Json => json::write_end(self.written.rows == 0, self.out)?,
             _ => {}
         }
-        self.out.flush()
+        self.out.flush()?;
+        Ok(self.written)
     }
 }
 
 /// Writes a whole result.
 pub(crate) fn write(result: &ResultTable, style: OutputStyle, out: &mut dyn Write) -> io::Result<()> {
-    let mut writer = OutputWriter::new(style, out);
+    let mut writer = OutputWriter::new(style, Marks::default(), out);
+    writer.expect(result.len());
     writer.begin(result.fields())?;
     writer.write(result)?;
-    writer.end()
+    writer.end().map(|_| ())
+}
+
+/// Internal fields stay hidden, as in Splunk's tables; `_time` and `_raw` are what people look for.
+fn is_shown(field: &str) -> bool {
+    !field.starts_with('_') || field == "_time" || field == "_raw"
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::tz::TimeZone;
+
+    use super::*;
+
+    /// What a terminal of so many columns shows of rows that all have the same value in a field.
+    fn shown(fields: &[(&str, &str)], rows: usize, style: OutputStyle) -> String {
+        let names: Vec<String> = fields.iter().map(|(name, _)| (*name).to_owned()).collect();
+        let values: Vec<[String; 1]> = fields.iter().map(|(_, value)| [(*value).to_owned()]).collect();
+        let value_of = |_: usize, name: &str| &values[names.iter().position(|known| known == name).unwrap()][..];
+        let table = ResultTable::of_texts(&names, rows, TimeZone::UTC, value_of).unwrap();
+        let mut out = Vec::new();
+        write(&table, style, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    const TERMINAL: OutputStyle = OutputStyle { form: OutputForm::Table, events: false, color: false, width: Some(36) };
+    const WIDE: &[(&str, &str)] =
+        &[("a", "1"), ("message", "some longer text here"), ("b", "2345"), ("c", "xyzxyzxyz")];
+
+    #[test]
+    fn columns_that_do_not_fit_are_named() {
+        let text = shown(WIDE, 2, TERMINAL);
+        assert_eq!(
+            text,
+            "a  message                   b\n1  some longer text here  2345\n1  some longer text here  2345\n… 1 more column: c (use | table, --vertical or -o csv)\n"
+        );
+        let pipe = shown(WIDE, 1, OutputStyle { width: None, ..TERMINAL });
+        assert_eq!(pipe.lines().count(), 2, "{pipe}");
+        assert!(pipe.lines().all(|line| line.contains('c') || line.contains("xyz")), "{pipe}");
+    }
+
+    #[test]
+    fn a_single_wide_row_and_what_is_asked_for_are_records() {
+        let record = "-[ 1 ]----------------------------------\na        1\nmessage  some longer text here\nb        2345\nc        xyzxyzxyz\n";
+        assert_eq!(shown(WIDE, 1, TERMINAL), record);
+        assert_eq!(shown(WIDE, 1, OutputStyle { form: OutputForm::Vertical, width: None, ..TERMINAL }), record);
+    }
+
+    #[test]
+    fn headings_and_texts_keep_to_themselves_on_a_terminal() {
+        let colored = OutputStyle { color: true, ..TERMINAL };
+        let text = shown(&[("n", "12345"), ("x", "y")], 1, colored);
+        assert_eq!(text, "    \u{1b}[1mn\u{1b}[0m  \u{1b}[1mx\u{1b}[0m\n12345  y\n");
+        let raw = shown(&[("_raw", "a\u{1b}[2Jb and so on, longer than the terminal is")], 1, TERMINAL);
+        assert_eq!(raw, "a\\x1b[2Jb and so on, longer than the terminal is\n");
+    }
 }

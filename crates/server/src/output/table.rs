@@ -2,77 +2,113 @@
 
 use std::io::{self, Write};
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use quarry_event::value;
 use quarry_search::{Cell, PART_ROWS, ResultTable};
 
-use super::OutputStyle;
-use crate::bucket::COLUMN_PADDING;
+use super::grid::{Fit, Grid, Heading};
+use super::text_width::visible;
+use super::{Marks, OutputStyle, is_shown, vertical};
 
-const BOLD: &str = "\u{1b}[1m";
 const DIM: &str = "\u{1b}[2m";
 const PLAIN: &str = "\u{1b}[0m";
 
-/// Rows of a table; `is_first` where its head goes before them.
-pub(super) fn write(result: &ResultTable, is_first: bool, style: OutputStyle, out: &mut dyn Write) -> io::Result<()> {
-    if style.events { write_events(result, style, out) } else { write_results(result, is_first, style, out) }
+/// Longest list of column names in a note, in bytes.
+const NAMES_BYTES_MAX: usize = 300;
+
+/// What parts of a table share.
+#[derive(Debug, Default)]
+pub(super) struct TableParts {
+    /// Widths on a terminal, which hold for all parts.
+    fit: Option<Fit>,
+    /// Names of columns for which there is no room.
+    left_out: Vec<String>,
 }
 
-/// Each event as `time  text`.
-fn write_events(result: &ResultTable, style: OutputStyle, out: &mut dyn Write) -> io::Result<()> {
+impl TableParts {
+    /// Rows of a table; `is_first` where its head goes before them, `is_only` where no other rows follow.
+    pub(super) fn write(
+        &mut self,
+        result: &ResultTable,
+        (is_first, is_only): (bool, bool),
+        style: OutputStyle,
+        marks: &Marks,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        if style.events {
+            return write_events(result, style, marks, out);
+        }
+        let shown: Vec<usize> = (0..result.fields().len()).filter(|&at| is_shown(&result.fields()[at])).collect();
+        if style.width.is_some() && shown.iter().all(|&at| result.fields()[at] == "_raw") {
+            return write_events(result, style, marks, out);
+        }
+        let rows: Vec<_> = result.rows().collect();
+        for (block_at, block) in rows.chunks(PART_ROWS).enumerate() {
+            let cells: Vec<Vec<Cell<'_>>> =
+                block.iter().map(|row| shown.iter().map(|&at| row.cell(at)).collect()).collect();
+            let headings = shown.iter().enumerate().map(|(column, &at)| Heading {
+                text: result.fields()[at].clone(),
+                is_numeric: cells.iter().all(|row| is_numeric(&row[column])),
+            });
+            let mut grid = Grid::new(headings.collect(), style.width.map(usize::from));
+            cells.iter().for_each(|row| grid.push(row.iter().map(|cell| cell.joined("\n"))));
+            let fit = match &self.fit {
+                Some(fit) => fit.clone(),
+                None => grid.fit(),
+            };
+            let left_out = grid.left_out(&fit);
+            if is_first && block_at == 0 {
+                // One row that is wider than the terminal reads better as a list of its fields.
+                if is_only && rows.len() == 1 && !left_out.is_empty() {
+                    return vertical::write(result, 0, style, marks, out);
+                }
+                self.left_out = left_out.into_iter().map(str::to_owned).collect();
+                grid.write_head(&fit, style.color, out)?;
+            }
+            let raw = shown.iter().position(|&at| result.fields()[at] == "_raw");
+            let dress = |at: usize, line: &str| if Some(at) == raw { marks.dressed(line) } else { line.to_owned() };
+            grid.write_rows(&fit, &dress, out)?;
+            self.fit = style.width.map(|_| fit);
+        }
+        Ok(())
+    }
+
+    /// Names the columns for which there was no room.
+    pub(super) fn end(&self, style: OutputStyle, out: &mut dyn Write) -> io::Result<()> {
+        if self.left_out.is_empty() {
+            return Ok(());
+        }
+        let (dim, plain) = if style.color { (DIM, PLAIN) } else { ("", "") };
+        let count = self.left_out.len();
+        let mut names = String::new();
+        for (at, name) in self.left_out.iter().enumerate() {
+            if names.len() + name.len() > NAMES_BYTES_MAX && at > 0 {
+                names.push_str(&format!(" and {} more", count - at));
+                break;
+            }
+            names.push_str(if at > 0 { ", " } else { "" });
+            names.push_str(&visible(name));
+        }
+        let columns = if count == 1 { "column" } else { "columns" };
+        writeln!(out, "{dim}… {count} more {columns}: {names} (use | table, --vertical or -o csv){plain}")
+    }
+}
+
+/// Each event as `time  text`; rows without a time as their text alone.
+fn write_events(result: &ResultTable, style: OutputStyle, marks: &Marks, out: &mut dyn Write) -> io::Result<()> {
     for row in result.rows() {
         let (time, raw) = (row.named("_time"), row.named("_raw"));
         let (time, raw) = (time.joined(" "), raw.joined("\n"));
-        if style.color {
-            writeln!(out, "{DIM}{time}{PLAIN}  {raw}")?;
-        } else {
-            writeln!(out, "{time}  {raw}")?;
+        let raw = match style.width {
+            Some(_) => raw.split('\n').map(|line| marks.dressed(&visible(line))).collect::<Vec<_>>().join("\n"),
+            None => raw.into_owned(),
+        };
+        match (style.events, style.color) {
+            (true, true) => writeln!(out, "{DIM}{time}{PLAIN}  {raw}")?,
+            (true, false) => writeln!(out, "{time}  {raw}")?,
+            (false, _) => writeln!(out, "{raw}")?,
         }
     }
     Ok(())
-}
-
-/// Columns are as wide as the widest value of their block.
-fn write_results(result: &ResultTable, is_first: bool, style: OutputStyle, out: &mut dyn Write) -> io::Result<()> {
-    let shown: Vec<usize> = (0..result.fields().len()).filter(|&at| is_shown(&result.fields()[at])).collect();
-    let rows: Vec<_> = result.rows().collect();
-    for (block_at, block) in rows.chunks(PART_ROWS).enumerate() {
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING);
-        if let Some(width) = style.width {
-            table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
-        }
-        if is_first && block_at == 0 {
-            table.set_header(shown.iter().map(|&at| heading(&result.fields()[at], style)));
-        }
-        let mut numeric = vec![true; shown.len()];
-        for row in block {
-            let cells: Vec<Cell<'_>> = shown.iter().map(|&at| row.cell(at)).collect();
-            for (column, cell) in cells.iter().enumerate() {
-                numeric[column] &= is_numeric(cell);
-            }
-            table.add_row(cells.iter().map(|cell| cell.joined("\n").into_owned()));
-        }
-        for (column, is_numeric) in table.column_iter_mut().zip(numeric) {
-            column.set_padding(COLUMN_PADDING);
-            if is_numeric {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-        }
-        for line in table.to_string().lines() {
-            writeln!(out, "{}", line.trim_end())?;
-        }
-    }
-    Ok(())
-}
-
-/// Internal fields stay hidden, as in Splunk's tables; `_time` and `_raw` are what people look for.
-fn is_shown(field: &str) -> bool {
-    !field.starts_with('_') || field == "_time" || field == "_raw"
-}
-
-fn heading(field: &str, style: OutputStyle) -> String {
-    if style.color { format!("{BOLD}{field}{PLAIN}") } else { field.to_owned() }
 }
 
 fn is_numeric(cell: &Cell<'_>) -> bool {

@@ -1,0 +1,236 @@
+//! Cells in aligned columns: how wide each column is, which fit the terminal, and the lines that come of it.
+//!
+//! Where there is no terminal every column is as wide as its widest cell. On a terminal, long text is wrapped; numbers,
+//! times and other single words are not. Columns for which no room is left are dropped, from the right, and named by
+//! whoever writes the table.
+
+use std::io::{self, Write};
+
+use super::text_width::{visible, width, wrapped};
+
+/// Blanks between two columns.
+const GAP: usize = 2;
+/// Narrowest column of text that is wrapped.
+const WRAPPED_MIN: usize = 20;
+/// Longest single word (a time, an address, an id) that is never wrapped.
+const WORD_MAX: usize = 32;
+
+const BOLD: &str = "\u{1b}[1m";
+const PLAIN: &str = "\u{1b}[0m";
+
+/// One column of a table.
+#[derive(Clone, Debug)]
+pub(crate) struct Heading {
+    /// What stands over it.
+    pub(crate) text: String,
+    /// Whether its cells are set at the right.
+    pub(crate) is_numeric: bool,
+}
+
+/// Headings and cells.
+#[derive(Debug)]
+pub(crate) struct Grid {
+    headings: Vec<Heading>,
+    /// Lines of each cell, row by row.
+    rows: Vec<Vec<Vec<String>>>,
+    /// Columns of the terminal; `None` elsewhere.
+    terminal: Option<usize>,
+}
+
+/// Widths of the columns that are shown, the first ones of the grid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fit(Vec<usize>);
+
+impl Fit {
+    /// How many columns are shown.
+    pub(crate) fn columns(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl Grid {
+    /// An empty grid for a terminal of so many columns, or for something else.
+    pub(crate) fn new(headings: Vec<Heading>, terminal: Option<usize>) -> Grid {
+        Grid { headings, rows: Vec::new(), terminal }
+    }
+
+    /// Adds a row; a line break in a cell starts a line in it.
+    pub(crate) fn push<'c>(&mut self, cells: impl IntoIterator<Item = std::borrow::Cow<'c, str>>) {
+        let lines = |cell: std::borrow::Cow<'_, str>| match self.terminal {
+            Some(_) => cell.lines().map(|line| visible(line).into_owned()).collect(),
+            None => cell.lines().map(str::to_owned).collect(),
+        };
+        self.rows.push(cells.into_iter().map(lines).collect());
+    }
+
+    /// How wide the columns are and which there are.
+    pub(crate) fn fit(&self) -> Fit {
+        let heading = |at: usize| width(&self.headings[at].text);
+        let cells = |at: usize| self.rows.iter().filter_map(move |row| row.get(at)).flatten();
+        let natural: Vec<usize> = (0..self.headings.len())
+            .map(|at| cells(at).map(|line| width(line)).max().unwrap_or(0).max(heading(at)))
+            .collect();
+        let Some(terminal) = self.terminal else { return Fit(natural) };
+        let least: Vec<usize> = (0..natural.len())
+            .map(|at| {
+                let is_whole = natural[at] <= WORD_MAX && cells(at).all(|line| !line.contains(' '));
+                let is_whole = is_whole || self.headings[at].is_numeric;
+                if is_whole { natural[at] } else { natural[at].min(heading(at).clamp(WRAPPED_MIN, WORD_MAX)) }
+            })
+            .collect();
+        let mut used = 0;
+        let fits = |least: &&usize| {
+            used += **least + if used > 0 { GAP } else { 0 };
+            used <= terminal
+        };
+        let columns = least.iter().take_while(fits).count().max(1).min(natural.len());
+        Fit(shared(&natural[..columns], &least[..columns], terminal))
+    }
+
+    /// Names of the columns that are not shown.
+    pub(crate) fn left_out(&self, fit: &Fit) -> Vec<&str> {
+        self.headings[fit.columns()..].iter().map(|heading| heading.text.as_str()).collect()
+    }
+
+    /// Writes the headings, bold if `color`.
+    pub(crate) fn write_head(&self, fit: &Fit, color: bool, out: &mut dyn Write) -> io::Result<()> {
+        let cells: Vec<Vec<&str>> =
+            self.headings.iter().zip(&fit.0).map(|(heading, &columns)| self.cut(&heading.text, columns)).collect();
+        self.write_cells(
+            &cells,
+            fit,
+            &|_, line| if color { format!("{BOLD}{line}{PLAIN}") } else { line.to_owned() },
+            out,
+        )
+    }
+
+    /// Writes the rows; `dress` may colour a line of a cell of the column at some place.
+    pub(crate) fn write_rows(
+        &self,
+        fit: &Fit,
+        dress: &dyn Fn(usize, &str) -> String,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        for row in &self.rows {
+            let lines = row.iter().zip(&fit.0);
+            let cells: Vec<Vec<&str>> = lines
+                .map(|(lines, &columns)| lines.iter().flat_map(|line| self.cut(line, columns)).collect())
+                .collect();
+            self.write_cells(&cells, fit, dress, out)?;
+        }
+        Ok(())
+    }
+
+    /// Lines of a cell's line.
+    fn cut<'t>(&self, line: &'t str, columns: usize) -> Vec<&'t str> {
+        if self.terminal.is_some() { wrapped(line, columns) } else { vec![line] }
+    }
+
+    fn write_cells(
+        &self,
+        cells: &[Vec<&str>],
+        fit: &Fit,
+        dress: &dyn Fn(usize, &str) -> String,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let height = cells.iter().map(Vec::len).max().unwrap_or(0).max(1);
+        let mut text = String::new();
+        for line_at in 0..height {
+            text.clear();
+            // Blanks are owed until something follows them, so that no line ends in some.
+            let mut owed = 0;
+            for (at, cell) in cells.iter().enumerate() {
+                let line = cell.get(line_at).copied().unwrap_or("").trim_end();
+                let blank = fit.0[at].saturating_sub(width(line));
+                let (before, after) = if self.headings[at].is_numeric { (blank, 0) } else { (0, blank) };
+                owed += before;
+                if !line.is_empty() {
+                    text.extend(std::iter::repeat_n(' ', owed));
+                    text.push_str(&dress(at, line));
+                    owed = 0;
+                }
+                owed += after + GAP;
+            }
+            writeln!(out, "{text}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Widths that together fit: none below its least, the widest shrunk first.
+fn shared(natural: &[usize], least: &[usize], terminal: usize) -> Vec<usize> {
+    let room = terminal.saturating_sub(GAP * natural.len().saturating_sub(1)).max(1);
+    let capped = |cap: usize| natural.iter().zip(least).map(move |(&natural, &least)| natural.min(cap.max(least)));
+    let widest = natural.iter().copied().max().unwrap_or(0);
+    // The widths grow with the cap.
+    let (mut low, mut high) = (0, widest);
+    while low < high {
+        let middle = (low + high).div_ceil(2);
+        if capped(middle).sum::<usize>() <= room { low = middle } else { high = middle - 1 }
+    }
+    let mut widths: Vec<usize> = capped(low).collect();
+    let mut left = room.saturating_sub(widths.iter().sum());
+    for (width, &natural) in widths.iter_mut().zip(natural) {
+        let more = usize::from(*width < natural).min(left);
+        *width += more;
+        left -= more;
+    }
+    // A single column wider than the terminal is wrapped all the same.
+    widths.iter().map(|&width| width.min(terminal.max(1))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grid(terminal: Option<usize>, headings: &[(&str, bool)], rows: &[&[&str]]) -> (String, Vec<String>) {
+        let headings = headings.iter().map(|&(text, is_numeric)| Heading { text: text.to_owned(), is_numeric });
+        let mut grid = Grid::new(headings.collect(), terminal);
+        rows.iter().for_each(|row| grid.push(row.iter().map(|&cell| cell.into())));
+        let (fit, mut out) = (grid.fit(), Vec::new());
+        grid.write_head(&fit, false, &mut out).unwrap();
+        grid.write_rows(&fit, &|_, line| line.to_owned(), &mut out).unwrap();
+        let left_out = grid.left_out(&fit).into_iter().map(str::to_owned).collect();
+        (String::from_utf8(out).unwrap(), left_out)
+    }
+
+    #[test]
+    fn headings_stand_over_their_columns_whatever_is_in_them() {
+        let rows: &[&[&str]] = &[&["日本", "7", "x"], &["e\u{301}", "1234", "y"]];
+        let (text, _) = grid(None, &[("name", false), ("n", true), ("z", false)], rows);
+        assert_eq!(text, "name     n  z\n日本     7  x\ne\u{301}     1234  y\n");
+        let (text, _) = grid(Some(80), &[("a", false), ("b", false)], &[&["\u{1b}[1mx", "y"], &["t\tt", "y"]]);
+        assert_eq!(text, "a          b\n\\x1b[1mx   y\nt       t  y\n");
+        let mut colored = Vec::new();
+        let grid = Grid::new(vec![Heading { text: "n".into(), is_numeric: true }], None);
+        grid.write_head(&Fit(vec![4]), true, &mut colored).unwrap();
+        assert_eq!(String::from_utf8(colored).unwrap(), "   \u{1b}[1mn\u{1b}[0m\n");
+    }
+
+    #[test]
+    fn long_text_wraps_and_numbers_and_words_do_not() {
+        let text = "one two three four five six seven eight nine ten";
+        let (shown, left_out) =
+            grid(Some(40), &[("n", true), ("message", false)], &[&["12345678", text], &["2", "short"]]);
+        assert_eq!(
+            shown,
+            "       n  message\n12345678  one two three four five six\n          seven eight nine ten\n       2  short\n"
+        );
+        assert!(left_out.is_empty());
+    }
+
+    #[test]
+    fn columns_without_room_are_left_out_from_the_right() {
+        let names: Vec<String> = (0..30).map(|at| format!("column{at}")).collect();
+        let headings: Vec<(&str, bool)> = names.iter().map(|name| (name.as_str(), false)).collect();
+        let row: Vec<&str> = names.iter().map(|_| "value").collect();
+        for terminal in 1..200 {
+            let (shown, left_out) = grid(Some(terminal), &headings, &[&row]);
+            assert!(shown.lines().all(|line| width(line) <= terminal), "{terminal}: {shown}");
+            let columns = 30 - left_out.len();
+            assert!(columns >= ((terminal + GAP) / (8 + GAP)).clamp(1, 30), "{terminal}: {shown}");
+            assert!(left_out.iter().eq(&names[columns..]), "{left_out:?}");
+        }
+        assert_eq!(grid(Some(80), &headings, &[&row]).1.len(), 21);
+    }
+}

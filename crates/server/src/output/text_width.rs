@@ -1,0 +1,113 @@
+//! How wide text is on a terminal, and how it is made fit for one: control characters visible, lines wrapped.
+//!
+//! Width is counted as terminals do (the `wcwidth` of each character, Unicode Standard Annex 11): wide characters take
+//! two columns, combining ones none. Escape codes in data are shown, never sent: a log line must not move the cursor.
+
+use std::borrow::Cow;
+
+use unicode_width::UnicodeWidthChar;
+
+/// Columns between two tab stops.
+const TAB_STOP: usize = 8;
+
+/// Columns that a text without control characters takes.
+pub(crate) fn width(text: &str) -> usize {
+    if text.is_ascii() { text.len() } else { text.chars().map(char_width).sum() }
+}
+
+fn char_width(c: char) -> usize {
+    c.width().unwrap_or(0)
+}
+
+/// One line of data as a terminal may show it: tabs become blanks, other control characters are written as escapes.
+pub(crate) fn visible(line: &str) -> Cow<'_, str> {
+    if !line.contains(is_unsafe) {
+        return Cow::Borrowed(line);
+    }
+    let (mut out, mut column) = (String::with_capacity(line.len() + 16), 0);
+    for c in line.chars() {
+        let from = out.len();
+        match c {
+            '\t' => out.extend(std::iter::repeat_n(' ', TAB_STOP - column % TAB_STOP)),
+            '\r' => out.push_str("\\r"),
+            c if is_unsafe(c) && c.is_ascii() => out.push_str(&format!("\\x{:02x}", u32::from(c))),
+            c if is_unsafe(c) => out.extend(c.escape_unicode()),
+            c => out.push(c),
+        }
+        column += width(&out[from..]);
+    }
+    Cow::Owned(out)
+}
+
+/// Characters that act on a terminal, or turn the direction of what follows (U+202A to U+202E, U+2066 to U+2069).
+fn is_unsafe(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Text in lines of at most `columns`, broken at blanks where there are any.
+pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<&str> {
+    let columns = columns.max(1);
+    let mut lines = Vec::new();
+    let mut rest = text;
+    while width(rest) > columns {
+        let (mut used, mut cut, mut blank) = (0, 0, None);
+        for (at, c) in rest.char_indices() {
+            used += char_width(c);
+            if c == ' ' && at > 0 {
+                blank = Some(at);
+            }
+            if used > columns {
+                break;
+            }
+            cut = at + c.len_utf8();
+        }
+        // One character may be wider than the whole line.
+        let cut = cut.max(rest.chars().next().map_or(0, char::len_utf8));
+        let end = blank.filter(|&blank| blank <= cut).unwrap_or(cut);
+        lines.push(&rest[..end]);
+        rest = rest[end..].strip_prefix(' ').unwrap_or(&rest[end..]);
+    }
+    if !rest.is_empty() || lines.is_empty() {
+        lines.push(rest);
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn width_is_that_of_a_terminal() {
+        for (text, columns) in [("abc", 3), ("é", 1), ("e\u{301}", 1), ("日本", 4), ("ﬁ", 1), ("🙂", 2), ("", 0)]
+        {
+            assert_eq!(width(text), columns, "{text}");
+        }
+    }
+
+    #[test]
+    fn control_characters_are_shown_and_tabs_reach_their_stops() {
+        for (text, shown) in [
+            ("plain", "plain"),
+            ("a\tb", "a       b"),
+            ("日\tb", "日      b"),
+            ("\u{1b}[31mred\u{1b}[0m", "\\x1b[31mred\\x1b[0m"),
+            ("a\rb\u{7}", "a\\rb\\x07"),
+            ("x\u{9b}2Jy", "x\\u{9b}2Jy"),
+            ("a\u{202e}b", "a\\u{202e}b"),
+        ] {
+            assert_eq!(visible(text), shown);
+        }
+    }
+
+    #[test]
+    fn lines_break_at_blanks_or_where_they_must() {
+        assert_eq!(wrapped("the quick brown fox", 10), ["the quick", "brown fox"]);
+        assert_eq!(wrapped("abcdefgh", 3), ["abc", "def", "gh"]);
+        assert_eq!(wrapped("日本語", 3), ["日", "本", "語"]);
+        assert_eq!(wrapped("日", 1), ["日"]);
+        assert_eq!(wrapped("", 5), [""]);
+        let text = "a bb ccc dddd eeeee ffffff";
+        assert!((1..30).all(|columns| wrapped(text, columns).iter().all(|line| width(line) <= columns.max(1))));
+    }
+}

@@ -1,0 +1,54 @@
+//! `-o vertical`: a record per row, a line per field. Fields that a row lacks are left out.
+
+use std::io::{self, Write};
+
+use quarry_search::ResultTable;
+
+use super::text_width::{visible, width, wrapped};
+use super::{Marks, OutputStyle, is_shown};
+
+const DIM: &str = "\u{1b}[2m";
+const BOLD: &str = "\u{1b}[1m";
+const PLAIN: &str = "\u{1b}[0m";
+
+/// Length of the line before a record.
+const RULE: usize = 40;
+/// Blanks between a name and its value.
+const GAP: usize = 2;
+/// Columns that a value has at least where lines are wrapped.
+const VALUE_MIN: usize = 20;
+
+/// Records of the rows, counted on from `rows_before`.
+pub(super) fn write(
+    result: &ResultTable,
+    rows_before: usize,
+    style: OutputStyle,
+    marks: &Marks,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let (dim, bold, plain) = if style.color { (DIM, BOLD, PLAIN) } else { ("", "", "") };
+    for (at, row) in result.rows().enumerate() {
+        writeln!(out, "{dim}{:-<RULE$}{plain}", format!("-[ {} ]", rows_before + at + 1))?;
+        let cells: Vec<(String, String)> = row
+            .cells()
+            .filter(|(name, _)| is_shown(name))
+            .map(|(name, value)| (visible(name).into_owned(), value.joined("\n").into_owned()))
+            .filter(|(_, value)| !value.is_empty())
+            .collect();
+        let names = cells.iter().map(|(name, _)| width(name)).max().unwrap_or(0);
+        let room = style.width.map(|columns| usize::from(columns).saturating_sub(names + GAP).max(VALUE_MIN));
+        for (name, value) in &cells {
+            let lines = value.lines().flat_map(|line| match room {
+                Some(room) => wrapped(&visible(line), room).into_iter().map(str::to_owned).collect(),
+                None => vec![line.to_owned()],
+            });
+            for (line_at, line) in lines.enumerate() {
+                let name = if line_at == 0 { name.as_str() } else { "" };
+                let blank = names + GAP - width(name);
+                let line = if name == "_raw" || line_at > 0 { marks.dressed(&line) } else { line };
+                writeln!(out, "{bold}{name}{plain}{:blank$}{line}", "")?;
+            }
+        }
+    }
+    Ok(())
+}

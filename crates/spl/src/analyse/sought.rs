@@ -1,0 +1,54 @@
+//! Texts that a search looks for in events, so that whoever shows an event can point at them.
+
+use crate::ast::{Command, CompareOp, SearchExpr, SearchPattern, Stage};
+
+/// Most texts given; a list of a thousand addresses is not worth a look at each place of each event.
+const SOUGHT_MAX: usize = 64;
+
+/// A text that events were asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SoughtText {
+    /// The text, without stars.
+    pub text: String,
+    /// Whether it may begin inside of a word, because a star stood before it.
+    pub begins_inside: bool,
+    /// Whether it may end inside of a word.
+    pub ends_inside: bool,
+}
+
+/// What the searches of a pipeline look for: words, phrases and values of fields, but nothing below NOT and no metadata.
+pub fn sought_texts(commands: &[Stage]) -> Vec<SoughtText> {
+    let mut found = Vec::new();
+    for stage in commands {
+        if let Command::Search(search) = &stage.command {
+            collect(&search.expr, &mut found);
+        }
+    }
+    found
+}
+
+fn collect(expr: &SearchExpr, found: &mut Vec<SoughtText>) {
+    match expr {
+        SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().for_each(|part| collect(part, found)),
+        SearchExpr::Keyword(pattern) | SearchExpr::Term(pattern) | SearchExpr::Case(pattern) => add(pattern, found),
+        SearchExpr::Compare { field, op: CompareOp::Eq, value, .. } if !is_metadata(&field.text) => add(value, found),
+        SearchExpr::In { field, values } if !is_metadata(&field.text) => {
+            values.iter().for_each(|value| add(value, found));
+        }
+        _ => {}
+    }
+}
+
+fn is_metadata(field: &str) -> bool {
+    matches!(field, "index" | "host" | "source" | "sourcetype" | "eventtype" | "tag") || field.starts_with('_')
+}
+
+fn add(pattern: &SearchPattern, found: &mut Vec<SoughtText>) {
+    let parts: Vec<&str> = pattern.text.split('*').collect();
+    for (at, part) in parts.iter().enumerate() {
+        let sought = SoughtText { text: (*part).to_owned(), begins_inside: at > 0, ends_inside: at + 1 < parts.len() };
+        if !part.is_empty() && found.len() < SOUGHT_MAX && !found.contains(&sought) {
+            found.push(sought);
+        }
+    }
+}
