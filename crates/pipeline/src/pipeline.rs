@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use encoding_rs::Encoding;
 use jiff::tz::TimeZone;
+use memchr::memchr2;
 use quarry_conf::settings::indexes::IndexNames;
 use quarry_conf::{PropsResolver, PropsSettings};
 use quarry_event::time::TimeNs;
@@ -269,6 +270,24 @@ impl Pipeline {
         self.drain(Until::Pause, out);
     }
 
+    /// Whether bytes wait for more of them to tell how the source begins (its sourcetype, its character set), and hold a
+    /// whole line, so that [`Pipeline::begin`] would give what they tell by now.
+    pub fn can_begin(&self) -> bool {
+        matches!(&self.stage, Stage::Opening(opening) if memchr2(b'\r', b'\n', &opening.bytes).is_some())
+    }
+
+    /// Whether bytes wait for more of them to tell how the source begins.
+    pub fn is_beginning(&self) -> bool {
+        matches!(&self.stage, Stage::Opening(_))
+    }
+
+    /// Decides how the source begins by the bytes that are there, and appends the events they complete.
+    pub fn begin(&mut self, out: &mut EventBatch) {
+        if matches!(&self.stage, Stage::Opening(opening) if !opening.bytes.is_empty()) {
+            self.open(out);
+        }
+    }
+
     /// Appends all that is left; the source has ended.
     pub fn finish(&mut self, out: &mut EventBatch) {
         self.drain(Until::End, out);
@@ -353,10 +372,7 @@ impl Pipeline {
     }
 
     fn drain(&mut self, until: Until, out: &mut EventBatch) {
-        let has_opening_bytes = matches!(&self.stage, Stage::Opening(opening) if !opening.bytes.is_empty());
-        if has_opening_bytes {
-            self.open(out);
-        }
+        self.begin(out);
         if let Stage::Running(running) = &mut self.stage {
             running.drain(until, out, &mut self.counters);
         }

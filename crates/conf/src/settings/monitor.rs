@@ -52,7 +52,7 @@ pub(crate) const MONITOR_ROWS: &[Row] = &[
         Kind::Bool,
         "false",
         "",
-        "whether an event that may go on waits for time_before_close too, instead of one second",
+        "whether an event that may go on waits for time_before_close too, instead of 0.6 seconds",
     ),
     row("_TCP_ROUTING", Kind::Text, "", "", "groups of outputs.conf that a forwarder sends the events to, with commas"),
     row("move_policy", Kind::Choice(&[SINKHOLE]), "", "", "sinkhole: a batch's files are removed once they are stored"),

@@ -5,16 +5,49 @@
 //! copied and emptied, and this file is what became of it. While both hold the same, one of them is about to be emptied
 //! or both are copies: that is to be seen later.
 
+use std::ffi::OsStr;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::OpenFile;
-use super::identity::tail_hash;
+use super::identity::{HEAD_BYTES, tail_hash};
 use crate::KnownPosition;
 
 /// Bytes of two files that are compared to tell a copy.
 const COPY_BYTES: usize = 64 << 10;
+
+/// Names that are looked at for files beside one.
+const BESIDE_NAMES_MAX: usize = 1_024;
+/// Files beside one that are opened.
+const BESIDE_OPENED_MAX: usize = 16;
+
+/// Files in the folder of `path`, those of the most similar names, that begin with `bytes` and go on behind them: their
+/// first bytes, up to as many as identify a file.
+///
+/// The sink finds a file by its first bytes, but not by the first of these. So this is how the file is found that a
+/// short one is, or was, the beginning of.
+pub(super) fn beside(path: &Path, bytes: &[u8]) -> Vec<Vec<u8>> {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Vec::new() };
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let likeness = |other: &OsStr| {
+        let pairs = name.as_encoded_bytes().iter().zip(other.as_encoded_bytes());
+        pairs.take_while(|(this, other)| this == other).count()
+    };
+    let mut names: Vec<_> = entries.take(BESIDE_NAMES_MAX).flatten().map(|entry| entry.file_name()).collect();
+    names.retain(|other| other != name);
+    names.sort_by_cached_key(|other| std::cmp::Reverse(likeness(other)));
+    let heads = names.iter().take(BESIDE_OPENED_MAX).filter_map(|name| {
+        let path = folder.join(name);
+        if path.metadata().ok()?.len() <= bytes.len() as u64 || !path.is_file() {
+            return None;
+        }
+        let mut head = begin(&path).ok()?;
+        head.truncate(HEAD_BYTES);
+        Some(head)
+    });
+    heads.filter(|head| head.len() > bytes.len() && head.starts_with(bytes)).collect()
+}
 
 /// Whether files are renamed and emptied where a file lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

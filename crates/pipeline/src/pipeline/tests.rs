@@ -14,6 +14,31 @@ fn props(text: &str) -> PropsResolver {
     PropsResolver::new(&Layers::new([ConfSource { layer: Layer::SystemLocal, app: None, file, text: text.to_owned() }]))
 }
 
+#[test]
+fn a_source_begins_with_what_is_there_when_it_is_told_to() {
+    for (sourcetype, settings) in [(None, ""), (Some("x"), "[x]\nCHARSET = AUTO\nSHOULD_LINEMERGE = false\n")] {
+        let context = PipelineContext { now: NOW, zone: TimeZone::UTC, modified: None };
+        let info = SourceInfo {
+            index: "main".to_owned(),
+            host: "h".to_owned(),
+            host_is_fixed: false,
+            source: "/a.log".to_owned(),
+            sourcetype: sourcetype.map(str::to_owned),
+        };
+        let mut pipeline = Pipeline::new(info, &props(settings), context).unwrap();
+        let mut out = EventBatch::default();
+        assert!(pipeline.is_beginning() && !pipeline.can_begin());
+        pipeline.push(b"one of", &mut out);
+        assert!(!pipeline.can_begin(), "no whole line");
+        pipeline.push(b" many\ntwo", &mut out);
+        assert!(pipeline.can_begin() && out.is_empty());
+        pipeline.begin(&mut out);
+        assert!(!pipeline.is_beginning() && out.len() == 1 && out.raw(0) == b"one of many");
+        pipeline.push(b" of many\n", &mut out);
+        assert_eq!((out.len(), out.raw(1)), (2, b"two of many".as_slice()));
+    }
+}
+
 /// Runs with more than the sample do not depend on chunks either.
 #[test]
 fn a_guess_is_made_of_the_same_bytes_whatever_the_chunks() {

@@ -8,6 +8,7 @@
 
 mod notices;
 mod roster;
+mod session;
 mod stanza;
 mod tail;
 #[cfg(test)]

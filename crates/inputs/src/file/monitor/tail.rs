@@ -16,11 +16,11 @@ use quarry_pipeline::{Pipeline, PipelineContext, SourceInfo};
 
 use super::roster::Node;
 use crate::file::binary::is_left_out;
-use crate::file::identity::{self, Start, TAIL_BYTES};
+use crate::file::identity::{self, HEAD_BYTES, Start, TAIL_BYTES};
 use crate::file::oneshot::hint;
 use crate::file::open::{OpenFile, READ_CHUNK_BYTES, is_packed, modified_ns};
-use crate::file::rotation::Rotation;
-use crate::{FileIdentity, FilePosition, InputError, Sink};
+use crate::file::rotation::{Rotation, beside};
+use crate::{FileIdentity, FilePosition, InputError, KnownPosition, Sink};
 
 /// Text bytes at which a batch is handed over.
 const BATCH_RAW_BYTES: usize = 1 << 20;
@@ -60,6 +60,8 @@ pub(crate) struct Tail {
     node: Node,
     path: String,
     identity: Arc<FileIdentity>,
+    /// The first bytes, as far as they were read, up to as many as an identity has.
+    head: Vec<u8>,
     pipeline: Pipeline,
     /// Offset of the pipeline's first byte.
     base: u64,
@@ -77,6 +79,17 @@ pub(crate) struct Tail {
 pub(crate) struct Counted {
     pub(crate) bytes: u64,
     pub(crate) events: u64,
+}
+
+/// Where reading an open file goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Where it stands.
+    Here,
+    /// Somewhere else, because a copy of it was read.
+    Elsewhere,
+    /// Nowhere: it does not hold what was read of it any more.
+    Cut,
 }
 
 /// How a read ended.
@@ -140,9 +153,10 @@ impl Tail {
             Pipeline::resume(options.info.clone(), props, context, hint).map_err(faulty)?
         };
         Ok(Opened::Tail(Box::new(Tail {
-            file,
             node,
             path: text,
+            head: first_bytes(&file, offset).map_err(wrong)?,
+            file,
             identity: start.identity,
             pipeline,
             base: offset,
@@ -163,29 +177,95 @@ impl Tail {
         path.metadata().is_ok_and(|metadata| Node::of(&metadata) == node)
     }
 
-    /// Whether the sink's answer, and the bytes before it, say that reading goes on where this stands. Asked before
-    /// anything is handed over: a copy of the file may have been read meanwhile, or the file written anew.
-    pub(crate) fn still_holds(
-        &self,
+    /// Whether reading goes on where this stands, by what the sink and the file say. Asked before anything is handed
+    /// over: a copy of the file may have been read meanwhile, or the file written anew.
+    pub(crate) fn standing(
+        &mut self,
         path: &Path,
         scope: &str,
         rotation: Rotation,
         sink: &mut dyn Sink,
-    ) -> Result<bool, InputError> {
+    ) -> Result<Standing, InputError> {
         if self.has_name(path) {
             let opened = OpenFile::open_from(path, 0)?.0;
             let start = Start::find(opened, path, &self.path, scope, (false, rotation), sink)?;
             if self.has_name(path) {
-                return Ok(!start.is_undecided && start.offset == self.kept && start.identity == self.identity);
+                if !self.is_unchanged() {
+                    return Ok(Standing::Cut);
+                }
+                if self.kept == 0 && start.offset == 0 {
+                    // Nothing is handed over: it may be known by more bytes than it had when it was opened.
+                    self.identity = start.identity.clone();
+                }
+                let is_same = !start.is_undecided && start.offset == self.kept && start.identity == self.identity;
+                return Ok(if is_same { Standing::Here } else { Standing::Elsewhere });
             }
         }
         if !self.is_unchanged() {
-            return Ok(false);
+            return Ok(Standing::Cut);
         }
         // The name is another file's now, so this one is read to its end. Nobody else may take it up before what is handed
         // over is settled, which whoever asks for positions waits for.
-        let asked = sink.positions(&self.identity.scope, &self.identity.head);
-        asked.map(|_| true).map_err(|error| InputError::sink(path, error))
+        Ok(if self.is_overtaken(sink)? { Standing::Elsewhere } else { Standing::Here })
+    }
+
+    fn positions(&self, head: &[u8], sink: &mut dyn Sink) -> Result<Vec<KnownPosition>, InputError> {
+        let known = sink.positions(&self.identity.scope, head);
+        known.map_err(|error| InputError::sink(Path::new(&self.path), error))
+    }
+
+    /// Whether somebody read the same content, in a copy of the file, beyond what is handed over of this one. What is
+    /// handed over next may follow this question.
+    fn is_overtaken(&mut self, sink: &mut dyn Sink) -> Result<bool, InputError> {
+        if self.kept == 0 && self.head.len() < HEAD_BYTES {
+            // A copy that is longer may be known by more bytes than were read here.
+            for head in beside(Path::new(&self.path), &self.head) {
+                if self.positions(&head, sink)?.iter().any(|known| known.offset >= self.fed) {
+                    return Ok(true);
+                }
+            }
+        }
+        let known = self.positions(&self.head, sink)?;
+        let has_own_head = |position: &&KnownPosition| position.head_bytes == self.identity.head.len();
+        let is_own = |position: &KnownPosition| position.variant == self.identity.variant && has_own_head(&position);
+        let is_beyond = |position: &KnownPosition| match position.offset {
+            offset if self.kept > 0 && is_own(position) => offset != self.kept,
+            offset if offset <= self.kept => false,
+            offset if offset <= self.fed => position.tail_hash == identity::tail_hash(self.recent.before(offset)),
+            _ => self.kept == 0 && self.is_held_by(Path::new(&position.path)),
+        };
+        let is_overtaken = known.iter().any(is_beyond);
+        if !is_overtaken && self.kept == 0 && known.iter().any(is_own) {
+            // Another file that begins alike came first.
+            let variant = known.iter().filter(has_own_head).map(|position| position.variant + 1).max();
+            let identity = FileIdentity { variant: variant.unwrap_or(0), ..FileIdentity::clone(&self.identity) };
+            self.identity = Arc::new(identity);
+        }
+        Ok(is_overtaken)
+    }
+
+    /// Whether the file at a path holds what was read of this one, of which nothing is handed over.
+    fn is_held_by(&self, path: &Path) -> bool {
+        let read = self.recent.before(self.fed);
+        let mut other = vec![0; read.len()];
+        let opened = OpenFile::open_from(path, 0);
+        opened.is_ok_and(|(mut file, _)| file.read_chunk(&mut other).is_ok_and(|bytes| other[..bytes] == *read))
+    }
+
+    /// Hands over all that was read of a file that does not hold it any more, unless a copy of it was read meanwhile.
+    pub(crate) fn abandon(&mut self, sink: &mut dyn Sink) -> Result<(), InputError> {
+        if !self.is_waiting() || self.is_overtaken(sink)? {
+            return Ok(());
+        }
+        self.finish(sink)
+    }
+
+    /// The same for events that are surely complete; a line without a break may be whole in a copy.
+    pub(crate) fn abandon_lines(&mut self, sink: &mut dyn Sink) -> Result<(), InputError> {
+        if !self.is_waiting() || self.is_overtaken(sink)? {
+            return Ok(());
+        }
+        self.pause(sink)
     }
 
     /// Whether the bytes before the place where reading goes on are still those that were read.
@@ -194,6 +274,26 @@ impl Tail {
         let read = &read[read.len().saturating_sub(TAIL_BYTES)..];
         let mut now = vec![0; read.len()];
         self.file.read_exact_at(&mut now, self.fed - read.len() as u64).is_ok() && now == read
+    }
+
+    /// Offset up to which events are handed over.
+    pub(crate) fn kept(&self) -> u64 {
+        self.kept
+    }
+
+    /// Whether bytes were read whose events are not handed over.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.fed > self.kept
+    }
+
+    /// Whether more bytes are awaited to tell how the file begins.
+    pub(crate) fn is_beginning(&self) -> bool {
+        self.pipeline.is_beginning()
+    }
+
+    /// Whether those that were read tell something by now.
+    pub(crate) fn can_begin(&self) -> bool {
+        self.pipeline.can_begin()
     }
 
     /// Bytes of the file that are not read yet.
@@ -241,9 +341,19 @@ impl Tail {
 
     fn take(&mut self, bytes: &[u8]) {
         self.pipeline.push(bytes, &mut self.batch);
+        if self.head.len() < HEAD_BYTES {
+            let missing = HEAD_BYTES - self.head.len();
+            self.head.extend_from_slice(&bytes[..bytes.len().min(missing)]);
+        }
         self.fed += bytes.len() as u64;
         self.counted.bytes += bytes.len() as u64;
         self.recent.push(bytes, self.safe());
+    }
+
+    /// Decides how the file begins by what was read of it, and hands over what is complete then.
+    pub(crate) fn begin(&mut self, sink: &mut dyn Sink) -> Result<(), InputError> {
+        self.pipeline.begin(&mut self.batch);
+        self.hand_over(self.safe(), sink)
     }
 
     /// Hands over what is complete when nothing comes for a while: an event that might have gone on, too.
@@ -284,6 +394,13 @@ impl Tail {
     fn wrong(&self, error: &io::Error) -> InputError {
         InputError::read(Path::new(&self.path), error)
     }
+}
+
+/// The bytes before `offset`, but no more than an identity has.
+fn first_bytes(file: &File, offset: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; offset.min(HEAD_BYTES as u64) as usize];
+    file.read_exact_at(&mut bytes, 0)?;
+    Ok(bytes)
 }
 
 /// Up to 256 bytes before `offset`.

@@ -13,6 +13,7 @@ use quarry_event::EventBatch;
 use quarry_stdx::{Clock, ManualClock};
 
 mod short;
+mod waits;
 
 use super::watcher::Watcher;
 use super::worker::Worker;
@@ -185,8 +186,8 @@ fn lines_come_when_they_are_complete() {
 }
 
 #[test]
-fn an_event_of_several_lines_waits_a_second_for_the_next() {
-    for (settings, waits) in [("", 1.0), ("multiline_event_extra_waittime = true\n", 3.0)] {
+fn an_event_of_several_lines_waits_a_moment_for_the_next() {
+    for (settings, waits) in [("", 0.75), ("multiline_event_extra_waittime = true\n", 3.0)] {
         let mut world = World::new(&format!("sourcetype = blocks\n{settings}"));
         world.append("a.log", "#1\n a\n#2\n");
         world.look();

@@ -1,10 +1,12 @@
 //! Reads the files that have something new, a turn each, so that a large one keeps no small one waiting.
 //!
-//! A file that grew stays open for a while: after a second of quiet its open event is taken as complete, after
-//! `time_before_close` also a last line without a break, and it is closed. One that was quiet that long before it was
+//! A file that grew stays open for a while ([`super::session`]). One that was quiet for `time_before_close` before it was
 //! met is closed at once.
+//!
+//! Of a file that was emptied or written anew, what was read of it is handed over: events at once, and the beginning of
+//! a line after a while, in which a copy may be read that has the whole line.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::time::Duration;
 
@@ -12,8 +14,9 @@ use quarry_conf::PropsResolver;
 use quarry_pipeline::{PipelineContext, SourceInfo};
 
 use super::roster::{FileNumber, Job};
+use super::session::{Due, Session, wait_ns};
 use super::stanza::Stanza;
-use super::tail::{Counted, Opened, Reached, Tail, TailOptions};
+use super::tail::{Counted, Opened, Reached, Standing, Tail, TailOptions};
 use super::{Monitor, NANOSECONDS};
 use crate::file::open::READ_CHUNK_BYTES;
 use crate::file::{NoProgress, OneshotOptions, Rotation, add_file};
@@ -25,16 +28,16 @@ const TURN_BYTES: usize = 8 << 20;
 const OPEN_MAX: usize = 100;
 /// Longest wait for a file to read; then quiet ones are looked at.
 const TICK: Duration = Duration::from_millis(100);
-/// Quiet time after which an event that might go on is complete.
-const PAUSE_AFTER_NS: i64 = NANOSECONDS;
 /// Wait before a file that could not be read is tried again.
 const RETRY_AFTER_NS: i64 = 10 * NANOSECONDS;
 /// Looks, one a second, at a file that may be a copy of one that is not read yet; then it is read as one of its own.
 const UNDECIDED_LOOKS: u32 = 10;
 /// Files whose looks are counted; beyond it counting begins anew.
 const UNDECIDED_MAX: usize = 10_000;
-/// Time between two looks whether an open file grew, where the kernel tells nothing.
-const LOOK_EVERY_NS: i64 = NANOSECONDS / 2;
+/// Time between two looks at a file without a session that waits.
+const LOOK_EVERY_NS: i64 = NANOSECONDS;
+/// Files whose last line, cut away from them, waits for a copy; beyond it the oldest waits no longer.
+const REMNANTS_MAX: usize = 100;
 
 /// One of a monitor's readers.
 pub(crate) struct Worker<'a> {
@@ -48,23 +51,22 @@ pub(crate) struct Worker<'a> {
     waiting: BTreeMap<FileNumber, Job>,
     /// Looks at files of which it could not be told whether they are copies.
     undecided: BTreeMap<FileNumber, u32>,
+    remnants: VecDeque<Remnant>,
     buffer: Vec<u8>,
 }
 
-/// An open file.
-struct Session {
+/// What was read of a file that does not hold it any more, and is no whole line.
+struct Remnant {
     tail: Box<Tail>,
     job: Job,
-    /// When it last grew.
-    grown_at: i64,
-    is_paused: bool,
     due_at: i64,
 }
 
 impl<'a> Worker<'a> {
     pub(crate) fn new(monitor: &'a Monitor, props: &'a PropsResolver, sink: Box<dyn Sink + 'a>) -> Worker<'a> {
         let (open, due, waiting, undecided) = (BTreeMap::new(), BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
-        Worker { monitor, props, sink, open, due, waiting, undecided, buffer: vec![0; READ_CHUNK_BYTES] }
+        let (remnants, buffer) = (VecDeque::new(), vec![0; READ_CHUNK_BYTES]);
+        Worker { monitor, props, sink, open, due, waiting, undecided, remnants, buffer }
     }
 
     /// Works until monitoring ends, or until the sink fails: what was stored is then to be asked of a new one.
@@ -74,7 +76,9 @@ impl<'a> Worker<'a> {
                 self.sink.flush().map_err(|error| InputError::sink(Path::new("watched files"), error))?;
             }
         }
-        Ok(())
+        // No file holds these any more.
+        self.take_remnants(i64::MAX)?;
+        self.sink.flush().map_err(|error| InputError::sink(Path::new("watched files"), error))
     }
 
     /// Reads the next file, waiting for one no longer than `wait`, and looks at those whose time has come; false if
@@ -87,6 +91,7 @@ impl<'a> Worker<'a> {
             self.bear(job, turn)?;
         }
         self.look_at_due()?;
+        self.take_remnants(self.now())?;
         Ok(job.is_some())
     }
 
@@ -133,10 +138,42 @@ impl<'a> Worker<'a> {
     fn check(&mut self, job: &Job) -> Result<(), InputError> {
         let scope = self.stanza(job).scope(&job.path.to_string_lossy());
         let rotation = self.rotation(job.stanza, Rotation::Awaited);
-        if let Some(session) = self.open.get(&job.number)
-            && !session.tail.still_holds(&job.path, &scope, rotation, &mut *self.sink)?
-        {
-            self.close(job.number);
+        let Some(session) = self.open.get_mut(&job.number) else { return Ok(()) };
+        match session.tail.standing(&job.path, &scope, rotation, &mut *self.sink)? {
+            Standing::Here => Ok(()),
+            Standing::Elsewhere => {
+                self.close(job.number);
+                Ok(())
+            }
+            Standing::Cut => self.cut(job.number),
+        }
+    }
+
+    /// Closes a file that does not hold any more what was read of it, and hands that over.
+    fn cut(&mut self, number: FileNumber) -> Result<(), InputError> {
+        let Some(Session { mut tail, job, .. }) = self.close(number) else { return Ok(()) };
+        let before = tail.counted;
+        tail.abandon_lines(&mut *self.sink)?;
+        self.monitor.count(before, tail.counted);
+        if tail.is_waiting() {
+            if self.remnants.len() >= REMNANTS_MAX {
+                self.take_remnants(i64::MAX)?;
+            }
+            let due_at = self.now() + wait_ns(self.stanza(&job).settings.close_after_seconds);
+            self.remnants.push_back(Remnant { tail, job, due_at });
+        }
+        Ok(())
+    }
+
+    /// Takes what is left of files that were cut, where nobody read it in a copy.
+    fn take_remnants(&mut self, now: i64) -> Result<(), InputError> {
+        while let Some(Remnant { mut tail, job, .. }) = self.remnants.pop_front_if(|remnant| remnant.due_at <= now) {
+            self.sink.set_routing(self.stanza(&job).settings.routing.as_deref());
+            let before = tail.counted;
+            let taken = tail.abandon(&mut *self.sink);
+            self.monitor.count(before, tail.counted);
+            self.sink.end_file();
+            taken?;
         }
         Ok(())
     }
@@ -170,13 +207,13 @@ impl<'a> Worker<'a> {
                     self.undecided.clear();
                 }
                 self.undecided.insert(job.number, looks + 1);
-                self.wait_for(job.clone(), self.now() + PAUSE_AFTER_NS);
+                self.wait_for(job.clone(), self.now() + LOOK_EVERY_NS);
                 Ok(false)
             }
             Opened::Tail(tail) => {
                 self.make_room();
                 let now = self.now();
-                let session = Session { tail, job: job.clone(), grown_at: now, is_paused: false, due_at: now };
+                let session = Session::new(tail, job.clone(), now);
                 self.due.insert((now, job.number));
                 self.open.insert(job.number, session);
                 Ok(true)
@@ -208,22 +245,20 @@ impl<'a> Worker<'a> {
         let now = self.now();
         let wall = self.monitor.options.clock.now_ns();
         let Some(session) = self.open.get_mut(&job.number) else { return Ok(()) };
-        let before = session.tail.counted;
+        let (before, kept) = (session.tail.counted, session.tail.kept());
         let reached = session.tail.read(wall, TURN_BYTES, &mut self.buffer, &mut *self.sink);
         self.monitor.count(before, session.tail.counted);
         match reached? {
             Reached::More => {
-                (session.grown_at, session.is_paused) = (now, false);
+                session.note(now, true, kept);
                 self.monitor.roster.want(job.number);
             }
             Reached::Shrunk => {
-                self.close(job.number);
+                self.cut(job.number)?;
                 self.monitor.roster.want(job.number);
             }
             Reached::End { has_grown } => {
-                if has_grown {
-                    (session.grown_at, session.is_paused) = (now, false);
-                }
+                session.note(now, has_grown, kept);
                 if self.is_long_quiet(&job.path, self.stanza(job)) {
                     return self.finish(job.number);
                 }
@@ -259,42 +294,42 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// A file is quiet: is it so for long enough?
+    /// Takes what is due of a file that has nothing new.
     fn rest(&mut self, job: &Job, now: i64) -> Result<(), InputError> {
-        let Some(session) = self.open.get(&job.number) else { return Ok(()) };
         let settings = &self.stanza(job).settings;
-        let quiet = now.saturating_sub(session.grown_at);
-        let is_over = quiet >= wait_ns(settings.close_after_seconds);
-        let is_due = quiet >= PAUSE_AFTER_NS && !settings.extra_wait && !session.is_paused;
-        if !is_over && !is_due {
+        let due = self.open.get(&job.number).map_or(Due::Nothing, |session| session.due(now, settings));
+        if due == Due::Nothing {
             self.plan(job.number);
             return Ok(());
         }
-        self.sink.set_routing(self.stanza(job).settings.routing.as_deref());
+        self.sink.set_routing(settings.routing.as_deref());
         self.check(job)?;
-        if is_over && self.open.contains_key(&job.number) {
-            return self.finish(job.number);
-        }
         let Some(session) = self.open.get_mut(&job.number) else {
             self.monitor.roster.want(job.number);
             return Ok(());
         };
-        session.is_paused = true;
-        let before = session.tail.counted;
-        let paused = session.tail.pause(&mut *self.sink);
+        if due == Due::Close {
+            return self.finish(job.number);
+        }
+        let (before, kept) = (session.tail.counted, session.tail.kept());
+        let taken =
+            if due == Due::Begin { session.tail.begin(&mut *self.sink) } else { session.tail.pause(&mut *self.sink) };
         self.monitor.count(before, session.tail.counted);
+        match due {
+            Due::Pause => session.note_paused(now, kept),
+            _ => session.note(now, false, kept),
+        }
         self.plan(job.number);
-        paused
+        taken
     }
 
     /// Sets when to look at an open file again.
     fn plan(&mut self, number: FileNumber) {
         let now = self.now();
-        if let Some(session) = self.open.get_mut(&number) {
-            self.due.remove(&(session.due_at, number));
-            session.due_at = now + LOOK_EVERY_NS;
-            self.due.insert((session.due_at, number));
-        }
+        let Some(session) = self.open.get_mut(&number) else { return };
+        self.due.remove(&(session.due_at, number));
+        session.plan(now, &self.monitor.stanzas[session.job.stanza].settings);
+        self.due.insert((session.due_at, number));
     }
 
     fn wait_for(&mut self, job: Job, at: i64) {
@@ -329,7 +364,7 @@ impl<'a> Worker<'a> {
         }
         let quietest = self.open.iter().min_by_key(|(_, session)| session.grown_at).map(|(number, _)| *number);
         if let Some(session) = quietest.and_then(|number| self.close(number)) {
-            let at = self.now() + PAUSE_AFTER_NS;
+            let at = self.now() + LOOK_EVERY_NS;
             self.wait_for(session.job, at);
         }
     }
@@ -340,7 +375,7 @@ impl<'a> Worker<'a> {
             return Ok(());
         }
         if !self.is_long_quiet(&job.path, self.stanza(job)) {
-            self.wait_for(job.clone(), self.now() + PAUSE_AFTER_NS);
+            self.wait_for(job.clone(), self.now() + LOOK_EVERY_NS);
             return Ok(());
         }
         self.sink.flush().map_err(|error| InputError::sink(&job.path, error))?;
@@ -351,7 +386,7 @@ impl<'a> Worker<'a> {
     fn add_packed(&mut self, job: &Job) -> Result<(), InputError> {
         let stanza = self.stanza(job);
         if !self.is_long_quiet(&job.path, stanza) {
-            self.wait_for(job.clone(), self.now() + PAUSE_AFTER_NS);
+            self.wait_for(job.clone(), self.now() + LOOK_EVERY_NS);
             return Ok(());
         }
         let SourceInfo { index, host, host_is_fixed, source, sourcetype } = self.info(job);
@@ -374,8 +409,4 @@ impl<'a> Worker<'a> {
         }
         self.end(job)
     }
-}
-
-fn wait_ns(seconds: u64) -> i64 {
-    i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(NANOSECONDS)
 }

@@ -1,0 +1,116 @@
+//! What waits for more of a file does so for a bounded time, and is not lost when the file is cut meanwhile.
+
+use super::World;
+
+/// No sourcetype is named.
+const GUESSED: &str = "sourcetype =\n";
+/// Lines join the event before them unless they begin with `#`.
+const MERGED: &str = "sourcetype = blocks\n";
+
+/// Lines come every tenth of a second; gives the longest time in seconds between a line and its event.
+fn drip(settings: &str, line: impl Fn(usize) -> String, lines: usize, holds: impl Fn(&str, usize) -> bool) -> f64 {
+    let mut world = World::new(settings);
+    let mut longest = 0;
+    let mut unseen = std::collections::VecDeque::new();
+    for tick in 0..lines + 60 {
+        if tick < lines {
+            world.append("a.log", &line(tick));
+            unseen.push_back(tick);
+        }
+        world.look();
+        let events = world.events();
+        while unseen.front().is_some_and(|line| events.iter().any(|event| holds(event, *line))) {
+            longest = longest.max(tick - unseen.pop_front().unwrap());
+        }
+        world.clock.advance_ns(super::NANOSECONDS / 10);
+    }
+    assert!(unseen.is_empty(), "{settings}: {unseen:?} of {lines} are missing");
+    longest as f64 / 10.0
+}
+
+#[test]
+fn a_line_is_found_within_a_second_however_the_file_grows() {
+    let plain = |at: usize| format!("line {at} of a log that drips\n");
+    let dated = |at: usize| format!("2026-11-20 10:00:{:02} INFO line {at}.\n", at % 60);
+    let holds =
+        |event: &str, at: usize| event.contains(&format!("line {at} ")) || event.contains(&format!("line {at}."));
+    for settings in ["", GUESSED] {
+        assert!(drip(settings, plain, 100, holds) < 1.0, "{settings}");
+        assert!(drip(settings, dated, 100, holds) < 1.0, "{settings}");
+        // A burst, then silence.
+        assert!(drip(settings, dated, 1, holds) < 1.0, "{settings}");
+    }
+    assert!(drip(MERGED, |at| format!("#line {at} \n"), 100, holds) < 1.0);
+    assert!(drip("CHARSET = AUTO\n", plain, 100, holds) < 1.0);
+}
+
+#[test]
+fn what_keeps_growing_is_an_event_after_a_while() {
+    let holds = |event: &str, at: usize| event.contains(&format!(" {at}\n")) || event.ends_with(&format!(" {at}"));
+    let longest = drip(MERGED, |at| format!(" more {at}\n"), 200, holds);
+    assert!((4.0..6.0).contains(&longest), "{longest}");
+    let holds = |event: &str, at: usize| event.contains(&format!("<{at}>"));
+    let longest = drip("", |at| format!("<{at}>"), 400, holds);
+    assert!((29.0..32.0).contains(&longest), "{longest}");
+}
+
+#[test]
+fn what_was_read_is_stored_when_the_file_is_emptied_within_a_second() {
+    for settings in ["", GUESSED, MERGED] {
+        for is_written_anew in [false, true] {
+            let mut world = World::new(settings);
+            for round in 0..6 {
+                world.append("a.log", &format!("#round {round} one\n#round {round} two\n"));
+                world.look();
+                world.empty("a.log");
+                if is_written_anew {
+                    // Longer than it was before: its size tells nothing.
+                    world.append("a.log", &format!("#round {round} {}\n", "x".repeat(300)));
+                }
+                world.look();
+            }
+            world.wait(5.0);
+            let mut events = world.events();
+            events.retain(|event| !event.contains("xxx"));
+            events.sort();
+            let expected: Vec<String> =
+                (0..6).flat_map(|round| ["one", "two"].map(|text| format!("#round {round} {text}"))).collect();
+            assert_eq!(events, expected, "{settings} {is_written_anew}");
+        }
+    }
+}
+
+#[test]
+fn a_line_that_is_cut_in_half_comes_whole_from_a_copy() {
+    for is_copied in [true, false] {
+        let mut world = World::new("");
+        world.append("a.log", "one\ntw");
+        world.look();
+        if is_copied {
+            world.append("a.log", "o and a half\n");
+            world.copy("a.log", "a.log.1");
+        }
+        world.empty("a.log");
+        world.append("a.log", "three\n");
+        world.wait(8.0);
+        let mut events = world.events();
+        events.sort();
+        assert_eq!(events, if is_copied { ["one", "three", "two and a half"] } else { ["one", "three", "tw"] });
+    }
+}
+
+#[test]
+fn what_a_copy_gave_is_not_given_again_by_the_file_that_was_emptied() {
+    for settings in ["", GUESSED, MERGED] {
+        let mut world = World::new(settings);
+        world.append("b.log", "#first\n#second\n");
+        world.look();
+        world.copy("b.log", "a.log");
+        world.empty("b.log");
+        world.append("b.log", "#third\n");
+        world.wait(8.0);
+        let mut events = world.events();
+        events.sort();
+        assert_eq!(events, ["#first", "#second", "#third"], "{settings}");
+    }
+}
