@@ -16,7 +16,7 @@ use jiff::tz::TimeZone;
 use quarry_conf::PropsResolver;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::{TimeNs, TimeRange};
-use quarry_spl::ast::{Command, FromCommand, PercentileMethod, Pipeline};
+use quarry_spl::ast::{Command, DataModelName, FromCommand, PercentileMethod, Pipeline, SeveralCommand};
 use quarry_spl::macros::{Expansion, SpanMap};
 use quarry_spl::{Diagnostic, Parsed, Severity};
 use quarry_store::MemoryStore;
@@ -30,7 +30,7 @@ use crate::dataflow::{Dataflow, Slicing};
 use crate::explain::{Explainer, Explanation};
 use crate::expr::{ExprContext, ExprTables};
 use crate::knowledge::macros::expanded;
-use crate::knowledge::{KnowledgeSource, NoKnowledge};
+use crate::knowledge::{KnowledgeSource, NoKnowledge, data_model};
 use crate::node::{NoNode, NodeSource};
 use crate::partial::PartialStates;
 use crate::result_rows::ResultRows;
@@ -374,19 +374,36 @@ fn kind_of(
     if quarry_spl::analyse::is_transforming(&pipeline.commands) {
         return ResultKind::Results;
     }
-    let name = match pipeline.commands.first().map(|stage| &stage.command) {
-        Some(Command::SavedSearch(command)) => &command.name,
-        Some(Command::From(FromCommand::SavedSearch(name, _))) => name,
+    let text = match pipeline.commands.first().map(|stage| &stage.command) {
+        Some(Command::SavedSearch(command)) => knowledge.saved_search(&command.name),
+        Some(Command::From(FromCommand::SavedSearch(name, _))) => knowledge.saved_search(name),
         Some(Command::From(FromCommand::Lookup(..))) => return ResultKind::Results,
-        _ => return ResultKind::Events,
+        Some(Command::From(FromCommand::DataModel(name))) => base_search_of(name, knowledge),
+        Some(Command::DataModel(command)) => command.name.as_ref().and_then(|name| base_search_of(name, knowledge)),
+        Some(Command::Several(SeveralCommand::Union { subsearches, .. })) => {
+            let is_table = |search: &Pipeline| kind_of(search, knowledge, expressions, depth) == ResultKind::Results;
+            let all = !subsearches.is_empty() && subsearches.iter().all(is_table);
+            return if all { ResultKind::Results } else { ResultKind::Events };
+        }
+        None | Some(Command::Several(SeveralCommand::MultiSearch(_))) => return ResultKind::Events,
+        _ if quarry_spl::analyse::begins_with_events(&pipeline.commands) => return ResultKind::Events,
+        // Other first commands make rows that are no events, or take rows that are not there.
+        _ => return ResultKind::Results,
     };
-    match knowledge.saved_search(name).filter(|_| depth < SAVED_DEPTH_MAX) {
+    match text.filter(|_| depth < SAVED_DEPTH_MAX) {
         Some(text) => {
             let text = expanded(&text, knowledge, expressions).text;
             kind_of(&quarry_spl::parse(&text).pipeline, knowledge, expressions, depth + 1)
         }
         None => ResultKind::Events,
     }
+}
+
+/// The search whose results an object of a data model is made of, if it is made of such.
+fn base_search_of(name: &DataModelName, knowledge: &dyn KnowledgeSource) -> Option<String> {
+    let model = data_model(knowledge, &name.model).ok()?;
+    let object = name.object.clone().or_else(|| model.roots().next().map(|root| root.name.clone()))?;
+    model.chain(&object).ok()?.first()?.base_search.clone()
 }
 
 /// Where the rows of a search are made.

@@ -15,13 +15,14 @@ use quarry_spl::ast::{
     AssignTarget, Assignment, BinCommand, BinOptions, ChartCommand, Command, CustomCommand, Expr, ExprKind,
     FieldPattern, HeadCommand, InputLookupCommand, LookupCommand, MakeMvCommand, MvSplit, Pattern, Pipeline,
     SearchExpr, SortCommand, Span, SplitField, Stage, StatsCommand, StreamStatsCommand, SubsearchLimits,
+    TimeChartCommand,
 };
 
 use crate::EngineError;
 use crate::aggregate::{AggregatePlan, has_wildcards};
 use crate::command::{Blocking, CommandContext, MakeRowCommand, Reduce, RowCommand};
 use crate::commands::bin::{Bin, BinByRange};
-use crate::commands::chart::Chart;
+use crate::commands::chart::{AnyChart, Chart, WildcardChart};
 use crate::commands::combine::{Append, Join};
 use crate::commands::compute::{Eval, FillAll, FillFields};
 use crate::commands::extract::{Edit, MakeMv, MvExpand, MvSplitter, Rex, RexSed, Spath};
@@ -151,7 +152,7 @@ impl Lowering<'_> {
             }
             Command::StreamStats(stats) => self.stream_stats(stats)?,
             Command::Chart(chart) => return self.chart(chart),
-            Command::TimeChart(chart) => Step::Reduce(Arc::new(TimeChart::new(chart, &self.expressions())?)),
+            Command::TimeChart(chart) => self.time_chart(chart)?,
             Command::Bin(bin) => self.bin(bin)?,
             Command::Top(top) => Step::Reduce(Arc::new(Top::new(top, false))),
             Command::Rare(top) => Step::Reduce(Arc::new(Top::new(top, true))),
@@ -419,8 +420,26 @@ impl Lowering<'_> {
                 steps.push(self.bin(&bin_of(split))?);
             }
         }
-        steps.push(Step::Reduce(Arc::new(Chart::new(chart, &self.expressions())?)));
+        steps.push(match has_wildcards(&chart.aggregates) {
+            true => self.chart_of_patterns(AnyChart::Chart(chart.clone()))?,
+            false => Step::Reduce(Arc::new(Chart::new(chart, &self.expressions())?)),
+        });
         Ok(steps)
+    }
+
+    fn time_chart(&self, chart: &TimeChartCommand) -> Result<Step, EngineError> {
+        match has_wildcards(&chart.aggregates) {
+            true => self.chart_of_patterns(AnyChart::TimeChart(chart.clone())),
+            false => Ok(Step::Reduce(Arc::new(TimeChart::new(chart, &self.expressions())?))),
+        }
+    }
+
+    fn chart_of_patterns(&self, chart: AnyChart) -> Result<Step, EngineError> {
+        if chart.is_computed() {
+            let message = "eval(...) does not stand beside functions of patterns; name the fields".to_owned();
+            return Err(EngineError::Invalid { message, span: Some(self.span) });
+        }
+        Ok(Step::Blocking(Arc::new(WildcardChart { chart, expressions: self.expressions() })))
     }
 
     fn bin(&self, bin: &BinCommand) -> Result<Step, EngineError> {

@@ -594,7 +594,8 @@ fn until_cancelled(rows: RowIter, context: &CommandContext) -> RowIter {
     Box::new(rows.take_while(move |_| !stop.is_cancelled()))
 }
 
-fn fold(rows: RowIter, reduce: &dyn Reduce, context: &CommandContext) -> Result<RowIter, EngineError> {
+/// The result of a fold over rows.
+pub(crate) fn fold(rows: RowIter, reduce: &dyn Reduce, context: &CommandContext) -> Result<RowIter, EngineError> {
     let mut rows = rows;
     if reduce.needs_bounds(context) {
         let mut bounds = None;

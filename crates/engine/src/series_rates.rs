@@ -8,8 +8,8 @@
 
 use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::{
-    Aggregate, AggregateArg, BinCommand, BinOptions, BinSpan, Command, FieldPattern, FillNullCommand, Span, Stage,
-    StatsCommand, StatsFunction, TstatsCommand, TstatsSplit,
+    Aggregate, AggregateArg, BinCommand, BinOptions, BinSpan, Command, FieldPattern, FillNullCommand, SeriesOptions,
+    Span, SplitField, Stage, StatsCommand, StatsFunction, TimeChartCommand, TstatsCommand, TstatsSplit,
 };
 
 use crate::EngineError;
@@ -66,7 +66,12 @@ impl Runner {
         let (rates, others): (Vec<Aggregate>, Vec<Aggregate>) =
             tstats.aggregates.iter().cloned().partition(is_series_rate);
         let run = |rows: RowIter, text: String| self.chain(rows, &stages_of(&text, span)?, context);
-        let (rates, shown) = (rates_text(&rates, &by), format!("| rename {SPAN} AS _time"));
+        if let Some(series) = &tstats.chart {
+            return self.chart_of_rates(keyed, &rates, tstats, series, span, context);
+        }
+        let folds: String = rates.iter().enumerate().map(|(at, rate)| fold_of(at, rate)).collect();
+        let folded = format!("| stats{folds} {}", by_text(&by));
+        let (rates, shown) = (rates_text(&rates, &by) + &folded, format!("| rename {SPAN} AS _time"));
         if others.is_empty() {
             return run(keyed, rates + &shown);
         }
@@ -80,6 +85,56 @@ impl Runner {
         let both = Box::new(others.chain(run(ours.into_rows(), rates)?));
         let first = tstats.aggregates.iter().map(|aggregate| format!("first({0}) AS {0}", quoted(&aggregate.name)));
         run(both, format!("| stats {} {} {shown}", first.collect::<Vec<_>>().join(" "), by_text(&by)))
+    }
+
+    /// `chart=t`: the rates of series are rows beside the measurements, and `timechart` folds both, so that what it
+    /// joins into OTHER is the mean or the sum of the rates of all series in it.
+    fn chart_of_rates(
+        &self,
+        keyed: RowIter,
+        rates: &[Aggregate],
+        tstats: &TstatsCommand,
+        series: &SeriesOptions,
+        span: Span,
+        context: &CommandContext,
+    ) -> Result<RowIter, EngineError> {
+        let [mut ours, mut theirs] = [0, 1].map(|_| KeptRows::new("mstats", &context.dataflow));
+        for batch in keyed {
+            let batch = batch?;
+            ours.push(&batch)?;
+            theirs.push(&batch)?;
+        }
+        let by: Vec<&str> = tstats.by.iter().map(field_of).collect();
+        let shown = format!("{}| eval _time={SPAN} | fields - {SPAN}", rates_text(rates, &by));
+        let rates = self.chain(ours.into_rows(), &stages_of(&shown, span)?, context)?;
+        let mut at = 0;
+        let aggregates = tstats.aggregates.iter().map(|aggregate| {
+            let StatsFunction::SeriesRate { sum } = &aggregate.function else { return aggregate.clone() };
+            let field = FieldPattern { text: rate_name(at), span };
+            at += 1;
+            let function = if *sum { StatsFunction::Sum } else { StatsFunction::Avg };
+            Aggregate { function, arg: AggregateArg::Field(field), ..aggregate.clone() }
+        });
+        let field = |split: &TstatsSplit| FieldPattern { text: split.field.clone(), span };
+        let chart = Command::TimeChart(TimeChartCommand {
+            aggregates: aggregates.collect(),
+            computed: Vec::new(),
+            column: tstats
+                .by
+                .iter()
+                .find(|split| split.field != "_time")
+                .map(|split| SplitField { field: field(split), bin: BinOptions::default() }),
+            series: series.clone(),
+            bin: BinOptions {
+                span: tstats.by.iter().find_map(|split| split.span).map(BinSpan::Time),
+                ..BinOptions::default()
+            },
+            cont: true,
+            fixed_range: true,
+            partial: true,
+        });
+        let both = Box::new(rates.chain(theirs.into_rows()));
+        self.chain(both, &[Stage { command: chart, span }], context)
     }
 
     /// The other aggregates of the command.
@@ -123,9 +178,20 @@ fn prepared(tstats: &TstatsCommand, span: Span) -> Vec<Stage> {
     commands.into_iter().map(|command| Stage { command, span }).collect()
 }
 
-/// The commands from measurements to the rates of the groups.
+/// Field with the rate of a series of the n-th of these aggregates.
+fn rate_name(at: usize) -> String {
+    format!("__r{at}")
+}
+
+/// How rates of series become that of their group.
+fn fold_of(at: usize, aggregate: &Aggregate) -> String {
+    let sum = matches!(aggregate.function, StatsFunction::SeriesRate { sum: true });
+    format!(" {}({}) AS {}", if sum { "sum" } else { "avg" }, rate_name(at), quoted(&aggregate.name))
+}
+
+/// The commands from measurements to the rates of their series, one row for each series and span.
 fn rates_text(rates: &[Aggregate], by: &[&str]) -> String {
-    let (mut ends, mut before, mut growths, mut folds) = (String::new(), String::new(), String::new(), String::new());
+    let (mut ends, mut before, mut growths) = (String::new(), String::new(), String::new());
     for (at, aggregate) in rates.iter().enumerate() {
         let field = quoted(argument_names(std::slice::from_ref(aggregate)).next().unwrap_or_default());
         ends.push_str(&format!(
@@ -137,8 +203,6 @@ fn rates_text(rates: &[Aggregate], by: &[&str]) -> String {
             "| eval __f{at}=if(__t{at}>__s{at}, __e{at}, __p{at}), __b{at}=if(__t{at}>__s{at}, __s{at}, __q{at}), \
              __r{at}=(__l{at}-__f{at}+if(max(__m{at},__f{at})>__l{at}, max(__m{at},__f{at}), 0))/(__t{at}-__b{at}) "
         ));
-        let sum = matches!(aggregate.function, StatsFunction::SeriesRate { sum: true });
-        folds.push_str(&format!(" {}(__r{at}) AS {}", if sum { "sum" } else { "avg" }, quoted(&aggregate.name)));
     }
     let of_series: Vec<&str> = by.iter().copied().filter(|name| *name != SERIES).chain([SERIES]).collect();
     let mut text = format!("| stats{ends} {} ", by_text(&of_series));
@@ -146,7 +210,7 @@ fn rates_text(rates: &[Aggregate], by: &[&str]) -> String {
         let series: Vec<&str> = of_series.iter().copied().filter(|name| *name != SPAN).collect();
         text.push_str(&format!("| sort 0 num({SPAN}) | streamstats current=f {before} {} ", by_text(&series)));
     }
-    text.push_str(&format!("{growths}| stats{folds} {}", by_text(by)));
+    text.push_str(&growths);
     text
 }
 

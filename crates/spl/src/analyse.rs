@@ -10,8 +10,8 @@ mod sought;
 use std::collections::BTreeSet;
 
 use crate::ast::{
-    Aggregate, AggregateArg, AssignTarget, Assignment, Command, EventTest, Expr, ExprKind, FieldPattern, FlowCommand,
-    NamePart, SearchExpr, Stage, TransactionCommand,
+    Aggregate, AggregateArg, AssignTarget, Assignment, Command, DataModelMode, EventTest, Expr, ExprKind, FieldPattern,
+    FlowCommand, NamePart, SearchExpr, Stage, TransactionCommand,
 };
 use crate::parse::parse_condition;
 use families::{before_family, makes_report};
@@ -316,6 +316,7 @@ fn makes_table(command: &Command) -> bool {
         | Command::InputLookup(_)
         | Command::Tstats(_)
         | Command::Metadata(_) => true,
+        Command::DataModel(model) => model.mode == DataModelMode::Definition,
         Command::Flow(FlowCommand::Filled(filled)) => filled.shape.iter().any(makes_table),
         other => makes_report(other),
     }

@@ -2,18 +2,21 @@
 
 use arrow::array::ArrayRef;
 use arrow::record_batch::RecordBatch;
-use quarry_spl::ast::ChartCommand;
+use quarry_spl::ast::{ChartCommand, SplitField, TimeChartCommand};
 
+use super::order::DropEmptyColumns;
 use super::outputs::Outputs;
 use super::pivot::{Pivot, SERIES, row_order, series, table};
 use super::stats::sorted_by;
+use super::timechart::TimeChart;
 use crate::EngineError;
 use crate::aggregate::keys::shown_key;
-use crate::aggregate::{AggregatePlan, Folder};
-use crate::command::{CommandContext, Reduce, RowIter, of_batches};
+use crate::aggregate::{AggregatePlan, Folder, expand_wildcards};
+use crate::command::{Blocking, CommandContext, Reduce, RowIter, of_batches};
 use crate::expr::ExprContext;
 use crate::field_names::names_of;
-use crate::rows::{self, ColumnBuilder};
+use crate::rows::{self, ColumnBuilder, KeptRows};
+use crate::run::fold;
 
 /// `chart`. Fields with spans were binned by a `bin` in front.
 pub(crate) struct Chart {
@@ -88,4 +91,59 @@ fn sorted_rows(rows: &RecordBatch, by: &[String]) -> Result<RecordBatch, EngineE
 /// The order of rows, the same whatever order they came in.
 fn text_order(a: &str, b: &str) -> std::cmp::Ordering {
     row_order(a, b).then_with(|| a.cmp(b))
+}
+
+/// `chart` or `timechart`.
+#[derive(Clone)]
+pub(crate) enum AnyChart {
+    /// `chart`.
+    Chart(ChartCommand),
+    /// `timechart`.
+    TimeChart(TimeChartCommand),
+}
+
+impl AnyChart {
+    /// Whether it has expressions over aggregates.
+    pub(crate) fn is_computed(&self) -> bool {
+        match self {
+            AnyChart::Chart(chart) => !chart.computed.is_empty(),
+            AnyChart::TimeChart(chart) => !chart.computed.is_empty(),
+        }
+    }
+}
+
+/// A chart with patterns in its functions: which columns there are is known when all rows are there.
+pub(crate) struct WildcardChart {
+    /// The command as written.
+    pub chart: AnyChart,
+    /// For expressions.
+    pub expressions: ExprContext,
+}
+
+impl WildcardChart {
+    /// The command with the fields of rows that have numbers or texts under these names.
+    fn reduce(&self, names: &[String]) -> Result<Box<dyn Reduce>, EngineError> {
+        let split_by = |split: &Option<SplitField>| split.as_ref().map(|split| split.field.text.clone());
+        Ok(match &self.chart {
+            AnyChart::Chart(chart) => {
+                let by: Vec<String> = split_by(&chart.row).into_iter().chain(split_by(&chart.column)).collect();
+                let aggregates = expand_wildcards(&chart.aggregates, &by, names);
+                Box::new(Chart::new(&ChartCommand { aggregates, ..chart.clone() }, &self.expressions)?)
+            }
+            AnyChart::TimeChart(chart) => {
+                let by: Vec<String> = split_by(&chart.column).into_iter().collect();
+                let aggregates = expand_wildcards(&chart.aggregates, &by, names);
+                Box::new(TimeChart::new(&TimeChartCommand { aggregates, ..chart.clone() }, &self.expressions)?)
+            }
+        })
+    }
+}
+
+impl Blocking for WildcardChart {
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
+        let rows = KeptRows::collect("chart", rows, &context.dataflow)?;
+        let names = names_of(&RecordBatch::new_empty(rows.schema()));
+        let reduce = self.reduce(&names)?;
+        DropEmptyColumns.run(fold(rows.into_rows(), reduce.as_ref(), context)?, context)
+    }
 }

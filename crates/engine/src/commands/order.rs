@@ -14,7 +14,7 @@ use quarry_event::value::{Number, SortKey as ValueKey, parse_number, sort_key};
 use quarry_spl::ast::{SortCommand, SortKey, SortKind};
 
 use crate::EngineError;
-use crate::command::{Blocking, CommandContext, RowIter, of_batches};
+use crate::command::{Blocking, CommandContext, RowIter};
 use crate::rows::{self, ColumnReader, KeptRows, conform};
 
 /// `sort`.
@@ -175,16 +175,18 @@ pub(crate) fn sorted_kept(rows: KeptRows, context: &CommandContext) -> Result<Ro
 pub(crate) struct DropEmptyColumns;
 
 impl Blocking for DropEmptyColumns {
-    fn run(&self, rows: RowIter, _: &CommandContext) -> Result<RowIter, EngineError> {
-        let rows: Vec<RecordBatch> = rows.collect::<Result<_, _>>()?;
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
         let mut filled = BTreeSet::new();
-        for batch in &rows {
+        let mut kept = KeptRows::new("rows whose columns may be empty", &context.dataflow);
+        for batch in rows {
+            let batch = batch?;
             let has_value = |(_, column): &(_, &ArrayRef)| column.logical_null_count() < column.len();
             let columns = batch.schema_ref().fields().iter().zip(batch.columns());
             filled.extend(columns.filter(has_value).map(|(field, _)| field.name().clone()));
+            kept.push(&batch)?;
         }
-        let rows = rows.iter().map(|batch| rows::without(batch, |name| !filled.contains(name)));
-        Ok(of_batches(rows.collect::<Result<_, _>>()?))
+        let shown = kept.into_rows().map(move |batch| rows::without(&batch?, |name| !filled.contains(name)));
+        Ok(Box::new(shown))
     }
 }
 

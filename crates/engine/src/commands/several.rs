@@ -1,6 +1,7 @@
-//! Commands about more than one search: appendcols, appendpipe, the row sets of `set`, and the merge of `multisearch`.
+//! Commands about more than one search: appendcols, appendpipe, multireport, the row sets of `set`, and the merge of `multisearch`.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use arrow::array::{BooleanArray, UInt32Array};
 use arrow::record_batch::RecordBatch;
@@ -10,10 +11,10 @@ use quarry_spl::ast::SetOperation;
 use super::spans::time_ns;
 use crate::EngineError;
 use crate::aggregate::keys::KeyTable;
-use crate::command::{BlockingTable, CommandContext, RowIter};
+use crate::command::{Blocking, BlockingTable, CommandContext, RowIter};
 use crate::field_names::names_of;
 use crate::lower::Step;
-use crate::rows::{self, ColumnBuilder, ColumnReader, Value, concat_rows, is_hidden};
+use crate::rows::{self, ColumnBuilder, ColumnReader, KeptRows, Value, concat_rows, is_hidden};
 use crate::run::apply;
 
 /// `appendcols`: rows side by side with those of a subsearch.
@@ -63,6 +64,22 @@ impl BlockingTable for AppendPipe {
             all.push(batch?);
         }
         Ok(all)
+    }
+}
+
+/// `multireport`: what several runs of commands make of the same rows, one result after the other.
+pub(crate) struct MultiReport(pub Vec<Vec<Step>>);
+
+impl Blocking for MultiReport {
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
+        let kept = Arc::new(KeptRows::collect("multireport", rows, &context.dataflow)?);
+        let mut all = KeptRows::new("multireport", &context.dataflow);
+        for steps in &self.0 {
+            for batch in apply(kept.shared(), steps.clone(), context)? {
+                all.push(&batch?)?;
+            }
+        }
+        Ok(all.into_rows())
     }
 }
 

@@ -5,7 +5,7 @@ use arrow::record_batch::RecordBatch;
 use quarry_event::value::sort_key;
 use quarry_spl::ast::{Aggregate, StatsCommand};
 
-use super::order::{sort_by_values, sorted_kept};
+use super::order::{DropEmptyColumns, sort_by_values, sorted_kept};
 use crate::EngineError;
 use crate::aggregate::keys::{KeyTable, add_key_part};
 use crate::aggregate::{AggregatePlan, Folded, Folder, expand_wildcards};
@@ -95,7 +95,8 @@ impl Blocking for WildcardStats {
         let rows = KeptRows::collect("stats", rows, &context.dataflow)?;
         let plan = plan_for(&self.command.aggregates, &self.by, &rows, &self.expressions)?;
         let folded = plan.fold(rows.into_rows(), context)?;
-        sorted_values(&plan, folded, context)
+        // A field that the function has no value of is no column, as `avg(*)` of texts.
+        DropEmptyColumns.run(sorted_values(&plan, folded, context)?, context)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use quarry_spl::ast::{AddTotalsCommand, ReshapeCommand, SequenceCommand, SeveralCommand, ValuesCommand};
+use quarry_spl::ast::{AddTotalsCommand, Pipeline, ReshapeCommand, SequenceCommand, SeveralCommand, ValuesCommand};
 
 use super::{Lowering, Step, ordered, row};
 use crate::EngineError;
@@ -12,7 +12,7 @@ use crate::commands::convert::{Convert, ConvertAll, Converter};
 use crate::commands::labels::{Tags, Typer};
 use crate::commands::reshape::{Gauge, MvCombine, Transpose, Untable, XySeries};
 use crate::commands::sequence::{Accum, AutoRegress, Delta, TrendLine, Uniq};
-use crate::commands::several::{AppendCols, AppendPipe};
+use crate::commands::several::{AppendCols, AppendPipe, MultiReport};
 use crate::commands::summary::FieldSummary;
 use crate::commands::totals::{ColumnTotals, RowTotals};
 use crate::commands::values::{Constants, FillDown, NoMv, RangeMap, Replace, Strcat, search_facts};
@@ -112,12 +112,10 @@ impl Lowering<'_> {
                 let right = self.subsearch(subsearch, *limits)?;
                 Step::Blocking(Arc::new(AppendCols { right, replaces: *replaces }))
             }
-            SeveralCommand::AppendPipe(pipeline) => {
-                let mut steps = Vec::new();
-                for stage in &pipeline.commands {
-                    steps.extend(super::lower(stage, self.environment)?);
-                }
-                Step::Blocking(Arc::new(AppendPipe(steps)))
+            SeveralCommand::AppendPipe(pipeline) => Step::Blocking(Arc::new(AppendPipe(self.steps_of(pipeline)?))),
+            SeveralCommand::MultiReport(reports) => {
+                let steps = reports.iter().map(|report| self.steps_of(report)).collect::<Result<_, _>>()?;
+                Step::Blocking(Arc::new(MultiReport(steps)))
             }
             SeveralCommand::Union { subsearches, limits } => {
                 let mut rows = Vec::new();
@@ -132,6 +130,14 @@ impl Lowering<'_> {
             SeveralCommand::Set { .. } => return Err(self.must_be_first("set", "")),
             SeveralCommand::GenTimes(_) => return Err(self.must_be_first("gentimes", "")),
         })
+    }
+}
+
+impl Lowering<'_> {
+    /// The steps of commands in brackets that take the rows there are.
+    fn steps_of(&self, pipeline: &Pipeline) -> Result<Vec<Step>, EngineError> {
+        let steps = pipeline.commands.iter().map(|stage| super::lower(stage, self.environment));
+        Ok(steps.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
     }
 }
 

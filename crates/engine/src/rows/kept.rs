@@ -151,6 +151,12 @@ impl KeptRows {
         }
     }
 
+    /// The rows once more, for a reader that outlives this borrow.
+    pub(crate) fn shared(self: &Arc<KeptRows>) -> RowIter {
+        let kept = Arc::clone(self);
+        Box::new((0..kept.places.len()).map(move |at| kept.batch(at)))
+    }
+
     /// The batches in order, any number of times.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Result<RecordBatch, EngineError>> + '_ {
         (0..self.places.len()).map(|at| self.batch(at))

@@ -43,6 +43,8 @@ const SHARED_PAGES: &[(&str, &str)] = &[
     ("sirare", "sistats"),
     ("sitimechart", "sistats"),
     ("sitop", "sistats"),
+    ("sumindex", "collect"),
+    ("summaryindex", "collect"),
     ("typer", "tags"),
     ("xmlunescape", "xmlkv"),
     ("xpath", "xmlkv"),

@@ -104,6 +104,16 @@ fn before_several(command: &SeveralCommand, mut needs: FieldNeeds) -> FieldNeeds
             needs.fields.extend(inner.fields);
             inner.patterns.iter().for_each(|pattern| needs.add(pattern));
         }
+        SeveralCommand::MultiReport(reports) => {
+            let after = std::mem::take(&mut needs);
+            for report in reports {
+                let inner = super::needed_before(&report.commands, after.clone());
+                needs.all |= inner.all;
+                needs.every |= inner.every;
+                needs.fields.extend(inner.fields);
+                inner.patterns.iter().for_each(|pattern| needs.add(pattern));
+            }
+        }
         SeveralCommand::Format(_) => return FieldNeeds::everything(),
         SeveralCommand::Return(command) => {
             needs = FieldNeeds::default();
@@ -191,8 +201,8 @@ pub(super) fn makes_report(command: &Command) -> bool {
     let reshape = match command {
         Command::Reshape(reshape) => reshape,
         Command::Several(several) => {
-            use SeveralCommand::{Format, GenTimes, Return, Set};
-            return matches!(several, Format(_) | Return(_) | Set { .. } | GenTimes(_));
+            use SeveralCommand::{Format, GenTimes, MultiReport, Return, Set};
+            return matches!(several, Format(_) | Return(_) | Set { .. } | GenTimes(_) | MultiReport(_));
         }
         Command::Tables(tables) => return matches!(tables, TablesCommand::TimeWrap(_)),
         Command::Analytics(command) => return reports_patterns(command),

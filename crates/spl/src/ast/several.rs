@@ -16,6 +16,8 @@ pub enum SeveralCommand {
     },
     /// `appendpipe [ ... ]`: commands over the rows there are, whose result is added.
     AppendPipe(Pipeline),
+    /// `multireport [ ... ] [ ... ]`: several runs of commands over the rows there are, whose results take their place.
+    MultiReport(Vec<Pipeline>),
     /// `union [ ... ] [ ... ]`.
     Union {
         /// The subsearches.
@@ -59,9 +61,9 @@ impl SeveralCommand {
         match self {
             SeveralCommand::AppendCols { subsearch, .. } => vec![subsearch],
             SeveralCommand::AppendPipe(pipeline) => vec![pipeline],
-            SeveralCommand::Union { subsearches, .. } | SeveralCommand::MultiSearch(subsearches) => {
-                subsearches.iter().collect()
-            }
+            SeveralCommand::Union { subsearches, .. }
+            | SeveralCommand::MultiSearch(subsearches)
+            | SeveralCommand::MultiReport(subsearches) => subsearches.iter().collect(),
             SeveralCommand::Set { left, right, .. } => vec![left, right],
             SeveralCommand::Format(_) | SeveralCommand::Return(_) | SeveralCommand::GenTimes(_) => Vec::new(),
         }

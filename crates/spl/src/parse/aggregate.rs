@@ -184,6 +184,9 @@ impl Parser<'_> {
             aggregate.name = self.expect_field("a name after AS")?.text;
             aggregate.renamed = true;
             aggregate.span = self.since(start);
+            if takes_all_fields(command) {
+                stars_fit(&aggregate, command)?;
+            }
         }
         Ok(aggregate)
     }
@@ -211,10 +214,13 @@ impl Parser<'_> {
             self.skip_blank();
         }
         let arg = if call { self.aggregate_arg(command)? } else { AggregateArg::Rows };
-        if matches!(arg, AggregateArg::Rows) && function != StatsFunction::Count {
+        let is_of_fields = matches!(arg, AggregateArg::Rows) && function != StatsFunction::Count;
+        if is_of_fields && !takes_all_fields(command) {
             let remark = Diagnostic::error(format!("{command}: `{name}` needs a field"), span);
             return Err(remark.with_hint(format!("write {name}(field)")));
         }
+        // `avg` alone is `avg(*)`.
+        let arg = if is_of_fields { AggregateArg::Field(FieldPattern { text: "*".to_owned(), span }) } else { arg };
         let as_written = match &arg {
             AggregateArg::Rows => name.to_owned(),
             AggregateArg::Field(field) => format!("{name}({})", field.text),
@@ -341,6 +347,24 @@ impl Parser<'_> {
         let known = STATS_FUNCTIONS.iter().map(|function| function.name);
         Err(self.suggest(Diagnostic::error(format!("{command}: unknown aggregate `{name}`"), span), name, known))
     }
+}
+
+/// A pattern's new name must have as many stars: several fields cannot have one name.
+fn stars_fit(aggregate: &Aggregate, command: &str) -> Read<()> {
+    let AggregateArg::Field(field) = &aggregate.arg else { return Ok(()) };
+    let stars = |text: &str| text.matches('*').count();
+    if stars(&field.text) == 0 || stars(&field.text) == stars(&aggregate.name) {
+        return Ok(());
+    }
+    let message = format!("{command}: `{}` and `{}` differ in their number of `*`", field.text, aggregate.name);
+    let hint =
+        "a function without an argument is one of all fields; give the new name as many `*`, as in `avg(*) AS *`";
+    Err(Diagnostic::error(message, aggregate.span).with_hint(hint))
+}
+
+/// Whether a function without an argument is one of all fields in this command: in those that read patterns.
+fn takes_all_fields(command: &str) -> bool {
+    matches!(command, "stats" | "eventstats" | "chart" | "timechart")
 }
 
 /// Functions without parameters in their name.

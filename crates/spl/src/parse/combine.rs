@@ -243,7 +243,12 @@ impl Parser<'_> {
 
     fn makeresults(&mut self) -> Read<Command> {
         let (mut count, mut annotate, mut format, mut data) = (1, false, None, None);
-        while let Some(option) = self.option(MAKERESULTS)? {
+        loop {
+            if let Some(rows) = self.whole_number() {
+                count = rows;
+                continue;
+            }
+            let Some(option) = self.option(MAKERESULTS)? else { break };
             match option.name.as_str() {
                 "count" => count = option.number()?,
                 "annotate" => annotate = option.boolean()?,

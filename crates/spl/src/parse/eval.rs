@@ -44,6 +44,27 @@ enum Infix {
     In { negated: bool },
 }
 
+/// Bytes of a name in front of the first `=` that has blanks or balanced parentheses in it, as in `size (MB)=...` and
+/// `avg(bytes)=...`; `None` where what stands there is no such name. As in Splunk the left side needs no quotes.
+fn name_with_blanks(text: &str) -> Option<usize> {
+    let end = text.find('=')?;
+    if text[end + 1..].starts_with('=') {
+        return None;
+    }
+    let name = text[..end].trim_end();
+    let mut open = 0_usize;
+    for c in name.chars() {
+        match c {
+            '(' => open += 1,
+            ')' => open = open.checked_sub(1)?,
+            ',' if open == 0 => return None,
+            '"' | '\'' | '[' | ']' | '<' | '>' | '!' | '|' | '\n' | '\r' => return None,
+            _ => {}
+        }
+    }
+    (open == 0 && name.contains([' ', '\t', '('])).then_some(name.len())
+}
+
 impl Parser<'_> {
     /// `eval a=EXPR, b=EXPR`.
     pub(super) fn eval_command(&mut self) -> Read<Command> {
@@ -91,6 +112,10 @@ impl Parser<'_> {
         }
         let start = self.pos;
         let rest = self.rest();
+        if let Some(length) = name_with_blanks(rest) {
+            self.pos += length;
+            return Ok(Word { text: rest[..length].to_owned(), quoted: false, span: self.since(start) });
+        }
         let stop = |c: char| c.is_whitespace() || matches!(c, '=' | ',' | '(' | ')' | '"' | '\'' | '[' | ']');
         self.pos += rest.find(stop).unwrap_or(rest.len());
         if self.pos == start {

@@ -9,8 +9,8 @@ use super::{parse_with_commands, quoted_len};
 use crate::ast::{Command, FilledCommand, FlowCommand, Span};
 
 /// What a subsearch may give: a number, a field, a text, a condition, a list of fields, a
-/// new name, nothing.
-const STAND_INS: [&str; 7] = ["1", "x", "\"1\"", "x=1", "x, y", "x AS y", ""];
+/// new name, nothing, a pattern or an edit for rex.
+const STAND_INS: [&str; 9] = ["1", "x", "\"1\"", "x=1", "x, y", "x AS y", "", "\"(?<x>y)\"", "\"s/x/y/\""];
 /// Commands whose brackets are no subsearches.
 const TEMPLATES: [&str; 2] = ["foreach", "map"];
 /// Subsearches of one command at most.

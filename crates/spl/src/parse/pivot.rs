@@ -9,8 +9,26 @@ use crate::diagnostic::Diagnostic;
 const COLUMNS: usize = 100;
 
 /// Words that begin a part of `pivot`.
-const KEYWORDS: [&str; 10] =
-    ["SPLITROW", "SPLITCOL", "FILTER", "LIMIT", "SORT", "ROWSUMMARY", "COLSUMMARY", "NUMCOLS", "SHOWOTHER", "PERIOD"];
+const KEYWORDS: [&str; 12] = [
+    "SPLITROW",
+    "SPLITCOL",
+    "FILTER",
+    "LIMIT",
+    "SORT",
+    "TOP",
+    "BOTTOM",
+    "ROWSUMMARY",
+    "COLSUMMARY",
+    "NUMCOLS",
+    "SHOWOTHER",
+    "PERIOD",
+];
+/// Column of the rank of rows while they are ordered by it; a name no field has.
+const RANK: &str = "__pivot_rank";
+/// Column of the values of all split fields of a row while columns are split; a name no field has.
+const ROW: &str = "__pivot_row";
+/// What joins these values: the unit separator of ASCII, which no shown value has.
+const JOINT: &str = "\u{1f}";
 
 /// A field rows or columns are split by.
 struct Split {
@@ -18,6 +36,15 @@ struct Split {
     label: Option<String>,
     /// Span of time or of numbers.
     span: Option<String>,
+    /// What stands for true and for false.
+    truth: (Option<String>, Option<String>),
+}
+
+/// `TOP 10 sum(price)`: which rows are kept, and their order.
+struct Ranking {
+    count: usize,
+    call: String,
+    lowest: bool,
 }
 
 /// What was read.
@@ -29,6 +56,7 @@ struct Pivot {
     filters: Vec<String>,
     limits: Vec<String>,
     sort: Option<String>,
+    ranking: Option<Ranking>,
     row_totals: bool,
     column_totals: bool,
     columns_max: usize,
@@ -49,6 +77,7 @@ impl Parser<'_> {
             filters: Vec::new(),
             limits: Vec::new(),
             sort: None,
+            ranking: None,
             row_totals: false,
             column_totals: false,
             columns_max: COLUMNS,
@@ -64,7 +93,11 @@ impl Parser<'_> {
             let remark = Diagnostic::error("pivot: no cell value is given", self.here());
             return Err(remark.with_hint("write `pivot MODEL OBJECT count(OBJECT) AS count`"));
         }
-        let report = pivot.report().map_err(|message| Diagnostic::error(message, self.here()))?;
+        if pivot.ranking.is_some() && pivot.rows.is_empty() {
+            let remark = Diagnostic::error("pivot: TOP and BOTTOM rank rows, and there is no SPLITROW", self.here());
+            return Err(remark.with_hint("write `SPLITROW field TOP 10 count(OBJECT)`"));
+        }
+        let report = pivot.report();
         let filters: String = pivot.filters.iter().map(|filter| format!(" | where {filter}")).collect();
         self.standing_for(&format!("| from datamodel:{}{filters}{report}", quote(&name)))
     }
@@ -76,11 +109,16 @@ impl Parser<'_> {
         } else if self.eat_keyword("SPLITCOL") {
             pivot.column = Some(self.pivot_split()?);
         } else if self.eat_keyword("FILTER") {
-            let filter = self.pivot_filter()?;
-            pivot.filters.push(filter);
+            self.pivot_filter(pivot)?;
         } else if self.eat_keyword("LIMIT") {
-            let limit = self.pivot_limit(&pivot.object)?;
+            let field = self.expect_field("a field to limit")?.text;
+            if !self.eat_keyword("BY") {
+                return Err(Diagnostic::error("pivot: expected BY after the field of LIMIT", self.here()));
+            }
+            let limit = self.pivot_limit(&field, &pivot.object)?;
             pivot.limits.push(limit);
+        } else if self.at_keyword("TOP") || self.at_keyword("BOTTOM") {
+            pivot.ranking = Some(self.pivot_ranking(&pivot.object)?);
         } else if self.eat_keyword("SORT") {
             pivot.sort = Some(self.pivot_sort()?);
         } else if self.eat_keyword("ROWSUMMARY") {
@@ -113,7 +151,7 @@ impl Parser<'_> {
 
     fn pivot_split(&mut self) -> Read<Split> {
         let field = self.expect_field("a field to split by")?.text;
-        let mut split = Split { field, label: None, span: None };
+        let mut split = Split { field, label: None, span: None, truth: (None, None) };
         loop {
             if self.eat_keyword("AS") {
                 split.label = Some(self.expect_field("a name")?.text);
@@ -132,6 +170,10 @@ impl Parser<'_> {
                             .with_hint("periods are auto, year, month, day, hour, minute and second"));
                     }
                 };
+            } else if self.eat_keyword("TRUELABEL") {
+                split.truth.0 = Some(self.expect_field("what stands for true")?.text);
+            } else if self.eat_keyword("FALSELABEL") {
+                split.truth.1 = Some(self.expect_field("what stands for false")?.text);
             } else if self.eat_keyword("RANGE") {
                 while self.peek_option().is_some() {
                     let option = self.read_option()?;
@@ -145,9 +187,21 @@ impl Parser<'_> {
         }
     }
 
-    /// `FILTER field is value` as an eval expression.
-    fn pivot_filter(&mut self) -> Read<String> {
+    /// `FILTER field is value`, or `FILTER field TOP 10 count(x)`, which is another way to write LIMIT.
+    fn pivot_filter(&mut self, pivot: &mut Pivot) -> Read<()> {
         let name = self.expect_field("a field to filter by")?.text;
+        if self.at_keyword("TOP") || self.at_keyword("BOTTOM") {
+            let limit = self.pivot_limit(&name, &pivot.object)?;
+            pivot.limits.push(limit);
+        } else {
+            let filter = self.pivot_condition(&name)?;
+            pivot.filters.push(filter);
+        }
+        Ok(())
+    }
+
+    /// What follows the field of a filter, as an eval expression.
+    fn pivot_condition(&mut self, name: &str) -> Read<String> {
         let field = format!("'{}'", name.replace('\'', ""));
         self.skip_blank();
         let place = self.here();
@@ -201,20 +255,22 @@ impl Parser<'_> {
         Ok(format!("({})", if values.is_empty() { "1=2".to_owned() } else { values.join(" OR ") }))
     }
 
-    /// `LIMIT field BY top 10 count(x)` as the commands that keep these values.
-    fn pivot_limit(&mut self, object: &str) -> Read<String> {
-        let field = quote(&self.expect_field("a field to limit")?.text);
-        if !self.eat_keyword("BY") {
-            return Err(Diagnostic::error("pivot: expected BY after the field of LIMIT", self.here()));
-        }
+    /// `TOP 10 count(x)`.
+    fn pivot_ranking(&mut self, object: &str) -> Read<Ranking> {
         let lowest = match (self.eat_keyword("TOP"), self.eat_keyword("BOTTOM")) {
             (true, _) => false,
             (_, true) => true,
-            _ => return Err(Diagnostic::error("pivot: expected TOP or BOTTOM after LIMIT", self.here())),
+            _ => return Err(Diagnostic::error("pivot: expected TOP or BOTTOM", self.here())),
         };
         let count = self.pivot_number()?;
         let cell = self.pivot_cell(object)?;
-        let call = cell.split_once(" AS ").map_or(cell.as_str(), |(call, _)| call);
+        let call = cell.split_once(" AS ").map_or(cell.as_str(), |(call, _)| call).to_owned();
+        Ok(Ranking { count, call, lowest })
+    }
+
+    /// `TOP 10 count(x)` behind a field as the commands that keep its values of these ranks.
+    fn pivot_limit(&mut self, field: &str, object: &str) -> Read<String> {
+        let (field, Ranking { count, call, lowest }) = (quote(field), self.pivot_ranking(object)?);
         let order = if lowest { "" } else { "-" };
         Ok(format!(
             " | eventstats {call} AS pivot_rank BY {field} | sort 0 {order}pivot_rank {field} \
@@ -259,50 +315,69 @@ fn number_or_text(value: &str) -> String {
 
 impl Pivot {
     /// The commands after the condition.
-    fn report(&self) -> Result<String, &'static str> {
+    fn report(&self) -> String {
         let cells = self.cells.join(" ");
         let mut text = self.limits.concat();
         let options = format!("limit={} useother={}", self.columns_max, self.shows_other);
-        match (self.rows.as_slice(), &self.column) {
-            ([time], column) if time.field == "_time" => {
+        match (self.rows.as_slice(), &self.column, &self.ranking) {
+            ([time], column, None) if time.field == "_time" => {
                 let span = time.span.as_ref().map_or(String::new(), |span| format!("span={span} "));
                 let by = column.as_ref().map_or(String::new(), |column| format!(" BY {}", quote(&column.field)));
                 let options = if column.is_some() { format!("{options} ") } else { String::new() };
                 text.push_str(&format!(" | timechart {span}{options}{cells}{by}"));
             }
-            (rows, None) => {
+            (rows, None, ranking) => {
                 self.bins(&mut text);
-                let by: Vec<String> = rows.iter().map(|row| quote(&row.field)).collect();
-                let by = if by.is_empty() { String::new() } else { format!(" BY {}", by.join(" ")) };
-                text.push_str(&format!(" | stats {cells}{by}"));
-                let fields: Vec<String> = rows.iter().map(|row| quote(&row.field)).collect();
-                if !fields.is_empty() {
-                    text.push_str(&format!(" | table {} *", fields.join(" ")));
+                let fields = rows.iter().map(|row| quote(&row.field)).collect::<Vec<_>>().join(" ");
+                let by = if rows.is_empty() { String::new() } else { format!(" BY {fields}") };
+                let rank = ranking.as_ref().map_or(String::new(), |ranking| format!(" {} AS {RANK}", ranking.call));
+                text.push_str(&format!(" | stats {cells}{rank}{by}"));
+                text.push_str(&ranking.as_ref().map_or(String::new(), Ranking::order));
+                if !rows.is_empty() {
+                    text.push_str(&format!(" | table {fields} *"));
                 }
             }
-            ([row], Some(column)) => {
+            ([row], Some(column), None) => {
                 self.bins(&mut text);
-                text.push_str(&format!(
-                    " | chart {options} {cells} OVER {} BY {}",
-                    quote(&row.field),
-                    quote(&column.field)
-                ));
+                let (row, column) = (quote(&row.field), quote(&column.field));
+                text.push_str(&format!(" | chart {options} {cells} OVER {row} BY {column}"));
             }
-            (_, Some(_)) => return Err("pivot: SPLITCOL needs exactly one SPLITROW; more are not supported yet"),
+            (rows, Some(column), ranking) => {
+                self.bins(&mut text);
+                text.push_str(&split_both_ways(&format!("{options} {cells}"), rows, column, ranking.as_ref()));
+            }
         }
-        for row in &self.rows {
-            if let Some(label) = row.label.as_ref().filter(|label| **label != row.field) {
-                text.push_str(&format!(" | rename {} AS {}", quote(&row.field), quote(label)));
-            }
+        for row in self.rows.iter().filter(|row| row.name() != row.field) {
+            text.push_str(&format!(" | rename {} AS {}", quote(&row.field), quote(row.name())));
         }
         text.push_str(self.sort.as_deref().unwrap_or_default());
+        text.push_str(&self.totals());
+        text
+    }
+
+    /// Sums of rows and columns. Names with an underscore are not summed, and values of split fields must not be.
+    fn totals(&self) -> String {
+        if !self.row_totals && !self.column_totals {
+            return String::new();
+        }
+        let names: Vec<String> =
+            self.rows.iter().map(Split::name).filter(|name| !name.starts_with('_')).map(quote).collect();
+        let kept = |at: usize| format!("_pivot_row{at}");
+        let mut text = String::new();
+        for (at, name) in names.iter().enumerate() {
+            text.push_str(&format!(" | rename {name} AS {}", kept(at)));
+        }
         if self.row_totals {
             text.push_str(" | addtotals fieldname=ALL");
         }
         if self.column_totals {
-            text.push_str(" | addcoltotals");
+            let label = if names.is_empty() { String::new() } else { format!(" labelfield={} label=ALL", kept(0)) };
+            text.push_str(&format!(" | addcoltotals{label}"));
         }
-        Ok(text)
+        for (at, name) in names.iter().enumerate() {
+            text.push_str(&format!(" | rename {} AS {name}", kept(at)));
+        }
+        text
     }
 
     fn bins(&self, text: &mut String) {
@@ -312,6 +387,68 @@ impl Pivot {
                 (None, "_time") => text.push_str(" | bin _time"),
                 _ => {}
             }
+            text.push_str(&split.named_truth());
         }
     }
+}
+
+impl Split {
+    /// How its column is shown.
+    fn name(&self) -> &str {
+        self.label.as_deref().unwrap_or(&self.field)
+    }
+
+    /// Words in the place of true and false.
+    fn named_truth(&self) -> String {
+        let field = eval_field(&self.field);
+        let named = |name: &Option<String>, values: &str| {
+            let name = name.as_ref()?;
+            Some(format!(" | eval {field}=if(in(lower({field}), {values}), {}, {field})", quote(name)))
+        };
+        let parts = [named(&self.truth.0, "\"1\", \"true\", \"t\""), named(&self.truth.1, "\"0\", \"false\", \"f\"")];
+        parts.into_iter().flatten().collect()
+    }
+}
+
+impl Ranking {
+    /// The commands that keep and order rows by [`RANK`].
+    fn order(&self) -> String {
+        let order = if self.lowest { "" } else { "-" };
+        format!(" | sort {} {order}num({RANK}) | fields - {RANK}", self.count)
+    }
+}
+
+/// A field as eval reads it.
+fn eval_field(name: &str) -> String {
+    format!("'{}'", name.replace('\'', ""))
+}
+
+/// The commands for rows of any number of fields, or of ranked ones, and columns: the fields of a row go through
+/// `chart` as one value.
+fn split_both_ways(chart: &str, rows: &[Split], column: &Split, ranking: Option<&Ranking>) -> String {
+    let fields: Vec<String> = rows.iter().map(|row| eval_field(&row.field)).collect();
+    let names = rows.iter().map(|row| quote(&row.field)).collect::<Vec<_>>().join(" ");
+    let mut parts: Vec<String> = fields.iter().map(|field| format!("{field}.\"\"")).collect();
+    let mut text = String::new();
+    if let Some(ranking) = ranking {
+        text.push_str(&format!(" | eventstats {} AS {RANK} BY {names}", ranking.call));
+        parts.push(RANK.to_owned());
+    }
+    let joined = if parts.is_empty() { "\"\"".to_owned() } else { parts.join(&format!(".\"{JOINT}\".")) };
+    text.push_str(&format!(" | eval {ROW}={joined}.\"{JOINT}\""));
+    text.push_str(&format!(" | chart {chart} OVER {ROW} BY {}", quote(&column.field)));
+    let targets = fields.iter().map(String::as_str).chain(ranking.map(|_| RANK));
+    for (at, target) in targets.enumerate() {
+        let part = format!("mvindex(split({ROW}, \"{JOINT}\"), {at})");
+        // Times are numbers of seconds again.
+        let value = if target == "'_time'" { format!("tonumber({part})") } else { part };
+        text.push_str(&format!(" | eval {target}={value}"));
+    }
+    text.push_str(&format!(" | fields - {ROW}"));
+    match ranking {
+        Some(ranking) => text.push_str(&ranking.order()),
+        None if !rows.is_empty() => text.push_str(&format!(" | sort 0 {names}")),
+        None => {}
+    }
+    if rows.is_empty() { text } else { format!("{text} | table {names} *") }
 }

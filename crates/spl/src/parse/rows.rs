@@ -82,8 +82,8 @@ impl Parser<'_> {
                 break;
             }
             let from = self.expect_field("a field to rename")?.field();
-            // Published searches also write TO.
-            if !self.eat_keyword("as") && !self.eat_keyword("to") {
+            // Splunk's usage message lists TO and `->` beside AS.
+            if !self.eat_keyword("as") && !self.eat_keyword("to") && !self.eat_arrow() {
                 let message = format!("rename: expected AS after `{}`, found {}", from.text, self.found());
                 return Err(Diagnostic::error(message, self.here()).with_hint("write `rename old AS new`"));
             }
@@ -102,6 +102,16 @@ impl Parser<'_> {
             );
         }
         Ok(Command::Rename(pairs))
+    }
+
+    /// Steps over `->`.
+    fn eat_arrow(&mut self) -> bool {
+        self.skip_blank();
+        let is_arrow = self.rest().starts_with("->");
+        if is_arrow {
+            self.pos += "->".len();
+        }
+        is_arrow
     }
 
     // ---- sort -----------------------------------------------------------------------------------------------------

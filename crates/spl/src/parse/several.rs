@@ -1,4 +1,5 @@
-//! Commands about more than one search: appendcols, appendpipe, union, multisearch, set, format, return, gentimes.
+//! Commands about more than one search: appendcols, appendpipe, multireport, union, multisearch, set, format, return,
+//! gentimes.
 
 use quarry_event::time::{Span as TimeSpan, SpanUnit};
 
@@ -35,6 +36,13 @@ impl Parser<'_> {
                 SeveralCommand::AppendPipe(self.subsearch()?)
             }
             "union" => self.union()?,
+            "multireport" => {
+                if self.at_end() {
+                    let remark = Diagnostic::error("multireport: no commands in brackets are given", self.here());
+                    return Err(remark.with_hint("write `multireport [ stats count ] [ stats dc(host) ]`"));
+                }
+                SeveralCommand::MultiReport(self.subsearches("multireport", 1)?)
+            }
             "multisearch" => SeveralCommand::MultiSearch(self.subsearches("multisearch", 2)?),
             "set" => self.set()?,
             "format" => SeveralCommand::Format(self.format()?),

@@ -122,7 +122,10 @@ impl Parser<'_> {
 
     fn eventcount(&mut self) -> Read<Command> {
         let (mut indexes, mut summarizes, mut sizes) = (Vec::new(), true, false);
-        while let Some(option) = self.option(EVENTCOUNT)? {
+        loop {
+            // Published searches write OR between indexes, as a condition would have it.
+            self.eat_keyword("or");
+            let Some(option) = self.option(EVENTCOUNT)? else { break };
             match option.name.as_str() {
                 "index" => indexes.push(format!("index={}", quote(&option.value))),
                 "summarize" => summarizes = option.boolean()?,

@@ -5,7 +5,7 @@
 
 use super::cursor::{Parser, Read};
 use super::{MAX_COMMANDS, MAX_SUBSEARCH_DEPTH, quoted_len};
-use crate::ast::{AnalyticsCommand, Command, Pipeline, SearchExpr, Span, Stage};
+use crate::ast::{AnalyticsCommand, Command, Pipeline, SearchExpr, Span, Stage, ValuesCommand};
 use crate::commands::{HELP, NOT_YET, is_command, reason_not_yet};
 use crate::diagnostic::Diagnostic;
 
@@ -58,6 +58,7 @@ impl Parser<'_> {
             (implicit, first) = (false, false);
         }
         tell_words(&mut commands);
+        without_idle_start(&mut commands);
         Pipeline { commands, span: self.since(start) }
     }
 
@@ -231,7 +232,9 @@ impl Parser<'_> {
             "append" | "join" | "lookup" | "inputlookup" | "makeresults" => self.combine_command(name),
             "tstats" => self.tstats(),
             "foreach" | "map" | "transaction" => self.flow_command(name),
-            "outputlookup" | "collect" | "sendalert" | "iplocation" => self.write_command(name),
+            "outputlookup" | "collect" | "summaryindex" | "sumindex" | "sendalert" | "iplocation" => {
+                self.write_command(name)
+            }
             "mstats" => self.mstats(),
             "datamodel" | "from" | "savedsearch" | "metadata" | "fromjson" => self.named_source(name),
             _ => {
@@ -314,6 +317,15 @@ impl Parser<'_> {
         self.subsearches -= 1;
         self.leave();
         Ok(pipeline)
+    }
+}
+
+/// Drops commands that change nothing from the front: `| localop | rest ...` begins with `rest`.
+fn without_idle_start(commands: &mut Vec<Stage>) {
+    let is_idle = |stage: &Stage| matches!(stage.command, Command::Values(ValuesCommand::Pass));
+    let idle = commands.iter().take_while(|stage| is_idle(stage)).count();
+    if idle < commands.len() {
+        commands.drain(..idle);
     }
 }
 

@@ -366,8 +366,8 @@ fn series_rates(command: &TstatsCommand) -> Read<()> {
         let remark = |message: &str, hint: &str| Err(Diagnostic::error(message, aggregate.span).with_hint(hint));
         match &aggregate.arg {
             _ if command.prestats => return remark("mstats: prestats=true has no rates of series", "leave it out"),
-            _ if command.chart.is_some() => {
-                return remark("mstats: chart=true has no rates of series", "leave it out and write xyseries behind");
+            _ if command.chart.is_some() && !command.by.iter().any(|split| split.span.is_some()) => {
+                return remark("mstats: chart=true needs a span for rates of series", "write e.g. span=1m");
             }
             AggregateArg::Field(field) if field.is_wildcard() => {
                 return remark("mstats: rates of series take no patterns", "name each metric");

@@ -39,7 +39,7 @@ impl Parser<'_> {
     pub(super) fn write_command(&mut self, name: &str) -> Read<Command> {
         match name {
             "outputlookup" => self.outputlookup(),
-            "collect" => self.collect(),
+            "collect" | "summaryindex" | "sumindex" => self.collect(),
             "sendalert" => self.sendalert(),
             _ => self.iplocation(),
         }

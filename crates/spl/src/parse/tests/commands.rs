@@ -230,7 +230,7 @@ fn wrong_arguments_are_errors() {
         "top",
         "stats",
         "stats by x",
-        "stats sum",
+        "streamstats sum",
         "stats sum(x",
         "stats count by",
         "stats p101(x)",
