@@ -53,8 +53,8 @@ pub struct SourceInfo {
 pub struct PipelineContext {
     /// Current time; also `_indextime`.
     pub now: TimeNs,
-    /// Zone of times that name none.
-    pub zone: TimeZone,
+    /// Zone of times that name none and for which no `TZ` is set; the node's when absent.
+    pub zone: Option<TimeZone>,
     /// Modification time of the file.
     pub modified: Option<TimeNs>,
 }

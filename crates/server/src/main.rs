@@ -53,6 +53,7 @@ mod spl_tokens;
 mod store_sink;
 mod summary_builder;
 mod terminal;
+mod zone;
 
 use std::io::Write;
 use std::process::ExitCode;

@@ -15,7 +15,7 @@ pub(crate) fn routes() -> Router<ApiState> {
     Router::new().route("/services/data/inputs/oneshot", post(add))
 }
 
-/// Splunk's parameters; `again` is ours.
+/// Splunk's parameters; `again` and `zone` are ours.
 #[derive(Deserialize)]
 struct Oneshot {
     name: String,
@@ -25,6 +25,7 @@ struct Oneshot {
     #[serde(rename = "rename-source")]
     rename_source: Option<String>,
     again: Option<String>,
+    zone: Option<String>,
 }
 
 async fn add(
@@ -40,6 +41,7 @@ async fn add(
         host: form.host,
         source: form.rename_source,
         again: form.again.is_some_and(|again| matches!(again.as_str(), "1" | "t" | "true")),
+        zone: form.zone,
     };
     let node = state.node.clone();
     let report = blocking(move || node.add_file(&request)).await?;

@@ -20,6 +20,7 @@ pub(crate) fn routes() -> Router<ApiState> {
 struct Wish {
     name: String,
     sourcetype: Option<String>,
+    zone: Option<String>,
     count: Option<usize>,
 }
 
@@ -29,7 +30,7 @@ async fn preview(
     Form(form): Form<Wish>,
 ) -> Result<Response, ApiError> {
     identify_admin(&state, &headers).await?;
-    let request = PreviewFile { path: form.name, sourcetype: form.sourcetype, events: form.count };
+    let request = PreviewFile { path: form.name, sourcetype: form.sourcetype, zone: form.zone, events: form.count };
     let node = state.node.clone();
     let made = blocking(move || node.preview(&request)).await?;
     made.map(json).map_err(|error| ApiError::bad_request(error.to_string()))

@@ -103,7 +103,7 @@ async fn explain(
     let service = service_of(&state, &headers, place).await?;
     let params = form.params(None)?;
     let node = state.node.clone();
-    let zone = params.zone.clone().unwrap_or(TimeZone::UTC);
+    let zone = params.zone.clone().unwrap_or_else(|| service.zone());
     let is_json = form.output_mode.as_deref() != Some("text");
     let explained = blocking(move || {
         let explanation = service.explain(params, true).map_err(ApiError::from)?;

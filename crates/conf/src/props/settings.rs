@@ -1,5 +1,7 @@
 //! The index-time and extraction settings in force for one source, typed.
 
+use jiff::tz::TimeZone;
+
 use crate::settings::index_rules::TypingSettings;
 
 /// What props.conf says about one combination of source, host and sourcetype. Defaults are those of the built-in file.
@@ -39,6 +41,8 @@ pub struct PropsSettings {
     pub max_timestamp_lookahead: usize,
     /// `TZ`: zone of timestamps that name none.
     pub tz: Option<String>,
+    /// The node's zone: of timestamps that name none where neither `TZ` nor the input says one.
+    pub node_zone: TimeZone,
     /// `TZ_ALIAS`: zones of abbreviations in timestamps, as written.
     pub zone_aliases: Vec<(String, String)>,
     /// `ADD_EXTRA_TIME_FIELDS`: what is known of the time as it is written.

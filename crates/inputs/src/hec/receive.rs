@@ -7,7 +7,6 @@
 
 use std::sync::Arc;
 
-use jiff::tz::TimeZone;
 use quarry_conf::{HttpToken, PropsResolver};
 use quarry_event::{EventBatch, IndexedField, Metadata, TimeNs};
 use quarry_pipeline::{
@@ -105,7 +104,7 @@ impl<'a> Receiver<'a> {
             source: self.metadata.source.to_string(),
             sourcetype: Some(self.metadata.sourcetype.to_string()),
         };
-        let context = PipelineContext { now: self.time, zone: TimeZone::UTC, modified: None };
+        let context = PipelineContext { now: self.time, zone: None, modified: None };
         let pipeline = Pipeline::new(info, &self.destination.props, context);
         let mut pipeline = pipeline.map_err(|error| self.refuse(&error))?;
         let mut batch = EventBatch::default();

@@ -7,7 +7,6 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use jiff::tz::TimeZone;
 use quarry_conf::PropsResolver;
 use quarry_event::{EventBatch, IndexedField, Metadata, TimeNs};
 use quarry_pipeline::{Pipeline, PipelineContext, SourceInfo};
@@ -63,7 +62,7 @@ impl Channel {
                     source: self.metadata.source.to_string(),
                     sourcetype: Some(self.metadata.sourcetype.to_string()).filter(|name| !name.is_empty()),
                 };
-                let context = PipelineContext { now, zone: TimeZone::UTC, modified };
+                let context = PipelineContext { now, zone: None, modified };
                 let made =
                     Pipeline::new(info, props, context).map_err(|error| S2sError::Pipeline(error.to_string()))?;
                 self.pipeline.insert(Box::new(made))

@@ -23,3 +23,4 @@ mod preview;
 mod programs;
 mod server;
 mod support;
+mod zones;
