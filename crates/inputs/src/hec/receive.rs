@@ -17,7 +17,7 @@ use super::answer::{Answer, Code};
 use super::channels::Receipts;
 use super::envelope::{Envelope, read_body};
 use super::foreign::collectd;
-use crate::{AppendError, EventStore};
+use crate::{AppendError, EventStore, SentRequest};
 
 /// Bytes of text after which a batch is handed over.
 const BATCH_BYTES: usize = 8 << 20;
@@ -59,6 +59,8 @@ pub(crate) struct Receiver<'a> {
     now: TimeNs,
     open: Vec<EventBatch>,
     receipts: Receipts,
+    /// The request, where its sender may send it again.
+    sent: Option<SentRequest>,
     /// Rules of the last event's metadata, if there are any.
     plan: Option<(Metadata, Option<Arc<TypingPlan>>)>,
 }
@@ -82,7 +84,22 @@ impl<'a> Receiver<'a> {
             sourcetype: first(&stated.sourcetype, &token.sourcetype, SOURCETYPE),
         };
         let time = stated.time.unwrap_or(now);
-        Receiver { destination, token, metadata, time, now, open: Vec::new(), receipts: Vec::new(), plan: None }
+        Receiver {
+            destination,
+            token,
+            metadata,
+            time,
+            now,
+            open: Vec::new(),
+            receipts: Vec::new(),
+            sent: None,
+            plan: None,
+        }
+    }
+
+    /// The same for a request that its sender may send again.
+    pub(crate) fn of_request(self, sent: Option<SentRequest>) -> Receiver<'a> {
+        Receiver { sent, ..self }
     }
 
     /// Takes the envelopes of a body.
@@ -287,7 +304,12 @@ impl<'a> Receiver<'a> {
 
     fn append(&mut self, batch: EventBatch) -> Result<(), Answer> {
         if !batch.is_empty() {
-            self.receipts.push(self.destination.store.append(batch).map_err(answer_of)?);
+            let store = &self.destination.store;
+            let appended = match &self.sent {
+                Some(sent) => store.append_sent(batch, sent),
+                None => store.append(batch),
+            };
+            self.receipts.push(appended.map_err(answer_of)?);
         }
         Ok(())
     }
