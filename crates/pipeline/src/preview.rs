@@ -101,7 +101,10 @@ impl Preview {
         let settings = &self.settings;
         let mut text = format!("[{}]\n", self.sourcetype);
         let mut line = |name: &str, value: &str| text.push_str(&format!("{name} = {value}\n"));
-        line("LINE_BREAKER", &settings.line_breaker);
+        match &settings.json_records {
+            Some(name) => line("JSON_RECORDS", name),
+            None => line("LINE_BREAKER", &settings.line_breaker),
+        }
         line("SHOULD_LINEMERGE", if settings.should_line_merge { "true" } else { "false" });
         if settings.should_line_merge {
             if let Some(pattern) = &settings.break_only_before {

@@ -268,6 +268,7 @@ fn read(sourcetype: &str, values: &Values<'_>, rules: &BTreeMap<String, Arc<Inde
     PropsSettings {
         sourcetype: sourcetype.to_owned(),
         line_breaker: values.owned("LINE_BREAKER"),
+        json_records: values.optional("JSON_RECORDS"),
         charset: values.owned("CHARSET"),
         reads_binary: values.bool("NO_BINARY_CHECK"),
         truncate: values.size("TRUNCATE"),

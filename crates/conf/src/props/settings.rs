@@ -11,6 +11,8 @@ pub struct PropsSettings {
     pub sourcetype: String,
     /// `LINE_BREAKER`: what parts lines; the text of group 1 is dropped.
     pub line_breaker: String,
+    /// `JSON_RECORDS`: name of the list in a JSON object whose members are events; then `line_breaker` does not count.
+    pub json_records: Option<String>,
     /// `CHARSET`: what the bytes are; empty for UTF-8, or UTF-16 where its mark stands in front.
     pub charset: String,
     /// `NO_BINARY_CHECK`: whether files are read that look like no text.
