@@ -28,6 +28,11 @@ impl ResultRows {
         self.kept.push(rows)
     }
 
+    /// Moves the rows to a file, so that they take no memory of searches while somebody reads them slowly.
+    pub fn leave_memory(&mut self) -> Result<(), EngineError> {
+        self.kept.leave_memory()
+    }
+
     /// Names of the columns in the order they were first seen, also of batches without rows.
     pub fn names(&self) -> &[String] {
         self.names.all()

@@ -13,6 +13,9 @@ pub const PART_ROWS: usize = 10_000;
 /// Bytes of a part, about.
 pub const PART_BYTES: usize = 8 << 20;
 
+/// Bytes of a result that stay in memory while it is sent.
+const HELD_BYTES_MAX: usize = 8 << 20;
+
 /// A collected result, to be shown part by part.
 pub struct CollectedRows {
     rows: ResultRows,
@@ -45,6 +48,12 @@ impl CollectedRows {
     /// Whether all rows are one part.
     pub fn is_one_part(&self) -> bool {
         self.len() <= self.part_rows()
+    }
+
+    /// Keeps the rows in a file and not in memory, where they are many: for a client that takes its time.
+    pub fn leave_memory(&mut self) -> Result<(), SearchError> {
+        let bytes = self.rows.row_bytes().saturating_mul(self.len());
+        if bytes > HELD_BYTES_MAX { Ok(self.rows.leave_memory()?) } else { Ok(()) }
     }
 
     fn part_rows(&self) -> usize {

@@ -14,7 +14,7 @@ mod table;
 
 pub use cell::Cell;
 pub use collected::{CollectedRows, PART_BYTES, PART_ROWS};
-pub use keeper::{JobFacts, JobKeeper, KEPT_BYTES_MAX};
+pub use keeper::{JobFacts, JobKeeper, KEPT_BYTES_MAX, REMEMBERED_BYTES_MAX, Remembered};
 pub use service::{
     Outcome, RunningSearch, SearchError, SearchParams, SearchService, SearchServiceParts, WantedSummaries,
 };

@@ -22,7 +22,7 @@ use quarry_conf::Layers;
 use quarry_engine::{KeptJob, NodeEntry};
 use quarry_event::TimeNs;
 use quarry_event::time::NS_PER_SEC;
-use quarry_search::{JobFacts, JobKeeper};
+use quarry_search::{JobFacts, JobKeeper, Remembered};
 use quarry_stdx::SharedClock;
 use serde_json::{Value, json};
 
@@ -68,6 +68,8 @@ pub(crate) struct KeptJobs {
     recent: Option<RecentJobs>,
     /// The log of searches and its bytes, once there was one to write.
     log: Mutex<Option<(File, u64)>>,
+    /// Rows of searches that run.
+    remembered: Remembered,
 }
 
 /// A job that is kept.
@@ -94,6 +96,7 @@ impl KeptJobs {
             looked: AtomicI64::new(0),
             recent: None,
             log: Mutex::new(None),
+            remembered: Remembered::default(),
         }
     }
 
@@ -396,6 +399,10 @@ impl JobKeeper for KeptJobs {
 
     fn abandon(&self, sid: &str) {
         remove(&self.folder.join(sid));
+    }
+
+    fn remembered(&self) -> &Remembered {
+        &self.remembered
     }
 }
 

@@ -184,6 +184,12 @@ impl KeptRows {
         }
     }
 
+    /// Moves all that is held into the file, if anything is.
+    pub(crate) fn leave_memory(&mut self) -> Result<(), EngineError> {
+        let is_held = self.places.iter().any(|place| matches!(place, Place::Held(..)));
+        if is_held { self.write_held() } else { Ok(()) }
+    }
+
     /// Moves all that is held into the file.
     fn write_held(&mut self) -> Result<(), EngineError> {
         let file = match &mut self.file {

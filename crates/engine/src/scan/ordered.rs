@@ -67,11 +67,10 @@ impl OrderedRows {
         Ok(OrderedRows { scan, context, pages, open: Vec::new(), ready: Vec::new(), ahead: 1 })
     }
 
-    /// Opens the next pages, more at each call, so that a search for few rows opens few.
+    /// Opens the next pages, more at each call until they give a batch, so that a search for few rows opens few.
     fn open_more(&mut self) -> Result<(), EngineError> {
         let workers = self.context.dataflow.workers();
         let count = self.ahead.min(self.pages.len());
-        self.ahead = (self.ahead * 2).min(workers * PAGES_AHEAD_PER_WORKER);
         let pages = self.pages.split_off(self.pages.len() - count);
         // Of a rare page a row or two is read, which takes less time than a thread.
         let shared = pages.iter().filter(|page| !page.is_rare).count();
@@ -97,7 +96,12 @@ impl OrderedRows {
             }
             work();
         });
-        self.open.extend(opened.into_inner().unwrap_or_else(PoisonError::into_inner));
+        let opened = opened.into_inner().unwrap_or_else(PoisonError::into_inner);
+        // Pages that give a whole batch are enough: who reads slowly keeps them all in memory.
+        if opened.iter().map(|page| page.keys.len()).sum::<usize>() < BATCH_ROWS {
+            self.ahead = (self.ahead * 2).min(workers * PAGES_AHEAD_PER_WORKER);
+        }
+        self.open.extend(opened);
         match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
             Some(error) => Err(error),
             None => Ok(()),
