@@ -25,6 +25,7 @@ pub(crate) fn run() -> Result<(), String> {
     } else {
         cargo(&["test", "--release", "--locked", "--workspace"])?;
     }
+    crate::storms::run(&[])?;
     crate::soak_node::of_rounds(crate::soak_node::ROUNDS_OF_CI, 1)
 }
 

@@ -26,7 +26,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("forward", &["inputs", "pipeline", "conf"]),
     ("engine", &["spl", "store", "pipeline", "conf"]),
     ("search", &["engine", "spl", "catalog", "auth", "store", "conf"]),
-    ("api", &["search", "engine", "auth", "catalog", "conf"]),
+    ("api", &["search", "engine", "spl", "auth", "catalog", "conf"]),
     (
         "server",
         &[

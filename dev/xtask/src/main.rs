@@ -2,7 +2,7 @@
 //!
 //! `cargo xtask ci` is everything; `layers` checks which crate may use which, `tidy` the house rules, `bench` the
 //! speed table, `counts` the instructions of parts, `soak-node` kills a node and fails its disk over and over, `soak-searches`
-//! runs generated searches, `differential` has DuckDB's answers beside ours, `search-commands` runs commands of Splunk's SDK. Tools are
+//! runs generated searches, `storms` has many clients that log in wrongly or do not read, `differential` has DuckDB's answers beside ours, `search-commands` runs commands of Splunk's SDK. Tools are
 //! called as child processes; nothing here is part of the product.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to its terminal")]
 
@@ -13,6 +13,7 @@ mod layers;
 mod python;
 mod soak_node;
 mod soak_searches;
+mod storms;
 mod tidy;
 
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask ci | layers | tidy [--update] | bench [DATA_DIR] | counts [--save] |
        soak-node [--rounds N] [--seed S] | soak-searches [--seeds N] [--from SEED] |
+       storms [--binary PATH] |
        differential | search-commands";
 
 fn main() -> ExitCode {
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         "soak-node" => soak_node::run(&arguments[1..]),
         "differential" => python::DIFFERENTIAL.run(),
         "search-commands" => python::SEARCH_COMMANDS.run(),
+        "storms" => storms::run(&arguments[1..]),
         "soak-searches" => soak_searches::run(&arguments[1..]),
         _ => Err(USAGE.to_owned()),
     };

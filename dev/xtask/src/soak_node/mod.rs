@@ -258,7 +258,7 @@ impl Chance {
 }
 
 /// The release binary, which CI has built before.
-fn binary() -> Result<PathBuf, String> {
+pub(crate) fn binary() -> Result<PathBuf, String> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     let binary = target.join("release/quarry");
     if binary.is_file() { Ok(binary) } else { Err(format!("{} is not there: make build", binary.display())) }
