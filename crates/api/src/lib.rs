@@ -4,27 +4,33 @@
 //! string, errors are `{"messages": [...]}`. What an endpoint does is the search service's or the node's work.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod caller;
 mod endpoint;
 mod message;
 mod node;
+mod outlet;
+mod parameters;
+mod turns;
 mod wire;
 
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
+use axum::middleware::from_fn;
 use quarry_auth::Auth;
 use quarry_search::SearchService;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub use node::{AddFile, CollectorToken, NamespaceError, Node, NodeError, PreviewFile, TokenChange, TokenError};
+pub use outlet::ANSWERS_MAX;
+pub use turns::{SEARCHES_MAX, SEARCHES_PER_USER_MAX, SEARCHES_WAITING_MAX};
+
+use message::ApiError;
+use turns::Turns;
 
 /// Most bytes of a request's body. Splunk takes longer searches than anyone writes; the limit guards memory.
 pub const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
-
-/// Searches that run at once; others wait for their turn. Each may keep every core busy and takes a thread of those that do
-/// what blocks; logins and inputs need some of both at any time, so that a server has more of these threads.
-pub const SEARCHES_MAX: usize = 64;
 
 /// What the endpoints work with.
 #[derive(Clone)]
@@ -36,26 +42,32 @@ pub struct ApiState {
     /// The node itself: adding files, buckets.
     pub node: Arc<dyn Node>,
     /// Turns of searches.
-    turns: Arc<Semaphore>,
+    turns: Arc<Turns>,
+    /// Places of answers on their way.
+    answers: Arc<Semaphore>,
 }
 
 impl ApiState {
     /// The state of a node.
     pub fn new(auth: Arc<Auth>, search: Arc<SearchService>, node: Arc<dyn Node>) -> ApiState {
-        ApiState { auth, search, node, turns: Arc::new(Semaphore::new(SEARCHES_MAX)) }
+        ApiState { auth, search, node, turns: Turns::of_server(), answers: Arc::new(Semaphore::new(ANSWERS_MAX)) }
     }
 
-    /// The turn of a search, which lasts until it is dropped; waits for one.
-    pub(crate) async fn turn(&self) -> Result<OwnedSemaphorePermit, message::ApiError> {
-        let turn = Arc::clone(&self.turns).acquire_owned().await;
-        turn.map_err(|_| message::ApiError::internal("the server is about to stop".to_owned()))
+    /// The place of an answer that goes out row by row.
+    pub(crate) fn answer_place(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+        let place = Arc::clone(&self.answers).try_acquire_owned();
+        place.map_err(|_| {
+            ApiError::too_many(format!("{ANSWERS_MAX} answers are on their way, the most that may: try again"))
+        })
     }
 }
 
 /// The management service.
 pub fn router(state: ApiState) -> Router {
     Router::new()
+        .merge(endpoint::root::routes())
         .merge(endpoint::auth::routes())
+        .merge(endpoint::users::routes())
         .merge(endpoint::search_jobs::routes())
         .merge(endpoint::oneshot::routes())
         .merge(endpoint::preview::routes())
@@ -63,5 +75,6 @@ pub fn router(state: ApiState) -> Router {
         .merge(endpoint::collector_tokens::routes())
         .fallback(message::not_found)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(from_fn(message::in_envelope))
         .with_state(state)
 }

@@ -1,51 +1,198 @@
-//! Splunk's form of an error: a status and `{"messages":[{"type":"FATAL","text":"..."}]}`.
+//! Splunk's form of an error: a status and `{"messages":[{"type":"FATAL","text":"..."}]}`, or the same in XML.
+//!
+//! Whatever refuses a request, an endpoint or the router itself, answers in this form: [`in_envelope`] is around all.
 
-use axum::http::{StatusCode, header};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::body::to_bytes;
+use axum::extract::Request;
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use quarry_auth::AuthError;
+use quarry_auth::{AuthError, UserError};
 use quarry_engine::EngineError;
 use quarry_search::SearchError;
 use quarry_search::cell::write_json_text;
+use quarry_spl::ast::Span;
+use quarry_spl::{Diagnostic, Severity};
 
 use crate::NamespaceError;
+use crate::endpoint::auth::LOGIN_PATH;
+
+/// Bytes of a refusal's text that is not ours.
+const TEXT_BYTES_MAX: usize = 16 << 10;
+/// Characters of a search shown where it is wrong.
+const FRAGMENT_CHARS_MAX: usize = 60;
+/// When a client may come again that found all places taken.
+const RETRY_AFTER_S: u64 = 2;
 
 /// A refused or failed request.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ApiError {
     status: StatusCode,
+    messages: Vec<Message>,
+    retry_after_s: Option<u64>,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, Default)]
+struct Message {
     text: String,
+    /// Where in the search, in bytes.
+    place: Option<Span>,
+    hint: Option<String>,
 }
 
 impl ApiError {
     /// The request cannot be served as it is.
     pub(crate) fn bad_request(text: impl Into<String>) -> ApiError {
-        ApiError { status: StatusCode::BAD_REQUEST, text: text.into() }
+        ApiError::with_status(StatusCode::BAD_REQUEST, text)
     }
 
     /// The user's roles do not allow the request.
     pub(crate) fn forbidden(text: impl Into<String>) -> ApiError {
-        ApiError { status: StatusCode::FORBIDDEN, text: text.into() }
+        ApiError::with_status(StatusCode::FORBIDDEN, text)
     }
 
     /// A refusal with a status of its own.
     pub(crate) fn with_status(status: StatusCode, text: impl Into<String>) -> ApiError {
-        ApiError { status, text: text.into() }
+        let message = Message { text: text.into(), ..Message::default() };
+        ApiError { status, messages: vec![message], retry_after_s: None }
     }
 
     /// The node failed.
     pub(crate) fn internal(text: impl Into<String>) -> ApiError {
-        ApiError { status: StatusCode::INTERNAL_SERVER_ERROR, text: text.into() }
+        ApiError::with_status(StatusCode::INTERNAL_SERVER_ERROR, text)
     }
+
+    /// As many are served as can be; the client may come again.
+    pub(crate) fn too_many(text: impl Into<String>) -> ApiError {
+        let error = ApiError::with_status(StatusCode::SERVICE_UNAVAILABLE, text);
+        ApiError { retry_after_s: Some(RETRY_AFTER_S), ..error }
+    }
+
+    /// What is wrong with the search `text`.
+    pub(crate) fn of_search(text: &str, error: SearchError) -> ApiError {
+        let diagnostics = match error {
+            SearchError::Syntax(diagnostics) => diagnostics,
+            SearchError::Engine(EngineError::Invalid { message, span: Some(span) }) => {
+                vec![Diagnostic::error(message, span)]
+            }
+            SearchError::Engine(error @ (EngineError::Invalid { .. } | EngineError::Limit { .. })) => {
+                return ApiError::bad_request(error.to_string());
+            }
+            SearchError::Time { .. } => return ApiError::bad_request(error.to_string()),
+            SearchError::Engine(_) => return ApiError::internal(error.to_string()),
+        };
+        let errors = diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error);
+        let messages = errors.map(|diagnostic| message_of(text, diagnostic)).collect();
+        ApiError { status: StatusCode::BAD_REQUEST, messages, retry_after_s: None }
+    }
+
+    fn rendered(&self, is_xml: bool) -> Response {
+        let kind = if self.status == StatusCode::UNAUTHORIZED { "WARN" } else { "FATAL" };
+        let (content_type, body) = if is_xml {
+            ("text/xml; charset=UTF-8", self.xml(kind))
+        } else {
+            ("application/json; charset=UTF-8", self.json(kind))
+        };
+        let mut response = (self.status, [(header::CONTENT_TYPE, content_type)], body).into_response();
+        let headers = response.headers_mut();
+        if let Some(seconds) = self.retry_after_s {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"/quarry\""));
+        }
+        response
+    }
+
+    fn json(&self, kind: &str) -> String {
+        let mut body = "{\"messages\":[".to_owned();
+        for (at, message) in self.messages.iter().enumerate() {
+            body.push_str(if at > 0 { ",{\"type\":\"" } else { "{\"type\":\"" });
+            body.push_str(kind);
+            body.push_str("\",\"text\":");
+            write_json_text(&message.text, &mut body);
+            if let Some(place) = message.place {
+                body.push_str(&format!(",\"start\":{},\"end\":{}", place.start, place.end));
+            }
+            if let Some(hint) = &message.hint {
+                body.push_str(",\"hint\":");
+                write_json_text(hint, &mut body);
+            }
+            body.push('}');
+        }
+        body.push_str("]}");
+        body
+    }
+
+    fn xml(&self, kind: &str) -> String {
+        let message = |message: &Message| format!("    <msg type=\"{kind}\">{}</msg>\n", xml_text(&message.text));
+        let messages: String = self.messages.iter().map(message).collect();
+        format!(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<response>\n  <messages>\n{messages}  </messages>\n</response>\n"
+        )
+    }
+}
+
+/// A remark about a search as a client shows it that shows nothing but text: what, where, and what to write instead.
+fn message_of(search: &str, diagnostic: &Diagnostic) -> Message {
+    let Span { start, end } = diagnostic.span;
+    let mut text = diagnostic.message.clone();
+    if let Some(before) = search.get(..start) {
+        let fragment = search.get(start..end.max(start)).unwrap_or_default().trim();
+        let shown: String = fragment.chars().take(FRAGMENT_CHARS_MAX).collect();
+        let more = if shown.len() < fragment.len() { "…" } else { "" };
+        let shown = if shown.is_empty() { String::new() } else { format!(": `{shown}{more}`") };
+        text.push_str(&format!(" at character {}{shown}", before.chars().count() + 1));
+    }
+    if let Some(hint) = &diagnostic.hint {
+        text.push_str(&format!(" ({hint})"));
+    }
+    Message { text, place: Some(diagnostic.span), hint: diagnostic.hint.clone() }
+}
+
+/// A text as XML holds it; characters that XML cannot hold are left out.
+pub(crate) fn xml_text(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\t' | '\n' | '\r' => out.push(character),
+            '\0'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => {}
+            other => out.push(other),
+        }
+    }
+    out
 }
 
 impl From<AuthError> for ApiError {
     fn from(error: AuthError) -> ApiError {
-        let status = match error {
-            AuthError::Missing | AuthError::Denied => StatusCode::UNAUTHORIZED,
-            AuthError::TooManySessions { .. } => StatusCode::SERVICE_UNAVAILABLE,
-            AuthError::BadRecord { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+        let (status, retry_after_s) = match error {
+            AuthError::Missing | AuthError::Denied => (StatusCode::UNAUTHORIZED, None),
+            AuthError::Throttled { retry_after_s } => (StatusCode::TOO_MANY_REQUESTS, Some(retry_after_s)),
+            AuthError::Busy { retry_after_s } => (StatusCode::SERVICE_UNAVAILABLE, Some(retry_after_s)),
+            AuthError::BadRecord { .. } => (StatusCode::INTERNAL_SERVER_ERROR, None),
         };
-        ApiError { status, text: error.to_string() }
+        ApiError { retry_after_s, ..ApiError::with_status(status, error.to_string()) }
+    }
+}
+
+impl From<UserError> for ApiError {
+    fn from(error: UserError) -> ApiError {
+        let status = match error {
+            UserError::Auth(error) => return error.into(),
+            UserError::Unknown(_) => StatusCode::NOT_FOUND,
+            UserError::Exists(_) | UserError::Invalid(_) => StatusCode::BAD_REQUEST,
+            UserError::Forbidden(_) => StatusCode::FORBIDDEN,
+            UserError::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        ApiError::with_status(status, error.to_string())
     }
 }
 
@@ -55,32 +202,101 @@ impl From<NamespaceError> for ApiError {
             NamespaceError::Unknown(_) => StatusCode::NOT_FOUND,
             NamespaceError::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
-        ApiError { status, text: error.to_string() }
-    }
-}
-
-impl From<SearchError> for ApiError {
-    fn from(error: SearchError) -> ApiError {
-        match error {
-            SearchError::Engine(EngineError::Invalid { .. }) | SearchError::Syntax(_) | SearchError::Time { .. } => {
-                ApiError::bad_request(error.to_string())
-            }
-            SearchError::Engine(_) => ApiError::internal(error.to_string()),
-        }
+        ApiError::with_status(status, error.to_string())
     }
 }
 
 impl IntoResponse for ApiError {
+    /// Without a body: that is written by [`in_envelope`], which knows the form that was asked for.
     fn into_response(self) -> Response {
-        let kind = if self.status == StatusCode::UNAUTHORIZED { "WARN" } else { "FATAL" };
-        let mut body = format!("{{\"messages\":[{{\"type\":\"{kind}\",\"text\":");
-        write_json_text(&self.text, &mut body);
-        body.push_str("}]}");
-        (self.status, [(header::CONTENT_TYPE, "application/json; charset=UTF-8")], body).into_response()
+        let mut response = self.status.into_response();
+        response.extensions_mut().insert(self);
+        response
     }
+}
+
+/// The form in which a request is refused; whoever reads its parameters says so.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RefusalForm(Arc<AtomicBool>);
+
+impl RefusalForm {
+    /// Takes note of a parameter.
+    pub(crate) fn note(&self, name: &str, value: &str) {
+        if name == "output_mode" {
+            self.0.store(value == "xml", Ordering::Relaxed);
+        }
+    }
+}
+
+/// Answers every refusal in Splunk's form.
+pub(crate) async fn in_envelope(mut request: Request, next: Next) -> Response {
+    let form = RefusalForm::default();
+    // Logins are answered in XML unless JSON is asked for: their clients parse exactly that.
+    form.0.store(request.uri().path() == LOGIN_PATH, Ordering::Relaxed);
+    for (name, value) in form_urlencoded::parse(request.uri().query().unwrap_or_default().as_bytes()) {
+        form.note(&name, &value);
+    }
+    request.extensions_mut().insert(form.clone());
+    let mut response = next.run(request).await;
+    let status = response.status();
+    if !status.is_client_error() && !status.is_server_error() {
+        return response;
+    }
+    let allow: Option<(HeaderName, HeaderValue)> =
+        response.headers().get(header::ALLOW).map(|value| (header::ALLOW, value.clone()));
+    let error = match response.extensions_mut().remove::<ApiError>() {
+        Some(error) => error,
+        // The router's own.
+        None => {
+            let body = to_bytes(response.into_body(), TEXT_BYTES_MAX).await.unwrap_or_default();
+            let text = String::from_utf8_lossy(&body).trim().to_owned();
+            let text = if text.is_empty() { status.canonical_reason().unwrap_or("refused").to_owned() } else { text };
+            ApiError::with_status(status, text)
+        }
+    };
+    let mut rendered = error.rendered(form.0.load(Ordering::Relaxed));
+    rendered.headers_mut().extend(allow);
+    rendered
 }
 
 /// Answer to a path nobody serves.
 pub(crate) async fn not_found() -> ApiError {
-    ApiError { status: StatusCode::NOT_FOUND, text: "Not Found".to_owned() }
+    ApiError::with_status(StatusCode::NOT_FOUND, "Not Found")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_search_is_told_with_its_place_and_what_to_write() {
+        let search = "é | stast count";
+        let wrong = Diagnostic::error("unknown command", Span { start: 5, end: 10 }).with_hint("did you mean `stats`?");
+        let error = ApiError::of_search(search, SearchError::Syntax(vec![wrong]));
+        assert_eq!(
+            error.json("FATAL"),
+            "{\"messages\":[{\"type\":\"FATAL\",\"text\":\"unknown command at character 5: `stast` (did you mean \
+             `stats`?)\",\"start\":5,\"end\":10,\"hint\":\"did you mean `stats`?\"}]}"
+        );
+        let odd = Diagnostic::error("odd", Span { start: 1, end: 999 });
+        assert_eq!(message_of(search, &odd).text, "odd", "a place that is none");
+    }
+
+    #[test]
+    fn limits_of_a_search_are_the_clients_affair() {
+        let limit = EngineError::Limit { what: "x".into(), limit: "y", value: 1 };
+        assert_eq!(ApiError::of_search("x", limit.into()).status, StatusCode::BAD_REQUEST);
+        assert_eq!(ApiError::of_search("x", EngineError::invalid("x").into()).status, StatusCode::BAD_REQUEST);
+        assert_eq!(ApiError::of_search("x", EngineError::Memory.into()).status, StatusCode::INTERNAL_SERVER_ERROR);
+    }
+
+    #[test]
+    fn xml_holds_any_text() {
+        let error = ApiError::bad_request("a<b> & \u{1}c");
+        assert!(
+            error.xml("FATAL").contains("    <msg type=\"FATAL\">a&lt;b&gt; &amp; c</msg>\n"),
+            "{}",
+            error.xml("FATAL")
+        );
+    }
 }

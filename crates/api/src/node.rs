@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use jiff::tz::TimeZone;
 use quarry_engine::Explanation;
@@ -25,8 +26,6 @@ pub struct AddFile {
     pub source: Option<String>,
     /// Index it even if the same bytes were indexed before.
     pub again: bool,
-    /// Name of the zone of times that name none; the node's when absent.
-    pub zone: Option<String>,
 }
 
 /// A file to preview.
@@ -36,8 +35,6 @@ pub struct PreviewFile {
     pub path: String,
     /// Sourcetype; guessed when absent.
     pub sourcetype: Option<String>,
-    /// Name of the zone of times that name none; the node's when absent.
-    pub zone: Option<String>,
     /// Events shown; a few when absent.
     pub events: Option<usize>,
 }
@@ -114,8 +111,8 @@ pub enum NamespaceError {
 pub trait Node: Send + Sync {
     /// Who runs the searches of a user and app: `-` is all of them, `nobody` no user.
     fn search_in(&self, user: &str, app: &str) -> Result<Arc<SearchService>, NamespaceError>;
-    /// Indexes a file; gives the report as a JSON object.
-    fn add_file(&self, request: &AddFile) -> Result<String, NodeError>;
+    /// Indexes a file, until `has_left` says that nobody waits any more; gives the report as a JSON object.
+    fn add_file(&self, request: &AddFile, has_left: &AtomicBool) -> Result<String, NodeError>;
     /// Tells what adding a file would make of it; gives a JSON object.
     fn preview(&self, request: &PreviewFile) -> Result<String, NodeError>;
     /// What a search would do, as text or as a JSON object.

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use quarry_search::cell::{write_csv, write_json_text};
-use quarry_search::{Cell, ResultTable, Row};
+use quarry_search::{Cell, Row};
 
 /// Forms a client may ask for with `output_mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,38 +58,28 @@ pub(crate) fn results_head(fields: &[String], messages: &[String]) -> String {
     out
 }
 
-/// Rows of such an answer.
-pub(crate) fn results_rows(table: &ResultTable, is_first: bool) -> String {
-    let mut out = String::new();
-    for (at, row) in table.rows().enumerate() {
-        if at > 0 || !is_first {
-            out.push(',');
-        }
-        row_json(row, &mut out);
+/// A row of such an answer.
+pub(crate) fn result_row(row: Row<'_>, is_first: bool, out: &mut String) {
+    if !is_first {
+        out.push(',');
     }
-    out
+    row_json(row, out);
 }
 
 /// What comes after its last row.
 pub(crate) const RESULTS_END: &str = "],\"highlighted\":{}}";
 
-/// One line per row, as `export` streams them. `offset` counts rows from the start; `last` marks the end.
-pub(crate) fn export_json(table: &ResultTable, mut offset: usize, last: bool) -> String {
-    let mut out = String::new();
-    let rows = table.len();
-    for (at, row) in table.rows().enumerate() {
-        out.push_str("{\"preview\":false,\"offset\":");
-        // Writing into a String cannot fail.
-        let _infallible = write!(out, "{offset}");
-        offset += 1;
-        if last && at + 1 == rows {
-            out.push_str(",\"lastrow\":true");
-        }
-        out.push_str(",\"result\":");
-        row_json(row, &mut out);
-        out.push_str("}\n");
+/// The line of a row, as `export` streams them; `offset` counts rows from the start, `is_last` marks the end.
+pub(crate) fn export_row(row: Row<'_>, offset: usize, is_last: bool, out: &mut String) {
+    out.push_str("{\"preview\":false,\"offset\":");
+    // Writing into a String cannot fail.
+    let _infallible = write!(out, "{offset}");
+    if is_last {
+        out.push_str(",\"lastrow\":true");
     }
-    out
+    out.push_str(",\"result\":");
+    row_json(row, out);
+    out.push_str("}\n");
 }
 
 fn row_json(row: Row<'_>, out: &mut String) {
@@ -138,29 +128,21 @@ pub(crate) fn csv_head(fields: &[String]) -> String {
     out
 }
 
-/// One line per row.
-pub(crate) fn csv_rows(table: &ResultTable) -> String {
-    let mut out = String::new();
-    for row in table.rows() {
-        for (at, (_, cell)) in row.cells().enumerate() {
-            if at > 0 {
-                out.push(',');
-            }
-            write_csv(&cell.joined("\n"), &mut out);
+/// The line of a row.
+pub(crate) fn csv_row(row: Row<'_>, out: &mut String) {
+    for (at, (_, cell)) in row.cells().enumerate() {
+        if at > 0 {
+            out.push(',');
         }
-        out.push('\n');
+        write_csv(&cell.joined("\n"), out);
     }
-    out
+    out.push('\n');
 }
 
-/// The text of each event; rows without `_raw` give nothing, as in Splunk.
-pub(crate) fn raw(table: &ResultTable) -> String {
-    let mut out = String::new();
-    for row in table.rows() {
-        if let Cell::Single(text) = row.named("_raw") {
-            out.push_str(&text);
-            out.push('\n');
-        }
+/// The text of an event; a row without `_raw` gives nothing, as in Splunk.
+pub(crate) fn raw_row(row: Row<'_>, out: &mut String) {
+    if let Cell::Single(text) = row.named("_raw") {
+        out.push_str(&text);
+        out.push('\n');
     }
-    out
 }

@@ -1,25 +1,51 @@
 //! Who is asking: users with passwords, session keys, and the three ways a client proves who it is.
 //!
 //! A request carries `Authorization: Splunk KEY`, `Bearer KEY` or `Basic USER:PASSWORD`; [`Auth::authenticate`] turns
-//! that into an [`Identity`]. Session keys live in memory and end after an hour without use. Users come as records;
-//! reading and writing their file is the server's. Not here: roles' capabilities, LDAP, SAML.
+//! that into an [`Identity`]. Anybody may try, so that every part of it is bounded: hashes at work and waiting
+//! (`hashing`), wrong logins (`throttle`), sessions, and what is written down of it (`ledger`). Users that do not exist
+//! cost and answer what wrong passwords do. Users come as records and go to a [`UserKeeper`]; reading and writing
+//! their file is the server's. Not here: roles' capabilities, LDAP, SAML.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod hashing;
+mod keyed;
+mod ledger;
+mod origin;
 mod password;
 mod session;
+#[cfg(test)]
+mod tests;
+mod throttle;
 mod users;
+mod verified;
 
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use quarry_stdx::SharedClock;
 
+pub use hashing::{HASH_WAITERS_MAX, HASHES_MAX};
+pub use ledger::{AuditEvent, AuditRecord};
+pub use origin::Origin;
 pub use password::hash_password;
-pub use session::SESSION_IDLE_LIMIT_S;
-pub use users::{UserRecord, parse_users, print_users};
+pub use session::{SESSION_IDLE_LIMIT_S, SESSIONS_MAX, SESSIONS_PER_USER_MAX};
+pub use throttle::{FREE_OF_ADDRESS, FREE_OF_USER, FREE_OF_USER_AT_ADDRESS, WAIT_S_MAX};
+pub use users::{
+    ADMIN_ROLE, FIRST_USER, PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN, UserChange, UserError, UserKeeper, UserRecord,
+    changed_users, check_new_password, parse_users, print_users,
+};
+pub use verified::VERIFIED_S_MAX;
 
+use hashing::Hashing;
+use keyed::{HashKey, Keyed};
+use ledger::Ledger;
 use session::Sessions;
+use throttle::Throttle;
+use verified::Verified;
+
+/// What Splunk calls a login in its audit events.
+const LOGIN: &str = "login attempt";
 
 /// Why a request is refused.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -30,6 +56,18 @@ pub enum AuthError {
     /// Wrong user name, password or session key, or a session that ended.
     #[error("login failed: wrong user name, password or an ended session")]
     Denied,
+    /// Too many wrong logins came before.
+    #[error("too many wrong logins: try again in {retry_after_s} s")]
+    Throttled {
+        /// Seconds to wait.
+        retry_after_s: u64,
+    },
+    /// As many logins as may be are being checked.
+    #[error("too many logins at once: try again in {retry_after_s} s")]
+    Busy {
+        /// Seconds to wait.
+        retry_after_s: u64,
+    },
     /// Stored password hash cannot be read, or hashing failed.
     #[error("user {user}: the stored password cannot be used: {reason}")]
     BadRecord {
@@ -37,12 +75,6 @@ pub enum AuthError {
         user: String,
         /// What is wrong.
         reason: String,
-    },
-    /// Too many sessions are open.
-    #[error("too many sessions are open (limit {limit}): log out elsewhere or wait an hour")]
-    TooManySessions {
-        /// The limit.
-        limit: usize,
     },
 }
 
@@ -53,6 +85,15 @@ pub struct Identity {
     pub user: String,
     /// Roles of the user.
     pub roles: Vec<String>,
+    /// Whether it is the command line of the account that the server runs under, which may read its files anyway.
+    pub is_console: bool,
+}
+
+impl Identity {
+    /// Whether this is an administrator.
+    pub fn is_admin(&self) -> bool {
+        self.roles.iter().any(|role| role == ADMIN_ROLE)
+    }
 }
 
 /// Fills a buffer with unpredictable bytes; the server hands in the operating system's source.
@@ -60,24 +101,62 @@ pub type RandomBytes = Box<dyn Fn(&mut [u8]) + Send + Sync>;
 
 /// Checks logins and session keys.
 pub struct Auth {
-    users: Vec<UserRecord>,
-    sessions: Mutex<Sessions>,
+    state: Mutex<State>,
+    hashing: Hashing,
+    /// One change of the users at a time.
+    changing: Mutex<()>,
+    keeper: Box<dyn UserKeeper>,
     clock: SharedClock,
     random: RandomBytes,
+    key: HashKey,
+    /// Stands in for users that do not exist.
+    unknown: UserRecord,
     local_token: String,
+}
+
+struct State {
+    users: Vec<UserRecord>,
+    sessions: Sessions,
+    verified: Verified,
+    throttle: Throttle,
+    ledger: Ledger,
 }
 
 impl std::fmt::Debug for Auth {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Auth").field("users", &self.users.len()).finish_non_exhaustive()
+        out.debug_struct("Auth").field("users", &self.locked().users.len()).finish_non_exhaustive()
     }
 }
 
 impl Auth {
-    /// Authentication over `users`. Whoever shows [`Auth::local_token`] is the local administrator.
-    pub fn new(users: Vec<UserRecord>, clock: SharedClock, random: RandomBytes) -> Auth {
-        let local_token = token(&random);
-        Auth { users, sessions: Mutex::new(Sessions::default()), clock, random, local_token }
+    /// Authentication over `users`, which go to `keeper` when they change. Whoever shows [`Auth::local_token`] is the
+    /// local administrator.
+    pub fn new(
+        users: Vec<UserRecord>,
+        keeper: Box<dyn UserKeeper>,
+        clock: SharedClock,
+        random: RandomBytes,
+    ) -> Result<Auth, AuthError> {
+        let (mut salt, mut output) = ([0; 16], [0; 32]);
+        random(&mut salt);
+        random(&mut output);
+        let password_hash = password::unknown_user_hash(&salt, &output)?;
+        let (sessions, verified, throttle, ledger) = Default::default();
+        Ok(Auth {
+            state: Mutex::new(State { users, sessions, verified, throttle, ledger }),
+            hashing: Hashing::default(),
+            changing: Mutex::default(),
+            keeper,
+            clock,
+            key: HashKey::new(&random),
+            unknown: UserRecord { name: "unknown".to_owned(), password_hash, roles: Vec::new() },
+            local_token: token(&random),
+            random,
+        })
+    }
+
+    fn locked(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Key that the command line of the same account reads from the run file; new at each start.
@@ -85,45 +164,261 @@ impl Auth {
         &self.local_token
     }
 
-    /// Checks a password and opens a session; gives its key.
-    pub fn login(&self, user: &str, password: &str) -> Result<String, AuthError> {
-        let identity = self.check_password(user, password)?;
+    /// Checks a password and opens a session; gives its key. Blocks for a hash.
+    pub fn login(&self, user: &str, password: &str, origin: &Origin) -> Result<String, AuthError> {
         let key = token(&self.random);
-        let mut sessions = self.sessions.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        sessions.open(key.clone(), identity, self.clock.now_ns())?;
+        let (opened, address) = (self.key.hash(&[key.as_bytes()]), origin.address);
+        self.check_password(user, password, origin, |state, identity, now_ns| {
+            state.sessions.open(opened, identity.clone(), address, now_ns);
+        })?;
         Ok(key)
     }
 
-    /// Who sent a request with this `Authorization` header.
-    pub fn authenticate(&self, header: Option<&str>) -> Result<Identity, AuthError> {
-        let (scheme, value) = header.and_then(|header| header.trim().split_once(' ')).ok_or(AuthError::Missing)?;
-        let value = value.trim();
-        match scheme.to_ascii_lowercase().as_str() {
-            "splunk" | "bearer" => self.check_key(value),
-            "basic" => {
-                let decoded = STANDARD.decode(value).map_err(|_| AuthError::Denied)?;
-                let text = String::from_utf8(decoded).map_err(|_| AuthError::Denied)?;
-                let (user, password) = text.split_once(':').ok_or(AuthError::Denied)?;
-                self.check_password(user, password)
-            }
-            _ => Err(AuthError::Missing),
+    /// Who sent a request with this `Authorization` header. Blocks for a hash where [`Auth::recognise`] gives nothing.
+    pub fn authenticate(&self, header: Option<&str>, origin: &Origin) -> Result<Identity, AuthError> {
+        match Credentials::of(header)? {
+            Credentials::Key(key) => self.check_key(key),
+            Credentials::Password(user, password) => self.check_password(&user, &password, origin, |_, _, _| {}),
         }
+    }
+
+    /// As [`Auth::authenticate`], at once; `None` where it takes a hash.
+    pub fn recognise(&self, header: Option<&str>, origin: &Origin) -> Result<Option<Identity>, AuthError> {
+        match Credentials::of(header)? {
+            Credentials::Key(key) => self.check_key(key).map(Some),
+            Credentials::Password(user, password) => {
+                self.known(&Attempt::of(self, &user, &password, origin), |_, _, _| {})
+            }
+        }
+    }
+
+    /// Ends the session of a key, for its user or an administrator; whether there was one that this one may end.
+    pub fn end_session(&self, key: &str, by: &Identity, origin: &Origin) -> bool {
+        let key = self.key.hash(&[key.as_bytes()]);
+        let mut state = self.locked();
+        let owner = state.sessions.owner(&key).filter(|owner| owner.user == by.user || by.is_admin());
+        let Some(user) = owner.map(|owner| owner.user.clone()) else { return false };
+        state.sessions.end(&key);
+        let event = AuditEvent {
+            user,
+            action: "logout",
+            info: "succeeded",
+            reason: None,
+            object: None,
+            client: origin.address,
+        };
+        state.ledger.note(event, self.clock.now_ns());
+        true
+    }
+
+    /// Ends the session whose key a request shows, if it shows one.
+    pub fn end_own_session(&self, header: Option<&str>, by: &Identity, origin: &Origin) -> bool {
+        matches!(Credentials::of(header), Ok(Credentials::Key(key)) if self.end_session(key, by, origin))
+    }
+
+    /// The users by name, without what proves who they are.
+    pub fn users(&self) -> Vec<(String, Vec<String>)> {
+        let mut users: Vec<_> =
+            self.locked().users.iter().map(|user| (user.name.clone(), user.roles.clone())).collect();
+        users.sort();
+        users
+    }
+
+    /// Whether the first user still has the first password. Blocks for a hash.
+    pub fn has_first_password(&self) -> Result<bool, AuthError> {
+        let first = self.locked().users.iter().find(|user| user.name == FIRST_USER.0).cloned();
+        let Some(first) = first else { return Ok(false) };
+        password::verify(&first, FIRST_USER.1, &mut self.hashing.place()?.memory)
+    }
+
+    /// Changes the users as `by` asks; sessions of a user with another password or other roles end. Blocks for hashes.
+    pub fn change(&self, by: &Identity, change: &UserChange, origin: &Origin) -> Result<(), UserError> {
+        let name = change.name();
+        let is_own_password = by.user == name && matches!(change, UserChange::Edit { roles: None, .. });
+        if !by.is_admin() && !is_own_password {
+            return Err(UserError::Forbidden(format!(
+                "user {} may not do this: it takes the role {ADMIN_ROLE}",
+                by.user
+            )));
+        }
+        if let Some(password) = change.password() {
+            check_new_password(password)?;
+        }
+        if let UserChange::Edit { password: Some(_), old_password, .. } = change
+            && by.user == name
+            && !by.is_console
+        {
+            let wrong = || UserError::Invalid("oldpassword is missing or wrong".to_owned());
+            let old = old_password.as_deref().ok_or_else(wrong)?;
+            match self.check_password(name, old, origin, |_, _, _| {}) {
+                Ok(_) => {}
+                Err(AuthError::Denied) => return Err(wrong()),
+                Err(other) => return Err(other.into()),
+            }
+        }
+        let hash = match change.password() {
+            None => None,
+            Some(password) => {
+                let mut salt = [0; 16];
+                (self.random)(&mut salt);
+                Some(password::hash_in(password, &salt, &mut self.hashing.place()?.memory)?)
+            }
+        };
+        let _one_at_a_time = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let users = changed_users(&self.locked().users, change, hash)?;
+        // Nothing is in force that would not be there after a start.
+        self.keeper.keep(&users).map_err(UserError::Failed)?;
+        let mut state = self.locked();
+        state.users = users;
+        state.sessions.end_of(name);
+        state.verified.forget(name);
+        let event = AuditEvent {
+            user: by.user.clone(),
+            action: "edit_user",
+            info: "granted",
+            reason: None,
+            object: Some((change.operation(), name.to_owned())),
+            client: origin.address,
+        };
+        state.ledger.note(event, self.clock.now_ns());
+        Ok(())
+    }
+
+    /// What happened since the last call, to be written down.
+    pub fn take_audit(&self) -> Vec<AuditRecord> {
+        self.locked().ledger.take()
     }
 
     fn check_key(&self, key: &str) -> Result<Identity, AuthError> {
         if same(key.as_bytes(), self.local_token.as_bytes()) {
-            return Ok(Identity { user: "admin".to_owned(), roles: vec!["admin".to_owned()] });
+            let (user, roles) = (FIRST_USER.0.to_owned(), vec![ADMIN_ROLE.to_owned()]);
+            return Ok(Identity { user, roles, is_console: true });
         }
-        let mut sessions = self.sessions.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        sessions.touch(key, self.clock.now_ns()).ok_or(AuthError::Denied)
+        let key = self.key.hash(&[key.as_bytes()]);
+        self.locked().sessions.touch(&key, self.clock.now_ns()).ok_or(AuthError::Denied)
     }
 
-    fn check_password(&self, user: &str, password: &str) -> Result<Identity, AuthError> {
-        let record = self.users.iter().find(|record| record.name == user).ok_or(AuthError::Denied)?;
-        if !password::verify(record, password)? {
-            return Err(AuthError::Denied);
+    /// Who has this password; `found` runs while nobody can change the user.
+    fn check_password(
+        &self,
+        user: &str,
+        password: &str,
+        origin: &Origin,
+        found: impl Fn(&mut State, &Identity, i64),
+    ) -> Result<Identity, AuthError> {
+        let attempt = Attempt::of(self, user, password, origin);
+        if let Some(identity) = self.known(&attempt, &found)? {
+            return Ok(identity);
         }
-        Ok(Identity { user: record.name.clone(), roles: record.roles.clone() })
+        let mut place = self.hashing.place().inspect_err(|_| {
+            self.note(&attempt, "failed", Some("too many logins at once"));
+        })?;
+        // Others with the same name or password were checked meanwhile.
+        if let Some(identity) = self.known(&attempt, &found)? {
+            return Ok(identity);
+        }
+        let record = self.locked().users.iter().find(|record| record.name == user).cloned();
+        let is_right = password::verify(record.as_ref().unwrap_or(&self.unknown), attempt.hashed, &mut place.memory)?;
+        drop(place);
+        let mut state = self.locked();
+        let now_ns = self.clock.elapsed_ns();
+        // Another password since then counts.
+        let record = record.filter(|record| is_right && attempt.may_be_right && state.users.contains(record));
+        let Some(record) = record else {
+            state.throttle.failed(attempt.user_hash, origin, now_ns);
+            drop(state);
+            let is_first = is_right && !attempt.may_be_right;
+            let reason =
+                if is_first { "the first password from another machine" } else { "wrong user name or password" };
+            self.note(&attempt, "failed", Some(reason));
+            return Err(AuthError::Denied);
+        };
+        let identity = Identity { user: record.name, roles: record.roles, is_console: false };
+        state.throttle.succeeded(attempt.user_hash, origin, now_ns);
+        state.verified.keep(attempt.credentials, user, now_ns);
+        found(&mut state, &identity, self.clock.now_ns());
+        drop(state);
+        self.note(&attempt, "succeeded", None);
+        Ok(identity)
+    }
+
+    /// What is known of an attempt without a hash: that it must wait, or whose credentials they are.
+    fn known(
+        &self,
+        attempt: &Attempt<'_>,
+        found: impl Fn(&mut State, &Identity, i64),
+    ) -> Result<Option<Identity>, AuthError> {
+        let mut state = self.locked();
+        let now_ns = self.clock.elapsed_ns();
+        if let Some(retry_after_s) = state.throttle.wait_s(attempt.user_hash, attempt.origin, now_ns) {
+            drop(state);
+            self.note(attempt, "failed", Some("too many wrong logins"));
+            return Err(AuthError::Throttled { retry_after_s });
+        }
+        if !attempt.may_be_right || state.verified.user(&attempt.credentials, now_ns) != Some(attempt.user) {
+            return Ok(None);
+        }
+        let record = state.users.iter().find(|record| record.name == attempt.user);
+        let Some(record) = record else { return Ok(None) };
+        let identity = Identity { user: record.name.clone(), roles: record.roles.clone(), is_console: false };
+        found(&mut state, &identity, self.clock.now_ns());
+        Ok(Some(identity))
+    }
+
+    fn note(&self, attempt: &Attempt<'_>, info: &'static str, reason: Option<&'static str>) {
+        let (user, client) = (attempt.user.to_owned(), attempt.origin.address);
+        let event = AuditEvent { user, action: LOGIN, info, reason, object: None, client };
+        self.locked().ledger.note(event, self.clock.now_ns());
+    }
+}
+
+/// Somebody who says to be a user.
+struct Attempt<'a> {
+    user: &'a str,
+    /// What is hashed: the password, unless it is longer than any.
+    hashed: &'a str,
+    origin: &'a Origin,
+    user_hash: Keyed,
+    credentials: Keyed,
+    /// Whether these credentials are good from there, if they are right.
+    may_be_right: bool,
+}
+
+impl<'a> Attempt<'a> {
+    fn of(auth: &Auth, user: &'a str, password: &'a str, origin: &'a Origin) -> Attempt<'a> {
+        let is_long = password.len() > PASSWORD_BYTES_MAX;
+        let is_first = (user, password) == FIRST_USER;
+        Attempt {
+            user,
+            hashed: if is_long { "" } else { password },
+            origin,
+            user_hash: auth.key.hash(&[user.as_bytes()]),
+            credentials: auth.key.hash(&[user.as_bytes(), password.as_bytes()]),
+            may_be_right: !is_long && (origin.is_local || !is_first),
+        }
+    }
+}
+
+/// What an `Authorization` header shows.
+enum Credentials<'a> {
+    Key(&'a str),
+    Password(String, String),
+}
+
+impl<'a> Credentials<'a> {
+    fn of(header: Option<&'a str>) -> Result<Credentials<'a>, AuthError> {
+        let (scheme, value) = header.and_then(|header| header.trim().split_once(' ')).ok_or(AuthError::Missing)?;
+        let value = value.trim();
+        match scheme.to_ascii_lowercase().as_str() {
+            "splunk" | "bearer" => Ok(Credentials::Key(value)),
+            "basic" => {
+                let decoded = STANDARD.decode(value).map_err(|_| AuthError::Denied)?;
+                let text = String::from_utf8(decoded).map_err(|_| AuthError::Denied)?;
+                let (user, password) = text.split_once(':').ok_or(AuthError::Denied)?;
+                Ok(Credentials::Password(user.to_owned(), password.to_owned()))
+            }
+            _ => Err(AuthError::Missing),
+        }
     }
 }
 
@@ -137,48 +432,4 @@ fn token(random: &RandomBytes) -> String {
 /// Comparison whose time does not tell how many bytes agree.
 fn same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicU8, Ordering};
-
-    use quarry_stdx::ManualClock;
-
-    use super::*;
-
-    fn auth(clock: SharedClock) -> Auth {
-        let counter = AtomicU8::new(0);
-        let random: RandomBytes = Box::new(move |bytes| bytes.fill(counter.fetch_add(1, Ordering::SeqCst)));
-        let hash = hash_password("secret", &[7; 16]).unwrap();
-        let users = vec![UserRecord { name: "admin".into(), password_hash: hash, roles: vec!["admin".into()] }];
-        Auth::new(users, clock, random)
-    }
-
-    #[test]
-    fn a_login_gives_a_key_that_works_until_it_is_idle_for_an_hour() {
-        let clock = ManualClock::shared(0);
-        let auth = auth(clock.clone());
-        assert_eq!(auth.login("admin", "wrong"), Err(AuthError::Denied));
-        assert_eq!(auth.login("nobody", "secret"), Err(AuthError::Denied));
-        let key = auth.login("admin", "secret").unwrap();
-        let header = format!("Splunk {key}");
-        clock.advance_ns((SESSION_IDLE_LIMIT_S - 1) * 1_000_000_000);
-        assert_eq!(auth.authenticate(Some(&header)).unwrap().user, "admin");
-        clock.advance_ns((SESSION_IDLE_LIMIT_S - 1) * 1_000_000_000);
-        assert!(auth.authenticate(Some(&header)).is_ok(), "use keeps a session alive");
-        clock.advance_ns((SESSION_IDLE_LIMIT_S + 1) * 1_000_000_000);
-        assert_eq!(auth.authenticate(Some(&header)), Err(AuthError::Denied));
-    }
-
-    #[test]
-    fn every_scheme_is_read_and_others_are_refused() {
-        let auth = auth(ManualClock::shared(0));
-        let basic = format!("Basic {}", STANDARD.encode("admin:secret"));
-        assert!(auth.authenticate(Some(&basic)).is_ok());
-        assert!(auth.authenticate(Some(&format!("Bearer {}", auth.local_token()))).is_ok());
-        assert_eq!(auth.authenticate(None), Err(AuthError::Missing));
-        assert_eq!(auth.authenticate(Some("Digest x")), Err(AuthError::Missing));
-        assert_eq!(auth.authenticate(Some("Splunk 00")), Err(AuthError::Denied));
-    }
 }

@@ -1,20 +1,28 @@
-//! Open sessions: key to identity, ended by an hour without use.
+//! Open sessions: key to identity, ended by an hour without use, by their user or by a new password.
+//!
+//! Of a user with too many sessions the one goes that was not used for longest, first of those from where the new one
+//! comes: a client that logs in at each call locks nobody out.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
-use crate::{AuthError, Identity};
+use crate::Identity;
+use crate::keyed::Keyed;
 
 /// Seconds without a request after which a session ends (Splunk's default `sessionTimeout`).
 pub const SESSION_IDLE_LIMIT_S: i64 = 3600;
+/// Sessions of a user at once.
+pub const SESSIONS_PER_USER_MAX: usize = 100;
+/// Sessions open at once.
+pub const SESSIONS_MAX: usize = 10_000;
 
-/// Most sessions open at once.
-const SESSIONS_MAX: usize = 10_000;
-
+/// Sessions by the keyed hash of their key.
 #[derive(Default)]
-pub(crate) struct Sessions(BTreeMap<String, Session>);
+pub(crate) struct Sessions(BTreeMap<Keyed, Session>);
 
 struct Session {
     identity: Identity,
+    address: IpAddr,
     last_use_ns: i64,
 }
 
@@ -25,20 +33,28 @@ impl Session {
 }
 
 impl Sessions {
-    /// Adds a session; ended ones make room first.
-    pub(crate) fn open(&mut self, key: String, identity: Identity, now_ns: i64) -> Result<(), AuthError> {
-        if self.0.len() >= SESSIONS_MAX {
+    /// Adds a session; another one makes room if need be.
+    pub(crate) fn open(&mut self, key: Keyed, identity: Identity, address: IpAddr, now_ns: i64) {
+        let of_user = self.0.values().filter(|session| session.identity.user == identity.user).count();
+        if of_user >= SESSIONS_PER_USER_MAX {
+            self.end_first(|session| (session.identity.user != identity.user, session.address != address));
+        } else if self.0.len() >= SESSIONS_MAX {
             self.0.retain(|_, session| !session.is_idle(now_ns));
         }
         if self.0.len() >= SESSIONS_MAX {
-            return Err(AuthError::TooManySessions { limit: SESSIONS_MAX });
+            self.end_first(|_| ());
         }
-        self.0.insert(key, Session { identity, last_use_ns: now_ns });
-        Ok(())
+        self.0.insert(key, Session { identity, address, last_use_ns: now_ns });
+    }
+
+    /// Ends the session that is first in this order, and of those the one not used for longest.
+    fn end_first<K: Ord>(&mut self, order: impl Fn(&Session) -> K) {
+        let first = self.0.iter().min_by_key(|(_, session)| (order(session), session.last_use_ns)).map(|(key, _)| *key);
+        first.map(|key| self.0.remove(&key));
     }
 
     /// Identity of a live session; notes the use.
-    pub(crate) fn touch(&mut self, key: &str, now_ns: i64) -> Option<Identity> {
+    pub(crate) fn touch(&mut self, key: &Keyed, now_ns: i64) -> Option<Identity> {
         let session = self.0.get_mut(key)?;
         if session.is_idle(now_ns) {
             self.0.remove(key);
@@ -46,5 +62,62 @@ impl Sessions {
         }
         session.last_use_ns = now_ns;
         Some(session.identity.clone())
+    }
+
+    /// Whose session it is.
+    pub(crate) fn owner(&self, key: &Keyed) -> Option<&Identity> {
+        self.0.get(key).map(|session| &session.identity)
+    }
+
+    /// Ends a session.
+    pub(crate) fn end(&mut self, key: &Keyed) {
+        self.0.remove(key);
+    }
+
+    /// Ends the sessions of a user.
+    pub(crate) fn end_of(&mut self, user: &str) {
+        self.0.retain(|_, session| session.identity.user != user);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity(user: &str) -> Identity {
+        Identity { user: user.to_owned(), roles: vec![], is_console: false }
+    }
+
+    fn key(number: usize) -> Keyed {
+        let mut key = [0; 32];
+        key[..8].copy_from_slice(&(number as u64).to_le_bytes());
+        key
+    }
+
+    #[test]
+    fn who_logs_in_at_each_call_ends_their_own_oldest_session() {
+        let (mut sessions, here, there) =
+            (Sessions::default(), IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2]));
+        sessions.open(key(1), identity("tom"), here, 1);
+        sessions.open(key(2), identity("eva"), there, 2);
+        for number in 10..10 + 3 * SESSIONS_PER_USER_MAX {
+            sessions.open(key(number), identity("eva"), here, number as i64);
+            assert!(sessions.touch(&key(number), number as i64).is_some(), "the newest works");
+        }
+        assert_eq!(sessions.0.len(), 1 + SESSIONS_PER_USER_MAX);
+        assert!(sessions.touch(&key(1), 0).is_some(), "another user's");
+        assert!(sessions.touch(&key(2), 0).is_some(), "the same user's elsewhere");
+        assert!(sessions.touch(&key(10), 0).is_none());
+    }
+
+    #[test]
+    fn all_sessions_together_are_bounded() {
+        let mut sessions = Sessions::default();
+        let address = IpAddr::from([192, 0, 2, 1]);
+        for number in 0..SESSIONS_MAX + 5 {
+            sessions.open(key(number), identity(&format!("u{}", number / 50)), address, number as i64);
+        }
+        assert_eq!(sessions.0.len(), SESSIONS_MAX);
+        assert!(sessions.touch(&key(0), 0).is_none() && sessions.touch(&key(SESSIONS_MAX + 4), 0).is_some());
     }
 }

@@ -1,4 +1,19 @@
-//! User records and their text form: `name:roles:hash`, one a line, roles joined by `;`.
+//! User records, what may be in them, and their text form: `name:roles:hash`, one a line, roles joined by `;`.
+
+/// First user and password of a new data folder, as Splunk's were. They are good for requests of the same machine only.
+pub const FIRST_USER: (&str, &str) = ("admin", "changeme");
+/// Role that may look after users.
+pub const ADMIN_ROLE: &str = "admin";
+/// Characters of a password at least (Splunk's default `minPasswordLength`).
+pub const PASSWORD_CHARS_MIN: usize = 8;
+/// Bytes of a password at most.
+pub const PASSWORD_BYTES_MAX: usize = 1_024;
+/// Characters of a user's or role's name at most.
+const NAME_CHARS_MAX: usize = 100;
+/// Users of a node at most.
+const USERS_MAX: usize = 10_000;
+/// Names of nobody: they stand in paths where a user's would.
+const NOT_USERS: [&str; 2] = ["-", "nobody"];
 
 /// A user who may log in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,6 +24,169 @@ pub struct UserRecord {
     pub password_hash: String,
     /// Roles.
     pub roles: Vec<String>,
+}
+
+/// Keeps the records beyond the life of the process; the server writes a file.
+pub trait UserKeeper: Send + Sync {
+    /// Replaces all records, at once and whole; the error is told to the user.
+    fn keep(&self, users: &[UserRecord]) -> Result<(), String>;
+}
+
+/// A change of the users.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UserChange {
+    /// A new user.
+    Add {
+        /// Login name.
+        name: String,
+        /// Password.
+        password: String,
+        /// Roles; at least one.
+        roles: Vec<String>,
+    },
+    /// Another password, other roles, or both.
+    Edit {
+        /// Login name.
+        name: String,
+        /// New password.
+        password: Option<String>,
+        /// The password until now, which users show who change their own.
+        old_password: Option<String>,
+        /// New roles.
+        roles: Option<Vec<String>>,
+    },
+    /// No such user any more.
+    Remove {
+        /// Login name.
+        name: String,
+    },
+}
+
+impl UserChange {
+    /// Whom it concerns.
+    pub fn name(&self) -> &str {
+        match self {
+            UserChange::Add { name, .. } | UserChange::Edit { name, .. } | UserChange::Remove { name } => name,
+        }
+    }
+
+    /// The new password.
+    pub(crate) fn password(&self) -> Option<&str> {
+        match self {
+            UserChange::Add { password, .. } => Some(password),
+            UserChange::Edit { password, .. } => password.as_deref(),
+            UserChange::Remove { .. } => None,
+        }
+    }
+
+    /// What kind of change it is, in the words of audit events.
+    pub(crate) fn operation(&self) -> &'static str {
+        match self {
+            UserChange::Add { .. } => "create",
+            UserChange::Edit { .. } => "edit",
+            UserChange::Remove { .. } => "remove",
+        }
+    }
+}
+
+/// Why users stay as they are.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum UserError {
+    /// There is no such user.
+    #[error("there is no user {0}")]
+    Unknown(String),
+    /// There is one already.
+    #[error("there is a user {0} already")]
+    Exists(String),
+    /// The change cannot be as it is.
+    #[error("{0}")]
+    Invalid(String),
+    /// Whoever asks may not.
+    #[error("{0}")]
+    Forbidden(String),
+    /// The records could not be written.
+    #[error("users cannot be written: {0}")]
+    Failed(String),
+    /// The login behind it failed, or must wait.
+    #[error(transparent)]
+    Auth(#[from] crate::AuthError),
+}
+
+/// The records with a change made; `hash` is that of its new password.
+pub fn changed_users(
+    users: &[UserRecord],
+    change: &UserChange,
+    hash: Option<String>,
+) -> Result<Vec<UserRecord>, UserError> {
+    let mut users = users.to_vec();
+    let at = users.iter().position(|user| user.name == change.name());
+    match (change, at) {
+        (UserChange::Add { name, .. }, Some(_)) => return Err(UserError::Exists(name.clone())),
+        (UserChange::Add { name, roles, .. }, None) => {
+            check_name("user", name)?;
+            check_roles(roles)?;
+            if users.len() >= USERS_MAX {
+                return Err(UserError::Invalid(format!("there are {USERS_MAX} users already, the most there may be")));
+            }
+            let password_hash = hash.ok_or_else(|| UserError::Invalid("a new user needs a password".to_owned()))?;
+            users.push(UserRecord { name: name.clone(), password_hash, roles: roles.clone() });
+        }
+        (_, None) => return Err(UserError::Unknown(change.name().to_owned())),
+        (UserChange::Edit { roles, .. }, Some(at)) => {
+            if let Some(roles) = roles {
+                check_roles(roles)?;
+                users[at].roles.clone_from(roles);
+            }
+            if let Some(hash) = hash {
+                users[at].password_hash = hash;
+            }
+        }
+        (UserChange::Remove { .. }, Some(at)) => drop(users.remove(at)),
+    }
+    if !users.iter().any(|user| user.roles.iter().any(|role| role == ADMIN_ROLE)) {
+        let text = format!("nobody would be left with the role {ADMIN_ROLE}: give it to another user first");
+        return Err(UserError::Invalid(text));
+    }
+    Ok(users)
+}
+
+/// Whether a password may be a new one.
+pub fn check_new_password(password: &str) -> Result<(), UserError> {
+    let text = if password == FIRST_USER.1 {
+        "this is the password that everybody knows: choose another".to_owned()
+    } else if password.chars().count() < PASSWORD_CHARS_MIN {
+        format!("a password has at least {PASSWORD_CHARS_MIN} characters")
+    } else if password.len() > PASSWORD_BYTES_MAX {
+        format!("a password has at most {PASSWORD_BYTES_MAX} bytes")
+    } else {
+        return Ok(());
+    };
+    Err(UserError::Invalid(text))
+}
+
+fn check_roles(roles: &[String]) -> Result<(), UserError> {
+    if roles.is_empty() {
+        return Err(UserError::Invalid("a user has at least one role: admin, power, user".to_owned()));
+    }
+    roles.iter().try_for_each(|role| check_name("role", role))
+}
+
+fn check_name(what: &str, name: &str) -> Result<(), UserError> {
+    let is_odd =
+        |character: char| character.is_whitespace() || character.is_control() || ":;/,\"\\".contains(character);
+    let count = name.chars().count();
+    if (1..=NAME_CHARS_MAX).contains(&count)
+        && !name.contains(is_odd)
+        && !name.starts_with('#')
+        && !NOT_USERS.contains(&name)
+    {
+        return Ok(());
+    }
+    let text = format!(
+        "{name:?} cannot be the name of a {what}: it has 1 to {NAME_CHARS_MAX} characters, no blank and none of : ; / , \" \\, \
+         does not begin with # and is not `nobody` or `-`"
+    );
+    Err(UserError::Invalid(text))
 }
 
 /// Reads a users file; a line of another form is left out and given back by its number.
@@ -38,6 +216,10 @@ pub fn print_users(users: &[UserRecord]) -> String {
 mod tests {
     use super::*;
 
+    fn user(name: &str, role: &str) -> UserRecord {
+        UserRecord { name: name.into(), password_hash: "h".into(), roles: vec![role.into()] }
+    }
+
     #[test]
     fn printed_users_are_read_back() {
         let users = vec![
@@ -50,5 +232,41 @@ mod tests {
         ];
         assert_eq!(parse_users(&print_users(&users)), (users, vec![]));
         assert_eq!(parse_users("# note\n\nnothing\n").1, vec![3]);
+    }
+
+    #[test]
+    fn users_come_change_and_go_but_an_administrator_stays() {
+        let users = vec![user("admin", "admin")];
+        let add = |name: &str| UserChange::Add { name: name.into(), password: "p".into(), roles: vec!["user".into()] };
+        let two = changed_users(&users, &add("eva"), Some("x".into())).unwrap();
+        assert_eq!((two.len(), two[1].password_hash.as_str()), (2, "x"));
+        assert_eq!(changed_users(&two, &add("eva"), Some("x".into())), Err(UserError::Exists("eva".into())));
+        for odd in ["", "a b", "a:b", "a;b", "a\nb", "#a", "nobody", "-", "a/b", &"x".repeat(101)] {
+            assert!(
+                matches!(changed_users(&users, &add(odd), Some("x".into())), Err(UserError::Invalid(_))),
+                "{odd:?}"
+            );
+        }
+        let remove = |name: &str| UserChange::Remove { name: name.into() };
+        assert_eq!(changed_users(&two, &remove("eva"), None).unwrap(), users);
+        assert_eq!(changed_users(&two, &remove("tom"), None), Err(UserError::Unknown("tom".into())));
+        assert!(matches!(changed_users(&two, &remove("admin"), None), Err(UserError::Invalid(_))));
+        let roles = |roles: &[&str]| UserChange::Edit {
+            name: "admin".into(),
+            password: None,
+            old_password: None,
+            roles: Some(roles.iter().map(|role| (*role).to_owned()).collect()),
+        };
+        assert!(matches!(changed_users(&two, &roles(&["user"]), None), Err(UserError::Invalid(_))));
+        assert!(matches!(changed_users(&two, &roles(&[]), None), Err(UserError::Invalid(_))));
+        assert_eq!(changed_users(&two, &roles(&["admin", "power"]), None).unwrap()[0].roles.len(), 2);
+    }
+
+    #[test]
+    fn new_passwords_are_long_enough_and_not_the_first_one() {
+        assert!(check_new_password("12345678").is_ok());
+        for bad in ["1234567", FIRST_USER.1, "", &"x".repeat(PASSWORD_BYTES_MAX + 1)] {
+            assert!(check_new_password(bad).is_err(), "{bad}");
+        }
     }
 }

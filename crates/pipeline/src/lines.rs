@@ -5,14 +5,12 @@
 //! the kept head stays in memory. Lines without text are not handed on.
 
 mod pattern;
-mod records;
 
 use memchr::memchr2_iter;
 
 use crate::pattern::Pattern;
 use crate::text::cut_at_character;
 use pattern::PatternLines;
-use records::RecordLines;
 
 /// Bytes kept of a line when `TRUNCATE` is 0.
 pub const LINE_BYTES_MAX: usize = 16 << 20;
@@ -48,22 +46,16 @@ pub(crate) enum Until {
 pub(crate) enum LineBreaker {
     Newline(NewlineLines),
     Pattern(Box<PatternLines>),
-    Records(Box<RecordLines>),
 }
 
 impl LineBreaker {
     /// A breaker by the setting's text; `truncate` is `TRUNCATE`.
     pub(crate) fn new(breaker: &str, truncate: usize) -> Result<LineBreaker, String> {
-        let limit = limit(truncate);
+        let limit = if truncate == 0 { LINE_BYTES_MAX } else { truncate.min(LINE_BYTES_MAX) };
         if breaker.is_empty() || NEWLINE_BREAKERS.contains(&breaker) {
             return Ok(LineBreaker::Newline(NewlineLines { head: Vec::new(), length: 0, start: 0, limit }));
         }
         Ok(LineBreaker::Pattern(Box::new(PatternLines::new(Pattern::new(breaker)?, limit))))
-    }
-
-    /// A breaker by `JSON_RECORDS`.
-    pub(crate) fn of_records(name: &str, truncate: usize) -> LineBreaker {
-        LineBreaker::Records(Box::new(RecordLines::new(name, limit(truncate))))
     }
 
     /// Takes bytes and hands on the lines they complete.
@@ -71,7 +63,6 @@ impl LineBreaker {
         match self {
             LineBreaker::Newline(lines) => lines.feed(bytes, sink),
             LineBreaker::Pattern(lines) => lines.feed(bytes, sink),
-            LineBreaker::Records(lines) => lines.feed(bytes, sink),
         }
     }
 
@@ -81,7 +72,6 @@ impl LineBreaker {
             (LineBreaker::Newline(lines), Until::End) => lines.end(sink),
             (LineBreaker::Newline(_), _) => {}
             (LineBreaker::Pattern(lines), until) => lines.drain(until, sink),
-            (LineBreaker::Records(lines), until) => lines.drain(until, sink),
         }
     }
 
@@ -90,7 +80,6 @@ impl LineBreaker {
         match self {
             LineBreaker::Newline(lines) => lines.start += bytes,
             LineBreaker::Pattern(lines) => lines.skip(bytes),
-            LineBreaker::Records(lines) => lines.skip(bytes),
         }
     }
 
@@ -99,7 +88,6 @@ impl LineBreaker {
         match self {
             LineBreaker::Newline(lines) => lines.start,
             LineBreaker::Pattern(lines) => lines.start(),
-            LineBreaker::Records(lines) => lines.start(),
         }
     }
 
@@ -108,7 +96,6 @@ impl LineBreaker {
         match self {
             LineBreaker::Newline(lines) => lines.head.capacity(),
             LineBreaker::Pattern(lines) => lines.capacity(),
-            LineBreaker::Records(lines) => lines.capacity(),
         }
     }
 }
@@ -159,11 +146,6 @@ impl NewlineLines {
         self.head.clear();
         self.length = 0;
     }
-}
-
-/// Bytes kept of a line by `TRUNCATE`.
-fn limit(truncate: usize) -> usize {
-    if truncate == 0 { LINE_BYTES_MAX } else { truncate.min(LINE_BYTES_MAX) }
 }
 
 /// A line of `length` bytes of which `head` is known.

@@ -46,6 +46,9 @@ pub(crate) enum Verb {
     /// Look at summaries of accelerated data models.
     #[command(subcommand)]
     Datamodel(DataModelVerb),
+    /// Look after the users who may log in.
+    #[command(subcommand)]
+    User(UserVerb),
     /// Run the server.
     Serve(ServeArgs),
     /// Runs the inputs without a store and sends their events to indexers, as outputs.conf says.
@@ -92,10 +95,6 @@ pub(crate) struct OneshotArgs {
     /// Index the files even if the same bytes were indexed before.
     #[arg(long)]
     pub(crate) again: bool,
-    /// Time zone of times that name none, e.g. Europe/Berlin; TZ in props.conf counts before it, and the machine's zone
-    /// when it is absent.
-    #[arg(long, value_name = "ZONE")]
-    pub(crate) zone: Option<String>,
 }
 
 #[derive(Args, Debug)]
@@ -124,8 +123,7 @@ pub(crate) struct SearchArgs {
     /// Write straight to the terminal, not through $PAGER.
     #[arg(long)]
     pub(crate) no_pager: bool,
-    /// Time zone of times typed and shown, and of times in FILEs that name none, e.g. Europe/Berlin; the machine's zone
-    /// when absent.
+    /// Time zone of times typed and shown, e.g. Europe/Berlin; UTC when absent.
     #[arg(long, value_name = "ZONE")]
     pub(crate) zone: Option<String>,
     /// Sourcetype of FILEs; guessed when absent.
@@ -206,6 +204,30 @@ pub(crate) enum DataModelVerb {
     Status(BucketArgs),
     /// Remove the summaries of a model; the server makes them anew.
     Rebuild(RebuildArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum UserVerb {
+    /// One line per user, with the roles.
+    List(BucketArgs),
+    /// Add a user; the password is asked for, or read from standard input.
+    Add {
+        /// Login name.
+        name: String,
+        /// Role of the user; several times for several.
+        #[arg(long = "role", default_value = "user", value_name = "ROLE")]
+        roles: Vec<String>,
+    },
+    /// Change a password, which is asked for, or read from standard input; sessions of the user end.
+    Passwd {
+        /// Login name.
+        name: String,
+    },
+    /// Remove a user; its sessions end.
+    Remove {
+        /// Login name.
+        name: String,
+    },
 }
 
 #[derive(Args, Debug)]
@@ -289,7 +311,7 @@ pub(crate) struct SplExplainArgs {
     /// End of the time range, exclusive.
     #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     pub(crate) latest: Option<String>,
-    /// Time zone of times typed and shown; the machine's zone when absent.
+    /// Time zone of times typed and shown; UTC when absent.
     #[arg(long, value_name = "ZONE")]
     pub(crate) zone: Option<String>,
     /// Form of the output.
@@ -330,10 +352,6 @@ pub(crate) struct PreviewArgs {
     /// Sourcetype; guessed when absent.
     #[arg(long)]
     pub(crate) sourcetype: Option<String>,
-    /// Time zone of times that name none, e.g. Europe/Berlin; TZ in props.conf counts before it, and the machine's zone
-    /// when it is absent.
-    #[arg(long, value_name = "ZONE")]
-    pub(crate) zone: Option<String>,
     /// Events shown.
     #[arg(short = 'n', long, default_value_t = crate::preview::EVENTS_DEFAULT, value_name = "COUNT")]
     pub(crate) events: usize,

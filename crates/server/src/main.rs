@@ -7,6 +7,7 @@
 mod add;
 mod address_places;
 mod alert_actions;
+mod audit;
 mod bars;
 mod btool;
 mod bucket;
@@ -53,7 +54,8 @@ mod spl_tokens;
 mod store_sink;
 mod summary_builder;
 mod terminal;
-mod zone;
+mod user_verbs;
+mod users;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -94,6 +96,7 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
         Verb::Bucket(BucketVerb::Compact(arguments)) => bucket::compact(&cli.data_dir, arguments.output),
         Verb::Datamodel(DataModelVerb::Status(arguments)) => datamodel::status(&cli.data_dir, arguments.output),
         Verb::Datamodel(DataModelVerb::Rebuild(arguments)) => datamodel::rebuild(&cli.data_dir, &arguments.model),
+        Verb::User(verb) => user_verbs::run(&cli.data_dir, verb),
         Verb::Serve(arguments) => serve::run(&cli.data_dir, arguments),
         Verb::Forward(arguments) => forward::run(&cli.data_dir, arguments),
         Verb::Btool(arguments) => btool::run(&cli.data_dir, arguments),

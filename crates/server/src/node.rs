@@ -3,7 +3,9 @@
 //! Files of several requests go through the pipeline sets of the store, each through the one that has least to do.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::tz::TimeZone;
@@ -11,7 +13,7 @@ use quarry_api::{AddFile, CollectorToken, NamespaceError, Node, NodeError, Previ
 use quarry_conf::Namespace;
 use quarry_engine::Explanation;
 use quarry_inputs::Sink;
-use quarry_inputs::file::{NoProgress, OneshotOptions, Rotation, add_file};
+use quarry_inputs::file::{OneshotOptions, Progress, Reached, Rotation, add_file};
 use quarry_search::SearchService;
 use quarry_store::Store;
 
@@ -23,7 +25,7 @@ use crate::metrics::Throughput;
 use crate::monitors::Sinks;
 use crate::namespaces::Namespaces;
 use crate::store_sink::StoreSink;
-use crate::{add, bucket, preview, spl_explain, zone};
+use crate::{add, bucket, preview, spl_explain};
 
 /// Different things that are told once; further ones are not told.
 const TOLD_MAX: usize = 1_000;
@@ -101,6 +103,15 @@ impl Drop for Running<'_> {
     }
 }
 
+/// Ends adding a file when nobody waits for it any more: it may be one that never ends.
+struct UntilLeft<'a>(&'a AtomicBool);
+
+impl Progress for UntilLeft<'_> {
+    fn reached(&mut self, _: &Reached) -> ControlFlow<()> {
+        if self.0.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
 impl Sinks for LocalNode {
     fn sink(&self, worker: usize) -> Box<dyn Sink + '_> {
         Box::new(StoreSink::new(&self.store, worker, &self.claims).counted(&self.throughput))
@@ -117,7 +128,7 @@ impl Node for LocalNode {
         })
     }
 
-    fn add_file(&self, request: &AddFile) -> Result<String, NodeError> {
+    fn add_file(&self, request: &AddFile, has_left: &AtomicBool) -> Result<String, NodeError> {
         self.settings.check_index(&request.index)?;
         let path = Path::new(&request.path);
         if !path.is_absolute() {
@@ -132,12 +143,12 @@ impl Node for LocalNode {
             again: request.again,
             scope: None,
             rotation: Rotation::None,
-            zone: zone::of_request(request.zone.as_deref())?,
+            zone: TimeZone::UTC,
             now: self.settings.clock.now_ns(),
         };
         let running = self.begin_file();
         let mut sink = StoreSink::new(&self.store, running.set, &self.claims).counted(&self.throughput);
-        let added = add_file(path, &options, &self.settings.props, &mut sink, &mut NoProgress);
+        let added = add_file(path, &options, &self.settings.props, &mut sink, &mut UntilLeft(has_left));
         // What came before a fault is durable too when the fault is told.
         sink.flush()?;
         let report = added?;
@@ -150,10 +161,9 @@ impl Node for LocalNode {
             return Err(format!("{}: give an absolute path on the server's machine", request.path).into());
         }
         let events = request.events.unwrap_or(preview::EVENTS_DEFAULT);
-        let zone = zone::of_request(request.zone.as_deref())?;
-        let asked = preview::Asked { path, sourcetype: request.sourcetype.clone(), zone, events };
+        let asked = preview::Asked { path, sourcetype: request.sourcetype.clone(), events };
         let made = preview::of_file(&asked, &self.settings).map_err(|failure| failure.text())?;
-        Ok(preview::to_json(&asked, &made).to_string())
+        Ok(preview::to_json(&asked, &made.0, made.1).to_string())
     }
 
     fn explanation(

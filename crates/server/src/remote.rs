@@ -7,6 +7,7 @@ mod answer;
 use std::path::Path;
 use std::time::Duration;
 
+use quarry_auth::UserChange;
 use quarry_conf::Namespace;
 use serde_json::Value;
 
@@ -19,6 +20,8 @@ pub(crate) const RUN_FILE: &str = "run/server.json";
 
 /// What paths begin with.
 const SERVICES: &str = "/services";
+/// Where users are.
+const USERS: &str = "/services/authentication/users";
 /// How long a server may take to answer a connection.
 const CONNECT_WAIT: Duration = Duration::from_secs(5);
 
@@ -81,6 +84,43 @@ impl Remote {
     /// Has the server merge buckets; gives the report.
     pub(crate) fn compact(&self) -> Result<Value, Failure> {
         read_json(&self.post("/services/quarry/buckets/compact", &[])?)
+    }
+
+    /// The users, as REST lists them.
+    pub(crate) fn users(&self) -> Result<Value, Failure> {
+        let url = format!("http://{}{USERS}", self.address);
+        read_json(&self.read_of_users(self.agent.get(&url).header("Authorization", &self.authorization()).call())?)
+    }
+
+    /// Has the server change its users.
+    pub(crate) fn change_users(&self, change: &UserChange) -> Result<(), Failure> {
+        let path = format!("{USERS}/{}", encoded(change.name()));
+        let changed = match change {
+            UserChange::Add { name, password, roles } => {
+                let mut form = vec![("name", name.as_str()), ("password", password.as_str())];
+                form.extend(roles.iter().map(|role| ("roles", role.as_str())));
+                self.send(USERS, &form)
+            }
+            UserChange::Edit { password, roles, .. } => {
+                let mut form: Vec<(&str, &str)> =
+                    password.iter().map(|password| ("password", password.as_str())).collect();
+                form.extend(roles.iter().flatten().map(|role| ("roles", role.as_str())));
+                self.send(&path, &form)
+            }
+            UserChange::Remove { .. } => {
+                let url = format!("http://{}{path}", self.address);
+                self.agent.delete(&url).header("Authorization", &self.authorization()).call()
+            }
+        };
+        self.read_of_users(changed).map(drop)
+    }
+
+    /// As [`Remote::read`]; what the server refuses is the fault of the command line.
+    fn read_of_users(&self, answer: Result<Response, ureq::Error>) -> Result<String, Failure> {
+        self.read(answer).map_err(|failure| match failure {
+            Failure::Search(text) => Failure::Usage(text),
+            other => other,
+        })
     }
 
     /// Tells what a search would read, as it is to be printed.

@@ -11,11 +11,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quarry_api::{ApiState, SEARCHES_MAX};
-use quarry_auth::{Auth, UserRecord, hash_password, parse_users, print_users};
+use quarry_auth::{Auth, AuthError, FIRST_USER};
 use quarry_inputs::EventStore;
 use quarry_store::Store;
 use serde_json::json;
 
+use crate::audit;
 use crate::cli::ServeArgs;
 use crate::collector::{self, NodeStore};
 use crate::failure::Failure;
@@ -30,11 +31,8 @@ use crate::node::LocalNode;
 use crate::programs;
 use crate::remote::RUN_FILE;
 use crate::summary_builder;
+use crate::users::UsersFile;
 
-/// File of users, below the data folder.
-const USERS_FILE: &str = "etc/passwd";
-/// First user and password of a new data folder, as Splunk's were; the server listens on this machine only.
-const FIRST_USER: (&str, &str) = ("admin", "changeme");
 /// Time between two rounds of maintenance.
 const MAINTENANCE_EVERY: Duration = Duration::from_secs(60);
 /// Longest wait for requests that run when the server stops.
@@ -58,7 +56,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     let store = local::open_to_serve(data_dir, &settings)?;
     // The folder is ours: a run file that is there was left by a server that died.
     drop(RunFile(data_dir.join(RUN_FILE)));
-    let auth = Arc::new(Auth::new(users(data_dir)?, settings.clock.clone(), Box::new(random)));
+    let auth = Arc::new(doors(data_dir, &settings)?);
     settings.kept_jobs(data_dir).expire();
     let namespaces = Namespaces::new(&settings, store.clone(), data_dir)?;
     let search = Arc::clone(&namespaces.whole);
@@ -78,6 +76,25 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     runtime.shutdown_timeout(STOP_WAIT);
     node.store.close();
     served.map(|()| 0)
+}
+
+/// Who may log in. The first password is told at each start until there is another.
+fn doors(data_dir: &Path, settings: &Settings) -> Result<Auth, Failure> {
+    let file = UsersFile::of(data_dir);
+    let users = file.read_or_begin()?;
+    let cannot = |error: AuthError| Failure::Storage(error.to_string());
+    let auth = Auth::new(users, Box::new(file), settings.clock.clone(), Box::new(random)).map_err(cannot)?;
+    let (name, password) = FIRST_USER;
+    match auth.has_first_password() {
+        Ok(false) => {}
+        Ok(true) => crate::tell(&format!(
+            "warning: user {name} still has the password {password}, which everybody knows: change it with `quarry user passwd \
+             {name}`; from other machines it is refused"
+        )),
+        // Others may log in.
+        Err(error) => crate::tell(&format!("warning: {error}")),
+    }
+    Ok(auth)
 }
 
 pub(crate) fn address_of(option: &str, text: &str) -> Result<SocketAddr, Failure> {
@@ -126,12 +143,15 @@ async fn serve(data_dir: &Path, asked: Addresses, state: ApiState, node: Arc<Loc
     crate::tell(&format!("quarry serves {} on http://{address}", data_dir.display()));
     let (figured, folder) = (Arc::clone(&node), data_dir.to_path_buf());
     let figures = tokio::spawn(async move { metrics::write_figures(figured, &folder).await });
-    let maintenance = tokio::spawn(maintain(node, data_dir.to_path_buf()));
+    let maintenance = tokio::spawn(maintain(Arc::clone(&node), data_dir.to_path_buf()));
+    let auth = Arc::clone(&state.auth);
+    let audit = tokio::spawn(audit::write_events(Arc::clone(&node), Arc::clone(&auth)));
     let name = format!("management port {address}");
     let router = quarry_api::router(state);
     HttpPort { name, listener, acceptor: None, router, bounds: Bounds::of_management() }.serve(stop).await;
     maintenance.abort();
     figures.abort();
+    audit.abort();
     listeners.stop().await;
     if let Some(collector) = collector {
         collector.stop().await;
@@ -139,6 +159,7 @@ async fn serve(data_dir: &Path, asked: Addresses, state: ApiState, node: Arc<Loc
     drop(run_file);
     // They wait for programs and for the store, which no thread of the runtime may.
     let ended = tokio::task::spawn_blocking(move || {
+        audit::write_round(&node, &auth);
         drop(programs);
         drop(watching);
     });
@@ -232,33 +253,6 @@ pub(crate) fn write_private(path: &Path, text: &str) -> Result<(), Failure> {
     let mut file = opened.map_err(cannot)?;
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(cannot)?;
     std::fs::rename(&temporary, path).map_err(cannot)
-}
-
-/// Users of the data folder; a new folder gets the first one.
-fn users(data_dir: &Path) -> Result<Vec<UserRecord>, Failure> {
-    let path = data_dir.join(USERS_FILE);
-    match std::fs::read_to_string(&path) {
-        Ok(text) => {
-            let (users, bad_lines) = parse_users(&text);
-            let file = path.display();
-            bad_lines
-                .iter()
-                .for_each(|line| crate::tell(&format!("warning: {file}:{line}: not name:roles:hash, left out")));
-            Ok(users)
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let (name, password) = FIRST_USER;
-            let mut salt = [0; 16];
-            random(&mut salt);
-            let hash = hash_password(password, &salt).map_err(|error| Failure::Storage(error.to_string()))?;
-            let users =
-                vec![UserRecord { name: name.to_owned(), password_hash: hash, roles: vec!["admin".to_owned()] }];
-            write_private(&path, &print_users(&users))?;
-            crate::tell(&format!("made user {name} with password {password}"));
-            Ok(users)
-        }
-        Err(error) => Err(Failure::Storage(format!("cannot read {}: {error}", path.display()))),
-    }
 }
 
 /// Unpredictable bytes of the operating system.

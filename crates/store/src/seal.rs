@@ -302,7 +302,6 @@ fn row_of(segment: &HotSegment) -> BucketRow {
         filter_bytes: 0,
         created: 0,
         level: 0,
-        thawed: false,
         origins: Vec::new(),
     }
 }

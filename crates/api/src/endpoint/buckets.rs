@@ -2,12 +2,12 @@
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::{get, post};
 
-use super::{blocking, identify_admin, json};
+use super::{blocking, json};
 use crate::ApiState;
+use crate::caller::Admin;
 use crate::message::ApiError;
 
 pub(crate) fn routes() -> Router<ApiState> {
@@ -17,20 +17,17 @@ pub(crate) fn routes() -> Router<ApiState> {
         .route("/services/quarry/buckets/compact", post(compact))
 }
 
-async fn list(State(state): State<ApiState>, headers: HeaderMap) -> Result<Response, ApiError> {
-    identify_admin(&state, &headers).await?;
+async fn list(State(state): State<ApiState>, _: Admin) -> Result<Response, ApiError> {
     let node = state.node.clone();
     blocking(move || node.buckets()).await?.map(json).map_err(|error| ApiError::internal(error.to_string()))
 }
 
-async fn verify(State(state): State<ApiState>, headers: HeaderMap) -> Result<Response, ApiError> {
-    identify_admin(&state, &headers).await?;
+async fn verify(State(state): State<ApiState>, _: Admin) -> Result<Response, ApiError> {
     let node = state.node.clone();
     blocking(move || node.verify()).await?.map(json).map_err(|error| ApiError::internal(error.to_string()))
 }
 
-async fn compact(State(state): State<ApiState>, headers: HeaderMap) -> Result<Response, ApiError> {
-    identify_admin(&state, &headers).await?;
+async fn compact(State(state): State<ApiState>, _: Admin) -> Result<Response, ApiError> {
     let node = state.node.clone();
     blocking(move || node.compact()).await?.map(json).map_err(|error| ApiError::internal(error.to_string()))
 }

@@ -5,15 +5,17 @@
 
 use std::collections::BTreeMap;
 
+use axum::Router;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::{Form, Router};
 use serde_json::{Value, json};
 
-use super::{blocking, identify_admin, json as answer};
+use super::{blocking, json as answer};
+use crate::caller::Admin;
 use crate::message::ApiError;
+use crate::parameters::Parameters;
 use crate::{ApiState, CollectorToken, TokenChange, TokenError};
 
 /// Where the collection is.
@@ -38,8 +40,6 @@ pub(crate) fn routes() -> Router<ApiState> {
 
 /// Parts of the path by name: the user and the app are there or not.
 type Parts = Path<BTreeMap<String, String>>;
-/// Parameters in order.
-type Parameters = Form<Vec<(String, String)>>;
 
 impl From<TokenError> for ApiError {
     fn from(error: TokenError) -> ApiError {
@@ -53,14 +53,12 @@ impl From<TokenError> for ApiError {
     }
 }
 
-async fn list(State(state): State<ApiState>, headers: HeaderMap) -> Result<Response, ApiError> {
-    identify_admin(&state, &headers).await?;
+async fn list(State(state): State<ApiState>, _: Admin) -> Result<Response, ApiError> {
     let node = state.node.clone();
     Ok(answer(feed(&blocking(move || node.collector_tokens()).await??)))
 }
 
-async fn create(State(state): State<ApiState>, headers: HeaderMap, form: Parameters) -> Result<Response, ApiError> {
-    identify_admin(&state, &headers).await?;
+async fn create(State(state): State<ApiState>, _: Admin, form: Parameters) -> Result<Response, ApiError> {
     let mut settings = settings_of(form);
     let at = settings.iter().position(|(name, _)| name == "name");
     let name = at.map(|at| settings.remove(at).1).ok_or_else(|| ApiError::bad_request("name is missing"))?;
@@ -68,8 +66,7 @@ async fn create(State(state): State<ApiState>, headers: HeaderMap, form: Paramet
     Ok((StatusCode::CREATED, answer(feed(&[made]))).into_response())
 }
 
-async fn show(State(state): State<ApiState>, headers: HeaderMap, parts: Parts) -> Result<Response, ApiError> {
-    identify_admin(&state, &headers).await?;
+async fn show(State(state): State<ApiState>, _: Admin, parts: Parts) -> Result<Response, ApiError> {
     let name = name_of(&parts);
     let node = state.node.clone();
     let mut tokens = blocking(move || node.collector_tokens()).await??;
@@ -77,19 +74,12 @@ async fn show(State(state): State<ApiState>, headers: HeaderMap, parts: Parts) -
     if tokens.is_empty() { Err(TokenError::Unknown { name }.into()) } else { Ok(answer(feed(&tokens))) }
 }
 
-async fn change(
-    State(state): State<ApiState>,
-    headers: HeaderMap,
-    parts: Parts,
-    form: Parameters,
-) -> Result<Response, ApiError> {
-    identify_admin(&state, &headers).await?;
+async fn change(State(state): State<ApiState>, _: Admin, parts: Parts, form: Parameters) -> Result<Response, ApiError> {
     let change = TokenChange { name: name_of(&parts), is_new: false, settings: settings_of(form) };
     Ok(answer(feed(&[write(&state, change).await?])))
 }
 
-async fn switch(State(state): State<ApiState>, headers: HeaderMap, parts: Parts) -> Result<Response, ApiError> {
-    identify_admin(&state, &headers).await?;
+async fn switch(State(state): State<ApiState>, _: Admin, parts: Parts) -> Result<Response, ApiError> {
     let disabled = match parts.get("action").map(String::as_str) {
         Some("enable") => "0",
         Some("disable") => "1",
@@ -100,8 +90,7 @@ async fn switch(State(state): State<ApiState>, headers: HeaderMap, parts: Parts)
     Ok(answer(feed(&[write(&state, change).await?])))
 }
 
-async fn remove(State(state): State<ApiState>, headers: HeaderMap, parts: Parts) -> Result<Response, ApiError> {
-    identify_admin(&state, &headers).await?;
+async fn remove(State(state): State<ApiState>, _: Admin, parts: Parts) -> Result<Response, ApiError> {
     let (node, name) = (state.node.clone(), name_of(&parts));
     blocking(move || node.remove_collector_token(&name)).await??;
     let node = state.node.clone();
@@ -122,8 +111,8 @@ fn bare(name: &str) -> &str {
     name.strip_prefix(PREFIX).unwrap_or(name)
 }
 
-fn settings_of(Form(parameters): Parameters) -> Vec<(String, String)> {
-    parameters.into_iter().filter(|(name, _)| !PRESENTATION.contains(&name.as_str())).collect()
+fn settings_of(parameters: Parameters) -> Vec<(String, String)> {
+    parameters.all().into_iter().filter(|(name, _)| !PRESENTATION.contains(&name.as_str())).collect()
 }
 
 fn feed(tokens: &[CollectorToken]) -> String {

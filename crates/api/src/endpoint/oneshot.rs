@@ -1,49 +1,45 @@
-//! `POST /services/data/inputs/oneshot`: indexes a file of the server's machine once.
+//! `POST /services/data/inputs/oneshot`: indexes a file of the server's machine once. It ends with its client.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::Router;
 use axum::extract::State;
-use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::post;
-use axum::{Form, Router};
-use serde::Deserialize;
 
-use super::{blocking, identify_admin, json};
+use super::{blocking, json};
+use crate::caller::Admin;
 use crate::message::ApiError;
+use crate::parameters::Parameters;
 use crate::{AddFile, ApiState};
 
 pub(crate) fn routes() -> Router<ApiState> {
     Router::new().route("/services/data/inputs/oneshot", post(add))
 }
 
-/// Splunk's parameters; `again` and `zone` are ours.
-#[derive(Deserialize)]
-struct Oneshot {
-    name: String,
-    index: Option<String>,
-    sourcetype: Option<String>,
-    host: Option<String>,
-    #[serde(rename = "rename-source")]
-    rename_source: Option<String>,
-    again: Option<String>,
-    zone: Option<String>,
+/// Tells the node when the client has left: the file may be one that never ends.
+struct Attendance(Arc<AtomicBool>);
+
+impl Drop for Attendance {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
-async fn add(
-    State(state): State<ApiState>,
-    headers: HeaderMap,
-    Form(form): Form<Oneshot>,
-) -> Result<Response, ApiError> {
-    identify_admin(&state, &headers).await?;
+/// Splunk's parameters; `again` is ours.
+async fn add(State(state): State<ApiState>, _: Admin, parameters: Parameters) -> Result<Response, ApiError> {
     let request = AddFile {
-        path: form.name,
-        index: form.index.unwrap_or_else(|| "main".to_owned()),
-        sourcetype: form.sourcetype,
-        host: form.host,
-        source: form.rename_source,
-        again: form.again.is_some_and(|again| matches!(again.as_str(), "1" | "t" | "true")),
-        zone: form.zone,
+        path: parameters.required("name")?.to_owned(),
+        index: parameters.text("index").unwrap_or_else(|| "main".to_owned()),
+        sourcetype: parameters.text("sourcetype"),
+        host: parameters.text("host"),
+        source: parameters.text("rename-source"),
+        again: parameters.is_set("again"),
     };
     let node = state.node.clone();
-    let report = blocking(move || node.add_file(&request)).await?;
+    let has_left = Arc::<AtomicBool>::default();
+    let _attendance = Attendance(Arc::clone(&has_left));
+    let report = blocking(move || node.add_file(&request, &has_left)).await?;
     report.map(json).map_err(|error| ApiError::bad_request(error.to_string()))
 }

@@ -8,22 +8,24 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
+use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::extract::{Path, Query, State};
-use axum::http::{HeaderMap, header};
+use axum::extract::{Path, State};
+use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::{Form, Router};
 use futures::{StreamExt, stream};
 use jiff::tz::TimeZone;
 use quarry_engine::Stopper;
 use quarry_event::time::parse_zone;
-use quarry_search::{CollectedRows, RunningSearch, SearchError, SearchParams, SearchService};
-use serde::Deserialize;
+use quarry_search::{CollectedRows, ResultTable, Row, RunningSearch, SearchError, SearchParams, SearchService};
 
-use super::{blocking, identify, is_admin};
+use super::blocking;
 use crate::ApiState;
+use crate::caller::Caller;
 use crate::message::ApiError;
+use crate::outlet::{Chunks, Gone, Outlet};
+use crate::parameters::Parameters;
 use crate::wire::{self, OutputMode};
 
 /// Rows of a oneshot answer when the request names no `count` (Splunk's default).
@@ -32,17 +34,14 @@ const COUNT_DEFAULT: usize = 100;
 /// In the place of a user: all of them, none.
 const NOT_USERS: [&str; 2] = ["-", "nobody"];
 
-/// Chunks of an export waiting for a slow client; the search waits with them.
-const EXPORT_CHUNKS_MAX: usize = 4;
-
 pub(crate) fn routes() -> Router<ApiState> {
     let mut router = Router::new();
     for root in ["/services", "/servicesNS/{user}/{app}"] {
         router = router
             .route(&format!("{root}/search/jobs"), post(create))
             .route(&format!("{root}/quarry/explain"), post(explain))
-            .route(&format!("{root}/search/jobs/export"), get(export_get).post(export_post))
-            .route(&format!("{root}/search/v2/jobs/export"), get(export_get).post(export_post));
+            .route(&format!("{root}/search/jobs/export"), get(export).post(export))
+            .route(&format!("{root}/search/v2/jobs/export"), get(export).post(export));
     }
     router
 }
@@ -52,62 +51,52 @@ type Place = Path<BTreeMap<String, String>>;
 
 /// Who runs the searches of this path for whoever sent the request: what a user has is for this user and for
 /// administrators.
-async fn service_of(state: &ApiState, headers: &HeaderMap, place: Place) -> Result<Arc<SearchService>, ApiError> {
-    let identity = identify(state, headers).await?;
+async fn service_of(state: &ApiState, caller: &Caller, place: Place) -> Result<Arc<SearchService>, ApiError> {
+    let identity = &caller.identity;
     let Path(mut parts) = place;
     let (Some(user), Some(app)) = (parts.remove("user"), parts.remove("app")) else { return Ok(state.search.clone()) };
-    if !NOT_USERS.contains(&user.as_str()) && user != identity.user && !is_admin(&identity) {
+    if !NOT_USERS.contains(&user.as_str()) && user != identity.user && !identity.is_admin() {
         return Err(ApiError::forbidden(format!("user {} may not search as {user}", identity.user)));
     }
     let node = state.node.clone();
     Ok(blocking(move || node.search_in(&user, &app)).await??)
 }
 
-/// Splunk's parameters that these endpoints read; others are accepted and have no effect.
-#[derive(Clone, Default, Deserialize)]
-struct JobForm {
-    search: String,
-    exec_mode: Option<String>,
-    output_mode: Option<String>,
-    earliest_time: Option<String>,
-    latest_time: Option<String>,
-    /// Zone of times typed and shown; ours.
-    zone: Option<String>,
-    count: Option<usize>,
+/// What is searched: Splunk's parameters; `zone`, that of times typed and shown, is ours. Others have no effect.
+fn params_of(parameters: &Parameters, rows_max: Option<usize>) -> Result<SearchParams, ApiError> {
+    let unknown = |name: &str| ApiError::bad_request(format!("zone={name} is not known: give one as Europe/Berlin"));
+    let text = |name: &str| parameters.text(name).filter(|text| !text.is_empty());
+    let zone = text("zone").map(|name| parse_zone(&name).ok_or_else(|| unknown(&name))).transpose()?;
+    Ok(SearchParams {
+        text: parameters.required("search")?.to_owned(),
+        earliest: text("earliest_time"),
+        latest: text("latest_time"),
+        zone,
+        rows_max: rows_max.filter(|count| *count > 0),
+        is_narrowed: false,
+    })
 }
 
-impl JobForm {
-    fn params(&self, rows_max: Option<usize>) -> Result<SearchParams, ApiError> {
-        let unknown =
-            |name: &str| ApiError::bad_request(format!("zone={name} is not known: give one as Europe/Berlin"));
-        let named = self.zone.as_deref().filter(|name| !name.is_empty());
-        let zone = named.map(|name| parse_zone(name).ok_or_else(|| unknown(name))).transpose()?;
-        Ok(SearchParams {
-            text: self.search.clone(),
-            earliest: self.earliest_time.clone().filter(|text| !text.is_empty()),
-            latest: self.latest_time.clone().filter(|text| !text.is_empty()),
-            zone,
-            rows_max,
-            is_narrowed: false,
-        })
-    }
+fn mode_of(parameters: &Parameters) -> Result<OutputMode, ApiError> {
+    OutputMode::parse(parameters.get("output_mode")).map_err(ApiError::bad_request)
 }
 
 /// What a search would read: `output_mode=text` or `json`.
 async fn explain(
     State(state): State<ApiState>,
     place: Place,
-    headers: HeaderMap,
-    Form(form): Form<JobForm>,
+    caller: Caller,
+    parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    let service = service_of(&state, &headers, place).await?;
-    let params = form.params(None)?;
+    let service = service_of(&state, &caller, place).await?;
+    let params = params_of(&parameters, None)?;
     let node = state.node.clone();
-    let zone = params.zone.clone().unwrap_or_else(|| service.zone());
-    let is_json = form.output_mode.as_deref() != Some("text");
+    let zone = params.zone.clone().unwrap_or(TimeZone::UTC);
+    let is_json = parameters.get("output_mode") != Some("text");
+    let text = params.text.clone();
     let explained = blocking(move || {
-        let explanation = service.explain(params, true).map_err(ApiError::from)?;
-        let shown = node.explanation(&form.search, &explanation, &zone, is_json);
+        let explanation = service.explain(params, true).map_err(|error| ApiError::of_search(&text, error))?;
+        let shown = node.explanation(&text, &explanation, &zone, is_json);
         shown.map_err(|error| ApiError::internal(error.to_string()))
     })
     .await??;
@@ -118,29 +107,33 @@ async fn explain(
 async fn create(
     State(state): State<ApiState>,
     place: Place,
-    headers: HeaderMap,
-    Form(form): Form<JobForm>,
+    caller: Caller,
+    parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    let service = service_of(&state, &headers, place).await?;
-    if form.exec_mode.as_deref() != Some("oneshot") {
+    let service = service_of(&state, &caller, place).await?;
+    if parameters.get("exec_mode") != Some("oneshot") {
         return Err(ApiError::bad_request(
             "only exec_mode=oneshot is served: ask for it, or use /services/search/jobs/export",
         ));
     }
-    let mode = OutputMode::parse(form.output_mode.as_deref()).map_err(ApiError::bad_request)?;
-    let count = form.count.unwrap_or(COUNT_DEFAULT);
-    let params = form.params(Some(count).filter(|count| *count > 0))?;
+    let mode = mode_of(&parameters)?;
+    let params = params_of(&parameters, Some(parameters.number("count")?.unwrap_or(COUNT_DEFAULT)))?;
     let zone = params.zone.clone().unwrap_or_else(|| service.zone());
-    let turn = state.turn().await?;
+    let text = params.text.clone();
+    let turn = state.turns.take(&caller.identity.user).await?;
     let attendance = Attendance::default();
     let attended = Arc::clone(&attendance.search);
     let collected = blocking(move || {
         let mut running = service.start_here(params)?;
         begin_attended(&attended, &running);
-        let rows = running.collect_rows(&zone)?;
-        Ok::<_, SearchError>((rows, running, turn))
+        let mut rows = running.collect_rows(&zone)?;
+        drop(turn);
+        if !rows.is_one_part() {
+            rows.leave_memory()?;
+        }
+        Ok::<_, SearchError>((rows, running))
     });
-    let (rows, running, turn) = collected.await??;
+    let (rows, running) = collected.await?.map_err(|error| ApiError::of_search(&text, error))?;
     attendance.end();
     let flag = |is_set: bool| if is_set { "1" } else { "0" };
     let content_type = (header::CONTENT_TYPE, mode.content_type());
@@ -152,32 +145,25 @@ async fn create(
         (SID_HEADER, sid.as_str()),
     ];
     let messages = running.messages();
-    let body = match rows.is_one_part() {
-        true => Body::from(texts_of(&rows, &messages, mode).collect::<Result<String, SearchError>>()?),
-        false => streamed(move |sender| {
-            let _turn = turn;
-            send_collected(&rows, &messages, mode, sender);
-        }),
+    drop(running);
+    let body = if rows.is_one_part() {
+        let mut body = String::new();
+        let written = write_collected(&rows, &messages, mode, &mut |write| {
+            write(&mut body);
+            Ok(())
+        });
+        match written {
+            Ok(()) => Body::from(body),
+            Err(Ended::Failed(error)) => return Err(ApiError::of_search(&text, error)),
+            // A text is always there.
+            Err(Ended::Left(Gone)) => Body::empty(),
+        }
+    } else {
+        let (mut outlet, chunks) = Outlet::new(&state.turns, &caller.identity.user, None, state.answer_place()?);
+        tokio::task::spawn_blocking(move || send_collected(&rows, &messages, mode, &mut outlet));
+        body_of(None, Answer { chunks, attendance: None })
     };
     Ok((flags, body).into_response())
-}
-
-/// A body that `write` sends in chunks; where it cannot go on, the body ends with the reason in a chunk's place.
-fn streamed(write: impl FnOnce(&Sender) + Send + 'static) -> Body {
-    body_of(None, Chunks { receiver: chunks_of(write), attendance: None })
-}
-
-/// As [`streamed`], once the first chunk is there: a search that fails before is an answer of its own.
-async fn begun(attendance: Attendance, write: impl FnOnce(&Sender) + Send + 'static) -> Result<Body, ApiError> {
-    let mut chunks = Chunks { receiver: chunks_of(write), attendance: Some(attendance) };
-    let first = chunks.next().await.transpose()?;
-    Ok(body_of(first, chunks))
-}
-
-fn chunks_of(write: impl FnOnce(&Sender) + Send + 'static) -> Receiver {
-    let (sender, receiver) = tokio::sync::mpsc::channel(EXPORT_CHUNKS_MAX);
-    tokio::task::spawn_blocking(move || write(&sender));
-    receiver
 }
 
 /// The search that a client waits for; `None` when the client left before it began.
@@ -219,14 +205,14 @@ fn begin_attended(attended: &Attended, running: &RunningSearch) {
 }
 
 /// Chunks of a body, and who waits for them.
-struct Chunks {
-    receiver: Receiver,
+struct Answer {
+    chunks: Chunks,
     attendance: Option<Attendance>,
 }
 
-impl Chunks {
+impl Answer {
     async fn next(&mut self) -> Option<Result<Bytes, SearchError>> {
-        let chunk = self.receiver.recv().await;
+        let chunk = self.chunks.recv().await;
         if chunk.is_none()
             && let Some(attendance) = self.attendance.take()
         {
@@ -236,44 +222,65 @@ impl Chunks {
     }
 }
 
-fn body_of(first: Option<Bytes>, rest: Chunks) -> Body {
+fn body_of(first: Option<Bytes>, rest: Answer) -> Body {
     let rest = stream::unfold(rest, |mut rest| async { rest.next().await.map(|chunk| (chunk, rest)) });
     Body::from_stream(stream::iter(first.map(Ok)).chain(rest))
 }
 
-/// The answer with rows that are all there, part by part.
-fn texts_of(
-    rows: &CollectedRows,
-    messages: &[String],
-    mode: OutputMode,
-) -> impl Iterator<Item = Result<String, SearchError>> {
-    let head = match mode {
-        OutputMode::Json => wire::results_head(rows.fields(), messages),
-        OutputMode::Csv => wire::csv_head(rows.fields()),
-        OutputMode::Raw => String::new(),
-    };
+/// Why an answer is not written to its end.
+enum Ended {
+    Failed(SearchError),
+    Left(Gone),
+}
+
+impl From<SearchError> for Ended {
+    fn from(error: SearchError) -> Ended {
+        Ended::Failed(error)
+    }
+}
+
+impl From<Gone> for Ended {
+    fn from(gone: Gone) -> Ended {
+        Ended::Left(gone)
+    }
+}
+
+/// Takes what is to be written next, a row or less.
+type Take<'t> = &'t mut dyn FnMut(&dyn Fn(&mut String)) -> Result<(), Gone>;
+
+/// Writes the answer with rows that are all there.
+fn write_collected(rows: &CollectedRows, messages: &[String], mode: OutputMode, take: Take<'_>) -> Result<(), Ended> {
+    take(&|out| match mode {
+        OutputMode::Json => out.push_str(&wire::results_head(rows.fields(), messages)),
+        OutputMode::Csv => out.push_str(&wire::csv_head(rows.fields())),
+        OutputMode::Raw => {}
+    })?;
     let mut is_first = true;
-    let parts = rows.parts().map(move |part| {
-        let part = part?;
-        Ok(match mode {
-            OutputMode::Json => wire::results_rows(&part, std::mem::take(&mut is_first)),
-            OutputMode::Csv => wire::csv_rows(&part),
-            OutputMode::Raw => wire::raw(&part),
-        })
-    });
-    let end = if mode == OutputMode::Json { wire::RESULTS_END } else { "" };
-    std::iter::once(Ok(head)).chain(parts).chain([Ok(end.to_owned())])
+    for part in rows.parts() {
+        for row in part?.rows() {
+            take(&|out| match mode {
+                OutputMode::Json => wire::result_row(row, is_first, out),
+                OutputMode::Csv => wire::csv_row(row, out),
+                OutputMode::Raw => wire::raw_row(row, out),
+            })?;
+            is_first = false;
+        }
+    }
+    if mode == OutputMode::Json {
+        take(&|out| out.push_str(wire::RESULTS_END))?;
+    }
+    Ok(())
 }
 
 /// Sends the answer with rows that are all there.
-fn send_collected(rows: &CollectedRows, messages: &[String], mode: OutputMode, sender: &Sender) {
-    for text in texts_of(rows, messages, mode) {
-        let failed = text.is_err();
-        let chunk = text.map(Bytes::from);
-        if sender.blocking_send(chunk).is_err() || failed {
-            return;
-        }
-    }
+fn send_collected(rows: &CollectedRows, messages: &[String], mode: OutputMode, outlet: &mut Outlet) {
+    let written = write_collected(rows, messages, mode, &mut |write| outlet.write(write));
+    // Who has left is told nothing.
+    let _left = match written {
+        Ok(()) => outlet.flush(),
+        Err(Ended::Failed(error)) => outlet.fail(error),
+        Err(Ended::Left(gone)) => Err(gone),
+    };
 }
 
 /// Name of the search, which `loadjob` takes.
@@ -285,81 +292,94 @@ const PARTIAL_HEADER: header::HeaderName = header::HeaderName::from_static("x-qu
 /// Says whether the rows are events; the command line shows them by time and text.
 const EVENTS_HEADER: header::HeaderName = header::HeaderName::from_static("x-quarry-events");
 
-async fn export_get(
+async fn export(
     State(state): State<ApiState>,
     place: Place,
-    headers: HeaderMap,
-    Query(form): Query<JobForm>,
+    caller: Caller,
+    parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    export(state, place, headers, form).await
-}
-
-async fn export_post(
-    State(state): State<ApiState>,
-    place: Place,
-    headers: HeaderMap,
-    Form(form): Form<JobForm>,
-) -> Result<Response, ApiError> {
-    export(state, place, headers, form).await
-}
-
-async fn export(state: ApiState, place: Place, headers: HeaderMap, form: JobForm) -> Result<Response, ApiError> {
-    let service = service_of(&state, &headers, place).await?;
-    let mode = OutputMode::parse(form.output_mode.as_deref()).map_err(ApiError::bad_request)?;
-    let params = form.params(form.count.filter(|count| *count > 0))?;
-    let zone = params.zone.clone();
-    let turn = state.turn().await?;
-    let running = blocking(move || service.start(params)).await??;
+    let service = service_of(&state, &caller, place).await?;
+    let mode = mode_of(&parameters)?;
+    let params = params_of(&parameters, parameters.number("count")?)?;
+    let (text, zone) = (params.text.clone(), params.zone.clone().unwrap_or_else(|| service.zone()));
+    let answer_place = state.answer_place()?;
+    let user = &caller.identity.user;
+    let turn = state.turns.take(user).await?;
+    // Rows are made when they can be sent: a client that reads slowly has none made in advance.
+    let running = blocking(move || service.start_here(params)).await?;
+    let running = running.map_err(|error| ApiError::of_search(&text, error))?;
     let sid = running.id().to_owned();
-    let zone = zone.unwrap_or_else(|| state.search.zone());
     let attendance = Attendance::of(&running);
-    let write = move |sender: &Sender| {
-        let _turn = turn;
-        stream_rows(running, mode, &zone, sender);
-    };
-    let body = begun(attendance, write).await?;
+    let (mut outlet, chunks) = Outlet::new(&state.turns, user, Some(turn), answer_place);
+    tokio::task::spawn_blocking(move || send_rows(running, mode, &zone, &mut outlet));
+    let mut answer = Answer { chunks, attendance: Some(attendance) };
+    // A search that fails before its first row is an answer of its own.
+    let first = answer.next().await.transpose().map_err(|error| ApiError::of_search(&text, error))?;
     let headers = [(header::CONTENT_TYPE, mode.content_type()), (SID_HEADER, sid.as_str())];
-    Ok((headers, body).into_response())
+    Ok((headers, body_of(first, answer)).into_response())
 }
 
-type Sender = tokio::sync::mpsc::Sender<Result<Bytes, SearchError>>;
-type Receiver = tokio::sync::mpsc::Receiver<Result<Bytes, SearchError>>;
-
-/// Sends each batch as it comes. One batch is held back so that the last row can be marked.
-fn stream_rows(mut running: RunningSearch, mode: OutputMode, zone: &TimeZone, sender: &Sender) {
-    if mode == OutputMode::Csv {
+/// Sends rows as they come.
+fn send_rows(mut running: RunningSearch, mode: OutputMode, zone: &TimeZone, outlet: &mut Outlet) {
+    let sent = match mode {
         // A CSV needs all its columns in the first line, so it begins when all rows are there.
-        match running.collect_rows(zone) {
-            Ok(rows) => send_collected(&rows, &[], mode, sender),
-            Err(error) => {
-                let _client_left = sender.blocking_send(Err(error));
+        OutputMode::Csv => {
+            let collected = running.collect_rows(zone).and_then(|mut rows| {
+                rows.leave_memory()?;
+                Ok(rows)
+            });
+            match collected {
+                Ok(rows) => {
+                    drop(running);
+                    return send_collected(&rows, &[], mode, outlet);
+                }
+                Err(error) => outlet.fail(error),
             }
         }
-        return;
+        OutputMode::Json | OutputMode::Raw => match send_tables(&mut running, mode, zone, outlet) {
+            Ok(()) => Ok(()),
+            Err(Ended::Failed(error)) => outlet.fail(error),
+            Err(Ended::Left(gone)) => Err(gone),
+        },
+    };
+    if sent.is_err() {
+        running.cancel();
     }
-    let mut held = None;
+}
+
+/// Sends each batch as it comes; its last row waits for the next batch, as the last of all is marked.
+fn send_tables(
+    running: &mut RunningSearch,
+    mode: OutputMode,
+    zone: &TimeZone,
+    outlet: &mut Outlet,
+) -> Result<(), Ended> {
     let mut offset = 0;
-    loop {
-        let next = match running.next_table(zone) {
-            Ok(next) => next,
-            Err(error) => {
-                // The status is sent already; an export ends with the reason in its last chunk's place.
-                let _client_left = sender.blocking_send(Err(error));
-                return;
-            }
+    let mut table = next_rows(running, zone)?;
+    while let Some(rows) = table {
+        let last = rows.len() - 1;
+        let mut send = |row: Row<'_>, offset: usize, is_last: bool| {
+            outlet.write(|out| match mode {
+                OutputMode::Json => wire::export_row(row, offset, is_last, out),
+                OutputMode::Csv | OutputMode::Raw => wire::raw_row(row, out),
+            })
         };
-        let last = next.is_none();
-        if let Some(table) = std::mem::replace(&mut held, next) {
-            let text =
-                if mode == OutputMode::Json { wire::export_json(&table, offset, last) } else { wire::raw(&table) };
-            offset += table.len();
-            if sender.blocking_send(Ok(Bytes::from(text))).is_err() {
-                running.cancel();
-                return;
-            }
-        }
-        if last {
-            return;
+        rows.rows().take(last).zip(offset..).try_for_each(|(row, offset)| send(row, offset, false))?;
+        let next = next_rows(running, zone);
+        rows.rows().skip(last).try_for_each(|row| send(row, offset + last, matches!(next, Ok(None))))?;
+        outlet.flush()?;
+        offset += rows.len();
+        table = next?;
+    }
+    Ok(())
+}
+
+/// The next rows; at least one of them.
+fn next_rows(running: &mut RunningSearch, zone: &TimeZone) -> Result<Option<ResultTable>, SearchError> {
+    loop {
+        match running.next_table(zone)? {
+            Some(rows) if rows.is_empty() => {}
+            next => return Ok(next),
         }
     }
 }

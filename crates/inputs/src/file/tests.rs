@@ -5,6 +5,7 @@ use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use jiff::tz::TimeZone;
 use quarry_conf::{Layers, PropsResolver};
 use quarry_event::EventBatch;
 
@@ -92,7 +93,7 @@ fn options() -> OneshotOptions {
         again: false,
         scope: None,
         rotation: Rotation::None,
-        zone: None,
+        zone: TimeZone::UTC,
         now: 1_795_132_800_000_000_000,
     }
 }

@@ -16,7 +16,6 @@ mod channel;
 mod forwarder;
 pub mod sender;
 pub mod wire;
-mod zone;
 
 pub use forwarder::{Forwarder, ForwarderDefaults, Numbered};
 

@@ -14,7 +14,8 @@ const HEAD_WAIT: Duration = Duration::from_secs(60);
 const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
 /// Connections of a port in their handshake; with more, the oldest goes.
 const HANDSHAKES_MAX: usize = 1_024;
-/// Time in which [`PACE_BYTES`] of a body must come. Readers of bodies may be less patient and say more.
+/// Time in which [`PACE_BYTES`] of a body must come, or of an answer be read. Readers of bodies may be less patient and say
+/// more.
 const PACE_WINDOW: Duration = Duration::from_secs(90);
 const PACE_BYTES: usize = 16 << 10;
 /// Longest time in which what a refused sender still sends is read past.

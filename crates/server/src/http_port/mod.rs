@@ -2,19 +2,21 @@
 //!
 //! The first bytes tell whether a connection speaks HTTP/1 or HTTP/2. One that does not send the head of a request in
 //! time is closed. Where there are as many as the port takes, the one that waits longest for a request goes for a new
-//! one; where all are at work, the new one is told so. Handshakes of TLS count as waiting. Bodies must go on coming.
+//! one; where all are at work, the new one is told so. Handshakes of TLS count as waiting. Bodies must go on coming, and
+//! answers must go on being read. Requests know their [`Origin`].
 //!
 //! Not here: what requests ask, how large their bodies may be.
 
 mod bounds;
 mod lingering;
+mod outgoing;
 mod request_body;
 #[cfg(test)]
 mod tests;
 mod waiting;
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,10 +25,12 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
+use axum::http::HeaderMap;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use quarry_auth::Origin;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
@@ -36,6 +40,7 @@ use tower_service::Service;
 
 pub(crate) use bounds::{Bounds, connections_max};
 use lingering::Lingering;
+use outgoing::Outgoing;
 use request_body::RequestBody;
 use waiting::{AnswerBody, AtWork};
 pub(crate) use waiting::{Waiter, Waiting};
@@ -59,6 +64,8 @@ const PLACE_WAIT: Duration = Duration::from_millis(100);
 const ACCEPT_WAIT: Duration = Duration::from_millis(100);
 /// Longest wait, when the server stops, for a connection without a request at work to take its leave.
 const IDLE_STOP_WAIT: Duration = Duration::from_secs(1);
+/// Headers with which proxies hand a request on.
+const FORWARDED: [&str; 4] = ["forwarded", "x-forwarded-for", "x-real-ip", "via"];
 /// Time between two tellings of what was closed or refused.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
@@ -78,6 +85,8 @@ struct Shared {
     router: Router,
     acceptor: Option<TlsAcceptor>,
     bounds: Bounds,
+    /// Where it listens.
+    address: IpAddr,
     waiting: Waiting,
     /// Connections in their handshake.
     shaking: Waiting,
@@ -108,7 +117,9 @@ impl HttpPort {
         let (stopping_sender, stopping) = watch::channel(false);
         let (alive, mut all_gone) = mpsc::channel(1);
         let (waiting, shaking, counts) = Default::default();
-        let shared = Arc::new(Shared { router, acceptor, bounds, waiting, shaking, counts });
+        // A port that does not know where it listens takes nobody for one of this machine.
+        let address = listener.local_addr().map_or(Origin::UNKNOWN.address, |address| address.ip());
+        let shared = Arc::new(Shared { router, acceptor, bounds, address, waiting, shaking, counts });
         let mut tell = tokio::time::interval(TELL_EVERY);
         tell.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut stop = pin!(stop);
@@ -232,14 +243,17 @@ impl Shared {
     {
         let waiter = Arc::new(waiter);
         let (router, pace, counted) = (self.router.clone(), self.bounds.pace, Arc::clone(&waiter));
+        let address = self.address;
         let service = service_fn(move |mut request: hyper::Request<Incoming>| {
             let at_work = AtWork::new(&counted);
+            let origin = Origin::of(peer.ip(), address, is_forwarded(request.headers()));
             request.extensions_mut().insert(ConnectInfo(peer));
+            request.extensions_mut().insert(origin);
             let answered = router.clone().call(request.map(|body| Body::new(RequestBody::new(body, pace))));
             async move { Ok::<_, Infallible>(answered.await?.map(|body| AnswerBody { body, _at_work: at_work })) }
         });
         let builder = self.builder();
-        let io = TokioIo::new(Lingering::new(io, self.bounds.linger));
+        let io = TokioIo::new(Outgoing::new(Lingering::new(io, self.bounds.linger), pace));
         let mut serving = pin!(builder.serve_connection(io, service));
         let mut first_head = pin!(tokio::time::sleep(self.bounds.head_wait));
         let (mut is_first, mut is_stopping, mut is_last_wait) = (true, false, false);
@@ -294,4 +308,9 @@ impl Shared {
             .keep_alive_timeout(PING_WAIT);
         builder
     }
+}
+
+/// Whether a proxy says that it speaks for another.
+fn is_forwarded(headers: &HeaderMap) -> bool {
+    FORWARDED.iter().any(|name| headers.contains_key(*name))
 }

@@ -37,7 +37,7 @@ async fn port(bounds: Bounds, acceptor: Option<TlsAcceptor>) -> Tested {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let go_on: Arc<[Notify; 2]> = Arc::default();
-    let waits = Arc::clone(&go_on);
+    let (waits, ends) = (Arc::clone(&go_on), Arc::clone(&go_on));
     let wait = move || async move {
         waits[0].notify_one();
         waits[1].notified().await;
@@ -47,12 +47,30 @@ async fn port(bounds: Bounds, acceptor: Option<TlsAcceptor>) -> Tested {
         .route("/", get(|| async { "served" }))
         .route("/wait", get(wait))
         .route("/later", get(later))
+        .route("/endless", get(move || async move { endless(ends) }))
         .route("/take", post(|body: axum::body::Bytes| async move { format!("took {}", body.len()) }))
         .route("/refuse", post(|| async { (StatusCode::PAYLOAD_TOO_LARGE, "too much") }));
     let (stop, stopped) = oneshot::channel::<()>();
     let port = HttpPort { name: "port".to_owned(), listener, acceptor, router, bounds };
     let served = tokio::spawn(port.serve(async { drop(stopped.await) }));
     Tested { address, go_on, stop, served }
+}
+
+/// A body without an end; says when nobody wants it any more.
+struct Endless(Arc<[Notify; 2]>);
+
+impl Drop for Endless {
+    fn drop(&mut self) {
+        self.0[1].notify_one();
+    }
+}
+
+fn endless(says: Arc<[Notify; 2]>) -> Body {
+    let parts = futures::stream::unfold(Endless(says), |endless| async {
+        endless.0[0].notify_one();
+        Some((Ok::<_, Infallible>(vec![0; 1 << 16]), endless))
+    });
+    Body::from_stream(parts)
 }
 
 /// Sends a request over a new connection; everything that comes back.
@@ -301,4 +319,15 @@ async fn a_connection_of_many_requests_waits_when_the_last_is_answered() {
     assert!(ask(tested.address, GET).await.ends_with("served"));
     drop(sender);
     drop(connection.await.unwrap());
+}
+
+#[tokio::test]
+async fn who_reads_nothing_of_an_answer_loses_the_connection() {
+    let pace = Pace { window: SHORT, bytes: 1 << 20 };
+    let tested = port(Bounds { pace, ..Bounds::for_test(2) }, None).await;
+    let mut silent = TcpStream::connect(tested.address).await.unwrap();
+    silent.write_all(GET.replace("/ ", "/endless ").as_bytes()).await.unwrap();
+    tested.go_on[0].notified().await;
+    tested.go_on[1].notified().await;
+    drop(silent);
 }

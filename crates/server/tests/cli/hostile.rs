@@ -41,7 +41,7 @@ fn idle_connections() -> usize {
 }
 
 /// Memory that the server has now, in MB.
-fn resident_mb(server: &Server) -> u64 {
+pub(crate) fn resident_mb(server: &Server) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() >> 10

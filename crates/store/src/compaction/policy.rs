@@ -164,7 +164,6 @@ mod tests {
             filter_bytes: 1,
             created: 0,
             level: 0,
-            thawed: false,
             origins: Vec::new(),
         }
     }

@@ -12,7 +12,6 @@ mod life;
 mod log_damage;
 mod many_indexes;
 pub(crate) mod sample;
-mod sent;
 mod sets;
 
 use std::path::Path;

@@ -1,0 +1,65 @@
+//! Who sent a request: asked before anything else of it is read.
+
+use std::convert::Infallible;
+
+use axum::extract::FromRequestParts;
+use axum::http::header;
+use axum::http::request::Parts;
+use quarry_auth::{ADMIN_ROLE, Identity, Origin};
+
+use crate::ApiState;
+use crate::endpoint::blocking;
+use crate::message::ApiError;
+
+/// Whoever sent the request; an error when nobody we know.
+pub(crate) struct Caller {
+    pub(crate) identity: Identity,
+    pub(crate) origin: Origin,
+    /// The `Authorization` header.
+    pub(crate) shown: Option<String>,
+}
+
+/// Whoever sent the request, when it is an administrator.
+pub(crate) struct Admin(#[expect(dead_code, reason = "what counts is that there is one")] pub(crate) Caller);
+
+/// Where a request comes from, as the port that took it says.
+pub(crate) struct Whence(pub(crate) Origin);
+
+impl<S: Sync> FromRequestParts<S> for Whence {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Whence, Infallible> {
+        Ok(Whence(parts.extensions.get::<Origin>().copied().unwrap_or(Origin::UNKNOWN)))
+    }
+}
+
+impl FromRequestParts<ApiState> for Caller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Caller, ApiError> {
+        let shown = parts.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let Ok(Whence(origin)) = Whence::from_request_parts(parts, state).await;
+        let identity = match state.auth.recognise(shown.as_deref(), &origin)? {
+            Some(identity) => identity,
+            None => {
+                let (auth, header) = (state.auth.clone(), shown.clone());
+                // A password costs a hash: not on the async threads.
+                blocking(move || auth.authenticate(header.as_deref(), &origin)).await??
+            }
+        };
+        Ok(Caller { identity, origin, shown })
+    }
+}
+
+impl FromRequestParts<ApiState> for Admin {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Admin, ApiError> {
+        let caller = Caller::from_request_parts(parts, state).await?;
+        if caller.identity.is_admin() {
+            return Ok(Admin(caller));
+        }
+        let user = &caller.identity.user;
+        Err(ApiError::forbidden(format!("user {user} may not do this: it takes the role {ADMIN_ROLE}")))
+    }
+}

@@ -1,0 +1,73 @@
+//! `/`: what is here, for whoever opens the port in a browser or with curl.
+
+use axum::Router;
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+
+use crate::ApiState;
+use crate::message::xml_text;
+
+/// Host of the examples where the request names none.
+const HOST: &str = "127.0.0.1:8089";
+/// Characters of a host name that is shown.
+const HOST_CHARS_MAX: usize = 100;
+
+pub(crate) fn routes() -> Router<ApiState> {
+    Router::new().route("/", get(page))
+}
+
+/// A page for who takes HTML, the same as text for others.
+async fn page(headers: HeaderMap) -> Response {
+    let text_of = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let host = text_of(header::HOST);
+    let is_plain = |host: &str| {
+        !host.is_empty()
+            && host.chars().all(|character| character.is_ascii_alphanumeric() || ".-:[]".contains(character))
+    };
+    let host = if host.len() <= HOST_CHARS_MAX && is_plain(host) { host } else { HOST };
+    if text_of(header::ACCEPT).contains("text/html") {
+        return ([(header::CONTENT_TYPE, "text/html; charset=UTF-8")], html(host)).into_response();
+    }
+    ([(header::CONTENT_TYPE, "text/plain; charset=UTF-8")], text(host)).into_response()
+}
+
+fn example(host: &str) -> String {
+    format!(
+        "curl -u admin http://{host}/services/search/jobs/export \\\n    --data-urlencode search='search index=* | stats count \
+         by index, sourcetype' -d output_mode=csv"
+    )
+}
+
+fn text(host: &str) -> String {
+    let (version, example) = (env!("CARGO_PKG_VERSION"), example(host));
+    format!(
+        "Quarry {version}: the management port of a node. It speaks Splunk's REST interface; there is no web page yet.\n\n\
+         Search with curl (it asks for the password):\n\n  {example}\n\nor with the command line on this machine:\n\n  \
+         quarry search 'index=* | stats count by index, sourcetype'\n\nDocumentation: docs/ of the source code; \
+         `quarry help` lists the search commands, `quarry help stats` shows one.\n"
+    )
+}
+
+fn html(host: &str) -> String {
+    let (version, example) = (env!("CARGO_PKG_VERSION"), xml_text(&example(host)));
+    format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Quarry {version}</title></head>\n<body>\n\
+         <h1>Quarry {version}</h1>\n<p>This is the management port of a node. It speaks Splunk's REST interface; there is no web \
+         page yet.</p>\n<p>Search with curl (it asks for the password):</p>\n<pre>{example}</pre>\n<p>or with the command line on \
+         this machine:</p>\n<pre>quarry search 'index=* | stats count by index, sourcetype'</pre>\n<p>Documentation: \
+         <code>docs/</code> of the source code; <code>quarry help</code> lists the search commands, <code>quarry help \
+         stats</code> shows one.</p>\n</body></html>\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_has_a_line_to_copy() {
+        assert!(text("127.0.0.1:8089").contains("curl -u admin http://127.0.0.1:8089/services/search/jobs/export"));
+        assert!(html("h:1").contains("<pre>curl -u admin http://h:1/"));
+    }
+}

@@ -1,0 +1,108 @@
+//! Parameters of a request, from its URL and from its body, as Splunk takes them.
+
+use axum::body::Bytes;
+use axum::extract::{FromRequest, Request};
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use axum::response::Response;
+
+use crate::message::{ApiError, RefusalForm};
+
+/// What bodies are.
+const FORM: &str = "application/x-www-form-urlencoded";
+
+/// Parameters in order, those of the URL first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Parameters(Vec<(String, String)>);
+
+impl Parameters {
+    /// The first value of a name.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
+    }
+
+    /// As [`Parameters::get`], owned.
+    pub(crate) fn text(&self, name: &str) -> Option<String> {
+        self.get(name).map(str::to_owned)
+    }
+
+    /// A value that must be there.
+    pub(crate) fn required(&self, name: &str) -> Result<&str, ApiError> {
+        self.get(name).ok_or_else(|| ApiError::bad_request(format!("the parameter {name} is missing")))
+    }
+
+    /// A whole number.
+    pub(crate) fn number(&self, name: &str) -> Result<Option<usize>, ApiError> {
+        let Some(text) = self.get(name).map(str::trim).filter(|text| !text.is_empty()) else { return Ok(None) };
+        let wrong = |_| ApiError::bad_request(format!("{name}={text}: give a whole number from 0"));
+        text.parse().map(Some).map_err(wrong)
+    }
+
+    /// All values of a name, each of which may hold several with commas between them.
+    pub(crate) fn list(&self, name: &str) -> Vec<String> {
+        let values = self.0.iter().filter(|(other, _)| other == name).flat_map(|(_, value)| value.split(','));
+        values.map(str::trim).filter(|value| !value.is_empty()).map(str::to_owned).collect()
+    }
+
+    /// Whether a name has a value that means yes.
+    pub(crate) fn is_set(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|value| matches!(value, "1" | "t" | "true"))
+    }
+
+    /// All of them.
+    pub(crate) fn all(self) -> Vec<(String, String)> {
+        self.0
+    }
+}
+
+impl<S: Send + Sync> FromRequest<S> for Parameters {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, state: &S) -> Result<Parameters, Response> {
+        let mut parameters: Vec<(String, String)> = Vec::new();
+        let mut add = |bytes: &[u8]| {
+            parameters
+                .extend(form_urlencoded::parse(bytes).map(|(name, value)| (name.into_owned(), value.into_owned())));
+        };
+        add(request.uri().query().unwrap_or_default().as_bytes());
+        let form = request.extensions().get::<RefusalForm>().cloned().unwrap_or_default();
+        let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).map(str::to_owned);
+        let body = Bytes::from_request(request, state).await.map_err(IntoResponse::into_response)?;
+        let is_form = kind.as_deref().is_none_or(|kind| kind.trim().to_ascii_lowercase().starts_with(FORM));
+        if !body.is_empty() {
+            if !is_form {
+                let text = format!("parameters come as {FORM}, not as {}", kind.unwrap_or_default());
+                return Err(ApiError::with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into_response());
+            }
+            add(&body);
+        }
+        parameters.iter().for_each(|(name, value)| form.note(name, value));
+        Ok(Parameters(parameters))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+
+    use super::*;
+
+    async fn read(uri: &str, kind: &str, body: &str) -> Result<Parameters, StatusCode> {
+        let request = Request::post(uri).header(header::CONTENT_TYPE, kind).body(Body::from(body.to_owned())).unwrap();
+        Parameters::from_request(request, &()).await.map_err(|response| response.status())
+    }
+
+    #[tokio::test]
+    async fn url_and_body_are_one_list() {
+        let read_well =
+            read("/x?a=1&a=2", "application/x-www-form-urlencoded; charset=UTF-8", "b=%2B+x&n=12&bad=-1&a=3,4");
+        let parameters = read_well.await.unwrap();
+        assert_eq!((parameters.get("a"), parameters.get("b")), (Some("1"), Some("+ x")));
+        assert_eq!(parameters.list("a"), ["1", "2", "3", "4"]);
+        assert_eq!(parameters.number("n").unwrap(), Some(12));
+        assert!(parameters.number("bad").is_err() && parameters.required("c").is_err());
+        assert!(parameters.is_set("a") && !parameters.is_set("n"));
+        assert_eq!(read("/x", "application/json", "{}").await.err(), Some(StatusCode::UNSUPPORTED_MEDIA_TYPE));
+        assert!(read("/x", "application/json", "").await.is_ok(), "there is nothing to read");
+    }
+}

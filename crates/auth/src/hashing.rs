@@ -1,0 +1,114 @@
+//! How many password hashes are computed at once, and in which memory.
+//!
+//! One hash takes 19 MB and about 20 ms by design. Anybody may ask for one before logging in, so that the number at work
+//! and the number waiting are bounded; memory is made once for each place at work and used again.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::AuthError;
+use crate::password::Memory;
+
+/// Hashes computed at once.
+pub const HASHES_MAX: usize = 2;
+/// Logins that wait for their turn; beyond, they are refused at once.
+pub const HASH_WAITERS_MAX: usize = 64;
+/// Longest wait for a turn.
+const HASH_WAIT: Duration = Duration::from_secs(10);
+/// When a refused client may come again.
+const RETRY_AFTER_S: u64 = 2;
+
+/// Places for hashing.
+pub(crate) struct Hashing {
+    state: Mutex<State>,
+    freed: Condvar,
+    waiters_max: usize,
+    wait: Duration,
+}
+
+struct State {
+    /// Memory of free places.
+    free: Vec<Memory>,
+    waiting: usize,
+}
+
+/// A place, given back when dropped.
+pub(crate) struct Place<'a> {
+    hashing: &'a Hashing,
+    pub(crate) memory: Memory,
+}
+
+impl Default for Hashing {
+    fn default() -> Hashing {
+        Hashing::new(HASHES_MAX, HASH_WAITERS_MAX, HASH_WAIT)
+    }
+}
+
+impl Hashing {
+    fn new(places: usize, waiters_max: usize, wait: Duration) -> Hashing {
+        let free = (0..places).map(|_| Memory::new()).collect();
+        Hashing { state: Mutex::new(State { free, waiting: 0 }), freed: Condvar::new(), waiters_max, wait }
+    }
+
+    fn locked(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A place; waits for one, but not behind too many and not for long.
+    pub(crate) fn place(&self) -> Result<Place<'_>, AuthError> {
+        let busy = || AuthError::Busy { retry_after_s: RETRY_AFTER_S };
+        let mut state = self.locked();
+        if state.free.is_empty() {
+            if state.waiting >= self.waiters_max {
+                return Err(busy());
+            }
+            state.waiting += 1;
+            let waited = self.freed.wait_timeout_while(state, self.wait, |state| state.free.is_empty());
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            state.waiting -= 1;
+        }
+        let memory = state.free.pop().ok_or_else(busy)?;
+        Ok(Place { hashing: self, memory })
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.hashing.locked().free.push(std::mem::take(&mut self.memory));
+        self.hashing.freed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_at_once_and_those_that_wait_are_bounded() {
+        let hashing = Hashing::new(2, 0, HASH_WAIT);
+        let first = hashing.place().unwrap();
+        let second = hashing.place().unwrap();
+        assert!(matches!(hashing.place(), Err(AuthError::Busy { .. })), "nobody may wait");
+        drop(first);
+        assert!(hashing.place().is_ok());
+        drop(second);
+    }
+
+    #[test]
+    fn a_wait_ends_with_a_place_or_with_its_time() {
+        let hashing = Hashing::new(1, 1, Duration::from_millis(1));
+        let mut held = hashing.place().unwrap();
+        held.memory.push(argon2::Block::new());
+        assert!(matches!(hashing.place(), Err(AuthError::Busy { .. })));
+        assert_eq!(hashing.locked().waiting, 0);
+        drop(held);
+        assert_eq!(hashing.place().unwrap().memory.len(), 1, "memory is used again");
+        let hashing = Hashing::new(1, 1, HASH_WAIT);
+        let held = hashing.place().unwrap();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| hashing.place().is_ok());
+            drop(held);
+            assert!(waiting.join().unwrap());
+        });
+    }
+}

@@ -1,0 +1,47 @@
+//! HMAC-SHA-256 (RFC 2104): what is looked up in memory by a secret is kept under its keyed hash, not under itself.
+
+use sha2::{Digest, Sha256};
+
+/// Bytes that SHA-256 takes at a time.
+const BLOCK_BYTES: usize = 64;
+
+/// A keyed hash.
+pub(crate) type Keyed = [u8; 32];
+
+/// A key, new at each start.
+pub(crate) struct HashKey([u8; 32]);
+
+impl HashKey {
+    /// A key of unpredictable bytes.
+    pub(crate) fn new(random: &dyn Fn(&mut [u8])) -> HashKey {
+        let mut key = [0; 32];
+        random(&mut key);
+        HashKey(key)
+    }
+
+    /// The hash of these parts; their lengths count, so that no two lists of parts are taken for each other.
+    pub(crate) fn hash(&self, parts: &[&[u8]]) -> Keyed {
+        let pad = |byte: u8| {
+            let mut block = [byte; BLOCK_BYTES];
+            block.iter_mut().zip(&self.0).for_each(|(padded, key)| *padded ^= key);
+            block
+        };
+        let inner = parts.iter().fold(Sha256::new_with_prefix(pad(0x36)), |hash, part| {
+            hash.chain_update((part.len() as u64).to_le_bytes()).chain_update(part)
+        });
+        Sha256::new_with_prefix(pad(0x5c)).chain_update(inner.finalize()).finalize().into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_keep_their_borders_and_keys_differ() {
+        let key = HashKey::new(&|bytes| bytes.fill(1));
+        assert_eq!(key.hash(&[b"ab", b"c"]), key.hash(&[b"ab", b"c"]));
+        assert_ne!(key.hash(&[b"ab", b"c"]), key.hash(&[b"a", b"bc"]));
+        assert_ne!(key.hash(&[b"ab"]), HashKey::new(&|bytes| bytes.fill(2)).hash(&[b"ab"]));
+    }
+}

@@ -1,0 +1,61 @@
+//! Where a request comes from.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+/// Where a request comes from, as far as the port that took it can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The peer's address.
+    pub address: IpAddr,
+    /// Whether it certainly comes from this machine: peer and listener are loopback, and no proxy hands it on.
+    pub is_local: bool,
+}
+
+impl Origin {
+    /// A request from nobody knows where.
+    pub const UNKNOWN: Origin = Origin { address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), is_local: false };
+
+    /// A request of this machine.
+    pub const LOCAL: Origin = Origin { address: IpAddr::V4(Ipv4Addr::LOCALHOST), is_local: true };
+
+    /// A request from `peer` to a port at `listener`; `is_forwarded` where a proxy says that it speaks for another.
+    pub fn of(peer: IpAddr, listener: IpAddr, is_forwarded: bool) -> Origin {
+        let address = peer.to_canonical();
+        let is_local = address.is_loopback() && listener.to_canonical().is_loopback() && !is_forwarded;
+        Origin { address, is_local }
+    }
+
+    /// Those who share limits: an address, or the network of an IPv6 address, of which a sender has many.
+    pub(crate) fn neighbourhood(&self) -> u128 {
+        match self.address {
+            IpAddr::V4(address) => u128::from(address.to_bits()),
+            IpAddr::V6(address) => address.to_bits() >> 64 << 64 | 1 << 32,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_stays_on_the_machine_is_local() {
+        let of = |peer: &str, listener: &str, is_forwarded| {
+            Origin::of(peer.parse().unwrap(), listener.parse().unwrap(), is_forwarded).is_local
+        };
+        assert!(of("127.0.0.1", "127.0.0.1", false) && of("::1", "::1", false));
+        assert!(of("::ffff:127.0.0.1", "::ffff:127.0.0.1", false));
+        assert!(!of("192.0.2.1", "192.0.2.9", false), "from beyond");
+        assert!(!of("127.0.0.1", "0.0.0.0", false), "the port is open to others");
+        assert!(!of("127.0.0.1", "127.0.0.1", true), "through a proxy");
+        assert!(!Origin::UNKNOWN.is_local);
+    }
+
+    #[test]
+    fn neighbours_of_ipv6_share_limits() {
+        let of = |peer: &str| Origin::of(peer.parse().unwrap(), peer.parse().unwrap(), false).neighbourhood();
+        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
+    }
+}

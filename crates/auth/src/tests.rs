@@ -1,0 +1,202 @@
+//! The doors as a whole, by the manual clock.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use quarry_stdx::ManualClock;
+
+use super::*;
+
+const SECOND_NS: i64 = 1_000_000_000;
+const AFAR: Origin = Origin { address: std::net::IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)), is_local: false };
+
+#[derive(Clone, Default)]
+struct Kept(Arc<Mutex<Vec<UserRecord>>>);
+
+impl UserKeeper for Kept {
+    fn keep(&self, users: &[UserRecord]) -> Result<(), String> {
+        if users.iter().any(|user| user.name == "full") {
+            return Err("no space".to_owned());
+        }
+        *self.0.lock().unwrap() = users.to_vec();
+        Ok(())
+    }
+}
+
+fn user(name: &str, password: &str, role: &str) -> UserRecord {
+    UserRecord {
+        name: name.into(),
+        password_hash: hash_password(password, &[7; 16]).unwrap(),
+        roles: vec![role.into()],
+    }
+}
+
+fn auth_with(clock: SharedClock, users: Vec<UserRecord>, kept: &Kept) -> Auth {
+    let counter = AtomicU8::new(0);
+    let random: RandomBytes = Box::new(move |bytes| bytes.fill(counter.fetch_add(1, Ordering::SeqCst)));
+    Auth::new(users, Box::new(kept.clone()), clock, random).unwrap()
+}
+
+fn auth(clock: SharedClock) -> Auth {
+    auth_with(clock, vec![user("admin", "the secret", "admin"), user("eva", "evas secret", "user")], &Kept::default())
+}
+
+fn basic(user: &str, password: &str) -> String {
+    format!("Basic {}", STANDARD.encode(format!("{user}:{password}")))
+}
+
+#[test]
+fn a_login_gives_a_key_that_works_until_it_is_idle_for_an_hour() {
+    let clock = ManualClock::shared(0);
+    let auth = auth(clock.clone());
+    assert_eq!(auth.login("admin", "wrong", &AFAR), Err(AuthError::Denied));
+    assert_eq!(auth.login("nobody", "the secret", &AFAR), Err(AuthError::Denied));
+    let key = auth.login("admin", "the secret", &AFAR).unwrap();
+    let header = format!("Splunk {key}");
+    clock.advance_ns((SESSION_IDLE_LIMIT_S - 1) * SECOND_NS);
+    assert_eq!(auth.authenticate(Some(&header), &AFAR).unwrap().user, "admin");
+    clock.advance_ns((SESSION_IDLE_LIMIT_S - 1) * SECOND_NS);
+    assert!(auth.authenticate(Some(&header), &AFAR).is_ok(), "use keeps a session alive");
+    clock.advance_ns((SESSION_IDLE_LIMIT_S + 1) * SECOND_NS);
+    assert_eq!(auth.authenticate(Some(&header), &AFAR), Err(AuthError::Denied));
+}
+
+#[test]
+fn every_scheme_is_read_and_others_are_refused() {
+    let auth = auth(ManualClock::shared(0));
+    assert!(auth.authenticate(Some(&basic("admin", "the secret")), &AFAR).is_ok());
+    let console = auth.authenticate(Some(&format!("Bearer {}", auth.local_token())), &AFAR).unwrap();
+    assert!(console.is_console && console.is_admin());
+    assert_eq!(auth.authenticate(None, &AFAR), Err(AuthError::Missing));
+    assert_eq!(auth.authenticate(Some("Digest x"), &AFAR), Err(AuthError::Missing));
+    assert_eq!(auth.authenticate(Some("Splunk 00"), &AFAR), Err(AuthError::Denied));
+}
+
+#[test]
+fn credentials_are_hashed_once_and_again_after_a_while() {
+    let clock = ManualClock::shared(0);
+    let auth = auth(clock.clone());
+    let good = basic("eva", "evas secret");
+    assert_eq!(auth.recognise(Some(&good), &AFAR), Ok(None), "it takes a hash");
+    auth.authenticate(Some(&good), &AFAR).unwrap();
+    assert_eq!(auth.recognise(Some(&good), &AFAR).unwrap().unwrap().user, "eva");
+    assert_eq!(auth.recognise(Some(&basic("eva", "another")), &AFAR), Ok(None));
+    clock.advance_ns((VERIFIED_S_MAX + 1) * SECOND_NS);
+    assert_eq!(auth.recognise(Some(&good), &AFAR), Ok(None));
+}
+
+#[test]
+fn wrong_logins_wait_before_anything_is_hashed_whether_or_not_there_is_such_a_user() {
+    let clock = ManualClock::shared(0);
+    for name in ["eva", "nobody-there"] {
+        let auth = auth(clock.clone());
+        for _ in 0..FREE_OF_USER_AT_ADDRESS {
+            assert_eq!(auth.login(name, "wrong", &AFAR), Err(AuthError::Denied));
+        }
+        let held: Vec<_> = (0..HASHES_MAX).map(|_| auth.hashing.place().unwrap()).collect();
+        assert_eq!(
+            auth.login(name, "wrong", &AFAR),
+            Err(AuthError::Throttled { retry_after_s: 1 }),
+            "no place is asked for"
+        );
+        drop(held);
+        let events = auth.take_audit();
+        let told: Vec<_> = events.iter().map(|record| (record.event.reason.unwrap(), record.count)).collect();
+        let wrong = u64::from(FREE_OF_USER_AT_ADDRESS);
+        assert_eq!(told, [("too many wrong logins", 1), ("wrong user name or password", wrong)]);
+        clock.advance_ns(SECOND_NS);
+        assert_eq!(auth.login(name, "wrong", &AFAR), Err(AuthError::Denied));
+    }
+    let auth = auth(clock.clone());
+    for _ in 0..FREE_OF_USER_AT_ADDRESS {
+        assert_eq!(auth.login("eva", "wrong", &AFAR), Err(AuthError::Denied));
+    }
+    assert!(matches!(auth.login("eva", "evas secret", &AFAR), Err(AuthError::Throttled { .. })));
+    clock.advance_ns(SECOND_NS);
+    assert!(auth.login("eva", "evas secret", &AFAR).is_ok());
+}
+
+#[test]
+fn the_first_password_is_good_on_this_machine_only() {
+    let auth = auth_with(ManualClock::shared(0), vec![user(FIRST_USER.0, FIRST_USER.1, "admin")], &Kept::default());
+    assert!(auth.has_first_password().unwrap());
+    let header = basic(FIRST_USER.0, FIRST_USER.1);
+    for _ in 0..2 {
+        assert_eq!(auth.login(FIRST_USER.0, FIRST_USER.1, &AFAR), Err(AuthError::Denied));
+        assert_eq!(auth.authenticate(Some(&header), &AFAR), Err(AuthError::Denied));
+        assert!(auth.authenticate(Some(&header), &Origin::LOCAL).is_ok(), "and what is known of it helps nobody afar");
+    }
+    let told = auth.take_audit();
+    assert!(
+        told.iter().any(|record| record.event.reason == Some("the first password from another machine")),
+        "{told:?}"
+    );
+    let console = auth.authenticate(Some(&format!("Splunk {}", auth.local_token())), &Origin::LOCAL).unwrap();
+    let change = UserChange::Edit {
+        name: FIRST_USER.0.into(),
+        password: Some("better than that".into()),
+        old_password: None,
+        roles: None,
+    };
+    auth.change(&console, &change, &Origin::LOCAL).unwrap();
+    assert!(!auth.has_first_password().unwrap());
+    assert!(auth.login(FIRST_USER.0, "better than that", &AFAR).is_ok());
+}
+
+#[test]
+fn another_password_ends_sessions_and_what_is_known_of_the_old_one() {
+    let kept = Kept::default();
+    let users = vec![user("admin", "the secret", "admin"), user("eva", "evas secret", "user")];
+    let auth = auth_with(ManualClock::shared(0), users, &kept);
+    let session = format!("Splunk {}", auth.login("eva", "evas secret", &AFAR).unwrap());
+    let eva = auth.authenticate(Some(&session), &AFAR).unwrap();
+    let change = |name: &str, old: Option<&str>, new: &str| UserChange::Edit {
+        name: name.into(),
+        password: Some(new.into()),
+        old_password: old.map(str::to_owned),
+        roles: None,
+    };
+    assert!(matches!(auth.change(&eva, &change("eva", None, "evas second"), &AFAR), Err(UserError::Invalid(_))));
+    assert!(matches!(auth.change(&eva, &change("eva", Some("x"), "evas second"), &AFAR), Err(UserError::Invalid(_))));
+    assert!(matches!(auth.change(&eva, &change("admin", None, "evas second"), &AFAR), Err(UserError::Forbidden(_))));
+    let promoted =
+        UserChange::Edit { name: "eva".into(), password: None, old_password: None, roles: Some(vec!["admin".into()]) };
+    assert!(matches!(auth.change(&eva, &promoted, &AFAR), Err(UserError::Forbidden(_))));
+    assert!(auth.authenticate(Some(&session), &AFAR).is_ok());
+    auth.change(&eva, &change("eva", Some("evas secret"), "evas second"), &AFAR).unwrap();
+    assert_eq!(auth.authenticate(Some(&session), &AFAR), Err(AuthError::Denied));
+    assert_eq!(auth.authenticate(Some(&basic("eva", "evas secret")), &AFAR), Err(AuthError::Denied));
+    assert!(auth.authenticate(Some(&basic("eva", "evas second")), &AFAR).is_ok());
+    assert!(kept.0.lock().unwrap()[1].password_hash.starts_with("$argon2id$"));
+    let admin = auth.authenticate(Some(&basic("admin", "the secret")), &AFAR).unwrap();
+    let add =
+        |name: &str| UserChange::Add { name: name.into(), password: "12345678".into(), roles: vec!["user".into()] };
+    assert_eq!(auth.change(&admin, &add("full"), &AFAR), Err(UserError::Failed("no space".into())));
+    assert_eq!(auth.login("full", "12345678", &AFAR), Err(AuthError::Denied), "what is not kept is not in force");
+    auth.change(&admin, &UserChange::Remove { name: "eva".into() }, &AFAR).unwrap();
+    assert_eq!(auth.authenticate(Some(&basic("eva", "evas second")), &AFAR), Err(AuthError::Denied));
+    let mut edits: Vec<_> = auth.take_audit().into_iter().filter_map(|record| record.event.object).collect();
+    edits.sort();
+    assert_eq!(edits, [("edit", "eva".to_owned()), ("remove", "eva".to_owned())]);
+}
+
+#[test]
+fn a_session_is_ended_by_its_user_or_an_administrator() {
+    let auth = auth(ManualClock::shared(0));
+    let (one, two) =
+        (auth.login("eva", "evas secret", &AFAR).unwrap(), auth.login("eva", "evas secret", &AFAR).unwrap());
+    let other = auth.login("admin", "the secret", &AFAR).unwrap();
+    let [eva, admin] = ["evas secret", "the secret"].map(|password| {
+        let user = if password == "the secret" { "admin" } else { "eva" };
+        auth.authenticate(Some(&basic(user, password)), &AFAR).unwrap()
+    });
+    assert!(!auth.end_session(&other, &eva, &AFAR), "another's");
+    assert!(!auth.end_session("nothing", &admin, &AFAR));
+    assert!(auth.end_own_session(Some(&format!("Splunk {one}")), &eva, &AFAR));
+    assert!(!auth.end_own_session(Some(&basic("eva", "evas secret")), &eva, &AFAR), "no session");
+    assert!(auth.end_session(&two, &admin, &AFAR));
+    for key in [one, two] {
+        assert_eq!(auth.authenticate(Some(&format!("Splunk {key}")), &AFAR), Err(AuthError::Denied));
+    }
+    assert!(auth.authenticate(Some(&format!("Splunk {other}")), &AFAR).is_ok());
+}

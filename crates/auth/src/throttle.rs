@@ -1,0 +1,169 @@
+//! Wrong logins slow down: after a few the next must wait a second, then two, four, up to a minute.
+//!
+//! They are counted for a user at an address, for an address, and for a user. Who has logged in well from an address
+//! within a day is held only to the first count, so that others who guess keep nobody out who works. Not here: what a
+//! refusal looks like.
+
+use std::collections::BTreeMap;
+
+use crate::Origin;
+use crate::keyed::Keyed;
+
+const NS_PER_S: i64 = 1_000_000_000;
+/// Wrong logins of a user at an address before the next must wait.
+pub const FREE_OF_USER_AT_ADDRESS: u32 = 5;
+/// Wrong logins from an address before the next must wait.
+pub const FREE_OF_ADDRESS: u32 = 20;
+/// Wrong logins of a user, from wherever, before the next must wait.
+pub const FREE_OF_USER: u32 = 50;
+/// Longest wait for the next login.
+pub const WAIT_S_MAX: i64 = 60;
+/// Wrong logins are forgotten after so long without another one.
+const FORGET_S: i64 = 15 * 60;
+/// So long a good login tells that a user works at an address.
+const TRUST_S: i64 = 24 * 3600;
+/// Counts that are kept; the one that changed longest ago goes first.
+const TALLIES_MAX: usize = 10_000;
+
+/// What wrong logins are counted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    UserAt(Keyed, u128),
+    Address(u128),
+    User(Keyed),
+}
+
+impl Key {
+    fn free(self) -> u32 {
+        match self {
+            Key::UserAt(..) => FREE_OF_USER_AT_ADDRESS,
+            Key::Address(_) => FREE_OF_ADDRESS,
+            Key::User(_) => FREE_OF_USER,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+struct Tally {
+    failures: u32,
+    last_ns: i64,
+    blocked_until_ns: i64,
+    /// The last good login.
+    good_ns: Option<i64>,
+}
+
+/// Wrong logins of late.
+#[derive(Default)]
+pub(crate) struct Throttle(BTreeMap<Key, Tally>);
+
+impl Throttle {
+    /// Seconds after which `user` (its keyed hash) may try again from there; `None`: now.
+    pub(crate) fn wait_s(&self, user: Keyed, origin: &Origin, now_ns: i64) -> Option<u64> {
+        let at = Key::UserAt(user, origin.neighbourhood());
+        let good = self.0.get(&at).and_then(|tally| tally.good_ns);
+        let is_trusted = good.is_some_and(|good| now_ns - good <= TRUST_S * NS_PER_S);
+        let keys = [at, Key::Address(origin.neighbourhood()), Key::User(user)];
+        let keys = if is_trusted { &keys[..1] } else { &keys[..] };
+        let until = keys.iter().filter_map(|key| self.0.get(key)).map(|tally| tally.blocked_until_ns).max()?;
+        let wait_ns = until - now_ns;
+        (wait_ns > 0).then(|| wait_ns.unsigned_abs().div_ceil(NS_PER_S.unsigned_abs()).min(WAIT_S_MAX.unsigned_abs()))
+    }
+
+    /// Counts a wrong login.
+    pub(crate) fn failed(&mut self, user: Keyed, origin: &Origin, now_ns: i64) {
+        for key in [Key::UserAt(user, origin.neighbourhood()), Key::Address(origin.neighbourhood()), Key::User(user)] {
+            let tally = self.tally(key);
+            if now_ns - tally.last_ns > FORGET_S * NS_PER_S {
+                tally.failures = 0;
+            }
+            tally.failures = tally.failures.saturating_add(1);
+            tally.last_ns = now_ns;
+            if let Some(doublings) = tally.failures.checked_sub(key.free()) {
+                let wait_s = 1i64.checked_shl(doublings.min(32)).unwrap_or(WAIT_S_MAX).min(WAIT_S_MAX);
+                tally.blocked_until_ns = now_ns + wait_s * NS_PER_S;
+            }
+        }
+    }
+
+    /// Notes a good login.
+    pub(crate) fn succeeded(&mut self, user: Keyed, origin: &Origin, now_ns: i64) {
+        let tally = self.tally(Key::UserAt(user, origin.neighbourhood()));
+        *tally = Tally { last_ns: now_ns, good_ns: Some(now_ns), ..Tally::default() };
+    }
+
+    fn tally(&mut self, key: Key) -> &mut Tally {
+        if self.0.len() >= TALLIES_MAX && !self.0.contains_key(&key) {
+            let oldest = self.0.iter().min_by_key(|(_, tally)| tally.last_ns).map(|(key, _)| *key);
+            oldest.map(|oldest| self.0.remove(&oldest));
+        }
+        self.0.entry(key).or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EVA: Keyed = [1; 32];
+
+    fn origin(address: &str) -> Origin {
+        Origin { address: address.parse().unwrap(), is_local: false }
+    }
+
+    #[test]
+    fn waits_double_up_to_a_minute_and_end_with_a_good_login() {
+        let (mut throttle, here) = (Throttle::default(), origin("192.0.2.1"));
+        let mut now = NS_PER_S;
+        let mut waits = Vec::new();
+        for _ in 0..12 {
+            throttle.failed(EVA, &here, now);
+            let wait = throttle.wait_s(EVA, &here, now);
+            waits.push(wait.unwrap_or(0));
+            now += wait.unwrap_or(0) as i64 * NS_PER_S;
+            assert_eq!(throttle.wait_s(EVA, &here, now), None, "the wait is as long as it was said");
+        }
+        assert_eq!(waits, [0, 0, 0, 0, 1, 2, 4, 8, 16, 32, 60, 60]);
+        throttle.succeeded(EVA, &here, now);
+        throttle.failed(EVA, &here, now);
+        assert_eq!(throttle.wait_s(EVA, &here, now), None);
+        for _ in 1..FREE_OF_USER_AT_ADDRESS {
+            throttle.failed(EVA, &here, now);
+        }
+        assert!(throttle.wait_s(EVA, &here, now).is_some());
+        now += (FORGET_S + 1) * NS_PER_S;
+        throttle.failed(EVA, &here, now);
+        assert_eq!(throttle.wait_s(EVA, &here, now), None, "what was long ago is forgotten");
+    }
+
+    #[test]
+    fn addresses_and_users_are_counted_and_who_works_there_goes_on() {
+        let (mut throttle, here, there) = (Throttle::default(), origin("192.0.2.1"), origin("192.0.2.2"));
+        throttle.succeeded(EVA, &here, 1);
+        for number in 0..FREE_OF_ADDRESS {
+            throttle.failed([number as u8 + 2; 32], &here, 2);
+        }
+        assert!(throttle.wait_s([99; 32], &here, 3).is_some(), "the address guesses");
+        assert_eq!(throttle.wait_s([99; 32], &there, 3), None);
+        assert_eq!(throttle.wait_s(EVA, &here, 3), None, "who works there goes on");
+        for number in 0..FREE_OF_USER {
+            throttle.failed(EVA, &origin(&format!("198.51.100.{number}")), 4);
+        }
+        assert!(throttle.wait_s(EVA, &there, 5).is_some(), "many guess at one user");
+        assert_eq!(throttle.wait_s(EVA, &here, 5), None, "who works there goes on");
+    }
+
+    #[test]
+    fn as_many_counts_are_kept_as_the_limit_says() {
+        let mut throttle = Throttle::default();
+        for number in 0..TALLIES_MAX as u32 {
+            let mut user = [0; 32];
+            user[..4].copy_from_slice(&number.to_le_bytes());
+            throttle.failed(user, &origin("192.0.2.1"), i64::from(number));
+        }
+        assert_eq!(throttle.0.len(), TALLIES_MAX);
+        assert!(
+            throttle.wait_s([77; 32], &origin("192.0.2.1"), TALLIES_MAX as i64).is_some(),
+            "the address is still known"
+        );
+    }
+}

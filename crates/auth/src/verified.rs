@@ -1,0 +1,63 @@
+//! Credentials that were found right a short while ago, so that a client which sends them with each request costs a
+//! hash now and then. They are kept under a keyed hash, never as they are.
+
+use std::collections::BTreeMap;
+
+use crate::keyed::Keyed;
+
+/// Seconds for which credentials need no new hash.
+pub const VERIFIED_S_MAX: i64 = 300;
+/// Credentials kept; the oldest goes first.
+const VERIFIED_MAX: usize = 1_000;
+
+/// Credentials found right.
+#[derive(Default)]
+pub(crate) struct Verified(BTreeMap<Keyed, (String, i64)>);
+
+impl Verified {
+    /// The user whose credentials these are, if they were found right of late.
+    pub(crate) fn user(&mut self, credentials: &Keyed, now_ns: i64) -> Option<&str> {
+        let (_, since) = self.0.get(credentials)?;
+        if !(0..=VERIFIED_S_MAX * 1_000_000_000).contains(&(now_ns - since)) {
+            self.0.remove(credentials);
+            return None;
+        }
+        self.0.get(credentials).map(|(user, _)| user.as_str())
+    }
+
+    /// Keeps credentials that were found right just now.
+    pub(crate) fn keep(&mut self, credentials: Keyed, user: &str, now_ns: i64) {
+        if self.0.len() >= VERIFIED_MAX && !self.0.contains_key(&credentials) {
+            let oldest = self.0.iter().min_by_key(|(_, (_, since))| *since).map(|(credentials, _)| *credentials);
+            oldest.map(|oldest| self.0.remove(&oldest));
+        }
+        self.0.insert(credentials, (user.to_owned(), now_ns));
+    }
+
+    /// Forgets those of a user.
+    pub(crate) fn forget(&mut self, user: &str) {
+        self.0.retain(|_, (other, _)| other != user);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_are_known_for_a_while_and_until_they_change() {
+        let mut verified = Verified::default();
+        verified.keep([1; 32], "eva", 0);
+        verified.keep([2; 32], "tom", 0);
+        assert_eq!(verified.user(&[1; 32], VERIFIED_S_MAX * 1_000_000_000), Some("eva"));
+        assert_eq!(verified.user(&[1; 32], VERIFIED_S_MAX * 1_000_000_000 + 1), None);
+        verified.forget("tom");
+        assert_eq!(verified.user(&[2; 32], 0), None);
+        for number in 0..=VERIFIED_MAX as u64 {
+            let mut credentials = [0; 32];
+            credentials[..8].copy_from_slice(&number.to_le_bytes());
+            verified.keep(credentials, "eva", number as i64);
+        }
+        assert_eq!((verified.0.len(), verified.user(&[0; 32], 0)), (VERIFIED_MAX, None), "the oldest went");
+    }
+}

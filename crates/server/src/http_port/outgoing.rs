@@ -1,0 +1,98 @@
+//! A connection whose peer must go on reading: one that takes next to nothing of an answer ends with an error.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Sleep;
+
+use super::request_body::Pace;
+
+/// A connection with the pace of its reader.
+pub(super) struct Outgoing<Io> {
+    io: Io,
+    pace: Pace,
+    /// Runs from the moment when the peer has no room, until it has taken enough or all there is.
+    window: Option<Pin<Box<Sleep>>>,
+    /// Bytes that it took in the window.
+    taken: usize,
+}
+
+impl<Io> Outgoing<Io> {
+    /// A connection whose peer must read at this pace.
+    pub(super) fn new(io: Io, pace: Pace) -> Outgoing<Io> {
+        Outgoing { io, pace, window: None, taken: 0 }
+    }
+
+    /// What became of a write.
+    fn paced(&mut self, written: Poll<io::Result<usize>>, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(Ok(bytes)) = &written {
+            self.taken += bytes;
+            if self.taken >= self.pace.bytes {
+                self.begin_anew();
+            }
+        }
+        if written.is_ready() { written } else { self.waited(context) }
+    }
+
+    fn waited<T>(&mut self, context: &mut Context<'_>) -> Poll<io::Result<T>> {
+        let window = self.window.get_or_insert_with(|| Box::pin(tokio::time::sleep(self.pace.window)));
+        match window.as_mut().poll(context) {
+            Poll::Ready(()) => Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the answer is not read"))),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    fn begin_anew(&mut self) {
+        (self.taken, self.window) = (0, None);
+    }
+}
+
+impl<Io: AsyncRead + Unpin> AsyncRead for Outgoing<Io> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_read(context, buffer)
+    }
+}
+
+impl<Io: AsyncWrite + Unpin> AsyncWrite for Outgoing<Io> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.io).poll_write(context, bytes);
+        self.paced(written, context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.io).poll_write_vectored(context, parts);
+        self.paced(written, context)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match Pin::new(&mut self.io).poll_flush(context) {
+            Poll::Ready(flushed) => {
+                // It has taken all there is: what comes next begins a window of its own.
+                self.begin_anew();
+                Poll::Ready(flushed)
+            }
+            Poll::Pending => self.waited(context),
+        }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match Pin::new(&mut self.io).poll_shutdown(context) {
+            Poll::Pending => self.waited(context),
+            shut => shut,
+        }
+    }
+}
