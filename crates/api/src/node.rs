@@ -26,6 +26,8 @@ pub struct AddFile {
     pub source: Option<String>,
     /// Index it even if the same bytes were indexed before.
     pub again: bool,
+    /// Name of the zone of times that name none; the node's when absent.
+    pub zone: Option<String>,
 }
 
 /// A file to preview.
@@ -35,6 +37,8 @@ pub struct PreviewFile {
     pub path: String,
     /// Sourcetype; guessed when absent.
     pub sourcetype: Option<String>,
+    /// Name of the zone of times that name none; the node's when absent.
+    pub zone: Option<String>,
     /// Events shown; a few when absent.
     pub events: Option<usize>,
 }

@@ -7,11 +7,14 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::checkpoint::{LoggedCheckpoint, write_checkpoint};
+use crate::checksum::{RowSum, Table, check_row, delete_rows, known_sum, note_change};
 use crate::origin::{Origin, drop_origins_of_forgotten, read_origins, write_origins};
+use crate::position::move_position;
+use crate::setting::write_setting;
 use crate::{Catalog, CatalogError};
 
 const COLUMNS: &str = "number, index_name, state, object, filter, slabs, time_min, time_max, events, raw_bytes, \
-                       object_bytes, filter_bytes, created, level";
+                       object_bytes, filter_bytes, created, level, thawed, checksum";
 /// Name of the setting that holds the newest log record a commit covered.
 const LOG_POSITION: &str = "log_position";
 
@@ -46,6 +49,8 @@ pub struct BucketRow {
     pub created: i64,
     /// How often its events were compacted; 0 for a bucket as it was sealed.
     pub level: u32,
+    /// Whether it was brought back from an archive: it is never too old.
+    pub thawed: bool,
     /// Sealed buckets its events came from, by ascending row; empty for a bucket as it was sealed.
     pub origins: Vec<Origin>,
 }
@@ -54,6 +59,22 @@ impl BucketRow {
     /// Bytes of its objects together.
     pub fn stored_bytes(&self) -> u64 {
         self.object_bytes + self.filter_bytes
+    }
+
+    fn sum(&self) -> i64 {
+        let mut sum = RowSum::of(Table::Bucket).number(self.number as i64).text(&self.index);
+        sum = sum.number(self.state.code()).text(&self.object).text(&self.filter).number(self.slabs.into());
+        let counts = [self.events, self.raw_bytes, self.object_bytes, self.filter_bytes, self.level.into()];
+        for number in [self.time_min, self.time_max, self.created, self.thawed.into()] {
+            sum = sum.number(number);
+        }
+        for count in counts {
+            sum = sum.number(count as i64);
+        }
+        for origin in &self.origins {
+            sum = sum.number(origin.first_row as i64).number(origin.number as i64);
+        }
+        sum.finish()
     }
 }
 
@@ -131,7 +152,8 @@ impl Catalog {
     pub fn begun(&self, number: u64) -> Result<Option<BucketRow>, CatalogError> {
         self.act(|act| {
             let select = format!("SELECT {COLUMNS} FROM bucket WHERE number = ?1 AND state = 0");
-            act.prepare_cached(&select)?.query_row([number as i64], read_bucket).optional()
+            let found = act.prepare_cached(&select)?.query_row([number as i64], read_bucket).optional()?;
+            found.map(|found| whole(act, found).map(|(bucket, _)| bucket)).transpose()
         })
     }
 
@@ -139,11 +161,9 @@ impl Catalog {
     pub fn commit_seals(&self, commit: &SealCommit<'_>) -> Result<(), CatalogError> {
         debug_assert!(commit.buckets.iter().all(|sealed| sealed.bucket.state == BucketState::Live));
         self.act(|act| {
-            let position = "INSERT INTO position (index_name, sealed_through) VALUES (?1, ?2)
-                ON CONFLICT (index_name) DO UPDATE SET sealed_through = max(sealed_through, excluded.sealed_through)";
             for Sealed { bucket, sealed_through } in commit.buckets {
                 write_bucket(act, bucket)?;
-                act.prepare_cached(position)?.execute(params![bucket.index, *sealed_through as i64])?;
+                move_position(act, &bucket.index, *sealed_through)?;
             }
             write_log_position(act, commit.checkpoints, commit.log_position)
         })?;
@@ -184,7 +204,8 @@ impl Catalog {
         log_position: u64,
     ) -> Result<(), CatalogError> {
         self.act(|act| {
-            act.prepare_cached("DELETE FROM checkpoint WHERE lsn >= ?1")?.execute([from_lsn as i64])?;
+            let delete = "DELETE FROM checkpoint WHERE lsn >= ?1 RETURNING checksum";
+            delete_rows(act, Table::Checkpoint, delete, [from_lsn as i64])?;
             write_log_position(act, older, log_position)
         })?;
         self.know(older);
@@ -206,9 +227,9 @@ impl Catalog {
     pub fn forget_all(&self, numbers: &[u64]) -> Result<(), CatalogError> {
         self.act(|act| {
             let delete = "DELETE FROM bucket WHERE number = ?1 AND (state = 0 OR state = 2 AND number <=
-                (SELECT sealed_through FROM position WHERE position.index_name = bucket.index_name))";
+                (SELECT sealed_through FROM position WHERE position.index_name = bucket.index_name)) RETURNING checksum";
             for number in numbers {
-                act.prepare_cached(delete)?.execute([*number as i64])?;
+                delete_rows(act, Table::Bucket, delete, [*number as i64])?;
                 drop_origins_of_forgotten(act, *number)?;
             }
             Ok(())
@@ -220,20 +241,9 @@ impl Catalog {
         self.act(|act| {
             let select = format!("SELECT {COLUMNS} FROM bucket WHERE state = ?1 ORDER BY number");
             let mut statement = act.prepare_cached(&select)?;
-            let mut buckets: Vec<BucketRow> =
+            let found: Vec<Found> =
                 statement.query_map([state.code()], read_bucket)?.collect::<rusqlite::Result<_>>()?;
-            for bucket in buckets.iter_mut().filter(|bucket| bucket.level > 0) {
-                bucket.origins = read_origins(act, bucket.number)?;
-            }
-            Ok(buckets)
-        })
-    }
-
-    /// Per index, the bucket number up to which everything is sealed.
-    pub fn positions(&self) -> Result<Vec<(String, u64)>, CatalogError> {
-        self.act(|act| {
-            let mut statement = act.prepare_cached("SELECT index_name, sealed_through FROM position")?;
-            statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)? as u64)))?.collect()
+            found.into_iter().map(|found| whole(act, found).map(|(bucket, _)| bucket)).collect()
         })
     }
 
@@ -256,15 +266,17 @@ fn write_log_position(act: &Connection, checkpoints: &[LoggedCheckpoint], log_po
     for logged in checkpoints {
         write_checkpoint(act, logged)?;
     }
-    act.prepare_cached("INSERT OR REPLACE INTO setting (name, value) VALUES (?1, ?2)")?
-        .execute(params![LOG_POSITION, log_position.to_string()])
-        .map(drop)
+    write_setting(act, LOG_POSITION, &log_position.to_string())
 }
 
 fn retire(act: &Connection, numbers: &[u64]) -> rusqlite::Result<()> {
-    let mut update = act.prepare_cached("UPDATE bucket SET state = 2 WHERE number = ?1 AND state = 1")?;
+    let select = format!("SELECT {COLUMNS} FROM bucket WHERE number = ?1 AND state = 1");
     for number in numbers {
-        update.execute([*number as i64])?;
+        let live = act.prepare_cached(&select)?.query_row([*number as i64], read_bucket).optional()?;
+        if let Some(live) = live {
+            let (bucket, _) = whole(act, live)?;
+            write_bucket(act, &BucketRow { state: BucketState::Retired, ..bucket })?;
+        }
     }
     Ok(())
 }
@@ -272,8 +284,10 @@ fn retire(act: &Connection, numbers: &[u64]) -> rusqlite::Result<()> {
 fn write_bucket(act: &Connection, bucket: &BucketRow) -> rusqlite::Result<()> {
     let insert = format!(
         "INSERT OR REPLACE INTO bucket ({COLUMNS})
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)"
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)"
     );
+    let sum = bucket.sum();
+    let old = known_sum(act, "SELECT checksum FROM bucket WHERE number = ?1", [bucket.number as i64])?;
     act.prepare_cached(&insert)?.execute(params![
         bucket.number as i64,
         bucket.index,
@@ -289,13 +303,19 @@ fn write_bucket(act: &Connection, bucket: &BucketRow) -> rusqlite::Result<()> {
         bucket.filter_bytes as i64,
         bucket.created,
         bucket.level,
+        bucket.thawed,
+        sum,
     ])?;
-    write_origins(act, bucket.number, &bucket.origins)
+    write_origins(act, bucket.number, &bucket.origins)?;
+    note_change(act, Table::Bucket, old, sum)
 }
 
-fn read_bucket(row: &Row<'_>) -> rusqlite::Result<BucketRow> {
+/// A row without its origins, and the checksum it carries.
+type Found = (BucketRow, Option<i64>);
+
+fn read_bucket(row: &Row<'_>) -> rusqlite::Result<Found> {
     let unsigned = |at: usize| row.get::<_, i64>(at).map(|value| value as u64);
-    Ok(BucketRow {
+    let bucket = BucketRow {
         number: unsigned(0)?,
         index: row.get(1)?,
         state: BucketState::from_code(row.get(2)?),
@@ -310,6 +330,36 @@ fn read_bucket(row: &Row<'_>) -> rusqlite::Result<BucketRow> {
         filter_bytes: unsigned(11)?,
         created: row.get(12)?,
         level: row.get(13)?,
+        thawed: row.get(14)?,
         origins: Vec::new(),
+    };
+    Ok((bucket, row.get(15)?))
+}
+
+/// The row with its origins, compared with its checksum.
+fn whole(act: &Connection, (mut bucket, found): Found) -> rusqlite::Result<(BucketRow, i64)> {
+    if bucket.level > 0 {
+        bucket.origins = read_origins(act, bucket.number)?;
+    }
+    let sum = bucket.sum();
+    check_row(Table::Bucket, &bucket.number, found, sum)?;
+    Ok((bucket, sum))
+}
+
+fn all_buckets(act: &Connection) -> rusqlite::Result<Vec<(BucketRow, i64)>> {
+    let mut statement = act.prepare_cached(&format!("SELECT {COLUMNS} FROM bucket"))?;
+    let found: Vec<Found> = statement.query_map([], read_bucket)?.collect::<rusqlite::Result<_>>()?;
+    found.into_iter().map(|found| whole(act, found)).collect()
+}
+
+pub(crate) fn sum_of_buckets(act: &Connection) -> rusqlite::Result<i64> {
+    Ok(all_buckets(act)?.iter().fold(0, |all, (_, sum)| all ^ sum))
+}
+
+/// Gives rows of a catalog without checksums theirs.
+pub(crate) fn add_bucket_sums(act: &Connection) -> rusqlite::Result<()> {
+    all_buckets(act)?.iter().try_for_each(|(bucket, _)| {
+        let update = "UPDATE bucket SET checksum = ?2 WHERE number = ?1";
+        act.prepare_cached(update)?.execute(params![bucket.number as i64, bucket.sum()]).map(drop)
     })
 }

@@ -8,9 +8,10 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
+use crate::checksum::{RowSum, Table, check_row, note_change};
 use crate::{Catalog, CatalogError};
 
 /// Bytes at the start of a file that identify it.
@@ -182,47 +183,90 @@ fn read_heads(act: &Connection) -> rusqlite::Result<Heads> {
     Ok(heads)
 }
 
+const COLUMNS: &str = "identity, variant, head_bytes, offset, tail_hash, source, lsn, checksum";
+
+impl LoggedCheckpoint {
+    fn sum(&self) -> i64 {
+        let checkpoint = &self.checkpoint;
+        let sum = RowSum::of(Table::Checkpoint).bytes(&checkpoint.key.identity.0);
+        let sum = sum.number(checkpoint.key.variant.into()).number(checkpoint.head_bytes.into());
+        let sum = sum.number(checkpoint.offset as i64).number(checkpoint.tail_hash as i64);
+        sum.text(&checkpoint.source).number(self.lsn as i64).finish()
+    }
+}
+
+fn read_checkpoint(row: &Row<'_>) -> rusqlite::Result<(LoggedCheckpoint, i64)> {
+    let checkpoint = FileCheckpoint {
+        key: CheckpointKey { identity: SourceIdentity(row.get(0)?), variant: row.get(1)? },
+        head_bytes: row.get(2)?,
+        offset: row.get::<_, i64>(3)? as u64,
+        tail_hash: row.get::<_, i64>(4)? as u64,
+        source: row.get(5)?,
+    };
+    let logged = LoggedCheckpoint { checkpoint, lsn: row.get::<_, i64>(6)? as u64 };
+    let sum = logged.sum();
+    check_row(Table::Checkpoint, &logged.checkpoint.source, row.get(7)?, sum)?;
+    Ok((logged, sum))
+}
+
 fn read_checkpoints(
     act: &Connection,
     identity: SourceIdentity,
     found: &mut Vec<LoggedCheckpoint>,
 ) -> rusqlite::Result<()> {
-    let select = "SELECT variant, head_bytes, offset, tail_hash, source, lsn FROM checkpoint WHERE identity = ?1
-        ORDER BY variant";
-    let mut statement = act.prepare_cached(select)?;
-    let rows = statement.query_map([identity.0.as_slice()], |row| {
-        let checkpoint = FileCheckpoint {
-            key: CheckpointKey { identity, variant: row.get(0)? },
-            head_bytes: row.get(1)?,
-            offset: row.get::<_, i64>(2)? as u64,
-            tail_hash: row.get::<_, i64>(3)? as u64,
-            source: row.get(4)?,
-        };
-        Ok(LoggedCheckpoint { checkpoint, lsn: row.get::<_, i64>(5)? as u64 })
-    })?;
-    for row in rows {
-        found.push(row?);
+    let select = format!("SELECT {COLUMNS} FROM checkpoint WHERE identity = ?1 ORDER BY variant");
+    let mut statement = act.prepare_cached(&select)?;
+    for row in statement.query_map([identity.0.as_slice()], read_checkpoint)? {
+        found.push(row?.0);
     }
     Ok(())
 }
 
 /// Stores a checkpoint unless a newer one is there.
 pub(crate) fn write_checkpoint(act: &Connection, logged: &LoggedCheckpoint) -> rusqlite::Result<()> {
-    let upsert = "INSERT INTO checkpoint (identity, variant, head_bytes, offset, tail_hash, source, lsn)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
-        ON CONFLICT (identity, variant) DO UPDATE SET head_bytes = excluded.head_bytes, offset = excluded.offset,
-            tail_hash = excluded.tail_hash, source = excluded.source, lsn = excluded.lsn
-        WHERE excluded.lsn > checkpoint.lsn";
     let checkpoint = &logged.checkpoint;
-    act.prepare_cached(upsert)?
-        .execute(params![
-            checkpoint.key.identity.0.as_slice(),
-            checkpoint.key.variant,
-            checkpoint.head_bytes,
-            checkpoint.offset as i64,
-            checkpoint.tail_hash as i64,
-            checkpoint.source,
-            logged.lsn as i64,
-        ])
-        .map(drop)
+    let (identity, variant) = (checkpoint.key.identity.0.as_slice(), checkpoint.key.variant);
+    let select = format!("SELECT {COLUMNS} FROM checkpoint WHERE identity = ?1 AND variant = ?2");
+    let known = act.prepare_cached(&select)?.query_row(params![identity, variant], read_checkpoint).optional()?;
+    if known.as_ref().is_some_and(|(known, _)| known.lsn >= logged.lsn) {
+        return Ok(());
+    }
+    let sum = logged.sum();
+    let insert = format!("INSERT OR REPLACE INTO checkpoint ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)");
+    act.prepare_cached(&insert)?.execute(params![
+        identity,
+        variant,
+        checkpoint.head_bytes,
+        checkpoint.offset as i64,
+        checkpoint.tail_hash as i64,
+        checkpoint.source,
+        logged.lsn as i64,
+        sum,
+    ])?;
+    note_change(act, Table::Checkpoint, known.map_or(0, |(_, sum)| sum), sum)
+}
+
+fn all_checkpoints(act: &Connection, each: &mut dyn FnMut(LoggedCheckpoint, i64)) -> rusqlite::Result<()> {
+    let mut statement = act.prepare_cached(&format!("SELECT {COLUMNS} FROM checkpoint"))?;
+    for row in statement.query_map([], read_checkpoint)? {
+        let (logged, sum) = row?;
+        each(logged, sum);
+    }
+    Ok(())
+}
+
+pub(crate) fn sum_of_checkpoints(act: &Connection) -> rusqlite::Result<i64> {
+    let mut all = 0;
+    all_checkpoints(act, &mut |_, sum| all ^= sum)?;
+    Ok(all)
+}
+
+/// Gives rows of a catalog without checksums theirs.
+pub(crate) fn add_checkpoint_sums(act: &Connection) -> rusqlite::Result<()> {
+    let mut all = Vec::new();
+    all_checkpoints(act, &mut |logged, sum| all.push((logged.checkpoint.key, sum)))?;
+    all.iter().try_for_each(|(key, sum)| {
+        let update = "UPDATE checkpoint SET checksum = ?3 WHERE identity = ?1 AND variant = ?2";
+        act.prepare_cached(update)?.execute(params![key.identity.0.as_slice(), key.variant, sum]).map(drop)
+    })
 }

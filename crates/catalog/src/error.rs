@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 
+use crate::checksum::is_damage;
+
 /// Failure of the catalog; the act it interrupted did not happen.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum CatalogError {
@@ -56,7 +58,16 @@ impl CatalogError {
             Some(ErrorCode::DiskFull) => CatalogError::Full { path },
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => CatalogError::Busy { path },
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => CatalogError::Corrupt { path, reason },
+            _ if is_damage(error) => CatalogError::Corrupt { path, reason: damage_of(error) },
             _ => CatalogError::Failed { path, reason },
         }
+    }
+}
+
+/// What is wrong with a row, in its own words where it has some.
+fn damage_of(error: &rusqlite::Error) -> String {
+    match error {
+        rusqlite::Error::FromSqlConversionFailure(_, _, inner) => inner.to_string(),
+        other => other.to_string(),
     }
 }

@@ -4,19 +4,25 @@
 //! table interface. The database runs in WAL mode with `synchronous=FULL`: what a method returned is on disk. Ids
 //! are numbers handed out in order by the store, never random.
 //!
+//! Every row has a checksum and every table a digest of them (`checksum`): what is damaged is an error, never an answer.
+//!
 //! Not here: objects (blob), events that are not sealed yet (the store's WAL) and rules of retention.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod bucket;
 mod checkpoint;
+mod checksum;
 mod collections;
 mod error;
+mod log_segment;
 mod origin;
+mod position;
 mod read_only;
 mod schema;
 mod setting;
 #[cfg(test)]
 mod tests;
+mod unanswered;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -31,14 +37,16 @@ pub use checkpoint::{
 };
 pub use collections::{Collections, DOCUMENTS_MAX, Document};
 pub use error::CatalogError;
+pub use log_segment::LogSegmentRow;
 pub use origin::Origin;
+pub use unanswered::UnansweredPart;
 
 use crate::checkpoint::KnownHeads;
 
 /// How long a statement waits for another process that holds the database.
 const BUSY_WAIT: Duration = Duration::from_secs(10);
 /// Compiled statements kept; more than the methods here have.
-const STATEMENTS_MAX: usize = 32;
+const STATEMENTS_MAX: usize = 64;
 
 /// An open catalog. One connection: acts are short and come one after the other.
 #[derive(Debug)]
@@ -66,7 +74,9 @@ impl Catalog {
         let opened = read_only::open(path)?;
         opened.busy_timeout(BUSY_WAIT).map_err(|error| CatalogError::at(path, &error))?;
         let version = schema::check_whole(&opened, path)?;
-        schema::show_as_current(&opened, path, version)?;
+        if !schema::show_as_current(&opened, path, version)? {
+            checksum::check_all(&opened).map_err(|error| CatalogError::at(path, &error))?;
+        }
         Ok(Catalog { connection: Mutex::new(opened), path: path.to_owned(), heads: KnownHeads::of_a_reader() })
     }
 
@@ -81,6 +91,11 @@ impl Catalog {
         schema::prepare(&mut connection, path, BUSY_WAIT)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
         Ok(Catalog { connection: Mutex::new(connection), path: path.to_owned(), heads: KnownHeads::of_the_writer() })
+    }
+
+    /// Compares every row with its checksum and every table with its digest.
+    pub fn check(&self) -> Result<(), CatalogError> {
+        self.act(checksum::check_all)
     }
 
     /// Runs one act: everything it does is committed together or not at all.

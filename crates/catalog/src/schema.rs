@@ -7,8 +7,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::Connection;
+use rusqlite::types::FromSql;
 
 use crate::CatalogError;
+use crate::bucket::add_bucket_sums;
+use crate::checkpoint::add_checkpoint_sums;
+use crate::checksum::{begin, check_all};
+use crate::position::move_position;
+use crate::setting::write_setting;
 
 /// Migration `i` brings version `i` to `i + 1`.
 const MIGRATIONS: &[&str] = &[
@@ -57,31 +63,81 @@ const MIGRATIONS: &[&str] = &[
         PRIMARY KEY (bucket, first_row)
     ) WITHOUT ROWID;
 ",
+    "
+    ALTER TABLE bucket ADD COLUMN thawed INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE bucket ADD COLUMN checksum INTEGER;
+    ALTER TABLE position ADD COLUMN checksum INTEGER;
+    ALTER TABLE checkpoint ADD COLUMN checksum INTEGER;
+    ALTER TABLE setting ADD COLUMN checksum INTEGER;
+    CREATE TABLE log_segment (
+        first_lsn INTEGER PRIMARY KEY,
+        last_lsn INTEGER NOT NULL,
+        checksum INTEGER NOT NULL
+    );
+    CREATE TABLE unanswered (
+        run INTEGER NOT NULL,
+        number INTEGER NOT NULL,
+        key BLOB NOT NULL,
+        time INTEGER NOT NULL,
+        checksum INTEGER NOT NULL,
+        PRIMARY KEY (run, number)
+    ) WITHOUT ROWID;
+    CREATE TABLE digest (
+        name TEXT PRIMARY KEY,
+        sum INTEGER NOT NULL
+    ) WITHOUT ROWID;
+",
 ];
+
+/// Version from which on rows have checksums.
+const WITH_CHECKSUMS: usize = 3;
 
 /// What a catalog that lacks the last migrations is read through, by its version: names of the temporary schema hide
 /// those of the file.
 const STAND_INS: &[&str] = &[
     "",
     "
-    CREATE TEMP VIEW bucket AS SELECT *, 0 AS level FROM main.bucket;
+    CREATE TEMP VIEW bucket AS SELECT *, 0 AS level, 0 AS thawed, NULL AS checksum FROM main.bucket;
     CREATE TEMP TABLE origin (bucket INTEGER, first_row INTEGER, number INTEGER);
+    CREATE TEMP VIEW position AS SELECT *, NULL AS checksum FROM main.position;
+    CREATE TEMP VIEW checkpoint AS SELECT *, NULL AS checksum FROM main.checkpoint;
+    CREATE TEMP VIEW setting AS SELECT *, NULL AS checksum FROM main.setting;
+    CREATE TEMP TABLE log_segment (first_lsn INTEGER, last_lsn INTEGER, checksum INTEGER);
+    CREATE TEMP TABLE unanswered (run INTEGER, number INTEGER, key BLOB, time INTEGER, checksum INTEGER);
+",
+    "
+    CREATE TEMP VIEW bucket AS SELECT *, 0 AS thawed, NULL AS checksum FROM main.bucket;
+    CREATE TEMP VIEW position AS SELECT *, NULL AS checksum FROM main.position;
+    CREATE TEMP VIEW checkpoint AS SELECT *, NULL AS checksum FROM main.checkpoint;
+    CREATE TEMP VIEW setting AS SELECT *, NULL AS checksum FROM main.setting;
+    CREATE TEMP TABLE log_segment (first_lsn INTEGER, last_lsn INTEGER, checksum INTEGER);
+    CREATE TEMP TABLE unanswered (run INTEGER, number INTEGER, key BLOB, time INTEGER, checksum INTEGER);
 ",
 ];
 
 /// Tables of a catalog of each version.
-const TABLES: &[i64] = &[0, 4, 5];
+const TABLES: &[i64] = &[0, 4, 5, 8];
 
-/// Sets the connection up and applies the migrations that are missing.
+/// Sets the connection up, checks what there is, and applies the migrations that are missing.
 pub(crate) fn prepare(connection: &mut Connection, path: &Path, busy_wait: Duration) -> Result<(), CatalogError> {
     let failed = |error: rusqlite::Error| CatalogError::at(path, &error);
     connection.busy_timeout(busy_wait).map_err(failed)?;
     let found = check_version(connection, path)?;
+    if found > 0 {
+        // Acts find rows by their keys: a broken tree would hide some. Nothing is written to it.
+        check_structure(connection, path)?;
+    }
+    if found >= WITH_CHECKSUMS {
+        check_all(connection).map_err(failed)?;
+    }
     connection.pragma_update(None, "journal_mode", "WAL").map_err(failed)?;
     connection.pragma_update(None, "synchronous", "FULL").map_err(failed)?;
     for (at, migration) in MIGRATIONS.iter().enumerate().skip(found) {
         let transaction = connection.transaction().map_err(failed)?;
         transaction.execute_batch(migration).map_err(failed)?;
+        if at + 1 == WITH_CHECKSUMS {
+            add_checksums(&transaction).map_err(failed)?;
+        }
         transaction.pragma_update(None, "user_version", at as i64 + 1).map_err(failed)?;
         transaction.commit().map_err(failed)?;
     }
@@ -96,7 +152,7 @@ pub(crate) fn check_whole(connection: &Connection, path: &Path) -> Result<usize,
         return Err(damaged("it is empty"));
     }
     let select = "SELECT count(*) FROM sqlite_master
-        WHERE name IN ('bucket', 'position', 'checkpoint', 'setting', 'origin')";
+        WHERE name IN ('bucket', 'position', 'checkpoint', 'setting', 'origin', 'log_segment', 'unanswered', 'digest')";
     let tables = connection.query_row(select, [], |row| row.get::<_, i64>(0));
     match tables.map_err(|error| CatalogError::at(path, &error))? {
         tables if TABLES.get(version) == Some(&tables) => Ok(version),
@@ -105,11 +161,42 @@ pub(crate) fn check_whole(connection: &Connection, path: &Path) -> Result<usize,
 }
 
 /// Lets a catalog that is only read, and so is not brought up to date, look like one that was.
-pub(crate) fn show_as_current(connection: &Connection, path: &Path, version: usize) -> Result<(), CatalogError> {
+/// Says whether it had to.
+pub(crate) fn show_as_current(connection: &Connection, path: &Path, version: usize) -> Result<bool, CatalogError> {
     let failed = |error: rusqlite::Error| CatalogError::at(path, &error);
-    let Some(stand_ins) = STAND_INS.get(version) else { return Ok(()) };
+    let Some(stand_ins) = STAND_INS.get(version) else { return Ok(false) };
     connection.pragma_update(None, "temp_store", "MEMORY").map_err(failed)?;
-    connection.execute_batch(stand_ins).map_err(failed)
+    connection.execute_batch(stand_ins).map_err(failed)?;
+    Ok(true)
+}
+
+/// Refuses a database whose pages do not make whole trees.
+fn check_structure(connection: &Connection, path: &Path) -> Result<(), CatalogError> {
+    let found = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
+    match found.map_err(|error| CatalogError::at(path, &error))? {
+        found if found == "ok" => Ok(()),
+        reason => Err(CatalogError::Corrupt { path: path.to_owned(), reason }),
+    }
+}
+
+/// Gives every row of a catalog that had none its checksum.
+fn add_checksums(act: &Connection) -> rusqlite::Result<()> {
+    begin(act)?;
+    add_bucket_sums(act)?;
+    add_checkpoint_sums(act)?;
+    for (name, value) in pairs::<String>(act, "SELECT name, value FROM setting")? {
+        act.execute("DELETE FROM setting WHERE name = ?1", [&name])?;
+        write_setting(act, &name, &value)?;
+    }
+    for (index, through) in pairs::<i64>(act, "SELECT index_name, sealed_through FROM position")? {
+        act.execute("DELETE FROM position WHERE index_name = ?1", [&index])?;
+        move_position(act, &index, through as u64)?;
+    }
+    begin(act)
+}
+
+fn pairs<T: FromSql>(act: &Connection, select: &str) -> rusqlite::Result<Vec<(String, T)>> {
+    act.prepare(select)?.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
 }
 
 /// Number of migrations applied, or an error when a newer program applied more.

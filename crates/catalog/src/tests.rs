@@ -18,6 +18,7 @@ fn row(number: u64, index: &str, state: BucketState) -> BucketRow {
         filter_bytes: 2,
         created: 9,
         level: 0,
+        thawed: false,
         origins: Vec::new(),
     }
 }
@@ -245,7 +246,12 @@ fn a_catalog_of_the_first_version_is_read_as_it_is_and_brought_up_to_date_when_w
     let connection = Connection::open(&path).unwrap();
     connection
         .execute_batch(
-            "DROP TABLE origin; ALTER TABLE bucket DROP COLUMN level; PRAGMA user_version = 1;
+            "DROP TABLE origin; DROP TABLE digest; DROP TABLE log_segment; DROP TABLE unanswered;
+             ALTER TABLE bucket DROP COLUMN level; ALTER TABLE bucket DROP COLUMN thawed;
+             ALTER TABLE bucket DROP COLUMN checksum; ALTER TABLE position DROP COLUMN checksum;
+             ALTER TABLE checkpoint DROP COLUMN checksum; ALTER TABLE setting DROP COLUMN checksum;
+             PRAGMA user_version = 1; INSERT INTO setting VALUES ('log_position', '41');
+             INSERT INTO position VALUES ('main', 7);
              INSERT INTO bucket VALUES (7, 'main', 1, 'main/7.bucket', 'main/7.terms', 1, -5, 7, 3, 100, 40, 2, 9);",
         )
         .unwrap();
@@ -253,7 +259,91 @@ fn a_catalog_of_the_first_version_is_read_as_it_is_and_brought_up_to_date_when_w
     let expected = [row(7, "main", BucketState::Live)];
     assert_eq!(Catalog::open_read_only(&path).unwrap().buckets(BucketState::Live).unwrap(), expected);
     let catalog = Catalog::open_existing(&path).unwrap();
+    catalog.check().unwrap();
+    assert_eq!((catalog.log_position().unwrap(), catalog.positions().unwrap()), (41, vec![("main".into(), 7)]));
     assert_eq!(catalog.buckets(BucketState::Live).unwrap(), expected);
     catalog.begin_seal(&compacted(8, "main", BucketState::Sealing)).unwrap();
     assert_eq!(catalog.buckets(BucketState::Sealing).unwrap(), [compacted(8, "main", BucketState::Sealing)]);
+}
+
+/// Everything a caller can learn from the file, as text; or what is wrong with it.
+fn told(path: &Path, write: bool) -> Result<String, CatalogError> {
+    let catalog = if write { Catalog::open_existing(path)? } else { Catalog::open_read_only(path)? };
+    let mut told = format!("{:?} {:?}", catalog.positions()?, catalog.log_position()?);
+    for state in [BucketState::Sealing, BucketState::Live, BucketState::Retired] {
+        told += &format!("{:?}", catalog.buckets(state)?);
+    }
+    for number in 0..40_u32 {
+        told += &format!("{:?}", catalog.checkpoints_of(&[number as u8; 9], "")?);
+    }
+    told += &format!("{:?} {:?}", catalog.log_segments()?, catalog.unanswered()?);
+    catalog.check()?;
+    Ok(told)
+}
+
+#[test]
+fn flipped_bytes_are_an_error_or_change_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("catalog.sqlite");
+    let catalog = Catalog::open(&path).unwrap();
+    for number in 1..40 {
+        commit(&catalog, &row(number, "main", BucketState::Live), number);
+        catalog.save_checkpoints(&[logged(&[number as u8; 9], 0, number * 10, number)], number).unwrap();
+        catalog.note_log_segments(&[LogSegmentRow { first_lsn: number * 9, last_lsn: None }]).unwrap();
+        let part = UnansweredPart { run: 1, number, key: u128::MAX / u128::from(number), time: 5 };
+        catalog.note_unanswered(&[part]).unwrap();
+    }
+    catalog.begin_seal(&compacted(41, "main", BucketState::Sealing)).unwrap();
+    catalog.retire(&[3, 4]).unwrap();
+    catalog.forget_all(&[3]).unwrap();
+    catalog.forget_log_segments(&[9]).unwrap();
+    drop(catalog);
+    let whole = std::fs::read(&path).unwrap();
+    let truth = told(&path, false).unwrap();
+    let (mut seed, mut errors) = (0x9e37_79b9_7f4a_7c15_u64, 0);
+    for round in 0..1_500 {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let at = (seed >> 33) as usize % whole.len();
+        let mut flipped = whole.clone();
+        flipped[at] ^= 1 << (seed >> 20 & 7);
+        std::fs::write(&path, &flipped).unwrap();
+        for name in ["catalog.sqlite-wal", "catalog.sqlite-shm"] {
+            drop(std::fs::remove_file(folder.path().join(name)));
+        }
+        match told(&path, round % 2 == 0) {
+            Ok(found) => assert_eq!(found, truth, "byte {at} was flipped"),
+            Err(error) => {
+                errors += 1;
+                assert!(error.to_string().contains("catalog.sqlite"), "{error}");
+            }
+        }
+    }
+    assert!(errors > 100, "{errors} of 1500");
+}
+
+#[test]
+fn a_changed_or_missing_row_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("catalog.sqlite");
+    for (change, name) in [
+        ("UPDATE bucket SET events = 4 WHERE number = 2", "row 2 of table bucket"),
+        ("DELETE FROM bucket WHERE number = 2", "rows of table bucket are missing"),
+        ("UPDATE position SET sealed_through = 9", "row main of table position"),
+        ("DELETE FROM setting", "rows of table setting are missing"),
+        ("UPDATE checkpoint SET offset = 0", "row f of table checkpoint"),
+        ("DELETE FROM digest", "table digest"),
+    ] {
+        drop(std::fs::remove_file(&path));
+        let catalog = Catalog::open(&path).unwrap();
+        commit(&catalog, &row(1, "main", BucketState::Live), 1);
+        commit(&catalog, &row(2, "main", BucketState::Live), 2);
+        catalog.save_checkpoints(&[logged(b"a", 0, 10, 3)], 3).unwrap();
+        catalog.connection().execute_batch(change).unwrap();
+        drop(catalog);
+        for opened in [Catalog::open_read_only(&path), Catalog::open_existing(&path)] {
+            let error = opened.unwrap_err();
+            assert!(matches!(error, CatalogError::Corrupt { .. }), "{error}");
+            assert!(error.to_string().contains(name), "{change}: {error}");
+        }
+    }
 }

@@ -16,4 +16,6 @@ pub mod s2s;
 mod sink;
 
 pub use error::InputError;
-pub use sink::{AppendError, EventStore, FileIdentity, FilePosition, KnownPosition, Receipt, Sink, SinkError};
+pub use sink::{
+    AppendError, EventStore, FileIdentity, FilePosition, KnownPosition, Receipt, SentRequest, Sink, SinkError,
+};

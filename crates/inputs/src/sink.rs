@@ -89,6 +89,15 @@ pub enum AppendError {
     Failed(SinkError),
 }
 
+/// A request of a sender that would send it again if it got no answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SentRequest {
+    /// Hash of sender and content.
+    pub key: u128,
+    /// What the store knows it by.
+    pub id: u64,
+}
+
 /// Answers for events that were handed over.
 pub trait Receipt: Send {
     /// Whether [`Receipt::wait`] returns at once.
@@ -106,6 +115,18 @@ pub trait EventStore: Send + Sync {
     fn append_at(&self, batch: EventBatch, _position: FilePosition) -> Result<Box<dyn Receipt>, AppendError> {
         self.append(batch)
     }
+    /// A request with this key begins. Not every store remembers requests.
+    fn sent_request(&self, key: u128) -> SentRequest {
+        SentRequest { key, id: 0 }
+    }
+    /// Takes events that are a part of such a request: what was stored of it and never answered is not stored again.
+    fn append_sent(&self, batch: EventBatch, _request: &SentRequest) -> Result<Box<dyn Receipt>, AppendError> {
+        self.append(batch)
+    }
+    /// The sender of a request is about to be answered: the same content is a new request from now on.
+    fn answered(&self, _request: &SentRequest) {}
+    /// The sender of a request is about to be told to send it again.
+    fn gave_up(&self, _request: &SentRequest) {}
     /// The offset that was stored last for a sender; nothing of it may be on its way. 0 where none was.
     fn known_offset(&self, _scope: &str, _name: &[u8]) -> Result<u64, SinkError> {
         Ok(0)

@@ -421,11 +421,80 @@ fn calls_of_opentelemetry_are_taken_packed_and_not_and_refused_with_a_status() {
     assert_eq!(refused(LOGS, &[good], &framed(0, b"\x0a\x7f")), "3", "no message");
     assert_eq!(refused(LOGS, &[good], message), "3", "no prefix");
     assert_eq!(refused(LOGS, &[good, ("grpc-encoding", "snappy")], &framed(1, message)), "12");
-    assert_eq!(refused("trace.v1.TraceService", &[good], &framed(0, b"")), "12");
+    assert_eq!(refused("profiles.v1development.ProfilesService", &[good], &framed(0, b"")), "12");
     assert_eq!(refused(LOGS, &[good, gzip], &packed(&vec![0; BODY_BYTES as usize + 1])), "8");
     *served.store.broken.lock().unwrap() = Some(|| AppendError::Stopping);
     assert_eq!(refused(LOGS, &[good], &framed(0, message)), "14");
     assert_eq!(served.store.lines(), Vec::<String>::new());
+}
+
+#[test]
+fn spans_of_opentelemetry_are_events_over_http_and_as_calls() {
+    let served = Served::start();
+    let good = ("authorization", "Bearer 22222222-2222-2222-2222-222222222222");
+    let json = br#"{"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"shop"}}]},
+        "scopeSpans":[{"spans":[{"traceId":"ab","spanId":"07","name":"buy","kind":3,"startTimeUnixNano":"1795225170000000001",
+        "endTimeUnixNano":"1795225170000000005"}]}]}]}"#;
+    let kind = ("content-type", "application/json");
+    assert_eq!(served.ask("POST", "/v1/traces", &[good, kind], json), told(200, "{}"));
+    assert_eq!(served.store.times(), [1_795_225_170_000_000_001]);
+    assert_eq!(served.ask("POST", "/v1/traces", &[good, kind], json).0, 200);
+    let span = r#"{"duration_ns":4,"end_time":1795225170000000005,"kind":"SPAN_KIND_CLIENT","name":"buy","resource":{"service.name":"shop"},"span_id":"07","start_time":1795225170000000001,"status":{"code":"STATUS_CODE_UNSET","message":""},"trace_id":"ab"}"#;
+    let lines = served.store.lines();
+    assert_eq!(lines.len(), 1);
+    assert!(lines[0].contains(" shop otel:trace ") && lines[0].contains(span), "{lines:?}");
+
+    let message = b"\x0a\x12\x12\x10\x12\x0e\x0a\x02\xab\xcd\x12\x01\x07\x2a\x03buy\x30\x03";
+    let protobuf = ("content-type", "application/x-protobuf");
+    assert_eq!(served.ask("POST", "/v1/traces", &[good, protobuf], message).0, 200);
+    let length = u32::try_from(message.len()).unwrap().to_be_bytes();
+    let framed = [&[0], &length[..], message].concat();
+    assert_eq!(call(&served, "trace.v1.TraceService", &[good], &framed), ("-".to_owned(), vec![0; 5]));
+    let lines = served.store.lines();
+    assert_eq!(lines.len(), 2);
+    assert!(lines.iter().all(|line| line.contains(r#""trace_id":"abcd""#)), "{lines:?}");
+    assert_eq!(served.ask("POST", "/v1/traces", &[kind], json).0, 401);
+    assert_eq!(served.ask("POST", "/v1/traces", &[good, kind], b"[").0, 400);
+}
+
+#[test]
+fn single_documents_of_elasticsearch_are_taken_and_answered_in_its_words() {
+    let served = Served::start();
+    let good = ("authorization", "Bearer 22222222-2222-2222-2222-222222222222");
+    let ask = |method: &str, path: &str, body: &str| {
+        let (status, text) = served.ask(method, path, &[good], body.as_bytes());
+        (status, serde_json::from_str::<serde_json::Value>(&text).unwrap())
+    };
+    let document = "{\"@timestamp\":\"2026-11-20T10:00:00.5Z\",\n \"n\":1.0}";
+    let (status, answer) = ask("PUT", "/shop/_doc/7", document);
+    assert_eq!(
+        (status, &answer["result"], &answer["_id"], &answer["_index"]),
+        (201, &"created".into(), &"7".into(), &"shop".into())
+    );
+    assert_eq!(served.store.times(), [1_795_168_800_500_000_000]);
+    assert_eq!(ask("PUT", "/shop/_doc/7", document).0, 201);
+    let lines = served.store.lines();
+    assert!(lines.len() == 1 && lines[0].ends_with(document) && lines[0].contains(" shop "), "{lines:?}");
+    for (method, path) in
+        [("POST", "/shop/_doc"), ("POST", "/shop/_doc/8"), ("PUT", "/shop/_create/9"), ("POST", "/shop/_create/9")]
+    {
+        let (status, answer) = ask(method, path, document);
+        assert_eq!((status, &answer["_shards"]["successful"]), (201, &1.into()), "{method} {path}");
+        assert!(answer["_id"].as_str().is_some_and(|id| !id.is_empty()), "{answer}");
+    }
+    assert_eq!(served.store.lines().len(), 4);
+    for broken in ["", "[]", "nonsense"] {
+        let (status, answer) = ask("POST", "/shop/_doc", broken);
+        assert_eq!(
+            (status, &answer["status"], &answer["error"]["type"]),
+            (400, &400.into(), &"mapper_parsing_exception".into())
+        );
+    }
+    let bulk = "{\"index\":{}}\n{\"n\":1}\n";
+    assert_eq!(ask("POST", "/shop/_doc/_bulk", bulk).1["errors"], false, "clients of old name the kind");
+    assert_eq!(served.ask("POST", "/shop/_doc", &[], document.as_bytes()).0, 401);
+    *served.store.broken.lock().unwrap() = Some(|| AppendError::Stopping);
+    assert_eq!(ask("POST", "/shop/_doc", document).0, 429);
 }
 
 const RULES: &str =

@@ -17,19 +17,54 @@ use shape::{Shape, is_access_with_cookie};
 /// Sourcetype of data that look like nothing in particular.
 pub const PLAIN_SOURCETYPE: &str = "generic_single_line";
 /// Sourcetypes that the look of data can give, besides one named after the file.
-const KNOWN_SOURCETYPES: [&str; 12] = [
+const KNOWN_SOURCETYPES: [&str; 22] = [
     PLAIN_SOURCETYPE,
     "_json",
     "access_combined",
     "access_combined_wcookie",
     "apache_error",
+    "aws:cloudtrail",
     "cisco:asa",
     "csv",
+    "iis",
+    "journald:export",
+    "kube:klog",
     "linux_secure",
     "log4j",
+    "mysql:slow",
+    "nginx:error",
+    "pan:log",
+    "postgres",
+    "postgres:csv",
     "syslog",
     "tsv",
     "WinEventLog",
+    "XmlWinEventLog",
+];
+/// Lines before the first event of an XML file.
+const HEAD_LINES: usize = 5;
+
+/// A shape that tells a sourcetype alone.
+struct OfVendor {
+    shape: Shape,
+    sourcetype: &'static str,
+    /// Share of the lines that must have it; the others go on with one before them.
+    percent: usize,
+    reason: &'static str,
+}
+
+/// Shapes of lines with the sourcetypes they tell, in the order in which they are tried.
+const OF_VENDORS: [OfVendor; 5] = [
+    OfVendor { shape: Shape::PanOs, sourcetype: "pan:log", percent: 75, reason: "columns of PAN-OS" },
+    OfVendor { shape: Shape::NginxError, sourcetype: "nginx:error", percent: 75, reason: "lines of nginx' error log" },
+    OfVendor { shape: Shape::Klog, sourcetype: "kube:klog", percent: 50, reason: "lines of Kubernetes' components" },
+    OfVendor {
+        shape: Shape::PostgresColumns,
+        sourcetype: "postgres:csv",
+        percent: 50,
+        reason: "columns of PostgreSQL's csvlog",
+    },
+    OfVendor { shape: Shape::Postgres, sourcetype: "postgres", percent: 50, reason: "lines of PostgreSQL's log" },
 ];
 /// Lines looked at.
 const LINES_MAX: usize = 2_000;
@@ -99,6 +134,22 @@ fn mostly(lines: &[&[u8]], percent: usize, is: impl Fn(&[u8]) -> bool) -> bool {
 }
 
 fn by_shape(lines: &[&[u8]]) -> Option<Guess> {
+    if mostly(lines, 90, |line| Shape::CloudTrail.matches(line)) {
+        return Some(Guess::new("aws:cloudtrail", "records of AWS CloudTrail"));
+    }
+    if lines.iter().take(HEAD_LINES).any(|line| Shape::WindowsXml.matches(line)) {
+        return Some(Guess::new("XmlWinEventLog", "Windows events as XML"));
+    }
+    if lines.iter().take(HEAD_LINES).any(|line| line.starts_with(b"#Fields: ")) {
+        return Some(Guess::new("iis", "a line names W3C columns"));
+    }
+    if lines[0].starts_with(b"__CURSOR=") && lines.iter().any(|line| line.starts_with(b"__REALTIME_TIMESTAMP=")) {
+        return Some(Guess::new("journald:export", "entries of systemd's journal"));
+    }
+    let has = |start: &[u8]| lines.iter().any(|line| line.starts_with(start));
+    if has(b"# Time: ") && has(b"# Query_time: ") {
+        return Some(Guess::new("mysql:slow", "entries of MySQL's log of slow queries"));
+    }
     if mostly(lines, 90, |line| Shape::Json.matches(line)) {
         return Some(Guess::new("_json", "each line is a JSON object"));
     }
@@ -106,6 +157,10 @@ fn by_shape(lines: &[&[u8]]) -> Option<Guess> {
         let with_cookie = mostly(lines, 75, is_access_with_cookie);
         let sourcetype = if with_cookie { "access_combined_wcookie" } else { "access_combined" };
         return Some(Guess::new(sourcetype, "lines of a web server's access log"));
+    }
+    if let Some(found) = OF_VENDORS.iter().find(|found| mostly(lines, found.percent, |line| found.shape.matches(line)))
+    {
+        return Some(Guess::new(found.sourcetype, found.reason));
     }
     if mostly(lines, 50, |line| Shape::CiscoAsa.matches(line)) {
         return Some(Guess::new("cisco:asa", "lines carry %ASA message numbers"));

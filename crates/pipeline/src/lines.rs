@@ -5,12 +5,14 @@
 //! the kept head stays in memory. Lines without text are not handed on.
 
 mod pattern;
+mod records;
 
 use memchr::memchr2_iter;
 
 use crate::pattern::Pattern;
 use crate::text::cut_at_character;
 use pattern::PatternLines;
+use records::RecordLines;
 
 /// Bytes kept of a line when `TRUNCATE` is 0.
 pub const LINE_BYTES_MAX: usize = 16 << 20;
@@ -46,16 +48,22 @@ pub(crate) enum Until {
 pub(crate) enum LineBreaker {
     Newline(NewlineLines),
     Pattern(Box<PatternLines>),
+    Records(Box<RecordLines>),
 }
 
 impl LineBreaker {
     /// A breaker by the setting's text; `truncate` is `TRUNCATE`.
     pub(crate) fn new(breaker: &str, truncate: usize) -> Result<LineBreaker, String> {
-        let limit = if truncate == 0 { LINE_BYTES_MAX } else { truncate.min(LINE_BYTES_MAX) };
+        let limit = limit(truncate);
         if breaker.is_empty() || NEWLINE_BREAKERS.contains(&breaker) {
             return Ok(LineBreaker::Newline(NewlineLines { head: Vec::new(), length: 0, start: 0, limit }));
         }
         Ok(LineBreaker::Pattern(Box::new(PatternLines::new(Pattern::new(breaker)?, limit))))
+    }
+
+    /// A breaker by `JSON_RECORDS`.
+    pub(crate) fn of_records(name: &str, truncate: usize) -> LineBreaker {
+        LineBreaker::Records(Box::new(RecordLines::new(name, limit(truncate))))
     }
 
     /// Takes bytes and hands on the lines they complete.
@@ -63,6 +71,7 @@ impl LineBreaker {
         match self {
             LineBreaker::Newline(lines) => lines.feed(bytes, sink),
             LineBreaker::Pattern(lines) => lines.feed(bytes, sink),
+            LineBreaker::Records(lines) => lines.feed(bytes, sink),
         }
     }
 
@@ -72,6 +81,7 @@ impl LineBreaker {
             (LineBreaker::Newline(lines), Until::End) => lines.end(sink),
             (LineBreaker::Newline(_), _) => {}
             (LineBreaker::Pattern(lines), until) => lines.drain(until, sink),
+            (LineBreaker::Records(lines), until) => lines.drain(until, sink),
         }
     }
 
@@ -80,6 +90,7 @@ impl LineBreaker {
         match self {
             LineBreaker::Newline(lines) => lines.start += bytes,
             LineBreaker::Pattern(lines) => lines.skip(bytes),
+            LineBreaker::Records(lines) => lines.skip(bytes),
         }
     }
 
@@ -88,6 +99,7 @@ impl LineBreaker {
         match self {
             LineBreaker::Newline(lines) => lines.start,
             LineBreaker::Pattern(lines) => lines.start(),
+            LineBreaker::Records(lines) => lines.start(),
         }
     }
 
@@ -96,6 +108,7 @@ impl LineBreaker {
         match self {
             LineBreaker::Newline(lines) => lines.head.capacity(),
             LineBreaker::Pattern(lines) => lines.capacity(),
+            LineBreaker::Records(lines) => lines.capacity(),
         }
     }
 }
@@ -146,6 +159,11 @@ impl NewlineLines {
         self.head.clear();
         self.length = 0;
     }
+}
+
+/// Bytes kept of a line by `TRUNCATE`.
+fn limit(truncate: usize) -> usize {
+    if truncate == 0 { LINE_BYTES_MAX } else { truncate.min(LINE_BYTES_MAX) }
 }
 
 /// A line of `length` bytes of which `head` is known.

@@ -53,8 +53,8 @@ pub struct SourceInfo {
 pub struct PipelineContext {
     /// Current time; also `_indextime`.
     pub now: TimeNs,
-    /// Zone of times that name none.
-    pub zone: TimeZone,
+    /// Zone of times that name none and for which no `TZ` is set; the node's when absent.
+    pub zone: Option<TimeZone>,
     /// Modification time of the file.
     pub modified: Option<TimeNs>,
 }
@@ -431,7 +431,10 @@ impl Running {
         rules: RulePlan,
         context: &PipelineContext,
     ) -> Result<Running, PipelineError> {
-        let breaker = LineBreaker::new(&settings.line_breaker, settings.truncate);
+        let breaker = match &settings.json_records {
+            Some(name) => Ok(LineBreaker::of_records(name, settings.truncate)),
+            None => LineBreaker::new(&settings.line_breaker, settings.truncate),
+        };
         let lines = breaker
             .map_err(|reason| PipelineError::of_pattern(settings, "LINE_BREAKER", &settings.line_breaker, reason))?;
         let meta = Metadata {

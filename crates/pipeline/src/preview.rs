@@ -11,7 +11,7 @@ use quarry_event::{EventBatch, Metadata, TimeNs};
 use crate::error::PipelineError;
 use crate::guess::Guess;
 use crate::pipeline::{Pipeline, PipelineContext, SourceInfo};
-use crate::timestamp::{TimeReason, Timestamper};
+use crate::timestamp::{Explained, TimeReason, Timestamper, WrittenZone};
 
 /// What would become of the start of a file.
 #[derive(Clone, Debug)]
@@ -43,6 +43,8 @@ pub struct PreviewEvent {
     pub time: TimeNs,
     /// Where the time comes from; `None`: rules of index time (`INGEST_EVAL` and the like) made it.
     pub reason: Option<TimeReason>,
+    /// The zone that the text names, where the time is read from it; else that of the source counts.
+    pub zone: Option<WrittenZone>,
     /// Index, host, source and sourcetype.
     pub metadata: Metadata,
 }
@@ -71,12 +73,13 @@ pub fn preview(
     let mut times = Timestamper::new(&settings, context)?;
     let events = (0..batch.len().min(events_max)).map(|row| {
         let (raw, time) = (batch.raw(row), batch.time[row]);
-        let (explained, reason) = times.explain(raw);
+        let Explained { time: explained, reason, zone } = times.explain(raw);
         PreviewEvent {
             raw: raw.to_vec(),
             lines: raw.split(|byte| *byte == b'\n').count(),
             time,
             reason: (explained == time).then_some(reason),
+            zone: zone.filter(|_| explained == time),
             metadata: batch.metas[batch.meta[row] as usize].clone(),
         }
     });
@@ -98,7 +101,10 @@ impl Preview {
         let settings = &self.settings;
         let mut text = format!("[{}]\n", self.sourcetype);
         let mut line = |name: &str, value: &str| text.push_str(&format!("{name} = {value}\n"));
-        line("LINE_BREAKER", &settings.line_breaker);
+        match &settings.json_records {
+            Some(name) => line("JSON_RECORDS", name),
+            None => line("LINE_BREAKER", &settings.line_breaker),
+        }
         line("SHOULD_LINEMERGE", if settings.should_line_merge { "true" } else { "false" });
         if settings.should_line_merge {
             if let Some(pattern) = &settings.break_only_before {
@@ -139,7 +145,7 @@ mod tests {
             source: "/var/log/app.log".into(),
             sourcetype: sourcetype.map(str::to_owned),
         };
-        let context = PipelineContext { now: NOW, zone: TimeZone::UTC, modified: None };
+        let context = PipelineContext { now: NOW, zone: Some(TimeZone::UTC), modified: None };
         preview(&info, &PropsResolver::new(&Layers::new([source])), &context, text.as_bytes(), true, 100).unwrap()
     }
 

@@ -11,6 +11,7 @@
 mod clock;
 mod epoch;
 mod internet;
+mod json_key;
 mod names;
 mod numeric;
 
@@ -22,6 +23,9 @@ use quarry_event::time::{DateTimeParts, Format, NS_PER_SEC, ResolveContext, Time
 pub(crate) const YEAR_MIN: i16 = 1971;
 /// Last year that is believed.
 pub(crate) const YEAR_MAX: i16 = 2099;
+/// Seconds between the two times of a line that are both of its event: the writer's clock and the sender's.
+const EPOCH_SLACK_SECS: i64 = 300;
+const DAY_SECS: i64 = 86_400;
 /// Seconds that an epoch may lie ahead of now; larger numbers are identifiers.
 const EPOCH_AHEAD_SECS_MAX: i64 = 366 * 86_400;
 /// Zones lie on quarters of an hour ...
@@ -159,7 +163,7 @@ impl Recogniser {
                 if let Some(stamp) = stamp {
                     let stamp = Stamp { leads, start: at, ..stamp };
                     match stamp.rank {
-                        Rank::Full => return Some(self.with_fraction(stamp, text)),
+                        Rank::Full => return Some(self.with_fraction(resorts.instead_of(stamp), text)),
                         _ => resorts.note(stamp),
                     }
                     at = stamp.end;
@@ -171,6 +175,24 @@ impl Recogniser {
             at += run;
         }
         resorts.best()
+    }
+
+    /// The first stamp of a day and time in this form, from `at` on.
+    pub(crate) fn find_form(&self, text: &[u8], form: Form, at: usize) -> Option<Stamp> {
+        let mut at = at;
+        while at < text.len() {
+            let byte = text[at];
+            let is_digit = byte.is_ascii_digit();
+            let run = if is_digit { digits(text, at) } else { letters(text, at) };
+            if run > 0 && has_clean_left(text, at) {
+                let stamp = if is_digit { self.at_number(text, at, run, false) } else { self.at_name(text, at, run) };
+                if let Some(stamp) = stamp.filter(|stamp| stamp.form == form && stamp.rank == Rank::Full) {
+                    return Some(Stamp { start: at, ..stamp });
+                }
+            }
+            at += run.max(1);
+        }
+        None
     }
 
     fn at_number(&self, text: &[u8], at: usize, run: usize, leads: bool) -> Option<Stamp> {
@@ -205,12 +227,14 @@ impl Recogniser {
 
 /// Whether the two differ by no more than a zone.
 fn is_same_second(epoch: i64, parts: &DateTimeParts) -> bool {
+    seconds_apart(epoch, parts).is_some_and(|apart| apart % ZONE_STEP_SECS == 0 && apart.abs() <= ZONE_SECS_MAX)
+}
+
+/// Seconds from an epoch to a stamp that is taken for UTC.
+fn seconds_apart(epoch: i64, parts: &DateTimeParts) -> Option<i64> {
     let utc = jiff::tz::TimeZone::UTC;
-    let time = parts.resolve(&ResolveContext { now: 0, tz: &utc, last: None });
-    time.is_some_and(|time| {
-        let apart = time.div_euclid(NS_PER_SEC) - epoch;
-        apart % ZONE_STEP_SECS == 0 && apart.abs() <= ZONE_SECS_MAX
-    })
+    let context = ResolveContext { now: epoch.checked_mul(NS_PER_SEC)?, tz: &utc, last: None };
+    parts.resolve(&context)?.div_euclid(NS_PER_SEC).checked_sub(epoch)
 }
 
 /// The first of each lower rank.
@@ -231,7 +255,22 @@ impl Resorts {
         slot.get_or_insert(stamp);
     }
 
+    /// A number before a stamp is the better time if both can be the same moment on clocks of different zones: it needs
+    /// no zone. Where the stamp names its own zone, it stays.
+    fn instead_of(&self, stamp: Stamp) -> Stamp {
+        let Some(epoch) = self.epoch else { return stamp };
+        let slack = if stamp.rank == Rank::Date { DAY_SECS } else { EPOCH_SLACK_SECS };
+        let apart = epoch.parts.epoch.and_then(|seconds| seconds_apart(seconds, &stamp.parts));
+        let is_same = apart.is_some_and(|apart| apart.abs() <= ZONE_SECS_MAX + slack);
+        if stamp.parts.offset.is_none() && is_same { Stamp { rank: Rank::Full, ..epoch } } else { stamp }
+    }
+
     fn best(self) -> Option<Stamp> {
+        let found = self.best_of_kinds();
+        found.map(|stamp| if matches!(stamp.rank, Rank::Full | Rank::Date) { self.instead_of(stamp) } else { stamp })
+    }
+
+    fn best_of_kinds(&self) -> Option<Stamp> {
         match (self.date, self.clock) {
             (Some(date), Some(clock)) => {
                 let DateTimeParts { year, month, day, .. } = date.parts;

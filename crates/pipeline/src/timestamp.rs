@@ -14,9 +14,13 @@ use quarry_event::time::{DateTimeParts, Format, NS_PER_SEC, ResolveContext, Time
 use crate::error::PipelineError;
 use crate::pattern::Pattern;
 use crate::pipeline::PipelineContext;
-use crate::recognise::{Form, Recogniser, ZoneAliases};
+use crate::recognise::{Form, Recogniser, Stamp, ZoneAliases};
 
 const NS_PER_DAY: i64 = 86_400 * NS_PER_SEC;
+/// `MAX_TIMESTAMP_LOOKAHEAD` where nobody sets it; whoever sets less means it.
+const LOOKAHEAD_DEFAULT: usize = 128;
+/// Lines in one form more than in others, from which on it is looked for where another fails.
+const SETTLED_VOTES: u32 = 3;
 
 /// Where the times of a source come from, and what its earlier events say about them.
 #[derive(Debug)]
@@ -51,8 +55,14 @@ pub(crate) struct TimeHistory {
 }
 
 impl TimeHistory {
-    fn accept(&mut self, time: TimeNs, form: Form) {
-        self.last = Some(time);
+    /// The form of most, where it is not that of a single line.
+    fn settled(&self) -> Option<Form> {
+        self.usual.filter(|_| self.votes >= SETTLED_VOTES)
+    }
+
+    /// Counts a form that was seen, also where its time is not believed: else the first line's form would stay the usual
+    /// one however many others come.
+    fn vote(&mut self, form: Form) {
         if self.usual == Some(form) {
             self.votes = self.votes.saturating_add(1);
         } else if self.votes == 0 {
@@ -78,6 +88,24 @@ pub enum TimeReason {
     Modified(NoTime),
     /// The moment of arrival, because nothing else gives a time.
     Now(NoTime),
+}
+
+/// The zone that a timestamp names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WrittenZone {
+    /// Seconds east of UTC.
+    Offset(i32),
+    /// It counts seconds since 1970 in UTC, and needs none.
+    Epoch,
+}
+
+/// The time of a text, for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Explained {
+    pub(crate) time: TimeNs,
+    pub(crate) reason: TimeReason,
+    /// The zone that the text names, where it gives the time.
+    pub(crate) zone: Option<WrittenZone>,
 }
 
 /// Why a text gives no time.
@@ -147,7 +175,7 @@ impl Timestamper {
     pub(crate) fn new(settings: &PropsSettings, context: &PipelineContext) -> Result<Timestamper, PipelineError> {
         let sourcetype = || settings.sourcetype.clone();
         let zone = match &settings.tz {
-            None => context.zone.clone(),
+            None => context.zone.clone().unwrap_or_else(|| settings.node_zone.clone()),
             Some(name) => {
                 parse_zone(name).ok_or_else(|| PipelineError::Zone { sourcetype: sourcetype(), zone: name.clone() })?
             }
@@ -223,13 +251,34 @@ impl Timestamper {
             self.apply_alias(&mut parts, window);
             return Some(Found { parts, form: Form::Configured, place: (start, start + end), begins_event: true });
         }
-        let stamp = self.recogniser.find(window)?;
+        let stamp = self.recognise(text, window)?;
         Some(Found {
             parts: stamp.parts,
             form: stamp.form,
             place: (start + stamp.start, start + stamp.end),
             begins_event: stamp.begins_event(),
         })
+    }
+
+    /// The stamp of a text for which there is no format, or in which the format fails.
+    fn recognise(&self, text: &[u8], window: &[u8]) -> Option<Stamp> {
+        let is_free = self.prefix.is_none() && self.lookahead >= LOOKAHEAD_DEFAULT;
+        let named = if is_free { self.recogniser.find_in_json(text) } else { None };
+        // A value of the object itself is its time wherever it stands; one further in, if nothing else is.
+        if let Some((named, true)) = named {
+            return Some(named);
+        }
+        let stamp = self.recogniser.find(window).or(named.map(|(named, _)| named))?;
+        // What makes a source's usual line jump may be a time in its text, before or in place of its own.
+        match self.history.settled() {
+            Some(usual) if usual != stamp.form && usual != Form::Configured => {
+                let context = ResolveContext { now: self.now, tz: &self.zone, last: self.history.last };
+                let is_fine = stamp.parts.resolve(&context).is_some_and(|time| self.is_plausible(time, stamp.form));
+                let other = if is_fine { None } else { self.recogniser.find_form(window, usual, stamp.end) };
+                Some(other.unwrap_or(stamp))
+            }
+            _ => Some(stamp),
+        }
     }
 
     /// A zone that is named counts as `TZ_ALIAS` says.
@@ -250,17 +299,17 @@ impl Timestamper {
         }
         if let Some(found) = found
             && let Some(time) = self.resolve(&found.parts)
-            && self.is_plausible(time, found.form)
+            && self.is_believed(time, found.form)
         {
             let time = if self.whole_seconds { time - time.rem_euclid(NS_PER_SEC) } else { time };
-            self.history.accept(time, found.form);
+            self.history.last = Some(time);
             return (time, true);
         }
         (self.history.last.or(self.modified).unwrap_or(self.now), false)
     }
 
     /// `_time` of an event whose first line, or whole text, is `text`, and where it comes from; for people.
-    pub(crate) fn explain(&mut self, text: &[u8]) -> (TimeNs, TimeReason) {
+    pub(crate) fn explain(&mut self, text: &[u8]) -> Explained {
         let found = self.find(text);
         let refused = self.refusal(text, found);
         let (last, modified) = (self.history.last, self.modified);
@@ -273,7 +322,11 @@ impl Timestamper {
             (DatetimeConfig::Auto, Some(why)) if modified.is_some() => TimeReason::Modified(why),
             (DatetimeConfig::Auto, Some(why)) => TimeReason::Now(why),
         };
-        (time, reason)
+        let zone = found.filter(|_| matches!(reason, TimeReason::Text(_))).and_then(|found| match found.parts.epoch {
+            Some(_) => Some(WrittenZone::Epoch),
+            None => found.parts.offset.map(WrittenZone::Offset),
+        });
+        Explained { time, reason, zone }
     }
 
     /// Why the text gives no time.
@@ -289,6 +342,15 @@ impl Timestamper {
             () if !self.is_plausible(time, found.form) => Some(NoTime::Jump),
             () => None,
         }
+    }
+
+    /// Whether a time is taken; its form counts for those to come.
+    fn is_believed(&mut self, time: TimeNs, form: Form) -> bool {
+        if time < self.earliest || time > self.latest {
+            return false;
+        }
+        self.history.vote(form);
+        self.is_plausible(time, form)
     }
 
     fn is_plausible(&self, time: TimeNs, form: Form) -> bool {

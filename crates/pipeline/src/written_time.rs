@@ -40,7 +40,7 @@ pub struct WrittenTime {
 impl WrittenTimes {
     /// By the settings of a source. `now` bounds which numbers are taken for epochs.
     pub fn new(settings: &PropsSettings, now: TimeNs) -> Result<WrittenTimes, PipelineError> {
-        let context = PipelineContext { now, zone: TimeZone::UTC, modified: None };
+        let context = PipelineContext { now, zone: Some(TimeZone::UTC), modified: None };
         Ok(WrittenTimes { timestamper: Timestamper::new(settings, &context)? })
     }
 

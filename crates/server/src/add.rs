@@ -25,6 +25,7 @@ use crate::local::{self, Settings};
 use crate::pipeline_sets::{self, InTurn, Turns};
 use crate::remote::Remote;
 use crate::store_sink::StoreSink;
+use crate::zone;
 
 /// What adding one file came to: its report, or what went wrong and what was added of it before.
 type Added = Result<FileReport, (String, Option<FileReport>)>;
@@ -34,12 +35,13 @@ pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failur
     let files = expand(&arguments.files)?;
     let settings = Settings::of_data_dir(data_dir);
     settings.check_index(&arguments.index).map_err(Failure::Usage)?;
+    let zone = zone::of_option(arguments.zone.as_deref())?;
     let started = settings.clock.elapsed_ns();
     let bars = Bars::new();
     let told = Told { bars: &bars, files: &files, inner: Mutex::default() };
     match Remote::find(data_dir) {
         Some(remote) => add_remotely(&remote, &files, settings.pipeline_sets(), arguments, &told)?,
-        None => add_locally(data_dir, &settings, arguments, &told)?,
+        None => add_locally(data_dir, &settings, arguments, zone, &told)?,
     }
     let total = told.end();
     let seconds = (settings.clock.elapsed_ns() - started) as f64 / NS_PER_SEC as f64;
@@ -53,7 +55,13 @@ pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failur
     })
 }
 
-fn add_locally(data_dir: &Path, settings: &Settings, arguments: &OneshotArgs, told: &Told<'_>) -> Result<(), Failure> {
+fn add_locally(
+    data_dir: &Path,
+    settings: &Settings,
+    arguments: &OneshotArgs,
+    zone: Option<TimeZone>,
+    told: &Told<'_>,
+) -> Result<(), Failure> {
     let store = local::open_to_add(data_dir, settings)?;
     let interrupt = Interrupt::install(|| crate::tell("stopping after this batch; press again to end at once"))?;
     let options = OneshotOptions {
@@ -65,7 +73,7 @@ fn add_locally(data_dir: &Path, settings: &Settings, arguments: &OneshotArgs, to
         again: arguments.again,
         scope: None,
         rotation: Rotation::None,
-        zone: TimeZone::UTC,
+        zone,
         now: settings.clock.now_ns(),
     };
     let (claims, turns) = (Arc::new(Claims::default()), Turns::default());
@@ -126,6 +134,7 @@ fn add_remotely(
                 ("sourcetype", &arguments.sourcetype),
                 ("host", &arguments.host),
                 ("rename-source", &arguments.source),
+                ("zone", &arguments.zone),
             ];
             form.extend(named.iter().filter_map(|(key, value)| value.as_deref().map(|value| (*key, value))));
             form.push(("again", if arguments.again { "1" } else { "0" }));

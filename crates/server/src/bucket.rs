@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
-use jiff::tz::TimeZone;
 use quarry_search::cell::{iso_time, write_csv};
 use quarry_stdx::SystemClock;
 use quarry_store::{CompactionReport, ListingState, Store};
@@ -17,6 +16,7 @@ use crate::failure::{self, Failure};
 use crate::local::{self, Settings};
 use crate::output::grid::{Grid, Heading};
 use crate::remote::Remote;
+use crate::zone;
 
 const LIST_COLUMNS: &[&str] =
     &["bucket", "index", "state", "events", "raw_bytes", "stored_bytes", "slabs", "level", "earliest", "latest"];
@@ -110,6 +110,7 @@ pub(crate) fn listing(store: &Store) -> Value {
         ListingState::Sealing => "sealing",
         ListingState::Sealed => "sealed",
     };
+    let zone = zone::machine();
     let row = |bucket: quarry_store::BucketListing| {
         json!({
             "bucket": bucket.id,
@@ -120,8 +121,8 @@ pub(crate) fn listing(store: &Store) -> Value {
             "stored_bytes": bucket.stored_bytes,
             "slabs": bucket.slabs,
             "level": bucket.level,
-            "earliest": iso_time(bucket.time_min, &TimeZone::UTC),
-            "latest": iso_time(bucket.time_max, &TimeZone::UTC),
+            "earliest": iso_time(bucket.time_min, &zone),
+            "latest": iso_time(bucket.time_max, &zone),
         })
     };
     store.buckets().into_iter().map(row).collect()

@@ -95,6 +95,10 @@ pub(crate) struct OneshotArgs {
     /// Index the files even if the same bytes were indexed before.
     #[arg(long)]
     pub(crate) again: bool,
+    /// Time zone of times that name none, e.g. Europe/Berlin; TZ in props.conf counts before it, and the machine's zone
+    /// when it is absent.
+    #[arg(long, value_name = "ZONE")]
+    pub(crate) zone: Option<String>,
 }
 
 #[derive(Args, Debug)]
@@ -123,7 +127,8 @@ pub(crate) struct SearchArgs {
     /// Write straight to the terminal, not through $PAGER.
     #[arg(long)]
     pub(crate) no_pager: bool,
-    /// Time zone of times typed and shown, e.g. Europe/Berlin; UTC when absent.
+    /// Time zone of times typed and shown, and of times in FILEs that name none, e.g. Europe/Berlin; the machine's zone
+    /// when absent.
     #[arg(long, value_name = "ZONE")]
     pub(crate) zone: Option<String>,
     /// Sourcetype of FILEs; guessed when absent.
@@ -311,7 +316,7 @@ pub(crate) struct SplExplainArgs {
     /// End of the time range, exclusive.
     #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     pub(crate) latest: Option<String>,
-    /// Time zone of times typed and shown; UTC when absent.
+    /// Time zone of times typed and shown; the machine's zone when absent.
     #[arg(long, value_name = "ZONE")]
     pub(crate) zone: Option<String>,
     /// Form of the output.
@@ -352,6 +357,10 @@ pub(crate) struct PreviewArgs {
     /// Sourcetype; guessed when absent.
     #[arg(long)]
     pub(crate) sourcetype: Option<String>,
+    /// Time zone of times that name none, e.g. Europe/Berlin; TZ in props.conf counts before it, and the machine's zone
+    /// when it is absent.
+    #[arg(long, value_name = "ZONE")]
+    pub(crate) zone: Option<String>,
     /// Events shown.
     #[arg(short = 'n', long, default_value_t = crate::preview::EVENTS_DEFAULT, value_name = "COUNT")]
     pub(crate) events: usize,

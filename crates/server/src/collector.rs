@@ -10,8 +10,8 @@ use axum::Router;
 use quarry_conf::{HttpInputSettings, LimitSettings, NetworkInputSettings, SslSettings};
 use quarry_event::EventBatch;
 use quarry_inputs::hec::Collector;
-use quarry_inputs::{AppendError, EventStore, FilePosition, Receipt, SinkError};
-use quarry_store::{AppendRequest, StoreError, Ticket};
+use quarry_inputs::{AppendError, EventStore, FilePosition, Receipt, SentRequest, SinkError};
+use quarry_store::{AppendRequest, SentRequest as StoredRequest, StoreError, Ticket};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
@@ -194,6 +194,28 @@ impl EventStore for NodeStore {
         appended.map(|ticket| -> Box<dyn Receipt> { Box::new(Stored(ticket)) }).map_err(refusal)
     }
 
+    fn sent_request(&self, key: u128) -> SentRequest {
+        let StoredRequest { key, id } = self.node.store.sent_request(key);
+        SentRequest { key, id }
+    }
+
+    fn append_sent(&self, batch: EventBatch, request: &SentRequest) -> Result<Box<dyn Receipt>, AppendError> {
+        self.node.throughput.note(&batch);
+        let set = self.sets_used.fetch_add(1, Ordering::Relaxed);
+        let appended = self.node.store.append_sent(set, batch, &known(request));
+        appended.map(|ticket| -> Box<dyn Receipt> { Box::new(Stored(ticket)) }).map_err(refusal)
+    }
+
+    fn answered(&self, request: &SentRequest) {
+        if let Err(error) = self.node.store.answered(&known(request)) {
+            self.tell(&format!("a request that is sent again after a crash may be taken for a repetition: {error}"));
+        }
+    }
+
+    fn gave_up(&self, request: &SentRequest) {
+        self.node.store.gave_up(&known(request));
+    }
+
     fn known_offset(&self, scope: &str, name: &[u8]) -> Result<u64, SinkError> {
         self.node.store.settle()?;
         let known = self.node.store.checkpoints_of(name, scope)?;
@@ -212,6 +234,10 @@ impl EventStore for NodeStore {
     fn check_index(&self, index: &str) -> Result<(), String> {
         self.node.settings.check_index(index)
     }
+}
+
+fn known(request: &SentRequest) -> StoredRequest {
+    StoredRequest { key: request.key, id: request.id }
 }
 
 struct Stored(Ticket);

@@ -10,7 +10,7 @@ use crate::cli::{DemoArgs, OneshotArgs, OutputForm};
 use crate::failure::Failure;
 use crate::local::{self, Settings};
 use crate::output::OutputStyle;
-use crate::{add, output, search, terminal};
+use crate::{add, output, search, terminal, zone};
 use quarry_event::time::NS_PER_SEC;
 use quarry_search::SearchParams;
 
@@ -54,6 +54,9 @@ const STORY: &[Question] = &[
     },
 ];
 
+/// Zone of the sample logs and of what is told about them.
+const ZONE: &str = "UTC";
+
 /// Generates, indexes, asks.
 pub(crate) fn run(arguments: &DemoArgs) -> Result<u8, Failure> {
     let logs = arguments.dir.join("logs");
@@ -67,24 +70,28 @@ pub(crate) fn run(arguments: &DemoArgs) -> Result<u8, Failure> {
         host: Some("shop".to_owned()),
         source: None,
         again: false,
+        zone: Some(ZONE.to_owned()),
     };
     add::run(&data, &oneshot)?;
     let settings = Settings::of_data_dir(&data);
     let store = local::open_read_only(&data, settings.clock.clone())?;
     let service = settings.service(store, Some(&data))?;
+    let zone = zone::of_option(Some(ZONE))?;
     let mut out = io::stdout().lock();
     for (at, question) in STORY.iter().enumerate() {
         writeln!(
             out,
-            "\n{}. {}\n   quarry --data-dir {} search '{}'\n",
+            "\n{}. {}\n   quarry --data-dir {} search --zone {ZONE} '{}'\n",
             at + 1,
             question.title,
             data.display(),
             question.search
         )?;
         let started = settings.clock.elapsed_ns();
-        let outcome =
-            search::ask(&service, SearchParams { text: question.search.to_owned(), ..SearchParams::default() })?;
+        let outcome = search::ask(
+            &service,
+            SearchParams { text: question.search.to_owned(), zone: zone.clone(), ..SearchParams::default() },
+        )?;
         let elapsed_ms = (settings.clock.elapsed_ns() - started) as f64 / (NS_PER_SEC / 1_000) as f64;
         let style = OutputStyle {
             form: OutputForm::Table,

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::tz::TimeZone;
 use quarry_conf::{
     IndexesConf, Layers, LimitSettings, MergeSettings, Namespace, PropsResolver, ServerSettings, Transforms, View,
     missing_rules,
@@ -27,6 +26,7 @@ use crate::lookup_files::{LookupFiles, Lookups};
 use crate::model_summaries::ModelSummaries;
 use crate::namespaces::NAMESPACES_MAX;
 use crate::node_facts::NodeFacts;
+use crate::zone;
 
 /// Index a search reads when it names none.
 pub(crate) const DEFAULT_INDEX: &str = "main";
@@ -79,8 +79,9 @@ impl Settings {
     /// Configuration of a data folder whose node keeps nothing and sends everything on; what is wrong with it is told.
     pub(crate) fn of_forwarder(data_dir: &Path) -> Settings {
         let Settings { layers, clock, .. } = Settings::of_data_dir(data_dir);
-        let expressions = IngestExpressions::new(TimeZone::UTC, clock.now_ns().cast_unsigned());
-        let props = PropsResolver::new(&layers).with_expressions(Arc::new(expressions)).of_forwarder();
+        let expressions = IngestExpressions::new(zone::machine(), clock.now_ns().cast_unsigned());
+        let props =
+            PropsResolver::new(&layers).with_expressions(Arc::new(expressions)).in_zone(zone::machine()).of_forwarder();
         Settings { layers, view: None, props: Arc::new(props), clock }
     }
 
@@ -91,9 +92,9 @@ impl Settings {
 
     fn of(layers: Layers) -> Settings {
         let clock = SystemClock::shared();
-        let expressions = IngestExpressions::new(TimeZone::UTC, clock.now_ns().cast_unsigned());
-        let props = Arc::new(PropsResolver::new(&layers).with_expressions(Arc::new(expressions)));
-        Settings { layers, view: None, props, clock }
+        let expressions = IngestExpressions::new(zone::machine(), clock.now_ns().cast_unsigned());
+        let props = PropsResolver::new(&layers).with_expressions(Arc::new(expressions)).in_zone(zone::machine());
+        Settings { layers, view: None, props: Arc::new(props), clock }
     }
 
     /// Refuses a name that cannot be an index, and an index that is switched off.
@@ -238,7 +239,7 @@ impl Settings {
             engine,
             source,
             clock: self.clock.clone(),
-            zone: TimeZone::UTC,
+            zone: zone::machine(),
             default_indexes: vec![DEFAULT_INDEX.to_owned()],
             keeper: jobs.map(|jobs| jobs as Arc<dyn JobKeeper>),
         }))

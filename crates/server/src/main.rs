@@ -56,6 +56,7 @@ mod summary_builder;
 mod terminal;
 mod user_verbs;
 mod users;
+mod zone;
 
 use std::io::Write;
 use std::process::ExitCode;

@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use jiff::tz::TimeZone;
 use quarry_blob::{BlobError, BlobStore, LocalFolder};
 use quarry_bucket::ReadAt;
 use quarry_conf::{AccelerationSettings, DataModelsConf, Layers, Transforms};
@@ -21,6 +20,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::lookup_files::{LookupFiles, Lookups};
+use crate::zone;
 
 /// Folder of the summaries, below the data folder.
 const FOLDER: &str = "datamodel_summary";
@@ -169,7 +169,7 @@ impl ModelSummaries {
 pub(crate) fn bounds(settings: &AccelerationSettings, now: TimeNs) -> (Option<TimeNs>, Option<TimeNs>) {
     let instant = |text: &Option<String>| {
         let text = text.as_deref().filter(|text| *text != "0")?;
-        parse_time(text, now, &TimeZone::UTC).ok()
+        parse_time(text, now, &zone::machine()).ok()
     };
     (instant(&settings.earliest_time), instant(&settings.backfill_time))
 }
@@ -179,7 +179,7 @@ pub(crate) fn wrong_times(model: &str, settings: &AccelerationSettings, now: Tim
     let times = [("earliest_time", &settings.earliest_time), ("backfill_time", &settings.backfill_time)];
     let wrong = times.into_iter().filter_map(|(key, text)| {
         let text = text.as_deref()?;
-        let error = parse_time(text, now, &TimeZone::UTC).err()?;
+        let error = parse_time(text, now, &zone::machine()).err()?;
         Some(format!(
             "datamodels.conf [{model}] acceleration.{key} = {text}: {error}; events of all times are summarised"
         ))

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use jiff::tz::TimeZone;
 use quarry_conf::MonitorSettings;
 use quarry_inputs::Sink;
 use quarry_inputs::file::{Monitor, MonitorOptions};
@@ -41,7 +40,6 @@ pub(crate) fn start(settings: &Arc<Settings>, sinks: &Arc<dyn Sinks>) -> Result<
     let sets = settings.pipeline_sets();
     let options = MonitorOptions {
         host: local::host_name(),
-        zone: TimeZone::UTC,
         clock: settings.clock.clone(),
         workers: sets,
         tell: Box::new(|text| crate::tell(&format!("warning: {text}"))),

@@ -25,7 +25,7 @@ use crate::metrics::Throughput;
 use crate::monitors::Sinks;
 use crate::namespaces::Namespaces;
 use crate::store_sink::StoreSink;
-use crate::{add, bucket, preview, spl_explain};
+use crate::{add, bucket, preview, spl_explain, zone};
 
 /// Different things that are told once; further ones are not told.
 const TOLD_MAX: usize = 1_000;
@@ -143,7 +143,7 @@ impl Node for LocalNode {
             again: request.again,
             scope: None,
             rotation: Rotation::None,
-            zone: TimeZone::UTC,
+            zone: zone::of_request(request.zone.as_deref())?,
             now: self.settings.clock.now_ns(),
         };
         let running = self.begin_file();
@@ -161,9 +161,10 @@ impl Node for LocalNode {
             return Err(format!("{}: give an absolute path on the server's machine", request.path).into());
         }
         let events = request.events.unwrap_or(preview::EVENTS_DEFAULT);
-        let asked = preview::Asked { path, sourcetype: request.sourcetype.clone(), events };
+        let zone = zone::of_request(request.zone.as_deref())?;
+        let asked = preview::Asked { path, sourcetype: request.sourcetype.clone(), zone, events };
         let made = preview::of_file(&asked, &self.settings).map_err(|failure| failure.text())?;
-        Ok(preview::to_json(&asked, &made.0, made.1).to_string())
+        Ok(preview::to_json(&asked, &made).to_string())
     }
 
     fn explanation(

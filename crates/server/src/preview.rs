@@ -5,15 +5,16 @@
 use std::io::Write;
 use std::path::Path;
 
-use jiff::tz::TimeZone;
+use jiff::tz::{Offset, TimeZone};
 use quarry_inputs::file::{OpenFile, Packing};
-use quarry_pipeline::{PipelineContext, Preview, PreviewEvent, SourceInfo, preview};
+use quarry_pipeline::{PipelineContext, Preview, PreviewEvent, SourceInfo, WrittenZone, preview};
 use quarry_search::cell::iso_time;
 use serde_json::{Value, json};
 
 use crate::cli::{PreviewArgs, PreviewForm};
 use crate::failure::Failure;
 use crate::local::{self, Settings};
+use crate::zone;
 
 /// Bytes of content looked at.
 const HEAD_BYTES: usize = 1 << 20;
@@ -30,25 +31,46 @@ const SHOWN_LINES: usize = 8;
 pub(crate) struct Asked<'a> {
     pub(crate) path: &'a Path,
     pub(crate) sourcetype: Option<String>,
+    /// Zone of times that name none, where the user names one.
+    pub(crate) zone: Option<TimeZone>,
     pub(crate) events: usize,
+}
+
+impl Asked<'_> {
+    /// The zone in which times are shown.
+    fn shown_zone(&self) -> TimeZone {
+        self.zone.clone().unwrap_or_else(zone::machine)
+    }
+}
+
+/// What would become of a file.
+pub(crate) struct Previewed {
+    preview: Preview,
+    /// Bytes of content it is of.
+    bytes: usize,
+    /// Zone of times that name none, and who says so.
+    zone: String,
+    zone_reason: String,
 }
 
 /// Shows what would become of a file.
 pub(crate) fn run(data_dir: &Path, arguments: &PreviewArgs) -> Result<u8, Failure> {
     let settings = Settings::of_data_dir(data_dir);
-    let asked = Asked { path: &arguments.file, sourcetype: arguments.sourcetype.clone(), events: arguments.events };
-    let (preview, bytes) = of_file(&asked, &settings)?;
+    let zone = zone::of_option(arguments.zone.as_deref())?;
+    let sourcetype = arguments.sourcetype.clone();
+    let asked = Asked { path: &arguments.file, sourcetype, zone, events: arguments.events };
+    let made = of_file(&asked, &settings)?;
     let mut out = std::io::stdout().lock();
     match arguments.output {
-        PreviewForm::Json => writeln!(out, "{}", to_json(&asked, &preview, bytes))?,
-        PreviewForm::Conf => write!(out, "{}", preview.props_conf())?,
-        PreviewForm::Text => write_text(&asked, &preview, bytes, &mut out)?,
+        PreviewForm::Json => writeln!(out, "{}", to_json(&asked, &made))?,
+        PreviewForm::Conf => write!(out, "{}", made.preview.props_conf())?,
+        PreviewForm::Text => write_text(&asked, &made, &mut out)?,
     }
     Ok(0)
 }
 
-/// The preview of a file, and how many bytes of its content it is of.
-pub(crate) fn of_file(asked: &Asked<'_>, settings: &Settings) -> Result<(Preview, usize), Failure> {
+/// The preview of a file.
+pub(crate) fn of_file(asked: &Asked<'_>, settings: &Settings) -> Result<Previewed, Failure> {
     let path = asked.path;
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf()).display().to_string();
     let mut file = OpenFile::open(path).map_err(|error| Failure::Usage(error.to_string()))?;
@@ -63,18 +85,46 @@ pub(crate) fn of_file(asked: &Asked<'_>, settings: &Settings) -> Result<(Preview
         source: absolute,
         sourcetype: asked.sourcetype.clone(),
     };
-    let context = PipelineContext { now: settings.clock.now_ns(), zone: TimeZone::UTC, modified: file.modified_ns };
+    let context =
+        PipelineContext { now: settings.clock.now_ns(), zone: asked.zone.clone(), modified: file.modified_ns };
     let is_whole = read < HEAD_BYTES && (file.packing == Packing::None || file.fault().is_none());
     let made = preview(&info, &settings.props, &context, &head, is_whole, asked.events.min(EVENTS_MAX));
-    Ok((made.map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?, read))
+    let preview = made.map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
+    let (zone, zone_reason) = zone_of(asked, settings, &info, &preview);
+    Ok(Previewed { preview, bytes: read, zone, zone_reason })
+}
+
+/// Zone of times that name none, and who says so.
+fn zone_of(asked: &Asked<'_>, settings: &Settings, info: &SourceInfo, preview: &Preview) -> (String, String) {
+    let Some(name) = &preview.settings.tz else {
+        let reason = if asked.zone.is_some() { "--zone" } else { "the machine's" };
+        return (zone::shown(&asked.shown_zone()), reason.to_owned());
+    };
+    let stanza = settings.props.stanza_of("TZ", &info.source, &info.host, &preview.sourcetype).unwrap_or_default();
+    let set = settings.layers.conf("props").stanza(stanza).and_then(|stanza| stanza.settings.get("TZ"));
+    let place = set.map_or_else(|| "props.conf".to_owned(), |set| format!("{}, line {}", set.file, set.line));
+    (name.clone(), format!("TZ of [{stanza}] in {place}"))
+}
+
+/// The zone that an event's text names.
+fn written(zone: WrittenZone) -> String {
+    match zone {
+        WrittenZone::Epoch => "UTC".to_owned(),
+        WrittenZone::Offset(seconds) => {
+            let zone = Offset::from_seconds(seconds).map_or(TimeZone::UTC, TimeZone::fixed);
+            zone::shown(&zone)
+        }
+    }
 }
 
 /// The preview as an object.
-pub(crate) fn to_json(asked: &Asked<'_>, preview: &Preview, bytes: usize) -> Value {
+pub(crate) fn to_json(asked: &Asked<'_>, made: &Previewed) -> Value {
+    let (preview, shown) = (&made.preview, asked.shown_zone());
     let event = |event: &PreviewEvent| {
         json!({
-            "_time": iso_time(event.time, &TimeZone::UTC),
+            "_time": iso_time(event.time, &shown),
             "reason": reason(event),
+            "zone_in_text": event.zone.map(written),
             "fallback": event.reason.is_some_and(|reason| reason.is_fallback()),
             "lines": event.lines,
             "_raw": String::from_utf8_lossy(&event.raw),
@@ -86,7 +136,9 @@ pub(crate) fn to_json(asked: &Asked<'_>, preview: &Preview, bytes: usize) -> Val
     };
     json!({
         "file": asked.path.display().to_string(),
-        "bytes": bytes,
+        "bytes": made.bytes,
+        "zone": made.zone,
+        "zone_reason": made.zone_reason,
         "sourcetype": preview.sourcetype,
         "sourcetype_reason": sourcetype_reason(asked, preview),
         "problem": preview.problem.as_ref().map(ToString::to_string),
@@ -98,7 +150,11 @@ pub(crate) fn to_json(asked: &Asked<'_>, preview: &Preview, bytes: usize) -> Val
 }
 
 fn reason(event: &PreviewEvent) -> String {
-    event.reason.map_or_else(|| "made by rules of index time".to_owned(), |reason| reason.text())
+    let reason = event.reason.map_or_else(|| "made by rules of index time".to_owned(), |reason| reason.text());
+    match event.zone {
+        Some(WrittenZone::Offset(_)) => format!("{reason}, in its zone"),
+        Some(WrittenZone::Epoch) | None => reason,
+    }
 }
 
 fn sourcetype_reason<'a>(asked: &Asked<'_>, preview: &'a Preview) -> &'a str {
@@ -109,7 +165,8 @@ fn sourcetype_reason<'a>(asked: &Asked<'_>, preview: &'a Preview) -> &'a str {
     }
 }
 
-fn write_text(asked: &Asked<'_>, preview: &Preview, bytes: usize, out: &mut dyn Write) -> std::io::Result<()> {
+fn write_text(asked: &Asked<'_>, made: &Previewed, out: &mut dyn Write) -> std::io::Result<()> {
+    let (preview, bytes, shown) = (&made.preview, made.bytes, asked.shown_zone());
     let path = asked.path.display();
     writeln!(out, "{path}: sourcetype {} ({})", preview.sourcetype, sourcetype_reason(asked, preview))?;
     if let Some(problem) = &preview.problem {
@@ -120,10 +177,11 @@ fn write_text(asked: &Asked<'_>, preview: &Preview, bytes: usize, out: &mut dyn 
         bad => format!("{bad} without a time of their own"),
     };
     let count = preview.events_seen;
-    writeln!(out, "{bytes} bytes: {count} event{}, {own}\n", if count == 1 { "" } else { "s" })?;
+    writeln!(out, "{bytes} bytes: {count} event{}, {own}", if count == 1 { "" } else { "s" })?;
+    writeln!(out, "zone of times that name none: {} ({})\n", made.zone, made.zone_reason)?;
     for (at, event) in preview.events.iter().enumerate() {
         let lines = if event.lines == 1 { String::new() } else { format!(", {} lines", event.lines) };
-        writeln!(out, "{:>4}  {}  {}{lines}", at + 1, iso_time(event.time, &TimeZone::UTC), reason(event))?;
+        writeln!(out, "{:>4}  {}  {}{lines}", at + 1, iso_time(event.time, &shown), reason(event))?;
         let text = String::from_utf8_lossy(&event.raw);
         for line in text.lines().take(SHOWN_LINES) {
             let shown: String = line.chars().take(SHOWN_CHARS).collect();

@@ -9,7 +9,7 @@ use indicatif::HumanCount;
 use jiff::tz::TimeZone;
 use quarry_conf::Namespace;
 use quarry_engine::{CommandSource, Stopper};
-use quarry_event::time::{NS_PER_SEC, parse_time, parse_zone};
+use quarry_event::time::{NS_PER_SEC, parse_time};
 use quarry_inputs::file::{OneshotOptions, Progress, Reached, Rotation, add_file, expand};
 use quarry_search::{Outcome, ResultTable, SearchParams, SearchService};
 use quarry_spl::ast::Command;
@@ -23,14 +23,11 @@ use crate::local::{self, DEFAULT_INDEX, MemorySink, Settings};
 use crate::output::pager::Pager;
 use crate::output::{Marks, OutputStyle, OutputWriter, Written};
 use crate::remote::Remote;
-use crate::terminal;
+use crate::{terminal, zone};
 
 /// Runs a search and writes its result; gives the exit code.
 pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
-    let unknown =
-        |name: &String| Failure::Usage(format!("--zone {name}: no such time zone; give one as Europe/Berlin"));
-    let zone = arguments.zone.as_ref().map(|name| parse_zone(name).ok_or_else(|| unknown(name))).transpose()?;
-    let zone = zone.unwrap_or(TimeZone::UTC);
+    let zone = zone::of_option(arguments.zone.as_deref())?.unwrap_or_else(zone::machine);
     let namespace = arguments.place.namespace()?;
     if !arguments.files.is_empty() && arguments.place.app.is_some() {
         return Err(Failure::Usage("--app: files are searched without the apps of a data folder; leave it out".into()));
@@ -278,7 +275,7 @@ fn read_files(
         again: true,
         scope: None,
         rotation: Rotation::None,
-        zone: zone.clone(),
+        zone: Some(zone.clone()),
         now: settings.clock.now_ns(),
     };
     let mut all_read = true;
@@ -307,7 +304,8 @@ fn ask_server(
 ) -> Result<Answer, Failure> {
     let text = ordered_text(arguments);
     let mut form = vec![("search", text.as_str()), ("exec_mode", "oneshot"), ("output_mode", "json"), ("count", "0")];
-    let named = [("earliest_time", &arguments.earliest), ("latest_time", &arguments.latest), ("zone", &arguments.zone)];
+    let zone_name = zone::name(zone);
+    let named = [("earliest_time", &arguments.earliest), ("latest_time", &arguments.latest), ("zone", &zone_name)];
     form.extend(named.iter().filter_map(|(key, value)| value.as_deref().map(|value| (*key, value))));
     let answer = remote.search(&form)?;
     let (is_partial, is_events) = (answer.partial, answer.events);

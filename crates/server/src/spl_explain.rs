@@ -9,7 +9,7 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 use quarry_engine::{ExplainedEvents, ExplainedPlan, Explanation, Phase, SnapshotSource, StageShape};
 use quarry_event::TimeNs;
-use quarry_event::time::{parse_zone, strftime};
+use quarry_event::time::strftime;
 use quarry_search::SearchParams;
 use quarry_store::MemoryStore;
 use serde_json::{Value, json};
@@ -18,26 +18,23 @@ use crate::cli::{Cli, ExplainForm, SplExplainArgs};
 use crate::failure::Failure;
 use crate::local::{self, DEFAULT_INDEX, Settings};
 use crate::remote::Remote;
-use crate::search;
+use crate::{search, zone};
 
 /// How an instant is written.
 const TIME_FORMAT: &str = "%Y-%m-%dT%H:%M:%S.%3N%:z";
 
 /// Explains and writes.
 pub(crate) fn run(cli: &Cli, arguments: &SplExplainArgs) -> Result<u8, Failure> {
-    let zone = match &arguments.zone {
-        None => TimeZone::UTC,
-        Some(name) => parse_zone(name)
-            .ok_or_else(|| Failure::Usage(format!("--zone {name}: no such time zone; give one as Europe/Berlin")))?,
-    };
+    let zone = zone::of_option(arguments.zone.as_deref())?.unwrap_or_else(zone::machine);
     let namespace = arguments.place.namespace()?;
     if let Some(remote) = Remote::find(&cli.data_dir) {
         search::check(&arguments.text, &cli.data_dir, namespace.clone())?;
         let remote = remote.in_namespace(namespace.as_ref());
+        let zone_name = zone::name(&zone);
         let told = [
             ("earliest_time", arguments.earliest.as_deref()),
             ("latest_time", arguments.latest.as_deref()),
-            ("zone", arguments.zone.as_deref()),
+            ("zone", zone_name.as_deref()),
             ("output_mode", Some(if arguments.output == ExplainForm::Json { "json" } else { "text" })),
         ];
         let mut form = vec![("search", arguments.text.as_str())];

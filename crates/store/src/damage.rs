@@ -6,10 +6,12 @@
 //! it, until somebody removes it.
 
 use std::collections::BTreeMap;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use quarry_catalog::{Catalog, CheckpointKey, LoggedCheckpoint};
 
+use crate::wal::DAMAGED;
 use crate::wal::read::list_damaged;
 use crate::{Damage, StoreError};
 
@@ -72,6 +74,26 @@ pub(crate) fn describe(path: &Path, what: &str, lost: bool) -> Damage {
         false => format!("{what}; no event is missing"),
     };
     Damage { bucket: name_of(path), reason }
+}
+
+/// Damage of records that are not in any file: their segment is gone.
+pub(crate) fn of_missing(path: &Path, from: u64, through: Option<u64>) -> Damage {
+    let records = match through {
+        Some(through) => format!("{} records from {from} on are", through.saturating_sub(from) + 1),
+        None => format!("records from {from} on are"),
+    };
+    describe(path, &format!("log segment {} is missing or was cut; {records} missing", path.display()), true)
+}
+
+/// Leaves a file where a segment is missing, so that the damage is told until somebody removes it.
+pub(crate) fn leave_note(path: &Path, damage: &Damage) -> Result<(), StoreError> {
+    let note = path.with_extension(DAMAGED);
+    let write = || -> std::io::Result<()> {
+        fs::write(&note, &damage.reason)?;
+        File::open(&note)?.sync_all()?;
+        File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
+    };
+    write().map_err(|error| StoreError::from_io("write", &note, &error))
 }
 
 /// Notes what is wrong with a segment, for as long as the damaged file is there.

@@ -12,6 +12,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use xxhash_rust::xxh3::xxh3_128;
+
 use crate::wal::gather::BLOCK_BYTES;
 
 /// Files the store writes.
@@ -22,6 +24,11 @@ pub trait Disk: Debug + Send + Sync {
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Bytes that can still be written to the file system of `path`.
     fn free_bytes(&self, path: &Path) -> io::Result<u64>;
+    /// What names the time since the machine was started: with the same name, everything that was ever written is
+    /// still there, synced or not. `None` where that cannot be told.
+    fn boot(&self) -> Option<u128> {
+        None
+    }
 }
 
 /// A file being written.
@@ -87,6 +94,11 @@ impl Disk for LocalDisk {
     fn free_bytes(&self, path: &Path) -> io::Result<u64> {
         let facts = rustix::fs::statvfs(path)?;
         Ok(facts.f_bavail.saturating_mul(facts.f_frsize))
+    }
+
+    fn boot(&self) -> Option<u128> {
+        let id = fs::read("/proc/sys/kernel/random/boot_id").ok()?;
+        (!id.is_empty()).then(|| xxh3_128(&id))
     }
 }
 

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use crate::StoreError;
 use crate::disk::Disk;
 use crate::sync::lock;
+use crate::wal::first_lsn_of;
 
 /// The segments of a log.
 #[derive(Debug)]
@@ -24,6 +25,8 @@ pub(crate) struct LogFiles {
 pub(crate) struct LogSegment {
     pub(crate) path: PathBuf,
     pub(crate) bytes: u64,
+    /// Its newest record.
+    pub(crate) last_lsn: u64,
     /// Buckets it holds records of.
     pub(crate) buckets: BTreeSet<u64>,
     /// Newest of its records with a checkpoint; 0 for none.
@@ -34,7 +37,19 @@ pub(crate) struct LogSegment {
 
 impl LogSegment {
     pub(crate) fn new(path: &Path) -> LogSegment {
-        LogSegment { path: path.to_owned(), bytes: 0, buckets: BTreeSet::new(), checkpoint_lsn: 0, closed: false }
+        LogSegment {
+            path: path.to_owned(),
+            bytes: 0,
+            last_lsn: 0,
+            buckets: BTreeSet::new(),
+            checkpoint_lsn: 0,
+            closed: false,
+        }
+    }
+
+    /// Its first record.
+    pub(crate) fn first_lsn(&self) -> u64 {
+        first_lsn_of(&self.path).unwrap_or(0)
     }
 }
 
@@ -77,11 +92,11 @@ impl LogFiles {
         self.disk.free_bytes(folder)
     }
 
-    /// Removes what nothing needs; gives what went wrong.
+    /// Removes what nothing needs, after `let_go` made sure that it is not missed; gives what went wrong.
     pub(crate) fn release(
         &self,
         still_needed: &dyn Fn(u64) -> bool,
-        save_checkpoints: &dyn Fn(u64) -> Result<(), StoreError>,
+        let_go: &dyn Fn(&LogSegment) -> Result<(), StoreError>,
     ) -> Vec<String> {
         let mut problems = Vec::new();
         lock(&self.segments).retain_mut(|segment| {
@@ -95,7 +110,7 @@ impl LogFiles {
                 }
                 segment.buckets.remove(&bucket);
             }
-            if let Err(error) = save_checkpoints(segment.checkpoint_lsn) {
+            if let Err(error) = let_go(segment) {
                 problems.push(format!("checkpoints cannot be saved: {error}"));
                 return true;
             }

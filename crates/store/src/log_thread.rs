@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use quarry_catalog::LoggedCheckpoint;
+use quarry_catalog::{LogSegmentRow, LoggedCheckpoint};
 use quarry_event::EventBatch;
 
 use crate::hot::{BatchRows, HotKey, HotSlab};
@@ -17,6 +17,8 @@ use crate::order::FileOrder;
 use crate::queue::{Closing, PendingAppend, Queue, Work};
 use crate::state::Shared;
 use crate::ticket::Promise;
+use crate::wal::first_lsn_of;
+use crate::wal::mark::DurableMark;
 use crate::wal::write::LogWriter;
 
 /// The log thread's own state.
@@ -25,6 +27,9 @@ pub(crate) struct LogThread {
     pub(crate) shared: Arc<Shared>,
     pub(crate) queue: Arc<Queue>,
     pub(crate) writer: LogWriter,
+    pub(crate) mark: DurableMark,
+    /// First record of the newest segment that the catalog knows of.
+    pub(crate) noted: Option<u64>,
     pub(crate) next_lsn: u64,
     pub(crate) order: FileOrder,
 }
@@ -60,6 +65,42 @@ impl LogThread {
                 Work::Close(closing, promise) => self.close(closing, promise),
             }
         }
+        if let Err(error) = self.mark.sync() {
+            self.shared.tell(format!("the mark of the log is not synced: {error}"));
+        }
+    }
+
+    /// Ends the newest segment.
+    fn rotate(&mut self) {
+        if !self.writer.rotate() {
+            return;
+        }
+        if let Some(first_lsn) = self.noted.take() {
+            let ended = LogSegmentRow { first_lsn, last_lsn: Some(self.next_lsn - 1) };
+            self.note_segments(&[ended]);
+        }
+        self.shared.log_files.close_all();
+        self.shared.release_log();
+    }
+
+    /// Lets the catalog know of segments, so that they are missed if they vanish.
+    fn note_segments(&self, segments: &[LogSegmentRow]) {
+        if let Err(error) = self.shared.catalog.note_log_segments(segments) {
+            self.shared.tell(format!("the catalog does not know of a log segment: {error}"));
+        }
+    }
+
+    /// What was written is durable: it is missed from now on if it vanishes.
+    fn note_durable(&mut self, last_lsn: u64) {
+        if let Err(error) = self.mark.set(last_lsn) {
+            self.shared.tell(format!("the mark of the log cannot be written: {error}"));
+        }
+        let newest = self.writer.current_path().and_then(|path| first_lsn_of(path));
+        if newest.is_some() && newest != self.noted {
+            let begun = newest.map(|first_lsn| LogSegmentRow { first_lsn, last_lsn: None });
+            self.note_segments(begun.as_slice());
+            self.noted = newest;
+        }
     }
 
     fn close(&mut self, closing: Closing, promise: Promise) {
@@ -82,9 +123,7 @@ impl LogThread {
         self.shared.spares.clear();
         if matches!(closing, Closing::All) && self.writer.current_bytes().is_some() {
             // With the last of these slabs sealed the log is empty, so that its files can go.
-            self.writer.rotate();
-            self.shared.log_files.close_all();
-            self.shared.release_log();
+            self.rotate();
         }
         self.shared.seal_work.notify_all();
         promise.keep(Ok(()));
@@ -113,15 +152,16 @@ impl LogThread {
 
     fn write(&mut self, mut group: Vec<PendingAppend>) {
         if self.writer.current_bytes().is_some_and(|bytes| bytes >= self.shared.options.log_segment_bytes) {
-            self.writer.rotate();
-            self.shared.log_files.close_all();
-            self.shared.release_log();
+            self.rotate();
         }
         let bytes: usize = group.iter().map(|append| append.record.len()).sum();
         let buckets = self.plan(&mut group);
         let records = group.iter().flat_map(|append| append.record.parts(&append.batch));
         match self.writer.write_group(self.next_lsn, records, bytes as u64) {
-            Ok(()) => self.apply(group, &buckets),
+            Ok(()) => {
+                self.note_durable(self.next_lsn + group.len() as u64 - 1);
+                self.apply(group, &buckets);
+            }
             Err(error) => {
                 self.shared.tell(format!("events are not stored: {error}"));
                 // All files first: whoever hears of a failure must find its file closed.
@@ -193,6 +233,9 @@ impl LogThread {
                     touched.insert(key);
                 }
                 None => self.shared.state().note_record(checkpoint, lsn),
+            }
+            if let Some((request, part)) = append.sent {
+                self.shared.sent.stored(request, part);
             }
             append.promise.keep(Ok(()));
         }

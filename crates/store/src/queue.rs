@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex};
 
-use quarry_catalog::FileCheckpoint;
+use quarry_catalog::{FileCheckpoint, UnansweredPart};
 use quarry_event::EventBatch;
 
 use crate::StoreError;
@@ -26,6 +26,8 @@ pub(crate) struct PendingAppend {
     pub(crate) checkpoint: Option<FileCheckpoint>,
     /// The checkpoint of a later append which these events are a part of.
     pub(crate) part_of: Option<FileCheckpoint>,
+    /// The request it is a part of, by its id, and which part.
+    pub(crate) sent: Option<(u64, UnansweredPart)>,
     /// Pipeline set it came through.
     pub(crate) set: usize,
     /// Its number among all appends that began.
@@ -215,8 +217,17 @@ mod tests {
 
     fn pending(set: usize) -> PendingAppend {
         let batch = batch("main", 0, 4);
-        let record = EncodedRecord::new(&batch, None).unwrap();
-        PendingAppend { record, batch, checkpoint: None, part_of: None, set, begun: 1, promise: promise().0 }
+        let record = EncodedRecord::new(&batch, None, None).unwrap();
+        PendingAppend {
+            record,
+            batch,
+            checkpoint: None,
+            part_of: None,
+            sent: None,
+            set,
+            begun: 1,
+            promise: promise().0,
+        }
     }
 
     #[test]

@@ -9,18 +9,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use quarry_blob::BlobStore;
-use quarry_catalog::{BucketState, Catalog, LoggedCheckpoint};
+use quarry_catalog::{BucketState, Catalog, LoggedCheckpoint, UnansweredPart};
 
 use crate::damage::Losses;
 use crate::disk::Disk;
+use crate::expected_log::ExpectedLog;
 use crate::hot::{BatchRows, HotKey, HotSlab};
 use crate::log_files::LogSegment;
 use crate::sealed::SealedBucket;
 use crate::state::State;
-use crate::wal::read::{Found, ReadSegment, Repair, Run, cut, list_segments, read_segment};
+use crate::wal::read::{Found, ReadSegment, Repair, Run, cut, read_segment};
 use crate::wal::record::Record;
 use crate::wal::salvage::salvage;
-use crate::wal::{HEADER_BYTES, first_lsn_of};
+use crate::wal::{HEADER_BYTES, segment_path};
 use crate::{Damage, StoreError, StoreOptions, damage, data_dir};
 
 /// What a store starts with.
@@ -32,6 +33,10 @@ pub(crate) struct Recovered {
     pub(crate) next_bucket: u64,
     /// Segments of the log that are or were damaged.
     pub(crate) log_damage: Vec<Damage>,
+    /// What else people should know.
+    pub(crate) notes: Vec<String>,
+    /// Parts of requests that are in the log.
+    pub(crate) sent: Vec<UnansweredPart>,
 }
 
 /// Reads catalog and log. With [`Repair::Cut`], torn tails are cut and damaged segments replaced.
@@ -39,21 +44,32 @@ pub(crate) fn recover(options: &StoreOptions, catalog: &Catalog, repair: Repair)
     let mut replay = Replay::new(catalog)?;
     let mut segments = Vec::new();
     let mut damaged = Vec::new();
+    let mut missing = Vec::new();
     let folder = data_dir::log(&options.dir);
-    let paths = list_segments(&folder)?;
-    for (at, path) in paths.iter().enumerate() {
+    let mut log = ExpectedLog::new(catalog, &folder)?;
+    for (at, expected) in log.segments.iter().enumerate() {
+        let path = &expected.path;
         let mut segment = LogSegment::new(path);
         segment.closed = true;
-        let following = paths.get(at + 1).and_then(|next| first_lsn_of(next));
+        let through = log.through(at);
+        if !expected.exists {
+            replay.losses.lost(expected.first_lsn);
+            replay.last_lsn = replay.last_lsn.max(through.unwrap_or(expected.first_lsn));
+            missing.push((damage::of_missing(path, expected.first_lsn, through), path.clone()));
+            continue;
+        }
+        let following = log.segments.get(at + 1).map(|next| next.first_lsn);
         let mut lost = false;
-        let read = read_segment(path, following, &mut |found| match found {
+        let read = read_segment(path, following, through, &mut |found| match found {
             Found::Record(record) => replay.record(*record, &mut segment),
-            Found::Lost(lsn) => {
+            Found::Lost(from, until) => {
                 lost = true;
-                replay.losses.lost(lsn);
+                replay.losses.lost(from);
+                replay.last_lsn = replay.last_lsn.max(until.map_or(from, |until| until - 1));
             }
         })?;
         segment.bytes = read.bytes();
+        segment.last_lsn = read.runs.last().map_or(0, |run| run.last_lsn);
         if let Some(what) = &read.damage {
             damaged.push((damage::describe(path, what, lost), segment, read));
             continue;
@@ -63,15 +79,22 @@ pub(crate) fn recover(options: &StoreOptions, catalog: &Catalog, repair: Repair)
         }
         segments.push(segment);
     }
+    if let Some(durable) = log.durable.filter(|durable| replay.last_lsn < *durable) {
+        let from = replay.last_lsn + 1;
+        let path = segment_path(&folder, from);
+        replay.losses.lost(from);
+        replay.last_lsn = durable;
+        missing.push((damage::of_missing(&path, from, Some(durable)), path));
+    }
     let mut log_damage: Vec<Damage> = damaged.iter().map(|(damage, ..)| damage.clone()).collect();
+    log_damage.extend(missing.iter().map(|(damage, _)| damage.clone()));
     if repair == Repair::Cut {
         replay.commit_losses(catalog)?;
-        // The newest first: until the last one is replaced, the oldest loss is found again after a crash.
-        for (damage, segment, read) in damaged.iter().rev() {
-            damage::remember(catalog, damage)?;
-            segments.extend(replace(segment, read)?);
-        }
+        segments.extend(keep_what_is_whole(catalog, &missing, &damaged)?);
         segments.sort_by(|a, b| a.path.cmp(&b.path));
+        if let Err(error) = log.now_is(catalog, &segments) {
+            log.notes.push(format!("the catalog does not know of all log segments: {error}"));
+        }
         log_damage.clear();
     }
     for kept in damage::kept(catalog, &folder)? {
@@ -81,7 +104,28 @@ pub(crate) fn recover(options: &StoreOptions, catalog: &Catalog, repair: Repair)
     }
     let next_lsn = replay.last_lsn + 1;
     let next_bucket = replay.last_bucket.max(catalog.bucket_number_max()?) + 1;
-    Ok(Recovered { state: replay.into_state(), segments, next_lsn, next_bucket, log_damage })
+    let sent = std::mem::take(&mut replay.sent);
+    let state = replay.into_state();
+    Ok(Recovered { state, segments, next_lsn, next_bucket, log_damage, notes: log.notes, sent })
+}
+
+/// Notes what is missing and replaces damaged segments; gives the new ones.
+fn keep_what_is_whole(
+    catalog: &Catalog,
+    missing: &[(Damage, PathBuf)],
+    damaged: &[(Damage, LogSegment, ReadSegment)],
+) -> Result<Vec<LogSegment>, StoreError> {
+    for (damage, path) in missing {
+        damage::remember(catalog, damage)?;
+        damage::leave_note(path, damage)?;
+    }
+    let mut segments = Vec::new();
+    // The newest first: until the last one is replaced, the oldest loss is found again after a crash.
+    for (damage, segment, read) in damaged.iter().rev() {
+        damage::remember(catalog, damage)?;
+        segments.extend(replace(segment, read)?);
+    }
+    Ok(segments)
 }
 
 /// Replaces a damaged segment by what is whole of it.
@@ -90,6 +134,7 @@ fn replace(segment: &LogSegment, read: &ReadSegment) -> Result<Vec<LogSegment>, 
     let of_run = |(path, run): (PathBuf, &Run)| LogSegment {
         path,
         bytes: (HEADER_BYTES + run.bytes.len()) as u64,
+        last_lsn: run.last_lsn,
         buckets: segment.buckets.clone(),
         checkpoint_lsn: segment.checkpoint_lsn,
         closed: true,
@@ -131,6 +176,7 @@ struct Replay {
     losses: Losses,
     last_lsn: u64,
     last_bucket: u64,
+    sent: Vec<UnansweredPart>,
 }
 
 impl Replay {
@@ -147,11 +193,13 @@ impl Replay {
         let sealed_through = catalog.positions()?.into_iter().collect();
         let losses = Losses::new(catalog)?;
         let slabs = BTreeMap::new();
-        Ok(Replay { state, slabs, sealed, sealed_through, losses, last_lsn: log_position, last_bucket: 0 })
+        let (last_lsn, last_bucket, sent) = (log_position, 0, Vec::new());
+        Ok(Replay { state, slabs, sealed, sealed_through, losses, last_lsn, last_bucket, sent })
     }
 
     fn record(&mut self, record: Record, segment: &mut LogSegment) {
-        let Record { lsn, bucket, batch, checkpoint } = record;
+        let Record { lsn, bucket, batch, checkpoint, sent } = record;
+        self.sent.extend(sent);
         self.last_lsn = self.last_lsn.max(lsn);
         self.last_bucket = self.last_bucket.max(bucket);
         self.state.durable_lsn = self.state.durable_lsn.max(lsn);

@@ -302,6 +302,7 @@ fn row_of(segment: &HotSegment) -> BucketRow {
         filter_bytes: 0,
         created: 0,
         level: 0,
+        thawed: false,
         origins: Vec::new(),
     }
 }

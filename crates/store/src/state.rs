@@ -11,11 +11,12 @@ use quarry_stdx::SharedClock;
 
 use crate::gaps::Gaps;
 use crate::hot::{HotKey, HotSegment, HotSlabs, Spares};
-use crate::log_files::LogFiles;
+use crate::log_files::{LogFiles, LogSegment};
 use crate::options::{QUARANTINED_SLABS_MAX, SLAB_WEIGHT};
 use crate::report::Report;
 use crate::retire::DayClock;
 use crate::sealed::{Readers, SealedBucket};
+use crate::sent::SentRequests;
 use crate::sync::lock;
 use crate::{Damage, StoreError, StoreOptions};
 
@@ -34,6 +35,8 @@ pub(crate) struct Shared {
     pub(crate) log_damage: Vec<Damage>,
     /// Files whose appends are refused.
     pub(crate) gaps: Gaps,
+    /// Requests of senders that may send them again.
+    pub(crate) sent: SentRequests,
     /// Memory for further slabs and batches.
     pub(crate) spares: Spares,
     state: Mutex<State>,
@@ -47,6 +50,16 @@ pub(crate) struct Shared {
     pub(crate) compacting: Mutex<()>,
     /// Held from the choice of what a commit says until the state says the same.
     pub(crate) commit: Mutex<()>,
+}
+
+/// What a store finds when it is opened.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) state: State,
+    /// Segments of the log that are or were damaged.
+    pub(crate) log_damage: Vec<Damage>,
+    /// Requests of senders that may send them again.
+    pub(crate) sent: SentRequests,
 }
 
 /// Slabs, buckets and checkpoints.
@@ -122,9 +135,9 @@ impl Shared {
         catalog: Catalog,
         readers: Readers,
         log_files: LogFiles,
-        state: State,
-        log_damage: Vec<Damage>,
+        found: Found,
     ) -> Shared {
+        let Found { state, log_damage, sent } = found;
         Shared {
             options,
             day_clock: Mutex::new(DayClock::new(&clock)),
@@ -135,6 +148,7 @@ impl Shared {
             report: Report::default(),
             log_damage,
             gaps: Gaps::default(),
+            sent,
             spares: Spares::default(),
             state: Mutex::new(state),
             seal_work: Condvar::new(),
@@ -161,7 +175,12 @@ impl Shared {
 
     /// Removes log segments that nothing needs any more; failures are told and tried again at the next start.
     pub(crate) fn release_log(&self) {
-        let save = |needed: u64| self.save_checkpoints(needed);
+        // First the catalog: a segment that it asks for and that is not there is damage.
+        let save = |segment: &LogSegment| {
+            self.save_checkpoints(segment.checkpoint_lsn)?;
+            self.sent.save(&self.catalog)?;
+            Ok(self.catalog.forget_log_segments(&[segment.first_lsn()])?)
+        };
         let still_needed = |bucket: u64| self.state().is_unsealed(bucket);
         for problem in self.log_files.release(&still_needed, &save) {
             self.tell(problem);

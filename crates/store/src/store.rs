@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use quarry_blob::{BlobStore, LocalFolder};
 use quarry_bucket::{MAX_SLAB_EVENTS, MAX_SLAB_RAW_BYTES};
-use quarry_catalog::{Catalog, CheckpointKey, FileCheckpoint, LoggedCheckpoint, SourceIdentity};
+use quarry_catalog::{Catalog, CheckpointKey, FileCheckpoint, LoggedCheckpoint, SourceIdentity, UnansweredPart};
 use quarry_event::EventBatch;
 use quarry_event::time::NS_PER_SEC;
 use quarry_stdx::SharedClock;
@@ -22,9 +22,11 @@ use crate::queue::{Closing, PendingAppend, Queue, QueueFigures};
 use crate::recover::{clean_up, recover, remove_empty};
 use crate::report::Message;
 use crate::sealed::Readers;
-use crate::state::{Progress, Shared};
+use crate::sent::{Part, SentRequest, SentRequests};
+use crate::state::{Found, Progress, Shared};
 use crate::sync::{lock, wait};
 use crate::ticket::{Ticket, promise};
+use crate::wal::mark::DurableMark;
 use crate::wal::read::Repair;
 use crate::wal::record::EncodedRecord;
 use crate::wal::write::LogWriter;
@@ -90,7 +92,9 @@ impl Store {
         let recovered = recover(&options, &catalog, Repair::Leave)?;
         let readers = Readers::new(blobs, &options);
         let log_files = LogFiles::new(Arc::new(LocalDisk), recovered.segments);
-        let shared = Shared::new(options, clock, catalog, readers, log_files, recovered.state, recovered.log_damage);
+        let found = Found { state: recovered.state, log_damage: recovered.log_damage, sent: SentRequests::none() };
+        let shared = Shared::new(options, clock, catalog, readers, log_files, found);
+        recovered.notes.into_iter().for_each(|text| shared.tell(text));
         shared.tell_log_damage();
         Ok(Arc::new(Store { shared: Arc::new(shared), writer: None, _lock: lock }))
     }
@@ -116,15 +120,21 @@ impl Store {
         let writer = LogWriter::new(disk.clone(), data_dir::log(&options.dir), options.free_bytes_min);
         let queue = Arc::new(Queue::new(options.pending_bytes_max, options.pipeline_sets));
         let readers = Readers::new(blobs, &options);
+        let next_lsn = recovered.next_lsn;
+        let log = data_dir::log(&options.dir);
+        let (sent, note) = SentRequests::begin(&*disk, &log, &catalog, next_lsn, recovered.sent, now)?;
+        recovered.notes.extend(note);
+        let mark = DurableMark::new(disk.clone(), &log);
         let log_files = LogFiles::new(disk, recovered.segments);
-        let shared =
-            Arc::new(Shared::new(options, clock, catalog, readers, log_files, recovered.state, recovered.log_damage));
+        let found = Found { state: recovered.state, log_damage: recovered.log_damage, sent };
+        let shared = Arc::new(Shared::new(options, clock, catalog, readers, log_files, found));
+        recovered.notes.into_iter().for_each(|text| shared.tell(text));
         shared.tell_log_damage();
         messages.into_iter().for_each(|text| shared.tell(text));
         shared.release_log();
-        let next_lsn = recovered.next_lsn;
         let order = FileOrder::default();
-        let log = LogThread { shared: shared.clone(), queue: queue.clone(), writer, next_lsn, order };
+        let (thread_shared, thread_queue) = (shared.clone(), queue.clone());
+        let log = LogThread { shared: thread_shared, queue: thread_queue, writer, mark, noted: None, next_lsn, order };
         let store = Store { shared, writer: Some(Writer::new(queue)), _lock: dir_lock };
         store.spawn("quarry-log", move || log.run())?;
         for _ in 0..store.shared.options.sealer_threads() {
@@ -187,6 +197,42 @@ impl Store {
         queued
     }
 
+    /// A request of a sender begins that would send it again if it got no answer; `key` names sender and content.
+    pub fn sent_request(&self, key: u128) -> SentRequest {
+        self.shared.sent.request(key)
+    }
+
+    /// As [`Store::append_in`] for a part of such a request. What was stored of it before the store died, and was not
+    /// answered, is not stored again.
+    pub fn append_sent(&self, set: usize, batch: EventBatch, request: &SentRequest) -> Result<Ticket, StoreError> {
+        let mut before = Vec::new();
+        let parts = if batch.is_of_one_index() {
+            vec![batch]
+        } else {
+            admission::check_rows(&batch)?;
+            batch.by_index()
+        };
+        for batch in parts {
+            let begun = self.shared.gaps.begin();
+            let set = set % self.shared.options.pipeline_sets.max(1);
+            if let Part::New(part) = self.shared.sent.part(request, &batch, self.shared.clock.elapsed_ns()) {
+                let append = AppendRequest { batch, checkpoint: None };
+                before.push(self.queue(set, append, None, begun, Some((request.id, part)))?);
+            }
+        }
+        Ok(Ticket::done(Ok(())).after(before))
+    }
+
+    /// The sender of a request is about to be answered: the same content is a new request from now on.
+    pub fn answered(&self, request: &SentRequest) -> Result<(), StoreError> {
+        self.shared.sent.answered(request, &self.shared.catalog)
+    }
+
+    /// The sender of a request is told to send it again; what is stored of it will not be stored twice.
+    pub fn gave_up(&self, request: &SentRequest) {
+        self.shared.sent.gave_up(request, self.shared.clock.elapsed_ns());
+    }
+
     /// How full the queue of each pipeline set is; none of a store that takes nothing.
     pub fn queues(&self) -> Vec<QueueFigures> {
         self.writer().map(|writer| writer.queue.figures()).unwrap_or_default()
@@ -201,7 +247,7 @@ impl Store {
     /// are not stored; after a crash between two parts the first may come again.
     fn queue_parts(&self, set: usize, request: AppendRequest, begun: u64) -> Result<Ticket, StoreError> {
         if request.batch.is_of_one_index() {
-            return self.queue(set, request, None, begun);
+            return self.queue(set, request, None, begun, None);
         }
         let AppendRequest { batch, checkpoint } = request;
         admission::check_rows(&batch)?;
@@ -211,9 +257,9 @@ impl Store {
         let last = parts.pop().unwrap_or_default();
         let before = parts
             .into_iter()
-            .map(|batch| self.queue(set, AppendRequest { batch, checkpoint: None }, checkpoint.clone(), begun));
+            .map(|batch| self.queue(set, AppendRequest { batch, checkpoint: None }, checkpoint.clone(), begun, None));
         let before = before.collect::<Result<Vec<_>, _>>()?;
-        Ok(self.queue(set, AppendRequest { batch: last, checkpoint }, None, begun)?.after(before))
+        Ok(self.queue(set, AppendRequest { batch: last, checkpoint }, None, begun, None)?.after(before))
     }
 
     fn queue(
@@ -222,6 +268,7 @@ impl Store {
         request: AppendRequest,
         part_of: Option<FileCheckpoint>,
         begun: u64,
+        sent: Option<(u64, UnansweredPart)>,
     ) -> Result<Ticket, StoreError> {
         let queue = &self.writer()?.queue;
         let AppendRequest { batch, checkpoint } = request;
@@ -231,9 +278,9 @@ impl Store {
             return Ok(Ticket::done(Ok(())));
         }
         self.wait_for_sealers()?;
-        let record = EncodedRecord::new(&batch, checkpoint.as_ref())?;
+        let record = EncodedRecord::new(&batch, checkpoint.as_ref(), sent.as_ref().map(|(_, part)| part))?;
         let (promise, ticket) = promise();
-        queue.push_append(PendingAppend { record, batch, checkpoint, part_of, set, begun, promise })?;
+        queue.push_append(PendingAppend { record, batch, checkpoint, part_of, sent, set, begun, promise })?;
         Ok(ticket)
     }
 

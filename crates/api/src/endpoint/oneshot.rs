@@ -27,7 +27,7 @@ impl Drop for Attendance {
     }
 }
 
-/// Splunk's parameters; `again` is ours.
+/// Splunk's parameters; `again` and `zone` are ours.
 async fn add(State(state): State<ApiState>, _: Admin, parameters: Parameters) -> Result<Response, ApiError> {
     let request = AddFile {
         path: parameters.required("name")?.to_owned(),
@@ -36,6 +36,7 @@ async fn add(State(state): State<ApiState>, _: Admin, parameters: Parameters) ->
         host: parameters.text("host"),
         source: parameters.text("rename-source"),
         again: parameters.is_set("again"),
+        zone: parameters.text("zone"),
     };
     let node = state.node.clone();
     let has_left = Arc::<AtomicBool>::default();

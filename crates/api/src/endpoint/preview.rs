@@ -19,6 +19,7 @@ async fn preview(State(state): State<ApiState>, _: Admin, parameters: Parameters
     let request = PreviewFile {
         path: parameters.required("name")?.to_owned(),
         sourcetype: parameters.text("sourcetype"),
+        zone: parameters.text("zone"),
         events: parameters.number("count")?,
     };
     let node = state.node.clone();

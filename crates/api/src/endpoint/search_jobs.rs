@@ -91,7 +91,7 @@ async fn explain(
     let service = service_of(&state, &caller, place).await?;
     let params = params_of(&parameters, None)?;
     let node = state.node.clone();
-    let zone = params.zone.clone().unwrap_or(TimeZone::UTC);
+    let zone = params.zone.clone().unwrap_or_else(|| service.zone());
     let is_json = parameters.get("output_mode") != Some("text");
     let text = params.text.clone();
     let explained = blocking(move || {

@@ -16,6 +16,7 @@ pub mod table;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
+use jiff::tz::TimeZone;
 use quarry_event::ExpressionCompiler;
 
 use crate::layers::{Layers, Merged, MergedStanza};
@@ -66,6 +67,8 @@ pub struct PropsResolver {
     indexed_fields_max: usize,
     sourcetype_rules: Vec<SourcetypeRule>,
     expressions: Option<Arc<dyn ExpressionCompiler>>,
+    /// Zone of timestamps for which nothing else says one.
+    node_zone: TimeZone,
     /// Stanzas of other files that settings of search time name.
     named: NamedRules,
     /// See [`PropsResolver::search_time_rules`].
@@ -75,6 +78,8 @@ pub struct PropsResolver {
 /// A stanza that stands for all names of a pattern.
 #[derive(Debug)]
 struct PatternStanza {
+    /// Its whole name, with the word before `::`.
+    name: String,
     pattern: Pattern,
     settings: Settings,
 }
@@ -104,6 +109,7 @@ impl PropsResolver {
             indexed_fields_max: LimitSettings::new(layers).indexed_fields_max,
             sourcetype_rules: guess_rules::read(props),
             expressions: None,
+            node_zone: TimeZone::UTC,
             named: NamedRules::new(layers),
             search_time: OnceLock::new(),
         }
@@ -112,6 +118,11 @@ impl PropsResolver {
     /// The same, with who compiles the expressions that rules of index time hold.
     pub fn with_expressions(self, compiler: Arc<dyn ExpressionCompiler>) -> PropsResolver {
         PropsResolver { expressions: Some(compiler), ..self }
+    }
+
+    /// The same for a node in this zone; without it the node is in UTC.
+    pub fn in_zone(self, zone: TimeZone) -> PropsResolver {
+        PropsResolver { node_zone: zone, ..self }
     }
 
     /// The same for a node that keeps nothing and sends everything on.
@@ -143,8 +154,27 @@ impl PropsResolver {
         PropsSettings {
             search_time: search_time::read(&values, &self.named),
             indexed_fields_max: self.indexed_fields_max,
+            node_zone: self.node_zone.clone(),
             ..read(sourcetype, &values, &self.index_rules)
         }
+    }
+
+    /// Name of the stanza whose value of a setting is in force for a combination; `None` where no stanza gives one.
+    pub fn stanza_of(&self, key: &str, source: &str, host: &str, sourcetype: &str) -> Option<&str> {
+        let gives = |settings: &Settings| settings.get(key).is_some_and(|value| !value.is_empty());
+        let last = |stanzas: &'_ [PatternStanza], text: &str| {
+            stanzas.iter().rposition(|stanza| gives(&stanza.settings) && stanza.pattern.matches(text))
+        };
+        if let Some(at) = last(&self.sources, source) {
+            return Some(&self.sources[at].name);
+        }
+        if let Some(at) = last(&self.hosts, host) {
+            return Some(&self.hosts[at].name);
+        }
+        if let Some((name, _)) = self.sourcetypes.get_key_value(sourcetype).filter(|(_, own)| gives(own)) {
+            return Some(name);
+        }
+        gives(&self.defaults).then_some(DEFAULT_STANZA)
     }
 
     /// The sourcetype that a `[source::…]` stanza names for a source.
@@ -224,7 +254,7 @@ fn pattern_stanzas(props: &Merged, prefix: &str) -> Vec<PatternStanza> {
         let settings = own(stanza);
         let priority = settings.get("priority").and_then(|priority| priority.parse().ok());
         let priority = priority.unwrap_or(pattern.default_priority());
-        found.push((priority, text, PatternStanza { pattern, settings }));
+        found.push((priority, text, PatternStanza { name: stanza.name.clone(), pattern, settings }));
     }
     // Later ones overwrite: the name that sorts first comes last.
     found.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| b.1.cmp(a.1)));
@@ -238,6 +268,7 @@ fn read(sourcetype: &str, values: &Values<'_>, rules: &BTreeMap<String, Arc<Inde
     PropsSettings {
         sourcetype: sourcetype.to_owned(),
         line_breaker: values.owned("LINE_BREAKER"),
+        json_records: values.optional("JSON_RECORDS"),
         charset: values.owned("CHARSET"),
         reads_binary: values.bool("NO_BINARY_CHECK"),
         truncate: values.size("TRUNCATE"),
@@ -253,6 +284,7 @@ fn read(sourcetype: &str, values: &Values<'_>, rules: &BTreeMap<String, Arc<Inde
         time_format: values.optional("TIME_FORMAT"),
         max_timestamp_lookahead: lookahead(values.integer("MAX_TIMESTAMP_LOOKAHEAD")),
         tz: values.optional("TZ"),
+        node_zone: TimeZone::UTC,
         zone_aliases: zone_aliases(values.text("TZ_ALIAS")),
         extra_time_fields: extra_time_fields(values.text("ADD_EXTRA_TIME_FIELDS")),
         annotate_punct: values.bool("ANNOTATE_PUNCT"),

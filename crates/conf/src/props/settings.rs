@@ -1,5 +1,7 @@
 //! The index-time and extraction settings in force for one source, typed.
 
+use jiff::tz::TimeZone;
+
 use crate::settings::index_rules::TypingSettings;
 
 /// What props.conf says about one combination of source, host and sourcetype. Defaults are those of the built-in file.
@@ -9,6 +11,8 @@ pub struct PropsSettings {
     pub sourcetype: String,
     /// `LINE_BREAKER`: what parts lines; the text of group 1 is dropped.
     pub line_breaker: String,
+    /// `JSON_RECORDS`: name of the list in a JSON object whose members are events; then `line_breaker` does not count.
+    pub json_records: Option<String>,
     /// `CHARSET`: what the bytes are; empty for UTF-8, or UTF-16 where its mark stands in front.
     pub charset: String,
     /// `NO_BINARY_CHECK`: whether files are read that look like no text.
@@ -39,6 +43,8 @@ pub struct PropsSettings {
     pub max_timestamp_lookahead: usize,
     /// `TZ`: zone of timestamps that name none.
     pub tz: Option<String>,
+    /// The node's zone: of timestamps that name none where neither `TZ` nor the input says one.
+    pub node_zone: TimeZone,
     /// `TZ_ALIAS`: zones of abbreviations in timestamps, as written.
     pub zone_aliases: Vec<(String, String)>,
     /// `ADD_EXTRA_TIME_FIELDS`: what is known of the time as it is written.

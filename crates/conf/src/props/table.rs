@@ -83,6 +83,13 @@ const ROWS: &[Row] = &[
         "how fields are cut out when searching; multi: may be followed by a stanza of multikv.conf",
     ),
     row(LESS_THAN, REGEX, "", "", "in [rule::…], with a percentage behind it: fewer lines than that match"),
+    row(
+        "JSON_RECORDS",
+        Kind::Text,
+        "",
+        "",
+        "name of the list in an object whose members are events: {\"Records\":[…]}; LINE_BREAKER does not count then",
+    ),
     row("LINE_BREAKER", Kind::Regex { groups_min: 1 }, r"([\r\n]+)", "", "what parts lines; group 1 is dropped"),
     row("LOOKUP-", Kind::Text, "", "", "lookup run when searching: `table in AS field OUTPUT out AS field`"),
     row("MAX_DAYS_AGO", DAYS, "10951", "days", "times further back are not believed"),

@@ -48,8 +48,8 @@ pub struct OneshotOptions {
     pub sourcetype: Option<String>,
     /// Whether to add a file even if it was added before.
     pub again: bool,
-    /// Zone of times that name none.
-    pub zone: TimeZone,
+    /// Zone of times that name none and for which no `TZ` is set; the node's when absent.
+    pub zone: Option<TimeZone>,
     /// Current time.
     pub now: TimeNs,
     /// What keeps files of equal content apart; the index when absent.

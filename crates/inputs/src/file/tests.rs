@@ -5,7 +5,6 @@ use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use jiff::tz::TimeZone;
 use quarry_conf::{Layers, PropsResolver};
 use quarry_event::EventBatch;
 
@@ -93,7 +92,7 @@ fn options() -> OneshotOptions {
         again: false,
         scope: None,
         rotation: Rotation::None,
-        zone: TimeZone::UTC,
+        zone: None,
         now: 1_795_132_800_000_000_000,
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use crate::Receipt;
+use crate::{Receipt, SentRequest};
 
 /// Channels at most.
 const CHANNELS_MAX: usize = 100_000;
@@ -19,10 +19,16 @@ const NANOS: u64 = 1_000_000_000;
 /// Events of one request on their way to the disk.
 pub(crate) type Receipts = Vec<Box<dyn Receipt>>;
 
+/// A request that waits to be told as stored.
+struct Waiting {
+    receipts: Receipts,
+    sent: SentRequest,
+}
+
 #[derive(Default)]
 struct Channel {
     next: u64,
-    pending: BTreeMap<u64, Receipts>,
+    pending: BTreeMap<u64, Waiting>,
     /// When it was last used, of the clock that never goes back.
     used_ns: i64,
 }
@@ -56,23 +62,23 @@ impl Channels {
     }
 
     /// Number of a request of a channel.
-    pub(crate) fn add(&self, token: &str, name: &str, receipts: Receipts, now_ns: i64) -> u64 {
+    pub(crate) fn add(&self, token: &str, name: &str, receipts: Receipts, sent: SentRequest, now_ns: i64) -> u64 {
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         let channel = channels.entry((token.to_owned(), name.to_owned())).or_default();
         let number = channel.next;
         channel.next += 1;
         channel.used_ns = now_ns;
-        channel.pending.insert(number, receipts);
+        channel.pending.insert(number, Waiting { receipts, sent });
         number
     }
 
-    /// Which of these requests are stored. Those that are told so are forgotten.
-    pub(crate) fn ask(&self, token: &str, name: &str, numbers: &[u64], now_ns: i64) -> Vec<(u64, bool)> {
+    /// Which of these requests are stored, as the store knows them. Those that are told so are forgotten.
+    pub(crate) fn ask(&self, token: &str, name: &str, numbers: &[u64], now_ns: i64) -> Vec<(u64, Option<SentRequest>)> {
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         let mut channel = channels.get_mut(&(token.to_owned(), name.to_owned()));
         let mut told = Vec::with_capacity(numbers.len());
         for number in numbers {
-            let stored = channel.as_mut().is_some_and(|channel| {
+            let stored = channel.as_mut().and_then(|channel| {
                 channel.used_ns = now_ns;
                 channel.take_if_stored(*number)
             });
@@ -90,14 +96,14 @@ impl Channels {
 }
 
 impl Channel {
-    fn take_if_stored(&mut self, number: u64) -> bool {
+    fn take_if_stored(&mut self, number: u64) -> Option<SentRequest> {
         let is_done =
-            self.pending.get(&number).is_some_and(|receipts| receipts.iter().all(|receipt| receipt.is_done()));
+            self.pending.get(&number).is_some_and(|waiting| waiting.receipts.iter().all(|receipt| receipt.is_done()));
         if !is_done {
-            return false;
+            return None;
         }
-        let receipts = self.pending.remove(&number).unwrap_or_default();
-        receipts.into_iter().all(|receipt| receipt.wait().is_ok())
+        let Waiting { receipts, sent } = self.pending.remove(&number)?;
+        receipts.into_iter().all(|receipt| receipt.wait().is_ok()).then_some(sent)
     }
 }
 
@@ -107,7 +113,15 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::Channels;
-    use crate::{AppendError, Receipt};
+    use crate::{AppendError, Receipt, SentRequest};
+
+    const SENT: SentRequest = SentRequest { key: 1, id: 2 };
+
+    /// Which of them are told as stored.
+    fn ask(channels: &Channels, token: &str, name: &str, numbers: &[u64]) -> Vec<(u64, bool)> {
+        let told = channels.ask(token, name, numbers, 10_000_000_000);
+        told.into_iter().map(|(number, sent)| (number, sent == Some(SENT))).collect()
+    }
 
     struct Switch(Arc<AtomicBool>, bool);
 
@@ -125,32 +139,36 @@ mod tests {
     fn a_request_is_told_as_stored_once_and_only_when_all_of_it_is() {
         let channels = Channels::default();
         let (one, two) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(false)));
-        let number = channels.add("t", "a", vec![Box::new(Switch(one, true)), Box::new(Switch(two.clone(), true))], 0);
-        assert_eq!((number, channels.add("t", "b", vec![], 0), channels.add("u", "a", vec![], 0)), (0, 0, 0));
-        assert_eq!(channels.ask("t", "a", &[0, 7], 0), [(0, false), (7, false)]);
+        let number =
+            channels.add("t", "a", vec![Box::new(Switch(one, true)), Box::new(Switch(two.clone(), true))], SENT, 0);
+        assert_eq!(
+            (number, channels.add("t", "b", vec![], SENT, 0), channels.add("u", "a", vec![], SENT, 0)),
+            (0, 0, 0)
+        );
+        assert_eq!(ask(&channels, "t", "a", &[0, 7]), [(0, false), (7, false)]);
         two.store(true, Ordering::Relaxed);
-        assert_eq!(channels.ask("t", "a", &[0], 0), [(0, true)]);
-        assert_eq!(channels.ask("t", "a", &[0], 0), [(0, false)], "told before");
-        assert_eq!(channels.add("t", "a", vec![], 0), 1);
+        assert_eq!(ask(&channels, "t", "a", &[0]), [(0, true)]);
+        assert_eq!(ask(&channels, "t", "a", &[0]), [(0, false)], "told before");
+        assert_eq!(channels.add("t", "a", vec![], SENT, 0), 1);
     }
 
     #[test]
     fn what_failed_is_never_told_as_stored() {
         let channels = Channels::default();
         let done = Arc::new(AtomicBool::new(true));
-        channels.add("t", "a", vec![Box::new(Switch(done, false))], 0);
-        assert_eq!(channels.ask("t", "a", &[0], 0), [(0, false)]);
-        assert_eq!(channels.ask("t", "a", &[0], 0), [(0, false)]);
+        channels.add("t", "a", vec![Box::new(Switch(done, false))], SENT, 0);
+        assert_eq!(ask(&channels, "t", "a", &[0]), [(0, false)]);
+        assert_eq!(ask(&channels, "t", "a", &[0]), [(0, false)]);
     }
 
     #[test]
     fn idle_channels_are_forgotten_and_used_ones_stay() {
         let channels = Channels::default();
-        channels.add("t", "old", vec![], 0);
-        channels.add("t", "new", vec![], 9_000_000_000);
+        channels.add("t", "old", vec![], SENT, 0);
+        channels.add("t", "new", vec![], SENT, 9_000_000_000);
         channels.forget_idle(5, 10_000_000_000);
-        assert_eq!(channels.ask("t", "old", &[0], 0), [(0, false)]);
-        assert_eq!(channels.ask("t", "new", &[0], 0), [(0, true)]);
+        assert_eq!(ask(&channels, "t", "old", &[0]), [(0, false)]);
+        assert_eq!(ask(&channels, "t", "new", &[0]), [(0, true)]);
     }
 
     #[test]

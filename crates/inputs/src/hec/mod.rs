@@ -34,7 +34,7 @@ use quarry_pipeline::EventTyping;
 use quarry_stdx::SharedClock;
 use serde_json::{Map, Value, json};
 
-use crate::EventStore;
+use crate::{EventStore, SentRequest};
 pub(crate) use envelope::seconds;
 
 use answer::{Answer, Code, Told};
@@ -124,6 +124,13 @@ impl Collector {
             self.channels.forget_idle(seconds, self.clock.elapsed_ns());
             self.retries.forget_old(seconds, self.clock.elapsed_ns());
         }
+    }
+
+    /// A request on a channel begins.
+    fn begin(&self, token: &HttpToken, channel: &str, uri: &str, body: &Kept) -> Begun {
+        let content = Retries::content(uri, &body.bytes);
+        let sent = self.destination.store.sent_request(Retries::key(&token.name, channel, content));
+        self.retries.begin(&token.name, channel, content, sent, self.clock.elapsed_ns())
     }
 
     fn authorise(&self, headers: &HeaderMap, query: &Query) -> Result<Arc<HttpToken>, Code> {
@@ -272,24 +279,24 @@ async fn collect(
     if kept.bytes.is_empty() {
         return Err(Code::NoData.into());
     }
-    let begun = channel.as_deref().map(|channel| {
-        let content = Retries::content(&uri, &kept.bytes);
-        collector.retries.begin(&token.name, channel, content, collector.clock.elapsed_ns())
-    });
+    let begun = channel.as_deref().map(|channel| collector.begin(&token, channel, &uri, &kept));
+    let sent = begun.as_ref().map(Begun::sent);
     let (attempt, earlier) = match begun {
         Some(Begun::New(attempt)) => (Some(attempt), None),
         Some(Begun::Again(earlier)) => (None, Some(earlier)),
         None => (None, None),
     };
+    let destination = Arc::clone(&collector.destination.store);
     let outcome = attempt.as_ref().map(|attempt| attempt.outcome());
     let work = move || {
         if let Some(answer) = earlier.and_then(|earlier| earlier.wait()) {
             return Ok(answer);
         }
         let body = kept.unpack(&headers)?;
-        let stored = store(&collector, &token, channel.as_deref(), &body, |body| {
+        let stored = store(&collector, &token, channel.as_deref(), sent, &body, |body| {
             let mut receiver =
-                Receiver::new(&collector.destination, &token, &stated, &sender, collector.clock.now_ns());
+                Receiver::new(&collector.destination, &token, &stated, &sender, collector.clock.now_ns())
+                    .of_request(sent);
             let taken = take(&mut receiver, body);
             receiver.finish().map(|receipts| (taken, receipts))
         });
@@ -298,17 +305,33 @@ async fn collect(
                 Ok(answer) | Err(BodyError::Told(answer)) => Some(*answer),
                 Err(BodyError::TooLarge(_) | BodyError::Swells(_) | BodyError::TooSlow) => None,
             };
-            // What is told to come again is stored again.
+            // What is told to come again is taken again.
             outcome.set(told.filter(|answer| !answer.code.row().1.is_server_error()));
+        }
+        if let (true, Some(sent)) = (comes_again(&stored), &sent) {
+            collector.destination.store.gave_up(sent);
         }
         stored
     };
     // Dropped here when the sender closes its connection; the work goes on.
     let answer = tokio::task::spawn_blocking(work).await.unwrap_or(Err(Code::ServerError.into()));
+    // One that is answered with a number is answered when its sender asks for that and hears of it.
+    let has_number = matches!(&answer, Ok(Answer { ack: Some(_), .. }));
+    if let (false, false, Some(sent)) = (has_number, comes_again(&answer), &sent) {
+        destination.answered(sent);
+    }
     if let Some(attempt) = attempt {
         attempt.answered();
     }
     answer
+}
+
+/// Whether a sender is told to send its request again.
+fn comes_again(outcome: &Result<Answer, BodyError>) -> bool {
+    match outcome {
+        Ok(told) | Err(BodyError::Told(told)) => told.code.row().1.is_server_error(),
+        Err(_) => false,
+    }
 }
 
 /// Stores what `take` makes of a body: the answer comes when it is stored, or has the number to ask by.
@@ -316,6 +339,7 @@ fn store(
     collector: &Collector,
     token: &HttpToken,
     channel: Option<&str>,
+    sent: Option<SentRequest>,
     body: &Kept,
     take: impl FnOnce(&str) -> Result<(Result<(), Answer>, Receipts), Answer>,
 ) -> Result<Answer, BodyError> {
@@ -329,7 +353,10 @@ fn store(
         stored.map_err(|error| BodyError::Told(answer_of(error)))?;
         return taken.map(|()| Answer::from(Code::Success)).map_err(BodyError::Told);
     };
-    let number = collector.channels.add(&token.name, channel, receipts, collector.clock.elapsed_ns());
+    let number = {
+        let sent = sent.unwrap_or_default();
+        collector.channels.add(&token.name, channel, receipts, sent, collector.clock.elapsed_ns())
+    };
     Ok(Answer { ack: Some(number), ..Answer::from(Code::Success) })
 }
 
@@ -359,7 +386,9 @@ async fn asked(collector: &Arc<Collector>, request: Request) -> Result<Value, Bo
     let numbers: Option<Vec<u64>> = numbers.iter().map(Value::as_u64).collect();
     let numbers = numbers.ok_or(Code::InvalidFormat)?;
     let told = collector.channels.ask(&token.name, &channel, &numbers, collector.clock.elapsed_ns());
-    let told: Map<String, Value> = told.into_iter().map(|(number, is)| (number.to_string(), is.into())).collect();
+    told.iter().filter_map(|(_, stored)| *stored).for_each(|sent| collector.destination.store.answered(&sent));
+    let is_stored = |(number, stored): (u64, Option<SentRequest>)| (number.to_string(), stored.is_some().into());
+    let told: Map<String, Value> = told.into_iter().map(is_stored).collect();
     Ok(json!({ "acks": told }))
 }
 

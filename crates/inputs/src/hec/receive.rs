@@ -7,7 +7,6 @@
 
 use std::sync::Arc;
 
-use jiff::tz::TimeZone;
 use quarry_conf::{HttpToken, PropsResolver};
 use quarry_event::{EventBatch, IndexedField, Metadata, TimeNs};
 use quarry_pipeline::{
@@ -18,7 +17,7 @@ use super::answer::{Answer, Code};
 use super::channels::Receipts;
 use super::envelope::{Envelope, read_body};
 use super::foreign::collectd;
-use crate::{AppendError, EventStore};
+use crate::{AppendError, EventStore, SentRequest};
 
 /// Bytes of text after which a batch is handed over.
 const BATCH_BYTES: usize = 8 << 20;
@@ -60,6 +59,8 @@ pub(crate) struct Receiver<'a> {
     now: TimeNs,
     open: Vec<EventBatch>,
     receipts: Receipts,
+    /// The request, where its sender may send it again.
+    sent: Option<SentRequest>,
     /// Rules of the last event's metadata, if there are any.
     plan: Option<(Metadata, Option<Arc<TypingPlan>>)>,
 }
@@ -83,7 +84,22 @@ impl<'a> Receiver<'a> {
             sourcetype: first(&stated.sourcetype, &token.sourcetype, SOURCETYPE),
         };
         let time = stated.time.unwrap_or(now);
-        Receiver { destination, token, metadata, time, now, open: Vec::new(), receipts: Vec::new(), plan: None }
+        Receiver {
+            destination,
+            token,
+            metadata,
+            time,
+            now,
+            open: Vec::new(),
+            receipts: Vec::new(),
+            sent: None,
+            plan: None,
+        }
+    }
+
+    /// The same for a request that its sender may send again.
+    pub(crate) fn of_request(self, sent: Option<SentRequest>) -> Receiver<'a> {
+        Receiver { sent, ..self }
     }
 
     /// Takes the envelopes of a body.
@@ -105,7 +121,7 @@ impl<'a> Receiver<'a> {
             source: self.metadata.source.to_string(),
             sourcetype: Some(self.metadata.sourcetype.to_string()),
         };
-        let context = PipelineContext { now: self.time, zone: TimeZone::UTC, modified: None };
+        let context = PipelineContext { now: self.time, zone: None, modified: None };
         let pipeline = Pipeline::new(info, &self.destination.props, context);
         let mut pipeline = pipeline.map_err(|error| self.refuse(&error))?;
         let mut batch = EventBatch::default();
@@ -288,7 +304,12 @@ impl<'a> Receiver<'a> {
 
     fn append(&mut self, batch: EventBatch) -> Result<(), Answer> {
         if !batch.is_empty() {
-            self.receipts.push(self.destination.store.append(batch).map_err(answer_of)?);
+            let store = &self.destination.store;
+            let appended = match &self.sent {
+                Some(sent) => store.append_sent(batch, sent),
+                None => store.append(batch),
+            };
+            self.receipts.push(appended.map_err(answer_of)?);
         }
         Ok(())
     }

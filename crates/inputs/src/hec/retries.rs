@@ -4,7 +4,8 @@
 //! the collector saw the connection end before the answer was out, the same body on the same channel gets that answer, and
 //! its events are stored once. A body that comes again after an answer is what it looks like: the same events once more.
 //!
-//! Not here: answers that were written and lost on their way; nobody but the sender knows of these.
+//! Not here: requests that were not answered because the node died (the store knows of them), and answers that were
+//! written and lost on their way; nobody but the sender knows of these.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -12,6 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::answer::Answer;
+use crate::SentRequest;
 
 /// Requests of a channel that are kept in mind, answered or not.
 const REQUESTS_MAX: usize = 1_000;
@@ -31,6 +33,8 @@ pub(crate) struct Retries {
 /// A request on its way.
 struct Pending {
     content: u128,
+    /// What the store knows of it.
+    sent: SentRequest,
     begun_ns: i64,
     state: Mutex<State>,
     changed: Condvar,
@@ -50,6 +54,16 @@ pub(crate) enum Begun {
     New(Attempt),
     /// It was sent before.
     Again(Earlier),
+}
+
+impl Begun {
+    /// What the store knows it by.
+    pub(crate) fn sent(&self) -> SentRequest {
+        match self {
+            Begun::New(attempt) => attempt.pending.sent,
+            Begun::Again(earlier) => earlier.0.sent,
+        }
+    }
 }
 
 /// A request that is being answered; dropped before that, its sender is gone.
@@ -75,8 +89,26 @@ impl Retries {
         hasher.digest128()
     }
 
-    /// A request of this content begins.
-    pub(crate) fn begin(self: &Arc<Retries>, token: &str, channel: &str, content: u128, now_ns: i64) -> Begun {
+    /// What the store knows a request by: its sender and its content.
+    pub(crate) fn key(token: &str, channel: &str, content: u128) -> u128 {
+        let mut hasher = Xxh3::new();
+        for text in [token, channel] {
+            hasher.update(&(text.len() as u64).to_le_bytes());
+            hasher.update(text.as_bytes());
+        }
+        hasher.update(&content.to_le_bytes());
+        hasher.digest128()
+    }
+
+    /// A request of this content begins; `sent` is what the store knows it by if it is a new one.
+    pub(crate) fn begin(
+        self: &Arc<Retries>,
+        token: &str,
+        channel: &str,
+        content: u128,
+        sent: SentRequest,
+        now_ns: i64,
+    ) -> Begun {
         let key = (token.to_owned(), channel.to_owned());
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         if channels.len() >= CHANNELS_MAX && !channels.contains_key(&key) {
@@ -88,7 +120,7 @@ impl Retries {
             return Begun::Again(Earlier(earlier));
         }
         let (state, changed) = (Mutex::default(), Condvar::new());
-        let pending = Arc::new(Pending { content, begun_ns: now_ns, state, changed });
+        let pending = Arc::new(Pending { content, sent, begun_ns: now_ns, state, changed });
         if requests.len() >= REQUESTS_MAX {
             requests.pop_front();
         }
@@ -172,7 +204,7 @@ mod tests {
     use super::*;
 
     fn begin(retries: &Arc<Retries>, channel: &str, body: &str) -> Begun {
-        retries.begin("t", channel, Retries::content("/event", body.as_bytes()), 0)
+        retries.begin("t", channel, Retries::content("/event", body.as_bytes()), SentRequest::default(), 0)
     }
 
     fn new(begun: Begun) -> Attempt {

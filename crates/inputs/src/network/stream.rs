@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use jiff::tz::TimeZone;
 use quarry_conf::PropsResolver;
 use quarry_event::{EventBatch, TimeNs};
 use quarry_pipeline::{Pipeline, PipelineContext, PipelineError, SourceInfo};
@@ -38,7 +37,7 @@ impl Template {
             source: self.source.clone(),
             sourcetype: Some(self.sourcetype.clone()),
         };
-        Pipeline::new(info, &self.props, PipelineContext { now, zone: TimeZone::UTC, modified: None })
+        Pipeline::new(info, &self.props, PipelineContext { now, zone: None, modified: None })
     }
 
     /// Whether the text is syslog, which may come with counts.

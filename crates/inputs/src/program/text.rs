@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use jiff::tz::TimeZone;
 use quarry_conf::PropsResolver;
 use quarry_event::{EventBatch, TimeNs};
 use quarry_pipeline::{Pipeline, PipelineContext, SourceInfo};
@@ -33,7 +32,7 @@ impl OutputReader for TextReader {
                 pipeline
             }
             none => {
-                let context = PipelineContext { now, zone: TimeZone::UTC, modified: None };
+                let context = PipelineContext { now, zone: None, modified: None };
                 let made = Pipeline::new(self.info.clone(), &self.props, context);
                 none.insert(Box::new(made.map_err(|error| error.to_string())?))
             }

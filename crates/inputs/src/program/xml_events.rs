@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use jiff::tz::TimeZone;
 use quarry_conf::PropsResolver;
 use quarry_event::{EventBatch, IndexedField, Metadata, TimeNs};
 use quarry_pipeline::{EventTyping, Pipeline, PipelineContext, SourceInfo, TypingStage, WholeEvent};
@@ -281,7 +280,7 @@ impl XmlReader {
             source: metadata.source.to_string(),
             sourcetype: Some(metadata.sourcetype.to_string()),
         };
-        let context = PipelineContext { now, zone: TimeZone::UTC, modified: None };
+        let context = PipelineContext { now, zone: None, modified: None };
         Pipeline::new(info, &self.props, context).map(Box::new).map_err(|error| error.to_string())
     }
 }

@@ -63,7 +63,7 @@ impl Channel {
                     source: self.metadata.source.to_string(),
                     sourcetype: Some(self.metadata.sourcetype.to_string()).filter(|name| !name.is_empty()),
                 };
-                let context = PipelineContext { now, zone: TimeZone::UTC, modified };
+                let context = PipelineContext { now, zone: piece.zone.cloned(), modified };
                 let made =
                     Pipeline::new(info, props, context).map_err(|error| S2sError::Pipeline(error.to_string()))?;
                 self.pipeline.insert(Box::new(made))
@@ -114,6 +114,8 @@ pub(super) struct Piece<'a> {
     pub(super) raw: &'a [u8],
     pub(super) id: Option<u64>,
     pub(super) sent: Option<TimeNs>,
+    /// The forwarder's zone; the node's when absent.
+    pub(super) zone: Option<&'a TimeZone>,
     pub(super) fields: &'a Fields,
 }
 

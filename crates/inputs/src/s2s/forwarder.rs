@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use jiff::tz::TimeZone;
 use quarry_conf::PropsResolver;
 use quarry_event::{EventBatch, Metadata, TimeNs};
 use quarry_pipeline::{EventTyping, TypingStage, WholeEvent};
@@ -15,6 +16,7 @@ use super::batch::unpack;
 use super::channel::{Channel, Fields, Piece, add_fields};
 use super::sender::{BATCHES_WORD, SENDER_BYTES_MAX};
 use super::wire::{Decoder, Event, Message, frame_of};
+use super::zone::zone_of;
 use crate::hec::seconds;
 
 /// Channels of a connection, as the handshake tells the forwarder.
@@ -74,6 +76,8 @@ pub struct Forwarder {
     answer: Vec<u8>,
     /// Why an event is not in the index that a rule named.
     refused: Option<String>,
+    /// Zone of times that name none, where the forwarder says it.
+    zone: Option<TimeZone>,
 }
 
 impl Forwarder {
@@ -93,6 +97,7 @@ impl Forwarder {
             due: Vec::new(),
             answer: Vec::new(),
             refused: None,
+            zone: None,
         }
     }
 
@@ -195,6 +200,10 @@ impl Forwarder {
 
     fn take(&mut self, message: Message, now: TimeNs, elapsed: i64) -> Result<(), S2sError> {
         match message {
+            Message::Zone(text) => {
+                self.zone = zone_of(&text, now);
+                Ok(())
+            }
             Message::Greeting { .. } | Message::Note | Message::Acknowledged(..) => Ok(()),
             Message::Batch(number, bytes) => {
                 if self.sender.is_none() {
@@ -269,7 +278,7 @@ impl Forwarder {
             channel.metadata = metadata;
         }
         let batch = batch_of(&mut self.batches, &channel.metadata.index, now);
-        let piece = Piece { raw: &event.raw, id: event.id, sent: time, fields: &fields };
+        let piece = Piece { raw: &event.raw, id: event.id, sent: time, zone: self.zone.as_ref(), fields: &fields };
         channel.push(&self.defaults.props, piece, now, batch)?;
         batch.index_time = now;
         Ok(())
@@ -374,7 +383,7 @@ impl Forwarder {
             let batch = batch_of(&mut self.batches, &index, now);
             channel.push(
                 &self.defaults.props,
-                Piece { raw: &raw, id: None, sent: None, fields: &fields },
+                Piece { raw: &raw, id: None, sent: None, zone: self.zone.as_ref(), fields: &fields },
                 now,
                 batch,
             )?;

@@ -16,6 +16,7 @@ mod channel;
 mod forwarder;
 pub mod sender;
 pub mod wire;
+mod zone;
 
 pub use forwarder::{Forwarder, ForwarderDefaults, Numbered};
 

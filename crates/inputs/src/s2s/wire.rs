@@ -58,6 +58,8 @@ pub enum Message {
     Acknowledged(u64, u64),
     /// A word of the sender's that changes nothing here, such as its time zone.
     Note,
+    /// Its time zone, as text.
+    Zone(Vec<u8>),
 }
 
 /// Text of a channel of version 4.
@@ -413,7 +415,7 @@ fn packet(bytes: &[u8]) -> Result<Step, S2sError> {
         // Some forwarders send zeros to stay connected.
         0 => return Ok(Step::Skip(bytes.iter().take_while(|byte| **byte == 0).count())),
         START_ZLIB => return Ok(Step::Packed(1)),
-        INIT => reader.text().map(|_| Message::Note),
+        INIT => reader.text().map(|text| Message::Zone(text.to_vec())),
         OPEN_CHANNEL => reader.channel(None),
         CLONE_CHANNEL => reader.number().and_then(|like| reader.channel(Some(like))),
         CLOSE_CHANNEL => reader.number().map(Message::CloseChannel),

@@ -14,6 +14,16 @@ pub(super) enum Shape {
     Syslog,
     Secure,
     WindowsEvent,
+    /// A record of AWS CloudTrail, or the list of them.
+    CloudTrail,
+    /// A line that names the schema of Windows events.
+    WindowsXml,
+    PanOs,
+    NginxError,
+    /// What Kubernetes' components write.
+    Klog,
+    Postgres,
+    PostgresColumns,
     /// A severity behind the time.
     Level,
     /// A line that belongs to the one before it.
@@ -46,6 +56,23 @@ static SECURE: LazyLock<Option<Regex>> =
     compiled!(r" (?:sshd|sudo|su|login|passwd|useradd|groupadd|systemd-logind|polkitd)(?:\([^)]*\))?(?:\[\d+\])?:");
 static WINDOWS_EVENT: LazyLock<Option<Regex>> =
     compiled!(r"^\d{1,2}/\d{1,2}/\d{4} \d{1,2}:\d{2}:\d{2}(?:\.\d+)? [AP]M\s*$");
+/// Where a record of CloudTrail, or the list of them, begins.
+static CLOUD_TRAIL: LazyLock<Option<Regex>> =
+    compiled!(r#"^\s*(?:\{\s*"Records"\s*:\s*\[\s*)?\{\s*"eventVersion"\s*:\s*"[\d.]+""#);
+static WINDOWS_XML: LazyLock<Option<Regex>> =
+    compiled!(r#"<Event xmlns=['"]http://schemas\.microsoft\.com/win/2004/08/events/event['"]"#);
+static PAN_OS: LazyLock<Option<Regex>> = compiled!(
+    r"^[^,]{0,120},\d{4}/\d\d/\d\d \d\d:\d\d:\d\d,[0-9A-Za-z]*,(?:TRAFFIC|THREAT|SYSTEM|CONFIG|HIPMATCH|HIP-MATCH|USERID|GLOBALPROTECT|DECRYPTION|CORRELATION|AUTHENTICATION),"
+);
+static NGINX_ERROR: LazyLock<Option<Regex>> =
+    compiled!(r"^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d \[(?:debug|info|notice|warn|error|crit|alert|emerg)\] \d+#\d+: ");
+static KLOG: LazyLock<Option<Regex>> = compiled!(r"^[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6}\s+\d+ [^\s:]+:\d+\] ");
+static POSTGRES: LazyLock<Option<Regex>> = compiled!(
+    r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?(?: [A-Z][A-Za-z0-9+-]*)? \[\d+\].{0,200}?\b(?:DEBUG\d?|LOG|INFO|NOTICE|WARNING|ERROR|FATAL|PANIC|DETAIL|HINT|STATEMENT|CONTEXT):  "
+);
+static POSTGRES_COLUMNS: LazyLock<Option<Regex>> = compiled!(
+    r#"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} [A-Za-z0-9+:-]{1,8},(?:"[^"]*")?,(?:"[^"]*")?,\d+,(?:"[^"]*")?,[0-9a-f]+\.[0-9a-f]+,\d+,"#
+);
 static LEVEL: LazyLock<Option<Regex>> = compiled!(r"\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|SEVERE|CRITICAL)\b");
 static CONTINUATION: LazyLock<Option<Regex>> = compiled!(
     r"^(?:\s|Caused by:|Suppressed:|\.\.\. \d+ |Traceback |at |[}\])]+[,;]?\s*$|(?:[\w$]+\.)*[\w$]*(?:Exception|Error)\b)"
@@ -63,6 +90,13 @@ impl Shape {
             Shape::Syslog => is_match(&SYSLOG, start),
             Shape::Secure => is_match(&SECURE, start),
             Shape::WindowsEvent => is_match(&WINDOWS_EVENT, start),
+            Shape::CloudTrail => is_match(&CLOUD_TRAIL, start),
+            Shape::WindowsXml => is_match(&WINDOWS_XML, line),
+            Shape::PanOs => is_match(&PAN_OS, start),
+            Shape::NginxError => is_match(&NGINX_ERROR, start),
+            Shape::Klog => is_match(&KLOG, start),
+            Shape::Postgres => is_match(&POSTGRES, start),
+            Shape::PostgresColumns => is_match(&POSTGRES_COLUMNS, start),
             Shape::Level => is_match(&LEVEL, &start[..start.len().min(LEVEL_BYTES)]),
             Shape::Continuation => is_match(&CONTINUATION, start),
         }

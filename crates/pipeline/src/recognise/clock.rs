@@ -128,10 +128,13 @@ impl Recogniser {
 fn fraction(text: &[u8], end: &mut usize) -> u32 {
     const POWERS: [u32; 10] = [1_000_000_000, 100_000_000, 10_000_000, 1_000_000, 100_000, 10_000, 1_000, 100, 10, 1];
     let count = digits(text, *end + 1);
+    if goes_on(text, *end, *end + 1 + count) {
+        return 0;
+    }
     let least = match text.get(*end) {
         Some(b'.') => 1,
-        // A column of a comma-separated line may follow.
-        Some(b',') => 3,
+        // Other counts are a column of a comma-separated line.
+        Some(b',') if matches!(count, 3 | 6 | 9) => count,
         Some(b':') if (1..=3).contains(&count) => {
             // Behind a colon stands a count of milliseconds, also without leading zeros.
             let value = number(text, *end + 1, 1, 3).map_or(0, |(value, _)| value);
@@ -147,6 +150,23 @@ fn fraction(text: &[u8], end: &mut usize) -> u32 {
     let value = number(text, *end + 1, kept, kept).map_or(0, |(value, _)| value);
     *end += 1 + count;
     value * POWERS[kept]
+}
+
+/// Whether the digits between a separator and `end` are part of something longer: `,192.168.1.10`, `,200,17`.
+fn goes_on(text: &[u8], separator: usize, end: usize) -> bool {
+    let is_digit = |at: usize| text.get(at).is_some_and(u8::is_ascii_digit);
+    match (text.get(separator), text.get(end)) {
+        (Some(b',' | b'.' | b':'), Some(b'.')) | (Some(b','), Some(b',')) | (Some(b':'), Some(b':')) => {
+            is_digit(end + 1)
+        }
+        (Some(b','), Some(byte)) => byte.is_ascii_alphabetic() && !is_zone_letter(text, end) || *byte == b'_',
+        _ => false,
+    }
+}
+
+/// Whether a letter at `at` is all there is, as in `07,123Z`.
+fn is_zone_letter(text: &[u8], at: usize) -> bool {
+    matches!(text.get(at), Some(b'Z' | b'z')) && text.get(at + 1).is_none_or(|byte| !byte.is_ascii_alphanumeric())
 }
 
 fn half_of_day(text: &[u8], at: usize, parts: &mut DateTimeParts) -> usize {

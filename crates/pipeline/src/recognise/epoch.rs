@@ -57,6 +57,7 @@ fn is_named(before: &[u8]) -> bool {
             || contains(b"epoch")
             || contains(b"stamp")
             || key == b"ts"
+            || key == b"rt"
             || key == b"t"
             || key.ends_with(b"_ts"))
 }

@@ -63,6 +63,9 @@ pub(super) fn month_name(text: &[u8], at: usize) -> Option<(u32, usize)> {
 impl Recogniser {
     /// A stamp that begins with a name of `run` letters.
     pub(super) fn at_name(&self, text: &[u8], at: usize, run: usize) -> Option<Stamp> {
+        if run == 1 && matches!(text[at], b'I' | b'W' | b'E' | b'F') {
+            return self.behind_level(text, at + 1);
+        }
         // The letters that names begin with, in either case: a cheap test before the tables.
         if !matches!(text[at] | 0x20, b'j' | b'f' | b'm' | b'a' | b's' | b'o' | b'n' | b'd' | b't' | b'w') {
             return None;
@@ -82,6 +85,19 @@ impl Recogniser {
             run @ 1..=2 => self.short_number(text, next, run).filter(|stamp| stamp.form == Form::DayMonthName),
             _ => None,
         }
+    }
+
+    /// `1122 15:37:06.123456`, behind the letter of a level as Kubernetes writes it.
+    fn behind_level(&self, text: &[u8], at: usize) -> Option<Stamp> {
+        if digits(text, at) != 4 || text.get(at + 4) != Some(&b' ') {
+            return None;
+        }
+        let ((month, end), (day, _)) = (number(text, at, 2, 2)?, number(text, at + 2, 2, 2)?);
+        let (month, day) = day_of_month(month, day)?;
+        let mut parts = DateTimeParts { month: Some(month), day: Some(day), ..DateTimeParts::default() };
+        let end = self.clock(text, end + 3, &mut parts)?;
+        parts.second?;
+        Some(Stamp::new(parts, Form::NoYear, Rank::Full, end))
     }
 
     /// `Jun 14 15:16:01`, `Dec 04 04:47:44 2005`, `Nov 20, 2026 1:42:07 PM`.

@@ -11,7 +11,7 @@ fn settings() -> PropsSettings {
 }
 
 fn timestamper(settings: &PropsSettings, modified: Option<TimeNs>) -> Timestamper {
-    let context = PipelineContext { now: NOW, zone: TimeZone::UTC, modified };
+    let context = PipelineContext { now: NOW, zone: Some(TimeZone::UTC), modified };
     Timestamper::new(settings, &context).unwrap()
 }
 
@@ -68,7 +68,9 @@ fn times_outside_the_bounds_are_none() {
 #[test]
 fn a_jump_in_an_unusual_form_is_no_time() {
     let mut usual = timestamper(&settings(), None);
-    assert_eq!(time(&mut usual, "2026-11-20 10:00:00 x"), "2026-11-20 10:00:00.000");
+    for _ in 0..3 {
+        assert_eq!(time(&mut usual, "2026-11-20 10:00:00 x"), "2026-11-20 10:00:00.000");
+    }
     assert_eq!(time(&mut usual, "see 10/Oct/2000:13:55:36 x"), "2026-11-20 10:00:00.000");
     assert_eq!(time(&mut usual, "see 20/Nov/2026:09:55:36 x"), "2026-11-20 09:55:36.000");
     assert_eq!(time(&mut usual, "2025-11-20 10:00:00 x"), "2025-11-20 10:00:00.000");
@@ -107,4 +109,52 @@ fn parts_of_seconds_are_dropped_where_no_extra_fields_of_time_are_wanted() {
 fn a_leap_second_is_the_next_minute() {
     let mut any = timestamper(&settings(), None);
     assert_eq!(time(&mut any, "2016-12-31 23:59:60 x"), "2017-01-01 00:00:00.000");
+}
+
+#[test]
+fn a_first_line_in_another_form_costs_its_neighbours_nothing_for_long() {
+    // The first line's clock is seven hours ahead of what the others count.
+    let mut any = timestamper(&settings(), None);
+    assert_eq!(time(&mut any, "2026-11-20 17:00:00 x"), "2026-11-20 17:00:00.000");
+    assert_eq!(time(&mut any, "- 1795168801 x"), "2026-11-20 17:00:00.000", "one is not believed");
+    for second in 2..5 {
+        assert_eq!(time(&mut any, &format!("- 179516880{second} x")), format!("2026-11-20 10:00:0{second}.000"));
+    }
+    assert_eq!(time(&mut any, "2026-11-20 17:00:05 x"), "2026-11-20 17:00:05.000", "no jump back");
+}
+
+#[test]
+fn where_the_first_stamp_jumps_the_usual_form_is_looked_for() {
+    let mut usual = timestamper(&settings(), None);
+    for second in 0..4 {
+        let text = format!("web1 [20/Nov/2026:10:00:0{second} +0000] GET");
+        assert_eq!(time(&mut usual, &text), format!("2026-11-20 10:00:0{second}.000"));
+    }
+    let text = "2011-01-01 00:00:00 is a user's name [20/Nov/2026:10:00:05 +0000] GET";
+    assert_eq!(time(&mut usual, text), "2026-11-20 10:00:05.000");
+}
+
+#[test]
+fn an_objects_own_time_counts_beyond_the_lookahead_unless_that_is_set() {
+    let text = format!(
+        "{{\"started\":\"2025-01-01T00:00:00Z\",\"a\":\"{}\",\"eventTime\":\"2026-11-20T10:00:00Z\"}}",
+        "x".repeat(300)
+    );
+    assert_eq!(time(&mut timestamper(&settings(), None), &text), "2026-11-20 10:00:00.000");
+    let short = PropsSettings { max_timestamp_lookahead: 50, ..settings() };
+    assert_eq!(time(&mut timestamper(&short, None), &text), "2025-01-01 00:00:00.000");
+}
+
+#[test]
+fn the_inputs_zone_counts_before_the_nodes_and_tz_before_both() {
+    let zone = |name: &str| quarry_event::time::parse_zone(name);
+    let read = |tz: Option<&str>, input: Option<&str>| {
+        let settings =
+            PropsSettings { tz: tz.map(str::to_owned), node_zone: zone("Asia/Tokyo").unwrap(), ..settings() };
+        let context = PipelineContext { now: NOW, zone: input.and_then(zone), modified: None };
+        time(&mut Timestamper::new(&settings, &context).unwrap(), "2026-11-20 10:00:00 x")
+    };
+    assert_eq!(read(None, None), "2026-11-20 01:00:00.000");
+    assert_eq!(read(None, Some("Europe/Berlin")), "2026-11-20 09:00:00.000");
+    assert_eq!(read(Some("America/New_York"), Some("Europe/Berlin")), "2026-11-20 15:00:00.000");
 }

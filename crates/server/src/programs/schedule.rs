@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use jiff::tz::TimeZone;
 use quarry_event::TimeNs;
 
 use super::Stop;
@@ -87,7 +86,7 @@ fn backoff(failures: u32) -> Duration {
 }
 
 fn wait_until_next(cron: &Cron, clock: &SharedClock, stop: &Stop) -> bool {
-    let Some(next): Option<TimeNs> = cron.next_after(clock.now_ns(), &TimeZone::UTC) else { return false };
+    let Some(next): Option<TimeNs> = cron.next_after(clock.now_ns(), &crate::zone::machine()) else { return false };
     loop {
         let left = next.saturating_sub(clock.now_ns());
         if left <= 0 {

@@ -208,7 +208,12 @@ fn calls_of_opentelemetry_over_tls_are_found() {
         runtime.block_on(call(&place, &address, &path, b"\x0a\x0c\x12\x0a\x12\x08\x2a\x06\x0a\x04sold"))
     };
     assert_eq!(told("logs.v1.LogsService").as_deref(), Some("0"));
-    assert_eq!(told("trace.v1.TraceService").as_deref(), Some("12"));
-    assert_eq!(place.run(&["search", "*", "-o", "raw"]).good(), "sold\n");
+    assert_eq!(told("trace.v1.TraceService").as_deref(), Some("0"));
+    assert_eq!(told("profiles.v1development.ProfilesService").as_deref(), Some("12"));
+    assert_eq!(place.run(&["search", "NOT sourcetype=otel:trace", "-o", "raw"]).good(), "sold\n");
+    assert!(
+        place.run(&["search", "sourcetype=otel:trace", "-o", "raw"]).good().contains("sold"),
+        "read as a span's name"
+    );
     drop(server);
 }

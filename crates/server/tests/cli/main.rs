@@ -24,3 +24,4 @@ mod preview;
 mod programs;
 mod server;
 mod support;
+mod zones;

@@ -27,6 +27,13 @@ impl Server {
         Server::of(place, command)
     }
 
+    /// In another zone than UTC.
+    pub(crate) fn start_in_zone(place: &Place, zone: &str) -> Server {
+        let mut command = place.command(&["serve", "--mgmt", "127.0.0.1:0"]);
+        command.env("TZ", zone);
+        Server::of(place, command)
+    }
+
     fn of(place: &Place, mut command: Command) -> Server {
         let run_file = || std::fs::read_to_string(place.data().join("run/server.json")).ok();
         let left_by_another = run_file();

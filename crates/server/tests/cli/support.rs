@@ -35,7 +35,8 @@ impl Place {
     /// The binary with this place's data folder.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_quarry"));
-        command.current_dir(self.folder.path()).arg("--data-dir").arg(self.data()).args(arguments);
+        // What is tested does not depend on the zone of the machine.
+        command.env("TZ", "UTC").current_dir(self.folder.path()).arg("--data-dir").arg(self.data()).args(arguments);
         command
     }
 

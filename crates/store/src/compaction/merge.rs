@@ -193,6 +193,7 @@ fn row_of(shared: &Shared, inputs: &[Arc<SealedBucket>], slabs: u32) -> Result<B
         filter_bytes: 0,
         created: 0,
         level: rows().map(|row| row.level).max().unwrap_or(0) + 1,
+        thawed: false,
         origins: origins_of(inputs),
     })
 }

@@ -164,6 +164,7 @@ mod tests {
             filter_bytes: 1,
             created: 0,
             level: 0,
+            thawed: false,
             origins: Vec::new(),
         }
     }

@@ -121,7 +121,8 @@ fn the_log_goes_when_its_events_are_sealed() {
     store.seal_all().unwrap();
     append(&store, "main", 400, 5);
     drop(store);
-    assert!(fs::read_dir(dir.path().join("wal")).unwrap().count() <= 2);
+    let names = fs::read_dir(dir.path().join("wal")).unwrap().map(|entry| entry.unwrap().path());
+    assert!(names.filter(|path| path.extension().is_some()).count() <= 2);
     assert_eq!(texts(&all(&open(&options))), expected("main", 0..405));
 }
 
@@ -134,6 +135,7 @@ fn a_torn_tail_is_cut_and_the_log_goes_on() {
         append(&store, "main", round * 3, 3);
         drop(store);
         let mut logs: Vec<_> = fs::read_dir(dir.path().join("wal")).unwrap().map(|it| it.unwrap().path()).collect();
+        logs.retain(|path| path.extension().is_some());
         logs.sort();
         let newest = logs.last().unwrap();
         let mut bytes = fs::read(newest).unwrap();
@@ -153,6 +155,7 @@ fn damage_inside_the_log_is_told_and_the_rest_is_there() {
         append(&open(&options), "main", round * 3, 3);
     }
     let mut logs: Vec<_> = fs::read_dir(dir.path().join("wal")).unwrap().map(|it| it.unwrap().path()).collect();
+    logs.retain(|path| path.extension().is_some());
     logs.sort();
     let mut bytes = fs::read(&logs[1]).unwrap();
     let at = bytes.len() - 10;

@@ -2,13 +2,16 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use quarry_catalog::{Catalog, LogSegmentRow};
 use quarry_stdx::ManualClock;
 use tempfile::tempdir;
 
 use super::sample::{batch, checkpoint};
-use super::{all, expected, open, small, texts};
-use crate::{AppendRequest, Store, StoreOptions};
+use super::{all, append as append_to, expected, open, small, texts};
+use crate::wal::mark::DurableMark;
+use crate::{AppendRequest, LocalDisk, Store, StoreOptions, data_dir};
 
 /// Records of the one segment.
 const RECORDS: u64 = 6;
@@ -65,10 +68,9 @@ fn any_flipped_bit_costs_one_record_and_is_told() {
     let dir = tempdir().unwrap();
     let (options, log) = written(dir.path());
     let whole = fs::read(&log).unwrap();
-    for at in (0..start_of(&whole, RECORDS - 1)).step_by(37) {
+    for at in (0..whole.len()).step_by(37) {
         let dir = tempdir().unwrap();
-        let options = StoreOptions { dir: dir.path().to_owned(), ..options.clone() };
-        drop(open(&options));
+        let options = copy(options.dir.as_path(), dir.path());
         let log = dir.path().join("wal").join(log.file_name().unwrap());
         let mut flipped = whole.clone();
         flipped[at] ^= 4;
@@ -93,15 +95,148 @@ fn any_flipped_bit_costs_one_record_and_is_told() {
     }
 }
 
+/// Lets the mark be as old as it may be after the end of the machine: record `lsn` was the newest then.
+fn set_mark(dir: &Path, lsn: u64) {
+    DurableMark::new(Arc::new(LocalDisk), &dir.join("wal")).set(lsn).unwrap();
+}
+
+/// The data directory of `from` once more.
+fn copy(from: &Path, to: &Path) -> StoreOptions {
+    for folder in ["wal", "."] {
+        fs::create_dir_all(to.join(folder)).unwrap();
+        for entry in fs::read_dir(from.join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_file() {
+                fs::copy(&path, to.join(folder).join(path.file_name().unwrap())).unwrap();
+            }
+        }
+    }
+    StoreOptions { log_segment_bytes: 1 << 20, ..small(to) }
+}
+
 #[test]
-fn a_cut_or_damaged_last_record_is_a_torn_tail() {
+fn a_stored_last_record_that_is_cut_or_damaged_is_told() {
+    let whole = tempdir().unwrap();
+    let (_, log) = written(whole.path());
+    let bytes = fs::read(&log).unwrap();
+    let start = start_of(&bytes, RECORDS - 1);
+    let lose = |change: &dyn Fn(&Path)| {
+        let dir = tempdir().unwrap();
+        let options = copy(whole.path(), dir.path());
+        let log = dir.path().join("wal").join(log.file_name().unwrap());
+        change(&log);
+        let reader = Store::open_read_only(options.clone(), ManualClock::shared(0)).unwrap();
+        let seen = look(&reader);
+        drop(reader);
+        for _ in 0..2 {
+            assert_eq!(look(&open(&options)), seen);
+        }
+        let store = open(&options);
+        let stored = seen.0.len() as u64;
+        assert_eq!((offset(&store, "a"), stored < RECORDS), (stored, !seen.1.is_empty()));
+        // What comes afterwards is no part of the damage.
+        append(&store, "b", 50);
+        drop(store);
+        assert_eq!(look(&open(&options)).0.len() as u64, stored + 1);
+        seen.0.len()
+    };
+    for at in (start..bytes.len()).step_by(19) {
+        assert_eq!(lose(&|log| fs::write(log, &bytes[..at]).unwrap()), 5, "cut at {at}");
+        assert_eq!(
+            lose(&|log| {
+                let mut flipped = bytes.clone();
+                flipped[at] ^= 32;
+                fs::write(log, flipped).unwrap();
+            }),
+            5,
+            "flipped at {at}"
+        );
+    }
+    assert_eq!(lose(&|log| fs::write(log, "").unwrap()), 0);
+    assert_eq!(lose(&|log| fs::write(log, &bytes[..32]).unwrap()), 0);
+    assert_eq!(lose(&|log| fs::write(log, &bytes[..start_of(&bytes, 2)]).unwrap()), 2);
+    assert_eq!(lose(&|log| fs::remove_file(log).unwrap()), 0);
+    assert_eq!(lose(&|_| {}), 6);
+}
+
+#[test]
+fn any_removed_or_emptied_segment_is_told() {
+    let whole = tempdir().unwrap();
+    let options = StoreOptions { log_segment_bytes: 300, slab_events: 1_000, ..small(whole.path()) };
+    let store = open(&options);
+    (0..RECORDS).for_each(|number| append(&store, "a", number));
+    drop(store);
+    let segments = logs(whole.path());
+    assert!(segments.len() > 2);
+    for segment in &segments {
+        for empty in [false, true] {
+            let dir = tempdir().unwrap();
+            let options = copy(whole.path(), dir.path());
+            let segment = dir.path().join("wal").join(segment.file_name().unwrap());
+            if empty {
+                fs::write(&segment, "").unwrap()
+            } else {
+                fs::remove_file(&segment).unwrap()
+            }
+            for _ in 0..2 {
+                let store = open(&options);
+                let (texts, damaged) = look(&store);
+                assert!(texts.len() < RECORDS as usize && damaged.len() == 1, "{texts:?} {damaged:?}");
+                let told = store.messages()[0].text.clone();
+                let lost = format!("{} records", RECORDS as usize - texts.len());
+                assert!(told.contains(&lost) && told.contains("missing"), "{told}");
+            }
+        }
+    }
+}
+
+#[test]
+fn segments_that_were_let_go_are_not_missed() {
+    for sealed in [false, true] {
+        let dir = tempdir().unwrap();
+        let options = StoreOptions { log_segment_bytes: 300, slab_events: 3, ..small(dir.path()) };
+        for round in 0..4 {
+            let store = open(&options);
+            assert_eq!(look(&store).1, Vec::<String>::new(), "round {round}");
+            // The slab of `slow` keeps its segment while later ones go.
+            append_to(&store, "slow", round, 1);
+            (0..20).for_each(|number| append_to(&store, "main", round * 20 + number, 1));
+            if sealed {
+                store.seal_all().unwrap();
+            }
+        }
+        let store = open(&options);
+        assert_eq!((look(&store).0.len(), look(&store).1), (84, Vec::<String>::new()));
+    }
+}
+
+#[test]
+fn a_mark_that_is_gone_or_damaged_is_told_once() {
+    let dir = tempdir().unwrap();
+    let (options, _) = written(dir.path());
+    let mark = dir.path().join("wal/durable");
+    for damage in [&|| fs::remove_file(&mark).unwrap() as _, &|| fs::write(&mark, [7; 24]).unwrap()] as [&dyn Fn(); 2] {
+        damage();
+        let store = open(&options);
+        assert!(store.messages()[0].text.contains("wal/durable is"));
+        append(&store, "b", 50);
+        drop(store);
+        let store = open(&options);
+        assert_eq!((store.messages(), all(&store).damaged), (Vec::new(), Vec::new()));
+    }
+}
+
+#[test]
+fn a_cut_or_damaged_record_that_may_never_have_been_durable_is_a_torn_tail() {
     let dir = tempdir().unwrap();
     let (options, log) = written(dir.path());
     let whole = fs::read(&log).unwrap();
     let start = start_of(&whole, RECORDS - 1);
     for len in (start..whole.len()).step_by(19) {
+        set_mark(dir.path(), RECORDS - 1);
         fs::write(&log, &whole[..len]).unwrap();
         assert_eq!(look(&open(&options)), (without(&[RECORDS - 1]), Vec::new()), "{len} bytes");
+        set_mark(dir.path(), RECORDS - 1);
         let mut zeroed = whole.clone();
         zeroed[len..].fill(0);
         fs::write(&log, &zeroed).unwrap();
@@ -198,6 +333,10 @@ fn a_crash_while_damage_is_repaired_repeats_nothing() {
     fs::remove_file(&segments[1]).unwrap();
     for with_middle in [false, true] {
         fs::write(&log, &bytes).unwrap();
+        // The catalog hears of the new segments when all are there.
+        let catalog = Catalog::open(&data_dir::catalog(dir.path())).unwrap();
+        catalog.set_log_segments(&[LogSegmentRow { first_lsn: 1, last_lsn: None }]).unwrap();
+        drop(catalog);
         if with_middle {
             fs::write(&segments[1], &middle).unwrap();
         }

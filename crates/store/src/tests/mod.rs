@@ -12,6 +12,7 @@ mod life;
 mod log_damage;
 mod many_indexes;
 pub(crate) mod sample;
+mod sent;
 mod sets;
 
 use std::path::Path;

@@ -6,6 +6,7 @@
 //! Not here: which bucket a record goes to (`log_thread`) and when a segment may go (`log_files`).
 
 pub(crate) mod gather;
+pub(crate) mod mark;
 pub(crate) mod read;
 pub(crate) mod record;
 pub(crate) mod salvage;
@@ -18,7 +19,7 @@ use xxhash_rust::xxh3::xxh3_64;
 /// First bytes of every segment.
 const MAGIC: &[u8; 8] = b"QRYLOG\r\n";
 /// Newest layout known here.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 /// Magic, version, padding, first lsn, checksum of what precedes.
 pub(crate) const HEADER_BYTES: usize = 32;
 /// End of the name of a damaged segment that is kept for people to look at.

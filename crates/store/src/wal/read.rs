@@ -27,14 +27,15 @@ pub(crate) enum Repair {
 pub(crate) enum Found {
     /// A whole record.
     Record(Box<Record>),
-    /// Records from this one on are missing here.
-    Lost(u64),
+    /// Records from the first number to before the second one are missing here; `None` where the end is not known.
+    Lost(u64, Option<u64>),
 }
 
 /// Whole records that follow each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) first_lsn: u64,
+    pub(crate) last_lsn: u64,
     pub(crate) bytes: Range<usize>,
 }
 
@@ -85,10 +86,11 @@ pub(crate) fn list_damaged(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
 }
 
 /// Reads one segment and hands over every whole record. `following` is the first record of the next segment; the newest
-/// has none, and only its tail may be torn.
+/// has none, and only its tail may be torn. Records up to `through`, where that is known, were whole once.
 pub(crate) fn read_segment(
     path: &Path,
     following: Option<u64>,
+    through: Option<u64>,
     take: &mut dyn FnMut(Found),
 ) -> Result<ReadSegment, StoreError> {
     let bytes = fs::read(path).map_err(|error| StoreError::from_io("read", path, &error))?;
@@ -100,14 +102,19 @@ pub(crate) fn read_segment(
     let mut walk = Walk { bytes: &bytes, at: start, expected: first_lsn_of(path).unwrap_or(0), following };
     let mut read = ReadSegment::default();
     let mut bad: Vec<Range<usize>> = Vec::new();
+    let mut lost = 0;
     while let Some((record, len)) = walk.next(&mut bad) {
         if record.lsn > walk.expected {
-            take(Found::Lost(walk.expected));
+            lost += record.lsn - walk.expected;
+            take(Found::Lost(walk.expected, Some(record.lsn)));
         }
         let lsn = record.lsn;
         match read.runs.last_mut() {
-            Some(run) if run.bytes.end == walk.at && lsn == walk.expected => run.bytes.end += len,
-            _ => read.runs.push(Run { first_lsn: lsn, bytes: walk.at..walk.at + len }),
+            Some(run) if run.bytes.end == walk.at && lsn == walk.expected => {
+                run.bytes.end += len;
+                run.last_lsn = lsn;
+            }
+            _ => read.runs.push(Run { first_lsn: lsn, last_lsn: lsn, bytes: walk.at..walk.at + len }),
         }
         if lsn > walk.expected && bad.last().is_none_or(|region| region.end != walk.at) {
             bad.push(walk.at..walk.at);
@@ -118,18 +125,23 @@ pub(crate) fn read_segment(
     }
     let rest = walk.at..bytes.len();
     let headless = start == 0 && bytes.len() > HEADER_BYTES;
-    let is_tail = following.is_none() && !(headless && read.runs.is_empty());
+    let missing = through.filter(|through| walk.expected <= *through);
+    let is_tail = missing.is_none() && following.is_none() && !(headless && read.runs.is_empty());
     read.torn = is_tail && !rest.is_empty();
-    if !is_tail && (!rest.is_empty() || read.runs.is_empty()) {
+    if missing.is_some() || (!is_tail && (!rest.is_empty() || read.runs.is_empty())) {
         bad.push(rest);
-        if following.is_none_or(|next| walk.expected < next) {
-            take(Found::Lost(walk.expected));
+        let end = missing.map(|through| through + 1).or(following);
+        if end.is_none_or(|end| walk.expected < end) {
+            lost += end.map_or(0, |end| end - walk.expected);
+            take(Found::Lost(walk.expected, end));
         }
     }
     if let Some(first) = bad.first() {
         let unread: usize = bad.iter().map(Range::len).sum();
         let (path, at) = (path.display(), first.start);
-        read.damage = Some(format!("log segment {path} is damaged at byte {at}; {unread} bytes cannot be read"));
+        let missing = if lost > 0 { format!(", {lost} records are missing") } else { String::new() };
+        let damage = format!("log segment {path} is damaged at byte {at}; {unread} bytes cannot be read{missing}");
+        read.damage = Some(damage);
     }
     Ok(read)
 }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use quarry_catalog::{CheckpointKey, FileCheckpoint, SourceIdentity};
+use quarry_catalog::{CheckpointKey, FileCheckpoint, SourceIdentity, UnansweredPart};
 use quarry_event::{EventBatch, IndexedField, Metadata};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
@@ -16,6 +16,10 @@ use crate::StoreError;
 pub(crate) const FRAME_BYTES: usize = 40;
 /// Bytes of a record's body at most: room for a full batch with its columns and index-time fields.
 pub(crate) const BODY_BYTES_MAX: usize = 1 << 30;
+/// Flag of a body: a checkpoint follows.
+const WITH_CHECKPOINT: u8 = 1;
+/// Flag of a body: the name of a sender's request follows.
+const WITH_SENT: u8 = 2;
 
 /// A record as it is read back.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +28,8 @@ pub(crate) struct Record {
     pub(crate) bucket: u64,
     pub(crate) batch: EventBatch,
     pub(crate) checkpoint: Option<FileCheckpoint>,
+    /// The part of a sender's request that it holds.
+    pub(crate) sent: Option<UnansweredPart>,
 }
 
 /// A record on its way to the log: all of it but the text of its batch.
@@ -38,8 +44,12 @@ pub(crate) struct EncodedRecord {
 
 impl EncodedRecord {
     /// Encodes a record with an unfilled frame.
-    pub(crate) fn new(batch: &EventBatch, checkpoint: Option<&FileCheckpoint>) -> Result<EncodedRecord, StoreError> {
-        let (front_bytes, back_bytes) = (front_bytes(batch), back_bytes(batch, checkpoint));
+    pub(crate) fn new(
+        batch: &EventBatch,
+        checkpoint: Option<&FileCheckpoint>,
+        sent: Option<&UnansweredPart>,
+    ) -> Result<EncodedRecord, StoreError> {
+        let (front_bytes, back_bytes) = (front_bytes(batch), back_bytes(batch, checkpoint, sent));
         let body_bytes = front_bytes + batch.raw.len() + back_bytes;
         if body_bytes > BODY_BYTES_MAX {
             let (value, limit) = (body_bytes as u64, BODY_BYTES_MAX as u64);
@@ -47,9 +57,10 @@ impl EncodedRecord {
         }
         let mut front = Vec::with_capacity(FRAME_BYTES + front_bytes);
         front.resize(FRAME_BYTES, 0);
-        put_front(batch, checkpoint.is_some(), &mut front);
+        let flags = if checkpoint.is_some() { WITH_CHECKPOINT } else { 0 } | if sent.is_some() { WITH_SENT } else { 0 };
+        put_front(batch, flags, &mut front);
         let mut back = Vec::with_capacity(back_bytes);
-        put_back(batch, checkpoint, &mut back);
+        put_back(batch, checkpoint, sent, &mut back);
         debug_assert_eq!((front.len(), back.len()), (FRAME_BYTES + front_bytes, back_bytes));
         let mut checksum = Xxh3::new();
         [&front[FRAME_BYTES..], &batch.raw, &back].iter().for_each(|part| checksum.update(part));
@@ -95,8 +106,8 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<(Record, usize)> {
     if xxh3_64(body) != body_checksum {
         return None;
     }
-    let (batch, checkpoint) = decode_body(&mut Cursor(body))?;
-    Some((Record { lsn, bucket, batch, checkpoint }, FRAME_BYTES + body_bytes))
+    let (batch, checkpoint, sent) = decode_body(&mut Cursor(body))?;
+    Some((Record { lsn, bucket, batch, checkpoint, sent }, FRAME_BYTES + body_bytes))
 }
 
 /// Length of the record at the start of `bytes` by its frame, which is whole; the record may be damaged or cut.
@@ -117,12 +128,12 @@ fn front_bytes(batch: &EventBatch) -> usize {
     8 + 4 * 4 + 1 + index + batch.metas.iter().map(metas).sum::<usize>() + batch.len() * 16
 }
 
-fn put_front(batch: &EventBatch, with_checkpoint: bool, out: &mut Vec<u8>) {
+fn put_front(batch: &EventBatch, flags: u8, out: &mut Vec<u8>) {
     out.extend_from_slice(&batch.index_time.to_le_bytes());
     for count in [batch.len(), batch.raw.len(), batch.metas.len(), batch.fields.len()] {
         out.extend_from_slice(&(count as u32).to_le_bytes());
     }
-    out.push(u8::from(with_checkpoint));
+    out.push(flags);
     put_text(batch.metas.first().map_or("", |meta| &meta.index), out);
     for meta in &batch.metas {
         put_text(&meta.host, out);
@@ -134,13 +145,13 @@ fn put_front(batch: &EventBatch, with_checkpoint: bool, out: &mut Vec<u8>) {
     put_column(&batch.meta, |meta| meta.to_le_bytes(), out);
 }
 
-fn back_bytes(batch: &EventBatch, checkpoint: Option<&FileCheckpoint>) -> usize {
+fn back_bytes(batch: &EventBatch, checkpoint: Option<&FileCheckpoint>, sent: Option<&UnansweredPart>) -> usize {
     let fields = |field: &IndexedField| 4 + text_bytes(&field.name) + text_bytes(&field.value);
     let checkpoint = checkpoint.map_or(0, |checkpoint| 16 + 4 + 4 + 8 + 8 + text_bytes(&checkpoint.source));
-    batch.fields.iter().map(fields).sum::<usize>() + checkpoint
+    batch.fields.iter().map(fields).sum::<usize>() + checkpoint + sent.map_or(0, |_| 8 + 8 + 16)
 }
 
-fn put_back(batch: &EventBatch, checkpoint: Option<&FileCheckpoint>, out: &mut Vec<u8>) {
+fn put_back(batch: &EventBatch, checkpoint: Option<&FileCheckpoint>, sent: Option<&UnansweredPart>, out: &mut Vec<u8>) {
     for field in &batch.fields {
         out.extend_from_slice(&field.row.to_le_bytes());
         put_text(&field.name, out);
@@ -148,6 +159,11 @@ fn put_back(batch: &EventBatch, checkpoint: Option<&FileCheckpoint>, out: &mut V
     }
     if let Some(checkpoint) = checkpoint {
         put_checkpoint(checkpoint, out);
+    }
+    if let Some(sent) = sent {
+        out.extend_from_slice(&sent.run.to_le_bytes());
+        out.extend_from_slice(&sent.number.to_le_bytes());
+        out.extend_from_slice(&sent.key.to_le_bytes());
     }
 }
 
@@ -173,11 +189,11 @@ fn put_checkpoint(checkpoint: &FileCheckpoint, out: &mut Vec<u8>) {
     put_text(&checkpoint.source, out);
 }
 
-fn decode_body(cursor: &mut Cursor<'_>) -> Option<(EventBatch, Option<FileCheckpoint>)> {
+fn decode_body(cursor: &mut Cursor<'_>) -> Option<(EventBatch, Option<FileCheckpoint>, Option<UnansweredPart>)> {
     let index_time = cursor.u64()? as i64;
     let (events, raw_bytes) = (cursor.u32()? as usize, cursor.u32()? as usize);
     let (metas, fields) = (cursor.u32()?, cursor.u32()?);
-    let with_checkpoint = cursor.take(1)?[0] != 0;
+    let flags = cursor.take(1)?[0];
     let index = cursor.text()?;
     let mut batch = EventBatch { index_time, ..EventBatch::default() };
     for _ in 0..metas {
@@ -197,8 +213,14 @@ fn decode_body(cursor: &mut Cursor<'_>) -> Option<(EventBatch, Option<FileCheckp
         last_name = Some(name.clone());
         batch.fields.push(IndexedField { row, name, value: cursor.str()?.into() });
     }
-    let checkpoint = if with_checkpoint { Some(decode_checkpoint(cursor)?) } else { None };
-    cursor.0.is_empty().then_some((batch, checkpoint))
+    let checkpoint = if flags & WITH_CHECKPOINT == 0 { None } else { Some(decode_checkpoint(cursor)?) };
+    let sent = if flags & WITH_SENT == 0 { None } else { Some(decode_sent(cursor, index_time)?) };
+    cursor.0.is_empty().then_some((batch, checkpoint, sent))
+}
+
+fn decode_sent(cursor: &mut Cursor<'_>, time: i64) -> Option<UnansweredPart> {
+    let (run, number) = (cursor.u64()?, cursor.u64()?);
+    Some(UnansweredPart { run, number, key: u128::from_le_bytes(*cursor.take(16)?.first_chunk()?), time })
 }
 
 fn decode_checkpoint(cursor: &mut Cursor<'_>) -> Option<FileCheckpoint> {
@@ -248,8 +270,10 @@ mod tests {
     use super::*;
     use crate::tests::sample::{batch, checkpoint};
 
+    const SENT: UnansweredPart = UnansweredPart { run: 4, number: 5, key: u128::MAX - 6, time: 5 };
+
     fn encoded(batch: &EventBatch, checkpoint: &FileCheckpoint, lsn: u64, bucket: u64) -> Vec<u8> {
-        let mut record = EncodedRecord::new(batch, Some(checkpoint)).unwrap();
+        let mut record = EncodedRecord::new(batch, Some(checkpoint), Some(&SENT)).unwrap();
         record.seal_frame(lsn, bucket);
         let bytes = record.parts(batch).concat();
         assert_eq!(bytes.len(), record.len());
@@ -264,7 +288,8 @@ mod tests {
         let bytes = encoded(&events, &checkpoint, 12, 3);
         let (record, len) = decode(&bytes).unwrap();
         assert_eq!(len, bytes.len());
-        assert_eq!(record, Record { lsn: 12, bucket: 3, batch: events, checkpoint: Some(checkpoint) });
+        let expected = Record { lsn: 12, bucket: 3, batch: events, checkpoint: Some(checkpoint), sent: Some(SENT) };
+        assert_eq!(record, expected);
         for at in (0..bytes.len()).filter(|at| !(4..8).contains(at)) {
             let mut damaged = bytes.clone();
             damaged[at] ^= 1;
@@ -276,7 +301,8 @@ mod tests {
     #[test]
     fn a_checkpoint_needs_no_events() {
         let checkpoint = checkpoint("a.log", 70);
-        let bytes = encoded(&EventBatch::default(), &checkpoint, 1, 0);
+        let events = EventBatch { index_time: 5, ..EventBatch::default() };
+        let bytes = encoded(&events, &checkpoint, 1, 0);
         assert_eq!(decode(&bytes).unwrap().0.checkpoint, Some(checkpoint));
     }
 }

@@ -42,11 +42,13 @@ impl LogWriter {
         self.current.as_ref().map(|current| current.len)
     }
 
-    /// Ends the newest segment; the next record starts another.
-    pub(crate) fn rotate(&mut self) {
-        if self.current.as_ref().is_some_and(|current| !current.uncut) {
+    /// Ends the newest segment; the next record starts another. `false` when it cannot end yet.
+    pub(crate) fn rotate(&mut self) -> bool {
+        let is_whole = self.current.as_ref().is_none_or(|current| !current.uncut);
+        if is_whole {
             self.current = None;
         }
+        is_whole
     }
 
     /// Path of the newest segment.

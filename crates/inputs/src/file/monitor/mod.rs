@@ -22,7 +22,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use jiff::tz::TimeZone;
 use quarry_conf::{MonitorSettings, PropsResolver};
 use quarry_stdx::SharedClock;
 
@@ -43,8 +42,6 @@ const STORE_RETRY: Duration = Duration::from_secs(1);
 pub struct MonitorOptions {
     /// `host` of events where a stanza names none.
     pub host: String,
-    /// Zone of times that name none.
-    pub zone: TimeZone,
     /// The present.
     pub clock: SharedClock,
     /// Workers that read side by side.

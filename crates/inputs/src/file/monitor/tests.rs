@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, UNIX_EPOCH};
 
-use jiff::tz::TimeZone;
 use proptest::prelude::*;
 use quarry_conf::{ConfSource, Layer, Layers, MonitorSettings, PropsResolver};
 use quarry_event::EventBatch;
@@ -151,7 +150,6 @@ fn begin(
     let told = told.clone();
     let options = MonitorOptions {
         host: "here".to_owned(),
-        zone: TimeZone::UTC,
         clock: clock.clone(),
         workers: 1,
         tell: Box::new(move |text| told.lock().unwrap().push(text.to_owned())),

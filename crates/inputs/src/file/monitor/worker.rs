@@ -238,7 +238,7 @@ impl<'a> Worker<'a> {
 
     fn context(&self) -> PipelineContext {
         let options = &self.monitor.options;
-        PipelineContext { now: options.clock.now_ns(), zone: options.zone.clone(), modified: None }
+        PipelineContext { now: options.clock.now_ns(), zone: None, modified: None }
     }
 
     fn read(&mut self, job: &Job) -> Result<(), InputError> {
@@ -399,7 +399,7 @@ impl<'a> Worker<'a> {
             source: Some(source),
             sourcetype,
             again: false,
-            zone: self.monitor.options.zone.clone(),
+            zone: None,
             now: self.monitor.options.clock.now_ns(),
         };
         let report = add_file(&job.path, &options, self.props, &mut *self.sink, &mut NoProgress)?;

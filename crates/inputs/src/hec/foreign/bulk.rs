@@ -63,6 +63,25 @@ pub(super) fn documents(
     Some(documents)
 }
 
+/// Reads a document that comes alone, which must be an object; `None` when there is no memory for it.
+pub(super) fn document(
+    body: &str,
+    index: &str,
+    share: &mut Share,
+    lend: &dyn Fn() -> Share,
+) -> Option<Result<Envelope, &'static str>> {
+    let mut lent = lend();
+    let is_object = with_json(body, &mut lent, Value::is_object);
+    if is_object.is_none() && lent.is_refused() {
+        return share.refuse_as(lent);
+    }
+    drop(lent);
+    if is_object != Some(true) {
+        return Some(Err("failed to parse: the document is no JSON object"));
+    }
+    event_of(body, index, share, lend).map(Ok)
+}
+
 fn event_of(line: &str, index: &str, share: &mut Share, lend: &dyn Fn() -> Share) -> Option<Envelope> {
     share.take(2 * line.len())?;
     let mut lent = lend();

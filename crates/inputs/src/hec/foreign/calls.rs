@@ -1,9 +1,9 @@
-//! OTLP over gRPC: unary calls of the services for logs and metrics, read as their bodies over HTTP are.
+//! OTLP over gRPC: unary calls of the services for logs, metrics and traces, read as their bodies over HTTP are.
 //!
 //! A call is a POST over HTTP/2. Its body is one message behind five bytes, whether it is packed and its length; the
 //! answer is an empty message, and a status behind it. A refusal says by its status whether it helps to come again.
 //!
-//! Not here: streams, deadlines (a sender that gives up sends again), reflection, traces.
+//! Not here: streams, deadlines (a sender that gives up sends again), reflection.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use http_body_util::{BodyExt, Full};
 
-use super::{Collector, Form, Reader, read_logs, read_metrics, sent, store};
+use super::{Collector, Form, Reader, read_logs, read_metrics, read_traces, sent, store};
 use crate::hec::answer::Code;
 use crate::hec::body::BodyError;
 use crate::hec::{TOO_SLOW, swells};
@@ -99,6 +99,7 @@ pub(in crate::hec) fn router() -> Router<Arc<Collector>> {
     Router::new()
         .route("/opentelemetry.proto.collector.logs.v1.LogsService/Export", post(logs))
         .route("/opentelemetry.proto.collector.metrics.v1.MetricsService/Export", post(metrics))
+        .route("/opentelemetry.proto.collector.trace.v1.TraceService/Export", post(traces))
         .fallback(unknown)
 }
 
@@ -110,9 +111,13 @@ async fn metrics(State(collector): State<Arc<Collector>>, request: Request) -> R
     answer(call(collector, request, read_metrics).await)
 }
 
-/// Services that are not here, such as that of traces.
+async fn traces(State(collector): State<Arc<Collector>>, request: Request) -> Response {
+    answer(call(collector, request, read_traces).await)
+}
+
+/// Services that are not here, such as that of profiles.
 async fn unknown(request: Request) -> Response {
-    let text = format!("there is no {}: logs and metrics are taken", request.uri().path());
+    let text = format!("there is no {}: logs, metrics and traces are taken", request.uri().path());
     Refusal::new(Status::Unimplemented, text).into_response()
 }
 

@@ -1,17 +1,19 @@
 //! Senders made for others, on the collector's port and with its tokens: OpenTelemetry (OTLP over HTTP; over gRPC on a
-//! port of its own), Elasticsearch's `_bulk`, Loki's push, Prometheus' remote write; collectd, at the collector's own
+//! port of its own), Elasticsearch's `_bulk` and `_doc`, Loki's push, Prometheus' remote write; collectd, at the collector's own
 //! endpoint.
 //!
 //! Each is read into envelopes as those of `/services/collector/event`, and answered in its own words when its events
 //! are on disk. The token comes as `Authorization: Splunk`, `Bearer`, `ApiKey` (behind the colon), or as a password.
 //!
-//! Not here: traces, searches of these systems.
+//! Not here: searches of these systems.
 
 mod bulk;
 pub(super) mod calls;
 pub(super) mod collectd;
+mod documents;
 mod metric;
 mod protobuf;
+mod spans;
 mod streams;
 mod telemetry;
 
@@ -39,6 +41,7 @@ pub(super) fn router() -> Router<Arc<Collector>> {
     Router::new()
         .route("/v1/logs", post(logs))
         .route("/v1/metrics", post(metrics))
+        .route("/v1/traces", post(traces))
         .route("/loki/api/v1/push", post(push))
         .route("/loki/ready", get(ready))
         .route("/api/v1/write", post(write))
@@ -48,6 +51,9 @@ pub(super) fn router() -> Router<Arc<Collector>> {
         .route("/_bulk", post(bulk_without_index).put(bulk_without_index))
         .route("/{index}/_bulk", post(bulk_of_index).put(bulk_of_index))
         .route("/{index}/{kind}/_bulk", post(bulk_of_kind).put(bulk_of_kind))
+        .route("/{index}/_doc", post(documents::add))
+        .route("/{index}/_doc/{id}", post(documents::put).put(documents::put))
+        .route("/{index}/_create/{id}", post(documents::put).put(documents::put))
 }
 
 /// How a body is written.
@@ -91,6 +97,15 @@ async fn logs(State(collector): State<Arc<Collector>>, request: Request) -> Resp
 async fn metrics(State(collector): State<Arc<Collector>>, request: Request) -> Response {
     let form = form_of(request.headers(), Form::Protobuf);
     told_telemetry(take(collector, request, form, read_metrics).await, form)
+}
+
+async fn traces(State(collector): State<Arc<Collector>>, request: Request) -> Response {
+    let form = form_of(request.headers(), Form::Protobuf);
+    told_telemetry(take(collector, request, form, read_traces).await, form)
+}
+
+fn read_traces(bytes: &[u8], form: Form, events: &mut Events) -> Option<()> {
+    spans::traces(&value(bytes, form, &spans::TRACES, &mut events.share)?, events)
 }
 
 fn read_logs(bytes: &[u8], form: Form, events: &mut Events) -> Option<()> {
@@ -281,17 +296,7 @@ async fn bulk(collector: Arc<Collector>, index: Option<String>, request: Request
             Receiver::new(&collector.destination, &token, &Stated::default(), &sender, collector.clock.now_ns());
         let (mut items, mut has_errors) = (String::new(), false);
         for (number, document) in documents.iter().enumerate() {
-            let outcome = match &document.event {
-                Err(reason) => Err((400, (*reason).to_owned())),
-                Ok(event) => {
-                    let known = Some(&document.index).filter(|index| receiver.may_send_to(index));
-                    let event = Envelope { index: known.cloned(), ..event.clone() };
-                    receiver.event(event, number as u64).map_err(|answer| {
-                        let (_, status, text) = answer.code.row();
-                        (status.as_u16(), text.to_owned())
-                    })
-                }
-            };
+            let outcome = answer_of_bulk(document, number as u64, &mut receiver);
             has_errors |= outcome.is_err();
             if number > 0 {
                 items.push(',');
@@ -306,6 +311,17 @@ async fn bulk(collector: Arc<Collector>, index: Option<String>, request: Request
         Ok(body) => as_elastic(answer::json_text(StatusCode::OK, body)),
         Err(error) => refused(error),
     }
+}
+
+/// Takes a document: why it is not taken, by status and text.
+fn answer_of_bulk(document: &bulk::Document, at: u64, receiver: &mut Receiver<'_>) -> Result<(), (u16, String)> {
+    let event = document.event.as_ref().map_err(|reason| (400, (*reason).to_owned()))?;
+    let known = Some(&document.index).filter(|index| receiver.may_send_to(index));
+    let event = Envelope { index: known.cloned(), ..event.clone() };
+    receiver.event(event, at).map_err(|answer| {
+        let (_, status, text) = answer.code.row();
+        (status.as_u16(), text.to_owned())
+    })
 }
 
 /// A refusal as Elasticsearch words it, which its clients show.

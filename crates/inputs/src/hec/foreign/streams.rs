@@ -10,8 +10,8 @@ use crate::hec::envelope::Envelope;
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 const NANOS_PER_MILLISECOND: i64 = 1_000_000;
-/// Labels that say where an event belongs.
-const HOST_LABELS: [&str; 3] = ["host", "hostname", "instance"];
+/// Labels that give the host where no label `host` does.
+const HOST_LABELS: [&str; 2] = ["hostname", "instance"];
 
 static LABEL: Schema = Schema(&[one(1, "name", Kind::Text), one(2, "value", Kind::Text)]);
 static TIME: Schema = Schema(&[one(1, "seconds", Kind::Signed), one(2, "nanos", Kind::Signed)]);
@@ -82,7 +82,12 @@ fn add_label(event: &mut Envelope, name: &str, value: &str) {
         "source" => event.source = Some(value.to_owned()),
         "sourcetype" => event.sourcetype = Some(value.to_owned()),
         "index" => event.index = Some(value.to_owned()),
-        name if HOST_LABELS.contains(&name) && event.host.is_none() => event.host = Some(value.to_owned()),
+        "host" => event.host = Some(value.to_owned()),
+        name if HOST_LABELS.contains(&name) => {
+            event.host.get_or_insert_with(|| value.to_owned());
+            // It stays a label: searches of what these senders wrote ask for it by its name.
+            event.fields.push((name.to_owned(), value.to_owned()));
+        }
         name => event.fields.push((name.to_owned(), value.to_owned())),
     }
 }
@@ -189,7 +194,22 @@ mod tests {
         assert_eq!((events.len(), events[0].time), (1, Some(1_795_225_170_001_000_000)));
         assert_eq!(
             (events[0].raw.as_str(), events[0].host.as_deref()),
-            (r#"{"job":"j","metric_name:up":1.5}"#, Some("h:9"))
+            (r#"{"instance":"h:9","job":"j","metric_name:up":1.5}"#, Some("h:9"))
         );
+        assert!(events[0].fields.contains(&("instance".to_owned(), "h:9".to_owned())));
+    }
+
+    #[test]
+    fn the_label_host_is_the_host_wherever_it_stands_beside_instance() {
+        for names in [["instance", "host"], ["host", "instance"], ["hostname", "host"]] {
+            let label = |name: &str| json!({"name": name, "value": format!("of-{name}")});
+            let labels = [json!({"name": "__name__", "value": "up"}), label(names[0]), label(names[1])];
+            let request = json!({"timeseries": [{"labels": labels, "samples": [{"value": 1.5, "timestamp": 1}]}]});
+            let mut events = Events::with(1 << 20);
+            write(&request, &mut events).unwrap();
+            assert_eq!(events.read[0].host.as_deref(), Some("of-host"));
+            let others = events.read[0].fields.iter().filter(|(name, _)| !name.starts_with("metric_name")).count();
+            assert_eq!(others, 1, "the other label stays");
+        }
     }
 }

@@ -42,8 +42,10 @@ static ANY: Schema = Schema(&[
 ]);
 static ARRAY: Schema = Schema(&[many(1, "values", Kind::Message(&ANY))]);
 static PAIRS: Schema = Schema(&[many(1, "values", Kind::Message(&PAIR))]);
-static PAIR: Schema = Schema(&[one(1, "key", Kind::Text), one(2, "value", Kind::Message(&ANY))]);
-static RESOURCE: Schema = Schema(&[many(1, "attributes", Kind::Message(&PAIR))]);
+/// An attribute.
+pub(super) static PAIR: Schema = Schema(&[one(1, "key", Kind::Text), one(2, "value", Kind::Message(&ANY))]);
+/// Who sends.
+pub(super) static RESOURCE: Schema = Schema(&[many(1, "attributes", Kind::Message(&PAIR))]);
 static RECORD: Schema = Schema(&[
     one(1, "timeUnixNano", Kind::Fixed),
     one(2, "severityNumber", Kind::Signed),
@@ -190,7 +192,8 @@ fn event_of(
     Metric { values: values.into_iter().collect() }.into_event(event)
 }
 
-fn add_attributes(event: &mut Envelope, attributes: &[Value]) {
+/// Puts attributes where they belong: what says where an event is from, and fields.
+pub(super) fn add_attributes(event: &mut Envelope, attributes: &[Value]) {
     for attribute in attributes {
         let (Some(key), value) = (attribute["key"].as_str(), plain(&attribute["value"])) else { continue };
         let text = text_of(&value);
@@ -215,11 +218,13 @@ fn add_attributes(event: &mut Envelope, attributes: &[Value]) {
     }
 }
 
-fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+/// A list in an object; empty where there is none.
+pub(super) fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value[key].as_array().map_or(&[], Vec::as_slice)
 }
 
-fn object(pairs: &[Value]) -> Map<String, Value> {
+/// Attributes as an object.
+pub(super) fn object(pairs: &[Value]) -> Map<String, Value> {
     let pair = |pair: &Value| Some((pair["key"].as_str()?.to_owned(), plain(&pair["value"])));
     pairs.iter().filter_map(pair).collect()
 }
@@ -246,7 +251,8 @@ fn text_of(value: &Value) -> String {
     }
 }
 
-fn nanos(value: &Value) -> Option<TimeNs> {
+/// Nanoseconds since 1970, which are a text in JSON; 0 is none.
+pub(super) fn nanos(value: &Value) -> Option<TimeNs> {
     let nanos = value.as_u64().or_else(|| value.as_str()?.parse().ok())?;
     TimeNs::try_from(nanos).ok().filter(|nanos| *nanos > 0)
 }

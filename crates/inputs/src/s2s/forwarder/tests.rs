@@ -166,3 +166,17 @@ fn without_packets_frames_go_on() {
     assert_eq!(forwarder.advance(NOW, 0), Ok(false));
     assert_eq!(told(&forwarder.take_batches().0).len(), 1);
 }
+
+#[test]
+fn times_without_a_zone_are_of_the_forwarders() {
+    let mut forwarder = shaken(true);
+    let zone = b"### SERIALIZED TIMEZONE FORMAT 1.0\nC0\nY3600 NW 43 45 54\n$\n";
+    forwarder.push(&[b"\xff", &[u8::try_from(zone.len()).unwrap()][..], zone].concat());
+    forwarder.push(b"\xfe\x01\x0bsource::/a\x08host::h\x0fsourcetype::st\x00\x00");
+    let text = b"2026-11-20 10:00:00 up\n";
+    forwarder.push(&[b"\xfc\x01\x00\x00", &[u8::try_from(text.len()).unwrap()][..], text].concat());
+    assert_eq!(forwarder.advance(NOW, 0), Ok(false));
+    forwarder.settle(true, 0);
+    let (batches, _) = forwarder.take_batches();
+    assert_eq!(told(&batches), ["main h /a st 1795165200000000000 2026-11-20 10:00:00 up"]);
+}

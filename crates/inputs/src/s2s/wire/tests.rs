@@ -68,7 +68,7 @@ fn pairs_come_out_as_they_went_in() {
 #[test]
 fn packets_of_a_public_client_are_read() {
     let messages = decoded(&[&greeting("v3"), &packets()], true).unwrap();
-    let [_, Message::Note, Message::OpenChannel { like: None, number: 3, slots }, one, Message::Event(two)] =
+    let [_, Message::Zone(_), Message::OpenChannel { like: None, number: 3, slots }, one, Message::Event(two)] =
         &messages[..]
     else {
         panic!("{messages:?}")

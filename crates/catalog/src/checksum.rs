@@ -1,0 +1,175 @@
+//! Checksums of rows, and of tables as a whole.
+//!
+//! SQLite notices a broken page but not a changed value: a flipped bit in a row would be believed. Every row therefore
+//! carries a checksum of its values, which is compared whenever the row is read. A row that vanishes takes its checksum
+//! along, so table `digest` keeps the XOR of all checksums of each table; it changes in the transaction that changes
+//! the rows, and is compared when the catalog is opened.
+//!
+//! Origins have no checksum of their own: they are part of their bucket's.
+
+use std::fmt;
+
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension, Params, params};
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::bucket::sum_of_buckets;
+use crate::checkpoint::sum_of_checkpoints;
+use crate::log_segment::sum_of_log_segments;
+use crate::position::sum_of_positions;
+use crate::setting::sum_of_settings;
+use crate::unanswered::sum_of_unanswered;
+
+/// A table whose rows carry a checksum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Table {
+    Bucket,
+    Position,
+    Checkpoint,
+    Setting,
+    LogSegment,
+    Unanswered,
+}
+
+impl Table {
+    pub(crate) const ALL: [Table; 6] =
+        [Table::Bucket, Table::Position, Table::Checkpoint, Table::Setting, Table::LogSegment, Table::Unanswered];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Table::Bucket => "bucket",
+            Table::Position => "position",
+            Table::Checkpoint => "checkpoint",
+            Table::Setting => "setting",
+            Table::LogSegment => "log_segment",
+            Table::Unanswered => "unanswered",
+        }
+    }
+
+    /// XOR of the checksums of all rows, each compared with its row.
+    fn sum(self, act: &Connection) -> rusqlite::Result<i64> {
+        match self {
+            Table::Bucket => sum_of_buckets(act),
+            Table::Position => sum_of_positions(act),
+            Table::Checkpoint => sum_of_checkpoints(act),
+            Table::Setting => sum_of_settings(act),
+            Table::LogSegment => sum_of_log_segments(act),
+            Table::Unanswered => sum_of_unanswered(act),
+        }
+    }
+}
+
+/// Adds up the values of one row.
+pub(crate) struct RowSum(Xxh3);
+
+impl RowSum {
+    pub(crate) fn of(table: Table) -> RowSum {
+        RowSum(Xxh3::new()).bytes(table.name().as_bytes())
+    }
+
+    pub(crate) fn bytes(mut self, bytes: &[u8]) -> RowSum {
+        self.0.update(&(bytes.len() as u64).to_le_bytes());
+        self.0.update(bytes);
+        self
+    }
+
+    pub(crate) fn text(self, text: &str) -> RowSum {
+        self.bytes(text.as_bytes())
+    }
+
+    pub(crate) fn number(mut self, number: i64) -> RowSum {
+        self.0.update(&number.to_le_bytes());
+        self
+    }
+
+    pub(crate) fn finish(self) -> i64 {
+        self.0.digest().cast_signed()
+    }
+}
+
+/// A row or a table that does not hold what was written.
+#[derive(Debug)]
+struct Damaged(String);
+
+impl fmt::Display for Damaged {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Damaged {}
+
+fn damaged(what: String) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(0, Type::Integer, Box::new(Damaged(what)))
+}
+
+/// Refuses a row whose values do not fit its checksum. `None`: the row is of a version without checksums.
+pub(crate) fn check_row(table: Table, key: &dyn fmt::Display, found: Option<i64>, sum: i64) -> rusqlite::Result<()> {
+    match found {
+        Some(found) if found != sum => {
+            Err(damaged(format!("row {key} of table {} does not fit its checksum", table.name())))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Notes that the checksum of a row of the table changes from `old` to `new`; 0 stands for no row.
+pub(crate) fn note_change(act: &Connection, table: Table, old: i64, new: i64) -> rusqlite::Result<()> {
+    // SQLite has no XOR; this is one, and cannot overflow.
+    let update = "UPDATE digest SET sum = (sum | ?2) - (sum & ?2) WHERE name = ?1";
+    match act.prepare_cached(update)?.execute(params![table.name(), old ^ new])? {
+        1 => Ok(()),
+        _ => Err(damaged(format!("table digest has no row {}", table.name()))),
+    }
+}
+
+/// Checksum of the row that `select` finds; 0 where there is none.
+pub(crate) fn known_sum(act: &Connection, select: &str, key: impl Params) -> rusqlite::Result<i64> {
+    Ok(act.prepare_cached(select)?.query_row(key, |row| row.get(0)).optional()?.unwrap_or(0))
+}
+
+/// Runs a `DELETE … RETURNING checksum`.
+pub(crate) fn delete_rows(act: &Connection, table: Table, delete: &str, key: impl Params) -> rusqlite::Result<()> {
+    let mut statement = act.prepare_cached(delete)?;
+    let sums = statement.query_map(key, |row| row.get::<_, i64>(0))?;
+    let mut gone = 0;
+    for sum in sums {
+        gone ^= sum?;
+    }
+    note_change(act, table, gone, 0)
+}
+
+/// Compares every row with its checksum and every table with its digest.
+pub(crate) fn check_all(act: &Connection) -> rusqlite::Result<()> {
+    for table in Table::ALL {
+        let select = "SELECT sum FROM digest WHERE name = ?1";
+        let digest = act.prepare_cached(select)?.query_row([table.name()], |row| row.get::<_, i64>(0)).optional()?;
+        let name = table.name();
+        match digest {
+            None => return Err(damaged(format!("table digest has no row {name}"))),
+            Some(digest) if digest != table.sum(act)? => {
+                return Err(damaged(format!("rows of table {name} are missing or changed")));
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Gives all tables the digest of the rows they have, for a catalog that had none.
+pub(crate) fn begin(act: &Connection) -> rusqlite::Result<()> {
+    for table in Table::ALL {
+        let insert = "INSERT OR REPLACE INTO digest (name, sum) VALUES (?1, ?2)";
+        act.execute(insert, params![table.name(), table.sum(act)?])?;
+    }
+    Ok(())
+}
+
+/// Whether an error is one of a row that cannot be what was written.
+pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
+    use rusqlite::Error as E;
+    matches!(
+        error,
+        E::FromSqlConversionFailure(..) | E::InvalidColumnType(..) | E::IntegralValueOutOfRange(..) | E::Utf8Error(..)
+    )
+}

@@ -1,0 +1,89 @@
+//! Elasticsearch's endpoints of single documents: `POST /INDEX/_doc`, `PUT /INDEX/_doc/ID`, `PUT /INDEX/_create/ID`.
+//!
+//! A document is taken as one of a bulk is. What is written under an id that was used before is another event: nothing is
+//! replaced, and every answer says `created`.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, Request, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde_json::{Value, json};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::bulk::{self, Document};
+use super::{Sent, answer_of_bulk, bulk_of_kind, elastic, refused, sent, wait};
+use crate::hec::Collector;
+use crate::hec::body::{BodyError, Share};
+use crate::hec::receive::{Receiver, Stated};
+
+/// What an old client sends below the kind `_doc`.
+const BULK: &str = "_bulk";
+
+/// A document without an id.
+pub(super) async fn add(
+    State(collector): State<Arc<Collector>>,
+    Path(index): Path<String>,
+    request: Request,
+) -> Response {
+    take(collector, index, None, request).await
+}
+
+/// A document with an id.
+pub(super) async fn put(
+    State(collector): State<Arc<Collector>>,
+    Path((index, id)): Path<(String, String)>,
+    request: Request,
+) -> Response {
+    if id == BULK {
+        return bulk_of_kind(State(collector), Path((index, id)), request).await;
+    }
+    take(collector, index, Some(id), request).await
+}
+
+async fn take(collector: Arc<Collector>, index: String, id: Option<String>, request: Request) -> Response {
+    let Sent { collector, token, sender, kept, headers } = match sent(collector, request).await {
+        Ok(sent) => sent,
+        Err(error) => return refused(error),
+    };
+    let work = move || {
+        let kept = kept.unpack(&headers)?;
+        let now = collector.clock.now_ns();
+        let id = id.unwrap_or_else(|| format!("{:016x}", xxh3_64_with_seed(&kept.bytes, now.cast_unsigned())));
+        let body = String::from_utf8_lossy(&kept.bytes);
+        let mut share = Share::new(&collector.budget);
+        let lend = || Share::new(&collector.budget);
+        let Some(event) = bulk::document(body.trim(), &index, &mut share, &lend) else {
+            return Err(share.refusal());
+        };
+        let document = Document { action: "index".to_owned(), index, id: Some(id), event };
+        let mut receiver = Receiver::new(&collector.destination, &token, &Stated::default(), &sender, now);
+        let outcome = answer_of_bulk(&document, 0, &mut receiver);
+        wait(receiver).map_err(BodyError::Told)?;
+        Ok(told(&document, outcome))
+    };
+    match tokio::task::spawn_blocking(work).await.unwrap_or(Err(crate::hec::answer::Code::ServerError.into())) {
+        Ok((status, body)) => elastic(status, &body),
+        Err(error) => refused(error),
+    }
+}
+
+/// What the sender of a single document is told.
+fn told(document: &Document, outcome: Result<(), (u16, String)>) -> (StatusCode, Value) {
+    match outcome {
+        Ok(()) => {
+            let body = json!({
+                "_index": document.index, "_type": "_doc", "_id": document.id, "_version": 1, "result": "created",
+                "_shards": {"total": 1, "successful": 1, "failed": 0}, "_seq_no": 0, "_primary_term": 1
+            });
+            (StatusCode::CREATED, body)
+        }
+        Err((status, reason)) => {
+            let cause = json!({ "type": "mapper_parsing_exception", "reason": reason });
+            let body = json!({ "error": {
+                "root_cause": [cause.clone()], "type": cause["type"], "reason": cause["reason"]
+            }, "status": status });
+            (StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST), body)
+        }
+    }
+}

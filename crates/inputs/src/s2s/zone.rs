@@ -1,0 +1,88 @@
+//! The zone that a forwarder says it is in: that of times without one in texts it did not parse.
+//!
+//! It comes as lines: `Y` with seconds east of UTC for each kind of time the zone has (`Y3600 NW 43 45 54`: no daylight
+//! saving time, the name in hexadecimal digits), `@` with the moment from which on a kind holds (`@1793494800 1`), `$` at
+//! the end. Of several kinds the one that holds now is taken, so that texts of the other half of the year are an hour off.
+
+use jiff::tz::TimeZone;
+use quarry_event::TimeNs;
+use quarry_event::time::{NS_PER_SEC, fixed_zone};
+
+/// What the text begins with.
+const HEAD: &str = "### SERIALIZED TIMEZONE FORMAT";
+/// Offsets beyond this are none.
+const OFFSET_SECS_MAX: i32 = 15 * 3600;
+/// Kinds of time that are read.
+const KINDS_MAX: usize = 256;
+
+/// The zone that holds now; `None` for a text that cannot be read.
+pub(super) fn zone_of(text: &[u8], now: TimeNs) -> Option<TimeZone> {
+    let text = std::str::from_utf8(text).ok()?.trim_end_matches('\0');
+    let mut lines = text.split(['\n', ';']).map(str::trim);
+    lines.next().filter(|head| head.starts_with(HEAD))?;
+    let mut kinds: Vec<i32> = Vec::new();
+    // The latest change that has come, and what holds since.
+    let mut current: Option<(i64, usize)> = None;
+    for line in lines {
+        let first = |rest: &'_ str| rest.split(' ').next().map(str::to_owned);
+        if let Some(rest) = line.strip_prefix('Y') {
+            let offset: i32 = first(rest)?.parse().ok()?;
+            if offset.abs() > OFFSET_SECS_MAX || kinds.len() >= KINDS_MAX {
+                return None;
+            }
+            kinds.push(offset);
+        } else if let Some((moment, kind)) = line.strip_prefix('@').and_then(|rest| rest.split_once(' ')) {
+            let (moment, kind): (i64, usize) = (moment.parse().ok()?, kind.trim().parse().ok()?);
+            let has_come = moment <= now.div_euclid(NS_PER_SEC);
+            if has_come && current.is_none_or(|(latest, _)| moment >= latest) {
+                current = Some((moment, kind));
+            }
+        }
+    }
+    let kind = match current {
+        Some((_, kind)) => kind,
+        // Several kinds and no word of when: none is more likely than the node's own zone.
+        None if kinds.len() == 1 => 0,
+        None => return None,
+    };
+    kinds.get(kind).map(|offset| fixed_zone(*offset))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn east(text: &str, now: i64) -> Option<i32> {
+        let zone = zone_of(text.as_bytes(), now * NS_PER_SEC)?;
+        Some(quarry_event::time::seconds_east(now * NS_PER_SEC, &zone))
+    }
+
+    #[test]
+    fn the_kind_that_holds_now_counts() {
+        let utc = "### SERIALIZED TIMEZONE FORMAT 1.0\nC0\nY0 NW 55 54 43\n$\n";
+        assert_eq!(east(utc, 1_795_225_170), Some(0));
+        let berlin =
+            "### SERIALIZED TIMEZONE FORMAT 1.0;Y7200 YW 43 45 53 54;Y3600 NW 43 45 54;@1774746000 0;@1792890000 1;$;";
+        assert_eq!(east(berlin, 1_780_000_000), Some(7_200));
+        assert_eq!(east(berlin, 1_795_225_170), Some(3_600));
+        assert_eq!(east(berlin, 1_000_000_000), None, "before all changes");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_no_zone() {
+        for text in
+            ["", "UTC", "### SERIALIZED TIMEZONE FORMAT 1.0\n$\n", "### SERIALIZED TIMEZONE FORMAT 1.0\nYx NW\n"]
+        {
+            assert_eq!(east(text, 0), None, "{text}");
+        }
+        assert_eq!(east("### SERIALIZED TIMEZONE FORMAT 1.0\nY999999 NW 55\n", 0), None);
+        assert_eq!(east("### SERIALIZED TIMEZONE FORMAT 1.0\nY0 NW 55\n@0 7\n", 1), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in "### SERIALIZED TIMEZONE FORMAT 1.0\n([Y@C$][0-9 -]{0,12}[\n;]){0,6}") {
+            let _zone = zone_of(text.as_bytes(), 0);
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! JSON objects as lines, by `JSON_RECORDS`: the members of the list that wraps them, and objects that stand alone.
+//!
+//! Files of some services are one object, `{"Records":[{…},{…}]}`. Here the wrapper is passed over and every object behind
+//! it is a line of its own, wherever line feeds stand. Nothing is remembered of the wrapper: between two objects commas,
+//! blanks and closing brackets are passed over, so that reading may begin again at any object. What is no object there is
+//! handed on as lines are, so that nothing is lost. Of an object longer than the limit only its head is kept.
+//!
+//! Not here: whether an object is well-formed beyond its brackets and quotes.
+
+use memchr::memchr2;
+
+use super::{Line, Until, cut};
+
+/// Bytes in which the name of the list and its bracket must stand.
+const WRAPPER_BYTES_MAX: usize = 256;
+
+/// What the bytes at the front of the window are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Between objects.
+    Between,
+    /// In an object so many brackets deep; whether in a text, and behind a backslash.
+    Object { depth: usize, in_text: bool, is_escaped: bool },
+    /// In something else, up to its line feed.
+    Other,
+}
+
+/// Cuts a stream into JSON objects.
+#[derive(Debug)]
+pub(crate) struct RecordLines {
+    /// `"NAME"`, as it stands in the wrapper.
+    name: Vec<u8>,
+    limit: usize,
+    /// Text of no line yet, behind `front` bytes that are done with.
+    window: Vec<u8>,
+    front: usize,
+    /// Offset of the first byte of the text.
+    start: u64,
+    /// Bytes of the text that were looked at.
+    seen: usize,
+    place: Place,
+}
+
+impl RecordLines {
+    pub(super) fn new(name: &str, limit: usize) -> RecordLines {
+        let name = format!("\"{name}\"").into_bytes();
+        RecordLines { name, limit, window: Vec::new(), front: 0, start: 0, seen: 0, place: Place::Between }
+    }
+
+    pub(super) fn skip(&mut self, bytes: u64) {
+        self.start += bytes;
+    }
+
+    pub(super) fn start(&self) -> u64 {
+        self.start
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        self.window.capacity()
+    }
+
+    pub(super) fn feed(&mut self, bytes: &[u8], sink: &mut impl FnMut(Line<'_>)) {
+        self.window.extend_from_slice(bytes);
+        self.look(false, sink);
+    }
+
+    pub(super) fn drain(&mut self, until: Until, sink: &mut impl FnMut(Line<'_>)) {
+        self.look(until == Until::End, sink);
+        if until == Until::End && !self.window.is_empty() {
+            let (end, all) = (self.window.trim_ascii_end().len(), self.window.len());
+            self.hand_on(end, all, sink);
+            (self.window, self.front) = (Vec::new(), 0);
+        }
+    }
+
+    fn text(&self) -> &[u8] {
+        &self.window[self.front..]
+    }
+
+    /// Hands on what is complete. `is_all` says that no bytes come for now.
+    fn look(&mut self, is_all: bool, sink: &mut impl FnMut(Line<'_>)) {
+        loop {
+            let goes_on = match self.place {
+                Place::Between => self.between(is_all),
+                Place::Object { .. } => self.object(sink),
+                Place::Other => self.other(sink),
+            };
+            if !goes_on {
+                break;
+            }
+        }
+        self.window.drain(..self.front);
+        self.front = 0;
+    }
+
+    /// Passes over what parts objects; whether something begins.
+    fn between(&mut self, is_all: bool) -> bool {
+        let is_joint = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b',' | b']' | b'}');
+        let joint = self.text().iter().take_while(|byte| is_joint(byte)).count();
+        self.pass(joint);
+        match self.text().first() {
+            None => false,
+            Some(b'{') => match self.wrapper() {
+                Wrapper::Whole(bytes) => {
+                    self.pass(bytes);
+                    true
+                }
+                Wrapper::Perhaps if !is_all => false,
+                Wrapper::Perhaps | Wrapper::None => {
+                    self.place = Place::Object { depth: 0, in_text: false, is_escaped: false };
+                    true
+                }
+            },
+            Some(_) => {
+                self.place = Place::Other;
+                true
+            }
+        }
+    }
+
+    /// Looks for the end of an object; whether it was there.
+    fn object(&mut self, sink: &mut impl FnMut(Line<'_>)) -> bool {
+        let Place::Object { mut depth, mut in_text, mut is_escaped } = self.place else { return false };
+        while let Some(byte) = self.text().get(self.seen) {
+            match byte {
+                _ if is_escaped => is_escaped = false,
+                b'\\' if in_text => is_escaped = true,
+                b'"' => in_text = !in_text,
+                _ if in_text => {}
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            self.seen += 1;
+            if depth == 0 || self.seen >= super::LINE_BYTES_MAX {
+                self.hand_on(self.seen, self.seen, sink);
+                return true;
+            }
+        }
+        self.place = Place::Object { depth, in_text, is_escaped };
+        false
+    }
+
+    /// Looks for the end of a line; whether it was there.
+    fn other(&mut self, sink: &mut impl FnMut(Line<'_>)) -> bool {
+        let Some(end) = memchr2(b'\n', b'\r', &self.text()[self.seen..]).map(|end| self.seen + end) else {
+            self.seen = self.text().len();
+            if self.seen >= super::LINE_BYTES_MAX {
+                self.hand_on(self.seen, self.seen, sink);
+            }
+            return false;
+        };
+        self.hand_on(end, end, sink);
+        true
+    }
+
+    /// Hands on the first `end` bytes of the window and goes on behind `next`.
+    fn hand_on(&mut self, end: usize, next: usize, sink: &mut impl FnMut(Line<'_>)) {
+        if end > 0 {
+            sink(cut(&self.text()[..end], end as u64, self.start, self.limit));
+        }
+        self.pass(next);
+        self.place = Place::Between;
+    }
+
+    fn pass(&mut self, bytes: usize) {
+        self.front += bytes;
+        self.start += bytes as u64;
+        self.seen = 0;
+    }
+
+    /// Whether the window begins with `{"NAME":[`.
+    fn wrapper(&self) -> Wrapper {
+        let head = &self.text()[..self.text().len().min(WRAPPER_BYTES_MAX)];
+        let mut at = 0;
+        for part in [b"{".as_slice(), &self.name, b":", b"["] {
+            at += head[at..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+            let there = &head[at..];
+            if !there.starts_with(part) {
+                let is_cut = there.len() < part.len() && part.starts_with(there) && head.len() < WRAPPER_BYTES_MAX;
+                return if is_cut { Wrapper::Perhaps } else { Wrapper::None };
+            }
+            at += part.len();
+        }
+        Wrapper::Whole(at)
+    }
+}
+
+/// Whether an object is the wrapper.
+enum Wrapper {
+    None,
+    /// More bytes must tell.
+    Perhaps,
+    /// It is, and its list begins behind so many bytes.
+    Whole(usize),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lines with their offsets, fed in pieces of `step`.
+    fn lines(text: &str, step: usize) -> Vec<(u64, String)> {
+        let mut found = Vec::new();
+        let mut sink = |line: Line<'_>| found.push((line.start, String::from_utf8_lossy(line.text).into_owned()));
+        let mut records = RecordLines::new("Records", 1_000);
+        text.as_bytes().chunks(step).for_each(|piece| records.feed(piece, &mut sink));
+        records.drain(Until::End, &mut sink);
+        assert_eq!(records.start(), text.len() as u64);
+        found
+    }
+
+    fn texts(text: &str) -> Vec<String> {
+        let whole = lines(text, text.len().max(1));
+        for step in [1, 7] {
+            assert_eq!(lines(text, step), whole, "pieces of {step}");
+        }
+        for (start, line) in &whole {
+            assert_eq!(&text[*start as usize..*start as usize + line.len()], line);
+        }
+        whole.into_iter().map(|(_, line)| line).collect()
+    }
+
+    #[test]
+    fn members_of_the_list_are_lines() {
+        let members = ["{\"a\":1}", "{\"b\":{\"c\":[1,2]},\"d\":\"}]\\\"\"}", "{\"e\":[{\"f\":{}}]}"];
+        let text = members.join(",");
+        assert_eq!(texts(&format!("{{\"Records\":[{text}]}}")), members);
+        assert_eq!(texts(&format!("{{ \"Records\" : [\n {} ]\n}}\n", members.join(" ,\n "))), members);
+        assert_eq!(texts(&members.join("\n")), members, "objects that stand alone");
+        assert_eq!(texts(&members.join("")), members);
+        let two = format!("{{\"Records\":[{}]}}\n{{\"Records\":[{}]}}", members[0], members[1]);
+        assert_eq!(texts(&two), members[..2]);
+    }
+
+    #[test]
+    fn what_is_no_object_is_not_lost() {
+        assert_eq!(texts("no object\n{\"a\":1}\nend"), ["no object", "{\"a\":1}", "end"]);
+        assert_eq!(texts("{\"Records\":{\"a\":[1]}}"), ["{\"Records\":{\"a\":[1]}}"], "another Records");
+        assert_eq!(texts("{\"Records\":[{\"a\":1},{\"b\":"), ["{\"a\":1}", "{\"b\":"]);
+        assert_eq!(texts("{\"Records\":[]}"), [""; 0]);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn pieces_change_nothing(text in r#"(\{"Records":\[|\{"a":|\[|\]|\}|\{|"|\\|,|x|1|\n){0,30}"#) {
+            let whole = lines(&text, text.len().max(1));
+            proptest::prop_assert_eq!(lines(&text, 1), whole.clone());
+            proptest::prop_assert_eq!(lines(&text, 5), whole);
+        }
+    }
+}

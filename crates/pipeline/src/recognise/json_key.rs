@@ -1,0 +1,279 @@
+//! The time of a JSON object, by the names that writers give it.
+//!
+//! Objects often say when they happened behind a kilobyte of other things, and quote other times before that. So the
+//! values of well-known names count first, those of the object itself before those of objects in it. The text is walked
+//! once, up to a name that leaves no doubt, without building anything, up to [`WALK_BYTES_MAX`].
+//!
+//! Not here: whether the text is an object at all beyond what the walk needs; what is broken gives no time.
+
+use super::{Rank, Recogniser, Stamp, digits};
+
+/// Names of the time of an object in lower case, the most telling first.
+const NAMES: [&[u8]; 30] = [
+    b"@timestamp",
+    b"timestamp",
+    b"_time",
+    b"eventtime",
+    b"event_time",
+    b"eventtimestamp",
+    b"event_timestamp",
+    b"time",
+    b"ts",
+    b"@t",
+    b"datetime",
+    b"date_time",
+    b"__realtime_timestamp",
+    b"asctime",
+    b"log_time",
+    b"logtime",
+    b"timegenerated",
+    b"timecreated",
+    b"stagetimestamp",
+    b"requestreceivedtimestamp",
+    b"start_time",
+    b"starttime",
+    b"created_at",
+    b"createdat",
+    b"created",
+    b"creationtime",
+    b"published",
+    b"timestamp_ms",
+    b"date",
+    b"t",
+];
+/// So many of [`NAMES`] leave no doubt: the first of them is taken, and the rest of the object not looked at.
+const TELLING: usize = 10;
+/// Bytes of an object that are looked at.
+const WALK_BYTES_MAX: usize = 64 << 10;
+/// Objects and lists within each other that are looked into.
+const DEPTH_MAX: usize = 32;
+/// Bytes of the longest name in [`NAMES`].
+const NAME_BYTES_MAX: usize = 24;
+/// What some writers put a time into: `{"$date": "…"}`.
+const WRAPPERS: [&[u8]; 2] = [b"$date", b"$numberLong"];
+
+/// A value that may be the time.
+#[derive(Clone, Copy)]
+struct Candidate {
+    /// How deep it lies (the object itself is 0), then its place in [`NAMES`].
+    order: (bool, usize),
+    stamp: Stamp,
+}
+
+/// The best of what a walk has seen.
+#[derive(Default)]
+struct Seen {
+    full: Option<Candidate>,
+    /// `"date"` and `"time"` of the object itself, where neither says both.
+    date: Option<Stamp>,
+    clock: Option<Stamp>,
+}
+
+impl Seen {
+    fn note(&mut self, order: (bool, usize), stamp: Stamp) {
+        match stamp.rank {
+            Rank::Full if self.full.is_none_or(|known| order < known.order) => {
+                self.full = Some(Candidate { order, stamp });
+            }
+            Rank::Date if !order.0 => _ = self.date.get_or_insert(stamp),
+            Rank::Clock if !order.0 => _ = self.clock.get_or_insert(stamp),
+            _ => {}
+        }
+    }
+
+    fn best(self) -> Option<Candidate> {
+        let of_object = self.full.filter(|found| !found.order.0);
+        let both = self.date.zip(self.clock).map(|(date, clock)| {
+            let parts = super::DateTimeParts {
+                year: date.parts.year,
+                month: date.parts.month,
+                day: date.parts.day,
+                ..clock.parts
+            };
+            Candidate { order: (false, NAMES.len()), stamp: Stamp { parts, rank: Rank::Full, ..date } }
+        });
+        of_object.or(both).or(self.full)
+    }
+}
+
+impl Recogniser {
+    /// The stamp under a well-known name in an object that `text` begins with, and whether it is one of the object itself.
+    pub(crate) fn find_in_json(&self, text: &[u8]) -> Option<(Stamp, bool)> {
+        let start = text.iter().position(|byte| !byte.is_ascii_whitespace())?;
+        if text[start] != b'{' {
+            return None;
+        }
+        let text = &text[..text.len().min(WALK_BYTES_MAX)];
+        let (mut seen, mut depth, mut at) = (Seen::default(), 0_usize, start);
+        while let Some(byte) = text.get(at) {
+            match byte {
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' => depth = depth.saturating_sub(1),
+                b'"' => {
+                    let end = string_end(text, at + 1)?;
+                    let value = value_behind(text, end + 1);
+                    let name = value.and_then(|_| place_of(&text[at + 1..end]));
+                    if let (Some(value), Some(name)) = (value, name)
+                        && let Some(stamp) = self.value(text, value)
+                    {
+                        seen.note((depth > 1, name), Stamp { leads: false, ..stamp });
+                        if name < TELLING && depth == 1 && stamp.rank == Rank::Full {
+                            break;
+                        }
+                    }
+                    at = end;
+                }
+                _ => {}
+            }
+            if depth == 0 || depth > DEPTH_MAX {
+                break;
+            }
+            at += 1;
+        }
+        seen.best().map(|found| (found.stamp, !found.order.0))
+    }
+
+    /// The stamp of a value that begins at `at`: a text or a number, perhaps in a wrapper.
+    fn value(&self, text: &[u8], at: usize) -> Option<Stamp> {
+        let at = unwrapped(text, at);
+        let (start, end) = match text.get(at)? {
+            b'"' => (at + 1, string_end(text, at + 1)?),
+            b'0'..=b'9' => (at, at + number_bytes(&text[at..])),
+            _ => return None,
+        };
+        let value = &text[start..end];
+        let run = digits(value, 0);
+        if matches!(run, 10 | 13 | 16 | 19)
+            && let Some(stamp) = self.epoch(value, 0, run, true).filter(|stamp| stamp.end == value.len())
+        {
+            return Some(placed(stamp, start));
+        }
+        let is_text = text[at] == b'"';
+        let stamp = if is_text { self.find(value)? } else { return None };
+        (stamp.start == 0 && stamp.rank != Rank::LooseEpoch).then(|| placed(stamp, start))
+    }
+}
+
+/// A stamp of a text that begins at `start`.
+fn placed(stamp: Stamp, start: usize) -> Stamp {
+    Stamp { start: start + stamp.start, end: start + stamp.end, ..stamp }
+}
+
+fn number_bytes(text: &[u8]) -> usize {
+    text.iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'.').count()
+}
+
+/// Where a name stands among the well-known ones.
+fn place_of(name: &[u8]) -> Option<usize> {
+    if name.len() > NAME_BYTES_MAX {
+        return None;
+    }
+    NAMES.iter().position(|known| known.eq_ignore_ascii_case(name))
+}
+
+/// The quote that ends a string which begins at `at`.
+fn string_end(text: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        at += memchr::memchr2(b'"', b'\\', text.get(at..)?)?;
+        if text[at] == b'"' {
+            return Some(at);
+        }
+        at += 2;
+    }
+}
+
+/// Where the value of a name begins that ends before `at`; `None` where no colon follows.
+fn value_behind(text: &[u8], at: usize) -> Option<usize> {
+    let colon = skip_blanks(text, at);
+    (text.get(colon) == Some(&b':')).then(|| skip_blanks(text, colon + 1))
+}
+
+fn skip_blanks(text: &[u8], at: usize) -> usize {
+    at + text.get(at..).map_or(0, |rest| rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count())
+}
+
+/// Where the value in wrappers begins; `at` itself where there are none.
+fn unwrapped(text: &[u8], at: usize) -> usize {
+    let mut at = at;
+    for _ in WRAPPERS {
+        let inner = || {
+            let quote = (text.get(at) == Some(&b'{')).then(|| skip_blanks(text, at + 1))?;
+            let end = (text.get(quote) == Some(&b'"')).then(|| string_end(text, quote + 1))??;
+            WRAPPERS.contains(&&text[quote + 1..end]).then(|| value_behind(text, end + 1))?
+        };
+        let Some(inner) = inner() else { return at };
+        at = inner;
+    }
+    at
+}
+
+#[cfg(test)]
+mod tests {
+    use quarry_event::time::{NS_PER_SEC, ResolveContext, strftime};
+
+    use super::*;
+
+    fn read(text: &str) -> String {
+        let found = Recogniser::new(1_795_244_400 * NS_PER_SEC, [].into()).find_in_json(text.as_bytes());
+        let Some((stamp, _)) = found else { return "none".to_owned() };
+        let utc = jiff::tz::TimeZone::UTC;
+        let time = stamp.parts.resolve(&ResolveContext { now: 0, tz: &utc, last: None }).unwrap();
+        strftime(time, "%FT%T.%6N", &utc).trim_end_matches('0').trim_end_matches('.').to_owned()
+    }
+
+    #[test]
+    fn a_well_known_name_counts_wherever_it_stands() {
+        let long = "x".repeat(500);
+        for (text, time) in [
+            (format!(r#"{{"a":"{long}","eventTime":"2026-11-20T13:42:07Z"}}"#), "2026-11-20T13:42:07"),
+            (format!(r#"{{"a":"{long}","@timestamp" : "2026-11-20T13:42:07.5Z"}}"#), "2026-11-20T13:42:07.5"),
+            (format!(r#"{{"a":"{long}","ts":1795244400}}"#), "2026-11-21T07:00:00"),
+            (format!(r#"{{"a":"{long}","ts":1795244400.25}}"#), "2026-11-21T07:00:00.25"),
+            (format!(r#"{{"a":"{long}","time":1795244400125}}"#), "2026-11-21T07:00:00.125"),
+            (format!(r#"{{"a":"{long}","time":"1795244400125250"}}"#), "2026-11-21T07:00:00.12525"),
+            (format!(r#"{{"a":"{long}","_time":1795244400125250000}}"#), "2026-11-21T07:00:00.12525"),
+            (format!(r#"{{"a":"{long}","created_at":"2026-11-20 13:42:07"}}"#), "2026-11-20T13:42:07"),
+            (format!(r#"{{"a":"{long}","date":"2026-11-20","time":"13:42:07"}}"#), "2026-11-20T13:42:07"),
+            (format!(r#" {{"a":"{long}","t":{{"$date":"2026-11-20T13:42:07.5Z"}}}}"#), "2026-11-20T13:42:07.5"),
+            (
+                format!(r#"{{"a":"{long}","t":{{"$date":{{"$numberLong":"1795244400125"}}}}}}"#),
+                "2026-11-21T07:00:00.125",
+            ),
+        ] {
+            assert_eq!(read(&text), time, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_object_itself_comes_before_what_is_in_it_and_better_names_before_others() {
+        let inner = r#""context":{"timestamp":"2001-01-01T00:00:00Z"}"#;
+        assert_eq!(read(&format!(r#"{{{inner},"created_at":"2026-11-20T13:42:07Z"}}"#)), "2026-11-20T13:42:07");
+        assert_eq!(read(&format!("{{{inner}}}")), "2001-01-01T00:00:00");
+        let two = r#"{"created_at":"2001-01-01T00:00:00Z","timestamp":"2026-11-20T13:42:07Z"}"#;
+        assert_eq!(read(two), "2026-11-20T13:42:07");
+        let quoted = r#"{"msg":"\"timestamp\":\"2001-01-01T00:00:00Z\"","time":"2026-11-20T13:42:07Z"}"#;
+        assert_eq!(read(quoted), "2026-11-20T13:42:07");
+    }
+
+    #[test]
+    fn what_is_no_time_is_passed_over() {
+        for text in [
+            r#"{"time":12,"ts":"soon","timestamp":null,"date":[]}"#,
+            r#"{"time":"took 2026-11-20T13:42:07Z"}"#,
+            r#"{"mytime":"2026-11-20T13:42:07Z"}"#,
+            r#"{"time"#,
+            r#"{"time":"2026-11-20T13:42"#,
+            "[1]",
+            "",
+        ] {
+            assert_eq!(read(text), "none", "{text}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_breaks_it(text in r#"\{("(time|ts|a|\\"|\$date)"|[:,{}\[\] ]|"2026-11-20T13:42:07Z"|1795244400|\\){0,20}"#) {
+            let _stamp = Recogniser::new(1_795_244_400 * NS_PER_SEC, [].into()).find_in_json(text.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Requests that senders send again after a crash are stored once, and what is sent twice on purpose twice.
+
+use std::fs;
+use std::path::Path;
+
+use tempfile::tempdir;
+
+use super::sample::batch;
+use super::{all, open, small, texts};
+use crate::{SentRequest, Store, StoreOptions};
+
+fn send(store: &Store, key: u128, number: u64) -> SentRequest {
+    let request = store.sent_request(key);
+    store.append_sent(0, batch("main", number, 1), &request).unwrap().wait().unwrap();
+    request
+}
+
+fn answer(store: &Store, key: u128, number: u64) {
+    let request = send(store, key, number);
+    store.answered(&request).unwrap();
+}
+
+fn stored(store: &Store) -> usize {
+    texts(&all(store)).len()
+}
+
+fn options(dir: &Path) -> StoreOptions {
+    StoreOptions { log_segment_bytes: 300, ..small(dir) }
+}
+
+#[test]
+fn a_request_without_an_answer_is_stored_once_and_one_with_an_answer_each_time() {
+    for sealed in [false, true] {
+        let dir = tempdir().unwrap();
+        let options = options(dir.path());
+        let store = open(&options);
+        answer(&store, 1, 0);
+        send(&store, 2, 10);
+        // Two heartbeats, one of which was answered.
+        answer(&store, 3, 20);
+        send(&store, 3, 20);
+        if sealed {
+            // The records leave the log.
+            store.seal_all().unwrap();
+            (30..60).for_each(|number| answer(&store, 9, number));
+            store.seal_all().unwrap();
+        }
+        let before = stored(&store);
+        drop(store);
+        for crash_again in [true, false] {
+            let store = open(&options);
+            assert_eq!(stored(&store), before);
+            if crash_again {
+                continue;
+            }
+            answer(&store, 2, 10);
+            answer(&store, 3, 20);
+            assert_eq!(stored(&store), before, "sealed: {sealed}");
+            answer(&store, 2, 10);
+            answer(&store, 3, 20);
+            answer(&store, 1, 0);
+            assert_eq!(stored(&store), before + 3, "sealed: {sealed}");
+        }
+        // What was found once is not found in the next run.
+        let store = open(&options);
+        for (key, number) in [(1, 0), (2, 10), (3, 20)] {
+            answer(&store, key, number);
+        }
+        assert_eq!(stored(&store), before + 6, "sealed: {sealed}");
+    }
+}
+
+#[test]
+fn only_the_parts_that_are_stored_are_left_out() {
+    let dir = tempdir().unwrap();
+    let options = options(dir.path());
+    let store = open(&options);
+    send(&store, 7, 0);
+    drop(store);
+    let store = open(&options);
+    let request = store.sent_request(7);
+    for number in [0, 1] {
+        store.append_sent(0, batch("main", number, 1), &request).unwrap().wait().unwrap();
+    }
+    store.append_sent(0, batch("other", 0, 1), &request).unwrap().wait().unwrap();
+    assert_eq!(stored(&store), 3);
+}
+
+#[test]
+fn what_a_sender_is_told_to_send_again_is_stored_once_without_a_crash() {
+    let dir = tempdir().unwrap();
+    let store = open(&options(dir.path()));
+    let request = send(&store, 7, 0);
+    store.gave_up(&request);
+    answer(&store, 7, 0);
+    assert_eq!(stored(&store), 1);
+    answer(&store, 7, 0);
+    assert_eq!(stored(&store), 2);
+}
+
+#[test]
+fn nothing_is_taken_for_a_repetition_where_answers_may_be_missing() {
+    for lose in [
+        |path: &Path| fs::remove_file(path).unwrap(),
+        |path: &Path| fs::write(path, "").unwrap(),
+        // Another boot.
+        |path: &Path| {
+            let mut bytes = fs::read(path).unwrap();
+            bytes[20] ^= 1;
+            fs::write(path, bytes).unwrap();
+        },
+    ] {
+        let dir = tempdir().unwrap();
+        let options = options(dir.path());
+        let store = open(&options);
+        send(&store, 1, 0);
+        drop(store);
+        lose(&dir.path().join("wal/answers"));
+        let store = open(&options);
+        answer(&store, 1, 0);
+        assert_eq!(stored(&store), 2);
+    }
+}

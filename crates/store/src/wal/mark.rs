@@ -1,0 +1,92 @@
+//! The newest record that is known to be durable, in a small file beside the segments.
+//!
+//! A record that cannot be read at the end of the log was either being written when the machine stopped, or it was
+//! stored, answered for, and damaged since. The first is normal and the second must be told. The mark tells them apart:
+//! it is written after each sync of the log and before anyone is answered. It is not synced itself, which would double
+//! the cost of a group. It survives the end of the process that way; after the end of the machine it may be some
+//! seconds old, and is still never ahead of what is durable.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::StoreError;
+use crate::disk::{Disk, DiskFile};
+
+const MAGIC: &[u8; 8] = b"QRYMARK\n";
+/// Magic, lsn, checksum of both.
+const BYTES: usize = 24;
+
+/// File of the mark.
+pub(crate) fn mark_path(folder: &Path) -> PathBuf {
+    folder.join("durable")
+}
+
+/// What the file says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FoundMark {
+    /// Records up to this one were durable.
+    Durable(u64),
+    /// There is no file, or nothing was written to it.
+    Absent,
+    /// It is damaged.
+    Broken,
+}
+
+/// Reads the mark of a log.
+pub(crate) fn read_mark(folder: &Path) -> Result<FoundMark, StoreError> {
+    let path = mark_path(folder);
+    let bytes = match fs::read(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(FoundMark::Absent),
+        read => read.map_err(|error| StoreError::from_io("read", &path, &error))?,
+    };
+    if bytes.iter().all(|byte| *byte == 0) {
+        return Ok(FoundMark::Absent);
+    }
+    let Some(whole) = bytes.first_chunk::<BYTES>() else { return Ok(FoundMark::Broken) };
+    let lsn = u64::from_le_bytes(*whole[8..].first_chunk().unwrap_or(&[0; 8]));
+    Ok(if encode(lsn) == *whole { FoundMark::Durable(lsn) } else { FoundMark::Broken })
+}
+
+fn encode(lsn: u64) -> [u8; BYTES] {
+    let mut out = [0; BYTES];
+    out[..8].copy_from_slice(MAGIC);
+    out[8..16].copy_from_slice(&lsn.to_le_bytes());
+    let checksum = xxh3_64(&out[..16]);
+    out[16..].copy_from_slice(&checksum.to_le_bytes());
+    out
+}
+
+/// The mark of a log that is written to. Until the first record it says what it said before.
+#[derive(Debug)]
+pub(crate) struct DurableMark {
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
+    file: Option<Arc<dyn DiskFile>>,
+}
+
+impl DurableMark {
+    pub(crate) fn new(disk: Arc<dyn Disk>, folder: &Path) -> DurableMark {
+        DurableMark { disk, path: mark_path(folder), file: None }
+    }
+
+    /// Records up to `lsn` are durable.
+    pub(crate) fn set(&mut self, lsn: u64) -> io::Result<()> {
+        if let Some(file) = &self.file {
+            return file.write_all_at(&encode(lsn), 0);
+        }
+        let file = self.disk.create(&self.path)?;
+        file.write_all_at(&encode(lsn), 0)?;
+        file.sync()?;
+        self.file = Some(file);
+        Ok(())
+    }
+
+    /// Makes the mark itself durable.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        self.file.as_ref().map_or(Ok(()), |file| file.sync())
+    }
+}
