@@ -119,7 +119,12 @@ impl BlobStore for LocalFolder {
         let mut folders = vec![self.root.clone()];
         while let Some(folder) = folders.pop() {
             let failed = |error: io::Error| BlobError::from_io("list", &folder, &error);
-            for entry in fs::read_dir(&folder).map_err(failed)? {
+            let entries = match fs::read_dir(&folder) {
+                // Nothing was put yet, or a folder went while it was listed.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                entries => entries.map_err(failed)?,
+            };
+            for entry in entries {
                 let path = entry.map_err(failed)?.path();
                 if path.is_dir() {
                     folders.push(path);

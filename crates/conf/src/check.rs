@@ -7,6 +7,7 @@ use crate::props::{HOST_PREFIX, SOURCE_PREFIX, pattern};
 use crate::settings::transforms::{ACCEPTED_KEYS, TRANSFORMS};
 use crate::table::{ConfTable, Row, Section, StanzaName, name_fits};
 use crate::text::{Conf, Setting};
+use crate::values::parse_bool;
 use crate::warning::{ConfWarning, Problem, shown};
 
 /// Setting whose values `[accepted_keys]` adds to.
@@ -14,6 +15,7 @@ const DEST_KEY: &str = "DEST_KEY";
 
 /// Removes bad values from `conf` and reports them; unknown and unsupported settings are reported and kept.
 pub(crate) fn check(name: &str, conf: &mut Conf, warnings: &mut Vec<ConfWarning>) {
+    warnings.extend(without_effect(name, conf));
     let Some(table) = ConfTable::of(name) else { return };
     let file: Arc<str> = conf.file.clone();
     let accepted = accepted_keys(name, conf);
@@ -41,6 +43,36 @@ pub(crate) fn check(name: &str, conf: &mut Conf, warnings: &mut Vec<ConfWarning>
             }
         });
     }
+}
+
+/// Files of Splunk's that nothing reads, with what does not exist.
+const WITHOUT_EFFECT: [(&str, &str); 5] = [
+    ("authentication", "users are those of quarry user, with passwords; there is no LDAP, SAML or scripted login"),
+    ("authorize", "roles and their capabilities are not read from it"),
+    ("deploymentclient", "there is no deployment server"),
+    ("distsearch", "searches run on this node alone"),
+    ("serverclass", "there is no deployment server"),
+];
+const SAVED_SEARCHES: &str = "savedsearches";
+const ENABLE_SCHEDULE: &str = "enableSched";
+
+/// What a file asks for as a whole and does not get, said once for the file.
+fn without_effect(name: &str, conf: &Conf) -> Option<ConfWarning> {
+    let at = |line: u32, stanza: &str, problem: Problem| {
+        Some(ConfWarning { file: conf.file.clone(), line, stanza: stanza.to_owned(), problem })
+    };
+    if let Some((_, what)) = WITHOUT_EFFECT.iter().find(|(conf, _)| *conf == name) {
+        let first = conf.stanzas.iter().find(|stanza| !stanza.settings.is_empty())?;
+        return at(first.line, &first.name, Problem::FileWithoutEffect { what });
+    }
+    if name != SAVED_SEARCHES {
+        return None;
+    }
+    let asks = |setting: &&Setting| setting.key == ENABLE_SCHEDULE && parse_bool(&setting.value) == Some(true);
+    let scheduled = conf.stanzas.iter().filter_map(|stanza| Some((stanza, stanza.settings.iter().find(asks)?)));
+    let mut scheduled = scheduled.peekable();
+    let (stanza, setting) = *scheduled.peek()?;
+    at(setting.line, &stanza.name, Problem::NotScheduled { searches: scheduled.count() })
 }
 
 /// What the file's `[accepted_keys]` lists.

@@ -66,6 +66,18 @@ pub enum Problem {
         /// The setting.
         key: String,
     },
+    /// A file of Splunk's that nothing reads here.
+    #[error("this file has no effect: {what}")]
+    FileWithoutEffect {
+        /// What does not exist yet.
+        what: &'static str,
+    },
+    /// Saved searches that ask for a schedule.
+    #[error("enableSched has no effect: searches are not run by a schedule yet ({searches} of this file ask for it)")]
+    NotScheduled {
+        /// How many.
+        searches: usize,
+    },
     /// A pattern in a stanza name that is no regular expression.
     #[error("the pattern does not read as a regular expression (look-around is not known); only its wildcards count")]
     StanzaPattern,

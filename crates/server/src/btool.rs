@@ -1,14 +1,39 @@
-//! `quarry btool CONF list [STANZA] [--debug]`: configuration as it is in force, and where each setting comes from.
+//! `quarry btool CONF list [STANZA] [--debug]`: configuration as it is in force, and where each setting comes from;
+//! `quarry btool check`: what is wrong in it, and what has no effect.
 
 use std::io::Write;
 use std::path::Path;
 
 use crate::cli::BtoolArgs;
 use crate::configuration;
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
+use crate::local::Settings;
+
+/// What `check` takes the place of a conf with.
+const CHECK: &str = "check";
+
+/// Writes every fault of the configuration; fails when there is one.
+fn check(data_dir: &Path) -> Result<u8, Failure> {
+    let faults = Settings::of_data_dir_quietly(data_dir).faults();
+    let mut out = std::io::stdout().lock();
+    for fault in &faults {
+        writeln!(out, "{fault}")?;
+    }
+    if faults.is_empty() {
+        writeln!(out, "no faults found")?;
+        return Ok(0);
+    }
+    Ok(failure::USAGE)
+}
 
 /// Writes the merged settings.
 pub(crate) fn run(data_dir: &Path, arguments: &BtoolArgs) -> Result<u8, Failure> {
+    if arguments.action.is_none() {
+        return match arguments.conf == CHECK {
+            true => check(data_dir),
+            false => Err(Failure::Usage(format!("say what to do: btool {} list, or btool check", arguments.conf))),
+        };
+    }
     let layers = configuration::read(data_dir);
     layers.warnings().iter().for_each(|warning| crate::tell(&format!("warning: {warning}")));
     let conf = arguments.conf.strip_suffix(".conf").unwrap_or(&arguments.conf);

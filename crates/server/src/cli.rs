@@ -285,11 +285,11 @@ pub(crate) struct ForwardArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct BtoolArgs {
-    /// Configuration file without its ending: props, indexes, limits, ...
+    /// Configuration file without its ending: props, indexes, limits, ...; or `check`, which tells what is wrong in all.
     pub(crate) conf: String,
-    /// What to do; `list` is all there is.
+    /// What to do with a file; `list` is all there is.
     #[arg(value_parser = ["list"])]
-    pub(crate) action: String,
+    pub(crate) action: Option<String>,
     /// Only this stanza.
     pub(crate) stanza: Option<String>,
     /// Show the file each setting comes from.

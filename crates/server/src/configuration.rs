@@ -2,7 +2,9 @@
 //!
 //! Of users only the one whose namespace is asked for is read: `etc/users/USER/APP/local`.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use quarry_conf::{ConfSource, Layer, Layers, Namespace, Sharing, View};
 
@@ -97,17 +99,33 @@ fn collect(folder: &Path, layer: Layer, app: Option<String>, sources: &mut Vec<C
     }
 }
 
+/// What was told of files: they are read for each namespace.
+static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+/// Faults of files that are kept in mind; beyond it they are told again.
+const TOLD_MAX: usize = 1_000;
+
+fn tell_once(text: String) {
+    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    if told.contains(&text) {
+        return;
+    }
+    crate::tell(&text);
+    if told.len() < TOLD_MAX {
+        told.insert(text);
+    }
+}
+
 /// The text of a file; one that is there and cannot be read is told.
 fn read_text(path: &Path) -> Option<String> {
     if path.metadata().is_ok_and(|metadata| metadata.len() > CONF_BYTES_MAX) {
-        crate::tell(&format!("warning: {}: larger than {CONF_BYTES_MAX} bytes, not read", path.display()));
+        tell_once(format!("warning: {}: larger than {CONF_BYTES_MAX} bytes, not read", path.display()));
         return None;
     }
     match std::fs::read(path) {
         Ok(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
         Err(error) => {
-            crate::tell(&format!("warning: {}: {error}, not read", path.display()));
+            tell_once(format!("warning: {}: {error}, not read", path.display()));
             None
         }
     }

@@ -1,12 +1,13 @@
 //! A data folder opened in this process: its store, its configuration, and the search service over them.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use quarry_conf::{
-    IndexesConf, Layers, LimitSettings, MergeSettings, Namespace, PropsResolver, ServerSettings, Transforms, View,
-    missing_rules,
+    IndexSettings, IndexesConf, Layers, LimitSettings, MergeSettings, Namespace, PropsResolver, ServerSettings,
+    Transforms, View, missing_rules,
 };
 use quarry_engine::{Engine, EngineOptions, IngestExpressions, SnapshotSource, TransactionLimits};
 use quarry_event::EventBatch;
@@ -14,7 +15,7 @@ use quarry_inputs::{FilePosition, KnownPosition, Sink, SinkError};
 use quarry_search::{JobKeeper, SearchService, SearchServiceParts};
 use quarry_spl::ast::PercentileMethod;
 use quarry_stdx::{SharedClock, SystemClock};
-use quarry_store::{MemoryStore, MergeOptions, Store, StoreError, StoreOptions};
+use quarry_store::{MemoryStore, MergeOptions, RetentionRule, Store, StoreError, StoreOptions};
 
 use crate::address_places::AddressDatabase;
 use crate::configuration;
@@ -52,9 +53,17 @@ impl Settings {
     /// Configuration of a data folder; what is wrong with it is told.
     pub(crate) fn of_data_dir(data_dir: &Path) -> Settings {
         let settings = Settings::of_data_dir_quietly(data_dir);
-        settings.layers.warnings().iter().for_each(|warning| crate::tell(&format!("warning: {warning}")));
-        missing_rules(&settings.layers).iter().for_each(|warning| crate::tell(&format!("warning: {warning}")));
+        settings.faults().iter().for_each(|fault| crate::tell(&format!("warning: {fault}")));
         settings
+    }
+
+    /// What is wrong with the configuration, each fault once.
+    pub(crate) fn faults(&self) -> Vec<String> {
+        let mut told = BTreeSet::new();
+        let missing = missing_rules(&self.layers);
+        let warnings = self.layers.warnings().iter().map(ToString::to_string);
+        let all = warnings.chain(missing.iter().map(ToString::to_string));
+        all.filter(|fault| told.insert(fault.clone())).collect()
     }
 
     /// The configuration of a data folder; its faults were told when data was added and are told by `btool`.
@@ -102,12 +111,25 @@ impl Settings {
         self.props.indexes().check(index)
     }
 
-    /// Seconds each index keeps its events, for `indexes` that hold some.
-    pub(crate) fn retention(&self, indexes: impl IntoIterator<Item = String>) -> Vec<(String, u64)> {
+    /// What indexes.conf says of an index.
+    pub(crate) fn index(&self, name: &str) -> IndexSettings {
         let conf = IndexesConf::new(&self.layers);
-        let defaults = conf.defaults();
-        let age = |index: &str| conf.get(index).unwrap_or(defaults).frozen_time_period_seconds;
-        indexes.into_iter().map(|index| (index.clone(), age(&index))).collect()
+        conf.get(name).unwrap_or_else(|| conf.defaults())
+    }
+
+    /// How long and how much each index keeps, for `indexes` that hold something.
+    pub(crate) fn retention(&self, indexes: impl IntoIterator<Item = String>) -> Vec<RetentionRule> {
+        let rule = |index: String| {
+            let settings = self.index(&index);
+            RetentionRule {
+                index,
+                max_age_secs: settings.frozen_time_period_seconds,
+                max_stored_bytes: Some(settings.max_total_data_size_mb.saturating_mul(1 << 20))
+                    .filter(|most| *most > 0),
+                archives: settings.cold_to_frozen_dir.is_some() || settings.cold_to_frozen_script.is_some(),
+            }
+        };
+        indexes.into_iter().map(rule).collect()
     }
 
     /// Pipeline sets that add files side by side.

@@ -24,6 +24,7 @@ mod datamodel;
 mod demo;
 mod failure;
 mod forward;
+mod frozen;
 mod help;
 mod http_port;
 mod interrupt;

@@ -13,13 +13,14 @@ use std::time::Duration;
 use quarry_api::{ApiState, SEARCHES_MAX};
 use quarry_auth::{Auth, AuthError, FIRST_USER};
 use quarry_inputs::EventStore;
-use quarry_store::Store;
+use quarry_store::{ExpiredBucket, Removed, Store};
 use serde_json::json;
 
 use crate::audit;
 use crate::cli::ServeArgs;
 use crate::collector::{self, NodeStore};
 use crate::failure::Failure;
+use crate::frozen;
 use crate::http_port::{Bounds, HttpPort};
 use crate::listeners::bound::listen_on;
 use crate::listeners::{Listeners, limits};
@@ -190,7 +191,7 @@ async fn maintain(node: Arc<LocalNode>, data_dir: PathBuf) {
         let (node, data_dir) = (node.clone(), data_dir.clone());
         let round = tokio::task::spawn_blocking(move || {
             node.settings.kept_jobs(&data_dir).expire();
-            maintenance_round(&node, told)
+            maintenance_round(&node, &data_dir, told)
         });
         let round = round.await;
         told = round.unwrap_or(told);
@@ -198,15 +199,21 @@ async fn maintain(node: Arc<LocalNode>, data_dir: PathBuf) {
 }
 
 /// One round; gives the time up to which the store's messages were told.
-fn maintenance_round(node: &LocalNode, told: i64) -> i64 {
+fn maintenance_round(node: &LocalNode, data_dir: &Path, told: i64) -> i64 {
     let store: &Store = &node.store;
     if let Err(error) = store.seal_idle() {
         crate::tell(&format!("warning: idle events cannot be sealed: {error}"));
     }
-    let ages = node.settings.retention(store.stats().into_iter().map(|stats| stats.index));
-    match store.retention(&ages) {
-        Ok(removed) if removed.is_empty() => {}
-        Ok(removed) => crate::tell(&format!("removed as older than their index keeps events: {}", removed.join(", "))),
+    let rules = node.settings.retention(store.stats().into_iter().map(|stats| stats.index));
+    let archive = |bucket: &ExpiredBucket| frozen::archive(data_dir, &node.settings.index(&bucket.index), bucket);
+    match store.retention_by(&rules, &archive) {
+        Ok(Removed { too_old, too_many }) => {
+            let reasons =
+                ["older than their index keeps events", "the oldest of an index above its maxTotalDataSizeMB"];
+            for (ids, reason) in [too_old, too_many].into_iter().zip(reasons).filter(|(ids, _)| !ids.is_empty()) {
+                crate::tell(&format!("removed as {reason}: {}", ids.join(", ")));
+            }
+        }
         Err(error) => crate::tell(&format!("warning: old buckets cannot be removed: {error}")),
     }
     let fresh: Vec<_> = store.messages().into_iter().filter(|message| message.time > told).collect();

@@ -1,8 +1,9 @@
 //! What the store holds and whether it is whole.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use quarry_catalog::BucketState;
 use quarry_event::TimeNs;
 
 use crate::sealed::SealedBucket;
@@ -117,7 +118,7 @@ impl Store {
         indexes.into_values().collect()
     }
 
-    /// Reads every byte of every sealed bucket; slabs that could not be sealed and damaged segments of the log are
+    /// Reads every byte of every sealed bucket and every row of the catalog; objects that no bucket has, slabs that could not be sealed and damaged segments of the log are
     /// named too.
     pub fn verify(&self) -> Vec<Verdict> {
         let (sealed, quarantined) = {
@@ -138,7 +139,37 @@ impl Store {
         };
         let log = self.shared.log_damage.iter();
         let log = log.map(|damage| Verdict { bucket: damage.bucket.clone(), result: Err(damage.reason.clone()) });
-        sealed.into_iter().map(verdict).chain(quarantined).chain(log).collect()
+        let sealed = sealed.into_iter().map(verdict);
+        sealed.chain(quarantined).chain(log).chain(self.of_catalog()).chain(self.of_objects()).collect()
+    }
+
+    /// What is wrong with the catalog, if anything.
+    fn of_catalog(&self) -> Option<Verdict> {
+        let error = self.shared.catalog.check().err()?;
+        Some(Verdict { bucket: "catalog".to_owned(), result: Err(error.to_string()) })
+    }
+
+    /// Objects that no bucket of the catalog has.
+    fn of_objects(&self) -> Vec<Verdict> {
+        let blobs = self.shared.readers.blobs();
+        let wrong = |object: String, reason: String| Verdict { bucket: object, result: Err(reason) };
+        // Listed before the catalog is asked: an object never comes before its row.
+        let listed = match blobs.list() {
+            Ok(listed) => listed,
+            Err(error) => return vec![wrong("objects".to_owned(), error.to_string())],
+        };
+        let mut known = BTreeSet::new();
+        for state in [BucketState::Sealing, BucketState::Live, BucketState::Retired] {
+            match self.shared.catalog.buckets(state) {
+                Ok(rows) => known.extend(rows.into_iter().flat_map(|row| [row.object, row.filter])),
+                Err(error) => return vec![wrong("catalog".to_owned(), error.to_string())],
+            }
+        }
+        // One that was just removed with its row is no stranger.
+        let is_stranger = |object: &String| !known.contains(object) && blobs.exists(object).unwrap_or(true);
+        let reason = "no bucket of the catalog has this object: its events are not searched; move it away, or put back \
+                      the catalog that it belongs to";
+        listed.into_iter().filter(is_stranger).map(|object| wrong(object, reason.to_owned())).collect()
     }
 }
 

@@ -53,6 +53,7 @@ pub use options::{
 };
 pub use queue::QueueFigures;
 pub use report::Message;
+pub use retire::{ExpiredBucket, Removed, RetentionRule};
 pub use segment::{Damage, PageInfo, Segment, ShapedPage, SlabIdentity, Snapshot, StoredSlab};
 pub use selector::IndexSelector;
 pub use sent::{SentRequest, UNANSWERED_PARTS_MAX, UNANSWERED_SECS};

@@ -1,14 +1,15 @@
-//! Buckets that go: those whose events are too old, and those that were merged into another one.
+//! Buckets that go: those whose events are too old or too many, and those that were merged into another one.
 //!
-//! A retired bucket is in no later snapshot. Its objects stay for as long as a search holds it.
+//! A retired bucket is in no later snapshot. Its objects stay for as long as a search holds it. Where an index archives,
+//! a bucket is given away first, and goes only when that worked.
 //!
-//! A time of day that is set forward makes everything look old. It is believed after a day ([`DayClock`]), so that a
-//! clock that is wrong for a while costs no events. What the clock did while the store was closed is not known.
+//! A clock that is ahead makes everything look old, so the time of day is not simply believed ([`DayClock`]).
 
-use std::sync::Arc;
+use std::sync::{Arc, TryLockError};
 
+use quarry_catalog::{BucketState, Catalog};
+use quarry_event::TimeNs;
 use quarry_event::time::NS_PER_SEC;
-
 use quarry_stdx::SharedClock;
 
 use crate::sealed::SealedBucket;
@@ -18,8 +19,55 @@ use crate::{Store, StoreError};
 
 /// Most that the time of day may gain on the time that passed; more is a clock that was set.
 const GAIN_MAX_NS: i64 = 60 * 60 * NS_PER_SEC;
-/// How long a clock that was set forward is not believed.
+/// How long a clock that was set is not believed.
 const DOUBT_NS: i64 = 24 * 60 * 60 * NS_PER_SEC;
+/// A clock that gained more is never believed at once: time is taken to pass twice as fast until it is reached.
+const FAR_NS: i64 = 7 * DOUBT_NS;
+/// Setting of the catalog with the time of day that was believed last.
+const BELIEVED: &str = "retention_time";
+/// How far the believed time moves before it is saved again.
+const SAVE_EVERY_NS: i64 = 60 * 60 * NS_PER_SEC;
+/// Buckets that are archived in one round; the rest waits for the next.
+const ARCHIVED_MAX: usize = 16;
+
+/// How long and how much of an index is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RetentionRule {
+    /// Its name.
+    pub index: String,
+    /// Seconds after which a bucket goes, by its newest event.
+    pub max_age_secs: u64,
+    /// Bytes of objects above which the oldest buckets go.
+    pub max_stored_bytes: Option<u64>,
+    /// Whether buckets are given to an archive first.
+    pub archives: bool,
+}
+
+/// A bucket that is to go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExpiredBucket {
+    /// Its id.
+    pub id: String,
+    /// Its number, unique in the store.
+    pub number: u64,
+    /// Index of its events.
+    pub index: String,
+    /// Smallest `_time`.
+    pub time_min: TimeNs,
+    /// Largest `_time`.
+    pub time_max: TimeNs,
+    /// Names of its objects, below the folder of objects.
+    pub objects: [String; 2],
+}
+
+/// What a round of retention removed, by id.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Removed {
+    /// Older than their index keeps events.
+    pub too_old: Vec<String>,
+    /// The oldest of an index that was too large.
+    pub too_many: Vec<String>,
+}
 
 /// The time of day that retention goes by.
 #[derive(Debug)]
@@ -28,26 +76,57 @@ pub(crate) struct DayClock {
     believed: i64,
     at: i64,
     told: bool,
+    /// What was saved last.
+    saved: i64,
 }
 
 impl DayClock {
-    /// Believes the clock as it is.
-    pub(crate) fn new(clock: &SharedClock) -> DayClock {
-        DayClock { believed: clock.now_ns(), at: clock.elapsed_ns(), told: false }
+    /// Believes the clock unless it is far ahead of the last time that was believed, or of the newest bucket.
+    pub(crate) fn new(clock: &SharedClock, catalog: &Catalog) -> DayClock {
+        let (now, at) = (clock.now_ns(), clock.elapsed_ns());
+        let saved = catalog.setting(BELIEVED).ok().flatten().and_then(|text| text.parse::<i64>().ok());
+        let newest = || {
+            let live = catalog.buckets(BucketState::Live).unwrap_or_default();
+            live.iter().map(|bucket| bucket.created).max()
+        };
+        let known = saved.or_else(newest).unwrap_or(now);
+        let is_far = now.saturating_sub(known) > FAR_NS;
+        DayClock { believed: if is_far { known } else { now.max(known) }, at, told: false, saved: saved.unwrap_or(0) }
     }
 
-    /// The time of day, and by how much the clock was set forward if that is news.
+    /// The time of day to go by, and by how much the clock is ahead of it if that is news.
     fn now(&mut self, clock: &SharedClock) -> (i64, Option<i64>) {
         let (now, elapsed) = (clock.now_ns(), clock.elapsed_ns());
         let passed = elapsed.saturating_sub(self.at);
         let expected = self.believed.saturating_add(passed);
         let gain = now.saturating_sub(expected);
-        if gain > GAIN_MAX_NS && passed < DOUBT_NS {
-            let is_news = !std::mem::replace(&mut self.told, true);
-            return (expected, is_news.then_some(gain));
+        if gain > FAR_NS {
+            (self.believed, self.at) = (expected.saturating_add(passed), elapsed);
+            return (self.believed, self.news(gain));
         }
-        *self = DayClock { believed: now, at: elapsed, told: false };
+        if gain > GAIN_MAX_NS && passed < DOUBT_NS {
+            let news = self.news(gain);
+            return (expected, news);
+        }
+        // Going back removes nothing; but it may have been a mistake, after which the right time would seem far ahead.
+        if gain < -GAIN_MAX_NS && passed < DOUBT_NS {
+            return (now, None);
+        }
+        (self.believed, self.at, self.told) = (now, elapsed, false);
         (now, None)
+    }
+
+    fn news(&mut self, gain: i64) -> Option<i64> {
+        (!std::mem::replace(&mut self.told, true)).then_some(gain)
+    }
+
+    /// The believed time, when it is worth saving again.
+    fn to_save(&mut self) -> Option<i64> {
+        let is_due = self.believed.abs_diff(self.saved) >= SAVE_EVERY_NS as u64;
+        is_due.then(|| {
+            self.saved = self.believed;
+            self.believed
+        })
     }
 }
 
@@ -55,46 +134,143 @@ impl Store {
     /// Retires sealed buckets whose newest event is older than their index allows; gives their ids. Objects that a
     /// search still reads are deleted by a later call.
     pub fn retention(&self, ages: &[(String, u64)]) -> Result<Vec<String>, StoreError> {
+        let rule = |(index, max_age_secs): &(String, u64)| RetentionRule {
+            index: index.clone(),
+            max_age_secs: *max_age_secs,
+            max_stored_bytes: None,
+            archives: false,
+        };
+        let rules: Vec<RetentionRule> = ages.iter().map(rule).collect();
+        Ok(self.retention_by(&rules, &|_| Ok(()))?.too_old)
+    }
+
+    /// As [`Store::retention`] by more than age. `archive` is given buckets of indexes that archive, and says why one
+    /// must stay; it is asked again in a later round. Thawed buckets never go.
+    pub fn retention_by(
+        &self,
+        rules: &[RetentionRule],
+        archive: &dyn Fn(&ExpiredBucket) -> Result<(), String>,
+    ) -> Result<Removed, StoreError> {
         if !self.is_writable() {
             return Err(StoreError::ReadOnly);
         }
-        let ids = self.shared.retire_old(ages)?;
+        let removed = self.shared.retire_by(rules, archive)?;
         self.shared.delete_retired();
-        Ok(ids)
+        Ok(removed)
     }
 }
 
+/// A bucket that is to go, and why.
+struct Chosen {
+    bucket: Arc<SealedBucket>,
+    too_old: bool,
+    archives: bool,
+}
+
 impl Shared {
-    fn retire_old(&self, ages: &[(String, u64)]) -> Result<Vec<String>, StoreError> {
-        let (now, set_forward) = lock(&self.day_clock).now(&self.clock);
-        if let Some(gain) = set_forward {
-            let hours = gain / (60 * 60 * NS_PER_SEC);
-            self.tell(format!(
-                "the clock was set forward by {hours} hours: no events are removed as old by it for a day"
-            ));
-        }
-        // Chosen under the lock: a bucket that was merged meanwhile is not here any more.
+    fn retire_by(
+        &self,
+        rules: &[RetentionRule],
+        archive: &dyn Fn(&ExpiredBucket) -> Result<(), String>,
+    ) -> Result<Removed, StoreError> {
+        let now = self.retention_time();
+        // While a bucket is archived it must not be merged: its events would be archived once more with the merged one.
+        let merging = match self.compacting.try_lock() {
+            Ok(turn) => Some(turn),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        };
+        let mut chosen = self.expired(rules, now);
+        let mut archived = 0;
+        chosen.retain(|chosen| {
+            if !chosen.archives {
+                return true;
+            }
+            archived += 1;
+            merging.is_some() && archived <= ARCHIVED_MAX && self.archived(&chosen.bucket, archive)
+        });
+        drop(merging);
+        // Under the lock: a bucket that was merged meanwhile is not here any more.
         let _commit = lock(&self.commit);
-        let mut old: Vec<Arc<SealedBucket>> = Vec::new();
-        let state = self.state();
-        for (index, max_age_secs) in ages {
-            let age = i64::try_from(*max_age_secs).unwrap_or(i64::MAX).saturating_mul(NS_PER_SEC);
-            let is_old = |bucket: &&Arc<SealedBucket>| bucket.row.time_max < now.saturating_sub(age);
-            old.extend(state.sealed_of(index).filter(is_old).cloned());
+        let is_live = |chosen: &Chosen| self.state().sealed.contains_key(&chosen.bucket.row.number);
+        chosen.retain(is_live);
+        if chosen.is_empty() {
+            return Ok(Removed::default());
         }
-        drop(state);
-        old.sort_unstable_by_key(|bucket| bucket.row.number);
-        old.dedup_by_key(|bucket| bucket.row.number);
-        if old.is_empty() {
-            return Ok(Vec::new());
-        }
-        let numbers: Vec<u64> = old.iter().map(|bucket| bucket.row.number).collect();
-        let ids = old.iter().map(|bucket| bucket.id.to_string()).collect();
+        let numbers: Vec<u64> = chosen.iter().map(|chosen| chosen.bucket.row.number).collect();
+        let ids = |too_old: bool| {
+            let of_kind = chosen.iter().filter(|chosen| chosen.too_old == too_old);
+            of_kind.map(|chosen| chosen.bucket.id.to_string()).collect()
+        };
+        let removed = Removed { too_old: ids(true), too_many: ids(false) };
         self.catalog.retire(&numbers)?;
         let mut state = self.state();
         numbers.iter().for_each(|number| state.remove_sealed(*number));
-        state.retired.extend(old);
-        Ok(ids)
+        state.retired.extend(chosen.into_iter().map(|chosen| chosen.bucket));
+        Ok(removed)
+    }
+
+    /// The time of day to go by; a clock that is ahead of it is told.
+    fn retention_time(&self) -> i64 {
+        let mut clock = lock(&self.day_clock);
+        let (now, ahead) = clock.now(&self.clock);
+        if let Some(gain) = ahead {
+            let hours = gain / (60 * 60 * NS_PER_SEC);
+            let then = match gain > FAR_NS {
+                true => "old events are removed only as if time passed twice as fast, until it is right",
+                false => "no events are removed as old by it for a day",
+            };
+            self.tell(format!("the clock was set forward by {hours} hours: {then}; check the time of this machine"));
+        }
+        if let Some(believed) = clock.to_save()
+            && let Err(error) = self.catalog.set_setting(BELIEVED, &believed.to_string())
+        {
+            self.tell(format!("the time of the last retention is not saved: {error}"));
+        }
+        now
+    }
+
+    /// Buckets that are too old, and the oldest of indexes that are too large, by number.
+    fn expired(&self, rules: &[RetentionRule], now: i64) -> Vec<Chosen> {
+        let state = self.state();
+        let mut chosen = Vec::new();
+        for rule in rules {
+            let age = i64::try_from(rule.max_age_secs).unwrap_or(i64::MAX).saturating_mul(NS_PER_SEC);
+            let limit = now.saturating_sub(age);
+            let of_index = state.sealed_of(&rule.index).filter(|bucket| !bucket.row.thawed);
+            let (old, mut kept): (Vec<_>, Vec<_>) = of_index.cloned().partition(|it| it.row.time_max < limit);
+            let mut stored: u64 = kept.iter().map(|bucket| bucket.row.stored_bytes()).sum();
+            kept.sort_by_key(|bucket| (bucket.row.time_max, bucket.row.number));
+            let too_many = kept.into_iter().take_while(|bucket| {
+                let is_over = rule.max_stored_bytes.is_some_and(|most| stored > most);
+                stored -= bucket.row.stored_bytes();
+                is_over
+            });
+            let archives = rule.archives;
+            chosen.extend(old.into_iter().map(|bucket| Chosen { bucket, too_old: true, archives }));
+            chosen.extend(too_many.map(|bucket| Chosen { bucket, too_old: false, archives }));
+        }
+        chosen.sort_by_key(|chosen| chosen.bucket.row.number);
+        chosen.dedup_by_key(|chosen| chosen.bucket.row.number);
+        chosen
+    }
+
+    /// Gives a bucket to the archive; what fails is told, and the bucket stays.
+    fn archived(&self, bucket: &SealedBucket, archive: &dyn Fn(&ExpiredBucket) -> Result<(), String>) -> bool {
+        let row = &bucket.row;
+        let expired = ExpiredBucket {
+            id: bucket.id.to_string(),
+            number: row.number,
+            index: row.index.clone(),
+            time_min: row.time_min,
+            time_max: row.time_max,
+            objects: [row.object.clone(), row.filter.clone()],
+        };
+        let given = archive(&expired);
+        if let Err(reason) = &given {
+            self.tell(format!("bucket {} is not archived and stays: {reason}", expired.id));
+        }
+        given.is_ok()
     }
 
     /// Deletes the objects of retired buckets that no search holds. What fails is told and tried again.

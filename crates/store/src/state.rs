@@ -140,7 +140,7 @@ impl Shared {
         let Found { state, log_damage, sent } = found;
         Shared {
             options,
-            day_clock: Mutex::new(DayClock::new(&clock)),
+            day_clock: Mutex::new(DayClock::new(&clock, &catalog)),
             clock,
             catalog,
             readers: Arc::new(readers),

@@ -15,6 +15,7 @@ const VOLUME_PREFIX: &str = "volume:";
 
 /// What the names of all settings of merging start with.
 const MERGE_PREFIX: &str = "bucketMerg";
+const MAX_TOTAL: &str = "maxTotalDataSizeMB";
 const MIN_SIZE: &str = "bucketMerge.minMergeSizeMB";
 const MAX_SIZE: &str = "bucketMerge.maxMergeSizeMB";
 const MIN_COUNT: &str = "bucketMerge.minMergeCount";
@@ -26,15 +27,20 @@ const MERGE_COUNT: Kind = Kind::Integer { min: 2, max: 1_024 };
 pub static INDEXES: ConfTable = ConfTable {
     conf: "indexes",
     sections: &[Section { stanza: StanzaName::Any, rows: ROWS }],
-    unsupported: &["coldToFrozenDir", "coldToFrozenScript", "maxTotalDataSizeMB", "maxGlobalDataSizeMB", "datatype"],
+    unsupported: &[
+        "coldPath.maxDataSizeMB",
+        "datatype",
+        "homePath.maxDataSizeMB",
+        "maxGlobalDataSizeMB",
+        "maxVolumeDataSizeMB",
+        "maxWarmDBCount",
+    ],
     unused: &[
         "coldPath",
-        "coldPath.maxDataSizeMB",
         "compressRawdata",
         "enableDataIntegrityControl",
         "enableTsidxReduction",
         "homePath",
-        "homePath.maxDataSizeMB",
         "journalCompression",
         "maxConcurrentOptimizes",
         "maxDataSize",
@@ -42,8 +48,6 @@ pub static INDEXES: ConfTable = ConfTable {
         "maxHotIdleSecs",
         "maxHotSpanSecs",
         "maxMemMB",
-        "maxVolumeDataSizeMB",
-        "maxWarmDBCount",
         "path",
         "quarantineFutureSecs",
         "quarantinePastSecs",
@@ -66,9 +70,24 @@ const ROWS: &[Row] = &[
     row("bucketMerge.maxMergeTimeSpanSecs", COUNT, "7776000", "seconds", "between its first and last event at most"),
     row(MIN_COUNT, MERGE_COUNT, "4", "buckets", "the background merges at least; a request merges 2"),
     row(MAX_COUNT, MERGE_COUNT, "1024", "buckets", "become one at most"),
+    row(
+        "coldToFrozenDir",
+        Kind::Text,
+        "",
+        "",
+        "where a bucket is copied to before it is removed; wins over the program",
+    ),
+    row(
+        "coldToFrozenScript",
+        Kind::Text,
+        "",
+        "",
+        "what is given a bucket's path, and ends with 0 when it may be removed",
+    ),
     row("disabled", Kind::Bool, "false", "", "whether the index takes no events and cannot be searched"),
     row("lastChanceIndex", Kind::Text, "", "", "where events go that a rule sends to an index that takes none"),
     row("frozenTimePeriodInSecs", COUNT, "188697600", "seconds", "buckets whose newest event is older are removed"),
+    row(MAX_TOTAL, COUNT, "500000", "MB of objects", "above which the oldest buckets are removed; 0 for no limit"),
 ];
 
 /// How sealed buckets of an index are merged.
@@ -89,10 +108,16 @@ pub struct MergeSettings {
 }
 
 /// One index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexSettings {
     /// `frozenTimePeriodInSecs`: how long events are kept.
     pub frozen_time_period_seconds: u64,
+    /// `maxTotalDataSizeMB`: objects of the index at most; 0 for no limit.
+    pub max_total_data_size_mb: u64,
+    /// `coldToFrozenDir`: where a bucket is copied to before it is removed.
+    pub cold_to_frozen_dir: Option<String>,
+    /// `coldToFrozenScript`: what is given a bucket's path before it is removed.
+    pub cold_to_frozen_script: Option<String>,
     /// `disabled`.
     pub disabled: bool,
     /// The settings that begin with `bucketMerg`.
@@ -158,6 +183,9 @@ impl<'a> IndexesConf<'a> {
         }
         IndexSettings {
             frozen_time_period_seconds: values.count("frozenTimePeriodInSecs"),
+            max_total_data_size_mb: values.count(MAX_TOTAL),
+            cold_to_frozen_dir: values.optional("coldToFrozenDir"),
+            cold_to_frozen_script: values.optional("coldToFrozenScript"),
             disabled: values.bool("disabled"),
             merge,
         }

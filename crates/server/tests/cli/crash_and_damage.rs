@@ -104,3 +104,34 @@ fn a_flipped_bit_is_named_and_never_changes_an_answer() {
     }
     assert!(partial > 0);
 }
+
+#[test]
+fn a_damaged_catalog_is_an_error_and_never_an_answer() {
+    let (place, _) = two_buckets();
+    let catalog = place.data().join("catalog.sqlite");
+    let whole = std::fs::read(&catalog).unwrap();
+    let all = lines(0..4_000);
+    let mut errors = 0;
+    for step in 0..24 {
+        let at = step * whole.len() / 24 + 37 * step;
+        let mut flipped = whole.clone();
+        flipped[at] ^= 1 << (step % 8);
+        std::fs::write(&catalog, &flipped).unwrap();
+        let found = place.run(&["search", "*", "-o", "raw"]);
+        match found.code {
+            0 => assert!(sorted(&found.out) == sorted(&all), "byte {at}"),
+            code => {
+                errors += 1;
+                assert!(code == 4 && found.err.contains("catalog.sqlite"), "byte {at}, exit {code}: {}", found.err);
+            }
+        }
+    }
+    assert!(errors > 0);
+    std::fs::write(&catalog, &whole).unwrap();
+    // A catalog of another day: it does not know of the objects that came since.
+    let stranger = place.data().join("db/main/0000000009.bucket");
+    std::fs::write(&stranger, "bytes").unwrap();
+    let verdict = place.run(&["bucket", "verify"]);
+    assert_eq!(verdict.code, 4);
+    assert!(verdict.out.contains("main/0000000009.bucket"), "{}", verdict.out);
+}

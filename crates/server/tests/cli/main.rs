@@ -6,6 +6,7 @@ mod alert_actions;
 mod changes;
 mod collector;
 mod compaction;
+mod configuration;
 mod crash_and_damage;
 mod custom_commands;
 mod doors;

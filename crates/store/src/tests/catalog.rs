@@ -77,7 +77,10 @@ fn an_object_that_nobody_knows_is_not_written_over() {
     drop(store);
     let store = open(&options);
     assert_eq!(texts(&all(&store)), expected("main", 0..8));
-    assert!(store.verify().iter().all(|verdict| verdict.result.is_ok()));
+    let wrong: Vec<_> = store.verify().into_iter().filter(|verdict| verdict.result.is_err()).collect();
+    let names: Vec<&str> = wrong.iter().map(|verdict| verdict.bucket.as_str()).collect();
+    assert_eq!(names, ["main/0000000001-1.filter", "main/0000000001.bucket"]);
+    assert!(wrong[0].result.as_ref().is_err_and(|reason| reason.contains("no bucket of the catalog")));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Append, search, seal, restart, retire.
 
 use std::fs;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use quarry_event::term::MetaField;
 use quarry_event::{Anywhere, EventBatch, IndexedField, PageColumns, PageSet, TermQuery, TimeRange};
@@ -11,7 +11,8 @@ use tempfile::tempdir;
 use super::{all, append, expected, open, segment_texts, small, texts, try_append};
 use crate::tests::sample::{batch, checkpoint, text};
 use crate::{
-    AppendRequest, BATCH_EVENTS_MAX, IndexSelector, ListingState, MemoryStore, Store, StoreError, StoreOptions,
+    AppendRequest, BATCH_EVENTS_MAX, ExpiredBucket, IndexSelector, ListingState, MemoryStore, Removed, RetentionRule,
+    Store, StoreError, StoreOptions,
 };
 
 #[test]
@@ -253,8 +254,70 @@ fn a_clock_that_is_set_forward_removes_nothing_for_a_day() {
     store.seal_all().unwrap();
     clock.set_forward_ns(100_000 * HOUR);
     assert_eq!(store.retention(&ages).unwrap(), nothing);
+    // Far ahead it is not believed at once after a day either.
+    clock.advance_ns(25 * HOUR);
+    assert_eq!(store.retention(&ages).unwrap(), nothing);
+    clock.set_forward_ns(-100_000 * HOUR);
+    assert_eq!(store.retention(&ages).unwrap(), nothing);
+    clock.set_forward_ns(150 * HOUR);
+    assert_eq!(store.retention(&ages).unwrap(), nothing);
     clock.advance_ns(25 * HOUR);
     assert_eq!(store.retention(&ages).unwrap(), ["main~1", "main~2"], "it was meant");
+}
+
+#[test]
+fn a_clock_that_is_years_ahead_at_the_start_makes_time_pass_twice_as_fast() {
+    const HOUR: i64 = 3_600 * 1_000_000_000;
+    let dir = tempdir().unwrap();
+    let ages = [("main".to_owned(), 100 * 3_600)];
+    let nothing = Vec::<String>::new();
+    let store = Store::open(small(dir.path()), ManualClock::shared(1_000 * HOUR)).unwrap();
+    append(&store, "main", (1_000 * HOUR) as u64, 5);
+    store.seal_all().unwrap();
+    drop(store);
+    for _ in 0..3 {
+        // Whatever was saved, and however often it starts.
+        let store = Store::open(small(dir.path()), ManualClock::shared(263_000 * HOUR)).unwrap();
+        assert_eq!(store.retention(&ages).unwrap(), nothing);
+        assert!(store.messages()[0].text.contains("set forward by 262000 hours"), "{:?}", store.messages());
+    }
+    let clock = ManualClock::shared(263_000 * HOUR);
+    let store = Store::open(small(dir.path()), clock.clone()).unwrap();
+    clock.advance_ns(49 * HOUR);
+    assert_eq!(store.retention(&ages).unwrap(), nothing);
+    clock.advance_ns(2 * HOUR);
+    assert_eq!(store.retention(&ages).unwrap(), ["main~1"]);
+}
+
+#[test]
+fn the_oldest_buckets_of_a_large_index_go_and_what_cannot_be_archived_stays() {
+    let dir = tempdir().unwrap();
+    let store = open(&small(dir.path()));
+    for first in [200, 0, 100] {
+        append(&store, "main", first, 5);
+        store.seal_all().unwrap();
+    }
+    let bytes: Vec<u64> = store.buckets().iter().map(|bucket| bucket.stored_bytes).collect();
+    let rule = |most: u64, archives: bool| {
+        let max_stored_bytes = Some(most);
+        [RetentionRule { index: "main".to_owned(), max_age_secs: 1 << 40, max_stored_bytes, archives }]
+    };
+    let all_bytes: u64 = bytes.iter().sum();
+    let unasked = |_: &ExpiredBucket| -> Result<(), String> { Err("nobody asked".to_owned()) };
+    assert_eq!(store.retention_by(&rule(all_bytes, false), &unasked).unwrap(), Removed::default());
+    assert_eq!(store.retention_by(&rule(all_bytes - 1, true), &unasked).unwrap(), Removed::default());
+    assert!(store.messages()[0].text.contains("bucket main~2 is not archived and stays: nobody asked"));
+    assert_eq!(texts(&all(&store)).len(), 15);
+    let asked = Mutex::new(Vec::new());
+    let archive = |bucket: &ExpiredBucket| -> Result<(), String> {
+        assert!(bucket.objects.iter().all(|object| dir.path().join("db").join(object).is_file()));
+        asked.lock().unwrap().push((bucket.id.clone(), bucket.time_max));
+        Ok(())
+    };
+    let removed = store.retention_by(&rule(bytes[0], true), &archive).unwrap();
+    assert_eq!((removed.too_old.len(), removed.too_many), (0, vec!["main~2".to_owned(), "main~3".to_owned()]));
+    assert_eq!(*asked.lock().unwrap(), [("main~2".to_owned(), 4), ("main~3".to_owned(), 104)]);
+    assert_eq!(texts(&all(&store)), expected("main", 200..205));
 }
 
 #[test]

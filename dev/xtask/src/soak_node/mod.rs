@@ -7,12 +7,14 @@
 //! dies in the middle of a write because its files may grow no further; or changes of its log, its objects or its
 //! catalog fail for a while with ENOSPC or EIO, after which it is told to stop and is killed if it takes too long. In the
 //! end everything is looked up: what was acknowledged is there exactly once, a line of the file
-//! too; what was not may be missing, and may be there twice if its sender sent it again.
+//! too; what was not may be missing. What was sent again on its channel is there twice only in rare cases, which are
+//! counted. Then bits are flipped in a copy of the data: [`damage`].
 //!
 //! Of some worlds a forwarder is part: [`forwarder`].
 //!
 //! Not here: searches made by chance (`soak-searches`). Times differ from run to run, so that a seed gives what is done, not when.
 
+mod damage;
 mod forwarder;
 mod node;
 mod packets;
@@ -48,6 +50,9 @@ const TORN_WRITE_IN: u64 = 4;
 const DISK_FAULT_IN: u64 = 3;
 /// Files of which changes fail: of the log, of objects (written when the node stops), of the catalog.
 const FAILING: [&str; 3] = ["/data/wal/", "/data/db/", "/data/catalog.sqlite"];
+/// Of so many events that are sent again one may be stored twice: its server died after it took the answer for given,
+/// and before the answer was out.
+const DOUBLED_IN: u64 = 20;
 /// ENOSPC and EIO.
 const DISK_ERRORS: [i32; 2] = [28, 5];
 /// Changes of files that pass before some fail, and that fail, at most.
@@ -115,7 +120,8 @@ pub(crate) fn of_rounds(rounds: u64, seed: u64) -> Result<(), String> {
     let totals = total.into_inner().map_err(|_| "a thread of the soak failed")?;
     println!(
         "soak-node: {} kills, {} of them in a write, {} after faults of the disk; {} events acknowledged ({} in packets), \
-         {} lines watched, {} lines forwarded, all stored once; {} sent again",
+         {} lines watched, {} lines forwarded, all stored once; {} sent again, {} of them on a channel stored twice; of {} \
+         flipped bits {} were told, the others changed no answer",
         totals.kills,
         totals.torn_writes,
         totals.disk_faults,
@@ -123,8 +129,14 @@ pub(crate) fn of_rounds(rounds: u64, seed: u64) -> Result<(), String> {
         totals.packets,
         totals.lines,
         totals.forwarded,
-        totals.repeated
+        totals.repeated,
+        totals.doubled,
+        totals.flips,
+        totals.flips_told
     );
+    if totals.doubled * DOUBLED_IN > totals.repeated {
+        return Err(format!("{} of {} events that were sent again are stored twice", totals.doubled, totals.repeated));
+    }
     Ok(())
 }
 
@@ -148,6 +160,10 @@ struct Totals {
     /// Lines that came through a forwarder.
     forwarded: u64,
     repeated: u64,
+    /// Of events sent again on a channel after no answer came, those stored twice.
+    doubled: u64,
+    flips: u64,
+    flips_told: u64,
 }
 
 impl Totals {
@@ -160,6 +176,9 @@ impl Totals {
         self.lines += other.lines;
         self.forwarded += other.forwarded;
         self.repeated += other.repeated;
+        self.doubled += other.doubled;
+        self.flips += other.flips;
+        self.flips_told += other.flips_told;
     }
 }
 
@@ -218,8 +237,13 @@ fn one_world(binary: &Path, disk_fault: &Path, place: &Path, rounds: u64, seed: 
     totals.acknowledged -= totals.lines;
     totals.packets = packets.ledger.values().filter(|sent| sent.acknowledged).count() as u64;
     verdict::check(&found, &ledgers)?;
+    for ledger in [&plain.ledger, &acked.ledger] {
+        totals.doubled += verdict::doubled(&found, ledger);
+    }
     node.check_log()?;
     node.verify()?;
+    let flips = damage::check(&node, place, &found, &mut chance)?;
+    (totals.flips, totals.flips_told) = (flips.all, flips.told);
     Ok(totals)
 }
 

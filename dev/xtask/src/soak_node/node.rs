@@ -197,6 +197,20 @@ impl Node {
         }
     }
 
+    /// Its data folder.
+    pub(crate) fn data(&self) -> &Path {
+        &self.data
+    }
+
+    /// How a search for all events of a data folder ends: its status, the texts, what it says.
+    pub(crate) fn search_in(&self, data: &Path) -> Result<(Option<i32>, Vec<String>, String), String> {
+        let mut command = Command::new(&self.binary);
+        command.arg("--data-dir").arg(data).args(["search", "search index=* | table _raw", "-o", "raw"]);
+        let ran = command.output().map_err(|error| format!("cannot search: {error}"))?;
+        let texts = String::from_utf8_lossy(&ran.stdout).lines().map(str::to_owned).collect();
+        Ok((ran.status.code(), texts, String::from_utf8_lossy(&ran.stderr).into_owned()))
+    }
+
     fn search(&self, text: &str) -> Result<Vec<String>, String> {
         let ran = self.command(&["search", text, "-o", "raw"]).output();
         let ran = ran.map_err(|error| format!("cannot search: {error}"))?;

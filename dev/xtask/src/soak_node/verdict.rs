@@ -26,6 +26,13 @@ pub(crate) fn check(found: &[String], ledgers: &[&Ledger]) -> Result<(), String>
     Err(format!("{} events are not as they should be:\n  {told}", faults.len()))
 }
 
+/// How many of these events are there more than once.
+pub(crate) fn doubled(found: &[String], ledger: &Ledger) -> u64 {
+    let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
+    found.iter().for_each(|text| *counts.entry(text).or_default() += 1);
+    ledger.keys().filter(|text| counts.get(text.as_str()).is_some_and(|count| *count > 1)).count() as u64
+}
+
 /// What is wrong with an event that is there so many times.
 fn fault_of(count: u32, sent: &Sent) -> Option<String> {
     if sent.acknowledged && count == 0 {

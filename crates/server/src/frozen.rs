@@ -1,0 +1,224 @@
+//! Old buckets of indexes that archive: copied to a folder, or shown to a program, before they are removed.
+//!
+//! An archived bucket is a folder `db_LATEST_EARLIEST_NUMBER` with the bucket's two objects as they were. It has its name
+//! only when it is whole and synced. A program is given the path of such a folder, which holds the same files by a second
+//! name and goes when the program has ended; it takes what it wants, and its success lets the bucket go.
+//!
+//! Not here: which buckets are old, and when a failure is tried again.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdin, ChildStdout};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use quarry_conf::IndexSettings;
+use quarry_event::time::NS_PER_SEC;
+use quarry_store::ExpiredBucket;
+
+use crate::custom_process::{LOOK_MS, keep_complaints};
+use crate::program_group::{Pipes, Program, ProgramGroup};
+
+/// Longest run of a program, in seconds.
+const SCRIPT_SECS_MAX: u64 = 600;
+/// Characters of a program's complaints that are told.
+const COMPLAINT_CHARS_MAX: usize = 300;
+/// Objects, below the data folder.
+const OBJECTS: &str = "db";
+/// Buckets that programs look at, below the data folder.
+const SHOWN: &str = "run/frozen";
+
+/// Archives a bucket as its index says; an error says why it has to stay.
+pub(crate) fn archive(data_dir: &Path, settings: &IndexSettings, bucket: &ExpiredBucket) -> Result<(), String> {
+    // The folder wins over the program, as in Splunk.
+    if let Some(folder) = &settings.cold_to_frozen_dir {
+        let folder = expand(data_dir, folder)?;
+        return put(data_dir, &folder, bucket, false).map(drop);
+    }
+    let Some(script) = &settings.cold_to_frozen_script else { return Ok(()) };
+    let shown = put(data_dir, &data_dir.join(SHOWN), bucket, true)?;
+    let ran = run(data_dir, script, &shown);
+    // What stays is replaced when the bucket is shown again.
+    drop(fs::remove_dir_all(&shown));
+    ran
+}
+
+/// A path of a setting; Splunk's names of its folders mean those of the data folder.
+fn expand(data_dir: &Path, text: &str) -> Result<PathBuf, String> {
+    let (home, objects) = (data_dir.display().to_string(), data_dir.join(OBJECTS).display().to_string());
+    let path = PathBuf::from(text.replace("$SPLUNK_HOME", &home).replace("$SPLUNK_DB", &objects));
+    if path.is_absolute() { Ok(path) } else { Err(format!("{text} is not an absolute path")) }
+}
+
+/// Puts the bucket's folder into `parent`; gives its path. `linked` gives the files a second name where that is known.
+fn put(data_dir: &Path, parent: &Path, bucket: &ExpiredBucket, linked: bool) -> Result<PathBuf, String> {
+    let seconds = |time: i64| time.div_euclid(NS_PER_SEC);
+    let name = format!("db_{}_{}_{}", seconds(bucket.time_max), seconds(bucket.time_min), bucket.number);
+    let (whole, unfinished) = (parent.join(&name), parent.join(format!(".{name}.unfinished")));
+    let failed = |path: &Path, error: io::Error| format!("cannot write {}: {error}", path.display());
+    // Of an earlier round, after which something failed.
+    for left in [&whole, &unfinished] {
+        match fs::remove_dir_all(left) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(left, error)),
+            _ => {}
+        }
+    }
+    let write = || -> io::Result<()> {
+        fs::create_dir_all(&unfinished)?;
+        for object in &bucket.objects {
+            let from = data_dir.join(OBJECTS).join(object);
+            let to = unfinished.join(Path::new(object).file_name().unwrap_or_default());
+            if !linked || fs::hard_link(&from, &to).is_err() {
+                fs::copy(&from, &to)?;
+                File::open(&to)?.sync_all()?;
+            }
+        }
+        File::open(&unfinished)?.sync_all()?;
+        fs::rename(&unfinished, &whole)?;
+        File::open(parent)?.sync_all()
+    };
+    write().map_err(|error| failed(&whole, error))?;
+    Ok(whole)
+}
+
+/// Runs the program of a setting with the path as its last argument.
+fn run(data_dir: &Path, script: &str, shown: &Path) -> Result<(), String> {
+    let mut words = words(script).into_iter();
+    let executable = words.next().ok_or("coldToFrozenScript names no program")?;
+    let mut arguments: Vec<String> = Vec::new();
+    for word in words {
+        let names_folder = word.contains("$SPLUNK_");
+        arguments.push(if names_folder { expand(data_dir, &word)?.display().to_string() } else { word });
+    }
+    arguments.push(shown.display().to_string());
+    let program = Program { executable: expand(data_dir, &executable)?, arguments, folder: data_dir.to_owned() };
+    let home = ("SPLUNK_HOME".to_owned(), data_dir.display().to_string());
+    let (mut group, Pipes { stdin, stdout, stderr }) = ProgramGroup::start(&program, &[home], None)?;
+    let complaints: Arc<Mutex<Vec<u8>>> = Arc::default();
+    let kept = Arc::clone(&complaints);
+    let thread = |work: Box<dyn FnOnce() + Send>| {
+        let spawned = std::thread::Builder::new().name("frozen-read".to_owned()).spawn(work);
+        spawned.map(drop).map_err(|error| format!("cannot start a thread: {error}"))
+    };
+    thread(Box::new(move || read_away(stdin, stdout)))?;
+    thread(Box::new(move || keep_complaints(stderr, &kept)))?;
+    for _ in 0..SCRIPT_SECS_MAX * 1_000 / LOOK_MS {
+        if group.has_ended() {
+            break;
+        }
+        std::thread::park_timeout(Duration::from_millis(LOOK_MS));
+    }
+    let in_time = group.has_ended();
+    let status = group.end();
+    if !in_time {
+        return Err(format!("{executable} was ended after {SCRIPT_SECS_MAX} seconds"));
+    }
+    if status.is_some_and(|status| status.success()) {
+        return Ok(());
+    }
+    let complaints = complaints.lock().unwrap_or_else(PoisonError::into_inner);
+    let told: String = String::from_utf8_lossy(&complaints).trim().chars().take(COMPLAINT_CHARS_MAX).collect();
+    let status = status.map_or_else(|| "in an unknown way".to_owned(), |status| status.to_string());
+    Err(format!("{executable} ended with {status} {told}"))
+}
+
+/// The words of a command; quotes keep blanks together.
+fn words(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let (mut word, mut quoted, mut begun) = (String::new(), false, false);
+    for character in text.chars() {
+        match character {
+            '"' => (quoted, begun) = (!quoted, true),
+            blank if blank.is_whitespace() && !quoted => {
+                if begun {
+                    words.push(std::mem::take(&mut word));
+                }
+                begun = false;
+            }
+            other => {
+                word.push(other);
+                begun = true;
+            }
+        }
+    }
+    if begun {
+        words.push(word);
+    }
+    words
+}
+
+/// Ends the program's input, and takes what it writes to its output, which nobody reads.
+fn read_away(stdin: ChildStdin, mut stdout: ChildStdout) {
+    drop(stdin);
+    let mut buffer = [0; 4_096];
+    while let Ok(1..) = stdout.read(&mut buffer) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bucket(data: &Path) -> ExpiredBucket {
+        let objects = ["web/7.bucket".to_owned(), "web/7.filter".to_owned()];
+        fs::create_dir_all(data.join("db/web")).unwrap();
+        objects.iter().for_each(|object| fs::write(data.join("db").join(object), object).unwrap());
+        let (time_min, time_max) = (-NS_PER_SEC, 9 * NS_PER_SEC + 5);
+        ExpiredBucket { id: "web~7".into(), number: 7, index: "web".into(), time_min, time_max, objects }
+    }
+
+    fn settings(folder: Option<&Path>, script: Option<&str>) -> IndexSettings {
+        let conf = format!(
+            "[web]\ncoldToFrozenDir = {}\ncoldToFrozenScript = {}\n",
+            folder.map_or(String::new(), |folder| folder.display().to_string()),
+            script.unwrap_or_default()
+        );
+        let source = quarry_conf::ConfSource {
+            layer: quarry_conf::Layer::SystemLocal,
+            app: None,
+            file: "indexes.conf".to_owned(),
+            text: conf,
+        };
+        let layers = quarry_conf::Layers::new([source]);
+        quarry_conf::IndexesConf::new(&layers).get("web").unwrap()
+    }
+
+    #[test]
+    fn a_bucket_is_copied_whole_and_again_after_a_failure() {
+        let data = tempfile::tempdir().unwrap();
+        let bucket = bucket(data.path());
+        let to = data.path().join("archive/web");
+        for _ in 0..2 {
+            archive(data.path(), &settings(Some(&to), Some("/no/such")), &bucket).unwrap();
+            let put = to.join("db_9_-1_7");
+            assert_eq!(fs::read_to_string(put.join("7.bucket")).unwrap(), "web/7.bucket");
+            assert_eq!(fs::read_dir(&put).unwrap().count(), 2);
+            assert_eq!(fs::read_dir(&to).unwrap().count(), 1);
+        }
+        let error = archive(data.path(), &settings(Some(Path::new("relative")), None), &bucket).unwrap_err();
+        assert!(error.contains("not an absolute path"), "{error}");
+        fs::remove_file(data.path().join("db/web/7.filter")).unwrap();
+        assert!(archive(data.path(), &settings(Some(&to), None), &bucket).unwrap_err().contains("cannot write"));
+        assert!(!to.join("db_9_-1_7").exists(), "a part has no name");
+    }
+
+    #[test]
+    fn a_program_sees_the_bucket_and_its_end_decides() {
+        let data = tempfile::tempdir().unwrap();
+        let bucket = bucket(data.path());
+        let script = data.path().join("take it.sh");
+        fs::write(
+            &script,
+            "cp -r \"$2\" \"$SPLUNK_HOME/taken\" || exit 3\nif [ $1 = no ]; then echo full >&2; exit 1; fi",
+        )
+        .unwrap();
+        let command = |word: &str| format!("/bin/sh \"$SPLUNK_HOME/take it.sh\" {word}");
+        archive(data.path(), &settings(None, Some(&command("yes"))), &bucket).unwrap();
+        assert_eq!(fs::read_to_string(data.path().join("taken/7.filter")).unwrap(), "web/7.filter");
+        assert_eq!(fs::read_dir(data.path().join(SHOWN)).unwrap().count(), 0);
+        let error = archive(data.path(), &settings(None, Some(&command("no"))), &bucket).unwrap_err();
+        assert!(error.contains("exit status: 1 full"), "{error}");
+        assert!(archive(data.path(), &settings(None, Some("/no/such/program")), &bucket).is_err());
+        assert_eq!(words("a \"b c\"d  e\"\" \"\""), ["a", "b cd", "e", ""]);
+    }
+}

@@ -1,0 +1,32 @@
+//! What is wrong in the configuration is told once, and listed by `btool check`.
+
+use crate::support::Place;
+
+#[test]
+fn faults_are_listed_and_told_once() {
+    let place = Place::new();
+    assert_eq!(place.run(&["btool", "check"]).good(), "no faults found\n");
+    std::fs::create_dir_all(place.data().join("etc/system/local")).unwrap();
+    let conf = |name: &str, text: &str| std::fs::write(place.data().join("etc/system/local").join(name), text).unwrap();
+    conf("authorize.conf", "[role_x]\nsrchJobsQuota = 3\n[role_y]\nsrchJobsQuota = 3\n");
+    conf("savedsearches.conf", "[a]\nsearch = *\nenableSched = 1\n[b]\nsearch = *\nenableSched = 1\n");
+    conf("indexes.conf", "[web]\nmaxWarmDBCount = 10\nfrozenTimePeriodInSec = 5\n");
+    let checked = place.run(&["btool", "check"]);
+    assert_eq!(checked.code, 2, "{checked:?}");
+    for fault in [
+        "authorize.conf:1: [role_x] this file has no effect",
+        "enableSched has no effect",
+        "(2 of this file ask for it)",
+        "maxWarmDBCount is not supported",
+        "did you mean frozenTimePeriodInSecs?",
+    ] {
+        assert_eq!(checked.out.matches(fault).count(), 1, "{fault}: {}", checked.out);
+    }
+    let log = place.write("a.log", "one\n");
+    let added = place.run(&["add", "oneshot", &log]);
+    assert_eq!(added.err.matches("this file has no effect").count(), 1, "{}", added.err);
+    let found = place.run(&["search", "*", "-o", "raw"]);
+    assert_eq!((found.out.as_str(), found.err.contains("no effect")), ("one\n", false));
+    let error = place.run(&["btool", "props"]);
+    assert!(error.code == 2 && error.err.contains("btool props list"), "{error:?}");
+}

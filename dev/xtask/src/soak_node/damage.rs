@@ -1,0 +1,86 @@
+//! Damage of a node that stands still: a copy of its data with one flipped bit answers whole, or says that it does not.
+//!
+//! Bits are flipped in the newest segment of the log, most of them in its last records, and in the catalog.
+
+use std::path::{Path, PathBuf};
+
+use super::Chance;
+use super::node::Node;
+
+/// Flips of each file and world.
+const FLIPS: u64 = 4;
+/// Bytes at the end of the log in which every second flip is.
+const TAIL_BYTES: u64 = 2_000;
+
+/// What flips did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Flips {
+    /// How many there were.
+    pub(crate) all: u64,
+    /// After which a search said that something is wrong.
+    pub(crate) told: u64,
+}
+
+/// Flips bits in a copy of the node's data; `found` are the texts of all events.
+pub(crate) fn check(node: &Node, place: &Path, found: &[String], chance: &mut Chance) -> Result<Flips, String> {
+    let copy = place.join("damaged");
+    copy_folder(node.data(), &copy).map_err(|error| format!("cannot copy the data: {error}"))?;
+    let mut expected = found.to_vec();
+    expected.sort();
+    let mut flips = Flips::default();
+    let newest = newest_segment(&copy.join("wal"));
+    let files = [newest, Some(copy.join("catalog.sqlite")), Some(copy.join("catalog.sqlite-wal"))];
+    for path in files.into_iter().flatten().filter(|path| path.is_file()) {
+        let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+        let whole = std::fs::read(&path).map_err(failed)?;
+        let is_log = path.extension().is_some_and(|extension| extension == "log");
+        for flip in 0..FLIPS {
+            let within = if is_log && flip % 2 == 0 { TAIL_BYTES } else { whole.len() as u64 };
+            let from_end = chance.below(within.min(whole.len() as u64)) as usize;
+            let Some(at) = whole.len().checked_sub(from_end + 1) else { continue };
+            let mut damaged = whole.clone();
+            damaged[at] ^= 1 << chance.below(8);
+            std::fs::write(&path, &damaged).map_err(failed)?;
+            // What a reader leaves beside the catalog is of the bytes before.
+            drop(std::fs::remove_file(copy.join("catalog.sqlite-shm")));
+            flips.all += 1;
+            let (status, mut texts, errors) = node.search_in(&copy)?;
+            texts.sort();
+            let told = status != Some(0);
+            flips.told += u64::from(told);
+            let of_byte = format!("byte {at} of {} was flipped", path.display());
+            if !told && texts != expected {
+                return Err(format!("{of_byte}: {} of {} events and no word", texts.len(), expected.len()));
+            }
+            if told && errors.trim().is_empty() {
+                return Err(format!("{of_byte}: the search ended with {status:?} and without a word"));
+            }
+            if errors.contains("panicked") {
+                return Err(format!("{of_byte}: {errors}"));
+            }
+        }
+        std::fs::write(&path, &whole).map_err(failed)?;
+    }
+    std::fs::remove_dir_all(&copy).map_err(|error| format!("{}: {error}", copy.display()))?;
+    Ok(flips)
+}
+
+fn newest_segment(folder: &Path) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(folder).ok()?;
+    let segments = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    segments.filter(|path| path.extension().is_some_and(|extension| extension == "log")).max()
+}
+
+fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let path = entry?.path();
+        let target = to.join(path.file_name().unwrap_or_default());
+        if path.is_dir() {
+            copy_folder(&path, &target)?;
+        } else if path.is_file() {
+            std::fs::copy(&path, &target)?;
+        }
+    }
+    Ok(())
+}
