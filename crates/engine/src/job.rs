@@ -385,7 +385,9 @@ fn kind_of(
             let all = !subsearches.is_empty() && subsearches.iter().all(is_table);
             return if all { ResultKind::Results } else { ResultKind::Events };
         }
-        None | Some(Command::Several(SeveralCommand::MultiSearch(_))) => return ResultKind::Events,
+        None | Some(Command::Several(SeveralCommand::MultiSearch(_)) | Command::From(FromCommand::Transactions(_))) => {
+            return ResultKind::Events;
+        }
         _ if quarry_spl::analyse::begins_with_events(&pipeline.commands) => return ResultKind::Events,
         // Other first commands make rows that are no events, or take rows that are not there.
         _ => return ResultKind::Results,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::{
     Command, DataModelCommand, DataModelMode, DataModelName, FieldPattern, FromCommand, InputLookupCommand,
-    MetadataCommand, Pipeline, SavedSearchCommand, SearchExpr, Span, Stage, TimeModifiers,
+    MetadataCommand, Pipeline, SavedSearchCommand, SearchExpr, SearchTxnCommand, Span, Stage, TimeModifiers,
 };
 
 use crate::EngineError;
@@ -72,12 +72,51 @@ impl Runner {
                 let stage = Stage { command: Command::InputLookup(lookup), span };
                 self.run(&Pipeline { commands: [vec![stage], rest.to_vec()].concat(), span })
             }
+            FromCommand::Transactions(command) => self.transactions(command, rest),
             FromCommand::SavedSearch(name, name_span) => {
                 let command =
                     SavedSearchCommand { name: name.clone(), span: *name_span, tokens: Vec::new(), substitutes: false };
                 self.saved_search(&command, rest)
             }
         }
+    }
+
+    /// The rows of `searchtxn` and the commands after it: of the events that the stanza selects, those that share a
+    /// value of its fields with one that fits the condition, brought together.
+    fn transactions(&self, command: &SearchTxnCommand, rest: &[Stage]) -> Result<RowIter, EngineError> {
+        let invalid = |message: String| EngineError::Invalid { message, span: Some(command.span) };
+        let (kind, condition) = (&command.kind, &command.condition);
+        let Some(settings) = self.knowledge.transaction_type(kind) else {
+            let hint = did_you_mean(kind, &self.knowledge.transaction_types());
+            return Err(invalid(format!("searchtxn: transactiontypes.conf has no stanza {kind}{hint}")));
+        };
+        let setting = |name: &str| settings.get(name).map(|text| text.trim()).filter(|text| !text.is_empty());
+        let selected = setting("search").map_or("*".to_owned(), |text| format!("({text})"));
+        let fields: Vec<String> = setting("fields")
+            .unwrap_or_default()
+            .split([',', ' '])
+            .filter(|name| !name.is_empty())
+            .map(|name| format!("\"{}\"", name.trim_matches('"')))
+            .collect();
+        let mut text = format!("search {selected}");
+        if !fields.is_empty() {
+            let (fields, terms) = (fields.join(" "), command.terms_max);
+            let join = if command.any { "OR" } else { "AND" };
+            text.push_str(&format!(
+                " [ search {selected} ({condition}) | table {fields} | dedup keepempty=t {fields} | head {terms} \
+                 | format \"(\" \"(\" \"{join}\" \")\" \"OR\" \")\" ]"
+            ));
+        }
+        if !command.events_only {
+            text.push_str(&format!(" | transaction name=\"{kind}\" | search {condition}"));
+        }
+        let text = self.expanded(&text).map_err(|fault| invalid(format!("searchtxn: {fault}")))?;
+        let parsed = quarry_spl::parse(&text);
+        if let Some(fault) = parsed.diagnostics.iter().find(|remark| remark.severity == quarry_spl::Severity::Error) {
+            return Err(invalid(format!("searchtxn: with transactiontypes.conf [{kind}]: {fault}")));
+        }
+        let stages = Pipeline { commands: [parsed.pipeline.commands, rest.to_vec()].concat(), span: command.span };
+        self.run(&stages)
     }
 
     /// The rows of `savedsearch` and the commands after it.

@@ -38,14 +38,8 @@ impl Runner {
             TstatsSource::Indexes => {
                 let plan = TstatsPlan::new(tstats, None, span);
                 let search = SearchCommand { expr: tstats.filter.clone(), time: tstats.time.clone() };
-                let index_time = Runner {
-                    rules: self.index_time.rules.clone(),
-                    shapes: self.index_time.shapes.clone(),
-                    states: None,
-                    ..self.clone()
-                };
                 let stages = [plan.stages(tstats), rest.to_vec()].concat();
-                index_time.leading(&search, &stages, self)
+                self.of_index_time().leading(&search, &stages, self)
             }
             TstatsSource::DataModel(name) => self.tstats_of_model(name, tstats, span, rest),
             TstatsSource::Metrics => {
@@ -201,6 +195,16 @@ impl Runner {
         all.push(Stage { command: Command::Search(search), span });
         all.extend(stages);
         self.run(&quarry_spl::ast::Pipeline { commands: all, span })
+    }
+
+    /// The same search over events that have only what was written with them.
+    pub(crate) fn of_index_time(&self) -> Runner {
+        Runner {
+            rules: self.index_time.rules.clone(),
+            shapes: self.index_time.shapes.clone(),
+            states: None,
+            ..self.clone()
+        }
     }
 
     /// As [`Runner::events`], but commands that read events of their own see all of their fields.

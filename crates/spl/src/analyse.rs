@@ -342,7 +342,8 @@ fn reads_event(expr: &Expr) -> bool {
     }
 }
 
-fn has_subsearch(expr: &SearchExpr) -> bool {
+/// Whether a condition has a subsearch in it.
+pub(crate) fn has_subsearch(expr: &SearchExpr) -> bool {
     match expr {
         SearchExpr::Subsearch(_) => true,
         SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().any(has_subsearch),

@@ -29,6 +29,8 @@ pub static HELP: &[CommandHelp] = &[
         "addtotals [row=] [col=] [fieldname=] [labelfield=] [label=] [FIELD...]",
         "sums of rows, and of columns",
     ),
+    row("af", "af classfield=FIELD", "same as analyzefields"),
+    row("analyzefields", "analyzefields classfield=FIELD", "how well fields of numbers tell the value of another"),
     row(
         "anomalies",
         "anomalies [threshold=N] [field=FIELD] [maxvalues=N] [labelonly=] [by FIELD...]",
@@ -121,6 +123,11 @@ pub static HELP: &[CommandHelp] = &[
     row("fieldsummary", "fieldsummary [maxvals=N] [FIELD...]", "what values fields have"),
     row("filldown", "filldown [FIELD...]", "writes the value of the row before where none is"),
     row("fillnull", "fillnull [value=TEXT] [FIELD...]", "writes a value where none is"),
+    row(
+        "folderize",
+        "folderize attr=FIELD [sep=TEXT] [size=FIELD] [minfolders=N] [maxfolders=N]",
+        "folds values into their folders",
+    ),
     row(
         "foreach",
         "foreach FIELD... [mode=multivalue|json_array] [ COMMANDS with <<FIELD>> ]",
@@ -234,6 +241,11 @@ pub static HELP: &[CommandHelp] = &[
     row("script", "script [python|perl] NAME [ARGUMENT...]", "passes rows through a program of an app"),
     row("search", "search EXPR", "keeps events or rows that match"),
     row(
+        "searchtxn",
+        "searchtxn TYPE [max_terms=N] [use_disjunct=] [eventsonly=] SEARCH",
+        "transactions of a type that hold what is searched for",
+    ),
+    row(
         "selfjoin",
         "selfjoin [overwrite=] [max=N] [keepsingle=] FIELD...",
         "joins rows with others of the same result",
@@ -289,10 +301,16 @@ pub static HELP: &[CommandHelp] = &[
         "tstats AGG... [from datamodel=MODEL.OBJECT] [where EXPR] [by FIELD... [_time span=]] [prestats=] [append=]",
         "aggregates index-time fields or a data model",
     ),
+    row("typeahead", "typeahead prefix=TEXT [count=N] [index=INDEX]...", "words and values that begin with a text"),
     row("typer", "typer", "event types are there already"),
     row("union", "union [maxout=N] [ SEARCH ]...", "rows of several searches"),
     row("uniq", "uniq", "drops rows like the one before"),
     row("untable", "untable ROWS NAMES VALUES", "a list of a table"),
+    row(
+        "walklex",
+        "walklex [type=field|fieldvalue|term|all] [prefix=TEXT|pattern=TEXT] index=INDEX...",
+        "the words and indexed fields of an index",
+    ),
     row("where", "where EXPR", "keeps rows for which an expression is true"),
     row("xmlkv", "xmlkv [FIELD]", "fields of XML"),
     row("xmlunescape", "xmlunescape", "entities of XML as characters"),
@@ -302,10 +320,6 @@ pub static HELP: &[CommandHelp] = &[
 
 /// Commands of the language that do not run yet, each with what helps instead; named so that the message can say so.
 pub(crate) const NOT_YET: &[(&str, &str)] = &[
-    (
-        "analyzefields",
-        "what its figures are is not documented; `associate` and `correlate` tell which fields go together",
-    ),
     ("collapse", "it joins raw results of a cluster; there is none"),
     ("crawl", "give folders to `quarry add` or inputs.conf"),
     (
@@ -315,7 +329,6 @@ pub(crate) const NOT_YET: &[(&str, &str)] = &[
     ("dump", "searches write no files; use `quarry search --output`, or outputcsv"),
     ("findkeywords", "use cluster with showcount=t"),
     ("findtypes", "write event types yourself"),
-    ("folderize", "use cluster"),
     ("geomfilter", "there are no maps"),
     ("mpreview", "read metrics with mstats"),
     ("msearch", "read metrics with mstats"),
@@ -324,15 +337,9 @@ pub(crate) const NOT_YET: &[(&str, &str)] = &[
     ("reducers", "every search runs in parallel"),
     ("runshellscript", "use script with a program of an app"),
     ("scrub", "use replace or rex mode=sed"),
-    ("searchtxn", "use transaction"),
     ("summarize", "the server summarises accelerated data models by itself"),
     ("tscollect", "tstats reads events themselves; collect keeps rows"),
-    ("typeahead", "nothing completes what is typed; `metadata` and `fieldsummary` tell what there is"),
     ("typelearner", "write event types yourself"),
-    (
-        "walklex",
-        "lexicons leave out numbers and ids that columns hold, so a list of words would lack these; `tstats count BY PREFIX(word=)` counts words",
-    ),
     (
         "x11",
         "how it takes seasons out is not documented enough to do the same; `predict algorithm=LLP5` has a season, `trendline` a trend",

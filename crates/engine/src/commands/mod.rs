@@ -3,6 +3,7 @@
 //! Commands that look at one batch at a time are row commands; stats, chart, timechart, top and rare reduce; the rest
 //! needs all rows. [`crate::lower`] builds them from the syntax tree.
 
+pub(crate) mod analyze_fields;
 pub(crate) mod anomaly;
 pub(crate) mod associate;
 pub(crate) mod bin;

@@ -117,6 +117,9 @@ impl BlockingTable for BucketDir {
             let deepest = folders.keys().map(|folder| depth(folder)).max();
             let fitting = folders.into_iter().filter(|(folder, _)| Some(depth(folder)) == deepest);
             let Some((folder, sum)) = fitting.min_by(|a, b| a.1.size.total_cmp(&b.1.size)) else { break };
+            if held.len() + 1 < self.0.least + sum.parts {
+                break;
+            }
             held.retain(|path, _| !path.starts_with(&folder));
             held.insert(folder, sum);
         }

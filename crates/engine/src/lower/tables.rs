@@ -6,6 +6,7 @@ use quarry_spl::ast::{AnalyticsCommand, AnomaliesCommand, Span, TablesCommand, T
 
 use super::{Lowering, Step, row};
 use crate::EngineError;
+use crate::commands::analyze_fields::AnalyzeFields;
 use crate::commands::anomaly::{Anomalies, AnomalousValue, AnomalyDetection};
 use crate::commands::associate::{Arules, Associate, Correlate};
 use crate::commands::cluster::Cluster;
@@ -99,6 +100,7 @@ fn pattern_step(command: &AnalyticsCommand) -> Step {
         AnalyticsCommand::Correlate => Arc::new(Correlate),
         AnalyticsCommand::Arules(command) => Arc::new(Arules(command.clone())),
         AnalyticsCommand::Erex(command) => Arc::new(Erex(command.clone())),
+        AnalyticsCommand::AnalyzeFields(class) => Arc::new(AnalyzeFields(class.clone())),
         AnalyticsCommand::SelfJoin(command) => Arc::new(SelfJoin(command.clone())),
         AnalyticsCommand::BucketDir(command) => Arc::new(BucketDir(command.clone())),
         AnalyticsCommand::Cofilter(command) => Arc::new(Cofilter(command.clone())),

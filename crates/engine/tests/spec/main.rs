@@ -14,6 +14,7 @@ use world::Kept;
 const SHARED_PAGES: &[(&str, &str)] = &[
     ("abstract", "noop"),
     ("addcoltotals", "addtotals"),
+    ("af", "analyzefields"),
     ("anomalousvalue", "anomalydetection"),
     ("ar", "autoregress"),
     ("arules", "associate"),

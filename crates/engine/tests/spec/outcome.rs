@@ -31,6 +31,7 @@ pub(crate) fn check(example: &Example, kept: Kept) -> Result<(), String> {
     match (&example.expected, outcome) {
         (Expected::Result(block), Outcome::Rows { table, kind, messages }) => {
             let expected = read_table(block).map_err(|reason| format!("{}: {reason}", block.line))?;
+            are_of_kind(&table, kind, example).map_err(|reason| format!("{}: {reason}", block.line))?;
             compare(&expected, &table, kind).map_err(|reason| {
                 format!("{}: {reason}\n{}{}", block.line, indented("answer", &written(&table)), told(&messages))
             })?;
@@ -52,6 +53,17 @@ pub(crate) fn check(example: &Example, kept: Kept) -> Result<(), String> {
         (Expected::Error(block), Outcome::Rows { table, .. }) => {
             Err(format!("{}: not refused\n{}", block.line, indented("answer", &written(&table))))
         }
+    }
+}
+
+/// Rows that are called events are shown by their time and text: they must have one of both, unless the search takes
+/// them away.
+fn are_of_kind(table: &Table, kind: ResultKind, example: &Example) -> Result<(), String> {
+    let is_event = table.columns.iter().any(|name| name == "_raw" || name == "_time");
+    let removes = example.search.text().contains("fields -");
+    match kind == ResultKind::Events && !is_event && !removes && !table.rows.is_empty() {
+        true => Err(format!("rows with {} are called events", table.columns.join(", "))),
+        false => Ok(()),
     }
 }
 

@@ -124,7 +124,10 @@ fn before_several(command: &SeveralCommand, mut needs: FieldNeeds) -> FieldNeeds
             }
         }
         // They make rows of their own.
-        SeveralCommand::MultiSearch(_) | SeveralCommand::Set { .. } | SeveralCommand::GenTimes(_) => {
+        SeveralCommand::MultiSearch(_)
+        | SeveralCommand::Set { .. }
+        | SeveralCommand::GenTimes(_)
+        | SeveralCommand::IndexTime(_) => {
             needs = FieldNeeds::default();
         }
     }
@@ -181,7 +184,9 @@ fn before_analytics(command: &AnalyticsCommand, needs: &mut FieldNeeds) {
         AnalyticsCommand::Arules(command) => needs.add_all(&command.fields),
         AnalyticsCommand::Erex(erex) => needs.add(&erex.field),
         // What of another row comes along is known only when the rows are.
-        AnalyticsCommand::Correlate | AnalyticsCommand::SelfJoin(_) => needs.all = true,
+        AnalyticsCommand::Correlate | AnalyticsCommand::SelfJoin(_) | AnalyticsCommand::AnalyzeFields(_) => {
+            needs.all = true;
+        }
         AnalyticsCommand::Cofilter(command) => {
             needs.add(&command.user);
             needs.add(&command.item);
@@ -201,8 +206,9 @@ pub(super) fn makes_report(command: &Command) -> bool {
     let reshape = match command {
         Command::Reshape(reshape) => reshape,
         Command::Several(several) => {
-            use SeveralCommand::{Format, GenTimes, MultiReport, Return, Set};
-            return matches!(several, Format(_) | Return(_) | Set { .. } | GenTimes(_) | MultiReport(_));
+            use SeveralCommand::{Format, GenTimes, IndexTime, MultiReport, Return, Set};
+            let makes_rows = matches!(several, Set { .. } | GenTimes(_) | IndexTime(_));
+            return makes_rows || matches!(several, Format(_) | Return(_) | MultiReport(_));
         }
         Command::Tables(tables) => return matches!(tables, TablesCommand::TimeWrap(_)),
         Command::Analytics(command) => return reports_patterns(command),
@@ -221,10 +227,10 @@ pub(super) fn makes_report(command: &Command) -> bool {
 
 /// Whether a command shows what it found instead of the rows.
 fn reports_patterns(command: &AnalyticsCommand) -> bool {
-    use AnalyticsCommand::{Arules, Associate, BucketDir, Cofilter, Correlate, Diff, Localize, Predict};
+    use AnalyticsCommand::{AnalyzeFields, Arules, Associate, BucketDir, Cofilter, Correlate, Diff, Localize, Predict};
     let summary = crate::ast::AnomalyAction::Summary;
     match command {
-        Predict(_) | Associate(_) | Correlate | Arules(_) | BucketDir(_) => true,
+        Predict(_) | Associate(_) | Correlate | Arules(_) | BucketDir(_) | AnalyzeFields(_) => true,
         Cofilter(_) | Diff(_) | Localize(_) => true,
         AnalyticsCommand::AnomalousValue(command) => command.action == summary,
         AnalyticsCommand::AnomalyDetection(command) => command.action == summary,

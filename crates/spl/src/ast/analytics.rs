@@ -38,6 +38,8 @@ pub enum AnalyticsCommand {
     SelfJoin(SelfJoinCommand),
     /// `bucketdir`.
     BucketDir(BucketDirCommand),
+    /// `analyzefields classfield=FIELD`.
+    AnalyzeFields(String),
 }
 
 /// `predict`.
@@ -235,6 +237,8 @@ pub struct BucketDirCommand {
     pub size: String,
     /// `maxcount=10`.
     pub max: usize,
+    /// `minfolders=` of `folderize`: paths that are left at least.
+    pub least: usize,
     /// `countfield=`.
     pub count: Option<String>,
     /// `sep=/`.

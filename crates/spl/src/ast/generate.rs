@@ -97,6 +97,25 @@ pub enum FromCommand {
     Lookup(String, Span),
     /// `savedsearch:NAME`.
     SavedSearch(String, Span),
+    /// `searchtxn`: transactions of a stanza of transactiontypes.conf.
+    Transactions(SearchTxnCommand),
+}
+
+/// `searchtxn`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SearchTxnCommand {
+    /// Stanza of transactiontypes.conf.
+    pub kind: String,
+    /// Its place.
+    pub span: Span,
+    /// `max_terms=1000`: events whose values are looked for, at most.
+    pub terms_max: usize,
+    /// `use_disjunct=t`: whether one value in common is enough.
+    pub any: bool,
+    /// `eventsonly=f`: the events instead of the transactions.
+    pub events_only: bool,
+    /// What transactions must hold, as written.
+    pub condition: String,
 }
 
 /// `savedsearch`.

@@ -18,6 +18,8 @@ pub enum SeveralCommand {
     AppendPipe(Pipeline),
     /// `multireport [ ... ] [ ... ]`: several runs of commands over the rows there are, whose results take their place.
     MultiReport(Vec<Pipeline>),
+    /// A search over index-time fields alone, which `walklex` stands for.
+    IndexTime(Pipeline),
     /// `union [ ... ] [ ... ]`.
     Union {
         /// The subsearches.
@@ -53,6 +55,7 @@ impl SeveralCommand {
                 | SeveralCommand::MultiSearch(_)
                 | SeveralCommand::Set { .. }
                 | SeveralCommand::GenTimes(_)
+                | SeveralCommand::IndexTime(_)
         )
     }
 
@@ -60,7 +63,7 @@ impl SeveralCommand {
     pub fn subsearches(&self) -> Vec<&Pipeline> {
         match self {
             SeveralCommand::AppendCols { subsearch, .. } => vec![subsearch],
-            SeveralCommand::AppendPipe(pipeline) => vec![pipeline],
+            SeveralCommand::AppendPipe(pipeline) | SeveralCommand::IndexTime(pipeline) => vec![pipeline],
             SeveralCommand::Union { subsearches, .. }
             | SeveralCommand::MultiSearch(subsearches)
             | SeveralCommand::MultiReport(subsearches) => subsearches.iter().collect(),

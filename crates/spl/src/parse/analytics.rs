@@ -53,6 +53,7 @@ const ARULES: Known = Known { command: "arules", names: &["sup", "conf"], ignore
 const EREX: Known =
     Known { command: "erex", names: &["examples", "counterexamples", "fromfield", "maxtrainers"], ignored: &[] };
 const SELFJOIN: Known = Known { command: "selfjoin", names: &["overwrite", "max", "keepsingle"], ignored: &[] };
+const ANALYZEFIELDS: Known = Known { command: "analyzefields", names: &["classfield"], ignored: &[] };
 const BUCKETDIR: Known =
     Known { command: "bucketdir", names: &["pathfield", "sizefield", "maxcount", "countfield", "sep"], ignored: &[] };
 
@@ -93,6 +94,7 @@ impl Parser<'_> {
                 user: self.expect_field("a field of users")?.text,
                 item: self.next_field().map(|field| field.text).ok_or_else(|| no_item(self.here()))?,
             }),
+            "analyzefields" | "af" => AnalyticsCommand::AnalyzeFields(self.analyzefields()?),
             "diff" => AnalyticsCommand::Diff(self.diff()?),
             "localize" => AnalyticsCommand::Localize(self.localize()?),
             // The words are those of the whole search, which is not read yet.
@@ -421,11 +423,24 @@ impl Parser<'_> {
         Ok(command)
     }
 
+    /// `analyzefields classfield=FIELD`.
+    fn analyzefields(&mut self) -> Read<String> {
+        let mut class = None;
+        while let Some(option) = self.option(ANALYZEFIELDS)? {
+            class = Some(option.value);
+        }
+        class.ok_or_else(|| {
+            let remark = Diagnostic::error("analyzefields: no classfield= is given", self.here());
+            remark.with_hint("write `analyzefields classfield=status`")
+        })
+    }
+
     fn bucketdir(&mut self) -> Read<BucketDirCommand> {
         let mut command = BucketDirCommand {
             path: String::new(),
             size: String::new(),
             max: 10,
+            least: 0,
             count: None,
             separator: "/".to_owned(),
         };

@@ -276,6 +276,9 @@ impl Parser<'_> {
         if let Some(command) = self.node_command(name)? {
             return Ok(Some(command));
         }
+        if let Some(command) = self.lexicon_command(name)? {
+            return Ok(Some(command));
+        }
         Ok(self.reshape_command(name)?.map(Command::Reshape))
     }
 

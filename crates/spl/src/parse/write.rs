@@ -16,6 +16,7 @@ const COLLECT: Known = Known {
         "index",
         "sourcetype",
         "source",
+        "name",
         "host",
         "marker",
         "addtime",
@@ -82,6 +83,7 @@ impl Parser<'_> {
     }
 
     fn collect(&mut self) -> Read<Command> {
+        let mut name = None;
         let mut command = CollectCommand {
             index: String::new(),
             index_span: self.here(),
@@ -114,6 +116,8 @@ impl Parser<'_> {
                 "index" => (command.index, command.index_span) = (option.value, option.value_span),
                 "sourcetype" => command.sourcetype = option.value,
                 "source" => command.source = Some(option.value),
+                // Alert actions give the name of their search so.
+                "name" => name = Some(option.value),
                 "host" => command.host = Some(option.value),
                 "marker" => command.marker = Some(option.value),
                 "addtime" => command.add_time = option.boolean()?,
@@ -129,6 +133,7 @@ impl Parser<'_> {
                 _ => command.test_mode = option.boolean()?,
             }
         }
+        command.source = command.source.or(name);
         if command.index.is_empty() {
             let remark = Diagnostic::error("collect: no index is given", self.here());
             return Err(remark.with_hint("write `collect index=summary`"));

@@ -211,10 +211,10 @@ fn other_rows() {
 
 #[test]
 fn a_fault_drops_one_command_only() {
-    let parsed = parse("a | stas count | head 5 | eval x= | table x | folderize y");
+    let parsed = parse("a | stas count | head 5 | eval x= | table x | crawl y");
     assert_eq!(parsed.pipeline.commands.len(), 3);
     assert_eq!(parsed.diagnostics.len(), 3);
-    assert_eq!(parsed.unsupported, ["command:stas", "command:folderize"]);
+    assert_eq!(parsed.unsupported, ["command:stas", "command:crawl"]);
 }
 
 #[test]

@@ -1,0 +1,130 @@
+//! `analyzefields`: how well each field of numbers tells the value of one field, its class.
+//!
+//! A number is taken for the class in which it is most probable when the numbers of each class are normally
+//! distributed, weighed by how frequent the class is. Splunk documents what its columns mean and not how it predicts;
+//! this is the simplest classifier that uses place and spread of the numbers (Gaussian naive Bayes with one feature).
+
+use std::collections::BTreeMap;
+use std::f64::consts::PI;
+
+use arrow::record_batch::RecordBatch;
+
+use crate::EngineError;
+use crate::command::{BlockingTable, CommandContext, RowIter};
+use crate::field_names::names_of;
+use crate::rows::{self, ColumnBuilder, ColumnReader, Value, batch_of, is_hidden, rows_in_memory};
+
+/// Classes at most: each number is compared with all of them.
+const CLASSES_MAX: usize = 1_000;
+/// A class whose numbers are all alike has this share of the variance of all numbers.
+const VARIANCE_LEAST: f64 = 1e-9;
+
+/// The command; the field of classes.
+pub(crate) struct AnalyzeFields(pub String);
+
+/// The numbers of a class.
+#[derive(Clone, Copy, Default)]
+struct Class {
+    count: f64,
+    mean: f64,
+    /// Sum of the squares of distances to the mean.
+    squares: f64,
+    right: f64,
+}
+
+impl Class {
+    /// Welford's update.
+    fn add(&mut self, number: f64) {
+        self.count += 1.0;
+        let distance = number - self.mean;
+        self.mean += distance / self.count;
+        self.squares += distance * (number - self.mean);
+    }
+
+    /// Logarithm of how probable the number and the class are together, but for what is the same for all classes.
+    fn likelihood(&self, number: f64, least: f64) -> f64 {
+        let variance = (self.squares / self.count).max(least);
+        self.count.ln() - 0.5 * (2.0 * PI * variance).ln() - (number - self.mean).powi(2) / (2.0 * variance)
+    }
+}
+
+/// What one field tells.
+struct Told {
+    count: f64,
+    accuracy: f64,
+    balanced: f64,
+}
+
+/// `points`: class and number of each row that has both.
+fn told(points: &[(usize, f64)], classes: usize) -> Told {
+    let mut known = vec![Class::default(); classes];
+    let mut all = Class::default();
+    for (class, number) in points {
+        known[*class].add(*number);
+        all.add(*number);
+    }
+    let least = (all.squares / all.count * VARIANCE_LEAST).max(f64::MIN_POSITIVE);
+    let present: Vec<usize> = (0..classes).filter(|class| known[*class].count > 0.0).collect();
+    let mut right = 0.0;
+    for (class, number) in points {
+        let likelihood = |class: &usize| known[*class].likelihood(*number, least);
+        // Of equally probable classes the first.
+        let best = present.iter().rev().max_by(|a, b| likelihood(a).total_cmp(&likelihood(b)));
+        if best == Some(class) {
+            known[*class].right += 1.0;
+            right += 1.0;
+        }
+    }
+    let shares = present.iter().map(|class| known[*class].right / known[*class].count);
+    Told { count: all.count, accuracy: right / all.count, balanced: shares.sum::<f64>() / present.len() as f64 }
+}
+
+impl BlockingTable for AnalyzeFields {
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+        let all = rows_in_memory("analyzefields", rows, context)?;
+        let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
+        let classes = rows::reader(&all, &self.0);
+        let mut class_of = Vec::with_capacity(all.num_rows());
+        for row in 0..all.num_rows() {
+            let next = numbers.len();
+            class_of.push(classes.values(row).next().map(|value| *numbers.entry(value.into_owned()).or_insert(next)));
+        }
+        if numbers.len() > CLASSES_MAX {
+            let what = format!("analyzefields: {} has too many values; choose another classfield", self.0);
+            return Err(EngineError::Limit { what, limit: "classes", value: CLASSES_MAX as u64 });
+        }
+        let labelled = class_of.iter().flatten().count();
+        if labelled == 0 {
+            context.messages.push(format!("analyzefields: no row has a value of {}", self.0));
+            return Ok(Vec::new());
+        }
+        let names =
+            names_of(&all).into_iter().filter(|name| !is_hidden(name) && !name.starts_with('_') && *name != self.0);
+        let mut found: Vec<(String, Told)> = Vec::new();
+        for name in names {
+            if context.stop.is_cancelled() {
+                break;
+            }
+            let reader: ColumnReader = rows::reader(&all, &name);
+            let point = |(row, class): (usize, &Option<usize>)| {
+                Some(((*class)?, reader.number(row).filter(|number| number.is_finite())?))
+            };
+            let points: Vec<(usize, f64)> = class_of.iter().enumerate().filter_map(point).collect();
+            if !points.is_empty() {
+                found.push((name, told(&points, numbers.len())));
+            }
+        }
+        let mut columns: [ColumnBuilder; 5] = std::array::from_fn(|_| ColumnBuilder::new(found.len()));
+        for (name, told) in &found {
+            columns[0].push_text(name);
+            columns[1].push(Value::number_of(told.count));
+            for (column, value) in
+                columns[2..].iter_mut().zip([told.count / labelled as f64, told.accuracy, told.balanced])
+            {
+                column.push(Value::number_of(value));
+            }
+        }
+        let names = ["field", "count", "cocur", "acc", "balacc"];
+        Ok(vec![batch_of(names.into_iter().zip(columns.map(ColumnBuilder::finish)), found.len())?])
+    }
+}
