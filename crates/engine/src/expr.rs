@@ -30,7 +30,7 @@ use crate::row_filter::RowFilter;
 use crate::rows::{ColumnReader, Value, batch_of, column_or_null, concat_rows, plain_column};
 
 pub(crate) use batch::Batch;
-pub(crate) use compare::{Literal, compare_column, compare_values, exact_number, holds, order_values};
+pub(crate) use compare::{Literal, compare_column, compare_values, holds, order_values};
 pub(crate) use node::{Node, Row};
 
 /// Rows whose values are looked at before the others are computed.

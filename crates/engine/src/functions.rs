@@ -8,6 +8,7 @@
 
 mod condition;
 mod crypto;
+pub(crate) mod figures;
 mod json;
 pub(crate) mod json_tree;
 mod math;
@@ -153,6 +154,8 @@ pub(crate) enum Prepared {
     Network(condition::Network),
     /// A table.
     Table(Box<table::EvalTable>),
+    /// A calculation whose figures count.
+    Figures(Box<figures::Figures>),
 }
 
 /// The function of this name.

@@ -38,7 +38,7 @@ pub(crate) use read::{ColumnReader, DictionaryColumn, write_address, write_decim
 pub(crate) use sorted::sorted;
 pub(crate) use sparse::narrowed_at;
 pub(crate) use unify::{concat_rows, conform};
-pub(crate) use value::{FALSE_TEXT, TRUE_TEXT, Value, time_seconds, write_time};
+pub(crate) use value::{FALSE_TEXT, TRUE_TEXT, Value, time_seconds};
 
 /// The type of `_time`.
 pub(crate) const TIME_TYPE: DataType = DataType::Timestamp(TimeUnit::Nanosecond, None);

@@ -2,16 +2,22 @@
 //!
 //! A field keeps its text until an operation needs a number. These functions are the one place that says what counts
 //! as a number and how a result prints, so that a typed column and a text column always give the same answer.
-//! Not here: arithmetic, multivalue rules, `printf`.
+//! Arithmetic is in [`decimal`]. Not here: multivalue rules, `printf`.
+
+pub mod decimal;
 
 use std::cmp::Ordering;
 
+use self::decimal::Decimal;
+
 /// Largest magnitude up to which every integer is exact in a double.
 pub const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
-/// Significant digits a float prints with.
-pub const SIGNIFICANT_DIGITS: usize = 15;
+/// Billionths of one.
+pub(crate) const NANOS_PER_UNIT: i64 = 1_000_000_000;
+/// Digits any decimal may have and still come back from its double.
+const SAFE_DIGITS: usize = 15;
 /// Decimal exponents from which floats print in scientific notation.
-const SCIENTIFIC_FROM: i32 = SIGNIFICANT_DIGITS as i32;
+const SCIENTIFIC_FROM: i32 = 16;
 /// Decimal exponents below which floats print in scientific notation.
 const SCIENTIFIC_BELOW: i32 = -4;
 
@@ -22,21 +28,31 @@ pub enum Number {
     Int(i64),
     /// Any other number.
     Float(f64),
+    /// A decimal in billionths with more digits than a double has: an instant in nanoseconds, read as seconds.
+    Nanos(i64),
 }
 
 impl Number {
-    /// The value as a double; integers beyond 2^53 round.
+    /// The value as a double; integers beyond 2^53 and instants beyond a tenth of a microsecond round.
     pub fn as_f64(self) -> f64 {
         match self {
             Number::Int(value) => value as f64,
             Number::Float(value) => value,
+            Number::Nanos(ns) => {
+                let (whole, rest) = (ns.div_euclid(NANOS_PER_UNIT), ns.rem_euclid(NANOS_PER_UNIT));
+                whole as f64 + rest as f64 / NANOS_PER_UNIT as f64
+            }
         }
     }
 
     /// Total order by exact value; NaN comes last.
     pub fn order(self, other: Number) -> Ordering {
         match (self, other) {
-            (Number::Int(a), Number::Int(b)) => a.cmp(&b),
+            (Number::Int(a), Number::Int(b)) | (Number::Nanos(a), Number::Nanos(b)) => a.cmp(&b),
+            (Number::Nanos(_), _) | (_, Number::Nanos(_)) => match (self.nanos(), other.nanos()) {
+                (Some(a), Some(b)) => a.cmp(&b),
+                _ => order_floats(self.as_f64(), other.as_f64()),
+            },
             _ => order_floats(self.as_f64(), other.as_f64())
                 .then_with(|| self.exact_integer().cmp(&other.exact_integer())),
         }
@@ -47,6 +63,7 @@ impl Number {
         match self {
             Number::Int(value) => i128::from(value),
             Number::Float(value) => value as i128,
+            Number::Nanos(ns) => i128::from(ns / NANOS_PER_UNIT),
         }
     }
 }
@@ -55,7 +72,8 @@ fn order_floats(a: f64, b: f64) -> Ordering {
     a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
 }
 
-/// Writes a number as SPL shows it: integers without a fraction up to 2^53, else up to 15 significant digits.
+/// Writes a number as SPL shows it: integers without a fraction up to 2^53, else the fewest digits that tell the
+/// double from its neighbours, at most 17, where rounding errors behind a short decimal do not count.
 pub fn format_number(value: f64) -> String {
     let mut out = String::new();
     write_number(value, &mut out);
@@ -96,20 +114,43 @@ pub fn write_integer(value: i64, out: &mut String) {
     out.extend(digits[at..].iter().map(|digit| *digit as char));
 }
 
-/// Fifteen significant digits without trailing zeros, scientific outside the usual range.
+/// Appends billionths as a number with the digits it needs: `1732060800.123`.
+pub fn write_nanos(ns: i64, out: &mut String) {
+    /// Digits of a fraction of billionths.
+    const FRACTION_DIGITS: usize = 9;
+    let magnitude = ns.unsigned_abs();
+    let (whole, rest) = (magnitude / NANOS_PER_UNIT as u64, magnitude % NANOS_PER_UNIT as u64);
+    if ns < 0 {
+        out.push('-');
+    }
+    write_integer(whole as i64, out);
+    if rest == 0 {
+        return;
+    }
+    let digits = format!("{rest:0width$}", width = FRACTION_DIGITS);
+    out.push('.');
+    out.push_str(digits.trim_end_matches('0'));
+}
+
+/// The digits of the decimal it stands for, else the shortest that are its own; scientific outside the usual range.
 fn write_float(value: f64, out: &mut String) {
-    let scientific = format!("{:.*e}", SIGNIFICANT_DIGITS - 1, value.abs());
-    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((scientific.as_str(), "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
-    let digits = digits.trim_end_matches('0');
+    let (digits, exponent) = match Decimal::of_float(value) {
+        Some(decimal) => {
+            let digits = decimal.units.unsigned_abs().to_string();
+            let exponent = digits.len() as i32 - 1 - decimal.scale as i32;
+            (digits, exponent)
+        }
+        None => {
+            let scientific = format!("{:e}", value.abs());
+            let (mantissa, exponent) = scientific.split_once('e').unwrap_or((scientific.as_str(), "0"));
+            (mantissa.chars().filter(char::is_ascii_digit).collect(), exponent.parse().unwrap_or(0))
+        }
+    };
     if value < 0.0 {
         out.push('-');
     }
-    // Rounded to 15 digits a number of this size is an integer, which prints plain.
-    let rounds_to_integer = exponent >= SCIENTIFIC_FROM && value.abs() <= MAX_EXACT_INTEGER;
-    if rounds_to_integer || (SCIENTIFIC_BELOW..SCIENTIFIC_FROM).contains(&exponent) {
-        write_plain(digits, exponent, out);
+    if (SCIENTIFIC_BELOW..SCIENTIFIC_FROM).contains(&exponent) {
+        write_plain(&digits, exponent, out);
         return;
     }
     out.push_str(&digits[..1]);
@@ -158,15 +199,39 @@ fn looks_numeric(text: &[u8]) -> bool {
         && text.iter().all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E'))
 }
 
-/// Reads a number as its most exact form, for comparing.
-fn parse_exact(text: &str) -> Option<Number> {
+/// Reads a number as its most exact form.
+#[inline]
+pub fn exact_number(text: &str) -> Option<Number> {
     if !looks_numeric(text.as_bytes()) {
         return None;
     }
     if let Ok(value) = text.parse::<i64>() {
         return Some(Number::Int(value));
     }
+    if text.len() > SAFE_DIGITS
+        && let Some(ns) = parse_nanos(text)
+    {
+        return Some(Number::Nanos(ns));
+    }
     text.parse().ok().filter(|value: &f64| value.is_finite()).map(Number::Float)
+}
+
+/// Reads an instant that a double would not tell from its neighbours: ten digits, a point and six to nine more.
+pub(crate) fn parse_nanos(text: &str) -> Option<i64> {
+    const WHOLE_DIGITS: usize = 10;
+    const FRACTION_DIGITS: usize = 9;
+    let unsigned = text.strip_prefix('-').unwrap_or(text);
+    let (whole, fraction) = unsigned.split_once('.')?;
+    let fraction = fraction.trim_end_matches('0');
+    let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let fits = whole.len() == WHOLE_DIGITS && !whole.starts_with('0') && fraction.len() <= FRACTION_DIGITS;
+    if !fits || whole.len() + fraction.len() <= SAFE_DIGITS || !is_digits(whole) || !is_digits(fraction) {
+        return None;
+    }
+    let padding = 10i64.pow((FRACTION_DIGITS - fraction.len()) as u32);
+    let nanos = whole.parse::<i64>().ok()?.checked_mul(NANOS_PER_UNIT)?;
+    let nanos = nanos.checked_add(fraction.parse::<i64>().ok()?.checked_mul(padding)?)?;
+    Some(if text.starts_with('-') { -nanos } else { nanos })
 }
 
 /// The number a text stands for, only if the number would print as exactly this text: `200` yes, `007`, `1.0`, `+1`
@@ -189,8 +254,11 @@ pub fn canonical_number(text: &str) -> Option<Number> {
     let value = parse_number(text)?;
     let plain = unsigned[whole] == b'.' && unsigned[whole + 1..].iter().all(u8::is_ascii_digit);
     // A plain decimal this short and this large comes back digit for digit; anything else is printed to see.
-    if plain && unsigned.len() <= SIGNIFICANT_DIGITS && first != b'0' {
+    if plain && unsigned.len() <= SAFE_DIGITS && first != b'0' {
         return (unsigned.len() > whole + 1 && unsigned.last() != Some(&b'0')).then_some(Number::Float(value));
+    }
+    if plain && let Some(ns) = parse_nanos(text) {
+        return (unsigned.last() != Some(&b'0')).then_some(Number::Nanos(ns));
     }
     (format_number(value) == text).then_some(Number::Float(value))
 }
@@ -198,7 +266,7 @@ pub fn canonical_number(text: &str) -> Option<Number> {
 /// SPL comparison: numerically if both are numbers, else by bytes (case-sensitive). Over a mix of numbers and texts
 /// this is no total order; sort with [`SortKey`].
 pub fn compare(a: &str, b: &str) -> Ordering {
-    match (parse_exact(a), parse_exact(b)) {
+    match (exact_number(a), exact_number(b)) {
         (Some(a), Some(b)) => a.order(b),
         _ => a.as_bytes().cmp(b.as_bytes()),
     }
@@ -246,7 +314,7 @@ impl SortKey<'_> {
 
 /// The automatic sort key of a text.
 pub fn sort_key(text: &str) -> SortKey<'_> {
-    if let Some(number) = parse_exact(text) {
+    if let Some(number) = exact_number(text) {
         return SortKey::Number(number);
     }
     parse_ipv4(text).map_or(SortKey::Text(text), SortKey::Address)

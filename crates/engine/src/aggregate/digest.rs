@@ -7,7 +7,7 @@
 use quarry_spl::ast::PercentileMethod;
 
 /// Distinct values kept exactly (limits.conf `[stats] perc_digest_type` exactness bound).
-const EXACT_VALUES_MAX: usize = 1_000;
+const EXACT_VALUES_MAX: usize = 10_000;
 /// Values collected before they are sorted in.
 const BUFFER_MAX: usize = 4_096;
 /// Size of the sketch: about this many centroids.

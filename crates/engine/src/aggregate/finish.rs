@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, ListArray, StringViewArray};
 use arrow::datatypes::{Float64Type, Int64Type};
-use quarry_event::time::NS_PER_SEC;
-use quarry_event::value::parse_number;
+use quarry_event::value::{Number, exact_number};
 use quarry_spl::ast::{PercentileKind, StatsFunction};
 
 use super::digest::Digest;
 use super::moments::Moments;
 use super::sparkline::{self, Sparkline};
 use super::state::sequence_value;
-use super::total::Total;
+use super::sums::{extreme_of, sum_of};
+use crate::functions::time::seconds;
 use crate::rows::{ColumnBuilder, Value};
 
 /// The function's value per group; `states` are its parts in order.
@@ -25,15 +25,11 @@ pub(crate) fn value_of(function: &StatsFunction, states: &[ArrayRef], groups: us
         }
         // Distinct values are counted exactly.
         StatsFunction::EstDcError => Arc::new(Int64Array::from_value(0, groups)),
-        StatsFunction::Sum | StatsFunction::SumSq | StatsFunction::Per(_) => sums(states, |sum, _| sum),
-        StatsFunction::Avg => sums(states, |sum, count| sum / count),
+        StatsFunction::Sum | StatsFunction::SumSq | StatsFunction::Per(_) => sums(states, |sum, _| Some(sum)),
+        StatsFunction::Avg => sums(states, |sum, count| sum.divided_by(Number::Int(count))),
         StatsFunction::Min => extreme(states, false),
         StatsFunction::Max => extreme(states, true),
-        StatsFunction::Range => {
-            let (low, high) = (numbers(&states[0]), numbers(&states[1]));
-            let range = low.iter().zip(high).map(|(low, high)| Some(high? - low?));
-            Arc::new(range.collect::<Float64Array>())
-        }
+        StatsFunction::Range => ranges(&states[0], &states[1]),
         StatsFunction::Stdev => moments(states, |moments| moments.variance(true).map(f64::sqrt)),
         StatsFunction::StdevP => moments(states, |moments| moments.variance(false).map(f64::sqrt)),
         StatsFunction::Var => moments(states, |moments| moments.variance(true)),
@@ -59,7 +55,7 @@ pub(crate) fn value_of(function: &StatsFunction, states: &[ArrayRef], groups: us
         }
         StatsFunction::EarliestTime | StatsFunction::LatestTime => each_list(states, groups, |texts| {
             let time = texts.first().and_then(|key| key.parse::<i64>().ok());
-            time.map_or(Value::Null, |time| Value::number_of(time as f64 / NS_PER_SEC as f64))
+            time.map_or(Value::Null, seconds)
         }),
         StatsFunction::Rate | StatsFunction::SeriesRate { .. } => rates(states, groups),
         StatsFunction::Sparkline { inner, .. } => {
@@ -72,36 +68,54 @@ pub(crate) fn value_of(function: &StatsFunction, states: &[ArrayRef], groups: us
     }
 }
 
-fn numbers(array: &ArrayRef) -> &Float64Array {
-    array.as_primitive::<Float64Type>()
+/// A value from a sum and the count of its numbers; without numbers there is none.
+fn sums(states: &[ArrayRef], value: fn(Number, i64) -> Option<Number>) -> ArrayRef {
+    let counts = states[1].as_primitive::<Int64Type>();
+    let mut values = ColumnBuilder::new(counts.len());
+    each_state(&states[0], |group, state| {
+        let count = if counts.is_valid(group) { counts.value(group) } else { 0 };
+        let sum = sum_of(state).filter(|_| count > 0).and_then(|sum| value(sum, count));
+        values.push(sum.map_or(Value::Null, Value::of_number));
+    });
+    values.finish()
 }
 
-/// A value from a sum and the count of its numbers; without numbers there is none.
-fn sums(states: &[ArrayRef], value: fn(f64, f64) -> f64) -> ArrayRef {
-    let counts = states[1].as_primitive::<Int64Type>();
-    let lists = states[0].as_list::<i32>();
+/// Calls `found` with each group and its list of numbers.
+fn each_state(states: &ArrayRef, mut found: impl FnMut(usize, &[f64])) {
+    let lists = states.as_list::<i32>();
     let (parts, offsets) = (lists.values().as_primitive::<Float64Type>().values(), lists.value_offsets());
-    let values = counts.iter().enumerate().map(|(group, count)| {
-        let count = count.filter(|count| *count > 0)?;
-        let [sum, lost] = *parts.get(offsets[group] as usize..offsets[group + 1] as usize)? else { return None };
-        Some(value(Total { sum, lost }.value(), count as f64))
-    });
-    Arc::new(values.collect::<Float64Array>())
+    for group in 0..lists.len() {
+        found(group, &parts[offsets[group] as usize..offsets[group + 1] as usize]);
+    }
+}
+
+/// The smallest or largest number of each group.
+fn extreme_numbers(states: &ArrayRef) -> Vec<Option<Number>> {
+    let mut numbers = Vec::with_capacity(states.len());
+    each_state(states, |_, state| numbers.push(extreme_of(state)));
+    numbers
+}
+
+/// The largest less the smallest number.
+fn ranges(low: &ArrayRef, high: &ArrayRef) -> ArrayRef {
+    let bounds = extreme_numbers(low).into_iter().zip(extreme_numbers(high));
+    let mut values = ColumnBuilder::new(low.len());
+    for (low, high) in bounds {
+        let range = low.zip(high).map(|(low, high)| high.minus(low));
+        values.push(range.map_or(Value::Null, Value::of_number));
+    }
+    values.finish()
 }
 
 /// The smallest or largest value; numbers come before texts.
 fn extreme(states: &[ArrayRef], largest: bool) -> ArrayRef {
-    let (numbers, texts) = (numbers(&states[0]), states[1].as_string_view());
-    if texts.null_count() == texts.len() {
-        return Arc::clone(&states[0]);
-    }
+    let (numbers, texts) = (extreme_numbers(&states[0]), states[1].as_string_view());
     let mut values = ColumnBuilder::new(numbers.len());
-    for group in 0..numbers.len() {
-        let number = numbers.is_valid(group).then(|| numbers.value(group));
+    for (group, number) in numbers.into_iter().enumerate() {
         let text = texts.is_valid(group).then(|| texts.value(group));
         match (number, text) {
-            (Some(number), None) => values.push(Value::number_of(number)),
-            (Some(number), Some(_)) if !largest => values.push(Value::number_of(number)),
+            (Some(number), None) => values.push(Value::of_number(number)),
+            (Some(number), Some(_)) if !largest => values.push(Value::of_number(number)),
             (_, Some(text)) => values.push_text(text),
             (None, None) => values.push_null(),
         }
@@ -161,17 +175,21 @@ fn mode<'a>(texts: &[&'a str]) -> Value<'a> {
 /// Change per second between the earliest and the latest value.
 fn rates(states: &[ArrayRef], groups: usize) -> ArrayRef {
     let (first, last) = (states[0].as_list::<i32>(), states[1].as_list::<i32>());
-    let point = |lists: &ListArray, group: usize| -> Option<(f64, f64)> {
+    let point = |lists: &ListArray, group: usize| -> Option<(i64, Number)> {
         let list = lists.value(group);
         let texts = list.as_string_view();
         if texts.len() < 2 {
             return None;
         }
-        Some((parse_number(texts.value(0))? / NS_PER_SEC as f64, parse_number(texts.value(1))?))
+        Some((texts.value(0).parse().ok()?, exact_number(texts.value(1))?))
     };
-    let values = (0..groups).map(|group| {
-        let ((from, low), (to, high)) = (point(first, group)?, point(last, group)?);
-        (to > from).then(|| (high - low) / (to - from))
-    });
-    Arc::new(values.collect::<Float64Array>())
+    let mut values = ColumnBuilder::new(groups);
+    for group in 0..groups {
+        let rate = point(first, group).zip(point(last, group)).and_then(|((from, low), (to, high))| {
+            let seconds = Number::Nanos(to.checked_sub(from).filter(|time| *time > 0)?);
+            high.minus(low).divided_by(seconds)
+        });
+        values.push(rate.map_or(Value::Null, Value::of_number));
+    }
+    values.finish()
 }

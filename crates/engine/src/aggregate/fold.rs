@@ -1,30 +1,30 @@
 //! Folding rows into states, one kind of state per [`Part`], and joining the states of two workers.
 //!
 //! A fold keeps its state per group in plain vectors, takes whole batches, and knows nothing of keys. Numbers of a
-//! column are read once per batch for all folds of its field ([`Numbers`]); those of a dictionary once per code.
+//! column are read once per batch for all folds of its field ([`super::numbers`]); those of a dictionary once per code.
 //!
-//! Distinct values are in [`super::distinct`], values of chosen rows in [`super::picked`].
+//! Sums and extremes are in [`super::sums`], distinct values in [`super::distinct`], values of chosen rows in
+//! [`super::picked`].
 
 use std::any::Any;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, Float64Array, Float64Builder, Int64Array, ListArray, ListBuilder, StringViewBuilder,
-};
-use arrow::buffer::{NullBuffer, OffsetBuffer};
+use arrow::array::{Array, ArrayRef, AsArray, Float64Builder, Int64Array, ListBuilder, StringViewBuilder};
+use arrow::buffer::NullBuffer;
 use arrow::datatypes::{Float64Type, Int64Type};
 use foldhash::fast::FixedState;
-use quarry_event::value::{MAX_EXACT_INTEGER, parse_number};
+use quarry_event::value::{exact_number, parse_number};
 
 use super::digest::Digest;
 use super::distinct::{DistinctFold, DistinctOfAll, TallyFold};
 use super::groups::{MemberKind, Members};
 use super::moments::Moments;
+use super::numbers::{Figure, NumberColumn};
 use super::picked::{PickFold, SequenceFold};
 use super::sparkline::Sparkline;
 use super::state::number_item;
-use super::total::Total;
+use super::sums::{ExtremeFold, SumFold};
 use super::{LineReads, Part};
 use crate::rows::{ColumnReader, multi_item};
 
@@ -33,7 +33,7 @@ pub(crate) struct Input<'a> {
     /// Values of the argument; `None` where rows are counted.
     pub values: Option<&'a ColumnReader>,
     /// Their numbers; `None` for multivalues, and where no part asks for them.
-    pub numbers: Option<&'a Float64Array>,
+    pub numbers: Option<&'a NumberColumn>,
     /// Rows that have a value.
     pub present: Option<&'a NullBuffer>,
     /// `_time`.
@@ -88,10 +88,10 @@ impl<T: Fold + Clone + 'static> AnyFold for T {
 pub(crate) fn of(part: Part, single: bool) -> Box<dyn Fold> {
     match part {
         Part::Values | Part::Numbers => Box::new(CountFold { part, counts: Vec::new(), lanes: Vec::new() }),
-        Part::Sum => Box::new(SumFold { squares: false, sums: Vec::new() }),
-        Part::SumOfSquares => Box::new(SumFold { squares: true, sums: Vec::new() }),
-        Part::MinNumber => Box::new(ExtremeFold::<false> { numbers: Vec::new() }),
-        Part::MaxNumber => Box::new(ExtremeFold::<true> { numbers: Vec::new() }),
+        Part::Sum => Box::new(SumFold::new(false)),
+        Part::SumOfSquares => Box::new(SumFold::new(true)),
+        Part::MinNumber => Box::new(ExtremeFold::<false>::new()),
+        Part::MaxNumber => Box::new(ExtremeFold::<true>::new()),
         Part::MinText => Box::new(TextFold { texts: Vec::new(), largest: false }),
         Part::MaxText => Box::new(TextFold { texts: Vec::new(), largest: true }),
         Part::Moments => Box::new(MomentsFold(Vec::new())),
@@ -110,6 +110,11 @@ pub(crate) fn reads_numbers(part: Part) -> bool {
     !matches!(part, Part::Values | Part::Distinct | Part::Tally | Part::Sequence | Part::Pick(_))
 }
 
+/// Whether folds of `part` read how many digits the numbers have after the point.
+pub(crate) fn reads_scales(part: Part) -> bool {
+    matches!(part, Part::Sum | Part::SumOfSquares)
+}
+
 /// The other fold as the same type.
 pub(super) fn same<T: 'static>(other: Box<dyn Fold>) -> Option<T> {
     other.into_any().downcast().ok().map(|fold| *fold)
@@ -122,48 +127,11 @@ pub(super) fn grow<T: Clone>(states: &mut Vec<T>, groups: usize, empty: T) {
     }
 }
 
-/// The numbers of a column, and how those of its last dictionary were read.
-#[derive(Default)]
-pub(crate) struct Numbers {
-    dictionary: Option<(ArrayRef, Vec<Option<f64>>)>,
-}
-
-impl Numbers {
-    /// The number of each row; `None` for multivalues.
-    pub(crate) fn of(&mut self, column: &ColumnReader) -> Option<Float64Array> {
-        Some(match column {
-            ColumnReader::Multi(..) => return None,
-            ColumnReader::Float(array) => array.clone(),
-            ColumnReader::Int(array) => array.unary(|value| value as f64),
-            ColumnReader::Decimal(array, digits) => {
-                let unit = 10f64.powi(i32::from(*digits));
-                let exact = |value: &i64| value.unsigned_abs() <= MAX_EXACT_INTEGER as u64;
-                match array.values().iter().all(exact) {
-                    true => array.unary(|value| value as f64 / unit),
-                    false => (0..array.len()).map(|row| column.number(row)).collect(),
-                }
-            }
-            ColumnReader::Dictionary(column) => {
-                let known = self.dictionary.take().filter(|(values, _)| column.shares(values));
-                let (_, numbers) = self.dictionary.insert(known.unwrap_or_else(|| {
-                    let numbers = column.texts.iter().map(|text| text.and_then(parse_number)).collect();
-                    (column.values.clone(), numbers)
-                }));
-                match column.codes.null_count() {
-                    0 => column.codes.values().iter().map(|code| numbers[*code as usize]).collect(),
-                    _ => column.codes.iter().map(|code| numbers[code? as usize]).collect(),
-                }
-            }
-            _ => (0..column.len()).map(|row| column.number(row)).collect(),
-        })
-    }
-}
-
 impl Input<'_> {
     /// Calls `found` with the row, group and number of each number of each row.
     #[inline]
-    fn for_each_number(&self, members: &Members<'_>, mut found: impl FnMut(usize, usize, f64)) {
-        match (self.numbers, self.values) {
+    pub(super) fn for_each_number(&self, members: &Members<'_>, mut found: impl FnMut(usize, usize, f64)) {
+        match (self.numbers.map(|numbers| &numbers.values), self.values) {
             (Some(numbers), _) if numbers.null_count() == 0 => {
                 let numbers: &[f64] = numbers.values();
                 members.for_each(|row, group| found(row, group, numbers[row]));
@@ -176,6 +144,22 @@ impl Input<'_> {
             (None, Some(values)) => members.for_each(|row, group| {
                 let numbers = values.values(row).filter_map(|text| parse_number(&text));
                 numbers.for_each(|number| found(row, group, number));
+            }),
+            (None, None) => {}
+        }
+    }
+
+    /// Calls `found` with the group and all that is known of each number of each row.
+    pub(super) fn for_each_figure(&self, members: &Members<'_>, mut found: impl FnMut(usize, Figure)) {
+        match (self.numbers, self.values) {
+            (Some(numbers), _) => members.for_each(|row, group| {
+                if numbers.values.is_valid(row) {
+                    found(group, numbers.figure(row));
+                }
+            }),
+            (None, Some(values)) => members.for_each(|row, group| {
+                let numbers = values.values(row).filter_map(|text| exact_number(&text));
+                numbers.for_each(|number| found(group, Figure::of(number)));
             }),
             (None, None) => {}
         }
@@ -251,7 +235,7 @@ impl Fold for CountFold {
                 Some(events) => members.for_each(|row, group| self.counts[group] += events[row]),
             },
             (Some(_), Part::Numbers) => match input.numbers {
-                Some(numbers) => self.count_present(numbers.nulls(), members),
+                Some(numbers) => self.count_present(numbers.values.nulls(), members),
                 None => input.for_each_number(members, |_, group, _| self.counts[group] += 1),
             },
             (Some(values @ ColumnReader::Multi(..)), _) => {
@@ -290,101 +274,6 @@ impl Fold for CountFold {
     }
 }
 
-#[derive(Clone)]
-struct SumFold {
-    squares: bool,
-    sums: Vec<Total>,
-}
-
-impl Fold for SumFold {
-    fn update(&mut self, input: &Input<'_>, members: &Members<'_>) {
-        grow(&mut self.sums, members.groups, Total::default());
-        let sums = self.sums.as_mut_slice();
-        match self.squares {
-            false => input.for_each_number(members, |_, group, number| sums[group].add(number)),
-            true => input.for_each_number(members, |_, group, number| sums[group].add(number * number)),
-        }
-    }
-
-    fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize) {
-        grow(&mut self.sums, total, Total::default());
-        let Some(other) = same::<SumFold>(other) else { return };
-        for (group, sum) in groups.iter().zip(other.sums) {
-            self.sums[*group as usize].merge(sum);
-        }
-    }
-
-    fn add_states(&mut self, states: &ArrayRef, groups: &[u32], total: usize) {
-        grow(&mut self.sums, total, Total::default());
-        each_number_list(states, groups, |group, state| {
-            if let [sum, lost] = *state {
-                self.sums[group].merge(Total { sum, lost });
-            }
-        });
-    }
-
-    fn state(mut self: Box<Self>, groups: usize) -> ArrayRef {
-        self.sums.resize(groups, Total::default());
-        let numbers = self.sums.iter().flat_map(|total| [total.sum, total.lost]);
-        let numbers = Arc::new(Float64Array::from_iter_values(numbers));
-        let offsets = OffsetBuffer::from_lengths(std::iter::repeat_n(2, groups));
-        Arc::new(ListArray::new(number_item(), offsets, numbers, None))
-    }
-
-    fn bytes(&self) -> usize {
-        self.sums.capacity() * size_of::<Total>()
-    }
-}
-
-/// The smallest or largest number; NaN stands for none.
-#[derive(Clone)]
-struct ExtremeFold<const LARGEST: bool> {
-    numbers: Vec<f64>,
-}
-
-impl<const LARGEST: bool> ExtremeFold<LARGEST> {
-    #[inline]
-    fn join(known: f64, number: f64) -> f64 {
-        if LARGEST { known.max(number) } else { known.min(number) }
-    }
-}
-
-impl<const LARGEST: bool> Fold for ExtremeFold<LARGEST> {
-    fn update(&mut self, input: &Input<'_>, members: &Members<'_>) {
-        grow(&mut self.numbers, members.groups, f64::NAN);
-        let known = self.numbers.as_mut_slice();
-        input.for_each_number(members, |_, group, number| known[group] = Self::join(known[group], number));
-    }
-
-    fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize) {
-        grow(&mut self.numbers, total, f64::NAN);
-        let Some(other) = same::<ExtremeFold<LARGEST>>(other) else { return };
-        for (group, number) in groups.iter().zip(other.numbers) {
-            let known = &mut self.numbers[*group as usize];
-            *known = Self::join(*known, number);
-        }
-    }
-
-    fn add_states(&mut self, states: &ArrayRef, groups: &[u32], total: usize) {
-        grow(&mut self.numbers, total, f64::NAN);
-        for (group, number) in groups.iter().zip(states.as_primitive::<Float64Type>()) {
-            let known = &mut self.numbers[*group as usize];
-            *known = number.map_or(*known, |number| Self::join(*known, number));
-        }
-    }
-
-    fn state(mut self: Box<Self>, groups: usize) -> ArrayRef {
-        self.numbers.resize(groups, f64::NAN);
-        // No number must not take part in a merge.
-        let numbers = self.numbers.into_iter().map(|number| (!number.is_nan()).then_some(number));
-        Arc::new(numbers.collect::<Float64Array>())
-    }
-
-    fn bytes(&self) -> usize {
-        self.numbers.capacity() * size_of::<f64>()
-    }
-}
-
 /// The smallest or largest text that is no number.
 #[derive(Clone)]
 struct TextFold {
@@ -405,7 +294,7 @@ impl Fold for TextFold {
     fn update(&mut self, input: &Input<'_>, members: &Members<'_>) {
         grow(&mut self.texts, members.groups, None);
         let Some(values) = input.values else { return };
-        let Some(numbers) = input.numbers else {
+        let Some(numbers) = input.numbers.map(|numbers| &numbers.values) else {
             members.for_each(|row, group| {
                 let texts = values.values(row).filter(|text| parse_number(text).is_none());
                 texts.for_each(|text| self.add(group, &text));
@@ -463,7 +352,7 @@ impl Fold for TextFold {
 }
 
 /// A column of number lists.
-fn number_lists(lists: impl Iterator<Item = Vec<f64>>, groups: usize) -> ArrayRef {
+pub(super) fn number_lists(lists: impl Iterator<Item = Vec<f64>>, groups: usize) -> ArrayRef {
     let mut builder = ListBuilder::with_capacity(Float64Builder::new(), groups).with_field(number_item());
     for list in lists {
         builder.values().append_slice(&list);
@@ -473,7 +362,7 @@ fn number_lists(lists: impl Iterator<Item = Vec<f64>>, groups: usize) -> ArrayRe
 }
 
 /// Calls `found` with each group and its list of numbers.
-fn each_number_list(states: &ArrayRef, groups: &[u32], mut found: impl FnMut(usize, &[f64])) {
+pub(super) fn each_number_list(states: &ArrayRef, groups: &[u32], mut found: impl FnMut(usize, &[f64])) {
     let lists = states.as_list::<i32>();
     let (numbers, offsets) = (lists.values().as_primitive::<Float64Type>().values(), lists.value_offsets());
     for (row, group) in groups.iter().enumerate() {

@@ -12,9 +12,10 @@ use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use quarry_spl::ast::StatsFunction;
 
 use super::direct::{Counted, DirectCounts};
-use super::fold::{self, Fold, Input, Numbers};
+use super::fold::{self, Fold, Input};
 use super::given::{GivenStates, MergedFolders};
 use super::groups::GroupTable;
+use super::numbers::Numbers;
 use super::{AggregatePlan, Argument, finish, keys, parts_of};
 use crate::EngineError;
 use crate::command::{CommandContext, RowCommand};
@@ -239,7 +240,10 @@ impl Folder {
                 self.arguments.push(ArgumentColumn { argument: column.argument.clone(), numbers: None });
             }
             if parts.iter().any(|part| fold::reads_numbers(*part)) {
-                self.arguments[argument].numbers.get_or_insert_default();
+                let numbers = self.arguments[argument].numbers.get_or_insert_default();
+                if parts.iter().any(|part| fold::reads_scales(*part)) {
+                    numbers.read_scales();
+                }
             }
             let parts = parts.into_iter().map(|part| fold::of(part, self.plan.by.is_empty())).collect();
             self.folds.push(ColumnFolds { argument, parts });

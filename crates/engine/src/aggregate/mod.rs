@@ -18,10 +18,12 @@ mod groups;
 mod integers;
 pub(crate) mod keys;
 pub(crate) mod moments;
+pub(crate) mod numbers;
 mod pairs;
 mod picked;
 mod sparkline;
 mod state;
+mod sums;
 #[cfg(test)]
 mod tests;
 pub(crate) mod total;

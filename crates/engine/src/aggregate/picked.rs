@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
-use quarry_event::time::NS_PER_SEC;
 
 use super::fold::{Fold, Input, each_text_list, grow, same, text_lists};
 use super::groups::Members;
 use super::state::sequence_entry;
 use super::{LIST_VALUES_MAX, PickKey};
+use crate::functions::time::instant;
 use crate::rows::ColumnReader;
 
 /// Bytes of a kept text besides its own, about: what the allocator adds.
@@ -206,7 +206,7 @@ impl PickFold {
             PickKey::First | PickKey::Last => Some((input.row_base + row as u64) as i64),
             PickKey::Earliest | PickKey::Latest => match input.times? {
                 ColumnReader::Time(times) => times.is_valid(row).then(|| times.value(row)),
-                other => other.number(row).map(|seconds| (seconds * NS_PER_SEC as f64) as i64),
+                other => instant(&other.value(row)),
             },
         }
     }

@@ -21,12 +21,15 @@ pub(crate) fn number_item() -> FieldRef {
 pub(crate) fn state_type(part: Part) -> DataType {
     match part {
         Part::Values | Part::Numbers => DataType::Int64,
-        Part::MinNumber | Part::MaxNumber => DataType::Float64,
         Part::MinText | Part::MaxText => DataType::Utf8View,
-        // A sum is two numbers: states that are rounded would show in which order they were merged.
-        Part::Sum | Part::SumOfSquares | Part::Moments | Part::Digest { .. } | Part::Sparkline { .. } => {
-            DataType::List(number_item())
-        }
+        // A sum is two numbers and its scale: states that are rounded would show in which order they were merged.
+        Part::MinNumber
+        | Part::MaxNumber
+        | Part::Sum
+        | Part::SumOfSquares
+        | Part::Moments
+        | Part::Digest { .. }
+        | Part::Sparkline { .. } => DataType::List(number_item()),
         Part::Distinct | Part::Sequence | Part::Tally | Part::Pick(_) => multi_type(),
     }
 }

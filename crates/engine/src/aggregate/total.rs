@@ -3,6 +3,14 @@
 //! Workers add numbers in whatever order they read pages. A plain sum would show that in its last digits, so that the
 //! same search would not always give the same answer.
 
+use quarry_event::value::Number;
+use quarry_event::value::decimal::Decimal;
+
+use super::numbers::NO_SCALE;
+
+/// Units of a sum's last digit up to which it is rounded to that digit: as many as a sum of integers may have.
+const UNITS_MAX: f64 = 1e30;
+
 /// A sum with what rounding has cost it so far.
 ///
 /// The error of an addition is itself a double (Knuth, "The Art of Computer Programming" 4.2.2, theorem B).
@@ -36,6 +44,21 @@ impl Total {
     pub(crate) fn merge(&mut self, other: Total) {
         self.add(other.sum);
         self.lost += other.lost;
+    }
+
+    /// The sum of numbers with so many digits after the point at most, rounded to them.
+    ///
+    /// Their doubles are off by half a unit in the last place each, so this is the sum of the decimals as long as all
+    /// digits of the numbers, added without their signs, are fewer than sixteen; else it is the next double, about.
+    pub(crate) fn rounded(self, scale: u8) -> Number {
+        let unit = 10f64.powi(i32::from(scale));
+        let scaled = self.sum * unit;
+        if scale == NO_SCALE || !scaled.is_finite() || scaled.abs() > UNITS_MAX {
+            return Number::of_float(self.value());
+        }
+        let whole = scaled.round();
+        let missed = self.sum.mul_add(unit, -scaled) + (scaled - whole) + self.lost * unit;
+        Decimal { units: whole as i128 + missed.round() as i128, scale: u32::from(scale) }.number()
     }
 
     /// The sum.

@@ -7,11 +7,11 @@
 use arrow::array::{Array, ArrayRef, StringViewArray, StringViewBuilder, TimestampNanosecondArray};
 use quarry_event::shape::NumberFormat;
 use quarry_event::time::NS_PER_SEC;
-use quarry_event::value::write_integer;
+use quarry_event::value::{write_integer, write_nanos};
 
 use super::integers::{IntegerSet, IntegerTable, NONE, bounds};
 use super::keys::KeyTable;
-use crate::rows::{ColumnReader, DictionaryColumn, write_address, write_decimal, write_time};
+use crate::rows::{ColumnReader, DictionaryColumn, write_address, write_decimal};
 
 /// Dictionaries whose translation is kept.
 const DICTIONARIES_MAX: usize = 8;
@@ -371,7 +371,7 @@ impl ValueTable {
             return self.distinct.number(Kind::Integer(time / NS_PER_SEC));
         }
         let mut text = String::new();
-        write_time(time, &mut text);
+        write_nanos(time, &mut text);
         self.distinct.text(&text)
     }
 

@@ -178,11 +178,7 @@ type Way = fn(&Converter, &Value<'_>) -> Option<Value<'static>>;
 
 /// A value that reads as a number, as a number.
 fn number(value: &Value<'_>) -> Option<Value<'static>> {
-    use quarry_event::value::Number;
-    Some(match value.exact_number()? {
-        Number::Int(number) => Value::Int(number),
-        Number::Float(number) => Value::number_of(number),
-    })
+    value.exact_number().map(Value::of_number)
 }
 
 /// Seconds of `[D+]HH:MM:SS`.

@@ -277,7 +277,7 @@ fn json_of(row: usize, fields: &[(&String, rows::ColumnReader)]) -> String {
     for (name, reader) in fields {
         let typed = |text: std::borrow::Cow<'_, str>| match canonical_number(&text) {
             Some(Number::Int(number)) => serde_json::Value::from(number),
-            Some(Number::Float(number)) => serde_json::Value::from(number),
+            Some(number) => serde_json::Value::from(number.as_f64()),
             None => serde_json::Value::String(text.into_owned()),
         };
         let mut values: Vec<serde_json::Value> = reader.values(row).map(typed).collect();

@@ -158,6 +158,7 @@ fn integer_of(number: Number) -> i64 {
     match number {
         Number::Int(integer) => integer,
         Number::Float(number) => number as i64,
+        Number::Nanos(ns) => ns,
     }
 }
 

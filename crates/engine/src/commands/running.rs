@@ -1,13 +1,14 @@
 //! One aggregate of `streamstats` over rows as they come: only what its function needs, since each group has one.
 
 use quarry_event::TimeNs;
-use quarry_event::value::{compare, parse_number};
+use quarry_event::value::{Number, compare, exact_number, parse_number};
 use quarry_spl::ast::{PercentileKind, StatsFunction};
 
 use crate::aggregate::LIST_VALUES_MAX;
 use crate::aggregate::digest::Digest;
 use crate::aggregate::keys::KeyTable;
 use crate::aggregate::moments::Moments;
+use crate::aggregate::numbers::Figure;
 use crate::aggregate::total::Total;
 use crate::rows::Value;
 
@@ -42,14 +43,28 @@ pub(super) struct Sums {
     count: i64,
     sum: Total,
     squares: Total,
+    /// Digits after the point of any number at most.
+    scale: u8,
 }
 
 impl Sums {
     /// Adds a number.
-    pub(super) fn add(&mut self, number: f64) {
+    pub(super) fn add(&mut self, number: Number) {
+        let figure = Figure::of(number);
         self.count += 1;
-        self.sum.add(number);
-        self.squares.add_square(number);
+        self.sum.add(figure.value);
+        self.sum.lost += figure.more();
+        self.squares.add_square(figure.value);
+        self.scale = self.scale.max(figure.scale);
+    }
+
+    fn value(&self, function: &StatsFunction) -> Option<Number> {
+        let sum = self.sum.rounded(self.scale);
+        match function {
+            StatsFunction::SumSq => Some(self.squares.rounded(self.scale.saturating_mul(2))),
+            StatsFunction::Avg => sum.divided_by(Number::Int(self.count)),
+            _ => Some(sum),
+        }
     }
 
     /// Adds other numbers.
@@ -57,6 +72,7 @@ impl Sums {
         self.count += other.count;
         self.sum.merge(other.sum);
         self.squares.merge(other.squares);
+        self.scale = self.scale.max(other.scale);
     }
 }
 
@@ -93,7 +109,9 @@ impl Running {
         let numbers = values.iter().filter_map(|value| parse_number(value));
         match self {
             Running::Count(count) => *count += values.len() as i64,
-            Running::Sums(sums) => numbers.for_each(|number| sums.add(number)),
+            Running::Sums(sums) => {
+                values.iter().filter_map(|value| exact_number(value)).for_each(|number| sums.add(number))
+            }
             Running::Moments(moments) => numbers.for_each(|number| moments.add(number)),
             Running::Digest(digest) => numbers.for_each(|number| digest.add(number)),
             Running::Extremes(ends) => {
@@ -125,11 +143,7 @@ impl Running {
         match self {
             Running::Count(count) => Value::Int(*count),
             Running::Sums(sums) if sums.count == 0 => Value::Null,
-            Running::Sums(sums) => Value::number_of(match function {
-                StatsFunction::SumSq => sums.squares.value(),
-                StatsFunction::Avg => sums.sum.value() / sums.count as f64,
-                _ => sums.sum.value(),
-            }),
+            Running::Sums(sums) => sums.value(function).map_or(Value::Null, Value::of_number),
             Running::Moments(moments) => number(match function {
                 StatsFunction::Stdev => moments.variance(true).map(f64::sqrt),
                 StatsFunction::StdevP => moments.variance(false).map(f64::sqrt),
@@ -147,8 +161,9 @@ impl Running {
                 StatsFunction::Min => text(ends.0.clone()),
                 StatsFunction::Max => text(ends.1.clone()),
                 _ => {
-                    let parsed = |text: &Option<String>| text.as_deref().and_then(parse_number);
-                    number(parsed(&ends.1).zip(parsed(&ends.0)).map(|(high, low)| high - low))
+                    let parsed = |text: &Option<String>| text.as_deref().and_then(exact_number);
+                    let range = parsed(&ends.1).zip(parsed(&ends.0)).map(|(high, low)| high.minus(low));
+                    range.map_or(Value::Null, Value::of_number)
                 }
             },
             Running::Distinct(distinct) => distinct_value(distinct, function),

@@ -11,7 +11,6 @@ use quarry_spl::ast::{AutoRegressCommand, DeltaCommand, Trend, TrendKind};
 use crate::EngineError;
 use crate::command::RowCommand;
 use crate::field_names::names_of;
-use crate::functions::time::seconds;
 use crate::rows::{self, ColumnBuilder, ColumnReader, Value, is_hidden};
 
 /// `accum`: the sum of the numbers so far.
@@ -28,31 +27,15 @@ impl Accum {
     }
 }
 
-/// The sum, as an integer as long as it is one.
-pub(crate) fn added(sum: Number, number: Number) -> Number {
-    match (sum, number) {
-        (Number::Int(a), Number::Int(b)) => a.checked_add(b).map_or(Number::Float(a as f64 + b as f64), Number::Int),
-        (a, b) => Number::Float(a.as_f64() + b.as_f64()),
-    }
-}
-
-/// The number as a value.
-pub(crate) fn value_of(number: Number) -> Value<'static> {
-    match number {
-        Number::Int(number) => Value::Int(number),
-        Number::Float(number) => Value::number_of(number),
-    }
-}
-
 impl RowCommand for Accum {
     fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
         let (reader, old) = (rows::reader(&rows, &self.field), rows::reader(&rows, &self.output));
         let mut column = ColumnBuilder::new(rows.num_rows());
         for row in 0..rows.num_rows() {
-            match reader.value(row).exact_number() {
+            match reader.exact_number(row) {
                 Some(number) => {
-                    self.sum = added(self.sum, number);
-                    column.push(value_of(self.sum));
+                    self.sum = self.sum.plus(number);
+                    column.push(Value::of_number(self.sum));
                 }
                 None => column.push(old.value(row)),
             }
@@ -118,14 +101,8 @@ impl Delta {
 
 /// `a - b`, where both are numbers.
 fn difference(a: &Value<'_>, b: &Value<'_>) -> Value<'static> {
-    if let (Value::Time(a), Value::Time(b)) = (a, b) {
-        return a.checked_sub(*b).map_or(Value::Null, seconds);
-    }
     match (a.exact_number(), b.exact_number()) {
-        (Some(Number::Int(a)), Some(Number::Int(b))) => {
-            a.checked_sub(b).map_or_else(|| Value::number_of(a as f64 - b as f64), Value::Int)
-        }
-        (Some(a), Some(b)) => Value::number_of(a.as_f64() - b.as_f64()),
+        (Some(a), Some(b)) => Value::of_number(a.minus(b)),
         _ => Value::Null,
     }
 }

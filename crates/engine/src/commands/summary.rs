@@ -4,7 +4,6 @@ use arrow::record_batch::RecordBatch;
 use quarry_event::value::Number;
 use quarry_spl::ast::FieldPattern;
 
-use super::sequence::value_of;
 use crate::EngineError;
 use crate::aggregate::keys::KeyTable;
 use crate::command::{Blocking, CommandContext, RowIter, of_batches};
@@ -49,7 +48,7 @@ impl Facts {
             }
             self.counts[at] += 1;
         }
-        let Some(number) = reader.value(row).exact_number() else { return };
+        let Some(number) = reader.exact_number(row) else { return };
         self.numbers += 1;
         if self.least.is_none_or(|least| number.order(least).is_lt()) {
             self.least = Some(number);
@@ -122,9 +121,9 @@ impl FieldSummary {
             ("count", |facts| Value::Int(facts.count as i64)),
             ("distinct_count", |facts| Value::Int(facts.values.len() as i64)),
             ("is_exact", |_| Value::Int(1)),
-            ("max", |facts| facts.greatest.map_or(Value::Null, value_of)),
+            ("max", |facts| facts.greatest.map_or(Value::Null, Value::of_number)),
             ("mean", |facts| if facts.numbers > 0 { Value::number_of(facts.mean) } else { Value::Null }),
-            ("min", |facts| facts.least.map_or(Value::Null, value_of)),
+            ("min", |facts| facts.least.map_or(Value::Null, Value::of_number)),
             ("numeric_count", |facts| Value::Int(facts.numbers as i64)),
             ("stdev", |facts| match facts.numbers {
                 0 => Value::Null,

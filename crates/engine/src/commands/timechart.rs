@@ -5,10 +5,11 @@
 
 use std::sync::{Arc, OnceLock};
 
-use arrow::array::{Array, ArrayRef, Float64Array, TimestampNanosecondArray};
+use arrow::array::{Array, ArrayRef, TimestampNanosecondArray};
 use arrow::record_batch::RecordBatch;
 use quarry_event::TimeNs;
-use quarry_event::time::{NS_PER_SEC, Span, parse_epoch};
+use quarry_event::time::{Span, parse_epoch};
+use quarry_event::value::Number;
 use quarry_spl::ast::{StatsFunction, TimeChartCommand};
 
 use super::outputs::Outputs;
@@ -18,7 +19,7 @@ use crate::EngineError;
 use crate::aggregate::{AggregatePlan, Folded, Folder};
 use crate::command::{CommandContext, Reduce, RowCommand, RowIter, of_batches};
 use crate::expr::ExprContext;
-use crate::rows;
+use crate::rows::{self, ColumnBuilder, Value};
 
 /// Hidden column of the times of rows while `_time` holds their spans.
 const TIME_SERIES: &str = "__time_series";
@@ -109,13 +110,18 @@ impl TimeChart {
 
     /// Rates per unit of time: sums divided by the length of the span.
     fn scaled(&self, groups: RecordBatch, span: &Span) -> Result<RecordBatch, EngineError> {
-        let seconds = length_of(span) as f64 / NS_PER_SEC as f64;
+        let length = Number::Nanos(length_of(span));
         let mut groups = groups;
         for column in &self.plan.columns {
             let StatsFunction::Per(unit) = column.function else { continue };
-            let sums = rows::as_number_array(&rows::column_or_null(&groups, &column.name));
-            let rates: Float64Array = sums.unary(|sum| sum / seconds * f64::from(unit));
-            groups = rows::with_column(&groups, &column.name, Arc::new(rates))?;
+            let sums = rows::reader(&groups, &column.name);
+            let mut rates = ColumnBuilder::new(groups.num_rows());
+            for row in 0..groups.num_rows() {
+                let sum = sums.exact_number(row).map(|sum| sum.times(Number::Int(i64::from(unit))));
+                let rate = sum.and_then(|sum| sum.divided_by(length));
+                rates.push(rate.map_or(Value::Null, Value::of_number));
+            }
+            groups = rows::with_column(&groups, &column.name, rates.finish())?;
         }
         Ok(groups)
     }

@@ -71,7 +71,7 @@ fn json_of(text: &str, kind: JsonType, fills: bool) -> Option<Json> {
     let number = || {
         canonical_number(text).and_then(|number| match number {
             Number::Int(number) => Some(Json::from(number)),
-            Number::Float(number) => serde_json::Number::from_f64(number).map(Json::Number),
+            number => serde_json::Number::from_f64(number.as_f64()).map(Json::Number),
         })
     };
     let plain = || Json::String(text.to_owned());

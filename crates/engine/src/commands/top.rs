@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Float64Array, Int64Array, UInt32Array};
+use arrow::array::{ArrayRef, AsArray, Int64Array, StringViewArray, UInt32Array};
 use arrow::datatypes::Int64Type;
 use arrow::record_batch::RecordBatch;
 use hashbrown::HashMap;
@@ -15,8 +15,8 @@ use crate::aggregate::{AggregateColumn, AggregatePlan, Argument, Folded, Folder,
 use crate::command::{CommandContext, Reduce, RowIter, of_batches};
 use crate::rows::{self, ColumnBuilder, batch_of};
 
-/// Digits of a percentage after the point.
-const PERCENT_SCALE: f64 = 1e6;
+/// Digits of a percentage after the point, all of them shown.
+const PERCENT_DIGITS: usize = 6;
 
 /// `top` or `rare`.
 pub(crate) struct Top {
@@ -210,9 +210,9 @@ impl Top {
         if self.command.show_percent {
             let percents = lines.iter().map(|line| {
                 let percent = line.count as f64 * 100.0 / totals[&line.group] as f64;
-                (percent * PERCENT_SCALE).round() / PERCENT_SCALE
+                format!("{percent:.PERCENT_DIGITS$}")
             });
-            columns.push((self.command.percent_field.clone(), Arc::new(Float64Array::from_iter_values(percents))));
+            columns.push((self.command.percent_field.clone(), Arc::new(StringViewArray::from_iter_values(percents))));
         }
         Ok(vec![batch_of(columns, lines.len())?])
     }

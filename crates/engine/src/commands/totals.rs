@@ -7,11 +7,10 @@ use arrow::record_batch::RecordBatch;
 use quarry_event::value::Number;
 use quarry_spl::ast::AddTotalsCommand;
 
-use super::sequence::{added, value_of};
 use crate::EngineError;
 use crate::command::{Blocking, CommandContext, RowCommand, RowIter, of_batches};
 use crate::field_names::{names_of, wildcard_parts};
-use crate::rows::{self, ColumnBuilder, ColumnReader, KeptRows, conform, is_hidden};
+use crate::rows::{self, ColumnBuilder, ColumnReader, KeptRows, Value, conform, is_hidden};
 
 /// The sums of rows.
 pub(crate) struct RowTotals(pub Arc<AddTotalsCommand>);
@@ -35,8 +34,8 @@ impl RowCommand for RowTotals {
         let readers: Vec<ColumnReader> = summed.map(|name| rows::reader(&rows, &name)).collect();
         let mut column = ColumnBuilder::new(rows.num_rows());
         for row in 0..rows.num_rows() {
-            let numbers = readers.iter().filter_map(|reader| reader.value(row).exact_number());
-            column.push(value_of(numbers.fold(Number::Int(0), added)));
+            let numbers = readers.iter().filter_map(|reader| reader.exact_number(row));
+            column.push(Value::of_number(numbers.fold(Number::Int(0), Number::plus)));
         }
         rows::with_column(&rows, &self.0.field_name, column.finish())
     }
@@ -61,15 +60,15 @@ impl Blocking for ColumnTotals {
             let batch = conform(&batch?, &schema)?;
             for (name, sum) in names.iter().zip(&mut sums) {
                 let reader = rows::reader(&batch, name);
-                let numbers = (0..batch.num_rows()).filter_map(|row| reader.value(row).exact_number());
-                *sum = sum.take().into_iter().chain(numbers).reduce(added);
+                let numbers = (0..batch.num_rows()).filter_map(|row| reader.exact_number(row));
+                *sum = sum.take().into_iter().chain(numbers).reduce(Number::plus);
             }
         }
         let mut totals: Vec<(String, ArrayRef)> = Vec::new();
         for (name, sum) in names.into_iter().zip(sums) {
             if let Some(sum) = sum {
                 let mut column = ColumnBuilder::new(1);
-                column.push(value_of(sum));
+                column.push(Value::of_number(sum));
                 totals.push((name, column.finish()));
             }
         }

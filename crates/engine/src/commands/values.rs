@@ -7,13 +7,13 @@ use arrow::array::{Array, ArrayRef, StringViewArray};
 use arrow::datatypes::{Field, Schema};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use quarry_event::TimeNs;
-use quarry_event::value::parse_number;
+use quarry_event::value::{parse_number, write_nanos};
 use quarry_spl::ast::{FieldPattern, RangeMapCommand, ReplaceCommand, StrcatCommand, StrcatSource};
 
 use crate::EngineError;
 use crate::command::{CommandContext, RowCommand};
 use crate::field_names::{fill_wildcards, names_of, wildcard_parts};
-use crate::rows::{self, ColumnBuilder, ColumnReader, MULTI_SEPARATOR, Value, is_hidden, write_time};
+use crate::rows::{self, ColumnBuilder, ColumnReader, MULTI_SEPARATOR, Value, is_hidden};
 
 /// Key under which a multivalue column keeps what joins its values where one text is wanted.
 pub(crate) const DELIMITER_KEY: &str = "delimiter";
@@ -292,7 +292,7 @@ pub(crate) fn search_facts(context: &CommandContext) -> Vec<(String, String)> {
 fn with_millis(time: TimeNs) -> String {
     const MILLI_DIGITS: usize = 3;
     let mut text = String::new();
-    write_time(time, &mut text);
+    write_nanos(time, &mut text);
     let digits = match text.split_once('.') {
         Some((_, digits)) => digits.len(),
         None => {

@@ -1,11 +1,9 @@
 //! `+ - * / %` on values and on columns.
 //!
-//! Integers stay exact as long as they fit, times keep their nanoseconds, everything else is a double. A value that
-//! is no number gives null, and so does division by zero.
+//! Numbers are computed with as they are written ([`quarry_event::value::decimal`]): integers and decimals exactly as
+//! long as they fit, times to the nanosecond. A value that is no number gives null, and so does division by zero.
 
-use std::sync::Arc;
-
-use arrow::array::{Array, ArrayRef, Datum, Float64Array, Int64Array, Scalar};
+use arrow::array::{ArrayRef, Datum, Int64Array, Scalar};
 use arrow::compute::kernels::numeric;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::value::Number;
@@ -61,30 +59,31 @@ impl Operand {
         }
     }
 
-    fn as_float(&self) -> Option<Box<dyn Datum>> {
+    fn number(&self, row: usize) -> Option<Number> {
         match self {
-            Operand::Column(ColumnReader::Float(array)) => Some(Box::new(array.clone())),
-            Operand::Column(ColumnReader::Int(array)) => {
-                Some(Box::new(array.unary::<_, arrow::datatypes::Float64Type>(|value| value as f64)))
-            }
-            Operand::Column(reader @ ColumnReader::Decimal(..)) => {
-                Some(Box::new((0..reader.len()).map(|row| reader.number(row)).collect::<Float64Array>()))
-            }
-            Operand::Constant(value) => Some(Box::new(Scalar::new(Float64Array::from(vec![value.number()?])))),
-            Operand::Column(_) => None,
+            Operand::Column(reader) => reader.exact_number(row),
+            Operand::Constant(value) => value.exact_number(),
         }
     }
 }
 
 /// Computes `a op b` for two values.
 pub(crate) fn calculate(op: Arithmetic, a: &Value<'_>, b: &Value<'_>) -> Value<'static> {
-    if let Some(value) = calculate_time(op, a, b) {
-        return value;
+    if let Some(time) = moved_time(op, a, b) {
+        return time;
     }
-    match (a.exact_number(), b.exact_number()) {
-        (Some(Number::Int(a)), Some(Number::Int(b))) => calculate_int(op, a, b),
-        (Some(a), Some(b)) => calculate_float(op, a.as_f64(), b.as_f64()),
-        _ => Value::Null,
+    let result = a.exact_number().zip(b.exact_number()).and_then(|(a, b)| number_of(op, a, b));
+    result.map_or(Value::Null, Value::of_number)
+}
+
+/// `a op b` for two numbers; none by zero.
+fn number_of(op: Arithmetic, a: Number, b: Number) -> Option<Number> {
+    match op {
+        Arithmetic::Add => Some(a.plus(b)),
+        Arithmetic::Sub => Some(a.minus(b)),
+        Arithmetic::Mul => Some(a.times(b)),
+        Arithmetic::Div => a.divided_by(b),
+        Arithmetic::Rem => a.rest_by(b),
     }
 }
 
@@ -116,65 +115,34 @@ pub(crate) fn concatenate(a: &Value<'_>, b: &Value<'_>) -> Value<'static> {
     }
 }
 
-/// Sums and differences of times, exact to the nanosecond.
-fn calculate_time(op: Arithmetic, a: &Value<'_>, b: &Value<'_>) -> Option<Value<'static>> {
-    match (op, a, b) {
-        (Arithmetic::Sub, Value::Time(a), Value::Time(b)) => {
-            let difference = a.checked_sub(*b)?;
-            let whole = difference % NS_PER_SEC == 0;
-            let seconds = difference / NS_PER_SEC;
-            Some(if whole { Value::Int(seconds) } else { Value::Float(difference as f64 / NS_PER_SEC as f64) })
-        }
+/// An instant so many seconds later or earlier is an instant again, also where its number would not need one.
+fn moved_time(op: Arithmetic, a: &Value<'_>, b: &Value<'_>) -> Option<Value<'static>> {
+    let moved = match (op, a, b) {
         (Arithmetic::Add, Value::Time(time), Value::Int(seconds))
         | (Arithmetic::Add, Value::Int(seconds), Value::Time(time)) => {
-            Some(Value::Time(time.checked_add(seconds.checked_mul(NS_PER_SEC)?)?))
+            time.checked_add(seconds.checked_mul(NS_PER_SEC)?)?
         }
         (Arithmetic::Sub, Value::Time(time), Value::Int(seconds)) => {
-            Some(Value::Time(time.checked_sub(seconds.checked_mul(NS_PER_SEC)?)?))
+            time.checked_sub(seconds.checked_mul(NS_PER_SEC)?)?
         }
-        _ => None,
-    }
-}
-
-fn calculate_int(op: Arithmetic, a: i64, b: i64) -> Value<'static> {
-    let exact = match op {
-        Arithmetic::Add => a.checked_add(b),
-        Arithmetic::Sub => a.checked_sub(b),
-        Arithmetic::Mul => a.checked_mul(b),
-        Arithmetic::Div | Arithmetic::Rem if b == 0 => return Value::Null,
-        Arithmetic::Div if a.checked_rem(b) == Some(0) => a.checked_div(b),
-        Arithmetic::Div => None,
-        Arithmetic::Rem => a.checked_rem(b),
+        _ => return None,
     };
-    exact.map_or_else(|| calculate_float(op, a as f64, b as f64), Value::Int)
-}
-
-fn calculate_float(op: Arithmetic, a: f64, b: f64) -> Value<'static> {
-    match float_result(op, a, b) {
-        Some(value) => Value::number_of(value),
-        None => Value::Null,
-    }
-}
-
-fn float_result(op: Arithmetic, a: f64, b: f64) -> Option<f64> {
-    match op {
-        Arithmetic::Add => Some(a + b),
-        Arithmetic::Sub => Some(a - b),
-        Arithmetic::Mul => Some(a * b),
-        Arithmetic::Div => (b != 0.0).then(|| a / b),
-        Arithmetic::Rem => (b != 0.0).then(|| a % b),
-    }
+    Some(Value::Time(moved))
 }
 
 /// Computes `a op b` for `rows` rows.
 pub(super) fn calculate_column(op: Arithmetic, a: &Operand, b: &Operand, rows: usize) -> ArrayRef {
-    if a.is_numeric()
-        && b.is_numeric()
-        && let Some(array) = int_column(op, a, b).or_else(|| float_column(op, a, b))
-    {
+    if let Some(array) = int_column(op, a, b) {
         return array;
     }
     let mut builder = ColumnBuilder::new(rows);
+    if a.is_numeric() && b.is_numeric() {
+        for row in 0..rows {
+            let result = a.number(row).zip(b.number(row)).and_then(|(a, b)| number_of(op, a, b));
+            builder.push(result.map_or(Value::Null, Value::of_number));
+        }
+        return builder.finish();
+    }
     for row in 0..rows {
         let (a, b) = (a.value(row), b.value(row));
         builder.push(if op == Arithmetic::Add { add(&a, &b) } else { calculate(op, &a, &b) });
@@ -191,31 +159,4 @@ fn int_column(op: Arithmetic, a: &Operand, b: &Operand) -> Option<ArrayRef> {
         Arithmetic::Mul => numeric::mul(a.as_ref(), b.as_ref()).ok(),
         Arithmetic::Div | Arithmetic::Rem => None,
     }
-}
-
-fn float_column(op: Arithmetic, a: &Operand, b: &Operand) -> Option<ArrayRef> {
-    // Two integers that overflowed, or their quotient, go value by value: the result may be an exact integer.
-    if a.as_int().is_some() && b.as_int().is_some() {
-        return None;
-    }
-    let (a, b) = (a.as_float()?, b.as_float()?);
-    match op {
-        Arithmetic::Add => numeric::add(a.as_ref(), b.as_ref()).ok(),
-        Arithmetic::Sub => numeric::sub(a.as_ref(), b.as_ref()).ok(),
-        Arithmetic::Mul => numeric::mul(a.as_ref(), b.as_ref()).ok(),
-        Arithmetic::Div | Arithmetic::Rem => divide_floats(op, a.as_ref(), b.as_ref()),
-    }
-}
-
-fn divide_floats(op: Arithmetic, a: &dyn Datum, b: &dyn Datum) -> Option<ArrayRef> {
-    let ((left, left_scalar), (right, right_scalar)) = (a.get(), b.get());
-    let left: &Float64Array = left.as_any().downcast_ref()?;
-    let right: &Float64Array = right.as_any().downcast_ref()?;
-    let rows = if left_scalar { right.len() } else { left.len() };
-    let at = |array: &Float64Array, scalar: bool, row: usize| {
-        let row = if scalar { 0 } else { row };
-        array.is_valid(row).then(|| array.value(row))
-    };
-    let quotient = |row| float_result(op, at(left, left_scalar, row)?, at(right, right_scalar, row)?);
-    Some(Arc::new((0..rows).map(quotient).collect::<Float64Array>()))
 }

@@ -5,13 +5,14 @@
 
 use std::cmp::Ordering;
 
+use arrow::array::TimestampNanosecondArray;
 use arrow::array::{Array, ArrayRef, BooleanArray, Float64Array, Int64Array, StringViewArray};
 use arrow::compute::kernels::cmp;
 use arrow::datatypes::Float64Type;
-use quarry_event::value::{MAX_EXACT_INTEGER, Number, parse_number};
+use quarry_event::value::{MAX_EXACT_INTEGER, Number, exact_number};
 use quarry_spl::ast::CompareOp;
 
-use crate::rows::{ColumnReader, Value, time_seconds};
+use crate::rows::{ColumnReader, Value};
 
 /// Whether `op` holds for two values in this order.
 #[inline]
@@ -35,15 +36,6 @@ pub(super) fn flipped(op: CompareOp) -> CompareOp {
         CompareOp::Gt => CompareOp::Lt,
         CompareOp::Ge => CompareOp::Le,
     }
-}
-
-/// The number a text reads as, integers exact.
-#[inline]
-pub(crate) fn exact_number(text: &str) -> Option<Number> {
-    if !matches!(text.as_bytes().first()?, b'0'..=b'9' | b'-' | b'+' | b'.') {
-        return None;
-    }
-    text.parse().map_or_else(|_| parse_number(text).map(Number::Float), |value| Some(Number::Int(value)))
 }
 
 /// `a op b`; `None` is null.
@@ -141,8 +133,7 @@ pub(crate) fn compare_column(reader: &ColumnReader, op: CompareOp, literal: &Lit
         }
         (ColumnReader::Float(array), Some(number)) => by_kernel(op, array, &Float64Array::new_scalar(number.as_f64())),
         (ColumnReader::Time(array), Some(number)) => {
-            let seconds = array.unary::<_, Float64Type>(time_seconds);
-            by_kernel(op, &seconds, &Float64Array::new_scalar(number.as_f64()))
+            number.nanos().and_then(|ns| by_kernel(op, array, &TimestampNanosecondArray::new_scalar(ns)))
         }
         (ColumnReader::Decimal(..), Some(number)) => Some(compare_decimals(reader, op, number)),
         (ColumnReader::Text(array), None) => by_kernel(op, array, &StringViewArray::new_scalar(literal.text.as_str())),

@@ -9,6 +9,7 @@ use super::{ExprContext, Slot};
 use crate::EngineError;
 use crate::commands::lookup::no_table;
 use crate::functions;
+use crate::functions::figures::Figures;
 use crate::functions::json_tree::Json;
 use crate::functions::table::EvalTable;
 use crate::functions::{CallState, Prepared};
@@ -103,6 +104,13 @@ impl Compiler<'_> {
             ("in", [needle, values @ ..]) => self.membership(needle, values),
             ("mvfilter", [predicate]) => self.mvfilter(predicate),
             ("mvmap", [values, each, rest @ ..]) => self.mvmap(values, each, rest),
+            ("sigfig", [calculation]) => {
+                let mut parts = Vec::new();
+                let figures = Figures::of(calculation, &mut parts);
+                let nodes = parts.into_iter().map(|part| self.node(part)).collect::<Result<_, _>>()?;
+                let function = functions::find(name).ok_or_else(|| invalid(expr, "sigfig() is missing"))?;
+                Ok(Node::Call(function, nodes, Prepared::Figures(Box::new(figures))))
+            }
             ("searchmatch", [text]) => self.searchmatch(text),
             _ => self.function(expr, name, args),
         }

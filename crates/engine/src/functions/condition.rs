@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use quarry_event::time::NS_PER_SEC;
 use quarry_event::value::Number;
 use quarry_spl::ast::CompareOp;
 
@@ -106,6 +107,7 @@ fn is_integer(value: &Value<'_>) -> bool {
     match value.exact_number() {
         Some(Number::Int(_)) => true,
         Some(Number::Float(value)) => value.fract() == 0.0,
+        Some(Number::Nanos(ns)) => ns % NS_PER_SEC == 0,
         None => false,
     }
 }

@@ -66,7 +66,7 @@ fn to_json(value: &Value<'_>) -> Json {
 fn text_to_json(text: &str) -> Json {
     match canonical_number(text) {
         Some(Number::Int(value)) => Json::Number(value.into()),
-        Some(Number::Float(value)) => serde_json::Number::from_f64(value).map_or(Json::Null, Json::Number),
+        Some(number) => serde_json::Number::from_f64(number.as_f64()).map_or(Json::Null, Json::Number),
         None => Json::parse_container(text).unwrap_or_else(|| Json::Text(text.to_owned())),
     }
 }

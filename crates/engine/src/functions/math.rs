@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use quarry_event::value::Number;
+use quarry_event::value::{Number, exact_number};
 
-use super::{Call, Function, MANY, integer, number, take};
-use crate::expr::{exact_number, order_values};
+use super::{Call, Function, MANY, Prepared, integer, number, take};
+use crate::expr::order_values;
 use crate::rows::Value;
 
 /// Most decimals `round` keeps.
@@ -23,7 +23,10 @@ pub(super) static FUNCTIONS: &[Function] = &[
     Function::new("sum", 1, MANY, sum),
     Function::new("avg", 1, MANY, avg),
     Function::new("exact", 1, 1, |args, _| as_number(args)),
-    Function::new("sigfig", 1, 1, |args, _| as_number(args)),
+    Function::new("sigfig", 1, 1, |args, call| match call.prepared {
+        Prepared::Figures(figures) => figures.rounded(args),
+        _ => as_number(args),
+    }),
     Function::new("todouble", 1, 1, |args, _| as_number(args)),
     Function::new("sqrt", 1, 1, |args, _| of_one(args, f64::sqrt)),
     Function::new("exp", 1, 1, |args, _| of_one(args, f64::exp)),
@@ -100,25 +103,20 @@ fn as_number<'a>(args: &mut [Value<'a>]) -> Value<'a> {
 }
 
 fn from_exact<'a>(number: Option<Number>) -> Value<'a> {
-    match number {
-        Some(Number::Int(value)) => Value::Int(value),
-        Some(Number::Float(value)) => Value::number_of(value),
-        None => Value::Null,
-    }
+    number.map_or(Value::Null, Value::of_number)
 }
 
 fn abs<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     match args.first().and_then(Value::exact_number) {
-        Some(Number::Int(value)) => value.checked_abs().map_or_else(|| result((value as f64).abs()), Value::Int),
-        Some(Number::Float(value)) => result(value.abs()),
-        None => Value::Null,
+        Some(number) if number.as_f64() < 0.0 => Value::of_number(number.negated()),
+        number => from_exact(number),
     }
 }
 
 fn whole<'a>(args: &[Value<'a>], function: fn(f64) -> f64) -> Value<'a> {
     match args.first().and_then(Value::exact_number) {
         Some(Number::Int(value)) => Value::Int(value),
-        Some(Number::Float(value)) => result(function(value)),
+        Some(number) => result(function(number.as_f64())),
         None => Value::Null,
     }
 }
@@ -197,29 +195,18 @@ pub(super) fn for_each_number(args: &[Value<'_>], mut each: impl FnMut(Number)) 
 }
 
 fn sum<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
-    let (mut exact, mut float, mut count) = (Some(0i64), 0.0, 0u64);
-    for_each_number(args, |number| {
-        count += 1;
-        float += number.as_f64();
-        exact = match (exact, number) {
-            (Some(sum), Number::Int(value)) => sum.checked_add(value),
-            _ => None,
-        };
-    });
-    match (count, exact) {
-        (0, _) => Value::Null,
-        (_, Some(sum)) => Value::Int(sum),
-        _ => result(float),
-    }
+    let mut sum: Option<Number> = None;
+    for_each_number(args, |number| sum = Some(sum.map_or(number, |sum| sum.plus(number))));
+    from_exact(sum)
 }
 
 fn avg<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
-    let (mut sum, mut count) = (0.0, 0u64);
+    let (mut sum, mut count) = (Number::Int(0), 0i64);
     for_each_number(args, |number| {
         count += 1;
-        sum += number.as_f64();
+        sum = sum.plus(number);
     });
-    if count == 0 { Value::Null } else { result(sum / count as f64) }
+    from_exact(sum.divided_by(Number::Int(count)))
 }
 
 /// 0 to 2^31 - 1, from a counter mixed well: the same search at the same time gives the same numbers.

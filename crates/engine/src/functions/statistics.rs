@@ -1,5 +1,7 @@
 //! Figures over the arguments of one call: median, mode, spread. What is no number does not count, but for `mode`.
 
+use quarry_event::value::Number;
+
 use super::math::{for_each_number, result};
 use super::{Call, Function, MANY};
 use crate::rows::Value;
@@ -7,7 +9,7 @@ use crate::rows::Value;
 pub(super) static FUNCTIONS: &[Function] = &[
     Function::new("median", 1, MANY, median),
     Function::new("mode", 1, MANY, mode),
-    Function::new("range", 1, MANY, |args, _| of_numbers(args, range)),
+    Function::new("range", 1, MANY, range),
     Function::new("stdev", 1, MANY, |args, _| of_numbers(args, |numbers| variance(numbers, 1).map(f64::sqrt))),
     Function::new("stdevp", 1, MANY, |args, _| of_numbers(args, |numbers| variance(numbers, 0).map(f64::sqrt))),
     Function::new("sumsq", 1, MANY, |args, _| {
@@ -23,10 +25,14 @@ fn of_numbers<'a>(args: &[Value<'a>], compute: impl Fn(&[f64]) -> Option<f64>) -
     if numbers.is_empty() { Value::Null } else { compute(&numbers).map_or(Value::Null, result) }
 }
 
-fn range(numbers: &[f64]) -> Option<f64> {
-    let low = numbers.iter().copied().reduce(f64::min)?;
-    let high = numbers.iter().copied().reduce(f64::max)?;
-    Some(high - low)
+fn range<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
+    let mut bounds: Option<(Number, Number)> = None;
+    for_each_number(args, |number| {
+        let (low, high) = bounds.unwrap_or((number, number));
+        let lower = if number.order(low).is_lt() { number } else { low };
+        bounds = Some((lower, if number.order(high).is_gt() { number } else { high }));
+    });
+    bounds.map_or(Value::Null, |(low, high)| Value::of_number(high.minus(low)))
 }
 
 /// Sum of squared distances from the mean over the count less `less`; one number of a sample has none.

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use quarry_event::value::exact_number;
+
 use super::{Call, Function, MANY, Prepared, integer, map_texts, part_of, printf, take};
 use crate::losses::{Loss, note};
 use crate::pattern::{Regex, Replacement, TEXT_BYTES_MAX};
@@ -251,11 +253,7 @@ fn tonumber<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     if base == 10 {
         return match value {
             Value::Int(_) | Value::Float(_) | Value::Time(_) => value,
-            Value::Text(text) => match crate::expr::exact_number(&text) {
-                Some(quarry_event::value::Number::Int(value)) => Value::Int(value),
-                Some(quarry_event::value::Number::Float(value)) => Value::number_of(value),
-                None => Value::Null,
-            },
+            Value::Text(text) => exact_number(&text).map_or(Value::Null, Value::of_number),
             _ => Value::Null,
         };
     }

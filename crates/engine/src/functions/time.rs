@@ -1,7 +1,9 @@
 //! Functions on instants. A time is a number of seconds, or a time column with its nanoseconds.
 
 use quarry_event::TimeNs;
-use quarry_event::time::{Format, NS_PER_SEC, ResolveContext, apply_modifier, parse_epoch, strftime as format_time};
+use quarry_event::time::{
+    Format, NS_PER_SEC, ResolveContext, apply_modifier, parse_epoch, strftime as format_time, strftime_far,
+};
 
 use super::{Call, Function, Prepared, map_texts, take};
 use crate::rows::Value;
@@ -64,7 +66,13 @@ fn strftime<'a>(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
             Some(time) => format_time(time, &format, call.zone).into(),
             None => text,
         }),
-        single => instant(&single).map_or(Value::Null, |time| Value::owned(format_time(time, &format, call.zone))),
+        single => match instant(&single) {
+            Some(time) => Value::owned(format_time(time, &format, call.zone)),
+            None => {
+                let far = single.number().and_then(|seconds| strftime_far(seconds, &format, call.zone));
+                far.map_or(Value::Null, Value::owned)
+            }
+        },
     }
 }
 
@@ -74,11 +82,11 @@ fn strptime<'a>(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
         return Value::Null;
     }
     let Some(text) = text.text() else { return Value::Null };
-    // A time of day alone is no instant; a day without its year is in the year that is near.
+    // A day without its year is in the year that is near, a time of day alone is one of today.
     let context = ResolveContext { now: call.now, tz: call.zone, last: None };
     let read = |format: &Format| {
         let (parts, _) = format.parse_prefix(text.as_bytes())?;
-        parts.has_day().then(|| parts.resolve(&context)).flatten()
+        (parts.has_day() || parts.has_clock()).then(|| parts.resolve(&context)).flatten()
     };
     let time = match call.prepared {
         Prepared::Format(format) => read(format),

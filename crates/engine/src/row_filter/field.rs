@@ -9,10 +9,10 @@ use arrow::array::{Array, BooleanArray};
 use arrow::buffer::BooleanBuffer;
 use foldhash::fast::FixedState;
 use hashbrown::HashSet;
-use quarry_event::value::{MAX_EXACT_INTEGER, Number};
+use quarry_event::value::{Number, exact_number};
 use quarry_spl::ast::CompareOp;
 
-use crate::expr::{Literal, compare_column, exact_number, holds};
+use crate::expr::{Literal, compare_column, holds};
 use crate::functions::Network;
 use crate::pattern::Wildcard;
 use crate::rows::{ColumnReader, DictionaryColumn};
@@ -192,10 +192,11 @@ impl ValueSet {
 fn number_key(number: Number) -> NumberKey {
     match number {
         Number::Int(value) => NumberKey::Int(value),
-        Number::Float(value) if value.fract() == 0.0 && value.abs() <= MAX_EXACT_INTEGER => {
-            NumberKey::Int(value as i64)
-        }
-        Number::Float(value) => NumberKey::Float(value.to_bits()),
+        Number::Nanos(_) => NumberKey::Float(number.as_f64().to_bits()),
+        Number::Float(value) => match Number::of_float(value) {
+            Number::Int(value) => NumberKey::Int(value),
+            _ => NumberKey::Float(value.to_bits()),
+        },
     }
 }
 

@@ -13,9 +13,10 @@ use arrow::buffer::NullBuffer;
 use arrow::datatypes::{
     DataType, Decimal64Type, Float64Type, Int64Type, TimeUnit, TimestampNanosecondType, UInt32Type,
 };
-use quarry_event::value::{MAX_EXACT_INTEGER, parse_number, write_integer, write_number};
+use quarry_event::value::decimal::Decimal;
+use quarry_event::value::{MAX_EXACT_INTEGER, Number, parse_number, write_integer, write_nanos, write_number};
 
-use super::{FALSE_TEXT, MULTI_SEPARATOR, TRUE_TEXT, Value, multi_type, time_seconds, write_time};
+use super::{FALSE_TEXT, MULTI_SEPARATOR, TRUE_TEXT, Value, multi_type, time_seconds};
 
 /// Digits after the point of a decimal column at most.
 const DECIMAL_DIGITS_MAX: i8 = 9;
@@ -219,7 +220,7 @@ impl ColumnReader {
             ColumnReader::Bool(array) => out.push_str(if array.value(row) { TRUE_TEXT } else { FALSE_TEXT }),
             ColumnReader::Int(array) => write_integer(array.value(row), out),
             ColumnReader::Float(array) => write_number(array.value(row), out),
-            ColumnReader::Time(array) => write_time(array.value(row), out),
+            ColumnReader::Time(array) => write_nanos(array.value(row), out),
             ColumnReader::Text(array) => out.push_str(array.value(row)),
             ColumnReader::Dictionary(column) => {
                 out.push_str(column.code(row).map_or("", |code| column.texts.value(code)));
@@ -255,6 +256,21 @@ impl ColumnReader {
             ColumnReader::Address(_) => None,
             ColumnReader::Decimal(array, digits) => decimal_number(array.value(row), *digits),
             ColumnReader::Multi(..) => self.value(row).number(),
+        }
+    }
+
+    /// The value as its most exact number.
+    #[inline]
+    pub(crate) fn exact_number(&self, row: usize) -> Option<Number> {
+        match self {
+            ColumnReader::Int(array) => array.is_valid(row).then(|| Number::Int(array.value(row))),
+            ColumnReader::Float(array) => array.is_valid(row).then(|| Number::Float(array.value(row))),
+            ColumnReader::Time(array) => array.is_valid(row).then(|| Number::Nanos(array.value(row))),
+            ColumnReader::Decimal(array, digits) => {
+                let decimal = || Decimal { units: array.value(row).into(), scale: u32::from(*digits) };
+                array.is_valid(row).then(|| decimal().number())
+            }
+            _ => self.value(row).exact_number(),
         }
     }
 

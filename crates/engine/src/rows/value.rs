@@ -2,8 +2,7 @@
 
 use std::borrow::Cow;
 
-use quarry_event::time::NS_PER_SEC;
-use quarry_event::value::{Number, parse_number, write_integer, write_number};
+use quarry_event::value::{Number, exact_number, parse_number, write_integer, write_nanos, write_number};
 
 use super::MULTI_SEPARATOR;
 
@@ -60,6 +59,15 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// A number; an instant is one in nanoseconds.
+    pub(crate) fn of_number(number: Number) -> Value<'a> {
+        match number {
+            Number::Int(value) => Value::Int(value),
+            Number::Float(value) => Value::number_of(value),
+            Number::Nanos(ns) => Value::Time(ns),
+        }
+    }
+
     /// Whether there is no value.
     pub(crate) fn is_null(&self) -> bool {
         matches!(self, Value::Null)
@@ -104,7 +112,8 @@ impl<'a> Value<'a> {
     pub(crate) fn exact_number(&self) -> Option<Number> {
         match self {
             Value::Int(value) => Some(Number::Int(*value)),
-            Value::Text(text) => exact_number_of(text),
+            Value::Time(ns) => Some(Number::Nanos(*ns)),
+            Value::Text(text) => exact_number(text),
             other => other.number().map(Number::Float),
         }
     }
@@ -144,38 +153,13 @@ impl<'a> Value<'a> {
         match self {
             Value::Int(value) => write_integer(*value, out),
             Value::Float(value) => write_number(*value, out),
-            Value::Time(ns) => write_time(*ns, out),
+            Value::Time(ns) => write_nanos(*ns, out),
             _ => {}
         }
     }
 }
 
-/// The number a text reads as, integers exact.
-fn exact_number_of(text: &str) -> Option<Number> {
-    let number = parse_number(text)?;
-    Some(text.parse().map_or(Number::Float(number), Number::Int))
-}
-
 /// Seconds since the epoch; beyond microseconds the double rounds.
 pub(crate) fn time_seconds(ns: i64) -> f64 {
-    let (seconds, rest) = (ns.div_euclid(NS_PER_SEC), ns.rem_euclid(NS_PER_SEC));
-    seconds as f64 + rest as f64 / NS_PER_SEC as f64
-}
-
-/// Appends an instant as seconds with the digits it needs: `1732060800.123`.
-pub(crate) fn write_time(ns: i64, out: &mut String) {
-    /// Digits of a nanosecond fraction.
-    const FRACTION_DIGITS: usize = 9;
-    let magnitude = ns.unsigned_abs();
-    let (seconds, rest) = (magnitude / NS_PER_SEC as u64, magnitude % NS_PER_SEC as u64);
-    if ns < 0 {
-        out.push('-');
-    }
-    write_integer(seconds as i64, out);
-    if rest == 0 {
-        return;
-    }
-    let digits = format!("{rest:0width$}", width = FRACTION_DIGITS);
-    out.push('.');
-    out.push_str(digits.trim_end_matches('0'));
+    Number::Nanos(ns).as_f64()
 }

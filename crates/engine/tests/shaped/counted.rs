@@ -148,6 +148,6 @@ fn what_is_counted_is_not_read() {
     assert_eq!(told("search * | top showperc=f level"), ["count=1800 | level=L1", "count=200 | level=L2"]);
     assert_eq!(
         told("search status=404 OR status=500 | stats dc(status) max(status)"),
-        ["dc(status)=2 | max(status)=500.0"]
+        ["dc(status)=2 | max(status)=500"]
     );
 }

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use quarry_event::TimeNs;
-use quarry_event::value::{compare, parse_number};
+use quarry_event::value::{compare, exact_number, parse_number};
 use quarry_spl::ast::StatsFunction;
 
 use crate::aggregate::LIST_VALUES_MAX;
@@ -304,7 +304,7 @@ pub(super) trait Part: Copy + Default {
 impl Part for Sums {
     fn of(values: &[String]) -> Sums {
         let mut sums = Sums::default();
-        values.iter().filter_map(|value| parse_number(value)).for_each(|number| sums.add(number));
+        values.iter().filter_map(|value| exact_number(value)).for_each(|number| sums.add(number));
         sums
     }
 

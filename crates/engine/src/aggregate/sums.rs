@@ -1,0 +1,204 @@
+//! Folds of numbers that answer in the digits they read: sums, the smallest and the largest number.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Float64Array, ListArray};
+use arrow::buffer::OffsetBuffer;
+use quarry_event::value::Number;
+
+use super::fold::{Fold, Input, each_number_list, grow, number_lists, same};
+use super::groups::Members;
+use super::numbers::Figure;
+use super::state::number_item;
+use super::total::Total;
+
+/// Sums, or sums of squares.
+#[derive(Clone)]
+pub(super) struct SumFold {
+    squares: bool,
+    sums: Vec<Total>,
+    /// The largest scale of each group's numbers.
+    scales: Vec<u8>,
+}
+
+impl SumFold {
+    /// Without groups.
+    pub(super) fn new(squares: bool) -> SumFold {
+        SumFold { squares, sums: Vec::new(), scales: Vec::new() }
+    }
+
+    fn grow(&mut self, groups: usize) {
+        grow(&mut self.sums, groups, Total::default());
+        grow(&mut self.scales, groups, 0);
+    }
+
+    fn merge(&mut self, group: usize, sum: Total, scale: u8) {
+        self.sums[group].merge(sum);
+        self.scales[group] = self.scales[group].max(scale);
+    }
+}
+
+/// Scale of the square of a number.
+fn doubled(scale: u8) -> u8 {
+    scale.saturating_mul(2)
+}
+
+impl Fold for SumFold {
+    fn update(&mut self, input: &Input<'_>, members: &Members<'_>) {
+        self.grow(members.groups);
+        let (sums, scales) = (self.sums.as_mut_slice(), self.scales.as_mut_slice());
+        let mut add = |group: usize, figure: Figure| {
+            sums[group].add(figure.value);
+            sums[group].lost += figure.more();
+            scales[group] = scales[group].max(figure.scale);
+        };
+        match (self.squares, input.numbers.and_then(|numbers| numbers.plain())) {
+            (true, _) => input.for_each_figure(members, |group, figure| {
+                sums[group].add_square(figure.value);
+                scales[group] = scales[group].max(doubled(figure.scale));
+            }),
+            (false, Some((_, scale))) => input.for_each_number(members, |_, group, number| {
+                sums[group].add(number);
+                scales[group] = scales[group].max(scale);
+            }),
+            (false, None) => input.for_each_figure(members, &mut add),
+        }
+    }
+
+    fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize) {
+        self.grow(total);
+        let Some(other) = same::<SumFold>(other) else { return };
+        for (group, (sum, scale)) in groups.iter().zip(other.sums.into_iter().zip(other.scales)) {
+            self.merge(*group as usize, sum, scale);
+        }
+    }
+
+    fn add_states(&mut self, states: &ArrayRef, groups: &[u32], total: usize) {
+        self.grow(total);
+        each_number_list(states, groups, |group, state| {
+            if let [sum, lost, scale] = *state {
+                self.merge(group, Total { sum, lost }, scale as u8);
+            }
+        });
+    }
+
+    fn state(mut self: Box<Self>, groups: usize) -> ArrayRef {
+        const PARTS: usize = 3;
+        self.grow(groups);
+        let states = self.sums.iter().zip(&self.scales).take(groups);
+        let numbers = states.flat_map(|(total, scale)| [total.sum, total.lost, f64::from(*scale)]);
+        let numbers = Arc::new(Float64Array::from_iter_values(numbers));
+        let offsets = OffsetBuffer::from_lengths(std::iter::repeat_n(PARTS, groups));
+        Arc::new(ListArray::new(number_item(), offsets, numbers, None))
+    }
+
+    fn bytes(&self) -> usize {
+        self.sums.capacity() * size_of::<Total>() + self.scales.capacity()
+    }
+}
+
+/// The smallest or largest number; NaN stands for none.
+#[derive(Clone)]
+pub(super) struct ExtremeFold<const LARGEST: bool> {
+    numbers: Vec<f64>,
+    /// What each is more than its double, in billionths; empty as long as none is.
+    rests: Vec<i64>,
+}
+
+impl<const LARGEST: bool> ExtremeFold<LARGEST> {
+    /// Without groups.
+    pub(super) fn new() -> ExtremeFold<LARGEST> {
+        ExtremeFold { numbers: Vec::new(), rests: Vec::new() }
+    }
+
+    #[inline]
+    fn join(known: f64, number: f64) -> f64 {
+        if LARGEST { known.max(number) } else { known.min(number) }
+    }
+
+    /// Takes a number that is told apart by its rest; there must be rests.
+    fn join_exact(&mut self, group: usize, number: f64, rest: i64) {
+        let (known, known_rest) = (&mut self.numbers[group], &mut self.rests[group]);
+        let is_better = match (LARGEST, known.is_nan()) {
+            (_, true) => true,
+            (true, _) => number > *known || (number == *known && rest > *known_rest),
+            (false, _) => number < *known || (number == *known && rest < *known_rest),
+        };
+        if is_better {
+            (*known, *known_rest) = (number, rest);
+        }
+    }
+
+    fn grow(&mut self, groups: usize, exactly: bool) {
+        grow(&mut self.numbers, groups, f64::NAN);
+        if exactly || !self.rests.is_empty() {
+            let groups = self.numbers.len();
+            grow(&mut self.rests, groups, 0);
+        }
+    }
+}
+
+impl<const LARGEST: bool> Fold for ExtremeFold<LARGEST> {
+    fn update(&mut self, input: &Input<'_>, members: &Members<'_>) {
+        let exactly = input.numbers.is_none_or(|numbers| numbers.has_rests());
+        self.grow(members.groups, exactly);
+        if self.rests.is_empty() {
+            let known = self.numbers.as_mut_slice();
+            input.for_each_number(members, |_, group, number| known[group] = Self::join(known[group], number));
+        } else {
+            input.for_each_figure(members, |group, figure| self.join_exact(group, figure.value, figure.rest));
+        }
+    }
+
+    fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize) {
+        let Some(other) = same::<ExtremeFold<LARGEST>>(other) else { return self.grow(total, false) };
+        self.grow(total, !other.rests.is_empty());
+        for (at, (group, number)) in groups.iter().zip(other.numbers).enumerate() {
+            let group = *group as usize;
+            match self.rests.is_empty() {
+                true => self.numbers[group] = Self::join(self.numbers[group], number),
+                false if number.is_nan() => {}
+                false => self.join_exact(group, number, other.rests.get(at).copied().unwrap_or(0)),
+            }
+        }
+    }
+
+    fn add_states(&mut self, states: &ArrayRef, groups: &[u32], total: usize) {
+        self.grow(total, true);
+        each_number_list(states, groups, |group, state| {
+            if let [number, rest] = *state {
+                self.join_exact(group, number, rest as i64);
+            }
+        });
+    }
+
+    fn state(mut self: Box<Self>, groups: usize) -> ArrayRef {
+        self.grow(groups, false);
+        // No number must not take part in a merge.
+        let states = self.numbers.iter().take(groups).enumerate().map(|(at, number)| match number.is_nan() {
+            true => Vec::new(),
+            false => vec![*number, self.rests.get(at).copied().unwrap_or(0) as f64],
+        });
+        number_lists(states, groups)
+    }
+
+    fn bytes(&self) -> usize {
+        self.numbers.capacity() * size_of::<f64>() + self.rests.capacity() * size_of::<i64>()
+    }
+}
+
+/// The number of an [`ExtremeFold`]'s state.
+pub(super) fn extreme_of(state: &[f64]) -> Option<Number> {
+    match *state {
+        [value, rest] => Some(Figure { value, rest: rest as i64, scale: 0 }.number()),
+        _ => None,
+    }
+}
+
+/// The sum of a [`SumFold`]'s state.
+pub(super) fn sum_of(state: &[f64]) -> Option<Number> {
+    match *state {
+        [sum, lost, scale] => Some(Total { sum, lost }.rounded(scale as u8)),
+        _ => None,
+    }
+}

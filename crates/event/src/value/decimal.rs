@@ -1,0 +1,329 @@
+//! Arithmetic on numbers as they are written: sums, differences and products of decimals are exact.
+//!
+//! A double holds `0.1` and `100.1` only nearly, so `100.1-100` in doubles is 0.0999999999999943. What a user sees is a
+//! decimal, and every decimal of up to fifteen digits is the only one of that length near its double. So the decimal is
+//! read back from the double ([`Decimal::of`]), computed with as an integer, and the result becomes the double next to
+//! it again. Numbers with more digits (`10/3`) are no decimals; doubles compute with them.
+//!
+//! Times are the exception: seconds since 1970 with nine decimals need nineteen digits. They travel as
+//! [`Number::Nanos`], and sums and differences with them are exact too.
+//!
+//! Not here: reading and printing ([`super`]).
+
+use super::{MAX_EXACT_INTEGER, NANOS_PER_UNIT, Number, parse_nanos};
+
+/// Digits every double has: a decimal no longer than this comes back from its double.
+const DIGITS: u32 = 15;
+/// Digits up to which a double that misses a decimal by rounding errors only is taken for it.
+const NOISY_DIGITS: u32 = 13;
+/// Rounding errors forgiven, relative to the value: between two and four units in the last place.
+const NOISE: f64 = 2.0 * f64::EPSILON;
+/// Digits after the point up to which a power of ten is an exact double.
+const SCALE_MAX: u32 = 22;
+/// Seconds since 1970 with ten digits, 2001 to 2262: numbers of this size keep nine digits after the point.
+const INSTANTS: std::ops::Range<i64> = 1_000_000_000..9_223_372_036;
+
+/// `units / 10^scale`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decimal {
+    /// The digits with their sign.
+    pub units: i128,
+    /// How many of them come after the point.
+    pub scale: u32,
+}
+
+fn power(exponent: u32) -> i128 {
+    10i128.pow(exponent)
+}
+
+impl Decimal {
+    fn new(mut units: i128, mut scale: u32) -> Decimal {
+        while scale > 0 && units % 10 == 0 {
+            units /= 10;
+            scale -= 1;
+        }
+        Decimal { units, scale }
+    }
+
+    /// The decimal a number is; `None` for a double with more digits than decimals are believed.
+    pub fn of(number: Number) -> Option<Decimal> {
+        match number {
+            Number::Int(value) => Some(Decimal { units: i128::from(value), scale: 0 }),
+            Number::Nanos(ns) => Some(Decimal::new(i128::from(ns), 9)),
+            Number::Float(value) => Decimal::of_float(value).or_else(|| Some(Decimal::new(nanos_of(value)?.into(), 9))),
+        }
+    }
+
+    /// The decimal of at most fifteen digits that a double stands for.
+    pub fn of_float(value: f64) -> Option<Decimal> {
+        let bound = power(DIGITS) as f64;
+        if value.abs() >= bound || value.is_nan() {
+            return None;
+        }
+        if value.fract() == 0.0 {
+            return Some(Decimal { units: value as i128, scale: 0 });
+        }
+        let mut unit = 1.0;
+        for scale in 1..=SCALE_MAX {
+            unit *= 10.0;
+            let units = (value * unit).round();
+            if units.abs() >= bound {
+                return None;
+            }
+            let missed = (units / unit - value).abs();
+            let is_noise = missed <= value.abs() * NOISE && units.abs() < power(NOISY_DIGITS) as f64;
+            if missed == 0.0 || is_noise {
+                return Some(Decimal::new(units as i128, scale));
+            }
+        }
+        None
+    }
+
+    /// The number it is: an integer or an instant where it fits, else the double next to it.
+    pub fn number(self) -> Number {
+        let Decimal { units, scale } = Decimal::new(self.units, self.scale);
+        if scale == 0
+            && let Ok(whole) = i64::try_from(units)
+        {
+            return Number::Int(whole);
+        }
+        if units.unsigned_abs() < power(DIGITS).unsigned_abs() && scale <= SCALE_MAX {
+            return Number::Float(units as f64 / power(scale) as f64);
+        }
+        match self.nanos() {
+            Some(ns) if INSTANTS.contains(&(ns / NANOS_PER_UNIT).abs()) => Number::Nanos(ns),
+            _ => Number::Float(format!("{units}e-{scale}").parse().unwrap_or(f64::NAN)),
+        }
+    }
+
+    /// Billionths; `None` where they do not tell all or do not fit.
+    fn nanos(self) -> Option<i64> {
+        let missing = 9u32.checked_sub(self.scale)?;
+        self.units.checked_mul(power(missing)).and_then(|ns| i64::try_from(ns).ok())
+    }
+
+    /// Both under the larger scale.
+    fn aligned(self, other: Decimal) -> Option<(i128, i128, u32)> {
+        let scale = self.scale.max(other.scale);
+        let a = self.units.checked_mul(power(scale - self.scale))?;
+        let b = other.units.checked_mul(power(scale - other.scale))?;
+        Some((a, b, scale))
+    }
+}
+
+/// The billionths of a double of the size of an instant, by the digits it prints with.
+fn nanos_of(value: f64) -> Option<i64> {
+    INSTANTS.contains(&(value.abs() as i64)).then(|| parse_nanos(&value.to_string())).flatten()
+}
+
+/// A result of `decimal` where both are decimals and it fits, else of `double`.
+fn combined(
+    a: Number,
+    b: Number,
+    decimal: impl Fn(Decimal, Decimal) -> Option<Decimal>,
+    double: impl Fn(f64, f64) -> f64,
+) -> Number {
+    let exact = Decimal::of(a).zip(Decimal::of(b)).and_then(|(a, b)| decimal(a, b));
+    exact.map_or_else(|| Number::of_float(double(a.as_f64(), b.as_f64())), Decimal::number)
+}
+
+impl Number {
+    /// A double, as an integer where it is one exactly.
+    pub fn of_float(value: f64) -> Number {
+        if value.fract() == 0.0 && value.abs() <= MAX_EXACT_INTEGER {
+            Number::Int(value as i64)
+        } else {
+            Number::Float(value)
+        }
+    }
+
+    /// The number less its place among doubles: whole billionths, where it has no finer part and they fit.
+    pub fn nanos(self) -> Option<i64> {
+        match self {
+            Number::Int(value) => value.checked_mul(NANOS_PER_UNIT),
+            Number::Nanos(ns) => Some(ns),
+            Number::Float(_) => Decimal::of(self)?.nanos(),
+        }
+    }
+
+    /// `self + other`.
+    pub fn plus(self, other: Number) -> Number {
+        if let (Number::Int(a), Number::Int(b)) = (self, other)
+            && let Some(sum) = a.checked_add(b)
+        {
+            return Number::Int(sum);
+        }
+        let sum = |a: Decimal, b: Decimal| {
+            let (a, b, scale) = a.aligned(b)?;
+            Some(Decimal::new(a.checked_add(b)?, scale))
+        };
+        combined(self, other, sum, |a, b| a + b)
+    }
+
+    /// `-self`.
+    pub fn negated(self) -> Number {
+        match self {
+            Number::Int(value) => value.checked_neg().map_or(Number::Float(-(value as f64)), Number::Int),
+            Number::Float(value) => Number::Float(-value),
+            Number::Nanos(ns) => ns.checked_neg().map_or(Number::Float(-self.as_f64()), Number::Nanos),
+        }
+    }
+
+    /// `self - other`.
+    pub fn minus(self, other: Number) -> Number {
+        if let (Number::Int(a), Number::Int(b)) = (self, other)
+            && let Some(difference) = a.checked_sub(b)
+        {
+            return Number::Int(difference);
+        }
+        self.plus(other.negated())
+    }
+
+    /// `self * other`.
+    pub fn times(self, other: Number) -> Number {
+        if let (Number::Int(a), Number::Int(b)) = (self, other)
+            && let Some(product) = a.checked_mul(b)
+        {
+            return Number::Int(product);
+        }
+        let product = |a: Decimal, b: Decimal| Some(Decimal::new(a.units.checked_mul(b.units)?, a.scale + b.scale));
+        combined(self, other, product, |a, b| a * b)
+    }
+
+    /// `self / other`; none by zero.
+    pub fn divided_by(self, other: Number) -> Option<Number> {
+        if other.as_f64() == 0.0 {
+            return None;
+        }
+        if let (Number::Int(a), Number::Int(b)) = (self, other)
+            && a.checked_rem(b) == Some(0)
+        {
+            return Some(Number::Int(a / b));
+        }
+        // Of two integers that doubles hold, the quotient is the double next to the true one: 0.3/0.1 is 3/1.
+        let quotient = |a: Decimal, b: Decimal| {
+            let (a, b, _) = a.aligned(b)?;
+            if a % b == 0 {
+                return Some(Decimal::new(a / b, 0).number());
+            }
+            let holds = |value: i128| value.unsigned_abs() <= MAX_EXACT_INTEGER as u128;
+            (holds(a) && holds(b)).then(|| Number::of_float(a as f64 / b as f64))
+        };
+        let exact = Decimal::of(self).zip(Decimal::of(other)).and_then(|(a, b)| quotient(a, b));
+        Some(exact.unwrap_or_else(|| Number::of_float(self.as_f64() / other.as_f64())))
+    }
+
+    /// The rest of `self / other`, with the sign of `self`; none by zero.
+    pub fn rest_by(self, other: Number) -> Option<Number> {
+        if other.as_f64() == 0.0 {
+            return None;
+        }
+        let rest = |a: Decimal, b: Decimal| {
+            let (a, b, scale) = a.aligned(b)?;
+            Some(Decimal::new(a.checked_rem(b)?, scale))
+        };
+        Some(combined(self, other, rest, |a, b| a % b))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::value::{exact_number, format_number, write_nanos};
+
+    fn number(text: &str) -> Number {
+        exact_number(text).unwrap()
+    }
+
+    fn text(number: Number) -> String {
+        match number {
+            Number::Int(value) => value.to_string(),
+            Number::Float(value) => format_number(value),
+            Number::Nanos(ns) => {
+                let mut out = String::new();
+                write_nanos(ns, &mut out);
+                out
+            }
+        }
+    }
+
+    #[test]
+    fn decimals_are_computed_as_written() {
+        for (a, op, b, result) in [
+            ("0.1", '+', "0.2", "0.3"),
+            ("100.1", '-', "100", "0.1"),
+            ("1.1", '*', "1.1", "1.21"),
+            ("0.014", '*', "0.23", "0.00322"),
+            ("0.3", '/', "0.1", "3"),
+            ("10", '/', "3", "3.3333333333333335"),
+            ("2", '/', "3", "0.6666666666666666"),
+            ("1.1", '%', "0.1", "0"),
+            ("-7", '%', "3", "-1"),
+            ("1.10", '-', "1.1", "0"),
+            ("9007199254740993", '+', "2", "9007199254740995"),
+            ("9223372036854775807", '-', "9223372036854775806", "1"),
+            ("9223372036854775807", '+', "1", "9.223372036854776e+18"),
+            ("4611686018427387904", '*', "2", "9.223372036854776e+18"),
+            ("9223372036854775807", '*', "0.1", "9.223372036854776e+17"),
+            ("1700000000.456789", '-', "1700000000.123456", "0.333333"),
+            ("1700000000.123456789", '+', "0.000000001", "1700000000.12345679"),
+            ("1700000000.123456789", '-', "1700000000", "0.123456789"),
+            ("1700000000.333", '-', "1700000000", "0.333"),
+            ("3.3333333333333335", '*', "3", "10"),
+            ("1e300", '*', "1e300", "inf"),
+            ("1e-300", '+', "1", "1"),
+        ] {
+            let (a, b) = (number(a), number(b));
+            let found = match op {
+                '+' => a.plus(b),
+                '-' => a.minus(b),
+                '*' => a.times(b),
+                '/' => a.divided_by(b).unwrap(),
+                _ => a.rest_by(b).unwrap(),
+            };
+            assert_eq!(text(found), result, "{} {op} {}", text(a), text(b));
+        }
+        assert_eq!(number("1").divided_by(number("0.0")), None);
+        assert_eq!(number("1").rest_by(Number::Int(0)), None);
+        assert_eq!(Number::Int(i64::MIN).rest_by(Number::Int(-1)), Some(Number::Int(0)));
+    }
+
+    #[test]
+    fn noise_of_doubles_is_no_digit_and_thirds_are_no_decimals() {
+        assert_eq!(Decimal::of_float(0.1 + 0.2), Some(Decimal { units: 3, scale: 1 }));
+        assert_eq!(Decimal::of_float(1.1 * 1.1), Some(Decimal { units: 121, scale: 2 }));
+        for value in [1.0 / 3.0, 10.0 / 3.0, 1.0 / 9.0, f64::MIN_POSITIVE, f64::NAN, f64::INFINITY, 1e300] {
+            assert_eq!(Decimal::of_float(value), None, "{value}");
+        }
+        let third = Number::Int(1).divided_by(Number::Int(3)).unwrap();
+        assert_eq!(third.plus(third).plus(third), Number::Int(1));
+    }
+
+    proptest! {
+        #[test]
+        fn sums_come_back(a in -999_999_999_999i64..999_999_999_999, b in -999_999_999_999i64..999_999_999_999, scale in 0u32..9) {
+            let of = |units: i64| Decimal::new(units.into(), scale).number();
+            prop_assert_eq!(of(a).plus(of(b)), of(a + b));
+            prop_assert_eq!(of(a + b).minus(of(b)), of(a));
+            prop_assert_eq!(text(of(a)), text(number(&text(of(a)))));
+        }
+
+        #[test]
+        fn instants_keep_their_nanoseconds(a in 1_000_000_000_000_000_000i64..9_000_000_000_000_000_000, by in -1_000_000_000i64..1_000_000_000) {
+            let moved = Number::Nanos(a).plus(Decimal::new(by.into(), 9).number());
+            prop_assert_eq!(moved.minus(Number::Nanos(a)), Decimal::new(by.into(), 9).number());
+        }
+
+        #[test]
+        fn a_number_computes_as_its_text(bits in any::<u64>(), other in -1_000_000i64..1_000_000, scale in 0u32..7) {
+            let value = f64::from_bits(bits);
+            prop_assume!(value.is_finite());
+            let (a, b) = (Number::of_float(value), Decimal::new(other.into(), scale).number());
+            let read = number(&text(a));
+            prop_assert_eq!(text(read.plus(b)), text(a.plus(b)));
+            prop_assert_eq!(text(read.times(b)), text(a.times(b)));
+        }
+    }
+}
