@@ -9,7 +9,7 @@ use arrow::array::{Array, AsArray};
 use arrow::datatypes::{DataType, Float64Type, Int64Type, TimeUnit, TimestampNanosecondType};
 use jiff::tz::TimeZone;
 use quarry_event::time::{NS_PER_SEC, strftime};
-use quarry_event::value;
+use quarry_event::value::{self, Number};
 
 /// A value of a result row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,9 +46,9 @@ impl<'a> Cell<'a> {
             other => Cow::Owned(format!("<{other}>")),
         };
         if field == "_time"
-            && let Some(seconds) = value::parse_number(&text)
+            && let Some(time_ns) = value::exact_number(&text).and_then(instant)
         {
-            return Cell::Single(Cow::Owned(iso_time((seconds * NS_PER_SEC as f64).round() as i64, zone)));
+            return Cell::Single(Cow::Owned(iso_time(time_ns, zone)));
         }
         Cell::Single(text)
     }
@@ -80,7 +80,20 @@ fn multi<'a>(values: &dyn Array) -> Cell<'a> {
 }
 
 fn timestamp(field: &str, time_ns: i64, zone: &TimeZone) -> String {
-    if field == "_time" { iso_time(time_ns, zone) } else { value::format_number(time_ns as f64 / NS_PER_SEC as f64) }
+    if field == "_time" {
+        return iso_time(time_ns, zone);
+    }
+    let mut text = String::new();
+    value::write_nanos(time_ns, &mut text);
+    text
+}
+
+/// The instant a number of seconds is, to the nearest microsecond where it has more digits than decimals have.
+fn instant(seconds: Number) -> Option<i64> {
+    const MICROS_PER_SEC: f64 = 1e6;
+    const NS_PER_MICRO: i64 = NS_PER_SEC / 1_000_000;
+    let rounded = || ((seconds.as_f64() * MICROS_PER_SEC).round() as i64).checked_mul(NS_PER_MICRO);
+    seconds.nanos().or_else(rounded)
 }
 
 /// A time as Splunk's outputs write it, `2026-11-20T13:42:07.123+00:00`; digits past the millisecond only where set.
@@ -93,27 +106,93 @@ pub fn iso_time(time_ns: i64, zone: &TimeZone) -> String {
     strftime(time_ns, format, zone)
 }
 
-/// Appends a value in JSON: numbers as numbers, several values as an array, null as `null`.
-pub fn write_json(cell: &Cell<'_>, out: &mut String) {
+/// What JSON writes the values of a column as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JsonType {
+    /// As numbers.
+    Numbers,
+    /// As strings.
+    Texts,
+    /// Each as what it is.
+    Mixed,
+}
+
+/// Learns of the values of a column whether all of them are numbers.
+///
+/// They are if each is written as the number would print (`200`, `-1.5`), or if all have the same number of digits after
+/// the point, as `round(x, 2)` makes them (`8.70`). `007`, and `1.9` beside `1.10`, are texts.
+#[derive(Clone, Copy, Debug)]
+pub struct ColumnType {
+    canonical: bool,
+    /// Digits after the point of all values; `None` where they differ, or before the first value.
+    digits: Option<usize>,
+    is_empty: bool,
+}
+
+impl Default for ColumnType {
+    fn default() -> ColumnType {
+        ColumnType { canonical: true, digits: None, is_empty: true }
+    }
+}
+
+impl ColumnType {
+    /// Takes a value into account.
+    pub fn learn(&mut self, cell: &Cell<'_>) {
+        match cell {
+            Cell::Null => {}
+            Cell::Single(text) => self.learn_text(text),
+            Cell::Multi(texts) => texts.iter().for_each(|text| self.learn_text(text)),
+        }
+    }
+
+    fn learn_text(&mut self, text: &str) {
+        let digits = if self.is_empty || self.digits.is_some() { digits_after_point(text) } else { None };
+        self.digits = digits.filter(|digits| self.is_empty || self.digits == Some(*digits));
+        self.canonical = self.canonical && value::canonical_number(text).is_some();
+        self.is_empty = false;
+    }
+
+    /// What its values are written as.
+    pub fn json(&self) -> JsonType {
+        if self.canonical || self.digits.is_some() { JsonType::Numbers } else { JsonType::Texts }
+    }
+}
+
+/// Digits after the point of a plain decimal that a double holds.
+fn digits_after_point(text: &str) -> Option<usize> {
+    const DIGITS_MAX: usize = 15;
+    let (whole, fraction) = text.strip_prefix('-').unwrap_or(text).split_once('.')?;
+    let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_plain = is_digits(whole) && is_digits(fraction) && (whole == "0" || !whole.starts_with('0'));
+    (is_plain && whole.len() + fraction.len() <= DIGITS_MAX).then_some(fraction.len())
+}
+
+/// Appends a value in JSON: several values as an array, null as `null`.
+pub fn write_json(cell: &Cell<'_>, kind: JsonType, out: &mut String) {
     match cell {
         Cell::Null => out.push_str("null"),
-        Cell::Single(text) => write_json_scalar(text, out),
+        Cell::Single(text) => write_json_scalar(text, kind, out),
         Cell::Multi(values) => {
             out.push('[');
             for (at, text) in values.iter().enumerate() {
                 if at > 0 {
                     out.push(',');
                 }
-                write_json_scalar(text, out);
+                write_json_scalar(text, kind, out);
             }
             out.push(']');
         }
     }
 }
 
-fn write_json_scalar(text: &str, out: &mut String) {
-    let is_number =
-        text.starts_with(|c: char| c.is_ascii_digit() || c == '-') && value::canonical_number(text).is_some();
+fn write_json_scalar(text: &str, kind: JsonType, out: &mut String) {
+    let is_canonical =
+        || text.starts_with(|c: char| c.is_ascii_digit() || c == '-') && value::canonical_number(text).is_some();
+    let is_number = match kind {
+        JsonType::Texts => false,
+        JsonType::Mixed => is_canonical(),
+        JsonType::Numbers => digits_after_point(text).is_some() || is_canonical(),
+    };
     if is_number { out.push_str(text) } else { write_json_text(text, out) }
 }
 
@@ -151,8 +230,33 @@ mod tests {
 
     fn json(cell: Cell<'_>) -> String {
         let mut out = String::new();
-        write_json(&cell, &mut out);
+        write_json(&cell, JsonType::Mixed, &mut out);
         out
+    }
+
+    #[test]
+    fn a_column_is_numbers_or_texts() {
+        for (texts, expected) in [
+            (&["200", "-1.5", "3.3333333333333335"][..], "[200,-1.5,3.3333333333333335]"),
+            (&["3142", "0031", "node-1"], r#"["3142","0031","node-1"]"#),
+            (&["8.70", "12.00", "-0.05"], "[8.70,12.00,-0.05]"),
+            (&["1.9", "1.10"], r#"["1.9","1.10"]"#),
+            (&["1.5", "2"], "[1.5,2]"),
+            (&["1.50", "2"], r#"["1.50","2"]"#),
+            (&["2", "1.50"], r#"["2","1.50"]"#),
+            (&["1732060800.123456789", "1"], "[1732060800.123456789,1]"),
+            (&["10.0.0.1"], r#"["10.0.0.1"]"#),
+            (&["00.5"], r#"["00.5"]"#),
+            (&["1e5", "1"], r#"["1e5","1"]"#),
+        ] {
+            let mut column = ColumnType::default();
+            column.learn(&Cell::Null);
+            texts.iter().for_each(|text| column.learn(&Cell::Single((*text).into())));
+            let mut out = String::new();
+            let cell = Cell::Multi(texts.iter().map(|text| (*text).into()).chain([Cow::Borrowed("x")]).collect());
+            write_json(&cell, column.json(), &mut out);
+            assert_eq!(out, expected.replace(']', ",\"x\"]"));
+        }
     }
 
     #[test]

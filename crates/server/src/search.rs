@@ -203,6 +203,11 @@ fn stream(
         let rows = running.collect_rows(zone).map_err(failed)?;
         writer.begin(rows.fields())?;
         writer.expect(rows.len());
+        if writer.looks_ahead() {
+            for part in rows.parts() {
+                writer.learn(&part.map_err(failed)?);
+            }
+        }
         for part in rows.parts() {
             writer.write(&part.map_err(failed)?)?;
         }
@@ -323,7 +328,7 @@ fn ask_server(
         let table = ResultTable::of_texts(fields, rows.len(), zone.clone(), values_of);
         let table = table.map_err(|error| Failure::Storage(format!("the server's answer cannot be shown: {error}")))?;
         if let Some(before) = held.replace(table) {
-            writer.write(&before)?;
+            writer.take(before)?;
         }
         Ok(())
     })?;
@@ -331,7 +336,7 @@ fn ask_server(
         if parts == 1 {
             writer.expect(last.len());
         }
-        writer.write(&last)?;
+        writer.take(last)?;
     }
     let written = writer.end()?;
     Ok(Answer { messages, is_partial, is_events, written })

@@ -1,17 +1,49 @@
-//! `-o json` (array of objects) and `-o ndjson` (one object a line): numbers as numbers, several values as an array.
-//! A field that a row lacks is left out of its object.
+//! `-o json` (array of objects) and `-o ndjson` (one object a line), several values as an array. A field that a row
+//! lacks is left out of its object.
+//!
+//! In the array all values of a field are of one type: numbers if all of them are, else strings. That needs all rows
+//! before the first is written; a line of ndjson is written as soon as its row is there, so each of its values is a number
+//! or a string by itself.
 
+use std::collections::HashMap;
 use std::io::{self, Write};
 
+use quarry_search::cell::{ColumnType, JsonType};
 use quarry_search::{Cell, ResultTable, Row, cell};
 
+/// The types of the fields of an array.
+#[derive(Default)]
+pub(super) struct FieldTypes(HashMap<String, ColumnType>);
+
+impl FieldTypes {
+    /// Takes rows into account.
+    pub(super) fn learn(&mut self, result: &ResultTable) {
+        let mut types: Vec<ColumnType> =
+            result.fields().iter().map(|name| self.0.get(name).copied().unwrap_or_default()).collect();
+        for row in result.rows() {
+            types.iter_mut().zip(row.cells()).for_each(|(column, (_, value))| column.learn(&value));
+        }
+        self.0.extend(result.fields().iter().cloned().zip(types));
+    }
+
+    fn of(&self, name: &str) -> JsonType {
+        self.0.get(name).map_or(JsonType::Mixed, ColumnType::json)
+    }
+}
+
 /// Items of the array; `is_first` opens it.
-pub(super) fn write_items(result: &ResultTable, is_first: bool, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write_items(
+    result: &ResultTable,
+    types: &FieldTypes,
+    is_first: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let types: Vec<JsonType> = result.fields().iter().map(|name| types.of(name)).collect();
     let mut text = String::new();
     for (at, row) in result.rows().enumerate() {
         text.clear();
         text.push_str(if is_first && at == 0 { "[\n" } else { ",\n" });
-        object(row, &mut text);
+        object(row, types.iter().copied(), &mut text);
         out.write_all(text.as_bytes())?;
     }
     Ok(())
@@ -26,24 +58,24 @@ pub(super) fn write_lines(result: &ResultTable, out: &mut dyn Write) -> io::Resu
     let mut text = String::new();
     for row in result.rows() {
         text.clear();
-        object(row, &mut text);
+        object(row, std::iter::repeat(JsonType::Mixed), &mut text);
         text.push('\n');
         out.write_all(text.as_bytes())?;
     }
     Ok(())
 }
 
-fn object(row: Row<'_>, out: &mut String) {
+fn object(row: Row<'_>, types: impl Iterator<Item = JsonType>, out: &mut String) {
     out.push('{');
     let mut first = true;
-    for (name, value) in row.cells().filter(|(_, value)| *value != Cell::Null) {
+    for ((name, value), kind) in row.cells().zip(types).filter(|((_, value), _)| *value != Cell::Null) {
         if !first {
             out.push(',');
         }
         first = false;
         cell::write_json_text(name, out);
         out.push(':');
-        cell::write_json(&value, out);
+        cell::write_json(&value, kind, out);
     }
     out.push('}');
 }

@@ -62,6 +62,10 @@ pub(crate) struct OutputWriter<'a> {
     written: Written,
     /// Rows that are expected, where that is known.
     rows_all: Option<usize>,
+    types: json::FieldTypes,
+    /// Rows of a JSON array whose fields' types are not known yet.
+    held: Vec<ResultTable>,
+    held_rows: usize,
 }
 
 /// What was written.
@@ -93,10 +97,24 @@ impl Written {
     }
 }
 
+/// Rows of a JSON array that a server sends which are held until the types of their fields are known. Fields of more
+/// rows have the types of these; a value that is none of them is a string.
+const HELD_ROWS_MAX: usize = 100_000;
+
 impl<'a> OutputWriter<'a> {
     /// A writer to `out`.
     pub(crate) fn new(style: OutputStyle, marks: Marks, out: &'a mut dyn Write) -> OutputWriter<'a> {
-        OutputWriter { style, marks, out, table: TableParts::default(), written: Written::default(), rows_all: None }
+        OutputWriter {
+            style,
+            marks,
+            out,
+            table: TableParts::default(),
+            written: Written::default(),
+            rows_all: None,
+            types: json::FieldTypes::default(),
+            held: Vec::new(),
+            held_rows: 0,
+        }
     }
 
     /// Says how many rows there will be.
@@ -107,10 +125,36 @@ impl<'a> OutputWriter<'a> {
     /// Whether rows may be written as they come: their form has no head that depends on all of them.
     pub(crate) fn takes_rows_as_they_come(style: OutputStyle) -> bool {
         match style.form {
-            OutputForm::Raw | OutputForm::Ndjson | OutputForm::Json | OutputForm::Vertical => true,
+            OutputForm::Raw | OutputForm::Ndjson | OutputForm::Vertical => true,
             OutputForm::Table => style.events,
-            OutputForm::Csv => false,
+            OutputForm::Csv | OutputForm::Json => false,
         }
+    }
+
+    /// Whether rows must be shown to [`OutputWriter::learn`] before the first is written.
+    pub(crate) fn looks_ahead(&self) -> bool {
+        self.style.form == OutputForm::Json
+    }
+
+    /// Looks at rows that will be written.
+    pub(crate) fn learn(&mut self, part: &ResultTable) {
+        self.types.learn(part);
+    }
+
+    /// Writes rows that nobody could look at before; they may be written later.
+    pub(crate) fn take(&mut self, part: ResultTable) -> io::Result<()> {
+        if !self.looks_ahead() || self.held_rows >= HELD_ROWS_MAX {
+            self.write_held()?;
+            return self.write(&part);
+        }
+        self.learn(&part);
+        self.held_rows += part.len();
+        self.held.push(part);
+        Ok(())
+    }
+
+    fn write_held(&mut self) -> io::Result<()> {
+        std::mem::take(&mut self.held).iter().try_for_each(|part| self.write(part))
     }
 
     /// Writes what comes before the first row, where `fields` are the columns of all rows.
@@ -136,14 +180,15 @@ impl<'a> OutputWriter<'a> {
             }
             OutputForm::Vertical => vertical::write(part, before, self.style, &self.marks, self.out),
             OutputForm::Csv => csv::write(part, self.out),
-            OutputForm::Json => json::write_items(part, before == 0, self.out),
+            OutputForm::Json => json::write_items(part, &self.types, before == 0, self.out),
             OutputForm::Ndjson => json::write_lines(part, self.out),
             OutputForm::Raw => raw::write(part, self.out),
         }
     }
 
     /// Writes what comes after the last row; gives what was written.
-    pub(crate) fn end(self) -> io::Result<Written> {
+    pub(crate) fn end(mut self) -> io::Result<Written> {
+        self.write_held()?;
         match self.style.form {
             OutputForm::Table | OutputForm::Vertical if self.written.rows == 0 => writeln!(self.out, "no results")?,
             OutputForm::Table => self.table.end(self.style, self.out)?,
@@ -160,6 +205,7 @@ pub(crate) fn write(result: &ResultTable, style: OutputStyle, out: &mut dyn Writ
     let mut writer = OutputWriter::new(style, Marks::default(), out);
     writer.expect(result.len());
     writer.begin(result.fields())?;
+    writer.learn(result);
     writer.write(result)?;
     writer.end().map(|_| ())
 }
