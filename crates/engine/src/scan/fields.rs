@@ -19,7 +19,7 @@ use quarry_event::{Metadata, Page};
 use quarry_pipeline::extract::{auto_kv, auto_kv_escaped, clean_key, json_fields};
 
 use self::reports::Report;
-use super::filter::{EventFilter, is_given};
+use super::filter::{EventFilter, beside_own, is_given};
 use super::shaped::Cutting;
 use super::{METADATA_FIELDS, text_buffer};
 use crate::EngineError;
@@ -418,8 +418,8 @@ impl<'a> Found<'a> {
             }),
             KvMode::Json => self.cut_json(text),
             KvMode::AutoEscaped => auto_kv_escaped(text, &mut |name, value| match value {
-                Cow::Borrowed(value) => self.add(&clean_key(name), value, false),
-                Cow::Owned(value) => self.add_copy(&clean_key(name), &value, false),
+                Cow::Borrowed(value) => self.add(beside_own(&clean_key(name)), value, false),
+                Cow::Owned(value) => self.add_copy(beside_own(&clean_key(name)), &value, false),
             }),
             KvMode::Multi => {
                 table_cells(text, rules.table.as_ref(), &mut |name, value| self.add_copy(name, value, true))
@@ -429,7 +429,7 @@ impl<'a> Found<'a> {
                     self.cut_json(text);
                 } else {
                     auto_kv(text, &mut |name, value| match name.contains('-') {
-                        false => self.add(name, value, false),
+                        false => self.add(beside_own(name), value, false),
                         true => self.add(&clean_key(name), value, false),
                     });
                 }
@@ -471,8 +471,8 @@ impl<'a> Found<'a> {
 
     fn cut_json(&mut self, text: &str) {
         json_fields(text, &mut |path, value| match value {
-            Cow::Borrowed(value) => self.add(path, value, true),
-            Cow::Owned(value) => self.add_copy(path, &value, true),
+            Cow::Borrowed(value) => self.add(beside_own(path), value, true),
+            Cow::Owned(value) => self.add_copy(beside_own(path), &value, true),
         });
     }
 

@@ -170,7 +170,9 @@ fn events() -> Vec<(usize, String)> {
                 4 => format!("path=/a%20b/{at} next=%41x{at} 100%{at} done"),
                 5 => format!("status={status}, level:{level};n={at}|m={}&k=\"\"", -at),
                 6 => "plain words without any pairs, error: disk full".to_owned(),
-                7 => format!("--x--{at}--y-- (paren{at}) <{user}>"),
+                7 => format!(
+                    "--x--{at}--y-- (paren{at}) <{user}> (took={at}.5) [n={at}] {{w=a({at})}} 'user=u{at}' host=in{at}"
+                ),
                 8 => format!("num={:.2} neg=-{}.50 big=9007199254740993{at}", at as f64 / 4.0, at),
                 9 => String::new(),
                 10 => format!("esc=\"a \\\"b\\\" {at}\" c=\"x\\\\{at}\" d={user}"),

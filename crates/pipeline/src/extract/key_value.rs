@@ -1,7 +1,7 @@
 //! `key=value` and `key="several words"`, wherever in a text they stand.
 //!
 //! The equals sign is what is looked for: the key is the word that ends before it, the value what follows up to a
-//! blank or one of `, ; | & "`, or the text in quotes. Looking goes on behind the value, so no byte is read more than a
+//! blank or one of `, ; | & "`, or the text in quotes. Closing brackets at its end that it does not open are left out. Looking goes on behind the value, so no byte is read more than a
 //! few times whatever the text. `==`, `!=`, `<=`, `>=` are comparisons and part nothing.
 
 use std::borrow::Cow;
@@ -82,7 +82,8 @@ fn pairs<'t>(text: &'t str, closing: impl Fn(usize) -> Option<usize>, mut found:
         let close = if opens { closing(from) } else { None };
         // A quote that nothing closes is no part of the value.
         let end = close.unwrap_or_else(|| value_end(bytes, from));
-        let value = if close.is_some() { text[from..end].trim_matches(' ') } else { &text[from..end] };
+        let value_to = if close.is_some() { end } else { balanced_end(bytes, from, end) };
+        let value = if close.is_some() { text[from..end].trim_matches(' ') } else { &text[from..value_to] };
         let in_quotes = close.is_some();
         at = end + usize::from(in_quotes);
         start = at;
@@ -111,6 +112,48 @@ fn key_before(text: &str, start: usize, end: usize) -> Option<&str> {
 fn value_end(bytes: &[u8], from: usize) -> usize {
     let rest = &bytes[from..];
     from + rest.iter().position(|byte| CLASSES[usize::from(*byte)] == VALUE_END).unwrap_or(rest.len())
+}
+
+/// The end of a value without quotes, less the closing brackets and single quotes at its end that nothing in it opens:
+/// in `(took=999)` they belong to what is around the pair.
+fn balanced_end(bytes: &[u8], from: usize, mut end: usize) -> usize {
+    /// Kind of a closing sign, one per kind of bracket and one for single quotes.
+    fn kind_of(closing: u8) -> Option<usize> {
+        Some(match closing {
+            b')' => 0,
+            b']' => 1,
+            b'}' => 2,
+            b'>' => 3,
+            b'\'' => 4,
+            _ => return None,
+        })
+    }
+    if end == from || kind_of(bytes[end - 1]).is_none() {
+        return end;
+    }
+    let mut loose = [0i32; 5];
+    for byte in &bytes[from..end] {
+        match byte {
+            b'(' => loose[0] -= 1,
+            b'[' => loose[1] -= 1,
+            b'{' => loose[2] -= 1,
+            b'<' => loose[3] -= 1,
+            b'\'' => loose[4] = 1 - loose[4],
+            other => {
+                if let Some(kind) = kind_of(*other) {
+                    loose[kind] += 1;
+                }
+            }
+        }
+    }
+    while end > from {
+        match kind_of(bytes[end - 1]) {
+            Some(kind) if loose[kind] > 0 => loose[kind] -= 1,
+            _ => break,
+        }
+        end -= 1;
+    }
+    end
 }
 
 fn quote_not_escaped(bytes: &[u8], mut from: usize) -> Option<usize> {

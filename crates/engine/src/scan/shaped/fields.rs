@@ -14,10 +14,14 @@ use quarry_conf::KvMode;
 use quarry_event::shape::{ByteSet, ColumnKind, NumberFormat, Part, Shapes, Template, ValueTraits};
 use quarry_pipeline::extract::{auto_kv, auto_kv_escaped, clean_key, json_fields};
 
+use crate::scan::filter::beside_own;
+
 /// What stands in a slot while the extraction runs.
 const PLACEHOLDER: u8 = b'7';
 /// Bytes that end a value without quotes (`quarry_pipeline::extract::auto_kv`).
 const VALUE_ENDS: ByteSet = ByteSet::of(b" \t\r\n,;|&\"");
+/// Bytes of which a value's last ones may not belong to it (`quarry_pipeline::extract::auto_kv`), and their partners.
+const BRACKETS: ByteSet = ByteSet::of(b"()[]{}<>'");
 const JSON_STRING_ENDS: ByteSet = ByteSet::of(b"\"\\");
 const BLANKS: ByteSet = ByteSet::of(b" \t\r\n");
 
@@ -178,7 +182,7 @@ impl Sample<'_> {
         let (mut regions, mut clear) = (Vec::new(), true);
         let mut take = |key: &str, value: &str| {
             let name = clean_key(key);
-            if let Some(at) = names.iter().position(|known| *known == *name)
+            if let Some(at) = names.iter().position(|known| *known == beside_own(&name))
                 && found[at] == Place::Absent
             {
                 found[at] = self.place(self.span(value));
@@ -242,7 +246,7 @@ impl Sample<'_> {
                 !traits.bytes.meets(VALUE_ENDS)
                     && traits.min_len > 0
                     && !(first && (traits.firsts.contains(b'=') || traits.firsts.contains(b'"')))
-            });
+            }) && self.keeps_its_end(region, &inside);
         }
         if escaped && bytes.contains(&b'\\') {
             return false;
@@ -255,6 +259,17 @@ impl Sample<'_> {
                 && (*at != first || (traits.min_len > 0 && !traits.firsts.contains(b' ')))
                 && (*at != last || (traits.min_len > 0 && !traits.lasts.contains(b' ')))
         })
+    }
+
+    /// Whether brackets at the end of a value without quotes belong to it or not for every event.
+    fn keeps_its_end(&self, region: &Region, inside: &[(usize, &ValueTraits)]) -> bool {
+        let bytes = self.text.as_bytes();
+        let last = region.range.end - 1;
+        let is_bracket = |at: usize| bytes.get(at).is_some_and(|byte| BRACKETS.contains(*byte));
+        if is_bracket(last) || is_bracket(region.range.end) {
+            return inside.iter().all(|(_, traits)| !traits.bytes.meets(BRACKETS));
+        }
+        inside.iter().all(|(at, traits)| *at != last || !traits.lasts.meets(BRACKETS))
     }
 
     /// Whether every equals sign outside of values has a key that no value can change.
@@ -300,7 +315,7 @@ impl Sample<'_> {
         }
         let mut found = vec![Place::Absent; names.len()];
         let whole = json_fields(&self.text, &mut |path, value| {
-            let Some(at) = names.iter().position(|known| known == path) else { return };
+            let Some(at) = names.iter().position(|known| known == beside_own(path)) else { return };
             found[at] = match (&found[at], value) {
                 (Place::Absent, Cow::Borrowed(value)) => self.place(self.span(value)),
                 // Several values, or one written with escapes.

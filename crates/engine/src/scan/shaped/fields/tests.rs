@@ -48,6 +48,8 @@ fn pairs_are_found_in_templates() {
         ("f == @", &[&["b"]], Place::Absent),
         ("a=\"f=@\"", &[&["b"]], Place::Absent),
         ("(@) f=@;", &[&["x y"], &["b=c"]], Place::Slot(2)),
+        ("(f=@) x", &[&["12", "ab"]], Place::Slot(1)),
+        ("[f=@] (g=@)", &[&["12"], &["3"]], Place::Slot(1)),
     ] {
         assert_eq!(place(KV, text, values), expected, "{text}");
     }
@@ -59,6 +61,9 @@ fn pairs_are_found_in_templates() {
 fn values_that_may_move_the_bounds_leave_it_to_the_text() {
     for (text, values) in [
         ("f=@", &[&["a", "b c"][..]][..]),
+        ("(f=@)", &[&["a", "b(c"]]),
+        ("f=@ x", &[&["a", "b)"]]),
+        ("f=a(@) x", &[&["a", "b("]]),
         ("f=@ x", &[&["a", "b;"]]),
         ("f=@ x", &[&["a", ""]]),
         ("f=@ x", &[&["=a"]]),
