@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
 use arrow::record_batch::RecordBatch;
-use quarry_spl::ast::{BinCommand, BinOptions};
+use quarry_event::time::NS_PER_SEC;
+use quarry_event::value::Number;
+use quarry_spl::ast::{BinCommand, BinOptions, BinSpan};
 
-use super::spans::{NumberSpans, SPANS_MAX, TimeSpans, number_spans, time_span, usual_span};
+use super::spans::{NumberSpans, SPANS_MAX, TimeSpans, length_of, number_spans, time_span, usual_span};
 use super::timechart::time_bounds;
 use crate::EngineError;
 use crate::command::{Blocking, CommandContext, RowCommand, RowIter};
+use crate::functions::time::seconds;
 use crate::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, KeptRows, Numbers};
 
 /// `bin` with a span: row by row.
@@ -24,7 +27,10 @@ pub(crate) struct Bin {
 
 #[derive(Clone)]
 enum Spans {
+    /// Of `_time`: the start of the span, as a time.
     Time(TimeSpans),
+    /// Of time in another field: the start of the span, in seconds.
+    Seconds(TimeSpans),
     Number(NumberSpans),
 }
 
@@ -36,6 +42,8 @@ impl Bin {
         let spans = if field == "_time" {
             let Some(span) = time_span(&command.options) else { return Ok(None) };
             Spans::Time(TimeSpans::new(span, command.options.align_time.as_deref(), context)?)
+        } else if let Some(BinSpan::Time(span)) = command.options.span {
+            Spans::Seconds(TimeSpans::new(span, command.options.align_time.as_deref(), context)?)
         } else {
             match number_spans(&command.options) {
                 Some(spans) => Spans::Number(spans),
@@ -51,6 +59,7 @@ impl RowCommand for Bin {
         let values = rows::column_or_null(&rows, &self.field);
         let column = match &mut self.spans {
             Spans::Time(spans) => spans.starts(&ColumnReader::new(&values)),
+            Spans::Seconds(spans) => starts_of(spans, &values),
             Spans::Number(spans) => {
                 let by_value =
                     self.memo.run(&values, Numbers::ByValue, |values| Ok(Some(vec![names_of(spans, values)])))?;
@@ -59,6 +68,19 @@ impl RowCommand for Bin {
         };
         rows::with_column(&rows, &self.output, column)
     }
+}
+
+/// The starts of the spans that numbers of seconds lie in; what is no instant stays as it is.
+fn starts_of(spans: &mut TimeSpans, values: &ArrayRef) -> ArrayRef {
+    let reader = ColumnReader::new(values);
+    let mut column = ColumnBuilder::new(values.len());
+    for row in 0..values.len() {
+        match reader.exact_number(row).and_then(Number::nanos) {
+            Some(time) => column.push(seconds(spans.floor(time))),
+            None => column.push(reader.value(row)),
+        }
+    }
+    column.finish()
 }
 
 /// The spans of values; what is no number stays as it is.
@@ -119,5 +141,6 @@ fn spans_of_numbers(bounds: Option<(f64, f64)>, options: &BinOptions) -> NumberS
     let (low, high) = bounds.unwrap_or((0.0, 0.0));
     let (low, high) =
         (options.start.map_or(low, |start| start.min(low)), options.end.map_or(high, |end| end.max(high)));
-    NumberSpans::for_range(low, high, options.bins.unwrap_or(SPANS_MAX))
+    let least = options.min_span.as_ref().map_or(0.0, |span| length_of(span) as f64 / NS_PER_SEC as f64);
+    NumberSpans::for_range(low, high, options.bins.unwrap_or(SPANS_MAX), least)
 }

@@ -9,7 +9,7 @@ use arrow::array::{Array, ArrayRef, TimestampNanosecondArray};
 use jiff::tz::TimeZone;
 use quarry_event::TimeNs;
 use quarry_event::time::{NS_PER_SEC, Span, SpanFloor, SpanUnit, parse_epoch, parse_time};
-use quarry_event::value::format_number;
+use quarry_event::value::{Number, format_number};
 use quarry_spl::ast::{BinOptions, BinSpan};
 
 use crate::EngineError;
@@ -161,8 +161,11 @@ impl NumberSpans {
     pub(crate) fn name(&self, value: f64) -> String {
         let (low, high) = match *self {
             NumberSpans::Width(width) => {
-                let low = (value / width).floor() * width;
-                (low, low + width)
+                // By decimals: 0.3 is three tenths, and the doubles' quotient a little less.
+                let (value, width) = (Number::of_float(value), Number::of_float(width));
+                let spans = value.divided_by(width).map_or(f64::NAN, Number::as_f64).floor();
+                let low = Number::of_float(spans).times(width);
+                (low.as_f64(), low.plus(width).as_f64())
             }
             NumberSpans::Log { coefficient, base } => {
                 if value <= 0.0 {
@@ -173,24 +176,20 @@ impl NumberSpans {
                 (coefficient * base.powf(power), coefficient * base.powf(power + 1.0))
             }
         };
-        format!("{}-{}", format_number(tidy(low)), format_number(tidy(high)))
+        format!("{}-{}", format_number(low), format_number(high))
     }
 
-    /// The smallest power of ten that is no less than one of `spans` equal parts of `low..high`, as Splunk has it.
-    pub(crate) fn for_range(low: f64, high: f64, spans: usize) -> NumberSpans {
+    /// The smallest power of ten that is no less than `least` and one of `spans` equal parts of `low..high`, as Splunk
+    /// has it.
+    pub(crate) fn for_range(low: f64, high: f64, spans: usize, least: f64) -> NumberSpans {
         let range = (high - low).abs();
-        if range == 0.0 || !range.is_finite() {
+        let exact = (range / spans.max(1) as f64).max(least);
+        if exact == 0.0 || !exact.is_finite() || (range == 0.0 && least <= 1.0) {
             return NumberSpans::Width(1.0);
         }
-        let exact = range / spans.max(1) as f64;
         // A hair less than the logarithm, so that a power itself stays what it is.
         NumberSpans::Width(10f64.powi((exact.log10() - 1e-9).ceil() as i32))
     }
-}
-
-/// Rounds away the dust of a multiplication such as 3 × 0.1.
-fn tidy(value: f64) -> f64 {
-    format!("{value:.12}").parse().unwrap_or(value)
 }
 
 /// What the options say about spans of time; `None` when only a count of spans is asked for.
@@ -252,7 +251,13 @@ mod tests {
         assert_eq!(NumberSpans::Width(10.0).name(-1.0), "-10-0");
         assert_eq!(NumberSpans::Width(0.1).name(0.35), "0.3-0.4");
         assert_eq!(NumberSpans::Log { coefficient: 1.0, base: 10.0 }.name(100.0), "100-1000");
-        assert_eq!(NumberSpans::for_range(0.0, 1_000.0, 10), NumberSpans::Width(100.0));
-        assert_eq!(NumberSpans::for_range(0.0, 1_500.0, 10), NumberSpans::Width(1_000.0));
+        assert_eq!(NumberSpans::for_range(0.0, 1_000.0, 10, 0.0), NumberSpans::Width(100.0));
+        assert_eq!(NumberSpans::for_range(0.0, 1_500.0, 10, 0.0), NumberSpans::Width(1_000.0));
+        assert_eq!(NumberSpans::for_range(0.0, 1_000.0, 100, 30.0), NumberSpans::Width(100.0));
+        for (value, width, name) in
+            [(0.3, 0.1, "0.3-0.4"), (0.7, 0.1, "0.7-0.8"), (-0.3, 0.1, "-0.3--0.2"), (1.15, 0.05, "1.15-1.2")]
+        {
+            assert_eq!(NumberSpans::Width(width).name(value), name);
+        }
     }
 }

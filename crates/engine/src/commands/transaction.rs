@@ -96,6 +96,8 @@ struct Open {
     newest: TimeNs,
     oldest: TimeNs,
     changed: u64,
+    /// Whether it should have ended with a certain event, and did not.
+    is_endless: bool,
 }
 
 struct Gathered<'c> {
@@ -244,8 +246,8 @@ impl<'c> Gathered<'c> {
             self.keep_limits()?;
             return self.note_size();
         }
-        if found.is_none() && self.command.ends_with.is_some() {
-            // Without its end, an event is of no transaction.
+        if found.is_none() && self.command.ends_with.is_some() && !self.command.keep_evicted {
+            // Without its end, an event is of no transaction that is shown.
             return self.orphan(member);
         }
         let place = match found {
@@ -253,7 +255,13 @@ impl<'c> Gathered<'c> {
                 self.join(found, member);
                 found
             }
-            None => self.open(member),
+            None => {
+                let opened = self.open(member);
+                if let Some(open) = self.open.get_mut(&opened) {
+                    open.is_endless = self.command.ends_with.is_some();
+                }
+                opened
+            }
         };
         let is_full = self.open.get(&place).is_some_and(|open| open.members.len() >= self.command.max_events);
         if starts || is_full {
@@ -298,7 +306,7 @@ impl<'c> Gathered<'c> {
         let id = self.next;
         self.next += 1;
         let (time, key) = (member.time, vec![None; self.key.len()]);
-        let open = Open { key, members: Vec::new(), newest: time, oldest: time, changed: 0 };
+        let open = Open { key, members: Vec::new(), newest: time, oldest: time, changed: 0, is_endless: false };
         self.open.insert(id, open);
         self.opened.push_back(id);
         self.join(id, member);
@@ -389,8 +397,18 @@ impl<'c> Gathered<'c> {
                 self.by_value.remove(&slot);
             }
         }
-        if end == End::Closed || self.command.keep_evicted {
-            self.done.add(open.members, Ending { closed: end == End::Closed, orphan: false });
+        self.show(open, end, true)
+    }
+
+    /// Keeps the rows of a transaction that is no longer open, if they are wanted; `counts` where it then counts as closed.
+    fn show(&mut self, open: Open, end: End, counts: bool) -> Result<(), EngineError> {
+        if open.is_endless && end == End::Evicted && self.command.keep_orphans {
+            // Neither its beginning nor its end came.
+            return open.members.into_iter().try_for_each(|member| self.orphan(member));
+        }
+        let is_closed = end == End::Closed && !open.is_endless;
+        if is_closed || self.command.keep_evicted {
+            self.done.add(open.members, Ending { closed: is_closed && counts, orphan: false });
             self.make_rows()?;
         }
         Ok(())
@@ -429,11 +447,7 @@ impl<'c> Gathered<'c> {
         let is_limited = self.max_span.is_some() || self.max_pause.is_some();
         for id in left {
             let Some(open) = self.open.remove(&id) else { continue };
-            if end == End::Closed || self.command.keep_evicted {
-                let ending = Ending { closed: end == End::Closed && is_limited, orphan: false };
-                self.done.add(open.members, ending);
-                self.make_rows()?;
-            }
+            self.show(open, end, is_limited)?;
         }
         if self.names.is_cut {
             context.messages.push("transaction: there are too many fields; those beyond the first 1000 are left out");

@@ -109,6 +109,13 @@ pub(crate) fn is_settled(condition: &SearchExpr) -> bool {
     }
 }
 
+/// Whether a time format is known to name the day and its year, so that no time read by it depends on today.
+fn names_whole_day(format: Option<&Expr>) -> bool {
+    let Some(Expr { kind: ExprKind::Text(format), .. }) = format else { return false };
+    let names = |directives: &[&str]| directives.iter().any(|directive| format.contains(directive));
+    names(&["%s", "%F", "%D", "%x", "%c", "%+"]) || (names(&["%Y", "%y"]) && names(&["%d", "%e", "%j"]))
+}
+
 /// Whether an expression gives the same for the same row at any time.
 pub(crate) fn is_constant(expr: &Expr) -> bool {
     match &expr.kind {
@@ -117,7 +124,9 @@ pub(crate) fn is_constant(expr: &Expr) -> bool {
         ExprKind::Binary(_, left, right) => is_constant(left) && is_constant(right),
         ExprKind::In(value, list) => is_constant(value) && list.iter().all(is_constant),
         ExprKind::Call(name, arguments) => {
-            !CHANGING.iter().any(|changing| name.eq_ignore_ascii_case(changing)) && arguments.iter().all(is_constant)
+            let depends = CHANGING.iter().any(|changing| name.eq_ignore_ascii_case(changing))
+                || (name.eq_ignore_ascii_case("strptime") && !names_whole_day(arguments.get(1)));
+            !depends && arguments.iter().all(is_constant)
         }
     }
 }

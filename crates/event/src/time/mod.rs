@@ -15,7 +15,7 @@ mod zone;
 pub use clock_fields::ClockFields;
 pub use modifier::{ModifierError, Snap, apply_modifier, parse_epoch, parse_time};
 pub use span::{Span, SpanFloor, SpanUnit};
-pub use strftime::{strftime, strftime_into};
+pub use strftime::{strftime, strftime_far, strftime_into};
 pub use strptime::{DateTimeParts, Format, FormatError, ResolveContext, strptime};
 pub use zone::{fixed_zone, parse_zone, seconds_east};
 

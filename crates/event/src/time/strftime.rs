@@ -5,11 +5,12 @@
 
 use std::fmt::Write;
 
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::TimeNs;
-use super::civil::{Civil, date_from_days, days_from_date, iso_year_start, offset_at, timestamp, weekday};
+use super::civil::{SECS_PER_DAY, date_from_days, days_from_date, iso_year_start, offset_at, weekday};
 use super::names::{MONTHS, SHORT_NAME_LEN, WEEKDAYS};
+use super::{NS_PER_SEC, TimeNs};
 use crate::value::write_integer;
 
 /// Default digits of `%N`.
@@ -31,9 +32,30 @@ pub fn strftime_into(time: TimeNs, format: &str, tz: &TimeZone, out: &mut String
     Fields::new(time, tz).format(format, out);
 }
 
+/// Writes a time outside the range of [`TimeNs`]: years 0 to 9999; later times, as milliseconds taken for seconds give,
+/// show as the last second of 9999 by the clock of the zone. `None` before the year 0, and for NaN.
+pub fn strftime_far(seconds: f64, format: &str, tz: &TimeZone) -> Option<String> {
+    /// 0000-01-01T00:00:00Z and 9999-12-31T23:59:59Z.
+    const SECONDS: (i64, i64) = (-62_167_219_200, 253_402_300_799);
+    if seconds.is_nan() || seconds < SECONDS.0 as f64 {
+        return None;
+    }
+    let whole = (seconds.min(SECONDS.1 as f64).floor() as i64).min(SECONDS.1 - offset_of_second(SECONDS.1, tz));
+    let nanos = ((seconds - whole as f64).clamp(0.0, 1.0) * 1e6).floor() as i64 % 1_000_000 * 1_000;
+    let mut out = String::with_capacity(format.len() * 2);
+    Fields::of_second(whole, nanos, tz).format(format, &mut out);
+    Some(out)
+}
+
+/// Offset of the zone's clock; beyond what zones have rules for that of the last second which they have.
+fn offset_of_second(second: i64, tz: &TimeZone) -> i64 {
+    let bounded = second.clamp(Timestamp::MIN.as_second(), Timestamp::MAX.as_second());
+    Timestamp::from_second(bounded).map_or(0, |time| i64::from(tz.to_offset(time).seconds()))
+}
+
 /// An instant taken apart.
 struct Fields<'a> {
-    time: TimeNs,
+    second: i64,
     tz: &'a TimeZone,
     offset: i64,
     year: i64,
@@ -47,9 +69,18 @@ struct Fields<'a> {
 impl Fields<'_> {
     fn new(time: TimeNs, tz: &TimeZone) -> Fields<'_> {
         let offset = offset_at(time, tz);
-        let local = Civil::with_offset(time, offset);
-        let (year, month, day) = date_from_days(local.days);
-        Fields { time, tz, offset, year, month, day, days: local.days, clock: local.second_of_day, nanos: local.nanos }
+        Fields::with_offset(time.div_euclid(NS_PER_SEC), time.rem_euclid(NS_PER_SEC), offset, tz)
+    }
+
+    fn of_second(second: i64, nanos: i64, tz: &TimeZone) -> Fields<'_> {
+        Fields::with_offset(second, nanos, offset_of_second(second, tz), tz)
+    }
+
+    fn with_offset(second: i64, nanos: i64, offset: i64, tz: &TimeZone) -> Fields<'_> {
+        let local = second + offset;
+        let (days, clock) = (local.div_euclid(SECS_PER_DAY), local.rem_euclid(SECS_PER_DAY));
+        let (year, month, day) = date_from_days(days);
+        Fields { second, tz, offset, year, month, day, days, clock, nanos }
     }
 
     fn format(&self, format: &str, out: &mut String) {
@@ -119,12 +150,14 @@ impl Fields<'_> {
             'S' => write_padded(self.clock % 60, 2, out),
             'p' => out.push_str(if hour < 12 { "AM" } else { "PM" }),
             'P' => out.push_str(if hour < 12 { "am" } else { "pm" }),
-            's' => write_padded(self.time.div_euclid(super::NS_PER_SEC), 1, out),
+            's' => write_padded(self.second, 1, out),
             'f' => self.subsecond(MICROSECOND_DIGITS, out),
             'N' => self.subsecond(NANOSECOND_DIGITS, out),
             'Q' => self.subsecond(MILLISECOND_DIGITS, out),
             'z' => return self.zone("z", out),
-            'Z' => out.push_str(self.tz.to_offset_info(timestamp(self.time)).abbreviation()),
+            'Z' => out.push_str(
+                self.tz.to_offset_info(Timestamp::from_second(self.second).unwrap_or(Timestamp::MAX)).abbreviation(),
+            ),
             '%' => out.push('%'),
             'n' => out.push('\n'),
             't' => out.push('\t'),
