@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::Path;
 
 use jiff::tz::{Offset, TimeZone};
-use quarry_inputs::file::{OpenFile, Packing};
+use quarry_inputs::file::{OpenFile, Packing, left_out_by};
 use quarry_pipeline::{PipelineContext, Preview, PreviewEvent, SourceInfo, WrittenZone, preview};
 use quarry_search::cell::iso_time;
 use serde_json::{Value, json};
@@ -85,6 +85,9 @@ pub(crate) fn of_file(asked: &Asked<'_>, settings: &Settings) -> Result<Previewe
         source: absolute,
         sourcetype: asked.sourcetype.clone(),
     };
+    if let Some(reason) = left_out_by(&head, &info, &settings.props) {
+        return Err(Failure::Usage(format!("{}: {reason}", path.display())));
+    }
     let context =
         PipelineContext { now: settings.clock.now_ns(), zone: asked.zone.clone(), modified: file.modified_ns };
     let is_whole = read < HEAD_BYTES && (file.packing == Packing::None || file.fault().is_none());

@@ -291,9 +291,15 @@ fn read_files(
         let is_stdin = path.as_os_str() == "-";
         options.source = Some(if is_stdin { "stdin".to_owned() } else { path.display().to_string() });
         let mut progress = UntilInterrupt(&stop.interrupt);
-        if let Err(error) = add_file(&path, &options, &settings.props, &mut MemorySink(store), &mut progress) {
-            crate::tell(&format!("error: {error}"));
-            all_read = false;
+        match add_file(&path, &options, &settings.props, &mut MemorySink(store), &mut progress) {
+            Ok(report) => report
+                .warnings
+                .iter()
+                .for_each(|warning| crate::tell(&format!("warning: {}: {warning}", path.display()))),
+            Err(error) => {
+                crate::tell(&format!("error: {error}"));
+                all_read = false;
+            }
         }
     }
     Ok(all_read && !stop.interrupt.is_set())

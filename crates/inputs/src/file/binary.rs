@@ -1,29 +1,59 @@
 //! Whether a file looks like text at all.
 //!
-//! Told by the share of control characters at its start, which text in any character set has few of. Files whose
-//! `CHARSET` is set, and those with `NO_BINARY_CHECK = true`, are not looked at. Not here: packed files, whose content
-//! counts.
+//! Told by the share of control characters at its start, which text in any character set has few of; archives are known by
+//! their first bytes. Files whose `CHARSET` is set, and those with `NO_BINARY_CHECK = true`, are not looked at. Not here:
+//! packed files, whose content counts.
+
+use std::fmt;
 
 use quarry_conf::PropsResolver;
 use quarry_pipeline::{SAMPLE_BYTES, SourceInfo};
 
-use super::open::OpenFile;
+use super::open::Handle;
+use super::packing::{NotRead, not_read};
 
 /// One in so many bytes at most is a control character in a text.
 const CONTROL_SHARE: usize = 20;
 /// First bytes of UTF-16, either way round.
 const WIDE_MARKS: [[u8; 2]; 2] = [[0xff, 0xfe], [0xfe, 0xff]];
 
-/// Whether the file, of which nothing was read yet, is left out since it looks like no text.
-pub(crate) fn is_left_out(file: &mut OpenFile, info: &SourceInfo, props: &PropsResolver) -> std::io::Result<bool> {
+/// Why nothing of a file is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeftOut {
+    /// It looks like no text.
+    Binary,
+    /// It is an archive, or packed in a way, that is not read.
+    Archive(NotRead),
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LeftOut::Binary => out.write_str(
+                "it looks like no text, so that nothing of it is added; NO_BINARY_CHECK = true in its stanza of props.conf \
+                 reads it",
+            ),
+            LeftOut::Archive(archive) => archive.fmt(out),
+        }
+    }
+}
+
+/// Why a file of which nothing was read yet is left out, if it is.
+pub(crate) fn left_out(handle: &Handle, info: &SourceInfo, props: &PropsResolver) -> std::io::Result<Option<LeftOut>> {
+    let mut head = vec![0; SAMPLE_BYTES];
+    let read = handle.reader()?.read_chunk(&mut head)?;
+    Ok(left_out_by(&head[..read], info, props))
+}
+
+/// Why content that begins so is left out, if it is.
+pub fn left_out_by(head: &[u8], info: &SourceInfo, props: &PropsResolver) -> Option<LeftOut> {
     let named = info.sourcetype.clone().or_else(|| props.sourcetype_for_source(&info.source)).unwrap_or_default();
     let settings = props.resolve(&info.source, &info.host, &named);
     if settings.reads_binary || !settings.charset.is_empty() {
-        return Ok(false);
+        return None;
     }
-    let mut head = vec![0; SAMPLE_BYTES];
-    let read = file.read_chunk(&mut head)?;
-    Ok(is_binary(&head[..read]))
+    let head = &head[..head.len().min(SAMPLE_BYTES)];
+    not_read(head).map(LeftOut::Archive).or_else(|| is_binary(head).then_some(LeftOut::Binary))
 }
 
 fn is_binary(head: &[u8]) -> bool {

@@ -5,6 +5,9 @@
 //! below 256 bytes proves little, so it counts only for the file of that path, for a file that has nothing beyond it, or
 //! for one in the same folder whose origin holds these bytes no more ([`super::rotation`]).
 //!
+//! A file that ends before a position of another one, and is so far a copy of it, is no file of its own: copies are often
+//! seen while they are written. It is judged again whenever it grows: one that goes on in another way is a new file.
+//!
 //! Where a packed file was found to be damaged, the bytes before the fault may be wrong too, and which ones nobody
 //! knows. Such a position holds the hash of everything before it: the same damaged file goes on there and gives nothing
 //! twice, while the repaired one, if it differs before the fault, is read from its start.
@@ -17,8 +20,8 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-use super::open::READ_CHUNK_BYTES;
-use super::rotation::{Origin, Rotation};
+use super::open::{Handle, READ_CHUNK_BYTES};
+use super::rotation::{Origin, Rotation, is_copy_of};
 use super::{OpenFile, Packing};
 use crate::{FileIdentity, InputError, KnownPosition, Sink};
 
@@ -27,6 +30,9 @@ pub const HEAD_BYTES: usize = 256;
 
 /// Last bytes before a position that must be unchanged.
 pub(crate) const TAIL_BYTES: usize = 256;
+
+/// Files that are looked at to find the one that another is a copy of.
+const ORIGINS_MAX: usize = 16;
 
 /// Hash of the last bytes of `before`, the bytes up to a position.
 pub(crate) fn tail_hash(before: &[u8]) -> u64 {
@@ -40,13 +46,25 @@ pub(crate) struct Start {
     pub(crate) identity: Arc<FileIdentity>,
     /// Unpacked bytes whose events are stored already.
     pub(crate) offset: u64,
-    /// Whether the file has nothing beyond `offset`.
-    pub(crate) at_end: bool,
-    /// Whether it may be a copy of a file that is to be read on first, so that it is to be looked at later.
-    pub(crate) is_undecided: bool,
+    pub(crate) next: Next,
+}
+
+/// What is to be read of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// What lies behind [`Start::offset`].
+    Read,
+    /// Nothing: it has nothing beyond.
+    AtEnd,
+    /// Nothing: all of it is a copy of what another file holds that was read as far, or farther. The hash is that of the
+    /// last bytes before the offset, which is its end.
+    Copied { tail_hash: u64 },
+    /// Nothing for now: it may be a copy of a file that is to be read on first.
+    Undecided,
 }
 
 /// A position that a file holds.
+#[derive(Clone, Debug)]
 struct Held {
     position: KnownPosition,
     /// Whether the file ends there.
@@ -59,85 +77,184 @@ enum Found {
     At(Held),
     /// It is a new one.
     Nothing,
-    /// As [`Start::is_undecided`].
+    /// As [`Next::Undecided`].
     Undecided,
+    /// As [`Next::Copied`]; the position is its own, if there is one.
+    Copied { own: Option<Held>, end: u64, tail_hash: u64 },
 }
 
 impl Start {
-    /// Looks up what the sink knows of the file at `path`, of which nothing is read yet; `again` reads it from its start
-    /// whatever is known, `rotation` says what happens to files beside it.
+    /// Looks up what the sink knows of the file at `path`; `again` reads it from its start whatever is known, `rotation`
+    /// says what happens to files beside it.
     pub(crate) fn find(
-        mut file: OpenFile,
+        handle: &Handle,
         path: &Path,
         absolute: &str,
         scope: &str,
         (again, rotation): (bool, Rotation),
         sink: &mut dyn Sink,
     ) -> Result<Start, InputError> {
+        let mut file = handle.reader().map_err(|error| InputError::read(path, &error))?;
         let mut head = vec![0; HEAD_BYTES];
         let read_bytes = file.read_chunk(&mut head).map_err(|error| file.describe(path, 0, &error))?;
         head.truncate(read_bytes);
         let mut known = sink.positions(scope, &head).map_err(|error| InputError::sink(path, error))?;
         let variant =
             known.iter().filter(|position| position.head_bytes == head.len()).map(|one| one.variant + 1).max();
-        let mut is_undecided = false;
+        let mut found = Found::Nothing;
         if !again && !known.is_empty() {
             known.sort_by_key(|position| position.offset);
-            match furthest(path, absolute, known, rotation)? {
-                Found::At(Held { position, at_end }) => {
-                    head.truncate(position.head_bytes);
-                    let identity = FileIdentity { scope: scope.to_owned(), head, variant: position.variant };
-                    let identity = Arc::new(identity);
-                    return Ok(Start { identity, offset: position.offset, at_end, is_undecided });
+            found = Search { handle, path, absolute, rotation, is_short: head.len() < HEAD_BYTES }.run(&known)?;
+        }
+        let new =
+            |head: &[u8]| FileIdentity { scope: scope.to_owned(), head: head.to_vec(), variant: variant.unwrap_or(0) };
+        let of =
+            |position: &KnownPosition| FileIdentity { variant: position.variant, ..new(&head[..position.head_bytes]) };
+        let (identity, offset, next) = match found {
+            Found::At(Held { position, at_end }) => {
+                (of(&position), position.offset, if at_end { Next::AtEnd } else { Next::Read })
+            }
+            Found::Copied { own, end, tail_hash } => {
+                let identity = own.map_or_else(|| new(&head), |own| of(&own.position));
+                (identity, end, Next::Copied { tail_hash })
+            }
+            Found::Undecided => (new(&head), 0, Next::Undecided),
+            Found::Nothing => (new(&head), 0, if head.is_empty() { Next::AtEnd } else { Next::Read }),
+        };
+        Ok(Start { identity: Arc::new(identity), offset, next })
+    }
+}
+
+/// Looks among known positions for those of a file.
+struct Search<'a> {
+    handle: &'a Handle,
+    path: &'a Path,
+    absolute: &'a str,
+    rotation: Rotation,
+    /// Whether the file is so short that it has no whole identity.
+    is_short: bool,
+}
+
+/// How far a file was read to find its positions: to its end, if it does not reach the last of them.
+struct Reached {
+    offset: u64,
+    tail_hash: u64,
+}
+
+impl Search<'_> {
+    /// What the known positions (ascending by offset) say.
+    fn run(&self, known: &[KnownPosition]) -> Result<Found, InputError> {
+        let (found, reached) = self.furthest(known)?;
+        if matches!(&found, Found::At(held) if held.at_end && held.position.path == self.absolute) {
+            return Ok(found);
+        }
+        let is_foreign = |position: &&KnownPosition| position.path != self.absolute;
+        // Copies are judged by more than the first bytes; those of a short file prove little.
+        match &found {
+            Found::At(held) if held.at_end => {
+                let is_copy =
+                    !self.is_short && self.rotation != Rotation::None && is_copy_of(&held.position, self.handle);
+                if is_copy {
+                    let (end, tail_hash) = (held.position.offset, held.position.tail_hash);
+                    return Ok(Found::Copied { own: None, end, tail_hash });
                 }
-                Found::Nothing => {}
-                Found::Undecided => is_undecided = true,
+                return Ok(found);
+            }
+            Found::Undecided | Found::Copied { .. } => return Ok(found),
+            Found::At(_) | Found::Nothing => {}
+        }
+        let longer = known.iter().rev().filter(|position| position.offset > reached.offset).filter(is_foreign);
+        if longer.take(ORIGINS_MAX).any(|position| is_copy_of(position, self.handle)) {
+            return Ok(match found {
+                _ if !self.is_short => {
+                    let own = match found {
+                        Found::At(held) => Some(held).filter(|held| held.position.path == self.absolute),
+                        _ => None,
+                    };
+                    Found::Copied { own, end: reached.offset, tail_hash: reached.tail_hash }
+                }
+                Found::Nothing if self.rotation == Rotation::Awaited => Found::Undecided,
+                found => found,
+            });
+        }
+        // What is left of the file may be in the one that it is a copy of, and be read there.
+        match &found {
+            Found::At(held) if self.rotation == Rotation::Awaited && is_foreign(&&held.position) => {
+                Ok(if is_copy_of(&held.position, self.handle) { Found::Undecided } else { found })
+            }
+            _ => Ok(found),
+        }
+    }
+
+    /// The furthest of the known positions that the file still holds and that count for it.
+    fn furthest(&self, known: &[KnownPosition]) -> Result<(Found, Reached), InputError> {
+        let (path, handle) = (self.path, self.handle);
+        let wrong = |error: io::Error| InputError::read(path, &error);
+        if handle.packing == Packing::None {
+            // Most often the file is the one of the furthest position, which is seen at once.
+            if let Some(position) = known.last().filter(|last| last.is_of(self.absolute))
+                && handle.content_bytes() >= position.offset
+                && tail_before(handle, position.offset).map_err(wrong)? == position.tail_hash
+            {
+                let at_end = handle.reader_at(position.offset).map_err(wrong)?.0.at_end();
+                let reached = Reached { offset: position.offset, tail_hash: position.tail_hash };
+                return Ok((Found::At(Held { position: position.clone(), at_end }), reached));
+            }
+            let held = self.held_by_plain(known).map_err(wrong)?;
+            let offset = handle.content_bytes();
+            let tail_hash = tail_before(handle, offset).map_err(wrong)?;
+            return Ok((self.choose(held), Reached { offset, tail_hash }));
+        }
+        let mut walk = Walk::new(handle).map_err(wrong)?;
+        let held = walk.held(known).map_err(|error| walk.file.describe(path, walk.tail.offset, &error))?;
+        let reached = Reached { offset: walk.tail.offset, tail_hash: walk.tail.hash() };
+        Ok((self.choose(held), reached))
+    }
+
+    /// Those of the known positions that a plain file holds. Only the bytes before each are read, unless a position may be
+    /// one of damaged content.
+    fn held_by_plain(&self, known: &[KnownPosition]) -> io::Result<Vec<Held>> {
+        let end = self.handle.content_bytes();
+        let (mut held, mut walk) = (Vec::new(), None);
+        for position in known.iter().take_while(|position| position.offset <= end) {
+            let mut is_held = tail_before(self.handle, position.offset)? == position.tail_hash;
+            if !is_held {
+                let mut reader = match walk.take() {
+                    Some(walk) => walk,
+                    None => Walk::new(self.handle)?,
+                };
+                is_held = reader.read_to(position.offset)? && reader.content.digest() == position.tail_hash;
+                walk = Some(reader);
+            }
+            if is_held {
+                held.push(Held { position: position.clone(), at_end: position.offset == end });
             }
         }
-        let identity = FileIdentity { scope: scope.to_owned(), head, variant: variant.unwrap_or(0) };
-        let at_end = identity.head.is_empty();
-        Ok(Start { identity: Arc::new(identity), offset: 0, at_end, is_undecided })
+        Ok(held)
     }
-}
 
-/// The furthest of the known positions (ascending by offset) that the file at `path` still holds and that count for it.
-fn furthest(path: &Path, absolute: &str, known: Vec<KnownPosition>, rotation: Rotation) -> Result<Found, InputError> {
-    let last = known.last().map_or(0, |position| position.offset);
-    let (mut file, reached) = OpenFile::open_from(path, last.saturating_sub(TAIL_BYTES as u64))?;
-    // Most often the file is the one of the furthest position, which is seen at once.
-    if let Some(position) = known.last().filter(|_| file.packing == Packing::None) {
-        let mut tail = vec![0; (last - reached) as usize];
-        let read = file.read_chunk(&mut tail).map_err(|error| InputError::read(path, &error))?;
-        if read == tail.len() && tail_hash(&tail) == position.tail_hash && position.is_of(absolute) {
-            return Ok(Found::At(Held { position: position.clone(), at_end: file.at_end() }));
+    /// Which of the positions that the file holds (ascending by offset) counts.
+    fn choose(&self, mut held: Vec<Held>) -> Found {
+        let own = held.iter().rposition(|one| one.position.is_of(self.absolute));
+        let others = held.split_off(own.map_or(0, |own| own + 1));
+        let own = held.pop();
+        for other in others.into_iter().rev() {
+            let at_end = other.at_end;
+            if at_end && own.is_none() {
+                return Found::At(other);
+            }
+            let folder = Path::new(&other.position.path).parent();
+            if self.rotation == Rotation::None || folder != Path::new(self.absolute).parent() {
+                continue;
+            }
+            match Origin::of(&other.position, self.handle) {
+                Origin::Same | Origin::Gone => return Found::At(other),
+                Origin::Copy if own.is_none() && self.rotation == Rotation::Awaited => return Found::Undecided,
+                Origin::Copy | Origin::Other => {}
+            }
         }
+        own.map_or(Found::Nothing, Found::At)
     }
-    let mut walk = Walk { file: OpenFile::open(path)?, tail: Tail::default(), content: Xxh3::new() };
-    let held = walk.held(known).map_err(|error| walk.file.describe(path, walk.tail.offset, &error))?;
-    Ok(choose(path, absolute, held, rotation))
-}
-
-/// Which of the positions that the file at `path` holds (ascending by offset) counts.
-fn choose(path: &Path, absolute: &str, mut held: Vec<Held>, rotation: Rotation) -> Found {
-    let own = held.iter().rposition(|one| one.position.is_of(absolute));
-    let others = held.split_off(own.map_or(0, |own| own + 1));
-    let own = held.pop();
-    for other in others.into_iter().rev() {
-        let at_end = other.at_end;
-        if at_end && own.is_none() {
-            return Found::At(other);
-        }
-        let folder = Path::new(&other.position.path).parent();
-        if rotation == Rotation::None || folder != Path::new(absolute).parent() {
-            continue;
-        }
-        match Origin::of(&other.position, path) {
-            Origin::Same | Origin::Gone => return Found::At(other),
-            Origin::Copy if own.is_none() && rotation == Rotation::Awaited => return Found::Undecided,
-            Origin::Copy | Origin::Other => {}
-        }
-    }
-    own.map_or(Found::Nothing, Found::At)
 }
 
 impl KnownPosition {
@@ -155,9 +272,21 @@ struct Walk {
     content: Xxh3,
 }
 
+/// Hash of the last bytes of a plain file before `offset`, which it reaches.
+fn tail_before(handle: &Handle, offset: u64) -> io::Result<u64> {
+    let mut tail = vec![0; offset.min(TAIL_BYTES as u64) as usize];
+    let from = offset - tail.len() as u64;
+    handle.read_exact_at(&mut tail, from)?;
+    Ok(tail_hash(&tail))
+}
+
 impl Walk {
+    fn new(handle: &Handle) -> io::Result<Walk> {
+        Ok(Walk { file: handle.reader()?, tail: Tail::default(), content: Xxh3::new() })
+    }
+
     /// Those of the known positions (ascending by offset) that the file holds.
-    fn held(&mut self, known: Vec<KnownPosition>) -> io::Result<Vec<Held>> {
+    fn held(&mut self, known: &[KnownPosition]) -> io::Result<Vec<Held>> {
         let mut held = Vec::new();
         for position in known {
             if !self.read_to(position.offset)? {
@@ -165,7 +294,7 @@ impl Walk {
             }
             if self.tail.hash() == position.tail_hash || self.content.digest() == position.tail_hash {
                 let at_end = self.file.at_end();
-                held.push(Held { position, at_end });
+                held.push(Held { position: position.clone(), at_end });
             }
         }
         Ok(held)

@@ -7,14 +7,18 @@ mod identity;
 mod monitor;
 mod oneshot;
 mod open;
+mod packing;
 mod reader;
 mod rotation;
 #[cfg(test)]
 mod tests;
+mod zip;
 
+pub use binary::{LeftOut, left_out_by};
 pub use expand::expand;
 pub use identity::HEAD_BYTES;
 pub use monitor::{Monitor, MonitorCounters, MonitorOptions};
 pub use oneshot::{FileReport, NoProgress, OneshotOptions, Progress, Reached, Shrunk, add_file};
-pub use open::{OpenFile, Packing};
+pub use open::OpenFile;
+pub use packing::Packing;
 pub use rotation::Rotation;

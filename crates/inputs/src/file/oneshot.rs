@@ -17,9 +17,9 @@ use quarry_event::time::TimeNs;
 use quarry_pipeline::{Pipeline, PipelineContext, ResumeHint, SAMPLE_BYTES, SourceInfo};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::binary::is_left_out;
-use super::identity::{HEAD_BYTES, Start, TAIL_BYTES};
-use super::open::{OpenFile, READ_CHUNK_BYTES, STDIN};
+use super::binary::{LeftOut, left_out};
+use super::identity::{HEAD_BYTES, Next, Start, TAIL_BYTES};
+use super::open::{Handle, OpenFile, READ_CHUNK_BYTES, STDIN};
 use super::reader::{FileReader, ReadBatch, ReadEnd, ReadState};
 use super::{Packing, Rotation};
 use crate::{FileIdentity, FilePosition, InputError, Sink};
@@ -28,8 +28,6 @@ use crate::{FileIdentity, FilePosition, InputError, Sink};
 const WAITING_BATCHES_MAX: usize = 2;
 /// `source` of events from standard input.
 const STDIN_SOURCE: &str = "stdin";
-/// What is told of a file that looks like no text.
-const BINARY: &str = "it looks like no text, so that nothing of it is added; NO_BINARY_CHECK = true in its stanza of props.conf reads it";
 /// Name of the thread that reads.
 const READER_THREAD: &str = "quarry-read";
 
@@ -136,38 +134,47 @@ pub fn add_file(
     sink: &mut dyn Sink,
     progress: &mut dyn Progress,
 ) -> Result<FileReport, InputError> {
-    let absolute = if path.as_os_str() == STDIN { STDIN_SOURCE.to_owned() } else { absolute_text(path) };
-    let file = OpenFile::open(path)?;
-    if file.is_stream {
-        let opened = open_at((file, 0), path, 0, &absolute, options, props)?;
+    let is_stdin = path.as_os_str() == STDIN;
+    let absolute = if is_stdin { STDIN_SOURCE.to_owned() } else { absolute_text(path) };
+    let wrong = |error: std::io::Error| InputError::read(path, &error);
+    let Some(handle) = (if is_stdin { None } else { Handle::open(path).map_err(wrong)? }) else {
+        let file = OpenFile::open(path)?;
+        let context = context_of(options, file.modified_ns);
+        let pipeline = Pipeline::new(info_of(&absolute, options), props, context);
+        let pipeline = pipeline.map_err(|source| InputError::Pipeline { path: path.to_path_buf(), source })?;
+        let opened = Opened { file, pipeline, before: Vec::new(), prefix: None };
         return add_opened(opened, path, 0, None, sink, progress);
-    }
+    };
     let scope = options.scope.as_ref().unwrap_or(&options.index);
-    let start = Start::find(file, path, &absolute, scope, (options.again, options.rotation), sink)?;
+    let start = Start::find(&handle, path, &absolute, scope, (options.again, options.rotation), sink)?;
     let offset = start.offset;
-    if start.at_end {
-        return Ok(FileReport { skipped: offset > 0, resumed_at: offset, ..FileReport::default() });
-    }
-    if offset == 0 && is_binary(path, &absolute, options, props)? {
-        let warnings = vec![BINARY.to_owned()];
-        return Ok(FileReport { warnings, ..FileReport::default() });
-    }
-    let opened = open_at(
-        OpenFile::open_from(path, offset.saturating_sub(TAIL_BYTES as u64))?,
-        path,
-        offset,
-        &absolute,
-        options,
-        props,
-    )?;
     let keeper = Keeper { identity: start.identity, path: absolute };
+    match start.next {
+        Next::Read | Next::Undecided => {}
+        Next::AtEnd => {
+            return Ok(FileReport { skipped: offset > 0, resumed_at: offset, ..FileReport::default() });
+        }
+        Next::Copied { tail_hash } => {
+            if options.rotation != Rotation::None {
+                let position = keeper.position(offset, tail_hash);
+                let kept = sink.accept(EventBatch::default(), Some(position));
+                kept.map_err(|error| InputError::sink(path, error))?;
+            }
+            return Ok(FileReport { skipped: true, resumed_at: offset, ..FileReport::default() });
+        }
+    }
+    if offset == 0 {
+        match left_out(&handle, &info_of(&keeper.path, options), props).map_err(wrong)? {
+            None => {}
+            Some(LeftOut::Binary) => {
+                let warnings = vec![LeftOut::Binary.to_string()];
+                return Ok(FileReport { warnings, ..FileReport::default() });
+            }
+            Some(archive) => return Err(wrong(std::io::Error::other(archive.to_string()))),
+        }
+    }
+    let opened = open_at(&handle, path, offset, &keeper.path, options, props)?;
     add_opened(opened, path, offset, Some(&keeper), sink, progress)
-}
-
-/// Whether a file of which nothing was read yet is left out since it looks like no text.
-fn is_binary(path: &Path, absolute: &str, options: &OneshotOptions, props: &PropsResolver) -> Result<bool, InputError> {
-    let left_out = is_left_out(&mut OpenFile::open(path)?, &info_of(absolute, options), props);
-    left_out.map_err(|error| InputError::read(path, &error))
 }
 
 /// Adds what is left of an opened file.
@@ -219,6 +226,12 @@ struct Keeper {
     path: String,
 }
 
+impl Keeper {
+    fn position(&self, offset: u64, tail_hash: u64) -> FilePosition {
+        FilePosition { identity: self.identity.clone(), offset, tail_hash, path: self.path.clone() }
+    }
+}
+
 /// Hands batches to the sink until there are no more; ended from outside, it gives how far it came.
 fn store(
     received: Receiver<ReadBatch>,
@@ -230,12 +243,7 @@ fn store(
 ) -> Result<ControlFlow<ReadState>, crate::SinkError> {
     // The reader ends when nobody receives: after a failure no later batch of the file reaches the sink.
     for ReadBatch { batch, position, state } in received {
-        let position = keeper.zip(position).map(|(keeper, (offset, tail_hash))| FilePosition {
-            identity: keeper.identity.clone(),
-            offset,
-            tail_hash,
-            path: keeper.path.clone(),
-        });
+        let position = keeper.zip(position).map(|(keeper, (offset, tail_hash))| keeper.position(offset, tail_hash));
         if !batch.is_empty() || position.is_some() {
             sink.accept(batch, position)?;
         }
@@ -295,38 +303,45 @@ fn info_of(absolute: &str, options: &OneshotOptions) -> SourceInfo {
     }
 }
 
-/// Opens the pipeline at `offset` of a file that stands somewhere before it.
+fn context_of(options: &OneshotOptions, modified: Option<TimeNs>) -> PipelineContext {
+    PipelineContext { now: options.now, zone: options.zone.clone(), modified }
+}
+
+/// Opens the pipeline at `offset` of a file's content.
 fn open_at(
-    (mut file, reached): (OpenFile, u64),
+    handle: &Handle,
     path: &Path,
     offset: u64,
     absolute: &str,
     options: &OneshotOptions,
     props: &PropsResolver,
 ) -> Result<Opened, InputError> {
-    let info = info_of(absolute, options);
-    let context = PipelineContext { now: options.now, zone: options.zone.clone(), modified: file.modified_ns };
-    let mut prefix = (file.packing != Packing::None && !file.is_stream).then(Xxh3::new);
-    let wrong = |source| InputError::Pipeline { path: path.to_path_buf(), source };
+    let wrong = |error: std::io::Error| InputError::read(path, &error);
+    let (mut file, reached) = handle.reader_at(offset.saturating_sub(TAIL_BYTES as u64)).map_err(wrong)?;
+    let (info, context) = (info_of(absolute, options), context_of(options, file.modified_ns));
+    let mut prefix = (file.packing != Packing::None).then(Xxh3::new);
+    let faulty = |source| InputError::Pipeline { path: path.to_path_buf(), source };
     if offset == 0 {
-        let pipeline = Pipeline::new(info, props, context).map_err(wrong)?;
+        let pipeline = Pipeline::new(info, props, context).map_err(faulty)?;
         return Ok(Opened { file, pipeline, before: Vec::new(), prefix });
     }
-    let hint = hint(path, &info, &context, props)?;
-    let before = skip(&mut file, offset - reached, prefix.as_mut()).map_err(|error| InputError::read(path, &error))?;
-    let pipeline = Pipeline::resume(info, props, context, hint).map_err(wrong)?;
+    let hint = hint(handle, path, &info, &context, props)?;
+    let before = skip(&mut file, offset - reached, prefix.as_mut()).map_err(wrong)?;
+    let pipeline = Pipeline::resume(info, props, context, hint).map_err(faulty)?;
     Ok(Opened { file, pipeline, before, prefix })
 }
 
 /// What the start of the file says about how to go on in its middle.
 pub(crate) fn hint(
+    handle: &Handle,
     path: &Path,
     info: &SourceInfo,
     context: &PipelineContext,
     props: &PropsResolver,
 ) -> Result<ResumeHint, InputError> {
     let mut head = vec![0; SAMPLE_BYTES];
-    let read = OpenFile::open(path)?.read_chunk(&mut head).map_err(|error| InputError::read(path, &error))?;
+    let read = handle.reader().and_then(|mut file| file.read_chunk(&mut head));
+    let read = read.map_err(|error| InputError::read(path, &error))?;
     let hint = Pipeline::hint_of_head(info.clone(), props, context.clone(), &head[..read]);
     hint.map_err(|source| InputError::Pipeline { path: path.to_path_buf(), source })
 }

@@ -1,13 +1,22 @@
-//! Opens a file or standard input as plain bytes: gzip and zstd are recognised by their first bytes, not their name.
+//! Opens a file or standard input as plain bytes: packings are recognised by first bytes, not by names.
+//!
+//! All that is decided about a regular file is decided by one handle of it ([`Handle`]), because what has its name may be
+//! another file a moment later, and a file that is being written begins with nothing.
+//!
+//! Content begins behind leading NULs. A writer that keeps its place while its file is emptied (`copytruncate` under a
+//! program that does not append) leaves a hole there, which is no part of any line; so the file is known again by
+//! its text, however long the hole is, and so are copies of it.
 
 use std::fs::{File, Metadata};
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::gzip::{GZIP_MAGIC, GzipReader, rejoin};
+use super::gzip::rejoin;
+use super::packing::{Packing, START_BYTES};
+use super::zip::unzip;
 use crate::InputError;
 
 /// Bytes asked of the operating system at once.
@@ -16,18 +25,8 @@ pub(crate) const READ_CHUNK_BYTES: usize = 256 * 1024;
 /// Name that stands for standard input.
 pub(crate) const STDIN: &str = "-";
 
-const ZSTD_MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
-
-/// How a file is packed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Packing {
-    /// Plain bytes.
-    None,
-    /// gzip, also several members in a row.
-    Gzip,
-    /// zstd, also several frames in a row.
-    Zstd,
-}
+/// Leading NULs that are a hole. Fewer may be a character of UTF-16 or UTF-32.
+const HOLE_BYTES_MIN: usize = 4;
 
 /// A source of plain bytes.
 pub struct OpenFile {
@@ -36,6 +35,8 @@ pub struct OpenFile {
     has_garbage: Arc<AtomicBool>,
     /// The fault that ended reading. Decoders forget theirs and would then claim a good end.
     fault: Option<(io::ErrorKind, String)>,
+    /// Whether a hole before the content is still to be passed over.
+    is_at_hole: bool,
     /// How the bytes were packed.
     pub packing: Packing,
     /// Bytes of the file on disk; 0 for a stream.
@@ -46,17 +47,43 @@ pub struct OpenFile {
     pub is_stream: bool,
 }
 
-/// Whether a file begins as packed ones do.
-pub(crate) fn is_packed(file: &File) -> io::Result<bool> {
-    let mut start = [0; ZSTD_MAGIC.len()];
-    let read = file.read_at(&mut start, 0)?;
-    Ok(start[..read].starts_with(GZIP_MAGIC) || start[..read].starts_with(ZSTD_MAGIC))
+/// A regular file that was opened once.
+#[derive(Clone, Debug)]
+pub(crate) struct Handle {
+    file: Arc<File>,
+    pub(crate) metadata: Metadata,
+    pub(crate) packing: Packing,
+    /// Whether its next bytes decide how it is packed.
+    pub(crate) is_unclear: bool,
+    /// Bytes before the content of a plain file.
+    hole: u64,
 }
 
 /// Last modification, nanoseconds since the epoch, where known.
 pub(crate) fn modified_ns(metadata: &Metadata) -> Option<i64> {
     let modified = metadata.modified().ok().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
     modified.and_then(|since| i64::try_from(since.as_nanos()).ok())
+}
+
+/// Reads a file from a place on, without moving others that read it by the same handle.
+#[derive(Debug)]
+pub(crate) struct Placed {
+    file: Arc<File>,
+    at: u64,
+}
+
+impl Placed {
+    pub(crate) fn new(file: Arc<File>, at: u64) -> Placed {
+        Placed { file, at }
+    }
+}
+
+impl Read for Placed {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(into, self.at)?;
+        self.at += read as u64;
+        Ok(read)
+    }
 }
 
 /// Counts the bytes read from the disk.
@@ -73,91 +100,175 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
+impl Handle {
+    /// Opens the regular file at `path`; `None` if it is a pipe or a device, whose bytes can be read only once.
+    pub(crate) fn open(path: &Path) -> io::Result<Option<Handle>> {
+        let metadata = path.metadata()?;
+        if metadata.is_dir() {
+            return Err(io::Error::new(io::ErrorKind::IsADirectory, "is a folder"));
+        }
+        // A pipe that is opened and closed again would be an end for who writes to it.
+        if !metadata.is_file() {
+            return Ok(None);
+        }
+        let file = Arc::new(File::open(path)?);
+        let metadata = file.metadata()?;
+        let mut start = [0; START_BYTES];
+        let mut read = 0;
+        while read < start.len() {
+            match file.read_at(&mut start[read..], read as u64) {
+                Ok(0) => break,
+                Ok(bytes) => read += bytes,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let start = &start[..read];
+        let packing = Packing::of_start(start);
+        let has_hole = start.get(..HOLE_BYTES_MIN).is_some_and(|first| first.iter().all(|byte| *byte == 0));
+        let hole = if has_hole { hole_of(&file)? } else { 0 };
+        let is_begun_hole = !start.is_empty() && start.len() < HOLE_BYTES_MIN && start.iter().all(|byte| *byte == 0);
+        let is_unclear = packing.is_none() || is_begun_hole;
+        Ok(Some(Handle { file, metadata, packing: packing.unwrap_or(Packing::None), is_unclear, hole }))
+    }
+
+    /// Its content from the start.
+    pub(crate) fn reader(&self) -> io::Result<OpenFile> {
+        let taken = Arc::new(AtomicU64::new(0));
+        let source = Counted { inner: Placed::new(self.file.clone(), self.hole), taken: taken.clone() };
+        let opened = match self.packing {
+            Packing::None => OpenFile::over(Box::new(source), taken, Arc::default(), Packing::None),
+            Packing::Zip => OpenFile::over(unzip(&self.file)?, taken, Arc::default(), Packing::Zip),
+            packing => {
+                let has_garbage = Arc::new(AtomicBool::new(false));
+                let unpacked = packing.unpack(BufReader::with_capacity(READ_CHUNK_BYTES, source), &has_garbage)?;
+                OpenFile::over(unpacked, taken, has_garbage, packing)
+            }
+        };
+        Ok(self.describe(opened))
+    }
+
+    /// Its content from `offset` on, if it is not packed; else from its start. Gives the offset it stands at.
+    pub(crate) fn reader_at(&self, offset: u64) -> io::Result<(OpenFile, u64)> {
+        if self.packing != Packing::None {
+            return Ok((self.reader()?, 0));
+        }
+        let taken = Arc::new(AtomicU64::new(0));
+        let source = Counted { inner: Placed::new(self.file.clone(), self.hole + offset), taken: taken.clone() };
+        let opened = OpenFile::over(Box::new(source), taken, Arc::default(), Packing::None);
+        Ok((self.describe(opened), offset))
+    }
+
+    fn describe(&self, opened: OpenFile) -> OpenFile {
+        let (stored_bytes, modified_ns) =
+            (self.metadata.len() - self.hole.min(self.metadata.len()), self.modified_ns());
+        OpenFile { stored_bytes, modified_ns, is_stream: false, is_at_hole: self.packing != Packing::None, ..opened }
+    }
+
+    /// Content of a plain file at a place.
+    pub(crate) fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.file.read_at(into, self.hole + offset)
+    }
+
+    /// The same, as much as `into` takes.
+    pub(crate) fn read_exact_at(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+        self.file.read_exact_at(into, self.hole + offset)
+    }
+
+    /// Bytes of the content of a plain file, as it was opened.
+    pub(crate) fn content_bytes(&self) -> u64 {
+        self.metadata.len().saturating_sub(self.hole)
+    }
+
+    /// The same as it is now, and when it was last modified.
+    pub(crate) fn content_bytes_now(&self) -> io::Result<(u64, Option<i64>)> {
+        let metadata = self.file.metadata()?;
+        Ok((metadata.len().saturating_sub(self.hole), modified_ns(&metadata)))
+    }
+
+    /// Last modification when it was opened, nanoseconds since the epoch.
+    pub(crate) fn modified_ns(&self) -> Option<i64> {
+        modified_ns(&self.metadata)
+    }
+
+    /// Whether its packed content is there to its end; a damaged one is. A plain file always is.
+    pub(crate) fn is_whole(&self) -> bool {
+        if self.packing == Packing::None {
+            return true;
+        }
+        let ends_early = |error: &io::Error| error.kind() == io::ErrorKind::UnexpectedEof;
+        let mut file = match self.reader() {
+            Ok(file) => file,
+            Err(error) => return !ends_early(&error),
+        };
+        let mut buffer = vec![0; READ_CHUNK_BYTES];
+        while file.read_chunk(&mut buffer).is_ok_and(|read| read > 0) {}
+        !file.fault().is_some_and(|fault| ends_early(&fault))
+    }
+}
+
+/// Bytes before the first that is not NUL.
+fn hole_of(file: &File) -> io::Result<u64> {
+    // Of a sparse file the hole is not read. Where this is not known, all of it is.
+    let mut at = rustix::fs::seek(file, rustix::fs::SeekFrom::Data(0)).unwrap_or(0);
+    let mut buffer = vec![0; READ_CHUNK_BYTES];
+    loop {
+        let read = file.read_at(&mut buffer, at)?;
+        match buffer[..read].iter().position(|byte| *byte != 0) {
+            Some(found) => return Ok(at + found as u64),
+            None if read == 0 => return Ok(file.metadata()?.len()),
+            None => at += read as u64,
+        }
+    }
+}
+
 impl OpenFile {
     /// Opens `path`; `-` is standard input.
     pub fn open(path: &Path) -> Result<OpenFile, InputError> {
         let open = || -> io::Result<OpenFile> {
             if path.as_os_str() == STDIN {
-                return OpenFile::unpack(io::stdin());
+                return OpenFile::of_stream(io::stdin());
             }
-            let file = File::open(path)?;
-            let metadata = file.metadata()?;
-            if metadata.is_dir() {
-                return Err(io::Error::new(io::ErrorKind::IsADirectory, "is a folder"));
+            match Handle::open(path)? {
+                Some(handle) => handle.reader(),
+                None => OpenFile::of_stream(File::open(path)?),
             }
-            let opened = OpenFile::unpack(file)?;
-            if !metadata.is_file() {
-                return Ok(opened);
-            }
-            let modified_ns = modified_ns(&metadata);
-            Ok(OpenFile { stored_bytes: metadata.len(), modified_ns, is_stream: false, ..opened })
         };
         open().map_err(|error| InputError::read(path, &error))
     }
 
-    /// Opens the regular file at `path` at `offset` of its content, if it is not packed; else at its start. Gives the
-    /// offset it stands at.
-    pub(crate) fn open_from(path: &Path, offset: u64) -> Result<(OpenFile, u64), InputError> {
-        let open = || -> io::Result<Option<OpenFile>> {
-            let mut file = File::open(path)?;
-            let metadata = file.metadata()?;
-            if !metadata.is_file() || is_packed(&file)? {
-                return Ok(None);
-            }
-            file.seek(SeekFrom::Start(offset))?;
-            let opened = OpenFile::plain(file);
-            Ok(Some(OpenFile { stored_bytes: metadata.len(), modified_ns: modified_ns(&metadata), ..opened }))
-        };
-        match open().map_err(|error| InputError::read(path, &error))? {
-            Some(opened) => Ok((opened, offset)),
-            None => Ok((OpenFile::open(path)?, 0)),
-        }
+    fn over(
+        reader: Box<dyn Read + Send>,
+        taken: Arc<AtomicU64>,
+        has_garbage: Arc<AtomicBool>,
+        packing: Packing,
+    ) -> OpenFile {
+        let reader = BufReader::with_capacity(READ_CHUNK_BYTES, reader);
+        let (stored_bytes, modified_ns, is_stream) = (0, None, true);
+        let (fault, is_at_hole) = (None, false);
+        OpenFile { reader, taken, has_garbage, fault, is_at_hole, packing, stored_bytes, modified_ns, is_stream }
     }
 
-    /// A plain file from where it stands, whatever the next bytes look like.
-    fn plain(file: File) -> OpenFile {
-        let taken = Arc::new(AtomicU64::new(0));
-        let source: Box<dyn Read + Send> = Box::new(Counted { inner: file, taken: taken.clone() });
-        OpenFile {
-            reader: BufReader::with_capacity(READ_CHUNK_BYTES, source),
-            taken,
-            has_garbage: Arc::default(),
-            fault: None,
-            packing: Packing::None,
-            stored_bytes: 0,
-            modified_ns: None,
-            is_stream: false,
-        }
-    }
-
-    fn unpack(source: impl Read + Send + 'static) -> io::Result<OpenFile> {
+    /// What can be read only once.
+    pub(crate) fn of_stream(source: impl Read + Send + 'static) -> io::Result<OpenFile> {
         let (taken, has_garbage) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let mut reader = BufReader::with_capacity(READ_CHUNK_BYTES, Counted { inner: source, taken: taken.clone() });
         let mut head = Vec::new();
         // A pipe may give its first bytes one by one.
-        if reader.fill_buf()?.len() < ZSTD_MAGIC.len() {
-            reader.by_ref().take(ZSTD_MAGIC.len() as u64).read_to_end(&mut head)?;
+        while Packing::of_start(&head).is_none() || head.is_empty() {
+            if reader.by_ref().take(1).read_to_end(&mut head)? == 0 {
+                break;
+            }
         }
-        let start = if head.is_empty() { reader.buffer() } else { &head };
-        let packing = match start {
-            start if start.starts_with(GZIP_MAGIC) => Packing::Gzip,
-            start if start.starts_with(ZSTD_MAGIC) => Packing::Zstd,
-            _ => Packing::None,
-        };
-        let reader = rejoin(head, reader);
-        let reader: Box<dyn Read + Send> = match packing {
-            Packing::Gzip => Box::new(GzipReader::new(reader, has_garbage.clone())),
-            Packing::Zstd => Box::new(zstd::stream::read::Decoder::with_buffer(reader)?),
-            Packing::None => Box::new(reader),
-        };
-        let reader = BufReader::with_capacity(READ_CHUNK_BYTES, reader);
-        let (stored_bytes, modified_ns, is_stream) = (0, None, true);
-        Ok(OpenFile { reader, taken, has_garbage, fault: None, packing, stored_bytes, modified_ns, is_stream })
+        let packing = Packing::of_start(&head).unwrap_or(Packing::None);
+        let unpacked = packing.unpack(rejoin(head, reader), &has_garbage)?;
+        Ok(OpenFile::over(unpacked, taken, has_garbage, packing))
     }
 
     /// Fills `buffer` as far as the source goes; fewer bytes than it takes mean the end or a fault, which every later
     /// read gives.
     pub fn read_chunk(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.pass_hole();
         let mut filled = 0;
         while filled < buffer.len() && self.fault.is_none() {
             match self.reader.read(&mut buffer[filled..]) {
@@ -173,6 +284,24 @@ impl OpenFile {
         }
     }
 
+    /// Passes over the hole before packed content.
+    fn pass_hole(&mut self) {
+        let mut is_hole = false;
+        while std::mem::replace(&mut self.is_at_hole, false) && self.fault.is_none() {
+            match self.reader.fill_buf() {
+                Ok(ahead) => {
+                    let zeros = ahead.iter().position(|byte| *byte != 0).unwrap_or(ahead.len());
+                    is_hole |= zeros >= HOLE_BYTES_MIN;
+                    self.is_at_hole = is_hole && zeros > 0 && zeros == ahead.len();
+                    let passed = if is_hole { zeros } else { 0 };
+                    self.reader.consume(passed);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => self.is_at_hole = true,
+                Err(error) => self.fault = Some((error.kind(), error.to_string())),
+            }
+        }
+    }
+
     /// The fault that reading has met.
     pub fn fault(&self) -> Option<io::Error> {
         self.fault.as_ref().map(|(kind, text)| io::Error::new(*kind, text.clone()))
@@ -180,6 +309,7 @@ impl OpenFile {
 
     /// Whether nothing is left to read; a fault counts as something.
     pub fn at_end(&mut self) -> bool {
+        self.pass_hole();
         loop {
             match self.reader.fill_buf() {
                 Ok(ahead) => return ahead.is_empty() && self.fault.is_none(),

@@ -1,22 +1,24 @@
-//! What became of the file that a short position was kept of.
+//! What became of the file that a position was kept of.
 //!
-//! Below 256 bytes, equal bytes prove little: files often begin alike. So the file of the position is looked at. If it
-//! still holds those bytes, it is another one, and this file is read from its start; if it does not, it was renamed or
-//! copied and emptied, and this file is what became of it. While both hold the same, one of them is about to be emptied
-//! or both are copies: that is to be seen later.
+//! Files often begin alike, and copies come slowly. So the file of a position is looked at. If it still holds those
+//! bytes and goes on in another way, it is another one; if it holds them no more, it was renamed or copied and
+//! emptied, and the file at hand is what became of it. While one holds all of the other, one of them is about to be
+//! emptied, or is a copy that is still being written: that is to be seen later.
+//!
+//! Of long plain files only both ends of what they share are compared, as only the bytes before a position are.
 
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use super::OpenFile;
+use super::Packing;
 use super::identity::{HEAD_BYTES, tail_hash};
+use super::open::{Handle, READ_CHUNK_BYTES};
 use crate::KnownPosition;
 
-/// Bytes of two files that are compared to tell a copy.
+/// Bytes of two files that are compared at either end of what they share.
 const COPY_BYTES: usize = 64 << 10;
-
 /// Names that are looked at for files beside one.
 const BESIDE_NAMES_MAX: usize = 1_024;
 /// Files beside one that are opened.
@@ -38,12 +40,13 @@ pub(super) fn beside(path: &Path, bytes: &[u8]) -> Vec<Vec<u8>> {
     names.retain(|other| other != name);
     names.sort_by_cached_key(|other| std::cmp::Reverse(likeness(other)));
     let heads = names.iter().take(BESIDE_OPENED_MAX).filter_map(|name| {
-        let path = folder.join(name);
-        if path.metadata().ok()?.len() <= bytes.len() as u64 || !path.is_file() {
+        let handle = Handle::open(&folder.join(name)).ok()??;
+        if handle.packing == Packing::None && handle.content_bytes() <= bytes.len() as u64 {
             return None;
         }
-        let mut head = begin(&path).ok()?;
-        head.truncate(HEAD_BYTES);
+        let mut head = vec![0; HEAD_BYTES];
+        let read = handle.reader().ok()?.read_chunk(&mut head).ok()?;
+        head.truncate(read);
         Some(head)
     });
     heads.filter(|head| head.len() > bytes.len() && head.starts_with(bytes)).collect()
@@ -74,43 +77,101 @@ pub(super) enum Origin {
 }
 
 impl Origin {
-    /// Looks at the file of `position`; `path` is the file that has the same bytes before it.
-    pub(super) fn of(position: &KnownPosition, path: &Path) -> Origin {
-        let origin = Path::new(&position.path);
-        let (this, other) = match (path.metadata(), origin.metadata()) {
-            (Ok(this), Ok(other)) => (this, other),
-            (Ok(_), Err(error)) if error.kind() == io::ErrorKind::NotFound => return Origin::Gone,
+    /// Looks at the file of a position that `this` file holds.
+    pub(super) fn of(position: &KnownPosition, this: &Handle) -> Origin {
+        let other = match Handle::open(Path::new(&position.path)) {
+            Ok(Some(other)) => other,
+            Ok(None) => return Origin::Gone,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Origin::Gone,
             // What cannot be seen proves nothing.
-            _ => return Origin::Other,
+            Err(_) => return Origin::Other,
         };
-        if !other.is_file() {
-            return Origin::Gone;
-        }
-        if (this.dev(), this.ino()) == (other.dev(), other.ino()) {
+        if is_same_file(this, &other) {
             return Origin::Same;
         }
-        let (Ok(this), Ok(other)) = (begin(path), begin(origin)) else { return Origin::Other };
-        let holds = usize::try_from(position.offset).ok().and_then(|offset| other.get(..offset));
-        let begins_alike = other.get(..position.head_bytes).is_some_and(|head| this.starts_with(head));
-        match holds {
-            Some(before) if begins_alike && tail_hash(before) == position.tail_hash => {}
-            _ => return Origin::Gone,
+        match begin_alike(this, &other, position.head_bytes).and_then(|alike| Ok(alike && holds(&other, position)?)) {
+            Ok(true) if is_begin_of(this, &other) => Origin::Copy,
+            Ok(true) => Origin::Other,
+            Ok(false) => Origin::Gone,
+            Err(_) => Origin::Other,
         }
-        if other.starts_with(&this) { Origin::Copy } else { Origin::Other }
     }
 }
 
-/// The first bytes of a file's content.
-fn begin(path: &Path) -> io::Result<Vec<u8>> {
-    let mut file = OpenFile::open(path).map_err(io::Error::other)?;
-    let mut bytes = vec![0; COPY_BYTES];
-    let mut filled = 0;
-    while filled < bytes.len() {
-        match file.read_chunk(&mut bytes[filled..])? {
-            0 => break,
-            read => filled += read,
+/// Whether `this` file is, as far as it goes, a copy of the one that a position was kept of.
+pub(super) fn is_copy_of(position: &KnownPosition, this: &Handle) -> bool {
+    let origin = Handle::open(Path::new(&position.path)).ok().flatten();
+    origin.is_some_and(|origin| !is_same_file(this, &origin) && is_begin_of(this, &origin))
+}
+
+fn is_same_file(this: &Handle, other: &Handle) -> bool {
+    (this.metadata.dev(), this.metadata.ino()) == (other.metadata.dev(), other.metadata.ino())
+}
+
+/// Whether two files have the same first bytes, so many.
+fn begin_alike(this: &Handle, other: &Handle, bytes: usize) -> io::Result<bool> {
+    let (mut ours, mut theirs) = (vec![0; bytes], vec![0; bytes]);
+    let read = (this.reader()?.read_chunk(&mut ours)?, other.reader()?.read_chunk(&mut theirs)?);
+    Ok(read == (bytes, bytes) && ours == theirs)
+}
+
+/// Whether a file holds a position.
+fn holds(file: &Handle, position: &KnownPosition) -> io::Result<bool> {
+    if file.packing == Packing::None {
+        if file.content_bytes() < position.offset {
+            return Ok(false);
+        }
+        let mut tail = vec![0; position.offset.min(HEAD_BYTES as u64) as usize];
+        let from = position.offset - tail.len() as u64;
+        file.read_exact_at(&mut tail, from)?;
+        return Ok(tail_hash(&tail) == position.tail_hash);
+    }
+    let (mut reader, mut last, mut left) = (file.reader()?, Vec::new(), position.offset);
+    let mut buffer = vec![0; READ_CHUNK_BYTES];
+    while left > 0 {
+        let want = left.min(READ_CHUNK_BYTES as u64) as usize;
+        let read = reader.read_chunk(&mut buffer[..want])?;
+        if read == 0 {
+            return Ok(false);
+        }
+        last.extend_from_slice(&buffer[..read]);
+        last.drain(..last.len().saturating_sub(HEAD_BYTES));
+        left -= read as u64;
+    }
+    Ok(tail_hash(&last) == position.tail_hash)
+}
+
+/// Whether `other` begins with all that `this` holds, which is something.
+fn is_begin_of(this: &Handle, other: &Handle) -> bool {
+    if this.packing != Packing::None || other.packing != Packing::None {
+        return is_begin_of_packed(this, other).unwrap_or(false);
+    }
+    let bytes = this.content_bytes();
+    if bytes == 0 || other.content_bytes() < bytes {
+        return false;
+    }
+    let compared = bytes.min(COPY_BYTES as u64);
+    let is_alike = |at: u64| -> io::Result<bool> {
+        let (mut ours, mut theirs) = (vec![0; compared as usize], vec![0; compared as usize]);
+        this.read_exact_at(&mut ours, at)?;
+        other.read_exact_at(&mut theirs, at)?;
+        Ok(ours == theirs)
+    };
+    is_alike(bytes - compared).is_ok_and(|is_alike| is_alike) && is_alike(0).is_ok_and(|is_alike| is_alike)
+}
+
+fn is_begin_of_packed(this: &Handle, other: &Handle) -> io::Result<bool> {
+    let (mut this, mut other) = (this.reader()?, other.reader()?);
+    let (mut ours, mut theirs) = (vec![0; READ_CHUNK_BYTES], vec![0; READ_CHUNK_BYTES]);
+    let mut is_something = false;
+    loop {
+        let read = this.read_chunk(&mut ours)?;
+        if read == 0 {
+            return Ok(is_something);
+        }
+        is_something = true;
+        if other.read_chunk(&mut theirs[..read])? < read || ours[..read] != theirs[..read] {
+            return Ok(false);
         }
     }
-    bytes.truncate(filled);
-    Ok(bytes)
 }

@@ -115,6 +115,134 @@ fn file(folder: &tempfile::TempDir, name: &str, bytes: impl AsRef<[u8]>) -> Path
     path
 }
 
+/// A zip archive of these files, which are not packed in it; made as the format says, without data descriptors.
+pub(crate) fn zip_of(files: &[(&str, &[u8])], method: u16, packed: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
+    let (mut archive, mut directory) = (Vec::new(), Vec::new());
+    for (name, content) in files {
+        let mut crc = flate2::Crc::new();
+        crc.update(content);
+        let (body, at) = (packed(content), archive.len() as u32);
+        let mut common = Vec::new();
+        common.extend_from_slice(&[20, 0, 0, 0]);
+        common.extend_from_slice(&method.to_le_bytes());
+        common.extend_from_slice(&[0; 4]);
+        for number in [crc.sum(), body.len() as u32, content.len() as u32] {
+            common.extend_from_slice(&number.to_le_bytes());
+        }
+        common.extend_from_slice(&(name.len() as u16).to_le_bytes());
+        common.extend_from_slice(&[0, 0]);
+        archive.extend_from_slice(b"PK\x03\x04");
+        archive.extend_from_slice(&common);
+        archive.extend_from_slice(name.as_bytes());
+        archive.extend_from_slice(&body);
+        directory.extend_from_slice(b"PK\x01\x02\x14\0");
+        directory.extend_from_slice(&common);
+        directory.extend_from_slice(&[0; 10]);
+        directory.extend_from_slice(&at.to_le_bytes());
+        directory.extend_from_slice(name.as_bytes());
+    }
+    let (at, count) = (archive.len() as u32, (files.len() as u16).to_le_bytes());
+    archive.extend_from_slice(&directory);
+    archive.extend_from_slice(b"PK\x05\x06\0\0\0\0");
+    archive.extend_from_slice(&[count, count].concat());
+    archive.extend_from_slice(&(directory.len() as u32).to_le_bytes());
+    archive.extend_from_slice(&at.to_le_bytes());
+    archive.extend_from_slice(&[0, 0]);
+    archive
+}
+
+fn deflated(bytes: &[u8]) -> Vec<u8> {
+    let mut packer = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::fast());
+    packer.write_all(bytes).unwrap();
+    packer.finish().unwrap()
+}
+
+/// A text in every packing that is read.
+pub(crate) fn packings(text: &str) -> Vec<(&'static str, Vec<u8>)> {
+    let bytes = text.as_bytes();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(bytes).unwrap();
+    let mut xz = liblzma::write::XzEncoder::new(Vec::new(), 0);
+    xz.write_all(bytes).unwrap();
+    let mut bzip2 = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
+    bzip2.write_all(bytes).unwrap();
+    vec![
+        ("gz", gzip.finish().unwrap()),
+        ("zst", zstd::encode_all(bytes, 1).unwrap()),
+        ("xz", xz.finish().unwrap()),
+        ("bz2", bzip2.finish().unwrap()),
+        ("zip", zip_of(&[("folder/", b""), ("a.log", bytes)], 8, deflated)),
+    ]
+}
+
+#[test]
+fn every_packing_is_read_and_a_fault_of_it_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = lines(0..3_000);
+    for (name, packed) in packings(&text) {
+        let mut sink = MemorySink::default();
+        let path = file(&folder, name, &packed);
+        assert_eq!(add(&path, &mut sink).events, 3_000, "{name}");
+        assert!(sink.events.iter().map(String::as_str).eq(text.lines()));
+        assert!(add(&path, &mut sink).skipped);
+        assert!(add(&file(&folder, "plain", &text), &mut sink).skipped, "{name}");
+        assert!(is_whole(&path), "{name}");
+        for cut in [packed.len() - 1, packed.len() / 2] {
+            let path = file(&folder, name, &packed[..cut]);
+            let error = add_with(&path, &options(), &mut MemorySink::default()).unwrap_err();
+            assert!(
+                error.to_string().contains("cut off") || error.to_string().contains("incomplete"),
+                "{name}: {error}"
+            );
+            assert!(!is_whole(&path), "{name} {cut}");
+        }
+        let mut damaged = packed.clone();
+        damaged[packed.len() / 2] ^= 0x10;
+        let path = file(&folder, name, &damaged);
+        // A frame of zstd has no checksum unless it is asked for.
+        assert!(name == "zst" || add_with(&path, &options(), &mut MemorySink::default()).is_err(), "{name}");
+    }
+}
+
+fn is_whole(path: &Path) -> bool {
+    open::Handle::open(path).unwrap().unwrap().is_whole()
+}
+
+#[test]
+fn archives_that_are_not_read_say_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let stored = |bytes: &[u8]| bytes.to_vec();
+    let mut encrypted = zip_of(&[("a", b"x\n")], 0, stored);
+    let directory = encrypted.windows(4).position(|at| at == b"PK\x01\x02").unwrap();
+    encrypted[directory + 8] |= 1;
+    let mut tar = vec![b'a'; 1_024];
+    tar[257..262].copy_from_slice(b"ustar");
+    let mut tar_gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    tar_gz.write_all(&tar).unwrap();
+    let mut dictionary = liblzma::stream::LzmaOptions::new_preset(0).unwrap();
+    dictionary.dict_size(512 << 20);
+    let mut filters = liblzma::stream::Filters::new();
+    filters.lzma2(&dictionary);
+    let stream = liblzma::stream::Stream::new_stream_encoder(&filters, liblzma::stream::Check::Crc32).unwrap();
+    let mut xz = liblzma::write::XzEncoder::new_stream(Vec::new(), stream);
+    xz.write_all(b"one\n").unwrap();
+    for (bytes, said) in [
+        (zip_of(&[("a", b"x\n"), ("b", b"y\n")], 0, stored), "holds 2 files: unpack it first"),
+        (zip_of(&[], 0, stored), "holds no file"),
+        (zip_of(&[("a", b"x\n")], 9, stored), "packed by method 9: unpack it first"),
+        (encrypted, "is encrypted: unpack it first"),
+        (tar, "a tar archive, which is not read: unpack it first"),
+        (tar_gz.finish().unwrap(), "a tar archive, which is not read: unpack it first"),
+        (b"7z\xbc\xaf\x27\x1c rest".to_vec(), "a 7-Zip archive"),
+        (xz.finish().unwrap(), "needs more than 128 MiB of memory"),
+    ] {
+        let mut sink = MemorySink::default();
+        let error = add_with(&file(&folder, "archive", bytes), &options(), &mut sink).unwrap_err();
+        assert!(error.to_string().contains(said), "{error}");
+        assert!(sink.events.is_empty() && sink.positions.is_empty());
+    }
+}
+
 #[test]
 fn the_same_bytes_are_added_once_under_any_name_and_packing() {
     let folder = tempfile::tempdir().unwrap();

@@ -4,9 +4,7 @@
 //! goes together with the position behind it, as when a file is added; half an event has no position, and is read again
 //! after a crash. The file is held open: renamed or removed, it is still read to its end.
 
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::FileExt;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,11 +12,13 @@ use quarry_conf::PropsResolver;
 use quarry_event::EventBatch;
 use quarry_pipeline::{Pipeline, PipelineContext, SourceInfo};
 
+use super::NANOSECONDS;
 use super::roster::Node;
-use crate::file::binary::is_left_out;
-use crate::file::identity::{self, HEAD_BYTES, Start, TAIL_BYTES};
+use crate::file::Packing;
+use crate::file::binary::left_out;
+use crate::file::identity::{self, HEAD_BYTES, Next, Start, TAIL_BYTES};
 use crate::file::oneshot::hint;
-use crate::file::open::{OpenFile, READ_CHUNK_BYTES, is_packed, modified_ns};
+use crate::file::open::{Handle, OpenFile, READ_CHUNK_BYTES};
 use crate::file::rotation::{Rotation, beside};
 use crate::{FileIdentity, FilePosition, InputError, KnownPosition, Sink};
 
@@ -28,6 +28,11 @@ const BATCH_RAW_BYTES: usize = 1 << 20;
 const BATCH_EVENTS: usize = 65_536;
 /// Bytes looked back from the end of a file for the beginning of its last line.
 const LAST_LINE_BYTES: u64 = 64 << 10;
+
+/// Longest time after a file was written in which a few first bytes wait for the next.
+const UNCLEAR_MAX_NS: i64 = NANOSECONDS;
+/// Time after a file was written in which a copy may still be written.
+const FRESH_NS: i64 = 5 * NANOSECONDS;
 
 /// How a file is to be read.
 pub(crate) struct TailOptions<'a> {
@@ -39,6 +44,8 @@ pub(crate) struct TailOptions<'a> {
     /// Whether a file that nothing is known of is read from its end on.
     pub(crate) follow_tail: bool,
     pub(crate) rotation: Rotation,
+    /// Whether a short file may still become a copy of one beside it.
+    pub(crate) may_be_begun_copy: bool,
 }
 
 /// What opening a file came to.
@@ -50,13 +57,17 @@ pub(crate) enum Opened {
     Packed,
     /// It may be a copy of a file that is to be read on first.
     Undecided,
+    /// It is a copy of a file that is read as far, so that nothing of it is to be read; its end.
+    Copied(FilePosition),
+    /// Its next bytes decide how it is packed.
+    Unclear,
     /// Another file has its name: it is known by the next look at its folder.
     Changed,
 }
 
 /// A file that is read as it grows.
 pub(crate) struct Tail {
-    file: File,
+    handle: Handle,
     node: Node,
     path: String,
     identity: Arc<FileIdentity>,
@@ -115,48 +126,58 @@ impl Tail {
         sink: &mut dyn Sink,
     ) -> Result<Opened, InputError> {
         let wrong = |error: io::Error| InputError::read(path, &error);
-        let mut file = File::open(path).map_err(wrong)?;
-        let metadata = file.metadata().map_err(wrong)?;
-        let node = Node::of(&metadata);
-        if node != options.node || !metadata.is_file() {
+        let Some(handle) = Handle::open(path).map_err(wrong)? else { return Ok(Opened::Changed) };
+        let node = Node::of(&handle.metadata);
+        if node != options.node {
             return Ok(Opened::Changed);
         }
-        if is_packed(&file).map_err(wrong)? {
+        let age = handle.modified_ns().map(|modified| options.context.now.saturating_sub(modified));
+        if handle.is_unclear && age.is_some_and(|age| (0..UNCLEAR_MAX_NS).contains(&age)) {
+            return Ok(Opened::Unclear);
+        }
+        if handle.packing != Packing::None {
             return Ok(Opened::Packed);
         }
         let text = path.display().to_string();
-        let (opened, how) = (OpenFile::open_from(path, 0)?.0, (false, options.rotation));
-        let start = Start::find(opened, path, &text, options.scope, how, sink)?;
+        let start = Start::find(&handle, path, &text, options.scope, (false, options.rotation), sink)?;
         if !Tail::is_at(node, path) {
             return Ok(Opened::Changed);
         }
-        if start.is_undecided {
-            return Ok(Opened::Undecided);
-        }
         let is_new = start.offset == 0 && start.identity.variant == 0;
-        let skipped = if is_new && options.follow_tail { last_line(&file, metadata.len()).map_err(wrong)? } else { 0 };
-        if start.at_end && skipped == 0 {
-            return Ok(Opened::AtEnd);
+        let skipped = if is_new && options.follow_tail { last_line(&handle).map_err(wrong)? } else { 0 };
+        let is_fresh = age.is_some_and(|age| age < FRESH_NS);
+        match start.next {
+            Next::Undecided => return Ok(Opened::Undecided),
+            Next::AtEnd if skipped == 0 => return Ok(Opened::AtEnd),
+            Next::Copied { tail_hash } => {
+                let Start { identity, offset, .. } = start;
+                return Ok(Opened::Copied(FilePosition { identity, offset, tail_hash, path: text }));
+            }
+            Next::Read if start.offset == 0 && is_fresh && options.may_be_begun_copy => {
+                if is_begun_copy(&handle, path, options.scope, &start, sink)? {
+                    return Ok(Opened::Undecided);
+                }
+            }
+            Next::Read | Next::AtEnd => {}
         }
         let offset = start.offset.max(skipped);
-        if offset == 0 && is_left_out(&mut OpenFile::open_from(path, 0)?.0, &options.info, props).map_err(wrong)? {
+        if offset == 0 && left_out(&handle, &options.info, props).map_err(wrong)?.is_some() {
             return Ok(Opened::Packed);
         }
-        let before = read_before(&file, offset).map_err(wrong)?;
-        file.seek(SeekFrom::Start(offset)).map_err(wrong)?;
-        let context = PipelineContext { modified: modified_ns(&metadata), ..options.context.clone() };
+        let before = read_before(&handle, offset).map_err(wrong)?;
+        let context = PipelineContext { modified: handle.modified_ns(), ..options.context.clone() };
         let faulty = |source| InputError::Pipeline { path: path.to_path_buf(), source };
         let pipeline = if offset == 0 {
             Pipeline::new(options.info.clone(), props, context).map_err(faulty)?
         } else {
-            let hint = hint(path, &options.info, &context, props)?;
+            let hint = hint(&handle, path, &options.info, &context, props)?;
             Pipeline::resume(options.info.clone(), props, context, hint).map_err(faulty)?
         };
         Ok(Opened::Tail(Box::new(Tail {
+            head: first_bytes(&handle, offset).map_err(wrong)?,
+            handle,
             node,
             path: text,
-            head: first_bytes(&file, offset).map_err(wrong)?,
-            file,
             identity: start.identity,
             pipeline,
             base: offset,
@@ -187,9 +208,11 @@ impl Tail {
         sink: &mut dyn Sink,
     ) -> Result<Standing, InputError> {
         if self.has_name(path) {
-            let opened = OpenFile::open_from(path, 0)?.0;
-            let start = Start::find(opened, path, &self.path, scope, (false, rotation), sink)?;
-            if self.has_name(path) {
+            let wrong = |error: io::Error| InputError::read(path, &error);
+            if let Some(handle) = Handle::open(path).map_err(wrong)?
+                && Node::of(&handle.metadata) == self.node
+            {
+                let start = Start::find(&handle, path, &self.path, scope, (false, rotation), sink)?;
                 if !self.is_unchanged() {
                     return Ok(Standing::Cut);
                 }
@@ -197,7 +220,8 @@ impl Tail {
                     // Nothing is handed over: it may be known by more bytes than it had when it was opened.
                     self.identity = start.identity.clone();
                 }
-                let is_same = !start.is_undecided && start.offset == self.kept && start.identity == self.identity;
+                let goes_on = matches!(start.next, Next::Read | Next::AtEnd);
+                let is_same = goes_on && start.offset == self.kept && start.identity == self.identity;
                 return Ok(if is_same { Standing::Here } else { Standing::Elsewhere });
             }
         }
@@ -248,8 +272,8 @@ impl Tail {
     fn is_held_by(&self, path: &Path) -> bool {
         let read = self.recent.before(self.fed);
         let mut other = vec![0; read.len()];
-        let opened = OpenFile::open_from(path, 0);
-        opened.is_ok_and(|(mut file, _)| file.read_chunk(&mut other).is_ok_and(|bytes| other[..bytes] == *read))
+        let opened = OpenFile::open(path);
+        opened.is_ok_and(|mut file| file.read_chunk(&mut other).is_ok_and(|bytes| other[..bytes] == *read))
     }
 
     /// Hands over all that was read of a file that does not hold it any more, unless a copy of it was read meanwhile.
@@ -273,7 +297,7 @@ impl Tail {
         let read = self.recent.before(self.fed);
         let read = &read[read.len().saturating_sub(TAIL_BYTES)..];
         let mut now = vec![0; read.len()];
-        self.file.read_exact_at(&mut now, self.fed - read.len() as u64).is_ok() && now == read
+        self.handle.read_exact_at(&mut now, self.fed - read.len() as u64).is_ok() && now == read
     }
 
     /// Offset up to which events are handed over.
@@ -298,7 +322,7 @@ impl Tail {
 
     /// Bytes of the file that are not read yet.
     pub(crate) fn has_more(&self) -> bool {
-        self.file.metadata().is_ok_and(|metadata| metadata.len() != self.fed)
+        self.handle.content_bytes_now().is_ok_and(|(bytes, _)| bytes != self.fed)
     }
 
     /// Reads about `limit` bytes at most and hands over the events that are complete.
@@ -309,14 +333,14 @@ impl Tail {
         buffer: &mut [u8],
         sink: &mut dyn Sink,
     ) -> Result<Reached, InputError> {
-        let metadata = self.file.metadata().map_err(|error| self.wrong(&error))?;
-        if metadata.len() < self.fed {
+        let (bytes, modified) = self.handle.content_bytes_now().map_err(|error| self.wrong(&error))?;
+        if bytes < self.fed {
             return Ok(Reached::Shrunk);
         }
-        self.pipeline.set_now(now, modified_ns(&metadata));
+        self.pipeline.set_now(now, modified);
         let mut read_bytes = 0;
         let reached = loop {
-            match self.file.read(buffer) {
+            match self.handle.read_at(buffer, self.fed) {
                 Ok(0) => break Reached::End { has_grown: read_bytes > 0 },
                 Ok(read) => {
                     self.take(&buffer[..read]);
@@ -397,27 +421,55 @@ impl Tail {
 }
 
 /// The bytes before `offset`, but no more than an identity has.
-fn first_bytes(file: &File, offset: u64) -> io::Result<Vec<u8>> {
+fn first_bytes(handle: &Handle, offset: u64) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; offset.min(HEAD_BYTES as u64) as usize];
-    file.read_exact_at(&mut bytes, 0)?;
+    handle.read_exact_at(&mut bytes, 0)?;
     Ok(bytes)
 }
 
 /// Up to 256 bytes before `offset`.
-fn read_before(file: &File, offset: u64) -> io::Result<Vec<u8>> {
+fn read_before(handle: &Handle, offset: u64) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; offset.min(TAIL_BYTES as u64) as usize];
     let from = offset - bytes.len() as u64;
-    file.read_exact_at(&mut bytes, from)?;
+    handle.read_exact_at(&mut bytes, from)?;
     Ok(bytes)
 }
 
 /// Offset of the last line of a file, or its end when that has a break or is very long.
-fn last_line(file: &File, size: u64) -> io::Result<u64> {
+fn last_line(handle: &Handle) -> io::Result<u64> {
+    let size = handle.content_bytes();
     let mut bytes = vec![0; size.min(LAST_LINE_BYTES) as usize];
     let from = size - bytes.len() as u64;
-    file.read_exact_at(&mut bytes, from)?;
+    handle.read_exact_at(&mut bytes, from)?;
     let after_break = bytes.iter().rposition(|byte| *byte == b'\n').map(|at| from + at as u64 + 1);
     Ok(after_break.unwrap_or(size))
+}
+
+/// Whether a new file that is too short to be known holds nothing but the beginning of one beside it that was read: a copy
+/// that is being written.
+fn is_begun_copy(
+    handle: &Handle,
+    path: &Path,
+    scope: &str,
+    start: &Start,
+    sink: &mut dyn Sink,
+) -> Result<bool, InputError> {
+    let bytes = handle.content_bytes();
+    if bytes >= HEAD_BYTES as u64 {
+        return Ok(false);
+    }
+    let wrong = |error| InputError::sink(path, error);
+    let heads = beside(path, &start.identity.head);
+    for head in &heads {
+        if sink.positions(scope, head).map_err(wrong)?.iter().any(|known| known.offset >= bytes) {
+            return Ok(true);
+        }
+    }
+    if !heads.is_empty() {
+        // What is handed over next is of this file.
+        sink.positions(scope, &start.identity.head).map_err(wrong)?;
+    }
+    Ok(false)
 }
 
 /// The last bytes read, for the hash of a position among them.

@@ -11,6 +11,8 @@ use quarry_conf::{ConfSource, Layer, Layers, MonitorSettings, PropsResolver};
 use quarry_event::EventBatch;
 use quarry_stdx::{Clock, ManualClock};
 
+mod packed;
+mod rotations;
 mod short;
 mod waits;
 

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use quarry_conf::PropsResolver;
+use quarry_event::EventBatch;
 use quarry_pipeline::{PipelineContext, SourceInfo};
 
 use super::roster::{FileNumber, Job};
@@ -18,9 +19,9 @@ use super::session::{Due, Session, wait_ns};
 use super::stanza::Stanza;
 use super::tail::{Counted, Opened, Reached, Standing, Tail, TailOptions};
 use super::{Monitor, NANOSECONDS};
-use crate::file::open::READ_CHUNK_BYTES;
+use crate::file::open::{Handle, READ_CHUNK_BYTES};
 use crate::file::{NoProgress, OneshotOptions, Rotation, add_file};
-use crate::{InputError, Sink};
+use crate::{FilePosition, InputError, Sink};
 
 /// Bytes of one turn.
 const TURN_BYTES: usize = 8 << 20;
@@ -30,10 +31,14 @@ const OPEN_MAX: usize = 100;
 const TICK: Duration = Duration::from_millis(100);
 /// Wait before a file that could not be read is tried again.
 const RETRY_AFTER_NS: i64 = 10 * NANOSECONDS;
-/// Looks, one a second, at a file that may be a copy of one that is not read yet; then it is read as one of its own.
-const UNDECIDED_LOOKS: u32 = 10;
-/// Files whose looks are counted; beyond it counting begins anew.
+/// Longest wait for a file that may be a copy of one that is not read yet; then it is read as one of its own.
+const UNDECIDED_MAX_NS: i64 = 10 * NANOSECONDS;
+/// Longest wait for a short file that begins like one beside it, and may become a copy of that.
+const BEGUN_COPY_MAX_NS: i64 = 3 * NANOSECONDS;
+/// Files of which it is known how long they wait; beyond it counting begins anew.
 const UNDECIDED_MAX: usize = 10_000;
+/// Time after a packed file was written in which it may still be written, so that it is read only if it is whole.
+const PACKED_SETTLED_NS: i64 = 60 * NANOSECONDS;
 /// Time between two looks at a file without a session that waits.
 const LOOK_EVERY_NS: i64 = NANOSECONDS;
 /// Files whose last line, cut away from them, waits for a copy; beyond it the oldest waits no longer.
@@ -49,8 +54,8 @@ pub(crate) struct Worker<'a> {
     due: BTreeSet<(i64, FileNumber)>,
     /// Files without a session that wait for their time.
     waiting: BTreeMap<FileNumber, Job>,
-    /// Looks at files of which it could not be told whether they are copies.
-    undecided: BTreeMap<FileNumber, u32>,
+    /// Since when it cannot be told of files whether they are copies.
+    undecided: BTreeMap<FileNumber, i64>,
     remnants: VecDeque<Remnant>,
     buffer: Vec<u8>,
 }
@@ -187,10 +192,13 @@ impl<'a> Worker<'a> {
     fn begin(&mut self, job: &Job) -> Result<bool, InputError> {
         let stanza = self.stanza(job);
         let scope = stanza.scope(&job.path.to_string_lossy());
-        let looks = self.undecided.get(&job.number).copied().unwrap_or(0);
-        let of_monitor = if looks < UNDECIDED_LOOKS { Rotation::Awaited } else { Rotation::Settled };
+        let since = self.undecided.get(&job.number).copied();
+        let waited = since.map_or(0, |since| self.now() - since);
+        let of_monitor = if waited < UNDECIDED_MAX_NS { Rotation::Awaited } else { Rotation::Settled };
+        let rotation = self.rotation(job.stanza, of_monitor);
         let options = TailOptions {
-            rotation: self.rotation(job.stanza, of_monitor),
+            rotation,
+            may_be_begun_copy: rotation == Rotation::Awaited && waited < BEGUN_COPY_MAX_NS,
             node: job.node,
             info: self.info(job),
             context: self.context(),
@@ -198,7 +206,7 @@ impl<'a> Worker<'a> {
             follow_tail: stanza.settings.follow_tail,
         };
         let opened = Tail::open(&job.path, &options, self.props, &mut *self.sink)?;
-        if !matches!(opened, Opened::Undecided) && looks > 0 {
+        if !matches!(opened, Opened::Undecided) && since.is_some() {
             self.undecided.remove(&job.number);
         }
         match opened {
@@ -206,10 +214,15 @@ impl<'a> Worker<'a> {
                 if self.undecided.len() >= UNDECIDED_MAX {
                     self.undecided.clear();
                 }
-                self.undecided.insert(job.number, looks + 1);
+                self.undecided.insert(job.number, since.unwrap_or(self.now()));
                 self.wait_for(job.clone(), self.now() + LOOK_EVERY_NS);
                 Ok(false)
             }
+            Opened::Unclear => {
+                self.wait_for(job.clone(), self.now() + LOOK_EVERY_NS / 4);
+                Ok(false)
+            }
+            Opened::Copied(end) => self.keep_copy(job, end).map(|()| false),
             Opened::Tail(tail) => {
                 self.make_room();
                 let now = self.now();
@@ -222,6 +235,17 @@ impl<'a> Worker<'a> {
             Opened::Packed => self.add_packed(job).map(|()| false),
             Opened::Changed => Ok(false),
         }
+    }
+
+    /// A file is a copy of one that is read as far. Once it is written, that is remembered, whatever becomes of the other.
+    fn keep_copy(&mut self, job: &Job, end: FilePosition) -> Result<(), InputError> {
+        if !self.is_long_quiet(&job.path, self.stanza(job)) {
+            self.wait_for(job.clone(), self.now() + LOOK_EVERY_NS);
+            return Ok(());
+        }
+        let kept = self.sink.accept(EventBatch::default(), Some(end));
+        kept.map_err(|error| InputError::sink(&job.path, error))?;
+        self.end(job)
     }
 
     fn info(&self, job: &Job) -> SourceInfo {
@@ -382,10 +406,23 @@ impl<'a> Worker<'a> {
         std::fs::remove_file(&job.path).map_err(|error| InputError::read(&job.path, &error))
     }
 
+    /// Whether a packed file is whole, or was not written to for so long that it will not become so.
+    fn is_written(&self, path: &Path) -> Result<bool, InputError> {
+        let handle = Handle::open(path).map_err(|error| InputError::read(path, &error))?;
+        let Some(handle) = handle else { return Ok(true) };
+        let now = self.monitor.options.clock.now_ns();
+        let is_settled = |modified: i64| now.saturating_sub(modified) >= PACKED_SETTLED_NS;
+        Ok(handle.modified_ns().is_none_or(is_settled) || handle.is_whole())
+    }
+
     /// Adds a packed file as a whole once nobody writes to it.
     fn add_packed(&mut self, job: &Job) -> Result<(), InputError> {
         let stanza = self.stanza(job);
         if !self.is_long_quiet(&job.path, stanza) {
+            self.wait_for(job.clone(), self.now() + LOOK_EVERY_NS);
+            return Ok(());
+        }
+        if !self.is_written(&job.path)? {
             self.wait_for(job.clone(), self.now() + LOOK_EVERY_NS);
             return Ok(());
         }

@@ -1,0 +1,52 @@
+//! Packed files that are written in place.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+
+use super::World;
+use crate::file::tests::packings;
+
+#[test]
+fn a_packed_file_that_is_written_in_place_is_read_once_and_never_as_text() {
+    let text: String = (0..400).map(|at| format!("line {at} of this log\n")).collect();
+    for (name, packed) in packings(&text) {
+        // However the first bytes come, and wherever the writer stalls.
+        for part in [1, 2, 3, 4, 5, 9, 50, packed.len() / 2, packed.len()] {
+            let mut world = World::new("");
+            let file = File::create(world.path(&format!("a.log.{name}"))).unwrap();
+            world.look();
+            let mut at = 0;
+            for (number, bytes) in packed.chunks(part).enumerate() {
+                file.write_all_at(bytes, at).unwrap();
+                at += bytes.len() as u64;
+                world.touch(&file);
+                match number {
+                    0..12 => world.look(),
+                    12 => world.wait(6.0),
+                    _ => {}
+                }
+            }
+            world.wait(70.0);
+            assert!(
+                world.events().iter().map(String::as_str).eq(text.lines()),
+                "{name} {part} {:?}",
+                world.events().first()
+            );
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_told() {
+    let mut world = World::new("");
+    let mut tar = vec![0; 1_024];
+    tar[..5].copy_from_slice(b"a.txt");
+    tar[257..262].copy_from_slice(b"ustar");
+    File::create(world.path("a.log.tar")).unwrap().write_all(&tar).unwrap();
+    world.clock.advance_ns(3_600 * super::NANOSECONDS * 24 * 365 * 20);
+    world.wait(30.0);
+    let told = world.told.lock().unwrap();
+    assert!(told.len() == 1 && told[0].contains("a.log.tar: it is a tar archive"), "{told:?}");
+    assert!(world.events().is_empty());
+}

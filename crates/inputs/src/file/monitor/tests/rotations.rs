@@ -1,0 +1,326 @@
+//! Every way in which logs are rotated, copied and replaced, with every line stored once.
+//!
+//! A way is a row of [`WAYS`]: what happens to the log between two times that lines are written. Each is tried with a
+//! look of the monitor at every step, and with none; with lines that are events, with events that wait for more lines,
+//! and with a sourcetype that is guessed; and with restarts in between.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
+
+use super::World;
+
+/// Long enough that a file is known by its first bytes.
+const PADDING: usize = 60;
+
+/// A log, and what was written to it.
+struct Log {
+    world: World,
+    expected: Vec<String>,
+    /// Whether the monitor looks at every step.
+    looks: bool,
+    rotated: usize,
+}
+
+/// Something that happens to a log.
+type Way = fn(&mut Log);
+
+const WAYS: &[(&str, Way)] = &[
+    ("rename and create", |log| {
+        let to = log.next_name();
+        log.world.rename("a.log", &to);
+    }),
+    ("rename with a date, and write on to it", |log| {
+        log.rotated += 1;
+        let to = format!("a.log-2026112{}", log.rotated);
+        log.world.rename("a.log", &to);
+        log.look();
+        log.line_in(&to);
+    }),
+    ("copy and empty", |log| {
+        let to = log.next_name();
+        log.world.copy("a.log", &to);
+        log.look();
+        log.world.empty("a.log");
+    }),
+    ("copy slowly and empty", |log| {
+        let to = log.next_name();
+        log.copy_slowly(&to, 20, |log| log.look());
+        log.world.empty("a.log");
+    }),
+    ("copy slowly while the log grows, and empty", |log| {
+        let to = log.next_name();
+        log.copy_slowly(&to, 20, |log| {
+            log.line();
+            log.look();
+        });
+        log.world.empty("a.log");
+    }),
+    ("copy byte by byte at first", |log| {
+        let to = log.next_name();
+        log.copy_slowly(&to, 400, |log| log.look());
+        log.world.empty("a.log");
+    }),
+    ("copy with stalls", |log| {
+        let to = log.next_name();
+        let copy = log.world.path(&to);
+        // A copy that stalls before it can be known is taken for a file of its own.
+        log.copy_slowly(&to, 3, |log| match copy.metadata().unwrap().len() {
+            0..256 => log.look(),
+            _ => log.world.wait(7.0),
+        });
+        log.world.empty("a.log");
+    }),
+    ("copy with restarts", |log| {
+        let to = log.next_name();
+        log.copy_slowly(&to, 3, |log| {
+            log.look();
+            log.world.restart();
+        });
+        log.world.empty("a.log");
+    }),
+    ("copy, go on, and lose the copy's origin", |log| {
+        let to = log.next_name();
+        log.world.copy("a.log", &to);
+        log.world.wait(5.0);
+        log.line();
+        log.world.wait(5.0);
+        log.world.empty("a.log");
+        log.world.restart();
+    }),
+    ("copy, compress the copy, empty", |log| {
+        let to = log.next_name();
+        log.world.copy("a.log", &to);
+        log.world.empty("a.log");
+        log.look();
+        log.compress(&to, 7, |log| log.look());
+    }),
+    ("rename, compress later", |log| {
+        let to = log.next_name();
+        log.world.rename("a.log", &to);
+        log.line();
+        log.world.wait(5.0);
+        log.compress(&to, 7, |log| log.look());
+    }),
+    ("rename, compress slowly", |log| {
+        let to = log.next_name();
+        log.world.rename("a.log", &to);
+        log.look();
+        log.compress(&to, 4, |log| log.world.wait(5.0));
+    }),
+    ("replace by a longer file", |log| {
+        log.world.copy("a.log", "new");
+        log.line_in("new");
+        log.world.rename("new", "a.log");
+    }),
+    ("replace by an empty file", |log| {
+        log.world.wait(1.0);
+        log.world.empty("new");
+        log.world.rename("new", "a.log");
+    }),
+    ("remove", |log| {
+        log.world.wait(1.0);
+        std::fs::remove_file(log.world.path("a.log")).unwrap();
+    }),
+    ("a second name", |log| {
+        let to = log.next_name();
+        std::fs::hard_link(log.world.path("a.log"), log.world.path(&to)).unwrap();
+        log.look();
+        log.line_in(&to);
+        log.look();
+        std::fs::remove_file(log.world.path("a.log")).unwrap();
+    }),
+    ("overwrite before removing", |log| {
+        let to = log.next_name();
+        log.world.rename("a.log", &to);
+        log.world.wait(5.0);
+        let file = OpenOptions::new().write(true).open(log.world.path(&to)).unwrap();
+        let noise: Vec<u8> = (0..4_096u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+        file.write_all_at(&noise, 0).unwrap();
+        log.world.touch(&file);
+        log.look();
+        file.write_all_at(&[0; 4_096], 0).unwrap();
+        log.world.touch(&file);
+        log.look();
+        std::fs::remove_file(log.world.path(&to)).unwrap();
+    }),
+];
+
+impl Log {
+    fn new(settings: &str, looks: bool) -> Log {
+        Log { world: World::new(settings), expected: Vec::new(), looks, rotated: 0 }
+    }
+
+    fn next_name(&mut self) -> String {
+        self.rotated += 1;
+        format!("a.log.{}", self.rotated)
+    }
+
+    fn look(&mut self) {
+        if self.looks {
+            self.world.look();
+        }
+    }
+
+    fn line(&mut self) {
+        self.line_in("a.log");
+    }
+
+    fn line_in(&mut self, name: &str) {
+        let text = format!("#2026-11-20 10:00:00 line {} {}", self.expected.len(), "x".repeat(PADDING));
+        self.world.append(name, &format!("{text}\n"));
+        self.expected.push(text);
+    }
+
+    /// Copies the log in so many parts; its lines may become more meanwhile.
+    fn copy_slowly(&mut self, to: &str, parts: u64, mut between: impl FnMut(&mut Log)) {
+        let (from, copy) = (File::open(self.world.path("a.log")).unwrap(), File::create(self.world.path(to)).unwrap());
+        let (mut at, part) = (0, (from.metadata().unwrap().len() / parts).max(1));
+        // At first a byte, then more.
+        let mut next = 1;
+        loop {
+            let mut bytes = vec![0; next as usize];
+            let read = from.read_at(&mut bytes, at).unwrap();
+            if read == 0 {
+                break;
+            }
+            copy.write_all_at(&bytes[..read], at).unwrap();
+            self.world.touch(&copy);
+            at += read as u64;
+            next = (next * 4).min(part.max(256));
+            if at < from.metadata().unwrap().len() {
+                between(self);
+            }
+        }
+    }
+
+    /// Packs a file beside itself in so many parts, and removes it.
+    fn compress(&mut self, name: &str, parts: usize, mut between: impl FnMut(&mut Log)) {
+        let text = std::fs::read(self.world.path(name)).unwrap();
+        let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packer.write_all(&text).unwrap();
+        let packed = packer.finish().unwrap();
+        let file = File::create(self.world.path(&format!("{name}.gz"))).unwrap();
+        // The first bytes come one by one.
+        let starts = (1..12).chain((1..=parts).map(|part| packed.len() * part / parts));
+        let mut at = 0;
+        for end in starts.filter(|end| *end <= packed.len()) {
+            if end > at {
+                file.write_all_at(&packed[at..end], at as u64).unwrap();
+                at = end;
+                self.world.touch(&file);
+                between(self);
+            }
+        }
+        assert_eq!(at, packed.len());
+        std::fs::remove_file(self.world.path(name)).unwrap();
+    }
+
+    /// What is wrong with the events that are stored in the end.
+    fn fault(mut self, what: &str) -> Option<String> {
+        self.world.wait(14.0);
+        let mut events = self.world.events();
+        events.sort();
+        self.expected.sort();
+        let missing: Vec<_> =
+            self.expected.iter().filter(|line| !events.contains(line)).map(|line| &line[..32]).collect();
+        let (stored, written) = (events.len(), self.expected.len());
+        let is_wrong = events != self.expected;
+        is_wrong.then(|| format!("{what}: {stored} events of {written} lines, missing: {missing:?}"))
+    }
+}
+
+/// Settings under which lines are events at once, wait for more, and wait for a guess.
+const SETTINGS: [&str; 3] = ["", "sourcetype = blocks\n", "sourcetype =\n"];
+
+#[test]
+fn every_line_is_stored_once_however_a_log_is_rotated() {
+    let mut faults = Vec::new();
+    for (name, way) in WAYS {
+        for settings in SETTINGS {
+            for (looks, restarts) in [(true, false), (false, true)] {
+                let mut log = Log::new(settings, looks);
+                for _ in 0..2 {
+                    for _ in 0..9 {
+                        log.line();
+                    }
+                    // What nobody has read when it is cut away is lost with every reader.
+                    log.world.look();
+                    way(&mut log);
+                    if restarts {
+                        log.world.wait(1.0);
+                        log.world.restart();
+                    }
+                }
+                log.line();
+                faults.extend(log.fault(&format!("{name} {settings:?} looks {looks} restarts {restarts}")));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// Of a program that does not append, and writes on behind a hole when its file was emptied.
+#[test]
+fn a_hole_before_the_text_is_no_part_of_it() {
+    for settings in SETTINGS {
+        for looks in [true, false] {
+            let mut log = Log::new(settings, looks);
+            let mut writer = File::create(log.world.path("a.log")).unwrap();
+            for round in 0..4 {
+                for _ in 0..9 {
+                    let text = format!("#2026-11-20 10:00:00 line {} {}", log.expected.len(), "x".repeat(PADDING));
+                    writer.write_all(format!("{text}\n").as_bytes()).unwrap();
+                    log.expected.push(text);
+                    log.world.touch(&writer);
+                    log.look();
+                }
+                log.world.look();
+                let to = log.next_name();
+                match round % 2 {
+                    0 => log.world.copy("a.log", &to),
+                    _ => log.copy_slowly(&to, 5, Log::look),
+                }
+                OpenOptions::new().write(true).open(log.world.path("a.log")).unwrap().set_len(0).unwrap();
+                log.look();
+            }
+            assert!(writer.seek(SeekFrom::Current(0)).unwrap() > 2_000);
+            assert_eq!(log.fault(&format!("{settings:?} looks {looks}")), None);
+        }
+    }
+}
+
+#[test]
+fn a_file_that_begins_like_another_is_new_as_soon_as_it_goes_on_in_another_way() {
+    let header = format!("#fields {}\n", "x".repeat(400));
+    let mut world = World::new("");
+    world.append("a.log", &header);
+    world.append("a.log", "one\ntwo\n");
+    world.wait(5.0);
+    world.append("b.log", &header);
+    world.look();
+    assert_eq!(world.events().len(), 3, "so far it is a copy of what was read");
+    world.append("b.log", "three\n");
+    world.look();
+    assert_eq!(world.events()[3..], [header.trim_end(), "three"]);
+    world.restart();
+    world.wait(5.0);
+    assert_eq!(world.events().len(), 5);
+}
+
+#[test]
+fn a_link_that_leads_to_another_file_gives_both() {
+    let mut world = World::over("monitor", "current", "");
+    for (name, text) in [("1", "one\n"), ("2", "two\n")] {
+        world.append(name, text);
+        std::os::unix::fs::symlink(world.path(name), world.path("next")).unwrap();
+        world.rename("next", "current");
+        world.look();
+    }
+    world.append("1", "late\n");
+    world.append("2", "three\n");
+    world.wait(5.0);
+    let mut events = world.events();
+    events.sort();
+    assert_eq!(events, ["late", "one", "three", "two"]);
+}

@@ -1,0 +1,196 @@
+//! How files are packed: known by their first bytes, not by their names, and unpacked as one stream.
+//!
+//! gzip, zstd, xz and bzip2 hold one content, also in several members. A zip archive is read if it holds one file
+//! ([`super::zip`]). Not here: archives of several files, which are named so that a user knows what to do.
+
+use std::fmt;
+use std::io::{self, BufRead, Read};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use bzip2::bufread::MultiBzDecoder;
+use liblzma::bufread::XzDecoder;
+use liblzma::stream::{CONCATENATED, Stream};
+
+use super::gzip::{GZIP_MAGIC, GzipReader};
+
+/// First bytes of a zstd frame.
+const ZSTD_MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+/// First bytes of an xz stream.
+const XZ_MAGIC: &[u8] = &[0xfd, b'7', b'z', b'X', b'Z', 0];
+/// First bytes of a bzip2 stream; a digit follows, and then a block or the end.
+const BZIP2_MAGIC: &[u8] = b"BZh";
+const BZIP2_BLOCKS: [&[u8]; 2] = [&[0x31, 0x41, 0x59, 0x26, 0x53, 0x59], &[0x17, 0x72, 0x45, 0x38, 0x50, 0x90]];
+/// First bytes of a zip archive with files, and of one without.
+const ZIP_MAGICS: [&[u8]; 2] = [b"PK\x03\x04", b"PK\x05\x06"];
+/// Bytes that tell every packing.
+pub(crate) const START_BYTES: usize = 10;
+/// Memory that unpacking xz may take. Its strongest preset takes 65 MiB; a dictionary may be of 1.5 GiB.
+const XZ_MEMORY_MAX: u64 = 128 << 20;
+
+/// How a file is packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packing {
+    /// Plain bytes.
+    None,
+    /// gzip, also several members in a row.
+    Gzip,
+    /// zstd, also several frames in a row.
+    Zstd,
+    /// xz, also several streams in a row.
+    Xz,
+    /// bzip2, also several streams in a row.
+    Bzip2,
+    /// A zip archive.
+    Zip,
+}
+
+impl Packing {
+    /// The packing of a file that begins so; `None` while its next bytes decide.
+    pub(crate) fn of_start(start: &[u8]) -> Option<Packing> {
+        let magics = [
+            (Packing::Gzip, GZIP_MAGIC),
+            (Packing::Zstd, ZSTD_MAGIC),
+            (Packing::Xz, XZ_MAGIC),
+            (Packing::Zip, ZIP_MAGICS[0]),
+            (Packing::Zip, ZIP_MAGICS[1]),
+        ];
+        if let Some((packing, _)) = magics.iter().find(|(_, magic)| start.starts_with(magic)) {
+            return Some(*packing);
+        }
+        if is_bzip2(start) {
+            return if start.len() < START_BYTES { None } else { Some(Packing::Bzip2) };
+        }
+        let is_begun = !start.is_empty() && magics.iter().any(|(_, magic)| magic.starts_with(start));
+        if is_begun { None } else { Some(Packing::None) }
+    }
+
+    /// Reads the content of what is packed so; `has_garbage` becomes true when other bytes follow it. A zip archive
+    /// cannot be read as a stream.
+    pub(crate) fn unpack<R: BufRead + Send + 'static>(
+        self,
+        source: R,
+        has_garbage: &Arc<AtomicBool>,
+    ) -> io::Result<Box<dyn Read + Send>> {
+        Ok(match self {
+            Packing::None => Box::new(source),
+            Packing::Gzip => Box::new(GzipReader::new(source, has_garbage.clone())),
+            Packing::Zstd => Box::new(zstd::stream::read::Decoder::with_buffer(source)?),
+            Packing::Xz => {
+                let stream = Stream::new_stream_decoder(XZ_MEMORY_MAX, CONCATENATED).map_err(fault_of_xz)?;
+                Box::new(Worded(XzDecoder::new_stream(source, stream)))
+            }
+            Packing::Bzip2 => Box::new(Worded(MultiBzDecoder::new(source))),
+            Packing::Zip => {
+                let text = "a zip archive cannot be read from a stream: write it to a file first";
+                return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+            }
+        })
+    }
+}
+
+/// Whether bytes are the beginning of a bzip2 stream, as far as they go.
+fn is_bzip2(start: &[u8]) -> bool {
+    let (magic, rest) = start.split_at(start.len().min(BZIP2_MAGIC.len()));
+    let (level, block) = rest.split_at(rest.len().min(1));
+    let block = &block[..block.len().min(BZIP2_BLOCKS[0].len())];
+    !magic.is_empty()
+        && BZIP2_MAGIC.starts_with(magic)
+        && level.iter().all(|level| matches!(level, b'1'..=b'9'))
+        && BZIP2_BLOCKS.iter().any(|known| known.starts_with(block))
+}
+
+/// Unpacked content, with faults in words.
+struct Worded<R>(R);
+
+impl<R: Read> Read for Worded<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.0.read(into).map_err(|error| {
+            let of_xz = error.get_ref().and_then(|inner| inner.downcast_ref::<liblzma::stream::Error>()).cloned();
+            match of_xz {
+                Some(fault) => fault_of_xz(fault),
+                None if error.kind() == io::ErrorKind::UnexpectedEof => ends_early(),
+                None => error,
+            }
+        })
+    }
+}
+
+fn fault_of_xz(fault: liblzma::stream::Error) -> io::Error {
+    if fault == liblzma::stream::Error::MemLimit {
+        let text = format!("its dictionary needs more than {} MiB of memory: unpack it first", XZ_MEMORY_MAX >> 20);
+        return io::Error::new(io::ErrorKind::Unsupported, text);
+    }
+    fault.into()
+}
+
+/// The fault of packed content that is cut off.
+pub(crate) fn ends_early() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "the file ends early; it was cut off, or is still being written")
+}
+
+/// Archives and packings that are not read, by what stands at a place in their first bytes.
+const NOT_READ: &[(usize, &[u8], &str)] = &[
+    (257, b"ustar", "a tar archive"),
+    (0, b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive"),
+    (0, b"Rar!\x1a\x07", "a RAR archive"),
+    (0, b"\x04\x22\x4d\x18", "packed by lz4"),
+    (0, b"\x1f\x9d", "packed by compress"),
+    (0, b"\x89LZO\0", "packed by lzop"),
+    (0, b"LZIP\x01", "packed by lzip"),
+];
+
+/// What content is that begins so, if it is an archive or a packing that is not read.
+pub(crate) fn not_read(head: &[u8]) -> Option<NotRead> {
+    let is_there = |(at, magic, _): &&(usize, &[u8], &str)| head.get(*at..).is_some_and(|head| head.starts_with(magic));
+    NOT_READ.iter().find(is_there).map(|(_, _, name)| NotRead(name))
+}
+
+/// An archive or a packing that is not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotRead(&'static str);
+
+impl fmt::Display for NotRead {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            out,
+            "it is {}, which is not read: unpack it first (gzip, zstd, xz, bzip2 and zip of one file are read)",
+            self.0
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_bytes_tell_the_packing_or_wait_for_more() {
+        let bzip2 = [BZIP2_MAGIC, b"9", BZIP2_BLOCKS[0]].concat();
+        let packed: [(&[u8], Packing); 6] = [
+            (GZIP_MAGIC, Packing::Gzip),
+            (ZSTD_MAGIC, Packing::Zstd),
+            (XZ_MAGIC, Packing::Xz),
+            (&bzip2, Packing::Bzip2),
+            (ZIP_MAGICS[0], Packing::Zip),
+            (ZIP_MAGICS[1], Packing::Zip),
+        ];
+        for (magic, packing) in packed {
+            for bytes in 1..magic.len() {
+                assert_eq!(Packing::of_start(&magic[..bytes]), None, "{packing:?} {bytes}");
+            }
+            assert_eq!(Packing::of_start(magic), Some(packing));
+        }
+        for text in [&b""[..], b"a", b"BZip2 is a program", b"PKI", b"BZhang", b"7z", b"\xfd "] {
+            assert_eq!(Packing::of_start(text), Some(Packing::None), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_read_is_named() {
+        let mut tar = vec![b'a'; 512];
+        tar[257..262].copy_from_slice(b"ustar");
+        assert!(not_read(&tar).unwrap().to_string().starts_with("it is a tar archive"));
+        assert_eq!(not_read(b"ustar"), None);
+    }
+}

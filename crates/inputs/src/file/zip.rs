@@ -1,0 +1,214 @@
+//! A zip archive of one file, read as that file.
+//!
+//! The directory at the archive's end says where the file is (APPNOTE.TXT 6.3, sections 4.3 and 4.5), also in ZIP64. Checksum and
+//! length are compared when the content ends. Archives of several files, encrypted ones and rare methods are refused
+//! with words that say so; folders count for nothing.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use flate2::Crc;
+use flate2::bufread::DeflateDecoder;
+
+use super::open::{Placed, READ_CHUNK_BYTES};
+use super::packing::{Packing, ends_early};
+
+/// Bytes of the record that ends an archive, and of the longest comment behind it.
+const END_BYTES: usize = 22;
+const COMMENT_BYTES_MAX: usize = u16::MAX as usize;
+const END_MAGIC: &[u8] = b"PK\x05\x06";
+/// The same record of ZIP64, and what says where it is.
+const END64_BYTES: usize = 56;
+const LOCATOR_BYTES: usize = 20;
+const END64_MAGIC: &[u8] = b"PK\x06\x06";
+const LOCATOR_MAGIC: &[u8] = b"PK\x06\x07";
+/// An entry of the directory without its name and extra fields, and what stands before a file's content.
+const ENTRY_BYTES: usize = 46;
+const ENTRY_MAGIC: &[u8] = b"PK\x01\x02";
+const LOCAL_BYTES: usize = 30;
+const LOCAL_MAGIC: &[u8] = b"PK\x03\x04";
+/// Extra field with the lengths of ZIP64.
+const ZIP64_FIELD: u64 = 1;
+/// Bytes of a directory that are read: one of one file is shorter.
+const DIRECTORY_BYTES_MAX: u64 = 1 << 20;
+/// A number that stands in a field of ZIP64.
+const IN_ZIP64: u64 = u32::MAX as u64;
+
+/// A number of `bytes` bytes at a place of a record, which the caller has checked to be so long.
+fn number(record: &[u8], at: usize, bytes: usize) -> u64 {
+    record[at..at + bytes].iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+fn refused(text: String) -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, text)
+}
+
+fn damaged(text: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("the zip archive is damaged: {text}"))
+}
+
+/// Reads `bytes` bytes at `at`.
+fn read_at(file: &File, at: u64, bytes: usize) -> io::Result<Vec<u8>> {
+    let mut record = vec![0; bytes];
+    file.read_exact_at(&mut record, at).map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => damaged("a record lies behind its end"),
+        _ => error,
+    })?;
+    Ok(record)
+}
+
+/// The file that an archive holds.
+#[derive(Debug)]
+struct Entry {
+    name: String,
+    method: u64,
+    is_encrypted: bool,
+    checksum: u32,
+    packed_bytes: u64,
+    bytes: u64,
+    /// Where its record lies.
+    at: u64,
+}
+
+/// Where the directory of an archive lies, and how long it is; the archive ends with the file.
+fn directory(file: &File, size: u64) -> io::Result<(u64, u64)> {
+    let back = size.min((END_BYTES + COMMENT_BYTES_MAX) as u64);
+    let tail = read_at(file, size - back, back as usize)?;
+    let is_end = |at: &usize| {
+        let record = &tail[*at..];
+        record.len() >= END_BYTES
+            && record.starts_with(END_MAGIC)
+            && number(record, 20, 2) == (record.len() - END_BYTES) as u64
+    };
+    // Without this record it is still being written, or cut off.
+    let at = (0..tail.len()).rev().find(is_end).ok_or_else(ends_early)?;
+    let (bytes, begin) = (number(&tail[at..], 12, 4), number(&tail[at..], 16, 4));
+    let end = size - back + at as u64;
+    if begin != IN_ZIP64 && bytes != IN_ZIP64 {
+        return Ok((begin, bytes));
+    }
+    let locator_at = end.checked_sub(LOCATOR_BYTES as u64).ok_or_else(|| damaged("its ZIP64 record is missing"))?;
+    let locator = read_at(file, locator_at, LOCATOR_BYTES)?;
+    if !locator.starts_with(LOCATOR_MAGIC) {
+        return Err(damaged("its ZIP64 record is missing"));
+    }
+    let record = read_at(file, number(&locator, 8, 8), END64_BYTES)?;
+    if !record.starts_with(END64_MAGIC) {
+        return Err(damaged("its ZIP64 record is missing"));
+    }
+    Ok((number(&record, 48, 8), number(&record, 40, 8)))
+}
+
+/// The entries of a directory that are files.
+fn entries(mut directory: &[u8]) -> io::Result<Vec<Entry>> {
+    let mut files = Vec::new();
+    while !directory.is_empty() {
+        if directory.len() < ENTRY_BYTES || !directory.starts_with(ENTRY_MAGIC) {
+            return Err(damaged("its directory cannot be read"));
+        }
+        let (name_bytes, extra_bytes) = (number(directory, 28, 2) as usize, number(directory, 30, 2) as usize);
+        let whole = ENTRY_BYTES + name_bytes + extra_bytes + number(directory, 32, 2) as usize;
+        let record = directory.get(..whole).ok_or_else(|| damaged("its directory cannot be read"))?;
+        let name = String::from_utf8_lossy(&record[ENTRY_BYTES..][..name_bytes]).into_owned();
+        let mut entry = Entry {
+            method: number(record, 10, 2),
+            is_encrypted: number(record, 8, 2) & 1 != 0,
+            checksum: number(record, 16, 4) as u32,
+            packed_bytes: number(record, 20, 4),
+            bytes: number(record, 24, 4),
+            at: number(record, 42, 4),
+            name,
+        };
+        entry.widen(&record[ENTRY_BYTES + name_bytes..][..extra_bytes])?;
+        if !entry.name.ends_with('/') {
+            files.push(entry);
+        }
+        directory = &directory[whole..];
+    }
+    Ok(files)
+}
+
+impl Entry {
+    /// Takes the lengths and the place that do not fit their fields from those of ZIP64.
+    fn widen(&mut self, mut extra: &[u8]) -> io::Result<()> {
+        while extra.len() >= 4 {
+            let (kind, bytes) = (number(extra, 0, 2), number(extra, 2, 2) as usize);
+            let field = extra.get(4..4 + bytes).ok_or_else(|| damaged("its directory cannot be read"))?;
+            if kind == ZIP64_FIELD {
+                let mut numbers = field.chunks_exact(8).map(|wide| number(wide, 0, 8));
+                for narrow in [&mut self.bytes, &mut self.packed_bytes, &mut self.at] {
+                    if *narrow == IN_ZIP64 {
+                        *narrow = numbers.next().ok_or_else(|| damaged("its ZIP64 lengths are missing"))?;
+                    }
+                }
+            }
+            extra = &extra[4 + bytes..];
+        }
+        Ok(())
+    }
+}
+
+/// Reads the only file of an archive.
+pub(crate) fn unzip(file: &Arc<File>) -> io::Result<Box<dyn Read + Send>> {
+    let size = file.metadata()?.len();
+    let (at, bytes) = directory(file, size)?;
+    if bytes > DIRECTORY_BYTES_MAX {
+        return Err(refused(
+            "the zip archive holds many files: unpack it first, archives of one file are read".to_owned(),
+        ));
+    }
+    let mut files = entries(&read_at(file, at, bytes as usize)?)?;
+    let Some(entry) = files.pop().filter(|_| files.is_empty()) else {
+        let count = files.len() + 1;
+        let text = format!("the zip archive holds {count} files: unpack it first, archives of one file are read");
+        return Err(refused(if files.is_empty() { "the zip archive holds no file".to_owned() } else { text }));
+    };
+    if entry.is_encrypted {
+        return Err(refused(format!("{} in the zip archive is encrypted: unpack it first", entry.name)));
+    }
+    let local = read_at(file, entry.at, LOCAL_BYTES)?;
+    if !local.starts_with(LOCAL_MAGIC) {
+        return Err(damaged("its file is not where its directory says"));
+    }
+    let header = LOCAL_BYTES as u64 + number(&local, 26, 2) + number(&local, 28, 2);
+    let begin = entry.at.saturating_add(header);
+    let packed = Placed::new(file.clone(), begin).take(entry.packed_bytes);
+    let packed = BufReader::with_capacity(READ_CHUNK_BYTES, packed);
+    let garbage = Arc::new(AtomicBool::new(false));
+    let content: Box<dyn Read + Send> = match entry.method {
+        0 => Box::new(packed),
+        8 => Box::new(DeflateDecoder::new(packed)),
+        12 => Packing::Bzip2.unpack(packed, &garbage)?,
+        93 => Packing::Zstd.unpack(packed, &garbage)?,
+        95 => Packing::Xz.unpack(packed, &garbage)?,
+        method => {
+            let text = format!("{} in the zip archive is packed by method {method}: unpack it first", entry.name);
+            return Err(refused(text));
+        }
+    };
+    Ok(Box::new(Checked { content, crc: Crc::new(), bytes: 0, entry }))
+}
+
+/// Content whose checksum and length are compared when it ends.
+struct Checked {
+    content: Box<dyn Read + Send>,
+    crc: Crc,
+    bytes: u64,
+    entry: Entry,
+}
+
+impl Read for Checked {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.content.read(into)?;
+        self.crc.update(&into[..read]);
+        self.bytes += read as u64;
+        let is_over = read == 0 && !into.is_empty();
+        if is_over && (self.crc.sum(), self.bytes) != (self.entry.checksum, self.entry.bytes) {
+            return Err(damaged("the checksum or length does not match"));
+        }
+        Ok(read)
+    }
+}
