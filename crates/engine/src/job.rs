@@ -224,8 +224,9 @@ impl Engine {
         source: Arc<dyn SnapshotSource>,
     ) -> Result<Job, Vec<Diagnostic>> {
         let (_, parsed, spans) = self.parsed(&request)?;
+        let told: Vec<String> = parsed.diagnostics.iter().map(|warning| warning.told(&request.text)).collect();
         let job = self.job(workplace, parsed.pipeline, spans, request, source);
-        parsed.diagnostics.iter().for_each(|warning| job.messages.push(warning.message.clone()));
+        told.into_iter().for_each(|warning| job.messages.push(warning));
         Ok(job)
     }
 
@@ -289,9 +290,10 @@ impl Engine {
         let (expansion, parsed, spans) = self.parsed(&request)?;
         let explainer = Explainer::new(&expansion.text, source.is_some());
         let source = source.unwrap_or_else(|| Arc::new(MemoryStore::new("none")));
+        let told: Vec<String> = parsed.diagnostics.iter().map(|warning| warning.told(&request.text)).collect();
         let runner = Runner { explainer: Some(explainer.clone()), ..self.runner(request, source) };
         let messages = Arc::clone(&runner.context.messages);
-        parsed.diagnostics.iter().for_each(|warning| messages.push(warning.message.clone()));
+        told.into_iter().for_each(|warning| messages.push(warning));
         let formats = ShownFormats::of(&parsed.pipeline, &runner.context);
         let ran = caught("a search was explained", || formats.and_then(|_| runner.run(&parsed.pipeline)).map(|_| ()));
         ran.map_err(|error| {

@@ -26,6 +26,7 @@ mod failure;
 mod forward;
 mod frozen;
 mod help;
+mod hints;
 mod http_port;
 mod interrupt;
 mod kept_jobs;

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::failure::Failure;
 
-pub(crate) use answer::RemoteAnswer;
+pub(crate) use answer::{AnswerRow, RemoteAnswer};
 
 /// Name of the file a server writes, below the data folder.
 pub(crate) const RUN_FILE: &str = "run/server.json";

@@ -11,19 +11,24 @@ use quarry_conf::Namespace;
 use quarry_engine::{CommandSource, Stopper};
 use quarry_event::time::{NS_PER_SEC, parse_time};
 use quarry_inputs::file::{OneshotOptions, Progress, Reached, Rotation, add_file, expand};
-use quarry_search::{Outcome, ResultTable, SearchParams, SearchService};
+use quarry_search::{Outcome, ResultTable, Row, SearchParams, SearchService};
+use quarry_spl::Severity;
 use quarry_spl::ast::Command;
 use quarry_stdx::SystemClock;
 use quarry_store::MemoryStore;
 
 use crate::cli::{Cli, EventOrder, OutputForm, SearchArgs};
 use crate::failure::{self, Failure};
+use crate::hints::{Found, HintRow, hints};
 use crate::interrupt::Interrupt;
 use crate::local::{self, DEFAULT_INDEX, MemorySink, Settings};
 use crate::output::pager::Pager;
 use crate::output::{Marks, OutputStyle, OutputWriter, Written};
-use crate::remote::Remote;
+use crate::remote::{AnswerRow, Remote};
 use crate::{terminal, zone};
+
+/// Rows that a search for hints gives at most.
+const HINT_ROWS_MAX: usize = 2_000;
 
 /// Runs a search and writes its result; gives the exit code.
 pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
@@ -38,17 +43,50 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
     let started_ns = clock.elapsed_ns();
     let mut out = Pager::open(!arguments.no_pager);
     let stop = SearchStop::install()?;
-    let mut answer = if !arguments.files.is_empty() {
-        let settings = Settings::built_in();
-        let store = Arc::new(MemoryStore::new(DEFAULT_INDEX));
-        let all_read = read_files(&settings, &store, arguments, &zone, &stop)?;
-        let service = settings.service(store, None)?;
-        let answer = stream(&service, cli, arguments, &zone, &stop, &mut out)?;
-        Answer { is_partial: answer.is_partial || !all_read, ..answer }
-    } else if let Some(remote) = Remote::find(&cli.data_dir) {
-        stop.end_process();
-        ask_server(&remote.in_namespace(namespace.as_ref()), cli, arguments, &zone, &mut out)?
-    } else {
+    let place = Place::of(cli, arguments, namespace, &zone, &stop)?;
+    let answer = match &place {
+        Place::Here { service, all_read } => {
+            let answer = stream(service, cli, arguments, &zone, &stop, &mut out)?;
+            Answer { is_partial: answer.is_partial || !all_read, ..answer }
+        }
+        Place::Server(remote) => {
+            stop.end_process();
+            ask_server(remote, cli, arguments, &zone, &mut out)?
+        }
+    };
+    out.close()?;
+    if terminal::is_interactive() {
+        crate::tell(&summary(&answer, clock.elapsed_ns() - started_ns));
+    }
+    tell_notes(cli, arguments, &place, &answer, stop.interrupt.is_set())?;
+    Ok(if answer.is_partial { failure::PARTIAL } else { 0 })
+}
+
+/// What answers a search.
+enum Place {
+    /// This process; whether all that was to be searched could be read.
+    Here { service: SearchService, all_read: bool },
+    /// The server that has the data folder open.
+    Server(Remote),
+}
+
+impl Place {
+    fn of(
+        cli: &Cli,
+        arguments: &SearchArgs,
+        namespace: Option<Namespace>,
+        zone: &TimeZone,
+        stop: &SearchStop,
+    ) -> Result<Place, Failure> {
+        if !arguments.files.is_empty() {
+            let settings = Settings::built_in();
+            let store = Arc::new(MemoryStore::new(DEFAULT_INDEX));
+            let all_read = read_files(&settings, &store, arguments, zone, stop)?;
+            return Ok(Place::Here { service: settings.service(store, None)?, all_read });
+        }
+        if let Some(remote) = Remote::find(&cli.data_dir) {
+            return Ok(Place::Server(remote.in_namespace(namespace.as_ref())));
+        }
         let settings = Settings::of_search(&cli.data_dir, namespace)?;
         let service = match local::open_read_only(&cli.data_dir, settings.clock.clone()) {
             Ok(store) => settings.service(store, Some(&cli.data_dir))?,
@@ -58,17 +96,80 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
             }
             Err(failure) => return Err(failure),
         };
-        stream(&service, cli, arguments, &zone, &stop, &mut out)?
-    };
-    out.close()?;
-    if terminal::is_interactive() {
-        crate::tell(&summary(&answer, clock.elapsed_ns() - started_ns));
+        Ok(Place::Here { service, all_read: true })
     }
-    if stop.interrupt.is_set() {
-        answer.messages.push("stopped early: the answer covers only the events read until then".to_owned());
+
+    /// The rows of a small search, for hints; `None` when it fails.
+    fn rows_of(&self, text: &str, arguments: &SearchArgs) -> Option<Vec<HintRow>> {
+        let (earliest, latest) = (arguments.earliest.clone(), arguments.latest.clone());
+        match self {
+            Place::Here { service, .. } => {
+                let params = SearchParams {
+                    text: text.to_owned(),
+                    earliest,
+                    latest,
+                    zone: None,
+                    rows_max: Some(HINT_ROWS_MAX),
+                    is_narrowed: true,
+                };
+                let table = service.run(params).ok()?.table;
+                let row = |row: Row<'_>| {
+                    row.cells().map(|(name, value)| (name.to_owned(), value.joined(" ").into_owned())).collect()
+                };
+                Some(table.rows().map(row).collect())
+            }
+            Place::Server(remote) => {
+                let count = HINT_ROWS_MAX.to_string();
+                let mut form = vec![
+                    ("search", text),
+                    ("exec_mode", "oneshot"),
+                    ("output_mode", "json"),
+                    ("count", count.as_str()),
+                ];
+                form.extend(earliest.as_deref().map(|time| ("earliest_time", time)));
+                form.extend(latest.as_deref().map(|time| ("latest_time", time)));
+                let mut found = Vec::new();
+                let mut take = |_: &[String], rows: &[AnswerRow]| {
+                    let row =
+                        |row: &AnswerRow| row.iter().map(|(name, values)| (name.clone(), values.join(" "))).collect();
+                    found.extend(rows.iter().map(row));
+                    Ok(())
+                };
+                remote.search(&form).ok()?.read(&mut take).ok()?;
+                Some(found)
+            }
+        }
     }
-    answer.messages.iter().for_each(|message| crate::tell(&format!("note: {message}")));
-    Ok(if answer.is_partial { failure::PARTIAL } else { 0 })
+}
+
+/// Says what there is to say of an answer: remarks on the search with their place in it, then the messages.
+fn tell_notes(
+    cli: &Cli,
+    arguments: &SearchArgs,
+    place: &Place,
+    answer: &Answer,
+    is_stopped: bool,
+) -> Result<(), Failure> {
+    let text = ordered_text(arguments);
+    let mut remarks = quarry_spl::parse(&text).diagnostics;
+    remarks.retain(|remark| remark.severity == Severity::Warning);
+    let is_remark = |message: &String| remarks.iter().any(|remark| remark.told(&text) == *message);
+    let messages: Vec<&String> = answer.messages.iter().filter(|message| !is_remark(message)).collect();
+    if !is_stopped && !answer.is_partial {
+        let found = Found { text: &text, rows: answer.written.rows, empty: &answer.written.empty };
+        remarks.extend(hints(&found, &mut |search| place.rows_of(search, arguments)));
+    }
+    let mut err = std::io::stderr().lock();
+    for remark in &remarks {
+        failure::report_diagnostic(&text, remark, &mut err, terminal::colors_on_stderr(cli.color))?;
+    }
+    for message in messages {
+        writeln!(err, "note: {message}")?;
+    }
+    if is_stopped {
+        writeln!(err, "note: stopped early: the answer covers only the events read until then")?;
+    }
+    Ok(())
 }
 
 /// What a search came to, beside its rows.

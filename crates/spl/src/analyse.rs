@@ -5,6 +5,7 @@
 //! too little is wrong.
 
 mod families;
+mod named;
 mod sought;
 
 use std::collections::BTreeSet;
@@ -15,6 +16,7 @@ use crate::ast::{
 };
 use crate::parse::parse_condition;
 use families::{before_family, makes_report};
+pub use named::{asked_values, asks_for, fields_of_events};
 pub use sought::{SoughtText, sought_texts};
 
 /// Name of the event text.

@@ -46,6 +46,31 @@ impl Diagnostic {
         self
     }
 
+    /// The same at a place.
+    pub(crate) fn at(self, span: Span) -> Diagnostic {
+        Diagnostic { span, ..self }
+    }
+
+    /// The remark in one line, for a client that shows nothing but text: what, where in `search`, what to write instead.
+    pub fn told(&self, search: &str) -> String {
+        let Span { start, end } = self.span;
+        let mut text = self.message.clone();
+        if let (Some(before), Some(fragment)) = (search.get(..start), search.get(start..end.max(start))) {
+            let fragment = fragment.trim();
+            let shown: String = fragment.chars().take(FRAGMENT_CHARS_MAX).collect();
+            let more = if shown.len() < fragment.len() { "…" } else { "" };
+            text.push_str(&format!(" at character {}", before.chars().count() + 1));
+            // A message that quotes the place need not do so twice.
+            if !shown.is_empty() && !text.contains(&shown) {
+                text.push_str(&format!(": `{shown}{more}`"));
+            }
+        }
+        if let Some(hint) = &self.hint {
+            text.push_str(&format!(" ({hint})"));
+        }
+        text
+    }
+
     /// The same with "did you mean" when a known name is close to `word`.
     pub(crate) fn suggest<'a>(mut self, word: &str, known: impl IntoIterator<Item = &'a str>) -> Diagnostic {
         self.hint = nearest(word, known).map(|name| format!("did you mean `{name}`?"));
@@ -63,6 +88,9 @@ impl fmt::Display for Diagnostic {
     }
 }
 
+/// Longest part of a search that a remark quotes, in characters.
+const FRAGMENT_CHARS_MAX: usize = 60;
+
 /// Longest word worth a suggestion, so that a hostile text costs nothing.
 const SUGGESTED_WORD_MAX: usize = 32;
 
@@ -73,7 +101,7 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     if length == 0 || length > SUGGESTED_WORD_MAX {
         return None;
     }
-    let allowed = if length <= 3 { 1 } else { 2 };
+    let allowed = if length <= 4 { 1 } else { 2 };
     known
         .into_iter()
         .map(|name| (edit_distance(&word, &name.to_ascii_lowercase()), name))

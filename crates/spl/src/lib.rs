@@ -9,10 +9,12 @@ pub mod analyse;
 pub mod ast;
 pub mod commands;
 mod diagnostic;
+mod foreign;
 pub mod functions;
 pub mod macros;
 pub mod needs;
 mod parse;
+mod slips;
 
 pub use diagnostic::{Diagnostic, Severity, nearest};
 pub use parse::{

@@ -41,6 +41,7 @@ use std::collections::BTreeSet;
 
 use crate::ast::{Expr, Pipeline, SearchExpr, Span};
 use crate::diagnostic::{Diagnostic, Severity};
+use crate::slips::slips;
 use cursor::Parser;
 
 /// Longest search text read.
@@ -70,10 +71,25 @@ impl Parsed {
     pub fn is_ok(&self) -> bool {
         self.diagnostics.iter().all(|remark| remark.severity != Severity::Error)
     }
+
+    /// The same with warnings of what hardly was meant, where the search can run.
+    fn with_slips(mut self, text: &str) -> Parsed {
+        if self.is_ok() {
+            let room = MAX_DIAGNOSTICS.saturating_sub(self.diagnostics.len());
+            self.diagnostics.extend(slips(text, &self.pipeline).into_iter().take(room));
+            self.diagnostics.sort_by_key(|remark| remark.span.start);
+        }
+        self
+    }
 }
 
 /// Reads a search. Never fails: faults are in [`Parsed::diagnostics`].
 pub fn parse(text: &str) -> Parsed {
+    parse_plain(text).with_slips(text)
+}
+
+/// Reads a search without a look for slips in it.
+pub(crate) fn parse_plain(text: &str) -> Parsed {
     let (pipeline, diagnostics, unsupported) = run(text, |parser| Some(parser.whole_search()));
     let nothing = Pipeline { commands: Vec::new(), span: Span { start: 0, end: text.len() } };
     Parsed { pipeline: pipeline.unwrap_or(nothing), diagnostics, unsupported }
@@ -86,7 +102,7 @@ pub fn parse_with_commands(text: &str, custom: &BTreeSet<String>) -> Parsed {
         Some(parser.whole_search())
     });
     let nothing = Pipeline { commands: Vec::new(), span: Span { start: 0, end: text.len() } };
-    Parsed { pipeline: pipeline.unwrap_or(nothing), diagnostics, unsupported }
+    Parsed { pipeline: pipeline.unwrap_or(nothing), diagnostics, unsupported }.with_slips(text)
 }
 
 /// Reads a search in which macros that are not there stay: a command that has one is taken as it stands, without the
@@ -99,7 +115,7 @@ pub fn parse_with_stand_ins(text: &str) -> Parsed {
     diagnostics.retain(|remark| !remark.message.starts_with(MACRO_REMARK));
     unsupported.retain(|feature| feature != "macro");
     let nothing = Pipeline { commands: Vec::new(), span: Span { start: 0, end: text.len() } };
-    Parsed { pipeline: pipeline.unwrap_or(nothing), diagnostics, unsupported }
+    Parsed { pipeline: pipeline.unwrap_or(nothing), diagnostics, unsupported }.with_slips(text)
 }
 
 /// What is wrong with the commands of a template, and what in it does not run.

@@ -14,6 +14,8 @@ use crate::ast::{
 use crate::diagnostic::Diagnostic;
 use crate::functions::STATS_FUNCTIONS;
 
+/// How units of time begin that people write apart from their number.
+const TIME_UNITS: [&str; 5] = ["sec", "min", "hour", "day", "week"];
 const SECONDS_PER_MINUTE: u32 = 60;
 const SECONDS_PER_HOUR: u32 = 3_600;
 const SECONDS_PER_DAY: u32 = 86_400;
@@ -200,7 +202,12 @@ impl Parser<'_> {
         let name = &rest[..length];
         if name.is_empty() {
             let message = format!("{command}: expected an aggregate, found {}", self.found());
-            return Err(Diagnostic::error(message, self.here()));
+            let remark = Diagnostic::error(message, self.here());
+            return Err(match self.peek() {
+                Some('/' | '*' | '+' | '-') => remark
+                    .with_hint(format!("name the aggregate and compute behind it: {command} ... as x | eval x=x/1024")),
+                _ => remark,
+            });
         }
         self.pos += length;
         let span = self.since(start);
@@ -344,8 +351,24 @@ impl Parser<'_> {
             let fault = Diagnostic::error(format!("{command}: `{name}` lacks its percentage"), span);
             return Err(fault.with_hint(format!("write it behind the name, as in {name}95(field)")));
         }
+        let remark = Diagnostic::error(format!("{command}: unknown aggregate `{name}`"), span);
+        if let Some(hint) = crate::foreign::aggregate(name) {
+            return Err(remark.with_hint(hint));
+        }
+        let before = self.text[..span.start].trim_end();
+        if before.ends_with(|c: char| c.is_ascii_digit()) && TIME_UNITS.iter().any(|unit| name.starts_with(unit)) {
+            return Err(remark.with_hint("write the span as one word, such as span=5m"));
+        }
         let known = STATS_FUNCTIONS.iter().map(|function| function.name);
-        Err(self.suggest(Diagnostic::error(format!("{command}: unknown aggregate `{name}`"), span), name, known))
+        let remark = self.suggest(remark, name, known);
+        Err(match (&remark.hint, crate::foreign::near_aggregate(name)) {
+            (Some(_), _) => remark,
+            (None, Some(hint)) => remark.with_hint(hint),
+            (None, None) if self.rest().trim_start().starts_with('(') => remark.with_hint(
+                "aggregates are count, dc, sum, avg, min, max, median, perc95, stdev, values, list, first, last, ...",
+            ),
+            (None, None) => remark.with_hint(format!("write an aggregate such as `count` or `values({name})`")),
+        })
     }
 }
 

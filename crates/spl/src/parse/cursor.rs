@@ -207,7 +207,8 @@ impl<'t> Parser<'t> {
             return Ok(());
         }
         self.skip_blank();
-        Err(Diagnostic::error(format!("expected `{mark}` {after}, found {}", self.found()), self.here()))
+        let remark = Diagnostic::error(format!("expected `{mark}` {after}, found {}", self.found()), self.here());
+        Err(if mark == ')' { remark.with_hint("add `)`") } else { remark })
     }
 
     /// What stands at the place, for messages.

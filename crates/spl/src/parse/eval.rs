@@ -6,7 +6,7 @@
 use super::cursor::{Parser, Read, Word};
 use crate::ast::{AssignTarget, Assignment, BinaryOp, Command, CompareOp, Expr, ExprKind, NamePart, Span, UnaryOp};
 use crate::diagnostic::Diagnostic;
-use crate::functions::{EVAL_FUNCTIONS, eval_function, is_boolean};
+use crate::functions::{EVAL_FUNCTIONS, FunctionHelp, STATS_FUNCTIONS, eval_function, is_boolean};
 
 /// Most operators of one expression that lengthen a chain which cannot be balanced.
 const MAX_CHAIN: usize = 512;
@@ -76,9 +76,12 @@ impl Parser<'_> {
             }
             assignments.push(self.assignment()?);
             if !self.eat(',') && !self.at_end() {
-                let hint = match self.peek() {
-                    Some('^') => "write pow(x, y) for powers",
-                    Some('"') => "join texts with `.`",
+                let before = self.text[..self.pos].trim_end();
+                let hint = match (crate::foreign::after_expression(self.rest()), self.peek()) {
+                    (Some(hint), _) => hint,
+                    (None, Some('"')) => "join texts with `.`",
+                    _ if before.ends_with("if") => "write if(condition, yes, no)",
+                    _ if before.ends_with("case") => "write case(condition, value, ...)",
                     _ => "separate assignments by commas",
                 };
                 let remark = Diagnostic::error(format!("eval: unexpected {}", self.found()), self.here());
@@ -95,7 +98,14 @@ impl Parser<'_> {
 
     pub(super) fn assignment(&mut self) -> Read<Assignment> {
         let word = self.target_word()?;
-        self.expect('=', "after the field that eval assigns")?;
+        self.expect('=', "after the field that eval assigns").map_err(|remark| match self.peek() {
+            Some('(') => remark.with_hint(format!("name the result: eval x={}(...)", word.text)),
+            _ => remark.with_hint(format!("write eval {}=EXPRESSION", word.text)),
+        })?;
+        if self.peek() == Some('=') {
+            let remark = Diagnostic::error("eval: one `=` assigns, `==` compares", self.here());
+            return Err(remark.with_hint(format!("write eval {}=EXPRESSION", word.text)));
+        }
         self.chain = 0;
         let expr = self.expression()?;
         if gives_boolean(&expr) {
@@ -130,6 +140,9 @@ impl Parser<'_> {
         let expr = self.expression()?;
         if !self.at_end() {
             let remark = Diagnostic::error(format!("unexpected {} after the expression", self.found()), self.here());
+            if let Some(hint) = crate::foreign::after_expression(self.rest()) {
+                return Err(remark.with_hint(hint));
+            }
             return Err(match self.peek() {
                 Some('"' | '\'') => remark.with_hint("join texts with `.`"),
                 _ if self.at_keyword("not") => remark.with_hint("write NOT before the condition"),
@@ -329,7 +342,11 @@ impl Parser<'_> {
                 let remark = Diagnostic::error("unsupported: a subsearch inside an expression", self.here());
                 Err(remark.with_hint("use join or append"))
             }
-            _ => Err(Diagnostic::error(format!("expected a value, found {}", self.found()), self.here())),
+            _ => {
+                let remark = Diagnostic::error(format!("expected a value, found {}", self.found()), self.here());
+                let is_unequal = next == '>' && self.text[..self.pos].ends_with('<');
+                Err(if is_unequal { remark.with_hint("write `!=` for unequal") } else { remark })
+            }
         }
     }
 
@@ -412,7 +429,20 @@ impl Parser<'_> {
             None => {
                 let known = EVAL_FUNCTIONS.iter().map(|function| function.name);
                 let remark = Diagnostic::error(format!("unknown function `{name}`"), name_span);
-                self.report(self.suggest(remark, &name, known));
+                let method = name.rsplit_once('.').map_or(name.as_str(), |(_, method)| method);
+                self.report(if let Some(hint) = crate::foreign::function(method) {
+                    remark.with_hint(hint)
+                } else if STATS_FUNCTIONS.iter().any(|function| function.name == name) {
+                    remark.with_hint(format!(
+                        "{name} is an aggregate: write `| stats {name}(...) as x` before, and use x"
+                    ))
+                } else {
+                    let remark = self.suggest(remark, &name, known);
+                    match (&remark.hint, crate::foreign::near_function(method)) {
+                        (None, Some(hint)) => remark.with_hint(hint),
+                        _ => remark,
+                    }
+                });
                 self.unsupported(format!("function:eval:{name}"));
             }
             Some(function) => {
@@ -422,8 +452,7 @@ impl Parser<'_> {
                 // A macro that is not known may stand for several.
                 let knows_all = !self.has_stand_in(name_span.start, self.pos);
                 if knows_all && (args.len() < function.args_min || many || even) {
-                    let message = format!("`{name}` does not take {} argument(s)", args.len());
-                    self.report(Diagnostic::error(message, name_span).with_hint(format!("write {}", function.syntax)));
+                    self.report(wrong_count(function, args.len(), even).at(name_span));
                 }
             }
         }
@@ -446,6 +475,23 @@ impl Parser<'_> {
         self.expect(')', "after the arguments")?;
         Ok(args)
     }
+}
+
+/// A call with too few arguments, too many, or one without its partner.
+fn wrong_count(function: &FunctionHelp, given: usize, is_odd: bool) -> Diagnostic {
+    let FunctionHelp { name, args_min, args_max, syntax, .. } = function;
+    let takes = match args_max {
+        _ if is_odd => "arguments in pairs".to_owned(),
+        Some(0) => "no argument".to_owned(),
+        Some(max) if max == args_min => format!("{max} argument{}", if *max == 1 { "" } else { "s" }),
+        Some(max) => format!("{args_min} to {max} arguments"),
+        None => format!("at least {args_min} argument{}", if *args_min == 1 { "" } else { "s" }),
+    };
+    let hint = match *name {
+        "case" if is_odd => format!("write {syntax}; the last pair may be true(), OTHERWISE"),
+        _ => format!("write {syntax}"),
+    };
+    Diagnostic::error(format!("`{name}` takes {takes}, got {given}"), Span::default()).with_hint(hint)
 }
 
 fn is_name_start(c: char) -> bool {

@@ -49,9 +49,10 @@ impl OptionArg {
             .map_err(|error| self.wrong("a span of time such as 5m").with_hint(error.to_string()))
     }
 
-    /// A fault about the value in own words.
+    /// A fault about the value in own words; where these name the values that there are, the nearest is suggested.
     pub(super) fn refuse(&self, wants: &str) -> Diagnostic {
-        self.wrong(wants)
+        let words = wants.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| word.len() > 1);
+        self.wrong(wants).suggest(&self.value, words.filter(|word| !matches!(*word, "or" | "and" | "such" | "as")))
     }
 }
 
@@ -135,7 +136,12 @@ impl Parser<'_> {
     pub(super) fn unknown_option(&mut self, known: Known, option: &OptionArg) {
         let message = format!("{}: unknown option `{}`", known.command, option.name);
         let remark = Diagnostic::error(message, option.name_span);
-        self.report(self.suggest(remark, &option.name, known.names.iter().copied()));
+        let mut remark = self.suggest(remark, &option.name, known.names.iter().copied());
+        if remark.hint.is_none() && !known.names.is_empty() {
+            let names: Vec<String> = known.names.iter().map(|name| format!("{name}=")).collect();
+            remark = remark.with_hint(format!("{} has {}", known.command, names.join(", ")));
+        }
+        self.report(remark);
         self.unsupported(format!("option:{}:{}", known.command, option.name));
     }
 }

@@ -126,7 +126,12 @@ impl Parser<'_> {
     }
 
     fn missing_operand(&self) -> Diagnostic {
-        Diagnostic::error(format!("expected a search term, found {}", self.found()), self.here())
+        let remark = Diagnostic::error(format!("expected a search term, found {}", self.found()), self.here());
+        let before = self.text[..self.pos].trim_end();
+        match ["AND", "OR", "NOT"].into_iter().find(|operator| before.ends_with(operator)) {
+            Some(operator) => remark.with_hint(format!("write a condition behind `{operator}`, or remove it")),
+            None => remark,
+        }
     }
 
     /// TERM(), CASE(), `name::value`, a comparison or a keyword.
@@ -449,8 +454,12 @@ fn time_modifier(expr: &SearchExpr) -> Option<(TimeSlot, &SearchPattern)> {
 
 fn set_time(time: &mut TimeModifiers, slot: TimeSlot, value: &SearchPattern) -> Read<()> {
     if let Err(error) = parse_time(&value.text, 0, &TimeZone::UTC) {
-        let message = format!("`{}` is not a time: {error}", value.text);
-        return Err(Diagnostic::error(message, value.span).with_hint("write a time such as -24h@h or 10/19/2026:0:0:0"));
+        let hint = match value.text.to_ascii_lowercase().as_str() {
+            "today" => "write earliest=@d",
+            "yesterday" => "write earliest=-1d@d latest=@d",
+            _ => "write a time such as -24h@h, now, 2026-11-20T08:00:00Z or 10/19/2026:0:0:0",
+        };
+        return Err(Diagnostic::error(error.to_string(), value.span).with_hint(hint));
     }
     let place = match slot {
         TimeSlot::Earliest => &mut time.earliest,

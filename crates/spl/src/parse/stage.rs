@@ -8,10 +8,14 @@ use super::{MAX_COMMANDS, MAX_SUBSEARCH_DEPTH, quoted_len};
 use crate::ast::{AnalyticsCommand, Command, Pipeline, SearchExpr, Span, Stage, ValuesCommand};
 use crate::commands::{HELP, NOT_YET, is_command, reason_not_yet};
 use crate::diagnostic::Diagnostic;
+use crate::functions::STATS_FUNCTIONS;
 
 /// Commands that make rows and so start a search.
 const GENERATING: &[&str] =
     &["dbinspect", "gentimes", "inputlookup", "loadjob", "makeresults", "multisearch", "rest", "tstats"];
+
+/// Longest part of a command that a hint repeats, in characters.
+const REST_CHARS_MAX: usize = 60;
 
 impl Parser<'_> {
     /// The whole text as one search.
@@ -117,7 +121,9 @@ impl Parser<'_> {
             // As Splunk: a `|` that nothing follows ends the search.
             let last = !first && self.end >= outer_end;
             if !explained && !reported && !last {
-                self.report(Diagnostic::error("a command is missing here", self.here()).with_hint("remove the `|`"));
+                let is_or = self.text[..self.end].ends_with('|') && self.text[self.end..].starts_with('|');
+                let hint = if is_or { "write OR: each `|` begins a command" } else { "remove the `|`" };
+                self.report(Diagnostic::error("a command is missing here", self.here()).with_hint(hint));
             }
             return None;
         }
@@ -143,9 +149,22 @@ impl Parser<'_> {
         if read.is_err() && self.stands_in && self.macros.iter().any(has_stand_in) {
             return None;
         }
-        let command = self.recover(read)??;
+        let command = self.recover(read.map_err(|remark| self.with_syntax(remark, start, implicit)))??;
         self.pos = self.end;
         Some(Stage { command, span: self.since(start) })
+    }
+
+    /// A fault of a command; one without a hint tells how the command is written.
+    fn with_syntax(&self, remark: Diagnostic, start: usize, implicit: bool) -> Diagnostic {
+        let text = &self.text[start..self.end];
+        let name = text[..text.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(text.len())].to_lowercase();
+        let row = HELP.binary_search_by_key(&name.as_str(), |command| command.name).map(|at| &HELP[at]);
+        match row {
+            Ok(row) if !implicit && remark.hint.is_none() && !matches!(row.name, "eval" | "where") => {
+                remark.with_hint(format!("write `{}`", row.syntax))
+            }
+            _ => remark,
+        }
     }
 
     /// First byte after the `|` or `[` before the command being read.
@@ -287,13 +306,22 @@ impl Parser<'_> {
         let remark = if let Some(reason) = reason_not_yet(name) {
             let remark = Diagnostic::error(format!("unsupported: command `{name}` does not run yet"), span);
             if reason.is_empty() { remark } else { remark.with_hint(reason) }
+        } else if let Some(hint) = crate::foreign::command(name) {
+            Diagnostic::error(format!("unknown command `{name}`"), span).with_hint(hint)
+        } else if STATS_FUNCTIONS.iter().any(|function| function.name == name) {
+            let remark = Diagnostic::error(format!("unknown command `{name}`: it is an aggregate"), span);
+            let rest: String = self.rest().trim_end().chars().take(REST_CHARS_MAX).collect();
+            remark.with_hint(format!("write `stats {name}{rest}`"))
         } else {
             let known = HELP.iter().map(|row| row.name).chain(NOT_YET.iter().map(|(name, _)| *name));
+            let known = known.chain(self.custom.iter().map(String::as_str));
             let remark = self.suggest(Diagnostic::error(format!("unknown command `{name}`"), span), name, known);
             match remark.hint {
                 Some(_) => remark,
-                // Not a slip of the keyboard: a command that some app brings along.
-                None => Diagnostic::error(format!("unknown command `{name}`: custom commands are unsupported"), span),
+                // Not a slip of the keyboard: a command that some app would bring along.
+                None => remark.with_hint(
+                    "no app declares a command of this name in commands.conf; `quarry help` lists the built-in ones",
+                ),
             }
         };
         self.report(remark);

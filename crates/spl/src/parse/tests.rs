@@ -3,6 +3,7 @@
 mod commands;
 mod expressions;
 mod hostile;
+mod wrong_searches;
 
 use super::*;
 use crate::ast::{AggregateArg, Command, CompareOp, ExprKind, SearchCommand};
@@ -131,7 +132,7 @@ fn faults_are_found_with_place_and_hint() {
         ("a | prjob x", "unsupported: command `prjob` does not run yet", Some("every search runs in parallel")),
         ("a | eval x=foo(1)", "unknown function `foo`", None),
         ("a | eval x=lenn(y)", "unknown function `lenn`", Some("did you mean `len`?")),
-        ("a | eval x=len(y, z)", "`len` does not take 2 argument(s)", Some("write len(text)")),
+        ("a | eval x=len(y, z)", "`len` takes 1 argument, got 2", Some("write len(text)")),
         ("a | eval x=(a>1)", "eval: `x` cannot hold a boolean", Some("write if(..., \"true\", \"false\")")),
         ("a | stats summ(x)", "stats: unknown aggregate `summ`", Some("did you mean `sum`?")),
         (

@@ -1,0 +1,85 @@
+//! Wrong searches and what is said of them: `spec/wrong-searches.txt`, which is made to be read by people, too.
+//!
+//! A search stands at the margin, what is said of it below, indented: `error` or `note`, the character it points at, the
+//! message, and `help` with what to write instead. A line that begins with `#` is a comment.
+
+use super::*;
+
+const PAGE: &str = include_str!("../../../../../spec/wrong-searches.txt");
+
+/// The remarks of a search as the page shows them.
+fn said(search: &str) -> String {
+    let mut text = String::new();
+    for remark in parse(search).diagnostics {
+        let kind = if remark.severity == Severity::Error { "error" } else { "note" };
+        let at = search[..remark.span.start.min(search.len())].chars().count() + 1;
+        text.push_str(&format!("  {kind} at {at}: {}\n", remark.message));
+        if let Some(hint) = remark.hint {
+            text.push_str(&format!("  help: {hint}\n"));
+        }
+    }
+    text
+}
+
+#[test]
+fn wrong_searches_are_answered_as_the_page_says() {
+    let mut actual = String::new();
+    let mut searches = 0;
+    for line in PAGE.lines() {
+        if line.starts_with('#') || line.is_empty() {
+            actual.push_str(&format!("{line}\n"));
+        } else if !line.starts_with("  ") {
+            searches += 1;
+            actual.push_str(&format!("{line}\n{}", said(line)));
+        }
+    }
+    assert!(searches >= 60, "only {searches} searches");
+    assert!(actual == PAGE, "spec/wrong-searches.txt should read:\n{actual}");
+}
+
+#[test]
+fn every_wrong_search_is_told_what_to_write() {
+    for line in PAGE.lines().filter(|line| !line.starts_with(['#', ' ']) && !line.is_empty()) {
+        let remarks = parse(line).diagnostics;
+        assert!(remarks.iter().any(|remark| remark.hint.is_some()), "{line}: {remarks:?}");
+    }
+}
+
+#[test]
+fn what_may_be_meant_is_let_pass() {
+    for search in [
+        "error top secret",
+        "failed transaction",
+        "connection reset head",
+        "drop table users",
+        "login where user",
+        "index=main sourcetype=access status=500",
+        "error | where a='b.c' | where 'a b'='c' | eval x=if(a=\"b\", 1, 2)",
+        "a | stats count(x) by y | table y count(x)",
+        "a | stats avg(eval(b/1024)) sum(req-size) count(status) by host, source",
+        "a | sort by",
+        "a | sort - count",
+        "a | regex _raw=\"a~b\"",
+        "a | regex \"a~b\"",
+        "a | head 10",
+        "a | head (x>1)",
+        "a | fillnull value=0 x",
+        "group policy changed",
+        "limit exceeded",
+        "order by mail",
+        "please select a file from here",
+    ] {
+        assert_eq!(parse(search).diagnostics, [], "{search}");
+    }
+}
+
+#[test]
+fn a_remark_in_one_line_says_what_where_and_what_instead() {
+    let search = "error | stast count";
+    let parsed = parse(search);
+    let told: Vec<String> = parsed.diagnostics.iter().map(|remark| remark.told(search)).collect();
+    assert_eq!(told, ["unknown command `stast` at character 9 (did you mean `stats`?)"]);
+    let search = "x | head limit=y";
+    let told: Vec<String> = parse(search).diagnostics.iter().map(|remark| remark.told(search)).collect();
+    assert!(told[0].starts_with("`limit` wants a number, got `y` at character 16"), "{told:?}");
+}

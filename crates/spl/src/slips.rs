@@ -1,0 +1,283 @@
+//! Searches that run, but hardly as they were meant: a missing pipe, quotes of another language, a sign too many.
+//!
+//! Nothing here changes what a search does. Each slip becomes a warning with its place and what to write; what may well
+//! be meant is let pass. Only the search itself is looked at, not its subsearches.
+
+use crate::ast::{
+    Aggregate, AggregateArg, BinaryOp, Command, CompareOp, Expr, ExprKind, FieldPattern, Pattern, Pipeline, SearchExpr,
+    SearchPattern, Stage,
+};
+use crate::commands::is_command;
+use crate::diagnostic::Diagnostic;
+use crate::functions::STATS_FUNCTIONS;
+
+/// Names of commands that are no words of common logs.
+const UNCOMMON: &[&str] = &[
+    "addtotals",
+    "bin",
+    "chart",
+    "dedup",
+    "eval",
+    "eventstats",
+    "fieldsummary",
+    "fillnull",
+    "iplocation",
+    "makemv",
+    "mvexpand",
+    "rex",
+    "spath",
+    "stats",
+    "streamstats",
+    "timechart",
+    "transpose",
+    "xyseries",
+];
+
+/// Commands that people put behind a BY clause without a pipe.
+const AFTER_BY: &[&str] = &["dedup", "eval", "fields", "head", "rename", "search", "sort", "stats", "table", "where"];
+
+/// Words of a search of which so many are tried as the begin of a command.
+const TRIES_MAX: usize = 8;
+
+/// What looks wrong in a search that can run.
+pub(crate) fn slips(text: &str, pipeline: &Pipeline) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    for (at, stage) in pipeline.commands.iter().enumerate() {
+        look(text, stage, at, &mut found);
+    }
+    found
+}
+
+fn look(text: &str, stage: &Stage, at: usize, found: &mut Vec<Diagnostic>) {
+    match &stage.command {
+        Command::Search(search) => {
+            look_at_condition(&search.expr, found);
+            if at == 0 {
+                missing_pipe(text, stage, &search.expr, found);
+            }
+        }
+        Command::Where(expr) => look_at_expression(text, expr, found),
+        Command::Eval(assignments) => {
+            assignments.iter().for_each(|assignment| look_at_expression(text, &assignment.expr, found));
+        }
+        Command::Stats(stats) | Command::EventStats(stats) => look_at_report(text, &stats.aggregates, &stats.by, found),
+        Command::StreamStats(stats) => look_at_report(text, &stats.aggregates, &stats.by, found),
+        Command::Chart(chart) => look_at_report(text, &chart.aggregates, &[], found),
+        Command::TimeChart(chart) => look_at_report(text, &chart.aggregates, &[], found),
+        Command::Table(fields) | Command::FieldsKeep(fields) => {
+            fields.iter().for_each(|field| look_at_shown(text, stage, field, found));
+        }
+        Command::Sort(sort) => {
+            if let [first, next, ..] = &sort.keys[..]
+                && first.field.text == "by"
+            {
+                let sign = if next.descending { "-" } else { "" };
+                let hint = format!("write `sort {sign}{}`", next.field.text);
+                found.push(Diagnostic::warning("`by` is read as a field", first.field.span).with_hint(hint));
+            }
+        }
+        Command::Regex(regex) => look_at_regex(text, &regex.pattern, found),
+        Command::Head(head) => {
+            if let Some(Expr { kind: ExprKind::Field(name), span }) = &head.condition {
+                let remark = Diagnostic::warning(format!("`{name}` is read as a condition that rows must meet"), *span);
+                found.push(remark.with_hint("write a number of rows, such as `head 10`"));
+            }
+        }
+        Command::FillNull(fill) => {
+            if let [field] = &fill.fields[..]
+                && field.text.parse::<f64>().is_ok()
+            {
+                let hint = format!("write `fillnull value={}`", field.text);
+                found.push(
+                    Diagnostic::warning(format!("`{}` is read as a field", field.text), field.span).with_hint(hint),
+                );
+            }
+        }
+        _ => {}
+    }
+}
+
+// ---- conditions ---------------------------------------------------------------------------------------------------
+
+fn look_at_condition(expr: &SearchExpr, found: &mut Vec<Diagnostic>) {
+    match expr {
+        SearchExpr::And(parts) | SearchExpr::Or(parts) => {
+            parts.iter().for_each(|part| look_at_condition(part, found));
+        }
+        SearchExpr::Not(part) => look_at_condition(part, found),
+        SearchExpr::Keyword(word) if !word.quoted && word.text == "&&" => {
+            let remark = Diagnostic::warning("`&&` is searched for as a word", word.span);
+            found.push(remark.with_hint("write AND, or leave it out: words side by side must all be there"));
+        }
+        SearchExpr::Compare { field, op, value, .. } if !value.quoted => look_at_value(field, *op, value, found),
+        _ => {}
+    }
+}
+
+/// The literal of a comparison.
+fn look_at_value(field: &FieldPattern, op: CompareOp, value: &SearchPattern, found: &mut Vec<Diagnostic>) {
+    let name = &field.text;
+    if let Some(inner) = value.text.strip_prefix('\'') {
+        let inner = inner.trim_end_matches('\'');
+        let remark = Diagnostic::warning("single quotes are a part of the value in a search", value.span);
+        found.push(remark.with_hint(format!("write {name}=\"{inner}\"")));
+        return;
+    }
+    let hint = match (op, value.text.chars().next()) {
+        (CompareOp::Lt, Some('>')) if value.text.len() == 1 => format!("write `{name}!=...`"),
+        (CompareOp::Lt, Some('>')) => format!("write `{name}!={}`", &value.text[1..]),
+        (CompareOp::Eq, Some('~')) => format!("write `| regex {name}=\"...\"`"),
+        (CompareOp::Eq, Some(sign @ ('>' | '<'))) => format!("write `{name}{sign}={}`", &value.text[1..]),
+        (CompareOp::Eq, Some('!')) => format!("write `{name}!={}`", &value.text[1..]),
+        _ => return,
+    };
+    found.push(Diagnostic::warning(format!("`{}` is read as the value", value.text), value.span).with_hint(hint));
+}
+
+/// A word of the leading search with which a command begins.
+fn missing_pipe(text: &str, stage: &Stage, expr: &SearchExpr, found: &mut Vec<Diagnostic>) {
+    let parts = match expr {
+        SearchExpr::And(parts) => parts.as_slice(),
+        one => std::slice::from_ref(one),
+    };
+    let mut tries = 0;
+    let mut only_fields = true;
+    for part in parts {
+        let word = match part {
+            SearchExpr::Keyword(word) if !word.quoted => word,
+            SearchExpr::Compare { .. } | SearchExpr::In { .. } | SearchExpr::Indexed { .. } => continue,
+            _ => {
+                only_fields = false;
+                continue;
+            }
+        };
+        let before = text.get(stage.span.start..word.span.start).unwrap_or_default().trim();
+        let command = text.get(word.span.start..stage.span.end).unwrap_or_default();
+        let begins = before.is_empty() || before.eq_ignore_ascii_case("search");
+        if is_command(&word.text) && tries < TRIES_MAX && (!begins || UNCOMMON.contains(&word.text.as_str())) {
+            tries += 1;
+            if is_meant(&word.text, command, only_fields) {
+                let select = if begins { "*" } else { before };
+                let remark = Diagnostic::warning(format!("`{}` is searched for as a word", word.text), word.span);
+                found.push(remark.with_hint(format!("a `|` goes before a command: {select} | {command}")));
+                return;
+            }
+        }
+        if let Some(hint) = foreign_search(&word.text, command, begins) {
+            found.push(
+                Diagnostic::warning(format!("`{}` is searched for as a word", word.text), word.span).with_hint(hint),
+            );
+            return;
+        }
+        only_fields = false;
+    }
+}
+
+/// Whether words of a search are meant as a command: they read as one, and not as words of a log.
+fn is_meant(name: &str, command: &str, only_fields: bool) -> bool {
+    let arguments = command[name.len()..].trim();
+    let is_marked = arguments.contains([',', '=', '(']) || arguments.to_ascii_lowercase().contains(" by ");
+    let is_telling = UNCOMMON.contains(&name) || only_fields || is_marked;
+    !arguments.is_empty() && is_telling && crate::parse::parse_plain(&format!("| {command}")).is_ok()
+}
+
+/// What to write instead of a search that is none: SQL, a line for the shell.
+fn foreign_search(name: &str, rest: &str, begins: bool) -> Option<&'static str> {
+    let lower = rest.to_ascii_lowercase();
+    match name.to_ascii_lowercase().as_str() {
+        "select" if begins && lower.contains(" from ") => {
+            Some("this is SQL; in SPL: index=main status=500 | stats count by host | sort -count | head 10")
+        }
+        "grep" | "egrep" if begins => Some("the words alone select events: error \"connection refused\""),
+        "limit" if lower[name.len()..].trim().parse::<u64>().is_ok() => Some("write `| head 10`"),
+        "group" | "order" if !begins && lower[name.len()..].trim_start().starts_with("by ") => {
+            Some("write `| stats count by FIELD` to group, `| sort FIELD` to order")
+        }
+        _ => None,
+    }
+}
+
+// ---- expressions --------------------------------------------------------------------------------------------------
+
+/// Names in single quotes that stand where a text is meant.
+fn look_at_expression(text: &str, expr: &Expr, found: &mut Vec<Diagnostic>) {
+    match &expr.kind {
+        ExprKind::Binary(op, left, right) => {
+            let starts_with_quote =
+                |expr: &Expr| text.get(expr.span.start..).is_some_and(|text| text.starts_with('\''));
+            if matches!(op, BinaryOp::Compare(_) | BinaryOp::Like)
+                && let ExprKind::Field(name) = &right.kind
+                && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '%'))
+                && starts_with_quote(right)
+                && !starts_with_quote(left)
+            {
+                let remark = Diagnostic::warning(format!("'{name}' is the field {name}, not a text"), right.span);
+                found.push(remark.with_hint(format!("write \"{name}\" for the text")));
+            }
+            look_at_expression(text, left, found);
+            look_at_expression(text, right, found);
+        }
+        ExprKind::Unary(_, inner) => look_at_expression(text, inner, found),
+        ExprKind::Call(_, args) => args.iter().for_each(|arg| look_at_expression(text, arg, found)),
+        ExprKind::In(value, list) => {
+            look_at_expression(text, value, found);
+            list.iter().for_each(|item| look_at_expression(text, item, found));
+        }
+        ExprKind::Text(_) | ExprKind::Number(..) | ExprKind::Bool(_) | ExprKind::Field(_) => {}
+    }
+}
+
+// ---- reports ------------------------------------------------------------------------------------------------------
+
+fn look_at_report(text: &str, aggregates: &[Aggregate], by: &[FieldPattern], found: &mut Vec<Diagnostic>) {
+    for aggregate in aggregates {
+        let AggregateArg::Field(field) = &aggregate.arg else { continue };
+        let computes =
+            field.text.split_once(['/', '*', '+', '-']).is_some_and(|(_, right)| right.trim().parse::<f64>().is_ok());
+        if field.text.contains(['=', '<', '>']) || computes {
+            let call = text.get(aggregate.span.start..field.span.start).unwrap_or_default();
+            let call = call.trim_end().trim_end_matches('(');
+            let hint = format!("write {call}(eval({}))", field.text);
+            let remark = Diagnostic::warning(format!("`{}` is read as the name of a field", field.text), field.span);
+            found.push(if call.is_empty() { remark } else { remark.with_hint(hint) });
+        }
+    }
+    if let Some(at) = by.iter().position(|field| AFTER_BY.contains(&field.text.as_str()))
+        && at > 0
+        && at + 1 < by.len()
+    {
+        let FieldPattern { text, span } = &by[at];
+        let remark = Diagnostic::warning(format!("`{text}` is read as a field to group by"), *span);
+        found.push(remark.with_hint(format!("write `| {text}` for the command")));
+    }
+}
+
+/// The function of a call.
+fn call_text(name: &str) -> &str {
+    name.split_once('(').map_or("", |(function, _)| function)
+}
+
+/// A field of table or fields that looks like a call which nothing before has made.
+fn look_at_shown(text: &str, stage: &Stage, field: &FieldPattern, found: &mut Vec<Diagnostic>) {
+    let name = call_text(&field.text);
+    let is_call = field.text.ends_with(')') && STATS_FUNCTIONS.iter().any(|function| function.name == name);
+    let made = text.get(..stage.span.start).is_some_and(|before| before.contains(&field.text));
+    if is_call && !made {
+        let remark = Diagnostic::warning(format!("`{}` is read as the name of a field", field.text), field.span);
+        found.push(remark.with_hint(format!("write `| stats {}` to compute it", field.text)));
+    }
+}
+
+/// `field~"x"` without a quote in front is one pattern on the whole text.
+fn look_at_regex(text: &str, pattern: &Pattern, found: &mut Vec<Diagnostic>) {
+    let name_length = pattern.text.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(0);
+    let (name, rest) = pattern.text.split_at(name_length);
+    let is_quoted = text.get(pattern.span.start..).is_some_and(|text| text.starts_with('"'));
+    if let Some(value) = rest.trim_start().strip_prefix('~')
+        && !name.is_empty()
+        && !is_quoted
+    {
+        let remark = Diagnostic::warning(format!("`{}` is read as one regular expression", pattern.text), pattern.span);
+        found.push(remark.with_hint(format!("write regex {name}=\"{}\"", value.trim().trim_matches('"'))));
+    }
+}
