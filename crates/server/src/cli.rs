@@ -62,6 +62,11 @@ pub(crate) enum Verb {
     Preview(PreviewArgs),
     /// Generate sample logs, index them and run five searches over them.
     Demo(DemoArgs),
+    /// Write what a shell needs to complete this command line: `source <(quarry completions bash)`.
+    Completions {
+        /// bash, zsh, fish, elvish or powershell.
+        shell: clap_complete::Shell,
+    },
     /// Show help for a search command, or list them all.
     Help {
         /// SPL command, e.g. stats.

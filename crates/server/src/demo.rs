@@ -81,9 +81,10 @@ pub(crate) fn run(arguments: &DemoArgs) -> Result<u8, Failure> {
     for (at, question) in STORY.iter().enumerate() {
         writeln!(
             out,
-            "\n{}. {}\n   quarry --data-dir {} search --zone {ZONE} '{}'\n",
+            "\n{}. {}\n   {} --data-dir {} search --zone {ZONE} '{}'\n",
             at + 1,
             question.title,
+            program(),
             data.display(),
             question.search
         )?;
@@ -102,13 +103,20 @@ pub(crate) fn run(arguments: &DemoArgs) -> Result<u8, Failure> {
         output::write(&outcome.table, style, &mut out)?;
         writeln!(out, "\n   {} ({:.0} ms)", question.reading, elapsed_ms)?;
     }
+    let (program, data) = (program(), data.display());
+    writeln!(out, "\nAsk your own: {program} --data-dir {data} search 'error | stats count by source'")?;
+    writeln!(out, "Start the server: {program} --data-dir {data} serve")?;
     writeln!(
         out,
-        "\nAsk your own:   target/release/quarry --data-dir {} search 'error | stats count by source'",
-        data.display()
+        "and ask it: curl -u admin:changeme http://127.0.0.1:8089/services/search/jobs -d exec_mode=oneshot \\"
     )?;
-    writeln!(out, "Open the server: make serve   (then http://127.0.0.1:8089, user admin, password changeme)")?;
+    writeln!(out, "  -d output_mode=json -d 'search=search error | stats count by source'")?;
     Ok(0)
+}
+
+/// This program as it was called.
+fn program() -> String {
+    std::env::args_os().next().map_or_else(|| "quarry".to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
 /// Writes the sample logs; files that are there with the right size are kept.

@@ -69,6 +69,7 @@ const PAGES: &[(&str, &str)] = &[
     ("metasearch", include_str!("../../../spec/spl/metasearch.md")),
     ("mstats", include_str!("../../../spec/spl/mstats.md")),
     ("multikv", include_str!("../../../spec/spl/multikv.md")),
+    ("multireport", include_str!("../../../spec/spl/multireport.md")),
     ("multisearch", include_str!("../../../spec/spl/multisearch.md")),
     ("mvcombine", include_str!("../../../spec/spl/mvcombine.md")),
     ("mvexpand", include_str!("../../../spec/spl/mvexpand.md")),
@@ -160,6 +161,8 @@ const SHARED: &[(&str, &str)] = &[
     ("sirare", "sistats"),
     ("sitimechart", "sistats"),
     ("sitop", "sistats"),
+    ("sumindex", "collect"),
+    ("summaryindex", "collect"),
     ("typer", "tags"),
     ("xmlunescape", "xmlkv"),
     ("xpath", "xmlkv"),
@@ -170,9 +173,12 @@ const INDENT: &str = "    ";
 
 pub(crate) fn run(command: Option<&str>, out: &mut dyn Write) -> Result<u8, Failure> {
     let Some(name) = command else {
-        writeln!(out, "Search commands (quarry help COMMAND for one; quarry --help for the program):\n")?;
-        for help in commands::HELP {
-            writeln!(out, "  {:<12} {}", help.name, help.summary)?;
+        writeln!(out, "Search commands (quarry help COMMAND for one; quarry --help for the program):")?;
+        for group in commands::Group::ALL {
+            writeln!(out, "\n{}", group.title())?;
+            for help in commands::HELP.iter().filter(|help| commands::group_of(help.name) == group) {
+                writeln!(out, "  {:<16} {}", help.name, help.summary)?;
+            }
         }
         let listed = |page: &&str| !commands::is_command(page);
         let topics: Vec<&str> = PAGES.iter().map(|(page, _)| *page).filter(listed).collect();

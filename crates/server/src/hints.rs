@@ -16,8 +16,21 @@ const EVENTS_PER_SOURCETYPE: usize = 200;
 const SOURCETYPES_MAX: usize = 8;
 /// Names that a hint lists.
 const NAMES_MAX: usize = 12;
-/// Begins of names of fields that every event has.
-const DEFAULT_FIELDS: [&str; 6] = ["date_", "_", "timeendpos", "timestartpos", "splunk_server", "tag"];
+/// Begins of names that stand for something in every event, or for no field.
+const DEFAULT_FIELDS: [&str; 12] = [
+    "date_",
+    "_",
+    "timeendpos",
+    "timestartpos",
+    "splunk_server",
+    "tag",
+    "eventtype",
+    "index",
+    "linecount",
+    "punct",
+    "source",
+    "earliest",
+];
 
 /// A row of a small search: the text of each of its values.
 pub(crate) type HintRow = BTreeMap<String, String>;

@@ -15,6 +15,7 @@ mod claims;
 mod cli;
 mod collector;
 mod collector_tokens;
+mod completions;
 mod configuration;
 mod cron;
 mod custom_commands;
@@ -53,6 +54,7 @@ mod spl_check;
 mod spl_execute;
 mod spl_explain;
 mod spl_tokens;
+mod splunk_verbs;
 mod store_sink;
 mod summary_builder;
 mod terminal;
@@ -75,6 +77,11 @@ fn main() -> ExitCode {
             let code = if error.use_stderr() { failure::USAGE } else { 0 };
             // Nothing is left to tell anyone when the terminal itself cannot be written.
             let _closed = error.print();
+            if error.use_stderr()
+                && let Some(instead) = splunk_verbs::instead_of(&words())
+            {
+                tell(&format!("\nhere: {instead}"));
+            }
             return ExitCode::from(code);
         }
     };
@@ -87,6 +94,20 @@ fn main() -> ExitCode {
             ExitCode::from(failure.code())
         }
     }
+}
+
+/// The arguments but for the options that every verb has.
+fn words() -> Vec<String> {
+    let mut words = Vec::new();
+    let mut arguments = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--data-dir" | "--color" => drop(arguments.next()),
+            option if option.starts_with("--data-dir=") || option.starts_with("--color=") => {}
+            _ => words.push(argument),
+        }
+    }
+    words
 }
 
 fn run(cli: &Cli) -> Result<u8, Failure> {
@@ -107,6 +128,10 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
         Verb::Spl(SplVerb::Explain(arguments)) => spl_explain::run(cli, arguments),
         Verb::Preview(arguments) => preview::run(&cli.data_dir, arguments),
         Verb::Demo(arguments) => demo::run(arguments),
+        Verb::Completions { shell } => {
+            completions::write(*shell, &mut std::io::stdout().lock())?;
+            Ok(0)
+        }
         Verb::Help { command } => {
             let mut out = output::pager::Pager::open(true);
             let code = help::run(command.as_deref(), &mut out)?;

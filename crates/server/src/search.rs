@@ -37,6 +37,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
     if !arguments.files.is_empty() && arguments.place.app.is_some() {
         return Err(Failure::Usage("--app: files are searched without the apps of a data folder; leave it out".into()));
     }
+    check_words(arguments)?;
     check(&arguments.text, &cli.data_dir, namespace.clone())?;
     check_times(arguments, &zone)?;
     let clock = SystemClock::shared();
@@ -316,6 +317,30 @@ fn stream(
     let written = writer.end()?;
     let (messages, is_partial) = (running.messages(), running.is_partial());
     Ok(Answer { messages, is_partial, is_events: style.events, written })
+}
+
+/// Refuses words that the shell has cut a search into, and a file where the search belongs.
+fn check_words(arguments: &SearchArgs) -> Result<(), Failure> {
+    let text = &arguments.text;
+    let is_file = |word: &str| Path::new(word).is_file();
+    if arguments.files.is_empty() && text.contains('/') && is_file(text) {
+        return Err(Failure::Usage(format!("`{text}` is a file, and the search is missing: quarry search '*' {text}")));
+    }
+    let is_word = |word: &String| word != "-" && !word.contains(['/', '*', '?', '[', '.']) && !Path::new(word).exists();
+    if let Some(word) = arguments.files.iter().find(|file| is_file(text) && is_word(file)) {
+        return Err(Failure::Usage(format!("the search stands before the files: quarry search '{word}' {text}")));
+    }
+    let words = arguments.files.iter().take_while(|word| is_word(word)).count();
+    if words > 0 {
+        let (cut, files) = arguments.files.split_at(words);
+        let whole = format!("quarry search '{text} {}' {}", cut.join(" "), files.join(" "));
+        return Err(Failure::Usage(format!(
+            "there is no file `{}`: put the whole search in quotes, as in {}",
+            cut[0],
+            whole.trim_end()
+        )));
+    }
+    Ok(())
 }
 
 /// Refuses a faulty search before any file is read.

@@ -318,6 +318,95 @@ pub static HELP: &[CommandHelp] = &[
     row("xyseries", "xyseries [grouped=] ROWS COLUMNS CELLS... [sep=] [format=]", "a table of a list"),
 ];
 
+/// What commands are for: the chapters of the help page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// Which events there are.
+    Searching,
+    /// Tables of aggregates.
+    Reporting,
+    /// Fields of rows.
+    Fields,
+    /// Rows as a whole.
+    Rows,
+    /// What is alike, unusual or to come.
+    Patterns,
+    /// Rows that are no events.
+    Making,
+    /// Results that stay.
+    Keeping,
+    /// Taken for what was written for Splunk.
+    Nothing,
+}
+
+impl Group {
+    /// All of them, in the order of the help page.
+    pub const ALL: [Group; 8] = [
+        Group::Searching,
+        Group::Reporting,
+        Group::Fields,
+        Group::Rows,
+        Group::Patterns,
+        Group::Making,
+        Group::Keeping,
+        Group::Nothing,
+    ];
+
+    /// Its heading.
+    pub fn title(self) -> &'static str {
+        match self {
+            Group::Searching => "Finding events",
+            Group::Reporting => "Reporting: tables of aggregates",
+            Group::Fields => "Fields: choosing, computing, cutting out",
+            Group::Rows => "Rows: ordering, joining, running searches",
+            Group::Patterns => "Patterns",
+            Group::Making => "Making and reading rows",
+            Group::Keeping => "Keeping and sending rows",
+            Group::Nothing => "Taken, and without effect",
+        }
+    }
+
+    fn commands(self) -> &'static str {
+        match self {
+            Group::Searching => {
+                "search where regex head tail dedup uniq metasearch require dbinspect metadata eventcount \
+                 datamodel from savedsearch tstats mstats mcatalog multisearch"
+            }
+            Group::Reporting => {
+                "stats eventstats streamstats chart timechart top rare contingency counttable ctable \
+                 geostats sistats sichart sitimechart sitop sirare fieldsummary pivot gauge addtotals \
+                 addcoltotals transpose xyseries untable timewrap trendline makecontinuous"
+            }
+            Group::Fields => {
+                "eval fields table rename rex extract kv spath fromjson xmlkv xmlunescape xpath multikv \
+                 makemv mvexpand mvcombine nomv strcat replace convert fieldformat fillnull filldown bin \
+                 bucket discretize rangemap setfields addinfo reltime erex tojson makejson tags typer \
+                 iplocation lookup accum delta autoregress ar localize"
+            }
+            Group::Rows => {
+                "sort reverse append appendcols appendpipe join union set selfjoin diff transaction \
+                 concurrency foreach map multireport return format"
+            }
+            Group::Patterns => {
+                "cluster kmeans anomalies anomalousvalue anomalydetection outlier associate arules \
+                 correlate cofilter predict relevancy bucketdir"
+            }
+            Group::Making => "makeresults gentimes inputlookup inputcsv rest history loadjob",
+            Group::Keeping => {
+                "outputlookup outputcsv outputtext collect sumindex summaryindex mcollect meventcollect \
+                 sendalert script run"
+            }
+            Group::Nothing => "abstract excerpt geom highlight iconify localop noop redistribute rtorder sendemail",
+        }
+    }
+}
+
+/// What the command of this name is for.
+pub fn group_of(name: &str) -> Group {
+    let has = |group: &Group| group.commands().split_whitespace().any(|known| known == name);
+    Group::ALL.into_iter().find(has).unwrap_or(Group::Nothing)
+}
+
 /// Commands of the language that do not run yet, each with what helps instead; named so that the message can say so.
 pub(crate) const NOT_YET: &[(&str, &str)] = &[
     ("collapse", "it joins raw results of a cluster; there is none"),
@@ -359,6 +448,15 @@ pub fn is_command(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_command_is_in_one_group() {
+        let grouped: Vec<&str> = Group::ALL.iter().flat_map(|group| group.commands().split_whitespace()).collect();
+        for help in HELP {
+            assert_eq!(grouped.iter().filter(|name| **name == help.name).count(), 1, "{}", help.name);
+        }
+        assert!(grouped.iter().all(|name| is_command(name)));
+    }
 
     #[test]
     fn rows_are_sorted_and_disjoint() {

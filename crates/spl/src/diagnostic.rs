@@ -55,7 +55,9 @@ impl Diagnostic {
     pub fn told(&self, search: &str) -> String {
         let Span { start, end } = self.span;
         let mut text = self.message.clone();
-        if let (Some(before), Some(fragment)) = (search.get(..start), search.get(start..end.max(start))) {
+        // A note without advice is about a command as a whole, which it names.
+        let is_plain = self.severity == Severity::Warning && self.hint.is_none();
+        if !is_plain && let (Some(before), Some(fragment)) = (search.get(..start), search.get(start..end.max(start))) {
             let fragment = fragment.trim();
             let shown: String = fragment.chars().take(FRAGMENT_CHARS_MAX).collect();
             let more = if shown.len() < fragment.len() { "…" } else { "" };

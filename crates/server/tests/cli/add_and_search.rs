@@ -173,3 +173,31 @@ fn searches_of_a_file_are_run_with_what_they_need() {
     let table = place.run(&["spl", "check", "--execute", &file]).good();
     assert!(table.contains("3 executed, 1 of them failed"), "{table}");
 }
+
+#[test]
+fn a_search_that_errs_in_silence_is_told_what_to_write() {
+    let place = Place::new();
+    let log = place.write("a.log", lines(0..50));
+    place.run(&["add", "oneshot", &log]).good();
+    let table: [(&[&str], &str); 8] = [
+        (&["* stats count by host"], "help: a `|` goes before a command: * | stats count by host"),
+        (&["* | stats count by lin"], "help: did you mean `line`?"),
+        (&["index=maim line=7"], "help: did you mean `main`?"),
+        (&["sourcetype=nothing"], "note: no event has the sourcetype `nothing`"),
+        (&["line=7 | stats count", "--order", "oldest"], ""),
+        (&["foo", "bar", &log], "put the whole search in quotes, as in quarry search 'foo bar'"),
+        (&[&log], "the search is missing: quarry search '*'"),
+        (&["error", "-maxout", "10"], "-maxout: write `| head N`"),
+    ];
+    for (arguments, want) in table {
+        let ran = place.run(&[&["search"], arguments].concat());
+        assert!(ran.err.contains(want), "{arguments:?}: {}", ran.err);
+        assert!(!want.is_empty() || ran.err.is_empty(), "{arguments:?}: {}", ran.err);
+    }
+    let said = place.run(&["add", "monitor", &log]);
+    assert!(said.code == 2 && said.err.contains("inputs.conf"), "{said:?}");
+    let first = place.run(&["search", "* | head 1", "-o", "raw", "--order", "oldest"]).good();
+    assert_eq!(first, lines(0..1));
+    let record = place.run(&["search", "line=7 | table line took", "--vertical"]).good();
+    assert!(record.starts_with("-[ 1 ]-") && record.contains("\nline  7\n"), "{record}");
+}

@@ -359,6 +359,12 @@ impl Parser<'_> {
         if before.ends_with(|c: char| c.is_ascii_digit()) && TIME_UNITS.iter().any(|unit| name.starts_with(unit)) {
             return Err(remark.with_hint("write the span as one word, such as span=5m"));
         }
+        let last = before.rsplit(|c: char| c.is_whitespace()).next().unwrap_or_default();
+        if STATS_FUNCTIONS.iter().any(|function| function.name == last && function.args_max == Some(1))
+            && last != "count"
+        {
+            return Err(remark.with_hint(format!("write {last}({name})")));
+        }
         let known = STATS_FUNCTIONS.iter().map(|function| function.name);
         let remark = self.suggest(remark, name, known);
         Err(match (&remark.hint, crate::foreign::near_aggregate(name)) {
