@@ -170,7 +170,7 @@ fn login_storm(server: &Server) -> Result<(), String> {
         });
         let log_in = |number: usize| {
             move || {
-                let user = if number % 2 == 0 { "admin" } else { "nobody-here" };
+                let user = if number.is_multiple_of(2) { "admin" } else { "nobody-here" };
                 let login = |at: usize| {
                     let body = format!("username={user}&password=wrong{number}-{at}");
                     server.ask("/services/auth/login", "", &body).unwrap_or_default()
@@ -205,7 +205,7 @@ fn stalled_storm(server: &Server) -> Result<(), String> {
             "search=search+*&output_mode=json&preview=0",
         );
         let mut stream = begun.map_err(|error| format!("an export does not begin: {error}"))?;
-        if number % READ_EVERY == 0 {
+        if number.is_multiple_of(READ_EVERY) {
             let read = std::io::copy(&mut (&mut stream).take(READ_BYTES), &mut std::io::sink());
             read.map_err(|error| format!("an export ends early: {error}"))?;
         }

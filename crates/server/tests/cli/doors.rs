@@ -82,7 +82,7 @@ fn wrong_logins_wait_take_no_memory_and_are_written_down() {
     let statuses: Vec<String> = std::thread::scope(|scope| {
         let client = |number: usize| {
             let place = &place;
-            let user = if number % 2 == 0 { "admin" } else { "nobody-here" };
+            let user = if number.is_multiple_of(2) { "admin" } else { "nobody-here" };
             move || {
                 let answers = (0..4).map(|_| login(place, user, "wrong-password"));
                 answers.collect::<Vec<String>>()
