@@ -13,6 +13,7 @@ pub(crate) fn run() -> Result<(), String> {
     cargo(&["fmt", "--all", "--check"])?;
     crate::tidy::run(false)?;
     crate::layers::run()?;
+    crate::circles::run(false)?;
     deny()?;
     cargo(&["clippy", "--release", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
     cargo(&["build", "--release", "--locked", "-p", "quarry"])?;
