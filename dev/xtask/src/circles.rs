@@ -350,9 +350,14 @@ mod tests {
 
     #[test]
     fn files_that_import_one_another_are_a_circle() {
-        let files = [("lib.rs", "mod a; mod b;"), ("a.rs", "use crate::b::B; pub struct A;"), ("b.rs", "type T = super::a::A;")];
+        let files = [
+            ("lib.rs", "mod a; mod b;"),
+            ("a.rs", "use crate::b::B; pub struct A;"),
+            ("b.rs", "type T = super::a::A;"),
+        ];
         assert_eq!(circles(&files), [["a.rs", "b.rs"]]);
-        let files = [("lib.rs", "mod a; mod b;"), ("a.rs", "fn f() { vec![crate::b::g()]; }"), ("b.rs", "use crate::a;")];
+        let files =
+            [("lib.rs", "mod a; mod b;"), ("a.rs", "fn f() { vec![crate::b::g()]; }"), ("b.rs", "use crate::a;")];
         assert_eq!(circles(&files), [["a.rs", "b.rs"]], "paths in macros count");
     }
 
@@ -361,7 +366,8 @@ mod tests {
         let facade = "mod a; mod b; pub(crate) use a::A; pub use b::B;";
         let files = [("lib.rs", facade), ("a.rs", "pub struct A;"), ("b.rs", "use crate::A; pub struct B;")];
         assert!(circles(&files).is_empty());
-        let files = [("lib.rs", facade), ("a.rs", "use crate::B; pub struct A;"), ("b.rs", "use crate::A; pub struct B;")];
+        let files =
+            [("lib.rs", facade), ("a.rs", "use crate::B; pub struct A;"), ("b.rs", "use crate::A; pub struct B;")];
         assert_eq!(circles(&files), [["a.rs", "b.rs"]], "re-exports lead to where the name is defined");
     }
 

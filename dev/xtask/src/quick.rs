@@ -32,7 +32,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     println!("changed since {base}: {}", changed.iter().cloned().collect::<Vec<_>>().join(", "));
     timed("check", || cargo(&["check", "--workspace", "--locked", "--quiet"]))?;
     let packages: Vec<&str> = changed.iter().flat_map(|package| ["-p", package.as_str()]).collect();
-    let clippy = [&["clippy", "--locked", "--quiet"], &packages[..], &["--all-targets", "--", "-D", "warnings"]].concat();
+    let clippy =
+        [&["clippy", "--locked", "--quiet"], &packages[..], &["--all-targets", "--", "-D", "warnings"]].concat();
     timed("clippy", || cargo(&clippy))?;
     let tests = [&["test", "--locked", "--quiet"], &packages[..], &["--lib", "--bins"]].concat();
     timed("unit tests", || cargo(&tests))

@@ -14,8 +14,8 @@
 //! Not here: reading columns (scan), which expressions are pushed into the scan (lower).
 
 mod attempts;
+mod dependence;
 mod memo;
-mod uniform;
 
 use hashbrown::HashMap;
 use quarry_event::shape::{ByteSet, Part, Shapes, Template, ValueTraits};
@@ -26,8 +26,8 @@ use regex_automata::nfa::thompson::NFA;
 use super::{Captures, Regex};
 use attempts::Attempt;
 
+pub(crate) use dependence::GroupPlaces;
 pub(crate) use memo::CombinationMemo;
-pub(crate) use uniform::GroupPlaces;
 
 /// Automaton states an attempt may be in at one place; with more the template is not planned.
 const STATES_MAX: usize = 128;
@@ -176,11 +176,15 @@ pub(crate) struct Window {
     pub starts_end: Place,
     /// Where the text of the window ends.
     pub end: Place,
-    /// Parts of the text that are slots, in order; the answer depends on their values only.
+    /// Parts of the text that are slots, in order.
     pub slots: Vec<usize>,
+    /// Those of the slots whose values decide the wanted groups, in order.
+    pub read: Vec<usize>,
+    /// The other slots with a value that may stand in them whatever they hold.
+    pub fillers: Vec<(usize, Box<str>)>,
     /// Whether every text of the template has a match here.
     pub certain: bool,
-    /// Where the groups are, if that is the same whatever the values; the answer then needs none of them.
+    /// Where the wanted groups are, if that is the same whatever the values; no expression has to run then.
     pub groups: Option<GroupPlaces>,
 }
 
@@ -194,7 +198,8 @@ pub(crate) enum Outcome {
 }
 
 impl Window {
-    /// Runs the expression on this window with these values of [`Window::slots`]; `text` becomes the window's text.
+    /// Runs the expression on this window with these values of [`Window::read`]; `text` becomes the window's text, with
+    /// fillers in the other slots. Places of groups that are not wanted mean nothing.
     pub(crate) fn evaluate<'v>(
         &self,
         template: &FlatTemplate,
@@ -231,7 +236,8 @@ impl Window {
                 let bytes = literal.get(first..last).unwrap_or_default();
                 text.push_str(std::str::from_utf8(bytes).unwrap_or_default());
             } else if part < self.end.part {
-                text.push_str(values.next().unwrap_or_default());
+                let filler = self.fillers.iter().find(|(known, _)| *known == part);
+                text.push_str(filler.map_or_else(|| values.next().unwrap_or_default(), |(_, filler)| filler));
             }
         }
         (start, starts_end.unwrap_or(text.len()))
@@ -253,6 +259,10 @@ pub(crate) struct Planner {
     /// Whether an attempt in this state has matched, whatever follows.
     settled: HashMap<LazyStateID, bool, foldhash::fast::FixedState>,
     steps: usize,
+    /// Numbers of the groups that somebody asks for.
+    wanted: Vec<usize>,
+    /// Steps spent so far on what windows depend on.
+    walked: usize,
 }
 
 /// A template is too much for the planner.
@@ -260,8 +270,8 @@ pub(crate) struct Planner {
 struct TooMuch;
 
 impl Planner {
-    /// A planner for the expression; `None` if it runs on PCRE2, can match nothing, or is too large.
-    pub(crate) fn new(regex: &Regex) -> Option<Planner> {
+    /// A planner for these groups of the expression; `None` if it runs on PCRE2, can match nothing, or is too large.
+    pub(crate) fn new(regex: &Regex, wanted: impl IntoIterator<Item = usize>) -> Option<Planner> {
         let pattern = regex.linear_pattern()?;
         let tree = regex_automata::util::syntax::parse(pattern).ok()?;
         if tree.properties().minimum_len().is_none_or(|len| len == 0) {
@@ -281,6 +291,8 @@ impl Planner {
             every_class: Vec::new(),
             settled: HashMap::default(),
             steps: 0,
+            wanted: wanted.into_iter().filter(|group| *group < regex.group_count()).collect(),
+            walked: 0,
         };
         planner.every_class = planner.classes(ByteSet::from_words([u64::MAX; 4]));
         planner.firsts = planner.find_firsts().ok()?;
@@ -350,12 +362,12 @@ impl Planner {
                     }
                 }
                 if certain {
-                    self.name_groups(template, &mut windows);
+                    self.find_dependence(template, &mut windows);
                     return Ok(windows);
                 }
             }
         }
-        self.name_groups(template, &mut windows);
+        self.find_dependence(template, &mut windows);
         Ok(windows)
     }
 
@@ -367,7 +379,8 @@ impl Planner {
         };
         let context = self.context(template, start);
         let slots = template.slots(context, attempt.end);
-        Window { context, start, starts_end, end: attempt.end, slots, certain: attempt.certain, groups: None }
+        let (read, fillers, certain) = (slots.clone(), Vec::new(), attempt.certain);
+        Window { context, start, starts_end, end: attempt.end, slots, read, fillers, certain, groups: None }
     }
 
     /// Bytes an attempt survives as its first one, whatever lies before. A byte inside a character is none, as an
@@ -452,7 +465,14 @@ fn join(template: &FlatTemplate, first: &mut Window, second: &Window) {
     first.starts_end = second.starts_end;
     first.end = first.end.max(second.end);
     first.slots = template.slots(first.context, first.end);
+    first.read = first.slots.clone();
     first.certain |= second.certain;
+}
+
+fn intersection(first: ByteSet, second: ByteSet) -> ByteSet {
+    let [a, b, c, d] = first.words();
+    let [e, f, g, h] = second.words();
+    ByteSet::from_words([a & e, b & f, c & g, d & h])
 }
 
 /// Whether the byte continues a character.

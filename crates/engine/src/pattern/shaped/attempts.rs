@@ -5,7 +5,9 @@ use regex_automata::Anchored;
 use regex_automata::hybrid::LazyStateID;
 use regex_automata::util::start;
 
-use super::{FlatPart, FlatTemplate, Place, Planner, STATES_MAX, STEPS_MAX, TooMuch, is_inside_character};
+use super::{
+    FlatPart, FlatTemplate, Place, Planner, STATES_MAX, STEPS_MAX, TooMuch, intersection, is_inside_character,
+};
 
 /// Shortest lengths of values are told apart up to this one.
 const LENGTH_MAX: u32 = 64;
@@ -247,10 +249,4 @@ impl Planner {
     fn matches_at_end(&mut self, state: LazyStateID) -> Result<bool, TooMuch> {
         Ok(self.dfa.next_eoi_state(&mut self.cache, state).map_err(|_| TooMuch)?.is_match())
     }
-}
-
-fn intersection(first: ByteSet, second: ByteSet) -> ByteSet {
-    let [a, b, c, d] = first.words();
-    let [e, f, g, h] = second.words();
-    ByteSet::from_words([a & e, b & f, c & g, d & h])
 }

@@ -38,6 +38,11 @@ impl<T> CombinationMemo<T> {
         }
     }
 
+    /// Whether no further combination is remembered.
+    pub(crate) fn is_full(&self) -> bool {
+        self.answers.len() >= COMBINATIONS_MAX
+    }
+
     /// Number of the answer for these codes; `None` if the memo is full.
     pub(crate) fn number(&mut self, codes: &[u32], find: impl FnOnce() -> T) -> Option<u32> {
         let known = self.known(codes);

@@ -55,7 +55,7 @@ fn written(text: &str) -> Sketch {
 
 fn planned(pattern: &str, text: &str) -> MatchPlan {
     let regex = Regex::new(pattern).unwrap();
-    Planner::new(&regex).unwrap().plan(&written(text).template)
+    planner_of(&regex).plan(&written(text).template)
 }
 
 fn windows(pattern: &str, text: &str) -> Vec<Window> {
@@ -65,23 +65,31 @@ fn windows(pattern: &str, text: &str) -> Vec<Window> {
     }
 }
 
-/// What the plan says of the text with these values, places as bytes of the whole text.
-fn answer(regex: &Regex, windows: &[Window], sketch: &Sketch, values: &[&str]) -> Option<Vec<Option<(usize, usize)>>> {
+/// What the plan says of the wanted groups of the text with these values; all of them are `None` without a match.
+fn answer(
+    regex: &Regex,
+    windows: &[Window],
+    sketch: &Sketch,
+    values: &[&str],
+    wanted: &[usize],
+) -> Option<Vec<Option<String>>> {
     let byte = |place: Place| values[..place.part].iter().map(|value| value.len()).sum::<usize>() + place.offset;
+    let whole = values.concat();
     let (mut text, mut captures) = (String::new(), regex.new_captures());
     for window in windows {
-        let chosen = window.slots.iter().map(|part| values[*part]);
+        let chosen = window.read.iter().map(|part| values[*part]);
         let outcome = window.evaluate(&sketch.template, regex, chosen, &mut text, &mut captures);
         if let Some(groups) = &window.groups {
             assert!(matches!(outcome, Outcome::Match(_)), "{window:?}");
-            return Some(groups.iter().map(|group| group.map(|(start, end)| (byte(start), byte(end)))).collect());
+            let text_of = |group: &usize| groups[*group].map(|(start, end)| whole[byte(start)..byte(end)].to_owned());
+            return Some(wanted.iter().map(text_of).collect());
         }
-        let from = byte(window.context);
         match outcome {
             Outcome::NoMatch => assert!(!window.certain, "{window:?}"),
             Outcome::Match(groups) => {
-                let place = |(start, end): (u32, u32)| (from + start as usize, from + end as usize);
-                return Some(groups.into_iter().map(|group| group.map(place)).collect());
+                let text_of =
+                    |group: &usize| groups[*group].map(|(start, end)| text[start as usize..end as usize].to_owned());
+                return Some(wanted.iter().map(text_of).collect());
             }
         }
     }
@@ -96,6 +104,7 @@ fn check(regex: &Regex, planner: &mut Planner, sketch: &Sketch) -> bool {
         MatchPlan::Never => Vec::new(),
         MatchPlan::Windows(windows) => windows,
     };
+    let wanted = planner.wanted.clone();
     let total: usize = sketch.values.iter().map(Vec::len).product();
     for number in 0..total.min(TEXTS_MAX) {
         let mut rest = number;
@@ -108,13 +117,19 @@ fn check(regex: &Regex, planner: &mut Planner, sketch: &Sketch) -> bool {
         let values: Vec<&str> = sketch.values.iter().zip(chosen).map(|(values, at)| values[at].as_str()).collect();
         let text = values.concat();
         let mut captures = regex.new_captures();
-        let wanted = regex
+        let text_of = |(start, end): (usize, usize)| text[start..end].to_owned();
+        let expected = regex
             .captures_into(&text, &mut captures)
-            .then(|| (0..regex.group_count()).map(|group| captures.get(group)).collect::<Vec<_>>());
-        let found = answer(regex, &windows, sketch, &values);
-        assert_eq!(found, wanted, "{regex:?} on {text:?} of {:?}: {windows:?}", sketch.template);
+            .then(|| wanted.iter().map(|group| captures.get(*group).map(text_of)).collect::<Vec<_>>());
+        let found = answer(regex, &windows, sketch, &values, &wanted);
+        assert_eq!(found, expected, "{regex:?} on {text:?} of {:?}: {windows:?}", sketch.template);
     }
     true
+}
+
+/// A planner of every group, the whole match included.
+fn planner_of(regex: &Regex) -> Planner {
+    Planner::new(regex, 0..regex.group_count()).unwrap_or_else(|| panic!("{regex:?} has no plan"))
 }
 
 const PATTERNS: &[&str] = &[
@@ -149,6 +164,12 @@ const PATTERNS: &[&str] = &[
     r"1(?<v>[ab]{2,3})",
     r"\.(?<v>\w+)$",
     r" (?<v>\S+) ",
+    r"(?m)^(?<v>\S+) (?<w>[^.]*)",
+    r"(?m)(?<v>[^ ]+)$",
+    r"^(?<a>\S+)(?: (?<b>\S+))? (?<c>[^-]*)-(?<d>\d)",
+    r"^(?<a>[^ ]+) (?:(?<b>a+)|(?<c>[^a ]+)) ?(?<d>.*)",
+    r"\b(?<v>[ab]+)\b-(?<w>\w)",
+    r"(?<v>\w+)\.$",
 ];
 
 fn piece(longest: usize) -> impl Strategy<Value = String> {
@@ -178,10 +199,12 @@ impl std::fmt::Debug for Sketch {
 #[test]
 fn a_plan_answers_as_the_whole_text_does() {
     let config = ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() };
-    let compiled = PATTERNS.iter().map(|pattern| {
+    let compiled = PATTERNS.iter().flat_map(|pattern| {
         let regex = Regex::new(pattern).unwrap();
-        let planner = Planner::new(&regex).unwrap();
-        (regex, RefCell::new(planner))
+        let groups = 1..regex.group_count();
+        let each = groups.map(|group| RefCell::new(Planner::new(&regex, [group]).unwrap()));
+        let planners = each.chain([RefCell::new(planner_of(&regex))]).collect::<Vec<_>>();
+        planners.into_iter().map(move |planner| (regex.clone(), planner))
     });
     let compiled: Vec<_> = compiled.collect();
     let answers = |sketch| {
@@ -198,7 +221,7 @@ fn one_planner_serves_many_templates() {
     let texts = ["x ab-<1|22> y", "<ab|cd>-<1|x>", "ab-1 <a>", "", "<|a>b-2 ", "é<1|é>ab-<3> "];
     for pattern in PATTERNS {
         let regex = Regex::new(pattern).unwrap();
-        let mut planner = Planner::new(&regex).unwrap();
+        let mut planner = planner_of(&regex);
         assert!(texts.iter().all(|text| check(&regex, &mut planner, &written(text))), "{pattern}");
     }
 }
@@ -241,6 +264,33 @@ fn a_slot_that_could_hold_the_start_is_asked_first() {
 #[test]
 fn expressions_that_cannot_be_planned_are_told() {
     for pattern in [r"a(?=b)", r"(a)\1", r"\d*", r"x?", r"^"] {
-        assert!(Planner::new(&Regex::new(pattern).unwrap()).is_none(), "{pattern}");
+        assert!(Planner::new(&Regex::new(pattern).unwrap(), [0]).is_none(), "{pattern}");
+    }
+}
+
+#[test]
+fn a_group_in_doubt_costs_no_other() {
+    let access = r#"^(?<ip>\S+) \[(?<time>[^\]]+)\] "(?:(?<method>\S+) (?<path>[^?\s]+)(?:\?(?<query>\S*))?)?[^"]*" (?<status>\d{3})"#;
+    let text = r#"<10.1.1.1|::1> [<1/2|22/3>] "<GET /|POST /a?b=c|PUT /x?y z|->" <200|404> <-|"a b">"#;
+    let regex = Regex::new(access).unwrap();
+    let sketch = written(text);
+    let planned = |group| match Planner::new(&regex, [group]).unwrap().plan(&sketch.template) {
+        MatchPlan::Windows(windows) => windows,
+        other => panic!("{other:?}"),
+    };
+    // Read off the template, whatever the request holds.
+    for (group, part) in [(1, 0), (2, 2), (6, 6)] {
+        let found = planned(group);
+        let place = found[0].groups.as_ref().unwrap()[group];
+        assert_eq!(place, Some((Place { part, offset: 0 }, Place { part: part + 1, offset: 0 })), "{group}");
+    }
+    // What is inside the request depends on the request alone.
+    for group in [3, 4, 5] {
+        let found = planned(group);
+        assert!(found[0].groups.is_none());
+        assert_eq!(found[0].read, [4], "{group}: {found:?}");
+    }
+    for group in 1..=6 {
+        assert!(check(&regex, &mut Planner::new(&regex, [group]).unwrap(), &sketch));
     }
 }

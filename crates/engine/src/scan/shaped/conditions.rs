@@ -328,7 +328,7 @@ impl FieldTest {
         for (key, place) in field.places.iter().enumerate() {
             match place {
                 // What a pattern finds is tested in the text.
-                _ if field.is_patterned(key as u32, slab) => base[key] = MAYBE,
+                _ if field.is_patterned(key as u32) => base[key] = MAYBE,
                 Place::Absent => {}
                 Place::Constant(text) => {
                     let array: ArrayRef = Arc::new(StringViewArray::from_iter_values([text]));
@@ -429,7 +429,7 @@ impl FieldTest {
                 let row = values.rows.as_ref().map_or(place, |rows| rows[place] as usize);
                 let key = keys[row];
                 let is_there = field.places.get(key as usize) == Some(&Place::Slot(*column));
-                if is_there && !field.is_patterned(key, page.slab) {
+                if is_there && !field.is_patterned(key) {
                     each[row] = answer;
                 }
             }

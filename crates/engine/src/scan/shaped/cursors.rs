@@ -52,13 +52,42 @@ impl Cursors {
         }
         Ok(place.as_mut().and_then(|cursor| cursor.code(row)))
     }
+
+    /// Appends the row's value of a column of numbers or texts; `false` where it has none.
+    pub(super) fn append_value(
+        &mut self,
+        column: u32,
+        row: u32,
+        page: &mut PageReader<'_>,
+        text: &mut Vec<u8>,
+    ) -> Result<bool, EngineError> {
+        // Opens the cursor.
+        self.code(column, row, page)?;
+        let Some(Some(cursor)) = self.open.get_mut(column as usize) else { return Ok(false) };
+        let Some(place) = cursor.place(row) else { return Ok(false) };
+        match (&cursor.values.values, &page.shapes().columns[column as usize].kind) {
+            (ColumnValues::Numbers(numbers), ColumnKind::Numbers { format, .. }) => {
+                let Some(number) = numbers.get(place) else { return Ok(false) };
+                format.write(*number, text);
+            }
+            (ColumnValues::Texts { bytes, ends }, _) => {
+                let start = place.checked_sub(1).and_then(|before| ends.get(before)).map_or(0, |end| *end as usize);
+                let end = ends.get(place).map(|end| *end as usize);
+                let Some(value) = end.and_then(|end| bytes.get(start..end)) else { return Ok(false) };
+                text.extend_from_slice(value);
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
 }
 
 impl Cursor {
+    /// Place of the row's value.
     #[inline]
-    fn code(&mut self, row: u32) -> Option<u32> {
-        let place = match &self.values.rows {
-            None => row as usize,
+    fn place(&mut self, row: u32) -> Option<usize> {
+        match &self.values.rows {
+            None => Some(row as usize),
             Some(rows) => {
                 if self.next > 0 && rows.get(self.next - 1).is_some_and(|known| *known >= row) {
                     self.next = rows.partition_point(|known| *known < row);
@@ -70,12 +99,14 @@ impl Cursor {
                 if self.next == near {
                     self.next += rows[near..].partition_point(|known| *known < row);
                 }
-                if rows.get(self.next) != Some(&row) {
-                    return None;
-                }
-                self.next
+                (rows.get(self.next) == Some(&row)).then_some(self.next)
             }
-        };
+        }
+    }
+
+    #[inline]
+    fn code(&mut self, row: u32) -> Option<u32> {
+        let place = self.place(row)?;
         match &self.values.values {
             ColumnValues::Codes(codes) => codes.get(place).copied(),
             ColumnValues::Numbers(numbers) => u32::try_from(numbers.get(place)? - self.base).ok(),

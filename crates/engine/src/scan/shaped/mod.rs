@@ -15,6 +15,7 @@ mod conditions;
 mod counts;
 mod cursors;
 mod edges;
+mod extracts;
 mod facts;
 mod fields;
 mod groups;
@@ -142,7 +143,7 @@ impl EventScan {
         let mut rexes = self.rexes.readers(&page.segment);
         if !self.wants_text() {
             add_extracts(&mut rexes, &slab, |name| {
-                !is_given(name) && self.wish.names.iter().any(|wanted| wanted == name)
+                !is_given(name) && slab.is_asked_for(name) && self.wish.names.iter().any(|wanted| wanted == name)
             });
         }
         let mut groups = read_groups(&mut rexes, &mut sure, &mut maybe, &mut reader)?;
@@ -209,7 +210,9 @@ impl EventScan {
     /// Without the rows that cannot be among the first of a sort, if it sorts by a field of the slab.
     fn best_of(&self, sure: Rows, reader: &mut PageReader<'_>) -> Result<Rows, EngineError> {
         let field = self.best.as_ref().and_then(|best| Some((best, reader.slab.field(best.field())?)));
-        let Some((best, field)) = field.filter(|(_, field)| !field.by_text && !sure.is_empty()) else {
+        let Some((best, field)) =
+            field.filter(|(_, field)| !field.by_text && field.patterned.is_empty() && !sure.is_empty())
+        else {
             return Ok(sure);
         };
         let values = columns::field_column(field, &sure, reader)?;
@@ -303,7 +306,10 @@ impl EventScan {
         unplaced.peek()?;
         let mut by_key = vec![false; slab.keys()];
         for field in unplaced {
-            by_key.iter_mut().zip(&field.places).for_each(|(doubt, place)| *doubt |= *place == fields::Place::Text);
+            // Where a pattern may make it, it is asked first.
+            let places = (0u32..).zip(&field.places);
+            let doubts = places.map(|(key, place)| *place == fields::Place::Text && !field.is_patterned(key));
+            by_key.iter_mut().zip(doubts).for_each(|(doubt, by_text)| *doubt |= by_text);
         }
         Some(by_key)
     }
@@ -318,7 +324,7 @@ impl EventScan {
         context: &CommandContext,
     ) -> Result<Option<RecordBatch>, EngineError> {
         let by_text = self.wants_text() || columns.fields || !self.rexes.is_empty();
-        if rows.is_empty() || by_text || !reader.slab.extracts().is_empty() {
+        if rows.is_empty() || by_text || reader.slab.asks_patterns() {
             return Ok(self.maybe(rows, reader, context)?.0);
         }
         let mut answers = self.filter.conditions().of_rows(&rows, reader)?;

@@ -38,6 +38,9 @@ const QUICK_NEW: u32 = 0;
 const QUICK_NO: u32 = 1;
 const QUICK_TEXTS: u32 = 2;
 
+/// Dictionaries of a slab by column, as far as they were needed.
+type Dictionaries = HashMap<u32, Arc<Dictionary>, FixedState>;
+
 /// Reads the groups of one pattern off shaped pages; for one worker at a time.
 pub(crate) struct RexReader {
     /// The search-time rule it is; `None` for a command.
@@ -55,7 +58,7 @@ struct Tree {
     nodes: Vec<Node>,
     /// First node of each branch by what it is a branch of.
     branches: HashMap<Template, usize, FixedState>,
-    dictionaries: HashMap<u32, Arc<Dictionary>, FixedState>,
+    dictionaries: Dictionaries,
     texts: Vec<Interner>,
     /// By node, as far as there are such.
     quick: Vec<Quick>,
@@ -96,6 +99,8 @@ struct Asked {
     window: Window,
     /// The columns whose values decide, and the parts they are.
     columns: Vec<(u32, usize)>,
+    /// Whether all of them have codes, few enough to remember the answers.
+    has_codes: bool,
     /// Where in `found` the codes of the groups are; `None` for no match.
     memo: CombinationMemo<Option<u32>>,
     found: Vec<u32>,
@@ -123,7 +128,8 @@ impl RexReader {
     }
 
     fn of_pattern(regex: &Regex, groups: Vec<(usize, String)>, extract: Option<Arc<Extract>>) -> RexReader {
-        let (regex, captures, planner) = (regex.clone(), regex.new_captures(), Planner::new(regex));
+        let planner = Planner::new(regex, groups.iter().map(|(group, _)| *group));
+        let (regex, captures) = (regex.clone(), regex.new_captures());
         RexReader { extract, regex, captures, groups, planner, slabs: Vec::new() }
     }
 
@@ -155,8 +161,8 @@ impl RexReader {
         let RexReader { regex, captures, groups, planner: Some(planner), slabs, .. } = self else { return Ok(found) };
         let tree = &mut slabs[at];
         found.codes.iter_mut().for_each(|codes| codes.resize(rows.len(), ABSENT));
-        let mut work =
-            Work { regex, captures, groups, planner, text: String::new(), codes: Vec::new(), values: Vec::new() };
+        let (text, codes, values, kept) = (String::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut work = Work { regex, captures, groups, planner, text, codes, values, found: kept };
         let mut cursors = Cursors::new(page);
         // Row by row, so that the cursors only step forward.
         for (place, row) in rows.iter().enumerate().filter(|(_, row)| is_for(*row)) {
@@ -187,7 +193,23 @@ impl RexReader {
             }
         }
         found.texts = tree.texts.iter_mut().map(Interner::array).collect();
+        if self.extract.is_some() {
+            self.doubt_absent(rows, &mut found, page)?;
+        }
         Ok(found)
+    }
+
+    /// Rows in which a rule finds nothing and only the text tells whether automatic extraction does.
+    fn doubt_absent(&self, rows: &Rows, found: &mut Groups, page: &mut PageReader<'_>) -> Result<(), EngineError> {
+        for (codes, (_, name)) in found.codes.iter().zip(&self.groups) {
+            let Some(field) = page.slab.field(name).filter(|field| field.by_text && codes.contains(&ABSENT)) else {
+                continue;
+            };
+            let keys = page.keys()?;
+            let absent = rows.iter().zip(codes).filter(|(_, code)| **code == ABSENT).map(|(row, _)| row);
+            found.undecided.extend(absent.filter(|row| field.is_text_or_pattern(keys[*row as usize])));
+        }
+        Ok(())
     }
 
     /// Whether it has worked on this slab.
@@ -238,6 +260,8 @@ struct Work<'a> {
     codes: Vec<u32>,
     /// Parts and their values.
     values: Vec<(usize, String)>,
+    /// Codes of the groups of a row whose answer is not remembered.
+    found: Vec<u32>,
 }
 
 /// What a row's templates and codes say.
@@ -289,7 +313,7 @@ impl Tree {
 
     /// Makes room for quick answers where one column decides about one group.
     fn make_quick(&mut self, at: usize, windows: &[Asked], groups: usize, shapes: &Shapes) {
-        let [Asked { columns, .. }] = windows else { return };
+        let [Asked { columns, has_codes: true, .. }] = windows else { return };
         let ([(column, _)], 1) = (columns.as_slice(), groups) else { return };
         let len = match &shapes.columns[*column as usize].kind {
             ColumnKind::Dictionary { len } => *len as usize,
@@ -308,15 +332,15 @@ impl Tree {
 
     /// Asks the windows of a template, and remembers what they answer if it is to.
     #[inline]
-    fn ask(
-        &mut self,
+    fn ask<'w>(
+        &'w mut self,
         at: usize,
         row: u32,
         remembers: bool,
-        work: &mut Work<'_>,
+        work: &'w mut Work<'_>,
         cursors: &mut Cursors,
         page: &mut PageReader<'_>,
-    ) -> Result<Answer<'_>, EngineError> {
+    ) -> Result<Answer<'w>, EngineError> {
         let Tree { segment, nodes, dictionaries, texts, .. } = self;
         let leaf = match nodes.get_mut(at) {
             Some(Node::Windows(leaf)) => leaf,
@@ -324,30 +348,45 @@ impl Tree {
             _ => return Ok(Answer::Unknown),
         };
         let Leaf { template, windows } = leaf.as_mut();
-        for Asked { window, columns, memo, found } in windows {
+        for Asked { window, columns, has_codes, memo, found } in windows {
             work.codes.clear();
-            for (column, _) in columns.iter() {
-                match cursors.code(*column, row, page)? {
-                    Some(code) => work.codes.push(code),
-                    None => return Ok(Answer::Unknown),
+            if *has_codes {
+                for (column, _) in columns.iter() {
+                    match cursors.code(*column, row, page)? {
+                        Some(code) => work.codes.push(code),
+                        None => return Ok(Answer::Unknown),
+                    }
                 }
             }
-            let known = memo.known(&work.codes).map(|number| memo.answers()[number as usize]);
-            let place = match known {
+            let known = if *has_codes { memo.known(&work.codes) } else { None };
+            let place = match known.map(|number| memo.answers()[number as usize]) {
                 Some(place) => place,
                 None => {
-                    work.take_values(columns, page.shapes(), segment, dictionaries)?;
-                    if !remembers {
-                        found.clear();
+                    if *has_codes {
+                        work.take_values(columns, page.shapes(), segment, dictionaries)?;
+                    } else if !work.take_values_of(columns, row, cursors, page, segment, dictionaries)? {
+                        return Ok(Answer::Unknown);
                     }
+                    let remembers = remembers && *has_codes && !memo.is_full();
                     let start = found.len() as u32;
-                    let Some(is_match) = evaluate(template, window, work, texts, found) else {
-                        return Ok(Answer::Unknown);
-                    };
-                    let place = is_match.then_some(start);
-                    if remembers && memo.number(&work.codes, || place).is_none() {
-                        return Ok(Answer::Unknown);
+                    if !remembers {
+                        // What is remembered stays in front.
+                        work.found.clear();
                     }
+                    let to = if remembers { &mut *found } else { &mut work.found };
+                    let mut taken = std::mem::take(to);
+                    let is_match = evaluate(template, window, work, texts, &mut taken);
+                    let to = if remembers { &mut *found } else { &mut work.found };
+                    *to = taken;
+                    let Some(is_match) = is_match else { return Ok(Answer::Unknown) };
+                    if !remembers {
+                        match is_match {
+                            true => return Ok(Answer::Groups(&work.found)),
+                            false => continue,
+                        }
+                    }
+                    let place = is_match.then_some(start);
+                    memo.number(&work.codes, || place);
                     place
                 }
             };
@@ -378,7 +417,7 @@ impl Tree {
         };
         let mut asked = Vec::with_capacity(windows.len());
         for window in windows {
-            let mut columns = Vec::new();
+            let (mut columns, mut has_codes) = (Vec::new(), true);
             for part in parts_read(&window, work.groups) {
                 let Some(FlatPart::Slot(column, _)) = template.parts().get(part) else { continue };
                 match &shapes.columns[*column as usize].kind {
@@ -395,14 +434,13 @@ impl Tree {
                         };
                         return;
                     }
-                    ColumnKind::Dictionary { .. } => columns.push((*column, part)),
-                    ColumnKind::Numbers { min, max, .. } if max.saturating_sub(*min) < NUMBERS_MAX => {
-                        columns.push((*column, part));
-                    }
-                    _ => return,
+                    ColumnKind::Dictionary { .. } => {}
+                    ColumnKind::Numbers { min, max, .. } => has_codes &= max.saturating_sub(*min) < NUMBERS_MAX,
+                    ColumnKind::Texts => has_codes = false,
                 }
+                columns.push((*column, part));
             }
-            asked.push(Asked { window, columns, memo: CombinationMemo::default(), found: Vec::new() });
+            asked.push(Asked { window, columns, has_codes, memo: CombinationMemo::default(), found: Vec::new() });
         }
         self.make_quick(at, &asked, work.groups.len(), shapes);
         self.nodes[at] = Node::Windows(Box::new(Leaf { template, windows: asked }));
@@ -433,7 +471,7 @@ impl Tree {
 
 /// Parts of a template whose values decide the wanted groups of a window.
 fn parts_read(window: &Window, groups: &[(usize, String)]) -> Vec<usize> {
-    let Some(places) = &window.groups else { return window.slots.clone() };
+    let Some(places) = &window.groups else { return window.read.clone() };
     let lies_in = |part: &usize| {
         let mut wanted = groups.iter().filter_map(|(group, _)| places.get(*group).copied().flatten());
         wanted.any(|(start, end)| (start.part..end.part).contains(part))
@@ -489,7 +527,7 @@ impl Work<'_> {
         columns: &[(u32, usize)],
         shapes: &Shapes,
         segment: &Arc<dyn Segment>,
-        dictionaries: &mut HashMap<u32, Arc<Dictionary>, FixedState>,
+        dictionaries: &mut Dictionaries,
     ) -> Result<(), EngineError> {
         self.values.resize_with(columns.len(), Default::default);
         for (((column, part), code), (of, text)) in columns.iter().zip(&self.codes).zip(&mut self.values) {
@@ -497,26 +535,63 @@ impl Work<'_> {
             bytes.clear();
             match &shapes.columns[*column as usize].kind {
                 ColumnKind::Numbers { format, min, .. } => format.write(min + i64::from(*code), &mut bytes),
-                _ => {
-                    if !dictionaries.contains_key(column) {
-                        dictionaries.insert(*column, segment.dictionary(*column)?);
-                    }
-                    match dictionaries.get(column).filter(|texts| (*code as usize) < texts.len()) {
-                        Some(texts) => bytes.extend_from_slice(texts.get(*code)),
-                        None => {
-                            return Err(EngineError::invalid(
-                                "a bucket names a text that it has not; rebuild the bucket",
-                            ));
-                        }
-                    }
-                }
+                _ => append_text(*column, *code, segment, dictionaries, &mut bytes)?,
             }
-            *of = *part;
-            *text = String::from_utf8(bytes)
-                .map_err(|_| EngineError::invalid("a text of a bucket is no UTF-8; rebuild the bucket"))?;
+            (*of, *text) = (*part, text_of(bytes)?);
         }
         Ok(())
     }
+
+    /// Takes the values of these columns and parts in a row; `false` where it lacks one.
+    fn take_values_of(
+        &mut self,
+        columns: &[(u32, usize)],
+        row: u32,
+        cursors: &mut Cursors,
+        page: &mut PageReader<'_>,
+        segment: &Arc<dyn Segment>,
+        dictionaries: &mut Dictionaries,
+    ) -> Result<bool, EngineError> {
+        self.values.resize_with(columns.len(), Default::default);
+        for ((column, part), (of, text)) in columns.iter().zip(&mut self.values) {
+            let mut bytes = std::mem::take(text).into_bytes();
+            bytes.clear();
+            let is_there = match &page.shapes().columns[*column as usize].kind {
+                ColumnKind::Dictionary { .. } => match cursors.code(*column, row, page)? {
+                    Some(code) => append_text(*column, code, segment, dictionaries, &mut bytes).map(|()| true)?,
+                    None => false,
+                },
+                _ => cursors.append_value(*column, row, page, &mut bytes)?,
+            };
+            if !is_there {
+                return Ok(false);
+            }
+            (*of, *text) = (*part, text_of(bytes)?);
+        }
+        Ok(true)
+    }
+}
+
+/// Appends a text of a dictionary, which is read when it is first needed.
+fn append_text(
+    column: u32,
+    code: u32,
+    segment: &Arc<dyn Segment>,
+    dictionaries: &mut Dictionaries,
+    bytes: &mut Vec<u8>,
+) -> Result<(), EngineError> {
+    if !dictionaries.contains_key(&column) {
+        dictionaries.insert(column, segment.dictionary(column)?);
+    }
+    match dictionaries.get(&column).filter(|texts| (code as usize) < texts.len()) {
+        Some(texts) => bytes.extend_from_slice(texts.get(code)),
+        None => return Err(EngineError::invalid("a bucket names a text that it has not; rebuild the bucket")),
+    }
+    Ok(())
+}
+
+fn text_of(bytes: Vec<u8>) -> Result<String, EngineError> {
+    String::from_utf8(bytes).map_err(|_| EngineError::invalid("a text of a bucket is no UTF-8; rebuild the bucket"))
 }
 
 impl Interner {

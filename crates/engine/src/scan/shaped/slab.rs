@@ -15,6 +15,7 @@ use quarry_store::Segment;
 
 use super::conditions::FieldPlan;
 use super::counts::ByValue;
+use super::extracts::{NamedRules, RulePlace};
 use super::facts::{KnownShapes, ShapeFacts};
 use super::fields::{Cutting, Place, may_be_json, places};
 use super::words::{SharedPlan, Word};
@@ -66,7 +67,8 @@ pub(super) struct FieldPlaces {
     pub column: Option<u32>,
     /// Whether some template leaves it to the text.
     pub by_text: bool,
-    /// By class whether a pattern may make it; the place is that of a value it has otherwise. Empty for nowhere.
+    /// By key whether a pattern may make it and only the values tell where; the place is that of a value it has
+    /// otherwise. Empty for nowhere.
     pub patterned: Vec<bool>,
     /// Where all its values lie, if that is known.
     pub columns: Option<ValueColumns>,
@@ -78,10 +80,16 @@ impl FieldPlaces {
         size_of::<FieldPlaces>() + self.places.len() * size_of::<Place>()
     }
 
-    /// Whether a pattern may make it in events of this key.
+    /// Whether a pattern may make it in events of this key, at a place that the template does not tell.
     #[inline]
-    pub(super) fn is_patterned(&self, key: u32, slab: &Slab) -> bool {
-        !self.patterned.is_empty() && self.patterned.get(slab.class_of_key(key)) == Some(&true)
+    pub(super) fn is_patterned(&self, key: u32) -> bool {
+        self.patterned.get(key as usize) == Some(&true)
+    }
+
+    /// Whether events of this key have it in a pattern's groups or else only in their text.
+    #[inline]
+    pub(super) fn is_text_or_pattern(&self, key: u32) -> bool {
+        self.is_patterned(key) && self.places.get(key as usize) == Some(&Place::Text)
     }
 }
 
@@ -181,6 +189,16 @@ impl Slab {
     /// Patterns that make wanted fields; of an event, earlier ones win.
     pub(super) fn extracts(&self) -> &[Arc<Extract>] {
         &self.extracts
+    }
+
+    /// Whether a pattern has to be asked for this field.
+    pub(super) fn is_asked_for(&self, name: &str) -> bool {
+        self.field(name).is_some_and(|field| !field.patterned.is_empty())
+    }
+
+    /// Whether a pattern has to be asked for any field.
+    pub(super) fn asks_patterns(&self) -> bool {
+        self.fields.values().any(|field| !field.patterned.is_empty())
     }
 
     /// Which classes have a pattern.
@@ -285,26 +303,36 @@ fn join_extracts(classes: &mut [Class]) -> (Vec<Arc<Extract>>, Vec<Vec<bool>>) {
 }
 
 fn fields_of(shapes: &Shapes, templates: &[Template], classes: &[Class], names: &[String]) -> Vec<FieldPlaces> {
-    let mut by_name: Vec<Vec<Place>> = vec![Vec::with_capacity(classes.len() * templates.len()); names.len()];
-    let made_by = |extracts: &[Arc<Extract>], name: &String| {
-        extracts.iter().any(|extract| extract.regex.group_names().iter().flatten().any(|group| group == name))
-    };
+    let keys = classes.len() * templates.len();
+    let mut by_name: Vec<Vec<Place>> = vec![Vec::with_capacity(keys); names.len()];
+    let mut patterned: Vec<Vec<bool>> = vec![Vec::with_capacity(keys); names.len()];
     for (cutting, extracts) in classes {
-        let patterned: Vec<bool> = names.iter().map(|name| made_by(extracts, name)).collect();
+        let mut rules: Vec<NamedRules> = names.iter().map(|name| NamedRules::new(extracts, name)).collect();
         for template in templates {
             let mut found = places(shapes, template, *cutting, names);
             // A value of JSON joins what a pattern found instead of giving way.
-            if patterned.contains(&true) && may_be_json(shapes, template, *cutting) {
-                let joins = found.iter_mut().zip(&patterned).filter(|(place, made)| **made && **place != Place::Absent);
-                joins.for_each(|(place, _)| *place = Place::Text);
+            let joins = may_be_json(shapes, template, *cutting);
+            for (at, rules) in rules.iter_mut().enumerate() {
+                let asked = match rules.place(shapes, template, templates.len()) {
+                    RulePlace::Nowhere => false,
+                    RulePlace::At(_) | RulePlace::ByValue if joins && found[at] != Place::Absent => {
+                        found[at] = Place::Text;
+                        false
+                    }
+                    RulePlace::At(place) => {
+                        found[at] = place;
+                        false
+                    }
+                    RulePlace::ByValue => true,
+                };
+                patterned[at].push(asked);
             }
             by_name.iter_mut().zip(found).for_each(|(places, place)| places.push(place));
         }
     }
-    let named = names.iter().zip(by_name).map(|(name, places)| {
+    let named = by_name.into_iter().zip(patterned).map(|(places, patterned)| {
         let column = only_column(templates, &places);
         let by_text = places.contains(&Place::Text);
-        let patterned: Vec<bool> = classes.iter().map(|(_, extracts)| made_by(extracts, name)).collect();
         let patterned = if patterned.contains(&true) { patterned } else { Vec::new() };
         let columns = patterned.is_empty().then(|| value_columns(shapes, templates, &places));
         FieldPlaces { places, column, by_text, patterned, columns }

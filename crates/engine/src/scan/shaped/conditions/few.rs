@@ -73,7 +73,7 @@ impl FieldTest {
             let key = keys[*row as usize];
             match field.places.get(key as usize) {
                 // What a pattern finds is tested in the text.
-                _ if field.is_patterned(key, page.slab) => {}
+                _ if field.is_patterned(key) => {}
                 Some(Place::Absent) => each[place] = NO,
                 Some(Place::Constant(_) | Place::Composite(_) | Place::Slot(_)) => tested.push((place, *row)),
                 Some(Place::Text) | None => {}
