@@ -121,7 +121,7 @@ impl DayClock {
     }
 
     /// The believed time, when it is worth saving again.
-    fn to_save(&mut self) -> Option<i64> {
+    fn take_due(&mut self) -> Option<i64> {
         let is_due = self.believed.abs_diff(self.saved) >= SAVE_EVERY_NS as u64;
         is_due.then(|| {
             self.saved = self.believed;
@@ -222,7 +222,7 @@ impl Shared {
             };
             self.tell(format!("the clock was set forward by {hours} hours: {then}; check the time of this machine"));
         }
-        if let Some(believed) = clock.to_save()
+        if let Some(believed) = clock.take_due()
             && let Err(error) = self.catalog.set_setting(BELIEVED, &believed.to_string())
         {
             self.tell(format!("the time of the last retention is not saved: {error}"));
