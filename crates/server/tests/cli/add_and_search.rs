@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::Stdio;
 
-use crate::support::{Place, Ran, bytes_below, lines, sorted};
+use crate::support::{Place, Ran, lines, sorted, unsealed_bytes};
 
 #[test]
 fn what_was_added_is_found_in_every_form_and_after_a_restart() {
@@ -11,7 +11,7 @@ fn what_was_added_is_found_in_every_form_and_after_a_restart() {
     let log = place.write("a.log", lines(0..3_000));
     let said = place.run(&["add", "oneshot", &log, "--host", "h1"]).good();
     assert!(said.starts_with("added 3,000 events from 1 file"), "{said}");
-    assert_eq!(bytes_below(&place.data().join("wal")), 0, "an add leaves nothing unsealed");
+    assert_eq!(unsealed_bytes(&place.data()), 0, "an add leaves nothing unsealed");
     let raw = place.run(&["search", "*", "-o", "raw"]).good();
     assert_eq!(sorted(&raw), sorted(&lines(0..3_000)));
     let csv = place.run(&["search", "host=h1 | stats count by sourcetype index", "-o", "csv"]).good();

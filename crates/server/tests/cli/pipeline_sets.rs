@@ -1,7 +1,7 @@
 //! Several pipeline sets: files side by side, each line once and in its file's order, copies left out.
 
 use crate::server::Server;
-use crate::support::{Place, bytes_below, sorted, wait_until};
+use crate::support::{Place, bytes_below, sorted, unsealed_bytes, wait_until};
 
 /// A place whose configuration asks for so many pipeline sets.
 fn place_with(sets: &str) -> Place {
@@ -41,7 +41,7 @@ fn files_go_side_by_side_and_are_told_of_in_order() {
     arguments.push(&copy);
     let said = place.run(&arguments).good();
     assert!(said.starts_with("added 10,000 events from 5 files") && said.contains("1 file left out"), "{said}");
-    assert_eq!(bytes_below(&place.data().join("wal")), 0, "an add leaves nothing unsealed");
+    assert_eq!(unsealed_bytes(&place.data()), 0, "an add leaves nothing unsealed");
     files.iter().for_each(|file| assert_in_order(&place, file, 2_000));
     write(3_000);
     arguments.pop();

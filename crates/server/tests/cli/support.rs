@@ -116,3 +116,15 @@ pub(crate) fn bytes_below(folder: &Path) -> u64 {
     };
     entries.map(size).sum()
 }
+
+/// Bytes of log segments below a data folder: events that no bucket has yet.
+pub(crate) fn unsealed_bytes(data: &Path) -> u64 {
+    let folders = std::fs::read_dir(data.join("wal")).into_iter().flatten().flatten();
+    // The marks beside the segments say how far these count; they hold no events.
+    let files = folders.flat_map(|entry| match entry.path().is_dir() {
+        true => std::fs::read_dir(entry.path()).into_iter().flatten().flatten().map(|entry| entry.path()).collect(),
+        false => vec![entry.path()],
+    });
+    let segments = files.filter(|path| path.extension().is_some_and(|extension| extension == "log"));
+    segments.map(|path| path.metadata().map_or(0, |metadata| metadata.len())).sum()
+}

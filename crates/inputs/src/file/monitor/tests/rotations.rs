@@ -5,7 +5,7 @@
 //! and with a sourcetype that is guessed; and with restarts in between.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{Seek, Write};
 use std::os::unix::fs::FileExt;
 
 use super::World;
@@ -284,7 +284,7 @@ fn a_hole_before_the_text_is_no_part_of_it() {
                 OpenOptions::new().write(true).open(log.world.path("a.log")).unwrap().set_len(0).unwrap();
                 log.look();
             }
-            assert!(writer.seek(SeekFrom::Current(0)).unwrap() > 2_000);
+            assert!(writer.stream_position().unwrap() > 2_000);
             assert_eq!(log.fault(&format!("{settings:?} looks {looks}")), None);
         }
     }
