@@ -130,6 +130,7 @@ const PAGES: &[(&str, &str)] = &[
 
 /// Commands that stand on the page of another.
 const SHARED: &[(&str, &str)] = &[
+    ("af", "analyzefields"),
     ("abstract", "noop"),
     ("addcoltotals", "addtotals"),
     ("anomalousvalue", "anomalydetection"),
