@@ -25,6 +25,7 @@ pub(crate) fn run(data: &[u8]) {
         host: "10.0.0.9".to_owned(),
         source: "s2s".to_owned(),
         sourcetype: "generic_single_line".to_owned(),
+        tokens: None,
         offers_packets: offers % 2 == 0,
         typing: Arc::new(EventTyping::new(Arc::clone(&props))),
         props,

@@ -1,19 +1,24 @@
 //! Who sent a request: asked before anything else of it is read.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::header;
 use axum::http::request::Parts;
 use quarry_auth::{ADMIN_ROLE, Identity, Origin};
+use quarry_conf::Permissions;
 
 use crate::ApiState;
 use crate::endpoint::blocking;
 use crate::message::ApiError;
 
 /// Whoever sent the request; an error when nobody we know.
+#[derive(Clone)]
 pub(crate) struct Caller {
     pub(crate) identity: Identity,
+    /// What the caller's roles come to.
+    pub(crate) permissions: Arc<Permissions>,
     pub(crate) origin: Origin,
     /// The `Authorization` header.
     pub(crate) shown: Option<String>,
@@ -37,6 +42,10 @@ impl FromRequestParts<ApiState> for Caller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Caller, ApiError> {
+        // Whoever looked at the table of endpoints has asked already.
+        if let Some(known) = parts.extensions.get::<Caller>() {
+            return Ok(known.clone());
+        }
         let shown = parts.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let Ok(Whence(origin)) = Whence::from_request_parts(parts, state).await;
         let identity = match state.auth.recognise(shown.as_deref(), &origin)? {
@@ -47,7 +56,8 @@ impl FromRequestParts<ApiState> for Caller {
                 blocking(move || auth.authenticate(header.as_deref(), &origin)).await??
             }
         };
-        Ok(Caller { identity, origin, shown })
+        let permissions = Arc::new(quarry_auth::permissions(&identity));
+        Ok(Caller { identity, permissions, origin, shown })
     }
 }
 

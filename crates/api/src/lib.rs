@@ -1,6 +1,6 @@
 //! Splunk-compatible REST on the management port: logins, searches, and what the command line asks of its server.
 //!
-//! One file per endpoint family. Here and only here values take a wire form: Splunk's JSON writes every value as a
+//! One file per endpoint family; what each endpoint takes of its caller stands in one table ([`ENDPOINTS`]). Here and only here values take a wire form: Splunk's JSON writes every value as a
 //! string, errors are `{"messages": [...]}`. What an endpoint does is the search service's or the node's work.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
@@ -17,11 +17,12 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::middleware::from_fn;
+use axum::middleware::{from_fn, from_fn_with_state};
 use quarry_auth::Auth;
 use quarry_search::SearchService;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+pub use endpoint::access::{Access, ENDPOINTS, EndpointAccess};
 pub use node::{AddFile, CollectorToken, NamespaceError, Node, NodeError, PreviewFile, TokenChange, TokenError};
 pub use outlet::ANSWERS_MAX;
 pub use turns::{SEARCHES_MAX, SEARCHES_PER_USER_MAX, SEARCHES_WAITING_MAX};
@@ -73,6 +74,7 @@ pub fn router(state: ApiState) -> Router {
         .merge(endpoint::preview::routes())
         .merge(endpoint::buckets::routes())
         .merge(endpoint::collector_tokens::routes())
+        .route_layer(from_fn_with_state(state.clone(), endpoint::access::authorise))
         .fallback(message::not_found)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(from_fn(message::in_envelope))

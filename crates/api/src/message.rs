@@ -83,6 +83,9 @@ impl ApiError {
                 return ApiError::bad_request(error.to_string());
             }
             SearchError::Time { .. } => return ApiError::bad_request(error.to_string()),
+            SearchError::Engine(error @ EngineError::Forbidden { .. }) => {
+                return ApiError::forbidden(error.to_string());
+            }
             SearchError::Engine(_) => return ApiError::internal(error.to_string()),
         };
         let errors = diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error);

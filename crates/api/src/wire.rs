@@ -2,23 +2,28 @@
 
 use std::fmt::Write;
 
-use quarry_search::cell::{write_csv, write_json_text};
+use quarry_search::cell::{CsvCells, write_json_text};
 use quarry_search::{Cell, Row};
 
 /// Forms a client may ask for with `output_mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutputMode {
     Json,
-    Csv,
+    /// What stands in its cells.
+    Csv(CsvCells),
     Raw,
 }
 
 impl OutputMode {
-    /// Reads `output_mode`; JSON when absent.
-    pub(crate) fn parse(text: Option<&str>) -> Result<OutputMode, String> {
+    /// Reads `output_mode`, JSON when absent, and `csv_safe`, whether cells of CSV are no formulas.
+    pub(crate) fn parse(text: Option<&str>, csv_safe: Option<&str>) -> Result<OutputMode, String> {
         match text {
             None | Some("json") => Ok(OutputMode::Json),
-            Some("csv") => Ok(OutputMode::Csv),
+            Some("csv") => match csv_safe {
+                None | Some("" | "0" | "false" | "f") => Ok(OutputMode::Csv(CsvCells::Exact)),
+                Some("1" | "true" | "t") => Ok(OutputMode::Csv(CsvCells::Safe)),
+                Some(other) => Err(format!("csv_safe={other}: give 1 or 0")),
+            },
             Some("raw") => Ok(OutputMode::Raw),
             Some(other) => Err(format!("output_mode={other} is not served: use json, csv or raw")),
         }
@@ -28,7 +33,7 @@ impl OutputMode {
     pub(crate) fn content_type(self) -> &'static str {
         match self {
             OutputMode::Json => "application/json; charset=UTF-8",
-            OutputMode::Csv => "text/csv; charset=UTF-8",
+            OutputMode::Csv(_) => "text/csv; charset=UTF-8",
             OutputMode::Raw => "text/plain; charset=UTF-8",
         }
     }
@@ -114,13 +119,13 @@ fn row_json(row: Row<'_>, out: &mut String) {
 }
 
 /// The header line of a table with these columns.
-pub(crate) fn csv_head(fields: &[String]) -> String {
+pub(crate) fn csv_head(fields: &[String], cells: CsvCells) -> String {
     let mut out = String::new();
     for (at, field) in fields.iter().enumerate() {
         if at > 0 {
             out.push(',');
         }
-        write_csv(field, &mut out);
+        cells.write(field, &mut out);
     }
     if !fields.is_empty() {
         out.push('\n');
@@ -129,12 +134,12 @@ pub(crate) fn csv_head(fields: &[String]) -> String {
 }
 
 /// The line of a row.
-pub(crate) fn csv_row(row: Row<'_>, out: &mut String) {
+pub(crate) fn csv_row(row: Row<'_>, cells: CsvCells, out: &mut String) {
     for (at, (_, cell)) in row.cells().enumerate() {
         if at > 0 {
             out.push(',');
         }
-        write_csv(&cell.joined("\n"), out);
+        cells.write(&cell.joined("\n"), out);
     }
     out.push('\n');
 }

@@ -4,7 +4,8 @@
 //! that into an [`Identity`]. Anybody may try, so that every part of it is bounded: hashes at work and waiting
 //! (`hashing`), wrong logins (`throttle`), sessions, and what is written down of it (`ledger`). Users that do not exist
 //! cost and answer what wrong passwords do. Users come as records and go to a [`UserKeeper`]; reading and writing
-//! their file is the server's. Not here: roles' capabilities, LDAP, SAML.
+//! their file is the server's. [`permissions`] tells what the roles of an
+//! identity come to. Not here: roles of authorize.conf, LDAP, SAML.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod hashing;
@@ -12,6 +13,7 @@ mod keyed;
 mod ledger;
 mod origin;
 mod password;
+mod roles;
 mod session;
 #[cfg(test)]
 mod tests;
@@ -29,6 +31,7 @@ pub use hashing::{HASH_WAITERS_MAX, HASHES_MAX};
 pub use ledger::{AuditEvent, AuditRecord};
 pub use origin::Origin;
 pub use password::hash_password;
+pub use roles::{is_capability, is_role, permissions};
 pub use session::{SESSION_IDLE_LIMIT_S, SESSIONS_MAX, SESSIONS_PER_USER_MAX};
 pub use throttle::{FREE_OF_ADDRESS, FREE_OF_USER, FREE_OF_USER_AT_ADDRESS, WAIT_S_MAX};
 pub use users::{

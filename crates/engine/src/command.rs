@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arrow::record_batch::RecordBatch;
+use quarry_conf::Permissions;
 use quarry_spl::ast::PercentileMethod;
 
 use crate::EngineError;
@@ -51,6 +52,8 @@ pub(crate) struct CommandContext {
     pub messages: Arc<Messages>,
     /// Whether and how to stop.
     pub stop: Arc<Stop>,
+    /// What the user may do.
+    pub permissions: Arc<Permissions>,
 }
 
 impl CommandContext {

@@ -13,6 +13,20 @@ pub enum EngineError {
         /// Where in the search, when known.
         span: Option<Span>,
     },
+    /// A command that the user's roles do not allow.
+    #[error(
+        "user {user} may not run `{command}`: it takes the capability {capability}, which none of the user's roles has"
+    )]
+    Forbidden {
+        /// The command; `search` where nothing may be searched.
+        command: String,
+        /// Splunk's name of what it takes.
+        capability: String,
+        /// Who asked.
+        user: String,
+        /// Where in the search, when known.
+        span: Option<Span>,
+    },
     /// A limit was reached; names it and its value.
     #[error("{what}: limit {limit} = {value} reached")]
     Limit {

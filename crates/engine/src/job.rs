@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 
 use arrow::record_batch::RecordBatch;
 use jiff::tz::TimeZone;
-use quarry_conf::PropsResolver;
+use quarry_conf::{Permissions, PropsResolver};
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::{TimeNs, TimeRange};
 use quarry_spl::ast::{Command, DataModelName, FromCommand, PercentileMethod, Pipeline, SeveralCommand};
@@ -33,6 +33,7 @@ use crate::knowledge::macros::expanded;
 use crate::knowledge::{KnowledgeSource, NoKnowledge, data_model};
 use crate::node::{NoNode, NodeSource};
 use crate::partial::PartialStates;
+use crate::permitted::permitted;
 use crate::result_rows::ResultRows;
 use crate::run::{IndexTimeSide, Runner, SnapshotSource};
 use crate::scan::ScanProgress;
@@ -131,6 +132,8 @@ pub struct SearchRequest {
     pub zone: TimeZone,
     /// Indexes read when the search names none.
     pub default_indexes: Vec<String>,
+    /// What the user may do: commands and indexes that it does not hold are refused.
+    pub permissions: Arc<Permissions>,
     /// Name of the search where its jobs are kept; else one that is unlike those of this engine.
     pub sid: Option<String>,
 }
@@ -295,11 +298,12 @@ impl Engine {
         let messages = Arc::clone(&runner.context.messages);
         told.into_iter().for_each(|warning| messages.push(warning));
         let formats = ShownFormats::of(&parsed.pipeline, &runner.context);
-        let ran = caught("a search was explained", || formats.and_then(|_| runner.run(&parsed.pipeline)).map(|_| ()));
+        let permitted = runner.permit_all(&parsed.pipeline).and(formats);
+        let ran = caught("a search was explained", || permitted.and_then(|_| runner.run(&parsed.pipeline)).map(|_| ()));
         ran.map_err(|error| {
             let whole = quarry_spl::ast::Span { start: 0, end: expansion.text.len() };
             let place = match &error {
-                EngineError::Invalid { span, .. } => span.unwrap_or(whole),
+                EngineError::Invalid { span, .. } | EngineError::Forbidden { span, .. } => span.unwrap_or(whole),
                 _ => whole,
             };
             vec![Diagnostic::error(error.to_string(), spans.original(place))]
@@ -345,9 +349,10 @@ impl Engine {
             tables: ExprTables(Some(Arc::clone(&self.lookups))),
             messages: Arc::default(),
             stop: Arc::default(),
+            permissions: Arc::clone(&request.permissions),
         };
         Runner {
-            source,
+            source: permitted(source, &request.permissions),
             lookups: Arc::clone(&self.lookups),
             rules: Arc::clone(&self.rules),
             shapes: Arc::clone(&self.shapes),

@@ -31,6 +31,7 @@ mod named;
 mod node;
 mod partial;
 mod pattern;
+mod permitted;
 mod result_rows;
 mod row_filter;
 mod rows;

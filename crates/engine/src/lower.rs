@@ -94,6 +94,8 @@ impl Step {
 pub(crate) trait Environment {
     /// The search's context.
     fn context(&self) -> &CommandContext;
+    /// Refuses a command that the user may not run.
+    fn permit(&self, command: &Command, span: Span) -> Result<(), EngineError>;
     /// Rows of a subsearch, at most so many.
     fn subsearch(&self, pipeline: &Pipeline, rows_max: usize) -> Result<Vec<RecordBatch>, EngineError>;
     /// The expression with its subsearches replaced by their results.
@@ -139,6 +141,8 @@ struct Lowering<'a> {
 
 impl Lowering<'_> {
     fn steps(&self, command: &Command) -> Result<Vec<Step>, EngineError> {
+        // Also of commands that nobody saw when the search began: those that data is written into.
+        self.environment.permit(command, self.span)?;
         Ok(vec![match command {
             Command::Search(search) => self.search(&search.expr)?,
             Command::Where(expr) => {

@@ -52,6 +52,7 @@ impl Folding {
             tables: ExprTables::default(),
             messages: Arc::<Messages>::default(),
             stop: Arc::<Stop>::default(),
+            permissions: Arc::default(),
         };
         let parsed = quarry_spl::parse(search);
         let reduce: Arc<dyn Reduce> = match parsed.pipeline.commands.last().map(|stage| &stage.command) {

@@ -4,6 +4,7 @@
 //! source of events. Without a node, as in a search over files, there is nothing to ask and the message says so.
 
 use arrow::record_batch::RecordBatch;
+use quarry_conf::Permissions;
 use quarry_event::time::{NS_PER_SEC, strftime};
 use quarry_spl::ast::{DbInspectCommand, LoadJobCommand, LoadedJob, NodeCommand, RestCommand, Stage};
 use quarry_store::{BucketListing, IndexSelector, ListingState};
@@ -45,24 +46,25 @@ pub trait NodeSource: Send + Sync {
     fn name(&self) -> String {
         THIS_NODE.to_owned()
     }
-    /// The entries of an endpoint such as `/services/server/info`; `None` when there is no such endpoint.
-    fn entries(&self, _path: &str) -> Result<Option<Vec<NodeEntry>>, String> {
+    /// The entries that a user sees of an endpoint such as `/services/server/info`; `None` when there is no such endpoint,
+    /// an error where the user may not ask it.
+    fn entries(&self, _path: &str, _viewer: &Permissions) -> Result<Option<Vec<NodeEntry>>, String> {
         Ok(None)
     }
     /// The endpoints there are, for a suggestion.
     fn endpoints(&self) -> Vec<String> {
         Vec::new()
     }
-    /// What is kept of the job of this id; `None` when nothing is.
-    fn job(&self, _sid: &str) -> Result<Option<KeptJob>, String> {
+    /// What is kept of the job of this id; `None` when nothing is that the user may see.
+    fn job(&self, _sid: &str, _viewer: &Permissions) -> Result<Option<KeptJob>, String> {
         Ok(None)
     }
-    /// Id of the job that ran a saved search so many runs ago.
-    fn saved_job(&self, _user: &str, _app: &str, _name: &str, _offset: usize) -> Option<String> {
+    /// Id of the job that ran a saved search so many runs ago, among those that the user may see.
+    fn saved_job(&self, _name: &str, _offset: usize, _viewer: &Permissions) -> Option<String> {
         None
     }
-    /// Searches that ran before, newest first; `None` when they are not recorded.
-    fn history(&self) -> Option<Vec<NodeEntry>> {
+    /// Searches that ran before and that the user may see, newest first; `None` when they are not recorded.
+    fn history(&self, _viewer: &Permissions) -> Option<Vec<NodeEntry>> {
         None
     }
 }
@@ -79,7 +81,7 @@ impl Runner {
         let batches = match command {
             NodeCommand::Rest(command) => vec![self.rest(command)?],
             NodeCommand::LoadJob(command) => self.loaded(command)?,
-            NodeCommand::History => match self.node.history() {
+            NodeCommand::History => match self.node.history(&self.context.permissions) {
                 Some(entries) => vec![timed(&table_of(&entries)?)?],
                 None => {
                     self.context.messages.push("history: searches that ran are not recorded here");
@@ -139,11 +141,12 @@ impl Runner {
 
     /// The entries of an endpoint, or the one whose name the path ends with, percent-encoded where it must be.
     fn entries_at(&self, endpoint: &str) -> Result<Option<Vec<NodeEntry>>, String> {
-        if let Some(entries) = self.node.entries(endpoint)? {
+        let viewer = self.context.permissions.as_ref();
+        if let Some(entries) = self.node.entries(endpoint, viewer)? {
             return Ok(Some(entries));
         }
         let Some((parent, name)) = endpoint.rsplit_once('/') else { return Ok(None) };
-        let Some(mut entries) = self.node.entries(parent)? else { return Ok(None) };
+        let Some(mut entries) = self.node.entries(parent, viewer)? else { return Ok(None) };
         let name = percent_decode(name);
         entries.retain(|entry| entry.iter().any(|(field, values)| field == "title" && values.contains(&name)));
         Ok((!entries.is_empty()).then_some(entries))
@@ -153,12 +156,13 @@ impl Runner {
         let invalid = |message: String| EngineError::Invalid { message, span: Some(command.span) };
         let sid = match &command.job {
             LoadedJob::Sid(sid) => sid.clone(),
-            LoadedJob::Saved { user, app, name } => {
-                let found = self.node.saved_job(user, app, name, command.offset);
+            // Saved searches belong to apps here, so that any user and app leads to them.
+            LoadedJob::Saved { name, .. } => {
+                let found = self.node.saved_job(name, command.offset, &self.context.permissions);
                 found.ok_or_else(|| invalid(format!("loadjob: no run of the saved search {name} is kept")))?
             }
         };
-        match self.node.job(&sid) {
+        match self.node.job(&sid, &self.context.permissions) {
             Ok(Some(job)) if command.events && !job.events => Err(invalid(format!(
                 "loadjob: the events of job {sid} are not kept, only its result: drop events=true"
             ))),

@@ -163,6 +163,7 @@ impl Runner {
                 return self.chain(Box::new(std::iter::empty()), rest, &self.context);
             }
         }
+        self.permit(&first.command, first.span)?;
         match &first.command {
             Command::Search(search) => self.events(search, rest),
             Command::Metadata(command) => self.metadata(command, rest),
@@ -445,6 +446,10 @@ impl Environment for Surroundings<'_> {
         self.context
     }
 
+    fn permit(&self, command: &Command, span: Span) -> Result<(), EngineError> {
+        self.runner.permit(command, span)
+    }
+
     fn subsearch(&self, pipeline: &Pipeline, rows_max: usize) -> Result<Vec<RecordBatch>, EngineError> {
         self.runner.subsearch(pipeline, rows_max)
     }
@@ -489,6 +494,10 @@ impl Environment for Surroundings<'_> {
 impl Environment for Runner {
     fn context(&self) -> &CommandContext {
         &self.context
+    }
+
+    fn permit(&self, command: &Command, span: Span) -> Result<(), EngineError> {
+        Runner::permit(self, command, span)
     }
 
     fn subsearch(&self, pipeline: &Pipeline, rows_max: usize) -> Result<Vec<RecordBatch>, EngineError> {

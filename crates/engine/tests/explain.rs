@@ -94,6 +94,7 @@ fn request(text: &str) -> SearchRequest {
         now: START + 8_000 * SECOND,
         zone: jiff::tz::TimeZone::UTC,
         default_indexes: vec!["main".into()],
+        permissions: std::sync::Arc::new(quarry_conf::Permissions::owner()),
         sid: None,
     }
 }

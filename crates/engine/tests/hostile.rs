@@ -34,6 +34,7 @@ fn ask(store: &Arc<MemoryStore>, search: &str) -> String {
         now: 0,
         zone: jiff::tz::TimeZone::UTC,
         default_indexes: vec!["main".into()],
+        permissions: std::sync::Arc::new(quarry_conf::Permissions::owner()),
         sid: None,
     };
     let mut job = match engine.start(request, store.clone()) {
@@ -73,6 +74,7 @@ fn a_long_and_deep_search_runs_on_a_thread_with_a_small_stack() {
             now: 0,
             zone: jiff::tz::TimeZone::UTC,
             default_indexes: vec!["main".into()],
+            permissions: std::sync::Arc::new(quarry_conf::Permissions::owner()),
             sid: None,
         };
         // One is left in the middle, one ends before it began.

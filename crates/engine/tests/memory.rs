@@ -36,6 +36,7 @@ fn ask_of(search: &str, memory_bytes: usize, store: Arc<MemoryStore>) -> Result<
         now: 0,
         zone: jiff::tz::TimeZone::UTC,
         default_indexes: vec!["main".into()],
+        permissions: std::sync::Arc::new(quarry_conf::Permissions::owner()),
         sid: None,
     };
     let mut job = engine.start(request, store).map_err(|faults| faults[0].message.clone())?;

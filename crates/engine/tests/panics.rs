@@ -101,6 +101,7 @@ fn rows_of(engine: &Engine, start: Start, world: &Arc<Mined>, search: &str, rang
         now: 0,
         zone: jiff::tz::TimeZone::UTC,
         default_indexes: vec!["main".into()],
+        permissions: std::sync::Arc::new(quarry_conf::Permissions::owner()),
         sid: None,
     };
     let source: Arc<dyn SnapshotSource> = Arc::<Mined>::clone(world);

@@ -166,6 +166,7 @@ fn ask(search: &str, memory_bytes: usize, source: Arc<dyn SnapshotSource>) -> An
         now: 2_000_000 * SECOND,
         zone: jiff::tz::TimeZone::UTC,
         default_indexes: vec!["main".into()],
+        permissions: std::sync::Arc::new(quarry_conf::Permissions::owner()),
         sid: None,
     };
     let mut job = engine.start(request, source).map_err(|faults| faults[0].message.clone()).unwrap();

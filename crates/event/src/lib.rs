@@ -12,6 +12,7 @@ pub mod batch;
 pub mod expression;
 pub mod segment;
 pub mod shape;
+pub mod spreadsheet;
 pub mod term;
 pub mod time;
 pub mod value;

@@ -84,6 +84,9 @@ pub enum AppendError {
     /// The node stops.
     #[error("the node is stopping")]
     Stopping,
+    /// The events cannot be stored, now or later: what they are is beyond a limit.
+    #[error("{0}")]
+    Refused(SinkError),
     /// The store failed.
     #[error("{0}")]
     Failed(SinkError),

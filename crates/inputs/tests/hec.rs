@@ -531,3 +531,94 @@ fn rules_of_index_time_run_for_events_and_for_raw_text() {
     assert_eq!(served.ask("POST", "/services/collector/raw", &[("authorization", APPS)], b"debug").0, 200);
     assert_eq!(found(), Vec::<String>::new());
 }
+
+/// Code, HTTP status and, where the answer names an event, its number: senders repeat what is answered 5xx for ever, so
+/// that nothing wrong with an event may be.
+#[test]
+fn every_malformed_envelope_is_refused_for_good() {
+    let served = Served::start();
+    let long = |bytes: usize| "x".repeat(bytes);
+    let nested = |depth: usize| format!(r#"{{"event":{}1{}}}"#, "[".repeat(depth), "]".repeat(depth));
+    let of = |member: &str| format!(r#"{{"event":"a",{member}}}"#);
+    let cases: Vec<(String, u64, Option<u64>, &str)> = vec![
+        (String::new(), 5, None, "No data"),
+        (" \n\t".to_owned(), 5, None, "No data"),
+        ("[]".to_owned(), 5, None, "No data"),
+        ("{".to_owned(), 6, Some(0), "Invalid data format"),
+        ("}".to_owned(), 6, Some(0), "Invalid data format"),
+        ("null".to_owned(), 6, Some(0), "Invalid data format"),
+        ("1".to_owned(), 6, Some(0), "Invalid data format"),
+        (r#""text""#.to_owned(), 6, Some(0), "Invalid data format"),
+        ("event=a".to_owned(), 6, Some(0), "Invalid data format"),
+        (r#"{"event":"a""#.to_owned(), 6, Some(0), "Invalid data format"),
+        (r#"{"event":"a"}{"event":"#.to_owned(), 6, Some(1), "Invalid data format"),
+        (r#"{"event":"a"},{"event":"b"}"#.to_owned(), 6, Some(1), "Invalid data format"),
+        (r#"[{"event":"a"},1]"#.to_owned(), 6, Some(1), "Invalid data format"),
+        (r#"{event:"a"}"#.to_owned(), 6, Some(0), "Invalid data format"),
+        (r#"{"event":"a","event"}"#.to_owned(), 6, Some(0), "Invalid data format"),
+        (nested(600), 6, Some(0), "nested deeper than 500"),
+        (format!(r#"{{"event":"a"}}{}"#, nested(30_000)), 6, Some(1), "nested deeper than 500"),
+        ("{}".to_owned(), 12, Some(0), "Event field is required"),
+        (r#"{"host":"h"}"#.to_owned(), 12, Some(0), "Event field is required"),
+        (r#"{"event":"a"}{"time":1}"#.to_owned(), 12, Some(1), "Event field is required"),
+        (r#"{"event":""}"#.to_owned(), 13, Some(0), "Event field cannot be blank"),
+        (r#"{"event":null}"#.to_owned(), 13, Some(0), "Event field cannot be blank"),
+        (r#"{"event":{}}"#.to_owned(), 13, Some(0), "Event field cannot be blank"),
+        (r#"{"event":[]}"#.to_owned(), 13, Some(0), "Event field cannot be blank"),
+        (of(r#""time":"soon""#), 15, Some(0), "time is not a number of seconds"),
+        (of(r#""time":"2026-11-22T10:00:00Z""#), 15, Some(0), "time is not a number of seconds"),
+        (of(r#""time":true"#), 15, Some(0), "time is not a number of seconds"),
+        (of(r#""time":{"s":1}"#), 15, Some(0), "time is not a number of seconds"),
+        (of(r#""time":[1]"#), 15, Some(0), "time is not a number of seconds"),
+        (of(r#""time":1e300"#), 15, Some(0), "time is not a number of seconds"),
+        (of(r#""time":99999999999999999999"#), 15, Some(0), "time is not a number of seconds"),
+        (format!(r#"{{"event":"a"}}{}"#, of(r#""time":"x""#)), 15, Some(1), "time is not a number of seconds"),
+        (of(r#""fields":{"a":{"b":1}}"#), 15, Some(0), "Error in handling indexed fields"),
+        (of(r#""fields":{"a":[[1]]}"#), 15, Some(0), "Error in handling indexed fields"),
+        (of(r#""fields":{"":1}"#), 15, Some(0), "a name is empty or longer than 1024 bytes"),
+        (of(&format!(r#""fields":{{"{}":1}}"#, long(1_025))), 15, Some(0), "longer than 1024 bytes"),
+        (of(r#""fields":{"a":{}}"#), 15, Some(0), "Error in handling indexed fields"),
+        (of(r#""fields":[1]"#), 6, Some(0), "Invalid data format"),
+        (of(r#""fields":"a""#), 6, Some(0), "Invalid data format"),
+        (of(r#""host":{"a":1}"#), 6, Some(0), "Invalid data format"),
+        (of(r#""source":[1]"#), 6, Some(0), "Invalid data format"),
+        (of(&format!(r#""host":"{}""#, long(65_537))), 6, Some(0), "longer than 65536 bytes"),
+        (of(&format!(r#""sourcetype":"{}""#, long(65_537))), 6, Some(0), "longer than 65536 bytes"),
+        (of(r#""index":"closed""#), 7, Some(1), "Incorrect index"),
+        (of(r#""index":"_internal""#), 7, Some(1), "Incorrect index"),
+        (of(r#""index":"_audit""#), 7, Some(1), "Incorrect index"),
+        (of(r#""index":{"a":1}"#), 6, Some(0), "Invalid data format"),
+        (format!(r#"{{"event":"a"}}{}"#, of(r#""index":"closed""#)), 7, Some(2), "Incorrect index"),
+    ];
+    assert!(cases.len() >= 40);
+    for (body, code, event, words) in &cases {
+        let shown: String = body.chars().take(80).collect();
+        let (status, answer) = served.send("", ANY, body);
+        let told: serde_json::Value = serde_json::from_str(&answer).unwrap();
+        assert_eq!((status, told["code"].as_u64()), (400, Some(*code)), "{shown}: {answer}");
+        assert_eq!(told["invalid-event-number"].as_u64(), *event, "{shown}: {answer}");
+        assert!(told["text"].as_str().unwrap().contains(words), "{shown}: {answer}");
+    }
+    served.store.lines();
+    // What the store itself refuses of an event does not come right by repeating either.
+    *served.store.broken.lock().unwrap() = Some(|| AppendError::Refused("too large".into()));
+    let (status, answer) = served.send("", ANY, r#"{"event":"a"}"#);
+    assert!(status == 400 && answer.contains("\"code\":6"), "{status} {answer}");
+}
+
+#[test]
+fn internal_indexes_are_for_tokens_that_name_them() {
+    let conf = CONF.replace("[http://any]\n", "[http://any]\nindexes = main,_internal\n");
+    let conf = conf.replace("[http://ack]\n", "[http://ack]\nindex = _audit\n");
+    let served = Served::with(&[("inputs", &conf)]);
+    assert_eq!(served.send("", ANY, r#"{"event":"a","index":"_internal"}"#).0, 200);
+    assert_eq!(served.send("", ANY, r#"{"event":"a","index":"_audit"}"#).0, 400);
+    let query = "Splunk 55555555-5555-5555-5555-555555555555";
+    assert_eq!(served.send("", query, r#"{"event":"a","index":"web"}"#).0, 200);
+    for index in ["_internal", "_audit"] {
+        let body = format!(r#"{{"event":"a","index":"{index}"}}"#);
+        assert_eq!(served.send("", query, &body).0, 400);
+        let raw = format!("/services/collector/raw?index={index}");
+        assert_eq!(served.ask("POST", &raw, &[("Authorization", query)], b"a").0, 400, "{index}");
+    }
+}

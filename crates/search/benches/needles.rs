@@ -82,7 +82,7 @@ fn main() {
 }
 
 fn found(service: &SearchService, search: &str) -> bool {
-    let params = SearchParams { text: search.to_owned(), ..SearchParams::default() };
+    let params = SearchParams { text: search.to_owned(), ..SearchParams::of_owner() };
     !service.run(params).unwrap().table.is_empty()
 }
 

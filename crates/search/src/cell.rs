@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::{DataType, Float64Type, Int64Type, TimeUnit, TimestampNanosecondType};
 use jiff::tz::TimeZone;
+use quarry_event::spreadsheet::without_formula;
 use quarry_event::time::{NS_PER_SEC, strftime};
 use quarry_event::value::{self, Number};
 
@@ -222,6 +223,26 @@ pub fn write_csv(text: &str, out: &mut String) {
     out.push('"');
     out.push_str(&text.replace('"', "\"\""));
     out.push('"');
+}
+
+/// What stands in a field of CSV: the text as it is, or safe to open in a spreadsheet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CsvCells {
+    /// As it is.
+    #[default]
+    Exact,
+    /// Without formulas.
+    Safe,
+}
+
+impl CsvCells {
+    /// Appends one field.
+    pub fn write(self, text: &str, out: &mut String) {
+        match self {
+            CsvCells::Exact => write_csv(text, out),
+            CsvCells::Safe => write_csv(&without_formula(text), out),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -40,6 +40,8 @@ impl Remembered {
 pub struct JobFacts {
     /// Its id.
     pub sid: String,
+    /// Who asked.
+    pub user: String,
     /// Its text.
     pub search: String,
     /// The saved search that it ran, where it did nothing else.

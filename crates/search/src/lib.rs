@@ -3,7 +3,7 @@
 //! [`SearchService`] runs searches of one data directory or one set of files; [`cell`] and [`ResultTable`] say how a
 //! value looks, whatever output it goes to.
 //!
-//! Not here: users and their roles (auth, api), where the rows of searches that ended are kept ([`JobKeeper`]).
+//! Not here: users and their roles (auth, api; a search gets what they come to), where the rows of searches that ended are kept ([`JobKeeper`]).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod cell;

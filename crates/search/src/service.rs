@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use jiff::tz::TimeZone;
+use quarry_conf::Permissions;
 use quarry_engine::{
     Engine, EngineError, Explanation, Job, ResultKind, ScanProgress, SearchRequest, SnapshotSource, Stopper,
     SummaryReport, SummaryRequest,
@@ -32,6 +33,15 @@ pub struct SearchParams {
     pub rows_max: Option<usize>,
     /// Whether `text` is not what the user asked but a part that suffices to show: its rows are not kept.
     pub is_narrowed: bool,
+    /// What the user may do; by default nothing.
+    pub permissions: Arc<Permissions>,
+}
+
+impl SearchParams {
+    /// What the owner of the data folder asks, to whom nothing is refused; the text is missing.
+    pub fn of_owner() -> SearchParams {
+        SearchParams { permissions: Arc::new(Permissions::owner()), ..SearchParams::default() }
+    }
 }
 
 /// Why there is no result.
@@ -172,7 +182,8 @@ impl SearchService {
         let mut keeping = keeper.and_then(|keeper| {
             let sid = keeper.begin(request.now)?;
             let (search, started) = (request.text.clone(), request.now);
-            let facts = JobFacts { sid, saved: saved_name(&search), search, started, ..JobFacts::default() };
+            let (saved, user) = (saved_name(&search), request.permissions.user.clone());
+            let facts = JobFacts { sid, saved, search, user, started, ..JobFacts::default() };
             Some(Keeping::new(Arc::clone(keeper), facts, keeps_rows))
         });
         request.sid = keeping.as_ref().map(|keeping| keeping.facts.sid.clone());
@@ -198,12 +209,17 @@ impl SearchService {
         // Splunk's "all time" is an earliest of 0; events before 1970 belong to it.
         let earliest = time("earliest", &params.earliest)?.filter(|time| *time != 0);
         let range = TimeRange { earliest, latest: time("latest", &params.latest)? };
+        let default_indexes = match params.permissions.is_owner() {
+            true => self.0.default_indexes.clone(),
+            false => params.permissions.default_indexes.clone(),
+        };
         let request = SearchRequest {
             text: params.text,
             range,
             now,
             zone: zone.clone(),
-            default_indexes: self.0.default_indexes.clone(),
+            default_indexes,
+            permissions: params.permissions,
             sid: None,
         };
         Ok((request, zone))

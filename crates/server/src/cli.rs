@@ -123,6 +123,9 @@ pub(crate) struct SearchArgs {
     /// Form of the output.
     #[arg(short, long, default_value = "table", value_name = "FORM")]
     pub(crate) output: OutputForm,
+    /// With -o csv: cells that a spreadsheet would take for formulas get an apostrophe in front.
+    #[arg(long)]
+    pub(crate) csv_safe: bool,
     /// A record per row, a line per field: same as -o vertical.
     #[arg(long, conflicts_with = "output")]
     pub(crate) vertical: bool,
@@ -157,7 +160,11 @@ pub(crate) struct NamespaceArgs {
 impl SearchArgs {
     /// The form that is asked for.
     pub(crate) fn form(&self) -> OutputForm {
-        if self.vertical { OutputForm::Vertical } else { self.output }
+        match self.output {
+            _ if self.vertical => OutputForm::Vertical,
+            OutputForm::Csv if self.csv_safe => OutputForm::SafeCsv,
+            output => output,
+        }
     }
 }
 
@@ -177,6 +184,9 @@ pub(crate) enum OutputForm {
     Table,
     /// Header line, RFC 4180; several values joined by a line break.
     Csv,
+    /// The same without formulas: cells that begin with = + - @ get an apostrophe; same as -o csv --csv-safe.
+    #[value(name = "csv-safe")]
+    SafeCsv,
     /// Array of objects.
     Json,
     /// One object a line.

@@ -232,7 +232,8 @@ impl EventStore for NodeStore {
     }
 
     fn check_index(&self, index: &str) -> Result<(), String> {
-        self.node.settings.check_index(index)
+        self.node.settings.check_index(index)?;
+        self.node.store.check_index(index).map_err(|error| error.to_string())
     }
 }
 
@@ -257,6 +258,9 @@ fn refusal(error: StoreError) -> AppendError {
     match error {
         StoreError::Full { .. } | StoreError::SealStalled { .. } => AppendError::Busy(error.into()),
         StoreError::Closed => AppendError::Stopping,
+        StoreError::TooLarge { .. } | StoreError::InvalidBatch { .. } | StoreError::TooManyIndexes { .. } => {
+            AppendError::Refused(error.into())
+        }
         _ => AppendError::Failed(error.into()),
     }
 }

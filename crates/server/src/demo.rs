@@ -91,7 +91,7 @@ pub(crate) fn run(arguments: &DemoArgs) -> Result<u8, Failure> {
         let started = settings.clock.elapsed_ns();
         let outcome = search::ask(
             &service,
-            SearchParams { text: question.search.to_owned(), zone: zone.clone(), ..SearchParams::default() },
+            SearchParams { text: question.search.to_owned(), zone: zone.clone(), ..SearchParams::of_owner() },
         )?;
         let elapsed_ms = (settings.clock.elapsed_ns() - started) as f64 / (NS_PER_SEC / 1_000) as f64;
         let style = OutputStyle {

@@ -113,7 +113,9 @@ impl From<InputError> for Failure {
 impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Failure {
         match error {
-            EngineError::Invalid { .. } | EngineError::Limit { .. } => Failure::Search(error.to_string()),
+            EngineError::Invalid { .. } | EngineError::Forbidden { .. } | EngineError::Limit { .. } => {
+                Failure::Search(error.to_string())
+            }
             _ => Failure::Storage(error.to_string()),
         }
     }

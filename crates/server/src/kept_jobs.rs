@@ -18,7 +18,7 @@ use arrow::error::ArrowError;
 use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
 use arrow::record_batch::RecordBatch;
-use quarry_conf::Layers;
+use quarry_conf::{Layers, Permissions};
 use quarry_engine::{KeptJob, NodeEntry};
 use quarry_event::TimeNs;
 use quarry_event::time::NS_PER_SEC;
@@ -195,7 +195,7 @@ impl KeptJobs {
     fn told(&self, facts: &JobFacts) -> Value {
         let now = self.now_seconds();
         json!({
-            "sid": facts.sid, "search": facts.search, "saved": facts.saved, "events": facts.events, "rows": facts.rows,
+            "sid": facts.sid, "user": facts.user, "search": facts.search, "saved": facts.saved, "events": facts.events, "rows": facts.rows,
             "messages": facts.messages, "ended": now,
             "until": now.saturating_add(self.seconds_kept(facts.saved.as_deref())),
         })
@@ -245,8 +245,8 @@ impl KeptJobs {
 
     fn log(&self, facts: &JobFacts) -> std::io::Result<()> {
         let line = json!({
-            "_time": facts.started.div_euclid(NS_PER_SEC), "sid": facts.sid, "search": facts.search,
-            "saved": facts.saved, "rows": facts.rows, "scanned": facts.events_scanned, "elapsed_ms": facts.elapsed_ms,
+            "_time": facts.started.div_euclid(NS_PER_SEC), "sid": facts.sid, "user": facts.user,
+            "search": facts.search, "saved": facts.saved, "rows": facts.rows, "scanned": facts.events_scanned, "elapsed_ms": facts.elapsed_ms,
             "events": facts.events,
         });
         let line = format!("{line}\n");
@@ -278,13 +278,15 @@ impl KeptJobs {
         Ok((file, bytes))
     }
 
-    /// The result of a job; `None` when none is kept.
-    pub(crate) fn load(&self, sid: &str) -> Result<Option<KeptJob>, String> {
+    /// The result of a job; `None` when none is kept that `viewer` may see.
+    pub(crate) fn load(&self, sid: &str, viewer: &Permissions) -> Result<Option<KeptJob>, String> {
+        let is_seen = |facts: &Value| viewer.may_see(facts["user"].as_str());
         let recent = self.recent.as_ref().and_then(|recent| recent.find(sid));
         let (facts, rows) = match recent.filter(|job| self.is_current(&job.facts)) {
-            Some(job) => (job.facts, job.rows),
+            Some(job) if is_seen(&job.facts) => (job.facts, job.rows),
+            Some(_) => return Ok(None),
             None => {
-                let Some(facts) = self.facts(sid) else { return Ok(None) };
+                let Some(facts) = self.facts(sid).filter(is_seen) else { return Ok(None) };
                 let path = self.folder.join(sid).join(RESULTS);
                 let rows = read_rows(&path).map_err(|error| format!("{}: {error}", path.display()))?;
                 (facts, rows)
@@ -295,20 +297,21 @@ impl KeptJobs {
         Ok(Some(KeptJob { rows, events: facts["events"].as_bool().unwrap_or(false), messages }))
     }
 
-    /// Id of the job that ran a saved search so many runs ago.
-    pub(crate) fn saved(&self, name: &str, offset: usize) -> Option<String> {
+    /// Id of the job that ran a saved search so many runs ago, of those that `viewer` may see.
+    pub(crate) fn saved(&self, name: &str, offset: usize, viewer: &Permissions) -> Option<String> {
         let of_search = self.all().into_iter().filter(|job| job.facts["saved"].as_str() == Some(name));
+        let of_search = of_search.filter(|job| viewer.may_see(job.facts["user"].as_str()));
         of_search.map(|job| job.sid).nth(offset)
     }
 
-    /// Searches that ended, newest first.
-    pub(crate) fn history(&self) -> Vec<NodeEntry> {
+    /// Searches that ended and that `viewer` may see, newest first.
+    pub(crate) fn history(&self, viewer: &Permissions) -> Vec<NodeEntry> {
         let mut entries = Vec::new();
         for name in [HISTORY, HISTORY_BEFORE] {
             // A log that is not there tells of no search.
             let text = std::fs::read_to_string(self.folder.join(name)).unwrap_or_default();
-            entries
-                .extend(text.lines().rev().filter_map(|line| serde_json::from_str(line).ok()).map(|line| entry(&line)));
+            let lines = text.lines().rev().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+            entries.extend(lines.filter(|line| viewer.may_see(line["user"].as_str())).map(|line| entry(&line)));
         }
         entries
     }
@@ -328,6 +331,7 @@ fn entry(line: &Value) -> NodeEntry {
         field("exec_time", line["_time"].to_string()),
         field("is_realtime", "0".to_owned()),
     ];
+    entry.extend(line["user"].as_str().map(|name| field("user", name.to_owned())));
     entry.extend(line["saved"].as_str().map(|name| field("savedsearch_name", name.to_owned())));
     if line["events"].as_bool() == Some(true) {
         entry.push(field("event_count", line["rows"].to_string()));
@@ -422,6 +426,10 @@ mod tests {
 
     use super::*;
 
+    fn viewer() -> Permissions {
+        Permissions::owner()
+    }
+
     const START: i64 = 1_795_186_800;
 
     fn rows(names: &[&str]) -> RecordBatch {
@@ -462,21 +470,21 @@ mod tests {
         let now = START * NS_PER_SEC;
         let (first, second) = (jobs.begin(now).unwrap(), other.begin(now).unwrap());
         assert_ne!(first, second, "two processes take different names");
-        assert!(jobs.load(&first).unwrap().is_none(), "a search that runs has no result");
+        assert!(jobs.load(&first, &viewer()).unwrap().is_none(), "a search that runs has no result");
         let batches = [rows(&["a", "a text that is longer than twelve bytes"]), rows(&["b"]), counts(), rows(&["c"])];
         jobs.finish(&JobFacts { messages: vec!["cut".to_owned()], ..facts(&first, None) }, Some(&batches));
         other.finish(&facts(&second, None), None);
-        let loaded = other.load(&first).unwrap().unwrap();
+        let loaded = other.load(&first, &viewer()).unwrap().unwrap();
         assert_eq!(loaded.rows, batches);
         assert_eq!(loaded.messages, ["cut"]);
-        assert!(jobs.load(&second).unwrap().is_none());
-        assert_eq!(jobs.history().len(), 2);
+        assert!(jobs.load(&second, &viewer()).unwrap().is_none());
+        assert_eq!(jobs.history(&viewer()).len(), 2);
         clock.advance_ns(SECONDS_KEPT * NS_PER_SEC);
-        assert!(jobs.load(&first).unwrap().is_none());
+        assert!(jobs.load(&first, &viewer()).unwrap().is_none());
         jobs.expire();
         assert!(!folder.path().join(FOLDER).join(first).exists());
         for outside in ["..", "", "../dispatch", ".hidden"] {
-            assert!(jobs.load(outside).unwrap().is_none());
+            assert!(jobs.load(outside, &viewer()).unwrap().is_none());
         }
     }
 
@@ -493,13 +501,13 @@ mod tests {
         };
         let (older, newer) = (run("Hosts"), run("Hosts"));
         let hourly = run("Hourly");
-        assert_eq!(jobs.saved("Hosts", 0), Some(newer));
-        assert_eq!(jobs.saved("Hosts", 1), Some(older));
-        assert_eq!(jobs.saved("Hosts", 2), None);
+        assert_eq!(jobs.saved("Hosts", 0, &viewer()), Some(newer));
+        assert_eq!(jobs.saved("Hosts", 1, &viewer()), Some(older));
+        assert_eq!(jobs.saved("Hosts", 2, &viewer()), None);
         clock.advance_ns(100 * NS_PER_SEC);
-        assert_eq!(jobs.saved("Hosts", 0), None, "dispatch.ttl = 60");
+        assert_eq!(jobs.saved("Hosts", 0, &viewer()), None, "dispatch.ttl = 60");
         clock.advance_ns(7_000 * NS_PER_SEC);
-        assert_eq!(jobs.saved("Hourly", 0), Some(hourly), "two periods of an hour");
+        assert_eq!(jobs.saved("Hourly", 0, &viewer()), Some(hourly), "two periods of an hour");
     }
 
     #[test]
@@ -512,7 +520,7 @@ mod tests {
         let small = server.begin(clock.now_ns()).unwrap();
         run(&JobFacts { messages: vec!["cut".to_owned()], ..facts(&small, None) }, counts());
         assert!(!folder.path().join(FOLDER).join(&small).exists(), "it is in memory");
-        assert_eq!(server.load(&small).unwrap().unwrap().messages, ["cut"]);
+        assert_eq!(server.load(&small, &viewer()).unwrap().unwrap().messages, ["cut"]);
         let (large, saved) = (server.begin(clock.now_ns()).unwrap(), server.begin(clock.now_ns()).unwrap());
         run(&facts(&large, None), rows(&["a"].repeat(crate::kept_recent::RECENT_BYTES_MAX)));
         run(&facts(&saved, Some("Hosts")), rows(&["a"]));
@@ -522,15 +530,44 @@ mod tests {
             let sid = server.begin(clock.now_ns()).unwrap();
             run(&facts(&sid, None), rows(&[&sid]));
         }
-        assert!(server.load(&small).unwrap().is_none(), "the oldest went for newer ones");
+        assert!(server.load(&small, &viewer()).unwrap().is_none(), "the oldest went for newer ones");
         run(&facts(&over, None), counts());
-        assert_eq!(server.history().len(), JOBS_MAX + 4);
+        assert_eq!(server.history(&viewer()).len(), JOBS_MAX + 4);
         drop(server);
         let next = jobs(folder.path(), &clock);
-        assert_eq!(next.load(&over).unwrap().unwrap().rows, [counts()]);
-        assert_eq!(next.saved("Hosts", 0), Some(saved));
+        assert_eq!(next.load(&over, &viewer()).unwrap().unwrap().rows, [counts()]);
+        assert_eq!(next.saved("Hosts", 0, &viewer()), Some(saved));
         clock.advance_ns(SECONDS_KEPT * NS_PER_SEC);
-        assert!(next.load(&over).unwrap().is_none());
+        assert!(next.load(&over, &viewer()).unwrap().is_none());
+    }
+
+    #[test]
+    fn users_see_their_own_jobs_and_administrators_all() {
+        let user = |name: &str, capabilities: &[&str]| {
+            let capabilities = capabilities.iter().map(|name| (*name).to_owned()).collect();
+            Permissions::of_user(name, capabilities, Vec::new(), Vec::new())
+        };
+        let (eva, tom, admin) = (user("eva", &["search"]), user("tom", &["search"]), user("a", &["admin_all_objects"]));
+        let folder = tempfile::tempdir().unwrap();
+        let clock = ManualClock::shared(START * NS_PER_SEC);
+        let server = KeptJobs::of_server(folder.path(), &Layers::new([]), Arc::clone(&clock) as SharedClock);
+        let run = |jobs: &KeptJobs, user: &str, saved: Option<&str>| {
+            let sid = jobs.begin(clock.now_ns()).unwrap();
+            jobs.finish(&JobFacts { user: user.to_owned(), ..facts(&sid, saved) }, Some(&[counts()]));
+            sid
+        };
+        let (in_memory, saved) = (run(&server, "eva", None), run(&server, "eva", Some("Hosts")));
+        for sid in [&in_memory, &saved] {
+            for (viewer, sees) in [(&eva, true), (&tom, false), (&admin, true), (&Permissions::owner(), true)] {
+                assert_eq!(server.load(sid, viewer).unwrap().is_some(), sees, "{}", viewer.user);
+            }
+        }
+        assert_eq!(server.saved("Hosts", 0, &eva), Some(saved));
+        assert_eq!(server.saved("Hosts", 0, &tom), None);
+        assert_eq!([&eva, &tom, &admin].map(|viewer| server.history(viewer).len()), [2, 0, 2]);
+        drop(server);
+        let written = jobs(folder.path(), &clock);
+        assert!(written.load(&in_memory, &eva).unwrap().is_some() && written.load(&in_memory, &tom).unwrap().is_none());
     }
 
     #[test]
@@ -540,6 +577,6 @@ mod tests {
         let jobs = jobs(&folder.path().join("missing"), &clock);
         assert_eq!(jobs.begin(START * NS_PER_SEC), None);
         assert!(!folder.path().join("missing").exists());
-        assert!(jobs.history().is_empty());
+        assert!(jobs.history(&viewer()).is_empty());
     }
 }

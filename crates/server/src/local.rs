@@ -27,6 +27,7 @@ use crate::lookup_files::{LookupFiles, Lookups};
 use crate::model_summaries::ModelSummaries;
 use crate::namespaces::NAMESPACES_MAX;
 use crate::node_facts::NodeFacts;
+use crate::owner_only;
 use crate::zone;
 
 /// Index a search reads when it names none.
@@ -148,6 +149,7 @@ impl Settings {
         let mut options =
             StoreOptions { pipeline_sets: self.pipeline_sets(), free_bytes_min, ..StoreOptions::at(data_dir) };
         self.set_merges(&mut options);
+        options.configured_indexes = IndexesConf::new(&self.layers).names().map(str::to_owned).collect();
         options
     }
 
@@ -288,6 +290,7 @@ fn spill_folder(data_dir: &Path) -> Option<PathBuf> {
 
 /// Opens the store of `data_dir` for adding; the folder is made when missing.
 pub(crate) fn open_to_add(data_dir: &Path, settings: &Settings) -> Result<Arc<Store>, Failure> {
+    owner_only::close_folder(data_dir);
     let options = settings.store_options(data_dir);
     let store = when_free(|| Store::open(options.clone(), settings.clock.clone()))?;
     remove_left_spills(data_dir);
@@ -307,6 +310,7 @@ fn remove_left_spills(data_dir: &Path) {
 
 /// As [`open_to_add`], for a server: buckets are merged in the background.
 pub(crate) fn open_to_serve(data_dir: &Path, settings: &Settings) -> Result<Arc<Store>, Failure> {
+    owner_only::close_folder(data_dir);
     let mut options = settings.store_options(data_dir);
     options.compaction.bucket_merging = true;
     let store = when_free(|| Store::open(options.clone(), settings.clock.clone()))?;

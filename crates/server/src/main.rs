@@ -43,6 +43,7 @@ mod namespaces;
 mod node;
 mod node_facts;
 mod output;
+mod owner_only;
 mod pipeline_sets;
 mod preview;
 mod program_group;
@@ -71,6 +72,7 @@ use cli::{AddVerb, BucketVerb, Cli, DataModelVerb, SplVerb, Verb};
 use failure::Failure;
 
 fn main() -> ExitCode {
+    owner_only::close_new_files();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

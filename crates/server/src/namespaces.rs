@@ -83,7 +83,7 @@ mod tests {
     use quarry_store::MemoryStore;
 
     fn answer(service: &SearchService, text: &str) -> Result<String, String> {
-        let params = SearchParams { text: text.to_owned(), ..SearchParams::default() };
+        let params = SearchParams { text: text.to_owned(), ..SearchParams::of_owner() };
         let outcome = service.start(params).and_then(|running| running.finish()).map_err(|error| error.to_string())?;
         let row = outcome.table.rows().next().unwrap();
         Ok(row.cell(0).joined(" ").into_owned())

@@ -130,6 +130,7 @@ impl Node for LocalNode {
 
     fn add_file(&self, request: &AddFile, has_left: &AtomicBool) -> Result<String, NodeError> {
         self.settings.check_index(&request.index)?;
+        self.store.check_index(&request.index)?;
         let path = Path::new(&request.path);
         if !path.is_absolute() {
             return Err(format!("{}: give an absolute path on the server's machine", request.path).into());

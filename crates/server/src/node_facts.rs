@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use quarry_conf::settings::server::ServerSettings;
-use quarry_conf::{IndexesConf, Layers};
+use quarry_conf::{IndexesConf, Layers, Permissions};
 use quarry_engine::{KeptJob, NodeEntry, NodeSource, SnapshotSource};
 use quarry_event::time::NS_PER_SEC;
+use quarry_store::IndexSelector;
 use serde_json::Value;
 
 use crate::kept_jobs::KeptJobs;
@@ -15,18 +16,18 @@ use crate::local::host_name;
 use crate::lookup_files::LookupFiles;
 use crate::model_summaries::ModelSummaries;
 
-/// Endpoints below `/services`.
-const ENDPOINTS: [&str; 10] = [
-    "admin/macros",
-    "admin/summarization",
-    "apps/local",
-    "data/indexes",
-    "data/lookup-table-files",
-    "data/props/extractions",
-    "data/transforms/lookups",
-    "datamodel/model",
-    "saved/searches",
-    "server/info",
+/// Endpoints below `/services`, and the capability that each takes beside that of searching.
+const ENDPOINTS: [(&str, Option<&str>); 10] = [
+    ("admin/macros", Some("rest_properties_get")),
+    ("admin/summarization", Some("rest_properties_get")),
+    ("apps/local", Some("rest_apps_view")),
+    ("data/indexes", None),
+    ("data/lookup-table-files", Some("rest_properties_get")),
+    ("data/props/extractions", Some("rest_properties_get")),
+    ("data/transforms/lookups", Some("rest_properties_get")),
+    ("datamodel/model", Some("rest_properties_get")),
+    ("saved/searches", Some("rest_properties_get")),
+    ("server/info", None),
 ];
 /// Fields of `admin/summarization`, and what they are called in the state that is kept.
 const SUMMARY_FIELDS: [(&str, &str); 13] = [
@@ -71,11 +72,17 @@ impl NodeSource for NodeFacts {
         ServerSettings::new(&self.layers).server_name.unwrap_or_else(host_name)
     }
 
-    fn entries(&self, path: &str) -> Result<Option<Vec<NodeEntry>>, String> {
+    fn entries(&self, path: &str, viewer: &Permissions) -> Result<Option<Vec<NodeEntry>>, String> {
         let path = path.split('?').next().unwrap_or(path).trim_end_matches('/');
-        Ok(Some(match below_services(path) {
+        let Some(endpoint) = below_services(path) else { return Ok(None) };
+        let Some((_, capability)) = ENDPOINTS.iter().find(|(known, _)| *known == endpoint) else { return Ok(None) };
+        if let Some(capability) = capability.filter(|capability| !viewer.holds(capability)) {
+            let user = &viewer.user;
+            return Err(format!("user {user} may not read {path}: it takes the capability {capability}"));
+        }
+        Ok(Some(match Some(endpoint) {
             Some("server/info") => vec![server_info(self.name())],
-            Some("data/indexes") => self.indexes(),
+            Some("data/indexes") => self.indexes(viewer),
             Some("saved/searches") => self.stanzas("savedsearches"),
             Some("admin/summarization") => self.summarization(),
             Some("admin/macros") => self.stanzas("macros"),
@@ -98,21 +105,20 @@ impl NodeSource for NodeFacts {
         }))
     }
 
-    fn job(&self, sid: &str) -> Result<Option<KeptJob>, String> {
-        self.jobs.as_ref().map_or(Ok(None), |jobs| jobs.load(sid))
+    fn job(&self, sid: &str, viewer: &Permissions) -> Result<Option<KeptJob>, String> {
+        self.jobs.as_ref().map_or(Ok(None), |jobs| jobs.load(sid, viewer))
     }
 
-    /// Saved searches have no owners here, so that any user and app leads to them.
-    fn saved_job(&self, _: &str, _: &str, name: &str, offset: usize) -> Option<String> {
-        self.jobs.as_ref()?.saved(name, offset)
+    fn saved_job(&self, name: &str, offset: usize, viewer: &Permissions) -> Option<String> {
+        self.jobs.as_ref()?.saved(name, offset, viewer)
     }
 
-    fn history(&self) -> Option<Vec<NodeEntry>> {
-        self.jobs.as_ref().map(|jobs| jobs.history())
+    fn history(&self, viewer: &Permissions) -> Option<Vec<NodeEntry>> {
+        self.jobs.as_ref().map(|jobs| jobs.history(viewer))
     }
 
     fn endpoints(&self) -> Vec<String> {
-        ENDPOINTS.iter().map(|path| format!("/services/{path}")).collect()
+        ENDPOINTS.iter().map(|(path, _)| format!("/services/{path}")).collect()
     }
 }
 
@@ -140,8 +146,9 @@ fn server_info(name: String) -> NodeEntry {
 }
 
 impl NodeFacts {
-    /// Indexes that are configured or hold events.
-    fn indexes(&self) -> Vec<NodeEntry> {
+    /// Indexes that are configured or hold events, and that the user may search.
+    fn indexes(&self, viewer: &Permissions) -> Vec<NodeEntry> {
+        let allowed = IndexSelector::new(viewer.allowed_indexes.iter().cloned());
         let buckets = self.source.buckets().unwrap_or_default();
         let conf = IndexesConf::new(&self.layers);
         let stanzas = self.layers.conf("indexes");
@@ -149,6 +156,7 @@ impl NodeFacts {
         let is_index = |name: &String| name != "default" && !name.contains(':');
         let names: std::collections::BTreeSet<String> =
             configured.filter(is_index).chain(buckets.iter().map(|bucket| bucket.index.clone())).collect();
+        let names = names.into_iter().filter(|name| allowed.matches(name));
         let entry = |name: String| {
             let own = || buckets.iter().filter(|bucket| bucket.index == name);
             let settings = conf.get(&name).unwrap_or(conf.defaults());
@@ -166,7 +174,7 @@ impl NodeFacts {
             entry.extend(own().map(|bucket| bucket.time_max).max().map(|time| field("maxTime", seconds(time))));
             entry
         };
-        names.into_iter().map(entry).collect()
+        names.map(entry).collect()
     }
 
     /// The stanzas of a file with their settings.

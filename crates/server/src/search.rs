@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use indicatif::HumanCount;
 use jiff::tz::TimeZone;
-use quarry_conf::Namespace;
+use quarry_conf::{Namespace, Permissions};
 use quarry_engine::{CommandSource, Stopper};
 use quarry_event::time::{NS_PER_SEC, parse_time};
 use quarry_inputs::file::{OneshotOptions, Progress, Reached, Rotation, add_file, expand};
@@ -112,6 +112,7 @@ impl Place {
                     zone: None,
                     rows_max: Some(HINT_ROWS_MAX),
                     is_narrowed: true,
+                    permissions: Arc::new(Permissions::owner()),
                 };
                 let table = service.run(params).ok()?.table;
                 let row = |row: Row<'_>| {
@@ -377,6 +378,7 @@ fn params(arguments: &SearchArgs, zone: &TimeZone) -> SearchParams {
         latest: arguments.latest.clone(),
         zone: Some(zone.clone()),
         rows_max: None,
+        permissions: Arc::new(Permissions::owner()),
     }
 }
 

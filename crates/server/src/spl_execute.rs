@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
-use quarry_conf::{Layers, PropsResolver};
+use quarry_conf::{Layers, Permissions, PropsResolver};
 use quarry_engine::{
     CommandChunk, CommandProcess, CommandSource, Engine, EngineOptions, KeptJob, KnowledgeSource, LookupSource,
     LookupTable, NodeEntry, NodeSource, SearchRequest, SnapshotSource,
@@ -69,6 +69,7 @@ pub(crate) fn executed(pipeline: Pipeline, text: &str, needs: &Needs) -> Result<
             now: NOW,
             zone: TimeZone::UTC,
             default_indexes: vec!["main".to_owned()],
+            permissions: Arc::new(Permissions::owner()),
             sid: None,
         };
         let mut job = engine.start_pipeline(pipeline.clone(), SpanMap::default(), request, Arc::new(NoBuckets(store)));
@@ -196,19 +197,19 @@ impl SnapshotSource for NoBuckets {
 
 /// Jobs that ended without rows, and endpoints without entries.
 impl NodeSource for StandIns {
-    fn entries(&self, _: &str) -> Result<Option<Vec<NodeEntry>>, String> {
+    fn entries(&self, _: &str, _: &Permissions) -> Result<Option<Vec<NodeEntry>>, String> {
         Ok(Some(Vec::new()))
     }
 
-    fn job(&self, _: &str) -> Result<Option<KeptJob>, String> {
+    fn job(&self, _: &str, _: &Permissions) -> Result<Option<KeptJob>, String> {
         Ok(Some(KeptJob { rows: Vec::new(), events: true, messages: Vec::new() }))
     }
 
-    fn saved_job(&self, _: &str, _: &str, _: &str, _: usize) -> Option<String> {
+    fn saved_job(&self, _: &str, _: usize, _: &Permissions) -> Option<String> {
         Some(ANY.to_owned())
     }
 
-    fn history(&self) -> Option<Vec<NodeEntry>> {
+    fn history(&self, _: &Permissions) -> Option<Vec<NodeEntry>> {
         Some(Vec::new())
     }
 }

@@ -253,7 +253,7 @@ mod tests {
         }
 
         fn answer(&self, text: &str) -> Vec<Vec<String>> {
-            let params = SearchParams { text: text.to_owned(), ..SearchParams::default() };
+            let params = SearchParams { text: text.to_owned(), ..SearchParams::of_owner() };
             let outcome = self.work.search.run(params).unwrap();
             outcome
                 .table

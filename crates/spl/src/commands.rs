@@ -11,11 +11,27 @@ pub struct CommandHelp {
     pub syntax: &'static str,
     /// What it does, in one line.
     pub summary: &'static str,
+    /// Capability that it takes beside that of searching, by Splunk's name.
+    pub capability: Option<&'static str>,
+}
+
+/// What commands of apps take.
+pub const CUSTOM_CAPABILITY: &str = "run_custom_command";
+/// What reading a file of the node takes.
+const READS_FILES: &str = "input_file";
+/// What writing a file of the node takes.
+const WRITES_FILES: &str = "output_file";
+
+impl CommandHelp {
+    /// The row of a command that not everybody may run.
+    const fn takes(self, capability: &'static str) -> CommandHelp {
+        CommandHelp { capability: Some(capability), ..self }
+    }
 }
 
 /// One row of the table.
 const fn row(name: &'static str, syntax: &'static str, summary: &'static str) -> CommandHelp {
-    CommandHelp { name, syntax, summary }
+    CommandHelp { name, syntax, summary, capability: None }
 }
 
 /// Commands that run, by name, aliases included.
@@ -79,7 +95,8 @@ pub static HELP: &[CommandHelp] = &[
         "collect",
         "collect index=INDEX [source=] [sourcetype=] [marker=] [testmode=]",
         "adds rows to an index as events",
-    ),
+    )
+    .takes("run_collect"),
     row(
         "concurrency",
         "concurrency duration=FIELD [start=FIELD] [output=FIELD]",
@@ -148,8 +165,10 @@ pub static HELP: &[CommandHelp] = &[
     row("highlight", "highlight TEXT...", "changes nothing"),
     row("history", "history", "searches that ran before"),
     row("iconify", "iconify FIELD...", "changes nothing"),
-    row("inputcsv", "inputcsv [append=] [start=] [max=] NAME [where EXPR]", "reads what outputcsv wrote"),
-    row("inputlookup", "inputlookup [append=] [start=] [max=] TABLE [where EXPR]", "reads a lookup table"),
+    row("inputcsv", "inputcsv [append=] [start=] [max=] NAME [where EXPR]", "reads what outputcsv wrote")
+        .takes(READS_FILES),
+    row("inputlookup", "inputlookup [append=] [start=] [max=] TABLE [where EXPR]", "reads a lookup table")
+        .takes(READS_FILES),
     row("iplocation", "iplocation [prefix=] [allfields=] FIELD", "where an address is"),
     row("join", "join [type=inner|left] [max=N] FIELD... [ SEARCH ]", "joins rows with those of another search"),
     row(
@@ -172,18 +191,21 @@ pub static HELP: &[CommandHelp] = &[
     row("makeresults", "makeresults [count=N] [annotate=] [format=csv|json data=TEXT]", "makes rows"),
     row("map", "map search=\"SEARCH with $field$\" [maxsearches=N]", "a search for each row"),
     row("mcatalog", "mcatalog values(FIELD) [where EXPR] [by FIELD...]", "which metrics and dimensions there are"),
-    row("mcollect", "mcollect index=INDEX [split=] [DIMENSION...]", "adds rows to an index as measurements"),
+    row("mcollect", "mcollect index=INDEX [split=] [DIMENSION...]", "adds rows to an index as measurements")
+        .takes("run_mcollect"),
     row(
         "metadata",
         "metadata type=hosts|sources|sourcetypes [index=]",
         "which hosts, sources or sourcetypes there are",
-    ),
+    )
+    .takes("get_metadata"),
     row("metasearch", "metasearch EXPR", "host, index, source, sourcetype and node of events"),
     row(
         "meventcollect",
         "meventcollect index=INDEX [split=] [DIMENSION...]",
         "adds events to an index as measurements",
-    ),
+    )
+    .takes("run_mcollect"),
     row("mstats", "mstats AGG(_value|METRIC)... [where EXPR] [by FIELD...] [span=]", "aggregates metrics"),
     row(
         "multikv",
@@ -203,10 +225,16 @@ pub static HELP: &[CommandHelp] = &[
     ),
     row(
         "outputcsv",
-        "outputcsv [append=] [create_empty=] [override_if_empty=] [NAME]",
+        "outputcsv [append=] [create_empty=] [override_if_empty=] [csv_safe=] [NAME]",
         "writes rows to a file of results",
-    ),
-    row("outputlookup", "outputlookup [append=] [key_field=] [override_if_empty=] TABLE", "writes a lookup table"),
+    )
+    .takes(WRITES_FILES),
+    row(
+        "outputlookup",
+        "outputlookup [append=] [key_field=] [override_if_empty=] [csv_safe=] TABLE",
+        "writes a lookup table",
+    )
+    .takes(WRITES_FILES),
     row("outputtext", "outputtext", "copies the text to _xml"),
     row(
         "pivot",
@@ -236,9 +264,11 @@ pub static HELP: &[CommandHelp] = &[
         "extracts fields",
     ),
     row("rtorder", "rtorder", "changes nothing; says so"),
-    row("run", "run [python|perl] NAME [ARGUMENT...]", "passes rows through a program of an app"),
+    row("run", "run [python|perl] NAME [ARGUMENT...]", "passes rows through a program of an app")
+        .takes(CUSTOM_CAPABILITY),
     row("savedsearch", "savedsearch NAME [TOKEN=VALUE...]", "runs a saved search"),
-    row("script", "script [python|perl] NAME [ARGUMENT...]", "passes rows through a program of an app"),
+    row("script", "script [python|perl] NAME [ARGUMENT...]", "passes rows through a program of an app")
+        .takes(CUSTOM_CAPABILITY),
     row("search", "search EXPR", "keeps events or rows that match"),
     row(
         "searchtxn",
@@ -254,7 +284,8 @@ pub static HELP: &[CommandHelp] = &[
         "sendalert",
         "sendalert ACTION [results_link=] [param.NAME=VALUE]...",
         "gives the rows to an alert action of an app",
-    ),
+    )
+    .takes("run_sendalert"),
     row("sendemail", "sendemail to=ADDRESS [OPTIONS]", "changes nothing; says so"),
     row("set", "set (union|diff|intersect) [ SEARCH ] [ SEARCH ]", "compares rows of two searches"),
     row("setfields", "setfields FIELD=TEXT [, ...]", "the same text in every row"),
@@ -310,7 +341,8 @@ pub static HELP: &[CommandHelp] = &[
         "walklex",
         "walklex [type=field|fieldvalue|term|all] [prefix=TEXT|pattern=TEXT] index=INDEX...",
         "the words and indexed fields of an index",
-    ),
+    )
+    .takes("run_walklex"),
     row("where", "where EXPR", "keeps rows for which an expression is true"),
     row("xmlkv", "xmlkv [FIELD]", "fields of XML"),
     row("xmlunescape", "xmlunescape", "entities of XML as characters"),
@@ -438,6 +470,15 @@ pub(crate) const NOT_YET: &[(&str, &str)] = &[
 /// What to do instead of a command of this lower-case name that does not run yet; perhaps empty.
 pub(crate) fn reason_not_yet(name: &str) -> Option<&'static str> {
     NOT_YET.iter().find(|(known, _)| *known == name).map(|(_, reason)| *reason)
+}
+
+/// The capability that a command of this lower-case name takes beside that of searching; commands that the language does
+/// not have are those of apps.
+pub fn capability_of(name: &str) -> Option<&'static str> {
+    match HELP.binary_search_by_key(&name, |command| command.name) {
+        Ok(at) => HELP[at].capability,
+        Err(_) => Some(CUSTOM_CAPABILITY),
+    }
 }
 
 /// Whether a command of this lower-case name runs.

@@ -7,6 +7,7 @@
 
 pub mod analyse;
 pub mod ast;
+pub mod capabilities;
 pub mod commands;
 mod diagnostic;
 mod foreign;

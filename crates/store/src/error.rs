@@ -87,6 +87,17 @@ pub enum StoreError {
         /// The broken rule.
         reason: String,
     },
+    /// An index that nobody configured would be one too many.
+    #[error(
+        "index {index} does not exist and {limit} indexes without a stanza in indexes.conf do already; give it a stanza [{index}] \
+         there"
+    )]
+    TooManyIndexes {
+        /// Its name.
+        index: String,
+        /// Most indexes without a stanza.
+        limit: usize,
+    },
     /// Sealing fails and the slabs that wait for it fill their memory; appends work again when sealing does.
     #[error("cannot take more events, because sealing fails: {reason}")]
     SealStalled {

@@ -22,6 +22,7 @@ mod inventory;
 mod log_files;
 mod log_thread;
 mod memory;
+mod new_indexes;
 mod options;
 mod order;
 mod queue;
@@ -49,7 +50,7 @@ pub use inventory::{BucketListing, IndexStats, ListingState, Verdict};
 pub use memory::MemoryStore;
 pub use options::{
     BATCH_EVENTS_MAX, BATCH_RAW_BYTES_MAX, CompactionOptions, HOT_BYTES_LEFT, MERGE_COUNT_MAX, MergeOptions,
-    StoreOptions,
+    StoreOptions, UNCONFIGURED_INDEXES_MAX,
 };
 pub use queue::QueueFigures;
 pub use report::Message;

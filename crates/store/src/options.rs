@@ -2,7 +2,7 @@
 //!
 //! What [`CompactionOptions`] calls `merge` is what settings of indexes.conf call `bucketMerge`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use quarry_bucket::{MAX_SLAB_EVENTS, MAX_SLAB_RAW_BYTES, TARGET_SLAB_RAW_BYTES};
@@ -11,6 +11,9 @@ use quarry_bucket::{MAX_SLAB_EVENTS, MAX_SLAB_RAW_BYTES, TARGET_SLAB_RAW_BYTES};
 pub const BATCH_EVENTS_MAX: usize = MAX_SLAB_EVENTS;
 /// Text bytes of one batch at most: the longest event.
 pub const BATCH_RAW_BYTES_MAX: usize = MAX_SLAB_RAW_BYTES;
+/// Indexes that are made because events name them, without a stanza in indexes.conf; whoever sends names could make any
+/// number of them, and each takes memory and files.
+pub const UNCONFIGURED_INDEXES_MAX: usize = 1_000;
 /// Messages the store's report keeps; the oldest go first.
 pub(crate) const REPORT_MESSAGES_MAX: usize = 100;
 /// Buckets of one merge at most, whatever an index says.
@@ -65,6 +68,8 @@ pub struct StoreOptions {
     pub zstd_level: i32,
     /// How sealed buckets are merged.
     pub compaction: CompactionOptions,
+    /// Indexes that stand in indexes.conf, of which there may be any number.
+    pub configured_indexes: BTreeSet<String>,
 }
 
 /// How sealed buckets are merged into larger ones.
@@ -172,6 +177,7 @@ impl StoreOptions {
             page_cache_bytes: 128 << 20,
             zstd_level: 1,
             compaction: CompactionOptions::default(),
+            configured_indexes: BTreeSet::new(),
         }
     }
 

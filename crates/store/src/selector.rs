@@ -4,12 +4,14 @@
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IndexSelector {
     patterns: Vec<String>,
+    /// What else must select an index.
+    within: Option<Box<IndexSelector>>,
 }
 
 impl IndexSelector {
     /// Indexes that match one of `patterns`.
     pub fn new<Pattern: Into<String>>(patterns: impl IntoIterator<Item = Pattern>) -> IndexSelector {
-        IndexSelector { patterns: patterns.into_iter().map(Into::into).collect() }
+        IndexSelector { patterns: patterns.into_iter().map(Into::into).collect(), within: None }
     }
 
     /// Every index, internal ones included.
@@ -17,10 +19,20 @@ impl IndexSelector {
         IndexSelector::new(["*", "_*"])
     }
 
+    /// The indexes of this selector that `other` selects too.
+    pub fn within(&self, other: &IndexSelector) -> IndexSelector {
+        let other = match &self.within {
+            Some(already) => already.within(other),
+            None => other.clone(),
+        };
+        IndexSelector { patterns: self.patterns.clone(), within: Some(Box::new(other)) }
+    }
+
     /// Whether `index` is selected. An internal index, whose name starts with `_`, needs a pattern that says so.
     pub fn matches(&self, index: &str) -> bool {
         let internal = index.starts_with('_');
         self.patterns.iter().any(|pattern| (!internal || pattern.starts_with('_')) && wildcard_match(pattern, index))
+            && self.within.as_ref().is_none_or(|other| other.matches(index))
     }
 }
 
@@ -78,5 +90,11 @@ mod tests {
         assert!(IndexSelector::new(["x", "_internal"]).matches("_internal"));
         assert!(IndexSelector::all().matches("_internal") && IndexSelector::all().matches("main"));
         assert!(!IndexSelector::default().matches("main"));
+        let allowed = IndexSelector::new(["*"]);
+        let read = IndexSelector::all().within(&allowed);
+        assert!(read.matches("main") && !read.matches("_internal"));
+        let read = read.within(&IndexSelector::new(["web*"]));
+        assert!(read.matches("web1") && !read.matches("main") && !read.matches("_web"));
+        assert!(!allowed.within(&IndexSelector::default()).matches("main"));
     }
 }

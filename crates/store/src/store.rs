@@ -17,6 +17,7 @@ use crate::data_dir::DirLock;
 use crate::disk::{Disk, LocalDisk};
 use crate::log_files::LogFiles;
 use crate::log_thread::LogThread;
+use crate::new_indexes::NewIndexes;
 use crate::order::FileOrder;
 use crate::queue::{Closing, PendingAppend, Queue, QueueFigures};
 use crate::recover::{clean_up, recover, remove_empty};
@@ -55,11 +56,12 @@ struct Writer {
     queue: Arc<Queue>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     compaction: Mutex<Option<JoinHandle<()>>>,
+    new_indexes: NewIndexes,
 }
 
 impl Writer {
     fn new(queue: Arc<Queue>) -> Writer {
-        Writer { queue, threads: Mutex::default(), compaction: Mutex::default() }
+        Writer { queue, threads: Mutex::default(), compaction: Mutex::default(), new_indexes: NewIndexes::default() }
     }
 }
 
@@ -135,7 +137,12 @@ impl Store {
         let order = FileOrder::default();
         let (thread_shared, thread_queue) = (shared.clone(), queue.clone());
         let log = LogThread { shared: thread_shared, queue: thread_queue, writer, mark, noted: None, next_lsn, order };
-        let store = Store { shared, writer: Some(Writer::new(queue)), _lock: dir_lock };
+        let mut store = Store { shared, writer: Some(Writer::new(queue)), _lock: dir_lock };
+        let holding = store.stats().into_iter().map(|stats| stats.index);
+        let new_indexes = NewIndexes::of(holding, &store.shared.options.configured_indexes);
+        if let Some(writer) = &mut store.writer {
+            writer.new_indexes = new_indexes;
+        }
         store.spawn("quarry-log", move || log.run())?;
         for _ in 0..store.shared.options.sealer_threads() {
             let shared = store.shared.clone();
@@ -233,6 +240,17 @@ impl Store {
         self.shared.sent.gave_up(request, self.shared.clock.elapsed_ns());
     }
 
+    /// Why the store takes no events of an index, if it does not: a new one may be one too many.
+    pub fn check_index(&self, index: &str) -> Result<(), StoreError> {
+        let configured = &self.shared.options.configured_indexes;
+        self.writer.as_ref().map_or(Ok(()), |writer| writer.new_indexes.check(index, configured))
+    }
+
+    fn admit(&self, batch: &EventBatch) -> Result<(), StoreError> {
+        admission::check(batch)?;
+        self.writer()?.new_indexes.admit(batch, &self.shared.options.configured_indexes)
+    }
+
     /// How full the queue of each pipeline set is; none of a store that takes nothing.
     pub fn queues(&self) -> Vec<QueueFigures> {
         self.writer().map(|writer| writer.queue.figures()).unwrap_or_default()
@@ -253,7 +271,7 @@ impl Store {
         admission::check_rows(&batch)?;
         let mut parts = batch.by_index();
         // All or none.
-        parts.iter().try_for_each(admission::check)?;
+        parts.iter().try_for_each(|part| self.admit(part))?;
         let last = parts.pop().unwrap_or_default();
         let before = parts
             .into_iter()
@@ -273,7 +291,7 @@ impl Store {
         let queue = &self.writer()?.queue;
         let AppendRequest { batch, checkpoint } = request;
         self.shared.gaps.check(checkpoint.as_ref().or(part_of.as_ref()), begun)?;
-        admission::check(&batch)?;
+        self.admit(&batch)?;
         if batch.is_empty() && checkpoint.is_none() {
             return Ok(Ticket::done(Ok(())));
         }

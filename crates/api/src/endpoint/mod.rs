@@ -1,5 +1,6 @@
 //! Endpoint families, one file each.
 
+pub(crate) mod access;
 pub(crate) mod auth;
 pub(crate) mod buckets;
 pub(crate) mod collector_tokens;

@@ -55,7 +55,7 @@ async fn service_of(state: &ApiState, caller: &Caller, place: Place) -> Result<A
     let identity = &caller.identity;
     let Path(mut parts) = place;
     let (Some(user), Some(app)) = (parts.remove("user"), parts.remove("app")) else { return Ok(state.search.clone()) };
-    if !NOT_USERS.contains(&user.as_str()) && user != identity.user && !identity.is_admin() {
+    if !NOT_USERS.contains(&user.as_str()) && !caller.permissions.may_see(Some(&user)) {
         return Err(ApiError::forbidden(format!("user {} may not search as {user}", identity.user)));
     }
     let node = state.node.clone();
@@ -63,7 +63,7 @@ async fn service_of(state: &ApiState, caller: &Caller, place: Place) -> Result<A
 }
 
 /// What is searched: Splunk's parameters; `zone`, that of times typed and shown, is ours. Others have no effect.
-fn params_of(parameters: &Parameters, rows_max: Option<usize>) -> Result<SearchParams, ApiError> {
+fn params_of(parameters: &Parameters, caller: &Caller, rows_max: Option<usize>) -> Result<SearchParams, ApiError> {
     let unknown = |name: &str| ApiError::bad_request(format!("zone={name} is not known: give one as Europe/Berlin"));
     let text = |name: &str| parameters.text(name).filter(|text| !text.is_empty());
     let zone = text("zone").map(|name| parse_zone(&name).ok_or_else(|| unknown(&name))).transpose()?;
@@ -74,11 +74,12 @@ fn params_of(parameters: &Parameters, rows_max: Option<usize>) -> Result<SearchP
         zone,
         rows_max: rows_max.filter(|count| *count > 0),
         is_narrowed: false,
+        permissions: Arc::clone(&caller.permissions),
     })
 }
 
 fn mode_of(parameters: &Parameters) -> Result<OutputMode, ApiError> {
-    OutputMode::parse(parameters.get("output_mode")).map_err(ApiError::bad_request)
+    OutputMode::parse(parameters.get("output_mode"), parameters.get("csv_safe")).map_err(ApiError::bad_request)
 }
 
 /// What a search would read: `output_mode=text` or `json`.
@@ -89,7 +90,7 @@ async fn explain(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let service = service_of(&state, &caller, place).await?;
-    let params = params_of(&parameters, None)?;
+    let params = params_of(&parameters, &caller, None)?;
     let node = state.node.clone();
     let zone = params.zone.clone().unwrap_or_else(|| service.zone());
     let is_json = parameters.get("output_mode") != Some("text");
@@ -117,7 +118,7 @@ async fn create(
         ));
     }
     let mode = mode_of(&parameters)?;
-    let params = params_of(&parameters, Some(parameters.number("count")?.unwrap_or(COUNT_DEFAULT)))?;
+    let params = params_of(&parameters, &caller, Some(parameters.number("count")?.unwrap_or(COUNT_DEFAULT)))?;
     let zone = params.zone.clone().unwrap_or_else(|| service.zone());
     let text = params.text.clone();
     let turn = state.turns.take(&caller.identity.user).await?;
@@ -252,7 +253,7 @@ type Take<'t> = &'t mut dyn FnMut(&dyn Fn(&mut String)) -> Result<(), Gone>;
 fn write_collected(rows: &CollectedRows, messages: &[String], mode: OutputMode, take: Take<'_>) -> Result<(), Ended> {
     take(&|out| match mode {
         OutputMode::Json => out.push_str(&wire::results_head(rows.fields(), messages)),
-        OutputMode::Csv => out.push_str(&wire::csv_head(rows.fields())),
+        OutputMode::Csv(cells) => out.push_str(&wire::csv_head(rows.fields(), cells)),
         OutputMode::Raw => {}
     })?;
     let mut is_first = true;
@@ -260,7 +261,7 @@ fn write_collected(rows: &CollectedRows, messages: &[String], mode: OutputMode, 
         for row in part?.rows() {
             take(&|out| match mode {
                 OutputMode::Json => wire::result_row(row, is_first, out),
-                OutputMode::Csv => wire::csv_row(row, out),
+                OutputMode::Csv(cells) => wire::csv_row(row, cells, out),
                 OutputMode::Raw => wire::raw_row(row, out),
             })?;
             is_first = false;
@@ -300,7 +301,7 @@ async fn export(
 ) -> Result<Response, ApiError> {
     let service = service_of(&state, &caller, place).await?;
     let mode = mode_of(&parameters)?;
-    let params = params_of(&parameters, parameters.number("count")?)?;
+    let params = params_of(&parameters, &caller, parameters.number("count")?)?;
     let (text, zone) = (params.text.clone(), params.zone.clone().unwrap_or_else(|| service.zone()));
     let answer_place = state.answer_place()?;
     let user = &caller.identity.user;
@@ -323,7 +324,7 @@ async fn export(
 fn send_rows(mut running: RunningSearch, mode: OutputMode, zone: &TimeZone, outlet: &mut Outlet) {
     let sent = match mode {
         // A CSV needs all its columns in the first line, so it begins when all rows are there.
-        OutputMode::Csv => {
+        OutputMode::Csv(_) => {
             let collected = running.collect_rows(zone).and_then(|mut rows| {
                 rows.leave_memory()?;
                 Ok(rows)
@@ -361,7 +362,7 @@ fn send_tables(
         let mut send = |row: Row<'_>, offset: usize, is_last: bool| {
             outlet.write(|out| match mode {
                 OutputMode::Json => wire::export_row(row, offset, is_last, out),
-                OutputMode::Csv | OutputMode::Raw => wire::raw_row(row, out),
+                OutputMode::Csv(_) | OutputMode::Raw => wire::raw_row(row, out),
             })
         };
         rows.rows().take(last).zip(offset..).try_for_each(|(row, offset)| send(row, offset, false))?;

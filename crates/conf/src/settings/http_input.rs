@@ -31,6 +31,7 @@ pub static INPUTS: ConfTable = ConfTable {
         network::UDP,
         network::SPLUNKTCP_GLOBAL,
         network::SPLUNKTCP_PORT,
+        network::SPLUNKTCP_TOKEN,
         network::SPLUNKTCP_SSL,
         network::SSL_GLOBAL,
         program::SCRIPT,

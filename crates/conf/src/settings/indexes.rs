@@ -13,6 +13,11 @@ use crate::warning::{ConfWarning, Problem};
 /// What a stanza name starts with that describes a volume of disk.
 const VOLUME_PREFIX: &str = "volume:";
 
+/// Bytes of an index's name: it becomes one of folders, with more behind it.
+const INDEX_NAME_BYTES_MAX: usize = 200;
+/// Bytes that a message shows of a longer one.
+const INDEX_NAME_SHOWN_BYTES: usize = 40;
+
 /// What the names of all settings of merging start with.
 const MERGE_PREFIX: &str = "bucketMerg";
 const MAX_TOTAL: &str = "maxTotalDataSizeMB";
@@ -227,12 +232,14 @@ impl IndexNames {
         self.last_chance.as_deref()
     }
 
+    /// Whether an index of this name stands in indexes.conf.
+    pub fn is_configured(&self, index: &str) -> bool {
+        self.configured.contains_key(index)
+    }
+
     /// Refuses a name that cannot be an index, and an index that is switched off.
     pub fn check(&self, index: &str) -> Result<(), String> {
-        let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b'-';
-        if index.is_empty() || index.starts_with('-') || !index.bytes().all(is_plain) {
-            return Err(format!("index {index}: a name has lower-case letters, digits, _ and -, and no leading -"));
-        }
+        check_index_name(index)?;
         match self.configured.get(index) {
             _ if self.is_forwarder => Ok(()),
             Some(true) => Err(format!("index {index} is disabled in indexes.conf")),
@@ -243,6 +250,21 @@ impl IndexNames {
             None => Ok(()),
         }
     }
+}
+
+/// Refuses a name that no index can have.
+fn check_index_name(index: &str) -> Result<(), String> {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b'-';
+    if index.is_empty() || index.starts_with('-') || !index.bytes().all(is_plain) {
+        let shown: String = index.chars().take(INDEX_NAME_BYTES_MAX).flat_map(char::escape_debug).collect();
+        return Err(format!("index {shown}: a name has lower-case letters, digits, _ and -, and no leading -"));
+    }
+    if index.len() > INDEX_NAME_BYTES_MAX {
+        let shown = &index[..INDEX_NAME_SHOWN_BYTES];
+        let bytes = index.len();
+        return Err(format!("index {shown}...: its name has {bytes} bytes, {INDEX_NAME_BYTES_MAX} are allowed"));
+    }
+    Ok(())
 }
 
 fn is_index(stanza: &str) -> bool {
@@ -279,7 +301,7 @@ pub(crate) fn check_merged(conf: &Merged, warnings: &mut Vec<ConfWarning>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{IndexesConf, MergeSettings};
+    use super::{INDEX_NAME_BYTES_MAX, IndexNames, IndexesConf, MergeSettings};
     use crate::Layers;
     use crate::layers::tests::local;
 
@@ -295,6 +317,23 @@ mod tests {
         assert!(!indexes.get("main").unwrap().disabled);
         assert!(indexes.get("volume:hot").is_none() && indexes.get("default").is_none());
         assert!(indexes.names().any(|name| name == "_internal") && indexes.names().all(|name| name != "volume:hot"));
+    }
+
+    #[test]
+    fn names_that_no_index_can_have_are_refused() {
+        let names = IndexNames::new(&Layers::new([local("indexes", "[old]\ndisabled = 1\n")]));
+        for bad in
+            ["", "../../x", "a/b", "a\\b", "..", ".", "a\0b", "a b", "Web", "-a", "größe", "old", "_no_such", "a*"]
+        {
+            assert!(names.check(bad).is_err(), "{bad:?}");
+        }
+        for good in ["main", "web_1", "9-a", "_internal", &"x".repeat(INDEX_NAME_BYTES_MAX)] {
+            assert_eq!(names.check(good), Ok(()), "{good}");
+        }
+        let long = names.check(&"x".repeat(INDEX_NAME_BYTES_MAX + 1)).unwrap_err();
+        assert!(long.contains("201 bytes, 200 are allowed") && long.len() < 200, "{long}");
+        let strange = names.check("a\0\n\u{1b}[31m").unwrap_err();
+        assert!(strange.chars().all(|c| !c.is_control()), "{strange:?}");
     }
 
     #[test]

@@ -11,6 +11,8 @@ use crate::values::Values;
 
 /// Stanza of what all forwarder ports share.
 const SPLUNKTCP: &str = "splunktcp";
+/// What the stanza of a token of forwarders starts with.
+const TOKEN_PREFIX: &str = "splunktcptoken://";
 /// Stanza of certificates.
 const SSL: &str = "SSL";
 /// What a size without a unit counts, and the units it may have.
@@ -21,6 +23,7 @@ pub(crate) const SPLUNKTCP_GLOBAL: Section = Section { stanza: StanzaName::Named
 pub(crate) const SPLUNKTCP_SSL: Section =
     Section { stanza: StanzaName::Prefix("splunktcp-ssl:"), rows: FORWARDER_ROWS };
 pub(crate) const SPLUNKTCP_PORT: Section = Section { stanza: StanzaName::Prefix("splunktcp://"), rows: FORWARDER_ROWS };
+pub(crate) const SPLUNKTCP_TOKEN: Section = Section { stanza: StanzaName::Prefix(TOKEN_PREFIX), rows: TOKEN_ROWS };
 pub(crate) const TCP_SSL: Section = Section { stanza: StanzaName::Prefix("tcp-ssl:"), rows: RAW_ROWS };
 pub(crate) const TCP: Section = Section { stanza: StanzaName::Prefix("tcp://"), rows: RAW_ROWS };
 pub(crate) const UDP: Section = Section { stanza: StanzaName::Prefix("udp://"), rows: RAW_ROWS };
@@ -55,7 +58,19 @@ const FORWARDER_ROWS: &[Row] = &[
     row("enableS2SHeartbeat", Kind::Bool, "true", "", "whether silent forwarders are given up"),
     row("s2sHeartbeatTimeout", COUNT, "600", "seconds", "silence after which a forwarder is given up"),
     row("_TCP_ROUTING", Kind::Text, "", "", "groups of outputs.conf that a forwarder sends the events to, with commas"),
+    row(
+        "acceptInternalIndexes",
+        Kind::Bool,
+        "false",
+        "",
+        "whether forwarders may write into indexes that begin with _",
+    ),
     row("negotiateProtocolLevel", COUNT, "", "", "highest protocol level that is offered; below 1: no v4 packets"),
+];
+
+const TOKEN_ROWS: &[Row] = &[
+    row("disabled", Kind::Bool, "false", "", "whether the token counts for nothing"),
+    row("token", Kind::Text, "", "", "what forwarders must show; with one such stanza none is let in without"),
 ];
 
 const SSL_ROWS: &[Row] = &[
@@ -131,6 +146,8 @@ pub struct NetworkInput {
     pub heartbeat_seconds: Option<u64>,
     /// Highest protocol level that forwarders are offered.
     pub protocol_level: Option<u64>,
+    /// Whether forwarders may write into indexes of the node itself, whose names begin with `_`.
+    pub accepts_internal: bool,
 }
 
 /// Certificates of ports that speak TLS.
@@ -153,6 +170,9 @@ pub struct NetworkInputSettings {
     pub bad_names: Vec<String>,
     /// `[SSL]`.
     pub ssl: SslSettings,
+    /// What forwarders must show one of, if there are any: `None` where there is no such stanza. A stanza that is disabled or
+    /// has no token lets nobody in, but keeps the others out.
+    pub forwarder_tokens: Option<Vec<String>>,
 }
 
 impl NetworkInputSettings {
@@ -179,7 +199,14 @@ impl NetworkInputSettings {
             requires_client: ssl.bool("requireClientCert"),
             roots: ssl.optional("sslRootCAPath"),
         };
-        NetworkInputSettings { inputs, bad_names, ssl }
+        let of_tokens: Vec<&str> = conf.stanzas().iter().map(|stanza| stanza.name.as_str()).collect();
+        let of_tokens = of_tokens.into_iter().filter(|name| name.starts_with(TOKEN_PREFIX));
+        let tokens: Vec<Option<String>> = of_tokens
+            .map(|name| Values::of_stanza(TOKEN_ROWS, conf, name))
+            .map(|own| own.optional("token").filter(|_| !own.bool("disabled")))
+            .collect();
+        let forwarder_tokens = (!tokens.is_empty()).then(|| tokens.into_iter().flatten().collect());
+        NetworkInputSettings { inputs, bad_names, ssl, forwarder_tokens }
     }
 }
 
@@ -251,6 +278,7 @@ fn input(kind: NetworkKind, own: &Values<'_>) -> NetworkInput {
         receive_bytes: if is_raw { own.size("_rcvbuf") } else { 0 },
         heartbeat_seconds: (!is_raw && own.bool("enableS2SHeartbeat")).then(|| own.count("s2sHeartbeatTimeout")),
         protocol_level: if is_raw { None } else { own.read("negotiateProtocolLevel", |text| text.parse().ok()) },
+        accepts_internal: !is_raw && own.bool("acceptInternalIndexes"),
     }
 }
 
@@ -269,6 +297,15 @@ mod tests {
     use super::{NetworkInputSettings, NetworkKind, SenderHost, parse_size};
     use crate::Layers;
     use crate::layers::tests::local;
+
+    #[test]
+    fn tokens_of_forwarders() {
+        let tokens = |text: &str| NetworkInputSettings::new(&Layers::new([local("inputs", text)])).forwarder_tokens;
+        assert_eq!(tokens("[splunktcp://9997]\n"), None);
+        let two = "[splunktcptoken://a]\ntoken = A-1\n[splunktcptoken://b]\ntoken = B-2\n";
+        assert_eq!(tokens(two), Some(vec!["A-1".to_owned(), "B-2".to_owned()]));
+        assert_eq!(tokens("[splunktcptoken://a]\ntoken = A-1\ndisabled = 1\n[splunktcptoken://b]\n"), Some(Vec::new()));
+    }
 
     #[test]
     fn a_port_has_the_settings_of_its_stanza() {

@@ -36,7 +36,6 @@ pub static OUTPUTS: ConfTable = ConfTable {
     ],
     unsupported: &[
         "indexerDiscovery",
-        "token",
         "socksServer",
         "sslPassword",
         "sslAltNameToCheck",
@@ -90,6 +89,7 @@ const GLOBAL_ROWS: &[Row] = &[
     OLD_CERTIFICATE,
     VERIFY,
     NAME_TO_CHECK,
+    TOKEN,
 ];
 
 const GROUP_ROWS: &[Row] = &[
@@ -110,8 +110,11 @@ const GROUP_ROWS: &[Row] = &[
     OLD_CERTIFICATE,
     VERIFY,
     NAME_TO_CHECK,
+    TOKEN,
 ];
 
+const TOKEN: Row =
+    row("token", Kind::Text, "", "", "what the servers ask for, as in [splunktcptoken://NAME] of theirs");
 const USE_ACK: Row =
     row("useACK", Kind::Bool, "false", "", "whether servers are to acknowledge events; ours always do");
 const SEND_COOKED: Row =
@@ -166,6 +169,8 @@ pub struct OutputServer {
     pub address: String,
     /// TLS, if it is spoken.
     pub tls: Option<OutputTls>,
+    /// What is shown to it.
+    pub token: Option<String>,
 }
 
 /// One group.
@@ -271,7 +276,12 @@ fn group(layers: &Layers, name: &str) -> Result<Option<OutputGroup>, String> {
         }
         let stanzas = [TCPOUT, &format!("{GROUP_PREFIX}{name}"), &format!("{SERVER_PREFIX}{address}")];
         let set = settings_of(layers, &stanzas);
-        servers.push(OutputServer { tls: tls(&Values::new(GROUP_ROWS, set)), address });
+        let values = Values::new(GROUP_ROWS, set);
+        let token = values.optional("token");
+        if token.as_ref().is_some_and(|token| token.contains(';') || token.chars().any(char::is_control)) {
+            return Err("token: give one without ; and control characters".to_owned());
+        }
+        servers.push(OutputServer { tls: tls(&values), token, address });
     }
     Ok(Some(OutputGroup {
         name: name.to_owned(),

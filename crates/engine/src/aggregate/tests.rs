@@ -28,6 +28,7 @@ fn context() -> CommandContext {
         transactions: Default::default(),
         messages: Arc::<Messages>::default(),
         stop: Arc::<Stop>::default(),
+        permissions: Arc::default(),
     }
 }
 

@@ -1,10 +1,12 @@
 //! Commands that keep their rows elsewhere and pass them on: outputlookup, collect.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
+use quarry_event::spreadsheet::without_formula;
 use quarry_event::time::{NS_PER_SEC, strftime};
 use quarry_event::value::{Number, canonical_number, format_number};
 use quarry_event::{EventBatch, Metadata, TimeNs};
@@ -128,7 +130,8 @@ impl OutputLookup {
         let mut writer = csv::WriterBuilder::new().flexible(true).from_writer(out);
         let failed = |error: csv::Error| format!("outputlookup: {error}");
         if !names.is_empty() {
-            writer.write_record(&names).map_err(failed)?;
+            let head = names.iter().map(|name| cell(name, self.command.safe).into_owned());
+            writer.write_record(head).map_err(failed)?;
         }
         if let Some(old) = old {
             let key = self.command.key_field.as_ref().map(|key| rows::reader(old, key));
@@ -136,27 +139,34 @@ impl OutputLookup {
                 Some(key) => key.value(row).text().is_none_or(|text| !new.replaced.contains(text.as_ref())),
                 None => true,
             };
-            write_rows(&mut writer, old, &names, stays).map_err(failed)?;
+            // They are as they were written.
+            write_rows(&mut writer, old, &names, false, stays).map_err(failed)?;
         }
         for batch in self.written(new.rows) {
             let batch = batch.map_err(|error| error.to_string())?;
-            write_rows(&mut writer, &batch, &names, |_| true).map_err(failed)?;
+            write_rows(&mut writer, &batch, &names, self.command.safe, |_| true).map_err(failed)?;
         }
         writer.flush().map_err(|error| format!("outputlookup: {error}"))
     }
+}
+
+fn cell(text: &str, safe: bool) -> Cow<'_, str> {
+    if safe { without_formula(text) } else { Cow::Borrowed(text) }
 }
 
 fn write_rows(
     writer: &mut csv::Writer<&mut dyn Write>,
     rows: &RecordBatch,
     names: &[String],
+    safe: bool,
     stays: impl Fn(usize) -> bool,
 ) -> Result<(), csv::Error> {
     let readers: Vec<_> = names.iter().map(|name| rows::reader(rows, name)).collect();
     let mut scratch = String::new();
     for row in (0..rows.num_rows()).filter(|row| stays(*row)) {
         for reader in &readers {
-            writer.write_field(reader.text(row, &mut scratch).unwrap_or_default())?;
+            let text = reader.text(row, &mut scratch).unwrap_or_default();
+            writer.write_field(cell(text, safe).as_ref())?;
         }
         writer.write_record(None::<&[u8]>)?;
     }

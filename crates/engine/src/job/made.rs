@@ -43,6 +43,7 @@ impl MadeRows {
             return Ok(None);
         }
         if let State::New = self.state {
+            self.runner.permit_all(&self.pipeline)?;
             let formats = ShownFormats::of(&self.pipeline, &self.runner.context)?;
             self.state = State::Begun(formats, self.runner.run(&self.pipeline)?);
         }
@@ -62,7 +63,13 @@ impl MadeRows {
 
     /// An error whose place is one in the search as written.
     fn placed(&self, error: EngineError) -> EngineError {
-        let EngineError::Invalid { message, span: Some(span) } = error else { return error };
+        let (message, span) = match error {
+            EngineError::Invalid { message, span: Some(span) } => (message, span),
+            EngineError::Forbidden { command, capability, user, span: Some(span) } => {
+                return EngineError::Forbidden { command, capability, user, span: Some(self.spans.original(span)) };
+            }
+            other => return other,
+        };
         let message = match self.spans.fragment(span) {
             Some(fragment) => format!("{message} (the macro reads `{fragment}`)"),
             None => message,

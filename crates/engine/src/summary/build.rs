@@ -11,6 +11,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, StringViewArray};
 use arrow::record_batch::RecordBatch;
 use jiff::tz::TimeZone;
+use quarry_conf::Permissions;
 use quarry_event::{TimeNs, TimeRange};
 use quarry_spl::ast::{SearchCommand, Span, Stage, TimeModifiers};
 use quarry_store::{IndexSelector, Segment, Snapshot, StoredSlab};
@@ -126,6 +127,7 @@ impl Engine {
             now: request.now,
             zone: request.zone.clone(),
             default_indexes: request.default_indexes.clone(),
+            permissions: Arc::new(Permissions::owner()),
             sid: None,
         };
         let runner = self.runner(search, source);

@@ -228,6 +228,7 @@ impl Question {
             now: self.now,
             zone: self.zone.clone(),
             default_indexes: vec!["main".into()],
+            permissions: std::sync::Arc::new(quarry_conf::Permissions::owner()),
             sid: None,
         };
         let source: Arc<World> = Arc::clone(world);
@@ -262,6 +263,7 @@ impl Question {
             now: self.now,
             zone: self.zone.clone(),
             default_indexes: vec!["main".into()],
+            permissions: std::sync::Arc::new(quarry_conf::Permissions::owner()),
             sid: None,
         };
         let source: Arc<World> = Arc::clone(world);

@@ -207,6 +207,7 @@ pub(crate) fn ask(engine: &Engine, kept: &Arc<Kept>, text: &str) -> Answer {
         now: START + 1_000_000 * SECOND,
         zone: jiff::tz::TimeZone::UTC,
         default_indexes: vec!["main".into()],
+        permissions: std::sync::Arc::new(quarry_conf::Permissions::owner()),
         sid: None,
     };
     let source: Arc<dyn SnapshotSource> = Arc::<Kept>::clone(kept);

@@ -243,6 +243,7 @@ fn answer(engine: &Engine, source: &Arc<Frozen>, search: &str, range: TimeRange)
         now: 0,
         zone: jiff::tz::TimeZone::UTC,
         default_indexes: vec!["main".into()],
+        permissions: std::sync::Arc::new(quarry_conf::Permissions::owner()),
         sid: None,
     };
     let mut job = engine.start(request, source.clone()).unwrap_or_else(|faults| panic!("{search}: {faults:?}"));

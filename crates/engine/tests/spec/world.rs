@@ -161,6 +161,7 @@ impl World {
             now: NOW,
             zone: TimeZone::UTC,
             default_indexes: vec!["main".to_owned()],
+            permissions: std::sync::Arc::new(quarry_conf::Permissions::owner()),
             sid: None,
         };
         let tables = Arc::new(Tables(Mutex::new(self.tables)));
@@ -479,7 +480,7 @@ fn entry(fields: &[(&str, &str)]) -> NodeEntry {
 }
 
 impl NodeSource for Node {
-    fn entries(&self, path: &str) -> Result<Option<Vec<NodeEntry>>, String> {
+    fn entries(&self, path: &str, _: &quarry_conf::Permissions) -> Result<Option<Vec<NodeEntry>>, String> {
         Ok(match path.split('?').next().unwrap_or(path) {
             "/services/server/info" => {
                 Some(vec![entry(&[("title", "server-info"), ("serverName", "web-1"), ("version", "1.0.0")])])
@@ -496,7 +497,7 @@ impl NodeSource for Node {
         vec!["/services/data/indexes".to_owned(), "/services/server/info".to_owned()]
     }
 
-    fn job(&self, sid: &str) -> Result<Option<KeptJob>, String> {
+    fn job(&self, sid: &str, _: &quarry_conf::Permissions) -> Result<Option<KeptJob>, String> {
         let hosts: ArrayRef = Arc::new(StringViewArray::from(vec!["web-1", "web-2"]));
         let counts: ArrayRef = Arc::new(Int64Array::from(vec![3, 1]));
         let rows =
@@ -505,11 +506,11 @@ impl NodeSource for Node {
         Ok((sid == "1795186800.7").then(|| KeptJob { rows: vec![rows], events: false, messages }))
     }
 
-    fn saved_job(&self, _: &str, _: &str, name: &str, offset: usize) -> Option<String> {
+    fn saved_job(&self, name: &str, offset: usize, _: &quarry_conf::Permissions) -> Option<String> {
         (name == "Hosts" && offset == 0).then(|| "1795186800.7".to_owned())
     }
 
-    fn history(&self) -> Option<Vec<NodeEntry>> {
+    fn history(&self, _: &quarry_conf::Permissions) -> Option<Vec<NodeEntry>> {
         Some(vec![entry(&[
             ("sid", "1795186800.7"),
             ("search", "search * | stats count BY host"),

@@ -373,6 +373,7 @@ fn request(text: &str, range: Option<(i64, i64)>) -> SearchRequest {
         now: START + 1_000_000 * SECOND,
         zone: TimeZone::UTC,
         default_indexes: vec!["main".into()],
+        permissions: std::sync::Arc::new(quarry_conf::Permissions::owner()),
         sid: None,
     }
 }

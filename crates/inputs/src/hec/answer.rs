@@ -4,6 +4,13 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
+/// Words of limits of an envelope; a test compares them with the limits.
+pub(crate) const TOO_MANY_FIELDS: &str = "Error in handling indexed fields: an event has more than 65536 of them";
+pub(crate) const FIELD_NAME: &str = "Error in handling indexed fields: a name is empty or longer than 1024 bytes";
+pub(crate) const TOO_DEEP: &str = "Invalid data format: arrays and objects are nested deeper than 500";
+pub(crate) const LONG_WORD: &str = "Invalid data format: host, source or sourcetype is longer than 65536 bytes";
+pub(crate) const LONG_EVENT: &str = "Invalid data format: an event with its fields is longer than 67108864 bytes";
+
 /// One of Splunk's codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Code {
@@ -23,6 +30,16 @@ pub(crate) enum Code {
     EventBlank,
     AckDisabled,
     InvalidFields,
+    /// As [`Code::InvalidFields`], which is Splunk's number for it, in words of its own.
+    InvalidTime,
+    TooManyFields,
+    FieldName,
+    /// As [`Code::InvalidFormat`], in words of its own.
+    TooDeep,
+    LongWord,
+    LongEvent,
+    /// The store refuses the events for what they are: to send them again does not help.
+    Refused,
     QueryAuthorization,
     Healthy,
     UnhealthyQueues,
@@ -51,6 +68,15 @@ impl Code {
             Code::EventBlank => (13, Http::BAD_REQUEST, "Event field cannot be blank"),
             Code::AckDisabled => (14, Http::BAD_REQUEST, "ACK is disabled"),
             Code::InvalidFields => (15, Http::BAD_REQUEST, "Error in handling indexed fields"),
+            Code::InvalidTime => {
+                (15, Http::BAD_REQUEST, "Error in handling indexed fields: time is not a number of seconds since 1970")
+            }
+            Code::TooManyFields => (15, Http::BAD_REQUEST, TOO_MANY_FIELDS),
+            Code::FieldName => (15, Http::BAD_REQUEST, FIELD_NAME),
+            Code::TooDeep => (6, Http::BAD_REQUEST, TOO_DEEP),
+            Code::LongWord => (6, Http::BAD_REQUEST, LONG_WORD),
+            Code::LongEvent => (6, Http::BAD_REQUEST, LONG_EVENT),
+            Code::Refused => (6, Http::BAD_REQUEST, "Invalid data format: the store cannot take these events"),
             Code::QueryAuthorization => (16, Http::BAD_REQUEST, "Query string authorization is not enabled"),
             Code::Healthy => (17, Http::OK, "HEC is healthy"),
             Code::UnhealthyQueues => (18, Http::SERVICE_UNAVAILABLE, "HEC is unhealthy, queues are full"),

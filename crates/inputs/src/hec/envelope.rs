@@ -14,6 +14,10 @@ use super::answer::{Answer, Code};
 const FIELD_NAME_BYTES_MAX: usize = 1_024;
 /// Indexed fields of an event, each of several values counted.
 const FIELDS_MAX: usize = 65_536;
+/// Bytes of `host`, of `source` and of `sourcetype`.
+const WORD_BYTES_MAX: usize = 65_536;
+/// Bytes of an event's text and of its indexed fields together: far less than the store takes at once.
+const EVENT_BYTES_MAX: usize = 64 << 20;
 /// Digits behind the point that nanoseconds have.
 const NANO_DIGITS: usize = 9;
 const NANOS: i128 = 1_000_000_000;
@@ -75,7 +79,7 @@ pub(crate) fn read_body(body: &str, take: &mut dyn FnMut(Envelope, u64) -> Resul
             }
         }
     }
-    if too_deep.is_some() { Err(Answer::about(Code::InvalidFormat, at)) } else { Ok(at) }
+    if too_deep.is_some() { Err(Answer::about(Code::TooDeep, at)) } else { Ok(at) }
 }
 
 /// Where the first value of a body begins that nests deeper than [`DEPTH_MAX`].
@@ -131,7 +135,7 @@ fn envelope(value: &LazyValue<'_>, at: u64) -> Result<Envelope, Answer> {
         };
         match key.as_ref() {
             "event" => event = Some(value),
-            "time" => made.time = time(&value).map_err(|()| bad(Code::InvalidFields))?,
+            "time" => made.time = time(&value).map_err(|()| bad(Code::InvalidTime))?,
             "host" => made.host = word(&value)?,
             "source" => made.source = word(&value)?,
             "sourcetype" => made.sourcetype = word(&value)?,
@@ -154,6 +158,14 @@ fn envelope(value: &LazyValue<'_>, at: u64) -> Result<Envelope, Answer> {
         None if !has_fields => return Err(bad(Code::EventRequired)),
         None if made.raw.is_empty() => return Err(bad(Code::EventRequired)),
         _ => {}
+    }
+    let words = [&made.host, &made.source, &made.sourcetype];
+    if words.into_iter().flatten().any(|word| word.len() > WORD_BYTES_MAX) {
+        return Err(bad(Code::LongWord));
+    }
+    let fields: usize = made.fields.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if made.raw.len() + fields > EVENT_BYTES_MAX {
+        return Err(bad(Code::LongEvent));
     }
     Ok(made)
 }
@@ -191,10 +203,10 @@ fn fields(value: &LazyValue<'_>) -> Result<Vec<(String, String)>, Code> {
     for pair in to_object_iter(value.as_raw_str()) {
         let (name, value) = pair.map_err(|_| Code::InvalidFormat)?;
         if name.is_empty() || name.len() > FIELD_NAME_BYTES_MAX {
-            return Err(Code::InvalidFields);
+            return Err(Code::FieldName);
         }
         let mut add = |value: &LazyValue<'_>| match value.get_type() {
-            _ if fields.len() >= FIELDS_MAX => Err(Code::InvalidFields),
+            _ if fields.len() >= FIELDS_MAX => Err(Code::TooManyFields),
             JsonType::Null => Ok(()),
             JsonType::Object | JsonType::Array => Err(Code::InvalidFields),
             JsonType::String => {
@@ -236,7 +248,8 @@ fn time(value: &LazyValue<'_>) -> Result<Option<TimeNs>, ()> {
 pub(crate) fn seconds(text: &str) -> Option<TimeNs> {
     if text.contains(['e', 'E']) {
         let value: f64 = text.parse().ok()?;
-        return value.is_finite().then_some((value * 1e9) as TimeNs);
+        let nanos = value * NANOS as f64;
+        return (nanos.abs() < TimeNs::MAX as f64).then_some(nanos as TimeNs);
     }
     let (negative, digits) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
@@ -253,7 +266,11 @@ pub(crate) fn seconds(text: &str) -> Option<TimeNs> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Answer, Code, DEPTH_MAX, Envelope, read_body, seconds};
+    use super::super::answer::{FIELD_NAME, LONG_EVENT, LONG_WORD, TOO_DEEP, TOO_MANY_FIELDS};
+    use super::{
+        Answer, Code, DEPTH_MAX, EVENT_BYTES_MAX, Envelope, FIELD_NAME_BYTES_MAX, FIELDS_MAX, WORD_BYTES_MAX,
+        read_body, seconds,
+    };
 
     fn read(body: &str) -> (Vec<Envelope>, Result<u64, Answer>) {
         let mut events = Vec::new();
@@ -306,8 +323,8 @@ mod tests {
             (r#""text""#, Code::InvalidFormat, 0),
             (r#"{"event":"a","fields":{"x":{"y":1}}}"#, Code::InvalidFields, 0),
             (r#"{"event":"a","fields":[1]}"#, Code::InvalidFormat, 0),
-            (r#"{"event":"a","time":"soon"}"#, Code::InvalidFields, 0),
-            (r#"{"event":"a","time":true}"#, Code::InvalidFields, 0),
+            (r#"{"event":"a","time":"soon"}"#, Code::InvalidTime, 0),
+            (r#"{"event":"a","time":true}"#, Code::InvalidTime, 0),
         ] {
             let (events, outcome) = read(body);
             assert_eq!((outcome, events.len() as u64), (Err(Answer::about(code, number)), number), "{body}");
@@ -346,7 +363,7 @@ mod tests {
             }
         };
         std::thread::Builder::new().stack_size(256 << 20).spawn(good).unwrap().join().unwrap();
-        let refused = |at| Some(Answer::about(Code::InvalidFormat, at));
+        let refused = |at| Some(Answer::about(Code::TooDeep, at));
         for depth in [DEPTH_MAX, 100_000, 3_000_000] {
             for bad in
                 [nested(depth), objects(depth), format!("{{\"event\":{}", "[".repeat(depth)), "[".repeat(depth + 1)]
@@ -354,6 +371,26 @@ mod tests {
                 assert_eq!(read(&bad), (0, refused(0)), "{depth}");
                 assert_eq!(read(&format!("{{\"event\":\"a\"}} {bad}")), (1, refused(1)), "{depth}");
             }
+        }
+    }
+
+    #[test]
+    fn an_event_has_so_many_fields_and_no_more() {
+        let with = |count: usize| format!(r#"{{"event":"a","fields":{{"a":[{}]}}}}"#, vec!["1"; count].join(","));
+        assert_eq!(read(&with(FIELDS_MAX)).1, Ok(1));
+        assert_eq!(read(&with(FIELDS_MAX + 1)).1, Err(Answer::about(Code::TooManyFields, 0)));
+    }
+
+    #[test]
+    fn limits_are_told_as_they_are() {
+        for (text, limit) in [
+            (TOO_MANY_FIELDS, FIELDS_MAX),
+            (FIELD_NAME, FIELD_NAME_BYTES_MAX),
+            (TOO_DEEP, DEPTH_MAX),
+            (LONG_WORD, WORD_BYTES_MAX),
+            (LONG_EVENT, EVENT_BYTES_MAX),
+        ] {
+            assert!(text.contains(&format!(" {limit}")), "{text}: {limit}");
         }
     }
 
@@ -368,6 +405,8 @@ mod tests {
             (".5", Some(500_000_000)),
             ("1.433188255e9", Some(1_433_188_255_000_000_000)),
             ("1e400", None),
+            ("1e300", None),
+            ("-1e30", None),
             ("99999999999999999999", None),
             ("1,5", None),
             (".", None),

@@ -186,7 +186,7 @@ impl Query {
 
     fn stated(&self) -> Result<Stated, Code> {
         let own = |name| self.get(name).map(str::to_owned);
-        let time = self.get("time").map(|text| envelope::seconds(text).ok_or(Code::InvalidFields)).transpose()?;
+        let time = self.get("time").map(|text| envelope::seconds(text).ok_or(Code::InvalidTime)).transpose()?;
         Ok(Stated {
             index: own("index"),
             host: own("host"),

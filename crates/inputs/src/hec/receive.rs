@@ -298,7 +298,9 @@ impl<'a> Receiver<'a> {
     }
 
     fn check_index(&self, index: &str) -> Result<(), Code> {
-        let is_listed = self.token.indexes.is_empty() || self.token.indexes.iter().any(|name| name == index);
+        // Indexes of the node itself, whose names begin with `_`, are for tokens that name them.
+        let is_named = self.token.indexes.iter().chain(&self.token.index).any(|name| name == index);
+        let is_listed = is_named || (self.token.indexes.is_empty() && !index.starts_with('_'));
         if is_listed && self.destination.store.check_index(index).is_ok() { Ok(()) } else { Err(Code::IncorrectIndex) }
     }
 
@@ -320,6 +322,7 @@ pub(crate) fn answer_of(error: AppendError) -> Answer {
     Answer::from(match error {
         AppendError::Busy(_) => Code::Busy,
         AppendError::Stopping => Code::ShuttingDown,
+        AppendError::Refused(_) => Code::Refused,
         AppendError::Failed(_) => Code::ServerError,
     })
 }

@@ -14,7 +14,7 @@ use quarry_pipeline::{EventTyping, TypingStage, WholeEvent};
 use super::S2sError;
 use super::batch::unpack;
 use super::channel::{Channel, Fields, Piece, add_fields};
-use super::sender::{BATCHES_WORD, SENDER_BYTES_MAX};
+use super::sender::{BATCHES_WORD, SENDER_BYTES_MAX, TOKEN_WORD};
 use super::wire::{Decoder, Event, Message, frame_of};
 use super::zone::zone_of;
 use crate::hec::seconds;
@@ -48,6 +48,8 @@ pub struct ForwarderDefaults {
     pub source: String,
     /// `sourcetype`; an empty one is guessed.
     pub sourcetype: String,
+    /// Tokens of which a forwarder must show one; `None` asks for none.
+    pub tokens: Option<Arc<[String]>>,
     /// Whether version 4 is offered.
     pub offers_packets: bool,
     /// How text is cut.
@@ -64,6 +66,8 @@ pub struct Forwarder {
     /// Messages that were read.
     messages: u64,
     wants_acks: bool,
+    /// Whether it has shown a token.
+    has_token: bool,
     has_packets: bool,
     channels: BTreeMap<u64, Channel>,
     /// Channels of versions 2 and 3, by their metadata.
@@ -88,6 +92,7 @@ impl Forwarder {
             decoder: Decoder::default(),
             messages: 0,
             wants_acks: false,
+            has_token: false,
             has_packets: false,
             channels: BTreeMap::new(),
             sources: BTreeMap::new(),
@@ -153,6 +158,11 @@ impl Forwarder {
         self.sender.as_deref()
     }
 
+    /// Whether it has shown one of the tokens that are asked for.
+    pub fn has_token(&self) -> bool {
+        self.has_token
+    }
+
     /// Whole batches in the order in which they came; their numbers are acknowledged by the caller.
     pub fn take_numbered(&mut self) -> Vec<Numbered> {
         std::mem::take(&mut self.numbered)
@@ -199,6 +209,14 @@ impl Forwarder {
     }
 
     fn take(&mut self, message: Message, now: TimeNs, elapsed: i64) -> Result<(), S2sError> {
+        let is_handshake = match &message {
+            Message::Greeting { .. } => true,
+            Message::Pairs(pairs) => pairs.len() == 1 && pairs.iter().any(|(key, _)| key == "__s2s_capabilities"),
+            _ => false,
+        };
+        if self.defaults.tokens.is_some() && !self.has_token && !is_handshake {
+            return Err(S2sError::Token);
+        }
         match message {
             Message::Zone(text) => {
                 self.zone = zone_of(&text, now);
@@ -362,6 +380,8 @@ impl Forwarder {
             let says = |word: &str| capabilities.split(';').any(|part| part.trim() == word);
             if count == 1 {
                 self.wants_acks = says("ack=1");
+                let shown = capabilities.split(';').find_map(|part| part.trim().strip_prefix(TOKEN_WORD));
+                self.check_token(shown)?;
                 let sender = capabilities.split(';').find_map(|part| part.trim().strip_prefix(BATCHES_WORD));
                 let is_usable = |name: &&str| !name.is_empty() && name.len() <= SENDER_BYTES_MAX;
                 self.sender = sender.filter(|name| self.defaults.offers_packets && is_usable(name)).map(str::to_owned);
@@ -393,6 +413,15 @@ impl Forwarder {
             channel.finish(batch_of(&mut self.batches, &index, now), &fields);
         }
         Ok(())
+    }
+
+    /// Whether the token that is shown, if any, is one that lets the forwarder in.
+    fn check_token(&mut self, shown: Option<&str>) -> Result<(), S2sError> {
+        let Some(tokens) = &self.defaults.tokens else { return Ok(()) };
+        let shown = shown.ok_or(S2sError::Token)?;
+        // All of them, whichever fits.
+        self.has_token = tokens.iter().fold(false, |fits, token| fits | same(token.as_bytes(), shown.as_bytes()));
+        if self.has_token { Ok(()) } else { Err(S2sError::Token) }
     }
 
     /// Gives up the source that was silent longest, where there are too many.
@@ -480,6 +509,11 @@ fn read_field(key: &str, value: &str, metadata: &mut Metadata, time: &mut Option
         key if key.starts_with('_') || key.contains(':') => {}
         key => fields.push((key.into(), value.into())),
     }
+}
+
+/// Comparison whose time does not tell how many bytes agree.
+fn same(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
 }
 
 #[cfg(test)]

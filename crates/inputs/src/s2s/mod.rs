@@ -8,8 +8,8 @@
 //! [`sender`] is the other side: what a forwarder of ours says to an indexer. To one that answers that it knows them it
 //! sends whole [`batch`]es, each with a number by which a repeated one is known.
 //!
-//! Facts are from public captures and descriptions of the protocol. Not here: sockets, TLS, tokens of forwarders,
-//! heartbeats to them.
+//! Facts are from public captures and descriptions of the protocol. Not here: sockets, TLS,
+//! heartbeats to forwarders.
 
 pub mod batch;
 mod channel;
@@ -50,6 +50,9 @@ pub enum S2sError {
         /// What is wrong with it.
         problem: &'static str,
     },
+    /// It shows no token, or none that is known.
+    #[error("it shows no token of [splunktcptoken://NAME]; write one as `token` to its outputs.conf")]
+    Token,
     /// The rules of a sourcetype cannot be used.
     #[error("{0}")]
     Pipeline(String),

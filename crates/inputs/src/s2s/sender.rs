@@ -20,6 +20,8 @@ use super::wire::{
 
 /// Word of the handshake by which nodes of ours know each other; behind it stands who sends, and 1 in the answer.
 pub(crate) const BATCHES_WORD: &str = "quarry_batches=";
+/// Word of the handshake behind which a forwarder of ours shows its token. How Splunk's forwarders show theirs is not public.
+pub(crate) const TOKEN_WORD: &str = "token=";
 /// Longest name of a sender.
 pub const SENDER_BYTES_MAX: usize = 200;
 /// Channels of a connection where the indexer says nothing.
@@ -59,6 +61,8 @@ pub struct SenderSettings {
     pub use_ack: bool,
     /// Whether the protocol is spoken at all.
     pub is_cooked: bool,
+    /// What is shown to the indexer, without `;`.
+    pub token: Option<String>,
 }
 
 /// One connection.
@@ -114,7 +118,8 @@ impl Sender {
         bytes.extend_from_slice(b"8089");
         bytes.resize(GREETING_BYTES, 0);
         let ack = u8::from(self.settings.use_ack);
-        let capabilities = format!("ack={ack};compression=0;{BATCHES_WORD}{}", self.settings.sender);
+        let token = self.settings.token.as_ref().map_or_else(String::new, |token| format!(";{TOKEN_WORD}{token}"));
+        let capabilities = format!("ack={ack};compression=0;{BATCHES_WORD}{}{token}", self.settings.sender);
         bytes.extend_from_slice(&frame_of(&[("__s2s_capabilities", &capabilities)]));
         bytes
     }
@@ -388,7 +393,13 @@ mod tests {
     }
 
     fn sender(use_ack: bool, is_cooked: bool) -> Sender {
-        Sender::new(SenderSettings { sender: "id/g".to_owned(), host: "edge".to_owned(), use_ack, is_cooked })
+        Sender::new(SenderSettings {
+            sender: "id/g".to_owned(),
+            host: "edge".to_owned(),
+            use_ack,
+            is_cooked,
+            token: None,
+        })
     }
 
     fn receiver(offers_packets: bool) -> Forwarder {
@@ -403,6 +414,7 @@ mod tests {
             host: text(),
             source: text(),
             sourcetype: text(),
+            tokens: None,
             offers_packets,
             typing: Arc::new(quarry_pipeline::EventTyping::new(Arc::clone(&props))),
             props,

@@ -139,7 +139,7 @@ impl Link {
         let place = &self.group.servers[server];
         let stream = self.connect(place).await?;
         let (mut input, mut output) = tokio::io::split(stream);
-        let sender = self.shake_hands(&mut input, &mut output).await?;
+        let sender = self.shake_hands(place.token.clone(), &mut input, &mut output).await?;
         balance.connected(server, self.clock.elapsed_ns());
         if told.is_reached != Some(true) {
             told.is_reached = Some(true);
@@ -190,6 +190,7 @@ impl Link {
 
     async fn shake_hands(
         &self,
+        token: Option<String>,
         input: &mut ReadHalf<Box<dyn Connection>>,
         output: &mut WriteHalf<Box<dyn Connection>>,
     ) -> Result<Sender, LinkError> {
@@ -198,6 +199,7 @@ impl Link {
             host: self.host.clone(),
             use_ack: self.group.use_ack,
             is_cooked: self.group.is_cooked,
+            token,
         });
         output.write_all(&sender.hello()).await?;
         output.flush().await?;

@@ -81,6 +81,7 @@ async fn connection(port: Arc<Port>, acceptor: Option<TlsAcceptor>, stream: TcpS
         host,
         source: input.source.clone().unwrap_or_else(|| "splunktcp".to_owned()),
         sourcetype: input.sourcetype.clone().unwrap_or_default(),
+        tokens: port.shared.forwarder_tokens.clone(),
         offers_packets: input.protocol_level.is_none_or(|level| level >= PACKETS_LEVEL),
         props: Arc::clone(&port.shared.settings.props),
         typing: Arc::clone(&port.typing),
@@ -326,7 +327,8 @@ impl Session<'_> {
             self.waiting.push_back((Vec::new(), vec![number]));
             return Ok(());
         }
-        let (batch, homeless) = housed(batch, |index| self.port.store.check_index(index).is_ok());
+        let (port, has_token) = (self.port, self.forwarder.has_token());
+        let (batch, homeless) = housed(batch, |index| check_index(port, index, has_token).is_ok());
         shared.limits.homeless.fetch_add(homeless, Ordering::Relaxed);
         if batch.is_empty() {
             self.waiting.push_back((Vec::new(), vec![number]));
@@ -349,15 +351,22 @@ impl Session<'_> {
     fn append(&self, batch: &mut EventBatch) -> Result<Option<Box<dyn Receipt>>, SessionError> {
         let (shared, store) = (&self.port.shared, &self.port.store);
         let index = batch.metas.first().map(|meta| Arc::clone(&meta.index)).unwrap_or_default();
-        if store.check_index(&index).is_err() {
+        if check_index(self.port, &index, self.forwarder.has_token()).is_err() {
             // As in Splunk, nobody else can take them.
             shared.limits.homeless.fetch_add(batch.len() as u64, Ordering::Relaxed);
             return Ok(None);
         }
+        let events = batch.len() as u64;
         loop {
             match hand_over(&**store, batch) {
                 Ok(receipt) => return Ok(Some(receipt)),
                 Err(AppendError::Busy(_)) if !*shared.stopping.borrow() => std::thread::park_timeout(BUSY_WAIT),
+                // Sent again they would be refused again.
+                Err(AppendError::Refused(reason)) => {
+                    shared.limits.homeless.fetch_add(events, Ordering::Relaxed);
+                    store.tell(&format!("events of a forwarder are left out: {reason}"));
+                    return Ok(None);
+                }
                 Err(error) => return Err(SessionError::Store(error.to_string())),
             }
         }
@@ -378,6 +387,21 @@ impl Session<'_> {
         }
         Ok(acknowledged)
     }
+}
+
+/// Why events of forwarders do not go to an index, if they do not. Without a token nothing says who a forwarder is, so that
+/// indexes of the node itself are closed to it unless the port, or its own `index`, opens them.
+fn check_index(port: &Port, index: &str, has_token: bool) -> Result<(), String> {
+    port.store.check_index(index)?;
+    if !index.starts_with('_') || has_token || port.input.accepts_internal || port.input.index == index {
+        return Ok(());
+    }
+    let reason = format!(
+        "[{}]: forwarders may not write into {index}: their events for it are left out; set acceptInternalIndexes = true, or give them a token, to keep them",
+        port.input.stanza
+    );
+    port.store.tell(&reason);
+    Err(reason)
 }
 
 /// The events of a batch whose index takes events, and how many others there were.
@@ -459,11 +483,13 @@ mod tests {
         let (_stop, stopping) = watch::channel(false);
         let (alive, _ended) = mpsc::channel(1);
         let (turns, limits, names, senders) = (Turns::new(), Limits::new(), Names::default(), Senders::default());
-        let shared = Arc::new(Shared { settings, turns, limits, names, senders, stopping, alive });
+        let shared =
+            Arc::new(Shared { settings, forwarder_tokens: None, turns, limits, names, senders, stopping, alive });
         let (typing, access) = (Arc::new(EventTyping::new(Arc::clone(&props))), AccessList::default());
         let port = Port { input, access, store: Arc::new(Nowhere), typing: Arc::clone(&typing), shared };
         let (index, host, source, sourcetype) = Default::default();
-        let defaults = ForwarderDefaults { index, host, source, sourcetype, offers_packets: true, props, typing };
+        let defaults =
+            ForwarderDefaults { index, host, source, sourcetype, tokens: None, offers_packets: true, props, typing };
         let forwarder = Forwarder::new(Arc::new(defaults));
         let place = port.shared.limits.place().unwrap();
         let (waiting, numbers, since) = (VecDeque::new(), None, Some(0));

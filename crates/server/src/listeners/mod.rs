@@ -43,6 +43,8 @@ const TELL_EVERY: Duration = Duration::from_secs(10);
 
 /// What all ports share.
 pub(crate) struct Shared {
+    /// What forwarders must show one of.
+    pub(crate) forwarder_tokens: Option<Arc<[String]>>,
     pub(crate) settings: Arc<Settings>,
     pub(crate) turns: Turns,
     pub(crate) limits: Limits,
@@ -89,6 +91,7 @@ impl Listeners {
         stores: &dyn Fn(Option<&str>) -> Arc<dyn EventStore>,
     ) -> Result<Listeners, Failure> {
         let mut settings = NetworkInputSettings::new(&node.layers);
+        let forwarder_tokens = settings.forwarder_tokens.take().map(Into::into);
         if let Some(address) = asked {
             // A stanza of that port gives way: its settings are kept, not its address. One that names its sender stays.
             let gives_way = |input: &NetworkInput| {
@@ -112,6 +115,7 @@ impl Listeners {
         limits::raise_open_files();
         let shared = Arc::new(Shared {
             settings: Arc::clone(node),
+            forwarder_tokens,
             turns: Turns::new(),
             limits: Limits::new(),
             names: Names::default(),

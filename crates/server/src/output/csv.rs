@@ -2,10 +2,11 @@
 
 use std::io::{self, Write};
 
-use quarry_search::{ResultTable, cell};
+use quarry_search::ResultTable;
+use quarry_search::cell::CsvCells;
 
 /// The header line; nothing where there are no columns.
-pub(super) fn write_head(fields: &[String], out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write_head(fields: &[String], cells: CsvCells, out: &mut dyn Write) -> io::Result<()> {
     if fields.is_empty() {
         return Ok(());
     }
@@ -14,13 +15,13 @@ pub(super) fn write_head(fields: &[String], out: &mut dyn Write) -> io::Result<(
         if at > 0 {
             line.push(',');
         }
-        cell::write_csv(field, &mut line);
+        cells.write(field, &mut line);
     }
     writeln!(out, "{line}")
 }
 
 /// A line for each row.
-pub(super) fn write(result: &ResultTable, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write(result: &ResultTable, cells: CsvCells, out: &mut dyn Write) -> io::Result<()> {
     if result.fields().is_empty() {
         return Ok(());
     }
@@ -31,7 +32,7 @@ pub(super) fn write(result: &ResultTable, out: &mut dyn Write) -> io::Result<()>
             if at > 0 {
                 line.push(',');
             }
-            cell::write_csv(&value.joined("\n"), &mut line);
+            cells.write(&value.joined("\n"), &mut line);
         }
         writeln!(out, "{line}")?;
     }

@@ -15,6 +15,7 @@ mod vertical;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
+use quarry_search::cell::CsvCells;
 use quarry_search::{Cell, ResultTable};
 use quarry_spl::analyse::SoughtText;
 
@@ -127,7 +128,7 @@ impl<'a> OutputWriter<'a> {
         match style.form {
             OutputForm::Raw | OutputForm::Ndjson | OutputForm::Vertical => true,
             OutputForm::Table => style.events,
-            OutputForm::Csv | OutputForm::Json => false,
+            OutputForm::Csv | OutputForm::SafeCsv | OutputForm::Json => false,
         }
     }
 
@@ -160,7 +161,8 @@ impl<'a> OutputWriter<'a> {
     /// Writes what comes before the first row, where `fields` are the columns of all rows.
     pub(crate) fn begin(&mut self, fields: &[String]) -> io::Result<()> {
         match self.style.form {
-            OutputForm::Csv => csv::write_head(fields, self.out),
+            OutputForm::Csv => csv::write_head(fields, CsvCells::Exact, self.out),
+            OutputForm::SafeCsv => csv::write_head(fields, CsvCells::Safe, self.out),
             _ => Ok(()),
         }
     }
@@ -179,7 +181,8 @@ impl<'a> OutputWriter<'a> {
                 self.table.write(part, place, self.style, &self.marks, self.out)
             }
             OutputForm::Vertical => vertical::write(part, before, self.style, &self.marks, self.out),
-            OutputForm::Csv => csv::write(part, self.out),
+            OutputForm::Csv => csv::write(part, CsvCells::Exact, self.out),
+            OutputForm::SafeCsv => csv::write(part, CsvCells::Safe, self.out),
             OutputForm::Json => json::write_items(part, &self.types, before == 0, self.out),
             OutputForm::Ndjson => json::write_lines(part, self.out),
             OutputForm::Raw => raw::write(part, self.out),

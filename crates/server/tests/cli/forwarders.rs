@@ -138,6 +138,26 @@ fn an_address_of_the_command_line_takes_forwarders() {
 }
 
 #[test]
+fn internal_indexes_take_events_of_forwarders_where_the_port_says_so() {
+    for (more, kept) in [("", 0), ("acceptInternalIndexes = true\n", 1)] {
+        let place = place_with(&format!("[splunktcp://0]\nindex = asked\n{more}"));
+        let server = Server::start(&place);
+        let mut stream = TcpStream::connect(address_of(&place, "splunktcp://0")).unwrap();
+        stream.write_all(&greeting("v2")).unwrap();
+        for (index, raw) in [("_internal", "words of a forwarder"), ("asked", "a later event")] {
+            let pairs = [("_MetaData:Index", index), ("_time", "1795225000"), ("_raw", raw), ("_done", "_done")];
+            stream.write_all(&frame(&pairs)).unwrap();
+        }
+        drop(stream);
+        assert_eq!(found(&place, 1, "index=asked | table _raw"), ["a later event"]);
+        let count =
+            place.run(&["search", "index=_internal \"words of a forwarder\" | stats count", "-o", "csv"]).good();
+        assert_eq!(count, format!("count\n{kept}\n"), "{more}");
+        drop(server);
+    }
+}
+
+#[test]
 fn what_a_forwarder_was_acknowledged_is_there_after_a_kill() {
     let place = place_with("[splunktcp-ssl:0]\nindex = acked\n");
     let server = Server::start(&place);

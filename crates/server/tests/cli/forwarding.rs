@@ -114,6 +114,44 @@ fn every_line_arrives_once_although_indexer_and_forwarder_are_killed() {
 }
 
 #[test]
+fn where_there_are_tokens_only_forwarders_that_show_one_are_let_in() {
+    let (indexer, port) = indexer();
+    let inputs = indexer.data().join("etc/system/local/inputs.conf");
+    let tokens =
+        "[splunktcptoken://edge]\ntoken = 11111111-aaaa\n[splunktcptoken://old]\ntoken = 22222222\ndisabled = 1\n";
+    let text = std::fs::read_to_string(&inputs).unwrap() + tokens;
+    std::fs::write(&inputs, text).unwrap();
+    let server = Server::start(&indexer);
+    let outputs = |token: &str| {
+        format!("[tcpout]\ndefaultGroup = g\n{token}[tcpout:g]\nserver = 127.0.0.1:{port}\nautoLBFrequency = 1\n")
+    };
+    let refused: Vec<(Place, Forwarder)> = ["", "token = wrong\n", "token = 22222222\n", "token = 11111111-aaa\n"]
+        .into_iter()
+        .map(|token| {
+            let place = forwarder(&outputs(token), &MONITOR.replace("edge", "refused"));
+            append(&place, "a.log", &numbered(0..10));
+            let sender = Forwarder::start(&place);
+            (place, sender)
+        })
+        .collect();
+    let mut old = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let mut greeting = b"--splunk-cooked-mode-v2--".to_vec();
+    greeting.resize(400, 0);
+    old.write_all(&greeting).unwrap();
+    let own = "[monitor://LOGS/own.txt]\nsourcetype = lines\nindex = _internal\nhost = edge\n";
+    let place = forwarder(&outputs("token = 11111111-aaaa\n"), &format!("{MONITOR}{own}"));
+    append(&place, "a.log", &numbered(0..100));
+    append(&place, "own.txt", "own words\n");
+    let let_in = Forwarder::start(&place);
+    assert_eq!(found(&indexer, 100, COUNT), ["edge,lines,100,100"]);
+    let own = ["search", "index=_internal host=edge \"own words\" | stats count", "-o", "csv"];
+    assert!(wait_until(|| indexer.run(&own).good() == "count\n1\n"), "with a token also into internal indexes");
+    assert_eq!(found(&indexer, 100, "index=* host=refused | stats count"), ["0"]);
+    drop((let_in, refused));
+    assert_eq!(server.stop("-TERM"), 0);
+}
+
+#[test]
 fn groups_get_what_is_for_them_and_copies_of_the_rest() {
     let ((first, first_port), (second, second_port)) = (indexer(), indexer());
     let (_one, _two) = (Server::start(&first), Server::start(&second));

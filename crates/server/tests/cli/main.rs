@@ -20,6 +20,7 @@ mod monitor;
 mod namespaces;
 mod network;
 mod older_commands;
+mod permissions;
 mod pipeline_sets;
 mod preview;
 mod programs;

@@ -32,6 +32,8 @@ pub struct SendAlertCommand {
 /// `outputlookup`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputLookupCommand {
+    /// How it is written: `outputlookup` or `outputcsv`.
+    pub name: &'static str,
     /// Table: a transforms.conf stanza or a CSV file name.
     pub table: String,
     /// Place of the name.
@@ -46,11 +48,15 @@ pub struct OutputLookupCommand {
     pub max: Option<usize>,
     /// `key_field=`: rows with the same value are replaced.
     pub key_field: Option<String>,
+    /// `csv_safe=f`: whether new cells that a spreadsheet would take for formulas get an apostrophe in front; ours.
+    pub safe: bool,
 }
 
 /// `collect`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CollectCommand {
+    /// How it is written: `collect`, or a command that stands for it.
+    pub name: &'static str,
     /// `index=`.
     pub index: String,
     /// Place of the name.

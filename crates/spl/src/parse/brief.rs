@@ -235,6 +235,7 @@ impl Parser<'_> {
         let mut command = self.standing_for(&text)?;
         if let Command::Keep(KeepCommand::Collect(collect)) = &mut command {
             collect.index_span = place;
+            collect.name = if name == "mcollect" { "mcollect" } else { "meventcollect" };
         }
         Ok(command)
     }

@@ -302,7 +302,7 @@ impl ForeachCommand {
     }
 
     /// The commands with a name of the same length in each place.
-    fn sample(&self, template: &str) -> String {
+    pub fn sample(&self, template: &str) -> String {
         let marks = [&self.field_text, &self.match_text, &self.item_text, &self.number_text];
         marks.into_iter().chain(&self.segment_texts).fold(template.to_owned(), |text, mark| {
             if mark.is_empty() { text } else { text.replace(mark.as_str(), &"f".repeat(mark.len())) }

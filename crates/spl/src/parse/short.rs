@@ -303,6 +303,7 @@ impl Parser<'_> {
             }
             Command::Keep(KeepCommand::OutputLookup(mut lookup)) => {
                 lookup.table = table_of(&lookup.table);
+                lookup.name = "outputcsv";
                 Ok(Command::Keep(KeepCommand::OutputLookup(lookup)))
             }
             other => Ok(other),

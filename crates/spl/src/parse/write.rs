@@ -7,7 +7,7 @@ use crate::diagnostic::Diagnostic;
 
 const OUTPUTLOOKUP: Known = Known {
     command: "outputlookup",
-    names: &["append", "create_empty", "override_if_empty", "max", "key_field"],
+    names: &["append", "create_empty", "override_if_empty", "max", "key_field", "csv_safe"],
     ignored: &["createinapp", "create_context", "output_format", "allow_updates", "dispatch", "singlefile", "usexml"],
 };
 const COLLECT: Known = Known {
@@ -48,6 +48,7 @@ impl Parser<'_> {
 
     fn outputlookup(&mut self) -> Read<Command> {
         let mut command = OutputLookupCommand {
+            name: "outputlookup",
             table: String::new(),
             table_span: self.here(),
             append: false,
@@ -55,6 +56,7 @@ impl Parser<'_> {
             override_if_empty: true,
             max: None,
             key_field: None,
+            safe: false,
         };
         loop {
             while let Some(option) = self.option(OUTPUTLOOKUP)? {
@@ -63,6 +65,7 @@ impl Parser<'_> {
                     "create_empty" => command.create_empty = option.boolean()?,
                     "override_if_empty" => command.override_if_empty = option.boolean()?,
                     "max" => command.max = Some(option.number()?),
+                    "csv_safe" => command.safe = option.boolean()?,
                     _ => command.key_field = Some(option.value),
                 }
             }
@@ -85,6 +88,7 @@ impl Parser<'_> {
     fn collect(&mut self) -> Read<Command> {
         let mut name = None;
         let mut command = CollectCommand {
+            name: "collect",
             index: String::new(),
             index_span: self.here(),
             sourcetype: "stash".to_owned(),

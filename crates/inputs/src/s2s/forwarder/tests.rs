@@ -22,6 +22,7 @@ fn forwarder_by(offers_packets: bool, layers: Layers) -> Forwarder {
         host: "10.0.0.9".to_owned(),
         source: "s2s".to_owned(),
         sourcetype: "generic_single_line".to_owned(),
+        tokens: None,
         offers_packets,
         typing: Arc::new(EventTyping::new(Arc::clone(&props))),
         props,

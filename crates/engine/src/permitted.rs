@@ -1,0 +1,152 @@
+//! What the user of a search may do in it: which commands run, which indexes are read and written.
+//!
+//! All commands of a search are looked at before the first event is read, those of its subsearches, of saved searches and
+//! of the texts of `map` and `foreach` included ([`Runner::permit_all`]). Once more each is looked at where its steps are
+//! made, because commands may come of data: of values that `map` writes in, of the results of subsearches, of what a
+//! program wants to have run before it. Indexes that may not be searched hold nothing for the user ([`permitted`]), as in
+//! Splunk. What a command takes stands in its row of `quarry_spl::commands`.
+
+use std::sync::Arc;
+
+use quarry_conf::Permissions;
+use quarry_conf::permissions::SEARCH;
+use quarry_event::{EventBatch, TimeRange};
+use quarry_spl::ast::{Command, FlowCommand, ForeachCommand, FromCommand, KeepCommand, MapSearch, Pipeline, Span};
+use quarry_spl::capabilities::{demand_of, each_command};
+use quarry_store::{BucketListing, IndexSelector, Snapshot, StoreError};
+
+use crate::EngineError;
+use crate::run::{Runner, SnapshotSource};
+
+/// Texts that are read to see what they run, saved searches of saved searches among them; further ones are looked at when
+/// they run.
+const TEXTS_MAX: usize = 1_000;
+
+/// The source as a user sees it.
+pub(crate) fn permitted(source: Arc<dyn SnapshotSource>, permissions: &Arc<Permissions>) -> Arc<dyn SnapshotSource> {
+    if permissions.is_owner() {
+        return source;
+    }
+    let allowed = IndexSelector::new(permissions.allowed_indexes.iter().cloned());
+    Arc::new(PermittedSource { source, allowed, permissions: Arc::clone(permissions) })
+}
+
+/// A source of which only some indexes are seen.
+struct PermittedSource {
+    source: Arc<dyn SnapshotSource>,
+    allowed: IndexSelector,
+    permissions: Arc<Permissions>,
+}
+
+impl SnapshotSource for PermittedSource {
+    fn snapshot(&self, indexes: &IndexSelector, range: &TimeRange) -> Result<Snapshot, StoreError> {
+        self.source.snapshot(&indexes.within(&self.allowed), range)
+    }
+
+    fn buckets(&self) -> Option<Vec<BucketListing>> {
+        let mut buckets = self.source.buckets()?;
+        buckets.retain(|bucket| self.allowed.matches(&bucket.index));
+        Some(buckets)
+    }
+
+    fn keep(&self, events: EventBatch) -> Result<(), String> {
+        match events.metas.iter().find(|meta| !self.permissions.may_write(&meta.index)) {
+            Some(meta) => Err(not_writable(&self.permissions, &meta.index)),
+            None => self.source.keep(events),
+        }
+    }
+}
+
+fn not_writable(permissions: &Permissions, index: &str) -> String {
+    format!(
+        "user {} may not write into index {index}: names with a leading _ take the capability {}",
+        permissions.user,
+        quarry_conf::permissions::INDEXES_EDIT
+    )
+}
+
+impl Runner {
+    /// Refuses a search with a command that the user may not run.
+    pub(crate) fn permit_all(&self, pipeline: &Pipeline) -> Result<(), EngineError> {
+        if !self.context.permissions.holds(SEARCH) {
+            return Err(self.forbidden("search", SEARCH, pipeline.span));
+        }
+        let mut texts = Texts::default();
+        each_command(pipeline, &mut |command, span| self.permit_text(command, span, &mut texts))?;
+        // Texts of texts come behind them.
+        let mut at = 0;
+        while let Some((text, span)) = texts.0.get(at).cloned() {
+            // What does not read is told where it runs.
+            let parsed = quarry_spl::parse_with_commands(&text, &self.commands.names());
+            each_command(&parsed.pipeline, &mut |command, _| self.permit_text(command, span, &mut texts))?;
+            at += 1;
+        }
+        Ok(())
+    }
+
+    /// Looks at a command, and notes the text that it runs; `span` is where the search as written runs it.
+    fn permit_text(&self, command: &Command, span: Span, texts: &mut Texts) -> Result<(), EngineError> {
+        self.permit(command, span)?;
+        if let Some(text) = self.text_run_by(command) {
+            texts.note(text, span);
+        }
+        Ok(())
+    }
+
+    /// The text that a command runs, its macros replaced.
+    fn text_run_by(&self, command: &Command) -> Option<String> {
+        let text = match command {
+            Command::SavedSearch(saved) => self.knowledge.saved_search(&saved.name)?,
+            Command::From(FromCommand::SavedSearch(name, _)) => self.knowledge.saved_search(name)?,
+            Command::Flow(FlowCommand::Map(map)) => match &map.search {
+                MapSearch::Text(text, _) => text.clone(),
+                MapSearch::Saved(name, _) => self.knowledge.saved_search(name)?,
+            },
+            Command::Flow(FlowCommand::Foreach(foreach)) => return Some(commands_of(foreach)),
+            _ => return None,
+        };
+        self.expanded(&text).ok()
+    }
+
+    /// Refuses a command that the user may not run, and one that writes where nothing may be written.
+    pub(crate) fn permit(&self, command: &Command, span: Span) -> Result<(), EngineError> {
+        let permissions = &self.context.permissions;
+        if let Some(demand) = demand_of(command).filter(|demand| !permissions.holds(demand.capability)) {
+            return Err(self.forbidden(&demand.command, demand.capability, span));
+        }
+        let Command::Keep(KeepCommand::Collect(collect)) = command else { return Ok(()) };
+        let invalid = |message| EngineError::Invalid { message, span: Some(span) };
+        if !permissions.may_write(&collect.index) {
+            return Err(invalid(format!("{}: {}", collect.name, not_writable(permissions, &collect.index))));
+        }
+        let checked = self.rules.props().indexes().check(&collect.index);
+        checked.map_err(|reason| invalid(format!("{}: {reason}", collect.name)))
+    }
+
+    fn forbidden(&self, command: &str, capability: &str, span: Span) -> EngineError {
+        EngineError::Forbidden {
+            command: command.to_owned(),
+            capability: capability.to_owned(),
+            user: self.context.permissions.user.clone(),
+            span: Some(span),
+        }
+    }
+}
+
+/// Texts that a search runs, each once, with where it runs them.
+#[derive(Default)]
+struct Texts(Vec<(String, Span)>);
+
+impl Texts {
+    fn note(&mut self, text: String, span: Span) {
+        if self.0.len() < TEXTS_MAX && self.0.iter().all(|(known, _)| *known != text) {
+            self.0.push((text, span));
+        }
+    }
+}
+
+/// The commands of `foreach` for some field.
+fn commands_of(foreach: &ForeachCommand) -> String {
+    let text = foreach.sample(&foreach.template);
+    format!("| {}", text.trim_start_matches(|c: char| c.is_whitespace() || c == '|'))
+}

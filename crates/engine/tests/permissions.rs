@@ -1,0 +1,358 @@
+//! What a search may do is what its user may do: commands are refused before anything runs, wherever they stand, and
+//! indexes that may not be searched hold nothing.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use quarry_conf::{Layers, Permissions, PropsResolver};
+use quarry_engine::{
+    CommandProcess, CommandSource, Engine, EngineError, EngineOptions, FillTable, KeptJob, KnowledgeSource,
+    LookupSource, LookupTable, NodeEntry, NodeSource, SearchRequest, SnapshotSource,
+};
+use quarry_event::{EventBatch, Metadata, TimeRange};
+use quarry_spl::macros::Macro;
+use quarry_store::{BucketListing, IndexSelector, ListingState, MemoryStore, Snapshot, StoreError};
+
+/// What was done to the node: tables written, programs begun, events kept, snapshots of events taken.
+#[derive(Default)]
+struct Node {
+    tables: AtomicUsize,
+    programs: AtomicUsize,
+    kept: Mutex<Vec<String>>,
+    read: AtomicUsize,
+    indexes: Vec<(&'static str, MemoryStore)>,
+}
+
+impl Node {
+    fn doings(&self) -> usize {
+        self.tables.load(Ordering::SeqCst) + self.programs.load(Ordering::SeqCst) + self.kept.lock().unwrap().len()
+    }
+}
+
+impl LookupSource for Node {
+    fn table(&self, name: &str) -> Result<Option<LookupTable>, String> {
+        Ok((name == "codes").then(|| LookupTable {
+            csv: "code,word\n1,| outputlookup t\n".into(),
+            case_sensitive: true,
+            max_matches: 1,
+            default_match: None,
+            wildcard_columns: Vec::new(),
+            network_columns: Vec::new(),
+            min_matches: 0,
+            time: None,
+        }))
+    }
+
+    fn names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn write(&self, _: &str, fill: FillTable<'_>) -> Result<(), String> {
+        self.tables.fetch_add(1, Ordering::SeqCst);
+        fill(&mut Vec::new())
+    }
+}
+
+impl CommandSource for Node {
+    fn names(&self) -> BTreeSet<String> {
+        BTreeSet::from(["launch".to_owned()])
+    }
+
+    fn start(&self, _: &str, _: bool) -> Result<Box<dyn CommandProcess>, String> {
+        self.programs.fetch_add(1, Ordering::SeqCst);
+        Err("a program was begun".to_owned())
+    }
+
+    fn check_alert(&self, _: &str) -> Result<(), String> {
+        self.programs.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+impl KnowledgeSource for Node {
+    fn macro_definition(&self, name: &str, _: usize) -> Option<Macro> {
+        let definition = match name {
+            "writes" => "outputlookup t.csv",
+            _ => return None,
+        };
+        Some(Macro { definition: definition.to_owned(), ..Macro::default() })
+    }
+
+    fn saved_search(&self, name: &str) -> Option<String> {
+        Some(
+            match name {
+                "Writer" => "* | outputlookup t.csv",
+                "Outer" => "| savedsearch Writer",
+                "Circle" => "| savedsearch Circle | append [| savedsearch Circle]",
+                _ => return None,
+            }
+            .to_owned(),
+        )
+    }
+}
+
+impl NodeSource for Node {
+    fn job(&self, sid: &str, viewer: &Permissions) -> Result<Option<KeptJob>, String> {
+        Ok((sid == "1.1" && viewer.may_see(Some("tom"))).then(KeptJob::default))
+    }
+
+    fn history(&self, viewer: &Permissions) -> Option<Vec<NodeEntry>> {
+        let entry = |user: &str| vec![("user".to_owned(), vec![user.to_owned()])];
+        Some(["tom", "eva"].into_iter().filter(|user| viewer.may_see(Some(user))).map(entry).collect())
+    }
+}
+
+impl SnapshotSource for Node {
+    fn snapshot(&self, indexes: &IndexSelector, _: &TimeRange) -> Result<Snapshot, StoreError> {
+        self.read.fetch_add(1, Ordering::SeqCst);
+        let mut all = MemoryStore::new("none").snapshot();
+        for (name, store) in &self.indexes {
+            if indexes.matches(name) {
+                all.segments.extend(store.snapshot().segments);
+            }
+        }
+        Ok(all)
+    }
+
+    fn buckets(&self) -> Option<Vec<BucketListing>> {
+        let listing = |name: &str| BucketListing {
+            id: format!("{name}~1"),
+            index: name.to_owned(),
+            state: ListingState::Hot,
+            events: 1,
+            raw_bytes: 1,
+            stored_bytes: 0,
+            time_min: 1,
+            time_max: 1,
+            slabs: 1,
+            level: 0,
+        };
+        Some(self.indexes.iter().map(|(name, _)| listing(name)).collect())
+    }
+
+    fn keep(&self, events: EventBatch) -> Result<(), String> {
+        self.kept.lock().unwrap().push(events.metas[0].index.to_string());
+        Ok(())
+    }
+}
+
+fn node() -> (Engine, Arc<Node>) {
+    let index = |name: &'static str| {
+        let store = MemoryStore::new(name);
+        let mut batch = EventBatch::default();
+        let meta = batch.intern(&Metadata {
+            index: name.into(),
+            host: "h".into(),
+            source: "s".into(),
+            sourcetype: "t".into(),
+        });
+        batch.push(format!("word=of_{name}").as_bytes(), 1, meta);
+        store.append(batch).unwrap();
+        (name, store)
+    };
+    let node = Arc::new(Node { indexes: vec![index("main"), index("web"), index("_audit")], ..Node::default() });
+    let props = Arc::new(PropsResolver::new(&Layers::new([])));
+    let engine = Engine::new(&EngineOptions::default(), props, node.clone()).unwrap();
+    let engine = engine.with_commands(node.clone()).with_knowledge(node.clone()).with_node(node.clone());
+    (engine, node)
+}
+
+fn user(capabilities: &[&str], allowed: &[&str]) -> Arc<Permissions> {
+    let texts = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let capabilities = texts(capabilities).into_iter().collect();
+    Arc::new(Permissions::of_user("eva", capabilities, texts(allowed), vec!["main".to_owned()]))
+}
+
+fn ask(engine: &Engine, node: &Arc<Node>, text: &str, permissions: &Arc<Permissions>) -> Result<usize, EngineError> {
+    let request = SearchRequest {
+        text: text.to_owned(),
+        range: TimeRange::ALL,
+        now: 0,
+        zone: jiff::tz::TimeZone::UTC,
+        default_indexes: permissions.default_indexes.clone(),
+        permissions: Arc::clone(permissions),
+        sid: None,
+    };
+    let source: Arc<dyn SnapshotSource> = Arc::<Node>::clone(node);
+    let mut job = engine.start_here(request, source).unwrap_or_else(|faults| panic!("{text}: {faults:?}"));
+    let mut rows = 0;
+    while let Some(batch) = job.next_batch() {
+        rows += batch?.num_rows();
+    }
+    Ok(rows)
+}
+
+#[test]
+fn a_command_that_is_not_allowed_is_refused_before_anything_runs() {
+    let (engine, node) = node();
+    let searcher = user(&["search", "input_file"], &["*"]);
+    let written = [
+        ("outputlookup", "output_file", "outputlookup t.csv"),
+        ("outputcsv", "output_file", "outputcsv t"),
+        ("collect", "run_collect", "collect index=web"),
+        ("mcollect", "run_mcollect", "mcollect index=web split=t"),
+        ("meventcollect", "run_mcollect", "meventcollect index=web"),
+        ("sendalert", "run_sendalert", "sendalert page"),
+        ("launch", "run_custom_command", "launch"),
+        ("script", "run_custom_command", "script python x"),
+        ("run", "run_custom_command", "run python x"),
+    ];
+    let places = [
+        "* | COMMAND",
+        "* | stats count | COMMAND | head 1",
+        "* | append [search * | COMMAND]",
+        "* | join word [search * | COMMAND]",
+        "* | appendpipe [COMMAND]",
+        "* | appendcols [search * | COMMAND]",
+        "[search * | COMMAND | return 1 word]",
+        "* | where word > [search * | COMMAND | return $word]",
+        "| union [search *] [search * | COMMAND]",
+        "| multisearch [search *] [search [search * | COMMAND | return 1 word]]",
+        "* | foreach word [COMMAND]",
+        "* | foreach w* [COMMAND]",
+        "* | map search=\"search * | COMMAND\"",
+        "* | outputtext | map search=\"| makeresults | map search=\\\"search * | COMMAND\\\"\"",
+    ];
+    for (name, capability, command) in written {
+        for place in places {
+            let text = place.replace("COMMAND", command);
+            let before = (node.doings(), node.read.load(Ordering::SeqCst));
+            match ask(&engine, &node, &text, &searcher) {
+                Err(EngineError::Forbidden { command, capability: taken, user, span }) => {
+                    assert_eq!((command.as_str(), taken.as_str(), user.as_str()), (name, capability, "eva"), "{text}");
+                    assert!(span.is_some(), "{text}");
+                }
+                other => panic!("{text}: {other:?}"),
+            }
+            assert_eq!((node.doings(), node.read.load(Ordering::SeqCst)), before, "{text}: nothing ran before");
+        }
+    }
+}
+
+#[test]
+fn what_macros_and_saved_searches_stand_for_is_looked_at_as_well() {
+    let (engine, node) = node();
+    let searcher = user(&["search", "input_file"], &["*"]);
+    for text in [
+        "* | `writes`",
+        "* | append [search * | `writes`]",
+        "* | map search=\"search * | `writes`\"",
+        "| savedsearch Writer",
+        "| from savedsearch:Writer",
+        "| savedsearch Outer",
+        "* | map Writer",
+        "* | append [| savedsearch Outer]",
+    ] {
+        let refused = ask(&engine, &node, text, &searcher);
+        assert!(matches!(&refused, Err(EngineError::Forbidden { command, .. }) if command == "outputlookup"), "{text}");
+        assert_eq!((node.doings(), node.read.load(Ordering::SeqCst)), (0, 0), "{text}");
+    }
+    // One that runs itself ends.
+    assert!(matches!(ask(&engine, &node, "| savedsearch Circle", &searcher), Err(EngineError::Invalid { .. })));
+    assert!(ask(&engine, &node, "| savedsearch Writer", &user(&["search", "output_file"], &["*"])).is_ok());
+    assert_eq!(node.doings(), 1);
+}
+
+#[test]
+fn commands_that_come_of_data_are_refused_when_they_come() {
+    let (engine, node) = node();
+    let searcher = user(&["search", "input_file"], &["*"]);
+    for text in [
+        "| makeresults | eval c=\"outputlookup t.csv\" | map search=\"| makeresults | $c$\"",
+        "| makeresults | eval c=\"| outputlookup t.csv\" | map search=\"search * $c$\"",
+        "| inputlookup codes | map search=\"search * $word$\"",
+    ] {
+        let refused = ask(&engine, &node, text, &searcher);
+        assert!(matches!(&refused, Err(EngineError::Forbidden { .. })), "{text}: {refused:?}");
+        assert_eq!(node.doings(), 0, "{text}");
+    }
+}
+
+#[test]
+fn who_has_no_role_searches_nothing() {
+    let (engine, node) = node();
+    for text in ["*", "| makeresults", "| history", "| rest /services/server/info"] {
+        let refused = ask(&engine, &node, text, &Arc::new(Permissions::default()));
+        assert!(matches!(&refused, Err(EngineError::Forbidden { capability, .. }) if capability == "search"), "{text}");
+    }
+    let explained = engine.explain(
+        SearchRequest {
+            text: "* | outputlookup t".to_owned(),
+            range: TimeRange::ALL,
+            now: 0,
+            zone: jiff::tz::TimeZone::UTC,
+            default_indexes: Vec::new(),
+            permissions: user(&["search"], &["*"]),
+            sid: None,
+        },
+        None,
+    );
+    assert!(explained.unwrap_err()[0].message.contains("output_file"));
+    assert_eq!(node.read.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn indexes_that_may_not_be_searched_hold_nothing() {
+    let (engine, node) = node();
+    let all = user(&["search", "get_metadata"], &["*", "_*"]);
+    let usual = user(&["search", "get_metadata"], &["*"]);
+    let web = user(&["search", "get_metadata"], &["web"]);
+    for (text, rows) in [
+        ("index=* OR index=_*", [3, 2, 1]),
+        ("index=_audit", [1, 0, 0]),
+        ("index=web", [1, 1, 1]),
+        ("*", [1, 1, 0]),
+        ("index=* OR index=_* | stats count by index", [3, 2, 1]),
+        ("| tstats count where index=* OR index=_* by index", [3, 2, 1]),
+        ("| makeresults | append [search index=_audit]", [2, 1, 1]),
+        ("| makeresults | map search=\"search index=_audit\"", [1, 0, 0]),
+        ("| union [search index=_audit] [search index=web]", [2, 1, 1]),
+        ("| dbinspect index=* index=_*", [3, 2, 1]),
+        ("| metadata type=hosts index=_audit", [1, 0, 0]),
+        ("| eventcount summarize=false index=* index=_*", [3, 2, 1]),
+    ] {
+        let found = [&all, &usual, &web].map(|permissions| ask(&engine, &node, text, permissions).unwrap());
+        assert_eq!(found, rows, "{text}");
+    }
+}
+
+#[test]
+fn events_are_written_only_where_they_may_be() {
+    let (engine, node) = node();
+    let writer = user(&["search", "run_collect", "run_mcollect"], &["*"]);
+    let admin = user(&["search", "run_collect", "run_mcollect", "indexes_edit"], &["*", "_*"]);
+    for index in ["_audit", "_internal"] {
+        for command in ["collect", "mcollect", "meventcollect"] {
+            let text = format!("* | eval metric_name=\"m\", _value=1 | {command} index={index}");
+            let refused = ask(&engine, &node, &text, &writer).unwrap_err().to_string();
+            assert!(refused.contains("indexes_edit") && refused.contains(command), "{text}: {refused}");
+        }
+    }
+    let long = "x".repeat(300);
+    for index in ["../../x", "a\u{0}b", &long, "Web", "a b", "-a", "_nobody_knows", "a/b", ".."] {
+        for command in ["collect", "mcollect", "meventcollect"] {
+            for permissions in [&writer, &admin] {
+                let text = format!("* | {command} index=\"{index}\"");
+                let refused = ask(&engine, &node, &text, permissions).unwrap_err();
+                assert!(matches!(&refused, EngineError::Invalid { span: Some(_), .. }), "{text}: {refused:?}");
+            }
+        }
+    }
+    assert_eq!((node.doings(), node.read.load(Ordering::SeqCst)), (0, 0), "refused before events were read");
+    ask(&engine, &node, "* | collect index=web", &writer).unwrap();
+    ask(&engine, &node, "* | collect index=_audit", &admin).unwrap();
+    assert_eq!(*node.kept.lock().unwrap(), ["web", "_audit"]);
+}
+
+#[test]
+fn jobs_of_others_are_not_there() {
+    let (engine, node) = node();
+    let (eva, admin) = (user(&["search"], &["*"]), user(&["search", "admin_all_objects"], &["*"]));
+    let refused = ask(&engine, &node, "| loadjob 1.1", &eva).unwrap_err().to_string();
+    assert!(refused.contains("no job 1.1 is kept"), "{refused}");
+    assert!(ask(&engine, &node, "| loadjob 1.1", &admin).is_ok());
+    assert_eq!([&eva, &admin].map(|viewer| ask(&engine, &node, "| history", viewer).unwrap()), [1, 2]);
+}

@@ -1,0 +1,213 @@
+//! Users of a server and what their roles let them do: endpoints, commands, indexes, results of others; and that nobody
+//! else on the machine reads the data folder.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use quarry_api::{Access, ENDPOINTS};
+use quarry_auth::{UserRecord, hash_password, print_users};
+
+use crate::server::{Server, ask};
+use crate::support::Place;
+
+/// A data folder whose users have these roles; the password of each is `secret`.
+fn with_users(place: &Place, users: &[(&str, &[&str])]) {
+    let record = |(name, roles): &(&str, &[&str])| UserRecord {
+        name: (*name).to_owned(),
+        password_hash: hash_password("secret", &[7; 16]).unwrap(),
+        roles: roles.iter().map(|role| (*role).to_owned()).collect(),
+    };
+    std::fs::create_dir_all(place.data().join("etc")).unwrap();
+    let records: Vec<UserRecord> = users.iter().map(record).collect();
+    std::fs::write(place.data().join("etc/passwd"), print_users(&records)).unwrap();
+}
+
+/// The header of a user who logged in.
+fn key(place: &Place, user: &str) -> String {
+    let form = format!("username={user}&password=secret&output_mode=json");
+    let login = ask(place, "POST", "/services/auth/login", "", &form);
+    format!("Splunk {}", login.split("\"sessionKey\":\"").nth(1).expect(&login).split('"').next().unwrap())
+}
+
+fn status(answer: &str) -> &str {
+    answer.split(' ').nth(1).unwrap_or_default()
+}
+
+/// Status, headers and body of a search.
+fn search(place: &Place, key: &str, text: &str) -> String {
+    let text: String = form_urlencoded::byte_serialize(text.as_bytes()).collect();
+    ask(
+        place,
+        "POST",
+        "/services/search/jobs",
+        key,
+        &format!("search={text}&exec_mode=oneshot&output_mode=json&count=0"),
+    )
+}
+
+#[test]
+fn every_endpoint_takes_what_the_table_says() {
+    let place = Place::new();
+    with_users(&place, &[("admin", &["admin"]), ("norole", &[]), ("eva", &["user"]), ("deleter", &["can_delete"])]);
+    let server = Server::start(&place);
+    let (admin, norole, eva, deleter) =
+        (key(&place, "admin"), key(&place, "norole"), key(&place, "eva"), key(&place, "deleter"));
+    for row in ENDPOINTS {
+        let Access::Capability(capability) = row.access else { continue };
+        let roots = match row.path.contains("/search/") || row.path.contains("inputs/http") {
+            true => vec!["/services", "/servicesNS/nobody/search", "/servicesNS/-/-"],
+            false => vec!["/services"],
+        };
+        for root in roots {
+            let path = row.path.replacen("/services", root, 1).replace("{name}", "web").replace("{action}", "enable");
+            let path = if row.method == "GET" { format!("{path}?search=x") } else { path };
+            let asked = |key: &str| ask(&place, row.method.as_str(), &path, key, "search=x&name=x");
+            for key in [&norole, &deleter] {
+                let answer = asked(key);
+                assert_eq!(status(&answer), "403", "{} {path}: {answer}", row.method);
+                assert!(
+                    answer.contains("{\"messages\":[{\"type\":") && answer.contains(capability),
+                    "{path}: {answer}"
+                );
+            }
+            assert_eq!(status(&asked("")), "401", "{} {path}", row.method);
+            let of_eva = asked(&eva);
+            assert_eq!(status(&of_eva) == "403", capability != "search", "{} {path}: {of_eva}", row.method);
+            let of_admin = asked(&admin);
+            assert!(!["401", "403", "405"].contains(&status(&of_admin)), "{} {path}: {of_admin}", row.method);
+        }
+    }
+    for (method, path) in
+        [("GET", "/services/auth/login"), ("DELETE", "/services/search/jobs"), ("PUT", "/services/quarry/buckets")]
+    {
+        assert_eq!(status(&ask(&place, method, path, &admin, "")), "405", "{method} {path}");
+    }
+    assert_eq!(status(&ask(&place, "GET", "/services/nothing", &admin, "")), "404");
+    drop(server);
+}
+
+#[test]
+fn roles_say_what_a_search_may_do() {
+    let place = Place::new();
+    with_users(&place, &[("admin", &["admin"]), ("eva", &["user"]), ("tom", &["power"]), ("norole", &[])]);
+    let server = Server::start(&place);
+    let (admin, eva, tom, norole) =
+        (key(&place, "admin"), key(&place, "eva"), key(&place, "tom"), key(&place, "norole"));
+    let refused = search(&place, &norole, "| makeresults");
+    assert!(status(&refused) == "403" && refused.contains("user norole") && refused.contains("search"), "{refused}");
+
+    // Internal indexes are written and read by administrators only.
+    let collect = "| makeresults | eval _raw=\"by somebody\" | collect index=_audit";
+    for key in [&eva, &tom] {
+        let refused = search(&place, key, collect);
+        assert!(status(&refused) == "400" && refused.contains("indexes_edit"), "{refused}");
+    }
+    assert_eq!(status(&search(&place, &admin, collect)), "200");
+    let count = "index=_audit \"by somebody\" | stats count";
+    let counted = |key: &str| search(&place, key, count).contains("{\"count\":\"1\"}");
+    assert_eq!([&admin, &eva, &tom].map(|key| counted(key)), [true, false, false]);
+
+    // Nobody knows of another's results.
+    let ran = search(&place, &eva, "| makeresults | eval whose=\"eva\" | table whose");
+    let sid = ran.split("x-quarry-sid: ").nth(1).expect(&ran).split("\r\n").next().unwrap().to_owned();
+    let load = format!("| loadjob {sid}");
+    assert!(search(&place, &eva, &load).contains("{\"whose\":\"eva\"}"));
+    assert!(search(&place, &admin, &load).contains("{\"whose\":\"eva\"}"));
+    let (other, missing) = (search(&place, &tom, &load), search(&place, &tom, "| loadjob 1.1"));
+    assert_eq!((status(&other), status(&missing)), ("400", "400"));
+    let text_of = |answer: &str| {
+        let body = answer.split("\r\n\r\n").nth(1).unwrap();
+        body.split("\",\"start\"").next().unwrap().replace(&sid, "1.1")
+    };
+    assert_eq!(text_of(&other), text_of(&missing), "as if it had never been");
+    let history = "| history | search search=\"*whose*makeresults*\" OR search=\"*makeresults*whose*\" | stats count";
+    assert!(search(&place, &eva, history).contains("{\"count\":\"1\"}"));
+    assert!(search(&place, &tom, history).contains("{\"count\":\"0\"}"));
+    drop(server);
+}
+
+/// Files and folders below `folder` that others than the owner may do anything with, `etc` left out.
+fn open_to_others(folder: &Path, is_top: bool, found: &mut Vec<String>) {
+    let mut entries: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    entries.push(folder.to_owned());
+    for path in entries {
+        let Ok(about) = path.symlink_metadata() else { continue };
+        if about.permissions().mode() & 0o077 != 0 {
+            found.push(format!("{} {:o}", path.display(), about.permissions().mode() & 0o777));
+        }
+        if about.is_dir() && path != folder && !(is_top && path.ends_with("etc")) {
+            open_to_others(&path, false, found);
+        }
+    }
+}
+
+#[test]
+fn nobody_else_reads_a_data_folder() {
+    let place = Place::new();
+    let log = place.write("a.log", crate::support::lines(0..2_000));
+    let closed = |when: &str| {
+        let mut found = Vec::new();
+        open_to_others(&place.data(), true, &mut found);
+        assert!(found.is_empty(), "{when}: {found:#?}");
+    };
+    place.run(&["add", "oneshot", &log]).good();
+    closed("after add");
+    place.run(&["search", "* | stats count | outputlookup codes.csv", "-o", "csv"]).good();
+    place.run(&["search", "| makeresults | outputcsv rows"]).good();
+    closed("after searches");
+    let server = Server::start(&place);
+    place.run(&["search", "* | head 2 | collect index=summary"]).good();
+    place.run(&["search", "* | outputlookup more.csv"]).good();
+    place.run(&["search", "* | sort 0 - _raw | stats count by _raw | outputcsv rows"]).good();
+    closed("while it serves");
+    place.run(&["bucket", "compact"]).good();
+    closed("after merging");
+    assert_eq!(server.stop("-TERM"), 0);
+    closed("after serving");
+    // A folder of before is closed when it is opened to be written to; what the owner wrote below etc stays.
+    let open = |path: PathBuf, mode: u32| std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    let own = place.data().join("etc/system/local");
+    std::fs::create_dir_all(&own).unwrap();
+    std::fs::write(own.join("props.conf"), "[a]\n").unwrap();
+    open(own.join("props.conf"), 0o644);
+    let catalog = std::fs::read_dir(place.data()).unwrap().map(|entry| entry.unwrap().path());
+    catalog.filter(|path| path.is_file()).for_each(|path| open(path, 0o644));
+    open(place.data(), 0o755);
+    let more = place.write("b.log", crate::support::lines(2_000..2_100));
+    place.run(&["add", "oneshot", &more]).good();
+    closed("after a folder of before was added to");
+    assert_eq!(own.join("props.conf").metadata().unwrap().permissions().mode() & 0o777, 0o644);
+}
+
+#[test]
+fn csv_can_be_safe_to_open_in_a_spreadsheet() {
+    let place = Place::new();
+    let rows = "| makeresults | eval a=\"=cmd()\", b=\"-5\", c=\"@x, y\" | table a b c";
+    assert_eq!(place.run(&["search", rows, "-o", "csv"]).good(), "a,b,c\n=cmd(),-5,\"@x, y\"\n");
+    let safe = "a,b,c\n'=cmd(),-5,\"'@x, y\"\n";
+    assert_eq!(place.run(&["search", rows, "-o", "csv", "--csv-safe"]).good(), safe);
+    assert_eq!(place.run(&["search", rows, "-o", "csv-safe"]).good(), safe);
+    let log = place.write("a.log", crate::support::lines(0..1));
+    place.run(&["add", "oneshot", &log]).good();
+    let server = Server::start(&place);
+    assert_eq!(place.run(&["search", rows, "-o", "csv", "--csv-safe"]).good(), safe);
+    let admin = {
+        let login =
+            ask(&place, "POST", "/services/auth/login", "", "username=admin&password=changeme&output_mode=json");
+        format!("Splunk {}", login.split("\"sessionKey\":\"").nth(1).expect(&login).split('"').next().unwrap())
+    };
+    let text: String = form_urlencoded::byte_serialize(rows.as_bytes()).collect();
+    for (path, more) in [("search/jobs", "&exec_mode=oneshot"), ("search/jobs/export", "")] {
+        let asked = |csv_safe: &str| {
+            let form = format!("search={text}&output_mode=csv{more}{csv_safe}");
+            ask(&place, "POST", &format!("/services/{path}"), &admin, &form)
+        };
+        assert!(asked("&csv_safe=1").contains("'=cmd(),-5,\"'@x, y\""), "{path}");
+        assert!(asked("").contains("\n=cmd(),-5,\"@x, y\""), "{path}");
+        assert_eq!(status(&asked("&csv_safe=perhaps")), "400");
+    }
+    place.run(&["search", &format!("{rows} | outputcsv csv_safe=t sheet")]).good();
+    assert_eq!(place.run(&["search", "| inputcsv sheet | table a b c", "-o", "csv"]).good(), safe);
+    drop(server);
+}

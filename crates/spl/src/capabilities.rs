@@ -1,0 +1,194 @@
+//! Which commands a search runs, its subsearches included, and which of them take a capability.
+//!
+//! What a command takes stands in its row of [`commands::HELP`]; here the tree is walked and a command's row is found.
+//! Texts that are only read when the search runs (`map`, `foreach`, saved searches) are for the caller to read.
+
+use crate::ast::{Command, FlowCommand, KeepCommand, NodeCommand, Pipeline, SearchExpr, SeveralCommand, Span, Stage};
+use crate::commands::capability_of;
+
+/// A command, and the capability that it takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Demand {
+    /// Name of the command, as it is written.
+    pub command: String,
+    /// Splunk's name of the capability.
+    pub capability: &'static str,
+}
+
+/// What a command takes; `None` where searching alone is enough.
+pub fn demand_of(command: &Command) -> Option<Demand> {
+    let name = gated_name(command)?;
+    capability_of(name).map(|capability| Demand { command: name.to_owned(), capability })
+}
+
+/// Name of a command that may take a capability. A new command has to be put on one side or the other.
+fn gated_name(command: &Command) -> Option<&str> {
+    match command {
+        Command::Custom(custom) => Some(&custom.name),
+        Command::Keep(KeepCommand::OutputLookup(output)) => Some(output.name),
+        Command::Keep(KeepCommand::Collect(collect)) => Some(collect.name),
+        Command::Keep(KeepCommand::SendAlert(_)) => Some("sendalert"),
+        Command::InputLookup(_) => Some("inputlookup"),
+        Command::Metadata(_) => Some("metadata"),
+        Command::Several(SeveralCommand::IndexTime(_)) => Some("walklex"),
+        Command::Node(NodeCommand::Rest(_)) => Some("rest"),
+        Command::Node(NodeCommand::LoadJob(_)) => Some("loadjob"),
+        Command::Node(NodeCommand::History) => Some("history"),
+        Command::Node(NodeCommand::DbInspect(_)) => Some("dbinspect"),
+        Command::Search(_)
+        | Command::Where(_)
+        | Command::Eval(_)
+        | Command::Stats(_)
+        | Command::EventStats(_)
+        | Command::StreamStats(_)
+        | Command::Chart(_)
+        | Command::TimeChart(_)
+        | Command::Bin(_)
+        | Command::Top(_)
+        | Command::Rare(_)
+        | Command::Table(_)
+        | Command::FieldsKeep(_)
+        | Command::FieldsRemove(_)
+        | Command::Rename(_)
+        | Command::Sort(_)
+        | Command::Head(_)
+        | Command::Tail(_)
+        | Command::Reverse
+        | Command::Dedup(_)
+        | Command::Rex(_)
+        | Command::RexSed(_)
+        | Command::Regex(_)
+        | Command::Spath(_)
+        | Command::FillNull(_)
+        | Command::MakeMv(_)
+        | Command::MvExpand(_)
+        | Command::MakeResults(_)
+        | Command::Append(_)
+        | Command::Join(_)
+        | Command::Lookup(_)
+        | Command::Values(_)
+        | Command::Sequence(_)
+        | Command::Reshape(_)
+        | Command::Tstats(_)
+        | Command::Flow(_)
+        | Command::IpLocation(_)
+        | Command::FromJson(..)
+        | Command::DataModel(_)
+        | Command::From(_)
+        | Command::SavedSearch(_)
+        | Command::Several(_)
+        | Command::Text(_)
+        | Command::Tables(_)
+        | Command::Analytics(_) => None,
+    }
+}
+
+/// Gives every command of a search and of its subsearches with its place, until `see` fails.
+pub fn each_command<E>(pipeline: &Pipeline, see: &mut dyn FnMut(&Command, Span) -> Result<(), E>) -> Result<(), E> {
+    pipeline.commands.iter().try_for_each(|stage| each_of_stage(stage, see))
+}
+
+fn each_of_stage<E>(stage: &Stage, see: &mut dyn FnMut(&Command, Span) -> Result<(), E>) -> Result<(), E> {
+    see(&stage.command, stage.span)?;
+    match &stage.command {
+        Command::Search(search) => each_of_condition(&search.expr, see),
+        Command::Tstats(tstats) => each_of_condition(&tstats.filter, see),
+        Command::InputLookup(lookup) => lookup.filter.iter().try_for_each(|filter| each_of_condition(filter, see)),
+        Command::Append(append) => each_command(&append.subsearch, see),
+        Command::Join(join) => each_command(&join.subsearch, see),
+        Command::Several(several) => several.subsearches().into_iter().try_for_each(|inner| each_command(inner, see)),
+        Command::Flow(FlowCommand::Filled(filled)) => {
+            filled.subsearches.iter().try_for_each(|inner| each_command(inner, see))?;
+            let mut shape = filled.shape.iter().map(|command| Stage { command: command.clone(), span: stage.span });
+            shape.try_for_each(|stage| each_of_stage(&stage, see))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn each_of_condition<E>(expr: &SearchExpr, see: &mut dyn FnMut(&Command, Span) -> Result<(), E>) -> Result<(), E> {
+    match expr {
+        SearchExpr::And(parts) | SearchExpr::Or(parts) => {
+            parts.iter().try_for_each(|part| each_of_condition(part, see))
+        }
+        SearchExpr::Not(part) => each_of_condition(part, see),
+        SearchExpr::Subsearch(pipeline) => each_command(pipeline, see),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::commands::HELP;
+    use crate::parse_with_commands;
+
+    fn demands(text: &str) -> Vec<String> {
+        let parsed =
+            parse_with_commands(text, &BTreeSet::from(["launch".to_owned(), "script".to_owned(), "run".to_owned()]));
+        assert!(parsed.is_ok(), "{text}: {:?}", parsed.diagnostics);
+        let mut found = Vec::new();
+        let walked: Result<(), ()> = each_command(&parsed.pipeline, &mut |command, _| {
+            found.extend(demand_of(command).map(|demand| format!("{} {}", demand.command, demand.capability)));
+            Ok(())
+        });
+        walked.unwrap();
+        found
+    }
+
+    /// How each command that takes a capability is written; `inputcsv` reads as `inputlookup` does.
+    const EXAMPLES: &[(&str, &str)] = &[
+        ("collect", "* | collect index=summary"),
+        ("inputcsv", "| inputcsv a"),
+        ("inputlookup", "| inputlookup a.csv"),
+        ("mcollect", "* | mcollect index=m split=t"),
+        ("metadata", "| metadata type=hosts"),
+        ("meventcollect", "* | meventcollect index=m"),
+        ("outputcsv", "* | outputcsv a"),
+        ("outputlookup", "* | outputlookup a.csv"),
+        ("run", "* | run python a"),
+        ("script", "* | script python a"),
+        ("sendalert", "* | sendalert a"),
+        ("walklex", "| walklex index=main"),
+    ];
+
+    #[test]
+    fn every_row_with_a_capability_is_found_in_a_tree() {
+        let of_rows: Vec<&str> = HELP.iter().filter(|row| row.capability.is_some()).map(|row| row.name).collect();
+        let of_examples: Vec<&str> = EXAMPLES.iter().map(|(name, _)| *name).collect();
+        assert_eq!(of_rows, of_examples, "a row with a capability has an example here");
+        for (name, text) in EXAMPLES {
+            let written = if *name == "inputcsv" { "inputlookup" } else { name };
+            assert_eq!(demands(text), [format!("{written} {}", capability_of(name).unwrap())], "{text}");
+        }
+        assert_eq!(demands("* | launch"), ["launch run_custom_command"]);
+        assert_eq!(demands("| history | stats count"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn commands_in_subsearches_are_found_wherever_these_may_stand() {
+        for text in [
+            "[search x | outputlookup a.csv]",
+            "NOT (a OR [search x | outputlookup a.csv])",
+            "* | search [search x | outputlookup a.csv]",
+            "* | append [search x | outputlookup a.csv]",
+            "* | appendcols [search x | outputlookup a.csv]",
+            "* | appendpipe [stats count | outputlookup a.csv]",
+            "* | join x [search x | outputlookup a.csv]",
+            "* | union [search x | outputlookup a.csv]",
+            "| multisearch [search a] [search b [search x | outputlookup a.csv]]",
+            "| set union [search a] [search x | outputlookup a.csv]",
+            "| tstats count where [search x | outputlookup a.csv]",
+            "* | where n > [search x | outputlookup a.csv]",
+            "* | append [search a | append [search x | outputlookup a.csv]]",
+        ] {
+            assert_eq!(demands(text), ["outputlookup output_file"], "{text}");
+        }
+        assert_eq!(
+            demands("| inputlookup b.csv where [search x | outputlookup a.csv]"),
+            ["inputlookup input_file", "outputlookup output_file"]
+        );
+    }
+}
