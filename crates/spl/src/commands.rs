@@ -402,7 +402,7 @@ impl Group {
         match self {
             Group::Searching => {
                 "search where regex head tail dedup uniq metasearch require dbinspect metadata eventcount \
-                 datamodel from savedsearch tstats mstats mcatalog multisearch"
+                 datamodel from savedsearch tstats mstats mcatalog multisearch walklex typeahead"
             }
             Group::Reporting => {
                 "stats eventstats streamstats chart timechart top rare contingency counttable ctable \
@@ -417,11 +417,11 @@ impl Group {
             }
             Group::Rows => {
                 "sort reverse append appendcols appendpipe join union set selfjoin diff transaction \
-                 concurrency foreach map multireport return format"
+                 concurrency searchtxn foreach map multireport return format"
             }
             Group::Patterns => {
                 "cluster kmeans anomalies anomalousvalue anomalydetection outlier associate arules \
-                 correlate cofilter predict relevancy bucketdir"
+                 correlate cofilter predict relevancy bucketdir folderize analyzefields af"
             }
             Group::Making => "makeresults gentimes inputlookup inputcsv rest history loadjob",
             Group::Keeping => {

@@ -59,6 +59,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ForwardArgs) -> Result<u8, Failur
         return Err(Failure::Usage(format!("{text} {}", file.display())));
     }
     let (routes, spool) = open(data_dir, &outputs, &settings)?;
+    crate::owner_only::close_folder(data_dir);
     let outlet = Outlet::new(Arc::clone(&spool), routes);
     let syncing = Arc::clone(&spool);
     let thread = std::thread::Builder::new().name(SYNC_THREAD.to_owned()).spawn(move || syncing.run());
