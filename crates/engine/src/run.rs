@@ -260,11 +260,7 @@ impl Runner {
         };
         scan.extremes = steps.is_empty() && reduce.takes_extremes();
         scan.counts = steps.is_empty() && reduce.takes_counts();
-        let states = match scan.derivations.is_active() {
-            // Tables change without a trace, and what is added may hang on the moment.
-            true => None,
-            false => self.states_of(&expr, search, rest, &scan.wish, reduce.as_ref(), &context),
-        };
+        let states = self.states_of(&expr, search, rest, &scan.wish, reduce.as_ref(), &context);
         let windows = scan.windows(&context, states.as_ref())?;
         let commands: Vec<MakeRowCommand> = steps.into_iter().filter_map(Step::into_row).collect();
         if reduce.needs_bounds(&context) {

@@ -207,7 +207,9 @@ fn answers_are_right_within_the_limit_of_memory() {
 #[test]
 fn ten_thousand_indexes_of_one_event_each_are_searched() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(StoreOptions::at(folder.path()), ManualClock::shared(2_000_000 * SECOND)).unwrap();
+    let configured_indexes = (0..10_000).map(|at| format!("index{at}")).collect();
+    let options = StoreOptions { configured_indexes, ..StoreOptions::at(folder.path()) };
+    let store = Store::open(options, ManualClock::shared(2_000_000 * SECOND)).unwrap();
     let mut batch = EventBatch { index_time: SECOND, ..EventBatch::default() };
     let text: Arc<str> = "x".into();
     for at in 0..10_000_u32 {

@@ -139,6 +139,9 @@ fn small_requests_that_become_large_are_refused() {
     let (status, text) = answer(1 << 20, "/services/collector", json, "", fields.into_bytes());
     assert_eq!(
         (status, text.as_str()),
-        (400, r#"{"text":"Error in handling indexed fields","code":15,"invalid-event-number":0}"#)
+        (
+            400,
+            r#"{"text":"Error in handling indexed fields: an event has more than 65536 of them","code":15,"invalid-event-number":0}"#
+        )
     );
 }

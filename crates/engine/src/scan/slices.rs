@@ -76,6 +76,9 @@ impl EventScan {
     ) -> Result<(), EngineError> {
         let first = windows.len();
         let window_pages = context.dataflow.window_pages();
+        // Tables change without a trace, and what is added may hang on the moment.
+        let is_derived = self.derivations.concerns(&segment.metas(), &context.messages)?;
+        let states = states.filter(|_| !is_derived);
         for (number, infos) in (0u32..).zip(segment.pages().chunks(window_pages)) {
             let key = states.zip(segment.identity()).and_then(|(states, slab)| {
                 let is_whole = infos.iter().all(|info| states.covers(info.time_min, info.time_max));

@@ -45,8 +45,8 @@ pub(crate) struct Derivations {
     context: ExprContext,
     wanted: Wanted,
     labels: Vec<Label>,
-    /// Whether any rule of any source may give a field that is wanted.
-    by_rules: bool,
+    /// The events that a rule may give a field that is wanted; `None` for none.
+    by_rules: Option<Scope>,
     defaults: DefaultFields,
     plans: Mutex<HashMap<Metadata, Arc<Plan>, FixedState>>,
 }
@@ -90,7 +90,7 @@ impl Derivations {
                 }
             }
         }
-        let by_rules = search.names.gives_any(&wanted);
+        let by_rules = search.names.scope_of_wanted(&wanted);
         let defaults = DefaultFields::new(props, &wanted, context.now, search.node.clone());
         Ok(Derivations {
             props: Arc::clone(props),
@@ -104,20 +104,13 @@ impl Derivations {
         })
     }
 
-    /// Whether anything may be added.
-    pub(crate) fn is_active(&self) -> bool {
-        self.by_rules || !self.labels.is_empty() || self.defaults.are_wanted()
-    }
-
     /// Whether events with one of these metadata are given a field that is wanted.
     pub(crate) fn concerns(&self, metas: &[Metadata], messages: &Messages) -> Result<bool, EngineError> {
         if !self.labels.is_empty() || self.defaults.are_wanted() {
             return Ok(true);
         }
-        if !self.by_rules {
-            return Ok(false);
-        }
-        for meta in metas {
+        let Some(scope) = &self.by_rules else { return Ok(false) };
+        for meta in metas.iter().filter(|meta| scope.holds(&meta.sourcetype)) {
             if !self.plan(meta, messages)?.is_empty() {
                 return Ok(true);
             }
@@ -129,7 +122,8 @@ impl Derivations {
         if let Some(plan) = self.plans.lock().unwrap_or_else(PoisonError::into_inner).get(meta) {
             return Ok(Arc::clone(plan));
         }
-        let rules = match self.by_rules {
+        let is_in_scope = self.by_rules.as_ref().is_some_and(|scope| scope.holds(&meta.sourcetype));
+        let rules = match is_in_scope {
             true => self.props.resolve(&meta.source, &meta.host, &meta.sourcetype).search_time,
             false => SearchTimeRules::default(),
         };

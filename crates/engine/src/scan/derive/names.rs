@@ -29,6 +29,14 @@ pub(crate) struct DerivedNames {
 }
 
 impl Scope {
+    /// Whether events of this sourcetype are in it.
+    pub(crate) fn holds(&self, sourcetype: &str) -> bool {
+        match self {
+            Scope::Everywhere => true,
+            Scope::Sourcetypes(names) => names.iter().any(|name| name == sourcetype),
+        }
+    }
+
     fn of(sourcetype: Option<&str>) -> Scope {
         match sourcetype.filter(|name| !name.contains('*')) {
             Some(sourcetype) => Scope::Sourcetypes(vec![sourcetype.to_owned()]),
@@ -80,9 +88,13 @@ impl DerivedNames {
         Some(found)
     }
 
-    /// Whether a field that is wanted may come from a rule.
-    pub(crate) fn gives_any(&self, wanted: &Wanted) -> bool {
-        self.open.is_some() || self.named.keys().any(|name| wanted.wants(name))
+    /// The events that a rule may give a wanted field; `None` for none.
+    pub(crate) fn scope_of_wanted(&self, wanted: &Wanted) -> Option<Scope> {
+        let given = self.named.iter().filter(|(name, _)| wanted.wants(name)).map(|(_, scope)| scope);
+        given.chain(&self.open).cloned().reduce(|mut all, scope| {
+            all.join(&scope);
+            all
+        })
     }
 }
 
