@@ -72,4 +72,4 @@ with grpc.insecure_channel(f"{host}:{port}") as channel:
     assert refused(export, empty, (("authorization", "Bearer none"),)) == grpc.StatusCode.UNAUTHENTICATED
     assert refused(export, empty, headers) is None
     traces = TraceServiceStub(channel).Export
-    assert refused(traces, ExportTraceServiceRequest(), headers) == grpc.StatusCode.UNIMPLEMENTED
+    assert refused(traces, ExportTraceServiceRequest(), headers) is None

@@ -11,13 +11,13 @@ FIRST_TIME = 1795132800
 
 rows = []
 for at in range(COUNT):
-    row = {"_raw": f"whole={at} <&> \"quoted\" 'é' 🎉\n  second line of {at}", "at": f"{FIRST_TIME + at}.250"}
+    row = {"_raw": f"whole={at} <&> \"quoted\" 'é' 🎉\n  second line of {at}", "at": f"at {FIRST_TIME + at}.250"}
     if at % 2 == 0:
         row |= {"index": "sdk_other", "host": "edge", "source": f"device{at}", "sourcetype": "sdk_whole"}
     else:
         row |= {"index": "sdk", "source": "sdk_input://whole", "sourcetype": "sdk_input"}
     rows.append(row)
-table = 'eval at=strftime(_time, "%s.%3N") | eval host=if(host="edge", host, null()) | table _raw at index host source sourcetype'
+table = 'eval at="at ".strftime(_time, "%s.%3N") | eval host=if(host="edge", host, null()) | table _raw at index host source sourcetype'
 expect(f"index=sdk* whole=* | {table}", rows)
 
 lines = [line for at in range(PIECES) for line in (f"piece={at} and its end", f"piece={at} second")]
