@@ -1,4 +1,4 @@
-//! The contributor's loop: checks what changed since a commit, in the time of a coffee sip.
+//! The contributor's loop: checks only what changed since a commit.
 //!
 //! Format, house rules and layers for all; `check` for every crate that can see the change; clippy and unit tests for
 //! the crates whose files changed. It uses the dev profile with incremental builds: the first run compiles all
