@@ -13,9 +13,11 @@ pub mod hec;
 pub mod network;
 pub mod program;
 pub mod s2s;
+mod settings;
 mod sink;
 
 pub use error::InputError;
+pub use settings::InputSettings;
 pub use sink::{
     AppendError, EventStore, FileIdentity, FilePosition, KnownPosition, Receipt, SentRequest, Sink, SinkError,
 };

@@ -12,8 +12,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use indicatif::HumanCount;
 use jiff::tz::TimeZone;
 use quarry_event::time::NS_PER_SEC;
-use quarry_inputs::file::{FileReport, OneshotOptions, Rotation, add_file, expand};
-use quarry_inputs::{InputError, Sink};
+use quarry_inputs::{
+    InputError, Sink,
+    file::{FileReport, OneshotOptions, Rotation, add_file, expand},
+};
+use quarry_stdx::log;
 use serde_json::{Value, json};
 
 use crate::bars::Bars;
@@ -63,7 +66,7 @@ fn add_locally(
     told: &Told<'_>,
 ) -> Result<(), Failure> {
     let store = local::open_to_add(data_dir, settings)?;
-    let interrupt = Interrupt::install(|| crate::tell("stopping after this batch; press again to end at once"))?;
+    let interrupt = Interrupt::install(|| log::info("stopping after this batch; press again to end at once"))?;
     let options = OneshotOptions {
         index: arguments.index.clone(),
         host: arguments.host.clone().unwrap_or_else(local::host_name),
@@ -107,7 +110,7 @@ fn add_locally(
     let sealed = store.seal_all();
     sealing.finish_and_clear();
     sealed?;
-    store.messages().iter().for_each(|message| crate::tell(&format!("warning: {}", message.text)));
+    store.messages().iter().for_each(|message| log::warning(&message.text));
     Ok(())
 }
 
@@ -246,7 +249,7 @@ impl Total {
     /// Adds a file that failed, with what was added of it before.
     fn fail(&mut self, path: &Path, text: &str, before: Option<&FileReport>) {
         self.failed += 1;
-        crate::tell(&format!("error: {text}"));
+        log::error(text);
         if let Some(report) = before {
             self.take(path, report);
         }
@@ -257,16 +260,16 @@ impl Total {
         let name = path.display();
         if let Some(shrunk) = report.shrunk {
             let (expected, found) = (shrunk.expected, shrunk.found);
-            crate::tell(&format!(
-                "warning: {name} became shorter while it was read: {expected} bytes at first, {found} in the end; what was read is indexed"
+            log::warning(format!(
+                "{name} became shorter while it was read: {expected} bytes at first, {found} in the end; what was read is indexed"
             ));
         }
         if let Some(problem) = &report.problem {
-            crate::tell(&format!("warning: {name}: read as plain lines: {problem}"));
+            log::warning(format!("{name}: read as plain lines: {problem}"));
         }
-        report.warnings.iter().for_each(|warning| crate::tell(&format!("warning: {name}: {warning}")));
+        report.warnings.iter().for_each(|warning| log::warning(format!("{name}: {warning}")));
         if report.resumed_at > 0 && !report.skipped {
-            crate::tell(&format!("{name}: goes on at byte {}, where an earlier add had come to", report.resumed_at));
+            log::info(format!("{name}: goes on at byte {}, where an earlier add had come to", report.resumed_at));
         }
         self.files += usize::from(!report.skipped);
         self.skipped += usize::from(report.skipped);

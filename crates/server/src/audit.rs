@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use quarry_auth::{AuditRecord, Auth};
-use quarry_event::time::strftime;
-use quarry_event::{EventBatch, Metadata};
+use quarry_event::{EventBatch, Metadata, time::strftime};
+use quarry_stdx::log;
 use quarry_store::AppendRequest;
 
 use crate::local;
@@ -40,7 +40,7 @@ pub(crate) fn write_round(node: &LocalNode, auth: &Auth) {
     let batch = round(&records, &local::host_name(), node.settings.clock.now_ns());
     let written = node.store.append(AppendRequest { batch, checkpoint: None }).and_then(|ticket| ticket.wait());
     if let Err(error) = written {
-        crate::tell(&format!("warning: {} audit events are lost: {error}", records.len()));
+        log::warning(format!("{} audit events are lost: {error}", records.len()));
     }
 }
 
@@ -84,7 +84,6 @@ fn value(name: &str) -> String {
     let clean = |character: char| if character.is_control() || "\"\\".contains(character) { '_' } else { character };
     format!("\"{}\"", name.chars().map(clean).collect::<String>())
 }
-
 #[cfg(test)]
 mod tests {
     use quarry_auth::AuditEvent;

@@ -4,6 +4,8 @@
 use std::io::Write;
 use std::path::Path;
 
+use quarry_stdx::log;
+
 use crate::cli::BtoolArgs;
 use crate::configuration;
 use crate::failure::{self, Failure};
@@ -35,7 +37,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &BtoolArgs) -> Result<u8, Failure>
         };
     }
     let layers = configuration::read(data_dir);
-    layers.warnings().iter().for_each(|warning| crate::tell(&format!("warning: {warning}")));
+    layers.warnings().iter().for_each(log::warning);
     let conf = arguments.conf.strip_suffix(".conf").unwrap_or(&arguments.conf);
     if !layers.conf_names().any(|known| known == conf) {
         let known: Vec<&str> = layers.conf_names().collect();

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::Path;
 
 use quarry_search::cell::{iso_time, write_csv};
-use quarry_stdx::SystemClock;
+use quarry_stdx::{SystemClock, log};
 use quarry_store::{CompactionReport, ListingState, Store};
 use serde_json::{Value, json};
 
@@ -56,7 +56,7 @@ pub(crate) fn verify(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     if damaged == 0 {
         return Ok(0);
     }
-    crate::tell(&format!("{damaged} damaged: searches answer without their events and say so"));
+    log::info(format!("{damaged} damaged: searches answer without their events and say so"));
     Ok(failure::STORAGE)
 }
 
@@ -69,12 +69,12 @@ pub(crate) fn compact(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     print(&report["merges"], COMPACT_COLUMNS, form)?;
     let [buckets, after, bytes, bytes_after] =
         ["buckets_before", "buckets_after", "bytes_before", "bytes_after"].map(|key| text(&report[key]));
-    crate::tell(&format!("{buckets} sealed buckets of {bytes} bytes before, {after} of {bytes_after} bytes after"));
+    log::info(format!("{buckets} sealed buckets of {bytes} bytes before, {after} of {bytes_after} bytes after"));
     let skipped = report["skipped"].as_array().map(Vec::as_slice).unwrap_or_default();
     for skip in skipped {
         let bucket = skip["bucket"].as_str().filter(|bucket| !bucket.is_empty());
         let what = bucket.map_or_else(|| "some buckets".to_owned(), |bucket| format!("bucket {bucket}"));
-        crate::tell(&format!("warning: {what} not compacted: {}", text(&skip["reason"])));
+        log::warning(format!("{what} not compacted: {}", text(&skip["reason"])));
     }
     Ok(if skipped.is_empty() { 0 } else { failure::STORAGE })
 }

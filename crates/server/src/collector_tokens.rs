@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use quarry_api::{CollectorToken, TokenChange, TokenError};
 use quarry_conf::{HttpInputSettings, HttpToken};
 use quarry_inputs::hec::Collector;
+use quarry_stdx::{log, private_file, random};
 
 use crate::configuration;
-use crate::serve::{random, write_private};
 
 /// File of the tokens, below the data folder.
 const FILE: &str = "etc/system/local/inputs.conf";
@@ -138,9 +138,7 @@ impl CollectorTokens {
         let tokens = self.read();
         match self.collector.get() {
             Some(collector) => collector.set_tokens(tokens.clone()),
-            None => {
-                crate::tell("note: tokens were changed, and no collector listens: it does so from the next start on")
-            }
+            None => log::note("tokens were changed, and no collector listens: it does so from the next start on"),
         }
         tokens
     }
@@ -159,7 +157,7 @@ impl CollectorTokens {
     }
 
     fn replace(&self, text: &str) -> Result<(), TokenError> {
-        write_private(&self.data_dir.join(FILE), text).map_err(|failure| TokenError::Failed(failure.text()))
+        private_file::write(&self.data_dir.join(FILE), text).map_err(|error| TokenError::Failed(error.to_string()))
     }
 }
 
@@ -184,7 +182,7 @@ fn told(token: HttpToken) -> CollectorToken {
 /// A GUID nobody can guess.
 fn new_token() -> String {
     let mut bytes = [0; 16];
-    random(&mut bytes);
+    random::fill(&mut bytes);
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
     let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use quarry_conf::{ConfSource, Layer, Layers, Namespace, Sharing, View};
+use quarry_stdx::log;
 
 /// Largest conf file read, in bytes.
 const CONF_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -109,7 +110,7 @@ fn tell_once(text: String) {
     if told.contains(&text) {
         return;
     }
-    crate::tell(&text);
+    log::warning(&text);
     if told.len() < TOLD_MAX {
         told.insert(text);
     }
@@ -118,14 +119,14 @@ fn tell_once(text: String) {
 /// The text of a file; one that is there and cannot be read is told.
 fn read_text(path: &Path) -> Option<String> {
     if path.metadata().is_ok_and(|metadata| metadata.len() > CONF_BYTES_MAX) {
-        tell_once(format!("warning: {}: larger than {CONF_BYTES_MAX} bytes, not read", path.display()));
+        tell_once(format!("{}: larger than {CONF_BYTES_MAX} bytes, not read", path.display()));
         return None;
     }
     match std::fs::read(path) {
         Ok(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
         Err(error) => {
-            tell_once(format!("warning: {}: {error}, not read", path.display()));
+            tell_once(format!("{}: {error}, not read", path.display()));
             None
         }
     }

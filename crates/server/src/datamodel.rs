@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use quarry_search::WantedSummaries;
-use quarry_stdx::SystemClock;
+use quarry_stdx::{SystemClock, log};
 use serde_json::Value;
 
 use crate::bucket::print;
@@ -40,7 +40,7 @@ pub(crate) fn status(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     let summaries = settings.summaries(data_dir);
     let models = summaries.models();
     if models.is_empty() {
-        crate::tell("no data model is accelerated: set acceleration = true under [MODEL] in datamodels.conf");
+        log::info("no data model is accelerated: set acceleration = true under [MODEL] in datamodels.conf");
     }
     let rows = match Remote::find(data_dir) {
         Some(_) => summaries.status(),
@@ -71,7 +71,7 @@ pub(crate) fn rebuild(data_dir: &Path, model: &str) -> Result<u8, Failure> {
     let folders: BTreeSet<String> = summaries.status().iter().filter_map(of_model).collect();
     let failed = |error: quarry_blob::BlobError| Failure::Storage(error.to_string());
     let removed = summaries.remove_folders(&folders).map_err(failed)?;
-    crate::tell(&format!(
+    log::info(format!(
         "{removed} summaries of {model} removed; searches read the events until the server has made them anew"
     ));
     Ok(0)

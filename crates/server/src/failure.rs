@@ -4,8 +4,10 @@ use std::io::{self, Write};
 
 use quarry_engine::EngineError;
 use quarry_inputs::InputError;
+use quarry_listen::ListenError;
 use quarry_search::SearchError;
 use quarry_spl::{Diagnostic, Severity};
+use quarry_stdx::private_file::PrivateFileError;
 use quarry_store::StoreError;
 
 /// Wrong use of the command line.
@@ -97,6 +99,21 @@ impl From<io::Error> for Failure {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Failure {
+        Failure::Storage(error.to_string())
+    }
+}
+
+impl From<ListenError> for Failure {
+    fn from(error: ListenError) -> Failure {
+        match error {
+            ListenError::TokensInClear(_) => Failure::Usage(error.to_string()),
+            _ => Failure::Storage(error.to_string()),
+        }
+    }
+}
+
+impl From<PrivateFileError> for Failure {
+    fn from(error: PrivateFileError) -> Failure {
         Failure::Storage(error.to_string())
     }
 }

@@ -21,12 +21,11 @@ use arrow::record_batch::RecordBatch;
 use quarry_conf::{Layers, Permissions};
 use quarry_engine::{KeptJob, NodeEntry};
 use quarry_event::TimeNs;
-use quarry_event::time::NS_PER_SEC;
+use quarry_event::time::{NS_PER_SEC, period_seconds};
 use quarry_search::{JobFacts, JobKeeper, Remembered};
 use quarry_stdx::SharedClock;
 use serde_json::{Value, json};
 
-use crate::cron::period_seconds;
 use crate::kept_recent::{RecentJob, RecentJobs};
 
 /// Folder of kept jobs, below the data folder.

@@ -11,10 +11,10 @@ use quarry_conf::{
 };
 use quarry_engine::{Engine, EngineOptions, IngestExpressions, SnapshotSource, TransactionLimits};
 use quarry_event::EventBatch;
-use quarry_inputs::{FilePosition, KnownPosition, Sink, SinkError};
+use quarry_inputs::{FilePosition, InputSettings, KnownPosition, Sink, SinkError};
 use quarry_search::{JobKeeper, SearchService, SearchServiceParts};
 use quarry_spl::ast::PercentileMethod;
-use quarry_stdx::{SharedClock, SystemClock};
+use quarry_stdx::{SharedClock, SystemClock, log};
 use quarry_store::{MemoryStore, MergeOptions, RetentionRule, Store, StoreError, StoreOptions};
 
 use crate::address_places::AddressDatabase;
@@ -54,7 +54,7 @@ impl Settings {
     /// Configuration of a data folder; what is wrong with it is told.
     pub(crate) fn of_data_dir(data_dir: &Path) -> Settings {
         let settings = Settings::of_data_dir_quietly(data_dir);
-        settings.faults().iter().for_each(|fault| crate::tell(&format!("warning: {fault}")));
+        settings.faults().iter().for_each(log::warning);
         settings
     }
 
@@ -105,6 +105,17 @@ impl Settings {
         let expressions = IngestExpressions::new(zone::machine(), clock.now_ns().cast_unsigned());
         let props = PropsResolver::new(&layers).with_expressions(Arc::new(expressions)).in_zone(zone::machine());
         Settings { layers, view: None, props: Arc::new(props), clock }
+    }
+
+    /// What the inputs of a node are set up with.
+    pub(crate) fn inputs(&self) -> InputSettings {
+        InputSettings {
+            layers: self.layers.clone(),
+            props: Arc::clone(&self.props),
+            clock: self.clock.clone(),
+            host: host_name(),
+            zone: zone::machine(),
+        }
     }
 
     /// Refuses a name that cannot be an index, and an index that is switched off.
@@ -304,7 +315,7 @@ fn remove_left_spills(data_dir: &Path) {
         && error.kind() != std::io::ErrorKind::NotFound
     {
         let folder = folder.display();
-        crate::tell(&format!("note: {folder}: files of searches that were ended cannot be removed: {error}"));
+        log::note(format!("{folder}: files of searches that were ended cannot be removed: {error}"));
     }
 }
 

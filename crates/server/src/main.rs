@@ -13,11 +13,9 @@ mod btool;
 mod bucket;
 mod claims;
 mod cli;
-mod collector;
 mod collector_tokens;
 mod completions;
 mod configuration;
-mod cron;
 mod custom_commands;
 mod custom_legacy;
 mod custom_process;
@@ -28,12 +26,10 @@ mod forward;
 mod frozen;
 mod help;
 mod hints;
-mod http_port;
 mod interrupt;
 mod kept_jobs;
 mod kept_recent;
 mod knowledge_files;
-mod listeners;
 mod local;
 mod lookup_files;
 mod metrics;
@@ -42,6 +38,7 @@ mod monitors;
 mod namespaces;
 mod node;
 mod node_facts;
+mod node_store;
 mod output;
 mod owner_only;
 mod pipeline_sets;
@@ -63,10 +60,10 @@ mod user_verbs;
 mod users;
 mod zone;
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
+use quarry_stdx::log;
 
 use cli::{AddVerb, BucketVerb, Cli, DataModelVerb, SplVerb, Verb};
 use failure::Failure;
@@ -82,7 +79,7 @@ fn main() -> ExitCode {
             if error.use_stderr()
                 && let Some(instead) = splunk_verbs::instead_of(&words())
             {
-                tell(&format!("\nhere: {instead}"));
+                log::info(format!("\nhere: {instead}"));
             }
             return ExitCode::from(code);
         }
@@ -141,9 +138,4 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
             Ok(code)
         }
     }
-}
-
-/// Writes a line of the verb's own talk (not results) to standard error.
-pub(crate) fn tell(line: &str) {
-    let _closed = writeln!(std::io::stderr().lock(), "{line}");
 }

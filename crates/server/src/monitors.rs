@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use quarry_conf::MonitorSettings;
-use quarry_inputs::Sink;
-use quarry_inputs::file::{Monitor, MonitorOptions};
+use quarry_inputs::{
+    InputSettings, Sink,
+    file::{Monitor, MonitorOptions},
+};
+use quarry_stdx::log;
 
 use crate::failure::Failure;
-use crate::local::{self, Settings};
 
 /// Names of the threads.
 const WATCHER_THREAD: &str = "quarry-watch";
@@ -27,25 +29,25 @@ pub(crate) struct Watching {
 }
 
 /// Begins to watch what inputs.conf says; `None` if that is nothing. Stanzas that cannot be used are told.
-pub(crate) fn start(settings: &Arc<Settings>, sinks: &Arc<dyn Sinks>) -> Result<Option<Watching>, Failure> {
+pub(crate) fn start(settings: &Arc<InputSettings>, sinks: &Arc<dyn Sinks>) -> Result<Option<Watching>, Failure> {
     let (mut stanzas, wrong) = MonitorSettings::all(&settings.layers);
-    wrong.iter().for_each(|text| crate::tell(&format!("warning: {text}")));
+    wrong.iter().for_each(log::warning);
     stanzas.retain(|stanza| match settings.check_index(&stanza.index) {
         Ok(()) => true,
         Err(text) => {
-            crate::tell(&format!("warning: inputs.conf [monitor://{}] is left out: {text}", stanza.path));
+            log::warning(format!("inputs.conf [monitor://{}] is left out: {text}", stanza.path));
             false
         }
     });
     let sets = settings.pipeline_sets();
     let options = MonitorOptions {
-        host: local::host_name(),
+        host: settings.host.clone(),
         clock: settings.clock.clone(),
         workers: sets,
-        tell: Box::new(|text| crate::tell(&format!("warning: {text}"))),
+        tell: Box::new(|text| log::warning(text)),
     };
     let (monitor, wrong) = Monitor::new(stanzas, options);
-    wrong.iter().for_each(|error| crate::tell(&format!("warning: {error}; the stanza is left out")));
+    wrong.iter().for_each(|error| log::warning(format!("{error}; the stanza is left out")));
     if monitor.is_empty() {
         return Ok(None);
     }
@@ -75,9 +77,7 @@ impl Drop for Watching {
         self.monitor.end();
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
-                crate::tell(
-                    "error: watching files ended by a fault of quarry; what was not stored is read at the next start",
-                );
+                log::error("watching files ended by a fault of quarry; what was not stored is read at the next start");
             }
         }
     }

@@ -12,9 +12,12 @@ use jiff::tz::TimeZone;
 use quarry_api::{AddFile, CollectorToken, NamespaceError, Node, NodeError, PreviewFile, TokenChange, TokenError};
 use quarry_conf::Namespace;
 use quarry_engine::Explanation;
-use quarry_inputs::Sink;
-use quarry_inputs::file::{OneshotOptions, Progress, Reached, Rotation, add_file};
+use quarry_inputs::{
+    InputSettings, Sink,
+    file::{OneshotOptions, Progress, Reached, Rotation, add_file},
+};
 use quarry_search::SearchService;
+use quarry_stdx::log;
 use quarry_store::Store;
 
 use crate::claims::Claims;
@@ -34,6 +37,8 @@ const TOLD_MAX: usize = 1_000;
 pub(crate) struct LocalNode {
     pub(crate) store: Arc<Store>,
     pub(crate) settings: Arc<Settings>,
+    /// What inputs are set up with.
+    pub(crate) inputs: Arc<InputSettings>,
     pub(crate) claims: Arc<Claims>,
     /// What enters the store.
     pub(crate) throughput: Arc<Throughput>,
@@ -56,9 +61,11 @@ impl LocalNode {
         namespaces: Namespaces,
     ) -> LocalNode {
         let running = Mutex::new(vec![0; settings.pipeline_sets()]);
+        let inputs = Arc::new(settings.inputs());
         LocalNode {
             store,
             settings,
+            inputs,
             claims: Arc::default(),
             throughput: Arc::default(),
             namespaces,
@@ -72,7 +79,7 @@ impl LocalNode {
     pub(crate) fn tell_once(&self, text: &str) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if told.len() < TOLD_MAX && told.insert(text.to_owned()) {
-            crate::tell(&format!("warning: {text}"));
+            log::warning(text);
         }
     }
 

@@ -11,6 +11,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use quarry_stdx::log;
 use rustix::fs::Mode;
 
 /// What group and others may do.
@@ -36,10 +37,10 @@ pub(crate) fn close_folder(data_dir: &Path) {
     }
     let closed = close_within(data_dir, true, 0).and_then(|()| close(data_dir, &found));
     match closed {
-        Ok(()) => crate::tell(&format!("note: {} is closed to other users of this machine now", data_dir.display())),
+        Ok(()) => log::note(format!("{} is closed to other users of this machine now", data_dir.display())),
         Err(error) => {
             let folder = data_dir.display();
-            crate::tell(&format!("warning: {folder}: other users of this machine may read it: {error}; chmod 700 it"));
+            log::warning(format!("{folder}: other users of this machine may read it: {error}; chmod 700 it"));
         }
     }
 }
@@ -74,7 +75,6 @@ fn close(path: &Path, found: &Metadata) -> io::Result<()> {
     }
     std::fs::set_permissions(path, Permissions::from_mode(mode & OWNER))
 }
-
 #[cfg(test)]
 mod tests {
     use super::*;

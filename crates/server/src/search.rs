@@ -12,9 +12,8 @@ use quarry_engine::{CommandSource, Stopper};
 use quarry_event::time::{NS_PER_SEC, parse_time};
 use quarry_inputs::file::{OneshotOptions, Progress, Reached, Rotation, add_file, expand};
 use quarry_search::{Outcome, ResultTable, Row, SearchParams, SearchService};
-use quarry_spl::Severity;
-use quarry_spl::ast::Command;
-use quarry_stdx::SystemClock;
+use quarry_spl::{Severity, ast::Command};
+use quarry_stdx::{SystemClock, log};
 use quarry_store::MemoryStore;
 
 use crate::cli::{Cli, EventOrder, OutputForm, SearchArgs};
@@ -57,7 +56,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
     };
     out.close()?;
     if terminal::is_interactive() {
-        crate::tell(&summary(&answer, clock.elapsed_ns() - started_ns));
+        log::info(summary(&answer, clock.elapsed_ns() - started_ns));
     }
     tell_notes(cli, arguments, &place, &answer, stop.interrupt.is_set())?;
     Ok(if answer.is_partial { failure::PARTIAL } else { 0 })
@@ -231,7 +230,7 @@ impl SearchStop {
             StopAction::None => {}
             StopAction::Finish(stopper) => stopper.finish_early(),
             StopAction::EndProcess => {
-                crate::tell("stopped before the server answered");
+                log::info("stopped before the server answered");
                 std::process::exit(i32::from(failure::PARTIAL));
             }
         })?;
@@ -420,12 +419,11 @@ fn read_files(
         options.source = Some(if is_stdin { "stdin".to_owned() } else { path.display().to_string() });
         let mut progress = UntilInterrupt(&stop.interrupt);
         match add_file(&path, &options, &settings.props, &mut MemorySink(store), &mut progress) {
-            Ok(report) => report
-                .warnings
-                .iter()
-                .for_each(|warning| crate::tell(&format!("warning: {}: {warning}", path.display()))),
+            Ok(report) => {
+                report.warnings.iter().for_each(|warning| log::warning(format!("{}: {warning}", path.display())))
+            }
             Err(error) => {
-                crate::tell(&format!("error: {error}"));
+                log::error(error);
                 all_read = false;
             }
         }

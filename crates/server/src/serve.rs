@@ -3,9 +3,7 @@
 //! `D/run/server.json` tells the command line of the same account where the server is. Stopping seals nothing: what
 //! was acknowledged is in the log.
 
-use std::io::Write;
 use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,22 +11,21 @@ use std::time::Duration;
 use quarry_api::{ApiState, SEARCHES_MAX};
 use quarry_auth::{Auth, AuthError, FIRST_USER};
 use quarry_inputs::EventStore;
+use quarry_listen::{Bounds, HttpPort, Listeners, listen_for_events, listen_on, raise_open_files};
+use quarry_stdx::{log, private_file, random};
 use quarry_store::{ExpiredBucket, Removed, Store};
 use serde_json::json;
 
 use crate::audit;
 use crate::cli::ServeArgs;
-use crate::collector::{self, NodeStore};
 use crate::failure::Failure;
 use crate::frozen;
-use crate::http_port::{Bounds, HttpPort};
-use crate::listeners::bound::listen_on;
-use crate::listeners::{Listeners, limits};
 use crate::local::{self, Settings};
 use crate::metrics;
 use crate::monitors::{self, Sinks};
 use crate::namespaces::Namespaces;
 use crate::node::LocalNode;
+use crate::node_store::NodeStore;
 use crate::programs;
 use crate::remote::RUN_FILE;
 use crate::summary_builder;
@@ -42,8 +39,6 @@ const STOP_WAIT: Duration = Duration::from_secs(10);
 const THREAD_STACK_BYTES: usize = quarry_engine::STACK_BYTES + (1 << 20);
 /// Threads for what blocks beside searches: logins, inputs that wait for the disk, long answers on their way.
 const OTHER_THREADS_MAX: usize = 448;
-/// Readable and writable by the owner alone.
-const PRIVATE_MODE: u32 = 0o600;
 
 /// Runs the server; returns when it has stopped.
 pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure> {
@@ -51,7 +46,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     let s2s = arguments.s2s.as_deref().map(|text| address_of("--s2s", text)).transpose()?;
     let hec = arguments.hec.as_deref().map(|text| address_of("--hec", text)).transpose()?;
     if let Some(address) = &arguments.web {
-        crate::tell(&format!("note: --web {address}: this version has no such service, nothing listens there"));
+        log::note(format!("--web {address}: this version has no such service, nothing listens there"));
     }
     let settings = Settings::of_data_dir(data_dir);
     let store = local::open_to_serve(data_dir, &settings)?;
@@ -84,16 +79,16 @@ fn doors(data_dir: &Path, settings: &Settings) -> Result<Auth, Failure> {
     let file = UsersFile::of(data_dir);
     let users = file.read_or_begin()?;
     let cannot = |error: AuthError| Failure::Storage(error.to_string());
-    let auth = Auth::new(users, Box::new(file), settings.clock.clone(), Box::new(random)).map_err(cannot)?;
+    let auth = Auth::new(users, Box::new(file), settings.clock.clone(), Box::new(random::fill)).map_err(cannot)?;
     let (name, password) = FIRST_USER;
     match auth.has_first_password() {
         Ok(false) => {}
-        Ok(true) => crate::tell(&format!(
-            "warning: user {name} still has the password {password}, which everybody knows: change it with `quarry user passwd \
+        Ok(true) => log::warning(format!(
+            "user {name} still has the password {password}, which everybody knows: change it with `quarry user passwd \
              {name}`; from other machines it is refused"
         )),
         // Others may log in.
-        Err(error) => crate::tell(&format!("warning: {error}")),
+        Err(error) => log::warning(error),
     }
     Ok(auth)
 }
@@ -122,14 +117,14 @@ struct Addresses {
 
 async fn serve(data_dir: &Path, asked: Addresses, state: ApiState, node: Arc<LocalNode>) -> Result<(), Failure> {
     let address = asked.management;
-    limits::raise_open_files();
+    raise_open_files();
     let cannot = |error: std::io::Error| Failure::Storage(format!("cannot listen on {address}: {error}"));
     let listener = listen_on(address).map_err(cannot)?;
     let address = listener.local_addr().map_err(cannot)?;
     let sinks: Arc<dyn Sinks> = node.clone();
     let events: Arc<dyn EventStore> = Arc::new(NodeStore::new(&node));
-    let collector = collector::listen(data_dir, asked.hec, &node.settings, Arc::clone(&events)).await?;
-    let mut listeners = Listeners::start(data_dir, &node.settings, asked.s2s, &|_| Arc::clone(&events)).await?;
+    let collector = listen_for_events(data_dir, asked.hec, &node.inputs, Arc::clone(&events)).await?;
+    let mut listeners = Listeners::start(data_dir, &node.inputs, asked.s2s, &|_| Arc::clone(&events)).await?;
     if let Some(listening) = &collector {
         node.tokens.attach(&listening.collector);
     }
@@ -137,11 +132,11 @@ async fn serve(data_dir: &Path, asked: Addresses, state: ApiState, node: Arc<Loc
     listeners.addresses.extend(calls.map(|address| ("otlp".to_owned(), address)));
     let stop = stop_signal().map_err(|error| Failure::Storage(format!("cannot listen to signals: {error}")))?;
     // Only now: a second server that finds its ports taken reads nothing and runs nothing.
-    let watching = monitors::start(&node.settings, &sinks)?;
-    let programs = programs::start(data_dir, &node.settings, Some(address), &|_| Arc::clone(&events))?;
+    let watching = monitors::start(&node.inputs, &sinks)?;
+    let programs = programs::start(data_dir, &node.inputs, Some(address), &|_| Arc::clone(&events))?;
     let hec = collector.as_ref().map(|collector| collector.address);
     let run_file = RunFile::write(data_dir, address, hec, &listeners, state.auth.local_token())?;
-    crate::tell(&format!("quarry serves {} on http://{address}", data_dir.display()));
+    log::info(format!("quarry serves {} on http://{address}", data_dir.display()));
     let (figured, folder) = (Arc::clone(&node), data_dir.to_path_buf());
     let figures = tokio::spawn(async move { metrics::write_figures(figured, &folder).await });
     let maintenance = tokio::spawn(maintain(Arc::clone(&node), data_dir.to_path_buf()));
@@ -165,7 +160,7 @@ async fn serve(data_dir: &Path, asked: Addresses, state: ApiState, node: Arc<Loc
         drop(watching);
     });
     drop(ended.await);
-    crate::tell("quarry stopped");
+    log::info("quarry stopped");
     Ok(())
 }
 
@@ -179,7 +174,7 @@ pub(crate) fn stop_signal() -> std::io::Result<impl Future<Output = ()> + Send +
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
         }
-        crate::tell("stopping: running requests are finished");
+        log::info("stopping: running requests are finished");
     })
 }
 
@@ -202,7 +197,7 @@ async fn maintain(node: Arc<LocalNode>, data_dir: PathBuf) {
 fn maintenance_round(node: &LocalNode, data_dir: &Path, told: i64) -> i64 {
     let store: &Store = &node.store;
     if let Err(error) = store.seal_idle() {
-        crate::tell(&format!("warning: idle events cannot be sealed: {error}"));
+        log::warning(format!("idle events cannot be sealed: {error}"));
     }
     let rules = node.settings.retention(store.stats().into_iter().map(|stats| stats.index));
     let archive = |bucket: &ExpiredBucket| frozen::archive(data_dir, &node.settings.index(&bucket.index), bucket);
@@ -211,13 +206,13 @@ fn maintenance_round(node: &LocalNode, data_dir: &Path, told: i64) -> i64 {
             let reasons =
                 ["older than their index keeps events", "the oldest of an index above its maxTotalDataSizeMB"];
             for (ids, reason) in [too_old, too_many].into_iter().zip(reasons).filter(|(ids, _)| !ids.is_empty()) {
-                crate::tell(&format!("removed as {reason}: {}", ids.join(", ")));
+                log::info(format!("removed as {reason}: {}", ids.join(", ")));
             }
         }
-        Err(error) => crate::tell(&format!("warning: old buckets cannot be removed: {error}")),
+        Err(error) => log::warning(format!("old buckets cannot be removed: {error}")),
     }
     let fresh: Vec<_> = store.messages().into_iter().filter(|message| message.time > told).collect();
-    fresh.iter().for_each(|message| crate::tell(&format!("warning: {}", message.text)));
+    fresh.iter().for_each(|message| log::warning(&message.text));
     fresh.last().map_or(told, |message| message.time)
 }
 
@@ -236,7 +231,7 @@ impl RunFile {
         let hec = hec.map(|address| address.to_string());
         let text = json!({ "mgmt": address.to_string(), "hec": hec, "inputs": listeners.addresses, "token": token })
             .to_string();
-        write_private(&path, &text)?;
+        private_file::write(&path, &text)?;
         Ok(RunFile(path))
     }
 }
@@ -245,28 +240,5 @@ impl Drop for RunFile {
     fn drop(&mut self) {
         // A file that stays is recognised as stale by whoever finds nobody listening.
         drop(std::fs::remove_file(&self.0));
-    }
-}
-
-/// Writes a file that only its owner can read, at once and whole.
-pub(crate) fn write_private(path: &Path, text: &str) -> Result<(), Failure> {
-    let cannot = |error: std::io::Error| Failure::Storage(format!("cannot write {}: {error}", path.display()));
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(cannot)?;
-    }
-    let temporary = path.with_extension("new");
-    drop(std::fs::remove_file(&temporary));
-    let opened = std::fs::OpenOptions::new().write(true).create_new(true).mode(PRIVATE_MODE).open(&temporary);
-    let mut file = opened.map_err(cannot)?;
-    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(cannot)?;
-    std::fs::rename(&temporary, path).map_err(cannot)
-}
-
-/// Unpredictable bytes of the operating system.
-pub(crate) fn random(bytes: &mut [u8]) {
-    if let Err(error) = getrandom::fill(bytes) {
-        crate::tell(&format!("error: the system gives no random bytes: {error}"));
-        // Keys that can be guessed are worse than no server.
-        std::process::abort();
     }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use quarry_event::time::NS_PER_SEC;
 use quarry_search::{SearchService, WantedSummaries};
-use quarry_stdx::SharedClock;
+use quarry_stdx::{SharedClock, log};
 use serde_json::Value;
 
 use crate::failure::Failure;
@@ -73,7 +73,7 @@ pub(crate) fn start(
     }
     for model in work.summaries.models() {
         let wrong = wrong_times(&model, &work.summaries.settings_of(&model), clock.now_ns());
-        wrong.iter().for_each(|text| crate::tell(&format!("warning: {text}")));
+        wrong.iter().for_each(log::warning);
     }
     let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(move || work.run());
     let thread = thread.map_err(|error| Failure::Storage(format!("cannot start a thread: {error}")))?;
@@ -85,7 +85,7 @@ impl Drop for SummaryBuilder {
         *self.stop.stopping.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.stop.changed.notify_all();
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
-            crate::tell("error: summarising data models ended by a fault of quarry; searches read the events");
+            log::error("summarising data models ended by a fault of quarry; searches read the events");
         }
     }
 }
@@ -175,13 +175,13 @@ impl Work {
     /// Removes what no model has any more, and writes down what the round found.
     fn tidy(&self, names: &BTreeSet<String>, rows: &[Value]) {
         if let Err(error) = self.summaries.remove_others(names) {
-            crate::tell(&format!("warning: old summaries cannot be removed: {error}"));
+            log::warning(format!("old summaries cannot be removed: {error}"));
         }
         if rows.is_empty() && self.summaries.status().is_empty() {
             return;
         }
         if let Err(error) = self.summaries.write_status(&Value::Array(rows.to_vec())) {
-            crate::tell(&format!("warning: the state of summaries cannot be written: {error}"));
+            log::warning(format!("the state of summaries cannot be written: {error}"));
         }
     }
 }
@@ -191,10 +191,9 @@ const TOLD_MAX: usize = 1_000;
 
 fn tell_once(told: &mut BTreeSet<String>, text: String) {
     if told.len() < TOLD_MAX && told.insert(text.clone()) {
-        crate::tell(&format!("warning: {text}"));
+        log::warning(text);
     }
 }
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;

@@ -9,6 +9,7 @@ use std::path::Path;
 use quarry_auth::{
     PASSWORD_BYTES_MAX, UserChange, UserError, UserKeeper, UserRecord, changed_users, check_new_password,
 };
+use quarry_stdx::log;
 use serde_json::{Value, json};
 
 use crate::bucket::print;
@@ -46,7 +47,7 @@ pub(crate) fn run(data_dir: &Path, verb: &UserVerb) -> Result<u8, Failure> {
         UserChange::Edit { .. } => "has a new password; its sessions have ended",
         UserChange::Remove { .. } => "removed",
     };
-    crate::tell(&format!("user {} {done}", change.name()));
+    log::info(format!("user {} {done}", change.name()));
     Ok(0)
 }
 
@@ -106,7 +107,7 @@ fn typed_password(name: &str) -> Result<String, Failure> {
         if ask("the same once more: ")? == password {
             return Ok(password);
         }
-        crate::tell("they differ; try again");
+        log::info("they differ; try again");
     }
     Err(Failure::Usage("the passwords differ".to_owned()))
 }

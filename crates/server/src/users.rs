@@ -5,9 +5,9 @@
 use std::path::{Path, PathBuf};
 
 use quarry_auth::{ADMIN_ROLE, FIRST_USER, UserKeeper, UserRecord, hash_password, parse_users, print_users};
+use quarry_stdx::{log, private_file, random};
 
 use crate::failure::Failure;
-use crate::serve::{random, write_private};
 
 /// File of users, below the data folder.
 const USERS_FILE: &str = "etc/passwd";
@@ -27,9 +27,7 @@ impl UsersFile {
         match std::fs::read_to_string(path) {
             Ok(text) => {
                 let (users, bad_lines) = parse_users(&text);
-                bad_lines
-                    .iter()
-                    .for_each(|line| crate::tell(&format!("warning: {file}:{line}: not name:roles:hash, left out")));
+                bad_lines.iter().for_each(|line| log::warning(format!("{file}:{line}: not name:roles:hash, left out")));
                 Ok(users)
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -37,8 +35,8 @@ impl UsersFile {
                 let password_hash = hash(password)?;
                 let users =
                     vec![UserRecord { name: name.to_owned(), password_hash, roles: vec![ADMIN_ROLE.to_owned()] }];
-                write_private(path, &print_users(&users))?;
-                crate::tell(&format!("made user {name} with password {password}"));
+                private_file::write(path, &print_users(&users))?;
+                log::info(format!("made user {name} with password {password}"));
                 Ok(users)
             }
             Err(error) => Err(Failure::Storage(format!("cannot read {file}: {error}"))),
@@ -48,13 +46,13 @@ impl UsersFile {
 
 impl UserKeeper for UsersFile {
     fn keep(&self, users: &[UserRecord]) -> Result<(), String> {
-        write_private(&self.0, &print_users(users)).map_err(|failure| failure.text())
+        private_file::write(&self.0, &print_users(users)).map_err(|error| error.to_string())
     }
 }
 
 /// Hash of a password.
 pub(crate) fn hash(password: &str) -> Result<String, Failure> {
     let mut salt = [0; 16];
-    random(&mut salt);
+    random::fill(&mut salt);
     hash_password(password, &salt).map_err(|error| Failure::Storage(error.to_string()))
 }

@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 
 use jiff::tz::TimeZone;
 use quarry_event::time::parse_zone;
+use quarry_stdx::log;
 
 use crate::failure::Failure;
 
@@ -23,7 +24,7 @@ fn read() -> TimeZone {
         _ => {
             if let Some(name) = std::env::var_os("TZ").filter(|name| !name.is_empty()) {
                 let name = name.to_string_lossy();
-                crate::tell(&format!("warning: TZ={name} names no time zone: UTC is used; give one as Europe/Berlin"));
+                log::warning(format!("TZ={name} names no time zone: UTC is used; give one as Europe/Berlin"));
             }
             TimeZone::UTC
         }

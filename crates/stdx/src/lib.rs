@@ -1,6 +1,13 @@
-//! Time and chance behind seams, so that tests and the simulation can replay them.
+//! What every crate may use of the machine: clocks behind a seam, random bytes, messages on standard error, and files
+//! that only their owner can read.
 //!
-//! Components take a [`Clock`]; only the server makes a [`SystemClock`]. No domain words here.
+//! Components take a [`Clock`], so that tests and the simulation can replay time; only the server makes a
+//! [`SystemClock`]. No domain words here.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+pub mod log;
+pub mod private_file;
+pub mod random;
 
 use std::fmt::Debug;
 use std::sync::Arc;

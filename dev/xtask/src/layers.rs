@@ -27,11 +27,12 @@ const EDGES: &[(&str, &[&str])] = &[
     ("engine", &["spl", "store", "pipeline", "conf"]),
     ("search", &["engine", "spl", "catalog", "auth", "store", "conf"]),
     ("api", &["search", "engine", "spl", "auth", "catalog", "conf"]),
+    ("listen", &["inputs", "pipeline", "auth", "conf"]),
     (
         "server",
         &[
             "conf", "pipeline", "bucket", "spl", "blob", "catalog", "auth", "store", "inputs", "forward", "engine",
-            "search", "api", "eventgen",
+            "search", "listen", "api", "eventgen",
         ],
     ),
     ("eventgen", &[]),
@@ -50,7 +51,10 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("datafusion-physical-expr", &["engine"]),
     ("datafusion-functions-aggregate", &["engine"]),
     ("rusqlite", &["catalog"]),
-    ("axum", &["api", "inputs", "server"]),
+    ("axum", &["api", "inputs", "listen"]),
+    ("hyper", &["listen"]),
+    ("rcgen", &["listen"]),
+    ("getrandom", &["stdx"]),
     ("arrow", &["engine", "search", "api", "server"]),
     ("clap", &["server"]),
 ];

@@ -1,10 +1,11 @@
-//! Times as people write them: ranges, relative modifiers, spans, strptime and strftime.
+//! Times as people write them: ranges, relative modifiers, spans, schedules, strptime and strftime.
 //!
 //! All instants are nanoseconds since the Unix epoch, UTC. The zone and "now" are arguments, so a search and a test
 //! give the same answer at any moment. The zone database is compiled in; the system's is not read.
 
 pub(crate) mod civil;
 mod clock_fields;
+mod cron;
 pub mod modifier;
 mod names;
 pub mod span;
@@ -13,6 +14,7 @@ pub mod strptime;
 mod zone;
 
 pub use clock_fields::ClockFields;
+pub use cron::{Cron, period_seconds};
 pub use modifier::{ModifierError, Snap, apply_modifier, parse_epoch, parse_time};
 pub use span::{Span, SpanFloor, SpanUnit};
 pub use strftime::{strftime, strftime_far, strftime_into};

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use quarry_engine::FillTable;
+use quarry_stdx::random;
 use rustix::process::{Pid, test_kill_process};
 
 /// Folder of such folders, below the data folder.
@@ -36,9 +37,9 @@ impl ResultsFile {
             |error: &dyn std::fmt::Display| format!("the results cannot be written to {}: {error}", parent.display());
         std::fs::create_dir_all(&parent).map_err(|error| failed(&error))?;
         remove_leftovers(&parent);
-        let mut random = [0_u8; 8];
-        getrandom::fill(&mut random).map_err(|error| failed(&error))?;
-        let folder = parent.join(format!("{}-{:016x}", std::process::id(), u64::from_le_bytes(random)));
+        let mut bytes = [0_u8; 8];
+        random::fill(&mut bytes);
+        let folder = parent.join(format!("{}-{:016x}", std::process::id(), u64::from_le_bytes(bytes)));
         DirBuilder::new().mode(MODE).create(&folder).map_err(|error| failed(&error))?;
         // From here on it is removed, whatever happens.
         let written = ResultsFile { folder };

@@ -11,16 +11,17 @@ use std::time::Duration;
 
 use quarry_conf::{OutputGroup, OutputServer};
 use quarry_forward::{Balance, BalanceSettings, ForwardError, Spool, SpoolReader};
-use quarry_inputs::s2s::S2sError;
-use quarry_inputs::s2s::sender::{Sender, SenderSettings, SentForm};
-use quarry_stdx::SharedClock;
+use quarry_inputs::{
+    s2s::S2sError,
+    s2s::sender::{Sender, SenderSettings, SentForm},
+};
+use quarry_listen::{Connection, stopped};
+use quarry_stdx::{SharedClock, log};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use super::tls;
-use crate::listeners::stopped;
-use crate::listeners::stream::Connection;
 
 /// Records and bytes on their way without an acknowledgment.
 const WINDOW_RECORDS: usize = 256;
@@ -122,7 +123,7 @@ impl Link {
                     if told[server].is_reached != Some(false) {
                         told[server].is_reached = Some(false);
                         let (name, address) = (&self.group.name, &self.group.servers[server].address);
-                        crate::tell(&format!("warning: [tcpout:{name}] {address}: {error}; tried again in turn"));
+                        log::warning(format!("[tcpout:{name}] {address}: {error}; tried again in turn"));
                     }
                 }
             }
@@ -151,9 +152,9 @@ impl Link {
             };
             if self.group.use_ack && !sender.awaits_acks() {
                 let text = "useACK = true: this server offers no acknowledgments; what it is sent counts as arrived";
-                crate::tell(&format!("warning: [tcpout:{}] {}: {text}", self.group.name, place.address));
+                log::warning(format!("[tcpout:{}] {}: {text}", self.group.name, place.address));
             }
-            crate::tell(&format!("[tcpout:{}] sends {form} to {}", self.group.name, place.address));
+            log::info(format!("[tcpout:{}] sends {form} to {}", self.group.name, place.address));
         }
         reader.rewind();
         let now = self.clock.elapsed_ns();
@@ -310,14 +311,14 @@ impl Flight<'_> {
                 Ok(Some(taken)) => taken,
                 Ok(None) => break,
                 Err(error) => {
-                    crate::tell(&format!("error: the queue: {error}"));
+                    log::error(format!("the queue: {error}"));
                     continue;
                 }
             };
             let before = self.pending.len();
             let (number, packed) = (taken.number, taken.packed);
             if let Err(error) = self.sender.write(number, packed, &mut self.pending) {
-                crate::tell(&format!("error: record {number} of the queue is left out: {error}"));
+                log::error(format!("record {number} of the queue is left out: {error}"));
                 continue;
             }
             if self.sender.awaits_acks() {

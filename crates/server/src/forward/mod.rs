@@ -14,18 +14,18 @@ use quarry_conf::{OutputSettings, ServerSettings};
 use quarry_event::EventBatch;
 use quarry_forward::{ForwardError, GroupOptions, Outlet, OutletSink, Routes, Spool, SpoolOptions};
 use quarry_inputs::{EventStore, FilePosition, KnownPosition, Sink, SinkError};
+use quarry_listen::{Listeners, listen_for_events, stopped};
+use quarry_stdx::{log, private_file, random};
 use serde_json::json;
 use tokio::sync::watch;
 
 use crate::claims::{Claim, Claims};
 use crate::cli::ForwardArgs;
-use crate::collector;
 use crate::failure::Failure;
-use crate::listeners::{Listeners, stopped};
 use crate::local::{self, Settings};
 use crate::monitors::{self, Sinks, Watching};
 use crate::programs::{self, Programs};
-use crate::serve::{address_of, random, stop_signal, write_private};
+use crate::serve::{address_of, stop_signal};
 use link::Link;
 
 /// Folder of the queue, below the data folder.
@@ -52,7 +52,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ForwardArgs) -> Result<u8, Failur
     let hec = arguments.hec.as_deref().map(|text| address_of("--hec", text)).transpose()?;
     let settings = Arc::new(Settings::of_forwarder(data_dir));
     let outputs = OutputSettings::new(&settings.layers);
-    outputs.faults.iter().for_each(|fault| crate::tell(&format!("warning: {fault}")));
+    outputs.faults.iter().for_each(log::warning);
     if outputs.groups.is_empty() {
         let file = data_dir.join("etc/system/local/outputs.conf");
         let text = "no indexer to send to: write [tcpout] defaultGroup = NAME and [tcpout:NAME] server = host:9997 to";
@@ -75,9 +75,9 @@ pub(crate) fn run(data_dir: &Path, arguments: &ForwardArgs) -> Result<u8, Failur
     drop(reading);
     runtime.shutdown_timeout(STOP_WAIT);
     if thread.join().is_err() {
-        crate::tell("error: the queue ended by a fault of quarry; what was not durable is read or sent again");
+        log::error("the queue ended by a fault of quarry; what was not durable is read or sent again");
     }
-    crate::tell("quarry stopped");
+    log::info("quarry stopped");
     served.map(|()| 0)
 }
 
@@ -85,7 +85,7 @@ fn open(data_dir: &Path, outputs: &OutputSettings, settings: &Settings) -> Resul
     let failed = |error: ForwardError| Failure::Storage(error.to_string());
     let routes = Arc::new(Routes::new(outputs).map_err(failed)?);
     let mut bytes = [0; 16];
-    random(&mut bytes);
+    random::fill(&mut bytes);
     let new_name: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     let group = |group: &quarry_conf::OutputGroup| GroupOptions { name: group.name.clone(), blocks: group.blocks };
     let (spool, notes) = Spool::open(SpoolOptions {
@@ -98,7 +98,7 @@ fn open(data_dir: &Path, outputs: &OutputSettings, settings: &Settings) -> Resul
         new_name,
     })
     .map_err(failed)?;
-    notes.iter().for_each(|note| crate::tell(&format!("warning: {note}")));
+    notes.iter().for_each(log::warning);
     Ok((routes, spool))
 }
 
@@ -119,8 +119,8 @@ impl Node<'_> {
         sinks: &Arc<dyn Sinks>,
         reading: &mut Option<(Programs, Option<Watching>)>,
     ) -> Result<(), Failure> {
-        let (data_dir, settings) = (self.data_dir, &self.settings);
-        let collector = collector::listen(data_dir, hec, settings, Arc::new(self.outlet.routed(None))).await?;
+        let (data_dir, settings) = (self.data_dir, &Arc::new(self.settings.inputs()));
+        let collector = listen_for_events(data_dir, hec, settings, Arc::new(self.outlet.routed(None))).await?;
         let stores = |routing: Option<&str>| -> Arc<dyn EventStore> { Arc::new(self.outlet.routed(routing)) };
         let listeners = Listeners::start(data_dir, settings, None, &stores).await?;
         let stop = stop_signal().map_err(|error| Failure::Storage(format!("cannot listen to signals: {error}")))?;
@@ -132,8 +132,8 @@ impl Node<'_> {
         let hec = collector.as_ref().map(|collector| collector.address.to_string());
         let text = json!({ "hec": hec, "inputs": listeners.addresses }).to_string();
         let run_file = data_dir.join(RUN_FILE);
-        write_private(&run_file, &text)?;
-        crate::tell(&format!("quarry forwards from {}", data_dir.display()));
+        private_file::write(&run_file, &text)?;
+        log::info(format!("quarry forwards from {}", data_dir.display()));
         tokio::select! {
             () = stop => {}
             () = self.tell_losses(stopping.clone()) => {}
@@ -155,7 +155,7 @@ impl Node<'_> {
         let groups = self.outputs.groups.iter().enumerate();
         let link = |(number, group): (usize, &quarry_conf::OutputGroup)| {
             let mut byte = [0; 1];
-            random(&mut byte);
+            random::fill(&mut byte);
             Link {
                 group: group.clone(),
                 number,
@@ -178,7 +178,7 @@ impl Node<'_> {
             let told = |now: u64, before: &mut u64, text: &str| {
                 let fresh = now.saturating_sub(std::mem::replace(before, now));
                 if fresh > 0 {
-                    crate::tell(&format!("warning: {fresh} {text}"));
+                    log::warning(format!("{fresh} {text}"));
                 }
             };
             let text = "events go to no group: there is no defaultGroup, or forwardedindex leaves their index out";
@@ -191,10 +191,10 @@ impl Node<'_> {
                 told(group.lost, before, &text);
             }
             if self.spool.lacks_space() {
-                crate::tell("warning: the disk of the queue has less space than [diskUsage] minFreeSpace: inputs wait");
+                log::warning("the disk of the queue has less space than [diskUsage] minFreeSpace: inputs wait");
             }
             for name in self.outlet.routes().take_unknown() {
-                crate::tell(&format!("warning: _TCP_ROUTING = {name}: outputs.conf has no such group"));
+                log::warning(format!("_TCP_ROUTING = {name}: outputs.conf has no such group"));
             }
         }
     }

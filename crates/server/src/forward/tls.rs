@@ -14,7 +14,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use tokio_rustls::TlsConnector;
 
-use crate::listeners::tls::expanded;
+use quarry_listen::expanded;
 
 /// What speaks TLS with a server of this address, and the name it must have.
 pub(super) fn connector(

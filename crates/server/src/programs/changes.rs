@@ -13,13 +13,13 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 use quarry_conf::ChangeInput;
 use quarry_event::{EventBatch, Metadata};
-use quarry_inputs::changes::{
-    Action, ChangeRules, Entries, KeptLook, changes, event_text, full_text, look, parse_look, write_look,
+use quarry_inputs::{
+    AppendError, EventStore, FileIdentity, FilePosition,
+    changes::{Action, ChangeRules, Entries, KeptLook, changes, event_text, full_text, look, parse_look, write_look},
 };
-use quarry_inputs::{AppendError, EventStore, FileIdentity, FilePosition};
+use quarry_stdx::{log, private_file};
 
 use super::{Shared, Stores, check, kept_name, metadata};
-use crate::serve::write_private;
 
 /// Folder of kept looks, below the data folder.
 const LOOKS: &str = "var/lib/quarry/fschange";
@@ -84,7 +84,7 @@ impl Watch {
     }
 
     fn tell(&self, fault: &str) {
-        crate::tell(&format!("warning: inputs.conf [{}]: {fault}", self.input.input.stanza));
+        log::warning(format!("inputs.conf [{}]: {fault}", self.input.input.stanza));
     }
 
     /// The look whose events are stored.
@@ -126,7 +126,7 @@ impl Watch {
         }
         let number = known.number + 1;
         let (stored, next) = (self.file.with_extension(STORED), self.file.with_extension(NEXT));
-        write_private(&next, &write_look(number, &seen.entries)).map_err(|failure| failure.text())?;
+        private_file::write(&next, &write_look(number, &seen.entries)).map_err(|error| error.to_string())?;
         if !self.store_changes(&known.entries, &seen.entries, number, shared)? {
             return Ok(());
         }

@@ -8,9 +8,10 @@
 //! Not here: what output means (`quarry_inputs::program`).
 
 mod changes;
+mod error_output;
 pub(crate) mod files;
 mod journal;
-mod log;
+
 mod modular;
 mod run;
 mod schedule;
@@ -24,10 +25,10 @@ use std::time::Duration;
 
 use quarry_conf::{ProgramInput, ProgramInputs};
 use quarry_event::Metadata;
-use quarry_inputs::EventStore;
+use quarry_inputs::{EventStore, InputSettings};
+use quarry_stdx::log;
 
 use crate::failure::Failure;
-use crate::local::{self, Settings};
 use run::Task;
 
 /// Inputs that run at a time; those beyond it are left out, and that is told.
@@ -40,7 +41,7 @@ pub(crate) type Stores<'a> = &'a dyn Fn(Option<&str>) -> Arc<dyn EventStore>;
 
 /// What all inputs share.
 pub(crate) struct Shared {
-    pub(crate) settings: Arc<Settings>,
+    pub(crate) settings: Arc<InputSettings>,
     /// Absolute path of the data folder.
     pub(crate) home: std::path::PathBuf,
     /// Name of this machine.
@@ -92,29 +93,29 @@ pub(crate) struct Programs {
 /// Begins what inputs.conf says; what is wrong with it is told.
 pub(crate) fn start(
     data_dir: &Path,
-    settings: &Arc<Settings>,
+    settings: &Arc<InputSettings>,
     address: Option<std::net::SocketAddr>,
     stores: Stores<'_>,
 ) -> Result<Programs, Failure> {
     let home = std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.to_path_buf());
     let settings = Arc::clone(settings);
-    let shared = Shared { settings, home, host: local::host_name(), address, stop: Stop::default() };
+    let shared = Shared { host: settings.host.clone(), settings, home, address, stop: Stop::default() };
     let mut programs = Programs { shared: Arc::new(shared), threads: Vec::new(), inputs: 0 };
     let inputs = ProgramInputs::new(&programs.shared.settings.layers);
-    inputs.faults.iter().for_each(|fault| crate::tell(&format!("warning: {fault}")));
+    inputs.faults.iter().for_each(log::warning);
     let scripts = inputs.scripts.iter().map(|input| scripts::task(input, &programs.shared, stores));
     let journals = inputs.journals.iter().map(|input| journal::task(input, &programs.shared, stores));
     let tasks: Vec<Result<Task, String>> = scripts.chain(journals).collect();
     for task in tasks {
         match task {
             Ok(task) => programs.spawn(1, move |shared| task.run(shared))?,
-            Err(fault) => crate::tell(&format!("warning: inputs.conf {fault}; the input is left out")),
+            Err(fault) => log::warning(format!("inputs.conf {fault}; the input is left out")),
         }
     }
     for change in &inputs.changes {
         match changes::watch(change, &programs.shared, stores) {
             Ok(watch) => programs.spawn(1, move |shared| watch.run(shared))?,
-            Err(fault) => crate::tell(&format!("warning: inputs.conf {fault}; the input is left out")),
+            Err(fault) => log::warning(format!("inputs.conf {fault}; the input is left out")),
         }
     }
     for program in modular::programs(inputs.modular, &programs.shared, stores) {
@@ -128,7 +129,7 @@ impl Programs {
     fn spawn(&mut self, inputs: usize, work: impl FnOnce(&Shared) + Send + 'static) -> Result<(), Failure> {
         self.inputs += inputs;
         if self.inputs > INPUTS_MAX {
-            crate::tell(&format!("warning: inputs.conf: more than {INPUTS_MAX} inputs run programs; one is left out"));
+            log::warning(format!("inputs.conf: more than {INPUTS_MAX} inputs run programs; one is left out"));
             return Ok(());
         }
         let shared = Arc::clone(&self.shared);
@@ -144,7 +145,7 @@ impl Drop for Programs {
         self.shared.stop.end();
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
-                crate::tell("error: an input that runs a program ended by a fault of quarry");
+                log::error("an input that runs a program ended by a fault of quarry");
             }
         }
     }
@@ -154,7 +155,7 @@ impl Drop for Programs {
 fn check(input: &ProgramInput, store: &dyn EventStore) -> Result<(), String> {
     store.check_index(&input.index).map_err(|reason| format!("[{}]: {reason}", input.stanza))?;
     for setting in &input.left_out {
-        crate::tell(&format!("warning: inputs.conf [{}]: {setting} is not carried out", input.stanza));
+        log::warning(format!("inputs.conf [{}]: {setting} is not carried out", input.stanza));
     }
     Ok(())
 }

@@ -8,9 +8,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use quarry_conf::ProgramInput;
-use quarry_inputs::EventStore;
-use quarry_inputs::program::{OutputReader, StanzaDefaults, TextReader, XmlReader};
+use quarry_inputs::{
+    EventStore,
+    program::{OutputReader, StanzaDefaults, TextReader, XmlReader},
+};
 use quarry_pipeline::SourceInfo;
+use quarry_stdx::log;
 
 use super::run::{NewReader, Task};
 use super::schedule::Schedule;
@@ -46,7 +49,7 @@ pub(crate) fn programs(inputs: Vec<ProgramInput>, shared: &Shared, stores: Store
             Err(fault) => Err(format!("[{stanza}]: {fault}")),
         };
         if let Err(fault) = taken {
-            crate::tell(&format!("warning: inputs.conf {fault}; the input is left out"));
+            log::warning(format!("inputs.conf {fault}; the input is left out"));
         }
     }
     found.into_values().flatten().filter(|program| !program.inputs.is_empty()).collect()
@@ -67,7 +70,7 @@ impl ModularProgram {
 
     /// Asks the program what it is, and runs its inputs until everything ends.
     pub(crate) fn run(&self, shared: &Shared) {
-        let tell = |fault: &str| crate::tell(&format!("warning: inputs.conf [{}://…]: {fault}", self.scheme));
+        let tell = |fault: &str| log::warning(format!("inputs.conf [{}://…]: {fault}", self.scheme));
         let environment = scripts::environment(shared);
         let scheme = match scheme::ask(&self.program, &environment, &shared.stop) {
             Ok(scheme) => scheme,
@@ -91,7 +94,7 @@ impl ModularProgram {
                 match self.task(&group, &scheme, &checkpoints, shared) {
                     Ok(Some(task)) => drop(scope.spawn(move || task.run(shared))),
                     Ok(None) => {}
-                    Err(fault) => crate::tell(&format!("warning: inputs.conf {fault}; the input is left out")),
+                    Err(fault) => log::warning(format!("inputs.conf {fault}; the input is left out")),
                 }
             }
         });
@@ -110,7 +113,7 @@ impl ModularProgram {
         let missing: Vec<&str> = scheme.required.iter().filter(is_missing).map(String::as_str).collect();
         if !missing.is_empty() {
             let text = format!("its program says that it needs {}", missing.join(", "));
-            crate::tell(&format!("warning: inputs.conf [{}]: {text}", input.stanza));
+            log::warning(format!("inputs.conf [{}]: {text}", input.stanza));
         }
     }
 

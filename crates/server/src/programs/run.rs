@@ -8,16 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quarry_event::EventBatch;
-use quarry_inputs::network::Appender;
-use quarry_inputs::program::OutputReader;
-use quarry_inputs::{AppendError, EventStore};
+use quarry_inputs::{AppendError, EventStore, network::Appender, program::OutputReader};
+use quarry_stdx::private_file;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::Shared;
-use super::log::Log;
+use super::error_output::Log;
 use super::schedule::Schedule;
 use crate::program_group::{Pipes, Program, ProgramGroup};
-use crate::serve::write_private;
 
 /// Bytes read of a pipe at once.
 const READ_BYTES: usize = 64 << 10;
@@ -78,7 +76,7 @@ impl Task {
     pub(crate) fn run(&self, shared: &Shared) {
         let clock = &shared.settings.clock;
         let mut log = Log::new(&self.stanza, &self.store, shared);
-        let mut goes_on = self.schedule.wait_first(clock, &shared.stop);
+        let mut goes_on = self.schedule.wait_first(&shared.settings, &shared.stop);
         let mut failures = 0;
         while goes_on {
             let started = clock.elapsed_ns();
@@ -94,7 +92,7 @@ impl Task {
             if let Some(fault) = fault {
                 log.line("ERROR", &format!("\"{}\": {fault}", self.stanza), shared);
             }
-            goes_on = self.schedule.wait_next(started, failures, clock, &shared.stop);
+            goes_on = self.schedule.wait_next(started, failures, &shared.settings, &shared.stop);
         }
     }
 
@@ -259,7 +257,7 @@ impl Run<'_> {
         self.appender.settle(0).map_err(|error| format!("events are lost: {error}"))?;
         let (Some(mark), Some(now)) = (&self.task.mark, self.reader.mark()) else { return Ok(()) };
         if self.kept.as_deref() != Some(now) {
-            write_private(&mark.file, now).map_err(|failure| failure.text())?;
+            private_file::write(&mark.file, now).map_err(|error| error.to_string())?;
             self.kept = Some(now.to_owned());
         }
         Ok(())

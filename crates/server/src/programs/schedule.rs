@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use quarry_event::TimeNs;
+use quarry_event::{TimeNs, time::Cron};
+use quarry_inputs::InputSettings;
 
 use super::Stop;
-use crate::cron::Cron;
-use quarry_stdx::SharedClock;
 
 /// Longest wait without a look at the clock, which may be set.
 const LOOK: Duration = Duration::from_secs(30);
@@ -59,23 +58,23 @@ impl Schedule {
     }
 
     /// Waits for the first start; false if there is none.
-    pub(crate) fn wait_first(&self, clock: &SharedClock, stop: &Stop) -> bool {
+    pub(crate) fn wait_first(&self, settings: &InputSettings, stop: &Stop) -> bool {
         match self {
-            Schedule::Cron(cron) => wait_until_next(cron, clock, stop),
+            Schedule::Cron(cron) => wait_until_next(cron, settings, stop),
             _ => !stop.is_over(),
         }
     }
 
     /// Waits for the start after one at `started` (elapsed nanoseconds) that was the `failures`th in a row to fail; false
     /// if there is none.
-    pub(crate) fn wait_next(&self, started: i64, failures: u32, clock: &SharedClock, stop: &Stop) -> bool {
+    pub(crate) fn wait_next(&self, started: i64, failures: u32, settings: &InputSettings, stop: &Stop) -> bool {
         let penalty = if failures == 0 { Duration::ZERO } else { backoff(failures) };
-        let since = Duration::from_nanos((clock.elapsed_ns() - started).unsigned_abs());
+        let since = Duration::from_nanos((settings.clock.elapsed_ns() - started).unsigned_abs());
         let wait = match self {
             Schedule::Once => return false,
             Schedule::Every(interval) => interval.saturating_sub(since).max(penalty),
             Schedule::After(pause) => (*pause).max(penalty),
-            Schedule::Cron(cron) => return wait_until_next(cron, clock, stop),
+            Schedule::Cron(cron) => return wait_until_next(cron, settings, stop),
         };
         !stop.wait(wait)
     }
@@ -85,8 +84,9 @@ fn backoff(failures: u32) -> Duration {
     BACKOFF_FIRST.saturating_mul(1 << (failures - 1).min(16)).min(BACKOFF_MAX)
 }
 
-fn wait_until_next(cron: &Cron, clock: &SharedClock, stop: &Stop) -> bool {
-    let Some(next): Option<TimeNs> = cron.next_after(clock.now_ns(), &crate::zone::machine()) else { return false };
+fn wait_until_next(cron: &Cron, settings: &InputSettings, stop: &Stop) -> bool {
+    let clock = &settings.clock;
+    let Some(next): Option<TimeNs> = cron.next_after(clock.now_ns(), &settings.zone) else { return false };
     loop {
         let left = next.saturating_sub(clock.now_ns());
         if left <= 0 {
@@ -97,7 +97,6 @@ fn wait_until_next(cron: &Cron, clock: &SharedClock, stop: &Stop) -> bool {
         }
     }
 }
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;

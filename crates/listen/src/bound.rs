@@ -18,7 +18,7 @@ const KEEPALIVE_EVERY: Duration = Duration::from_secs(60);
 const KEEPALIVE_TRIES: u32 = 5;
 
 /// Listens on an address.
-pub(crate) fn listen_on(address: SocketAddr) -> io::Result<TcpListener> {
+pub fn listen_on(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     // A server that starts again finds its port still named in connections that have ended.
     socket.set_reuseaddr(true)?;

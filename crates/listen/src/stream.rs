@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 const PROBE_BYTES: usize = 4 << 10;
 
 /// A connection.
-pub(crate) trait Connection: AsyncRead + AsyncWrite + Unpin + Send {}
+pub trait Connection: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Connection for T {}
 
 /// Waits for bytes; none means that the sender has ended.

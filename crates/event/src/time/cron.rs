@@ -1,12 +1,12 @@
-//! Schedules of five fields: how often one runs, and when it runs next.
+//! Cron schedules (five fields): when one runs next, and the time between two of its runs.
 //!
 //! How often is the shortest time between two runs of a day, for results that are kept for so many periods; a schedule
 //! that names weekdays has a week, one that names days or months has a month. Nothing is run by this.
 
+use super::TimeNs;
 use jiff::ToSpan;
 use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
-use quarry_event::TimeNs;
 
 /// Minutes of a day, of a week and of the longest month.
 const DAY: u32 = 24 * 60;
@@ -23,7 +23,7 @@ const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
 /// When something runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Cron {
+pub struct Cron {
     minutes: Vec<u32>,
     hours: Vec<u32>,
     /// `None` is every day.
@@ -35,7 +35,7 @@ pub(crate) struct Cron {
 
 impl Cron {
     /// Reads `minute hour day month weekday`.
-    pub(crate) fn parse(schedule: &str) -> Option<Cron> {
+    pub fn parse(schedule: &str) -> Option<Cron> {
         let fields: Vec<&str> = schedule.split_whitespace().collect();
         let [minute, hour, day, month, weekday] = fields[..] else { return None };
         let chosen = |field: &str, first, end| {
@@ -54,7 +54,7 @@ impl Cron {
     }
 
     /// The first minute after `now` at which it runs; `None` if there is none, as for a 30th of February.
-    pub(crate) fn next_after(&self, now: TimeNs, zone: &TimeZone) -> Option<TimeNs> {
+    pub fn next_after(&self, now: TimeNs, zone: &TimeZone) -> Option<TimeNs> {
         let now = jiff::Timestamp::from_nanosecond(i128::from(now)).ok()?;
         let mut date = now.to_zoned(zone.clone()).date();
         for _ in 0..DAYS_MAX {
@@ -96,7 +96,7 @@ fn numbered(field: &str, names: &[&str], first: usize) -> String {
 }
 
 /// Seconds between two runs; `None` for what is no schedule of five fields.
-pub(crate) fn period_seconds(schedule: &str) -> Option<i64> {
+pub fn period_seconds(schedule: &str) -> Option<i64> {
     let fields: Vec<&str> = schedule.split_whitespace().collect();
     let [minute, hour, day, month, weekday] = fields[..] else { return None };
     let minutes = values(minute, 60)?;

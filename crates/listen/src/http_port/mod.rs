@@ -31,6 +31,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use quarry_auth::Origin;
+use quarry_stdx::log;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
@@ -38,7 +39,8 @@ use tokio::time::MissedTickBehavior;
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service;
 
-pub(crate) use bounds::{Bounds, connections_max};
+pub use bounds::Bounds;
+pub(crate) use bounds::connections_max;
 use lingering::Lingering;
 use outgoing::Outgoing;
 use request_body::RequestBody;
@@ -70,14 +72,17 @@ const FORWARDED: [&str; 4] = ["forwarded", "x-forwarded-for", "x-real-ip", "via"
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
 /// A port that listens.
-pub(crate) struct HttpPort {
+pub struct HttpPort {
     /// What it is called in the log.
-    pub(crate) name: String,
-    pub(crate) listener: TcpListener,
+    pub name: String,
+    /// The socket.
+    pub listener: TcpListener,
     /// What speaks TLS with senders, if it does.
-    pub(crate) acceptor: Option<TlsAcceptor>,
-    pub(crate) router: Router,
-    pub(crate) bounds: Bounds,
+    pub acceptor: Option<TlsAcceptor>,
+    /// Who answers requests.
+    pub router: Router,
+    /// What its connections may take.
+    pub bounds: Bounds,
 }
 
 /// What all connections of a port have in common.
@@ -110,7 +115,7 @@ struct Presence {
 
 impl HttpPort {
     /// Serves until `stop` is there and running requests are answered.
-    pub(crate) async fn serve(self, stop: impl Future<Output = ()>) {
+    pub async fn serve(self, stop: impl Future<Output = ()>) {
         let HttpPort { name, listener, acceptor, router, bounds } = self;
         let places = Arc::new(Semaphore::new(bounds.connections));
         let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
@@ -166,7 +171,7 @@ impl Counts {
         for (count, what) in counts {
             let count = count.swap(0, Ordering::Relaxed);
             if count > 0 {
-                crate::tell(&format!("warning: {name}: {count} {what}"));
+                log::warning(format!("{name}: {count} {what}"));
             }
         }
     }

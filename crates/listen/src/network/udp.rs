@@ -15,11 +15,11 @@ use std::time::Duration;
 use quarry_conf::SenderHost;
 use quarry_event::EventBatch;
 use quarry_inputs::network::{Appender, Datagram, Datagrams};
+use quarry_stdx::log;
 use rustix::net::sockopt;
 
 use super::tcp::{BATCH_BYTES, BATCH_EVENTS, append};
 use super::{Port, Stanzas};
-use crate::local;
 
 /// Longest datagram.
 const DATAGRAM_BYTES_MAX: usize = 65_536;
@@ -203,7 +203,7 @@ impl Cutter<'_> {
         let (address, host) = self.host.of(from);
         if let Err(error) = self.datagrams.push(Datagram { host, address, text }, now, &mut self.batch) {
             self.port.shared.limits.lost.fetch_add(1, Ordering::Relaxed);
-            crate::tell(&format!("error: [{}]: {error}", self.port.input.stanza));
+            log::error(format!("[{}]: {error}", self.port.input.stanza));
         }
         if self.batch.raw.len() >= BATCH_BYTES || self.batch.len() >= BATCH_EVENTS {
             self.append(&from);
@@ -228,7 +228,7 @@ impl Host<'_> {
             let host = match self.port.input.sender_host {
                 SenderHost::Address => from.to_canonical().to_string(),
                 SenderHost::Name => self.port.shared.names.of_blocking(from),
-                SenderHost::Fixed => self.port.input.host.clone().unwrap_or_else(local::host_name),
+                SenderHost::Fixed => self.port.input.host.as_ref().unwrap_or(&self.port.shared.settings.host).clone(),
             };
             self.known = Some((from, from.to_canonical().to_string(), host));
         }

@@ -10,18 +10,20 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use quarry_conf::SenderHost;
-use quarry_inputs::AppendError;
-use quarry_inputs::network::{Appender, RawStream, Template};
+use quarry_inputs::{
+    AppendError,
+    network::{Appender, RawStream, Template},
+};
+use quarry_stdx::log;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
-use super::bound::listen_on;
 use super::limits::{Limits, Place};
-use super::stream::{Connection, first_bytes, is_full_probe, read_now};
-use super::tls::HANDSHAKE_MAX;
 use super::turns::Desk;
 use super::{Port, Stanzas, stopped};
-use crate::local;
+use crate::bound::listen_on;
+use crate::stream::{Connection, first_bytes, is_full_probe, read_now};
+use crate::tls::HANDSHAKE_MAX;
 
 /// Wait after few bytes for more.
 pub(super) const GATHER: Duration = Duration::from_millis(5);
@@ -88,7 +90,7 @@ pub(super) async fn host_of(port: &Port, peer: SocketAddr) -> String {
     match port.input.sender_host {
         SenderHost::Address => peer.ip().to_canonical().to_string(),
         SenderHost::Name => port.shared.names.of(peer.ip()).await,
-        SenderHost::Fixed => port.input.host.clone().unwrap_or_else(local::host_name),
+        SenderHost::Fixed => port.input.host.as_ref().unwrap_or(&port.shared.settings.host).clone(),
     }
 }
 
@@ -172,7 +174,7 @@ impl Session<'_> {
     fn read(&mut self, connection: &mut dyn Connection, first: &[u8], desk: &mut Desk) -> ControlFlow<()> {
         let now = self.port.shared.settings.clock.now_ns();
         if let Err(error) = self.stream.begin(now) {
-            crate::tell(&format!("error: [{}]: {error}", self.port.input.stanza));
+            log::error(format!("[{}]: {error}", self.port.input.stanza));
             return ControlFlow::Break(());
         }
         self.stream.push(first, &mut desk.batch);
@@ -223,7 +225,7 @@ pub(super) fn append(
             }
             Err(error) => {
                 port.shared.limits.lost.fetch_add(1, Ordering::Relaxed);
-                crate::tell(&format!("error: [{}]: events of {from} are lost: {error}", port.input.stanza));
+                log::error(format!("[{}]: events of {from} are lost: {error}", port.input.stanza));
                 *batch = quarry_event::EventBatch::default();
                 return;
             }

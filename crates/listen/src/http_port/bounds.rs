@@ -25,7 +25,7 @@ const STOP_WAIT: Duration = Duration::from_secs(10);
 
 /// What a port takes.
 #[derive(Clone, Copy)]
-pub(crate) struct Bounds {
+pub struct Bounds {
     /// Connections at a time.
     pub(super) connections: usize,
     /// Bytes of a request's head, and of what is read at a time.
@@ -40,17 +40,17 @@ pub(crate) struct Bounds {
 
 impl Bounds {
     /// Of the HTTP Event Collector.
-    pub(crate) fn of_collector() -> Bounds {
+    pub fn of_collector() -> Bounds {
         Bounds::new(connections_max(12_288, 6), 16 << 10)
     }
 
     /// Of the port for calls: senders keep a connection each and send many requests over it.
-    pub(crate) fn of_calls() -> Bounds {
+    pub fn of_calls() -> Bounds {
         Bounds::new(connections_max(4_096, 1), 16 << 10)
     }
 
     /// Of the management port, where URLs may hold searches.
-    pub(crate) fn of_management() -> Bounds {
+    pub fn of_management() -> Bounds {
         Bounds::new(connections_max(1_024, 2), 128 << 10)
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use quarry_stdx::log;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::http_port::{Waiter, Waiting, connections_max};
@@ -97,7 +98,7 @@ impl Limits {
     /// Tells what was wrong with a connection, unless many were told of lately: a log is no place to fill disks with.
     pub(crate) fn tell_fault(&self, text: &str) {
         if self.faults.fetch_add(1, Ordering::Relaxed) < FAULTS_TOLD_MAX {
-            crate::tell(&format!("warning: {text}"));
+            log::warning(text);
         } else {
             self.untold_faults.fetch_add(1, Ordering::Relaxed);
         }
@@ -126,7 +127,7 @@ impl Limits {
             let count = count.load(Ordering::Relaxed);
             let fresh = count.saturating_sub(told.swap(count, Ordering::Relaxed));
             if fresh > 0 {
-                crate::tell(&format!("warning: {fresh} {what}"));
+                log::warning(format!("{fresh} {what}"));
             }
         }
     }
@@ -164,17 +165,16 @@ impl Drop for Place<'_> {
 }
 
 /// Asks for as many open files as connections may need; most systems start with 1,024.
-pub(crate) fn raise_open_files() {
+pub fn raise_open_files() {
     let mut limit = getrlimit(Resource::Nofile);
     let wanted = limit.maximum.map_or(OPEN_FILES, |maximum| maximum.min(OPEN_FILES));
     if limit.current.is_some_and(|current| current < wanted) {
         limit.current = Some(wanted);
         if let Err(error) = setrlimit(Resource::Nofile, limit) {
-            crate::tell(&format!("note: the system allows no more open files ({error}): fewer senders find a place"));
+            log::note(format!("the system allows no more open files ({error}): fewer senders find a place"));
         }
     }
 }
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::Ordering;

@@ -5,14 +5,11 @@
 //!
 //! Not here: what bytes mean (`quarry_inputs::network`), the HTTP Event Collector.
 
-pub(crate) mod bound;
 mod forwarders;
-pub(crate) mod limits;
+mod limits;
 mod names;
 mod senders;
-pub(crate) mod stream;
 mod tcp;
-pub(crate) mod tls;
 mod turns;
 mod udp;
 
@@ -24,14 +21,18 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use quarry_conf::{NetworkInput, NetworkInputSettings, NetworkKind};
-use quarry_inputs::EventStore;
-use quarry_inputs::network::{AccessList, Template};
+use quarry_inputs::{
+    EventStore, InputSettings,
+    network::{AccessList, Template},
+};
 use quarry_pipeline::EventTyping;
+use quarry_stdx::log;
 use tokio::sync::{mpsc, watch};
 
-use crate::failure::Failure;
-use crate::local::Settings;
+use crate::error::ListenError;
+use crate::tls;
 use limits::Limits;
+pub use limits::raise_open_files;
 use names::Names;
 use senders::Senders;
 use turns::Turns;
@@ -45,7 +46,7 @@ const TELL_EVERY: Duration = Duration::from_secs(10);
 pub(crate) struct Shared {
     /// What forwarders must show one of.
     pub(crate) forwarder_tokens: Option<Arc<[String]>>,
-    pub(crate) settings: Arc<Settings>,
+    pub(crate) settings: Arc<InputSettings>,
     pub(crate) turns: Turns,
     pub(crate) limits: Limits,
     pub(crate) names: Names,
@@ -75,21 +76,21 @@ type SocketKey = (NetworkKind, bool, SocketAddr);
 type Sockets = Vec<(SocketKey, Vec<Arc<Port>>)>;
 
 /// The ports that listen.
-pub(crate) struct Listeners {
+pub struct Listeners {
     /// Stanza and address.
-    pub(crate) addresses: BTreeMap<String, SocketAddr>,
+    pub addresses: BTreeMap<String, SocketAddr>,
     stop: watch::Sender<bool>,
     ended: mpsc::Receiver<()>,
 }
 
 impl Listeners {
     /// Listens where inputs.conf says, and for forwarders on `asked`; `stores` gives where events go, by the routing of a port.
-    pub(crate) async fn start(
+    pub async fn start(
         data_dir: &Path,
-        node: &Arc<Settings>,
+        node: &Arc<InputSettings>,
         asked: Option<SocketAddr>,
         stores: &dyn Fn(Option<&str>) -> Arc<dyn EventStore>,
-    ) -> Result<Listeners, Failure> {
+    ) -> Result<Listeners, ListenError> {
         let mut settings = NetworkInputSettings::new(&node.layers);
         let forwarder_tokens = settings.forwarder_tokens.take().map(Into::into);
         if let Some(address) = asked {
@@ -104,7 +105,7 @@ impl Listeners {
             settings.inputs.push(NetworkInput::of_forwarders(&node.layers, address));
         }
         for name in &settings.bad_names {
-            crate::tell(&format!("warning: inputs.conf [{name}]: no port in its name, nothing listens there"));
+            log::warning(format!("inputs.conf [{name}]: no port in its name, nothing listens there"));
         }
         let (stop, stopping) = watch::channel(false);
         let (alive, ended) = mpsc::channel(1);
@@ -112,7 +113,7 @@ impl Listeners {
         if settings.inputs.is_empty() {
             return Ok(listeners);
         }
-        limits::raise_open_files();
+        raise_open_files();
         let shared = Arc::new(Shared {
             settings: Arc::clone(node),
             forwarder_tokens,
@@ -124,7 +125,7 @@ impl Listeners {
             alive,
         });
         let needs_tls = settings.inputs.iter().any(|input| input.tls);
-        let acceptor = if needs_tls { Some(tls::acceptor(data_dir, &settings.ssl, &[])?) } else { None };
+        let acceptor = if needs_tls { Some(tls::acceptor(data_dir, &node.host, &settings.ssl, &[])?) } else { None };
         for (key, stanzas) in sockets(settings.inputs, &shared, stores)? {
             listeners.listen(key, &Stanzas(stanzas.into()), acceptor.as_ref())?;
         }
@@ -137,7 +138,7 @@ impl Listeners {
         (kind, tls, address): SocketKey,
         stanzas: &Stanzas,
         acceptor: Option<&tokio_rustls::TlsAcceptor>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ListenError> {
         let names = || stanzas.0.iter().map(|port| port.input.stanza.as_str());
         let acceptor = acceptor.filter(|_| tls).cloned();
         let bound = match kind {
@@ -147,16 +148,16 @@ impl Listeners {
         };
         let stanza = names().collect::<Vec<_>>().join("], [");
         let bound = bound.map_err(|error| about(&stanza, &format!("cannot listen on {address}: {error}")))?;
-        crate::tell(&format!("quarry takes events on {bound} ([{stanza}])"));
+        log::info(format!("quarry takes events on {bound} ([{stanza}])"));
         self.addresses.extend(names().map(|name| (name.to_owned(), bound)));
         Ok(())
     }
 
     /// Takes no more, and waits until what came is stored.
-    pub(crate) async fn stop(mut self) {
+    pub async fn stop(mut self) {
         self.stop.send_replace(true);
         if tokio::time::timeout(STOP_WAIT, self.ended.recv()).await.is_err() {
-            crate::tell("warning: network inputs did not end in time; what they had not stored is lost");
+            log::warning("network inputs did not end in time; what they had not stored is lost");
         }
     }
 }
@@ -166,7 +167,7 @@ fn sockets(
     inputs: Vec<NetworkInput>,
     shared: &Arc<Shared>,
     stores: &dyn Fn(Option<&str>) -> Arc<dyn EventStore>,
-) -> Result<Sockets, Failure> {
+) -> Result<Sockets, ListenError> {
     let mut sockets = Sockets::new();
     for input in inputs {
         let stanza = input.stanza.clone();
@@ -187,8 +188,8 @@ fn sockets(
     Ok(sockets)
 }
 
-fn about(stanza: &str, reason: &str) -> Failure {
-    Failure::Storage(format!("inputs.conf [{stanza}]: {reason}"))
+fn about(stanza: &str, reason: &str) -> ListenError {
+    ListenError::Stanza { stanza: stanza.to_owned(), reason: reason.to_owned() }
 }
 
 impl Stanzas {
@@ -230,7 +231,7 @@ fn access_of(input: &NetworkInput) -> Result<AccessList, String> {
 }
 
 /// Returns when the server stops.
-pub(crate) async fn stopped(stopping: &mut watch::Receiver<bool>) {
+pub async fn stopped(stopping: &mut watch::Receiver<bool>) {
     // A sender that is gone means stop as well.
     drop(stopping.wait_for(|stopping| *stopping).await);
 }

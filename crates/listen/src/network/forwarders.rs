@@ -11,18 +11,20 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use quarry_event::{EventBatch, IndexedField};
-use quarry_inputs::network::hand_over;
-use quarry_inputs::s2s::{Forwarder, ForwarderDefaults, S2sError, wire};
-use quarry_inputs::{AppendError, FileIdentity, FilePosition, Receipt};
+use quarry_inputs::{
+    AppendError, FileIdentity, FilePosition, Receipt,
+    network::hand_over,
+    s2s::{Forwarder, ForwarderDefaults, S2sError, wire},
+};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
-use super::bound::listen_on;
 use super::limits::Place;
 use super::senders::Held;
-use super::stream::{Connection, first_bytes, is_full_probe, read_now, write};
 use super::tcp::{ACCEPT_WAIT, BUSY_WAIT, GATHER, host_of, secured};
 use super::{Port, Stanzas, stopped};
+use crate::bound::listen_on;
+use crate::stream::{Connection, first_bytes, is_full_probe, read_now, write};
 
 /// Wait between two looks whether events are on disk.
 const ACK_EVERY: Duration = Duration::from_millis(5);
@@ -443,7 +445,6 @@ async fn answer(connection: &mut dyn Connection, bytes: &[u8]) -> Result<(), Ses
     let written = tokio::time::timeout(WRITE_MAX, write(connection, bytes)).await;
     written.map_err(|_| SessionError::Deaf)?.map_err(|_| SessionError::Deaf)
 }
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -459,7 +460,7 @@ mod tests {
 
     use super::super::{Limits, Names, Senders, Shared, Turns};
     use super::*;
-    use crate::local::Settings;
+    use quarry_inputs::InputSettings;
 
     /// Nothing reaches it.
     struct Nowhere;
@@ -479,7 +480,13 @@ mod tests {
         let layers = Layers::new([]);
         let input = NetworkInput::of_forwarders(&layers, "127.0.0.1:0".parse().unwrap());
         let (props, clock) = (Arc::new(PropsResolver::new(&layers)), ManualClock::shared(0));
-        let settings = Arc::new(Settings { layers, view: None, props: Arc::clone(&props), clock: clock.clone() });
+        let settings = Arc::new(InputSettings {
+            layers,
+            props: Arc::clone(&props),
+            clock: clock.clone(),
+            host: "h".to_owned(),
+            zone: jiff::tz::TimeZone::UTC,
+        });
         let (_stop, stopping) = watch::channel(false);
         let (alive, _ended) = mpsc::channel(1);
         let (turns, limits, names, senders) = (Turns::new(), Limits::new(), Names::default(), Senders::default());

@@ -3,38 +3,40 @@
 //! Without `serverCert` the first start makes a key and a certificate in `D/etc/auth`, which stay: senders that pin it
 //! go on. rustls does the work, with ring underneath (docs/decisions/0016).
 
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use quarry_conf::SslSettings;
+use quarry_stdx::{log, private_file};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::TlsAcceptor;
 
-use crate::failure::Failure;
-use crate::local;
+use crate::error::ListenError;
 
 /// Certificate and key that the node makes itself, below the data folder.
 const OWN_CERTIFICATE: &str = "etc/auth/server.pem";
-/// Readable and writable by the owner alone.
-const PRIVATE_MODE: u32 = 0o600;
 
-/// What speaks TLS with senders; without `protocols` nothing is agreed on.
-pub(crate) fn acceptor(data_dir: &Path, settings: &SslSettings, protocols: &[&[u8]]) -> Result<TlsAcceptor, Failure> {
-    let mut config = config(data_dir, settings).map_err(|reason| Failure::Storage(format!("TLS: {reason}")))?;
+/// What speaks TLS with senders; without `protocols` nothing is agreed on. `host` names this machine in a certificate of
+/// its own making.
+pub(crate) fn acceptor(
+    data_dir: &Path,
+    host: &str,
+    settings: &SslSettings,
+    protocols: &[&[u8]],
+) -> Result<TlsAcceptor, ListenError> {
+    let mut config = config(data_dir, host, settings).map_err(ListenError::Tls)?;
     config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-fn config(data_dir: &Path, settings: &SslSettings) -> Result<ServerConfig, String> {
+fn config(data_dir: &Path, host: &str, settings: &SslSettings) -> Result<ServerConfig, String> {
     let path = match &settings.certificate {
         Some(path) => data_dir.join(expanded(path, data_dir)),
-        None => own_certificate(data_dir)?,
+        None => own_certificate(data_dir, host)?,
     };
     let about = |reason: &dyn std::fmt::Display| format!("{}: {reason}", path.display());
     let pem = std::fs::read(&path).map_err(|error| about(&error))?;
@@ -72,33 +74,21 @@ fn roots(data_dir: &Path, settings: &SslSettings) -> Result<Option<RootCertStore
 }
 
 /// `$SPLUNK_HOME` stands for the data folder.
-pub(crate) fn expanded(path: &str, data_dir: &Path) -> String {
+pub fn expanded(path: &str, data_dir: &Path) -> String {
     path.replace("$SPLUNK_HOME", &data_dir.display().to_string())
 }
 
-fn own_certificate(data_dir: &Path) -> Result<PathBuf, String> {
+fn own_certificate(data_dir: &Path, host: &str) -> Result<PathBuf, String> {
     let path = data_dir.join(OWN_CERTIFICATE);
     if path.exists() {
         return Ok(path);
     }
-    let names = vec![local::host_name(), "localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
+    let names = vec![host.to_owned(), "localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
     let made = rcgen::generate_simple_self_signed(names).map_err(|error| error.to_string())?;
     let pem = format!("{}{}", made.cert.pem(), made.signing_key.serialize_pem());
-    write_private(&path, pem.as_bytes()).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
-    crate::tell(&format!("made a certificate of its own: {}", path.display()));
+    private_file::write(&path, &pem).map_err(|error| error.to_string())?;
+    log::info(format!("made a certificate of its own: {}", path.display()));
     Ok(path)
-}
-
-fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
-    }
-    let temporary = path.with_extension("new");
-    drop(std::fs::remove_file(&temporary));
-    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(PRIVATE_MODE).open(&temporary)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    std::fs::rename(&temporary, path)
 }
 
 /// Longest handshake.

@@ -1,4 +1,4 @@
-//! Hostile senders over loopback sockets, one by one. Many at once: `crate::collector::tests`.
+//! Hostile senders over loopback sockets, one by one. Many at once: `cargo xtask storms`.
 
 use std::sync::Arc;
 
@@ -224,7 +224,7 @@ async fn a_stop_waits_for_requests_and_not_for_heads() {
 /// What speaks TLS on both sides.
 fn tls(protocols: &[&[u8]]) -> (TlsAcceptor, TlsConnector) {
     let folder = tempfile::tempdir().unwrap();
-    let acceptor = crate::listeners::tls::acceptor(folder.path(), &SslSettings::default(), protocols).unwrap();
+    let acceptor = crate::tls::acceptor(folder.path(), "localhost", &SslSettings::default(), protocols).unwrap();
     let pem = std::fs::read(folder.path().join("etc/auth/server.pem")).unwrap();
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(&pem).unwrap()).unwrap();

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use jiff::tz::TimeZone;
-use quarry_event::time::strftime;
-use quarry_event::{EventBatch, Metadata};
+use quarry_event::{EventBatch, Metadata, time::strftime};
 use quarry_inputs::EventStore;
+use quarry_stdx::log;
 
 use super::Shared;
 
@@ -91,8 +91,8 @@ impl Log {
         }
         let text = &text[..end];
         match self.told.fetch_add(1, Ordering::Relaxed) {
-            at if at < TOLD_MAX => crate::tell(&format!("[{}]: {text}", self.stanza)),
-            TOLD_MAX => crate::tell(&format!("[{}]: more of this run is told in {INDEX} alone", self.stanza)),
+            at if at < TOLD_MAX => log::info(format!("[{}]: {text}", self.stanza)),
+            TOLD_MAX => log::info(format!("[{}]: more of this run is told in {INDEX} alone", self.stanza)),
             _ => {}
         }
         if !self.is_stored {

@@ -1,0 +1,161 @@
+//! The ports of the HTTP Event Collector, and of OTLP over gRPC beside it.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use quarry_conf::{HttpInputSettings, LimitSettings, NetworkInputSettings, SslSettings};
+use quarry_inputs::{EventStore, InputSettings, hec::Collector};
+use quarry_stdx::log;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
+
+use crate::bound::listen_on;
+use crate::error::ListenError;
+use crate::http_port::{Bounds, HttpPort};
+use crate::network::raise_open_files;
+use crate::tls;
+
+/// Time between two looks for channels that nobody uses.
+const IDLE_EVERY: Duration = Duration::from_secs(60);
+/// Longest wait for senders when the server stops.
+const STOP_WAIT: Duration = Duration::from_secs(5);
+
+/// Protocols that senders of calls agree on with TLS.
+const CALLS_PROTOCOLS: [&[u8]; 1] = [b"h2"];
+
+/// Ports that take events.
+pub struct Collecting {
+    /// Where the collector is.
+    pub address: SocketAddr,
+    /// What takes events.
+    pub collector: Arc<Collector>,
+    /// Where OTLP over gRPC is taken.
+    pub calls: Option<SocketAddr>,
+    ports: Vec<Port>,
+    cleanup: JoinHandle<()>,
+}
+
+struct Port {
+    address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    served: JoinHandle<()>,
+}
+
+/// Listens on `asked`, or where inputs.conf says when there are tokens; `None` when inputs.conf switches the collector
+/// off, or nobody asked and nobody could send.
+pub async fn listen(
+    data_dir: &Path,
+    asked: Option<SocketAddr>,
+    node: &InputSettings,
+    store: Arc<dyn EventStore>,
+) -> Result<Option<Collecting>, ListenError> {
+    let settings = HttpInputSettings::new(&node.layers);
+    if let Some(address) = asked.filter(|address| !settings.tls && !address.ip().is_loopback()) {
+        return Err(ListenError::TokensInClear(address));
+    }
+    if settings.disabled && asked.is_some() {
+        log::note("--hec: the HTTP Event Collector is disabled in inputs.conf, nothing listens there");
+    }
+    if settings.disabled || (asked.is_none() && settings.tokens.is_empty()) {
+        return Ok(None);
+    }
+    let address = asked.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, settings.port)));
+    raise_open_files();
+    if settings.tokens.is_empty() {
+        log::note(
+            "--hec: no token is configured, every sender will be refused; add [http://NAME] with token = GUID to \
+             etc/system/local/inputs.conf",
+        );
+    }
+    let scheme = if settings.tls { "https" } else { "http" };
+    let acceptors = if settings.tls {
+        let ssl = certificate_of(&settings, node);
+        Some((
+            tls::acceptor(data_dir, &node.host, &ssl, &[])?,
+            tls::acceptor(data_dir, &node.host, &ssl, &CALLS_PROTOCOLS)?,
+        ))
+    } else {
+        None
+    };
+    let (acceptor, calls_acceptor) = acceptors.unzip();
+    let (props, clock, calls_port) = (Arc::clone(&node.props), node.clock.clone(), settings.calls_port);
+    let collector =
+        Arc::new(Collector::new(settings, LimitSettings::new(&node.layers).http_body_bytes, store, props, clock));
+    let router = Arc::clone(&collector).router();
+    let port = Port::open("HTTP Event Collector", address, acceptor, router, Bounds::of_collector()).await?;
+    let bound = port.address;
+    log::info(format!("quarry takes events on {scheme}://{bound}/services/collector"));
+    let (mut ports, mut calls) = (vec![port], None);
+    if let Some(number) = calls_port {
+        let address = SocketAddr::new(address.ip(), number);
+        let router = Arc::clone(&collector).calls();
+        let port = Port::open("OTLP over gRPC", address, calls_acceptor, router, Bounds::of_calls()).await?;
+        log::info(format!("quarry takes OTLP over gRPC on {} ([otlp])", port.address));
+        calls = Some(port.address);
+        ports.push(port);
+    }
+    let cleaned = Arc::clone(&collector);
+    let cleanup = tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(IDLE_EVERY).await;
+            cleaned.forget_idle_channels();
+        }
+    });
+    Ok(Some(Collecting { address: bound, collector, calls, ports, cleanup }))
+}
+
+/// The collector's certificate, or that of all inputs.
+fn certificate_of(settings: &HttpInputSettings, node: &InputSettings) -> SslSettings {
+    let all = NetworkInputSettings::new(&node.layers).ssl;
+    let certificate = settings.certificate.clone().or(all.certificate);
+    // Tokens say who sends.
+    SslSettings { certificate, requires_client: false, roots: None }
+}
+
+impl Port {
+    async fn open(
+        name: &str,
+        address: SocketAddr,
+        acceptor: Option<TlsAcceptor>,
+        router: Router,
+        bounds: Bounds,
+    ) -> Result<Port, ListenError> {
+        let cannot = |source: std::io::Error| ListenError::Address { address, source };
+        let listener = listen_on(address).map_err(cannot)?;
+        let bound = listener.local_addr().map_err(cannot)?;
+        let (stop, stopped) = oneshot::channel::<()>();
+        let port = HttpPort { name: format!("{name} {bound}"), listener, acceptor, router, bounds };
+        let served = tokio::spawn(port.serve(async {
+            // A sender that is gone means stop as well.
+            drop(stopped.await);
+        }));
+        Ok(Port { address: bound, stop, served })
+    }
+}
+
+impl Collecting {
+    /// Takes no more requests and waits for those that run.
+    pub async fn stop(self) {
+        self.cleanup.abort();
+        let mut served = Vec::new();
+        for port in self.ports {
+            // Where nobody hears it, the port has ended already.
+            if port.stop.send(()).is_ok() {
+                served.push(port.served);
+            }
+        }
+        let ended = async {
+            for task in served {
+                // How it ended it has told itself.
+                drop(task.await);
+            }
+        };
+        if tokio::time::timeout(STOP_WAIT, ended).await.is_err() {
+            log::warning("senders of events did not end in time; what was not answered they send again");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Files that only their owner can read: run files, passwords, keys, tokens.
+
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Readable and writable by the owner alone.
+const PRIVATE_MODE: u32 = 0o600;
+
+/// A file that could not be written.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write {path}: {source}", path = path.display())]
+pub struct PrivateFileError {
+    path: PathBuf,
+    source: io::Error,
+}
+
+/// Replaces the file at `path` as a whole by one with `text` that only its owner can read. Makes its folder where it is
+/// missing; returns once the content is on disk.
+pub fn write(path: &Path, text: &str) -> Result<(), PrivateFileError> {
+    replace(path, text).map_err(|source| PrivateFileError { path: path.to_owned(), source })
+}
+
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let temporary = path.with_extension("new");
+    drop(std::fs::remove_file(&temporary));
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(PRIVATE_MODE).open(&temporary)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    std::fs::rename(&temporary, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn only_the_owner_reads_it_whoever_had_the_name_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run/server.json");
+        write(&path, "one").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        write(&path, "two").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "two");
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, PRIVATE_MODE);
+        let error = write(&path.join("below"), "x").unwrap_err().to_string();
+        assert!(error.starts_with("cannot write ") && error.contains("server.json/below: "), "{error}");
+    }
+}
