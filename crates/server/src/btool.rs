@@ -7,7 +7,6 @@ use std::path::Path;
 use quarry_stdx::log;
 
 use crate::cli::BtoolArgs;
-use crate::configuration;
 use crate::failure::{self, Failure};
 use crate::local::Settings;
 
@@ -36,7 +35,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &BtoolArgs) -> Result<u8, Failure>
             false => Err(Failure::Usage(format!("say what to do: btool {} list, or btool check", arguments.conf))),
         };
     }
-    let layers = configuration::read(data_dir);
+    let layers = quarry_apps::read_configuration(data_dir);
     layers.warnings().iter().for_each(log::warning);
     let conf = arguments.conf.strip_suffix(".conf").unwrap_or(&arguments.conf);
     if !layers.conf_names().any(|known| known == conf) {

@@ -12,8 +12,6 @@ use quarry_conf::{HttpInputSettings, HttpToken};
 use quarry_inputs::hec::Collector;
 use quarry_stdx::{log, private_file, random};
 
-use crate::configuration;
-
 /// File of the tokens, below the data folder.
 const FILE: &str = "etc/system/local/inputs.conf";
 /// Largest file that is changed, in bytes.
@@ -131,7 +129,7 @@ impl CollectorTokens {
     }
 
     fn read(&self) -> Vec<HttpToken> {
-        HttpInputSettings::new(&configuration::read(&self.data_dir)).tokens
+        HttpInputSettings::new(&quarry_apps::read_configuration(&self.data_dir)).tokens
     }
 
     fn put_in_force(&self) -> Vec<HttpToken> {

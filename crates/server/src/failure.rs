@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use quarry_engine::EngineError;
 use quarry_inputs::InputError;
 use quarry_listen::ListenError;
+use quarry_programs::ProgramInputsError;
 use quarry_search::SearchError;
 use quarry_spl::{Diagnostic, Severity};
 use quarry_stdx::private_file::PrivateFileError;
@@ -109,6 +110,12 @@ impl From<ListenError> for Failure {
             ListenError::TokensInClear(_) => Failure::Usage(error.to_string()),
             _ => Failure::Storage(error.to_string()),
         }
+    }
+}
+
+impl From<ProgramInputsError> for Failure {
+    fn from(error: ProgramInputsError) -> Failure {
+        Failure::Storage(error.to_string())
     }
 }
 

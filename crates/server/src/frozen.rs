@@ -17,8 +17,7 @@ use quarry_conf::IndexSettings;
 use quarry_event::time::NS_PER_SEC;
 use quarry_store::ExpiredBucket;
 
-use crate::custom_process::{LOOK_MS, keep_complaints};
-use crate::program_group::{Pipes, Program, ProgramGroup};
+use quarry_programs::{LOOK_MS, Pipes, Program, ProgramGroup, keep_complaints};
 
 /// Longest run of a program, in seconds.
 const SCRIPT_SECS_MAX: u64 = 600;

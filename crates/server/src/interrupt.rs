@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::failure::Failure;
-use crate::program_group;
 
 /// Exit code after a second Ctrl-C, as shells expect.
 const ENDED_BY_INTERRUPT: i32 = 130;
@@ -20,7 +19,7 @@ impl Interrupt {
         let pressed = interrupt.clone();
         let handler = move || {
             if pressed.0.swap(true, Ordering::SeqCst) {
-                program_group::end_all();
+                quarry_programs::end_all();
                 std::process::exit(ENDED_BY_INTERRUPT);
             }
             on_first();

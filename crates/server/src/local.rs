@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use quarry_apps::{AddressDatabase, KnowledgeFiles, LookupFiles, Lookups, read_configuration, read_view};
 use quarry_conf::{
     IndexSettings, IndexesConf, Layers, LimitSettings, MergeSettings, Namespace, PropsResolver, ServerSettings,
     Transforms, View, missing_rules,
@@ -12,18 +13,14 @@ use quarry_conf::{
 use quarry_engine::{Engine, EngineOptions, IngestExpressions, SnapshotSource, TransactionLimits};
 use quarry_event::EventBatch;
 use quarry_inputs::{FilePosition, InputSettings, KnownPosition, Sink, SinkError};
+use quarry_programs::CustomCommands;
 use quarry_search::{JobKeeper, SearchService, SearchServiceParts};
 use quarry_spl::ast::PercentileMethod;
 use quarry_stdx::{SharedClock, SystemClock, log};
 use quarry_store::{MemoryStore, MergeOptions, RetentionRule, Store, StoreError, StoreOptions};
 
-use crate::address_places::AddressDatabase;
-use crate::configuration;
-use crate::custom_commands::CustomCommands;
 use crate::failure::Failure;
 use crate::kept_jobs::KeptJobs;
-use crate::knowledge_files::KnowledgeFiles;
-use crate::lookup_files::{LookupFiles, Lookups};
 use crate::model_summaries::ModelSummaries;
 use crate::namespaces::NAMESPACES_MAX;
 use crate::node_facts::NodeFacts;
@@ -69,12 +66,12 @@ impl Settings {
 
     /// The configuration of a data folder; its faults were told when data was added and are told by `btool`.
     pub(crate) fn of_data_dir_quietly(data_dir: &Path) -> Settings {
-        Settings::of(configuration::read(data_dir))
+        Settings::of(read_configuration(data_dir))
     }
 
     /// The configuration that the searches of a namespace see.
     pub(crate) fn of_namespace(data_dir: &Path, namespace: Namespace) -> Result<Settings, Failure> {
-        let (layers, view) = configuration::read_view(data_dir, namespace).map_err(Failure::NoApp)?;
+        let (layers, view) = read_view(data_dir, namespace).map_err(Failure::NoApp)?;
         Ok(Settings { view: Some(Arc::new(view)), ..Settings::of(layers) })
     }
 
@@ -188,7 +185,7 @@ impl Settings {
 
     /// Commands that apps bring along, as searches see them.
     pub(crate) fn commands(&self, data_dir: Option<&Path>) -> CustomCommands {
-        CustomCommands::new(&self.layers, data_dir, self.view.as_ref())
+        CustomCommands::new(&self.layers, data_dir, self.view.as_ref(), &host_name())
     }
 
     /// The summaries of data models in a data folder.

@@ -5,8 +5,6 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod add;
-mod address_places;
-mod alert_actions;
 mod audit;
 mod bars;
 mod btool;
@@ -15,10 +13,6 @@ mod claims;
 mod cli;
 mod collector_tokens;
 mod completions;
-mod configuration;
-mod custom_commands;
-mod custom_legacy;
-mod custom_process;
 mod datamodel;
 mod demo;
 mod failure;
@@ -29,9 +23,7 @@ mod hints;
 mod interrupt;
 mod kept_jobs;
 mod kept_recent;
-mod knowledge_files;
 mod local;
-mod lookup_files;
 mod metrics;
 mod model_summaries;
 mod monitors;
@@ -43,8 +35,6 @@ mod output;
 mod owner_only;
 mod pipeline_sets;
 mod preview;
-mod program_group;
-mod programs;
 mod remote;
 mod search;
 mod serve;
@@ -85,7 +75,7 @@ fn main() -> ExitCode {
         }
     };
     let ran = run(&cli);
-    program_group::end_all();
+    quarry_programs::end_all();
     match ran {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use quarry_apps::{LookupFiles, Lookups};
 use quarry_blob::{BlobError, BlobStore, LocalFolder};
 use quarry_bucket::ReadAt;
 use quarry_conf::{AccelerationSettings, DataModelsConf, Layers, Transforms};
@@ -19,7 +20,6 @@ use quarry_event::time::{NS_PER_SEC, parse_time};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::lookup_files::{LookupFiles, Lookups};
 use crate::zone;
 
 /// Folder of the summaries, below the data folder.

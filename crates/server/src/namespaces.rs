@@ -7,11 +7,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use quarry_apps::folders::user_folder;
 use quarry_conf::Namespace;
 use quarry_engine::SnapshotSource;
 use quarry_search::SearchService;
 
-use crate::configuration::user_folder;
 use crate::failure::Failure;
 use crate::kept_jobs::KeptJobs;
 use crate::local::Settings;
@@ -75,7 +75,6 @@ impl Namespaces {
         Some(service)
     }
 }
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use quarry_apps::LookupFiles;
 use quarry_conf::settings::server::ServerSettings;
 use quarry_conf::{IndexesConf, Layers, Permissions};
 use quarry_engine::{KeptJob, NodeEntry, NodeSource, SnapshotSource};
@@ -13,7 +14,6 @@ use serde_json::Value;
 
 use crate::kept_jobs::KeptJobs;
 use crate::local::host_name;
-use crate::lookup_files::LookupFiles;
 use crate::model_summaries::ModelSummaries;
 
 /// Endpoints below `/services`, and the capability that each takes beside that of searching.

@@ -7,6 +7,7 @@ mod answer;
 use std::path::Path;
 use std::time::Duration;
 
+use quarry_apps::run_file::RUN_FILE;
 use quarry_auth::UserChange;
 use quarry_conf::Namespace;
 use serde_json::Value;
@@ -15,21 +16,12 @@ use crate::failure::Failure;
 
 pub(crate) use answer::{AnswerRow, RemoteAnswer};
 
-/// Name of the file a server writes, below the data folder.
-pub(crate) const RUN_FILE: &str = "run/server.json";
-
 /// What paths begin with.
 const SERVICES: &str = "/services";
 /// Where users are.
 const USERS: &str = "/services/authentication/users";
 /// How long a server may take to answer a connection.
 const CONNECT_WAIT: Duration = Duration::from_secs(5);
-
-/// Where the server of `data_dir` listens, if one runs.
-pub(crate) fn address_in(data_dir: &Path) -> Option<String> {
-    let value: Value = serde_json::from_str(&std::fs::read_to_string(data_dir.join(RUN_FILE)).ok()?).ok()?;
-    value["mgmt"].as_str().map(str::to_owned)
-}
 
 /// A running server.
 pub(crate) struct Remote {

@@ -9,9 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quarry_api::{ApiState, SEARCHES_MAX};
+use quarry_apps::run_file::RUN_FILE;
 use quarry_auth::{Auth, AuthError, FIRST_USER};
 use quarry_inputs::EventStore;
 use quarry_listen::{Bounds, HttpPort, Listeners, listen_for_events, listen_on, raise_open_files};
+use quarry_programs::start_inputs;
 use quarry_stdx::{log, private_file, random};
 use quarry_store::{ExpiredBucket, Removed, Store};
 use serde_json::json;
@@ -26,8 +28,6 @@ use crate::monitors::{self, Sinks};
 use crate::namespaces::Namespaces;
 use crate::node::LocalNode;
 use crate::node_store::NodeStore;
-use crate::programs;
-use crate::remote::RUN_FILE;
 use crate::summary_builder;
 use crate::users::UsersFile;
 
@@ -133,7 +133,7 @@ async fn serve(data_dir: &Path, asked: Addresses, state: ApiState, node: Arc<Loc
     let stop = stop_signal().map_err(|error| Failure::Storage(format!("cannot listen to signals: {error}")))?;
     // Only now: a second server that finds its ports taken reads nothing and runs nothing.
     let watching = monitors::start(&node.inputs, &sinks)?;
-    let programs = programs::start(data_dir, &node.inputs, Some(address), &|_| Arc::clone(&events))?;
+    let programs = start_inputs(data_dir, &node.inputs, Some(address), &|_| Arc::clone(&events))?;
     let hec = collector.as_ref().map(|collector| collector.address);
     let run_file = RunFile::write(data_dir, address, hec, &listeners, state.auth.local_token())?;
     log::info(format!("quarry serves {} on http://{address}", data_dir.display()));

@@ -15,6 +15,7 @@ use quarry_event::EventBatch;
 use quarry_forward::{ForwardError, GroupOptions, Outlet, OutletSink, Routes, Spool, SpoolOptions};
 use quarry_inputs::{EventStore, FilePosition, KnownPosition, Sink, SinkError};
 use quarry_listen::{Listeners, listen_for_events, stopped};
+use quarry_programs::{ProgramInputs, start_inputs};
 use quarry_stdx::{log, private_file, random};
 use serde_json::json;
 use tokio::sync::watch;
@@ -24,7 +25,6 @@ use crate::cli::ForwardArgs;
 use crate::failure::Failure;
 use crate::local::{self, Settings};
 use crate::monitors::{self, Sinks, Watching};
-use crate::programs::{self, Programs};
 use crate::serve::{address_of, stop_signal};
 use link::Link;
 
@@ -117,7 +117,7 @@ impl Node<'_> {
         &self,
         hec: Option<std::net::SocketAddr>,
         sinks: &Arc<dyn Sinks>,
-        reading: &mut Option<(Programs, Option<Watching>)>,
+        reading: &mut Option<(ProgramInputs, Option<Watching>)>,
     ) -> Result<(), Failure> {
         let (data_dir, settings) = (self.data_dir, &Arc::new(self.settings.inputs()));
         let collector = listen_for_events(data_dir, hec, settings, Arc::new(self.outlet.routed(None))).await?;
@@ -125,7 +125,7 @@ impl Node<'_> {
         let listeners = Listeners::start(data_dir, settings, None, &stores).await?;
         let stop = stop_signal().map_err(|error| Failure::Storage(format!("cannot listen to signals: {error}")))?;
         // Only now: a second forwarder that finds its ports taken reads nothing and runs nothing.
-        let programs = programs::start(data_dir, settings, None, &stores)?;
+        let programs = start_inputs(data_dir, settings, None, &stores)?;
         *reading = Some((programs, monitors::start(settings, sinks)?));
         let (stopper, stopping) = watch::channel(false);
         let links: Vec<_> = self.links(&stopping).into_iter().map(|link| tokio::spawn(link.run())).collect();

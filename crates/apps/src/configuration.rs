@@ -9,6 +9,8 @@ use std::sync::{Mutex, PoisonError};
 use quarry_conf::{ConfSource, Layer, Layers, Namespace, Sharing, View};
 use quarry_stdx::log;
 
+use crate::folders::{app_name, folders_in, user_folder};
+
 /// Largest conf file read, in bytes.
 const CONF_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
@@ -16,12 +18,12 @@ const CONF_BYTES_MAX: u64 = 16 * 1024 * 1024;
 const APPS_OF_OLD: [&str; 2] = ["search", "system"];
 
 /// Merged configuration of a data folder, built-in defaults included.
-pub(crate) fn read(data_dir: &Path) -> Layers {
+pub fn read(data_dir: &Path) -> Layers {
     Layers::new(sources(data_dir))
 }
 
 /// The configuration as a namespace sees it; an error where there is no such app.
-pub(crate) fn read_view(data_dir: &Path, namespace: Namespace) -> Result<(Layers, View), String> {
+pub fn read_view(data_dir: &Path, namespace: Namespace) -> Result<(Layers, View), String> {
     let apps = data_dir.join("etc/apps");
     let app = namespace.app();
     if !apps.join(app).is_dir() && !APPS_OF_OLD.contains(&app) {
@@ -35,52 +37,20 @@ pub(crate) fn read_view(data_dir: &Path, namespace: Namespace) -> Result<(Layers
         let text = |file: &str| read_text(&folder.join("metadata").join(file)).unwrap_or_default();
         (app_name(&folder), Sharing::new(&text("default.meta"), &text("local.meta")))
     };
-    let view = View::new(namespace, folders(&apps).into_iter().map(sharing));
+    let view = View::new(namespace, folders_in(&apps).into_iter().map(sharing));
     Ok((Layers::of_view(sources, &view), view))
-}
-
-/// Where a user's own files of the app are, if there are any.
-pub(crate) fn user_folder(data_dir: &Path, namespace: &Namespace) -> Option<PathBuf> {
-    let folder = data_dir.join("etc/users").join(namespace.user()?).join(namespace.app());
-    folder.is_dir().then_some(folder)
-}
-
-/// Folders of apps, the one that wins first: all by their name, or those of a view in its order.
-pub(crate) fn app_folders(data_dir: &Path, view: Option<&View>) -> Vec<PathBuf> {
-    let apps = data_dir.join("etc/apps");
-    match view {
-        None => folders(&apps),
-        Some(view) => view.apps().map(|app| apps.join(app)).filter(|folder| folder.is_dir()).collect(),
-    }
-}
-
-/// Name of an app's folder.
-pub(crate) fn app_name(folder: &Path) -> String {
-    folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 fn sources(data_dir: &Path) -> Vec<ConfSource> {
     let mut sources = Vec::new();
     let etc = data_dir.join("etc");
     collect(&etc.join("system/local"), Layer::SystemLocal, None, &mut sources);
-    for app in folders(&etc.join("apps")) {
+    for app in folders_in(&etc.join("apps")) {
         let name = app.file_name().map(|name| name.to_string_lossy().into_owned());
         collect(&app.join("default"), Layer::AppDefault, name.clone(), &mut sources);
         collect(&app.join("local"), Layer::AppLocal, name, &mut sources);
     }
     sources
-}
-
-fn folders(parent: &Path) -> Vec<PathBuf> {
-    let mut folders: Vec<PathBuf> = std::fs::read_dir(parent)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.is_dir())
-        .collect();
-    folders.sort();
-    folders
 }
 
 /// Reads each `*.conf` of a folder; one that cannot be read is told and left out.

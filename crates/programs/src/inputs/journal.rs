@@ -9,8 +9,9 @@ use quarry_pipeline::EventTyping;
 
 use super::run::{Mark, Task};
 use super::schedule::Schedule;
-use super::{Shared, Stores, check, kept_name, metadata, scripts};
-use crate::program_group::Program;
+use super::scripts;
+use super::shared::{Shared, Stores, check, kept_name, metadata};
+use crate::group::Program;
 
 /// The program.
 const JOURNALCTL: &str = "journalctl";

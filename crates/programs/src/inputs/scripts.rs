@@ -8,7 +8,8 @@ use quarry_pipeline::SourceInfo;
 
 use super::run::Task;
 use super::schedule::Schedule;
-use super::{Shared, Stores, check, files};
+use super::shared::{Shared, Stores, check};
+use crate::files;
 
 /// The input of a stanza, or what is wrong with it.
 pub(crate) fn task(input: &ProgramInput, shared: &Shared, stores: Stores<'_>) -> Result<Task, String> {

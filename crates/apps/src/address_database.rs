@@ -26,7 +26,7 @@ const ENGLISH: &str = "en";
 const CODES: &str = "code";
 
 /// Finds and keeps the database.
-pub(crate) struct AddressDatabase {
+pub struct AddressDatabase {
     data_dir: PathBuf,
     configured: Option<String>,
     read: Mutex<Option<Loaded>>,
@@ -41,7 +41,7 @@ struct Loaded {
 
 impl AddressDatabase {
     /// The database of a data folder, at the place that is configured.
-    pub(crate) fn new(data_dir: &Path, configured: Option<String>) -> AddressDatabase {
+    pub fn new(data_dir: &Path, configured: Option<String>) -> AddressDatabase {
         AddressDatabase { data_dir: data_dir.to_owned(), configured, read: Mutex::default() }
     }
 
@@ -58,7 +58,7 @@ impl AddressDatabase {
     }
 
     /// The database; `None` when there is none. One that is configured must be there.
-    pub(crate) fn open(&self) -> Result<Option<Arc<dyn AddressPlaces>>, String> {
+    pub fn open(&self) -> Result<Option<Arc<dyn AddressPlaces>>, String> {
         let Some(path) = self.path() else { return Ok(None) };
         let shown = path.display();
         let facts = std::fs::metadata(&path).map_err(|error| format!("the database {shown}: {error}"))?;

@@ -12,10 +12,10 @@ use quarry_inputs::{AppendError, EventStore, network::Appender, program::OutputR
 use quarry_stdx::private_file;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::Shared;
 use super::error_output::Log;
 use super::schedule::Schedule;
-use crate::program_group::{Pipes, Program, ProgramGroup};
+use super::shared::Shared;
+use crate::group::{Pipes, Program, ProgramGroup};
 
 /// Bytes read of a pipe at once.
 const READ_BYTES: usize = 64 << 10;

@@ -1,23 +1,25 @@
 //! Custom search commands: which programs apps bring along (commands.conf, the app's bin folder) and how they are begun.
 //!
-//! Who speaks with a program is [`crate::custom_process`], with an older one (`chunked = false`) and those that `script` names
-//! [`crate::custom_legacy`]. Alert actions, which apps have beside commands, are [`crate::alert_actions`].
+//! Who speaks with a program is [`chunked`], with an older one (`chunked = false`) and those that `script` names
+//! [`older`]. Alert actions, which apps have beside commands, are [`crate::alert_actions`].
+
+mod chunked;
+mod older;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use quarry_apps::folders::{app_folder, app_folders, app_name};
 use quarry_conf::{Layers, View};
 use quarry_engine::{AlertCall, CommandProcess, CommandSource};
 
 use crate::alert_actions::AlertActions;
-use crate::configuration::{app_folders, app_name};
-use crate::custom_legacy::{OlderProgram, OlderSettings};
-use crate::custom_process::{ProgramLimits, RunningProgram};
-use crate::program_group::Program;
+use crate::files::{PYTHON, is_plain, is_true};
+use crate::group::Program;
+use chunked::{ProgramLimits, RunningProgram};
+use older::{OlderProgram, OlderSettings};
 
-/// Interpreter of scripts that end with `.py`.
-pub(crate) const PYTHON: &str = "python3";
 /// Arguments of a program that commands.conf may give.
 const ARGUMENTS_MAX: usize = 100;
 /// The size of a chunk when `maxchunksize` names none, in bytes.
@@ -32,7 +34,7 @@ const SCRIPT: OlderSettings =
 
 /// Commands of the apps of a data folder.
 #[derive(Default)]
-pub(crate) struct CustomCommands {
+pub struct CustomCommands {
     commands: BTreeMap<String, Definition>,
     alerts: AlertActions,
     data_dir: Option<PathBuf>,
@@ -49,8 +51,9 @@ struct Definition {
 }
 
 impl CustomCommands {
-    /// The commands of a data folder, those that the view sees if there is one; none without a folder.
-    pub(crate) fn new(layers: &Layers, data_dir: Option<&Path>, view: Option<&Arc<View>>) -> CustomCommands {
+    /// The commands of a data folder, those that the view sees if there is one; none without a folder. `host` is the name
+    /// of this machine, which alert actions are told.
+    pub fn new(layers: &Layers, data_dir: Option<&Path>, view: Option<&Arc<View>>, host: &str) -> CustomCommands {
         let Some(data_dir) = data_dir else { return CustomCommands::default() };
         let conf = layers.conf("commands");
         let names = conf.stanzas().iter().map(|stanza| stanza.name.as_str()).filter(|name| *name != "default");
@@ -69,7 +72,7 @@ impl CustomCommands {
             let older = older(&setting);
             Some((name.to_ascii_lowercase(), Definition { app, program, limits, older }))
         });
-        let alerts = AlertActions::new(layers, data_dir, view);
+        let alerts = AlertActions::new(layers, data_dir, view, host);
         CustomCommands {
             commands: commands.collect(),
             alerts,
@@ -77,42 +80,6 @@ impl CustomCommands {
             view: view.cloned(),
         }
     }
-}
-
-/// The app whose `conf` has a stanza of this name; with a view and a kind of object one that shows it there.
-pub(crate) fn app_folder(data_dir: &Path, conf: &str, name: &str, seen: Option<(&View, &str)>) -> Option<PathBuf> {
-    let apps = seen_apps(data_dir, name, seen);
-    apps.into_iter().find(|app| has_stanza(app, conf, name))
-}
-
-/// All such apps, the one that wins first.
-pub(crate) fn app_folders_with(data_dir: &Path, conf: &str, name: &str, seen: Option<(&View, &str)>) -> Vec<PathBuf> {
-    let mut apps = seen_apps(data_dir, name, seen);
-    apps.retain(|app| has_stanza(app, conf, name));
-    apps
-}
-
-fn seen_apps(data_dir: &Path, name: &str, seen: Option<(&View, &str)>) -> Vec<PathBuf> {
-    let mut apps = app_folders(data_dir, seen.map(|(view, _)| view));
-    apps.retain(|app| seen.is_none_or(|(view, kind)| view.sees(&app_name(app), kind, name)));
-    apps
-}
-
-fn has_stanza(app: &Path, conf: &str, name: &str) -> bool {
-    let header = format!("[{name}]");
-    ["local", "default"].iter().any(|layer| {
-        let text = std::fs::read_to_string(app.join(layer).join(conf));
-        text.is_ok_and(|text| text.lines().any(|line| line.trim() == header))
-    })
-}
-
-pub(crate) fn is_true(text: &str) -> bool {
-    matches!(text.to_ascii_lowercase().as_str(), "true" | "1" | "t" | "yes")
-}
-
-/// Whether a name is one of a file, without folders.
-pub(crate) fn is_plain(name: &str) -> bool {
-    !name.is_empty() && !name.contains(['/', '\\']) && !name.starts_with('.')
 }
 
 /// What an older program is; `None` for one that speaks the chunked protocol.

@@ -8,8 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::custom_process::{CPU_SECS_MAX, END_ROUNDS, LOOK_MS, keep_complaints};
-use crate::program_group::{Pipes, Program, ProgramGroup};
+use crate::group::{CPU_SECS_MAX, END_ROUNDS, LOOK_MS, Pipes, Program, ProgramGroup, keep_complaints};
 
 /// Lines of a program that are told, the last ones.
 const LINES_MAX: usize = 20;

@@ -5,9 +5,12 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::custom_commands::{PYTHON, app_folder};
-use crate::program_group::Program;
+use quarry_apps::folders::app_folder;
 
+use crate::group::Program;
+
+/// Interpreter of scripts that end with `.py`.
+pub(crate) const PYTHON: &str = "python3";
 /// What begins programs of apps where the stanza does not say otherwise.
 const SHELL: &str = "/bin/sh";
 /// Starts a program in place of the shell.
@@ -18,6 +21,16 @@ const HOME: &str = "$SPLUNK_HOME";
 const PATH_FILE_BYTES_MAX: usize = 4 << 10;
 /// Conf file of the stanzas.
 const INPUTS: &str = "inputs.conf";
+
+/// Whether a setting is switched on.
+pub(crate) fn is_true(text: &str) -> bool {
+    matches!(text.to_ascii_lowercase().as_str(), "true" | "1" | "t" | "yes")
+}
+
+/// Whether a name is one of a file, without folders.
+pub(crate) fn is_plain(name: &str) -> bool {
+    !name.is_empty() && !name.contains(['/', '\\']) && !name.starts_with('.')
+}
 
 /// What `[script://TEXT]` runs: the file, and how.
 pub(crate) fn of_script(home: &Path, stanza: &str, text: &str, by_shell: bool) -> Result<(PathBuf, Program), String> {

@@ -5,28 +5,20 @@
 //! nobody: whoever asks waits for an answer no longer than allowed, then the group is killed. It has no environment but
 //! a path and a locale.
 //!
-//! Not here: what is said (engine), and which programs there are ([`crate::custom_commands`]).
+//! Not here: what is said (engine), and which programs there are ([`super::CustomCommands`]).
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{ChildStderr, ChildStdin, ChildStdout};
+use std::process::{ChildStdin, ChildStdout};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use quarry_engine::{CommandChunk, CommandProcess};
 
-use crate::program_group::{Pipes, Program, ProgramGroup};
+use crate::group::{CPU_SECS_MAX, END_ROUNDS, LOOK_MS, Pipes, Program, ProgramGroup, keep_complaints};
 
-/// Processor time of a program, in seconds.
-pub(crate) const CPU_SECS_MAX: u64 = 3_600;
-/// What is kept of the end of a program's complaints, in bytes.
-const STDERR_BYTES_MAX: usize = 8 << 10;
 /// Longest header line of an answer, in bytes.
 const HEADER_BYTES_MAX: u64 = 128;
-/// How often it is looked whether the search was cancelled, in milliseconds.
-pub(crate) const LOOK_MS: u64 = 50;
-/// Rounds of [`LOOK_MS`] a program that has closed its output is given to end.
-pub(crate) const END_ROUNDS: usize = 20;
 /// Version in the header line.
 const VERSION: &str = "chunked 1.0";
 
@@ -183,15 +175,4 @@ fn read_parts(header: &str, stdout: &mut impl BufRead, bytes_max: u64) -> Result
     };
     let metadata = String::from_utf8(read(metadata)?).map_err(|_| "its answer is not UTF-8".to_owned())?;
     Ok(CommandChunk { metadata, body: read(body)? })
-}
-
-/// Keeps the end of what a program writes to its error output.
-pub(crate) fn keep_complaints(mut stderr: ChildStderr, kept: &Mutex<Vec<u8>>) {
-    let mut buffer = [0; 4_096];
-    while let Ok(read @ 1..) = stderr.read(&mut buffer) {
-        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.extend_from_slice(&buffer[..read]);
-        let surplus = kept.len().saturating_sub(STDERR_BYTES_MAX);
-        kept.drain(..surplus);
-    }
 }

@@ -15,14 +15,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use quarry_apps::folders::app_folders_with;
+use quarry_apps::run_file::management_address;
 use quarry_conf::{Layers, View};
 use quarry_engine::AlertCall;
 
-use crate::custom_commands::{app_folders_with, is_plain, is_true};
-use crate::local::host_name;
-use crate::program_group::Program;
-use crate::programs::files;
-use crate::remote::address_in;
+use crate::files::{self, is_plain, is_true};
+use crate::group::Program;
 use payload::Payload;
 use results_file::ResultsFile;
 use tokens::Tokens;
@@ -64,11 +63,13 @@ pub(crate) struct AlertActions {
     actions: BTreeMap<String, Settings>,
     data_dir: PathBuf,
     view: Option<Arc<View>>,
+    /// Name of this machine.
+    host: String,
 }
 
 impl AlertActions {
     /// The actions of a data folder, those that the view sees if there is one.
-    pub(crate) fn new(layers: &Layers, data_dir: &Path, view: Option<&Arc<View>>) -> AlertActions {
+    pub(crate) fn new(layers: &Layers, data_dir: &Path, view: Option<&Arc<View>>, host: &str) -> AlertActions {
         let conf = layers.conf(CONF);
         let names = conf.stanzas().iter().map(|stanza| stanza.name.as_str()).filter(|name| *name != "default");
         let settings = |name: &str| {
@@ -76,7 +77,7 @@ impl AlertActions {
             effective.into_iter().map(|(key, setting)| (key.to_owned(), setting.value.trim().to_owned())).collect()
         };
         let actions = names.map(|name| (name.to_owned(), settings(name))).collect();
-        AlertActions { actions, data_dir: data_dir.to_owned(), view: view.cloned() }
+        AlertActions { actions, data_dir: data_dir.to_owned(), view: view.cloned(), host: host.to_owned() }
     }
 
     /// The settings of an action and the program it runs, or why it cannot be run.
@@ -150,12 +151,11 @@ impl AlertActions {
             None => Some(ResultsFile::write(&self.data_dir, call.write_rows)?),
         };
         let path = file.as_ref().map(|file| file.path().display().to_string());
-        let host = host_name();
         let namespace = self.view.as_deref().map(View::namespace);
         let tokens = Tokens {
             app: namespace.map_or(APP, |namespace| namespace.app()),
             owner: namespace.map_or(OWNER, |namespace| namespace.user().unwrap_or("nobody")),
-            host: &host,
+            host: &self.host,
             sid: call.sid,
             search: call.search,
             results_link: call.results_link.unwrap_or_default(),
@@ -167,7 +167,9 @@ impl AlertActions {
         };
         let payload = Payload {
             action: call.action,
-            server_uri: address_in(&self.data_dir).map(|address| format!("http://{address}")).unwrap_or_default(),
+            server_uri: management_address(&self.data_dir)
+                .map(|address| format!("http://{address}"))
+                .unwrap_or_default(),
             configuration: configuration(settings, call.parameters, &tokens),
             tokens: &tokens,
         };

@@ -6,8 +6,8 @@ use std::time::Duration;
 use quarry_conf::ProgramInput;
 use quarry_inputs::program::{XmlToken, XmlTokens, escape_xml};
 
-use super::Stop;
-use crate::program_group::{Program, ProgramGroup};
+use super::shared::Stop;
+use crate::group::{Program, ProgramGroup};
 
 /// Bytes of an answer at most.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;

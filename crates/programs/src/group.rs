@@ -7,6 +7,7 @@
 //! Not here: what is said over its pipes.
 
 use std::collections::BTreeSet;
+use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
@@ -21,11 +22,20 @@ const FILES_MAX: u64 = 1_024;
 /// Where programs are looked for when this one has no path.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
+/// Processor time of a program, in seconds.
+pub(crate) const CPU_SECS_MAX: u64 = 3_600;
+/// What is kept of the end of a program's complaints, in bytes.
+const STDERR_BYTES_MAX: usize = 8 << 10;
+/// How often it is looked whether the search was cancelled, in milliseconds.
+pub const LOOK_MS: u64 = 50;
+/// Rounds of [`LOOK_MS`] a program that has closed its output is given to end.
+pub(crate) const END_ROUNDS: usize = 20;
+
 /// First processes of groups that run, none of which is off the system's list.
 static RUNNING: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
 /// Ends the programs that still run, before this process does.
-pub(crate) fn end_all() {
+pub fn end_all() {
     let running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
     for pid in running.iter().filter_map(|pid| i32::try_from(*pid).ok().and_then(Pid::from_raw)) {
         // One that has ended needs no signal.
@@ -35,29 +45,34 @@ pub(crate) fn end_all() {
 
 /// What is started.
 #[derive(Clone, Debug)]
-pub(crate) struct Program {
-    pub(crate) executable: PathBuf,
-    pub(crate) arguments: Vec<String>,
+pub struct Program {
+    /// The file that is run, or a name that is looked for in the path.
+    pub executable: PathBuf,
+    /// What it is started with.
+    pub arguments: Vec<String>,
     /// Folder it runs in.
-    pub(crate) folder: PathBuf,
+    pub folder: PathBuf,
 }
 
 /// The ends of a program's pipes.
-pub(crate) struct Pipes {
-    pub(crate) stdin: ChildStdin,
-    pub(crate) stdout: ChildStdout,
-    pub(crate) stderr: ChildStderr,
+pub struct Pipes {
+    /// Where it reads.
+    pub stdin: ChildStdin,
+    /// Where it writes.
+    pub stdout: ChildStdout,
+    /// Where it complains.
+    pub stderr: ChildStderr,
 }
 
 /// A program at work; ended when it is dropped.
-pub(crate) struct ProgramGroup {
+pub struct ProgramGroup {
     child: Child,
     ended: Option<ExitStatus>,
 }
 
 impl ProgramGroup {
     /// Starts a program; `environment` is added to what every program gets, `cpu_seconds` is what it may compute.
-    pub(crate) fn start(
+    pub fn start(
         program: &Program,
         environment: &[(String, String)],
         cpu_seconds: Option<u64>,
@@ -109,7 +124,7 @@ impl ProgramGroup {
     }
 
     /// Whether its first process has ended.
-    pub(crate) fn has_ended(&self) -> bool {
+    pub fn has_ended(&self) -> bool {
         let Some(pid) = self.pid().filter(|_| self.ended.is_none()) else { return true };
         // It stays on the system's list, so that the group can still be signalled by its number.
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
@@ -129,7 +144,7 @@ impl ProgramGroup {
     }
 
     /// Ends the program and everything it began; how its first process ended.
-    pub(crate) fn end(&mut self) -> Option<ExitStatus> {
+    pub fn end(&mut self) -> Option<ExitStatus> {
         if self.ended.is_none() {
             self.signal(Signal::KILL);
             // Before its number may become another's.
@@ -143,5 +158,16 @@ impl ProgramGroup {
 impl Drop for ProgramGroup {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+/// Keeps the end of what a program writes to its error output.
+pub fn keep_complaints(mut stderr: ChildStderr, kept: &Mutex<Vec<u8>>) {
+    let mut buffer = [0; 4_096];
+    while let Ok(read @ 1..) = stderr.read(&mut buffer) {
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend_from_slice(&buffer[..read]);
+        let surplus = kept.len().saturating_sub(STDERR_BYTES_MAX);
+        kept.drain(..surplus);
     }
 }

@@ -5,7 +5,7 @@
 //! program is comes from its settings, or from itself where it can be asked (`supports_getinfo`). It gets a few lines about
 //! the search, an empty line and the rows as CSV; it gives messages, an empty line and rows, or rows alone.
 //!
-//! Not here: starting and ending programs ([`crate::program_group`]), which there are ([`crate::custom_commands`]).
+//! Not here: starting and ending programs ([`crate::group`]), which there are ([`super::CustomCommands`]).
 
 use std::io::{Read, Write};
 use std::process::{ChildStdin, ChildStdout};
@@ -16,8 +16,8 @@ use std::time::Duration;
 use quarry_engine::{CommandChunk, CommandProcess};
 use serde_json::{Value, json};
 
-use crate::custom_process::{CPU_SECS_MAX, END_ROUNDS, LOOK_MS, ProgramLimits, keep_complaints};
-use crate::program_group::{Pipes, Program, ProgramGroup};
+use super::chunked::ProgramLimits;
+use crate::group::{CPU_SECS_MAX, END_ROUNDS, LOOK_MS, Pipes, Program, ProgramGroup, keep_complaints};
 
 /// First argument that asks a program what it is, and the one that asks it to work.
 const GETINFO: &str = "__GETINFO__";

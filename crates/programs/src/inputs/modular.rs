@@ -18,8 +18,10 @@ use quarry_stdx::log;
 use super::run::{NewReader, Task};
 use super::schedule::Schedule;
 use super::scheme::{self, Scheme, Told};
-use super::{Shared, Stores, check, files, metadata, scripts};
-use crate::program_group::Program;
+use super::scripts;
+use super::shared::{Shared, Stores, check, metadata};
+use crate::files;
+use crate::group::Program;
 
 /// Folder of what programs keep themselves, below the data folder.
 const CHECKPOINTS: &str = "var/lib/splunk/modinputs";

@@ -9,8 +9,8 @@ use quarry_catalog::{Collections, DOCUMENTS_MAX, Document};
 use quarry_conf::{LookupDefinition, Transforms, View};
 use quarry_engine::{AddressPlaces, FillTable, LookupSource, LookupTable, TableTime};
 
-use crate::address_places::AddressDatabase;
-use crate::configuration::{app_folders, app_name, user_folder};
+use crate::address_database::AddressDatabase;
+use crate::folders::{app_folders, app_name, user_folder};
 
 /// Kind of these files where apps say what they share.
 const KIND: &str = "lookups";
@@ -25,7 +25,7 @@ const KEY: &str = "_key";
 
 /// Finds and reads lookup files.
 #[derive(Clone, Debug)]
-pub(crate) struct LookupFiles {
+pub struct LookupFiles {
     place: Place,
 }
 
@@ -53,17 +53,17 @@ impl Folder {
 
 impl LookupFiles {
     /// Lookups of a data folder: an app's before the system's, apps in ASCII order.
-    pub(crate) fn of_data_dir(data_dir: &Path) -> LookupFiles {
+    pub fn of_data_dir(data_dir: &Path) -> LookupFiles {
         LookupFiles { place: Place::DataFolder(data_dir.to_owned()) }
     }
 
     /// Lookups of a data folder that a view sees: the user's, the app's, those that other apps share, the system's.
-    pub(crate) fn of_view(data_dir: &Path, view: &Arc<View>) -> LookupFiles {
+    pub fn of_view(data_dir: &Path, view: &Arc<View>) -> LookupFiles {
         LookupFiles { place: Place::Namespace(data_dir.to_owned(), Arc::clone(view)) }
     }
 
     /// Lookups of the working folder.
-    pub(crate) fn of_working_folder() -> LookupFiles {
+    pub fn of_working_folder() -> LookupFiles {
         LookupFiles { place: Place::WorkingFolder }
     }
 
@@ -115,7 +115,7 @@ impl LookupFiles {
     }
 
     /// Names of the files there are.
-    pub(crate) fn names(&self) -> Vec<String> {
+    pub fn names(&self) -> Vec<String> {
         let names_in = |folder: &Folder| {
             let entries = std::fs::read_dir(&folder.path).into_iter().flatten().flatten();
             let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -125,7 +125,7 @@ impl LookupFiles {
     }
 
     /// Writes the file called `name`, whole or not at all: where it is, else into the app of the namespace, without one into `search`.
-    pub(crate) fn write(&self, name: &str, fill: FillTable<'_>) -> Result<(), String> {
+    pub fn write(&self, name: &str, fill: FillTable<'_>) -> Result<(), String> {
         if name.contains(['/', '\\']) || name.starts_with('.') || !name.ends_with(".csv") {
             return Err(format!("lookup {name}: give the name of a lookup or of a .csv file, without a path"));
         }
@@ -145,7 +145,7 @@ impl LookupFiles {
     }
 
     /// A text that changes with the file called `name`; `None` when no folder has it.
-    pub(crate) fn state(&self, name: &str) -> Result<Option<String>, String> {
+    pub fn state(&self, name: &str) -> Result<Option<String>, String> {
         use std::os::unix::fs::MetadataExt;
         let Some(path) = self.path(name) else {
             return Ok(None);
@@ -156,7 +156,7 @@ impl LookupFiles {
     }
 
     /// Bytes of the file called `name`; `None` when no folder has it.
-    pub(crate) fn read(&self, name: &str) -> Result<Option<Vec<u8>>, String> {
+    pub fn read(&self, name: &str) -> Result<Option<Vec<u8>>, String> {
         if name.contains(['/', '\\']) || name.starts_with('.') {
             return Err(format!("lookup {name}: give a file name without a path"));
         }
@@ -196,13 +196,15 @@ impl<W: Write> Write for Limited<W> {
 }
 
 /// Lookup tables: stanzas of transforms.conf, and CSV files by their name.
-pub(crate) struct Lookups {
-    pub(crate) files: LookupFiles,
-    pub(crate) transforms: Transforms,
+pub struct Lookups {
+    /// The files.
+    pub files: LookupFiles,
+    /// The definitions of transforms.conf.
+    pub transforms: Transforms,
     /// File of the collections; `None` where there is no data folder.
-    pub(crate) collections: Option<PathBuf>,
+    pub collections: Option<PathBuf>,
     /// The database of addresses; `None` where there is no data folder.
-    pub(crate) addresses: Option<AddressDatabase>,
+    pub addresses: Option<AddressDatabase>,
 }
 
 impl LookupSource for Lookups {

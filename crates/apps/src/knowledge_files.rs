@@ -8,13 +8,13 @@ use quarry_conf::{Layers, MacrosConf, View};
 use quarry_engine::{EventType, KnowledgeSource, Tag};
 use quarry_spl::macros::Macro;
 
-use crate::configuration::{app_folders, app_name, user_folder};
+use crate::folders::{app_folders, app_name, user_folder};
 
 /// Largest data model read, in bytes.
 const MODEL_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// Definitions of a data folder.
-pub(crate) struct KnowledgeFiles {
+pub struct KnowledgeFiles {
     layers: Layers,
     /// Files of data models by name; an app's own changes win over what it came with.
     models: BTreeMap<String, PathBuf>,
@@ -23,7 +23,7 @@ pub(crate) struct KnowledgeFiles {
 impl KnowledgeFiles {
     /// Definitions of a data folder, those that the view sees if there is one; without a folder those of the
     /// configuration alone.
-    pub(crate) fn new(layers: &Layers, data_dir: Option<&Path>, view: Option<&View>) -> KnowledgeFiles {
+    pub fn new(layers: &Layers, data_dir: Option<&Path>, view: Option<&View>) -> KnowledgeFiles {
         let models = match (data_dir, view) {
             (None, _) => BTreeMap::new(),
             (Some(data_dir), None) => all_models(data_dir),

@@ -1,0 +1,65 @@
+//! The folders of apps and users, the one that wins first, and which app defines a stanza.
+
+use std::path::{Path, PathBuf};
+
+use quarry_conf::{Namespace, View};
+
+/// Where a user's own files of the app are, if there are any.
+pub fn user_folder(data_dir: &Path, namespace: &Namespace) -> Option<PathBuf> {
+    let folder = data_dir.join("etc/users").join(namespace.user()?).join(namespace.app());
+    folder.is_dir().then_some(folder)
+}
+
+/// Folders of apps, the one that wins first: all by their name, or those of a view in its order.
+pub fn app_folders(data_dir: &Path, view: Option<&View>) -> Vec<PathBuf> {
+    let apps = data_dir.join("etc/apps");
+    match view {
+        None => folders_in(&apps),
+        Some(view) => view.apps().map(|app| apps.join(app)).filter(|folder| folder.is_dir()).collect(),
+    }
+}
+
+/// Name of an app's folder.
+pub fn app_name(folder: &Path) -> String {
+    folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// The app whose `conf` has a stanza of this name; with a view and a kind of object one that shows it there.
+pub fn app_folder(data_dir: &Path, conf: &str, name: &str, seen: Option<(&View, &str)>) -> Option<PathBuf> {
+    let apps = seen_apps(data_dir, name, seen);
+    apps.into_iter().find(|app| has_stanza(app, conf, name))
+}
+
+/// All such apps, the one that wins first.
+pub fn app_folders_with(data_dir: &Path, conf: &str, name: &str, seen: Option<(&View, &str)>) -> Vec<PathBuf> {
+    let mut apps = seen_apps(data_dir, name, seen);
+    apps.retain(|app| has_stanza(app, conf, name));
+    apps
+}
+
+fn seen_apps(data_dir: &Path, name: &str, seen: Option<(&View, &str)>) -> Vec<PathBuf> {
+    let mut apps = app_folders(data_dir, seen.map(|(view, _)| view));
+    apps.retain(|app| seen.is_none_or(|(view, kind)| view.sees(&app_name(app), kind, name)));
+    apps
+}
+
+fn has_stanza(app: &Path, conf: &str, name: &str) -> bool {
+    let header = format!("[{name}]");
+    ["local", "default"].iter().any(|layer| {
+        let text = std::fs::read_to_string(app.join(layer).join(conf));
+        text.is_ok_and(|text| text.lines().any(|line| line.trim() == header))
+    })
+}
+
+/// Folders in a folder, by name.
+pub(crate) fn folders_in(parent: &Path) -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> = std::fs::read_dir(parent)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.is_dir())
+        .collect();
+    folders.sort();
+    folders
+}

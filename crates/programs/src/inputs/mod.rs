@@ -1,0 +1,109 @@
+//! Inputs that run programs: `[script://]`, the modular inputs of apps, and the journal of systemd; and `[fschange:]`,
+//! which needs the same: a thread that does something from time to time.
+//!
+//! One thread per input starts its program when its schedule says, reads what it writes, and stores the events before it
+//! reads more, so that a store that is busy makes the program wait. What a program writes to its error output goes to
+//! standard error and to `_internal`. At the stop every program is asked to end, and then ended with all it began.
+//!
+//! Not here: what output means (`quarry_inputs::program`).
+
+mod changes;
+mod error_output;
+mod journal;
+
+mod modular;
+mod run;
+mod schedule;
+mod scheme;
+mod scripts;
+mod shared;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use quarry_conf::ProgramInputs as Configured;
+use quarry_inputs::InputSettings;
+use quarry_stdx::log;
+
+use run::Task;
+pub use shared::Stores;
+use shared::{Shared, Stop};
+
+/// Inputs that run at a time; those beyond it are left out, and that is told.
+const INPUTS_MAX: usize = 256;
+/// Name of the threads.
+const THREAD: &str = "quarry-program";
+
+/// A thread for an input could not be started.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot start a thread: {0}")]
+pub struct ProgramInputsError(std::io::Error);
+
+/// Inputs at work; dropped, they end with all they began.
+pub struct ProgramInputs {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+    inputs: usize,
+}
+
+/// Begins what inputs.conf says; what is wrong with it is told.
+pub fn start(
+    data_dir: &Path,
+    settings: &Arc<InputSettings>,
+    address: Option<std::net::SocketAddr>,
+    stores: Stores<'_>,
+) -> Result<ProgramInputs, ProgramInputsError> {
+    let home = std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.to_path_buf());
+    let settings = Arc::clone(settings);
+    let shared = Shared { host: settings.host.clone(), settings, home, address, stop: Stop::default() };
+    let mut programs = ProgramInputs { shared: Arc::new(shared), threads: Vec::new(), inputs: 0 };
+    let inputs = Configured::new(&programs.shared.settings.layers);
+    inputs.faults.iter().for_each(log::warning);
+    let scripts = inputs.scripts.iter().map(|input| scripts::task(input, &programs.shared, stores));
+    let journals = inputs.journals.iter().map(|input| journal::task(input, &programs.shared, stores));
+    let tasks: Vec<Result<Task, String>> = scripts.chain(journals).collect();
+    for task in tasks {
+        match task {
+            Ok(task) => programs.spawn(1, move |shared| task.run(shared))?,
+            Err(fault) => log::warning(format!("inputs.conf {fault}; the input is left out")),
+        }
+    }
+    for change in &inputs.changes {
+        match changes::watch(change, &programs.shared, stores) {
+            Ok(watch) => programs.spawn(1, move |shared| watch.run(shared))?,
+            Err(fault) => log::warning(format!("inputs.conf {fault}; the input is left out")),
+        }
+    }
+    for program in modular::programs(inputs.modular, &programs.shared, stores) {
+        programs.spawn(program.len(), move |shared| program.run(shared))?;
+    }
+    Ok(programs)
+}
+
+impl ProgramInputs {
+    /// Has `work` done for some inputs.
+    fn spawn(&mut self, inputs: usize, work: impl FnOnce(&Shared) + Send + 'static) -> Result<(), ProgramInputsError> {
+        self.inputs += inputs;
+        if self.inputs > INPUTS_MAX {
+            log::warning(format!("inputs.conf: more than {INPUTS_MAX} inputs run programs; one is left out"));
+            return Ok(());
+        }
+        let shared = Arc::clone(&self.shared);
+        let named = std::thread::Builder::new().name(format!("{THREAD}-{}", self.threads.len()));
+        let thread = named.spawn(move || work(&shared));
+        self.threads.push(thread.map_err(ProgramInputsError)?);
+        Ok(())
+    }
+}
+
+impl Drop for ProgramInputs {
+    fn drop(&mut self) {
+        self.shared.stop.end();
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                log::error("an input that runs a program ended by a fault of quarry");
+            }
+        }
+    }
+}
