@@ -167,6 +167,42 @@ fn web_access_fields() {
 }
 
 #[test]
+fn parts_of_a_uri_are_those_of_splunk_in_every_form() {
+    // Sent to a proxy, a request line has the whole address; its domain is a field of its own and no part of the path.
+    let table = [
+        (
+            "GET http://shop.example:81/a/b.html?x=http://y/z HTTP/1.1",
+            [
+                "http://shop.example:81/a/b.html?x=http://y/z",
+                "http://shop.example:81",
+                "/a/b.html",
+                "x=http://y/z",
+                "b.html",
+            ],
+        ),
+        (
+            "GET http://shop.example HTTP/1.1",
+            ["http://shop.example", "http://shop.example", "(none)", "(none)", "(none)"],
+        ),
+        ("GET http://shop.example/ HTTP/1.1", ["http://shop.example/", "http://shop.example", "/", "(none)", "(none)"]),
+        ("GET /a/b?x=1 HTTP/1.1", ["/a/b?x=1", "(none)", "/a/b", "x=1", "b"]),
+        ("GET /go?to=http://y/z HTTP/1.1", ["/go?to=http://y/z", "(none)", "/go", "to=http://y/z", "go"]),
+        ("CONNECT shop.example:443 HTTP/1.1", ["shop.example:443", "(none)", "shop.example:443", "(none)", "(none)"]),
+        ("OPTIONS * HTTP/1.0", ["*", "(none)", "*", "(none)", "(none)"]),
+    ];
+    for sourcetype in ["access_combined", "access_combined_wcookie", "nginx"] {
+        for (request, want) in table {
+            let event =
+                format!("10.1.2.3 - - [03/Mar/2026:14:07:55 +0100] \"{request}\" 200 5 \"http://r.example/x\" \"-\"");
+            let fields = extract(sourcetype, &event);
+            let got = ["uri", "uri_domain", "uri_path", "uri_query", "file"].map(|name| field(&fields, name));
+            assert_eq!(got, want, "{sourcetype} {request}");
+            assert_eq!(field(&fields, "referer_domain"), "http://r.example", "{sourcetype}");
+        }
+    }
+}
+
+#[test]
 fn odd_web_requests_keep_their_status() {
     let garbage = extract("access_combined", "10.1.2.3 - - [03/Mar/2026:14:07:55 +0100] \"\\x16\\x03\" 400 -");
     assert_eq!((field(&garbage, "status"), field(&garbage, "bytes")), ("400".to_owned(), "-".to_owned()));
