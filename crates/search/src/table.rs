@@ -86,6 +86,11 @@ impl ResultTable {
         self.batches.iter().map(|batch| batch.rows.num_rows()).sum()
     }
 
+    /// Bytes of memory that the rows take.
+    pub fn memory_bytes(&self) -> usize {
+        self.batches.iter().map(|batch| batch.rows.get_array_memory_size()).sum()
+    }
+
     /// Whether there is no row.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

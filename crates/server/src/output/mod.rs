@@ -3,13 +3,14 @@
 //! All forms write to a locked, buffered stream; a reader that goes away (`| head`) ends the program quietly.
 
 mod csv;
+pub(crate) mod folded;
 pub(crate) mod grid;
 mod highlight;
 mod json;
 pub(crate) mod pager;
 mod raw;
 mod table;
-mod text_width;
+pub(crate) mod text_width;
 mod vertical;
 
 use std::collections::BTreeSet;
@@ -67,6 +68,7 @@ pub(crate) struct OutputWriter<'a> {
     /// Rows of a JSON array whose fields' types are not known yet.
     held: Vec<ResultTable>,
     held_rows: usize,
+    held_bytes: usize,
 }
 
 /// What was written.
@@ -101,6 +103,8 @@ impl Written {
 /// Rows of a JSON array that a server sends which are held until the types of their fields are known. Fields of more
 /// rows have the types of these; a value that is none of them is a string.
 const HELD_ROWS_MAX: usize = 100_000;
+/// Memory that held rows take; those behind them count as those behind [`HELD_ROWS_MAX`].
+const HELD_BYTES_MAX: usize = 64 << 20;
 
 impl<'a> OutputWriter<'a> {
     /// A writer to `out`.
@@ -115,6 +119,7 @@ impl<'a> OutputWriter<'a> {
             types: json::FieldTypes::default(),
             held: Vec::new(),
             held_rows: 0,
+            held_bytes: 0,
         }
     }
 
@@ -144,12 +149,13 @@ impl<'a> OutputWriter<'a> {
 
     /// Writes rows that nobody could look at before; they may be written later.
     pub(crate) fn take(&mut self, part: ResultTable) -> io::Result<()> {
-        if !self.looks_ahead() || self.held_rows >= HELD_ROWS_MAX {
+        if !self.looks_ahead() || self.held_rows >= HELD_ROWS_MAX || self.held_bytes >= HELD_BYTES_MAX {
             self.write_held()?;
             return self.write(&part);
         }
         self.learn(&part);
         self.held_rows += part.len();
+        self.held_bytes += part.memory_bytes();
         self.held.push(part);
         Ok(())
     }
@@ -256,6 +262,38 @@ mod tests {
         let record = "-[ 1 ]----------------------------------\na        1\nmessage  some longer text here\nb        2345\nc        xyzxyzxyz\n";
         assert_eq!(shown(WIDE, 1, TERMINAL), record);
         assert_eq!(shown(WIDE, 1, OutputStyle { form: OutputForm::Vertical, width: None, ..TERMINAL }), record);
+    }
+
+    #[test]
+    fn held_rows_of_an_array_are_bounded_by_their_bytes() {
+        let text = "x".repeat(HELD_BYTES_MAX / 16);
+        let part = |value: &str| {
+            let values = [[value.to_owned()], [text.clone()]];
+            let names = ["n".to_owned(), "text".to_owned()];
+            ResultTable::of_texts(&names, 1, TimeZone::UTC, |_, name| &values[usize::from(name != "n")][..]).unwrap()
+        };
+        let style = OutputStyle { form: OutputForm::Json, events: false, color: false, width: None };
+        let mut out = Vec::new();
+        let mut writer = OutputWriter::new(style, Marks::default(), &mut out);
+        let mut held_max = 0;
+        for row in 0..40 {
+            // A text among the first rows makes strings of all; one behind them is a string by itself.
+            writer.take(part(if row == 39 { "none" } else { "7" })).unwrap();
+            held_max = held_max.max(writer.held.iter().map(ResultTable::memory_bytes).sum());
+        }
+        assert!(held_max > 0 && held_max <= HELD_BYTES_MAX + 2 * text.len(), "{held_max}");
+        writer.end().unwrap();
+        let out = String::from_utf8(out).unwrap();
+        assert_eq!((out.matches("\"n\":7,").count(), out.matches("\"n\":\"none\"").count()), (39, 1));
+        assert!(serde_json::from_str::<serde_json::Value>(&out).is_ok());
+    }
+
+    #[test]
+    fn lines_of_an_event_stand_below_one_another_on_a_terminal() {
+        let event = &[("_time", "T1"), ("_raw", "first\n  at a\nlast")];
+        let style = OutputStyle { events: true, ..TERMINAL };
+        assert_eq!(shown(event, 1, style), "T1  first\n      at a\n    last\n");
+        assert_eq!(shown(event, 1, OutputStyle { width: None, ..style }), "T1  first\n  at a\nlast\n");
     }
 
     #[test]

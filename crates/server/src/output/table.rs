@@ -6,12 +6,14 @@ use quarry_event::value;
 use quarry_search::{Cell, PART_ROWS, ResultTable};
 
 use super::grid::{Fit, Grid, Heading};
-use super::text_width::visible;
+use super::text_width::{visible, width};
 use super::{Marks, OutputStyle, is_shown, vertical};
 
 const DIM: &str = "\u{1b}[2m";
 const PLAIN: &str = "\u{1b}[0m";
 
+/// Blanks between the time of an event and its text.
+const EVENT_GAP: usize = 2;
 /// Longest list of column names in a note, in bytes.
 const NAMES_BYTES_MAX: usize = 300;
 
@@ -98,8 +100,11 @@ fn write_events(result: &ResultTable, style: OutputStyle, marks: &Marks, out: &m
     for row in result.rows() {
         let (time, raw) = (row.named("_time"), row.named("_raw"));
         let (time, raw) = (time.joined(" "), raw.joined("\n"));
+        // On a terminal the lines of an event stand below one another, and the next event begins where a time stands.
+        let indent = if style.events { width(&time) + EVENT_GAP } else { 0 };
+        let line_break = format!("\n{:indent$}", "");
         let raw = match style.width {
-            Some(_) => raw.split('\n').map(|line| marks.dressed(&visible(line))).collect::<Vec<_>>().join("\n"),
+            Some(_) => raw.split('\n').map(|line| marks.dressed(&visible(line))).collect::<Vec<_>>().join(&line_break),
             None => raw.into_owned(),
         };
         match (style.events, style.color) {

@@ -15,7 +15,8 @@ pub(crate) fn width(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.chars().map(char_width).sum() }
 }
 
-fn char_width(c: char) -> usize {
+/// Columns that a character takes.
+pub(crate) fn char_width(c: char) -> usize {
     c.width().unwrap_or(0)
 }
 
@@ -42,6 +43,23 @@ pub(crate) fn visible(line: &str) -> Cow<'_, str> {
 /// Characters that act on a terminal, or turn the direction of what follows (U+202A to U+202E, U+2066 to U+2069).
 fn is_unsafe(c: char) -> bool {
     c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// The begin of a text without control characters that is not wider than `columns`, with `…` where something is left out.
+pub(crate) fn cut(text: &str, columns: usize) -> Cow<'_, str> {
+    if width(text) <= columns {
+        return Cow::Borrowed(text);
+    }
+    let mut used = 0;
+    let mut shown: String = text
+        .chars()
+        .take_while(|&c| {
+            used += char_width(c);
+            used < columns
+        })
+        .collect();
+    shown.push('…');
+    Cow::Owned(shown)
 }
 
 /// Text in lines of at most `columns`, broken at blanks where there are any.
@@ -97,6 +115,20 @@ mod tests {
             ("a\u{202e}b", "a\\u{202e}b"),
         ] {
             assert_eq!(visible(text), shown);
+        }
+    }
+
+    #[test]
+    fn what_is_cut_says_so_and_fits() {
+        for (text, columns, shown) in [
+            ("abc", 3, "abc"),
+            ("abcd", 3, "ab…"),
+            ("日本語", 4, "日…"),
+            ("日本語", 5, "日本…"),
+            ("", 0, ""),
+            ("ab", 1, "…"),
+        ] {
+            assert_eq!(cut(text, columns), shown);
         }
     }
 

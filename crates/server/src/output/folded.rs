@@ -1,0 +1,106 @@
+//! Help and prose on a terminal: lines that are longer than it is wide are broken at blanks, and what follows stands
+//! below where the text of the line begins. Escape codes take no columns.
+
+use std::io::IsTerminal;
+
+use super::text_width::width;
+
+/// Widest begin of a line (the name before a description) below which its text is set.
+const HANG_MAX: usize = 40;
+
+/// Columns of the terminal that standard error is; `None` for a pipe or file.
+pub(crate) fn width_of_stderr() -> Option<u16> {
+    let (_, columns) = console::Term::stderr().size_checked().filter(|_| std::io::stderr().is_terminal())?;
+    Some(columns)
+}
+
+/// A message as it is written to standard error: folded where that is a terminal.
+pub(crate) fn told(text: &str) -> String {
+    match width_of_stderr() {
+        Some(columns) => folded(text, usize::from(columns)),
+        None => text.to_owned(),
+    }
+}
+
+/// The text with no line wider than `columns`, as far as its words allow.
+pub(crate) fn folded(text: &str, columns: usize) -> String {
+    let mut out = String::with_capacity(text.len());
+    for (at, line) in text.split('\n').enumerate() {
+        if at > 0 {
+            out.push('\n');
+        }
+        fold(line, columns, &mut out);
+    }
+    out
+}
+
+/// One line.
+fn fold(line: &str, columns: usize, out: &mut String) {
+    if shown_width(line) <= columns {
+        out.push_str(line);
+        return;
+    }
+    let hang = hang_of(line).min(columns / 2);
+    let (mut used, mut blanks) = (0, 0);
+    for (at, word) in line.split(' ').enumerate() {
+        blanks += usize::from(at > 0);
+        if word.is_empty() {
+            continue;
+        }
+        let wide = shown_width(word);
+        if used > hang && used + blanks + wide > columns {
+            out.push('\n');
+            out.extend(std::iter::repeat_n(' ', hang));
+            used = hang;
+        } else {
+            out.extend(std::iter::repeat_n(' ', blanks));
+            used += blanks;
+        }
+        blanks = 0;
+        out.push_str(word);
+        used += wide;
+    }
+}
+
+/// Column in which the text of a line begins: behind a name and at least two blanks, or behind its indent.
+fn hang_of(line: &str) -> usize {
+    let indent = line.len() - line.trim_start_matches(' ').len();
+    let gap = line[indent..].find("  ").map(|at| indent + at);
+    let text = gap.map(|gap| {
+        let blanks = line[gap..].len() - line[gap..].trim_start_matches(' ').len();
+        shown_width(&line[..gap]) + blanks
+    });
+    text.filter(|&text| text <= HANG_MAX).unwrap_or(indent)
+}
+
+/// Columns of a text with escape codes of colours.
+fn shown_width(text: &str) -> usize {
+    let mut parts = text.split('\u{1b}');
+    let first = parts.next().map_or(0, width);
+    // What follows an escape character is a code up to its letter.
+    first
+        + parts
+            .map(|part| part.split_once(|c: char| c.is_ascii_alphabetic()).map_or(0, |(_, text)| width(text)))
+            .sum::<usize>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_go_on_below_their_text() {
+        for (text, columns, want) in [
+            ("short", 10, "short"),
+            ("one two three four", 9, "one two\nthree\nfour"),
+            ("  name  what it does here", 17, "  name  what it\n        does here"),
+            ("    indented words here", 14, "    indented\n    words here"),
+            ("averyverylongword", 5, "averyverylongword"),
+            ("a\nb c d", 3, "a\nb c\nd"),
+            ("\u{1b}[1mab\u{1b}[0m cd", 5, "\u{1b}[1mab\u{1b}[0m cd"),
+            ("\u{1b}[1mab\u{1b}[0m cd", 4, "\u{1b}[1mab\u{1b}[0m\ncd"),
+        ] {
+            assert_eq!(folded(text, columns), want);
+        }
+    }
+}
