@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use quarry_catalog::{Collections, DOCUMENTS_MAX, Document};
+use quarry_conf::file_name::check_file_name;
 use quarry_conf::{LookupDefinition, Transforms, View};
 use quarry_engine::{AddressPlaces, FillTable, LookupSource, LookupTable, TableTime};
 
@@ -19,6 +20,9 @@ const APP_WRITTEN: &str = "search";
 
 /// Largest lookup file read, in bytes.
 const LOOKUP_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// What names of these files end in.
+const CSV: &str = ".csv";
 
 /// Column with the key of a document.
 const KEY: &str = "_key";
@@ -119,16 +123,14 @@ impl LookupFiles {
         let names_in = |folder: &Folder| {
             let entries = std::fs::read_dir(&folder.path).into_iter().flatten().flatten();
             let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
-            names.filter(|name| name.ends_with(".csv") && self.sees(folder, name)).collect::<Vec<_>>()
+            names.filter(|name| name.ends_with(CSV) && self.sees(folder, name)).collect::<Vec<_>>()
         };
         self.folders().iter().flat_map(names_in).collect()
     }
 
     /// Writes the file called `name`, whole or not at all: where it is, else into the app of the namespace, without one into `search`.
     pub fn write(&self, name: &str, fill: FillTable<'_>) -> Result<(), String> {
-        if name.contains(['/', '\\']) || name.starts_with('.') || !name.ends_with(".csv") {
-            return Err(format!("lookup {name}: give the name of a lookup or of a .csv file, without a path"));
-        }
+        check_written(name)?;
         let folder = self.folder_of(name).unwrap_or_else(|| self.written());
         let failed = |error: std::io::Error| format!("{}: {error}", folder.join(name).display());
         std::fs::create_dir_all(&folder).map_err(failed)?;
@@ -147,6 +149,7 @@ impl LookupFiles {
     /// A text that changes with the file called `name`; `None` when no folder has it.
     pub fn state(&self, name: &str) -> Result<Option<String>, String> {
         use std::os::unix::fs::MetadataExt;
+        check_file_name(name).map_err(|reason| format!("lookup {reason}"))?;
         let Some(path) = self.path(name) else {
             return Ok(None);
         };
@@ -157,20 +160,30 @@ impl LookupFiles {
 
     /// Bytes of the file called `name`; `None` when no folder has it.
     pub fn read(&self, name: &str) -> Result<Option<Vec<u8>>, String> {
-        if name.contains(['/', '\\']) || name.starts_with('.') {
-            return Err(format!("lookup {name}: give a file name without a path"));
-        }
+        check_file_name(name).map_err(|reason| format!("lookup {reason}"))?;
         let Some(path) = self.path(name) else {
             return Ok(None);
         };
-        let length = path.metadata().map_err(|error| format!("{}: {error}", path.display()))?.len();
+        let failed = |error: std::io::Error| format!("lookup file {}: {error}", path.display());
+        let length = path.metadata().map_err(failed)?.len();
         if length > LOOKUP_BYTES_MAX {
             return Err(format!(
-                "{}: {length} bytes, the limit for a lookup file is {LOOKUP_BYTES_MAX}",
+                "lookup file {}: {length} bytes, the limit for a lookup file is {LOOKUP_BYTES_MAX}",
                 path.display()
             ));
         }
-        std::fs::read(&path).map(Some).map_err(|error| format!("{}: {error}", path.display()))
+        std::fs::read(&path).map(Some).map_err(failed)
+    }
+}
+
+/// Refuses a name that is not one of a CSV file in a folder of lookups.
+fn check_written(name: &str) -> Result<(), String> {
+    check_file_name(name).map_err(|reason| format!("lookup {reason}"))?;
+    match name.ends_with(CSV) {
+        true => Ok(()),
+        false => {
+            Err(format!("lookup {name}: it is no lookup of transforms.conf, and the name of a file ends in {CSV}"))
+        }
     }
 }
 
@@ -237,6 +250,13 @@ impl LookupSource for Lookups {
     fn names(&self) -> Vec<String> {
         let stanzas = self.transforms.lookups().map(|(name, _)| name.to_owned());
         stanzas.chain(self.files.names()).collect()
+    }
+
+    fn check_written(&self, name: &str) -> Result<(), String> {
+        match self.transforms.lookup(name) {
+            Some(definition) if definition.collection.is_some() => Ok(()),
+            definition => check_written(definition.map_or(name, |definition| &definition.filename)),
+        }
     }
 
     fn write(&self, name: &str, fill: FillTable<'_>) -> Result<(), String> {

@@ -12,6 +12,7 @@
 
 mod builtin;
 mod check;
+pub mod file_name;
 pub mod layers;
 pub mod namespace;
 mod nearest;

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 
+use crate::file_name::check_file_name;
 use crate::layers::{ConfSource, Layer};
 use crate::props::search_time::is_search_time;
 use crate::props::table::PROPS;
@@ -50,12 +51,12 @@ pub struct Namespace {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NamespaceError {
     /// It cannot be the name of a folder.
-    #[error("{name:?} cannot be the name of {what}: give one without slashes that does not begin with a dot")]
+    #[error("{what}: {reason}")]
     Name {
         /// An app or a user.
         what: &'static str,
-        /// As given.
-        name: String,
+        /// What is wrong with the name.
+        reason: String,
     },
 }
 
@@ -63,9 +64,7 @@ impl Namespace {
     /// The namespace of an app and a user. `None`, all there is, where one of them is `-`; `nobody` is no user.
     pub fn new(user: &str, app: &str) -> Result<Option<Namespace>, NamespaceError> {
         for (what, name) in [("a user", user), ("an app", app)] {
-            if name.is_empty() || name.starts_with('.') || name.contains(['/', '\\', '\0']) {
-                return Err(NamespaceError::Name { what, name: name.to_owned() });
-            }
+            check_file_name(name).map_err(|reason| NamespaceError::Name { what, reason })?;
         }
         if user == ALL || app == ALL {
             return Ok(None);

@@ -114,8 +114,15 @@ impl Runner {
         if let Some(demand) = demand_of(command).filter(|demand| !permissions.holds(demand.capability)) {
             return Err(self.forbidden(&demand.command, demand.capability, span));
         }
-        let Command::Keep(KeepCommand::Collect(collect)) = command else { return Ok(()) };
         let invalid = |message| EngineError::Invalid { message, span: Some(span) };
+        let collect = match command {
+            Command::Keep(KeepCommand::Collect(collect)) => collect,
+            Command::Keep(KeepCommand::OutputLookup(output)) => {
+                let checked = self.lookups.check_written(&output.table);
+                return checked.map_err(|reason| invalid(format!("{}: {reason}", output.name)));
+            }
+            _ => return Ok(()),
+        };
         if !permissions.may_write(&collect.index) {
             return Err(invalid(format!("{}: {}", collect.name, not_writable(permissions, &collect.index))));
         }

@@ -568,7 +568,7 @@ impl Environment for Runner {
         match self.lookups.table(name) {
             Ok(Some(table)) => Ok(table),
             Ok(None) => Err(invalid(no_table(name, self.lookups.as_ref()))),
-            Err(message) => Err(invalid(format!("lookup {name}: {message}"))),
+            Err(message) => Err(invalid(message)),
         }
     }
 }

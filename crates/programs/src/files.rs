@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use quarry_apps::folders::app_folder;
+use quarry_conf::file_name::check_file_name;
 
 use crate::group::Program;
 
@@ -29,7 +30,7 @@ pub(crate) fn is_true(text: &str) -> bool {
 
 /// Whether a name is one of a file, without folders.
 pub(crate) fn is_plain(name: &str) -> bool {
-    !name.is_empty() && !name.contains(['/', '\\']) && !name.starts_with('.')
+    check_file_name(name).is_ok()
 }
 
 /// What `[script://TEXT]` runs: the file, and how.
@@ -109,9 +110,7 @@ fn checked(home: &Path, file: &Path) -> Result<PathBuf, String> {
 
 /// The program of a scheme of modular inputs, and the folder of its app.
 pub(crate) fn of_scheme(home: &Path, scheme: &str) -> Option<(PathBuf, PathBuf)> {
-    if scheme.is_empty() || scheme.contains(['/', '\\']) || scheme.starts_with('.') {
-        return None;
-    }
+    check_file_name(scheme).ok()?;
     let entries = std::fs::read_dir(home.join("etc/apps")).into_iter().flatten().flatten();
     let mut apps: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     apps.sort();

@@ -27,13 +27,18 @@ pub type FillTable<'f> = &'f mut dyn FnMut(&mut dyn std::io::Write) -> Result<()
 
 /// Where tables come from.
 pub trait LookupSource: Send + Sync {
-    /// The table of a transforms.conf stanza or of a CSV file; `None` when there is none of this name.
+    /// The table of a transforms.conf stanza or of a CSV file; `None` when there is none of this name. An
+    /// error names the table.
     fn table(&self, name: &str) -> Result<Option<LookupTable>, String>;
     /// Names there are, for a suggestion.
     fn names(&self) -> Vec<String>;
     /// Where tables are looked for, for whoever asks for one that is not there.
     fn searched(&self) -> Option<String> {
         None
+    }
+    /// Refuses a name under which [`LookupSource::write`] writes nothing, before a search does its work.
+    fn check_written(&self, _name: &str) -> Result<(), String> {
+        Ok(())
     }
     /// Writes the table of a stanza or a CSV file, in place of what was there; where `fill` fails, nothing changes.
     fn write(&self, name: &str, _fill: FillTable<'_>) -> Result<(), String> {

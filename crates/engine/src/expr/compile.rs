@@ -162,7 +162,7 @@ impl Compiler<'_> {
         let Some(source) = &self.context.tables.0 else {
             return Err(invalid(table, "lookup() works in searches only"));
         };
-        let read = source.table(name).map_err(|error| invalid(table, format!("lookup {name}: {error}")))?;
+        let read = source.table(name).map_err(|error| invalid(table, error))?;
         let found = read.ok_or_else(|| invalid(table, no_table(name, source.as_ref())))?;
         let found = EvalTable::new(name, found).map_err(|message| invalid(table, message))?;
         check_json_of_lookup(asked)?;

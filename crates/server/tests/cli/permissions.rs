@@ -127,6 +127,49 @@ fn roles_say_what_a_search_may_do() {
     drop(server);
 }
 
+#[test]
+fn suggestions_come_of_indexes_that_may_be_searched() {
+    let place = Place::new();
+    with_users(&place, &[("admin", &["admin"]), ("eva", &["user"])]);
+    let server = Server::start(&place);
+    let (admin, eva) = (key(&place, "admin"), key(&place, "eva"));
+    let collect = "| makeresults | eval _raw=\"zebrafish seen\" | collect index=_audit";
+    assert_eq!(status(&search(&place, &admin, collect)), "200");
+    for scope in [" index=_audit", " index=_*"] {
+        let suggest = format!("| typeahead prefix=zebra{scope} | table content");
+        let seen = |key: &str| search(&place, key, &suggest).contains("zebrafish");
+        assert_eq!([&admin, &eva].map(|key| seen(key)), [true, false], "{scope}");
+    }
+    drop(server);
+}
+
+#[test]
+fn texts_that_become_names_of_files_are_checked_before_a_search_runs() {
+    let place = Place::new();
+    let log = place.write("a.log", crate::support::lines(0..20));
+    place.run(&["add", "oneshot", &log]).good();
+    let long = "x".repeat(300);
+    let names = ["../../up.csv", "a/b.csv", "a\\b.csv", ".hidden.csv", &format!("{long}.csv"), "tab\t.csv"];
+    for name in names {
+        for command in
+            ["outputlookup", "outputlookup append=t", "outputcsv", "inputlookup append=t", "inputcsv append=t"]
+        {
+            let quoted = name.replace('\\', "\\\\");
+            let ran = place.run(&["search", &format!("* | {command} \"{quoted}\"")]);
+            // Files of results stand under names of their own, which no dot begins.
+            if name == ".hidden.csv" && command.contains("csv") {
+                continue;
+            }
+            assert!(ran.code == 3 && ran.err.contains("cannot be the name of a file"), "{command} {name}: {ran:?}");
+            assert!(!ran.err.contains(&long), "{command} {name}: {ran:?}");
+        }
+    }
+    let ran = place.run(&["search", "* | outputlookup nocsv"]);
+    assert!(ran.code == 3 && ran.err.contains("the name of a file ends in .csv"), "{ran:?}");
+    assert!(place.data().join("../up.csv").symlink_metadata().is_err() && !place.data().join("up.csv").exists());
+    place.run(&["search", "* | outputlookup fine.csv"]).good();
+}
+
 /// Files and folders below `folder` that others than the owner may do anything with, `etc` left out.
 fn open_to_others(folder: &Path, is_top: bool, found: &mut Vec<String>) {
     let mut entries: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();

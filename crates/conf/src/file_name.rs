@@ -1,0 +1,62 @@
+//! Texts of users that become names of files: of lookups, results, programs, apps, users' folders.
+//!
+//! One rule for all of them, so that none leads out of its folder, hides there, or is one that the file system refuses
+//! half-way through the work. Not here: names of indexes, whose rule is stricter and Splunk's.
+
+/// Longest name, in bytes: file systems take 255, and an unfinished file stands beside with a longer one.
+pub const FILE_NAME_BYTES_MAX: usize = 200;
+/// Characters of a refused name that its error shows.
+const SHOWN_CHARS: usize = 60;
+
+/// Refuses what is not the name of a file in a folder, with the reason.
+pub fn check_file_name(name: &str) -> Result<(), String> {
+    let reason = if name.is_empty() {
+        "it is empty".to_owned()
+    } else if name.contains(['/', '\\']) {
+        "give a name without a path".to_owned()
+    } else if name.starts_with('.') {
+        "it begins with a dot, as hidden files do".to_owned()
+    } else if name.chars().any(char::is_control) {
+        "it holds a control character".to_owned()
+    } else if name.len() > FILE_NAME_BYTES_MAX {
+        format!("it has {} bytes, {FILE_NAME_BYTES_MAX} are allowed", name.len())
+    } else {
+        return Ok(());
+    };
+    Err(format!("`{}` cannot be the name of a file: {reason}", shown(name)))
+}
+
+/// A refused name, cut and without control characters.
+fn shown(name: &str) -> String {
+    let mut text: String = name.chars().take(SHOWN_CHARS).flat_map(char::escape_debug).collect();
+    if name.chars().nth(SHOWN_CHARS).is_some() {
+        text.push('…');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stay_in_their_folder_and_fit_the_file_system() {
+        for good in ["a.csv", "a b.csv", "größe.csv", "-a", "a..csv", &"x".repeat(FILE_NAME_BYTES_MAX)] {
+            assert_eq!(check_file_name(good), Ok(()));
+        }
+        for (bad, reason) in [
+            ("", "it is empty"),
+            ("../a.csv", "without a path"),
+            ("a/b.csv", "without a path"),
+            ("a\\b.csv", "without a path"),
+            ("..", "hidden"),
+            (".a.csv", "hidden"),
+            ("a\0.csv", "control character"),
+            ("a\n.csv", "control character"),
+            (&"é".repeat(101), "it has 202 bytes, 200 are allowed"),
+        ] {
+            let said = check_file_name(bad).unwrap_err();
+            assert!(said.contains(reason) && !said.chars().any(char::is_control), "{said}");
+        }
+    }
+}
