@@ -30,7 +30,7 @@ fn gated_name(command: &Command) -> Option<&str> {
         Command::Keep(KeepCommand::SendAlert(_)) => Some("sendalert"),
         Command::InputLookup(_) => Some("inputlookup"),
         Command::Metadata(_) => Some("metadata"),
-        Command::Several(SeveralCommand::IndexTime(_)) => Some("walklex"),
+        Command::Several(SeveralCommand::IndexTime { command, .. }) => Some(command),
         Command::Node(NodeCommand::Rest(_)) => Some("rest"),
         Command::Node(NodeCommand::LoadJob(_)) => Some("loadjob"),
         Command::Node(NodeCommand::History) => Some("history"),
@@ -151,6 +151,7 @@ mod tests {
         ("run", "* | run python a"),
         ("script", "* | script python a"),
         ("sendalert", "* | sendalert a"),
+        ("typeahead", "| typeahead prefix=err"),
         ("walklex", "| walklex index=main"),
     ];
 

@@ -332,7 +332,8 @@ pub static HELP: &[CommandHelp] = &[
         "tstats AGG... [from datamodel=MODEL.OBJECT] [where EXPR] [by FIELD... [_time span=]] [prestats=] [append=]",
         "aggregates index-time fields or a data model",
     ),
-    row("typeahead", "typeahead prefix=TEXT [count=N] [index=INDEX]...", "words and values that begin with a text"),
+    row("typeahead", "typeahead prefix=TEXT [count=N] [index=INDEX]...", "words and values that begin with a text")
+        .takes("get_typeahead"),
     row("typer", "typer", "event types are there already"),
     row("union", "union [maxout=N] [ SEARCH ]...", "rows of several searches"),
     row("uniq", "uniq", "drops rows like the one before"),
@@ -440,14 +441,17 @@ pub fn group_of(name: &str) -> Group {
 }
 
 /// Commands of the language that do not run yet, each with what helps instead; named so that the message can say so.
-pub(crate) const NOT_YET: &[(&str, &str)] = &[
+pub const NOT_YET: &[(&str, &str)] = &[
     ("collapse", "it joins raw results of a cluster; there is none"),
     ("crawl", "give folders to `quarry add` or inputs.conf"),
     (
         "delete",
         "buckets never change once they are written, and there are no marks of deleted events; events leave an index by its retention",
     ),
-    ("dump", "searches write no files; use `quarry search --output`, or outputcsv"),
+    (
+        "dump",
+        "`quarry search -o raw` (csv, json, ndjson) writes what a search finds, and so does /services/search/jobs/export",
+    ),
     ("findkeywords", "use cluster with showcount=t"),
     ("findtypes", "write event types yourself"),
     ("geomfilter", "there are no maps"),

@@ -128,7 +128,7 @@ impl Lowering<'_> {
             SeveralCommand::Return(command) => Step::Blocking(Arc::new(Return(command.clone()))),
             SeveralCommand::MultiSearch(_) => return Err(self.must_be_first("multisearch", "")),
             SeveralCommand::Set { .. } => return Err(self.must_be_first("set", "")),
-            SeveralCommand::IndexTime(_) => return Err(self.must_be_first("walklex", "")),
+            SeveralCommand::IndexTime { command, .. } => return Err(self.must_be_first(command, "")),
             SeveralCommand::GenTimes(_) => return Err(self.must_be_first("gentimes", "")),
         })
     }

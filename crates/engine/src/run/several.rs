@@ -40,7 +40,7 @@ impl Runner {
                 let (left, right) = (self.subsearch(left, SUBSEARCH_ROWS)?, self.subsearch(right, SUBSEARCH_ROWS)?);
                 of_batches(set_of(*operation, left, right)?)
             }
-            SeveralCommand::IndexTime(search) => self.of_index_time().run(search)?,
+            SeveralCommand::IndexTime { search, .. } => self.of_index_time().run(search)?,
             SeveralCommand::GenTimes(command) => of_batches(vec![gen_times(command, &self.context)?]),
             _ => return Err(EngineError::invalid("this command cannot come first: it needs rows before it")),
         };

@@ -127,7 +127,7 @@ fn before_several(command: &SeveralCommand, mut needs: FieldNeeds) -> FieldNeeds
         SeveralCommand::MultiSearch(_)
         | SeveralCommand::Set { .. }
         | SeveralCommand::GenTimes(_)
-        | SeveralCommand::IndexTime(_) => {
+        | SeveralCommand::IndexTime { .. } => {
             needs = FieldNeeds::default();
         }
     }
@@ -207,7 +207,7 @@ pub(super) fn makes_report(command: &Command) -> bool {
         Command::Reshape(reshape) => reshape,
         Command::Several(several) => {
             use SeveralCommand::{Format, GenTimes, IndexTime, MultiReport, Return, Set};
-            let makes_rows = matches!(several, Set { .. } | GenTimes(_) | IndexTime(_));
+            let makes_rows = matches!(several, Set { .. } | GenTimes(_) | IndexTime { .. });
             return makes_rows || matches!(several, Format(_) | Return(_) | MultiReport(_));
         }
         Command::Tables(tables) => return matches!(tables, TablesCommand::TimeWrap(_)),

@@ -18,8 +18,13 @@ pub enum SeveralCommand {
     AppendPipe(Pipeline),
     /// `multireport [ ... ] [ ... ]`: several runs of commands over the rows there are, whose results take their place.
     MultiReport(Vec<Pipeline>),
-    /// A search over index-time fields alone, which `walklex` stands for.
-    IndexTime(Pipeline),
+    /// A search over index-time fields alone, which `walklex` or `typeahead` stands for.
+    IndexTime {
+        /// The command as it is written.
+        command: &'static str,
+        /// The search.
+        search: Pipeline,
+    },
     /// `union [ ... ] [ ... ]`.
     Union {
         /// The subsearches.
@@ -55,7 +60,7 @@ impl SeveralCommand {
                 | SeveralCommand::MultiSearch(_)
                 | SeveralCommand::Set { .. }
                 | SeveralCommand::GenTimes(_)
-                | SeveralCommand::IndexTime(_)
+                | SeveralCommand::IndexTime { .. }
         )
     }
 
@@ -63,7 +68,7 @@ impl SeveralCommand {
     pub fn subsearches(&self) -> Vec<&Pipeline> {
         match self {
             SeveralCommand::AppendCols { subsearch, .. } => vec![subsearch],
-            SeveralCommand::AppendPipe(pipeline) | SeveralCommand::IndexTime(pipeline) => vec![pipeline],
+            SeveralCommand::AppendPipe(pipeline) | SeveralCommand::IndexTime { search: pipeline, .. } => vec![pipeline],
             SeveralCommand::Union { subsearches, .. }
             | SeveralCommand::MultiSearch(subsearches)
             | SeveralCommand::MultiReport(subsearches) => subsearches.iter().collect(),

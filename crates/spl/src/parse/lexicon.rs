@@ -132,10 +132,15 @@ impl Parser<'_> {
             pattern.map_or(String::new(), |pattern| format!(" | where like(lower({name}), {})", like_of(&pattern)));
         let columns = if listed == Listed::Fields { "field count distinct_values index" } else { "term count index" };
         let text = format!("search {} | {made}{kept} | table {columns}", scope_of(&indexes));
-        let parsed = super::parse(&text);
+        self.of_index_time("walklex", &text)
+    }
+
+    /// The command as a search over index-time fields; it keeps its name, to which what it takes is bound.
+    fn of_index_time(&self, command: &'static str, text: &str) -> Read<Command> {
+        let parsed = super::parse(text);
         match parsed.diagnostics.first() {
             Some(fault) => Err(Diagnostic::error(fault.message.clone(), self.since(self.stage_start()))),
-            None => Ok(Command::Several(SeveralCommand::IndexTime(parsed.pipeline))),
+            None => Ok(Command::Several(SeveralCommand::IndexTime { command, search: parsed.pipeline })),
         }
     }
 
@@ -190,9 +195,10 @@ impl Parser<'_> {
             }
             text
         };
-        self.standing_for(&format!(
+        let text = format!(
             "{text} | eval operator=\"false\" | sort {count} -num(count) content | table content count operator"
-        ))
+        );
+        self.of_index_time("typeahead", &text)
     }
 
     /// `searchtxn TYPE [max_terms=N] [use_disjunct=] [eventsonly=] SEARCH`.
