@@ -26,4 +26,5 @@ mod preview;
 mod programs;
 mod server;
 mod support;
+mod what_works;
 mod zones;

@@ -1,0 +1,273 @@
+//! `docs/splunk/what-works.md` is written from the tables that the program itself reads: commands, functions, settings,
+//! inputs, endpoints. What Splunk has beside them is listed here by name, from its public manuals; a name that a table
+//! has leaves the list of what is absent by itself. `UPDATE_TEXTS=1 cargo test -p quarry --test cli what_works` writes the page.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use quarry_api::{Access, ENDPOINTS};
+use quarry_conf::table::{CONFS_WITHOUT_TABLE, ConfTable, Section, StanzaName, TABLES};
+use quarry_spl::commands::{self, CommandHelp, Group, HELP};
+use quarry_spl::functions::{EVAL_FUNCTIONS, FunctionHelp, STATS_FUNCTIONS};
+
+/// Functions of `eval` and `where` in Splunk's search reference.
+const EVAL_OF_SPLUNK: &str = "abs acos acosh asin asinh atan atan2 atanh avg bit_and bit_not bit_or bit_shift_left \
+    bit_shift_right bit_xor case ceil ceiling cidrmatch coalesce commands cos cosh exact exp false floor hypot if in ipmask \
+    isarray isbool isdouble isint ismv isnotnull isnull isnum isobject isstr json json_append json_array json_array_to_mv \
+    json_delete json_entries json_extend json_extract json_extract_exact json_has_key_exact json_keys json_object json_set \
+    json_set_exact json_valid len like ln log lookup lower ltrim match max md5 min mv_to_json_array mvappend mvcount mvdedup \
+    mvfilter mvfind mvindex mvjoin mvmap mvrange mvsort mvzip now null nullif pi pow printf random relative_time replace round \
+    rtrim searchmatch sha1 sha256 sha512 sigfig sin sinh spath split sqrt strftime strptime substr sum tan tanh time toarray \
+    tobool todouble toint tojson tomv tonumber toobject tostring trim true typeof upper urldecode validate";
+
+/// Functions of `stats` and its kin in Splunk's search reference, `percN` and the like by their stem.
+const STATS_OF_SPLUNK: &str = "avg c count dc distinct_count earliest earliest_time estdc estdc_error exactperc first last \
+    latest latest_time list max mean median min mode p perc range rate rate_avg rate_sum stdev stdevp sum sumsq upperperc values \
+    var varp";
+
+/// Commands of Splunk's machine learning add-on, which apps of Splunk's users take for granted.
+const COMMANDS_OF_SPLUNK: &str = "apply deletemodel fit listmodels sample score summary";
+
+/// Conf files of Splunk's admin manual.
+const CONFS_OF_SPLUNK: &str = "alert_actions app audit authentication authorize bookmarks checklist collections commands \
+    datamodels datatypesbnf default.meta deploymentclient distsearch event_renderers eventdiscoverer eventtypes federated fields \
+    global-banner health indexes inputs instance.cfg limits literals macros messages metric_alerts metric_rollups multikv outputs \
+    passwords procmon-filters props pubsub restmap rolling_upgrade savedsearches searchbnf segmenters server serverclass \
+    source-classifier sourcetypes splunk-launch tags telemetry times transactiontypes transforms ui-prefs ui-tour user-prefs \
+    user-seed viewstates visualizations web web-features wmi workflow_actions workload_policy workload_pools workload_rules";
+
+/// Stanzas of inputs.conf in Splunk's admin manual.
+const INPUTS_OF_SPLUNK: &[(&str, &str)] = &[
+    ("monitor://", ""),
+    ("batch://", ""),
+    ("tcp", ""),
+    ("tcp-ssl", ""),
+    ("udp", ""),
+    ("splunktcp", ""),
+    ("splunktcp-ssl", ""),
+    ("splunktcptoken://", ""),
+    ("SSL", ""),
+    ("http", ""),
+    ("http://", ""),
+    ("script://", ""),
+    ("journald://", ""),
+    ("fschange:", ""),
+    ("filter:", ""),
+    ("fifo://", "named pipes"),
+    ("remote_queue:", "queues of cloud services"),
+    ("WinEventLog://", "Windows only; forwarders send it"),
+    ("perfmon://", "Windows only; forwarders send it"),
+    ("admon://", "Windows only; forwarders send it"),
+    ("WinRegMon://", "Windows only; forwarders send it"),
+    ("WinHostMon://", "Windows only; forwarders send it"),
+    ("WinNetMon://", "Windows only; forwarders send it"),
+    ("WinPrintMon://", "Windows only; forwarders send it"),
+    ("powershell://", "Windows only; forwarders send it"),
+];
+
+/// Endpoint families of Splunk's REST reference, from `/services`.
+const ENDPOINTS_OF_SPLUNK: &[(&str, &str)] = &[
+    ("alerts/", "fired alerts"),
+    ("apps/", "installing apps"),
+    ("auth/", "logins"),
+    ("authentication/", "users and sessions"),
+    ("authorization/", "roles, capabilities, tokens"),
+    ("cluster/", "clusters of indexers"),
+    ("configs/", "conf files"),
+    ("data/commands", "custom commands"),
+    ("data/indexes", "indexes"),
+    ("data/inputs/", "inputs"),
+    ("data/lookup-table-files", "lookup files"),
+    ("data/outputs/", "forwarding"),
+    ("data/props/", "props.conf"),
+    ("data/transforms/", "transforms.conf"),
+    ("data/ui/", "views and dashboards"),
+    ("datamodel/", "data models"),
+    ("deployment/", "deployment server"),
+    ("kvstore/", "collections"),
+    ("licenser/", "licences"),
+    ("messages", "messages of the node"),
+    ("properties/", "conf files by setting"),
+    ("receivers/", "events over the management port"),
+    ("saved/", "saved searches and event types"),
+    ("scheduled/", "views on a schedule"),
+    ("search/", "searches"),
+    ("server/", "the node itself"),
+    ("storage/", "collections and passwords"),
+    ("workloads/", "shares of the machine"),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Names of a list.
+fn words(list: &'static str) -> impl Iterator<Item = &'static str> {
+    list.split_whitespace()
+}
+
+/// A text as a cell of a table.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+fn commands_part(page: &mut String) {
+    let (idle, working): (Vec<&CommandHelp>, Vec<&CommandHelp>) =
+        HELP.iter().partition(|help| commands::group_of(help.name) == Group::Nothing);
+    writeln!(page, "## Search commands\n\n{} work; `quarry help COMMAND` shows each with examples.\n", working.len())
+        .unwrap();
+    for group in Group::ALL.into_iter().filter(|group| *group != Group::Nothing) {
+        let names: Vec<String> = working
+            .iter()
+            .filter(|help| commands::group_of(help.name) == group)
+            .map(|help| format!("`{}`", help.name))
+            .collect();
+        writeln!(page, "- **{}**: {}", group.title(), names.join(", ")).unwrap();
+    }
+    let idle: Vec<String> = idle.iter().map(|help| format!("`{}`", help.name)).collect();
+    writeln!(page, "\nTaken, and without effect: {}.\n", idle.join(", ")).unwrap();
+    writeln!(page, "Absent; a search with one of them is refused, and the error says what to do instead:\n").unwrap();
+    writeln!(page, "| command | instead |\n|---|---|").unwrap();
+    let mut absent: Vec<(&str, &str)> = commands::NOT_YET.to_vec();
+    let is_known = |name: &&str| commands::is_command(name) || absent.iter().any(|(known, _)| known == name);
+    let others: Vec<&str> = words(COMMANDS_OF_SPLUNK).filter(|name| !is_known(name)).collect();
+    absent.extend(others.into_iter().map(|name| (name, "")));
+    absent.sort_unstable();
+    absent.iter().for_each(|(name, instead)| writeln!(page, "| `{name}` | {} |", cell(instead)).unwrap());
+}
+
+fn functions_part(title: &str, rows: &[FunctionHelp], of_splunk: &'static str, page: &mut String) {
+    writeln!(page, "\n## {title}\n\n{} work:\n\n| function | result |\n|---|---|", rows.len()).unwrap();
+    rows.iter().for_each(|row| writeln!(page, "| `{}` | {} |", cell(row.syntax), cell(row.summary)).unwrap());
+    let absent: Vec<String> = words(of_splunk)
+        .filter(|name| !rows.iter().any(|row| row.name == *name))
+        .map(|name| format!("`{name}`"))
+        .collect();
+    let absent = if absent.is_empty() { "none of those that Splunk documents".to_owned() } else { absent.join(", ") };
+    writeln!(page, "\nAbsent: {absent}.").unwrap();
+}
+
+/// How a section's stanza is written.
+fn stanza(section: &Section) -> String {
+    match section.stanza {
+        StanzaName::Named(name) => format!("`[{name}]`"),
+        StanzaName::Prefix(prefix) => format!("`[{prefix}…]`"),
+        StanzaName::Any => "any".to_owned(),
+    }
+}
+
+fn settings_part(page: &mut String) {
+    writeln!(
+        page,
+        "\n## Settings\n\nA setting without effect is named when the server starts and by `quarry btool check`.\n"
+    )
+    .unwrap();
+    for table in TABLES {
+        writeln!(page, "### {}.conf\n\n| stanza | settings |\n|---|---|", table.conf).unwrap();
+        for section in table.sections {
+            let names: Vec<String> = section.rows.iter().map(|row| format!("`{}`", row.name)).collect();
+            writeln!(page, "| {} | {} |", cell(&stanza(section)), cell(&names.join(", "))).unwrap();
+        }
+        let list = |names: &[&str]| names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        if !table.unsupported.is_empty() {
+            writeln!(page, "\nNot carried out, with a warning: {}.", list(table.unsupported)).unwrap();
+        }
+        if !table.unused.is_empty() {
+            writeln!(page, "\nTaken, and without effect here: {}.", list(table.unused)).unwrap();
+        }
+        writeln!(page).unwrap();
+    }
+    writeln!(page, "### Other conf files\n\n| file | what is read |\n|---|---|").unwrap();
+    CONFS_WITHOUT_TABLE.iter().for_each(|(conf, what)| writeln!(page, "| {conf}.conf | {what} |").unwrap());
+    let is_read =
+        |conf: &str| ConfTable::of(conf).is_some() || CONFS_WITHOUT_TABLE.iter().any(|(known, _)| *known == conf);
+    // An app's default.meta is no conf file by its name, and is read.
+    let others =
+        words(CONFS_OF_SPLUNK).filter(|conf| !is_read(conf) && *conf != "default.meta" && *conf != "collections");
+    writeln!(page, "\nNothing is read from: {}.", others.collect::<Vec<_>>().join(", ")).unwrap();
+}
+
+fn inputs_part(page: &mut String) {
+    let table = ConfTable::of("inputs").unwrap();
+    writeln!(page, "\n## Inputs\n\n| stanza of inputs.conf | |\n|---|---|").unwrap();
+    for (name, why) in INPUTS_OF_SPLUNK {
+        let works = table.sections.iter().any(|section| match section.stanza {
+            StanzaName::Named(known) => known == *name,
+            StanzaName::Prefix(prefix) => prefix.trim_end_matches([':', '/']) == name.trim_end_matches([':', '/']),
+            StanzaName::Any => false,
+        });
+        let verdict = if works { "works".to_owned() } else { format!("absent: {why}") };
+        assert!(works || !why.is_empty(), "{name} is no input of the table: say why");
+        writeln!(page, "| `[{name}{}]` | {verdict} |", if name.ends_with('/') { "…" } else { "" }).unwrap();
+    }
+    writeln!(page, "| `[SCHEME://…]` of apps | works |").unwrap();
+    writeln!(page, "\nBeside Splunk's: OTLP, Elasticsearch bulk, Loki and Prometheus remote write on the ports of `[http]` and `[otlp]`.").unwrap();
+}
+
+fn endpoints_part(page: &mut String) {
+    writeln!(page, "\n## REST\n\n| method | endpoint | takes |\n|---|---|---|").unwrap();
+    for row in ENDPOINTS {
+        let takes = match row.access {
+            Access::Open => "nothing".to_owned(),
+            Access::LoggedIn => "a login".to_owned(),
+            Access::Capability(capability) => format!("`{capability}`"),
+        };
+        writeln!(page, "| {} | `{}` | {takes} |", row.method, row.path).unwrap();
+    }
+    writeln!(page, "\nSplunk's endpoints by family:\n\n| family | | here |\n|---|---|---|").unwrap();
+    for (family, what) in ENDPOINTS_OF_SPLUNK {
+        let has = ENDPOINTS.iter().any(|row| row.path.trim_start_matches("/services/").starts_with(family));
+        writeln!(page, "| `{family}` | {what} | {} |", if has { "those above" } else { "none" }).unwrap();
+    }
+    writeln!(page, "\n`| rest` reads more of the node than REST does: see [rest](../spl/rest.md).").unwrap();
+}
+
+/// What pages of the manual say of Splunk, by page.
+fn differences_part(page: &mut String) {
+    writeln!(page, "\n## Where answers differ\n\nWhat the pages of the manual say of it:\n\n| page | |\n|---|---|")
+        .unwrap();
+    let mut pages: Vec<PathBuf> =
+        std::fs::read_dir(root().join("spec/spl")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    pages.sort();
+    for path in pages {
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let prose = text.split("## Examples").next().unwrap_or_default();
+        let paragraphs = prose.split("\n\n").flat_map(|paragraph| paragraph.split("\n- "));
+        for paragraph in paragraphs.filter(|paragraph| paragraph.contains("Splunk") && !paragraph.starts_with('|')) {
+            let line = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
+            let told: Vec<&str> =
+                line.split_inclusive(". ").filter(|part| part.contains("Splunk")).map(str::trim).collect();
+            let told = told.join(" ").trim_start_matches("- ").to_owned();
+            writeln!(page, "| [{name}](../spl/{name}.md) | {} |", cell(&told)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn the_page_of_what_works_is_what_the_tables_say() {
+    let mut page = "# What works, differs, is absent\n\nAgainst Splunk Enterprise, as its public manuals describe it. This page is written from the tables that the program reads; a test compares them.\n\n".to_owned();
+    commands_part(&mut page);
+    functions_part("Functions of eval", EVAL_FUNCTIONS, EVAL_OF_SPLUNK, &mut page);
+    functions_part("Functions of stats", STATS_FUNCTIONS, STATS_OF_SPLUNK, &mut page);
+    settings_part(&mut page);
+    inputs_part(&mut page);
+    endpoints_part(&mut page);
+    differences_part(&mut page);
+    writeln!(page, "\nNot here at all: scheduled searches and alerts, dashboards and a web interface, clusters, a deployment server, licences.").unwrap();
+    let place = root().join("docs/splunk/what-works.md");
+    if std::env::var_os("UPDATE_TEXTS").is_some() {
+        std::fs::write(&place, &page).unwrap();
+    }
+    let there = std::fs::read_to_string(&place).unwrap_or_default();
+    let changed = there.lines().zip(page.lines()).find(|(there, now)| there != now);
+    assert!(there == page, "write docs/splunk/what-works.md anew with UPDATE_TEXTS=1; the first change: {changed:?}");
+}
+
+#[test]
+fn names_of_splunk_are_listed_once() {
+    for list in [EVAL_OF_SPLUNK, STATS_OF_SPLUNK, COMMANDS_OF_SPLUNK, CONFS_OF_SPLUNK] {
+        assert_eq!(words(list).collect::<BTreeSet<_>>().len(), words(list).count());
+    }
+}
