@@ -1,5 +1,6 @@
 //! What can go wrong while data is received.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use quarry_pipeline::PipelineError;
@@ -15,7 +16,7 @@ pub enum InputError {
     Read {
         /// The file.
         path: PathBuf,
-        /// The operating system's reason.
+        /// Why.
         reason: String,
     },
     /// A packed file is damaged.
@@ -64,7 +65,12 @@ pub enum InputError {
 
 impl InputError {
     pub(crate) fn read(path: &Path, error: &std::io::Error) -> InputError {
-        InputError::Read { path: path.to_path_buf(), reason: error.to_string() }
+        let reason = match error.kind() {
+            ErrorKind::NotFound => "no such file".to_owned(),
+            ErrorKind::PermissionDenied => "permission denied".to_owned(),
+            _ => error.to_string(),
+        };
+        InputError::Read { path: path.to_path_buf(), reason }
     }
 
     /// What was added before the fault, if anything was.

@@ -14,7 +14,7 @@ use jiff::tz::TimeZone;
 use quarry_event::time::NS_PER_SEC;
 use quarry_inputs::{
     InputError, Sink,
-    file::{FileReport, OneshotOptions, Rotation, add_file, expand},
+    file::{FileReport, OneshotOptions, Rotation, absolute_text, add_file, expand},
 };
 use quarry_stdx::log;
 use serde_json::{Value, json};
@@ -26,6 +26,7 @@ use crate::failure::{self, Failure};
 use crate::interrupt::Interrupt;
 use crate::local::{self, Settings};
 use crate::pipeline_sets::{self, InTurn, Turns};
+use crate::remarks::Remarks;
 use crate::remote::Remote;
 use crate::store_sink::StoreSink;
 use crate::zone;
@@ -47,6 +48,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failur
         None => add_locally(data_dir, &settings, arguments, zone, &told)?,
     }
     let total = told.end();
+    total.remarks.end();
     let seconds = (settings.clock.elapsed_ns() - started) as f64 / NS_PER_SEC as f64;
     writeln!(std::io::stdout().lock(), "{}", total.summary(seconds))?;
     Ok(if total.failed > 0 {
@@ -131,7 +133,7 @@ fn add_remotely(
     // The server has as many sets as its configuration says, which is that of this folder.
     pipeline_sets::run(sets, files.len(), |_, taken| {
         while let Some(file) = taken.take() {
-            let absolute = std::path::absolute(&files[file])?.display().to_string();
+            let absolute = absolute_text(&files[file]);
             let mut form = vec![("name", absolute.as_str()), ("index", arguments.index.as_str())];
             let named = [
                 ("sourcetype", &arguments.sourcetype),
@@ -236,6 +238,7 @@ struct Total {
     truncated_lines: u64,
     dropped_events: u64,
     interrupted: bool,
+    remarks: Remarks,
 }
 
 impl Total {
@@ -249,7 +252,7 @@ impl Total {
     /// Adds a file that failed, with what was added of it before.
     fn fail(&mut self, path: &Path, text: &str, before: Option<&FileReport>) {
         self.failed += 1;
-        log::error(text);
+        self.remarks.tell(&format!("error: {text}"));
         if let Some(report) = before {
             self.take(path, report);
         }
@@ -260,16 +263,17 @@ impl Total {
         let name = path.display();
         if let Some(shrunk) = report.shrunk {
             let (expected, found) = (shrunk.expected, shrunk.found);
-            log::warning(format!(
-                "{name} became shorter while it was read: {expected} bytes at first, {found} in the end; what was read is indexed"
+            self.remarks.tell(&format!(
+                "warning: {name} became shorter while it was read: {expected} bytes at first, {found} in the end; what was read is indexed"
             ));
         }
         if let Some(problem) = &report.problem {
-            log::warning(format!("{name}: read as plain lines: {problem}"));
+            self.remarks.tell(&format!("warning: {name}: read as plain lines: {problem}"));
         }
-        report.warnings.iter().for_each(|warning| log::warning(format!("{name}: {warning}")));
+        report.warnings.iter().for_each(|warning| self.remarks.tell(&format!("warning: {name}: {warning}")));
         if report.resumed_at > 0 && !report.skipped {
-            log::info(format!("{name}: goes on at byte {}, where an earlier add had come to", report.resumed_at));
+            self.remarks
+                .tell(&format!("{name}: goes on at byte {}, where an earlier add had come to", report.resumed_at));
         }
         self.files += usize::from(!report.skipped);
         self.skipped += usize::from(report.skipped);

@@ -56,7 +56,13 @@ impl Bar<'_> {
     /// Begins with a file.
     pub(crate) fn begin(&mut self, path: &Path) {
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        self.bar = self.bars.0.add(ProgressBar::no_length().with_prefix(name));
+        // How large the file is shows with its first bytes; until then the line is its name.
+        let bar = ProgressBar::no_length().with_prefix(name);
+        let bar = match ProgressStyle::with_template("{prefix} {msg}") {
+            Ok(style) => bar.with_style(style),
+            Err(_) => bar,
+        };
+        self.bar = self.bars.0.add(bar);
         self.is_sized = false;
     }
 
@@ -66,8 +72,8 @@ impl Bar<'_> {
         if bytes > 0
             && let Ok(style) = ProgressStyle::with_template(style)
         {
-            self.bar.set_length(bytes);
             self.bar.set_style(style);
+            self.bar.set_length(bytes);
         }
     }
 

@@ -1,17 +1,33 @@
 //! `quarry btool CONF list [STANZA] [--debug]`: configuration as it is in force, and where each setting comes from;
 //! `quarry btool check`: what is wrong in it, and what has no effect.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 
+use quarry_conf::table::{CONFS_WITHOUT_TABLE, TABLES};
 use quarry_stdx::log;
 
 use crate::cli::BtoolArgs;
 use crate::failure::{self, Failure};
 use crate::local::Settings;
+use crate::output::folded::told;
 
 /// What `check` takes the place of a conf with.
 const CHECK: &str = "check";
+
+/// Tells that no file of a conf exists; a name that no conf has is refused.
+fn nothing_set(conf: &str, data_dir: &Path) -> Result<u8, Failure> {
+    let read = TABLES.iter().map(|table| table.conf).chain(CONFS_WITHOUT_TABLE.iter().map(|(name, _)| *name));
+    let read: BTreeSet<&str> = read.collect();
+    if !read.contains(conf) {
+        let known: Vec<&str> = read.into_iter().collect();
+        return Err(Failure::Usage(format!("nothing reads a {conf}.conf; there are: {}", known.join(", "))));
+    }
+    let place = data_dir.join("etc/system/local").join(format!("{conf}.conf"));
+    log::info(told(&format!("nothing is set: there is no {conf}.conf; yours goes to {}", place.display())));
+    Ok(0)
+}
 
 /// Writes every fault of the configuration; fails when there is one.
 fn check(data_dir: &Path) -> Result<u8, Failure> {
@@ -39,8 +55,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &BtoolArgs) -> Result<u8, Failure>
     layers.warnings().iter().for_each(log::warning);
     let conf = arguments.conf.strip_suffix(".conf").unwrap_or(&arguments.conf);
     if !layers.conf_names().any(|known| known == conf) {
-        let known: Vec<&str> = layers.conf_names().collect();
-        return Err(Failure::Usage(format!("there is no {conf}.conf; there are: {}", known.join(", "))));
+        return nothing_set(conf, data_dir);
     }
     let rows = layers.btool(conf, arguments.stanza.as_deref());
     let place = |file: &str, line: u32| if line > 0 { format!("{file}:{line}") } else { file.to_owned() };

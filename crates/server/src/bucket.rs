@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
+use jiff::Timestamp;
 use quarry_search::cell::{iso_time, write_csv};
 use quarry_stdx::{SystemClock, log};
 use quarry_store::{CompactionReport, ListingState, Store};
@@ -16,7 +17,7 @@ use crate::failure::{self, Failure};
 use crate::local::{self, Settings};
 use crate::output::grid::{Grid, Heading};
 use crate::remote::Remote;
-use crate::zone;
+use crate::{terminal, zone};
 
 const LIST_COLUMNS: &[&str] =
     &["bucket", "index", "state", "events", "raw_bytes", "stored_bytes", "slabs", "level", "earliest", "latest"];
@@ -145,6 +146,8 @@ fn stats_of(buckets: &Value) -> Value {
     }
     let row = |(index, buckets): (&str, Vec<&Value>)| {
         let sum = |key: &str| buckets.iter().filter_map(|bucket| bucket[key].as_u64()).sum::<u64>();
+        // Texts of one zone may carry several offsets, so that they are compared as times.
+        let time = |text: &&str| text.parse::<Timestamp>().ok();
         let times = |key: &'static str| buckets.iter().filter_map(move |bucket| bucket[key].as_str());
         let (raw, stored) = (sum("raw_bytes"), sum("stored_bytes"));
         let ratio = if stored > 0 { (raw as f64 / stored as f64 * 10.0).round() / 10.0 } else { 0.0 };
@@ -155,8 +158,8 @@ fn stats_of(buckets: &Value) -> Value {
             "raw_bytes": raw,
             "stored_bytes": stored,
             "ratio": ratio,
-            "earliest": times("earliest").min(),
-            "latest": times("latest").max(),
+            "earliest": times("earliest").min_by_key(time),
+            "latest": times("latest").max_by_key(time),
         })
     };
     indexes.into_iter().map(row).collect()
@@ -189,13 +192,18 @@ pub(crate) fn print(rows: &Value, columns: &[&str], form: ListForm) -> Result<()
                 text: (*name).to_owned(),
                 is_numeric: list.iter().all(|row| row[*name].is_number()),
             };
-            let mut grid = Grid::new(columns.iter().map(heading).collect(), None);
+            let terminal = terminal::width().map(usize::from);
+            let mut grid = Grid::new(columns.iter().map(heading).collect(), terminal);
             for row in list {
                 grid.push(columns.iter().map(|column| text(&row[*column]).into()));
             }
             let fit = grid.fit();
             grid.write_head(&fit, false, &mut out)?;
             grid.write_rows(&fit, &|_, line| line.to_owned(), &mut out)?;
+            let left_out = grid.left_out(&fit);
+            if !left_out.is_empty() {
+                writeln!(out, "… not shown for want of room: {} (-o csv, -o json)", left_out.join(", "))?;
+            }
         }
     }
     Ok(())

@@ -51,7 +51,7 @@ pub(crate) enum Verb {
     User(UserVerb),
     /// Run the server.
     Serve(ServeArgs),
-    /// Runs the inputs without a store and sends their events to indexers, as outputs.conf says.
+    /// Run the inputs without a store and send their events to indexers, as outputs.conf says.
     Forward(ForwardArgs),
     /// Show merged configuration: `btool CONF list [STANZA] [--debug]`.
     Btool(BtoolArgs),

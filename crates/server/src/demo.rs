@@ -10,6 +10,7 @@ use crate::cli::{DemoArgs, OneshotArgs, OutputForm};
 use crate::failure::Failure;
 use crate::local::{self, Settings};
 use crate::output::OutputStyle;
+use crate::output::folded::folded;
 use crate::{add, output, search, terminal, zone};
 use quarry_event::time::NS_PER_SEC;
 use quarry_search::SearchParams;
@@ -26,31 +27,31 @@ const STORY: &[Question] = &[
         title: "Customers say they cannot pay. When did it start, and how bad is it?",
         search: r#"source=*access.log "POST /checkout/pay" earliest="11/20/2026:13:30:00" latest="11/20/2026:15:15:00"
   | rex "\" (?<status>\d{3}) " | timechart span=15m count by status"#,
-        reading: "Answers 503 from 14:05 on, and no longer after 14:47.",
+        reading: "Soon after 14:00 most payments are answered with 503; soon after 14:45 they work again.",
     },
     Question {
         title: "What does the payment service say in those minutes?",
         search: r#"source=*payments.json level=ERROR
   | stats count min(_time) as first max(_time) as last by exception, config
   | eval first=strftime(first, "%H:%M:%S"), last=strftime(last, "%H:%M:%S")"#,
-        reading: "A configuration that is not the one of the days before: 2026-11-20-r2 leaves two database connections.",
+        reading: "From 14:05:01 to 14:46:57 it runs out of database connections, always under the new configuration 2026-11-20-r2.",
     },
     Question {
         title: "Who changed it? Which address tried the most passwords on the bastion?",
         search: r#""Failed password" | rex "for (invalid user )?(?<user>\S+) from (?<src>\S+) port"
   | stats count dc(user) as users by src | sort - count | head 3"#,
-        reading: "One address stands out.",
+        reading: "203.0.113.66: thousands of attempts, where others make a few dozen.",
     },
     Question {
         title: "Did it get in?",
         search: r#"203.0.113.66 Accepted | table _time host _raw"#,
-        reading: "As deploy, by password, 23 minutes before the outage.",
+        reading: "Yes: as the user deploy, with a password, 23 minutes before the outage.",
     },
     Question {
         title: "What left the network?",
         search: r#"source=*firewall.log action=allowed src_ip=10.1.0.5
   | stats count sum(bytes_out) as bytes by dest_ip, rule | sort - bytes | head 3"#,
-        reading: "Gigabytes to one outside address, from a host of ours: it was not only a bad deploy.",
+        reading: "Gigabytes, from one of our hosts to one address outside: this was more than a bad deployment.",
     },
 ];
 
@@ -101,7 +102,9 @@ pub(crate) fn run(arguments: &DemoArgs) -> Result<u8, Failure> {
             width: terminal::width(),
         };
         output::write(&outcome.table, style, &mut out)?;
-        writeln!(out, "\n   {} ({:.0} ms)", question.reading, elapsed_ms)?;
+        let reading = format!("   {} ({elapsed_ms:.0} ms)", question.reading);
+        let columns = terminal::width().map_or(usize::MAX, usize::from);
+        writeln!(out, "\n{}", folded(&reading, columns))?;
     }
     let (program, data) = (program(), data.display());
     writeln!(out, "\nAsk your own: {program} --data-dir {data} search 'error | stats count by source'")?;

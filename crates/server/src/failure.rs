@@ -11,6 +11,9 @@ use quarry_spl::{Diagnostic, Severity};
 use quarry_stdx::private_file::PrivateFileError;
 use quarry_store::StoreError;
 
+use crate::output::folded::{told, width_of_stderr};
+use crate::output::text_width::{char_width, cut, visible, width};
+
 /// Wrong use of the command line.
 pub(crate) const USAGE: u8 = 2;
 /// The search is wrong.
@@ -24,8 +27,10 @@ const RED: &str = "\u{1b}[1;31m";
 const CYAN: &str = "\u{1b}[1;36m";
 const PLAIN: &str = "\u{1b}[0m";
 
-/// Longest part of a search shown around a fault, in characters.
-const EXCERPT_CHARS: usize = 100;
+/// Widest part of a search shown around a fault, in columns.
+const EXCERPT_COLUMNS: usize = 100;
+/// Blanks before it.
+const EXCERPT_INDENT: usize = 2;
 
 /// Why a verb did not do its work.
 #[derive(Debug)]
@@ -77,7 +82,7 @@ impl Failure {
         match self {
             Failure::ReaderLeft => Ok(()),
             Failure::Usage(text) | Failure::NoApp(text) | Failure::Search(text) | Failure::Storage(text) => {
-                writeln!(out, "{red}error{plain}: {text}")
+                writeln!(out, "{}", told(&format!("{red}error{plain}: {text}")))
             }
             Failure::Spl { text, diagnostics } => {
                 for diagnostic in diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error) {
@@ -168,12 +173,14 @@ pub(crate) fn report_diagnostic(
 ) -> io::Result<()> {
     let (red, cyan, plain) = if color { (RED, CYAN, PLAIN) } else { ("", "", "") };
     let word = if diagnostic.severity == Severity::Error { "error" } else { "note" };
-    writeln!(out, "{red}{word}{plain}: {}", diagnostic.message)?;
-    let excerpt = Excerpt::around(text, diagnostic.span.start, diagnostic.span.end);
-    writeln!(out, "  {}", excerpt.line)?;
-    writeln!(out, "  {}{red}{}{plain}", " ".repeat(excerpt.caret_at), "^".repeat(excerpt.carets))?;
+    writeln!(out, "{}", told(&format!("{red}{word}{plain}: {}", diagnostic.message)))?;
+    let room = width_of_stderr().map_or(EXCERPT_COLUMNS, |width| usize::from(width) - EXCERPT_INDENT.min(width.into()));
+    let excerpt = Excerpt::around(text, diagnostic.span.start, diagnostic.span.end, room.min(EXCERPT_COLUMNS));
+    writeln!(out, "{:EXCERPT_INDENT$}{}", "", excerpt.line)?;
+    let caret_at = EXCERPT_INDENT + excerpt.caret_at;
+    writeln!(out, "{:caret_at$}{red}{}{plain}", "", "^".repeat(excerpt.carets))?;
     match &diagnostic.hint {
-        Some(hint) => writeln!(out, "{cyan}help{plain}: {hint}"),
+        Some(hint) => writeln!(out, "{}", told(&format!("{cyan}help{plain}: {hint}"))),
         None => Ok(()),
     }
 }
@@ -181,30 +188,33 @@ pub(crate) fn report_diagnostic(
 /// One line of the search around a fault.
 struct Excerpt {
     line: String,
+    /// Columns before the carets, as a terminal counts them.
     caret_at: usize,
     carets: usize,
 }
 
 impl Excerpt {
-    /// Cuts the line that holds byte `start`, and of a long line the part around it.
-    fn around(text: &str, start: usize, end: usize) -> Excerpt {
+    /// Cuts the line that holds byte `start`, and of a line wider than `columns` the part around it.
+    fn around(text: &str, start: usize, end: usize, columns: usize) -> Excerpt {
         let start = floor_border(text, start);
         let end = floor_border(text, end.max(start));
         let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
         let line_end = text[start..].find('\n').map_or(text.len(), |at| start + at);
-        let before: Vec<char> = text[line_start..start].chars().collect();
-        let marked = text[start..end.clamp(start, line_end)].chars().count().max(1);
-        let cut = before.len().saturating_sub(EXCERPT_CHARS / 2);
-        let mut line: String = if cut > 0 { "…".to_owned() } else { String::new() };
-        let caret_at = line.chars().count() + before.len() - cut;
-        line.extend(&before[cut..]);
-        let rest: Vec<char> = text[start..line_end].chars().collect();
-        let room = EXCERPT_CHARS.saturating_sub(caret_at).max(1);
-        line.extend(rest.iter().take(room));
-        if rest.len() > room {
-            line.push('…');
-        }
-        Excerpt { line: line.replace('\t', " "), caret_at, carets: marked.min(room) }
+        let (before, marked) = (visible(&text[line_start..start]), visible(&text[start..end.clamp(start, line_end)]));
+        let rest = visible(&text[start..line_end]);
+        let mut used = 0;
+        let kept = before.char_indices().rev().take_while(|(_, c)| {
+            used += char_width(*c);
+            used <= columns / 2
+        });
+        let from = kept.last().map_or(before.len(), |(at, _)| at);
+        let mut line = if from > 0 { "…".to_owned() } else { String::new() };
+        line.push_str(&before[from..]);
+        let caret_at = width(&line);
+        let room = columns.saturating_sub(caret_at).max(2);
+        let shown = cut(&rest, room);
+        line.push_str(&shown);
+        Excerpt { line, caret_at, carets: width(&marked).clamp(1, width(&shown).max(1)) }
     }
 }
 
@@ -222,20 +232,26 @@ mod tests {
 
     #[test]
     fn the_caret_stands_under_the_fault() {
-        let excerpt = Excerpt::around("index=main | stast count", 13, 18);
+        let excerpt = Excerpt::around("index=main | stast count", 13, 18, EXCERPT_COLUMNS);
         assert_eq!((excerpt.line.as_str(), excerpt.caret_at, excerpt.carets), ("index=main | stast count", 13, 5));
-        let excerpt = Excerpt::around("a\n| zzz x", 4, 7);
+        let excerpt = Excerpt::around("a\n| zzz x", 4, 7, EXCERPT_COLUMNS);
         assert_eq!((excerpt.line.as_str(), excerpt.caret_at, excerpt.carets), ("| zzz x", 2, 3));
     }
 
     #[test]
     fn long_lines_are_cut_and_odd_spans_are_safe() {
-        let text = format!("{} bad {}", "é".repeat(300), "y".repeat(300));
-        let excerpt = Excerpt::around(&text, 601, 604);
-        assert!(excerpt.line.chars().count() <= EXCERPT_CHARS + 3, "{}", excerpt.line);
-        assert_eq!(excerpt.line.chars().skip(excerpt.caret_at).take(3).collect::<String>(), "bad");
+        for (filler, columns) in [("é", 100), ("日", 100), ("é", 40), ("日", 21), ("x\t", 60)] {
+            let text = format!("{} bad {}", filler.repeat(300), "y".repeat(300));
+            let start = filler.len() * 300 + 1;
+            let excerpt = Excerpt::around(&text, start, start + 3, columns);
+            assert!(width(&excerpt.line) <= columns, "{}", excerpt.line);
+            let at = excerpt.line.find("bad").unwrap();
+            assert_eq!((width(&excerpt.line[..at]), 3), (excerpt.caret_at, excerpt.carets), "{}", excerpt.line);
+        }
+        let text = "a\u{1b}[2Jb";
         for (start, end) in [(0, 0), (9999, 99999), (5, 1)] {
-            Excerpt::around(&text, start, end);
+            let excerpt = Excerpt::around(text, start, end, EXCERPT_COLUMNS);
+            assert!(!excerpt.line.contains(char::is_control));
         }
     }
 }

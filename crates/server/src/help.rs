@@ -2,11 +2,14 @@
 //!
 //! The pages are those of `spec/spl`, which are the tests too, so the examples shown are examples that hold.
 
-use std::io::Write;
+use std::borrow::Cow;
+use std::io::{self, Write};
 
 use quarry_spl::commands;
 
 use crate::failure::Failure;
+use crate::output::folded::folded;
+use crate::output::grid::{Grid, Heading};
 
 /// The manual: name and text of each page.
 const PAGES: &[(&str, &str)] = &[
@@ -177,7 +180,8 @@ const SHARED: &[(&str, &str)] = &[
 /// Spaces in front of what a page shows literally.
 const INDENT: &str = "    ";
 
-pub(crate) fn run(command: Option<&str>, out: &mut dyn Write) -> Result<u8, Failure> {
+/// Writes the list of commands, or one page; `columns` are those of a terminal.
+pub(crate) fn run(command: Option<&str>, columns: Option<usize>, out: &mut dyn Write) -> Result<u8, Failure> {
     let Some(name) = command else {
         writeln!(out, "Search commands (quarry help COMMAND for one; quarry --help for the program):")?;
         for group in commands::Group::ALL {
@@ -188,12 +192,13 @@ pub(crate) fn run(command: Option<&str>, out: &mut dyn Write) -> Result<u8, Fail
         }
         let listed = |page: &&str| !commands::is_command(page);
         let topics: Vec<&str> = PAGES.iter().map(|(page, _)| *page).filter(listed).collect();
-        writeln!(out, "\nAlso: quarry help {}", topics.join(" | "))?;
+        let also = format!("Also: quarry help {}", topics.join(" | "));
+        writeln!(out, "\n{}", columns.map_or_else(|| also.clone(), |columns| folded(&also, columns)))?;
         return Ok(0);
     };
     let page_name = SHARED.iter().find(|(shared, _)| *shared == name).map_or(name, |(_, page)| page);
     if let Some((_, page)) = PAGES.iter().find(|(page, _)| *page == page_name) {
-        out.write_all(shown(page).as_bytes())?;
+        out.write_all(&shown(page, columns)?)?;
         return Ok(0);
     }
     match commands::HELP.iter().find(|help| help.name == name) {
@@ -205,38 +210,91 @@ pub(crate) fn run(command: Option<&str>, out: &mut dyn Write) -> Result<u8, Fail
     }
 }
 
-/// A page as text for a terminal: literal blocks are indented and say what they are.
-fn shown(page: &str) -> String {
-    let mut text = String::new();
+/// A page as text: literal blocks are indented and say what they are, tables are aligned, links are their words. On a
+/// terminal of so many columns prose and tables are folded, literal blocks stay as they are.
+fn shown(page: &str, columns: Option<usize>) -> io::Result<Vec<u8>> {
+    let mut out = Vec::new();
     let mut in_block = false;
+    let mut table: Vec<Vec<String>> = Vec::new();
     for line in page.lines() {
+        if !in_block && line.starts_with('|') {
+            table.push(cells_of(line));
+            continue;
+        }
+        write_table(&std::mem::take(&mut table), columns, &mut out)?;
         if let Some(kind) = line.strip_prefix("```") {
             in_block = !in_block;
             match kind.split_whitespace().next() {
-                Some("events") => text.push_str("events:\n"),
-                Some("result") => text.push_str("gives:\n"),
-                Some("error") => text.push_str("is refused:\n"),
-                Some("csv") => text.push_str("table:\n"),
+                Some("events") => writeln!(out, "events:")?,
+                Some("result") => writeln!(out, "gives:")?,
+                Some("error") => writeln!(out, "is refused:")?,
+                Some("csv") => writeln!(out, "table:")?,
                 _ => {}
             }
-            continue;
+        } else if in_block {
+            writeln!(out, "{INDENT}{line}")?;
+        } else {
+            let text = plain(line.trim_start_matches('#').trim_start());
+            writeln!(out, "{}", columns.map_or_else(|| text.clone(), |columns| folded(&text, columns)))?;
         }
-        if in_block {
-            text.push_str(INDENT);
-        }
-        text.push_str(if in_block { line } else { line.trim_start_matches('#').trim_start() });
-        text.push('\n');
     }
-    text
+    write_table(&table, columns, &mut out)?;
+    Ok(out)
+}
+
+/// The cells of a line of a table; a bar behind a backslash is text.
+fn cells_of(line: &str) -> Vec<String> {
+    let line = line.replace("\\|", "\u{0}");
+    let inner = line.trim().trim_start_matches('|').trim_end_matches('|');
+    inner.split('|').map(|cell| plain(cell.trim()).replace('\u{0}', "|")).collect()
+}
+
+/// A table, its first line the headings; below them stands a line of dashes, which is left out.
+fn write_table(table: &[Vec<String>], columns: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
+    let Some((head, rows)) = table.split_first() else { return Ok(()) };
+    let headings =
+        || head.iter().map(|text| Heading { text: text.clone(), is_numeric: false }).collect::<Vec<Heading>>();
+    let filled = |terminal: Option<usize>| {
+        let mut grid = Grid::new(headings(), terminal);
+        rows.iter().skip(1).for_each(|row| grid.push(row.iter().map(|cell| Cow::from(cell.as_str()))));
+        grid
+    };
+    let mut grid = filled(columns);
+    // A column must not be missing; where there is no room for all, the terminal breaks the lines.
+    if !grid.left_out(&grid.fit()).is_empty() {
+        grid = filled(None);
+    }
+    let fit = grid.fit();
+    if head.iter().any(|text| !text.is_empty()) {
+        grid.write_head(&fit, false, out)?;
+    }
+    grid.write_rows(&fit, &|_, line| line.to_owned(), out)
+}
+
+/// Prose without the marks of its links: `[words](page.md)` is its words.
+fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, words, after)) = rest.split_once('[').and_then(|(before, link)| {
+        let (words, target) = link.split_once("](")?;
+        let (page, after) = target.split_once(')')?;
+        (!words.contains(['[', '`']) && !page.contains(' ')).then_some((before, words, after))
+    }) {
+        out.push_str(before);
+        out.push_str(words);
+        rest = after;
+    }
+    out + rest
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::text_width::width;
 
     fn help(name: Option<&str>) -> String {
         let mut out = Vec::new();
-        assert!(run(name, &mut out).is_ok());
+        assert!(run(name, None, &mut out).is_ok());
         String::from_utf8(out).unwrap()
     }
 
@@ -255,7 +313,17 @@ mod tests {
         assert!(page.starts_with("head\n"), "{page}");
         assert!(page.contains("    * | head 2 | table n\ngives:\n    n\n"), "{page}");
         assert!(!page.contains("```"), "{page}");
+        assert!(!help(Some("where")).contains("](search.md)"));
         assert!(help(None).contains("eval-functions"));
-        assert!(run(Some("nonsense"), &mut Vec::new()).is_err());
+        assert!(run(Some("nonsense"), None, &mut Vec::new()).is_err());
+    }
+
+    #[test]
+    fn every_page_fits_a_terminal_but_for_what_is_literal() {
+        for (name, page) in PAGES {
+            let text = String::from_utf8(shown(page, Some(80)).unwrap()).unwrap();
+            let long = text.lines().find(|line| !line.starts_with(INDENT) && width(line) > 80 && line.contains(' '));
+            assert_eq!(long, None, "{name}");
+        }
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use quarry_spl::analyse::{asked_values, asks_for, fields_of_events};
-use quarry_spl::ast::{SearchPattern, Span, Stage};
+use quarry_spl::ast::{Command, SearchPattern, Span, Stage, TimeText};
 use quarry_spl::{Diagnostic, nearest};
 
 /// Newest events of a sourcetype whose fields are looked at.
@@ -16,6 +16,10 @@ const EVENTS_PER_SOURCETYPE: usize = 200;
 const SOURCETYPES_MAX: usize = 8;
 /// Names that a hint lists.
 const NAMES_MAX: usize = 12;
+/// A time behind that of every event.
+const LATEST_ALL: u32 = u32::MAX;
+/// How hints write a time.
+const TIME_FORM: &str = "%F %T %z";
 /// Begins of names that stand for something in every event, or for no field.
 const DEFAULT_FIELDS: [&str; 12] = [
     "date_",
@@ -46,6 +50,8 @@ pub(crate) struct Found<'a> {
     pub(crate) rows: usize,
     /// Columns without any value.
     pub(crate) empty: &'a [String],
+    /// Whether the command line gives it a time range.
+    pub(crate) has_range: bool,
 }
 
 /// Notes on an answer that is not what was hoped for.
@@ -79,7 +85,42 @@ pub(crate) fn hints(found: &Found<'_>, ask: Ask<'_>) -> Vec<Diagnostic> {
     if !wrong.is_empty() {
         return wrong;
     }
+    if let Some(outside) = outside_of_range(found, commands, &scope, ask) {
+        return vec![outside];
+    }
     wrong_fields(found, commands, (&scope, &sourcetypes), ask)
+}
+
+/// Tells when the events are where none lie in the time range of the search.
+fn outside_of_range(found: &Found<'_>, commands: &[Stage], scope: &str, ask: Ask<'_>) -> Option<Diagnostic> {
+    let Some(Command::Search(search)) = commands.first().map(|stage| &stage.command) else { return None };
+    let (earliest, latest) = (&search.time.earliest, &search.time.latest);
+    if found.rows > 0 || (earliest.is_none() && latest.is_none() && !found.has_range) {
+        return None;
+    }
+    let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
+    let option = |name: &str, time: &Option<TimeText>| {
+        time.as_ref().map_or_else(String::new, |time| format!(" {name}={}", quoted(&time.text)))
+    };
+    let range = format!("{}{}", option("earliest", earliest), option("latest", latest));
+    let inside = ask(&format!("| tstats count WHERE {scope}{range}"))?;
+    if inside.first()?.get("count")? != "0" {
+        return None;
+    }
+    // Times before the first of January 1970 have no second that `earliest` could name.
+    let all = ask(&format!(
+        "| tstats count min(_time) AS first max(_time) AS last WHERE {scope} earliest=1 latest=\"{LATEST_ALL}\" \
+         | eval first=strftime(first, \"{TIME_FORM}\"), last=strftime(last, \"{TIME_FORM}\")"
+    ))?;
+    let (count, first, last) = (all.first()?.get("count")?, all.first()?.get("first")?, all.first()?.get("last")?);
+    let ends: Vec<Span> = [earliest, latest].into_iter().flatten().map(|time| time.span).collect();
+    let span = Span {
+        start: ends.iter().map(|span| span.start).min().unwrap_or(0),
+        end: ends.iter().map(|span| span.end).max().unwrap_or(found.text.len()),
+    };
+    let where_from = if ends.is_empty() { "--earliest or --latest" } else { "earliest= or latest=" };
+    let remark = Diagnostic::warning("no event lies in the time range of the search", span);
+    (count != "0").then(|| remark.with_hint(format!("events go from {first} to {last}: change {where_from}")))
 }
 
 /// Numbers of events by name, as a small search lists them.
@@ -139,21 +180,31 @@ fn wrong_fields(
         return Vec::new();
     };
     let asked = asked_values(commands, "sourcetype");
+    // Events that the search finds say more than others of their sourcetype, if it finds any.
+    let own_text = commands.first().map_or("*", |stage| &found.text[stage.span.start..stage.span.end]);
+    let mut fields_in = |search: &str| -> BTreeSet<String> {
+        let probe = format!("{search} | head {EVENTS_PER_SOURCETYPE} | fieldsummary maxvals=1 | table field");
+        ask(&probe).into_iter().flatten().filter_map(|mut row| row.remove("field")).collect()
+    };
+    let own = fields_in(own_text);
     let mut seen = BTreeSet::new();
     let is_asked = |name: &str| asked.is_empty() || asked.iter().any(|asked| asked.text.eq_ignore_ascii_case(name));
     for name in sourcetypes.keys().filter(|name| is_asked(name)).take(SOURCETYPES_MAX) {
         let name = name.replace('\\', "\\\\").replace('"', "\\\"");
-        let probe = format!(
-            "{scope} sourcetype=\"{name}\" | head {EVENTS_PER_SOURCETYPE} | fieldsummary maxvals=1 | table field"
-        );
-        seen.extend(ask(&probe).into_iter().flatten().filter_map(|mut row| row.remove("field")));
+        seen.extend(fields_in(&format!("{scope} sourcetype=\"{name}\"")));
     }
     if seen.is_empty() {
         return Vec::new();
     }
     let is_default = |name: &str| DEFAULT_FIELDS.iter().any(|default| name.starts_with(default));
-    let missing = wanted.iter().filter(|name| !seen.contains(*name) && !is_default(name));
+    let is_missing = |name: &&String| !own.contains(*name) && (!own.is_empty() || !seen.contains(*name));
+    let missing = wanted.iter().filter(|name| is_missing(name) && !is_default(name));
     let note = |name: &String| {
+        if seen.contains(name) {
+            let remark = format!("none of the newest events that are found has the field `{name}`");
+            let remark = Diagnostic::warning(remark, place_of(found.text, name));
+            return remark.with_hint("other events have it; `rex` cuts it out of the text of these");
+        }
         let remark = Diagnostic::warning(
             format!("no event that was looked at has a field `{name}`"),
             place_of(found.text, name),
@@ -218,7 +269,10 @@ mod tests {
             };
             Some(rows)
         };
-        hints(&Found { text, rows, empty: &empty }, &mut ask).iter().map(|remark| remark.told(text)).collect()
+        hints(&Found { text, rows, empty: &empty, has_range: false }, &mut ask)
+            .iter()
+            .map(|remark| remark.told(text))
+            .collect()
     }
 
     #[test]
@@ -270,12 +324,48 @@ mod tests {
     }
 
     #[test]
+    fn a_range_without_events_and_a_field_that_others_have_are_told() {
+        let mut ask = |search: &str| {
+            let rows = match search {
+                _ if search.starts_with("| eventcount") => vec![row(&[("index", "main"), ("count", "9")])],
+                _ if search.starts_with("| metadata") => vec![row(&[("sourcetype", "access"), ("totalCount", "9")])],
+                _ if search.starts_with("| tstats count WHERE") && search.contains("earliest=\"-") => {
+                    vec![row(&[("count", if search.contains("-7d") { "0" } else { "9" })])]
+                }
+                _ if search.starts_with("| tstats") => vec![row(&[("count", "9"), ("first", "A"), ("last", "Z")])],
+                _ if search.starts_with("failed") => vec![row(&[("field", "host")])],
+                _ if search.starts_with("nothing") => Vec::new(),
+                _ => vec![row(&[("field", "user")])],
+            };
+            Some(rows)
+        };
+        let table = [
+            (
+                "error earliest=-7d",
+                false,
+                "no event lies in the time range of the search at character 16: `-7d` (events go from A to Z: change earliest= or latest=)",
+            ),
+            ("error earliest=-8d", true, ""),
+            (
+                "failed | stats count by user",
+                false,
+                "none of the newest events that are found has the field `user` at character 25 (other events have it; `rex` cuts it out of the text of these)",
+            ),
+            ("nothing | stats count by user", false, ""),
+        ];
+        for (text, has_range, said) in table {
+            let found = hints(&Found { text, rows: 0, empty: &[], has_range }, &mut ask);
+            assert_eq!(found.first().map(|remark| remark.told(text)).unwrap_or_default(), said, "{text}");
+        }
+    }
+
+    #[test]
     fn events_in_another_index_are_pointed_at() {
         let mut ask =
             |search: &str| search.starts_with("| eventcount").then(|| vec![row(&[("index", "web"), ("count", "9")])]);
         let text = "error";
-        let found = hints(&Found { text, rows: 0, empty: &[] }, &mut ask);
+        let found = hints(&Found { text, rows: 0, empty: &[], has_range: false }, &mut ask);
         assert_eq!(found[0].hint.as_deref(), Some("events are in web: write index=web"));
-        assert!(hints(&Found { text: "index=* error", rows: 0, empty: &[] }, &mut ask).is_empty());
+        assert!(hints(&Found { text: "index=* error", rows: 0, empty: &[], has_range: true }, &mut ask).is_empty());
     }
 }

@@ -290,8 +290,12 @@ fn merge_options(conf: &MergeSettings) -> MergeOptions {
     }
 }
 
-/// Where large searches spill to; `None`, the system's folder for temporary files, if the data folder takes nothing.
+/// Where large searches spill to; `None`, the system's folder for temporary files, if the data folder takes nothing or
+/// is not there: a search does not make one.
 fn spill_folder(data_dir: &Path) -> Option<PathBuf> {
+    if !data_dir.is_dir() {
+        return None;
+    }
     let folder = data_dir.join(SPILL_FOLDER);
     std::fs::create_dir_all(&folder).ok().map(|()| folder)
 }

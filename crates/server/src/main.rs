@@ -35,6 +35,7 @@ mod output;
 mod owner_only;
 mod pipeline_sets;
 mod preview;
+mod remarks;
 mod remote;
 mod search;
 mod serve;
@@ -50,12 +51,13 @@ mod user_verbs;
 mod users;
 mod zone;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
 use quarry_stdx::log;
 
-use cli::{AddVerb, BucketVerb, Cli, DataModelVerb, SplVerb, Verb};
+use cli::{AddVerb, BucketVerb, Cli, ColorChoice, DataModelVerb, SplVerb, Verb};
 use failure::Failure;
 
 fn main() -> ExitCode {
@@ -65,11 +67,11 @@ fn main() -> ExitCode {
         Err(error) => {
             let code = if error.use_stderr() { failure::USAGE } else { 0 };
             // Nothing is left to tell anyone when the terminal itself cannot be written.
-            let _closed = error.print();
+            let _closed = show_usage(&error);
             if error.use_stderr()
                 && let Some(instead) = splunk_verbs::instead_of(&words())
             {
-                log::info(format!("\nhere: {instead}"));
+                log::info(output::folded::told(&format!("\nhere: {instead}")));
             }
             return ExitCode::from(code);
         }
@@ -83,6 +85,22 @@ fn main() -> ExitCode {
             ExitCode::from(failure.code())
         }
     }
+}
+
+/// Writes what the command line's own description says, folded on a terminal.
+fn show_usage(error: &clap::Error) -> std::io::Result<()> {
+    let (mut err, mut out) = (std::io::stderr().lock(), std::io::stdout().lock());
+    let is_err = error.use_stderr();
+    let columns = if is_err { output::folded::width_of_stderr() } else { terminal::width() };
+    let Some(columns) = columns else { return error.print() };
+    let color = ColorChoice::Auto;
+    let has_color = if is_err { terminal::colors_on_stderr(color) } else { terminal::colors(color) };
+    let text = error.render();
+    let text = if has_color { text.ansi().to_string() } else { text.to_string() };
+    let text = output::folded::folded(&text, usize::from(columns));
+    let out: &mut dyn Write = if is_err { &mut err } else { &mut out };
+    out.write_all(text.as_bytes())?;
+    out.flush()
 }
 
 /// The arguments but for the options that every verb has.
@@ -123,7 +141,7 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
         }
         Verb::Help { command } => {
             let mut out = output::pager::Pager::open(true);
-            let code = help::run(command.as_deref(), &mut out)?;
+            let code = help::run(command.as_deref(), terminal::width().map(usize::from), &mut out)?;
             out.close()?;
             Ok(code)
         }

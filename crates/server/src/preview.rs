@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::Path;
 
 use jiff::tz::{Offset, TimeZone};
-use quarry_inputs::file::{OpenFile, Packing, left_out_by};
+use quarry_inputs::file::{OpenFile, Packing, absolute_text, left_out_by};
 use quarry_pipeline::{PipelineContext, Preview, PreviewEvent, SourceInfo, WrittenZone, preview};
 use quarry_search::cell::iso_time;
 use serde_json::{Value, json};
@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 use crate::cli::{PreviewArgs, PreviewForm};
 use crate::failure::Failure;
 use crate::local::{self, Settings};
-use crate::zone;
+use crate::output::text_width::{cut, visible};
+use crate::{terminal, zone};
 
 /// Bytes of content looked at.
 const HEAD_BYTES: usize = 1 << 20;
@@ -22,8 +23,10 @@ const HEAD_BYTES: usize = 1 << 20;
 pub(crate) const EVENTS_DEFAULT: usize = 10;
 /// Most events shown.
 const EVENTS_MAX: usize = 10_000;
-/// Characters of an event's line that a terminal is shown.
-const SHOWN_CHARS: usize = 160;
+/// Columns of an event's line that are shown where there is no terminal.
+const SHOWN_COLUMNS: usize = 160;
+/// Blanks before the text of an event.
+const TEXT_INDENT: usize = 6;
 /// Lines of an event that a terminal is shown.
 const SHOWN_LINES: usize = 8;
 
@@ -72,7 +75,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &PreviewArgs) -> Result<u8, Failur
 /// The preview of a file.
 pub(crate) fn of_file(asked: &Asked<'_>, settings: &Settings) -> Result<Previewed, Failure> {
     let path = asked.path;
-    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf()).display().to_string();
+    let absolute = absolute_text(path);
     let mut file = OpenFile::open(path).map_err(|error| Failure::Usage(error.to_string()))?;
     let unreadable = |error: std::io::Error| Failure::Usage(format!("{}: {error}", path.display()));
     let mut head = vec![0; HEAD_BYTES];
@@ -182,13 +185,13 @@ fn write_text(asked: &Asked<'_>, made: &Previewed, out: &mut dyn Write) -> std::
     let count = preview.events_seen;
     writeln!(out, "{bytes} bytes: {count} event{}, {own}", if count == 1 { "" } else { "s" })?;
     writeln!(out, "zone of times that name none: {} ({})\n", made.zone, made.zone_reason)?;
+    let columns = terminal::width().map_or(SHOWN_COLUMNS, |width| usize::from(width).saturating_sub(TEXT_INDENT));
     for (at, event) in preview.events.iter().enumerate() {
         let lines = if event.lines == 1 { String::new() } else { format!(", {} lines", event.lines) };
         writeln!(out, "{:>4}  {}  {}{lines}", at + 1, iso_time(event.time, &shown), reason(event))?;
         let text = String::from_utf8_lossy(&event.raw);
         for line in text.lines().take(SHOWN_LINES) {
-            let shown: String = line.chars().take(SHOWN_CHARS).collect();
-            writeln!(out, "      {shown}{}", if shown.len() < line.len() { "…" } else { "" })?;
+            writeln!(out, "{:TEXT_INDENT$}{}", "", cut(&visible(line), columns))?;
         }
         if event.lines > SHOWN_LINES {
             writeln!(out, "      …")?;

@@ -21,8 +21,10 @@ use crate::failure::{self, Failure};
 use crate::hints::{Found, HintRow, hints};
 use crate::interrupt::Interrupt;
 use crate::local::{self, DEFAULT_INDEX, MemorySink, Settings};
+use crate::output::folded::told;
 use crate::output::pager::Pager;
 use crate::output::{Marks, OutputStyle, OutputWriter, Written};
+use crate::remarks::Remarks;
 use crate::remote::{AnswerRow, Remote};
 use crate::{terminal, zone};
 
@@ -58,7 +60,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
     if terminal::is_interactive() {
         log::info(summary(&answer, clock.elapsed_ns() - started_ns));
     }
-    tell_notes(cli, arguments, &place, &answer, stop.interrupt.is_set())?;
+    tell_notes(cli, arguments, (&place, &zone), &answer, stop.interrupt.is_set())?;
     Ok(if answer.is_partial { failure::PARTIAL } else { 0 })
 }
 
@@ -100,7 +102,7 @@ impl Place {
     }
 
     /// The rows of a small search, for hints; `None` when it fails.
-    fn rows_of(&self, text: &str, arguments: &SearchArgs) -> Option<Vec<HintRow>> {
+    fn rows_of(&self, text: &str, arguments: &SearchArgs, zone: &TimeZone) -> Option<Vec<HintRow>> {
         let (earliest, latest) = (arguments.earliest.clone(), arguments.latest.clone());
         match self {
             Place::Here { service, .. } => {
@@ -108,7 +110,7 @@ impl Place {
                     text: text.to_owned(),
                     earliest,
                     latest,
-                    zone: None,
+                    zone: Some(zone.clone()),
                     rows_max: Some(HINT_ROWS_MAX),
                     is_narrowed: true,
                     permissions: Arc::new(Permissions::owner()),
@@ -129,6 +131,8 @@ impl Place {
                 ];
                 form.extend(earliest.as_deref().map(|time| ("earliest_time", time)));
                 form.extend(latest.as_deref().map(|time| ("latest_time", time)));
+                let zone = zone::name(zone);
+                form.extend(zone.as_deref().map(|zone| ("zone", zone)));
                 let mut found = Vec::new();
                 let mut take = |_: &[String], rows: &[AnswerRow]| {
                     let row =
@@ -147,7 +151,7 @@ impl Place {
 fn tell_notes(
     cli: &Cli,
     arguments: &SearchArgs,
-    place: &Place,
+    (place, zone): (&Place, &TimeZone),
     answer: &Answer,
     is_stopped: bool,
 ) -> Result<(), Failure> {
@@ -157,15 +161,20 @@ fn tell_notes(
     let is_remark = |message: &String| remarks.iter().any(|remark| remark.told(&text) == *message);
     let messages: Vec<&String> = answer.messages.iter().filter(|message| !is_remark(message)).collect();
     if !is_stopped && !answer.is_partial {
-        let found = Found { text: &text, rows: answer.written.rows, empty: &answer.written.empty };
-        remarks.extend(hints(&found, &mut |search| place.rows_of(search, arguments)));
+        let found = Found {
+            text: &text,
+            rows: answer.written.rows,
+            empty: &answer.written.empty,
+            has_range: arguments.earliest.is_some() || arguments.latest.is_some(),
+        };
+        remarks.extend(hints(&found, &mut |search| place.rows_of(search, arguments, zone)));
     }
     let mut err = std::io::stderr().lock();
     for remark in &remarks {
         failure::report_diagnostic(&text, remark, &mut err, terminal::colors_on_stderr(cli.color))?;
     }
     for message in messages {
-        writeln!(err, "note: {message}")?;
+        writeln!(err, "{}", told(&format!("note: {message}")))?;
     }
     if is_stopped {
         writeln!(err, "note: stopped early: the answer covers only the events read until then")?;
@@ -410,7 +419,7 @@ fn read_files(
         zone: Some(zone.clone()),
         now: settings.clock.now_ns(),
     };
-    let mut all_read = true;
+    let (mut all_read, mut remarks) = (true, Remarks::default());
     for path in expand(&arguments.files)? {
         if stop.interrupt.is_set() {
             return Ok(false);
@@ -419,15 +428,17 @@ fn read_files(
         options.source = Some(if is_stdin { "stdin".to_owned() } else { path.display().to_string() });
         let mut progress = UntilInterrupt(&stop.interrupt);
         match add_file(&path, &options, &settings.props, &mut MemorySink(store), &mut progress) {
-            Ok(report) => {
-                report.warnings.iter().for_each(|warning| log::warning(format!("{}: {warning}", path.display())))
-            }
+            Ok(report) => report
+                .warnings
+                .iter()
+                .for_each(|warning| remarks.tell(&format!("warning: {}: {warning}", path.display()))),
             Err(error) => {
-                log::error(error);
+                remarks.tell(&format!("error: {error}"));
                 all_read = false;
             }
         }
     }
+    remarks.end();
     Ok(all_read && !stop.interrupt.is_set())
 }
 

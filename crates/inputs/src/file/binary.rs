@@ -30,8 +30,7 @@ impl fmt::Display for LeftOut {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LeftOut::Binary => out.write_str(
-                "it looks like no text, so that nothing of it is added; NO_BINARY_CHECK = true in its stanza of props.conf \
-                 reads it",
+                "this is binary data and is left out; NO_BINARY_CHECK = true in its stanza of props.conf reads it anyway",
             ),
             LeftOut::Archive(archive) => archive.fmt(out),
         }

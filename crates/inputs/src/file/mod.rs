@@ -18,7 +18,7 @@ pub use binary::{LeftOut, left_out_by};
 pub use expand::expand;
 pub use identity::HEAD_BYTES;
 pub use monitor::{Monitor, MonitorCounters, MonitorOptions};
-pub use oneshot::{FileReport, NoProgress, OneshotOptions, Progress, Reached, Shrunk, add_file};
+pub use oneshot::{FileReport, NoProgress, OneshotOptions, Progress, Reached, Shrunk, absolute_text, add_file};
 pub use open::OpenFile;
 pub use packing::Packing;
 pub use rotation::Rotation;

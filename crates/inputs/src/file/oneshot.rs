@@ -6,7 +6,7 @@
 //! position.
 
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Component, Path};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 
@@ -369,6 +369,12 @@ fn skip(file: &mut OpenFile, bytes: u64, mut prefix: Option<&mut Xxh3>) -> std::
     Ok(before)
 }
 
-fn absolute_text(path: &Path) -> String {
+/// The path as events and checkpoints name it: from the root on, without `..`. Links are named as they are, but for those
+/// before a `..`: only the system knows where that leads behind one.
+pub fn absolute_text(path: &Path) -> String {
+    let goes_up = path.components().any(|part| part == Component::ParentDir);
+    let folder = path.parent().filter(|_| goes_up).and_then(|folder| folder.canonicalize().ok());
+    let resolved = folder.zip(path.file_name()).map(|(folder, name)| folder.join(name));
+    let path = resolved.as_deref().unwrap_or(path);
     std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf()).display().to_string()
 }

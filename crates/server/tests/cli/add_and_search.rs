@@ -25,6 +25,27 @@ fn what_was_added_is_found_in_every_form_and_after_a_restart() {
 }
 
 #[test]
+fn a_source_is_named_without_a_way_up() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("logs")).unwrap();
+    let log = place.write("logs/a.log", lines(0..3));
+    let way = std::path::Path::new(&log).parent().unwrap().join("../logs/a.log");
+    place.run(&["add", "oneshot", &way.display().to_string()]).good();
+    let again = place.run(&["add", "oneshot", &log]).good();
+    assert!(again.contains("1 file left out"), "{again}");
+    let sources = place.run(&["search", "* | stats count by source", "-o", "csv"]).good();
+    assert!(sources.ends_with("/logs/a.log,3\n") && !sources.contains(".."), "{sources}");
+}
+
+#[test]
+fn a_search_makes_no_data_folder() {
+    let place = Place::new();
+    assert_eq!(place.run(&["search", "| makeresults | eval n=1 | table n", "-o", "csv"]).good(), "n\n1\n");
+    assert!(place.run(&["search", "*"]).err.contains("there is no data folder"));
+    assert!(!place.data().exists());
+}
+
+#[test]
 fn the_same_bytes_add_nothing() {
     let place = Place::new();
     let log = place.write("a.log", lines(0..500));

@@ -1,0 +1,68 @@
+//! Remarks on many files: the first few on a terminal, where thousands would push everything else off the screen, and how
+//! many more there are. In a pipe or a file all are written.
+
+use std::io::{IsTerminal, Write};
+
+use indicatif::HumanCount;
+
+use crate::output::folded::told;
+
+/// Remarks that a terminal is shown.
+const SHOWN_MAX: usize = 20;
+
+/// Tells remarks as they come.
+pub(crate) struct Remarks {
+    shown_max: usize,
+    told: usize,
+}
+
+impl Default for Remarks {
+    fn default() -> Remarks {
+        let shown_max = if std::io::stderr().is_terminal() { SHOWN_MAX } else { usize::MAX };
+        Remarks { shown_max, told: 0 }
+    }
+}
+
+impl Remarks {
+    /// Tells one, or counts it.
+    pub(crate) fn tell(&mut self, line: &str) {
+        self.told += 1;
+        if self.told <= self.shown_max {
+            write(line);
+        }
+    }
+
+    /// Tells how many were only counted.
+    pub(crate) fn end(&self) {
+        if let Some(text) = self.rest() {
+            write(&text);
+        }
+    }
+
+    fn rest(&self) -> Option<String> {
+        let rest = self.told.saturating_sub(self.shown_max);
+        let (count, remarks) = (HumanCount(rest as u64), if rest == 1 { "remark" } else { "remarks" });
+        (rest > 0).then(|| format!("… and {count} more such {remarks}; `2> FILE` writes all of them to a file"))
+    }
+}
+
+fn write(line: &str) {
+    // Whoever has closed it wants to hear nothing.
+    let _closed = writeln!(std::io::stderr().lock(), "{}", told(line));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_only_counted_is_said_at_the_end() {
+        for (told, rest) in
+            [(0, None), (2, None), (3, Some("… and 1 more such remark; ")), (1_002, Some("… and 1,000 "))]
+        {
+            let text = Remarks { shown_max: 2, told }.rest();
+            assert_eq!(text.is_some(), rest.is_some(), "{text:?}");
+            assert!(text.unwrap_or_default().starts_with(rest.unwrap_or_default()));
+        }
+    }
+}
