@@ -5,6 +5,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod caller;
+mod collector_tokens;
 mod endpoint;
 mod message;
 mod node;
@@ -22,6 +23,7 @@ use quarry_auth::Auth;
 use quarry_search::SearchService;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+pub use collector_tokens::CollectorTokens;
 pub use endpoint::access::{Access, ENDPOINTS, EndpointAccess};
 pub use node::{AddFile, CollectorToken, NamespaceError, Node, NodeError, PreviewFile, TokenChange, TokenError};
 pub use outlet::ANSWERS_MAX;

@@ -3,8 +3,8 @@
 //! A request carries `Authorization: Splunk KEY`, `Bearer KEY` or `Basic USER:PASSWORD`; [`Auth::authenticate`] turns
 //! that into an [`Identity`]. Anybody may try, so that every part of it is bounded: hashes at work and waiting
 //! (`hashing`), wrong logins (`throttle`), sessions, and what is written down of it (`ledger`). Users that do not exist
-//! cost and answer what wrong passwords do. Users come as records and go to a [`UserKeeper`]; reading and writing
-//! their file is the server's. [`permissions`] tells what the roles of an
+//! cost and answer what wrong passwords do. Users come as records and go to a [`UserKeeper`], of which [`UsersFile`]
+//! is one: the file `etc/passwd` of a data folder. [`permissions`] tells what the roles of an
 //! identity come to. Not here: roles of authorize.conf, LDAP, SAML.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
@@ -19,6 +19,7 @@ mod session;
 mod tests;
 mod throttle;
 mod users;
+mod users_file;
 mod verified;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -38,6 +39,7 @@ pub use users::{
     ADMIN_ROLE, FIRST_USER, PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN, UserChange, UserError, UserKeeper, UserRecord,
     changed_users, check_new_password, parse_users, print_users,
 };
+pub use users_file::{UsersFile, UsersFileError, hash_with_new_salt};
 pub use verified::VERIFIED_S_MAX;
 
 use hashing::Hashing;

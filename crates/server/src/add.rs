@@ -12,23 +12,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use indicatif::HumanCount;
 use jiff::tz::TimeZone;
 use quarry_event::time::NS_PER_SEC;
-use quarry_inputs::{
-    InputError, Sink,
-    file::{FileReport, OneshotOptions, Rotation, absolute_text, add_file, expand},
-};
+use quarry_ingest::{Claims, InTurn, StoreSink, Turns, add_files};
+use quarry_inputs::file::{FileReport, OneshotOptions, Rotation, absolute_text, add_file, expand};
+use quarry_inputs::{InputError, Sink};
 use quarry_stdx::log;
 use serde_json::{Value, json};
 
 use crate::bars::Bars;
-use crate::claims::Claims;
 use crate::cli::OneshotArgs;
 use crate::failure::{self, Failure};
 use crate::interrupt::Interrupt;
 use crate::local::{self, Settings};
-use crate::pipeline_sets::{self, InTurn, Turns};
 use crate::remarks::Remarks;
 use crate::remote::Remote;
-use crate::store_sink::StoreSink;
 use crate::zone;
 
 /// What adding one file came to: its report, or what went wrong and what was added of it before.
@@ -82,7 +78,7 @@ fn add_locally(
         now: settings.clock.now_ns(),
     };
     let (claims, turns) = (Arc::new(Claims::default()), Turns::default());
-    pipeline_sets::run(settings.pipeline_sets(), told.files.len(), |set, files| {
+    add_files(settings.pipeline_sets(), told.files.len(), |set, files| {
         let mut sink = StoreSink::new(&store, set, &claims);
         let mut bar = told.bars.bar(interrupt.clone());
         while let Some(file) = files.take() {
@@ -95,7 +91,7 @@ fn add_locally(
             bar.end();
             let added = match added {
                 // The store takes nothing any more; the next file would fail alike.
-                Err(error @ InputError::Sink { .. }) => return Err(error.into()),
+                Err(error @ InputError::Sink { .. }) => return Err(Failure::from(error)),
                 Err(error) => Err((error.to_string(), error.report().cloned())),
                 Ok(report) => Ok(report),
             };
@@ -131,7 +127,7 @@ fn add_remotely(
         return Err(Failure::Usage(text));
     }
     // The server has as many sets as its configuration says, which is that of this folder.
-    pipeline_sets::run(sets, files.len(), |_, taken| {
+    add_files(sets, files.len(), |_, taken| {
         while let Some(file) = taken.take() {
             let absolute = absolute_text(&files[file]);
             let mut form = vec![("name", absolute.as_str()), ("index", arguments.index.as_str())];

@@ -7,6 +7,7 @@ use std::io::Write;
 use std::path::Path;
 
 use jiff::Timestamp;
+use quarry_ingest::{open_existing, open_read_only};
 use quarry_search::cell::{iso_time, write_csv};
 use quarry_stdx::{SystemClock, log};
 use quarry_store::{CompactionReport, ListingState, Store};
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::cli::ListForm;
 use crate::failure::{self, Failure};
-use crate::local::{self, Settings};
+use crate::local::Settings;
 use crate::output::grid::{Grid, Heading};
 use crate::remote::Remote;
 use crate::{terminal, zone};
@@ -30,7 +31,7 @@ const COMPACT_COLUMNS: &[&str] = &["bucket", "first", "last", "parts", "events",
 pub(crate) fn list(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     let rows = match Remote::find(data_dir) {
         Some(remote) => remote.buckets()?,
-        None => listing(&*local::open_read_only(data_dir, SystemClock::shared())?),
+        None => listing(&*open_read_only(data_dir, SystemClock::shared())?),
     };
     print(&rows, LIST_COLUMNS, form)?;
     Ok(0)
@@ -40,7 +41,7 @@ pub(crate) fn list(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
 pub(crate) fn stats(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     let rows = match Remote::find(data_dir) {
         Some(remote) => remote.buckets()?,
-        None => listing(&*local::open_read_only(data_dir, SystemClock::shared())?),
+        None => listing(&*open_read_only(data_dir, SystemClock::shared())?),
     };
     print(&stats_of(&rows), STATS_COLUMNS, form)?;
     Ok(0)
@@ -50,7 +51,7 @@ pub(crate) fn stats(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
 pub(crate) fn verify(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     let rows = match Remote::find(data_dir) {
         Some(remote) => remote.verify()?,
-        None => verdicts(&*local::open_read_only(data_dir, SystemClock::shared())?),
+        None => verdicts(&*open_read_only(data_dir, SystemClock::shared())?),
     };
     print(&rows, VERIFY_COLUMNS, form)?;
     let damaged = rows.as_array().into_iter().flatten().filter(|row| row["ok"] != true).count();
@@ -65,7 +66,7 @@ pub(crate) fn verify(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
 pub(crate) fn compact(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     let report = match Remote::find(data_dir) {
         Some(remote) => remote.compact()?,
-        None => compaction(&local::open_existing(data_dir, &Settings::of_data_dir(data_dir))?.compact_all()?),
+        None => compaction(&open_existing(data_dir, &Settings::of_data_dir(data_dir).inputs())?.compact_all()?),
     };
     print(&report["merges"], COMPACT_COLUMNS, form)?;
     let [buckets, after, bytes, bytes_after] =

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
+use quarry_ingest::open_read_only;
 use quarry_search::WantedSummaries;
 use quarry_stdx::{SystemClock, log};
 use serde_json::Value;
@@ -15,7 +16,7 @@ use serde_json::Value;
 use crate::bucket::print;
 use crate::cli::ListForm;
 use crate::failure::Failure;
-use crate::local::{self, Settings};
+use crate::local::Settings;
 use crate::model_summaries::{bounds, rows_of};
 use crate::remote::Remote;
 
@@ -45,7 +46,7 @@ pub(crate) fn status(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     let rows = match Remote::find(data_dir) {
         Some(_) => summaries.status(),
         None => {
-            let store = local::open_read_only(data_dir, SystemClock::shared())?;
+            let store = open_read_only(data_dir, SystemClock::shared())?;
             let service = settings.service(Arc::clone(&store) as _, Some(data_dir))?;
             let now = settings.clock.now_ns();
             let mut rows: Vec<Value> = Vec::new();

@@ -5,10 +5,11 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use quarry_eventgen::{LogFile, Plan};
+use quarry_ingest::open_read_only;
 
 use crate::cli::{DemoArgs, OneshotArgs, OutputForm};
 use crate::failure::Failure;
-use crate::local::{self, Settings};
+use crate::local::Settings;
 use crate::output::OutputStyle;
 use crate::output::folded::folded;
 use crate::{add, output, search, terminal, zone};
@@ -75,7 +76,7 @@ pub(crate) fn run(arguments: &DemoArgs) -> Result<u8, Failure> {
     };
     add::run(&data, &oneshot)?;
     let settings = Settings::of_data_dir(&data);
-    let store = local::open_read_only(&data, settings.clock.clone())?;
+    let store = open_read_only(&data, settings.clock.clone())?;
     let service = settings.service(store, Some(&data))?;
     let zone = zone::of_option(Some(ZONE))?;
     let mut out = io::stdout().lock();

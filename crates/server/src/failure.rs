@@ -2,7 +2,9 @@
 
 use std::io::{self, Write};
 
+use quarry_auth::{AuthError, UsersFileError};
 use quarry_engine::EngineError;
+use quarry_ingest::IngestError;
 use quarry_inputs::InputError;
 use quarry_listen::ListenError;
 use quarry_programs::ProgramInputsError;
@@ -120,6 +122,24 @@ impl From<ListenError> for Failure {
 
 impl From<ProgramInputsError> for Failure {
     fn from(error: ProgramInputsError) -> Failure {
+        Failure::Storage(error.to_string())
+    }
+}
+
+impl From<IngestError> for Failure {
+    fn from(error: IngestError) -> Failure {
+        Failure::Storage(error.to_string())
+    }
+}
+
+impl From<AuthError> for Failure {
+    fn from(error: AuthError) -> Failure {
+        Failure::Storage(error.to_string())
+    }
+}
+
+impl From<UsersFileError> for Failure {
+    fn from(error: UsersFileError) -> Failure {
         Failure::Storage(error.to_string())
     }
 }

@@ -3,13 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use quarry_apps::{AddressDatabase, KnowledgeFiles, LookupFiles, Lookups, read_configuration, read_view};
-use quarry_conf::{
-    IndexSettings, IndexesConf, Layers, LimitSettings, MergeSettings, Namespace, PropsResolver, ServerSettings,
-    Transforms, View, missing_rules,
-};
+use quarry_conf::{Layers, LimitSettings, Namespace, PropsResolver, ServerSettings, Transforms, View, missing_rules};
 use quarry_engine::{Engine, EngineOptions, IngestExpressions, SnapshotSource, TransactionLimits};
 use quarry_event::EventBatch;
 use quarry_inputs::{FilePosition, InputSettings, KnownPosition, Sink, SinkError};
@@ -17,21 +13,17 @@ use quarry_programs::CustomCommands;
 use quarry_search::{JobKeeper, SearchService, SearchServiceParts};
 use quarry_spl::ast::PercentileMethod;
 use quarry_stdx::{SharedClock, SystemClock, log};
-use quarry_store::{MemoryStore, MergeOptions, RetentionRule, Store, StoreError, StoreOptions};
+use quarry_store::{MemoryStore, Store};
 
 use crate::failure::Failure;
 use crate::kept_jobs::KeptJobs;
 use crate::model_summaries::ModelSummaries;
 use crate::namespaces::NAMESPACES_MAX;
 use crate::node_facts::NodeFacts;
-use crate::owner_only;
 use crate::zone;
 
 /// Index a search reads when it names none.
 pub(crate) const DEFAULT_INDEX: &str = "main";
-/// Tries to open a data folder that another process has open, and the wait between two of them.
-const LOCK_ROUNDS_MAX: usize = 50;
-const LOCK_ROUND: Duration = Duration::from_millis(20);
 /// Folder of files that large searches spill to, below the data folder.
 const SPILL_FOLDER: &str = "run/spill";
 
@@ -120,27 +112,6 @@ impl Settings {
         self.props.indexes().check(index)
     }
 
-    /// What indexes.conf says of an index.
-    pub(crate) fn index(&self, name: &str) -> IndexSettings {
-        let conf = IndexesConf::new(&self.layers);
-        conf.get(name).unwrap_or_else(|| conf.defaults())
-    }
-
-    /// How long and how much each index keeps, for `indexes` that hold something.
-    pub(crate) fn retention(&self, indexes: impl IntoIterator<Item = String>) -> Vec<RetentionRule> {
-        let rule = |index: String| {
-            let settings = self.index(&index);
-            RetentionRule {
-                index,
-                max_age_secs: settings.frozen_time_period_seconds,
-                max_stored_bytes: Some(settings.max_total_data_size_mb.saturating_mul(1 << 20))
-                    .filter(|most| *most > 0),
-                archives: settings.cold_to_frozen_dir.is_some() || settings.cold_to_frozen_script.is_some(),
-            }
-        };
-        indexes.into_iter().map(rule).collect()
-    }
-
     /// Pipeline sets that add files side by side.
     pub(crate) fn pipeline_sets(&self) -> usize {
         ServerSettings::new(&self.layers).parallel_ingestion_pipelines
@@ -149,24 +120,6 @@ impl Settings {
     /// The results that are kept in a data folder.
     pub(crate) fn kept_jobs(&self, data_dir: &Path) -> KeptJobs {
         KeptJobs::new(data_dir, &self.layers, self.clock.clone())
-    }
-
-    /// Options of the store of a data folder that is added to.
-    fn store_options(&self, data_dir: &Path) -> StoreOptions {
-        let free_bytes_min = ServerSettings::new(&self.layers).free_bytes_min;
-        let mut options =
-            StoreOptions { pipeline_sets: self.pipeline_sets(), free_bytes_min, ..StoreOptions::at(data_dir) };
-        self.set_merges(&mut options);
-        options.configured_indexes = IndexesConf::new(&self.layers).names().map(str::to_owned).collect();
-        options
-    }
-
-    /// Takes over what indexes.conf says of merging.
-    fn set_merges(&self, options: &mut StoreOptions) {
-        let conf = IndexesConf::new(&self.layers);
-        options.compaction.merge = merge_options(&conf.defaults().merge);
-        let own = conf.own_merges().map(|(index, merge)| (index.to_owned(), merge_options(&merge)));
-        options.compaction.merge_of = own.collect();
     }
 
     /// The results that the server of a data folder keeps.
@@ -278,18 +231,6 @@ impl Settings {
     }
 }
 
-fn merge_options(conf: &MergeSettings) -> MergeOptions {
-    let bytes = |megabytes: u64| megabytes.saturating_mul(1 << 20);
-    MergeOptions {
-        background: conf.bucket_merging,
-        min_merge_count: conf.min_merge_count,
-        max_merge_count: conf.max_merge_count,
-        min_merge_raw_bytes: bytes(conf.min_merge_size_mb),
-        max_merge_raw_bytes: bytes(conf.max_merge_size_mb),
-        max_merge_time_span_secs: conf.max_merge_time_span_seconds,
-    }
-}
-
 /// Where large searches spill to; `None`, the system's folder for temporary files, if the data folder takes nothing or
 /// is not there: a search does not make one.
 fn spill_folder(data_dir: &Path) -> Option<PathBuf> {
@@ -302,9 +243,14 @@ fn spill_folder(data_dir: &Path) -> Option<PathBuf> {
 
 /// Opens the store of `data_dir` for adding; the folder is made when missing.
 pub(crate) fn open_to_add(data_dir: &Path, settings: &Settings) -> Result<Arc<Store>, Failure> {
-    owner_only::close_folder(data_dir);
-    let options = settings.store_options(data_dir);
-    let store = when_free(|| Store::open(options.clone(), settings.clock.clone()))?;
+    let store = quarry_ingest::open_to_add(data_dir, &settings.inputs())?;
+    remove_left_spills(data_dir);
+    Ok(store)
+}
+
+/// As [`open_to_add`], for a server: buckets are merged in the background.
+pub(crate) fn open_to_serve(data_dir: &Path, settings: &Settings) -> Result<Arc<Store>, Failure> {
+    let store = quarry_ingest::open_to_serve(data_dir, &settings.inputs())?;
     remove_left_spills(data_dir);
     Ok(store)
 }
@@ -318,49 +264,6 @@ fn remove_left_spills(data_dir: &Path) {
         let folder = folder.display();
         log::note(format!("{folder}: files of searches that were ended cannot be removed: {error}"));
     }
-}
-
-/// As [`open_to_add`], for a server: buckets are merged in the background.
-pub(crate) fn open_to_serve(data_dir: &Path, settings: &Settings) -> Result<Arc<Store>, Failure> {
-    owner_only::close_folder(data_dir);
-    let mut options = settings.store_options(data_dir);
-    options.compaction.bucket_merging = true;
-    let store = when_free(|| Store::open(options.clone(), settings.clock.clone()))?;
-    remove_left_spills(data_dir);
-    Ok(store)
-}
-
-/// Opens the store of `data_dir` for writing, where there is data already.
-pub(crate) fn open_existing(data_dir: &Path, settings: &Settings) -> Result<Arc<Store>, Failure> {
-    check_exists(data_dir)?;
-    open_to_add(data_dir, settings)
-}
-
-/// Refuses a data folder that is not there.
-pub(crate) fn check_exists(data_dir: &Path) -> Result<(), Failure> {
-    if data_dir.is_dir() {
-        return Ok(());
-    }
-    let dir = data_dir.display();
-    Err(Failure::Storage(format!("there is no data folder {dir}: name one with --data-dir, or add data first")))
-}
-
-/// Opens the store of `data_dir` for reading.
-pub(crate) fn open_read_only(data_dir: &Path, clock: SharedClock) -> Result<Arc<Store>, Failure> {
-    check_exists(data_dir)?;
-    Ok(when_free(|| Store::open_read_only(StoreOptions::at(data_dir), clock.clone()))?)
-}
-
-/// Opens a store, waiting a moment for another command that has it open: a process that is just ending, or an add
-/// that is almost done.
-fn when_free(open: impl Fn() -> Result<Arc<Store>, StoreError>) -> Result<Arc<Store>, StoreError> {
-    for _ in 0..LOCK_ROUNDS_MAX {
-        match open() {
-            Err(StoreError::Locked { .. }) => std::thread::park_timeout(LOCK_ROUND),
-            opened => return opened,
-        }
-    }
-    open()
 }
 
 /// Name of this machine.

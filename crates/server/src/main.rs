@@ -5,35 +5,26 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod add;
-mod audit;
 mod bars;
 mod btool;
 mod bucket;
-mod claims;
 mod cli;
-mod collector_tokens;
 mod completions;
 mod datamodel;
 mod demo;
 mod failure;
 mod forward;
-mod frozen;
 mod help;
 mod hints;
 mod interrupt;
 mod kept_jobs;
 mod kept_recent;
 mod local;
-mod metrics;
 mod model_summaries;
-mod monitors;
 mod namespaces;
 mod node;
 mod node_facts;
-mod node_store;
 mod output;
-mod owner_only;
-mod pipeline_sets;
 mod preview;
 mod remarks;
 mod remote;
@@ -44,24 +35,22 @@ mod spl_execute;
 mod spl_explain;
 mod spl_tokens;
 mod splunk_verbs;
-mod store_sink;
 mod summary_builder;
 mod terminal;
 mod user_verbs;
-mod users;
 mod zone;
 
 use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
-use quarry_stdx::log;
+use quarry_stdx::{log, private_folder};
 
 use cli::{AddVerb, BucketVerb, Cli, ColorChoice, DataModelVerb, SplVerb, Verb};
 use failure::Failure;
 
 fn main() -> ExitCode {
-    owner_only::close_new_files();
+    private_folder::close_new_files();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

@@ -2,85 +2,50 @@
 //!
 //! Files of several requests go through the pipeline sets of the store, each through the one that has least to do.
 
-use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::tz::TimeZone;
-use quarry_api::{AddFile, CollectorToken, NamespaceError, Node, NodeError, PreviewFile, TokenChange, TokenError};
+use quarry_api::{
+    AddFile, CollectorToken, CollectorTokens, NamespaceError, Node, NodeError, PreviewFile, TokenChange, TokenError,
+};
 use quarry_conf::Namespace;
 use quarry_engine::Explanation;
-use quarry_inputs::{
-    InputSettings, Sink,
-    file::{OneshotOptions, Progress, Reached, Rotation, add_file},
-};
+use quarry_ingest::Ingest;
+use quarry_inputs::Sink;
+use quarry_inputs::file::{OneshotOptions, Progress, Reached, Rotation, add_file};
 use quarry_search::SearchService;
-use quarry_stdx::log;
-use quarry_store::Store;
 
-use crate::claims::Claims;
-use crate::collector_tokens::CollectorTokens;
 use crate::failure::Failure;
 use crate::local::{self, Settings};
-use crate::metrics::Throughput;
-use crate::monitors::Sinks;
 use crate::namespaces::Namespaces;
-use crate::store_sink::StoreSink;
 use crate::{add, bucket, preview, spl_explain, zone};
-
-/// Different things that are told once; further ones are not told.
-const TOLD_MAX: usize = 1_000;
 
 /// A running node.
 pub(crate) struct LocalNode {
-    pub(crate) store: Arc<Store>,
+    /// Where events go.
+    pub(crate) ingest: Arc<Ingest>,
     pub(crate) settings: Arc<Settings>,
-    /// What inputs are set up with.
-    pub(crate) inputs: Arc<InputSettings>,
-    pub(crate) claims: Arc<Claims>,
-    /// What enters the store.
-    pub(crate) throughput: Arc<Throughput>,
     /// Who searches.
     namespaces: Namespaces,
     /// Tokens of senders.
     pub(crate) tokens: CollectorTokens,
-    /// What was told once and is not told again.
-    told: Mutex<BTreeSet<String>>,
     /// Files that each pipeline set adds now.
     running: Mutex<Vec<usize>>,
 }
 
 impl LocalNode {
-    /// A node over `store`, which has `data_dir`.
+    /// A node whose write side is `ingest`, the store of `data_dir`.
     pub(crate) fn new(
         data_dir: &Path,
-        store: Arc<Store>,
+        ingest: Arc<Ingest>,
         settings: Arc<Settings>,
         namespaces: Namespaces,
     ) -> LocalNode {
         let running = Mutex::new(vec![0; settings.pipeline_sets()]);
-        let inputs = Arc::new(settings.inputs());
-        LocalNode {
-            store,
-            settings,
-            inputs,
-            claims: Arc::default(),
-            throughput: Arc::default(),
-            namespaces,
-            tokens: CollectorTokens::new(data_dir),
-            told: Mutex::default(),
-            running,
-        }
-    }
-
-    /// Tells something unless it was told before.
-    pub(crate) fn tell_once(&self, text: &str) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.len() < TOLD_MAX && told.insert(text.to_owned()) {
-            log::warning(text);
-        }
+        LocalNode { ingest, settings, namespaces, tokens: CollectorTokens::new(data_dir), running }
     }
 
     /// Chooses the set that has least to do.
@@ -119,12 +84,6 @@ impl Progress for UntilLeft<'_> {
     }
 }
 
-impl Sinks for LocalNode {
-    fn sink(&self, worker: usize) -> Box<dyn Sink + '_> {
-        Box::new(StoreSink::new(&self.store, worker, &self.claims).counted(&self.throughput))
-    }
-}
-
 impl Node for LocalNode {
     fn search_in(&self, user: &str, app: &str) -> Result<Arc<SearchService>, NamespaceError> {
         let namespace = Namespace::new(user, app).map_err(|error| NamespaceError::Unknown(error.to_string()))?;
@@ -137,7 +96,7 @@ impl Node for LocalNode {
 
     fn add_file(&self, request: &AddFile, has_left: &AtomicBool) -> Result<String, NodeError> {
         self.settings.check_index(&request.index)?;
-        self.store.check_index(&request.index)?;
+        self.ingest.store.check_index(&request.index)?;
         let path = Path::new(&request.path);
         if !path.is_absolute() {
             return Err(format!("{}: give an absolute path on the server's machine", request.path).into());
@@ -155,7 +114,7 @@ impl Node for LocalNode {
             now: self.settings.clock.now_ns(),
         };
         let running = self.begin_file();
-        let mut sink = StoreSink::new(&self.store, running.set, &self.claims).counted(&self.throughput);
+        let mut sink = self.ingest.file_sink(running.set);
         let added = add_file(path, &options, &self.settings.props, &mut sink, &mut UntilLeft(has_left));
         // What came before a fault is durable too when the fault is told.
         sink.flush()?;
@@ -186,15 +145,15 @@ impl Node for LocalNode {
     }
 
     fn buckets(&self) -> Result<String, NodeError> {
-        Ok(bucket::listing(&self.store).to_string())
+        Ok(bucket::listing(&self.ingest.store).to_string())
     }
 
     fn verify(&self) -> Result<String, NodeError> {
-        Ok(bucket::verdicts(&self.store).to_string())
+        Ok(bucket::verdicts(&self.ingest.store).to_string())
     }
 
     fn compact(&self) -> Result<String, NodeError> {
-        Ok(bucket::compaction(&self.store.compact_all()?).to_string())
+        Ok(bucket::compaction(&self.ingest.store.compact_all()?).to_string())
     }
 
     fn collector_tokens(&self) -> Result<Vec<CollectorToken>, TokenError> {

@@ -10,6 +10,7 @@ use jiff::tz::TimeZone;
 use quarry_conf::{Namespace, Permissions};
 use quarry_engine::{CommandSource, Stopper};
 use quarry_event::time::{NS_PER_SEC, parse_time};
+use quarry_ingest::open_read_only;
 use quarry_inputs::file::{OneshotOptions, Progress, Reached, Rotation, add_file, expand};
 use quarry_search::{Outcome, ResultTable, Row, SearchParams, SearchService};
 use quarry_spl::{Severity, ast::Command};
@@ -90,13 +91,13 @@ impl Place {
             return Ok(Place::Server(remote.in_namespace(namespace.as_ref())));
         }
         let settings = Settings::of_search(&cli.data_dir, namespace)?;
-        let service = match local::open_read_only(&cli.data_dir, settings.clock.clone()) {
+        let service = match open_read_only(&cli.data_dir, settings.clock.clone()) {
             Ok(store) => settings.service(store, Some(&cli.data_dir))?,
             // A search that makes its own rows needs no data.
             Err(_) if makes_rows(&arguments.text) => {
                 settings.service(Arc::new(MemoryStore::new(DEFAULT_INDEX)), Some(&cli.data_dir))?
             }
-            Err(failure) => return Err(failure),
+            Err(error) => return Err(error.into()),
         };
         Ok(Place::Here { service, all_read: true })
     }

@@ -10,7 +10,11 @@ use std::time::Duration;
 
 use quarry_api::{ApiState, SEARCHES_MAX};
 use quarry_apps::run_file::RUN_FILE;
-use quarry_auth::{Auth, AuthError, FIRST_USER};
+use quarry_auth::{Auth, AuthError, FIRST_USER, UsersFile};
+use quarry_ingest::{
+    Ingest, Sinks, archive, index_settings, retention, watch_files, write_audit_events, write_audit_round,
+    write_figures,
+};
 use quarry_inputs::EventStore;
 use quarry_listen::{Bounds, HttpPort, Listeners, listen_for_events, listen_on, raise_open_files};
 use quarry_programs::start_inputs;
@@ -18,18 +22,12 @@ use quarry_stdx::{log, private_file, random};
 use quarry_store::{ExpiredBucket, Removed, Store};
 use serde_json::json;
 
-use crate::audit;
 use crate::cli::ServeArgs;
 use crate::failure::Failure;
-use crate::frozen;
 use crate::local::{self, Settings};
-use crate::metrics;
-use crate::monitors::{self, Sinks};
 use crate::namespaces::Namespaces;
 use crate::node::LocalNode;
-use crate::node_store::NodeStore;
 use crate::summary_builder;
-use crate::users::UsersFile;
 
 /// Time between two rounds of maintenance.
 const MAINTENANCE_EVERY: Duration = Duration::from_secs(60);
@@ -57,7 +55,8 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     let namespaces = Namespaces::new(&settings, store.clone(), data_dir)?;
     let search = Arc::clone(&namespaces.whole);
     let settings = Arc::new(settings);
-    let node = Arc::new(LocalNode::new(data_dir, store, settings, namespaces));
+    let ingest = Arc::new(Ingest::new(store, settings.inputs()));
+    let node = Arc::new(LocalNode::new(data_dir, ingest, settings, namespaces));
     let state = ApiState::new(auth, search, node.clone());
     let summaries = node.settings.summaries(data_dir);
     let building = summary_builder::start(&state.search, summaries, &node.settings.clock)?;
@@ -70,7 +69,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     let served = runtime.block_on(serve(data_dir, Addresses { management: address, hec, s2s }, state, node.clone()));
     drop(building);
     runtime.shutdown_timeout(STOP_WAIT);
-    node.store.close();
+    node.ingest.store.close();
     served.map(|()| 0)
 }
 
@@ -121,10 +120,11 @@ async fn serve(data_dir: &Path, asked: Addresses, state: ApiState, node: Arc<Loc
     let cannot = |error: std::io::Error| Failure::Storage(format!("cannot listen on {address}: {error}"));
     let listener = listen_on(address).map_err(cannot)?;
     let address = listener.local_addr().map_err(cannot)?;
-    let sinks: Arc<dyn Sinks> = node.clone();
-    let events: Arc<dyn EventStore> = Arc::new(NodeStore::new(&node));
-    let collector = listen_for_events(data_dir, asked.hec, &node.inputs, Arc::clone(&events)).await?;
-    let mut listeners = Listeners::start(data_dir, &node.inputs, asked.s2s, &|_| Arc::clone(&events)).await?;
+    let (ingest, inputs) = (&node.ingest, &node.ingest.settings);
+    let sinks: Arc<dyn Sinks> = Arc::<Ingest>::clone(ingest);
+    let events: Arc<dyn EventStore> = Arc::<Ingest>::clone(ingest);
+    let collector = listen_for_events(data_dir, asked.hec, inputs, Arc::clone(&events)).await?;
+    let mut listeners = Listeners::start(data_dir, inputs, asked.s2s, &|_| Arc::clone(&events)).await?;
     if let Some(listening) = &collector {
         node.tokens.attach(&listening.collector);
     }
@@ -132,16 +132,16 @@ async fn serve(data_dir: &Path, asked: Addresses, state: ApiState, node: Arc<Loc
     listeners.addresses.extend(calls.map(|address| ("otlp".to_owned(), address)));
     let stop = stop_signal().map_err(|error| Failure::Storage(format!("cannot listen to signals: {error}")))?;
     // Only now: a second server that finds its ports taken reads nothing and runs nothing.
-    let watching = monitors::start(&node.inputs, &sinks)?;
-    let programs = start_inputs(data_dir, &node.inputs, Some(address), &|_| Arc::clone(&events))?;
+    let watching = watch_files(inputs, &sinks)?;
+    let programs = start_inputs(data_dir, inputs, Some(address), &|_| Arc::clone(&events))?;
     let hec = collector.as_ref().map(|collector| collector.address);
     let run_file = RunFile::write(data_dir, address, hec, &listeners, state.auth.local_token())?;
     log::info(format!("quarry serves {} on http://{address}", data_dir.display()));
-    let (figured, folder) = (Arc::clone(&node), data_dir.to_path_buf());
-    let figures = tokio::spawn(async move { metrics::write_figures(figured, &folder).await });
+    let (figured, folder) = (Arc::clone(ingest), data_dir.to_path_buf());
+    let figures = tokio::spawn(async move { write_figures(figured, &folder).await });
     let maintenance = tokio::spawn(maintain(Arc::clone(&node), data_dir.to_path_buf()));
     let auth = Arc::clone(&state.auth);
-    let audit = tokio::spawn(audit::write_events(Arc::clone(&node), Arc::clone(&auth)));
+    let audit = tokio::spawn(write_audit_events(Arc::clone(ingest), Arc::clone(&auth)));
     let name = format!("management port {address}");
     let router = quarry_api::router(state);
     HttpPort { name, listener, acceptor: None, router, bounds: Bounds::of_management() }.serve(stop).await;
@@ -155,7 +155,7 @@ async fn serve(data_dir: &Path, asked: Addresses, state: ApiState, node: Arc<Loc
     drop(run_file);
     // They wait for programs and for the store, which no thread of the runtime may.
     let ended = tokio::task::spawn_blocking(move || {
-        audit::write_round(&node, &auth);
+        write_audit_round(&node.ingest, &auth);
         drop(programs);
         drop(watching);
     });
@@ -195,13 +195,13 @@ async fn maintain(node: Arc<LocalNode>, data_dir: PathBuf) {
 
 /// One round; gives the time up to which the store's messages were told.
 fn maintenance_round(node: &LocalNode, data_dir: &Path, told: i64) -> i64 {
-    let store: &Store = &node.store;
+    let (store, layers): (&Store, _) = (&node.ingest.store, &node.settings.layers);
     if let Err(error) = store.seal_idle() {
         log::warning(format!("idle events cannot be sealed: {error}"));
     }
-    let rules = node.settings.retention(store.stats().into_iter().map(|stats| stats.index));
-    let archive = |bucket: &ExpiredBucket| frozen::archive(data_dir, &node.settings.index(&bucket.index), bucket);
-    match store.retention_by(&rules, &archive) {
+    let rules = retention(layers, store.stats().into_iter().map(|stats| stats.index));
+    let archived = |bucket: &ExpiredBucket| archive(data_dir, &index_settings(layers, &bucket.index), bucket);
+    match store.retention_by(&rules, &archived) {
         Ok(Removed { too_old, too_many }) => {
             let reasons =
                 ["older than their index keeps events", "the oldest of an index above its maxTotalDataSizeMB"];

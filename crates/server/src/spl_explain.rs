@@ -11,13 +11,14 @@ use quarry_conf::Permissions;
 use quarry_engine::{ExplainedEvents, ExplainedPlan, Explanation, Phase, SnapshotSource, StageShape};
 use quarry_event::TimeNs;
 use quarry_event::time::strftime;
+use quarry_ingest::open_read_only;
 use quarry_search::SearchParams;
 use quarry_store::MemoryStore;
 use serde_json::{Value, json};
 
 use crate::cli::{Cli, ExplainForm, SplExplainArgs};
 use crate::failure::Failure;
-use crate::local::{self, DEFAULT_INDEX, Settings};
+use crate::local::{DEFAULT_INDEX, Settings};
 use crate::remote::Remote;
 use crate::{search, zone};
 
@@ -46,10 +47,10 @@ pub(crate) fn run(cli: &Cli, arguments: &SplExplainArgs) -> Result<u8, Failure> 
     let settings = Settings::of_search(&cli.data_dir, namespace)?;
     let mut messages = Vec::new();
     // A folder that is open elsewhere, or missing, still has its configuration.
-    let store = match local::open_read_only(&cli.data_dir, settings.clock.clone()) {
+    let store = match open_read_only(&cli.data_dir, settings.clock.clone()) {
         Ok(store) => Some(store),
-        Err(failure) => {
-            messages.push(format!("nothing is counted: {}", failure.text()));
+        Err(error) => {
+            messages.push(format!("nothing is counted: {error}"));
             None
         }
     };

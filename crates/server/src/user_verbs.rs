@@ -9,6 +9,7 @@ use std::path::Path;
 use quarry_auth::{
     PASSWORD_BYTES_MAX, UserChange, UserError, UserKeeper, UserRecord, changed_users, check_new_password,
 };
+use quarry_auth::{UsersFile, hash_with_new_salt};
 use quarry_stdx::log;
 use serde_json::{Value, json};
 
@@ -16,7 +17,6 @@ use crate::bucket::print;
 use crate::cli::{ListForm, UserVerb};
 use crate::failure::Failure;
 use crate::remote::Remote;
-use crate::users::{UsersFile, hash};
 
 /// Tries to type the same password twice.
 const TRIES_MAX: usize = 3;
@@ -59,7 +59,7 @@ fn list(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
             feed["entry"].as_array().map(|entries| entries.iter().map(row).collect()).unwrap_or_default()
         }
         None => {
-            crate::local::check_exists(data_dir)?;
+            quarry_ingest::check_exists(data_dir)?;
             let row = |user: UserRecord| json!({ "name": user.name, "roles": user.roles.join(", ") });
             let mut users = UsersFile::of(data_dir).read_or_begin()?;
             users.sort_by(|one, other| one.name.cmp(&other.name));
@@ -78,7 +78,9 @@ fn roles_text(roles: &Value) -> String {
 fn change_file(data_dir: &Path, change: &UserChange) -> Result<(), Failure> {
     let file = UsersFile::of(data_dir);
     let hash = match change {
-        UserChange::Add { password, .. } | UserChange::Edit { password: Some(password), .. } => Some(hash(password)?),
+        UserChange::Add { password, .. } | UserChange::Edit { password: Some(password), .. } => {
+            Some(hash_with_new_salt(password)?)
+        }
         _ => None,
     };
     let users = changed_users(&file.read_or_begin()?, change, hash).map_err(failure_of)?;

@@ -1,5 +1,5 @@
 //! What every crate may use of the machine: clocks behind a seam, random bytes, messages on standard error, and files
-//! that only their owner can read.
+//! and folders that only their owner can read.
 //!
 //! Components take a [`Clock`], so that tests and the simulation can replay time; only the server makes a
 //! [`SystemClock`]. No domain words here.
@@ -7,6 +7,7 @@
 
 pub mod log;
 pub mod private_file;
+pub mod private_folder;
 pub mod random;
 
 use std::fmt::Debug;

@@ -11,11 +11,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use quarry_event::{EventBatch, IndexedField};
-use quarry_inputs::{
-    AppendError, FileIdentity, FilePosition, Receipt,
-    network::hand_over,
-    s2s::{Forwarder, ForwarderDefaults, S2sError, wire},
-};
+use quarry_inputs::network::hand_over;
+use quarry_inputs::s2s::{Forwarder, ForwarderDefaults, S2sError, wire};
+use quarry_inputs::{AppendError, FileIdentity, FilePosition, Receipt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 

@@ -21,10 +21,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use quarry_conf::{NetworkInput, NetworkInputSettings, NetworkKind};
-use quarry_inputs::{
-    EventStore, InputSettings,
-    network::{AccessList, Template},
-};
+use quarry_inputs::network::{AccessList, Template};
+use quarry_inputs::{EventStore, InputSettings};
 use quarry_pipeline::EventTyping;
 use quarry_stdx::log;
 use tokio::sync::{mpsc, watch};

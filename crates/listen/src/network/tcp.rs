@@ -10,10 +10,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use quarry_conf::SenderHost;
-use quarry_inputs::{
-    AppendError,
-    network::{Appender, RawStream, Template},
-};
+use quarry_inputs::AppendError;
+use quarry_inputs::network::{Appender, RawStream, Template};
 use quarry_stdx::log;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;

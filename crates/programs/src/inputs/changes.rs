@@ -13,10 +13,10 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 use quarry_conf::ChangeInput;
 use quarry_event::{EventBatch, Metadata};
-use quarry_inputs::{
-    AppendError, EventStore, FileIdentity, FilePosition,
-    changes::{Action, ChangeRules, Entries, KeptLook, changes, event_text, full_text, look, parse_look, write_look},
+use quarry_inputs::changes::{
+    Action, ChangeRules, Entries, KeptLook, changes, event_text, full_text, look, parse_look, write_look,
 };
+use quarry_inputs::{AppendError, EventStore, FileIdentity, FilePosition};
 use quarry_stdx::{log, private_file};
 
 use super::shared::{Shared, Stores, check, kept_name, metadata};

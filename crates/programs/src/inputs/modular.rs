@@ -8,10 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use quarry_conf::ProgramInput;
-use quarry_inputs::{
-    EventStore,
-    program::{OutputReader, StanzaDefaults, TextReader, XmlReader},
-};
+use quarry_inputs::EventStore;
+use quarry_inputs::program::{OutputReader, StanzaDefaults, TextReader, XmlReader};
 use quarry_pipeline::SourceInfo;
 use quarry_stdx::log;
 

@@ -4,32 +4,30 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use quarry_conf::MonitorSettings;
-use quarry_inputs::{
-    InputSettings, Sink,
-    file::{Monitor, MonitorOptions},
-};
+use quarry_inputs::file::{Monitor, MonitorOptions};
+use quarry_inputs::{InputSettings, Sink};
 use quarry_stdx::log;
 
-use crate::failure::Failure;
+use crate::error::IngestError;
 
 /// Names of the threads.
 const WATCHER_THREAD: &str = "quarry-watch";
 const WORKER_THREAD: &str = "quarry-tail";
 
 /// Where the events of watched files go.
-pub(crate) trait Sinks: Send + Sync {
+pub trait Sinks: Send + Sync {
     /// A sink for a worker.
     fn sink(&self, worker: usize) -> Box<dyn Sink + '_>;
 }
 
 /// Files that are watched.
-pub(crate) struct Watching {
+pub struct Watching {
     monitor: Arc<Monitor>,
     threads: Vec<JoinHandle<()>>,
 }
 
 /// Begins to watch what inputs.conf says; `None` if that is nothing. Stanzas that cannot be used are told.
-pub(crate) fn start(settings: &Arc<InputSettings>, sinks: &Arc<dyn Sinks>) -> Result<Option<Watching>, Failure> {
+pub fn start(settings: &Arc<InputSettings>, sinks: &Arc<dyn Sinks>) -> Result<Option<Watching>, IngestError> {
     let (mut stanzas, wrong) = MonitorSettings::all(&settings.layers);
     wrong.iter().for_each(log::warning);
     stanzas.retain(|stanza| match settings.check_index(&stanza.index) {
@@ -64,9 +62,9 @@ pub(crate) fn start(settings: &Arc<InputSettings>, sinks: &Arc<dyn Sinks>) -> Re
 }
 
 impl Watching {
-    fn spawn(&mut self, name: String, work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
+    fn spawn(&mut self, name: String, work: impl FnOnce() + Send + 'static) -> Result<(), IngestError> {
         let thread = std::thread::Builder::new().name(name).spawn(work);
-        let thread = thread.map_err(|error| Failure::Storage(format!("cannot start a thread: {error}")))?;
+        let thread = thread.map_err(IngestError::Thread)?;
         self.threads.push(thread);
         Ok(())
     }

@@ -3,7 +3,7 @@
 //!
 //! A new file gets its mode from the process ([`close_new_files`]), whichever crate or library makes it: logs, buckets, the
 //! catalog and the files that SQLite puts beside it, lookups, results. An existing data folder that others may enter is
-//! walked once, and the folder itself is closed last: one that is closed already needs no walk ([`close_folder`]).
+//! walked once, and the folder itself is closed last: one that is closed already needs no walk ([`close`]).
 //! Files below `etc` that the owner wrote are left as they are; behind the closed folder nobody else gets to them.
 
 use std::fs::{Metadata, Permissions};
@@ -11,7 +11,6 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use quarry_stdx::log;
 use rustix::fs::Mode;
 
 /// What group and others may do.
@@ -25,22 +24,22 @@ const CONFIGURATION: &str = "etc";
 
 /// From now on what this process makes, and what programs make that it runs, is the owner's alone. Called before there
 /// are other threads.
-pub(crate) fn close_new_files() {
+pub fn close_new_files() {
     rustix::process::umask(Mode::from_raw_mode(OTHERS));
 }
 
 /// Closes a data folder of before to others, if there is one; what cannot be closed is told.
-pub(crate) fn close_folder(data_dir: &Path) {
+pub fn close(data_dir: &Path) {
     let Ok(found) = data_dir.metadata() else { return };
     if !found.is_dir() || found.permissions().mode() & OTHERS == 0 {
         return;
     }
-    let closed = close_within(data_dir, true, 0).and_then(|()| close(data_dir, &found));
+    let closed = close_within(data_dir, true, 0).and_then(|()| close_one(data_dir, &found));
     match closed {
-        Ok(()) => log::note(format!("{} is closed to other users of this machine now", data_dir.display())),
+        Ok(()) => crate::log::note(format!("{} is closed to other users of this machine now", data_dir.display())),
         Err(error) => {
             let folder = data_dir.display();
-            log::warning(format!("{folder}: other users of this machine may read it: {error}; chmod 700 it"));
+            crate::log::warning(format!("{folder}: other users of this machine may read it: {error}; chmod 700 it"));
         }
     }
 }
@@ -62,13 +61,13 @@ fn close_within(folder: &Path, is_top: bool, depth: usize) -> io::Result<()> {
             close_within(&path, false, depth + 1)?;
         }
         if found.is_dir() || found.is_file() {
-            close(&path, &found)?;
+            close_one(&path, &found)?;
         }
     }
     Ok(())
 }
 
-fn close(path: &Path, found: &Metadata) -> io::Result<()> {
+fn close_one(path: &Path, found: &Metadata) -> io::Result<()> {
     let mode = found.permissions().mode();
     if mode & OTHERS == 0 {
         return Ok(());
@@ -103,14 +102,14 @@ mod tests {
         for folder in ["wal", "objects/main", "objects", "etc", "."] {
             open(&data.join(folder), 0o755);
         }
-        close_folder(&data);
+        close(&data);
         assert_eq!(["", "wal", "objects", "objects/main"].map(|folder| mode(&data.join(folder))), [0o700; 4]);
         assert_eq!(files.map(|file| mode(&data.join(file))), [0o600, 0o600, 0o600, 0o644]);
         assert_eq!(mode(&outside), 0o644, "links are not followed");
         // A closed folder is not walked again.
         open(&data.join("wal/1.log"), 0o644);
-        close_folder(&data);
+        close(&data);
         assert_eq!(mode(&data.join("wal/1.log")), 0o644);
-        close_folder(&place.path().join("missing"));
+        close(&place.path().join("missing"));
     }
 }

@@ -15,8 +15,7 @@ use quarry_event::time::{NS_PER_SEC, strftime};
 use quarry_event::{EventBatch, Metadata, TimeNs};
 use quarry_store::AppendRequest;
 
-use crate::local;
-use crate::node::LocalNode;
+use crate::ingest::Ingest;
 
 /// Time between two rounds of figures.
 const WRITE_EVERY: Duration = Duration::from_secs(30);
@@ -150,7 +149,7 @@ fn write_amount(amount: &Amount, seconds: f64, out: &mut String) {
 }
 
 /// Lines about the queues in front of the log, one for each pipeline set.
-fn queue_lines(node: &LocalNode) -> Vec<String> {
+fn queue_lines(node: &Ingest) -> Vec<String> {
     let queues = node.store.queues();
     let line = |(set, queue): (usize, &quarry_store::QueueFigures)| {
         let name = if set == 0 { "indexqueue".to_owned() } else { format!("indexqueue, ingest_pipe={set}") };
@@ -182,9 +181,9 @@ fn round(lines: Vec<String>, source: &str, host: &str, now: TimeNs) -> EventBatc
 }
 
 /// Writes figures again and again.
-pub(crate) async fn write_figures(node: Arc<LocalNode>, data_dir: &Path) {
+pub async fn write_figures(node: Arc<Ingest>, data_dir: &Path) {
     let source = std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.to_path_buf()).join(SOURCE);
-    let (source, host) = (source.display().to_string(), local::host_name());
+    let (source, host) = (source.display().to_string(), node.settings.host.clone());
     if node.settings.check_index(INDEX).is_err() {
         return;
     }

@@ -12,14 +12,14 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use quarry_event::EventBatch;
 use quarry_inputs::{FilePosition, KnownPosition, Sink, SinkError};
 
-use crate::failure::Failure;
+use crate::error::IngestError;
 
 /// Name of a set's thread.
 const SET_THREAD: &str = "quarry-set";
 
 /// Files that are worked off by several sets.
 #[derive(Debug)]
-pub(crate) struct Files {
+pub struct Files {
     next: AtomicUsize,
     count: usize,
     is_over: AtomicBool,
@@ -27,7 +27,7 @@ pub(crate) struct Files {
 
 impl Files {
     /// Number of the next file, in order; none when all are taken or nobody wants more.
-    pub(crate) fn take(&self) -> Option<usize> {
+    pub fn take(&self) -> Option<usize> {
         let is_over = self.is_over.load(Ordering::SeqCst);
         let taken = || self.next.fetch_add(1, Ordering::SeqCst);
         if is_over { None } else { Some(taken()).filter(|file| *file < self.count) }
@@ -36,11 +36,11 @@ impl Files {
 
 /// Has `sets` sets work off `files` files; `work` is called once per set with its number, and takes files until there
 /// are none. An error or a break ends all of them after the file they are at; the error of the first set counts.
-pub(crate) fn run(
+pub fn run<E: From<IngestError> + Send>(
     sets: usize,
     files: usize,
-    work: impl Fn(usize, &Files) -> Result<ControlFlow<()>, Failure> + Sync,
-) -> Result<(), Failure> {
+    work: impl Fn(usize, &Files) -> Result<ControlFlow<()>, E> + Sync,
+) -> Result<(), E> {
     let files = Files { next: AtomicUsize::new(0), count: files, is_over: AtomicBool::new(false) };
     let work = |set: usize| {
         let done = work(set, &files);
@@ -61,10 +61,8 @@ pub(crate) fn run(
         };
         let threads: Vec<_> = (0..sets).map(start).collect();
         let ended = threads.into_iter().map(|thread| match thread {
-            Ok(thread) => {
-                thread.join().unwrap_or_else(|_| Err(Failure::Storage("a pipeline set ended by a fault".to_owned())))
-            }
-            Err(error) => Err(Failure::Storage(format!("cannot start a thread: {error}"))),
+            Ok(thread) => thread.join().unwrap_or_else(|_| Err(IngestError::SetEnded.into())),
+            Err(error) => Err(IngestError::Thread(error).into()),
         });
         ended.collect::<Vec<_>>().into_iter().collect()
     })
@@ -72,7 +70,7 @@ pub(crate) fn run(
 
 /// Lets files ask what is known of them in their order.
 #[derive(Debug, Default)]
-pub(crate) struct Turns {
+pub struct Turns {
     inner: Mutex<Turn>,
     passed: Condvar,
 }
@@ -114,7 +112,7 @@ impl Turns {
 }
 
 /// The sink of one file: asks when it is its turn.
-pub(crate) struct InTurn<'a, S: Sink> {
+pub struct InTurn<'a, S: Sink> {
     sink: &'a mut S,
     turns: &'a Turns,
     file: usize,
@@ -123,7 +121,7 @@ pub(crate) struct InTurn<'a, S: Sink> {
 
 impl<'a, S: Sink> InTurn<'a, S> {
     /// The sink of file number `file`; dropped, it gives its turn away.
-    pub(crate) fn new(sink: &'a mut S, turns: &'a Turns, file: usize) -> InTurn<'a, S> {
+    pub fn new(sink: &'a mut S, turns: &'a Turns, file: usize) -> InTurn<'a, S> {
         InTurn { sink, turns, file, has_passed: false }
     }
 
@@ -178,7 +176,7 @@ mod tests {
                 }
                 Ok(ControlFlow::Continue(()))
             };
-            run(sets, count, work).unwrap();
+            run::<IngestError>(sets, count, work).unwrap();
             let mut taken = taken.into_inner().unwrap();
             taken.sort_unstable();
             assert_eq!(taken, (0..count).collect::<Vec<_>>());
@@ -191,12 +189,12 @@ mod tests {
             Some(0) => Ok(ControlFlow::Break(())),
             _ => Ok(ControlFlow::Continue(())),
         };
-        run(1, 9, work).unwrap();
+        run::<IngestError>(1, 9, work).unwrap();
         let failed = run(2, 9, |set, _| match set {
             0 => Ok(ControlFlow::Continue(())),
-            _ => Err(Failure::Storage("full".to_owned())),
+            _ => Err(IngestError::SetEnded),
         });
-        assert_eq!(failed.unwrap_err().text(), Failure::Storage("full".to_owned()).text());
+        assert!(matches!(failed.unwrap_err(), IngestError::SetEnded));
     }
 
     #[test]

@@ -3,30 +3,25 @@
 //! The queue is `D/forward`, what is sent where is outputs.conf. Stopping sends nothing more: what is in the queue is
 //! sent after the next start. `D/run/forward.json` tells where the forwarder listens.
 
-mod link;
-mod tls;
-
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use quarry_conf::{OutputSettings, ServerSettings};
 use quarry_event::EventBatch;
-use quarry_forward::{ForwardError, GroupOptions, Outlet, OutletSink, Routes, Spool, SpoolOptions};
+use quarry_forward::{ForwardError, GroupOptions, Link, Outlet, OutletSink, Routes, Spool, SpoolOptions};
+use quarry_ingest::{Claim, Claims, Sinks, Watching, watch_files};
 use quarry_inputs::{EventStore, FilePosition, KnownPosition, Sink, SinkError};
 use quarry_listen::{Listeners, listen_for_events, stopped};
 use quarry_programs::{ProgramInputs, start_inputs};
-use quarry_stdx::{log, private_file, random};
+use quarry_stdx::{log, private_file, private_folder, random};
 use serde_json::json;
 use tokio::sync::watch;
 
-use crate::claims::{Claim, Claims};
 use crate::cli::ForwardArgs;
 use crate::failure::Failure;
 use crate::local::{self, Settings};
-use crate::monitors::{self, Sinks, Watching};
 use crate::serve::{address_of, stop_signal};
-use link::Link;
 
 /// Folder of the queue, below the data folder.
 const QUEUE_FOLDER: &str = "forward";
@@ -59,7 +54,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ForwardArgs) -> Result<u8, Failur
         return Err(Failure::Usage(format!("{text} {}", file.display())));
     }
     let (routes, spool) = open(data_dir, &outputs, &settings)?;
-    crate::owner_only::close_folder(data_dir);
+    private_folder::close(data_dir);
     let outlet = Outlet::new(Arc::clone(&spool), routes);
     let syncing = Arc::clone(&spool);
     let thread = std::thread::Builder::new().name(SYNC_THREAD.to_owned()).spawn(move || syncing.run());
@@ -126,7 +121,7 @@ impl Node<'_> {
         let stop = stop_signal().map_err(|error| Failure::Storage(format!("cannot listen to signals: {error}")))?;
         // Only now: a second forwarder that finds its ports taken reads nothing and runs nothing.
         let programs = start_inputs(data_dir, settings, None, &stores)?;
-        *reading = Some((programs, monitors::start(settings, sinks)?));
+        *reading = Some((programs, watch_files(settings, sinks)?));
         let (stopper, stopping) = watch::channel(false);
         let links: Vec<_> = self.links(&stopping).into_iter().map(|link| tokio::spawn(link.run())).collect();
         let hec = collector.as_ref().map(|collector| collector.address.to_string());

@@ -7,10 +7,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use quarry_api::{CollectorToken, TokenChange, TokenError};
 use quarry_conf::{HttpInputSettings, HttpToken};
 use quarry_inputs::hec::Collector;
 use quarry_stdx::{log, private_file, random};
+
+use crate::node::{CollectorToken, TokenChange, TokenError};
 
 /// File of the tokens, below the data folder.
 const FILE: &str = "etc/system/local/inputs.conf";
@@ -39,7 +40,7 @@ const SETTINGS: [&str; 10] = [
 const SWITCHES: [&str; 3] = ["disabled", "useACK", "allowQueryStringAuth"];
 
 /// The tokens of a data folder.
-pub(crate) struct CollectorTokens {
+pub struct CollectorTokens {
     data_dir: PathBuf,
     /// What takes senders' events, once it does.
     collector: OnceLock<Arc<Collector>>,
@@ -49,23 +50,23 @@ pub(crate) struct CollectorTokens {
 
 impl CollectorTokens {
     /// Tokens of a data folder.
-    pub(crate) fn new(data_dir: &Path) -> CollectorTokens {
+    pub fn new(data_dir: &Path) -> CollectorTokens {
         CollectorTokens { data_dir: data_dir.to_owned(), collector: OnceLock::new(), changing: Mutex::new(()) }
     }
 
     /// Puts changes in force in `collector` from now on.
-    pub(crate) fn attach(&self, collector: &Arc<Collector>) {
+    pub fn attach(&self, collector: &Arc<Collector>) {
         // A node has one.
         self.collector.get_or_init(|| Arc::clone(collector));
     }
 
     /// All tokens.
-    pub(crate) fn list(&self) -> Vec<CollectorToken> {
+    pub fn list(&self) -> Vec<CollectorToken> {
         self.read().into_iter().map(told).collect()
     }
 
     /// Writes a token; `check_index` says why an index takes no events.
-    pub(crate) fn write(
+    pub fn write(
         &self,
         change: &TokenChange,
         check_index: &dyn Fn(&str) -> Result<(), String>,
@@ -109,7 +110,7 @@ impl CollectorTokens {
     }
 
     /// Removes a token.
-    pub(crate) fn remove(&self, name: &str) -> Result<(), TokenError> {
+    pub fn remove(&self, name: &str) -> Result<(), TokenError> {
         let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.read().iter().any(|token| token.name == name) {
             return Err(TokenError::Unknown { name: name.to_owned() });
@@ -301,7 +302,7 @@ fn end_line(text: &mut String) {
 
 #[cfg(test)]
 mod tests {
-    use quarry_api::{TokenChange, TokenError};
+    use crate::node::{TokenChange, TokenError};
 
     use super::{CollectorTokens, changed, without};
 

@@ -4,25 +4,45 @@
 
 use std::path::{Path, PathBuf};
 
-use quarry_auth::{ADMIN_ROLE, FIRST_USER, UserKeeper, UserRecord, hash_password, parse_users, print_users};
-use quarry_stdx::{log, private_file, random};
+use quarry_stdx::{log, private_file, private_file::PrivateFileError, random};
 
-use crate::failure::Failure;
+use crate::AuthError;
+use crate::password::hash_password;
+use crate::users::{ADMIN_ROLE, FIRST_USER, UserKeeper, UserRecord, parse_users, print_users};
 
 /// File of users, below the data folder.
 const USERS_FILE: &str = "etc/passwd";
 
+/// The file of users cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum UsersFileError {
+    /// It is there and cannot be read.
+    #[error("cannot read {path}: {source}", path = path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// It cannot be written.
+    #[error(transparent)]
+    Write(#[from] PrivateFileError),
+    /// The first password could not be hashed.
+    #[error(transparent)]
+    Hash(#[from] AuthError),
+}
+
 /// The file of users.
-pub(crate) struct UsersFile(PathBuf);
+pub struct UsersFile(PathBuf);
 
 impl UsersFile {
     /// That of a data folder.
-    pub(crate) fn of(data_dir: &Path) -> UsersFile {
+    pub fn of(data_dir: &Path) -> UsersFile {
         UsersFile(data_dir.join(USERS_FILE))
     }
 
     /// The users; a new folder gets the first one.
-    pub(crate) fn read_or_begin(&self) -> Result<Vec<UserRecord>, Failure> {
+    pub fn read_or_begin(&self) -> Result<Vec<UserRecord>, UsersFileError> {
         let (path, file) = (&self.0, self.0.display());
         match std::fs::read_to_string(path) {
             Ok(text) => {
@@ -32,14 +52,14 @@ impl UsersFile {
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 let (name, password) = FIRST_USER;
-                let password_hash = hash(password)?;
+                let password_hash = hash_with_new_salt(password)?;
                 let users =
                     vec![UserRecord { name: name.to_owned(), password_hash, roles: vec![ADMIN_ROLE.to_owned()] }];
                 private_file::write(path, &print_users(&users))?;
                 log::info(format!("made user {name} with password {password}"));
                 Ok(users)
             }
-            Err(error) => Err(Failure::Storage(format!("cannot read {file}: {error}"))),
+            Err(error) => Err(UsersFileError::Read { path: path.clone(), source: error }),
         }
     }
 }
@@ -50,9 +70,9 @@ impl UserKeeper for UsersFile {
     }
 }
 
-/// Hash of a password.
-pub(crate) fn hash(password: &str) -> Result<String, Failure> {
+/// Hash of a password, with a salt of its own.
+pub fn hash_with_new_salt(password: &str) -> Result<String, AuthError> {
     let mut salt = [0; 16];
     random::fill(&mut salt);
-    hash_password(password, &salt).map_err(|error| Failure::Storage(error.to_string()))
+    hash_password(password, &salt)
 }

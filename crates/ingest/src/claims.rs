@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// The files that are being added.
 #[derive(Debug, Default)]
-pub(crate) struct Claims {
+pub struct Claims {
     inner: Mutex<Inner>,
     ended: Condvar,
 }
@@ -31,7 +31,7 @@ struct Claimed {
 
 /// The first bytes of a file that is added; free when the last holder drops it.
 #[derive(Debug)]
-pub(crate) struct Claim {
+pub struct Claim {
     claims: Arc<Claims>,
     number: u64,
 }
@@ -39,7 +39,7 @@ pub(crate) struct Claim {
 impl Claims {
     /// Waits until no file is read that begins like `head`, and claims it. Says too whether what the store knows of
     /// such files is not settled. Nobody may wait here who reads a file: two could wait for each other.
-    pub(crate) fn claim(self: &Arc<Claims>, index: &str, head: &[u8]) -> (Arc<Claim>, bool) {
+    pub fn claim(self: &Arc<Claims>, index: &str, head: &[u8]) -> (Arc<Claim>, bool) {
         let mut inner = self.lock();
         while inner.alike(index, head).any(|claimed| claimed.is_read) {
             inner = self.ended.wait(inner).unwrap_or_else(PoisonError::into_inner);
@@ -70,7 +70,7 @@ impl Inner {
 
 impl Claim {
     /// Nothing more comes of the file; what came may still be on its way.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         if let Some(claimed) = self.claims.lock().claimed.get_mut(&self.number) {
             claimed.is_read = false;
         }

@@ -7,14 +7,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use quarry_conf::OutputTls;
+use quarry_listen::expanded;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use tokio_rustls::TlsConnector;
-
-use quarry_listen::expanded;
 
 /// What speaks TLS with a server of this address, and the name it must have.
 pub(super) fn connector(

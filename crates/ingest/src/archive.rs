@@ -29,7 +29,7 @@ const OBJECTS: &str = "db";
 const SHOWN: &str = "run/frozen";
 
 /// Archives a bucket as its index says; an error says why it has to stay.
-pub(crate) fn archive(data_dir: &Path, settings: &IndexSettings, bucket: &ExpiredBucket) -> Result<(), String> {
+pub fn archive(data_dir: &Path, settings: &IndexSettings, bucket: &ExpiredBucket) -> Result<(), String> {
     // The folder wins over the program, as in Splunk.
     if let Some(folder) = &settings.cold_to_frozen_dir {
         let folder = expand(data_dir, folder)?;

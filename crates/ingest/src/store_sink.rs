@@ -15,7 +15,7 @@ use crate::metrics::Throughput;
 const TICKETS_MAX: usize = 64;
 
 /// Hands an input's events to a store.
-pub(crate) struct StoreSink<'a> {
+pub struct StoreSink<'a> {
     store: &'a Store,
     /// Pipeline set it appends through.
     set: usize,
@@ -31,7 +31,7 @@ pub(crate) struct StoreSink<'a> {
 
 impl<'a> StoreSink<'a> {
     /// A sink over pipeline set `set` of `store`; all sinks of a store share `claims`.
-    pub(crate) fn new(store: &'a Store, set: usize, claims: &Arc<Claims>) -> StoreSink<'a> {
+    pub fn new(store: &'a Store, set: usize, claims: &Arc<Claims>) -> StoreSink<'a> {
         StoreSink {
             store,
             set,

@@ -12,8 +12,7 @@ use quarry_event::{EventBatch, Metadata, time::strftime};
 use quarry_stdx::log;
 use quarry_store::AppendRequest;
 
-use crate::local;
-use crate::node::LocalNode;
+use crate::ingest::Ingest;
 
 /// Time between two rounds.
 const WRITE_EVERY: Duration = Duration::from_secs(1);
@@ -23,7 +22,7 @@ const INDEX: &str = "_audit";
 const AUDIT_TRAIL: &str = "audittrail";
 
 /// Writes what happened again and again.
-pub(crate) async fn write_events(node: Arc<LocalNode>, auth: Arc<Auth>) {
+pub async fn write_events(node: Arc<Ingest>, auth: Arc<Auth>) {
     loop {
         tokio::time::sleep(WRITE_EVERY).await;
         let (node, auth) = (Arc::clone(&node), Arc::clone(&auth));
@@ -32,12 +31,12 @@ pub(crate) async fn write_events(node: Arc<LocalNode>, auth: Arc<Auth>) {
 }
 
 /// Writes what happened since the last round.
-pub(crate) fn write_round(node: &LocalNode, auth: &Auth) {
+pub fn write_round(node: &Ingest, auth: &Auth) {
     let records = auth.take_audit();
     if records.is_empty() || node.settings.check_index(INDEX).is_err() {
         return;
     }
-    let batch = round(&records, &local::host_name(), node.settings.clock.now_ns());
+    let batch = round(&records, &node.settings.host, node.settings.clock.now_ns());
     let written = node.store.append(AppendRequest { batch, checkpoint: None }).and_then(|ticket| ticket.wait());
     if let Err(error) = written {
         log::warning(format!("{} audit events are lost: {error}", records.len()));

@@ -10,18 +10,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quarry_conf::{OutputGroup, OutputServer};
-use quarry_forward::{Balance, BalanceSettings, ForwardError, Spool, SpoolReader};
-use quarry_inputs::{
-    s2s::S2sError,
-    s2s::sender::{Sender, SenderSettings, SentForm},
-};
+use quarry_inputs::s2s::S2sError;
+use quarry_inputs::s2s::sender::{Sender, SenderSettings, SentForm};
 use quarry_listen::{Connection, stopped};
 use quarry_stdx::{SharedClock, log};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
-use super::tls;
+use crate::balance::{Balance, BalanceSettings};
+use crate::error::ForwardError;
+use crate::spool::{Spool, SpoolReader};
+use crate::tls;
 
 /// Records and bytes on their way without an acknowledgment.
 const WINDOW_RECORDS: usize = 256;
@@ -41,17 +41,23 @@ const HEARTBEAT_NS: i64 = 30_000_000_000;
 const NANOS: i64 = 1_000_000_000;
 
 /// A group and what its connections need.
-pub(super) struct Link {
-    pub(super) group: OutputGroup,
+pub struct Link {
+    /// What outputs.conf says of it.
+    pub group: OutputGroup,
     /// Number of the group.
-    pub(super) number: usize,
-    pub(super) spool: Arc<Spool>,
-    pub(super) clock: SharedClock,
-    pub(super) host: String,
-    pub(super) data_dir: PathBuf,
-    pub(super) stopping: watch::Receiver<bool>,
+    pub number: usize,
+    /// The queue.
+    pub spool: Arc<Spool>,
+    /// The clock of the node.
+    pub clock: SharedClock,
+    /// Name of this machine.
+    pub host: String,
+    /// Where certificates are looked for.
+    pub data_dir: PathBuf,
+    /// Becomes true when the forwarder stops.
+    pub stopping: watch::Receiver<bool>,
     /// Which server comes first.
-    pub(super) first: usize,
+    pub first: usize,
 }
 
 /// Why a connection ended.
@@ -93,7 +99,7 @@ enum Flow {
 
 impl Link {
     /// Sends until the forwarder stops.
-    pub(super) async fn run(mut self) {
+    pub async fn run(mut self) {
         let settings = BalanceSettings { seconds: self.group.balance_seconds, bytes: self.group.balance_bytes };
         let mut balance = Balance::new(settings, self.group.servers.len(), self.first);
         let mut told: Vec<Told> = self.group.servers.iter().map(|_| Told::default()).collect();

@@ -1,0 +1,23 @@
+//! Why the write side of a node does not start or go on.
+
+use std::io;
+use std::path::PathBuf;
+
+use quarry_store::StoreError;
+
+/// Failure of the write side.
+#[derive(Debug, thiserror::Error)]
+pub enum IngestError {
+    /// There is nothing to open.
+    #[error("there is no data folder {}: name one with --data-dir, or add data first", .0.display())]
+    NoDataFolder(PathBuf),
+    /// The store does not open.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The system gives no thread.
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
+    /// A pipeline set panicked.
+    #[error("a pipeline set ended by a fault")]
+    SetEnded,
+}

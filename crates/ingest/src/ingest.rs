@@ -1,0 +1,156 @@
+//! An open store with what all inputs of a node share, as network inputs, programs and watched files see it.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use quarry_event::EventBatch;
+use quarry_inputs::{AppendError, EventStore, FilePosition, InputSettings, Receipt, SentRequest, Sink, SinkError};
+use quarry_stdx::log;
+use quarry_store::{AppendRequest, SentRequest as StoredRequest, Store, StoreError, Ticket};
+
+use crate::claims::Claims;
+use crate::metrics::Throughput;
+use crate::monitors::Sinks;
+use crate::store_sink::{StoreSink, checkpoint_of, set_of};
+
+/// Different things that are told once; further ones are not told.
+const TOLD_MAX: usize = 1_000;
+
+/// The write side of a running node.
+pub struct Ingest {
+    /// The open store.
+    pub store: Arc<Store>,
+    /// What inputs are set up with.
+    pub settings: Arc<InputSettings>,
+    claims: Arc<Claims>,
+    /// What enters the store.
+    pub(crate) throughput: Arc<Throughput>,
+    /// What was told once and is not told again.
+    told: Mutex<BTreeSet<String>>,
+    /// Batches that went round the pipeline sets.
+    sets_used: AtomicUsize,
+}
+
+impl Ingest {
+    /// The write side over an open store.
+    pub fn new(store: Arc<Store>, settings: InputSettings) -> Ingest {
+        Ingest {
+            store,
+            settings: Arc::new(settings),
+            claims: Arc::default(),
+            throughput: Arc::default(),
+            told: Mutex::default(),
+            sets_used: AtomicUsize::new(0),
+        }
+    }
+
+    /// A sink for a file that pipeline set `set` reads.
+    pub fn file_sink(&self, set: usize) -> StoreSink<'_> {
+        StoreSink::new(&self.store, set, &self.claims).counted(&self.throughput)
+    }
+
+    /// Tells something unless it was told before.
+    fn tell_once(&self, text: &str) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.len() < TOLD_MAX && told.insert(text.to_owned()) {
+            log::warning(text);
+        }
+    }
+}
+
+impl Sinks for Ingest {
+    fn sink(&self, worker: usize) -> Box<dyn Sink + '_> {
+        Box::new(self.file_sink(worker))
+    }
+}
+
+impl EventStore for Ingest {
+    fn append(&self, batch: EventBatch) -> Result<Box<dyn Receipt>, AppendError> {
+        self.throughput.note(&batch);
+        let set = self.sets_used.fetch_add(1, Ordering::Relaxed);
+        let appended = self.store.append_in(set, AppendRequest { batch, checkpoint: None });
+        appended.map(|ticket| -> Box<dyn Receipt> { Box::new(Stored(ticket)) }).map_err(refusal)
+    }
+
+    fn append_at(&self, batch: EventBatch, position: FilePosition) -> Result<Box<dyn Receipt>, AppendError> {
+        self.throughput.note(&batch);
+        // Of one sender always the same, so that nothing overtakes what came before it.
+        let set = set_of(&position.identity);
+        let request = AppendRequest { batch, checkpoint: Some(checkpoint_of(position)) };
+        let appended = self.store.append_in(set, request);
+        appended.map(|ticket| -> Box<dyn Receipt> { Box::new(Stored(ticket)) }).map_err(refusal)
+    }
+
+    fn sent_request(&self, key: u128) -> SentRequest {
+        let StoredRequest { key, id } = self.store.sent_request(key);
+        SentRequest { key, id }
+    }
+
+    fn append_sent(&self, batch: EventBatch, request: &SentRequest) -> Result<Box<dyn Receipt>, AppendError> {
+        self.throughput.note(&batch);
+        let set = self.sets_used.fetch_add(1, Ordering::Relaxed);
+        let appended = self.store.append_sent(set, batch, &known(request));
+        appended.map(|ticket| -> Box<dyn Receipt> { Box::new(Stored(ticket)) }).map_err(refusal)
+    }
+
+    fn answered(&self, request: &SentRequest) {
+        if let Err(error) = self.store.answered(&known(request)) {
+            self.tell_once(&format!(
+                "a request that is sent again after a crash may be taken for a repetition: {error}"
+            ));
+        }
+    }
+
+    fn gave_up(&self, request: &SentRequest) {
+        self.store.gave_up(&known(request));
+    }
+
+    fn known_offset(&self, scope: &str, name: &[u8]) -> Result<u64, SinkError> {
+        self.store.settle()?;
+        let known = self.store.checkpoints_of(name, scope)?;
+        let own = known.iter().map(|logged| &logged.checkpoint).filter(|known| known.head_bytes as usize == name.len());
+        Ok(own.map(|known| known.offset).max().unwrap_or(0))
+    }
+
+    fn spare_batch(&self) -> Option<EventBatch> {
+        self.store.spare_batch()
+    }
+
+    fn tell(&self, text: &str) {
+        self.tell_once(text);
+    }
+
+    fn check_index(&self, index: &str) -> Result<(), String> {
+        self.settings.check_index(index)?;
+        self.store.check_index(index).map_err(|error| error.to_string())
+    }
+}
+
+fn known(request: &SentRequest) -> StoredRequest {
+    StoredRequest { key: request.key, id: request.id }
+}
+
+struct Stored(Ticket);
+
+impl Receipt for Stored {
+    fn is_done(&self) -> bool {
+        self.0.is_done()
+    }
+
+    fn wait(self: Box<Self>) -> Result<(), AppendError> {
+        self.0.wait().map_err(refusal)
+    }
+}
+
+/// What a sender is to make of a failure: whether it helps to come again.
+fn refusal(error: StoreError) -> AppendError {
+    match error {
+        StoreError::Full { .. } | StoreError::SealStalled { .. } => AppendError::Busy(error.into()),
+        StoreError::Closed => AppendError::Stopping,
+        StoreError::TooLarge { .. } | StoreError::InvalidBatch { .. } | StoreError::TooManyIndexes { .. } => {
+            AppendError::Refused(error.into())
+        }
+        _ => AppendError::Failed(error.into()),
+    }
+}

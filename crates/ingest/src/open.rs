@@ -1,0 +1,114 @@
+//! Opening the store of a data folder as its configuration says.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quarry_conf::{IndexSettings, IndexesConf, Layers, MergeSettings, ServerSettings};
+use quarry_inputs::InputSettings;
+use quarry_stdx::{SharedClock, private_folder};
+use quarry_store::{MergeOptions, RetentionRule, Store, StoreError, StoreOptions};
+
+use crate::error::IngestError;
+
+/// Tries to open a data folder that another process has open, and the wait between two of them.
+const LOCK_ROUNDS_MAX: usize = 50;
+const LOCK_ROUND: Duration = Duration::from_millis(20);
+/// What indexes.conf says of an index.
+pub fn index_settings(layers: &Layers, name: &str) -> IndexSettings {
+    let conf = IndexesConf::new(layers);
+    conf.get(name).unwrap_or_else(|| conf.defaults())
+}
+
+/// How long and how much each index keeps, for `indexes` that hold something.
+pub fn retention(layers: &Layers, indexes: impl IntoIterator<Item = String>) -> Vec<RetentionRule> {
+    let rule = |index: String| {
+        let settings = index_settings(layers, &index);
+        RetentionRule {
+            index,
+            max_age_secs: settings.frozen_time_period_seconds,
+            max_stored_bytes: Some(settings.max_total_data_size_mb.saturating_mul(1 << 20)).filter(|most| *most > 0),
+            archives: settings.cold_to_frozen_dir.is_some() || settings.cold_to_frozen_script.is_some(),
+        }
+    };
+    indexes.into_iter().map(rule).collect()
+}
+
+/// Opens the store of `data_dir` for adding; the folder is made when missing.
+pub fn open_to_add(data_dir: &Path, settings: &InputSettings) -> Result<Arc<Store>, IngestError> {
+    private_folder::close(data_dir);
+    let options = store_options(data_dir, settings);
+    let store = when_free(|| Store::open(options.clone(), settings.clock.clone()))?;
+    Ok(store)
+}
+
+/// As [`open_to_add`], for a server: buckets are merged in the background.
+pub fn open_to_serve(data_dir: &Path, settings: &InputSettings) -> Result<Arc<Store>, IngestError> {
+    private_folder::close(data_dir);
+    let mut options = store_options(data_dir, settings);
+    options.compaction.bucket_merging = true;
+    let store = when_free(|| Store::open(options.clone(), settings.clock.clone()))?;
+    Ok(store)
+}
+
+/// Opens the store of `data_dir` for writing, where there is data already.
+pub fn open_existing(data_dir: &Path, settings: &InputSettings) -> Result<Arc<Store>, IngestError> {
+    check_exists(data_dir)?;
+    open_to_add(data_dir, settings)
+}
+
+/// Refuses a data folder that is not there.
+pub fn check_exists(data_dir: &Path) -> Result<(), IngestError> {
+    if data_dir.is_dir() {
+        return Ok(());
+    }
+    Err(IngestError::NoDataFolder(data_dir.to_owned()))
+}
+
+/// Opens the store of `data_dir` for reading.
+pub fn open_read_only(data_dir: &Path, clock: SharedClock) -> Result<Arc<Store>, IngestError> {
+    check_exists(data_dir)?;
+    Ok(when_free(|| Store::open_read_only(StoreOptions::at(data_dir), clock.clone()))?)
+}
+
+/// Opens a store, waiting a moment for another command that has it open: a process that is just ending, or an add
+/// that is almost done.
+fn when_free(open: impl Fn() -> Result<Arc<Store>, StoreError>) -> Result<Arc<Store>, StoreError> {
+    for _ in 0..LOCK_ROUNDS_MAX {
+        match open() {
+            Err(StoreError::Locked { .. }) => std::thread::park_timeout(LOCK_ROUND),
+            opened => return opened,
+        }
+    }
+    open()
+}
+
+/// Options of the store of a data folder that is added to.
+fn store_options(data_dir: &Path, settings: &InputSettings) -> StoreOptions {
+    let free_bytes_min = ServerSettings::new(&settings.layers).free_bytes_min;
+    let mut options =
+        StoreOptions { pipeline_sets: settings.pipeline_sets(), free_bytes_min, ..StoreOptions::at(data_dir) };
+    set_merges(&mut options, &settings.layers);
+    options.configured_indexes = IndexesConf::new(&settings.layers).names().map(str::to_owned).collect();
+    options
+}
+
+/// Takes over what indexes.conf says of merging.
+fn set_merges(options: &mut StoreOptions, layers: &Layers) {
+    let conf = IndexesConf::new(layers);
+    options.compaction.merge = merge_options(&conf.defaults().merge);
+    let own = conf.own_merges().map(|(index, merge)| (index.to_owned(), merge_options(&merge)));
+    options.compaction.merge_of = own.collect();
+}
+
+fn merge_options(conf: &MergeSettings) -> MergeOptions {
+    let bytes = |megabytes: u64| megabytes.saturating_mul(1 << 20);
+    MergeOptions {
+        background: conf.bucket_merging,
+        min_merge_count: conf.min_merge_count,
+        max_merge_count: conf.max_merge_count,
+        min_merge_raw_bytes: bytes(conf.min_merge_size_mb),
+        max_merge_raw_bytes: bytes(conf.max_merge_size_mb),
+        max_merge_time_span_secs: conf.max_merge_time_span_seconds,
+    }
+}
