@@ -35,13 +35,13 @@ const STORY: &[Question] = &[
         search: r#"source=*payments.json level=ERROR
   | stats count min(_time) as first max(_time) as last by exception, config
   | eval first=strftime(first, "%H:%M:%S"), last=strftime(last, "%H:%M:%S")"#,
-        reading: "From 14:05:01 to 14:46:57 it runs out of database connections, always under the new configuration 2026-11-20-r2.",
+        reading: "For forty minutes it runs out of database connections, always under the new configuration 2026-11-20-r2.",
     },
     Question {
         title: "Who changed it? Which address tried the most passwords on the bastion?",
         search: r#""Failed password" | rex "for (invalid user )?(?<user>\S+) from (?<src>\S+) port"
   | stats count dc(user) as users by src | sort - count | head 3"#,
-        reading: "203.0.113.66: thousands of attempts, where others make a few dozen.",
+        reading: "203.0.113.66, far ahead of everyone else.",
     },
     Question {
         title: "Did it get in?",
@@ -52,7 +52,7 @@ const STORY: &[Question] = &[
         title: "What left the network?",
         search: r#"source=*firewall.log action=allowed src_ip=10.1.0.5
   | stats count sum(bytes_out) as bytes by dest_ip, rule | sort - bytes | head 3"#,
-        reading: "Gigabytes, from one of our hosts to one address outside: this was more than a bad deployment.",
+        reading: "This host sends to a single address outside, and a lot: this was more than a bad deployment.",
     },
 ];
 

@@ -216,12 +216,23 @@ fn shown(page: &str, columns: Option<usize>) -> io::Result<Vec<u8>> {
     let mut out = Vec::new();
     let mut in_block = false;
     let mut table: Vec<Vec<String>> = Vec::new();
+    let mut paragraph = String::new();
     for line in page.lines() {
+        let is_prose = !in_block && !line.is_empty() && !line.starts_with(['|', '#']) && !line.starts_with("```");
+        if columns.is_some() && (line.starts_with("- ") || !is_prose) {
+            write_prose(&std::mem::take(&mut paragraph), columns, &mut out)?;
+        }
         if !in_block && line.starts_with('|') {
             table.push(cells_of(line));
             continue;
         }
         write_table(&std::mem::take(&mut table), columns, &mut out)?;
+        // A page breaks its lines for who reads it as it is; a terminal has its own width.
+        if columns.is_some() && is_prose {
+            paragraph.push_str(if paragraph.is_empty() { "" } else { " " });
+            paragraph.push_str(line.trim());
+            continue;
+        }
         if let Some(kind) = line.strip_prefix("```") {
             in_block = !in_block;
             match kind.split_whitespace().next() {
@@ -234,12 +245,21 @@ fn shown(page: &str, columns: Option<usize>) -> io::Result<Vec<u8>> {
         } else if in_block {
             writeln!(out, "{INDENT}{line}")?;
         } else {
-            let text = plain(line.trim_start_matches('#').trim_start());
+            let text = plain(line.strip_prefix('#').map_or(line, |title| title.trim_start_matches('#').trim_start()));
             writeln!(out, "{}", columns.map_or_else(|| text.clone(), |columns| folded(&text, columns)))?;
         }
     }
+    write_prose(&paragraph, columns, &mut out)?;
     write_table(&table, columns, &mut out)?;
     Ok(out)
+}
+
+/// A paragraph, if there is one.
+fn write_prose(paragraph: &str, columns: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
+    match columns {
+        Some(columns) if !paragraph.is_empty() => writeln!(out, "{}", folded(&plain(paragraph), columns)),
+        _ => Ok(()),
+    }
 }
 
 /// The cells of a line of a table; a bar behind a backslash is text.
@@ -316,6 +336,14 @@ mod tests {
         assert!(!help(Some("where")).contains("](search.md)"));
         assert!(help(None).contains("eval-functions"));
         assert!(run(Some("nonsense"), None, &mut Vec::new()).is_err());
+    }
+
+    #[test]
+    fn a_terminal_breaks_paragraphs_at_its_own_width() {
+        let page = "# t\n\nOne two\nthree [four](x.md)\n`five`.\n- six\n  seven\n\n```spl\na  b\nc\n```\n";
+        let of = |columns| String::from_utf8(shown(page, columns).unwrap()).unwrap();
+        assert_eq!(of(Some(16)), "t\n\nOne two three\nfour `five`.\n- six seven\n\n    a  b\n    c\n");
+        assert_eq!(of(None), "t\n\nOne two\nthree four\n`five`.\n- six\n  seven\n\n    a  b\n    c\n");
     }
 
     #[test]
