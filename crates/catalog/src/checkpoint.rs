@@ -61,8 +61,10 @@ pub struct FileCheckpoint {
     pub offset: u64,
     /// [`tail_hash`] of the bytes before `offset`.
     pub tail_hash: u64,
-    /// Name of the file when it was last read; for people.
+    /// Name of the file when it was last read.
     pub source: String,
+    /// Hashes of what lies before some smaller offsets; what they mean is for whoever reads files.
+    pub milestones: Vec<u32>,
 }
 
 /// A checkpoint and the log record it came with; a newer record wins.
@@ -183,7 +185,7 @@ fn read_heads(act: &Connection) -> rusqlite::Result<Heads> {
     Ok(heads)
 }
 
-const COLUMNS: &str = "identity, variant, head_bytes, offset, tail_hash, source, lsn, checksum";
+const COLUMNS: &str = "identity, variant, head_bytes, offset, tail_hash, source, lsn, checksum, milestones";
 
 impl LoggedCheckpoint {
     fn sum(&self) -> i64 {
@@ -191,8 +193,22 @@ impl LoggedCheckpoint {
         let sum = RowSum::of(Table::Checkpoint).bytes(&checkpoint.key.identity.0);
         let sum = sum.number(checkpoint.key.variant.into()).number(checkpoint.head_bytes.into());
         let sum = sum.number(checkpoint.offset as i64).number(checkpoint.tail_hash as i64);
-        sum.text(&checkpoint.source).number(self.lsn as i64).finish()
+        let sum = sum.text(&checkpoint.source).number(self.lsn as i64);
+        // Rows of earlier versions have none, and checksums without them.
+        match &*checkpoint.milestones {
+            [] => sum.finish(),
+            milestones => sum.bytes(&to_bytes(milestones)).finish(),
+        }
     }
+}
+
+fn to_bytes(milestones: &[u32]) -> Vec<u8> {
+    milestones.iter().flat_map(|hash| hash.to_le_bytes()).collect()
+}
+
+fn from_bytes(bytes: &[u8]) -> Vec<u32> {
+    let (hashes, _) = bytes.as_chunks();
+    hashes.iter().map(|hash| u32::from_le_bytes(*hash)).collect()
 }
 
 fn read_checkpoint(row: &Row<'_>) -> rusqlite::Result<(LoggedCheckpoint, i64)> {
@@ -202,6 +218,7 @@ fn read_checkpoint(row: &Row<'_>) -> rusqlite::Result<(LoggedCheckpoint, i64)> {
         offset: row.get::<_, i64>(3)? as u64,
         tail_hash: row.get::<_, i64>(4)? as u64,
         source: row.get(5)?,
+        milestones: from_bytes(row.get_ref(8)?.as_blob()?),
     };
     let logged = LoggedCheckpoint { checkpoint, lsn: row.get::<_, i64>(6)? as u64 };
     let sum = logged.sum();
@@ -232,7 +249,7 @@ pub(crate) fn write_checkpoint(act: &Connection, logged: &LoggedCheckpoint) -> r
         return Ok(());
     }
     let sum = logged.sum();
-    let insert = format!("INSERT OR REPLACE INTO checkpoint ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)");
+    let insert = format!("INSERT OR REPLACE INTO checkpoint ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)");
     act.prepare_cached(&insert)?.execute(params![
         identity,
         variant,
@@ -242,6 +259,7 @@ pub(crate) fn write_checkpoint(act: &Connection, logged: &LoggedCheckpoint) -> r
         checkpoint.source,
         logged.lsn as i64,
         sum,
+        to_bytes(&checkpoint.milestones),
     ])?;
     note_change(act, Table::Checkpoint, known.map_or(0, |(_, sum)| sum), sum)
 }

@@ -87,6 +87,9 @@ const MIGRATIONS: &[&str] = &[
         sum INTEGER NOT NULL
     ) WITHOUT ROWID;
 ",
+    "
+    ALTER TABLE checkpoint ADD COLUMN milestones BLOB NOT NULL DEFAULT x'';
+",
 ];
 
 /// Version from which on rows have checksums.
@@ -100,7 +103,7 @@ const STAND_INS: &[&str] = &[
     CREATE TEMP VIEW bucket AS SELECT *, 0 AS level, 0 AS thawed, NULL AS checksum FROM main.bucket;
     CREATE TEMP TABLE origin (bucket INTEGER, first_row INTEGER, number INTEGER);
     CREATE TEMP VIEW position AS SELECT *, NULL AS checksum FROM main.position;
-    CREATE TEMP VIEW checkpoint AS SELECT *, NULL AS checksum FROM main.checkpoint;
+    CREATE TEMP VIEW checkpoint AS SELECT *, NULL AS checksum, x'' AS milestones FROM main.checkpoint;
     CREATE TEMP VIEW setting AS SELECT *, NULL AS checksum FROM main.setting;
     CREATE TEMP TABLE log_segment (first_lsn INTEGER, last_lsn INTEGER, checksum INTEGER);
     CREATE TEMP TABLE unanswered (run INTEGER, number INTEGER, key BLOB, time INTEGER, checksum INTEGER);
@@ -108,15 +111,18 @@ const STAND_INS: &[&str] = &[
     "
     CREATE TEMP VIEW bucket AS SELECT *, 0 AS thawed, NULL AS checksum FROM main.bucket;
     CREATE TEMP VIEW position AS SELECT *, NULL AS checksum FROM main.position;
-    CREATE TEMP VIEW checkpoint AS SELECT *, NULL AS checksum FROM main.checkpoint;
+    CREATE TEMP VIEW checkpoint AS SELECT *, NULL AS checksum, x'' AS milestones FROM main.checkpoint;
     CREATE TEMP VIEW setting AS SELECT *, NULL AS checksum FROM main.setting;
     CREATE TEMP TABLE log_segment (first_lsn INTEGER, last_lsn INTEGER, checksum INTEGER);
     CREATE TEMP TABLE unanswered (run INTEGER, number INTEGER, key BLOB, time INTEGER, checksum INTEGER);
 ",
+    "
+    CREATE TEMP VIEW checkpoint AS SELECT *, x'' AS milestones FROM main.checkpoint;
+",
 ];
 
 /// Tables of a catalog of each version.
-const TABLES: &[i64] = &[0, 4, 5, 8];
+const TABLES: &[i64] = &[0, 4, 5, 8, 8];
 
 /// Sets the connection up, checks what there is, and applies the migrations that are missing.
 pub(crate) fn prepare(connection: &mut Connection, path: &Path, busy_wait: Duration) -> Result<(), CatalogError> {
@@ -127,21 +133,28 @@ pub(crate) fn prepare(connection: &mut Connection, path: &Path, busy_wait: Durat
         // Acts find rows by their keys: a broken tree would hide some. Nothing is written to it.
         check_structure(connection, path)?;
     }
-    if found >= WITH_CHECKSUMS {
+    if found == MIGRATIONS.len() {
         check_all(connection).map_err(failed)?;
     }
     connection.pragma_update(None, "journal_mode", "WAL").map_err(failed)?;
     connection.pragma_update(None, "synchronous", "FULL").map_err(failed)?;
-    for (at, migration) in MIGRATIONS.iter().enumerate().skip(found) {
+    if found < MIGRATIONS.len() {
         let transaction = connection.transaction().map_err(failed)?;
-        transaction.execute_batch(migration).map_err(failed)?;
-        if at + 1 == WITH_CHECKSUMS {
-            add_checksums(&transaction).map_err(failed)?;
-        }
-        transaction.pragma_update(None, "user_version", at as i64 + 1).map_err(failed)?;
+        migrate(&transaction, found).map_err(failed)?;
         transaction.commit().map_err(failed)?;
     }
     Ok(())
+}
+
+/// Applies the migrations that are missing. All at once: rows are read as the last one leaves them.
+fn migrate(act: &Connection, found: usize) -> rusqlite::Result<()> {
+    MIGRATIONS.iter().skip(found).try_for_each(|migration| act.execute_batch(migration))?;
+    if found < WITH_CHECKSUMS {
+        add_checksums(act)?;
+    } else {
+        check_all(act)?;
+    }
+    act.pragma_update(None, "user_version", MIGRATIONS.len() as i64)
 }
 
 /// Refuses a file that is no whole catalog: one that was emptied, or whose tables are gone; gives its version.

@@ -31,7 +31,9 @@ fn compacted(number: u64, index: &str, state: BucketState) -> BucketRow {
 fn logged(head: &[u8], variant: u32, offset: u64, lsn: u64) -> LoggedCheckpoint {
     let key = CheckpointKey { identity: SourceIdentity::of(head, ""), variant };
     let head_bytes = head.len().min(HEAD_BYTES_MAX) as u32;
-    let checkpoint = FileCheckpoint { key, head_bytes, offset, tail_hash: u64::MAX - offset, source: "f".into() };
+    let milestones = (0..variant).collect();
+    let checkpoint =
+        FileCheckpoint { key, head_bytes, offset, tail_hash: u64::MAX - offset, source: "f".into(), milestones };
     LoggedCheckpoint { checkpoint, lsn }
 }
 
@@ -249,7 +251,8 @@ fn a_catalog_of_the_first_version_is_read_as_it_is_and_brought_up_to_date_when_w
             "DROP TABLE origin; DROP TABLE digest; DROP TABLE log_segment; DROP TABLE unanswered;
              ALTER TABLE bucket DROP COLUMN level; ALTER TABLE bucket DROP COLUMN thawed;
              ALTER TABLE bucket DROP COLUMN checksum; ALTER TABLE position DROP COLUMN checksum;
-             ALTER TABLE checkpoint DROP COLUMN checksum; ALTER TABLE setting DROP COLUMN checksum;
+             ALTER TABLE checkpoint DROP COLUMN checksum;
+             ALTER TABLE checkpoint DROP COLUMN milestones; ALTER TABLE setting DROP COLUMN checksum;
              PRAGMA user_version = 1; INSERT INTO setting VALUES ('log_position', '41');
              INSERT INTO position VALUES ('main', 7);
              INSERT INTO bucket VALUES (7, 'main', 1, 'main/7.bucket', 'main/7.terms', 1, -5, 7, 3, 100, 40, 2, 9);",
@@ -264,6 +267,27 @@ fn a_catalog_of_the_first_version_is_read_as_it_is_and_brought_up_to_date_when_w
     assert_eq!(catalog.buckets(BucketState::Live).unwrap(), expected);
     catalog.begin_seal(&compacted(8, "main", BucketState::Sealing)).unwrap();
     assert_eq!(catalog.buckets(BucketState::Sealing).unwrap(), [compacted(8, "main", BucketState::Sealing)]);
+}
+
+#[test]
+fn rows_of_a_version_without_milestones_keep_their_checksums() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("catalog.sqlite");
+    let catalog = Catalog::open(&path).unwrap();
+    catalog.save_checkpoints(&[logged(b"a", 0, 10, 3)], 3).unwrap();
+    drop(catalog);
+    let connection = Connection::open(&path).unwrap();
+    connection.execute_batch("ALTER TABLE checkpoint DROP COLUMN milestones; PRAGMA user_version = 3;").unwrap();
+    drop(connection);
+    let checkpoints = |catalog: &Catalog| catalog.checkpoints_of(b"a", "").unwrap();
+    assert_eq!(checkpoints(&Catalog::open_read_only(&path).unwrap()), [logged(b"a", 0, 10, 3)]);
+    let catalog = Catalog::open_existing(&path).unwrap();
+    assert_eq!(checkpoints(&catalog), [logged(b"a", 0, 10, 3)]);
+    catalog.save_checkpoints(&[logged(b"a", 0, 12, 4), logged(b"b", 2, 12, 4)], 4).unwrap();
+    drop(catalog);
+    let catalog = Catalog::open_existing(&path).unwrap();
+    assert_eq!(catalog.checkpoints_of(b"b", "").unwrap(), [logged(b"b", 2, 12, 4)]);
+    catalog.check().unwrap();
 }
 
 /// Everything a caller can learn from the file, as text; or what is wrong with it.

@@ -73,6 +73,7 @@ pub(crate) fn checkpoint_of(position: FilePosition) -> FileCheckpoint {
         offset: position.offset,
         tail_hash: position.tail_hash,
         source: position.path,
+        milestones: position.milestones,
     }
 }
 
@@ -106,6 +107,7 @@ impl Sink for StoreSink<'_> {
             offset: checkpoint.offset,
             tail_hash: checkpoint.tail_hash,
             path: checkpoint.source,
+            milestones: checkpoint.milestones,
         };
         Ok(known.into_iter().map(|logged| position(logged.checkpoint)).collect())
     }

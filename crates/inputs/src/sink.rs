@@ -33,6 +33,9 @@ pub struct FilePosition {
     pub tail_hash: u64,
     /// Absolute path the file was read from.
     pub path: String,
+    /// Hashes of what lies before some smaller offsets, by which a shorter copy is known; at most
+    /// [`MILESTONES_MAX`](crate::file::MILESTONES_MAX).
+    pub milestones: Vec<u32>,
 }
 
 /// A position that the sink knows of a file with some first bytes.
@@ -48,6 +51,8 @@ pub struct KnownPosition {
     pub tail_hash: u64,
     /// As [`FilePosition::path`].
     pub path: String,
+    /// As [`FilePosition::milestones`].
+    pub milestones: Vec<u32>,
 }
 
 /// Takes events and answers for them.

@@ -16,7 +16,9 @@ const FILES_MAX: usize = 1 << 18;
 /// First bytes that make a file known.
 const HEAD_BYTES_MAX: usize = 256;
 /// First bytes of the list.
-const MAGIC: &[u8; 8] = b"QFPOS\0\0\x01";
+const MAGIC: &[u8; 8] = b"QFPOS\0\0\x02";
+/// Those of earlier versions, whose positions have no milestones.
+const OLD_MAGIC: &[u8; 8] = b"QFPOS\0\0\x01";
 
 /// Positions by what makes files the same.
 #[derive(Debug, Default)]
@@ -78,6 +80,7 @@ impl Positions {
                     offset: position.offset,
                     tail_hash: position.tail_hash,
                     path: position.path.clone(),
+                    milestones: position.milestones.clone(),
                 });
             }
         }
@@ -100,14 +103,15 @@ impl Positions {
 
     /// Reads a list; `None` if it is damaged.
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Positions> {
-        let rest = bytes.strip_prefix(MAGIC)?;
+        let has_milestones = bytes.starts_with(MAGIC);
+        let rest = bytes.strip_prefix(if has_milestones { MAGIC } else { OLD_MAGIC })?;
         let (hash, rest) = rest.split_first_chunk::<8>()?;
         if xxh3_64(rest) != u64::from_le_bytes(*hash) {
             return None;
         }
         let (mut positions, mut reader) = (Positions::default(), Reader(rest));
         while !reader.0.is_empty() {
-            positions.set(reader.position()?);
+            positions.set(reader.position(has_milestones)?);
         }
         Some(positions)
     }
@@ -132,7 +136,7 @@ mod tests {
 
     fn position(scope: &str, head: &[u8], variant: u32, offset: u64) -> FilePosition {
         let identity = Arc::new(FileIdentity { scope: scope.to_owned(), head: head.to_vec(), variant });
-        FilePosition { identity, offset, tail_hash: 1, path: "/f".to_owned() }
+        FilePosition { identity, offset, tail_hash: 1, path: "/f".to_owned(), milestones: vec![9; 3] }
     }
 
     #[test]

@@ -16,8 +16,10 @@ pub(super) const NUMBER_BYTES: usize = 9;
 pub(super) const BODY_BYTES_MAX: usize = 48 << 20;
 /// More records of the same append follow.
 const HAS_MORE: u8 = 1;
+/// A position stands before the batch, without milestones as earlier versions wrote them.
+const HAS_OLD_POSITION: u8 = 2;
 /// A position stands before the batch.
-const HAS_POSITION: u8 = 2;
+const HAS_POSITION: u8 = 4;
 
 /// What stands in a record.
 #[derive(Debug)]
@@ -57,6 +59,8 @@ pub(super) fn write_position(position: &FilePosition, out: &mut Vec<u8>) {
     out.extend_from_slice(&position.offset.to_le_bytes());
     out.extend_from_slice(&position.tail_hash.to_le_bytes());
     text(position.path.as_bytes(), out);
+    let milestones: Vec<u8> = position.milestones.iter().flat_map(|hash| hash.to_le_bytes()).collect();
+    text(&milestones, out);
 }
 
 fn text(bytes: &[u8], out: &mut Vec<u8>) {
@@ -81,7 +85,9 @@ pub(super) fn read(bytes: &[u8], hash: u64) -> Option<Body<'_>> {
     let number = u64::from_le_bytes(*reader.array()?);
     let [flags] = *reader.array::<1>()?;
     let groups = std::str::from_utf8(reader.text()?).ok()?;
-    let position = if flags & HAS_POSITION != 0 { Some(reader.position()?) } else { None };
+    let has_milestones = flags & HAS_POSITION != 0;
+    let has_position = has_milestones || flags & HAS_OLD_POSITION != 0;
+    let position = if has_position { Some(reader.position(has_milestones)?) } else { None };
     Some(Body { number, groups, position, packed: reader.0, has_more: flags & HAS_MORE != 0 })
 }
 
@@ -102,7 +108,8 @@ impl<'a> Reader<'a> {
         Some(text)
     }
 
-    pub(super) fn position(&mut self) -> Option<FilePosition> {
+    /// A position; those of earlier versions have no milestones.
+    pub(super) fn position(&mut self, has_milestones: bool) -> Option<FilePosition> {
         let scope = std::str::from_utf8(self.text()?).ok()?.to_owned();
         let head = self.text()?.to_vec();
         let variant = u32::from_le_bytes(*self.array()?);
@@ -110,7 +117,10 @@ impl<'a> Reader<'a> {
         let tail_hash = u64::from_le_bytes(*self.array()?);
         let path = std::str::from_utf8(self.text()?).ok()?.to_owned();
         let identity = Arc::new(FileIdentity { scope, head, variant });
-        Some(FilePosition { identity, offset, tail_hash, path })
+        let milestones = if has_milestones { self.text()? } else { &[] };
+        let (milestones, _) = milestones.as_chunks();
+        let milestones = milestones.iter().map(|hash| u32::from_le_bytes(*hash)).collect();
+        Some(FilePosition { identity, offset, tail_hash, path, milestones })
     }
 }
 
@@ -121,7 +131,8 @@ mod tests {
     #[test]
     fn a_record_comes_back_whole_or_not_at_all() {
         let identity = Arc::new(FileIdentity { scope: "main\0x".to_owned(), head: vec![0, 255, 7], variant: 3 });
-        let position = FilePosition { identity, offset: 1 << 40, tail_hash: u64::MAX, path: "/größe".to_owned() };
+        let (path, milestones) = ("/größe".to_owned(), vec![1, u32::MAX]);
+        let position = FilePosition { identity, offset: 1 << 40, tail_hash: u64::MAX, path, milestones };
         for position in [None, Some(position)] {
             let mut bytes = Vec::new();
             let packed = &b"packed"[..];

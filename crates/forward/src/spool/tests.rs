@@ -48,7 +48,7 @@ fn started(options: SpoolOptions, clock: Arc<ManualClock>) -> Running {
 
 fn position(offset: u64) -> FilePosition {
     let identity = Arc::new(FileIdentity { scope: "main".to_owned(), head: b"head".to_vec(), variant: 0 });
-    FilePosition { identity, offset, tail_hash: offset, path: "/f".to_owned() }
+    FilePosition { identity, offset, tail_hash: offset, path: "/f".to_owned(), milestones: vec![3] }
 }
 
 fn put(spool: &Spool, groups: u64, text: &str) -> u64 {

@@ -8,6 +8,9 @@
 //! A file that ends before a position of another one, and is so far a copy of it, is no file of its own: copies are often
 //! seen while they are written. It is judged again whenever it grows: one that goes on in another way is a new file.
 //!
+//! The same holds for a copy whose origin was emptied since, if it holds all milestones ([`super::milestones`]) of the
+//! origin that it reaches: the origin went on while it was copied, and was read farther than the copy goes.
+//!
 //! Where a packed file was found to be damaged, the bytes before the fault may be wrong too, and which ones nobody
 //! knows. Such a position holds the hash of everything before it: the same damaged file goes on there and gives nothing
 //! twice, while the repaired one, if it differs before the fault, is read from its start.
@@ -20,6 +23,7 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
+use super::milestones;
 use super::open::{Handle, READ_CHUNK_BYTES};
 use super::rotation::{Origin, Rotation, is_copy_of};
 use super::{OpenFile, Packing};
@@ -177,6 +181,13 @@ impl Search<'_> {
                 found => found,
             });
         }
+        let has_own = matches!(&found, Found::At(held) if held.position.path == self.absolute);
+        if !self.is_short && !has_own && self.rotation != Rotation::None {
+            let mut longer = known.iter().rev().filter(|position| position.offset > reached.offset).filter(is_foreign);
+            if longer.any(|position| self.holds_milestones(position, reached.offset)) {
+                return Ok(Found::Copied { own: None, end: reached.offset, tail_hash: reached.tail_hash });
+            }
+        }
         // What is left of the file may be in the one that it is a copy of, and be read there.
         match &found {
             Found::At(held) if self.rotation == Rotation::Awaited && is_foreign(&&held.position) => {
@@ -184,6 +195,23 @@ impl Search<'_> {
             }
             _ => Ok(found),
         }
+    }
+
+    /// Whether the file of this length holds the milestones of a longer one, as far as it goes.
+    fn holds_milestones(&self, position: &KnownPosition, length: u64) -> bool {
+        let reached = milestones::reached_by(length);
+        let Some(expected) = position.milestones.get(..reached) else { return false };
+        if reached < milestones::REACHED_MIN {
+            return false;
+        }
+        if self.handle.packing == Packing::None {
+            return milestones::of_plain(self.handle, length).is_ok_and(|found| found == expected);
+        }
+        let Ok(mut walk) = Walk::new(self.handle) else { return false };
+        expected.iter().enumerate().all(|(milestone, expected)| {
+            let is_there = walk.read_to(milestones::length_at(milestone)).unwrap_or(false);
+            is_there && milestones::hash(&walk.tail.bytes) == *expected
+        })
     }
 
     /// The furthest of the known positions that the file still holds and that count for it.

@@ -35,6 +35,7 @@ impl Sink for MemorySink {
             offset: position.offset,
             tail_hash: position.tail_hash,
             path: position.path.clone(),
+            milestones: position.milestones.clone(),
         });
         Ok(known.collect())
     }

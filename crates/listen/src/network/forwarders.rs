@@ -338,6 +338,7 @@ impl Session<'_> {
             identity: Arc::clone(&numbers.identity),
             offset: number,
             tail_hash: 0,
+            milestones: Vec::new(),
             path: format!("forwarder {}", String::from_utf8_lossy(&numbers.identity.head)),
         };
         let appended = self.port.store.append_at(batch, position);

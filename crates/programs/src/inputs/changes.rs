@@ -186,6 +186,7 @@ impl Watch {
     fn position(&self, number: u64) -> FilePosition {
         let head = self.name.clone().into_bytes();
         let identity = Arc::new(FileIdentity { scope: SCOPE.to_owned(), head, variant: 0 });
-        FilePosition { identity, offset: number, tail_hash: 0, path: self.input.input.name.clone() }
+        let (path, milestones) = (self.input.input.name.clone(), Vec::new());
+        FilePosition { identity, offset: number, tail_hash: 0, path, milestones }
     }
 }

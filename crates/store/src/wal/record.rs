@@ -20,6 +20,8 @@ pub(crate) const BODY_BYTES_MAX: usize = 1 << 30;
 const WITH_CHECKPOINT: u8 = 1;
 /// Flag of a body: the name of a sender's request follows.
 const WITH_SENT: u8 = 2;
+/// Flag of a body with a checkpoint: its milestones follow it.
+const WITH_MILESTONES: u8 = 4;
 
 /// A record as it is read back.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,7 +59,7 @@ impl EncodedRecord {
         }
         let mut front = Vec::with_capacity(FRAME_BYTES + front_bytes);
         front.resize(FRAME_BYTES, 0);
-        let flags = if checkpoint.is_some() { WITH_CHECKPOINT } else { 0 } | if sent.is_some() { WITH_SENT } else { 0 };
+        let flags = flags_of(checkpoint, sent);
         put_front(batch, flags, &mut front);
         let mut back = Vec::with_capacity(back_bytes);
         put_back(batch, checkpoint, sent, &mut back);
@@ -118,6 +120,13 @@ pub(crate) fn len_of_frame(bytes: &[u8]) -> Option<usize> {
     (xxh3_64(&frame[..32]) == checksum).then_some(FRAME_BYTES + body_bytes as usize)
 }
 
+fn flags_of(checkpoint: Option<&FileCheckpoint>, sent: Option<&UnansweredPart>) -> u8 {
+    let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+    flag(checkpoint.is_some(), WITH_CHECKPOINT)
+        | flag(sent.is_some(), WITH_SENT)
+        | flag(checkpoint.is_some_and(|checkpoint| !checkpoint.milestones.is_empty()), WITH_MILESTONES)
+}
+
 fn text_bytes(text: &str) -> usize {
     4 + text.len()
 }
@@ -147,7 +156,10 @@ fn put_front(batch: &EventBatch, flags: u8, out: &mut Vec<u8>) {
 
 fn back_bytes(batch: &EventBatch, checkpoint: Option<&FileCheckpoint>, sent: Option<&UnansweredPart>) -> usize {
     let fields = |field: &IndexedField| 4 + text_bytes(&field.name) + text_bytes(&field.value);
-    let checkpoint = checkpoint.map_or(0, |checkpoint| 16 + 4 + 4 + 8 + 8 + text_bytes(&checkpoint.source));
+    let milestones = |milestones: &[u32]| if milestones.is_empty() { 0 } else { 4 + 4 * milestones.len() };
+    let checkpoint = checkpoint.map_or(0, |checkpoint| {
+        16 + 4 + 4 + 8 + 8 + text_bytes(&checkpoint.source) + milestones(&checkpoint.milestones)
+    });
     batch.fields.iter().map(fields).sum::<usize>() + checkpoint + sent.map_or(0, |_| 8 + 8 + 16)
 }
 
@@ -187,6 +199,10 @@ fn put_checkpoint(checkpoint: &FileCheckpoint, out: &mut Vec<u8>) {
     out.extend_from_slice(&checkpoint.offset.to_le_bytes());
     out.extend_from_slice(&checkpoint.tail_hash.to_le_bytes());
     put_text(&checkpoint.source, out);
+    if !checkpoint.milestones.is_empty() {
+        out.extend_from_slice(&(checkpoint.milestones.len() as u32).to_le_bytes());
+        put_column(&checkpoint.milestones, |hash| hash.to_le_bytes(), out);
+    }
 }
 
 fn decode_body(cursor: &mut Cursor<'_>) -> Option<(EventBatch, Option<FileCheckpoint>, Option<UnansweredPart>)> {
@@ -213,7 +229,7 @@ fn decode_body(cursor: &mut Cursor<'_>) -> Option<(EventBatch, Option<FileCheckp
         last_name = Some(name.clone());
         batch.fields.push(IndexedField { row, name, value: cursor.str()?.into() });
     }
-    let checkpoint = if flags & WITH_CHECKPOINT == 0 { None } else { Some(decode_checkpoint(cursor)?) };
+    let checkpoint = if flags & WITH_CHECKPOINT == 0 { None } else { Some(decode_checkpoint(cursor, flags)?) };
     let sent = if flags & WITH_SENT == 0 { None } else { Some(decode_sent(cursor, index_time)?) };
     cursor.0.is_empty().then_some((batch, checkpoint, sent))
 }
@@ -223,12 +239,15 @@ fn decode_sent(cursor: &mut Cursor<'_>, time: i64) -> Option<UnansweredPart> {
     Some(UnansweredPart { run, number, key: u128::from_le_bytes(*cursor.take(16)?.first_chunk()?), time })
 }
 
-fn decode_checkpoint(cursor: &mut Cursor<'_>) -> Option<FileCheckpoint> {
+fn decode_checkpoint(cursor: &mut Cursor<'_>, flags: u8) -> Option<FileCheckpoint> {
     let identity = SourceIdentity(*cursor.take(16)?.first_chunk()?);
     let key = CheckpointKey { identity, variant: cursor.u32()? };
     let head_bytes = cursor.u32()?;
     let (offset, tail_hash) = (cursor.u64()?, cursor.u64()?);
-    Some(FileCheckpoint { key, head_bytes, offset, tail_hash, source: cursor.str()?.to_owned() })
+    let source = cursor.str()?.to_owned();
+    let count = if flags & WITH_MILESTONES == 0 { 0 } else { cursor.u32()? as usize };
+    let milestones = cursor.column(count, u32::from_le_bytes)?;
+    Some(FileCheckpoint { key, head_bytes, offset, tail_hash, source, milestones })
 }
 
 /// Bytes that are still to be read.

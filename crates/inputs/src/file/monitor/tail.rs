@@ -17,6 +17,7 @@ use super::roster::Node;
 use crate::file::Packing;
 use crate::file::binary::left_out;
 use crate::file::identity::{self, HEAD_BYTES, Next, Start, TAIL_BYTES};
+use crate::file::milestones;
 use crate::file::oneshot::hint;
 use crate::file::open::{Handle, OpenFile, READ_CHUNK_BYTES};
 use crate::file::rotation::{Rotation, beside};
@@ -81,6 +82,7 @@ pub(crate) struct Tail {
     /// Offset up to which events are handed over.
     kept: u64,
     recent: Recent,
+    milestones: Vec<u32>,
     batch: EventBatch,
     pub(crate) counted: Counted,
 }
@@ -151,7 +153,13 @@ impl Tail {
             Next::AtEnd if skipped == 0 => return Ok(Opened::AtEnd),
             Next::Copied { tail_hash } => {
                 let Start { identity, offset, .. } = start;
-                return Ok(Opened::Copied(FilePosition { identity, offset, tail_hash, path: text }));
+                return Ok(Opened::Copied(FilePosition {
+                    identity,
+                    offset,
+                    tail_hash,
+                    path: text,
+                    milestones: Vec::new(),
+                }));
             }
             Next::Read if start.offset == 0 && is_fresh && options.may_be_begun_copy => {
                 if is_begun_copy(&handle, path, options.scope, &start, sink)? {
@@ -175,6 +183,7 @@ impl Tail {
         };
         Ok(Opened::Tail(Box::new(Tail {
             head: first_bytes(&handle, offset).map_err(wrong)?,
+            milestones: milestones::of_plain(&handle, offset).map_err(wrong)?,
             handle,
             node,
             path: text,
@@ -369,6 +378,7 @@ impl Tail {
             let missing = HEAD_BYTES - self.head.len();
             self.head.extend_from_slice(&bytes[..bytes.len().min(missing)]);
         }
+        milestones::pass(&mut self.milestones, self.recent.before(self.fed), self.fed, bytes);
         self.fed += bytes.len() as u64;
         self.counted.bytes += bytes.len() as u64;
         self.recent.push(bytes, self.safe());
@@ -406,6 +416,7 @@ impl Tail {
             offset,
             tail_hash: identity::tail_hash(self.recent.before(offset)),
             path: self.path.clone(),
+            milestones: self.milestones[..milestones::reached_by(offset).min(self.milestones.len())].to_vec(),
         };
         self.counted.events += self.batch.len() as u64;
         let next = sink.spare_batch().unwrap_or_default();

@@ -88,6 +88,53 @@ const WAYS: &[(&str, Way)] = &[
         log.world.empty("a.log");
         log.world.restart();
     }),
+    ("copy, go on at once, empty", |log| {
+        (0..60).for_each(|_| log.line());
+        log.world.look();
+        let to = log.next_name();
+        log.world.copy("a.log", &to);
+        log.line();
+        log.world.look();
+        log.world.empty("a.log");
+        log.look();
+    }),
+    ("copy slowly, go on, empty while nobody looks", |log| {
+        (0..60).for_each(|_| log.line());
+        log.world.look();
+        let to = log.next_name();
+        log.copy_slowly(&to, 20, |log| log.look());
+        log.line();
+        // An event that waits for more lines is not stored yet.
+        log.world.wait(2.0);
+        log.world.empty("a.log");
+        log.world.restart();
+        log.line();
+    }),
+    ("copy where nobody looks, go on, empty, move the copy here", |log| {
+        (0..60).for_each(|_| log.line());
+        log.world.look();
+        log.world.copy("a.log", "copied");
+        log.line();
+        // An event that waits for more lines is not stored yet.
+        log.world.wait(2.0);
+        log.world.empty("a.log");
+        log.world.restart();
+        log.line();
+        log.look();
+        let to = log.next_name();
+        log.world.rename("copied", &to);
+    }),
+    ("copy where nobody looks, go on, empty, compress the copy", |log| {
+        (0..60).for_each(|_| log.line());
+        log.world.look();
+        log.world.copy("a.log", "copied");
+        log.line();
+        log.world.look();
+        log.world.empty("a.log");
+        let to = log.next_name();
+        log.world.rename("copied", &to);
+        log.compress(&to, 4, |log| log.world.wait(5.0));
+    }),
     ("copy, compress the copy, empty", |log| {
         let to = log.next_name();
         log.world.copy("a.log", &to);
