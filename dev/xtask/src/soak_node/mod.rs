@@ -10,7 +10,7 @@
 //! too; what was not may be missing. What was sent again on its channel is there twice only in rare cases, which are
 //! counted. Then bits are flipped in a copy of the data: [`damage`].
 //!
-//! Of some worlds a forwarder is part: [`forwarder`].
+//! Of some worlds a forwarder is part: [`forwarder`]; some are of files alone, rotated in all ways: [`watched`].
 //!
 //! Not here: searches made by chance (`soak-searches`). Times differ from run to run, so that a seed gives what is done, not when.
 
@@ -20,6 +20,7 @@ mod node;
 mod packets;
 mod senders;
 mod verdict;
+mod watched;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -42,8 +43,8 @@ const ROUNDS_PER_WORLD: u64 = 20;
 const WORLDS_AT_ONCE: usize = 4;
 /// Longest time between the start of the senders and the kill, in milliseconds.
 const ROUND_MS_MAX: u64 = 60;
-/// Of so many worlds one has a forwarder.
-const FORWARDER_IN: u64 = 5;
+/// Of so many worlds one has a forwarder, and one is of watched files alone.
+const SPECIAL_IN: u64 = 5;
 /// Of so many rounds one ends in the middle of a write.
 const TORN_WRITE_IN: u64 = 4;
 /// Of so many rounds one has a disk that fails.
@@ -93,10 +94,10 @@ pub(crate) fn of_rounds(rounds: u64, seed: u64) -> Result<(), String> {
                     let rounds = ROUNDS_PER_WORLD.min(rounds - world * ROUNDS_PER_WORLD);
                     let place = folder.join(world.to_string());
                     let seed = seed.wrapping_mul(1_000_003) + world;
-                    let done = if world % FORWARDER_IN == FORWARDER_IN - 1 {
-                        forwarded_world(&binary, &disk_fault, &place, seed)
-                    } else {
-                        one_world(&binary, &disk_fault, &place, rounds, seed)
+                    let done = match world % SPECIAL_IN {
+                        0 => watched::one_world(&binary, &disk_fault, &place, &mut Chance::of_seed(seed)),
+                        1 => forwarded_world(&binary, &disk_fault, &place, seed),
+                        _ => one_world(&binary, &disk_fault, &place, rounds, seed),
                     };
                     match done {
                         Ok(totals) => total.lock().into_iter().for_each(|mut all| all.add(&totals)),
@@ -118,6 +119,10 @@ pub(crate) fn of_rounds(rounds: u64, seed: u64) -> Result<(), String> {
     }
     drop(std::fs::remove_dir_all(&folder));
     let totals = total.into_inner().map_err(|_| "a thread of the soak failed")?;
+    println!(
+        "soak-node: of {} rotations of logs {} lines, all stored once, and {} of {} that were cut away at once",
+        totals.rotations, totals.rotated, totals.doubtful_found, totals.doubtful
+    );
     println!(
         "soak-node: {} kills, {} of them in a write, {} after faults of the disk; {} events acknowledged ({} in packets), \
          {} lines watched, {} lines forwarded, all stored once; {} sent again, {} of them on a channel stored twice; of {} \
@@ -142,7 +147,7 @@ pub(crate) fn of_rounds(rounds: u64, seed: u64) -> Result<(), String> {
 
 /// A world with a forwarder.
 fn forwarded_world(binary: &Path, disk_fault: &Path, place: &Path, seed: u64) -> Result<Totals, String> {
-    let mut chance = Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut chance = Chance::of_seed(seed);
     let (forwarded, kills) = forwarder::one_world(binary, disk_fault, place, &mut chance)?;
     Ok(Totals { kills, forwarded, ..Totals::default() })
 }
@@ -164,9 +169,22 @@ struct Totals {
     doubled: u64,
     flips: u64,
     flips_told: u64,
+    /// Lines of logs that are rotated in all ways.
+    rotated: u64,
+    rotations: u64,
+    /// Lines that may have been cut away before they were read.
+    doubtful: u64,
+    doubtful_found: u64,
 }
 
 impl Totals {
+    /// A round that ends like this.
+    fn note(&mut self, fault: &Fault) {
+        self.torn_writes += u64::from(matches!(fault, Fault::TornWrite { .. }));
+        self.disk_faults += u64::from(matches!(fault, Fault::Disk { .. }));
+        self.kills += 1;
+    }
+
     fn add(&mut self, other: &Totals) {
         self.kills += other.kills;
         self.torn_writes += other.torn_writes;
@@ -179,6 +197,10 @@ impl Totals {
         self.doubled += other.doubled;
         self.flips += other.flips;
         self.flips_told += other.flips_told;
+        self.rotated += other.rotated;
+        self.rotations += other.rotations;
+        self.doubtful += other.doubtful;
+        self.doubtful_found += other.doubtful_found;
     }
 }
 
@@ -195,16 +217,14 @@ pub(crate) struct Sent {
 pub(crate) type Ledger = BTreeMap<String, Sent>;
 
 fn one_world(binary: &Path, disk_fault: &Path, place: &Path, rounds: u64, seed: u64) -> Result<Totals, String> {
-    let mut chance = Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut chance = Chance::of_seed(seed);
     let node = Node::prepare(binary, disk_fault, place)?;
     let (mut plain, mut acked, mut packets) = (Plain::default(), Acked::default(), Packets::default());
     let mut writer = FileWriter::new(&place.join("logs"))?;
     let mut totals = Totals::default();
     for _ in 0..rounds {
         let fault = fault_by(&mut chance);
-        totals.torn_writes += u64::from(matches!(fault, Fault::TornWrite { .. }));
-        totals.disk_faults += u64::from(matches!(fault, Fault::Disk { .. }));
-        totals.kills += 1;
+        totals.note(&fault);
         let seeds = [chance.next(), chance.next(), chance.next(), chance.next()].map(Chance);
         let [plain_chance, acked_chance, writer_chance, packets_chance] = seeds;
         let running = node.start(&fault)?;
@@ -269,6 +289,10 @@ fn fault_by(chance: &mut Chance) -> Fault {
 pub(crate) struct Chance(u64);
 
 impl Chance {
+    fn of_seed(seed: u64) -> Chance {
+        Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
     pub(crate) fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

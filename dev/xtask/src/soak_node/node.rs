@@ -24,7 +24,8 @@ fn now() -> Instant {
     Instant::now()
 }
 
-fn pause(time: Duration) {
+/// Waits for so long.
+pub(crate) fn pause(time: Duration) {
     let begun = now();
     while begun.elapsed() < time {
         std::thread::park_timeout(time - begun.elapsed().min(time));

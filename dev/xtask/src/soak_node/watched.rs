@@ -1,0 +1,228 @@
+//! The world of watched files: logs are copied slowly and emptied, renamed and packed in place, or just emptied, while
+//! the node that watches them is killed.
+//!
+//! In the end every line is found exactly once. Lines that nobody may have read before they were cut away (they are
+//! written between the end of a copy and the emptying of its origin, or to a log that is emptied without a copy) are
+//! found once at most: no reader can do better.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::node::{Fault, Node};
+use super::senders::FileWriter;
+use super::{Chance, Ledger, ROUNDS_PER_WORLD, Totals, fault_by, verdict};
+
+/// Longest pause of a writer, in microseconds.
+const PAUSE_US: u64 = 600;
+/// Of so many lines one is the last before a log is rotated, once it has as many lines as it must have.
+const ROTATE_IN: u64 = 60;
+/// Lines that a log has at least before it is rotated: a copy of less than 4 KiB may be found too late to be known.
+const LINES_MIN: u64 = 30;
+/// Most bytes that are copied or packed between two lines: a little more than a line has, so that it takes long.
+const COPIED_MAX: u64 = 1_500;
+const PACKED_MAX: u64 = 60;
+/// Lines between the end of a copy and the emptying of its origin, at most, and the longest pause behind each of them.
+const DOUBTFUL_MAX: u64 = 4;
+const DOUBTFUL_PAUSE_US: u64 = 8_000;
+/// Steps in which a rotation ends at the latest.
+const STEPS_MAX: usize = 100_000;
+/// Time after the last line was found in which a file that is read once more would show: longer than a packed file must
+/// be quiet to be read.
+const SETTLED_AFTER: Duration = Duration::from_secs(8);
+
+/// What happens to a log that is long enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// It is copied, slowly, and then emptied.
+    Copied,
+    /// It is renamed and packed beside itself, slowly, and then removed.
+    Packed,
+    /// It is emptied.
+    Emptied,
+}
+
+/// A rotation on its way.
+enum Rotating {
+    Copy { copy: File, at: u64 },
+    Pack { origin: PathBuf, packed: Vec<u8>, file: File, at: usize },
+}
+
+/// Writes a log.
+struct Rotated {
+    ledger: Ledger,
+    folder: PathBuf,
+    way: Way,
+    log: Option<File>,
+    lines: u64,
+    rotations: u64,
+    rotating: Option<Rotating>,
+    fault: Option<String>,
+}
+
+impl Rotated {
+    fn new(folder: &Path, way: Way) -> Rotated {
+        let (ledger, folder) = (Ledger::new(), folder.to_owned());
+        Rotated { ledger, folder, way, log: None, lines: 0, rotations: 0, rotating: None, fault: None }
+    }
+
+    fn path(&self, suffix: &str) -> PathBuf {
+        self.folder.join(format!("{:?}.log{suffix}", self.way))
+    }
+
+    /// Writes until the round is over.
+    fn write(&mut self, mut chance: Chance, over: &AtomicBool) {
+        while !over.load(Ordering::SeqCst) && self.fault.is_none() {
+            if let Err(error) = self.step(&mut chance) {
+                self.fault = Some(format!("cannot write a log that is {:?}: {error}", self.way));
+            }
+            std::thread::park_timeout(Duration::from_micros(chance.below(PAUSE_US)));
+        }
+    }
+
+    /// Ends a rotation that was begun.
+    fn finish(&mut self, chance: &mut Chance) -> std::io::Result<()> {
+        for _ in 0..STEPS_MAX {
+            if self.rotating.is_none() {
+                break;
+            }
+            self.go_on(chance)?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, chance: &mut Chance) -> std::io::Result<()> {
+        self.line(self.way != Way::Emptied, chance)?;
+        if self.rotating.is_some() {
+            return self.go_on(chance);
+        }
+        if self.lines < LINES_MIN || chance.below(ROTATE_IN) > 0 {
+            return Ok(());
+        }
+        self.rotations += 1;
+        let to = self.path(&format!(".{}", self.rotations));
+        match self.way {
+            Way::Emptied => self.empty()?,
+            Way::Copied => self.rotating = Some(Rotating::Copy { copy: File::create(to)?, at: 0 }),
+            Way::Packed => {
+                std::fs::rename(self.path(""), &to)?;
+                (self.log, self.lines) = (None, 0);
+                let packed = Command::new("gzip").arg("-c").arg(&to).output()?;
+                if !packed.status.success() {
+                    return Err(std::io::Error::other(format!("gzip: {}", packed.status)));
+                }
+                let file = File::create(self.path(&format!(".{}.gz", self.rotations)))?;
+                self.rotating = Some(Rotating::Pack { origin: to, packed: packed.stdout, file, at: 0 });
+            }
+        }
+        Ok(())
+    }
+
+    /// A line; one that is not certain may be cut away before anybody reads it.
+    fn line(&mut self, is_certain: bool, chance: &mut Chance) -> std::io::Result<()> {
+        if self.log.is_none() {
+            self.log = Some(OpenOptions::new().create(true).append(true).open(self.path(""))?);
+        }
+        let kind = if is_certain { "file" } else { "doubtful" };
+        let text =
+            format!("{kind} {:?} {} {}", self.way, self.ledger.len(), "z".repeat(260 + chance.below(100) as usize));
+        if let Some(log) = &mut self.log {
+            // A line may come in two parts.
+            let cut = chance.below(text.len() as u64) as usize;
+            log.write_all(&text.as_bytes()[..cut])?;
+            log.write_all(&text.as_bytes()[cut..])?;
+            log.write_all(b"\n")?;
+        }
+        let sent = self.ledger.entry(text).or_default();
+        (sent.times, sent.acknowledged) = (1, is_certain);
+        self.lines += 1;
+        Ok(())
+    }
+
+    fn empty(&mut self) -> std::io::Result<()> {
+        self.lines = 0;
+        self.log.as_ref().map_or(Ok(()), |log| log.set_len(0))
+    }
+
+    /// The next part of a rotation.
+    fn go_on(&mut self, chance: &mut Chance) -> std::io::Result<()> {
+        match &mut self.rotating {
+            None => {}
+            Some(Rotating::Copy { copy, at }) => {
+                let mut part = vec![0; 1 + chance.below(COPIED_MAX) as usize];
+                let read = File::open(self.folder.join(format!("{:?}.log", self.way)))?.read_at(&mut part, *at)?;
+                copy.write_all(&part[..read])?;
+                *at += read as u64;
+                if read == 0 {
+                    self.rotating = None;
+                    for _ in 0..chance.below(DOUBTFUL_MAX) {
+                        self.line(false, chance)?;
+                        std::thread::park_timeout(Duration::from_micros(chance.below(DOUBTFUL_PAUSE_US)));
+                    }
+                    self.empty()?;
+                }
+            }
+            Some(Rotating::Pack { origin, packed, file, at }) => {
+                let end = (*at + 1 + chance.below(PACKED_MAX) as usize).min(packed.len());
+                file.write_all(&packed[*at..end])?;
+                *at = end;
+                if end == packed.len() {
+                    std::fs::remove_file(origin)?;
+                    self.rotating = None;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What became of one world.
+pub(super) fn one_world(binary: &Path, disk_fault: &Path, place: &Path, chance: &mut Chance) -> Result<Totals, String> {
+    let node = Node::prepare(binary, disk_fault, place)?;
+    let logs = place.join("logs");
+    let mut renamed = FileWriter::new(&logs)?;
+    let mut rotated = [Way::Copied, Way::Packed, Way::Emptied].map(|way| Rotated::new(&logs, way));
+    let mut totals = Totals::default();
+    for _ in 0..ROUNDS_PER_WORLD {
+        let fault = fault_by(chance);
+        totals.note(&fault);
+        let running = node.start(&fault)?;
+        let over = AtomicBool::new(false);
+        let ended = std::thread::scope(|scope| {
+            let lines = Chance(chance.next() | 1);
+            scope.spawn(|| renamed.write(lines, &over));
+            for log in &mut rotated {
+                let (lines, over) = (Chance(chance.next() | 1), &over);
+                scope.spawn(move || log.write(lines, over));
+            }
+            let ended = running.end(&fault);
+            over.store(true, Ordering::SeqCst);
+            ended
+        });
+        ended?;
+        renamed.fault()?;
+        rotated.iter_mut().try_for_each(|log| log.fault.take().map_or(Ok(()), Err))?;
+    }
+    let running = node.start(&Fault::None)?;
+    for log in &mut rotated {
+        log.finish(chance).map_err(|error| format!("cannot end a rotation: {error}"))?;
+    }
+    let ledgers: Vec<&Ledger> = rotated.iter().map(|log| &log.ledger).chain([&renamed.ledger]).collect();
+    let sent = || ledgers.iter().flat_map(|ledger| ledger.values());
+    totals.rotated = sent().filter(|sent| sent.acknowledged).count() as u64;
+    node.find_all(totals.rotated as usize)?;
+    super::node::pause(SETTLED_AFTER);
+    let found = node.find_all(totals.rotated as usize)?;
+    drop(running);
+    totals.doubtful = sent().filter(|sent| !sent.acknowledged).count() as u64;
+    totals.doubtful_found = found.iter().filter(|text| text.starts_with("doubtful ")).count() as u64;
+    totals.rotations = rotated.iter().map(|log| log.rotations).sum();
+    verdict::check(&found, &ledgers)?;
+    node.check_log()?;
+    node.verify()?;
+    Ok(totals)
+}
