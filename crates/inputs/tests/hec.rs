@@ -27,6 +27,7 @@ const BODY_BYTES: u64 = 100_000;
 struct Kept {
     batches: Mutex<Vec<EventBatch>>,
     broken: Mutex<Option<fn() -> AppendError>>,
+    told: Mutex<Vec<String>>,
 }
 
 struct Done;
@@ -48,6 +49,10 @@ impl EventStore for Kept {
         }
         self.batches.lock().unwrap().push(batch);
         Ok(Box::new(Done))
+    }
+
+    fn tell(&self, text: &str) {
+        self.told.lock().unwrap().push(text.to_owned());
     }
 
     fn check_index(&self, index: &str) -> Result<(), String> {
@@ -530,6 +535,20 @@ fn rules_of_index_time_run_for_events_and_for_raw_text() {
     assert_eq!(served.ask("POST", "/services/collector", &[("authorization", APPS)], dropped).0, 200);
     assert_eq!(served.ask("POST", "/services/collector/raw", &[("authorization", APPS)], b"debug").0, 200);
     assert_eq!(found(), Vec::<String>::new());
+}
+
+#[test]
+fn settings_that_cannot_be_used_are_told_and_no_event_is_refused() {
+    let props = "[app_log]\nTIME_FORMAT = %q\nLINE_BREAKER = (\nSEDCMD-a = s/(/x/\nTRANSFORMS-a = broken\n";
+    let transforms = "[broken]\nREGEX = (\nDEST_KEY = queue\nFORMAT = nullQueue\n";
+    let served = Served::with(&[("inputs", CONF), ("props", props), ("transforms", transforms)]);
+    for path in ["", "/event", "/raw"] {
+        let body = if path == "/raw" { "one\n" } else { r#"{"event":"one"}"# };
+        assert_eq!(served.send(path, APPS, body).0, 200, "{path}");
+        assert_eq!(served.store.lines(), ["app default_host the_app app_log one"], "{path}");
+        let told = std::mem::take(&mut *served.store.told.lock().unwrap());
+        assert!(told.iter().any(|text| text.contains("[broken]") || text.contains("app_log")), "{told:?}");
+    }
 }
 
 /// Code, HTTP status and, where the answer names an event, its number: senders repeat what is answered 5xx for ever, so

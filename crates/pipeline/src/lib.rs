@@ -24,6 +24,7 @@ mod recognise;
 mod text;
 mod timestamp;
 mod typing;
+mod usable;
 pub mod written_time;
 
 pub use error::{PipelineError, WrongRule};

@@ -27,6 +27,7 @@ use crate::host::HostRules;
 use crate::lines::{LineBreaker, Until};
 use crate::timestamp::{TimeHistory, Timestamper};
 use crate::typing::{Typing, TypingPlan};
+use crate::usable;
 
 /// Bytes looked at to guess a sourcetype.
 pub const SAMPLE_BYTES: usize = 64 << 10;
@@ -172,14 +173,10 @@ impl RulePlan {
 impl Pipeline {
     /// A pipeline for a source that is read from its start.
     pub fn new(info: SourceInfo, props: &PropsResolver, context: PipelineContext) -> Result<Pipeline, PipelineError> {
-        let named = info.sourcetype.clone().or_else(|| props.sourcetype_for_source(&info.source));
-        let (plan, needed) = match named {
+        match info.sourcetype.clone().or_else(|| props.sourcetype_for_source(&info.source)) {
             Some(sourcetype) => {
                 let settings = props.resolve(&info.source, &info.host, &sourcetype);
-                let rules = RulePlan::new(&info, &settings, props)?;
-                let running = Running::new(&info, sourcetype, &settings, rules, &context)?;
-                let needed = if running.charset == Charset::Auto { SAMPLE_BYTES } else { BYTE_ORDER_MARK.len() };
-                (Plan::Ready(Box::new(running)), needed)
+                Pipeline::of_settings(&info, &sourcetype, &settings, props, &context)
             }
             None => {
                 let resolve = |name: &String| props.resolve(&info.source, &info.host, name);
@@ -193,16 +190,56 @@ impl Pipeline {
                 let rules = RulePlan::new(&info, &plain, props)?;
                 let plain = Running::new(&info, name, &plain, rules, &context)?;
                 let rules = GuessRules::new(props)?;
-                (Plan::Guess(Candidates { settings, rules, plain: Box::new(plain) }), SAMPLE_BYTES)
+                let plan = Plan::Guess(Candidates { settings, rules, plain: Box::new(plain) });
+                Ok(Pipeline::opening(info, context, plan, SAMPLE_BYTES))
             }
+        }
+    }
+
+    /// As [`Pipeline::new`], for a source that cannot wait until its settings are corrected: those that cannot be used are
+    /// left out, and [`Pipeline::problem`] says what is wrong with the first of them.
+    pub fn tolerant(
+        info: SourceInfo,
+        props: &PropsResolver,
+        context: PipelineContext,
+    ) -> Result<Pipeline, PipelineError> {
+        let problem = match Pipeline::new(info.clone(), props, context.clone()) {
+            Ok(pipeline) => return Ok(pipeline),
+            Err(problem) => problem,
         };
+        let named = info.sourcetype.clone().or_else(|| props.sourcetype_for_source(&info.source));
+        let sourcetype = named.unwrap_or_else(|| guess::PLAIN_SOURCETYPE.to_owned());
+        let settings = props.resolve(&info.source, &info.host, &sourcetype);
+        let make = |settings: &PropsSettings| Pipeline::of_settings(&info, &sourcetype, settings, props, &context);
+        match usable::make_of(settings, make, usable::leave_out).0 {
+            Some(pipeline) => Ok(Pipeline { problem: Some(problem), ..pipeline }),
+            None => Err(problem),
+        }
+    }
+
+    /// A pipeline for a source whose sourcetype is known.
+    fn of_settings(
+        info: &SourceInfo,
+        sourcetype: &str,
+        settings: &PropsSettings,
+        props: &PropsResolver,
+        context: &PipelineContext,
+    ) -> Result<Pipeline, PipelineError> {
+        let rules = RulePlan::new(info, settings, props)?;
+        let running = Running::new(info, sourcetype.to_owned(), settings, rules, context)?;
+        let needed = if running.charset == Charset::Auto { SAMPLE_BYTES } else { BYTE_ORDER_MARK.len() };
+        Ok(Pipeline::opening(info.clone(), context.clone(), Plan::Ready(Box::new(running)), needed))
+    }
+
+    /// A pipeline that waits for so many bytes.
+    fn opening(info: SourceInfo, context: PipelineContext, plan: Plan, needed: usize) -> Pipeline {
         let opening = Opening { bytes: Vec::new(), needed, info, context, plan };
-        Ok(Pipeline {
+        Pipeline {
             stage: Stage::Opening(Box::new(opening)),
             counters: PipelineCounters::default(),
             guess: None,
             problem: None,
-        })
+        }
     }
 
     /// A pipeline for a source of which the bytes before its first one were read by a pipeline that gave `hint`.
@@ -344,7 +381,8 @@ impl Pipeline {
         self.guess.as_ref()
     }
 
-    /// What is wrong with the settings of the guessed sourcetype; the data went on as plain lines.
+    /// What is wrong with the settings: of the guessed sourcetype, and the data went on as plain lines; or of one whose
+    /// pipeline is [`Pipeline::tolerant`].
     pub fn problem(&self) -> Option<&PipelineError> {
         self.problem.as_ref()
     }

@@ -122,8 +122,11 @@ impl<'a> Receiver<'a> {
             sourcetype: Some(self.metadata.sourcetype.to_string()),
         };
         let context = PipelineContext { now: self.time, zone: None, modified: None };
-        let pipeline = Pipeline::new(info, &self.destination.props, context);
+        let pipeline = Pipeline::tolerant(info, &self.destination.props, context);
         let mut pipeline = pipeline.map_err(|error| self.refuse(&error))?;
+        if let Some(problem) = pipeline.problem() {
+            self.destination.store.tell(&problem.to_string());
+        }
         let mut batch = EventBatch::default();
         let mut taken = 0;
         let mut hand_over = |batch: &mut EventBatch, receiver: &mut Receiver<'_>| {
@@ -165,7 +168,7 @@ impl<'a> Receiver<'a> {
         outcome
     }
 
-    /// Settings that cannot be used refuse the events they are for.
+    /// Without a pipeline there are no events.
     fn refuse(&self, error: &PipelineError) -> Answer {
         self.destination.store.tell(&error.to_string());
         Code::ServerError.into()
@@ -183,24 +186,27 @@ impl<'a> Receiver<'a> {
     pub(crate) fn event(&mut self, envelope: Envelope, at: u64) -> Result<(), Answer> {
         let slot = self.batch_of(envelope.index.as_deref(), at)?;
         let meta = self.metadata_of(slot, &envelope);
-        if let Some(plan) = self.plan_of(slot, meta)? {
+        if let Some(plan) = self.plan_of(slot, meta) {
             return self.typed_event(&plan, slot, meta, envelope);
         }
         self.push(slot, &envelope.raw, envelope.time.unwrap_or(self.time), meta, envelope.fields)
     }
 
     /// What rules of index time do with events of these metadata.
-    fn plan_of(&mut self, slot: usize, meta: u32) -> Result<Option<Arc<TypingPlan>>, Answer> {
+    fn plan_of(&mut self, slot: usize, meta: u32) -> Option<Arc<TypingPlan>> {
         let meta = &self.open[slot].metas[meta as usize];
         if let Some((known, plan)) = &self.plan
             && known == meta
         {
-            return Ok(plan.clone());
+            return plan.clone();
         }
-        let plan = self.destination.typing.plan(meta).map_err(|error| self.refuse(&error))?;
+        let plan = self.destination.typing.plan(meta);
+        if let Some(problem) = plan.problem() {
+            self.destination.store.tell(&problem.to_string());
+        }
         let plan = Some(plan).filter(|plan| !plan.is_empty());
         self.plan = Some((meta.clone(), plan.clone()));
-        Ok(plan)
+        plan
     }
 
     /// Puts what rules leave of an event where they say.

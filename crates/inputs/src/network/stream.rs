@@ -37,7 +37,15 @@ impl Template {
             source: self.source.clone(),
             sourcetype: Some(self.sourcetype.clone()),
         };
-        Pipeline::new(info, &self.props, PipelineContext { now, zone: None, modified: None })
+        Pipeline::tolerant(info, &self.props, PipelineContext { now, zone: None, modified: None })
+    }
+
+    /// What is wrong with the settings of what senders send; it is left out.
+    pub fn problem(&self, now: TimeNs) -> Option<String> {
+        match self.pipeline("", now) {
+            Ok(pipeline) => pipeline.problem().map(ToString::to_string),
+            Err(problem) => Some(problem.to_string()),
+        }
     }
 
     /// Whether the text is syslog, which may come with counts.

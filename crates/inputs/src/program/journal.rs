@@ -88,16 +88,11 @@ impl JournalReader {
     }
 
     fn event(&mut self, event: WholeEvent, now: TimeNs, out: &mut EventBatch) {
-        let plan = match self.typing.plan(&event.meta) {
-            Ok(plan) => Some(plan).filter(|plan| !plan.is_empty()),
-            Err(error) => {
-                self.faults.insert(error.to_string());
-                None
-            }
-        };
-        let (events, refused) = match plan {
-            Some(plan) => self.typing.run(&plan, event, TypingStage::All, now),
-            None => (vec![event], None),
+        let plan = self.typing.plan(&event.meta);
+        self.faults.extend(plan.problem().map(ToString::to_string));
+        let (events, refused) = match plan.is_empty() {
+            true => (vec![event], None),
+            false => self.typing.run(&plan, event, TypingStage::All, now),
         };
         self.faults.extend(refused);
         out.index_time = now;

@@ -33,8 +33,10 @@ impl OutputReader for TextReader {
             }
             none => {
                 let context = PipelineContext { now, zone: None, modified: None };
-                let made = Pipeline::new(self.info.clone(), &self.props, context);
-                none.insert(Box::new(made.map_err(|error| error.to_string())?))
+                let made = Pipeline::tolerant(self.info.clone(), &self.props, context);
+                let made = made.map_err(|error| error.to_string())?;
+                self.told = made.problem().map(ToString::to_string);
+                none.insert(Box::new(made))
             }
         };
         pipeline.push(bytes, out);

@@ -93,6 +93,12 @@ impl XmlReader {
         }
     }
 
+    fn tell_problem(&mut self, pipeline: &Pipeline) {
+        if let Some(problem) = pipeline.problem() {
+            self.tell(problem.to_string());
+        }
+    }
+
     fn token(&mut self, token: XmlToken, now: TimeNs, out: &mut EventBatch) {
         match token {
             XmlToken::Text(text) => self.text(&text),
@@ -199,6 +205,7 @@ impl XmlReader {
                 finish_piece(*pipeline, time, now, out);
             }
             let pipeline = self.pipeline(&key.1, host_is_fixed, now)?;
+            self.tell_problem(&pipeline);
             self.unbroken.insert(key.clone(), (pipeline, None));
         }
         let text = event.parts.remove("data").unwrap_or_default();
@@ -236,7 +243,10 @@ impl XmlReader {
             Some(time) => time,
             None => self.time_in(text, &metadata, host_is_fixed, now)?,
         };
-        let plan = self.typing.plan(&metadata).map_err(|error| error.to_string())?;
+        let plan = self.typing.plan(&metadata);
+        if let Some(problem) = plan.problem() {
+            self.tell(problem.to_string());
+        }
         let event = WholeEvent { raw: text.to_owned(), time, meta: metadata, fields: Vec::new() };
         let (events, refused) = match plan.is_empty() {
             true => (vec![event], None),
@@ -260,6 +270,7 @@ impl XmlReader {
                 self.timed.pop_first();
             }
             let made = self.pipeline(metadata, host_is_fixed, now)?;
+            self.tell_problem(&made);
             self.timed.insert(metadata.clone(), made);
         }
         let mut events = EventBatch::default();
@@ -281,7 +292,7 @@ impl XmlReader {
             sourcetype: Some(metadata.sourcetype.to_string()),
         };
         let context = PipelineContext { now, zone: None, modified: None };
-        Pipeline::new(info, &self.props, context).map(Box::new).map_err(|error| error.to_string())
+        Pipeline::tolerant(info, &self.props, context).map(Box::new).map_err(|error| error.to_string())
     }
 }
 

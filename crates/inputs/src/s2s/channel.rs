@@ -33,11 +33,13 @@ pub(super) struct Channel {
     waiting: VecDeque<(u64, u64)>,
     /// When the last piece came, by the monotonic clock.
     pub(super) last: i64,
+    /// What is wrong with the settings of its texts, once.
+    pub(super) problem: Option<String>,
 }
 
 impl Channel {
     pub(super) fn new(metadata: Metadata) -> Channel {
-        Channel { metadata, pipeline: None, fed: 0, waiting: VecDeque::new(), last: 0 }
+        Channel { metadata, pipeline: None, fed: 0, waiting: VecDeque::new(), last: 0, problem: None }
     }
 
     /// Cuts a piece of text; `sent` is the time the forwarder gives for texts without one.
@@ -65,7 +67,8 @@ impl Channel {
                 };
                 let context = PipelineContext { now, zone: piece.zone.cloned(), modified };
                 let made =
-                    Pipeline::new(info, props, context).map_err(|error| S2sError::Pipeline(error.to_string()))?;
+                    Pipeline::tolerant(info, props, context).map_err(|error| S2sError::Pipeline(error.to_string()))?;
+                self.problem = made.problem().map(ToString::to_string);
                 self.pipeline.insert(Box::new(made))
             }
         };

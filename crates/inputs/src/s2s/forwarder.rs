@@ -299,6 +299,7 @@ impl Forwarder {
         let piece = Piece { raw: &event.raw, id: event.id, sent: time, zone: self.zone.as_ref(), fields: &fields };
         channel.push(&self.defaults.props, piece, now, batch)?;
         batch.index_time = now;
+        self.refused = self.refused.take().or(channel.problem.take());
         Ok(())
     }
 
@@ -313,7 +314,9 @@ impl Forwarder {
     ) -> Result<(), S2sError> {
         let raw = String::from_utf8(raw).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
         let typing = &self.defaults.typing;
-        let plan = typing.plan(&metadata).map_err(|error| S2sError::Pipeline(error.to_string()))?;
+        let plan = typing.plan(&metadata);
+        let problem = plan.problem().map(ToString::to_string);
+        self.refused = self.refused.take().or(problem);
         if !plan.has_rulesets() {
             push_whole(batch_of(&mut self.batches, &metadata.index, now), &raw, time, &metadata, &fields);
             return Ok(());
@@ -333,8 +336,9 @@ impl Forwarder {
     /// A whole batch after the rulesets of its events; as it is where there are none.
     fn ruled(&mut self, batch: EventBatch, now: TimeNs) -> Result<EventBatch, S2sError> {
         let typing = &self.defaults.typing;
-        let plans = batch.metas.iter().map(|meta| typing.plan(meta)).collect::<Result<Vec<_>, _>>();
-        let plans = plans.map_err(|error| S2sError::Pipeline(error.to_string()))?;
+        let plans: Vec<_> = batch.metas.iter().map(|meta| typing.plan(meta)).collect();
+        let problem = plans.iter().find_map(|plan| plan.problem()).map(ToString::to_string);
+        self.refused = self.refused.take().or(problem);
         if !plans.iter().any(|plan| plan.has_rulesets()) {
             return Ok(batch);
         }

@@ -208,12 +208,16 @@ impl Port {
             NetworkKind::Udp => ("udp", format!("udp:{}", bound.port())),
             _ => ("tcp", "tcp-raw".to_owned()),
         };
-        Template {
+        let template = Template {
             index: self.input.index.clone(),
             source: self.input.source.clone().unwrap_or_else(|| format!("{word}:{}", bound.port())),
             sourcetype: self.input.sourcetype.clone().unwrap_or(sourcetype),
             props: Arc::clone(&self.shared.settings.props),
+        };
+        if let Some(problem) = template.problem(self.shared.settings.clock.now_ns()) {
+            log::warning(format!("[{}]: {problem}; what is sent is indexed without it", self.input.stanza));
         }
+        template
     }
 }
 

@@ -299,6 +299,58 @@ fn faulty_settings_are_named() {
 }
 
 #[test]
+fn a_source_that_cannot_wait_is_read_without_settings_that_cannot_be_used() {
+    let wrong = [
+        "LINE_BREAKER = (",
+        "TIME_PREFIX = [",
+        "TIME_FORMAT = %q",
+        "TZ = Middle/Earth",
+        "CHARSET = KLINGON",
+        "BREAK_ONLY_BEFORE = (",
+        "MUST_BREAK_AFTER = (",
+        "MUST_NOT_BREAK_AFTER = (",
+        "MUST_NOT_BREAK_BEFORE = (",
+        "SEDCMD-a = s/(/x/",
+        "TRANSFORMS-a = broken",
+        "TRANSFORMS-a = evaluated",
+        "TRANSFORMS-a = copy",
+        "TRANSFORMS-h = host",
+        "RULESET-a = broken, copy, host",
+        "INDEXED_EXTRACTIONS = csv\nFIELD_NAMES = a\nPREAMBLE_REGEX = (",
+        "INDEXED_EXTRACTIONS = csv\nFIELD_NAMES = a\nMISSING_VALUE_REGEX = (",
+        "INDEXED_EXTRACTIONS = csv\nFIELD_NAMES = a\nFIELD_HEADER_REGEX = (",
+    ];
+    let all = wrong.map(|setting| setting.replace("-a", "-b").replace("-h", "-i")).join("\n");
+    let transforms = "[broken]\nREGEX = (\nDEST_KEY = queue\nFORMAT = nullQueue\n[evaluated]\nINGEST_EVAL = x=(\n\
+                      [copy]\nREGEX = .\nCLONE_SOURCETYPE = other\n\
+                      [host]\nREGEX = (\nDEST_KEY = MetaData:Host\nFORMAT = host::$1\n";
+    let mut refused = 0;
+    for setting in wrong.into_iter().chain([all.as_str()]) {
+        let text = format!("[app]\n{setting}\nSEDCMD-z = s/hidden/xxx/\n[other]\nSEDCMD-a = s/(/x/\n");
+        let file = |file: &str, text: &str| ConfSource {
+            layer: Layer::SystemLocal,
+            app: None,
+            file: file.to_owned(),
+            text: text.to_owned(),
+        };
+        let props = PropsResolver::new(&Layers::new([file("props.conf", &text), file("transforms.conf", transforms)]));
+        let strict = Pipeline::new(info(Some("app")), &props, context()).err();
+        let mut pipeline = Pipeline::tolerant(info(Some("app")), &props, context()).unwrap();
+        // Some are left out when conf files are read already.
+        refused += usize::from(strict.is_some());
+        assert_eq!(pipeline.problem(), strict.as_ref(), "{setting}");
+        let mut out = EventBatch::default();
+        pipeline.push(b"2026-11-20 1:00:00 hidden\n", &mut out);
+        pipeline.finish(&mut out);
+        assert_eq!((out.len(), out.raw(0)), (1, &b"2026-11-20 1:00:00 xxx"[..]), "{setting}");
+    }
+    assert!(refused > wrong.len() / 2, "{refused}");
+    let broken = props("[app]\nTZ = Europe/Berlin\n[rule::x]\nsourcetype = app\nMORE_THAN_1 = (\n");
+    let unnamed = Pipeline::tolerant(info(None), &broken, context()).unwrap();
+    assert!(unnamed.problem().is_some());
+}
+
+#[test]
 fn a_head_gives_the_hint_for_the_rest() {
     let head = b"id,who\n1,eva\n";
     let source = SourceInfo { source: "/x/people.csv".to_owned(), ..info(None) };

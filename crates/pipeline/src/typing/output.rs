@@ -10,7 +10,6 @@ use quarry_event::{EventBatch, IndexedField, Metadata, TimeNs};
 
 use super::event::TypedEvent;
 use super::plan::{SharedPlan, TypingPlan};
-use crate::error::PipelineError;
 use crate::pipeline::PipelineCounters;
 
 /// Combinations of source, host and sourcetype whose plan is remembered; beyond it all are forgotten.
@@ -185,12 +184,13 @@ impl EventTyping {
         EventTyping { props, known: Mutex::default() }
     }
 
-    /// What is done with events of these metadata; an empty plan asks for nothing.
-    pub fn plan(&self, meta: &Metadata) -> Result<Arc<TypingPlan>, PipelineError> {
+    /// What is done with events of these metadata; an empty plan asks for nothing. Settings that cannot be used are left
+    /// out ([`TypingPlan::problem`]).
+    pub fn plan(&self, meta: &Metadata) -> Arc<TypingPlan> {
         let names = [&meta.source, &meta.host, &meta.sourcetype].map(Arc::clone);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(plan) = known.by_names.get(&names) {
-            return Ok(Arc::clone(plan));
+            return Arc::clone(plan);
         }
         let settings = self.props.resolve(&meta.source, &meta.host, &meta.sourcetype).typing;
         // What copies do depends on the names too.
@@ -199,7 +199,7 @@ impl EventTyping {
         let plan = match shared {
             Some(plan) => plan,
             None => {
-                let plan = TypingPlan::new(&self.props, &meta.source, &meta.host, &meta.sourcetype, &settings)?;
+                let plan = TypingPlan::tolerant(&self.props, &meta.source, &meta.host, &meta.sourcetype, &settings);
                 Arc::new(plan)
             }
         };
@@ -213,7 +213,7 @@ impl EventTyping {
             known.by_settings.insert(settings, Arc::clone(&plan));
         }
         known.by_names.insert(names, Arc::clone(&plan));
-        Ok(plan)
+        plan
     }
 
     /// What a plan leaves of an event: itself, copies, or nothing; and why one is in another index than its rule named.

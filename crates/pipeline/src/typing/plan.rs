@@ -10,6 +10,7 @@ use super::event::TypedEvent;
 use super::rule::Rule;
 use super::sed::{self, Sed};
 use crate::error::PipelineError;
+use crate::usable;
 
 /// Copies of copies: deeper ones are not made.
 const COPIES_DEEP_MAX: usize = 8;
@@ -23,6 +24,8 @@ pub struct TypingPlan {
     transforms: Vec<Vec<Rule>>,
     rulesets: Vec<Vec<Rule>>,
     drop_older_than: Option<TimeNs>,
+    /// What is wrong with the first of the settings that were left out.
+    pub(crate) problem: Option<PipelineError>,
 }
 
 impl TypingPlan {
@@ -37,6 +40,24 @@ impl TypingPlan {
         let chain = vec![sourcetype.to_owned()];
         let mut compiler = Compiler { props, source, host, chain, plans: 0 };
         compiler.plan(settings)
+    }
+
+    /// As [`TypingPlan::new`], without the settings that cannot be used.
+    pub(crate) fn tolerant(
+        props: &PropsResolver,
+        source: &str,
+        host: &str,
+        sourcetype: &str,
+        settings: &TypingSettings,
+    ) -> TypingPlan {
+        let make = |settings: &TypingSettings| TypingPlan::new(props, source, host, sourcetype, settings);
+        let (made, problem) = usable::make_of(settings.clone(), make, usable::leave_out_rule);
+        TypingPlan { problem, ..made.unwrap_or_default() }
+    }
+
+    /// What is wrong with settings that the plan leaves out.
+    pub fn problem(&self) -> Option<&PipelineError> {
+        self.problem.as_ref()
     }
 
     /// Whether nothing is done.
@@ -106,6 +127,7 @@ impl<'a> Compiler<'a> {
             drop_older_than: settings
                 .drop_older_than_seconds
                 .map(|seconds| i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(NS_PER_SEC)),
+            problem: None,
         })
     }
 

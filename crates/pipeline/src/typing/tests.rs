@@ -32,7 +32,7 @@ proptest! {
     fn every_event_and_every_copy_comes_out_with_its_text(raw in "[a-pr-yü \\n\\x00-\\x1f]{0,40}") {
         let typing = typing();
         let meta = Metadata { index: "main".into(), host: "h".into(), source: "s".into(), sourcetype: "app".into() };
-        let plan = typing.plan(&meta).unwrap();
+        let plan = typing.plan(&meta);
         let event = WholeEvent { raw: raw.clone(), time: 5, meta: meta.clone(), fields: Vec::new() };
         let (events, _) = typing.run(&plan, event.clone(), TypingStage::All, 9);
         let has_text = raw.contains(|letter| letter != '\n');

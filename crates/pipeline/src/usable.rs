@@ -1,0 +1,89 @@
+//! Settings that cannot be used, left out one by one.
+//!
+//! A file waits until its settings are corrected. What comes over the network or from a program does not: refused, it
+//! is lost, or is sent again and again. So it is taken as if the settings that cannot be used did not stand there, and
+//! the first of them is told, as Splunk does.
+
+use quarry_conf::{PropsSettings, TypingSettings};
+
+use crate::PipelineError;
+
+/// Settings of one source that are left out at most; with more of them wrong its rules are left out altogether.
+const LEFT_OUT_MAX: usize = 64;
+
+/// Makes something of settings, without those that cannot be used; gives what is wrong with the first of these.
+/// `None` if it cannot be made at all.
+pub(crate) fn make_of<S, T>(
+    mut settings: S,
+    make: impl Fn(&S) -> Result<T, PipelineError>,
+    leave_out: impl Fn(&mut S, &PipelineError) -> bool,
+) -> (Option<T>, Option<PipelineError>) {
+    let mut first = None;
+    for _ in 0..LEFT_OUT_MAX {
+        match make(&settings) {
+            Ok(made) => return (Some(made), first),
+            Err(error) => {
+                let is_left_out = leave_out(&mut settings, &error);
+                first.get_or_insert(error);
+                if !is_left_out {
+                    break;
+                }
+            }
+        }
+    }
+    (None, first)
+}
+
+/// Takes away what an error is about; false if nothing of it is here.
+pub(crate) fn leave_out(settings: &mut PropsSettings, error: &PipelineError) -> bool {
+    match error {
+        PipelineError::TimeFormat { .. } => settings.time_format.take().is_some(),
+        PipelineError::Charset { .. } => !std::mem::take(&mut settings.charset).is_empty(),
+        PipelineError::Zone { zone, .. } => {
+            let aliases = settings.zone_aliases.len();
+            settings.zone_aliases.retain(|(_, meant)| meant != zone);
+            let has_zone = settings.tz.take_if(|name| name == zone).is_some();
+            has_zone || settings.zone_aliases.len() < aliases
+        }
+        PipelineError::Rule(_) => leave_out_rule(&mut settings.typing, error),
+        PipelineError::Pattern { setting, pattern, .. } => {
+            let header = settings.header.as_mut();
+            match *setting {
+                "LINE_BREAKER" => !std::mem::take(&mut settings.line_breaker).is_empty(),
+                "TIME_PREFIX" => settings.time_prefix.take().is_some(),
+                "BREAK_ONLY_BEFORE" => settings.break_only_before.take().is_some(),
+                "MUST_BREAK_AFTER" => settings.must_break_after.take().is_some(),
+                "MUST_NOT_BREAK_AFTER" => settings.must_not_break_after.take().is_some(),
+                "MUST_NOT_BREAK_BEFORE" => settings.must_not_break_before.take().is_some(),
+                "PREAMBLE_REGEX" => header.is_some_and(|header| header.preamble.take().is_some()),
+                "FIELD_HEADER_REGEX" => header.is_some_and(|header| header.header_pattern.take().is_some()),
+                "MISSING_VALUE_REGEX" => header.is_some_and(|header| header.missing.take().is_some()),
+                _ => without_rules(&mut settings.typing, |of_rule, _| of_rule == Some(pattern.as_str())),
+            }
+        }
+    }
+}
+
+/// The same for what is done with events behind their timestamps.
+pub(crate) fn leave_out_rule(typing: &mut TypingSettings, error: &PipelineError) -> bool {
+    let PipelineError::Rule(wrong) = error else { return false };
+    let commands = typing.sed.len();
+    typing.sed.retain(|(class, _)| wrong.setting.strip_prefix("SEDCMD-") != Some(class.as_str()));
+    let is_left_out = typing.sed.len() < commands || without_rules(typing, |_, name| name == wrong.rule);
+    // It is of a copy that a rule makes: without these copies.
+    is_left_out || {
+        let copies = typing.rules().any(|rule| rule.clone_sourcetype.is_some());
+        let of_class = typing.transforms.iter_mut().chain(&mut typing.rulesets);
+        of_class.for_each(|class| class.rules.retain(|rule| rule.clone_sourcetype.is_none()));
+        copies
+    }
+}
+
+/// Takes away the rules of which this holds, by pattern and name; false if there is none.
+fn without_rules(typing: &mut TypingSettings, is_it: impl Fn(Option<&str>, &str) -> bool) -> bool {
+    let before = typing.rules().count();
+    for class in typing.transforms.iter_mut().chain(&mut typing.rulesets) {
+        class.rules.retain(|rule| !is_it(rule.pattern.as_deref(), &rule.name));
+    }
+    typing.rules().count() < before
+}
