@@ -18,6 +18,8 @@ use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch,
 
 /// Bytes of notices read at once.
 const READ_BYTES: usize = 16 << 10;
+/// Names of one folder: links lead to it by others.
+const NAMES_MAX: usize = 16;
 /// Different paths that one wait gives; what comes beyond is given by the next.
 const PATHS_MAX: usize = 4_096;
 
@@ -32,7 +34,8 @@ const WATCHED: WatchFlags = WatchFlags::CREATE
 #[derive(Debug)]
 pub(crate) struct Notices {
     kernel: OwnedFd,
-    folders: HashMap<i32, Box<Path>, FixedState>,
+    /// Under all names by which they were asked for.
+    folders: HashMap<i32, Vec<Box<Path>>, FixedState>,
 }
 
 /// What was told in a while.
@@ -55,7 +58,10 @@ impl Notices {
     pub(crate) fn watch(&mut self, folder: &Path) -> bool {
         match add_watch(&self.kernel, folder, WATCHED) {
             Ok(number) => {
-                self.folders.insert(number, folder.into());
+                let names = self.folders.entry(number).or_default();
+                if names.len() < NAMES_MAX && names.iter().all(|name| **name != *folder) {
+                    names.push(folder.into());
+                }
                 true
             }
             // The folder is gone, or is none any more.
@@ -87,7 +93,7 @@ impl Notices {
             }
             let folder = self.folders.get(&event.wd());
             if let (Some(folder), Some(name)) = (folder, event.file_name()) {
-                told.paths.insert(folder.join(OsStr::from_bytes(name.to_bytes())));
+                told.paths.extend(folder.iter().map(|folder| folder.join(OsStr::from_bytes(name.to_bytes()))));
             }
         }
         gone.iter().for_each(|number| drop(self.folders.remove(number)));

@@ -1,6 +1,6 @@
 //! Finds files: at the start by a walk, then by what the kernel tells, and from time to time by a walk again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
@@ -18,6 +18,10 @@ const WALK_EVERY: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(
 const WALK_SHARES: [u32; 2] = [30, 10];
 /// Deepest folder below a root.
 const FOLDER_DEPTH_MAX: usize = 64;
+/// Paths at which links are followed; what lies behind more of them is found by walks.
+const LINKS_MAX: usize = 1 << 16;
+/// Links that lead to one another.
+const LINK_CHAIN_MAX: usize = 8;
 /// Things about paths that are told once each; beyond it nothing more is told.
 const TOLD_MAX: usize = 1_000;
 
@@ -27,6 +31,8 @@ pub(crate) struct Watcher<'a> {
     roster: &'a Roster,
     options: &'a MonitorOptions,
     notices: Option<Notices>,
+    /// Links by what they lead to, for as long as that was seen in the last walk.
+    links: BTreeMap<PathBuf, BTreeSet<PathBuf>>,
     told: BTreeSet<String>,
     now_seconds: i64,
 }
@@ -34,7 +40,8 @@ pub(crate) struct Watcher<'a> {
 impl<'a> Watcher<'a> {
     pub(crate) fn new(monitor: &'a Monitor) -> Watcher<'a> {
         let Monitor { stanzas, roster, options, .. } = monitor;
-        Watcher { stanzas, roster, options, notices: Notices::new(), told: BTreeSet::new(), now_seconds: 0 }
+        let (notices, links, told) = (Notices::new(), BTreeMap::new(), BTreeSet::new());
+        Watcher { stanzas, roster, options, notices, links, told, now_seconds: 0 }
     }
 
     /// Watches until monitoring ends.
@@ -51,21 +58,31 @@ impl<'a> Watcher<'a> {
                 let every = WALK_EVERY[is_blind].max(took * WALK_SHARES[is_blind]);
                 next_walk = ended.saturating_add(i64::try_from(every.as_nanos()).unwrap_or(i64::MAX));
             }
-            let Some(notices) = &mut self.notices else {
-                self.roster.pause(TICK);
-                continue;
-            };
-            let told = notices.wait(TICK);
-            if told.is_incomplete {
+            if !self.listen(TICK) {
                 next_walk = 0;
             }
-            told.paths.iter().for_each(|path| self.look_at(path));
         }
+    }
+
+    /// Looks at what the kernel tells within `wait`; false if some of it was lost.
+    pub(crate) fn listen(&mut self, wait: Duration) -> bool {
+        let Some(notices) = &mut self.notices else {
+            self.roster.pause(wait);
+            return true;
+        };
+        let told = notices.wait(wait);
+        for path in &told.paths {
+            self.look_at(path);
+            let links = self.links.get(path).cloned();
+            links.iter().flatten().for_each(|link| self.look_at(link));
+        }
+        !told.is_incomplete
     }
 
     /// Looks at everything.
     pub(crate) fn walk_all(&mut self) {
         self.now_seconds = self.options.clock.now_ns().div_euclid(NANOSECONDS);
+        self.links.clear();
         self.roster.begin_round();
         for (at, stanza) in self.stanzas.iter().enumerate() {
             match stanza.root.metadata() {
@@ -139,12 +156,27 @@ impl<'a> Watcher<'a> {
         if !metadata.is_file() || !self.is_followed(stanza, path) {
             return;
         }
+        self.follow(path);
         let changed = metadata.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
         let age = changed.map(|since| self.now_seconds.saturating_sub_unsigned(since.as_secs()));
         let oldest = stanza.settings.ignore_older_than_seconds;
         let is_old = age.zip(oldest).is_some_and(|(age, oldest)| age > oldest.cast_signed());
         if !self.roster.see(path, metadata, at, is_old) {
             self.tell_once(format!("more than {FILES_MAX} files are watched; the others are not read"));
+        }
+    }
+
+    /// Watches the folders of what a link leads to: the kernel tells nothing of it where the link lies.
+    fn follow(&mut self, link: &Path) {
+        let mut at = link.to_owned();
+        for _ in 0..LINK_CHAIN_MAX {
+            let Ok(target) = std::fs::read_link(&at) else { return };
+            at = at.parent().map(|folder| folder.join(&target)).unwrap_or(target);
+            if self.links.len() >= LINKS_MAX && !self.links.contains_key(&at) {
+                return;
+            }
+            self.watch_parent(&at);
+            self.links.entry(at.clone()).or_default().insert(link.to_owned());
         }
     }
 

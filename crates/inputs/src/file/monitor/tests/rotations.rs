@@ -7,6 +7,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{Seek, Write};
 use std::os::unix::fs::FileExt;
+use std::time::Duration;
 
 use super::World;
 
@@ -353,6 +354,40 @@ fn a_file_that_begins_like_another_is_new_as_soon_as_it_goes_on_in_another_way()
     world.restart();
     world.wait(5.0);
     assert_eq!(world.events().len(), 5);
+}
+
+#[test]
+fn what_a_link_leads_to_is_told_by_the_kernel_also_when_it_is_rotated() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let (pods, real) = (elsewhere.path().join("pods"), elsewhere.path().join("real"));
+    [&pods, &real].iter().for_each(|folder| std::fs::create_dir(folder).unwrap());
+    let mut world = World::new("");
+    // As those of containers: a link to a link to a file, the second one by a relative path.
+    std::fs::write(real.join("0-json.log"), "one\n").unwrap();
+    std::os::unix::fs::symlink("../real/0-json.log", pods.join("0.log")).unwrap();
+    std::os::unix::fs::symlink(pods.join("0.log"), world.path("web.log")).unwrap();
+    world.look();
+    world.assert_events(&["one"]);
+    // From here on nobody walks.
+    let listen = |world: &mut World, events: usize| {
+        for _ in 0..100 {
+            if world.events().len() >= events {
+                return;
+            }
+            world.watcher.listen(Duration::from_secs(1));
+            while world.worker.step(0, Duration::ZERO).unwrap() {}
+        }
+    };
+    OpenOptions::new().append(true).open(real.join("0-json.log")).unwrap().write_all(b"two\n").unwrap();
+    listen(&mut world, 2);
+    std::fs::rename(real.join("0-json.log"), real.join("0-json.log.1")).unwrap();
+    std::fs::write(real.join("0-json.log"), "three of the next file\n").unwrap();
+    listen(&mut world, 3);
+    std::fs::write(real.join("1-json.log"), "four of another container\n").unwrap();
+    std::os::unix::fs::symlink("../real/1-json.log", pods.join("next")).unwrap();
+    std::fs::rename(pods.join("next"), pods.join("0.log")).unwrap();
+    listen(&mut world, 4);
+    world.assert_events(&["one", "two", "three of the next file", "four of another container"]);
 }
 
 #[test]
