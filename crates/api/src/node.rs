@@ -116,7 +116,7 @@ pub trait Node: Send + Sync {
     /// Who runs the searches of a user and app: `-` is all of them, `nobody` no user.
     fn search_in(&self, user: &str, app: &str) -> Result<Arc<SearchService>, NamespaceError>;
     /// Indexes a file, until `has_left` says that nobody waits any more; gives the report as a JSON object.
-    fn add_file(&self, request: &AddFile, has_left: &AtomicBool) -> Result<String, NodeError>;
+    fn add_file(&self, request: &AddFile, has_left: &Arc<AtomicBool>) -> Result<String, NodeError>;
     /// Tells what adding a file would make of it; gives a JSON object.
     fn preview(&self, request: &PreviewFile) -> Result<String, NodeError>;
     /// What a search would do, as text or as a JSON object.

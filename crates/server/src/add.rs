@@ -74,6 +74,7 @@ fn add_locally(
         again: arguments.again,
         scope: None,
         rotation: Rotation::None,
+        ended: Arc::default(),
         zone,
         now: settings.clock.now_ns(),
     };

@@ -94,7 +94,7 @@ impl Node for LocalNode {
         })
     }
 
-    fn add_file(&self, request: &AddFile, has_left: &AtomicBool) -> Result<String, NodeError> {
+    fn add_file(&self, request: &AddFile, has_left: &Arc<AtomicBool>) -> Result<String, NodeError> {
         self.settings.check_index(&request.index)?;
         self.ingest.store.check_index(&request.index)?;
         let path = Path::new(&request.path);
@@ -110,6 +110,7 @@ impl Node for LocalNode {
             again: request.again,
             scope: None,
             rotation: Rotation::None,
+            ended: Arc::clone(has_left),
             zone: zone::of_request(request.zone.as_deref())?,
             now: self.settings.clock.now_ns(),
         };
@@ -126,6 +127,10 @@ impl Node for LocalNode {
         let path = Path::new(&request.path);
         if !path.is_absolute() {
             return Err(format!("{}: give an absolute path on the server's machine", request.path).into());
+        }
+        // A pipe may be silent for ever, and what is read of it is gone.
+        if path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
+            return Err(format!("{}: is a pipe or a device; preview a file of what it gives", request.path).into());
         }
         let events = request.events.unwrap_or(preview::EVENTS_DEFAULT);
         let zone = zone::of_request(request.zone.as_deref())?;

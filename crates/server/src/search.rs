@@ -417,6 +417,7 @@ fn read_files(
         again: true,
         scope: None,
         rotation: Rotation::None,
+        ended: Arc::default(),
         zone: Some(zone.clone()),
         now: settings.clock.now_ns(),
     };

@@ -11,6 +11,7 @@ mod open;
 mod packing;
 mod reader;
 mod rotation;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod zip;

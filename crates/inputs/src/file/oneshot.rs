@@ -8,6 +8,7 @@
 use std::ops::ControlFlow;
 use std::path::{Component, Path};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 
 use jiff::tz::TimeZone;
@@ -54,6 +55,8 @@ pub struct OneshotOptions {
     pub scope: Option<String>,
     /// Whether files are renamed and emptied where it lies.
     pub rotation: Rotation,
+    /// Set when nobody waits any more: a pipe may be silent for ever.
+    pub ended: Arc<AtomicBool>,
 }
 
 /// How far adding a file is.
@@ -138,7 +141,7 @@ pub fn add_file(
     let absolute = if is_stdin { STDIN_SOURCE.to_owned() } else { absolute_text(path) };
     let wrong = |error: std::io::Error| InputError::read(path, &error);
     let Some(handle) = (if is_stdin { None } else { Handle::open(path).map_err(wrong)? }) else {
-        let file = OpenFile::open(path)?;
+        let file = OpenFile::open_until(path, &options.ended)?;
         let context = context_of(options, file.modified_ns);
         let pipeline = Pipeline::new(info_of(&absolute, options), props, context);
         let pipeline = pipeline.map_err(|source| InputError::Pipeline { path: path.to_path_buf(), source })?;

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::gzip::rejoin;
 use super::packing::{Packing, START_BYTES};
+use super::stream::Stream;
 use super::zip::unzip;
 use crate::InputError;
 
@@ -225,13 +226,18 @@ fn hole_of(file: &File) -> io::Result<u64> {
 impl OpenFile {
     /// Opens `path`; `-` is standard input.
     pub fn open(path: &Path) -> Result<OpenFile, InputError> {
+        OpenFile::open_until(path, &Arc::default())
+    }
+
+    /// The same; reading a pipe or a device ends when `ended` is set.
+    pub(crate) fn open_until(path: &Path, ended: &Arc<AtomicBool>) -> Result<OpenFile, InputError> {
         let open = || -> io::Result<OpenFile> {
             if path.as_os_str() == STDIN {
                 return OpenFile::of_stream(io::stdin());
             }
             match Handle::open(path)? {
                 Some(handle) => handle.reader(),
-                None => OpenFile::of_stream(File::open(path)?),
+                None => OpenFile::of_stream(Stream::open(path, ended)?),
             }
         };
         open().map_err(|error| InputError::read(path, &error))

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use quarry_conf::{Layers, PropsResolver};
 use quarry_event::EventBatch;
@@ -93,6 +94,7 @@ fn options() -> OneshotOptions {
         again: false,
         scope: None,
         rotation: Rotation::None,
+        ended: Arc::default(),
         zone: None,
         now: 1_795_132_800_000_000_000,
     }

@@ -280,6 +280,29 @@ fn every_refusal_is_in_splunks_form() {
 }
 
 #[test]
+fn a_silent_pipe_holds_nothing_when_its_client_has_left() {
+    let place = Place::new();
+    let server = Server::start(&place);
+    for has_writer in [false, true] {
+        let pipe = place.path(if has_writer { "written" } else { "unwritten" });
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        // Opened for both, it never waits for a reader.
+        let writer = has_writer.then(|| std::fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap());
+        let client = begin(&place, "/services/data/inputs/oneshot", &format!("name={}", pipe.display()));
+        let folder = format!("/proc/{}/fd", server.pid());
+        let is_open = || {
+            let open = std::fs::read_dir(&folder).unwrap().flatten();
+            open.filter_map(|entry| std::fs::read_link(entry.path()).ok()).any(|path| path == pipe)
+        };
+        assert!(wait_until(is_open), "{has_writer}");
+        drop(client);
+        assert!(wait_until(|| !is_open()), "{has_writer}");
+        drop(writer);
+    }
+    drop(server);
+}
+
+#[test]
 fn adding_a_file_that_never_ends_ends_with_its_client() {
     let place = Place::new();
     let server = Server::start(&place);

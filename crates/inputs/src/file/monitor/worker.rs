@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use quarry_conf::PropsResolver;
@@ -436,6 +437,7 @@ impl<'a> Worker<'a> {
             source: Some(source),
             sourcetype,
             again: false,
+            ended: Arc::default(),
             zone: None,
             now: self.monitor.options.clock.now_ns(),
         };

@@ -1,0 +1,53 @@
+//! A pipe or a device: read when it has something, and given up when nobody waits for it any more.
+//!
+//! A pipe may be silent for ever, even before its first writer comes. So it is opened and read without blocking, and
+//! between looks at it whoever reads is asked whether to go on.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+
+/// Time between two looks whether anybody waits.
+const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// Bytes that can be read only once.
+pub(super) struct Stream {
+    file: File,
+    /// Set when nobody waits for them any more.
+    ended: Arc<AtomicBool>,
+}
+
+impl Stream {
+    pub(super) fn open(path: &Path, ended: &Arc<AtomicBool>) -> io::Result<Stream> {
+        let flags = OFlags::NONBLOCK.bits().cast_signed();
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+        Ok(Stream { file, ended: Arc::clone(ended) })
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if self.ended.load(Ordering::Relaxed) {
+                return Err(io::Error::other("nobody waits for what it may give"));
+            }
+            // A pipe has no end before its first writer came.
+            let mut polled = [PollFd::new(&self.file, PollFlags::IN)];
+            match poll(&mut polled, Some(&LOOK_EVERY)) {
+                Ok(0) | Err(rustix::io::Errno::INTR) => continue,
+                Ok(_) => {}
+                Err(error) => return Err(error.into()),
+            }
+            match self.file.read(into) {
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+                read => return read,
+            }
+        }
+    }
+}
