@@ -133,6 +133,8 @@ pub trait Node: Send + Sync {
     fn verify(&self) -> Result<String, NodeError>;
     /// Merges neighbouring buckets as far as their limits allow; gives the report as a JSON object.
     fn compact(&self) -> Result<String, NodeError>;
+    /// Makes the archived bucket in a folder of the server's machine searchable again; gives its id as a JSON object.
+    fn thaw(&self, index: &str, folder: &str) -> Result<String, NodeError>;
     /// Tokens of the HTTP Event Collector by name.
     fn collector_tokens(&self) -> Result<Vec<CollectorToken>, TokenError>;
     /// Writes a token to inputs.conf and puts it in force; gives it as it is now.

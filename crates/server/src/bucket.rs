@@ -1,4 +1,4 @@
-//! `quarry bucket list|stats|verify|compact`: what is on disk, in this process or asked of the running server.
+//! `quarry bucket list|stats|verify|compact|thaw`: what is on disk, in this process or asked of the running server.
 //!
 //! Both ways give the same JSON rows; the other forms are made from them.
 
@@ -13,7 +13,7 @@ use quarry_stdx::{SystemClock, log};
 use quarry_store::{CompactionReport, ListingState, Store};
 use serde_json::{Value, json};
 
-use crate::cli::ListForm;
+use crate::cli::{ListForm, ThawArgs};
 use crate::failure::{self, Failure};
 use crate::local::Settings;
 use crate::output::grid::{Grid, Heading};
@@ -79,6 +79,27 @@ pub(crate) fn compact(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
         log::warning(format!("{what} not compacted: {}", text(&skip["reason"])));
     }
     Ok(if skipped.is_empty() { 0 } else { failure::STORAGE })
+}
+
+/// Makes an archived bucket searchable again.
+pub(crate) fn thaw(data_dir: &Path, arguments: &ThawArgs) -> Result<u8, Failure> {
+    let ThawArgs { folder, index } = arguments;
+    let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.clone());
+    let thawed = match Remote::find(data_dir) {
+        Some(remote) => remote.thaw(index, &folder.display().to_string())?,
+        None => {
+            let settings = Settings::of_data_dir(data_dir);
+            settings.check_index(index).map_err(Failure::Usage)?;
+            thawing(&open_existing(data_dir, &settings.inputs())?.thaw(index, &folder)?)
+        }
+    };
+    writeln!(std::io::stdout(), "{}", text(&thawed["bucket"]))?;
+    Ok(0)
+}
+
+/// A bucket that was thawed, as an object.
+pub(crate) fn thawing(bucket: &str) -> Value {
+    json!({ "bucket": bucket })
 }
 
 /// A compaction of an open store, as an object.

@@ -216,6 +216,8 @@ pub(crate) enum BucketVerb {
     Verify(BucketArgs),
     /// Merge neighbouring buckets into larger, better packed ones.
     Compact(BucketArgs),
+    /// Make an archived bucket, the folder that `coldToFrozenDir` got, searchable again.
+    Thaw(ThawArgs),
 }
 
 #[derive(Debug, Subcommand)]
@@ -254,6 +256,16 @@ pub(crate) enum UserVerb {
 pub(crate) struct RebuildArgs {
     /// The data model.
     pub(crate) model: String,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ThawArgs {
+    /// Folder of the bucket, such as `/archive/db_1763596800_1763510400_12`.
+    #[arg(value_name = "FOLDER")]
+    pub(crate) folder: PathBuf,
+    /// Index that its events are searched in.
+    #[arg(long, default_value = "main", value_name = "NAME")]
+    pub(crate) index: String,
 }
 
 #[derive(Args, Debug)]

@@ -114,6 +114,7 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
         Verb::Bucket(BucketVerb::Stats(arguments)) => bucket::stats(&cli.data_dir, arguments.output),
         Verb::Bucket(BucketVerb::Verify(arguments)) => bucket::verify(&cli.data_dir, arguments.output),
         Verb::Bucket(BucketVerb::Compact(arguments)) => bucket::compact(&cli.data_dir, arguments.output),
+        Verb::Bucket(BucketVerb::Thaw(arguments)) => bucket::thaw(&cli.data_dir, arguments),
         Verb::Datamodel(DataModelVerb::Status(arguments)) => datamodel::status(&cli.data_dir, arguments.output),
         Verb::Datamodel(DataModelVerb::Rebuild(arguments)) => datamodel::rebuild(&cli.data_dir, &arguments.model),
         Verb::User(verb) => user_verbs::run(&cli.data_dir, verb),

@@ -161,6 +161,14 @@ impl Node for LocalNode {
         Ok(bucket::compaction(&self.ingest.store.compact_all()?).to_string())
     }
 
+    fn thaw(&self, index: &str, folder: &str) -> Result<String, NodeError> {
+        self.settings.check_index(index)?;
+        if !Path::new(folder).is_absolute() {
+            return Err(format!("{folder}: give an absolute path on the server's machine").into());
+        }
+        Ok(bucket::thawing(&self.ingest.store.thaw(index, Path::new(folder))?).to_string())
+    }
+
     fn collector_tokens(&self) -> Result<Vec<CollectorToken>, TokenError> {
         Ok(self.tokens.list())
     }

@@ -78,6 +78,11 @@ impl Remote {
         read_json(&self.post("/services/quarry/buckets/compact", &[])?)
     }
 
+    /// Has the server make an archived bucket searchable; gives its id.
+    pub(crate) fn thaw(&self, index: &str, folder: &str) -> Result<Value, Failure> {
+        read_json(&self.post("/services/quarry/buckets/thaw", &[("index", index), ("name", folder)])?)
+    }
+
     /// The users, as REST lists them.
     pub(crate) fn users(&self) -> Result<Value, Failure> {
         let url = format!("http://{}{USERS}", self.address);

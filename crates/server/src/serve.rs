@@ -19,7 +19,7 @@ use quarry_inputs::EventStore;
 use quarry_listen::{Bounds, HttpPort, Listeners, listen_for_events, listen_on, raise_open_files};
 use quarry_programs::start_inputs;
 use quarry_stdx::{log, private_file, random};
-use quarry_store::{ExpiredBucket, Removed, Store};
+use quarry_store::{ExpiredBucket, Removed, Store, Thawed};
 use serde_json::json;
 
 use crate::cli::ServeArgs;
@@ -210,6 +210,17 @@ fn maintenance_round(node: &LocalNode, data_dir: &Path, told: i64) -> i64 {
             }
         }
         Err(error) => log::warning(format!("old buckets cannot be removed: {error}")),
+    }
+    match store.look_at_thawed() {
+        Ok(Thawed { added, removed, refused }) => {
+            for (ids, what) in [(added, "thawed"), (removed, "no longer there of thawed buckets")] {
+                if !ids.is_empty() {
+                    log::info(format!("{what}: {}", ids.join(", ")));
+                }
+            }
+            refused.iter().for_each(log::warning);
+        }
+        Err(error) => log::warning(format!("thawed buckets cannot be looked at: {error}")),
     }
     let fresh: Vec<_> = store.messages().into_iter().filter(|message| message.time > told).collect();
     fresh.iter().for_each(|message| log::warning(&message.text));

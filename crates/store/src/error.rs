@@ -120,6 +120,14 @@ pub enum StoreError {
         /// Name it should get.
         object: String,
     },
+    /// A folder holds no archived bucket that can be searched.
+    #[error("{} is not thawed: {reason}", path.display())]
+    NotThawed {
+        /// The folder.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
     /// The catalog failed.
     #[error(transparent)]
     Catalog(#[from] CatalogError),

@@ -40,6 +40,7 @@ mod store;
 mod sync;
 #[cfg(test)]
 mod tests;
+mod thaw;
 mod ticket;
 mod wal;
 
@@ -59,4 +60,5 @@ pub use segment::{Damage, PageInfo, Segment, ShapedPage, SlabIdentity, Snapshot,
 pub use selector::IndexSelector;
 pub use sent::{SentRequest, UNANSWERED_PARTS_MAX, UNANSWERED_SECS};
 pub use store::{AppendRequest, Store};
+pub use thaw::Thawed;
 pub use ticket::Ticket;

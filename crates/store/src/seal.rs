@@ -313,7 +313,7 @@ pub(crate) fn stem_of(index: &str, number: u64) -> String {
 }
 
 /// A folder name every blob store takes; the bucket number keeps objects apart, the folder only helps people.
-fn folder_of(index: &str) -> String {
+pub(crate) fn folder_of(index: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     index.bytes().take(FOLDER_BYTES_MAX).map(|byte| if plain(byte) { char::from(byte) } else { '_' }).collect()
 }

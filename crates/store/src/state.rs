@@ -31,6 +31,8 @@ pub(crate) struct Shared {
     pub(crate) report: Report,
     /// What retention takes for the time of day.
     pub(crate) day_clock: Mutex<DayClock>,
+    /// Folders of thawed buckets that hold none, as it was told.
+    pub(crate) thaw_refused: Mutex<BTreeSet<String>>,
     /// Segments of the log that are or were damaged.
     pub(crate) log_damage: Vec<Damage>,
     /// Files whose appends are refused.
@@ -141,6 +143,7 @@ impl Shared {
         Shared {
             options,
             day_clock: Mutex::new(DayClock::new(&clock, &catalog)),
+            thaw_refused: Mutex::default(),
             clock,
             catalog,
             readers: Arc::new(readers),

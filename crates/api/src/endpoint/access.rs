@@ -78,6 +78,7 @@ pub static ENDPOINTS: &[EndpointAccess] = &[
     row(Method::GET, "/services/quarry/buckets", LIST_INTROSPECTION),
     row(Method::POST, "/services/quarry/buckets/verify", LIST_INTROSPECTION),
     row(Method::POST, "/services/quarry/buckets/compact", INDEXES_EDIT),
+    row(Method::POST, "/services/quarry/buckets/thaw", INDEXES_EDIT),
     row(Method::GET, "/services/data/inputs/http", EDIT_TOKENS),
     row(Method::POST, "/services/data/inputs/http", EDIT_TOKENS),
     row(Method::GET, "/services/data/inputs/http/{name}", EDIT_TOKENS),

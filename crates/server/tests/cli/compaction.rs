@@ -78,3 +78,36 @@ fn a_damaged_bucket_stays_and_fails_the_command() {
     assert_eq!(nowhere.run(&["bucket", "compact"]).code, 4);
     assert!(!nowhere.data().exists());
 }
+
+#[test]
+fn an_archived_bucket_is_thawed_with_and_without_a_server() {
+    let before = Place::new();
+    let log = before.write("a.log", lines(0..100));
+    before.run(&["add", "oneshot", &log]).good();
+    let place = Place::new();
+    let folders = ["db_2_1_1", "db_2_1_2"].map(|name| {
+        let folder = place.path(name);
+        std::fs::create_dir(&folder).unwrap();
+        for entry in std::fs::read_dir(before.data().join("db/main")).unwrap() {
+            let object = entry.unwrap().path();
+            std::fs::copy(&object, folder.join(object.file_name().unwrap())).unwrap();
+        }
+        folder.display().to_string()
+    });
+    let own = place.write("b.log", lines(100..110));
+    place.run(&["add", "oneshot", &own]).good();
+    let count = || place.run(&["search", "index=* | stats count by index", "-o", "csv"]).good();
+    let id = place.run(&["bucket", "thaw", &folders[0]]).good();
+    assert_eq!(place.run(&["bucket", "thaw", &folders[0]]).good(), id);
+    assert_eq!(count(), "index,count\nmain,110\n");
+    let server = Server::start(&place);
+    place.run(&["bucket", "thaw", &folders[1], "--index", "old"]).good();
+    assert_eq!(count(), "index,count\nmain,110\nold,100\n");
+    assert_eq!(place.run(&["bucket", "verify"]).code, 0);
+    let wrong = place.run(&["bucket", "thaw", &place.path("none").display().to_string()]);
+    assert!(wrong.code != 0 && wrong.err.contains("is not thawed"), "{}", wrong.err);
+    assert!(place.run(&["bucket", "thaw", &folders[0], "--index", "Bad Name"]).code != 0);
+    drop(server);
+    assert_eq!(count(), "index,count\nmain,110\nold,100\n");
+    assert_eq!(place.run(&["bucket", "verify"]).code, 0);
+}

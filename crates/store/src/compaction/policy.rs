@@ -35,7 +35,8 @@ pub(crate) fn choose(
         if request == Request::Background && !options.merge_of(index).background {
             continue;
         }
-        let mut buckets: Vec<&Arc<SealedBucket>> = state.sealed_of(index).collect();
+        // A thawed bucket stays where it was put, and goes with its folder.
+        let mut buckets: Vec<&Arc<SealedBucket>> = state.sealed_of(index).filter(|bucket| !bucket.row.thawed).collect();
         buckets.sort_unstable_by_key(|bucket| bucket.first_origin());
         let unsealed: Vec<u64> = state.unsealed_of(index).collect();
         let new_group = || Group::new(options, options.merge_of(index), request);

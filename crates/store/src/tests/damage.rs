@@ -92,4 +92,6 @@ fn a_bucket_that_is_not_asked_for_does_no_harm() {
     let store = open(&options);
     assert_eq!(store.snapshot(&IndexSelector::new(["other"]), &TimeRange::ALL).damaged, []);
     assert_eq!(store.snapshot(&IndexSelector::new(["main"]), &TimeRange::ALL).damaged.len(), 1);
+    let wrong: Vec<_> = store.verify().into_iter().filter(|verdict| verdict.result.is_err()).collect();
+    assert_eq!(wrong.iter().map(|verdict| verdict.bucket.as_str()).collect::<Vec<_>>(), ["main~1"]);
 }

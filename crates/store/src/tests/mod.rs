@@ -14,6 +14,7 @@ mod many_indexes;
 pub(crate) mod sample;
 mod sent;
 mod sets;
+mod thaw;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,0 +1,226 @@
+//! Archived buckets that are searched again: Splunk's thawed buckets.
+//!
+//! An archived bucket is a folder with a bucket's two objects. Put into `thaweddb` of its index's folder of objects, by
+//! [`Store::thaw`] or by hand, it is live where it lies: it is read through once, and one catalog transaction notes it.
+//! It is not merged, and no retention removes it. When its folder is gone, so is the bucket. A crash at any place
+//! leaves it live, or a folder that the next look finds.
+//!
+//! Not here: how buckets are archived, when it is looked.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use quarry_bucket::{BucketReader, MemoryObject, TermFilter};
+use quarry_catalog::{BucketRow, BucketState, CompactionCommit};
+
+use crate::seal::folder_of;
+use crate::sealed::SealedBucket;
+use crate::state::Shared;
+use crate::sync::lock;
+use crate::{Store, StoreError, data_dir};
+
+/// Folder of thawed buckets, in that of an index's objects.
+const FOLDER: &str = "thaweddb";
+/// Endings of the two objects.
+const ENDINGS: [&str; 2] = ["bucket", "filter"];
+/// Bytes of an object at most: larger ones are never written.
+const OBJECT_BYTES_MAX: u64 = 8 << 30;
+
+/// What a look at the folders came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Thawed {
+    /// Buckets that are live now, by id.
+    pub added: Vec<String>,
+    /// Buckets whose folders are gone, by id.
+    pub removed: Vec<String>,
+    /// Folders that hold no whole bucket, and why; each is told once.
+    pub refused: Vec<String>,
+}
+
+impl Store {
+    /// Copies the folder of an archived bucket to the index and makes it live; gives its id. One that is live already
+    /// stays as it is.
+    pub fn thaw(&self, index: &str, folder: &Path) -> Result<String, StoreError> {
+        if !self.is_writable() {
+            return Err(StoreError::ReadOnly);
+        }
+        let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+        let name = absolute.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        let names = object_names(folder).map_err(|reason| not_thawed(folder, reason))?;
+        let read = |object: &String| read_object(&folder.join(object)).map_err(|reason| not_thawed(folder, reason));
+        let contents = [read(&names[0])?, read(&names[1])?];
+        // What is damaged is not copied.
+        facts(&contents).map_err(|reason| not_thawed(folder, reason))?;
+        let objects = names.map(|object| format!("{}/{FOLDER}/{name}/{object}", folder_of(index)));
+        if let Some(id) = self.shared.live_with(&objects[0]) {
+            return Ok(id);
+        }
+        for (object, content) in objects.iter().zip(&contents) {
+            self.shared.readers.blobs().put(object, content)?;
+        }
+        self.shared.add_thawed(index, objects, &contents)
+    }
+
+    /// Makes buckets live whose folders were put into `thaweddb` of an index that holds something or is configured, and
+    /// forgets those whose folders are gone.
+    pub fn look_at_thawed(&self) -> Result<Thawed, StoreError> {
+        if !self.is_writable() {
+            return Err(StoreError::ReadOnly);
+        }
+        let mut thawed = Thawed { removed: self.shared.forget_thawed()?, ..Thawed::default() };
+        let holding = self.stats().into_iter().map(|stats| stats.index);
+        let indexes: BTreeSet<String> = holding.chain(self.shared.options.configured_indexes.iter().cloned()).collect();
+        for index in &indexes {
+            let place = format!("{}/{FOLDER}", folder_of(index));
+            let above = data_dir::objects(&self.shared.options.dir).join(&place);
+            for folder in folders_in(&above).map_err(|error| StoreError::from_io("list", &above, &error))? {
+                let path = above.join(&folder);
+                match self.shared.look_at_folder(index, &format!("{place}/{folder}"), &path) {
+                    Ok(id) => thawed.added.extend(id),
+                    Err(reason) => thawed.refused.push(not_thawed(&path, reason).to_string()),
+                }
+            }
+        }
+        let mut told = lock(&self.shared.thaw_refused);
+        let refused = std::mem::take(&mut thawed.refused);
+        thawed.refused = refused.iter().filter(|text| !told.contains(*text)).cloned().collect();
+        *told = refused.into_iter().collect();
+        Ok(thawed)
+    }
+}
+
+impl Shared {
+    /// Id of the live bucket with this object.
+    fn live_with(&self, object: &str) -> Option<String> {
+        let state = self.state();
+        let found = state.sealed.values().find(|bucket| bucket.row.thawed && bucket.row.object == object);
+        found.map(|bucket| bucket.id.to_string())
+    }
+
+    /// Makes the bucket in a folder live, unless it is.
+    fn look_at_folder(&self, index: &str, place: &str, path: &Path) -> Result<Option<String>, String> {
+        let names = object_names(path)?;
+        let objects = [0, 1].map(|at: usize| format!("{place}/{}", names[at]));
+        if self.live_with(&objects[0]).is_some() {
+            return Ok(None);
+        }
+        let contents = [read_object(&path.join(&names[0]))?, read_object(&path.join(&names[1]))?];
+        self.add_thawed(index, objects, &contents).map(Some).map_err(|error| error.to_string())
+    }
+
+    /// Notes a bucket whose objects are in their place.
+    fn add_thawed(&self, index: &str, objects: [String; 2], contents: &[Bytes; 2]) -> Result<String, StoreError> {
+        let facts = facts(contents).map_err(|reason| not_thawed(Path::new(&objects[0]), reason))?;
+        let _commit = lock(&self.commit);
+        if let Some(id) = self.live_with(&objects[0]) {
+            return Ok(id);
+        }
+        let number = self.state().take_number();
+        let [object, filter] = objects;
+        let created = self.clock.now_ns();
+        let row = BucketRow { number, index: index.to_owned(), object, filter, created, ..facts };
+        // Of nothing else: its events were in no log of this store.
+        self.catalog.commit_compaction(&CompactionCommit { bucket: &row, inputs: &[] })?;
+        let bucket = SealedBucket::new(row);
+        let id = bucket.id.to_string();
+        self.state().add_sealed(bucket);
+        Ok(id)
+    }
+
+    /// Forgets thawed buckets of which both objects are gone; gives their ids.
+    fn forget_thawed(&self) -> Result<Vec<String>, StoreError> {
+        let _commit = lock(&self.commit);
+        let thawed: Vec<Arc<SealedBucket>> =
+            self.state().sealed.values().filter(|bucket| bucket.row.thawed).cloned().collect();
+        let mut gone = Vec::new();
+        for bucket in thawed {
+            let blobs = self.readers.blobs();
+            if !blobs.exists(&bucket.row.object)? && !blobs.exists(&bucket.row.filter)? {
+                gone.push(bucket);
+            }
+        }
+        if gone.is_empty() {
+            return Ok(Vec::new());
+        }
+        let numbers: Vec<u64> = gone.iter().map(|bucket| bucket.row.number).collect();
+        self.catalog.retire(&numbers)?;
+        let ids = gone.iter().map(|bucket| bucket.id.to_string()).collect();
+        let mut state = self.state();
+        numbers.iter().for_each(|number| state.remove_sealed(*number));
+        state.retired.extend(gone);
+        Ok(ids)
+    }
+}
+
+fn not_thawed(folder: &Path, reason: String) -> StoreError {
+    StoreError::NotThawed { path: folder.to_owned(), reason }
+}
+
+/// The bucket as the catalog will have it, without what its place decides; the whole content is checked.
+fn facts(contents: &[Bytes; 2]) -> Result<BucketRow, String> {
+    let [object, filter] = contents;
+    let reader = BucketReader::open(Arc::new(MemoryObject(object.clone()))).map_err(|error| error.to_string())?;
+    reader.check().map_err(|error| error.to_string())?;
+    TermFilter::open(filter).map_err(|error| format!("its term filter: {error}"))?;
+    let summary = reader.summary();
+    Ok(BucketRow {
+        number: 0,
+        index: String::new(),
+        state: BucketState::Live,
+        object: String::new(),
+        filter: String::new(),
+        slabs: u32::try_from(reader.slabs().len()).map_err(|_| "it has too many slabs".to_owned())?,
+        time_min: summary.time_min,
+        time_max: summary.time_max,
+        events: summary.events,
+        raw_bytes: summary.raw_bytes,
+        object_bytes: object.len() as u64,
+        filter_bytes: filter.len() as u64,
+        created: 0,
+        level: 0,
+        thawed: true,
+        origins: Vec::new(),
+    })
+}
+
+/// Names of the two objects in the folder of an archived bucket.
+fn object_names(folder: &Path) -> Result<[String; 2], String> {
+    let entries = fs::read_dir(folder).map_err(|error| error.to_string())?;
+    let names: Vec<PathBuf> = entries.flatten().map(|entry| PathBuf::from(entry.file_name())).collect();
+    let [object, filter] = ENDINGS.map(|ending| {
+        let mut found = names.iter().filter(|name| name.extension() == Some(OsStr::new(ending)));
+        match (found.next().and_then(|name| name.to_str()), found.next()) {
+            (Some(name), None) => Ok(name.to_owned()),
+            (None, _) => Err(format!("it has no object .{ending}")),
+            (Some(_), Some(_)) => Err(format!("it has several objects .{ending}")),
+        }
+    });
+    Ok([object?, filter?])
+}
+
+fn read_object(path: &Path) -> Result<Bytes, String> {
+    let read = || -> io::Result<Bytes> {
+        if fs::metadata(path)?.len() > OBJECT_BYTES_MAX {
+            return Err(io::Error::other(format!("has more than {OBJECT_BYTES_MAX} bytes")));
+        }
+        fs::read(path).map(Bytes::from)
+    };
+    read().map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Folders in one, if it is there, by name.
+fn folders_in(above: &Path) -> io::Result<Vec<String>> {
+    let entries = match fs::read_dir(above) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let names = entries.flatten().filter(|entry| entry.path().is_dir());
+    let mut names: Vec<String> = names.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    Ok(names)
+}
