@@ -263,7 +263,7 @@ pub(crate) struct ThawArgs {
     /// Folder of the bucket, such as `/archive/db_1763596800_1763510400_12`.
     #[arg(value_name = "FOLDER")]
     pub(crate) folder: PathBuf,
-    /// Index that its events are searched in.
+    /// Index of its events.
     #[arg(long, default_value = "main", value_name = "NAME")]
     pub(crate) index: String,
 }

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use quarry_bucket::{BucketReader, MemoryObject, TermFilter};
 use quarry_catalog::{BucketRow, BucketState, CompactionCommit};
+use quarry_event::PageColumns;
 
 use crate::seal::folder_of;
 use crate::sealed::SealedBucket;
@@ -55,7 +56,7 @@ impl Store {
         let read = |object: &String| read_object(&folder.join(object)).map_err(|reason| not_thawed(folder, reason));
         let contents = [read(&names[0])?, read(&names[1])?];
         // What is damaged is not copied.
-        facts(&contents).map_err(|reason| not_thawed(folder, reason))?;
+        facts(index, &contents).map_err(|reason| not_thawed(folder, reason))?;
         let objects = names.map(|object| format!("{}/{FOLDER}/{name}/{object}", folder_of(index)));
         if let Some(id) = self.shared.live_with(&objects[0]) {
             return Ok(id);
@@ -115,7 +116,7 @@ impl Shared {
 
     /// Notes a bucket whose objects are in their place.
     fn add_thawed(&self, index: &str, objects: [String; 2], contents: &[Bytes; 2]) -> Result<String, StoreError> {
-        let facts = facts(contents).map_err(|reason| not_thawed(Path::new(&objects[0]), reason))?;
+        let facts = facts(index, contents).map_err(|reason| not_thawed(Path::new(&objects[0]), reason))?;
         let _commit = lock(&self.commit);
         if let Some(id) = self.live_with(&objects[0]) {
             return Ok(id);
@@ -123,7 +124,7 @@ impl Shared {
         let number = self.state().take_number();
         let [object, filter] = objects;
         let created = self.clock.now_ns();
-        let row = BucketRow { number, index: index.to_owned(), object, filter, created, ..facts };
+        let row = BucketRow { number, object, filter, created, ..facts };
         // Of nothing else: its events were in no log of this store.
         self.catalog.commit_compaction(&CompactionCommit { bucket: &row, inputs: &[] })?;
         let bucket = SealedBucket::new(row);
@@ -162,15 +163,19 @@ fn not_thawed(folder: &Path, reason: String) -> StoreError {
 }
 
 /// The bucket as the catalog will have it, without what its place decides; the whole content is checked.
-fn facts(contents: &[Bytes; 2]) -> Result<BucketRow, String> {
+fn facts(index: &str, contents: &[Bytes; 2]) -> Result<BucketRow, String> {
     let [object, filter] = contents;
     let reader = BucketReader::open(Arc::new(MemoryObject(object.clone()))).map_err(|error| error.to_string())?;
     reader.check().map_err(|error| error.to_string())?;
     TermFilter::open(filter).map_err(|error| format!("its term filter: {error}"))?;
+    let page = reader.read_page(0, 0, PageColumns::ALL).map_err(|error| error.to_string())?;
+    if let Some(other) = page.metas.iter().map(|meta| &*meta.index).find(|other| *other != index) {
+        return Err(format!("its events are of index {other}; thaw it there"));
+    }
     let summary = reader.summary();
     Ok(BucketRow {
         number: 0,
-        index: String::new(),
+        index: index.to_owned(),
         state: BucketState::Live,
         object: String::new(),
         filter: String::new(),
