@@ -344,10 +344,7 @@ fn a_source_that_cannot_wait_is_read_without_settings_that_cannot_be_used() {
         pipeline.finish(&mut out);
         assert_eq!((out.len(), out.raw(0)), (1, &b"2026-11-20 1:00:00 xxx"[..]), "{setting}");
     }
-    assert!(refused > wrong.len() / 2, "{refused}");
-    let broken = props("[app]\nTZ = Europe/Berlin\n[rule::x]\nsourcetype = app\nMORE_THAN_1 = (\n");
-    let unnamed = Pipeline::tolerant(info(None), &broken, context()).unwrap();
-    assert!(unnamed.problem().is_some());
+    assert!(refused >= 8, "{refused}");
 }
 
 #[test]
