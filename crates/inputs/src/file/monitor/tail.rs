@@ -115,7 +115,7 @@ pub(crate) enum Reached {
     },
     /// There is more.
     More,
-    /// The file is shorter than what was read of it.
+    /// The file is shorter than what was read of it, or begins in another way than when it was opened.
     Shrunk,
 }
 
@@ -173,14 +173,7 @@ impl Tail {
             return Ok(Opened::Packed);
         }
         let before = read_before(&handle, offset).map_err(wrong)?;
-        let context = PipelineContext { modified: handle.modified_ns(), ..options.context.clone() };
-        let faulty = |source| InputError::Pipeline { path: path.to_path_buf(), source };
-        let pipeline = if offset == 0 {
-            Pipeline::new(options.info.clone(), props, context).map_err(faulty)?
-        } else {
-            let hint = hint(&handle, path, &options.info, &context, props)?;
-            Pipeline::resume(options.info.clone(), props, context, hint).map_err(faulty)?
-        };
+        let pipeline = pipeline_at(offset, &handle, path, options, props)?;
         Ok(Opened::Tail(Box::new(Tail {
             head: first_bytes(&handle, offset).map_err(wrong)?,
             milestones: milestones::of_plain(&handle, offset).map_err(wrong)?,
@@ -352,6 +345,11 @@ impl Tail {
             match self.handle.read_at(buffer, self.fed) {
                 Ok(0) => break Reached::End { has_grown: read_bytes > 0 },
                 Ok(read) => {
+                    // Emptied and written anew since it was opened, it is another file under the old one's identity.
+                    let (begin, head) = (&buffer[..read], &self.identity.head);
+                    if self.fed == 0 && begin.iter().zip(head).any(|(now, then)| now != then) {
+                        return Ok(Reached::Shrunk);
+                    }
                     self.take(&buffer[..read]);
                     read_bytes += read;
                 }
@@ -429,6 +427,23 @@ impl Tail {
     fn wrong(&self, error: &io::Error) -> InputError {
         InputError::read(Path::new(&self.path), error)
     }
+}
+
+/// The pipeline for what lies behind `offset`.
+fn pipeline_at(
+    offset: u64,
+    handle: &Handle,
+    path: &Path,
+    options: &TailOptions<'_>,
+    props: &PropsResolver,
+) -> Result<Pipeline, InputError> {
+    let context = PipelineContext { modified: handle.modified_ns(), ..options.context.clone() };
+    let faulty = |source| InputError::Pipeline { path: path.to_path_buf(), source };
+    if offset == 0 {
+        return Pipeline::new(options.info.clone(), props, context).map_err(faulty);
+    }
+    let hint = hint(handle, path, &options.info, &context, props)?;
+    Pipeline::resume(options.info.clone(), props, context, hint).map_err(faulty)
 }
 
 /// The bytes before `offset`, but no more than an identity has.

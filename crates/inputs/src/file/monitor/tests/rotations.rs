@@ -9,7 +9,13 @@ use std::io::{Seek, Write};
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
+use quarry_conf::{Layers, PropsResolver};
+use quarry_stdx::Clock;
+
 use super::World;
+use crate::file::Rotation;
+use crate::file::monitor::roster::Node;
+use crate::file::monitor::tail::{Opened, Reached, Tail, TailOptions};
 
 /// Long enough that a file is known by its first bytes.
 const PADDING: usize = 60;
@@ -354,6 +360,35 @@ fn a_file_that_begins_like_another_is_new_as_soon_as_it_goes_on_in_another_way()
     world.restart();
     world.wait(5.0);
     assert_eq!(world.events().len(), 5);
+}
+
+#[test]
+fn a_file_that_is_written_anew_between_its_opening_and_its_reading_is_opened_again() {
+    let world = World::new("");
+    world.append("a.log", "what it held when it was opened\n");
+    let path = world.path("a.log");
+    let info = quarry_pipeline::SourceInfo {
+        index: "main".to_owned(),
+        host: "h".to_owned(),
+        host_is_fixed: false,
+        source: "a.log".to_owned(),
+        sourcetype: Some("lines".to_owned()),
+    };
+    let options = TailOptions {
+        node: Node::of(&path.metadata().unwrap()),
+        info,
+        context: quarry_pipeline::PipelineContext { now: world.clock.now_ns(), zone: None, modified: None },
+        scope: "main",
+        follow_tail: false,
+        rotation: Rotation::Settled,
+        may_be_begun_copy: false,
+    };
+    let (props, mut sink) = (PropsResolver::new(&Layers::new([])), world.sink.clone());
+    let opened = Tail::open(&path, &options, &props, &mut sink).unwrap();
+    let Opened::Tail(mut tail) = opened else { panic!("it has something to read") };
+    std::fs::write(&path, "what it holds when it is read\n").unwrap();
+    let read = tail.read(world.clock.now_ns(), 1_000, &mut [0; 1_000], &mut sink).unwrap();
+    assert_eq!((read, tail.is_waiting(), world.events().len()), (Reached::Shrunk, false, 0));
 }
 
 #[test]
