@@ -40,6 +40,7 @@ const PAGES: &[(&str, &str)] = &[
     ("diff", include_str!("../../../spec/spl/diff.md")),
     ("erex", include_str!("../../../spec/spl/erex.md")),
     ("eval", include_str!("../../../spec/spl/eval.md")),
+    ("eval-examples", include_str!("../../../spec/spl/eval-examples.md")),
     ("eval-functions", include_str!("../../../spec/spl/eval-functions.md")),
     ("eventcount", include_str!("../../../spec/spl/eventcount.md")),
     ("eventstats", include_str!("../../../spec/spl/eventstats.md")),
