@@ -8,7 +8,7 @@ use std::sync::Arc;
 use quarry_catalog::{Collections, DOCUMENTS_MAX, Document};
 use quarry_conf::file_name::check_file_name;
 use quarry_conf::{LookupDefinition, Transforms, View};
-use quarry_engine::{AddressPlaces, FillTable, LookupSource, LookupTable, TableTime};
+use quarry_engine::{AddressPlaces, FillTable, LookupSource, LookupTable, ModelFile, TableTime};
 
 use crate::address_database::AddressDatabase;
 use crate::folders::{app_folders, app_name, user_folder};
@@ -23,6 +23,12 @@ const LOOKUP_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 /// What names of these files end in.
 const CSV: &str = ".csv";
+/// Largest model read, in bytes.
+const MODEL_BYTES_MAX: u64 = 15 * 1024 * 1024;
+/// What names of files of models begin with, as in Splunk.
+const MODEL_PREFIX: &str = "__mlspl_";
+/// What they end with.
+const MODEL_SUFFIX: &str = ".mlmodel";
 
 /// Column with the key of a document.
 const KEY: &str = "_key";
@@ -132,18 +138,84 @@ impl LookupFiles {
     pub fn write(&self, name: &str, fill: FillTable<'_>) -> Result<(), String> {
         check_written(name)?;
         let folder = self.folder_of(name).unwrap_or_else(|| self.written());
-        let failed = |error: std::io::Error| format!("{}: {error}", folder.join(name).display());
-        std::fs::create_dir_all(&folder).map_err(failed)?;
-        let unfinished = folder.join(format!(".{name}.new"));
-        let file = std::fs::File::create(&unfinished).map_err(failed)?;
-        let mut out = Limited { out: std::io::BufWriter::new(file), left: LOOKUP_BYTES_MAX };
-        let filled = fill(&mut out).and_then(|()| out.flush().map_err(failed));
-        let moved = filled.and_then(|()| std::fs::rename(&unfinished, folder.join(name)).map_err(failed));
-        if moved.is_err() {
-            // What stays behind is no table, and the reason is told already.
-            drop(std::fs::remove_file(&unfinished));
+        write_whole(&folder, name, fill)
+    }
+
+    /// The folder of the user's own files, there or not; `None` where there is no user.
+    fn own(&self) -> Option<PathBuf> {
+        let Place::Namespace(data_dir, view) = &self.place else { return None };
+        let namespace = view.namespace();
+        Some(data_dir.join("etc/users").join(namespace.user()?).join(namespace.app()).join("lookups"))
+    }
+
+    /// Where models are looked for, those that are found first in front, with their app and whose they are.
+    fn model_folders(&self, shared: bool) -> Vec<(PathBuf, ModelFile)> {
+        let own = self.own();
+        let user = match &self.place {
+            Place::Namespace(_, view) => view.namespace().user().map(str::to_owned),
+            _ => None,
+        };
+        let named = |folder: Folder| {
+            let is_own = Some(&folder.path) == own.as_ref();
+            let app = match (&folder.app, &self.place) {
+                (Some(app), _) => app.clone(),
+                (None, Place::Namespace(_, view)) if is_own => view.namespace().app().to_owned(),
+                _ => "system".to_owned(),
+            };
+            (folder.path, ModelFile { name: String::new(), app, owner: user.clone().filter(|_| is_own) })
+        };
+        let folders = self.folders().into_iter().filter(|folder| !shared || Some(&folder.path) != own.as_ref());
+        folders.map(named).collect()
+    }
+
+    /// Where the model is.
+    fn model_path(&self, name: &str, shared: bool) -> Option<(PathBuf, ModelFile)> {
+        let file = model_file(name);
+        let sees = |folder: &ModelFile| match &self.place {
+            Place::Namespace(_, view) if folder.owner.is_none() && folder.app != "system" => {
+                view.sees(&folder.app, KIND, &file)
+            }
+            _ => true,
+        };
+        let found = |(path, folder): &(PathBuf, ModelFile)| sees(folder) && path.join(&file).is_file();
+        let (path, folder) = self.model_folders(shared).into_iter().find(found)?;
+        Some((path.join(&file), ModelFile { name: name.to_owned(), ..folder }))
+    }
+
+    /// Bytes of a model; `None` when none of this name is seen.
+    pub(crate) fn model(&self, name: &str, shared: bool) -> Result<Option<Vec<u8>>, String> {
+        let Some((path, _)) = self.model_path(name, shared) else { return Ok(None) };
+        read_bounded("model file", &path, MODEL_BYTES_MAX).map(Some)
+    }
+
+    /// Keeps a model in the user's own folder, or with `shared` and without a user in that of the app.
+    pub(crate) fn write_model(&self, name: &str, shared: bool, bytes: &[u8]) -> Result<(), String> {
+        let folder = self.own().filter(|_| !shared).unwrap_or_else(|| self.written());
+        write_whole(&folder, &model_file(name), &mut |out| out.write_all(bytes).map_err(|error| error.to_string()))
+    }
+
+    /// Removes a model of the user or of the app; `false` when none of this name is seen.
+    pub(crate) fn remove_model(&self, name: &str, shared: bool) -> Result<bool, String> {
+        let Some((path, found)) = self.model_path(name, shared) else { return Ok(false) };
+        let is_ours = found.owner.is_some() || path.parent() == Some(&self.written());
+        if !is_ours {
+            return Err(format!("model {name} is one of the app {}: remove it there", found.app));
         }
-        moved
+        std::fs::remove_file(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(true)
+    }
+
+    /// The models that are seen, by name; of several of a name the one that is found first.
+    pub(crate) fn models(&self) -> Vec<ModelFile> {
+        let mut names = std::collections::BTreeSet::new();
+        for (folder, _) in self.model_folders(false) {
+            let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+            let files = files.map(|file| file.file_name().to_string_lossy().into_owned());
+            names.extend(
+                files.filter_map(|file| Some(file.strip_prefix(MODEL_PREFIX)?.strip_suffix(MODEL_SUFFIX)?.to_owned())),
+            );
+        }
+        names.iter().filter_map(|name| Some(self.model_path(name, false)?.1)).collect()
     }
 
     /// A text that changes with the file called `name`; `None` when no folder has it.
@@ -164,15 +236,7 @@ impl LookupFiles {
         let Some(path) = self.path(name) else {
             return Ok(None);
         };
-        let failed = |error: std::io::Error| format!("lookup file {}: {error}", path.display());
-        let length = path.metadata().map_err(failed)?.len();
-        if length > LOOKUP_BYTES_MAX {
-            return Err(format!(
-                "lookup file {}: {length} bytes, the limit for a lookup file is {LOOKUP_BYTES_MAX}",
-                path.display()
-            ));
-        }
-        std::fs::read(&path).map(Some).map_err(failed)
+        read_bounded("lookup file", &path, LOOKUP_BYTES_MAX).map(Some)
     }
 }
 
@@ -185,6 +249,37 @@ fn check_written(name: &str) -> Result<(), String> {
             Err(format!("lookup {name}: it is no lookup of transforms.conf, and the name of a file ends in {CSV}"))
         }
     }
+}
+
+/// Name of the file of a model.
+fn model_file(name: &str) -> String {
+    format!("{MODEL_PREFIX}{name}{MODEL_SUFFIX}")
+}
+
+/// Bytes of a file that has not more than so many; `what` it is, for messages.
+fn read_bounded(what: &str, path: &Path, bytes_max: u64) -> Result<Vec<u8>, String> {
+    let failed = |error: std::io::Error| format!("{what} {}: {error}", path.display());
+    let length = path.metadata().map_err(failed)?.len();
+    if length > bytes_max {
+        return Err(format!("{what} {}: {length} bytes, the limit for a {what} is {bytes_max}", path.display()));
+    }
+    std::fs::read(path).map_err(failed)
+}
+
+/// Writes a file, whole or not at all.
+fn write_whole(folder: &Path, name: &str, fill: FillTable<'_>) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", folder.join(name).display());
+    std::fs::create_dir_all(folder).map_err(failed)?;
+    let unfinished = folder.join(format!(".{name}.new"));
+    let file = std::fs::File::create(&unfinished).map_err(failed)?;
+    let mut out = Limited { out: std::io::BufWriter::new(file), left: LOOKUP_BYTES_MAX };
+    let filled = fill(&mut out).and_then(|()| out.flush().map_err(failed));
+    let moved = filled.and_then(|()| std::fs::rename(&unfinished, folder.join(name)).map_err(failed));
+    if moved.is_err() {
+        // What stays behind is no table, and the reason is told already.
+        drop(std::fs::remove_file(&unfinished));
+    }
+    moved
 }
 
 /// Takes no more bytes than a lookup may have: a table that nobody can read again is not written.
@@ -267,6 +362,22 @@ impl LookupSource for Lookups {
             return self.write_collection(collection, &definition.fields, &text.out);
         }
         self.files.write(definition.map_or(name, |definition| &definition.filename), fill)
+    }
+
+    fn model(&self, name: &str, shared: bool) -> Result<Option<Vec<u8>>, String> {
+        self.files.model(name, shared)
+    }
+
+    fn write_model(&self, name: &str, shared: bool, bytes: &[u8]) -> Result<(), String> {
+        self.files.write_model(name, shared, bytes)
+    }
+
+    fn remove_model(&self, name: &str, shared: bool) -> Result<bool, String> {
+        self.files.remove_model(name, shared)
+    }
+
+    fn models(&self) -> Result<Vec<ModelFile>, String> {
+        Ok(self.files.models())
     }
 
     fn places(&self) -> Result<Option<Arc<dyn AddressPlaces>>, String> {

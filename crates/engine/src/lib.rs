@@ -46,7 +46,8 @@ mod time_windows;
 mod tstats;
 
 pub use command::Messages;
-pub use commands::lookup::{FillTable, LookupSource, LookupTable, TableTime};
+pub use commands::learnt::empty_model;
+pub use commands::lookup::{FillTable, LookupSource, LookupTable, ModelFile, TableTime};
 pub use commands::places::{AddressPlaces, Place};
 pub use custom::{AlertCall, CommandChunk, CommandProcess, CommandSource, NoCommands};
 pub use dataflow::Slicing;

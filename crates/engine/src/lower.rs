@@ -6,6 +6,7 @@
 mod all_num;
 mod families;
 mod flow;
+mod learn;
 mod tables;
 
 use std::sync::Arc;
@@ -232,6 +233,7 @@ impl Lowering<'_> {
                 row(move || command.clone())
             }
             Command::Custom(custom) => self.custom(custom),
+            Command::Learn(learn) => self.learn(learn)?,
             Command::Table(fields) => with_fields(fields, Table),
             Command::FieldsKeep(fields) => with_fields(fields, KeepFields),
             Command::FieldsRemove(fields) => with_fields(fields, DropFields),

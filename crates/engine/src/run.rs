@@ -5,6 +5,7 @@
 //! step wants no more.
 
 mod bounds;
+mod models;
 mod row_steps;
 mod several;
 
@@ -158,8 +159,8 @@ impl Runner {
         let Some((first, rest)) = pipeline.commands.split_first() else { return Ok(Box::new(std::iter::empty())) };
         if let Some(explainer) = self.explainer.as_ref().filter(|_| !matches!(first.command, Command::Search(_))) {
             explainer.note_first(first);
-            use Command::{Custom, InputLookup, MakeResults, Node};
-            if matches!(first.command, MakeResults(_) | InputLookup(_) | Node(_) | Custom(_)) {
+            use Command::{Custom, InputLookup, Learn, MakeResults, Node};
+            if matches!(first.command, MakeResults(_) | InputLookup(_) | Node(_) | Custom(_) | Learn(_)) {
                 return self.chain(Box::new(std::iter::empty()), rest, &self.context);
             }
         }
@@ -184,6 +185,7 @@ impl Runner {
                 Err(error) => Err(error),
             },
             Command::Node(command) => self.node_command(command, rest),
+            Command::Learn(command) if command.generates() => self.models(command, rest),
             Command::Custom(command) => {
                 let (environment, source) = (self.detached(), Arc::clone(&self.commands));
                 let custom = Custom { command: command.clone(), environment, source };

@@ -260,6 +260,18 @@ impl LookupSource for StandIns {
     fn write(&self, _: &str, _: quarry_engine::FillTable<'_>) -> Result<(), String> {
         Ok(())
     }
+
+    fn model(&self, _: &str, _: bool) -> Result<Option<Vec<u8>>, String> {
+        quarry_engine::empty_model().map(Some)
+    }
+
+    fn write_model(&self, _: &str, _: bool, _: &[u8]) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn remove_model(&self, _: &str, _: bool) -> Result<bool, String> {
+        Ok(true)
+    }
 }
 
 impl KnowledgeSource for StandIns {

@@ -7,6 +7,7 @@ mod analytics;
 mod custom;
 mod flow;
 mod generate;
+mod learn;
 mod node;
 mod report;
 mod reshape;
@@ -21,6 +22,7 @@ pub use analytics::*;
 pub use custom::*;
 pub use flow::*;
 pub use generate::*;
+pub use learn::*;
 pub use node::*;
 pub use report::*;
 pub use reshape::*;
@@ -159,6 +161,8 @@ pub enum Command {
     Tables(TablesCommand),
     /// Patterns in all rows: predict, kmeans, anomalies and their kin.
     Analytics(AnalyticsCommand),
+    /// Models of machine learning: fit, apply, score and their kin.
+    Learn(LearnCommand),
     /// What the node knows beside events: rest, loadjob, history, dbinspect.
     Node(NodeCommand),
 }

@@ -3,7 +3,9 @@
 //! What a command takes stands in its row of [`commands::HELP`]; here the tree is walked and a command's row is found.
 //! Texts that are only read when the search runs (`map`, `foreach`, saved searches) are for the caller to read.
 
-use crate::ast::{Command, FlowCommand, KeepCommand, NodeCommand, Pipeline, SearchExpr, SeveralCommand, Span, Stage};
+use crate::ast::{
+    Command, FlowCommand, KeepCommand, LearnCommand, NodeCommand, Pipeline, SearchExpr, SeveralCommand, Span, Stage,
+};
 use crate::commands::capability_of;
 
 /// A command, and the capability that it takes.
@@ -28,6 +30,8 @@ fn gated_name(command: &Command) -> Option<&str> {
         Command::Keep(KeepCommand::OutputLookup(output)) => Some(output.name),
         Command::Keep(KeepCommand::Collect(collect)) => Some(collect.name),
         Command::Keep(KeepCommand::SendAlert(_)) => Some("sendalert"),
+        Command::Learn(LearnCommand::Fit(fit)) if fit.model.is_some() => Some("fit"),
+        Command::Learn(LearnCommand::DeleteModel(_)) => Some("deletemodel"),
         Command::InputLookup(_) => Some("inputlookup"),
         Command::Metadata(_) => Some("metadata"),
         Command::Several(SeveralCommand::IndexTime { command, .. }) => Some(command),
@@ -79,6 +83,7 @@ fn gated_name(command: &Command) -> Option<&str> {
         | Command::Several(_)
         | Command::Text(_)
         | Command::Tables(_)
+        | Command::Learn(_)
         | Command::Analytics(_) => None,
     }
 }
@@ -141,6 +146,8 @@ mod tests {
     /// How each command that takes a capability is written; `inputcsv` reads as `inputlookup` does.
     const EXAMPLES: &[(&str, &str)] = &[
         ("collect", "* | collect index=summary"),
+        ("deletemodel", "| deletemodel a"),
+        ("fit", "* | fit KMeans x into a"),
         ("inputcsv", "| inputcsv a"),
         ("inputlookup", "| inputlookup a.csv"),
         ("mcollect", "* | mcollect index=m split=t"),
@@ -166,6 +173,7 @@ mod tests {
         }
         assert_eq!(demands("* | launch"), ["launch run_custom_command"]);
         assert_eq!(demands("| history | stats count"), Vec::<String>::new());
+        assert_eq!(demands("* | fit KMeans x | apply a"), Vec::<String>::new(), "nothing is written");
     }
 
     #[test]

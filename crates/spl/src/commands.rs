@@ -65,6 +65,7 @@ pub static HELP: &[CommandHelp] = &[
     row("append", "append [maxout=N] [maxtime=S] [ SEARCH ]", "adds the rows of another search at the end"),
     row("appendcols", "appendcols [override=] [maxout=N] [ SEARCH ]", "puts the fields of another search beside"),
     row("appendpipe", "appendpipe [ COMMANDS ]", "adds what commands make of the rows"),
+    row("apply", "apply [app:]MODEL [as NEW] [OPTION=VALUE]...", "what a model that was learnt says of rows"),
     row("ar", "ar FIELD [AS NEW] [p=N|N-M]", "same as autoregress"),
     row("arules", "arules [sup=N] [conf=N] FIELD FIELD...", "which values imply others"),
     row(
@@ -114,6 +115,7 @@ pub static HELP: &[CommandHelp] = &[
     row("datamodel", "datamodel [MODEL [OBJECT] [search|flat]] [strict_fields=]", "the events of a data model"),
     row("dbinspect", "dbinspect [index=INDEX]... [timeformat=FORMAT]", "the buckets of indexes"),
     row("dedup", "dedup [N] FIELD... [keepevents=] [keepempty=] [consecutive=] [sortby KEY...]", "drops repeated rows"),
+    row("deletemodel", "deletemodel [app:]MODEL", "removes a model").takes(WRITES_FILES),
     row("delta", "delta FIELD [AS NEW] [p=N]", "the difference to a row before"),
     row(
         "diff",
@@ -140,6 +142,12 @@ pub static HELP: &[CommandHelp] = &[
     row("fieldsummary", "fieldsummary [maxvals=N] [FIELD...]", "what values fields have"),
     row("filldown", "filldown [FIELD...]", "writes the value of the row before where none is"),
     row("fillnull", "fillnull [value=TEXT] [FIELD...]", "writes a value where none is"),
+    row(
+        "fit",
+        "fit ALGORITHM [TARGET from] FIELD... [by FIELD...] [into [app:]MODEL] [as NEW] [OPTION=VALUE]...",
+        "learns a model of rows and applies it to them",
+    )
+    .takes(WRITES_FILES),
     row(
         "folderize",
         "folderize attr=FIELD [sep=TEXT] [size=FIELD] [minfolders=N] [maxfolders=N]",
@@ -177,6 +185,7 @@ pub static HELP: &[CommandHelp] = &[
         "groups of rows whose numbers are near",
     ),
     row("kv", "kv [pairdelim=TEXT kvdelim=TEXT]", "same as extract"),
+    row("listmodels", "listmodels", "the models there are"),
     row("loadjob", "loadjob SID | savedsearch=\"USER:APP:NAME\"", "the result of a job"),
     row("localize", "localize [maxpause=] [timebefore=] [timeafter=]", "times in which rows lie close together"),
     row("localop", "localop", "changes nothing"),
@@ -267,6 +276,7 @@ pub static HELP: &[CommandHelp] = &[
     row("run", "run [python|perl] NAME [ARGUMENT...]", "passes rows through a program of an app")
         .takes(CUSTOM_CAPABILITY),
     row("savedsearch", "savedsearch NAME [TOKEN=VALUE...]", "runs a saved search"),
+    row("score", "score METHOD FIELD... against FIELD... [OPTION=VALUE]...", "how well what was foretold fits what is"),
     row("script", "script [python|perl] NAME [ARGUMENT...]", "passes rows through a program of an app")
         .takes(CUSTOM_CAPABILITY),
     row("search", "search EXPR", "keeps events or rows that match"),
@@ -304,6 +314,7 @@ pub static HELP: &[CommandHelp] = &[
         "running aggregates",
     ),
     row("sumindex", "sumindex index=INDEX [OPTIONS]", "same as collect"),
+    row("summary", "summary [app:]MODEL", "what a model holds"),
     row("summaryindex", "summaryindex index=INDEX [OPTIONS]", "same as collect"),
     row("table", "table FIELD...", "keeps these fields in this order"),
     row("tags", "tags [outputfield=FIELD] [inclname=] [inclvalue=] [FIELD...]", "the tags of events in a field"),
@@ -422,12 +433,12 @@ impl Group {
             }
             Group::Patterns => {
                 "cluster kmeans anomalies anomalousvalue anomalydetection outlier associate arules \
-                 correlate cofilter predict relevancy bucketdir folderize analyzefields af"
+                 correlate cofilter predict fit apply score relevancy bucketdir folderize analyzefields af"
             }
-            Group::Making => "makeresults gentimes inputlookup inputcsv rest history loadjob",
+            Group::Making => "makeresults gentimes inputlookup inputcsv rest history loadjob listmodels summary",
             Group::Keeping => {
                 "outputlookup outputcsv outputtext collect sumindex summaryindex mcollect meventcollect \
-                 sendalert script run"
+                 deletemodel sendalert script run"
             }
             Group::Nothing => "abstract excerpt geom highlight iconify localop noop redistribute rtorder sendemail",
         }

@@ -16,6 +16,7 @@ mod eval;
 mod extract;
 mod filled;
 mod flow;
+mod learn;
 mod lexicon;
 mod named;
 mod node;

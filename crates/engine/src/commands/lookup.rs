@@ -44,10 +44,38 @@ pub trait LookupSource: Send + Sync {
     fn write(&self, name: &str, _fill: FillTable<'_>) -> Result<(), String> {
         Err(format!("lookup {name}: no lookup tables can be written here"))
     }
+    /// The bytes of a model that `fit` kept; `None` where none of this name is seen. With `shared` it is the one of the app,
+    /// else the user's own before that.
+    fn model(&self, _name: &str, _shared: bool) -> Result<Option<Vec<u8>>, String> {
+        Ok(None)
+    }
+    /// Keeps a model, whole or not at all, in place of one of its name: for the user, or with `shared` for the app.
+    fn write_model(&self, name: &str, _shared: bool, _bytes: &[u8]) -> Result<(), String> {
+        Err(format!("model {name}: no models can be kept here"))
+    }
+    /// Removes a model; `false` where none of this name is seen.
+    fn remove_model(&self, _name: &str, _shared: bool) -> Result<bool, String> {
+        Ok(false)
+    }
+    /// The models that are seen, by name.
+    fn models(&self) -> Result<Vec<ModelFile>, String> {
+        Ok(Vec::new())
+    }
     /// The database of addresses that `iplocation` reads; `None` when there is none.
     fn places(&self) -> Result<Option<Arc<dyn AddressPlaces>>, String> {
         Ok(None)
     }
+}
+
+/// Where a model is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelFile {
+    /// Its name.
+    pub name: String,
+    /// The app.
+    pub app: String,
+    /// Whose it is; `None` where the users of the app share it.
+    pub owner: Option<String>,
 }
 
 /// A table and how it is matched.

@@ -12,6 +12,8 @@ use world::Kept;
 
 /// Commands that have no page of their own.
 const SHARED_PAGES: &[(&str, &str)] = &[
+    ("deletemodel", "summary"),
+    ("listmodels", "summary"),
     ("abstract", "noop"),
     ("addcoltotals", "addtotals"),
     ("af", "analyzefields"),

@@ -11,7 +11,7 @@ use jiff::tz::TimeZone;
 use quarry_conf::{ConfSource, Layer, Layers, MacrosConf, PropsResolver};
 use quarry_engine::{
     Acceleration, AddressPlaces, AlertCall, CommandSource, Engine, EngineOptions, EventType, KeptJob, KnowledgeSource,
-    LookupSource, LookupTable, NodeEntry, NodeSource, Place, SearchRequest, SnapshotSource, SummaryFile,
+    LookupSource, LookupTable, ModelFile, NodeEntry, NodeSource, Place, SearchRequest, SnapshotSource, SummaryFile,
     SummaryRequest, SummaryStore, TableTime, Tag,
 };
 use quarry_event::time::{NS_PER_SEC, parse_time};
@@ -424,6 +424,9 @@ impl KnowledgeSource for Definitions {
     }
 }
 
+/// In front of the names of models among tables.
+const MODEL: &str = "model ";
+
 struct Tables(Mutex<BTreeMap<String, LookupTable>>);
 
 impl LookupSource for Tables {
@@ -441,6 +444,26 @@ impl LookupSource for Tables {
         let csv = String::from_utf8(csv).unwrap();
         self.0.lock().unwrap().insert(name.to_owned(), LookupTable::of_csv(csv));
         Ok(())
+    }
+
+    fn model(&self, name: &str, _: bool) -> Result<Option<Vec<u8>>, String> {
+        let kept = self.0.lock().unwrap().get(&format!("{MODEL}{name}")).cloned();
+        Ok(kept.map(|kept| kept.csv.as_bytes().to_vec()))
+    }
+
+    fn write_model(&self, name: &str, _: bool, bytes: &[u8]) -> Result<(), String> {
+        let text = String::from_utf8(bytes.to_vec()).unwrap();
+        self.0.lock().unwrap().insert(format!("{MODEL}{name}"), LookupTable::of_csv(text));
+        Ok(())
+    }
+
+    fn remove_model(&self, name: &str, _: bool) -> Result<bool, String> {
+        Ok(self.0.lock().unwrap().remove(&format!("{MODEL}{name}")).is_some())
+    }
+
+    fn models(&self) -> Result<Vec<ModelFile>, String> {
+        let file = |name: &str| ModelFile { name: name.to_owned(), app: "search".to_owned(), owner: None };
+        Ok(self.0.lock().unwrap().keys().filter_map(|name| name.strip_prefix(MODEL)).map(file).collect())
     }
 
     fn places(&self) -> Result<Option<Arc<dyn AddressPlaces>>, String> {

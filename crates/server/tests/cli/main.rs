@@ -16,6 +16,7 @@ mod forwarding;
 mod hostile;
 mod kept_results;
 mod knowledge;
+mod models;
 mod monitor;
 mod namespaces;
 mod network;

@@ -198,6 +198,7 @@ fn nobody_else_reads_a_data_folder() {
     closed("after add");
     place.run(&["search", "* | stats count | outputlookup codes.csv", "-o", "csv"]).good();
     place.run(&["search", "| makeresults | outputcsv rows"]).good();
+    place.run(&["search", "| makeresults | eval x=1 | fit StandardScaler x into scales"]).good();
     closed("after searches");
     let server = Server::start(&place);
     place.run(&["search", "* | head 2 | collect index=summary"]).good();

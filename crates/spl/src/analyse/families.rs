@@ -2,8 +2,8 @@
 
 use super::{FieldNeeds, RAW, TIME};
 use crate::ast::{
-    AnalyticsCommand, Command, FieldPattern, ReshapeCommand, ReturnItem, SequenceCommand, SeveralCommand, StrcatSource,
-    TablesCommand, TextCommand, ValuesCommand,
+    AnalyticsCommand, Command, FieldPattern, LearnCommand, ReshapeCommand, ReturnItem, SequenceCommand, SeveralCommand,
+    StrcatSource, TablesCommand, TextCommand, ValuesCommand,
 };
 
 /// What is needed before a command of a family; what is needed after other commands stays.
@@ -16,6 +16,7 @@ pub(super) fn before_family(command: &Command, mut needs: FieldNeeds) -> FieldNe
         Command::Text(text) => before_text(text, &mut needs),
         Command::Tables(tables) => before_tables(tables, &mut needs),
         Command::Analytics(command) => before_analytics(command, &mut needs),
+        Command::Learn(command) => return before_learn(command, needs),
         // What a program of an app reads, and what it makes, only the program knows.
         Command::Custom(_) => return FieldNeeds::everything(),
         Command::Node(_) => needs = FieldNeeds::default(),
@@ -201,6 +202,25 @@ fn before_analytics(command: &AnalyticsCommand, needs: &mut FieldNeeds) {
     }
 }
 
+fn before_learn(command: &LearnCommand, mut needs: FieldNeeds) -> FieldNeeds {
+    match command {
+        LearnCommand::Fit(fit) => {
+            needs.add_all(fit.target.iter().chain(&fit.features));
+            fit.by.iter().for_each(|field| needs.add(field));
+        }
+        // Only the model knows what it reads.
+        LearnCommand::Apply(_) => needs.all = true,
+        LearnCommand::Score(score) => {
+            needs = FieldNeeds::default();
+            needs.add_all(score.actual.iter().chain(&score.predicted));
+        }
+        LearnCommand::Summary(_) | LearnCommand::ListModels | LearnCommand::DeleteModel(_) => {
+            needs = FieldNeeds::default();
+        }
+    }
+    needs
+}
+
 /// Whether a command's rows are a report, whatever came before.
 pub(super) fn makes_report(command: &Command) -> bool {
     let reshape = match command {
@@ -212,6 +232,7 @@ pub(super) fn makes_report(command: &Command) -> bool {
         }
         Command::Tables(tables) => return matches!(tables, TablesCommand::TimeWrap(_)),
         Command::Analytics(command) => return reports_patterns(command),
+        Command::Learn(command) => return !matches!(command, LearnCommand::Fit(_) | LearnCommand::Apply(_)),
         Command::Node(_) | Command::Custom(_) => return true,
         _ => return false,
     };

@@ -292,6 +292,9 @@ impl Parser<'_> {
         if let Some(command) = self.analytics_command(name)? {
             return Ok(Some(command));
         }
+        if let Some(command) = self.learn_command(name)? {
+            return Ok(Some(Command::Learn(command)));
+        }
         if let Some(command) = self.node_command(name)? {
             return Ok(Some(command));
         }

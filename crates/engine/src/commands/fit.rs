@@ -1,0 +1,176 @@
+//! `fit`: learns a model of the rows, keeps it, and passes the rows on with what it says of them.
+//!
+//! All rows wait ([`KeptRows`], which may leave memory); a sample of them that is bounded in rows is put together of the
+//! named fields alone and learnt from. What the model says is said of all rows, sampled or not.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::array::UInt32Array;
+use arrow::record_batch::RecordBatch;
+use quarry_learn::{Answer, Column, FitRequest, Fitted, LearnError, Options, ROWS_MAX, fit, sample, wire};
+use quarry_spl::ast::{FitCommand, ModelName};
+
+use super::learnt::{Applying, FieldValues, Fields, fault, named, options_of, push};
+use super::lookup::LookupSource;
+use crate::EngineError;
+use crate::command::{Blocking, CommandContext, RowIter};
+use crate::field_names::SeenNames;
+use crate::rows::{self, ColumnBuilder, KeptRows, batch_of};
+
+/// Memory that fitting takes for a cell of the table, about: the numbers, and the orders that trees keep of them.
+const CELL_BYTES: usize = 24;
+/// Seed of the sample where `random_state` gives none.
+const SAMPLE_SEED: u64 = 42;
+
+/// The command.
+pub(crate) struct Fit {
+    /// Command.
+    pub command: FitCommand,
+    /// Where models are kept.
+    pub models: Arc<dyn LookupSource>,
+}
+
+impl Blocking for Fit {
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
+        let (mut kept, mut names) = (KeptRows::new("fit", &context.dataflow), SeenNames::default());
+        for batch in rows {
+            let batch = batch?;
+            names.add(&batch);
+            kept.push(&batch)?;
+        }
+        if kept.num_rows() == 0 {
+            context.messages.push("fit: there are no rows to learn from, and no model is made");
+            return Ok(kept.into_rows());
+        }
+        let options = options_of(&self.command.options);
+        let drawn = self.drawn(kept.num_rows(), &options, context)?;
+        let features = named(&self.command.features, names.all());
+        let wanted: Vec<&str> = self.fields(&features).collect();
+        let table = learning_table(&kept, &wanted, drawn.as_deref())?;
+        let mut account = context.dataflow.account("fit");
+        account.set(table.num_rows() * wanted.len() * CELL_BYTES + table.get_array_memory_size())?;
+        let fitted = match self.fitted(&table, &features, &options, context) {
+            // Nobody reads what comes now.
+            Err(LearnError::Cancelled) => return Ok(kept.into_rows()),
+            other => other.map_err(|error| self.fault(&error))?,
+        };
+        drop(table);
+        fitted.notes.iter().for_each(|note| context.messages.push(format!("fit: {note}")));
+        if let Some(name) = &self.command.model {
+            self.keep(name, &fitted)?;
+        }
+        match fitted.labels {
+            Some((name, labels)) => labelled(kept, &name, &labels, drawn.as_deref()),
+            None => {
+                let applied = fitted.model.ready(&Options::default(), None).map_err(|error| self.fault(&error))?;
+                Ok(Box::new(Applying::new("fit", kept.into_rows(), applied, context.clone())))
+            }
+        }
+    }
+}
+
+impl Fit {
+    fn fault(&self, error: &LearnError) -> EngineError {
+        fault("fit", error, &self.command.options, self.command.span)
+    }
+
+    /// The rows that are learnt from; `None` where all are.
+    fn drawn(
+        &self,
+        rows: usize,
+        options: &Options,
+        context: &CommandContext,
+    ) -> Result<Option<Vec<usize>>, EngineError> {
+        if rows <= ROWS_MAX {
+            return Ok(None);
+        }
+        let seed = options.get("random_state").and_then(|seed| seed.parse().ok()).unwrap_or(SAMPLE_SEED);
+        context.messages.push(format!("fit: learnt from a sample of {ROWS_MAX} of {rows} rows"));
+        Ok(Some(sample(rows, ROWS_MAX, seed)))
+    }
+
+    /// All fields that are read.
+    fn fields<'a>(&'a self, features: &'a [String]) -> impl Iterator<Item = &'a str> {
+        let target = self.command.target.iter().map(|field| field.text.as_str());
+        let names = target.chain(self.command.by.iter().map(String::as_str)).chain(features.iter().map(String::as_str));
+        names.collect::<std::collections::BTreeSet<_>>().into_iter()
+    }
+
+    fn fitted(
+        &self,
+        table: &RecordBatch,
+        features: &[String],
+        options: &Options,
+        context: &CommandContext,
+    ) -> Result<Fitted, LearnError> {
+        let target =
+            self.command.target.as_ref().map(|field| (field.text.as_str(), FieldValues::new(table, &field.text)));
+        let (features, by) = (Fields::new(table, features), Fields::new(table, &self.command.by));
+        let request = FitRequest {
+            algorithm: self.command.algorithm.name,
+            target: target.as_ref().map(|(name, values)| Column { name, values }),
+            features: features.columns(),
+            by: by.columns(),
+            rows: table.num_rows(),
+            options: options.clone(),
+            output: self.command.output.clone(),
+        };
+        fit(&request, &|| context.stop.is_cancelled())
+    }
+
+    fn keep(&self, name: &ModelName, fitted: &Fitted) -> Result<(), EngineError> {
+        let invalid = |message: String| EngineError::Invalid { message, span: Some(name.span) };
+        if !fitted.model.can_be_applied() {
+            let message = format!(
+                "fit: {} says nothing of other rows, and makes no model: leave out `into`",
+                fitted.model.algorithm
+            );
+            return Err(invalid(message));
+        }
+        let bytes = wire::to_bytes(&fitted.model).map_err(|error| invalid(format!("fit: {error}")))?;
+        self.models.write_model(&name.text, name.shared, &bytes).map_err(|message| invalid(format!("fit: {message}")))
+    }
+}
+
+/// The rows that are learnt from, with the fields that are read.
+fn learning_table(kept: &KeptRows, names: &[&str], drawn: Option<&[usize]>) -> Result<RecordBatch, EngineError> {
+    let mut parts = Vec::with_capacity(kept.num_batches());
+    let (mut start, mut next) = (0, drawn.unwrap_or_default());
+    for batch in kept.iter() {
+        let batch = batch?;
+        let count = batch.num_rows();
+        let columns = names.iter().map(|name| (*name, rows::column_or_null(&batch, name)));
+        let mut part = batch_of(columns, count)?;
+        if drawn.is_some() {
+            let here = next.partition_point(|row| *row < start + count);
+            let places: UInt32Array = next[..here].iter().map(|row| (row - start) as u32).collect::<Vec<_>>().into();
+            part = rows::take(&part, &places)?;
+            next = &next[here..];
+        }
+        start += count;
+        parts.push(part);
+    }
+    rows::concat_rows(parts)
+}
+
+/// The rows with labels of those that were learnt from.
+fn labelled(kept: KeptRows, name: &str, labels: &[Answer], drawn: Option<&[usize]>) -> Result<RowIter, EngineError> {
+    let by_row: Option<BTreeMap<usize, Answer>> =
+        drawn.map(|drawn| drawn.iter().copied().zip(labels.iter().cloned()).collect());
+    let (name, labels) = (name.to_owned(), labels.to_vec());
+    let mut start = 0;
+    Ok(Box::new(kept.into_rows().map(move |batch| {
+        let batch = batch?;
+        let mut column = ColumnBuilder::new(batch.num_rows());
+        for row in start..start + batch.num_rows() {
+            let answer = match &by_row {
+                Some(answers) => answers.get(&row),
+                None => labels.get(row),
+            };
+            push(&mut column, answer.unwrap_or(&Answer::Null));
+        }
+        start += batch.num_rows();
+        rows::with_column(&batch, &name, column.finish())
+    })))
+}

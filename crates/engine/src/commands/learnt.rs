@@ -1,0 +1,328 @@
+//! What models say of rows: apply, summary, listmodels, deletemodel, score.
+//!
+//! Rows are given to `quarry_learn` column by column ([`FieldValues`]); what it says becomes columns again. A model is read
+//! when the rows before it are there, so that a search may apply what it has just learnt. Learning is in [`super::fit`].
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::record_batch::RecordBatch;
+use quarry_learn::score::{Row, SCORED_ROWS_MAX, score};
+use quarry_learn::{Answer, Applied, Column, LearnError, Model, Options, Values, wire};
+use quarry_spl::ast::{ApplyCommand, FieldPattern, LearnCommand, LearnOption, ModelName, ScoreCommand, Span};
+
+use super::lookup::LookupSource;
+use crate::EngineError;
+use crate::command::{Blocking, BlockingTable, CommandContext, RowIter};
+use crate::field_names::{matching, names_of};
+use crate::rows::{self, ColumnBuilder, ColumnReader, Value, batch_of, is_hidden, rows_in_memory};
+
+/// Rows that a model is asked about at once.
+const CHUNK_ROWS: usize = 4_096;
+/// Names of models in a message at most.
+const NAMES_TOLD_MAX: usize = 20;
+
+/// The values of a field. An empty text is none, as it is where Splunk gives rows to its toolkit.
+pub(super) struct FieldValues(ColumnReader);
+
+impl FieldValues {
+    /// The values of a column.
+    pub(super) fn new(rows: &RecordBatch, name: &str) -> FieldValues {
+        FieldValues(rows::reader(rows, name))
+    }
+}
+
+impl Values for FieldValues {
+    fn is_null(&self, row: usize) -> bool {
+        self.0.is_null(row) || self.text(row).is_none()
+    }
+
+    fn number(&self, row: usize) -> Option<f64> {
+        self.0.number(row).filter(|number| number.is_finite())
+    }
+
+    fn text(&self, row: usize) -> Option<Cow<'_, str>> {
+        self.0.value(row).into_text().filter(|text| !text.is_empty())
+    }
+}
+
+/// Columns of a batch for `quarry_learn`: the names, and what reads them.
+pub(super) struct Fields {
+    names: Vec<String>,
+    values: Vec<FieldValues>,
+}
+
+impl Fields {
+    /// The columns of these names; those that are not there have no values.
+    pub(super) fn new<N: AsRef<str>>(rows: &RecordBatch, names: impl IntoIterator<Item = N>) -> Fields {
+        let names: Vec<String> = names.into_iter().map(|name| name.as_ref().to_owned()).collect();
+        let values = names.iter().map(|name| FieldValues::new(rows, name)).collect();
+        Fields { names, values }
+    }
+
+    /// All of them.
+    pub(super) fn columns(&self) -> Vec<Column<'_>> {
+        let pairs = self.names.iter().zip(&self.values);
+        pairs.map(|(name, values)| Column { name, values: values as &dyn Values }).collect()
+    }
+}
+
+/// The fields that patterns name: a `*` stands for those that are there, but for internal ones; other names stand for
+/// themselves, there or not.
+pub(super) fn named(patterns: &[FieldPattern], names: &[String]) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for pattern in patterns {
+        let is_meant = |name: &&str| !is_hidden(name) && (pattern.text.starts_with('_') || !name.starts_with('_'));
+        let these: Vec<String> = match pattern.is_wildcard() {
+            true => {
+                let there = matching(std::slice::from_ref(pattern), names).into_iter();
+                there.filter(is_meant).map(str::to_owned).collect()
+            }
+            false => vec![pattern.text.clone()],
+        };
+        for name in these {
+            if !found.contains(&name) {
+                found.push(name);
+            }
+        }
+    }
+    found
+}
+
+/// Options as they are written.
+pub(super) fn options_of(options: &[LearnOption]) -> Options {
+    options.iter().map(|option| (option.name.clone(), option.value.clone())).collect()
+}
+
+/// A fault of `quarry_learn`, with a place in the search.
+pub(super) fn fault(command: &str, error: &LearnError, options: &[LearnOption], span: Span) -> EngineError {
+    let place = match error {
+        LearnError::Option { name, .. } => options.iter().find(|option| option.name == *name).map(|option| option.span),
+        _ => None,
+    };
+    EngineError::Invalid { message: format!("{command}: {error}"), span: Some(place.unwrap_or(span)) }
+}
+
+/// The model of a name.
+fn model(command: &str, name: &ModelName, models: &dyn LookupSource) -> Result<Model, EngineError> {
+    let invalid = |message: String| EngineError::Invalid { message, span: Some(name.span) };
+    let bytes = models.model(&name.text, name.shared).map_err(|message| invalid(format!("{command}: {message}")))?;
+    let Some(bytes) = bytes else {
+        return Err(invalid(format!("{command}: {}", no_model(name, models))));
+    };
+    wire::from_bytes(&bytes).map_err(|error| invalid(format!("{command}: model {}: {error}", name.text)))
+}
+
+fn no_model(name: &ModelName, models: &dyn LookupSource) -> String {
+    let known = models.models().unwrap_or_default();
+    let mut known: Vec<&str> = known.iter().map(|file| file.name.as_str()).collect();
+    known.dedup();
+    let told = match known.len() {
+        0 => "there is none; `fit ... into NAME` makes one".to_owned(),
+        count if count > NAMES_TOLD_MAX => format!("there are {count}: `| listmodels` shows them"),
+        _ => format!("there are {}", known.join(", ")),
+    };
+    let whose = if name.shared { " that the app shares" } else { "" };
+    format!("there is no model {}{whose}; {told}", name.text)
+}
+
+/// `apply`.
+pub(crate) struct Apply {
+    /// Command.
+    pub command: ApplyCommand,
+    /// Where models are kept.
+    pub models: Arc<dyn LookupSource>,
+}
+
+impl Blocking for Apply {
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
+        let command = &self.command;
+        let model = model("apply", &command.model, self.models.as_ref())?;
+        let options = options_of(&command.options);
+        let ready = model.ready(&options, command.output.as_deref());
+        let applied = ready.map_err(|error| fault("apply", &error, &command.options, command.model.span))?;
+        Ok(Box::new(Applying::new("apply", rows, applied, context.clone())))
+    }
+}
+
+/// Rows with what a model says of them.
+pub(super) struct Applying {
+    command: &'static str,
+    rows: RowIter,
+    applied: Applied,
+    context: CommandContext,
+    /// Whether there was a row, and whether something was said of one.
+    seen: (bool, bool),
+}
+
+impl Applying {
+    /// The rows and the model.
+    pub(super) fn new(command: &'static str, rows: RowIter, applied: Applied, context: CommandContext) -> Applying {
+        Applying { command, rows, applied, context, seen: (false, false) }
+    }
+
+    fn with_answers(&mut self, rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
+        let mut columns: Vec<ColumnBuilder> =
+            self.applied.names().iter().map(|_| ColumnBuilder::new(rows.num_rows())).collect();
+        for start in (0..rows.num_rows()).step_by(CHUNK_ROWS) {
+            let chunk = rows.slice(start, CHUNK_ROWS.min(rows.num_rows() - start));
+            let fields = Fields::new(&chunk, self.applied.model().fields());
+            let stop = || self.context.stop.is_cancelled();
+            let answers = match self.applied.apply(&fields.columns(), chunk.num_rows(), &stop) {
+                Ok(answers) => answers,
+                Err(LearnError::Cancelled) => return Ok(rows.slice(0, 0)),
+                Err(error) => return Err(EngineError::invalid(format!("{}: {error}", self.command))),
+            };
+            for (column, answers) in columns.iter_mut().zip(&answers) {
+                for answer in answers {
+                    self.seen.1 |= *answer != Answer::Null;
+                    push(column, answer);
+                }
+            }
+            self.seen.0 = true;
+        }
+        let mut result = rows.clone();
+        for (name, column) in self.applied.names().iter().zip(columns) {
+            result = rows::with_column(&result, name, column.finish())?;
+        }
+        Ok(result)
+    }
+
+    fn tell(&mut self) {
+        if self.seen == (true, false) {
+            let names: Vec<&str> = self.applied.model().fields().collect();
+            let message = format!(
+                "{}: nothing was said of any row: none has values, such as were learnt, of all of {}",
+                self.command,
+                names.join(", ")
+            );
+            self.context.messages.push(message);
+        }
+        self.seen = (false, false);
+    }
+}
+
+impl Iterator for Applying {
+    type Item = Result<RecordBatch, EngineError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self.rows.next() {
+            Some(Ok(rows)) => Some(self.with_answers(&rows)),
+            Some(error) => Some(error),
+            None => {
+                self.tell();
+                None
+            }
+        }
+    }
+}
+
+/// Adds an answer to a column.
+pub(super) fn push(column: &mut ColumnBuilder, answer: &Answer) {
+    match answer {
+        Answer::Null => column.push_null(),
+        Answer::Number(number) => column.push(Value::number_of(*number)),
+        Answer::Whole(number) => column.push_int(*number),
+        Answer::Text(text) => column.push(Value::text_of(text)),
+        Answer::List(texts) => column.push_multi(texts.iter()),
+    }
+}
+
+/// A table of rows that may have different fields.
+fn table(rows: &[Row]) -> Result<RecordBatch, EngineError> {
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in rows.iter().flatten() {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    let column = |name: &str| -> ArrayRef {
+        let mut column = ColumnBuilder::new(rows.len());
+        for row in rows {
+            push(&mut column, row.iter().find(|(known, _)| known == name).map_or(&Answer::Null, |(_, answer)| answer));
+        }
+        column.finish()
+    };
+    let columns: Vec<(&str, ArrayRef)> = names.iter().map(|name| (*name, column(name))).collect();
+    batch_of(columns, rows.len())
+}
+
+/// `score`.
+pub(crate) struct Score(pub ScoreCommand);
+
+impl BlockingTable for Score {
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+        let command = &self.0;
+        let all = rows_in_memory("score", rows, context)?;
+        if all.num_rows() > SCORED_ROWS_MAX {
+            let what = "score: too many rows; take a sample".to_owned();
+            return Err(EngineError::Limit { what, limit: "scored rows", value: SCORED_ROWS_MAX as u64 });
+        }
+        let names = names_of(&all);
+        let actual = Fields::new(&all, named(&command.actual, &names));
+        let predicted = Fields::new(&all, named(&command.predicted, &names));
+        let stop = || context.stop.is_cancelled();
+        let options = options_of(&command.options);
+        let (method, count) = (command.method.name, all.num_rows());
+        match score(method, &actual.columns(), &predicted.columns(), count, &options, &stop) {
+            Ok(rows) => Ok(vec![table(&rows)?]),
+            Err(LearnError::Cancelled) => Ok(Vec::new()),
+            Err(error) => Err(fault("score", &error, &command.options, command.span)),
+        }
+    }
+}
+
+/// The rows of `summary`, `listmodels` and `deletemodel`.
+pub(crate) fn models_told(
+    command: &LearnCommand,
+    models: &dyn LookupSource,
+    context: &CommandContext,
+) -> Result<RecordBatch, EngineError> {
+    match command {
+        LearnCommand::Summary(name) => table(&model("summary", name, models)?.summary()),
+        LearnCommand::DeleteModel(name) => {
+            let invalid = |message: String| EngineError::Invalid { message, span: Some(name.span) };
+            let removed = models.remove_model(&name.text, name.shared);
+            if !removed.map_err(|message| invalid(format!("deletemodel: {message}")))? {
+                return Err(invalid(format!("deletemodel: {}", no_model(name, models))));
+            }
+            context.messages.push(format!("deletemodel: model {} is removed", name.text));
+            table(&[])
+        }
+        _ => list(models, context),
+    }
+}
+
+fn list(models: &dyn LookupSource, context: &CommandContext) -> Result<RecordBatch, EngineError> {
+    let files = models.models().map_err(|message| EngineError::invalid(format!("listmodels: {message}")))?;
+    let mut rows: Vec<Row> = Vec::new();
+    for file in files {
+        let text = |text: &str| Answer::Text(Arc::from(text));
+        let mut row: Row = vec![("name".to_owned(), text(&file.name))];
+        let bytes = models.model(&file.name, file.owner.is_none());
+        let read =
+            bytes.and_then(|bytes| wire::from_bytes(&bytes.unwrap_or_default()).map_err(|error| error.to_string()));
+        match read {
+            Ok(model) => {
+                row.push(("type".to_owned(), text(&model.algorithm)));
+                let options: Vec<String> =
+                    model.options.iter().map(|(name, value)| format!("{name}={value}")).collect();
+                row.push(("options".to_owned(), text(&options.join(" "))));
+                row.push(("target".to_owned(), model.target.as_deref().map_or(Answer::Null, text)));
+                let fields: Vec<String> = model.fields().map(str::to_owned).collect();
+                row.push(("fields".to_owned(), Answer::List(fields.into())));
+            }
+            Err(message) => context.messages.push(format!("listmodels: model {}: {message}", file.name)),
+        }
+        row.push(("app".to_owned(), text(&file.app)));
+        row.push(("owner".to_owned(), text(file.owner.as_deref().unwrap_or("nobody"))));
+        rows.push(row);
+    }
+    table(&rows)
+}
+
+/// The bytes of a model that reads no field and says 0, for who checks searches without their models.
+pub fn empty_model() -> Result<Vec<u8>, String> {
+    wire::to_bytes(&Model::empty()).map_err(|error| error.to_string())
+}

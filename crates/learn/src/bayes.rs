@@ -1,0 +1,67 @@
+//! Gaussian naive Bayes: classes whose columns are normal and independent of each other.
+
+use serde::{Deserialize, Serialize};
+
+use crate::logistic::shares;
+use crate::matrix::Matrix;
+use crate::{LearnError, Stop, exact, go_on};
+
+/// Share of each class, and middle and variance of each of its columns.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Bayes {
+    pub(crate) width: usize,
+    #[serde(with = "exact::list")]
+    pub(crate) shares: Vec<f64>,
+    /// Class after class.
+    #[serde(with = "exact::list")]
+    pub(crate) means: Vec<f64>,
+    /// Class after class.
+    #[serde(with = "exact::list")]
+    pub(crate) variances: Vec<f64>,
+}
+
+impl Bayes {
+    /// How probable each class is.
+    pub(crate) fn probabilities(&self, row: &[f64]) -> Vec<f64> {
+        let lines = self.means.chunks_exact(self.width).zip(self.variances.chunks_exact(self.width));
+        let logs = lines.zip(&self.shares).map(|((means, variances), share)| {
+            let parts = row.iter().zip(means).zip(variances);
+            let sum: f64 = parts.map(|((cell, mean), variance)| variance.ln() + (cell - mean).powi(2) / variance).sum();
+            share.ln() - sum / 2.0
+        });
+        shares(logs.collect())
+    }
+}
+
+/// Fits rows to classes; every class has a row. To all variances `smoothing` times the greatest of the columns is added.
+pub(crate) fn fit(
+    x: &Matrix,
+    classes: &[u32],
+    count: usize,
+    smoothing: f64,
+    stop: Stop<'_>,
+) -> Result<Bayes, LearnError> {
+    let width = x.width();
+    let (mut sums, mut sizes) = (vec![0.0; count * width], vec![0.0f64; count]);
+    for (row, class) in x.iter().zip(classes) {
+        let class = *class as usize;
+        sizes[class] += 1.0;
+        sums[class * width..].iter_mut().zip(row).for_each(|(sum, cell)| *sum += cell);
+    }
+    go_on(stop)?;
+    let means: Vec<f64> = sums.iter().enumerate().map(|(at, sum)| sum / sizes[at / width]).collect();
+    let mut variances = vec![0.0; count * width];
+    for (row, class) in x.iter().zip(classes) {
+        let class = *class as usize;
+        let line = variances[class * width..].iter_mut().zip(&means[class * width..]);
+        line.zip(row).for_each(|((variance, mean), cell)| *variance += (cell - mean).powi(2) / sizes[class]);
+    }
+    go_on(stop)?;
+    let (_, spreads) = crate::linear::spreads(x);
+    let most = spreads.iter().fold(0.0f64, |most, spread| most.max(spread * spread));
+    // Columns that are all constant tell nothing, and must not divide by 0 either.
+    let added = if most > 0.0 { smoothing * most } else { 1.0 };
+    variances.iter_mut().for_each(|variance| *variance = (*variance + added).max(f64::MIN_POSITIVE));
+    let whole = x.rows() as f64;
+    Ok(Bayes { width, shares: sizes.iter().map(|size| size / whole).collect(), means, variances })
+}

@@ -1,0 +1,43 @@
+//! Chance from a seed: SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014).
+
+/// A sequence of numbers that depends on its seed alone.
+#[derive(Clone, Debug)]
+pub(crate) struct Chance(u64);
+
+impl Chance {
+    /// The sequence of a seed.
+    pub(crate) fn new(seed: u64) -> Chance {
+        Chance(seed)
+    }
+
+    /// The next 64 bits.
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A whole number below `limit`, which is at least 1.
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
+        ((u128::from(self.next()) * limit as u128) >> 64) as usize
+    }
+
+    /// A number from 0 to 1, 1 excluded.
+    pub(crate) fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+/// So many of the rows, in their order, each as likely as any (Knuth: "The Art of Computer Programming", 3.4.2, S).
+pub fn sample(rows: usize, count: usize, seed: u64) -> Vec<usize> {
+    let mut chance = Chance::new(seed);
+    let mut drawn = Vec::with_capacity(count.min(rows));
+    for row in 0..rows {
+        if chance.below(rows - row) < count.min(rows) - drawn.len() {
+            drawn.push(row);
+        }
+    }
+    drawn
+}

@@ -1,0 +1,163 @@
+//! Groups of rows that lie near each other: k-means and DBSCAN.
+
+use serde::{Deserialize, Serialize};
+
+use crate::chance::Chance;
+use crate::matrix::Matrix;
+use crate::{LearnError, ROWS_BETWEEN_STOPS, Stop, exact, go_on};
+
+/// Groups at most.
+pub(crate) const CLUSTERS_MAX: usize = 1_000;
+/// Starts, of which the best counts.
+const STARTS: usize = 10;
+/// Rounds of a start at most.
+const ROUNDS_MAX: usize = 300;
+/// Rows that DBSCAN looks at at most: each is compared with each.
+const DBSCAN_ROWS_MAX: usize = 20_000;
+
+/// Centres of groups.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Clusters {
+    pub(crate) width: usize,
+    /// Centre after centre.
+    #[serde(with = "exact::list")]
+    pub(crate) centres: Vec<f64>,
+    /// Rows of each.
+    pub(crate) sizes: Vec<u64>,
+    /// Sum of the squared distances of all rows to their centres.
+    #[serde(with = "exact")]
+    pub(crate) inertia: f64,
+}
+
+impl Clusters {
+    /// The nearest centre and how far it is.
+    pub(crate) fn nearest(&self, row: &[f64]) -> (usize, f64) {
+        let (place, square) = nearest(&self.centres, self.width, row);
+        (place, square.sqrt())
+    }
+}
+
+fn square_distance(one: &[f64], other: &[f64]) -> f64 {
+    one.iter().zip(other).map(|(a, b)| (a - b) * (a - b)).sum()
+}
+
+fn nearest(centres: &[f64], width: usize, row: &[f64]) -> (usize, f64) {
+    let squares = centres.chunks_exact(width).map(|centre| square_distance(centre, row)).enumerate();
+    squares.fold((0, f64::INFINITY), |best, next| if next.1 < best.1 { next } else { best })
+}
+
+/// Groups by Lloyd's method from starts by k-means++ (Arthur, Vassilvitskii, 2007). Groups are numbered in the order of
+/// their first rows.
+pub(crate) fn k_means(x: &Matrix, count: usize, seed: u64, stop: Stop<'_>) -> Result<Clusters, LearnError> {
+    if x.rows() < count {
+        let message = format!("{} rows cannot make {count} clusters: give a smaller k", x.rows());
+        return Err(LearnError::Data(message));
+    }
+    let mut chance = Chance::new(seed);
+    let mut best: Option<(Vec<f64>, f64)> = None;
+    for _ in 0..STARTS {
+        let found = started(x, count, &mut chance, stop)?;
+        if best.as_ref().is_none_or(|best| found.1 < best.1) {
+            best = Some(found);
+        }
+    }
+    let (centres, inertia) = best.unwrap_or_default();
+    let (width, mut order, mut sizes) = (x.width(), Vec::new(), Vec::new());
+    for row in x.iter() {
+        let group = nearest(&centres, width, row).0;
+        match order.iter().position(|known| *known == group) {
+            Some(place) => sizes[place] += 1,
+            None => {
+                order.push(group);
+                sizes.push(1);
+            }
+        }
+    }
+    let centres = order.iter().flat_map(|group| centres[group * width..(group + 1) * width].to_vec()).collect();
+    Ok(Clusters { width, centres, sizes, inertia })
+}
+
+fn started(x: &Matrix, count: usize, chance: &mut Chance, stop: Stop<'_>) -> Result<(Vec<f64>, f64), LearnError> {
+    let width = x.width();
+    let mut centres: Vec<f64> = x.row(chance.below(x.rows())).to_vec();
+    let mut squares: Vec<f64> = x.iter().map(|row| square_distance(row, &centres)).collect();
+    while centres.len() < count * width {
+        go_on(stop)?;
+        let mut left = chance.unit() * squares.iter().sum::<f64>();
+        let chosen = squares.iter().position(|square| {
+            left -= square;
+            left < 0.0 && *square > 0.0
+        });
+        let chosen = x.row(chosen.unwrap_or_else(|| chance.below(x.rows())));
+        squares.iter_mut().zip(x.iter()).for_each(|(square, row)| *square = square.min(square_distance(row, chosen)));
+        centres.extend_from_slice(chosen);
+    }
+    let mut inertia = f64::INFINITY;
+    for _ in 0..ROUNDS_MAX {
+        let (mut sums, mut sizes, mut sum) = (vec![0.0; count * width], vec![0.0f64; count], 0.0);
+        for (at, row) in x.iter().enumerate() {
+            if at % ROWS_BETWEEN_STOPS == 0 {
+                go_on(stop)?;
+            }
+            let (group, square) = nearest(&centres, width, row);
+            sums[group * width..(group + 1) * width].iter_mut().zip(row).for_each(|(sum, cell)| *sum += cell);
+            sizes[group] += 1.0;
+            sum += square;
+        }
+        for (group, size) in sizes.iter().enumerate().filter(|(_, size)| **size > 0.0) {
+            let places = group * width..(group + 1) * width;
+            centres[places.clone()].iter_mut().zip(&sums[places]).for_each(|(centre, sum)| *centre = sum / size);
+        }
+        if sum >= inertia {
+            break;
+        }
+        inertia = sum;
+    }
+    Ok((centres, inertia))
+}
+
+/// The group of each row, -1 for none: rows with so many rows within a distance, themselves included, and what these reach
+/// (Ester, Kriegel, Sander, Xu, 1996). Groups are numbered in the order of their first rows.
+pub(crate) fn dbscan(x: &Matrix, distance: f64, neighbours: usize, stop: Stop<'_>) -> Result<Vec<i64>, LearnError> {
+    let rows = x.rows();
+    if rows > DBSCAN_ROWS_MAX {
+        let what = "rows for DBSCAN: take fewer, for instance one in ten".to_owned();
+        return Err(LearnError::Limit { what, value: rows, limit: DBSCAN_ROWS_MAX });
+    }
+    let near = |at: usize| -> Vec<usize> {
+        let here = x.row(at);
+        let square = distance * distance;
+        (0..rows).filter(|other| square_distance(x.row(*other), here) <= square).collect()
+    };
+    let mut groups = vec![-1; rows];
+    let mut is_seen = vec![false; rows];
+    let mut group = 0;
+    for first in 0..rows {
+        if is_seen[first] {
+            continue;
+        }
+        go_on(stop)?;
+        is_seen[first] = true;
+        let mut open = near(first);
+        if open.len() < neighbours {
+            continue;
+        }
+        groups[first] = group;
+        while let Some(at) = open.pop() {
+            if groups[at] < 0 {
+                groups[at] = group;
+            }
+            if is_seen[at] {
+                continue;
+            }
+            is_seen[at] = true;
+            go_on(stop)?;
+            let around = near(at);
+            if around.len() >= neighbours {
+                open.extend(around.into_iter().filter(|other| groups[*other] < 0));
+            }
+        }
+        group += 1;
+    }
+    Ok(groups)
+}

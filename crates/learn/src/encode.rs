@@ -1,0 +1,182 @@
+//! Columns of a table as numbers.
+//!
+//! As Splunk's toolkit does it: a column without any value is left out, and so is one of texts with more than
+//! [`CATEGORIES_MAX`] distinct values; a column that has a value that is no number is one of texts, and becomes a column of
+//! 0 and 1 for each of its values; a row that lacks a value of some column is no row to learn from, and nothing is said of
+//! it. When the model is applied, a value that it has not seen is 0 in all columns of its field.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::matrix::Matrix;
+use crate::{CATEGORIES_MAX, CELLS_MAX, COLUMNS_MAX, LearnError, Stop, go_on};
+
+/// The values of a column.
+pub trait Values {
+    /// Whether a row has no value.
+    fn is_null(&self, row: usize) -> bool;
+    /// The value of a row as a finite number, where it is one.
+    fn number(&self, row: usize) -> Option<f64>;
+    /// The value of a row as it is written.
+    fn text(&self, row: usize) -> Option<Cow<'_, str>>;
+}
+
+/// A column of a table.
+#[derive(Clone, Copy)]
+pub struct Column<'a> {
+    /// Name of the field.
+    pub name: &'a str,
+    /// Its values.
+    pub values: &'a dyn Values,
+}
+
+/// A field that is learnt from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Feature {
+    /// Its name.
+    pub(crate) field: String,
+    /// Its values, sorted, where it is one of texts.
+    pub(crate) categories: Option<Vec<String>>,
+}
+
+/// How rows become numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Encoding {
+    pub(crate) features: Vec<Feature>,
+}
+
+/// Rows as numbers.
+pub(crate) struct Encoded {
+    /// The numbers.
+    pub(crate) matrix: Matrix,
+    /// The row of the table that each row of the matrix is.
+    pub(crate) rows: Vec<usize>,
+}
+
+impl Encoding {
+    /// Chooses the columns that can be learnt from; `notes` get those that cannot.
+    pub(crate) fn learn(
+        columns: &[Column<'_>],
+        rows: usize,
+        notes: &mut Vec<String>,
+        stop: Stop<'_>,
+    ) -> Result<Encoding, LearnError> {
+        let mut features = Vec::new();
+        for column in columns {
+            go_on(stop)?;
+            let field = column.name.to_owned();
+            let filled = || (0..rows).filter(|row| !column.values.is_null(*row));
+            if filled().next().is_none() {
+                notes.push(format!("{field} has no value in any row and is left out"));
+            } else if filled().all(|row| column.values.number(row).is_some()) {
+                features.push(Feature { field, categories: None });
+            } else {
+                match categories(column, filled()) {
+                    Some(categories) => features.push(Feature { field, categories: Some(categories) }),
+                    None => {
+                        notes.push(format!("{field} has more than {CATEGORIES_MAX} distinct values and is left out"))
+                    }
+                }
+            }
+        }
+        let encoding = Encoding { features };
+        if encoding.features.is_empty() {
+            let told = if notes.is_empty() { String::new() } else { format!(": {}", notes.join("; ")) };
+            return Err(LearnError::Data(format!("there is no field to learn from{told}")));
+        }
+        match encoding.width() {
+            width if width > COLUMNS_MAX => {
+                let what = "columns to learn from, those of values of texts included: name fewer fields".to_owned();
+                Err(LearnError::Limit { what, value: width, limit: COLUMNS_MAX })
+            }
+            _ => Ok(encoding),
+        }
+    }
+
+    /// Number of columns of the matrix.
+    pub(crate) fn width(&self) -> usize {
+        self.features.iter().map(|feature| feature.categories.as_ref().map_or(1, Vec::len)).sum()
+    }
+
+    /// Names of the columns of the matrix: `field`, or `field=value`.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        for feature in &self.features {
+            match &feature.categories {
+                None => names.push(feature.field.clone()),
+                Some(values) => names.extend(values.iter().map(|value| format!("{}={value}", feature.field))),
+            }
+        }
+        names
+    }
+
+    /// The rows that have a value of every field, as numbers. A text where numbers were learnt is no value.
+    pub(crate) fn matrix(&self, columns: &[Column<'_>], rows: usize, stop: Stop<'_>) -> Result<Encoded, LearnError> {
+        let width = self.width();
+        let mut found = Vec::with_capacity(self.features.len());
+        for feature in &self.features {
+            let column = columns.iter().find(|column| column.name == feature.field);
+            found.push((
+                feature,
+                column.ok_or_else(|| LearnError::Data(format!("the field {} is missing", feature.field)))?,
+            ));
+        }
+        let mut encoded = Encoded { matrix: Matrix::of_width(width), rows: Vec::new() };
+        for row in 0..rows {
+            if row % crate::ROWS_BETWEEN_STOPS == 0 {
+                go_on(stop)?;
+            }
+            if (encoded.rows.len() + 1).saturating_mul(width) > CELLS_MAX {
+                let what = "rows times columns to learn from: take fewer rows or fields".to_owned();
+                return Err(LearnError::Limit { what, value: rows.saturating_mul(width), limit: CELLS_MAX });
+            }
+            match fill(&found, row, encoded.matrix.add_row()) {
+                true => encoded.rows.push(row),
+                false => encoded.matrix.drop_row(),
+            }
+        }
+        Ok(encoded)
+    }
+}
+
+/// Writes one row; `false` when it lacks a value.
+fn fill(features: &[(&Feature, &Column<'_>)], row: usize, out: &mut [f64]) -> bool {
+    let mut at = 0;
+    for (feature, column) in features {
+        if column.values.is_null(row) {
+            return false;
+        }
+        match &feature.categories {
+            None => {
+                let Some(number) = column.values.number(row) else { return false };
+                out[at] = number;
+                at += 1;
+            }
+            Some(values) => {
+                let Some(text) = column.values.text(row) else { return false };
+                if let Ok(place) = values.binary_search_by(|value| value.as_str().cmp(&text)) {
+                    out[at + place] = 1.0;
+                }
+                at += values.len();
+            }
+        }
+    }
+    true
+}
+
+/// The distinct values, sorted; `None` when there are too many.
+fn categories(column: &Column<'_>, rows: impl Iterator<Item = usize>) -> Option<Vec<String>> {
+    let mut distinct: BTreeSet<String> = BTreeSet::new();
+    for row in rows {
+        let text = column.values.text(row)?;
+        if !distinct.contains(text.as_ref()) {
+            distinct.insert(text.into_owned());
+            if distinct.len() > CATEGORIES_MAX {
+                return None;
+            }
+        }
+    }
+    Some(distinct.into_iter().collect())
+}

@@ -1,0 +1,36 @@
+//! Numbers as texts that give the same number again: shortest decimal notation, read by the standard library.
+//!
+//! Only finite numbers are read back.
+
+use serde::{Deserialize, Deserializer, Serializer};
+
+fn parsed<E: serde::de::Error>(text: &str) -> Result<f64, E> {
+    let number: f64 = text.parse().map_err(|_| E::custom(format!("`{text}` is no number")))?;
+    if number.is_finite() { Ok(number) } else { Err(E::custom("a number is not finite")) }
+}
+
+/// Writes a number.
+pub(crate) fn serialize<S: Serializer>(number: &f64, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(&format_args!("{number:e}"))
+}
+
+/// Reads a number.
+pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    parsed(&String::deserialize(from)?)
+}
+
+/// Lists of numbers: one text, with blanks between.
+pub(crate) mod list {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    /// Writes a list.
+    pub(crate) fn serialize<S: Serializer>(numbers: &[f64], to: S) -> Result<S::Ok, S::Error> {
+        let words: Vec<String> = numbers.iter().map(|number| format!("{number:e}")).collect();
+        to.serialize_str(&words.join(" "))
+    }
+
+    /// Reads a list.
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<f64>, D::Error> {
+        String::deserialize(from)?.split_ascii_whitespace().map(super::parsed).collect()
+    }
+}

@@ -1,0 +1,231 @@
+//! Fitting: from columns and an algorithm's name to a model.
+
+use std::collections::BTreeMap;
+
+use crate::cluster::CLUSTERS_MAX;
+use crate::encode::{Column, Encoded, Encoding};
+use crate::linear::Penalty;
+use crate::model::{Answer, Body, Model};
+use crate::options::Options;
+use crate::pca::Kept;
+use crate::tree_grow::{Growth, Truth};
+use crate::{
+    CLASSES_MAX, LearnError, ROWS_MAX, Stop, bayes, cluster, density_fit, go_on, linear, logistic, pca, scale,
+    tree_grow,
+};
+
+/// What is to be learnt.
+pub struct FitRequest<'a> {
+    /// One of [`crate::ALGORITHMS`].
+    pub algorithm: &'a str,
+    /// What is foretold.
+    pub target: Option<Column<'a>>,
+    /// What it is learnt from.
+    pub features: Vec<Column<'a>>,
+    /// What parts rows into groups.
+    pub by: Vec<Column<'a>>,
+    /// Rows of all columns.
+    pub rows: usize,
+    /// Options of the algorithm.
+    pub options: Options,
+    /// Name of the field that is made, where one is given.
+    pub output: Option<String>,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Fitted {
+    /// The model.
+    pub model: Model,
+    /// What the algorithm says of the rows themselves, where it says nothing of others.
+    pub labels: Option<(String, Vec<Answer>)>,
+    /// What was left out, for the user.
+    pub notes: Vec<String>,
+}
+
+/// Learns a model of rows.
+pub fn fit(request: &FitRequest<'_>, stop: Stop<'_>) -> Result<Fitted, LearnError> {
+    if request.rows > ROWS_MAX {
+        let what = "rows to learn from".to_owned();
+        return Err(LearnError::Limit { what, value: request.rows, limit: ROWS_MAX });
+    }
+    let mut notes = Vec::new();
+    let options: BTreeMap<String, String> =
+        request.options.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let mut model = Model {
+        algorithm: request.algorithm.to_owned(),
+        options,
+        target: request.target.map(|column| column.name.to_owned()),
+        classes: Vec::new(),
+        output: request.output.clone(),
+        by: request.by.iter().map(|column| column.name.to_owned()).collect(),
+        encoding: Encoding::default(),
+        body: Body::Nothing,
+    };
+    // The field that is foretold is nothing to learn it from, though a wildcard may name it.
+    let is_target = |column: &&Column<'_>| model.target.as_deref() == Some(column.name);
+    let features: Vec<Column<'_>> = request.features.iter().filter(|column| !is_target(column)).copied().collect();
+    if request.algorithm == "DensityFunction" {
+        (model.body, model.encoding) = density_fit::fit(request, &features, &mut notes, stop)?;
+        return Ok(Fitted { model, labels: None, notes });
+    }
+    model.encoding = Encoding::learn(&features, request.rows, &mut notes, stop)?;
+    let mut encoded = model.encoding.matrix(&features, request.rows, stop)?;
+    let mut labels = None;
+    match request.target {
+        Some(target) => {
+            (model.body, model.classes) = supervised(request, &target, &mut encoded, stop)?;
+        }
+        None => {
+            if encoded.rows.is_empty() {
+                return Err(no_rows(request.algorithm));
+            }
+            if request.algorithm == "DBSCAN" {
+                labels = Some(dbscan(request, &encoded, stop)?);
+            } else {
+                model.body = transformer(request, &encoded, stop)?;
+            }
+        }
+    }
+    go_on(stop)?;
+    Ok(Fitted { model, labels, notes })
+}
+
+fn no_rows(algorithm: &str) -> LearnError {
+    LearnError::Data(format!("{algorithm} has no row to learn from: none has a value of every field"))
+}
+
+/// Fits what is foretold. Rows without it are none to learn from.
+fn supervised(
+    request: &FitRequest<'_>,
+    target: &Column<'_>,
+    encoded: &mut Encoded,
+    stop: Stop<'_>,
+) -> Result<(Body, Vec<String>), LearnError> {
+    let algorithm = request.algorithm;
+    let has_target = |row: &usize| !target.values.is_null(*row);
+    if !encoded.rows.iter().all(has_target) {
+        let mut kept = Encoded { matrix: crate::matrix::Matrix::of_width(encoded.matrix.width()), rows: Vec::new() };
+        for (at, row) in encoded.rows.iter().enumerate().filter(|(_, row)| has_target(row)) {
+            kept.matrix.add_row().copy_from_slice(encoded.matrix.row(at));
+            kept.rows.push(*row);
+        }
+        *encoded = kept;
+    }
+    if encoded.rows.is_empty() {
+        return Err(no_rows(algorithm));
+    }
+    match algorithm {
+        "LogisticRegression" | "GaussianNB" | "DecisionTreeClassifier" | "RandomForestClassifier" => {
+            classifier(request, target, encoded, stop)
+        }
+        _ => Ok((regressor(request, target, encoded, stop)?, Vec::new())),
+    }
+}
+
+fn classifier(
+    request: &FitRequest<'_>,
+    target: &Column<'_>,
+    encoded: &Encoded,
+    stop: Stop<'_>,
+) -> Result<(Body, Vec<String>), LearnError> {
+    let (options, x) = (&request.options, &encoded.matrix);
+    let texts: Vec<String> =
+        encoded.rows.iter().map(|row| target.values.text(*row).unwrap_or_default().into_owned()).collect();
+    let mut classes = texts.clone();
+    classes.sort_unstable();
+    classes.dedup();
+    let count = classes.len();
+    if count > CLASSES_MAX {
+        let what = format!("distinct values of {}: {} tells fewer apart", target.name, request.algorithm);
+        return Err(LearnError::Limit { what, value: count, limit: CLASSES_MAX });
+    }
+    let truth: Vec<u32> = texts.iter().map(|text| classes.binary_search(text).unwrap_or_default() as u32).collect();
+    options.truth("probabilities", false)?;
+    let body = match request.algorithm {
+        "LogisticRegression" => {
+            if count < 2 {
+                let message = format!("{} has one value in all rows: there is nothing to tell apart", target.name);
+                return Err(LearnError::Data(message));
+            }
+            Body::Logistic(logistic::fit(x, &truth, count, options.truth("fit_intercept", true)?, stop)?)
+        }
+        "GaussianNB" => {
+            let smoothing = options.number("var_smoothing", (0.0, 1e9))?.unwrap_or(1e-9);
+            Body::Bayes(bayes::fit(x, &truth, count, smoothing, stop)?)
+        }
+        name => {
+            let growth = Growth::new(options, x.width(), name == "RandomForestClassifier", true)?;
+            Body::Forest(tree_grow::fit(x, &Truth::Classes(&truth, count), &growth, stop)?)
+        }
+    };
+    Ok((body, classes))
+}
+
+fn regressor(
+    request: &FitRequest<'_>,
+    target: &Column<'_>,
+    encoded: &Encoded,
+    stop: Stop<'_>,
+) -> Result<Body, LearnError> {
+    let (options, x) = (&request.options, &encoded.matrix);
+    let number = |row: &usize| {
+        target.values.number(*row).ok_or_else(|| {
+            let text = target.values.text(*row).unwrap_or_default();
+            LearnError::Data(format!(
+                "{} has values that are no numbers, such as `{text}`: {} foretells numbers",
+                target.name, request.algorithm
+            ))
+        })
+    };
+    let y = encoded.rows.iter().map(number).collect::<Result<Vec<f64>, _>>()?;
+    if matches!(request.algorithm, "DecisionTreeRegressor" | "RandomForestRegressor") {
+        let growth = Growth::new(options, x.width(), request.algorithm == "RandomForestRegressor", false)?;
+        return Ok(Body::Forest(tree_grow::fit(x, &Truth::Numbers(&y), &growth, stop)?));
+    }
+    let alpha = options.number("alpha", (0.0, 1e300))?.unwrap_or(1.0);
+    let penalty = match request.algorithm {
+        "LinearRegression" => Penalty::None,
+        "Ridge" => Penalty::Ridge(alpha),
+        "Lasso" => Penalty::Net { alpha, share: 1.0 },
+        "ElasticNet" => Penalty::Net { alpha, share: options.number("l1_ratio", (0.0, 1.0))?.unwrap_or(0.5) },
+        other => return Err(unknown(other)),
+    };
+    Ok(Body::Linear(linear::fit(x, &y, penalty, options.truth("fit_intercept", true)?, stop)?))
+}
+
+fn transformer(request: &FitRequest<'_>, encoded: &Encoded, stop: Stop<'_>) -> Result<Body, LearnError> {
+    let (options, x) = (&request.options, &encoded.matrix);
+    Ok(match request.algorithm {
+        "KMeans" => {
+            let count = options.number("k", (1, CLUSTERS_MAX))?.unwrap_or(8);
+            Body::Clusters(cluster::k_means(x, count, options.seed()?, stop)?)
+        }
+        "PCA" => {
+            let kept = match (options.number("k", (1, 10_000usize))?, options.number("variance", (0.0, 1.0))?) {
+                (Some(count), _) => Kept::Count(count),
+                (None, Some(share)) => Kept::Share(share),
+                (None, None) => Kept::All,
+            };
+            Body::Axes(pca::fit(x, kept, stop)?)
+        }
+        "StandardScaler" => Body::Scales(scale::standard(x, options)?),
+        "RobustScaler" => Body::Scales(scale::robust(x, options, stop)?),
+        other => return Err(unknown(other)),
+    })
+}
+
+fn dbscan(request: &FitRequest<'_>, encoded: &Encoded, stop: Stop<'_>) -> Result<(String, Vec<Answer>), LearnError> {
+    let distance = request.options.number("eps", (f64::MIN_POSITIVE, 1e300))?.unwrap_or(0.5);
+    let neighbours = request.options.number("min_samples", (1, ROWS_MAX))?.unwrap_or(5);
+    let groups = cluster::dbscan(&encoded.matrix, distance, neighbours, stop)?;
+    let mut answers = vec![Answer::Null; request.rows];
+    for (row, group) in encoded.rows.iter().zip(groups) {
+        answers[*row] = Answer::Whole(group);
+    }
+    Ok((request.output.clone().unwrap_or_else(|| "cluster".to_owned()), answers))
+}
+
+fn unknown(algorithm: &str) -> LearnError {
+    LearnError::Data(format!("there is no algorithm {algorithm}"))
+}

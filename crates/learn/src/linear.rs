@@ -1,0 +1,165 @@
+//! Linear regression: plain, and with the penalties of ridge, lasso and elastic net.
+//!
+//! All are solved from the sums of products of the columns, which are centred and brought to one scale first; the scale is
+//! taken out of the penalty again, so that the coefficients are those of the columns as they are. Least squares and ridge
+//! are a system of equations; lasso and elastic net go round the coefficients until none moves (Friedman, Hastie,
+//! Tibshirani: "Regularization Paths for Generalized Linear Models via Coordinate Descent", 2010). What is minimised is
+//! what scikit-learn says it minimises for the names of its classes, which are those of Splunk's toolkit.
+
+use serde::{Deserialize, Serialize};
+
+use crate::matrix::Matrix;
+use crate::solve::solve_symmetric;
+use crate::{LearnError, ROWS_BETWEEN_STOPS, Stop, exact, go_on};
+
+/// Rounds of coordinate descent at most.
+const ROUNDS_MAX: usize = 10_000;
+/// A coefficient of scaled columns that moves less stands.
+const STILL: f64 = 1e-10;
+/// A column whose spread is so little of its mean is constant.
+const CONSTANT: f64 = 1e-10;
+
+/// `y = intercept + coefficients . x`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Linear {
+    #[serde(with = "exact::list")]
+    pub(crate) coefficients: Vec<f64>,
+    #[serde(with = "exact")]
+    pub(crate) intercept: f64,
+}
+
+/// What is added to the squares.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Penalty {
+    /// Nothing.
+    None,
+    /// `alpha` times the squares of the coefficients.
+    Ridge(f64),
+    /// `alpha` times the share of absolute values, and half the rest of squares, of half the mean square.
+    Net { alpha: f64, share: f64 },
+}
+
+impl Linear {
+    /// What it says of a row.
+    pub(crate) fn of(&self, row: &[f64]) -> f64 {
+        self.intercept + dot(&self.coefficients, row)
+    }
+}
+
+/// The sum of products.
+pub(crate) fn dot(one: &[f64], other: &[f64]) -> f64 {
+    one.iter().zip(other).map(|(a, b)| a * b).sum()
+}
+
+/// Middle and spread of every column; the spread of a constant column is 0.
+pub(crate) fn spreads(x: &Matrix) -> (Vec<f64>, Vec<f64>) {
+    let count = x.rows().max(1) as f64;
+    let mut means = vec![0.0; x.width()];
+    x.iter().for_each(|row| means.iter_mut().zip(row).for_each(|(mean, cell)| *mean += cell / count));
+    let mut squares = vec![0.0; x.width()];
+    x.iter().for_each(|row| {
+        squares
+            .iter_mut()
+            .zip(row)
+            .zip(&means)
+            .for_each(|((square, cell), mean)| *square += (cell - mean).powi(2) / count);
+    });
+    let spread = |(square, mean): (f64, &f64)| {
+        let spread = square.sqrt();
+        if spread <= CONSTANT * mean.abs() { 0.0 } else { spread }
+    };
+    let spreads = squares.into_iter().zip(&means).map(spread).collect();
+    (means, spreads)
+}
+
+/// Sums of products of scaled columns, by their number: among themselves, and with what is foretold.
+struct Products {
+    among: Vec<f64>,
+    with: Vec<f64>,
+}
+
+fn products(x: &Matrix, y: &[f64], (means, scales): (&[f64], &[f64]), stop: Stop<'_>) -> Result<Products, LearnError> {
+    let (width, count) = (x.width(), x.rows() as f64);
+    let mut sums = Products { among: vec![0.0; width * width], with: vec![0.0; width] };
+    let mut scaled = vec![0.0; width];
+    for (at, (row, y)) in x.iter().zip(y).enumerate() {
+        if at % ROWS_BETWEEN_STOPS == 0 {
+            go_on(stop)?;
+        }
+        for (column, cell) in row.iter().enumerate() {
+            scaled[column] = (cell - means[column]) / scales[column];
+        }
+        for (column, cell) in scaled.iter().enumerate().filter(|(_, cell)| **cell != 0.0) {
+            sums.with[column] += cell * y / count;
+            let line = &mut sums.among[column * width..column * width + column + 1];
+            line.iter_mut().zip(&scaled).for_each(|(sum, other)| *sum += cell * other / count);
+        }
+    }
+    for row in 0..width {
+        for column in 0..row {
+            sums.among[column * width + row] = sums.among[row * width + column];
+        }
+    }
+    Ok(sums)
+}
+
+/// Fits rows to numbers.
+pub(crate) fn fit(
+    x: &Matrix,
+    y: &[f64],
+    penalty: Penalty,
+    has_intercept: bool,
+    stop: Stop<'_>,
+) -> Result<Linear, LearnError> {
+    let (width, count) = (x.width(), x.rows() as f64);
+    let (mut means, mut scales) = spreads(x);
+    let mut middle = y.iter().sum::<f64>() / count;
+    if !has_intercept {
+        scales = (0..width).map(|at| (x.column(at).map(|cell| cell * cell).sum::<f64>() / count).sqrt()).collect();
+        means = vec![0.0; width];
+        middle = 0.0;
+    }
+    scales.iter_mut().filter(|scale| **scale == 0.0).for_each(|scale| *scale = 1.0);
+    let centred: Vec<f64> = y.iter().map(|y| y - middle).collect();
+    let mut sums = products(x, &centred, (&means, &scales), stop)?;
+    let solved = match penalty {
+        Penalty::None => solve_symmetric(sums.among, &sums.with, width, stop)?,
+        Penalty::Ridge(alpha) => {
+            for (at, scale) in scales.iter().enumerate() {
+                sums.among[at * width + at] += alpha / (count * scale * scale);
+            }
+            solve_symmetric(sums.among, &sums.with, width, stop)?
+        }
+        Penalty::Net { alpha, share } => descend(&sums, &scales, alpha, share, stop)?,
+    };
+    let coefficients: Vec<f64> = solved.iter().zip(&scales).map(|(solved, scale)| solved / scale).collect();
+    let intercept = middle - dot(&coefficients, &means);
+    if !intercept.is_finite() || coefficients.iter().any(|number| !number.is_finite()) {
+        return Err(LearnError::Data("the numbers are too large to be learnt from".to_owned()));
+    }
+    Ok(Linear { coefficients, intercept })
+}
+
+/// Coordinate descent.
+fn descend(sums: &Products, scales: &[f64], alpha: f64, share: f64, stop: Stop<'_>) -> Result<Vec<f64>, LearnError> {
+    let width = scales.len();
+    let mut solution = vec![0.0; width];
+    for _ in 0..ROUNDS_MAX {
+        go_on(stop)?;
+        let mut moved: f64 = 0.0;
+        for at in 0..width {
+            let line = &sums.among[at * width..(at + 1) * width];
+            let own = line[at] + alpha * (1.0 - share) / (scales[at] * scales[at]);
+            let pull = sums.with[at] - dot(line, &solution) + line[at] * solution[at];
+            let limit = alpha * share / scales[at];
+            let next = if own > 0.0 { pull.signum() * (pull.abs() - limit).max(0.0) / own } else { 0.0 };
+            moved = moved.max((next - solution[at]).abs());
+            solution[at] = next;
+        }
+        let largest = solution.iter().fold(0.0f64, |most, number| most.max(number.abs()));
+        if moved <= STILL * largest.max(f64::MIN_POSITIVE) {
+            break;
+        }
+    }
+    Ok(solution)
+}

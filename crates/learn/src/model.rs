@@ -1,0 +1,127 @@
+//! What a fitted model is made of.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::bayes::Bayes;
+use crate::cluster::Clusters;
+use crate::density::Densities;
+use crate::encode::Encoding;
+use crate::linear::Linear;
+use crate::logistic::Logistic;
+use crate::options::Options;
+use crate::pca::Axes;
+use crate::scale::Scales;
+use crate::tree::Forest;
+
+/// Names of the algorithms, sorted.
+pub const ALGORITHMS: &[&str] = &[
+    "DBSCAN",
+    "DecisionTreeClassifier",
+    "DecisionTreeRegressor",
+    "DensityFunction",
+    "ElasticNet",
+    "GaussianNB",
+    "KMeans",
+    "Lasso",
+    "LinearRegression",
+    "LogisticRegression",
+    "PCA",
+    "RandomForestClassifier",
+    "RandomForestRegressor",
+    "Ridge",
+    "RobustScaler",
+    "StandardScaler",
+];
+
+/// A fitted model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Model {
+    /// Name of the algorithm.
+    pub algorithm: String,
+    /// Options as they were given to `fit`.
+    pub options: BTreeMap<String, String>,
+    /// What is foretold; none where fields are made of fields.
+    pub target: Option<String>,
+    /// Values that a classifier tells apart, sorted.
+    pub classes: Vec<String>,
+    /// Name that `fit` gave the field it made.
+    pub output: Option<String>,
+    /// Fields that part the rows into groups.
+    pub by: Vec<String>,
+    /// How rows become numbers.
+    pub encoding: Encoding,
+    /// What was learnt.
+    pub body: Body,
+}
+
+/// What was learnt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Body {
+    /// Linear regressions.
+    Linear(Linear),
+    /// Logistic regression.
+    Logistic(Logistic),
+    /// Naive Bayes.
+    Bayes(Bayes),
+    /// Trees and forests.
+    Forest(Forest),
+    /// k-means.
+    Clusters(Clusters),
+    /// Principal components.
+    Axes(Axes),
+    /// Scalers.
+    Scales(Scales),
+    /// Densities.
+    Densities(Densities),
+    /// Nothing: the algorithm says something of the rows it is fitted to only.
+    Nothing,
+}
+
+/// What a model says in one cell.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// Nothing.
+    Null,
+    /// A number.
+    Number(f64),
+    /// A whole number.
+    Whole(i64),
+    /// A text.
+    Text(Arc<str>),
+    /// Several texts.
+    List(Arc<[String]>),
+}
+
+impl Model {
+    /// One that reads no field and says 0.
+    pub fn empty() -> Model {
+        Model {
+            algorithm: "LinearRegression".to_owned(),
+            options: BTreeMap::new(),
+            target: Some("y".to_owned()),
+            classes: Vec::new(),
+            output: None,
+            by: Vec::new(),
+            encoding: Encoding::default(),
+            body: Body::Linear(Linear { coefficients: Vec::new(), intercept: 0.0 }),
+        }
+    }
+
+    /// Fields that it reads.
+    pub fn fields(&self) -> impl Iterator<Item = &str> {
+        self.encoding.features.iter().map(|feature| feature.field.as_str()).chain(self.by.iter().map(String::as_str))
+    }
+
+    /// The options of `fit`.
+    pub fn options(&self) -> Options {
+        self.options.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+
+    /// Whether it says something of rows that it was not fitted to.
+    pub fn can_be_applied(&self) -> bool {
+        self.body != Body::Nothing
+    }
+}

@@ -1,0 +1,70 @@
+//! Options as they are written, read as what they mean.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::str::FromStr;
+
+use crate::LearnError;
+
+/// Names and values.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options(BTreeMap<String, String>);
+
+impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Options {
+    fn from_iter<I: IntoIterator<Item = (N, V)>>(pairs: I) -> Options {
+        Options(pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
+    }
+}
+
+impl Options {
+    /// The value of an option.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// Names and values, sorted.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// These, and those of `other` that are not among them.
+    pub fn or(&self, other: &Options) -> Options {
+        Options(other.0.iter().chain(&self.0).map(|(name, value)| (name.clone(), value.clone())).collect())
+    }
+
+    /// An error about the value of an option.
+    pub(crate) fn refuse(&self, name: &str, wants: impl Display) -> LearnError {
+        let got = self.get(name).unwrap_or_default().to_owned();
+        LearnError::Option { name: name.to_owned(), wants: wants.to_string(), got }
+    }
+
+    /// A truth.
+    pub(crate) fn truth(&self, name: &str, default: bool) -> Result<bool, LearnError> {
+        match self.get(name).map(str::to_ascii_lowercase).as_deref() {
+            None => Ok(default),
+            Some("t" | "true" | "1" | "yes" | "y") => Ok(true),
+            Some("f" | "false" | "0" | "no" | "n") => Ok(false),
+            Some(_) => Err(self.refuse(name, "true or false")),
+        }
+    }
+
+    /// A number within bounds; `None` where it is not given.
+    pub(crate) fn number<T: FromStr + PartialOrd + Display + Copy>(
+        &self,
+        name: &str,
+        bounds: (T, T),
+    ) -> Result<Option<T>, LearnError> {
+        let Some(text) = self.get(name) else { return Ok(None) };
+        let fits = |number: &T| *number >= bounds.0 && *number <= bounds.1;
+        let read = text.trim().parse().ok().filter(fits);
+        read.map(Some).ok_or_else(|| self.refuse(name, format!("a number from {} to {}", bounds.0, bounds.1)))
+    }
+
+    /// The seed that chance comes of: where none is given always the same, so that the same rows give the same model.
+    pub(crate) fn seed(&self) -> Result<u64, LearnError> {
+        Ok(self.number("random_state", (0, u64::from(u32::MAX)))?.unwrap_or(DEFAULT_SEED))
+    }
+}
+
+/// Seed where none is given.
+const DEFAULT_SEED: u64 = 42;

@@ -1,0 +1,102 @@
+//! Principal components: the axes along which rows differ most.
+
+use serde::{Deserialize, Serialize};
+
+use crate::linear::dot;
+use crate::matrix::Matrix;
+use crate::solve::eigen_symmetric;
+use crate::{LearnError, ROWS_BETWEEN_STOPS, Stop, exact, go_on};
+
+/// Columns at most: the time grows with their third power.
+const PCA_COLUMNS_MAX: usize = 200;
+
+/// Axes, greatest first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Axes {
+    #[serde(with = "exact::list")]
+    pub(crate) means: Vec<f64>,
+    /// Axis after axis, each of length 1; the greatest of its numbers is positive.
+    #[serde(with = "exact::list")]
+    pub(crate) axes: Vec<f64>,
+    /// Variance along each.
+    #[serde(with = "exact::list")]
+    pub(crate) variances: Vec<f64>,
+    /// Variance of all columns together.
+    #[serde(with = "exact")]
+    pub(crate) whole: f64,
+}
+
+impl Axes {
+    /// How far a row lies along each axis.
+    pub(crate) fn of(&self, row: &[f64]) -> Vec<f64> {
+        let centred: Vec<f64> = row.iter().zip(&self.means).map(|(cell, mean)| cell - mean).collect();
+        self.axes.chunks_exact(self.means.len()).map(|axis| dot(axis, &centred)).collect()
+    }
+}
+
+/// How many axes are kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kept {
+    /// All.
+    All,
+    /// So many.
+    Count(usize),
+    /// As many as have this share of the variance.
+    Share(f64),
+}
+
+/// Finds the axes.
+pub(crate) fn fit(x: &Matrix, kept: Kept, stop: Stop<'_>) -> Result<Axes, LearnError> {
+    let width = x.width();
+    if width > PCA_COLUMNS_MAX {
+        let what = "columns for PCA, those of values of texts included: name fewer fields".to_owned();
+        return Err(LearnError::Limit { what, value: width, limit: PCA_COLUMNS_MAX });
+    }
+    if x.rows() < 2 {
+        return Err(LearnError::Data("PCA needs two rows with a value of every field".to_owned()));
+    }
+    let (means, _) = crate::linear::spreads(x);
+    let mut products = vec![0.0; width * width];
+    let freedom = (x.rows() - 1) as f64;
+    let mut centred = vec![0.0; width];
+    for (at, row) in x.iter().enumerate() {
+        if at % ROWS_BETWEEN_STOPS == 0 {
+            go_on(stop)?;
+        }
+        centred.iter_mut().zip(row).zip(&means).for_each(|((centred, cell), mean)| *centred = cell - mean);
+        for (line, one) in products.chunks_exact_mut(width).zip(&centred) {
+            line.iter_mut().zip(&centred).for_each(|(sum, other)| *sum += one * other / freedom);
+        }
+    }
+    let whole = (0..width).map(|at| products[at * width + at]).sum::<f64>();
+    if !whole.is_finite() {
+        return Err(LearnError::Data("the numbers are too large to be learnt from".to_owned()));
+    }
+    let found = eigen_symmetric(products, width, stop)?;
+    let most = width.min(x.rows());
+    let count = match kept {
+        Kept::All => most,
+        Kept::Count(count) if count > most => {
+            let what = "PCA: k, of so many columns or rows".to_owned();
+            return Err(LearnError::Limit { what, value: count, limit: most });
+        }
+        Kept::Count(count) => count,
+        Kept::Share(share) => {
+            let mut sum = 0.0;
+            let reached = found.iter().position(|(variance, _)| {
+                sum += variance;
+                sum >= share * whole
+            });
+            reached.map_or(most, |place| place + 1).min(most)
+        }
+    };
+    let mut axes = Axes { means, axes: Vec::new(), variances: Vec::new(), whole };
+    for (variance, axis) in found.into_iter().take(count) {
+        let greatest =
+            axis.iter().copied().fold(0.0f64, |most, cell| if cell.abs() > most.abs() + 1e-12 { cell } else { most });
+        let sign = if greatest < 0.0 { -1.0 } else { 1.0 };
+        axes.axes.extend(axis.iter().map(|cell| cell * sign));
+        axes.variances.push(variance.max(0.0));
+    }
+    Ok(axes)
+}

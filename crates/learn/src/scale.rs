@@ -1,0 +1,68 @@
+//! Columns brought to one middle and one scale.
+
+use serde::{Deserialize, Serialize};
+
+use crate::matrix::Matrix;
+use crate::options::Options;
+use crate::{LearnError, Stop, exact, go_on};
+
+/// What is taken away from each column, and what it is divided by.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Scales {
+    /// What stands in front of the names of the fields that are made: `SS` or `RS`.
+    pub(crate) prefix: String,
+    #[serde(with = "exact::list")]
+    pub(crate) middles: Vec<f64>,
+    /// Never 0.
+    #[serde(with = "exact::list")]
+    pub(crate) scales: Vec<f64>,
+}
+
+/// `StandardScaler`: mean and standard deviation of the population.
+pub(crate) fn standard(x: &Matrix, options: &Options) -> Result<Scales, LearnError> {
+    let (means, spreads) = crate::linear::spreads(x);
+    let middles = if options.truth("with_mean", true)? { means } else { vec![0.0; x.width()] };
+    let scales = if options.truth("with_std", true)? { spreads } else { vec![1.0; x.width()] };
+    Ok(Scales { prefix: "SS".to_owned(), middles, scales: without_zeros(scales) })
+}
+
+/// `RobustScaler`: median and the distance of two quantiles.
+pub(crate) fn robust(x: &Matrix, options: &Options, stop: Stop<'_>) -> Result<Scales, LearnError> {
+    let (low, high) = quantile_range(options)?;
+    let (centres, divides) = (options.truth("with_centering", true)?, options.truth("with_scaling", true)?);
+    let (mut middles, mut scales) = (Vec::new(), Vec::new());
+    for column in 0..x.width() {
+        go_on(stop)?;
+        let mut cells: Vec<f64> = x.column(column).collect();
+        cells.sort_by(f64::total_cmp);
+        middles.push(if centres { quantile(&cells, 0.5) } else { 0.0 });
+        scales.push(if divides { quantile(&cells, high) - quantile(&cells, low) } else { 1.0 });
+    }
+    Ok(Scales { prefix: "RS".to_owned(), middles, scales: without_zeros(scales) })
+}
+
+fn without_zeros(mut scales: Vec<f64>) -> Vec<f64> {
+    scales.iter_mut().filter(|scale| **scale == 0.0).for_each(|scale| *scale = 1.0);
+    scales
+}
+
+/// `quantile_range=25-75`, also with a comma, as shares of 1.
+fn quantile_range(options: &Options) -> Result<(f64, f64), LearnError> {
+    let Some(text) = options.get("quantile_range") else { return Ok((0.25, 0.75)) };
+    let text = text.trim_matches(['(', ')']);
+    let pair = text.split_once([',', '-']).and_then(|(low, high)| {
+        let pair: (f64, f64) = (low.trim().parse().ok()?, high.trim().parse().ok()?);
+        (0.0 <= pair.0 && pair.0 < pair.1 && pair.1 <= 100.0).then_some((pair.0 / 100.0, pair.1 / 100.0))
+    });
+    pair.ok_or_else(|| options.refuse("quantile_range", "two percentages such as 25-75"))
+}
+
+/// The quantile of sorted numbers, between two of them by their distance.
+pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
+    let place = share * sorted.len().saturating_sub(1) as f64;
+    let (low, high) = (place.floor() as usize, place.ceil() as usize);
+    match (sorted.get(low), sorted.get(high)) {
+        (Some(low), Some(high)) => low + (high - low) * place.fract(),
+        _ => 0.0,
+    }
+}

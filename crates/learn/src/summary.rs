@@ -1,0 +1,148 @@
+//! What a model holds, as a table.
+
+use std::sync::Arc;
+
+use crate::density::Density;
+use crate::model::{Answer, Body, Model};
+
+/// A row of a table: names of fields and their values.
+pub type Row = Vec<(String, Answer)>;
+
+fn text(text: impl AsRef<str>) -> Answer {
+    Answer::Text(Arc::from(text.as_ref()))
+}
+
+fn row<const N: usize>(cells: [(&str, Answer); N]) -> Row {
+    cells.into_iter().map(|(name, answer)| (name.to_owned(), answer)).collect()
+}
+
+impl Model {
+    /// Coefficients, centres, densities: what was learnt.
+    pub fn summary(&self) -> Vec<Row> {
+        let names = self.encoding.names();
+        match &self.body {
+            Body::Linear(linear) => {
+                let lines = names.iter().map(String::as_str).zip(linear.coefficients.iter().copied());
+                let all = lines.chain([("_intercept", linear.intercept)]);
+                all.map(|(name, number)| row([("feature", text(name)), ("coefficient", Answer::Number(number))]))
+                    .collect()
+            }
+            Body::Logistic(logistic) => {
+                // Of two classes the function is that of the second.
+                let classes = if self.classes.len() == 2 { &self.classes[1..] } else { &self.classes[..] };
+                let features: Vec<&str> = names.iter().map(String::as_str).chain(["_intercept"]).collect();
+                let lines = classes.iter().zip(logistic.weights.chunks_exact(logistic.width + 1));
+                let cells = lines.flat_map(|(class, weights)| {
+                    features.iter().zip(weights).map(move |(feature, weight)| {
+                        row([
+                            ("class", text(class)),
+                            ("feature", text(feature)),
+                            ("coefficient", Answer::Number(*weight)),
+                        ])
+                    })
+                });
+                cells.collect()
+            }
+            Body::Bayes(bayes) => {
+                let lines = bayes.means.iter().zip(&bayes.variances).enumerate();
+                let line = |(at, (mean, variance)): (usize, (&f64, &f64))| {
+                    let (class, column) = (at / bayes.width, at % bayes.width);
+                    row([
+                        ("class", text(self.classes.get(class).map_or("", String::as_str))),
+                        ("feature", text(names.get(column).map_or("", String::as_str))),
+                        ("mean", Answer::Number(*mean)),
+                        ("variance", Answer::Number(*variance)),
+                        ("prior", Answer::Number(bayes.shares.get(class).copied().unwrap_or_default())),
+                    ])
+                };
+                lines.map(line).collect()
+            }
+            Body::Forest(forest) => {
+                let mut lines: Vec<(&String, f64)> = names.iter().zip(forest.importances.iter().copied()).collect();
+                lines.sort_by(|one, other| other.1.total_cmp(&one.1));
+                let line = |(name, number): (&String, f64)| {
+                    row([("feature", text(name)), ("importance", Answer::Number(number))])
+                };
+                lines.into_iter().map(line).collect()
+            }
+            Body::Scales(scales) => {
+                let middle = if scales.prefix == "SS" { "mean" } else { "center" };
+                let lines = names.iter().zip(&scales.middles).zip(&scales.scales);
+                lines
+                    .map(|((name, mean), scale)| {
+                        row([
+                            ("fields", text(name)),
+                            (middle, Answer::Number(*mean)),
+                            ("scale", Answer::Number(*scale)),
+                        ])
+                    })
+                    .collect()
+            }
+            Body::Clusters(_) | Body::Axes(_) => self.summary_of_places(&names),
+            Body::Densities(_) => self.summary_of_densities(),
+            Body::Nothing => Vec::new(),
+        }
+    }
+
+    /// A row for each centre or axis, with a field for each column.
+    fn summary_of_places(&self, names: &[String]) -> Vec<Row> {
+        let with = |mut row: Row, numbers: &[f64]| {
+            row.extend(names.iter().zip(numbers).map(|(name, number)| (name.clone(), Answer::Number(*number))));
+            row
+        };
+        match &self.body {
+            Body::Clusters(clusters) => {
+                let lines = clusters.centres.chunks_exact(clusters.width).zip(&clusters.sizes).enumerate();
+                let line = |(at, (centre, size)): (usize, (&[f64], &u64))| {
+                    let head = row([
+                        ("cluster", Answer::Whole(at as i64)),
+                        ("count", Answer::Whole(*size as i64)),
+                        ("inertia", Answer::Number(clusters.inertia)),
+                    ]);
+                    with(head, centre)
+                };
+                lines.map(line).collect()
+            }
+            Body::Axes(axes) => {
+                let lines = axes.axes.chunks_exact(axes.means.len()).zip(&axes.variances).enumerate();
+                let line = |(at, (axis, variance)): (usize, (&[f64], &f64))| {
+                    let share = if axes.whole > 0.0 { variance / axes.whole } else { 0.0 };
+                    let head = row([
+                        ("component", text(format!("PC_{}", at + 1))),
+                        ("explained_variance", Answer::Number(*variance)),
+                        ("explained_variance_ratio", Answer::Number(share)),
+                    ]);
+                    with(head, axis)
+                };
+                lines.map(line).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn summary_of_densities(&self) -> Vec<Row> {
+        let Body::Densities(densities) = &self.body else { return Vec::new() };
+        let line = |group: &crate::density::Group| {
+            let other = match &group.density {
+                Density::Norm { mean, deviation } => format!("mean={mean}, std={deviation}"),
+                Density::Expon { start, scale } => format!("loc={start}, scale={scale}"),
+                Density::Kernels { heights, step, .. } => format!("steps={}, width={step}", heights.len()),
+            };
+            let keys = self.by.iter().zip(&group.key).map(|(name, value)| (name.clone(), text(value)));
+            let facts = row([
+                ("type", text(group.density.name())),
+                ("count", Answer::Whole(group.count as i64)),
+                ("cardinality", Answer::Whole(group.distinct as i64)),
+                ("min", Answer::Number(group.min)),
+                ("max", Answer::Number(group.max)),
+                ("mean", Answer::Number(group.mean)),
+                ("std", Answer::Number(group.deviation)),
+                ("distance", Answer::Number(group.distance)),
+                ("metric", text(&densities.metric)),
+                ("other", text(other)),
+            ]);
+            keys.chain(facts).collect()
+        };
+        densities.groups.iter().map(line).collect()
+    }
+}
