@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::checkpoint::{LoggedCheckpoint, write_checkpoint};
 use crate::checksum::{RowSum, Table, check_row, delete_rows, known_sum, note_change};
+use crate::deletion::drop_deletion_of_forgotten;
 use crate::origin::{Origin, drop_origins_of_forgotten, read_origins, write_origins};
 use crate::position::move_position;
 use crate::setting::write_setting;
@@ -231,6 +232,7 @@ impl Catalog {
             for number in numbers {
                 delete_rows(act, Table::Bucket, delete, [*number as i64])?;
                 drop_origins_of_forgotten(act, *number)?;
+                drop_deletion_of_forgotten(act, *number)?;
             }
             Ok(())
         })
@@ -269,7 +271,7 @@ fn write_log_position(act: &Connection, checkpoints: &[LoggedCheckpoint], log_po
     write_setting(act, LOG_POSITION, &log_position.to_string())
 }
 
-fn retire(act: &Connection, numbers: &[u64]) -> rusqlite::Result<()> {
+pub(crate) fn retire(act: &Connection, numbers: &[u64]) -> rusqlite::Result<()> {
     let select = format!("SELECT {COLUMNS} FROM bucket WHERE number = ?1 AND state = 1");
     for number in numbers {
         let live = act.prepare_cached(&select)?.query_row([*number as i64], read_bucket).optional()?;

@@ -15,8 +15,10 @@ use xxhash_rust::xxh3::Xxh3;
 
 use crate::bucket::sum_of_buckets;
 use crate::checkpoint::sum_of_checkpoints;
+use crate::deletion::sum_of_deletions;
 use crate::log_segment::sum_of_log_segments;
 use crate::position::sum_of_positions;
+use crate::schema::{WITH_CHECKSUMS, WITH_DELETIONS};
 use crate::setting::sum_of_settings;
 use crate::unanswered::sum_of_unanswered;
 
@@ -29,11 +31,32 @@ pub(crate) enum Table {
     Setting,
     LogSegment,
     Unanswered,
+    Deletion,
 }
 
 impl Table {
-    pub(crate) const ALL: [Table; 6] =
-        [Table::Bucket, Table::Position, Table::Checkpoint, Table::Setting, Table::LogSegment, Table::Unanswered];
+    const ALL: [Table; 7] = [
+        Table::Bucket,
+        Table::Position,
+        Table::Checkpoint,
+        Table::Setting,
+        Table::LogSegment,
+        Table::Unanswered,
+        Table::Deletion,
+    ];
+
+    /// Those that a catalog of a version has.
+    fn of_version(version: usize) -> impl Iterator<Item = Table> {
+        Table::ALL.into_iter().filter(move |table| version >= table.since())
+    }
+
+    /// Version from which on there is one.
+    fn since(self) -> usize {
+        match self {
+            Table::Deletion => WITH_DELETIONS,
+            _ => WITH_CHECKSUMS,
+        }
+    }
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -43,6 +66,7 @@ impl Table {
             Table::Setting => "setting",
             Table::LogSegment => "log_segment",
             Table::Unanswered => "unanswered",
+            Table::Deletion => "deletion",
         }
     }
 
@@ -55,6 +79,7 @@ impl Table {
             Table::Setting => sum_of_settings(act),
             Table::LogSegment => sum_of_log_segments(act),
             Table::Unanswered => sum_of_unanswered(act),
+            Table::Deletion => sum_of_deletions(act),
         }
     }
 }
@@ -139,9 +164,9 @@ pub(crate) fn delete_rows(act: &Connection, table: Table, delete: &str, key: imp
     note_change(act, table, gone, 0)
 }
 
-/// Compares every row with its checksum and every table with its digest.
-pub(crate) fn check_all(act: &Connection) -> rusqlite::Result<()> {
-    for table in Table::ALL {
+/// Compares every row with its checksum and every table with its digest, in a catalog of this version.
+pub(crate) fn check_all(act: &Connection, version: usize) -> rusqlite::Result<()> {
+    for table in Table::of_version(version) {
         let select = "SELECT sum FROM digest WHERE name = ?1";
         let digest = act.prepare_cached(select)?.query_row([table.name()], |row| row.get::<_, i64>(0)).optional()?;
         let name = table.name();
@@ -157,19 +182,10 @@ pub(crate) fn check_all(act: &Connection) -> rusqlite::Result<()> {
 }
 
 /// Gives all tables the digest of the rows they have, for a catalog that had none.
-pub(crate) fn begin(act: &Connection) -> rusqlite::Result<()> {
-    for table in Table::ALL {
+pub(crate) fn begin(act: &Connection, version: usize) -> rusqlite::Result<()> {
+    for table in Table::of_version(version) {
         let insert = "INSERT OR REPLACE INTO digest (name, sum) VALUES (?1, ?2)";
         act.execute(insert, params![table.name(), table.sum(act)?])?;
     }
     Ok(())
-}
-
-/// Whether an error is one of a row that cannot be what was written.
-pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
-    use rusqlite::Error as E;
-    matches!(
-        error,
-        E::FromSqlConversionFailure(..) | E::InvalidColumnType(..) | E::IntegralValueOutOfRange(..) | E::Utf8Error(..)
-    )
 }

@@ -4,8 +4,6 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 
-use crate::checksum::is_damage;
-
 /// Failure of the catalog; the act it interrupted did not happen.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum CatalogError {
@@ -70,4 +68,13 @@ fn damage_of(error: &rusqlite::Error) -> String {
         rusqlite::Error::FromSqlConversionFailure(_, _, inner) => inner.to_string(),
         other => other.to_string(),
     }
+}
+
+/// Whether an error is one of a row that cannot be what was written.
+fn is_damage(error: &rusqlite::Error) -> bool {
+    use rusqlite::Error as E;
+    matches!(
+        error,
+        E::FromSqlConversionFailure(..) | E::InvalidColumnType(..) | E::IntegralValueOutOfRange(..) | E::Utf8Error(..)
+    )
 }

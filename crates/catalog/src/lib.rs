@@ -13,6 +13,7 @@ mod bucket;
 mod checkpoint;
 mod checksum;
 mod collections;
+mod deletion;
 mod error;
 mod log_segment;
 mod origin;
@@ -36,6 +37,7 @@ pub use checkpoint::{
     tail_hash,
 };
 pub use collections::{Collections, DOCUMENTS_MAX, Document};
+pub use deletion::{DeletionCommit, DeletionRow};
 pub use error::CatalogError;
 pub use log_segment::LogSegmentRow;
 pub use origin::Origin;
@@ -54,6 +56,8 @@ pub struct Catalog {
     connection: Mutex<Connection>,
     path: PathBuf,
     heads: KnownHeads,
+    /// Version of the file.
+    version: usize,
 }
 
 impl Catalog {
@@ -74,10 +78,10 @@ impl Catalog {
         let opened = read_only::open(path)?;
         opened.busy_timeout(BUSY_WAIT).map_err(|error| CatalogError::at(path, &error))?;
         let version = schema::check_whole(&opened, path)?;
-        if !schema::show_as_current(&opened, path, version)? {
-            checksum::check_all(&opened).map_err(|error| CatalogError::at(path, &error))?;
-        }
-        Ok(Catalog { connection: Mutex::new(opened), path: path.to_owned(), heads: KnownHeads::of_a_reader() })
+        schema::show_as_current(&opened, path, version)?;
+        checksum::check_all(&opened, version).map_err(|error| CatalogError::at(path, &error))?;
+        let heads = KnownHeads::of_a_reader();
+        Ok(Catalog { connection: Mutex::new(opened), path: path.to_owned(), heads, version })
     }
 
     /// A catalog in memory, for tests and temporary stores.
@@ -90,12 +94,13 @@ impl Catalog {
     fn prepare(mut connection: Connection, path: &Path) -> Result<Catalog, CatalogError> {
         schema::prepare(&mut connection, path, BUSY_WAIT)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
-        Ok(Catalog { connection: Mutex::new(connection), path: path.to_owned(), heads: KnownHeads::of_the_writer() })
+        let heads = KnownHeads::of_the_writer();
+        Ok(Catalog { connection: Mutex::new(connection), path: path.to_owned(), heads, version: schema::VERSION })
     }
 
     /// Compares every row with its checksum and every table with its digest.
     pub fn check(&self) -> Result<(), CatalogError> {
-        self.act(checksum::check_all)
+        self.act(|act| checksum::check_all(act, self.version))
     }
 
     /// Runs one act: everything it does is committed together or not at all.

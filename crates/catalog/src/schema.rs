@@ -90,10 +90,22 @@ const MIGRATIONS: &[&str] = &[
     "
     ALTER TABLE checkpoint ADD COLUMN milestones BLOB NOT NULL DEFAULT x'';
 ",
+    "
+    CREATE TABLE deletion (
+        bucket INTEGER PRIMARY KEY,
+        rows BLOB NOT NULL,
+        checksum INTEGER NOT NULL
+    );
+    INSERT INTO digest (name, sum) VALUES ('deletion', 0);
+",
 ];
 
+/// Version of a catalog with all migrations.
+pub(crate) const VERSION: usize = MIGRATIONS.len();
 /// Version from which on rows have checksums.
-const WITH_CHECKSUMS: usize = 3;
+pub(crate) const WITH_CHECKSUMS: usize = 3;
+/// Version from which on there are deletions.
+pub(crate) const WITH_DELETIONS: usize = 5;
 
 /// What a catalog that lacks the last migrations is read through, by its version: names of the temporary schema hide
 /// those of the file.
@@ -107,6 +119,7 @@ const STAND_INS: &[&str] = &[
     CREATE TEMP VIEW setting AS SELECT *, NULL AS checksum FROM main.setting;
     CREATE TEMP TABLE log_segment (first_lsn INTEGER, last_lsn INTEGER, checksum INTEGER);
     CREATE TEMP TABLE unanswered (run INTEGER, number INTEGER, key BLOB, time INTEGER, checksum INTEGER);
+    CREATE TEMP TABLE deletion (bucket INTEGER, rows BLOB, checksum INTEGER);
 ",
     "
     CREATE TEMP VIEW bucket AS SELECT *, 0 AS thawed, NULL AS checksum FROM main.bucket;
@@ -115,14 +128,19 @@ const STAND_INS: &[&str] = &[
     CREATE TEMP VIEW setting AS SELECT *, NULL AS checksum FROM main.setting;
     CREATE TEMP TABLE log_segment (first_lsn INTEGER, last_lsn INTEGER, checksum INTEGER);
     CREATE TEMP TABLE unanswered (run INTEGER, number INTEGER, key BLOB, time INTEGER, checksum INTEGER);
+    CREATE TEMP TABLE deletion (bucket INTEGER, rows BLOB, checksum INTEGER);
 ",
     "
     CREATE TEMP VIEW checkpoint AS SELECT *, x'' AS milestones FROM main.checkpoint;
+    CREATE TEMP TABLE deletion (bucket INTEGER, rows BLOB, checksum INTEGER);
+",
+    "
+    CREATE TEMP TABLE deletion (bucket INTEGER, rows BLOB, checksum INTEGER);
 ",
 ];
 
 /// Tables of a catalog of each version.
-const TABLES: &[i64] = &[0, 4, 5, 8, 8];
+const TABLES: &[i64] = &[0, 4, 5, 8, 8, 9];
 
 /// Sets the connection up, checks what there is, and applies the migrations that are missing.
 pub(crate) fn prepare(connection: &mut Connection, path: &Path, busy_wait: Duration) -> Result<(), CatalogError> {
@@ -133,8 +151,8 @@ pub(crate) fn prepare(connection: &mut Connection, path: &Path, busy_wait: Durat
         // Acts find rows by their keys: a broken tree would hide some. Nothing is written to it.
         check_structure(connection, path)?;
     }
-    if found == MIGRATIONS.len() {
-        check_all(connection).map_err(failed)?;
+    if found == VERSION {
+        check_all(connection, VERSION).map_err(failed)?;
     }
     connection.pragma_update(None, "journal_mode", "WAL").map_err(failed)?;
     connection.pragma_update(None, "synchronous", "FULL").map_err(failed)?;
@@ -152,7 +170,7 @@ fn migrate(act: &Connection, found: usize) -> rusqlite::Result<()> {
     if found < WITH_CHECKSUMS {
         add_checksums(act)?;
     } else {
-        check_all(act)?;
+        check_all(act, VERSION)?;
     }
     act.pragma_update(None, "user_version", MIGRATIONS.len() as i64)
 }
@@ -165,7 +183,8 @@ pub(crate) fn check_whole(connection: &Connection, path: &Path) -> Result<usize,
         return Err(damaged("it is empty"));
     }
     let select = "SELECT count(*) FROM sqlite_master
-        WHERE name IN ('bucket', 'position', 'checkpoint', 'setting', 'origin', 'log_segment', 'unanswered', 'digest')";
+        WHERE name IN ('bucket', 'position', 'checkpoint', 'setting', 'origin', 'log_segment', 'unanswered', 'digest',
+                       'deletion')";
     let tables = connection.query_row(select, [], |row| row.get::<_, i64>(0));
     match tables.map_err(|error| CatalogError::at(path, &error))? {
         tables if TABLES.get(version) == Some(&tables) => Ok(version),
@@ -174,13 +193,11 @@ pub(crate) fn check_whole(connection: &Connection, path: &Path) -> Result<usize,
 }
 
 /// Lets a catalog that is only read, and so is not brought up to date, look like one that was.
-/// Says whether it had to.
-pub(crate) fn show_as_current(connection: &Connection, path: &Path, version: usize) -> Result<bool, CatalogError> {
+pub(crate) fn show_as_current(connection: &Connection, path: &Path, version: usize) -> Result<(), CatalogError> {
     let failed = |error: rusqlite::Error| CatalogError::at(path, &error);
-    let Some(stand_ins) = STAND_INS.get(version) else { return Ok(false) };
+    let Some(stand_ins) = STAND_INS.get(version) else { return Ok(()) };
     connection.pragma_update(None, "temp_store", "MEMORY").map_err(failed)?;
-    connection.execute_batch(stand_ins).map_err(failed)?;
-    Ok(true)
+    connection.execute_batch(stand_ins).map_err(failed)
 }
 
 /// Refuses a database whose pages do not make whole trees.
@@ -194,7 +211,7 @@ fn check_structure(connection: &Connection, path: &Path) -> Result<(), CatalogEr
 
 /// Gives every row of a catalog that had none its checksum.
 fn add_checksums(act: &Connection) -> rusqlite::Result<()> {
-    begin(act)?;
+    begin(act, VERSION)?;
     add_bucket_sums(act)?;
     add_checkpoint_sums(act)?;
     for (name, value) in pairs::<String>(act, "SELECT name, value FROM setting")? {
@@ -205,7 +222,7 @@ fn add_checksums(act: &Connection) -> rusqlite::Result<()> {
         act.execute("DELETE FROM position WHERE index_name = ?1", [&index])?;
         move_position(act, &index, through as u64)?;
     }
-    begin(act)
+    begin(act, VERSION)
 }
 
 fn pairs<T: FromSql>(act: &Connection, select: &str) -> rusqlite::Result<Vec<(String, T)>> {

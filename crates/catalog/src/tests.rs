@@ -241,6 +241,54 @@ fn a_forgotten_bucket_takes_its_origins_along() {
 }
 
 #[test]
+fn deleted_events_are_noted_together_and_go_with_their_bucket() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("catalog.sqlite");
+    let catalog = Catalog::open(&path).unwrap();
+    (1..=4).for_each(|number| commit(&catalog, &row(number, "main", BucketState::Live), number));
+    let of = |bucket: u64, rows: &[u8]| DeletionRow { bucket, rows: rows.to_vec() };
+    let note = |deletions: &[DeletionRow], emptied: &[u64]| {
+        catalog.commit_deletion(&DeletionCommit { deletions, emptied }).unwrap()
+    };
+    assert!(note(&[of(1, b"one"), of(2, b"two")], &[3]));
+    let retired = || catalog.buckets(BucketState::Retired).unwrap().len();
+    assert_eq!((catalog.deletions().unwrap(), retired()), (vec![of(1, b"one"), of(2, b"two")], 1));
+    for (deletions, emptied) in [(vec![of(1, b"more"), of(3, b"gone")], vec![]), (vec![of(1, b"more")], vec![9])] {
+        assert!(!note(&deletions, &emptied), "one of them is not live");
+        assert_eq!(catalog.deletions().unwrap(), [of(1, b"one"), of(2, b"two")]);
+    }
+    assert!(note(&[of(1, b"more")], &[2]));
+    assert_eq!(catalog.deletions().unwrap(), [of(1, b"more"), of(2, b"two")]);
+    catalog.forget_all(&[1, 2, 3]).unwrap();
+    assert_eq!(catalog.deletions().unwrap(), [of(1, b"more")], "bucket 1 is live");
+    catalog.check().unwrap();
+    drop(catalog);
+    assert_eq!(Catalog::open_read_only(&path).unwrap().deletions().unwrap(), [of(1, b"more")]);
+    let connection = Connection::open(&path).unwrap();
+    connection.execute_batch("DELETE FROM deletion").unwrap();
+    assert!(Catalog::open_existing(&path).unwrap_err().to_string().contains("deletion"));
+}
+
+#[test]
+fn a_catalog_from_before_deletions_is_read_checked_and_brought_up_to_date() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("catalog.sqlite");
+    let catalog = Catalog::open(&path).unwrap();
+    commit(&catalog, &row(7, "main", BucketState::Live), 7);
+    drop(catalog);
+    let connection = Connection::open(&path).unwrap();
+    let before = "DROP TABLE deletion; DELETE FROM digest WHERE name = 'deletion'; PRAGMA user_version = 4;";
+    connection.execute_batch(before).unwrap();
+    let old = Catalog::open_read_only(&path).unwrap();
+    old.check().unwrap();
+    assert_eq!((old.deletions().unwrap(), old.buckets(BucketState::Live).unwrap().len()), (vec![], 1));
+    drop(old);
+    Catalog::open_existing(&path).unwrap().check().unwrap();
+    connection.execute_batch(&before.replace("PRAGMA", "UPDATE bucket SET events = 4; PRAGMA")).unwrap();
+    assert!(Catalog::open_read_only(&path).is_err() && Catalog::open_existing(&path).is_err());
+}
+
+#[test]
 fn a_catalog_of_the_first_version_is_read_as_it_is_and_brought_up_to_date_when_written() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("catalog.sqlite");
@@ -248,7 +296,7 @@ fn a_catalog_of_the_first_version_is_read_as_it_is_and_brought_up_to_date_when_w
     let connection = Connection::open(&path).unwrap();
     connection
         .execute_batch(
-            "DROP TABLE origin; DROP TABLE digest; DROP TABLE log_segment; DROP TABLE unanswered;
+            "DROP TABLE origin; DROP TABLE digest; DROP TABLE log_segment; DROP TABLE unanswered; DROP TABLE deletion;
              ALTER TABLE bucket DROP COLUMN level; ALTER TABLE bucket DROP COLUMN thawed;
              ALTER TABLE bucket DROP COLUMN checksum; ALTER TABLE position DROP COLUMN checksum;
              ALTER TABLE checkpoint DROP COLUMN checksum;
@@ -300,7 +348,7 @@ fn told(path: &Path, write: bool) -> Result<String, CatalogError> {
     for number in 0..40_u32 {
         told += &format!("{:?}", catalog.checkpoints_of(&[number as u8; 9], "")?);
     }
-    told += &format!("{:?} {:?}", catalog.log_segments()?, catalog.unanswered()?);
+    told += &format!("{:?} {:?} {:?}", catalog.log_segments()?, catalog.unanswered()?, catalog.deletions()?);
     catalog.check()?;
     Ok(told)
 }
@@ -318,6 +366,9 @@ fn flipped_bytes_are_an_error_or_change_nothing() {
         catalog.note_unanswered(&[part]).unwrap();
     }
     catalog.begin_seal(&compacted(41, "main", BucketState::Sealing)).unwrap();
+    let deletions: Vec<DeletionRow> =
+        (5..20).map(|bucket| DeletionRow { bucket, rows: vec![bucket as u8; 30] }).collect();
+    assert!(catalog.commit_deletion(&DeletionCommit { deletions: &deletions, emptied: &[20] }).unwrap());
     catalog.retire(&[3, 4]).unwrap();
     catalog.forget_all(&[3]).unwrap();
     catalog.forget_log_segments(&[9]).unwrap();

@@ -123,6 +123,7 @@ impl SnapshotSource for Node {
             index: name.to_owned(),
             state: ListingState::Hot,
             events: 1,
+            deleted: 0,
             raw_bytes: 1,
             stored_bytes: 0,
             time_min: 1,

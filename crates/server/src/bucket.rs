@@ -20,10 +20,21 @@ use crate::output::grid::{Grid, Heading};
 use crate::remote::Remote;
 use crate::{terminal, zone};
 
-const LIST_COLUMNS: &[&str] =
-    &["bucket", "index", "state", "events", "raw_bytes", "stored_bytes", "slabs", "level", "earliest", "latest"];
+const LIST_COLUMNS: &[&str] = &[
+    "bucket",
+    "index",
+    "state",
+    "events",
+    "deleted",
+    "raw_bytes",
+    "stored_bytes",
+    "slabs",
+    "level",
+    "earliest",
+    "latest",
+];
 const STATS_COLUMNS: &[&str] =
-    &["index", "buckets", "events", "raw_bytes", "stored_bytes", "ratio", "earliest", "latest"];
+    &["index", "buckets", "events", "deleted", "raw_bytes", "stored_bytes", "ratio", "earliest", "latest"];
 const VERIFY_COLUMNS: &[&str] = &["bucket", "ok", "reason"];
 const COMPACT_COLUMNS: &[&str] = &["bucket", "first", "last", "parts", "events", "bytes_before", "bytes_after"];
 
@@ -140,6 +151,7 @@ pub(crate) fn listing(store: &Store) -> Value {
             "index": bucket.index,
             "state": state(bucket.state),
             "events": bucket.events,
+            "deleted": bucket.deleted,
             "raw_bytes": bucket.raw_bytes,
             "stored_bytes": bucket.stored_bytes,
             "slabs": bucket.slabs,
@@ -177,6 +189,7 @@ fn stats_of(buckets: &Value) -> Value {
             "index": index,
             "buckets": buckets.len(),
             "events": sum("events"),
+            "deleted": sum("deleted"),
             "raw_bytes": raw,
             "stored_bytes": stored,
             "ratio": ratio,

@@ -30,9 +30,11 @@ pub struct BucketListing {
     pub index: String,
     /// Where its events are.
     pub state: ListingState,
-    /// Number of events.
+    /// Number of events, without deleted ones.
     pub events: u64,
-    /// Bytes of text.
+    /// Number of deleted events that its objects still hold.
+    pub deleted: u64,
+    /// Bytes of text, that of deleted events included.
     pub raw_bytes: u64,
     /// Bytes of its objects; 0 before it is sealed.
     pub stored_bytes: u64,
@@ -53,9 +55,11 @@ pub struct IndexStats {
     pub index: String,
     /// Number of buckets, unsealed ones included.
     pub buckets: u64,
-    /// Number of events.
+    /// Number of events, without deleted ones.
     pub events: u64,
-    /// Bytes of text.
+    /// Number of deleted events that objects still hold.
+    pub deleted: u64,
+    /// Bytes of text, that of deleted events included.
     pub raw_bytes: u64,
     /// Bytes of objects.
     pub stored_bytes: u64,
@@ -103,6 +107,7 @@ impl Store {
                 index: bucket.index,
                 buckets: 0,
                 events: 0,
+                deleted: 0,
                 raw_bytes: 0,
                 stored_bytes: 0,
                 time_min: bucket.time_min,
@@ -110,6 +115,7 @@ impl Store {
             });
             stats.buckets += 1;
             stats.events += bucket.events;
+            stats.deleted += bucket.deleted;
             stats.raw_bytes += bucket.raw_bytes;
             stats.stored_bytes += bucket.stored_bytes;
             stats.time_min = stats.time_min.min(bucket.time_min);
@@ -133,14 +139,23 @@ impl Store {
             }
             (sealed, quarantined)
         };
-        let verdict = |bucket: Arc<SealedBucket>| Verdict {
-            bucket: bucket.id.to_string(),
-            result: self.shared.readers.check(&bucket),
-        };
+        let verdict =
+            |bucket: Arc<SealedBucket>| Verdict { bucket: bucket.id.to_string(), result: self.check(&bucket) };
         let log = self.shared.log_damage.iter();
         let log = log.map(|damage| Verdict { bucket: damage.bucket.clone(), result: Err(damage.reason.clone()) });
         let sealed = sealed.into_iter().map(verdict);
         sealed.chain(quarantined).chain(log).chain(self.of_catalog()).chain(self.of_objects()).collect()
+    }
+
+    /// Reads all of a bucket, and compares with it what is deleted of it.
+    fn check(&self, bucket: &SealedBucket) -> Result<(), String> {
+        self.shared.readers.check(bucket)?;
+        match bucket.deleted.as_ref().and_then(|deleted| deleted.last()) {
+            Some(row) if row >= bucket.row.events => {
+                Err(format!("event {row} of it is deleted, but it holds {}", bucket.row.events))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// What is wrong with the catalog, if anything.
@@ -179,7 +194,8 @@ fn sealed_listing(bucket: &SealedBucket) -> BucketListing {
         id: bucket.id.to_string(),
         index: row.index.clone(),
         state: ListingState::Sealed,
-        events: row.events,
+        events: row.events - bucket.deleted_events(),
+        deleted: bucket.deleted_events(),
         raw_bytes: row.raw_bytes,
         stored_bytes: row.stored_bytes(),
         time_min: row.time_min,
@@ -201,6 +217,7 @@ fn unsealed_listing(
         index: index.to_owned(),
         state,
         events,
+        deleted: 0,
         raw_bytes,
         stored_bytes: 0,
         time_min,

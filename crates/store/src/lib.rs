@@ -13,6 +13,7 @@ mod cache;
 mod compaction;
 mod damage;
 mod data_dir;
+mod deletion;
 mod disk;
 mod error;
 mod expected_log;
@@ -45,6 +46,7 @@ mod ticket;
 mod wal;
 
 pub use compaction::{CompactionReport, Merge};
+pub use deletion::{DELETION_BYTES_MAX, Deletion};
 pub use disk::{Disk, DiskFile, LocalDisk};
 pub use error::StoreError;
 pub use inventory::{BucketListing, IndexStats, ListingState, Verdict};

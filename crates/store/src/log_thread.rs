@@ -105,10 +105,13 @@ impl LogThread {
 
     fn close(&mut self, closing: Closing, promise: Promise) {
         let mut state = self.shared.state();
-        let chosen: Vec<HotKey> = match closing {
+        let chosen: Vec<HotKey> = match &closing {
             Closing::All => state.hot.iter().map(|(key, _)| key.clone()).collect(),
+            Closing::Of(indexes) => {
+                state.hot.iter().map(|(key, _)| key.clone()).filter(|key| indexes.matches(&key.index)).collect()
+            }
             Closing::IdleSince(since) => {
-                state.hot.iter().filter(|(_, slab)| slab.appended_at <= since).map(|(key, _)| key.clone()).collect()
+                state.hot.iter().filter(|(_, slab)| slab.appended_at <= *since).map(|(key, _)| key.clone()).collect()
             }
             Closing::Nothing => {
                 drop(state);

@@ -9,10 +9,10 @@ use std::sync::{Condvar, Mutex};
 use quarry_catalog::{FileCheckpoint, UnansweredPart};
 use quarry_event::EventBatch;
 
-use crate::StoreError;
 use crate::sync::{lock, wait};
 use crate::ticket::Promise;
 use crate::wal::record::EncodedRecord;
+use crate::{IndexSelector, StoreError};
 
 /// Bytes of records that one fsync covers at most, unless one record alone is longer.
 const GROUP_BYTES_MAX: usize = 16 << 20;
@@ -54,10 +54,12 @@ pub struct QueueFigures {
 }
 
 /// Which hot slabs to close.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Closing {
     /// Every one.
     All,
+    /// Those of some indexes.
+    Of(IndexSelector),
     /// None: only the appends before it are waited for.
     Nothing,
     /// Those without an append since this elapsed time.

@@ -9,9 +9,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use quarry_blob::BlobStore;
-use quarry_catalog::{BucketState, Catalog, LoggedCheckpoint, UnansweredPart};
+use quarry_catalog::{BucketState, Catalog, DeletionRow, LoggedCheckpoint, UnansweredPart};
 
 use crate::damage::Losses;
+use crate::deletion::RowSet;
 use crate::disk::Disk;
 use crate::expected_log::ExpectedLog;
 use crate::hot::{BatchRows, HotKey, HotSlab};
@@ -168,6 +169,18 @@ pub(crate) fn remove_empty(segments: &mut Vec<LogSegment>, disk: &dyn Disk) -> R
     Ok(())
 }
 
+/// The deleted rows of buckets, by number.
+fn deletions(catalog: &Catalog) -> Result<BTreeMap<u64, RowSet>, StoreError> {
+    let decode = |row: DeletionRow| {
+        let rows = RowSet::decode(&row.rows).ok_or_else(|| StoreError::Corrupt {
+            bucket: row.bucket.to_string(),
+            reason: "the catalog's list of its deleted events is of a newer version or damaged".to_owned(),
+        })?;
+        Ok((row.bucket, rows))
+    };
+    catalog.deletions()?.into_iter().map(decode).collect()
+}
+
 struct Replay {
     state: State,
     slabs: BTreeMap<u64, HotSlab>,
@@ -186,9 +199,14 @@ impl Replay {
         (state.durable_lsn, state.committed_lsn) = (log_position, log_position);
         let mut sealed: BTreeSet<u64> =
             catalog.buckets(BucketState::Retired)?.into_iter().map(|row| row.number).collect();
+        let mut deletions = deletions(catalog)?;
         for row in catalog.buckets(BucketState::Live)? {
             sealed.insert(row.number);
-            state.add_sealed(SealedBucket::new(row));
+            let bucket = SealedBucket::new(row);
+            state.add_sealed(match deletions.remove(&bucket.row.number) {
+                Some(deleted) => bucket.without(deleted),
+                None => bucket,
+            });
         }
         let sealed_through = catalog.positions()?.into_iter().collect();
         let losses = Losses::new(catalog)?;

@@ -255,8 +255,13 @@ impl Shared {
         chosen
     }
 
-    /// Gives a bucket to the archive; what fails is told, and the bucket stays.
-    fn archived(&self, bucket: &SealedBucket, archive: &dyn Fn(&ExpiredBucket) -> Result<(), String>) -> bool {
+    /// Gives a bucket to the archive; what fails is told, and the bucket stays. One with deleted events, which must not
+    /// come to an archive, is written anew without them and goes in a later round. The caller holds `compacting`.
+    fn archived(&self, bucket: &Arc<SealedBucket>, archive: &dyn Fn(&ExpiredBucket) -> Result<(), String>) -> bool {
+        if bucket.deleted.is_some() {
+            self.rewrite(bucket);
+            return false;
+        }
         let row = &bucket.row;
         let expired = ExpiredBucket {
             id: bucket.id.to_string(),
@@ -275,21 +280,32 @@ impl Shared {
 
     /// Deletes the objects of retired buckets that no search holds. What fails is told and tried again.
     pub(crate) fn delete_retired(&self) {
-        let free: Vec<Arc<SealedBucket>> = {
-            let mut state = self.state();
-            state.retired.extract_if(.., |bucket| Arc::strong_count(bucket) == 1).collect()
-        };
-        for bucket in free {
-            self.readers.forget(bucket.row.number);
-            let blobs = self.readers.blobs();
-            let deleted = blobs.delete(&bucket.row.object).and_then(|()| blobs.delete(&bucket.row.filter));
-            let forgotten = deleted
-                .map_err(StoreError::from)
-                .and_then(|()| self.catalog.forget(bucket.row.number).map_err(StoreError::from));
-            if let Err(error) = forgotten {
-                self.tell(format!("objects of retired bucket {} stay: {error}", bucket.id));
-                self.state().retired.push(bucket);
+        let mut left = Vec::new();
+        loop {
+            let free: Vec<Arc<SealedBucket>> = {
+                let mut state = self.state();
+                state.retired.extract_if(.., |bucket| SealedBucket::is_free(bucket)).collect()
+            };
+            if free.is_empty() {
+                break;
             }
+            // A bucket holds the one that it was merged into: that may be free now.
+            left.extend(free.into_iter().filter(|bucket| !self.delete_objects(bucket)));
         }
+        self.state().retired.extend(left);
+    }
+
+    /// Deletes the objects of a bucket; `false`, and it is told, when that failed.
+    fn delete_objects(&self, bucket: &SealedBucket) -> bool {
+        self.readers.forget(bucket.row.number);
+        let blobs = self.readers.blobs();
+        let deleted = blobs.delete(&bucket.row.object).and_then(|()| blobs.delete(&bucket.row.filter));
+        let forgotten = deleted
+            .map_err(StoreError::from)
+            .and_then(|()| self.catalog.forget(bucket.row.number).map_err(StoreError::from));
+        if let Err(error) = &forgotten {
+            self.tell(format!("objects of retired bucket {} stay: {error}", bucket.id));
+        }
+        forgotten.is_ok()
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use quarry_event::TimeRange;
 
 use crate::hot::SLABS_PER_BUCKET_MAX;
-use crate::sealed::{Cut, SealedBucket, SealedSegment, cuts};
+use crate::sealed::{Cut, Live, SealedBucket, SealedSegment, cuts};
 use crate::{Damage, IndexSelector, PageInfo, Segment, Snapshot, Store};
 
 impl Store {
@@ -46,10 +46,18 @@ impl Store {
                 snapshot.damaged.extend(fault);
                 let cuts = cuts(&bucket.origins, arrivals);
                 for slab in 0..open.infos.len() {
+                    let deleted = deleted_of(&bucket, &open.infos[slab]);
                     for cut in slab_cuts(&open.infos[slab], &cuts) {
                         let (bucket, open) = (bucket.clone(), open.clone());
                         let readers = self.shared.readers.clone();
-                        snapshot.segments.push(Arc::new(SealedSegment { bucket, open, readers, slab, cut, listed }));
+                        let pages = cut.as_ref().map_or(&open.infos[slab], |cut| &cut.infos);
+                        let rows = bucket.deleted.as_ref().filter(|_| deleted > 0);
+                        let live = rows.and_then(|rows| Live::new(rows, pages));
+                        if live.as_ref().is_some_and(|live| live.filled.is_empty()) {
+                            continue;
+                        }
+                        let segment = SealedSegment { bucket, open, readers, slab, cut, live, deleted, listed };
+                        snapshot.segments.push(Arc::new(segment));
                     }
                 }
             }
@@ -58,6 +66,12 @@ impl Store {
             }
         }
     }
+}
+
+/// Number of events of a slab with these pages that are deleted.
+fn deleted_of(bucket: &SealedBucket, pages: &[PageInfo]) -> u64 {
+    let (Some(deleted), Some(first), Some(last)) = (&bucket.deleted, pages.first(), pages.last()) else { return 0 };
+    deleted.count_within(first.first_row..last.first_row + u64::from(last.events))
 }
 
 /// Numbers of everything a search reads, ascending, by which compacted buckets are cut; empty where none is.

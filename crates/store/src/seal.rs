@@ -279,7 +279,9 @@ fn commit(shared: &Shared, rows: Vec<BucketRow>) -> Result<(), StoreError> {
     let mut state = shared.state();
     state.checkpoints_are_committed(log_position);
     state.sealed_at = Some(shared.clock.elapsed_ns());
-    rows.into_iter().for_each(|row| state.add_sealed(SealedBucket::new(row)));
+    for row in rows {
+        state.add_sealed(SealedBucket::new(row));
+    }
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use quarry_event::shape::{Dictionary, PageColumn, Shapes, Texts};
 use quarry_event::{FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs};
 
-use crate::StoreError;
+use crate::{Deletion, StoreError};
 
 /// One slab that can be searched.
 pub trait Segment: Debug + Send + Sync {
@@ -70,6 +70,16 @@ pub trait Segment: Debug + Send + Sync {
     fn dictionary(&self, _column: u32) -> Result<Arc<Dictionary>, StoreError> {
         Ok(Arc::default())
     }
+    /// Whether a page of a segment with [`Segment::shapes`] can be read by columns: not where some of its events are
+    /// deleted.
+    fn is_shaped(&self, _page: usize) -> bool {
+        true
+    }
+    /// Notes events of a page, by their rows in what [`Segment::read_page`] gives, as to be deleted; `false` where they
+    /// cannot be, because they are not sealed.
+    fn note_deleted(&self, _page: usize, _rows: &[u32], _deletion: &mut Deletion) -> bool {
+        false
+    }
     /// Opens a page to read single columns of [`Segment::shapes`]; `None` where there is only plain text.
     fn shaped_page(&self, _page: usize) -> Result<Option<Box<dyn ShapedPage>>, StoreError> {
         Ok(None)
@@ -88,6 +98,8 @@ pub struct SlabIdentity {
     pub bucket: u64,
     /// Slab of the bucket.
     pub slab: u32,
+    /// How many of its events are deleted. Deleted events never come back, so that the number tells which are left.
+    pub deleted: u64,
 }
 
 /// A sealed slab, among all of a data folder: what is kept of it elsewhere is found by this after a restart.
@@ -101,6 +113,8 @@ pub struct StoredSlab {
     pub slab: u32,
     /// How often its events were compacted.
     pub level: u32,
+    /// How many of its events are deleted, which tells which are left.
+    pub deleted: u64,
 }
 
 /// One page of a slab whose texts are made of columns. What was read is kept until it is dropped.

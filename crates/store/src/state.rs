@@ -73,6 +73,8 @@ pub(crate) struct State {
     pub(crate) closed: BTreeMap<u64, ClosedSlab>,
     /// Live buckets by number.
     pub(crate) sealed: BTreeMap<u64, Arc<SealedBucket>>,
+    /// Those of them with deleted events.
+    lossy: BTreeSet<u64>,
     /// Numbers of both by index; where there are none there is no entry.
     numbers: BTreeMap<Arc<str>, Numbers>,
     /// Buckets whose objects go when no search holds them.
@@ -236,16 +238,32 @@ impl State {
     }
 
     /// Adds a live bucket; the slab it was sealed from goes.
-    pub(crate) fn add_sealed(&mut self, bucket: SealedBucket) {
+    pub(crate) fn add_sealed(&mut self, bucket: SealedBucket) -> Arc<SealedBucket> {
         let number = bucket.row.number;
         self.numbers.entry(bucket.row.index.as_str().into()).or_default().sealed.insert(number);
         self.remove_closed(number);
-        self.sealed.insert(number, Arc::new(bucket));
+        self.put_sealed(bucket)
+    }
+
+    /// Puts a live bucket in the place of what it was.
+    pub(crate) fn put_sealed(&mut self, bucket: SealedBucket) -> Arc<SealedBucket> {
+        let (number, bucket) = (bucket.row.number, Arc::new(bucket));
+        if bucket.deleted.is_some() {
+            self.lossy.insert(number);
+        }
+        self.sealed.insert(number, Arc::clone(&bucket));
+        bucket
+    }
+
+    /// Live buckets with deleted events, by number.
+    pub(crate) fn lossy(&self) -> impl Iterator<Item = &Arc<SealedBucket>> {
+        self.lossy.iter().filter_map(|number| self.sealed.get(number))
     }
 
     /// Takes out a bucket that is live no more.
     pub(crate) fn remove_sealed(&mut self, number: u64) {
         if let Some(bucket) = self.sealed.remove(&number) {
+            self.lossy.remove(&number);
             self.change_numbers(&bucket.row.index, |numbers| {
                 numbers.sealed.remove(&number);
             });

@@ -24,14 +24,14 @@ use crate::recover::{clean_up, recover, remove_empty};
 use crate::report::Message;
 use crate::sealed::Readers;
 use crate::sent::{Part, SentRequest, SentRequests};
-use crate::state::{Found, Progress, Shared};
+use crate::state::{ClosedSlab, Found, Progress, Shared};
 use crate::sync::{lock, wait};
 use crate::ticket::{Ticket, promise};
 use crate::wal::mark::DurableMark;
 use crate::wal::read::Repair;
 use crate::wal::record::EncodedRecord;
 use crate::wal::write::LogWriter;
-use crate::{StoreError, StoreOptions, admission, compaction, data_dir, seal};
+use crate::{IndexSelector, StoreError, StoreOptions, admission, compaction, data_dir, seal};
 
 /// Events to store, and how far their file has been read with them.
 #[derive(Clone, Debug, Default)]
@@ -321,10 +321,22 @@ impl Store {
     /// Closes every hot slab and waits until all of them are sealed.
     pub fn seal_all(&self) -> Result<(), StoreError> {
         self.close_slabs(Closing::All)?;
+        self.wait_for_seals(&IndexSelector::all())
+    }
+
+    /// As [`Store::seal_all`] for some indexes: their events that were stored before are in buckets afterwards.
+    pub fn seal_selected(&self, indexes: &IndexSelector) -> Result<(), StoreError> {
+        self.close_slabs(Closing::Of(indexes.clone()))?;
+        self.wait_for_seals(indexes)
+    }
+
+    fn wait_for_seals(&self, indexes: &IndexSelector) -> Result<(), StoreError> {
         let mut state = self.shared.state();
         state.retry_failed();
         let failures = state.seal_failures;
-        let waited: Vec<u64> = state.closed.keys().copied().collect();
+        let selected = |slab: &ClosedSlab| indexes.matches(slab.segment.index_name());
+        let waited: Vec<u64> =
+            state.closed.iter().filter(|(_, slab)| selected(slab)).map(|(number, _)| *number).collect();
         self.shared.seal_work.notify_all();
         loop {
             let left = || waited.iter().filter_map(|number| state.closed.get(number));

@@ -3,7 +3,7 @@ use super::*;
 const RANGE: TimeRange = TimeRange { earliest: Some(10), latest: Some(100) };
 
 fn slab(bucket: u64) -> SlabIdentity {
-    SlabIdentity { store: 0, bucket, slab: 0 }
+    SlabIdentity { store: 0, bucket, slab: 0, deleted: 0 }
 }
 
 fn part(pages: u64) -> WindowPart {

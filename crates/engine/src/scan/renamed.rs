@@ -10,7 +10,7 @@ use quarry_conf::PropsResolver;
 use quarry_event::shape::{Dictionary, Shapes};
 use quarry_event::term::MetaField;
 use quarry_event::{FieldColumns, IndexedField, Metadata, Page, PageColumns, PageSet, TermQuery};
-use quarry_store::{Damage, PageInfo, Segment, ShapedPage, SlabIdentity, Snapshot, StoreError, StoredSlab};
+use quarry_store::{Damage, Deletion, PageInfo, Segment, ShapedPage, SlabIdentity, Snapshot, StoreError, StoredSlab};
 
 /// Field with the sourcetype that an event was added with.
 pub(crate) const ORIGINAL: &str = "_sourcetype";
@@ -143,6 +143,14 @@ impl Segment for Renamed {
 
     fn dictionary(&self, column: u32) -> Result<Arc<Dictionary>, StoreError> {
         self.segment.dictionary(column)
+    }
+
+    fn is_shaped(&self, page: usize) -> bool {
+        self.segment.is_shaped(page)
+    }
+
+    fn note_deleted(&self, page: usize, rows: &[u32], deletion: &mut Deletion) -> bool {
+        self.segment.note_deleted(page, rows, deletion)
     }
 
     fn shaped_page(&self, page: usize) -> Result<Option<Box<dyn ShapedPage>>, StoreError> {

@@ -132,8 +132,8 @@ fn read_directory(bytes: &[u8]) -> Option<(SummaryHead, Vec<Block>)> {
     let mut from = Cursor(bytes);
     let digest = from.take(32)?.try_into().ok()?;
     let (bucket, created) = (from.number()?, from.number()?.cast_signed());
-    let slab =
-        StoredSlab { bucket, created, slab: from.number()?.try_into().ok()?, level: from.number()?.try_into().ok()? };
+    let (slab, level) = (from.number()?.try_into().ok()?, from.number()?.try_into().ok()?);
+    let slab = StoredSlab { bucket, created, slab, level, deleted: from.number()? };
     let pages = from.number().filter(|pages| *pages <= PAGES_MAX)?;
     let page = |from: &mut Cursor<'_>| {
         let (first_row, events, rows) = (from.number()?, from.number()?, from.number()?);

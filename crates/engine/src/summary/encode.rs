@@ -16,7 +16,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::rows::{self, ColumnReader};
 
 /// First and last bytes of a summary; the digit is the version of the layout.
-pub(super) const MAGIC: &[u8; 8] = b"QRYSUMM1";
+pub(super) const MAGIC: &[u8; 8] = b"QRYSUMM2";
 /// Bytes of the end: place, length and checksum of the directory, and [`MAGIC`].
 pub(super) const END_BYTES: usize = 8 + 8 + 8 + 8;
 /// How hard blocks are packed: they are read often and written once, beside other work.
@@ -77,6 +77,7 @@ pub(crate) fn encode(head: &SummaryHead, columns: &[(String, Vec<ArrayRef>)]) ->
     put(&mut directory, head.slab.created.cast_unsigned());
     put(&mut directory, u64::from(head.slab.slab));
     put(&mut directory, u64::from(head.slab.level));
+    put(&mut directory, head.slab.deleted);
     put(&mut directory, head.pages.len() as u64);
     for page in &head.pages {
         put(&mut directory, page.first_row);

@@ -103,11 +103,11 @@ impl SummaryRead {
         if self.slab(slab).is_some_and(|held| held.summary.is_some()) {
             return false;
         }
-        // The buckets it was merged from were summarised, or would have been: without it an answer would shrink for
-        // the time its summary takes.
+        // The buckets it was merged from were summarised, or would have been, and so was the slab before some of its
+        // events were deleted: without it an answer would shrink for the time its summary takes.
         let is_in_range =
             self.earliest.is_none_or(|earliest| segment.pages().iter().any(|page| page.time_max >= earliest));
-        !(slab.level > 0 && is_in_range)
+        !((slab.level > 0 || slab.deleted > 0) && is_in_range)
     }
 
     /// Whether rows of a segment come from a summary.

@@ -92,7 +92,7 @@ fn head(pages: &[ArrayRef]) -> SummaryHead {
         time_min: -5,
         time_max: i64::MAX,
     };
-    let slab = StoredSlab { bucket: 12, created: -3, slab: 4, level: 1 };
+    let slab = StoredSlab { bucket: 12, created: -3, slab: 4, level: 1, deleted: 900 };
     SummaryHead { digest: [9; 32], slab, pages: pages.iter().map(page).collect() }
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use quarry_engine::Engine;
 use quarry_event::TimeRange;
+use quarry_store::{Deletion, IndexSelector};
 use tempfile::tempdir;
 
 use crate::world::{Answer, PLENTY, Question, SECOND, START, World, engine, open};
@@ -355,5 +356,44 @@ fn slabs_of_many_pages_are_kept_in_parts() {
         for text in ["* | stats count by user", "* | stats latest(took) by user", "error | timechart span=1h count"] {
             check(&Question::within(text, from, until), &kept, &plain, &world);
         }
+    }
+}
+
+/// Deletes the events of a store whose row is a multiple of `by`, of one index.
+fn delete_every(world: &World, index: &str, by: usize) -> u64 {
+    let mut deletion = Deletion::default();
+    for segment in world.store.snapshot(&IndexSelector::new([index]), &TimeRange::ALL).segments {
+        for page in 0..segment.pages().len() {
+            let rows: Vec<u32> = (0..segment.pages()[page].events).step_by(by).collect();
+            assert!(segment.note_deleted(page, &rows, &mut deletion));
+        }
+    }
+    world.store.delete(&deletion).unwrap().values().sum()
+}
+
+#[test]
+fn states_of_slabs_are_not_those_of_slabs_that_lost_events() {
+    let dir = tempdir().unwrap();
+    let world = open(dir.path(), 300);
+    for index in ["main", "other"] {
+        world.append(index, 0, 900, 0);
+    }
+    world.store.seal_all().unwrap();
+    let (kept, plain) = (engine(PLENTY, ""), off());
+    let questions: Vec<Question> = KEPT.iter().map(|text| Question::new(text)).collect();
+    let first: Vec<Answer> = questions.iter().map(|question| check(question, &kept, &plain, &world)).collect();
+    assert!(delete_every(&world, "main", 3) > 0);
+    let second: Vec<Answer> = questions.iter().map(|question| check(question, &kept, &plain, &world)).collect();
+    let changed = first.iter().zip(&second).filter(|(first, second)| first.rows != second.rows).count();
+    assert!(changed * 10 > questions.len() * 8, "{changed} of {}", questions.len());
+    // What did not change is still known.
+    let other = Question::new("index=other | stats count by user");
+    let _ = check(&other, &kept, &plain, &world);
+    let (_, pages) = other.ask_counting(&kept, &world);
+    assert!(delete_every(&world, "main", 2) > 0 && pages > 0);
+    assert_eq!(other.ask_counting(&kept, &world).1, pages);
+    world.store.compact_all().unwrap();
+    for question in &questions {
+        let _ = check(question, &kept, &plain, &world);
     }
 }

@@ -1,5 +1,6 @@
 //! The same events kept in every way there is, and engines that read them in portions of every size.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,13 +14,17 @@ use quarry_event::{
     EventBatch, FieldColumns, IndexedField, Metadata, Page, PageColumns, PageSet, TermQuery, TimeRange,
 };
 use quarry_stdx::ManualClock;
-use quarry_store::{AppendRequest, IndexSelector, PageInfo, Segment, Snapshot, Store, StoreError, StoreOptions};
+use quarry_store::{
+    AppendRequest, Deletion, IndexSelector, PageInfo, Segment, Snapshot, Store, StoreError, StoreOptions,
+};
 
 const SECOND: i64 = 1_000_000_000;
 /// When the first event happened.
 pub(crate) const START: i64 = 1_790_000_000 * SECOND;
 /// Events of a batch.
 const BATCH: u64 = 97;
+/// Host of events that are deleted.
+const DOOMED: &str = "doomed";
 
 const PROPS: &str = "[json]\nKV_MODE = json\n[plain]\nEXTRACT-code = code-(?<code>\\d+) (?<word>\\w+)\n";
 
@@ -67,9 +72,25 @@ fn event(at: u64) -> (usize, String) {
 
 /// Appends events `from..until` of the set.
 fn append(store: &Store, from: u64, until: u64) {
-    for first in (from..until).step_by(BATCH as usize) {
+    append_among(store, from..until, 0);
+}
+
+/// As [`append`], with as many others among those before `doomed`, which are known by their host and are to be deleted.
+fn append_among(store: &Store, numbers: Range<u64>, doomed: u64) {
+    for first in numbers.clone().step_by(BATCH as usize) {
         for index in ["main", "other"] {
             let mut batch = EventBatch { index_time: START, ..EventBatch::default() };
+            let others: Vec<u32> = ["kv", "json", "plain"]
+                .into_iter()
+                .map(|sourcetype| {
+                    batch.intern(&Metadata {
+                        index: index.into(),
+                        host: DOOMED.into(),
+                        source: "/var/log/web.log".into(),
+                        sourcetype: sourcetype.into(),
+                    })
+                })
+                .collect();
             let metas: Vec<u32> = [("web", "kv"), ("app", "json"), ("db", "plain")]
                 .into_iter()
                 .map(|(host, sourcetype)| {
@@ -81,20 +102,41 @@ fn append(store: &Store, from: u64, until: u64) {
                     })
                 })
                 .collect();
-            let numbers = (first..until.min(first + BATCH)).filter(|at| (at % 11 == 3) == (index == "other"));
-            for (row, at) in numbers.enumerate() {
+            let of_index = |at: &u64| (at % 11 == 3) == (index == "other");
+            for at in (first..numbers.end.min(first + BATCH)).filter(of_index) {
                 let (kind, text) = event(at);
+                if at < doomed && at % 3 == 1 {
+                    let (kind, text) = event(at + 1_000_000);
+                    batch.push(text.as_bytes(), START + at as i64 * SECOND, others[kind]);
+                }
                 // Three events share an instant, and some come late. Those of two indexes never meet: in which order
                 // they arrived is not kept.
                 let late = if at % 37 == 0 { 4_000 } else { 0 } - i64::from(index == "other");
                 batch.push(text.as_bytes(), START + (at as i64 / 3 * 7 - late) * SECOND, metas[kind]);
                 if at % 50 == 17 {
-                    batch.fields.push(IndexedField { row: row as u32, name: "zone".into(), value: "north".into() });
+                    let row = batch.len() as u32 - 1;
+                    batch.fields.push(IndexedField { row, name: "zone".into(), value: "north".into() });
                 }
             }
             store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
         }
     }
+}
+
+/// Deletes the events that are known by their host.
+fn delete_doomed(store: &Store) {
+    let mut deletion = Deletion::default();
+    for segment in Store::snapshot(store, &IndexSelector::all(), &TimeRange::ALL).segments {
+        for at in 0..segment.pages().len() {
+            let page = segment.read_page(at, PageColumns::ALL).unwrap();
+            let is_doomed = |row: &u32| &*page.metas[page.meta[*row as usize] as usize].host == DOOMED;
+            let rows: Vec<u32> = (0..page.len() as u32).filter(is_doomed).collect();
+            assert!(segment.note_deleted(at, &rows, &mut deletion));
+        }
+    }
+    assert!(deletion.events() > 0);
+    let deleted: u64 = store.delete(&deletion).unwrap().values().sum();
+    assert_eq!(deleted, deletion.events());
 }
 
 /// Where events come from.
@@ -174,12 +216,24 @@ pub(crate) fn places(folder: &Path, events: u64) -> Vec<Place> {
     append(&compacted, 0, events);
     compacted.seal_all().unwrap();
     compacted.compact_all().unwrap();
+    // Half of the slabs, and one of a large slab's pages, lose events.
+    let lossy = open(&folder.join("lossy"), slabs);
+    append_among(&lossy, 0..events, events / 2);
+    lossy.seal_all().unwrap();
+    delete_doomed(&lossy);
+    let late = open(&folder.join("late"), slabs);
+    append_among(&late, 0..events, events / 2);
+    late.seal_all().unwrap();
+    late.compact_all().unwrap();
+    delete_doomed(&late);
     vec![
         place("hot", &hot, false),
         place("sealed", &sealed, false),
         place("sealed, texts only", &sealed, true),
         place("half sealed", &mixed, false),
         place("compacted", &compacted, false),
+        place("some deleted", &lossy, false),
+        place("compacted and some deleted", &late, false),
     ]
 }
 

@@ -275,6 +275,9 @@ impl Segment for Counted {
     fn dictionary(&self, column: u32) -> Result<Arc<Dictionary>, StoreError> {
         self.inner.dictionary(column)
     }
+    fn is_shaped(&self, page: usize) -> bool {
+        self.inner.is_shaped(page)
+    }
     fn shaped_page(&self, page: usize) -> Result<Option<Box<dyn ShapedPage>>, StoreError> {
         self.count();
         self.inner.shaped_page(page)

@@ -10,13 +10,14 @@ use std::sync::Arc;
 
 use quarry_bucket::{BucketEncoder, BucketError, BucketVerifier, EncodeOptions, EncodedBucket, SlabSource};
 use quarry_catalog::{BucketRow, BucketState, CompactionCommit, Origin};
-use quarry_event::PageColumns;
+use quarry_event::{PageColumns, TimeNs};
 
 use crate::compaction::pace::{Pace, Stopped};
 use crate::compaction::regroup::{Regroup, SlabLimits};
 use crate::compaction::report::Merge;
+use crate::deletion::{Moved, Ranks};
 use crate::seal::{choose_names, stem_of};
-use crate::sealed::SealedBucket;
+use crate::sealed::{Live, SealedBucket};
 use crate::state::Shared;
 use crate::sync::lock;
 use crate::{Damage, StoreError, data_dir};
@@ -31,7 +32,7 @@ pub(crate) enum Failure {
     Stopped,
     /// Trying again may help.
     Later(StoreError),
-    /// A bucket was retired meanwhile.
+    /// A bucket was retired, or some of its events were deleted, meanwhile.
     Changed,
     /// A bucket, by its number, cannot be read.
     Damaged(u64, Damage),
@@ -59,9 +60,9 @@ pub(crate) fn merge(
     add: AddSlab,
 ) -> Result<Merge, Failure> {
     check_room(shared, inputs)?;
-    let (encoded, slabs) = encode_checked(shared, inputs, pace, add)?;
+    let (encoded, content) = encode_checked(shared, inputs, pace, add)?;
     pace.step(0)?;
-    let mut row = row_of(shared, inputs, slabs)?;
+    let mut row = row_of(shared, inputs, &content)?;
     choose_names(shared, &mut row)?;
     shared.catalog.begin_seal(&row)?;
     let stored = put(shared, &mut row, encoded, pace);
@@ -94,7 +95,29 @@ fn check_room(shared: &Shared, inputs: &[Arc<SealedBucket>]) -> Result<(), Failu
     }
 }
 
-/// Gives the events of the inputs to `visit`, slab by slab as the output will have them.
+/// What a merged bucket holds.
+#[derive(Debug, Default)]
+struct Content {
+    slabs: u32,
+    events: u64,
+    raw_bytes: u64,
+    /// Smallest and largest `_time`; `None` without events.
+    times: Option<(TimeNs, TimeNs)>,
+}
+
+impl Content {
+    fn add(&mut self, slab: &SlabSource<'_>) {
+        self.slabs += 1;
+        self.events += slab.events.len() as u64;
+        self.raw_bytes += slab.events.raw.len() as u64;
+        for time in &slab.events.time {
+            let (first, last) = self.times.unwrap_or((*time, *time));
+            self.times = Some((first.min(*time), last.max(*time)));
+        }
+    }
+}
+
+/// Gives the events of the inputs that are not deleted to `visit`, slab by slab as the output will have them.
 fn for_each_slab(
     shared: &Shared,
     inputs: &[Arc<SealedBucket>],
@@ -110,14 +133,19 @@ fn for_each_slab(
         let (mut events, mut raw_bytes) = (0, 0);
         let pages = open.infos.iter().map(Vec::len).sum::<usize>().max(1) as u64;
         for (slab, infos) in open.infos.iter().enumerate() {
-            let slab_events = infos.iter().map(|page| u64::from(page.events)).sum();
-            regroup.start_slab(slab_events, infos.iter().map(|page| page.raw_bytes).sum());
+            let live = bucket.deleted.as_ref().and_then(|deleted| Live::new(deleted, infos));
+            let left = live.as_ref().map_or(infos, |live| &live.infos);
+            let slab_events = left.iter().map(|page| u64::from(page.events)).sum();
+            regroup.start_slab(slab_events, left.iter().map(|page| page.raw_bytes).sum());
             for at in 0..infos.len() {
                 let page = open.reader.read_page(slab, at, PageColumns::ALL);
                 let page = page.map_err(|error| damaged(error.to_string()))?;
                 events += page.len() as u64;
                 raw_bytes += page.raw.len() as u64;
-                regroup.add(&page);
+                regroup.add(&match &live {
+                    Some(live) => live.left_of(at, page),
+                    None => page,
+                });
                 pace.step(bucket.row.object_bytes / pages)?;
                 regroup.take_closed().iter().try_for_each(|slab| visit(&slab.source()))?;
             }
@@ -136,17 +164,20 @@ fn encode_checked(
     inputs: &[Arc<SealedBucket>],
     pace: &mut Pace<'_>,
     add: AddSlab,
-) -> Result<(EncodedBucket, u32), Failure> {
+) -> Result<(EncodedBucket, Content), Failure> {
     let mut proven = |shaped: bool| {
         let options = EncodeOptions { zstd_level: shared.options.compaction.zstd_level, shaped, located: true };
         let mut encoder = unwaited(shared, || BucketEncoder::new(&options))?;
-        for_each_slab(shared, inputs, pace, &mut |slab| unwaited(shared, || add(&mut encoder, slab)))?;
-        let slabs = encoder.slabs() as u32;
+        let mut content = Content::default();
+        for_each_slab(shared, inputs, pace, &mut |slab| {
+            content.add(slab);
+            unwaited(shared, || add(&mut encoder, slab))
+        })?;
         let encoded = unwaited(shared, || encoder.finish())?;
         let mut verifier = unwaited(shared, || BucketVerifier::new(&encoded))?;
         for_each_slab(shared, inputs, pace, &mut |slab| unwaited(shared, || verifier.slab(slab)))?;
         unwaited(shared, || verifier.finish())?;
-        Ok((encoded, slabs))
+        Ok((encoded, content))
     };
     match proven(true) {
         // A fault of the shaper is no reason to leave the buckets as they are.
@@ -173,9 +204,12 @@ fn unwaited<T>(shared: &Shared, work: impl FnOnce() -> Result<T, BucketError>) -
     done.map_err(|error| Failure::Never(error.to_string()))
 }
 
-fn row_of(shared: &Shared, inputs: &[Arc<SealedBucket>], slabs: u32) -> Result<BucketRow, Failure> {
+fn row_of(shared: &Shared, inputs: &[Arc<SealedBucket>], content: &Content) -> Result<BucketRow, Failure> {
     let rows = || inputs.iter().map(|bucket| &bucket.row);
-    let Some(first) = rows().next() else { return Err(Failure::Never("nothing to merge".to_owned())) };
+    let (Some(first), Some((time_min, time_max))) = (rows().next(), content.times) else {
+        return Err(Failure::Never("nothing to merge".to_owned()));
+    };
+    let level = rows().map(|row| row.level).max().unwrap_or(0);
     let number = shared.state().take_number();
     let stem = stem_of(&first.index, number);
     Ok(BucketRow {
@@ -184,15 +218,16 @@ fn row_of(shared: &Shared, inputs: &[Arc<SealedBucket>], slabs: u32) -> Result<B
         state: BucketState::Sealing,
         object: format!("{stem}.bucket"),
         filter: format!("{stem}.filter"),
-        slabs,
-        time_min: rows().map(|row| row.time_min).min().unwrap_or(0),
-        time_max: rows().map(|row| row.time_max).max().unwrap_or(0),
-        events: rows().map(|row| row.events).sum(),
-        raw_bytes: rows().map(|row| row.raw_bytes).sum(),
+        slabs: content.slabs,
+        time_min,
+        time_max,
+        events: content.events,
+        raw_bytes: content.raw_bytes,
         object_bytes: 0,
         filter_bytes: 0,
         created: 0,
-        level: rows().map(|row| row.level).max().unwrap_or(0) + 1,
+        // A bucket that is only rewritten has not multiplied its size.
+        level: if inputs.len() == 1 { level.max(1) } else { level + 1 },
         thawed: false,
         origins: origins_of(inputs),
     })
@@ -204,13 +239,18 @@ fn origins_of(inputs: &[Arc<SealedBucket>]) -> Vec<Origin> {
     let mut origins: Vec<Origin> = Vec::new();
     let (mut first_row, mut last) = (0, None);
     for bucket in inputs {
+        let deleted = bucket.deleted.as_ref().map(|deleted| Ranks::new(deleted));
         for origin in &bucket.origins {
             if last.is_none_or(|last: u64| last + 1 != origin.number) {
-                origins.push(Origin { first_row: first_row + origin.first_row, number: origin.number });
+                let gone = deleted.as_ref().map_or(0, |deleted| deleted.before(origin.first_row));
+                let origin = Origin { first_row: first_row + origin.first_row - gone, number: origin.number };
+                // Of the one before nothing is left.
+                origins.pop_if(|before| before.first_row == origin.first_row);
+                origins.push(origin);
             }
             last = Some(origin.number);
         }
-        first_row += bucket.row.events;
+        first_row += bucket.row.events - bucket.deleted_events();
     }
     origins
 }
@@ -231,7 +271,10 @@ fn put(shared: &Shared, row: &mut BucketRow, encoded: EncodedBucket, pace: &mut 
 /// Puts the bucket in the place of its inputs, in the catalog and in the state.
 fn commit(shared: &Shared, row: &BucketRow, inputs: &[Arc<SealedBucket>]) -> Result<(), Failure> {
     let _commit = lock(&shared.commit);
-    if inputs.iter().any(|bucket| !shared.state().sealed.contains_key(&bucket.row.number)) {
+    let is_live = |bucket: &Arc<SealedBucket>| {
+        shared.state().sealed.get(&bucket.row.number).is_some_and(|live| Arc::ptr_eq(live, bucket))
+    };
+    if !inputs.iter().all(is_live) {
         withdraw(shared, row);
         return Err(Failure::Changed);
     }
@@ -243,11 +286,16 @@ fn commit(shared: &Shared, row: &BucketRow, inputs: &[Arc<SealedBucket>]) -> Res
         return Err(Failure::Never("the catalog does not have all of them as live".to_owned()));
     }
     let mut state = shared.state();
+    let to = state.add_sealed(SealedBucket::new(live));
+    let mut first_row = 0;
     for bucket in inputs {
+        let moved = Moved { to: Arc::clone(&to.hold), first_row, dropped: bucket.deleted.clone() };
+        debug_assert!(bucket.hold.moved.get().is_none(), "a bucket is merged once");
+        bucket.hold.moved.get_or_init(|| moved);
+        first_row += bucket.row.events - bucket.deleted_events();
         state.remove_sealed(bucket.row.number);
         state.retired.push(bucket.clone());
     }
-    state.add_sealed(SealedBucket::new(live));
     Ok(())
 }
 

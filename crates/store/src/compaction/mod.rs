@@ -2,7 +2,7 @@
 //!
 //! What to merge is chosen in `policy`, the steps of one merge are in `merge`. The thread here merges beside ingest, at
 //! the pace of `pace`; it begins when no slab waits for its seal and none was sealed for a moment.
-//! [`Store::compact_all`] merges at once.
+//! [`Store::compact_all`] merges at once. Deleted events are left out, and a bucket with many of them is rewritten.
 //!
 //! Not here: when the objects of merged buckets are deleted (`retire`).
 
@@ -124,6 +124,13 @@ pub(crate) fn merge_noted(
     drop(inputs);
     shared.delete_retired();
     outcome
+}
+
+impl Shared {
+    /// Writes a bucket anew without its deleted events; what goes wrong is told. The caller holds `compacting`.
+    pub(crate) fn rewrite(&self, bucket: &Arc<SealedBucket>) {
+        drop(merge_noted(self, vec![Arc::clone(bucket)], &mut Pace::full(self), BucketEncoder::add_slab));
+    }
 }
 
 impl Store {

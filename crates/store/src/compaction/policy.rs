@@ -3,6 +3,9 @@
 //! Candidates are neighbours: buckets of one index with nothing between them in the order of arrival, so that the
 //! merged bucket can take their place. In the background only buckets of one level merge, and only some at once: an
 //! event is then rewritten as often as the bucket it is in multiplies its size, and not for every bucket that follows.
+//!
+//! When nothing is to be merged, buckets are rewritten that hold deleted events: many of them in the background, any on
+//! request.
 
 use std::sync::Arc;
 
@@ -14,6 +17,9 @@ use crate::state::State;
 
 /// Fewest buckets that a merge on request takes.
 const INPUTS_MIN: usize = 2;
+
+/// Part of a bucket's events that is deleted, as its reciprocal, from which on it is written anew in the background.
+const REWRITE_PART: u64 = 4;
 
 /// Who asks for a merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +65,25 @@ pub(crate) fn choose(
             return group.inputs;
         }
     }
-    Vec::new()
+    to_rewrite(state, is_whole, options, request).into_iter().collect()
+}
+
+/// A bucket that is worth writing anew without its deleted events. A thawed one stays as it came.
+fn to_rewrite(
+    state: &State,
+    is_whole: &dyn Fn(&SealedBucket) -> bool,
+    options: &CompactionOptions,
+    request: Request,
+) -> Option<Arc<SealedBucket>> {
+    let is_worth_it = |bucket: &SealedBucket| match request {
+        Request::Background => {
+            bucket.deleted_events().saturating_mul(REWRITE_PART) >= bucket.row.events
+                && options.merge_of(&bucket.row.index).background
+        }
+        Request::Explicit => true,
+    };
+    let rewritable = |bucket: &SealedBucket| !bucket.row.thawed && is_worth_it(bucket) && is_whole(bucket);
+    state.lossy().find(|bucket| rewritable(bucket)).cloned()
 }
 
 /// Buckets that would become one.
@@ -186,7 +210,7 @@ mod tests {
         options: &CompactionOptions,
     ) -> Vec<u64> {
         let mut state = State::default();
-        rows.into_iter().for_each(|row| state.add_sealed(SealedBucket::new(row)));
+        rows.into_iter().for_each(|row| drop(state.add_sealed(SealedBucket::new(row))));
         let options = CompactionOptions { max_merge_stored_bytes: MOST_STORED, ..options.clone() };
         let is_whole = |bucket: &SealedBucket| !bad.contains(&bucket.row.number);
         choose(&state, &is_whole, &options, request).iter().map(|bucket| bucket.row.number).collect()

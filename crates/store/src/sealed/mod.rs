@@ -6,11 +6,12 @@
 
 mod cut;
 mod fault;
+mod live;
 mod segment;
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use quarry_blob::BlobStore;
@@ -19,10 +20,12 @@ use quarry_catalog::{BucketRow, Origin};
 use quarry_event::{Page, TermQuery};
 
 use crate::cache::Cache;
+use crate::deletion::{Hold, RowSet};
 use crate::{PageInfo, StoreError, StoreOptions};
 
 pub(crate) use self::cut::{Cut, cuts};
 use self::fault::Faults;
+pub(crate) use self::live::Live;
 pub(crate) use self::segment::SealedSegment;
 
 /// A live bucket.
@@ -32,6 +35,10 @@ pub(crate) struct SealedBucket {
     pub(crate) id: Arc<str>,
     /// Where its events are in the order of arrival: the buckets they were sealed in, by ascending row and number.
     pub(crate) origins: Vec<Origin>,
+    /// Its events that are deleted.
+    pub(crate) deleted: Option<Arc<RowSet>>,
+    /// Shared with what the bucket was before its last events were deleted.
+    pub(crate) hold: Arc<Hold>,
 }
 
 impl SealedBucket {
@@ -41,7 +48,29 @@ impl SealedBucket {
         if origins.is_empty() {
             origins.push(Origin { first_row: 0, number: row.number });
         }
-        SealedBucket { row, id, origins }
+        let hold = Arc::new(Hold { bucket: row.number, moved: OnceLock::new() });
+        SealedBucket { row, id, origins, deleted: None, hold }
+    }
+
+    /// The bucket with these rows deleted, all that were deleted before among them.
+    pub(crate) fn without(&self, deleted: RowSet) -> SealedBucket {
+        SealedBucket {
+            row: self.row.clone(),
+            id: self.id.clone(),
+            origins: self.origins.clone(),
+            deleted: Some(Arc::new(deleted)),
+            hold: Arc::clone(&self.hold),
+        }
+    }
+
+    /// Number of events that are deleted.
+    pub(crate) fn deleted_events(&self) -> u64 {
+        self.deleted.as_ref().map_or(0, |deleted| deleted.len())
+    }
+
+    /// Whether no search holds the bucket, nor what it was before some of its events were deleted.
+    pub(crate) fn is_free(bucket: &Arc<SealedBucket>) -> bool {
+        Arc::strong_count(bucket) == 1 && Arc::strong_count(&bucket.hold) == 1
     }
 
     /// Number of the bucket its first event was sealed in.

@@ -6,8 +6,8 @@ use quarry_event::shape::{Dictionary, PageColumn, Shapes, Texts};
 use quarry_event::{FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery};
 
 use crate::hot::SLABS_PER_BUCKET_MAX;
-use crate::sealed::{Cut, OpenBucket, Readers, SealedBucket, damage};
-use crate::{Damage, PageInfo, Segment, ShapedPage, SlabIdentity, StoreError, StoredSlab};
+use crate::sealed::{Cut, Live, OpenBucket, Readers, SealedBucket, damage};
+use crate::{Damage, Deletion, PageInfo, Segment, ShapedPage, SlabIdentity, StoreError, StoredSlab};
 
 /// Bytes of the columns of one event in a cached page.
 const COLUMN_BYTES_PER_EVENT: usize = 16;
@@ -21,6 +21,10 @@ pub(crate) struct SealedSegment {
     pub(crate) slab: usize,
     /// Which of the slab's events these are; `None` for all of them.
     pub(crate) cut: Option<Cut>,
+    /// What is left of these; `None` when none is deleted.
+    pub(crate) live: Option<Live>,
+    /// Number of events of the whole slab that are deleted.
+    pub(crate) deleted: u64,
     /// The snapshot names the bucket as damaged.
     pub(crate) listed: bool,
 }
@@ -40,6 +44,19 @@ impl SealedSegment {
         }
         let rest = self.read(page, PageColumns { raw: false, ..columns })?;
         Ok(Page { raw: text.raw.clone(), ends: text.ends.clone(), ..rest })
+    }
+
+    /// What a page of this segment is, deleted events and all.
+    fn read_part(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError> {
+        match &self.cut {
+            Some(cut) => Ok(cut.part_of(self.read_whole(cut.first_page + page, columns)?)),
+            None => self.read_whole(page, columns),
+        }
+    }
+
+    /// Whether deleted events are left out of a page.
+    fn is_touched(&self, page: usize) -> bool {
+        self.live.as_ref().is_some_and(|live| live.is_touched(page))
     }
 
     /// Row of its first event within the bucket.
@@ -78,6 +95,7 @@ impl Segment for SealedSegment {
             store: self.readers.instance,
             bucket: self.bucket.row.number,
             slab: u32::try_from(self.slab).ok()?,
+            deleted: self.deleted,
         };
         // Where a cut lies depends on what else the search reads.
         self.cut.is_none().then_some(whole)
@@ -86,7 +104,8 @@ impl Segment for SealedSegment {
     fn stored(&self) -> Option<StoredSlab> {
         let row = &self.bucket.row;
         let slab = u32::try_from(self.slab).ok()?;
-        Some(StoredSlab { bucket: row.number, created: row.created, slab, level: row.level })
+        let (bucket, created, level) = (row.number, row.created, row.level);
+        Some(StoredSlab { bucket, created, slab, level, deleted: self.deleted })
     }
 
     fn metas(&self) -> Arc<[Metadata]> {
@@ -94,9 +113,10 @@ impl Segment for SealedSegment {
     }
 
     fn pages(&self) -> &[PageInfo] {
-        match &self.cut {
-            Some(cut) => &cut.infos,
-            None => &self.open.infos[self.slab],
+        match (&self.live, &self.cut) {
+            (Some(live), _) => &live.infos,
+            (None, Some(cut)) => &cut.infos,
+            (None, None) => &self.open.infos[self.slab],
         }
     }
 
@@ -107,10 +127,11 @@ impl Segment for SealedSegment {
         }
         let found = self.open.reader.candidate_pages(self.slab, query, fields);
         let found = found.map_err(|error| damage(&self.bucket.id, &error))?;
-        Ok(match &self.cut {
+        let found = match &self.cut {
             Some(cut) => PageSet(found.0 >> cut.first_page & PageSet::first(cut.infos.len()).0),
             None => found,
-        })
+        };
+        Ok(self.live.as_ref().map_or(found, |live| PageSet(found.0 & live.filled.0)))
     }
 
     fn candidate_rows(
@@ -121,7 +142,7 @@ impl Segment for SealedSegment {
         most: usize,
     ) -> Result<Option<Vec<u32>>, StoreError> {
         // The columns of a page have the rows of the whole page.
-        if self.cut.is_some() {
+        if self.cut.is_some() || self.is_touched(page) {
             return Ok(None);
         }
         let found = self.open.reader.candidate_rows(self.slab, page, query, fields, most);
@@ -134,14 +155,27 @@ impl Segment for SealedSegment {
     }
 
     fn read_page(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError> {
-        match &self.cut {
-            Some(cut) => Ok(cut.part_of(self.read_whole(cut.first_page + page, columns)?)),
-            None => self.read_whole(page, columns),
+        let read = self.read_part(page, columns)?;
+        Ok(match &self.live {
+            Some(live) => live.left_of(page, read),
+            None => read,
+        })
+    }
+
+    fn note_deleted(&self, page: usize, rows: &[u32], deletion: &mut Deletion) -> bool {
+        let Some(first_row) = self.pages().get(page).map(|info| info.first_row) else { return false };
+        match self.live.as_ref().filter(|live| live.is_touched(page)) {
+            Some(live) => {
+                let left = live.rows_of(page);
+                deletion.add(&self.bucket.hold, rows.iter().filter_map(|row| left.get(*row as usize).copied()));
+            }
+            None => deletion.add(&self.bucket.hold, rows.iter().map(|row| first_row + u64::from(*row))),
         }
+        true
     }
 
     fn page_metas(&self, page: usize) -> Result<Vec<u32>, StoreError> {
-        if self.cut.is_some() {
+        if self.cut.is_some() || self.is_touched(page) {
             let columns = PageColumns { raw: false, index_time: false, fields: false };
             return Ok(self.read_page(page, columns)?.meta);
         }
@@ -165,8 +199,12 @@ impl Segment for SealedSegment {
         self.open.reader.dictionary(self.slab, column).map_err(|error| damage(&self.bucket.id, &error))
     }
 
+    fn is_shaped(&self, page: usize) -> bool {
+        !self.is_touched(page)
+    }
+
     fn shaped_page(&self, page: usize) -> Result<Option<Box<dyn ShapedPage>>, StoreError> {
-        if self.cut.is_some() {
+        if self.cut.is_some() || self.is_touched(page) {
             return Ok(None);
         }
         let opened = self.open.reader.shaped_page(self.slab, page);

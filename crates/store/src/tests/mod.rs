@@ -5,6 +5,7 @@ mod compaction;
 mod compaction_faults;
 mod crash;
 mod damage;
+mod deletion;
 mod faults;
 mod full;
 mod gaps;

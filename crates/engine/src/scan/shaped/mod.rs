@@ -108,6 +108,9 @@ impl EventScan {
             messages: &context.messages,
         };
         let Some(slab) = self.slabs.of(&page.segment, &asked)? else { return Ok(Shaped::No) };
+        if !page.segment.is_shaped(page.page) {
+            return Ok(Shaped::No);
+        }
         let mut reader = PageReader::new(&slab, page, columns);
         let in_range = self.rows_in_range(&mut reader, page)?;
         if in_range.is_empty() {

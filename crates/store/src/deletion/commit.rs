@@ -1,0 +1,78 @@
+//! A deletion becomes true: in the catalog, then in the state.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use quarry_catalog::{DeletionCommit, DeletionRow};
+
+use super::found::Deletion;
+use super::row_set::RowSet;
+use crate::sealed::SealedBucket;
+use crate::state::{Shared, State};
+use crate::sync::lock;
+use crate::{Store, StoreError};
+
+impl Store {
+    /// Deletes events; gives how many of each index, by name. Those that went meanwhile, by retention or by another
+    /// deletion, are not counted.
+    ///
+    /// After an error nothing is deleted; after one of the catalog, whether the deletion holds shows at the next start.
+    pub fn delete(&self, deletion: &Deletion) -> Result<BTreeMap<String, u64>, StoreError> {
+        if !self.is_writable() {
+            return Err(StoreError::ReadOnly);
+        }
+        let deleted = self.shared.delete(deletion)?;
+        self.shared.delete_retired();
+        Ok(deleted)
+    }
+}
+
+impl Shared {
+    fn delete(&self, deletion: &Deletion) -> Result<BTreeMap<String, u64>, StoreError> {
+        let _commit = lock(&self.commit);
+        let changes = changes(deletion, &self.state());
+        let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+        let (mut deletions, mut emptied) = (Vec::new(), Vec::new());
+        for (bucket, rows) in &changes {
+            *counts.entry(bucket.row.index.clone()).or_default() += rows.len() - bucket.deleted_events();
+            let number = bucket.row.number;
+            match rows.len() < bucket.row.events {
+                true => deletions.push(DeletionRow { bucket: number, rows: rows.encode() }),
+                false => emptied.push(number),
+            }
+        }
+        if changes.is_empty() {
+            return Ok(counts);
+        }
+        if !self.catalog.commit_deletion(&DeletionCommit { deletions: &deletions, emptied: &emptied })? {
+            let reason = "the catalog does not have all buckets as live; run `quarry bucket verify`".to_owned();
+            return Err(StoreError::Corrupt { bucket: "catalog".to_owned(), reason });
+        }
+        let mut state = self.state();
+        for (bucket, rows) in changes {
+            let number = bucket.row.number;
+            if rows.len() < bucket.row.events {
+                state.put_sealed(bucket.without(rows));
+            } else {
+                state.remove_sealed(number);
+                state.retired.push(bucket);
+            }
+        }
+        drop(state);
+        // There may be something to write anew.
+        self.seal_done.notify_all();
+        Ok(counts)
+    }
+}
+
+/// The live buckets that a deletion changes, with all their deleted rows afterwards.
+fn changes(deletion: &Deletion, state: &State) -> Vec<(Arc<SealedBucket>, RowSet)> {
+    let with_live = deletion.now().into_iter().filter_map(|(number, rows)| Some((state.sealed.get(&number)?, rows)));
+    let changed = with_live.filter_map(|(bucket, mut rows)| {
+        if let Some(deleted) = &bucket.deleted {
+            rows.add(deleted);
+        }
+        (rows.len() > bucket.deleted_events()).then(|| (Arc::clone(bucket), rows))
+    });
+    changed.collect()
+}

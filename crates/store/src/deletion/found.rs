@@ -1,0 +1,89 @@
+//! The events that a search found, by bucket and row, and where they are by now.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use super::row_set::{Ranks, RowSet};
+
+/// Memory of the rows of one deletion; at a bit per event, or 576 bytes where events lie far apart.
+pub const DELETION_BYTES_MAX: usize = 256 << 20;
+
+/// Counts who may still read a bucket's objects, and tells where its events went.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    /// Number of the bucket.
+    pub(crate) bucket: u64,
+    /// Set once it is merged.
+    pub(crate) moved: OnceLock<Moved>,
+}
+
+/// Where the rows of a bucket are since it was merged.
+#[derive(Debug)]
+pub(crate) struct Moved {
+    /// The merged bucket.
+    pub(crate) to: Arc<Hold>,
+    /// Row of its first event there.
+    pub(crate) first_row: u64,
+    /// Rows that were deleted by then and were left out.
+    pub(crate) dropped: Option<Arc<RowSet>>,
+}
+
+impl Moved {
+    /// Where rows are now.
+    fn rows(&self, rows: &RowSet) -> RowSet {
+        let mut there = RowSet::default();
+        match &self.dropped {
+            None => rows.iter().for_each(|row| there.insert(self.first_row + row)),
+            Some(dropped) => {
+                let ranks = Ranks::new(dropped);
+                let kept = rows.iter().filter(|row| !dropped.contains(*row));
+                kept.for_each(|row| there.insert(self.first_row + row - ranks.before(row)));
+            }
+        }
+        there
+    }
+}
+
+/// Events that are to be deleted together.
+#[derive(Debug, Default)]
+pub struct Deletion {
+    buckets: BTreeMap<u64, (Arc<Hold>, RowSet)>,
+    bytes: usize,
+}
+
+impl Deletion {
+    /// Notes rows of a bucket; each counts once.
+    pub(crate) fn add(&mut self, bucket: &Arc<Hold>, rows: impl Iterator<Item = u64>) {
+        let (_, set) = self.buckets.entry(bucket.bucket).or_insert_with(|| (Arc::clone(bucket), RowSet::default()));
+        let before = set.bytes();
+        rows.for_each(|row| set.insert(row));
+        self.bytes += set.bytes() - before;
+    }
+
+    /// Number of events.
+    pub fn events(&self) -> u64 {
+        self.buckets.values().map(|(_, rows)| rows.len()).sum()
+    }
+
+    /// Memory held, about; the limit is [`DELETION_BYTES_MAX`].
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Its rows by the bucket they are in by now.
+    pub(crate) fn now(&self) -> BTreeMap<u64, RowSet> {
+        let mut found: BTreeMap<u64, RowSet> = BTreeMap::new();
+        for (bucket, rows) in self.buckets.values() {
+            let (mut bucket, mut rows) = (Arc::clone(bucket), rows.clone());
+            while let Some(moved) = bucket.moved.get() {
+                rows = moved.rows(&rows);
+                bucket = Arc::clone(&moved.to);
+            }
+            match found.get_mut(&bucket.bucket) {
+                Some(known) => known.add(&rows),
+                None => drop(found.insert(bucket.bucket, rows)),
+            }
+        }
+        found
+    }
+}

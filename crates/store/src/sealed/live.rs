@@ -1,0 +1,154 @@
+//! What is left of a slab, or of a part of one, some of whose events are deleted.
+//!
+//! Whoever reads a segment sees its pages without those events, as if they had never come: fewer events in a page, in
+//! the same order. A page that lost events is read as text, because the columns of a shaped page have the rows of the
+//! whole page; the other pages are read as ever.
+
+use std::sync::Arc;
+
+use quarry_event::{Page, PageSet};
+
+use crate::PageInfo;
+use crate::deletion::RowSet;
+
+/// A segment without its deleted events.
+#[derive(Debug)]
+pub(crate) struct Live {
+    deleted: Arc<RowSet>,
+    /// Number of events of each page before.
+    all: Vec<u32>,
+    /// Its pages as they are left; a page may have no event.
+    pub(crate) infos: Vec<PageInfo>,
+    /// Pages that lost events.
+    touched: PageSet,
+    /// Pages with events.
+    pub(crate) filled: PageSet,
+}
+
+impl Live {
+    /// Pages `pages` of a bucket without the rows `deleted`; `None` when none of these is in them.
+    pub(crate) fn new(deleted: &Arc<RowSet>, pages: &[PageInfo]) -> Option<Live> {
+        let (mut touched, mut filled) = (0u64, 0u64);
+        let mut infos = Vec::with_capacity(pages.len());
+        for (number, page) in pages.iter().enumerate() {
+            let gone = deleted.count_within(page.first_row..page.first_row + u64::from(page.events)) as u32;
+            let events = page.events - gone;
+            touched |= u64::from(gone > 0) << number;
+            filled |= u64::from(events > 0) << number;
+            // Times stay those of the page, which hold for what is left of it too; how the text divides is not known.
+            let raw_bytes = page.raw_bytes * u64::from(events) / u64::from(page.events.max(1));
+            infos.push(PageInfo { events, raw_bytes, ..*page });
+        }
+        (touched > 0).then(|| Live {
+            deleted: Arc::clone(deleted),
+            all: pages.iter().map(|page| page.events).collect(),
+            infos,
+            touched: PageSet(touched),
+            filled: PageSet(filled),
+        })
+    }
+
+    /// Whether a page lost events.
+    pub(crate) fn is_touched(&self, page: usize) -> bool {
+        self.touched.contains(page)
+    }
+
+    /// Rows within the bucket of the events that a page has left.
+    pub(crate) fn rows_of(&self, page: usize) -> Vec<u64> {
+        let (Some(info), Some(all)) = (self.infos.get(page), self.all.get(page)) else { return Vec::new() };
+        let rows = rows_left(info.first_row, *all as usize, &self.deleted);
+        rows.into_iter().map(|row| info.first_row + u64::from(row)).collect()
+    }
+
+    /// What is left of a page.
+    pub(crate) fn left_of(&self, number: usize, page: Page) -> Page {
+        if self.is_touched(number) { left_of(&page, &self.deleted) } else { page }
+    }
+}
+
+/// Rows of a page, counted from its first, that are not deleted.
+fn rows_left(first_row: u64, events: usize, deleted: &RowSet) -> Vec<u32> {
+    (0..events as u32).filter(|row| !deleted.contains(first_row + u64::from(*row))).collect()
+}
+
+/// A page without deleted rows of its bucket; columns that were not read stay empty.
+fn left_of(page: &Page, deleted: &RowSet) -> Page {
+    let rows = rows_left(page.first_row, page.len(), deleted);
+    let pick = |values: &[i64]| rows.iter().filter_map(|row| values.get(*row as usize).copied()).collect();
+    let mut left = Page {
+        first_row: page.first_row,
+        time: pick(&page.time),
+        index_time: pick(&page.index_time),
+        meta: rows.iter().map(|row| page.meta[*row as usize]).collect(),
+        metas: Arc::clone(&page.metas),
+        ..Page::default()
+    };
+    if page.ends.len() == page.len() {
+        let mut raw = Vec::new();
+        for row in &rows {
+            raw.extend_from_slice(page.raw(*row as usize));
+            left.ends.push(raw.len() as u32);
+        }
+        left.raw = raw.into();
+    }
+    for field in &page.fields {
+        if let Ok(place) = rows.binary_search(&field.row) {
+            let mut field = field.clone();
+            field.row = place as u32;
+            left.fields.push(field);
+        }
+    }
+    left
+}
+
+#[cfg(test)]
+mod tests {
+    use quarry_event::IndexedField;
+
+    use super::*;
+
+    fn info(first_row: u64, events: u32) -> PageInfo {
+        PageInfo { first_row, events, time_min: 1, time_max: 2, raw_bytes: u64::from(events) * 10 }
+    }
+
+    fn set_of(rows: &[u64]) -> Arc<RowSet> {
+        let mut set = RowSet::default();
+        rows.iter().for_each(|row| set.insert(*row));
+        Arc::new(set)
+    }
+
+    #[test]
+    fn pages_are_known_by_what_they_lost() {
+        let pages = [info(100, 10), info(110, 2), info(112, 5)];
+        assert!(Live::new(&set_of(&[99, 117]), &pages).is_none());
+        let live = Live::new(&set_of(&[3, 102, 109, 110, 111]), &pages).unwrap();
+        let left: Vec<_> = live.infos.iter().map(|page| (page.first_row, page.events, page.raw_bytes)).collect();
+        assert_eq!(left, [(100, 8, 80), (110, 0, 0), (112, 5, 50)]);
+        assert_eq!(live.filled.0, 0b101);
+        assert_eq!([0, 1, 2].map(|page| live.is_touched(page)), [true, true, false]);
+    }
+
+    #[test]
+    fn what_is_left_of_a_page_has_its_own_columns() {
+        let field = |row: u32| IndexedField { row, name: "user".into(), value: row.to_string().into() };
+        let page = Page {
+            first_row: 50,
+            raw: "abccddd".into(),
+            ends: vec![1, 2, 4, 7],
+            time: vec![1, 2, 3, 4],
+            index_time: vec![5, 6, 7, 8],
+            meta: vec![0, 1, 0, 1],
+            fields: vec![field(0), field(1), field(1), field(3)],
+            ..Page::default()
+        };
+        let deleted = set_of(&[50, 52, 54]);
+        let left = left_of(&page, &deleted);
+        assert_eq!((left.first_row, left.len(), left.raw(0), left.raw(1)), (50, 2, &b"b"[..], &b"ddd"[..]));
+        assert_eq!((&left.index_time[..], &left.meta[..]), (&[6, 8][..], &[1, 1][..]));
+        let rows: Vec<(u32, &str)> = left.fields.iter().map(|field| (field.row, &*field.value)).collect();
+        assert_eq!(rows, [(0, "1"), (0, "1"), (1, "3")]);
+        let bare = Page { raw: Default::default(), ends: vec![], index_time: vec![], fields: vec![], ..page };
+        let left = left_of(&bare, &deleted);
+        assert_eq!((left.len(), left.ends.len(), left.index_time.len()), (2, 0, 0));
+    }
+}
