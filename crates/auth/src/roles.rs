@@ -17,6 +17,7 @@ struct Role {
     capabilities: &'static [&'static str],
     allowed_indexes: &'static [&'static str],
     default_indexes: &'static [&'static str],
+    delete_indexes: &'static [&'static str],
 }
 
 /// The shipped roles.
@@ -51,6 +52,7 @@ const ROLES: &[Role] = &[
         ],
         allowed_indexes: &["*"],
         default_indexes: &["main"],
+        delete_indexes: &[],
     },
     Role {
         name: "power",
@@ -68,6 +70,7 @@ const ROLES: &[Role] = &[
         ],
         allowed_indexes: &["*"],
         default_indexes: &["main"],
+        delete_indexes: &[],
     },
     Role {
         name: "admin",
@@ -116,6 +119,7 @@ const ROLES: &[Role] = &[
         ],
         allowed_indexes: &["*", "_*"],
         default_indexes: &["main"],
+        delete_indexes: &[],
     },
     Role {
         name: "can_delete",
@@ -123,6 +127,8 @@ const ROLES: &[Role] = &[
         capabilities: &["delete_by_keyword", "schedule_rtsearch"],
         allowed_indexes: &[],
         default_indexes: &[],
+        // Not what the node writes of itself: nobody is to delete from the audit trail.
+        delete_indexes: &["*"],
     },
 ];
 
@@ -141,6 +147,7 @@ pub fn permissions(identity: &Identity) -> Permissions {
     let mut open: Vec<&str> = identity.roles.iter().map(String::as_str).collect();
     let mut seen = BTreeSet::new();
     let (mut capabilities, mut allowed, mut default) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    let mut deleted = BTreeSet::new();
     while let Some(name) = open.pop() {
         let Some(role) = ROLES.iter().find(|role| role.name == name).filter(|_| seen.insert(name)) else { continue };
         open.extend(role.imports);
@@ -148,9 +155,10 @@ pub fn permissions(identity: &Identity) -> Permissions {
         capabilities.extend(texts(role.capabilities));
         allowed.extend(texts(role.allowed_indexes));
         default.extend(texts(role.default_indexes));
+        deleted.extend(texts(role.delete_indexes));
     }
     let (allowed, default) = (allowed.into_iter().collect(), default.into_iter().collect());
-    Permissions::of_user(&identity.user, capabilities, allowed, default)
+    Permissions::of_user(&identity.user, capabilities, allowed, default).deleting_from(deleted.into_iter().collect())
 }
 
 #[cfg(test)]
@@ -176,6 +184,10 @@ mod tests {
         // Deleting is nobody's by default, not even an administrator's.
         assert!(!admin.holds("delete_by_keyword") && of(&["admin", "can_delete"]).holds("delete_by_keyword"));
         assert!(!of(&["can_delete"]).holds("search"));
+        assert_eq!(
+            (admin.delete_indexes.len(), of(&["admin", "can_delete"]).delete_indexes),
+            (0, vec!["*".to_owned()])
+        );
     }
 
     #[test]

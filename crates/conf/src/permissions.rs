@@ -30,6 +30,8 @@ pub struct Permissions {
     pub allowed_indexes: Vec<String>,
     /// Indexes searched when a search names none (`srchIndexesDefault`).
     pub default_indexes: Vec<String>,
+    /// Patterns of indexes in which events may be deleted (`deleteIndexesAllowed`), with the capability for that.
+    pub delete_indexes: Vec<String>,
     /// Whether this is the owner of the data folder, to whom nothing is refused.
     is_owner: bool,
 }
@@ -42,7 +44,12 @@ impl Permissions {
         allowed_indexes: Vec<String>,
         default_indexes: Vec<String>,
     ) -> Permissions {
-        Permissions { user: user.to_owned(), capabilities, allowed_indexes, default_indexes, is_owner: false }
+        Permissions { user: user.to_owned(), capabilities, allowed_indexes, default_indexes, ..Permissions::default() }
+    }
+
+    /// The same, whose roles come to these indexes to delete from.
+    pub fn deleting_from(self, delete_indexes: Vec<String>) -> Permissions {
+        Permissions { delete_indexes, ..self }
     }
 
     /// Whoever runs the program on the data folder itself, without a server: the file system has let them in.
@@ -51,6 +58,7 @@ impl Permissions {
             user: OWNER.to_owned(),
             allowed_indexes: vec!["*".to_owned(), "_*".to_owned()],
             default_indexes: vec!["main".to_owned()],
+            delete_indexes: vec!["*".to_owned(), "_*".to_owned()],
             is_owner: true,
             ..Permissions::default()
         }

@@ -299,7 +299,9 @@ impl Engine {
         told.into_iter().for_each(|warning| messages.push(warning));
         let formats = ShownFormats::of(&parsed.pipeline, &runner.context);
         let permitted = runner.permit_all(&parsed.pipeline).and(formats);
-        let ran = caught("a search was explained", || permitted.and_then(|_| runner.run(&parsed.pipeline)).map(|_| ()));
+        let ran = caught("a search was explained", || {
+            permitted.and_then(|_| runner.run_search(&parsed.pipeline)).map(|_| ())
+        });
         ran.map_err(|error| {
             let whole = quarry_spl::ast::Span { start: 0, end: expansion.text.len() };
             let place = match &error {

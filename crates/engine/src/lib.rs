@@ -13,6 +13,7 @@ mod command;
 mod commands;
 mod custom;
 mod dataflow;
+mod deletion;
 mod error;
 mod explain;
 mod expr;
@@ -58,7 +59,7 @@ pub use explain::{
 pub use ingest::IngestExpressions;
 pub use job::{Engine, EngineOptions, Job, ResultKind, SearchRequest, Stopper, TransactionLimits};
 pub use knowledge::{EventType, KnowledgeSource, NoKnowledge, Tag, has_bundled_model};
-pub use node::{KeptJob, NoNode, NodeEntry, NodeSource};
+pub use node::{DeletionRecord, KeptJob, NoNode, NodeEntry, NodeSource};
 pub use result_rows::ResultRows;
 pub use run::SnapshotSource;
 pub use scan::ScanProgress;

@@ -197,7 +197,7 @@ impl Lowering<'_> {
                 Step::Blocking(Arc::new(Append { rows: self.appended(command)? }))
             }
             Command::Flow(flow) => return self.flow(flow),
-            Command::Keep(keep) => self.keep(keep),
+            Command::Keep(keep) => self.keep(keep)?,
             Command::IpLocation(location) => return self.ip_location(location),
             Command::Tstats(_) => return Err(self.must_be_first("tstats", " or have prestats=true append=true")),
             Command::Several(several) => self.several(several)?,

@@ -40,6 +40,17 @@ pub struct KeptJob {
     pub messages: Vec<String>,
 }
 
+/// A search that deletes events.
+#[derive(Clone, Copy, Debug)]
+pub struct DeletionRecord<'a> {
+    /// Its name.
+    pub sid: &'a str,
+    /// Its text as written.
+    pub search: &'a str,
+    /// How many events it found.
+    pub events: u64,
+}
+
 /// What commands may ask of the node they run on.
 pub trait NodeSource: Send + Sync {
     /// Name of the node, `splunk_server` of its events.
@@ -62,6 +73,10 @@ pub trait NodeSource: Send + Sync {
     /// Id of the job that ran a saved search so many runs ago, among those that the user may see.
     fn saved_job(&self, _name: &str, _offset: usize, _viewer: &Permissions) -> Option<String> {
         None
+    }
+    /// Puts on record that events are about to be deleted; they are not where that fails.
+    fn note_deletion(&self, _viewer: &Permissions, _record: &DeletionRecord<'_>) -> Result<(), String> {
+        Ok(())
     }
     /// Searches that ran before and that the user may see, newest first; `None` when they are not recorded.
     fn history(&self, _viewer: &Permissions) -> Option<Vec<NodeEntry>> {

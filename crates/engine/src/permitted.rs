@@ -6,6 +6,7 @@
 //! program wants to have run before it. Indexes that may not be searched hold nothing for the user ([`permitted`]), as in
 //! Splunk. What a command takes stands in its row of `quarry_spl::commands`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quarry_conf::Permissions;
@@ -13,7 +14,7 @@ use quarry_conf::permissions::SEARCH;
 use quarry_event::{EventBatch, TimeRange};
 use quarry_spl::ast::{Command, FlowCommand, ForeachCommand, FromCommand, KeepCommand, MapSearch, Pipeline, Span};
 use quarry_spl::capabilities::{demand_of, each_command};
-use quarry_store::{BucketListing, IndexSelector, Snapshot, StoreError};
+use quarry_store::{BucketListing, Deletion, IndexSelector, Snapshot, StoreError};
 
 use crate::EngineError;
 use crate::run::{Runner, SnapshotSource};
@@ -54,6 +55,14 @@ impl SnapshotSource for PermittedSource {
             Some(meta) => Err(not_writable(&self.permissions, &meta.index)),
             None => self.source.keep(events),
         }
+    }
+
+    fn seal(&self, indexes: &IndexSelector) -> Result<(), String> {
+        self.source.seal(&indexes.within(&self.allowed))
+    }
+
+    fn delete(&self, deletion: &Deletion) -> Result<BTreeMap<String, u64>, String> {
+        self.source.delete(deletion)
     }
 }
 

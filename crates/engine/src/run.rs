@@ -9,6 +9,7 @@ mod models;
 mod row_steps;
 mod several;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
@@ -16,7 +17,7 @@ use quarry_event::time::parse_time;
 use quarry_event::{EventBatch, TimeNs, TimeRange};
 use quarry_spl::analyse::required_fields;
 use quarry_spl::ast::{Command, Pipeline, SearchCommand, SearchExpr, Span, Stage, TimeText};
-use quarry_store::{AppendRequest, BucketListing, IndexSelector, MemoryStore, Snapshot, Store, StoreError};
+use quarry_store::{AppendRequest, BucketListing, Deletion, IndexSelector, MemoryStore, Snapshot, Store, StoreError};
 
 use self::bounds::bounds_of_rows;
 use self::row_steps::RowSteps;
@@ -56,6 +57,8 @@ use crate::time_windows::{TimeWindows, intersection};
 /// Told of a search whose first command takes rows.
 const NO_ROWS: &str = "the first command takes rows, of which there are none; searches begin with events (search, tstats) or \
                        rows (makeresults, inputlookup)";
+/// Told where events are not in buckets.
+const NOT_DELETED: &str = "no events can be deleted here: they are in no index";
 /// Rows of a slice where rows come from another command.
 const SLICE_ROWS: u64 = 65_536;
 
@@ -71,6 +74,14 @@ pub trait SnapshotSource: Send + Sync {
     fn keep(&self, _events: EventBatch) -> Result<(), String> {
         Err("no events can be kept here".to_owned())
     }
+    /// Puts the events of these indexes that are there where they can be deleted.
+    fn seal(&self, _indexes: &IndexSelector) -> Result<(), String> {
+        Err(NOT_DELETED.to_owned())
+    }
+    /// Takes events out of every later snapshot, all or none; gives how many of each index.
+    fn delete(&self, _deletion: &Deletion) -> Result<BTreeMap<String, u64>, String> {
+        Err(NOT_DELETED.to_owned())
+    }
 }
 
 impl SnapshotSource for Store {
@@ -85,6 +96,14 @@ impl SnapshotSource for Store {
     fn keep(&self, events: EventBatch) -> Result<(), String> {
         let kept = self.append(AppendRequest { batch: events, checkpoint: None }).and_then(|ticket| ticket.wait());
         kept.map(|_| ()).map_err(|error| error.to_string())
+    }
+
+    fn seal(&self, indexes: &IndexSelector) -> Result<(), String> {
+        self.seal_selected(indexes).map_err(|error| error.to_string())
+    }
+
+    fn delete(&self, deletion: &Deletion) -> Result<BTreeMap<String, u64>, String> {
+        Store::delete(self, deletion).map_err(|error| error.to_string())
     }
 }
 
@@ -222,9 +241,8 @@ impl Runner {
         rest: &[Stage],
         summary: Option<SummaryRead>,
     ) -> Result<RowIter, EngineError> {
-        let expr = self.without_labels(&self.resolved(&search.expr)?)?;
         let mut context = self.context.clone();
-        let (expr, range) = self.windowed(search, expr)?;
+        let (expr, range) = self.condition_of(search)?;
         context.range = range;
         if let Some(explainer) = &self.explainer {
             self.explain_events(explainer, &expr, search, rest, &context, summary.as_ref())?;
@@ -279,6 +297,18 @@ impl Runner {
         apply(rows, after, &context)
     }
 
+    /// The condition of a search as it is tested, and the range to read for it.
+    pub(crate) fn condition_of(&self, search: &SearchCommand) -> Result<(SearchExpr, TimeRange), EngineError> {
+        let expr = self.without_labels(&self.resolved(&search.expr)?)?;
+        self.windowed(search, expr)
+    }
+
+    /// The indexes that a condition names, or those that are read where it names none.
+    pub(crate) fn indexes_of(&self, expr: &SearchExpr) -> IndexSelector {
+        let default = &self.default_indexes;
+        IndexSelector::new(index_patterns(expr, default).unwrap_or_else(|| default.clone()))
+    }
+
     /// The partial states of a search that comes again.
     fn states_of(
         &self,
@@ -302,8 +332,7 @@ impl Runner {
         rexes: Rexes,
         context: &CommandContext,
     ) -> Result<EventScan, EngineError> {
-        let patterns = index_patterns(expr, &self.default_indexes).unwrap_or_else(|| self.default_indexes.clone());
-        let snapshot = self.source.snapshot(&IndexSelector::new(patterns), &context.range)?;
+        let snapshot = self.source.snapshot(&self.indexes_of(expr), &context.range)?;
         // Index-time fields are as they were written.
         let snapshot = match self.rules.is_index_time_only() {
             true => snapshot,

@@ -43,15 +43,42 @@ pub fn write_round(node: &Ingest, auth: &Auth) {
     }
 }
 
+/// A search that deletes events.
+#[derive(Clone, Copy, Debug)]
+pub struct Deleting<'a> {
+    /// Who searches.
+    pub user: &'a str,
+    /// Name of the search.
+    pub sid: &'a str,
+    /// Its text as written.
+    pub search: &'a str,
+    /// How many events it found.
+    pub events: u64,
+}
+
+/// What goes on record before events are deleted.
+pub fn deletion(deleting: &Deleting<'_>, host: &str, now_ns: i64) -> EventBatch {
+    let mut batch = EventBatch { index_time: now_ns, ..EventBatch::default() };
+    let meta = batch.intern(&meta(host));
+    let time = strftime(now_ns, "%m-%d-%Y %H:%M:%S.%3N", &TimeZone::UTC);
+    let (user, sid, search) = (value(deleting.user), value(deleting.sid), clean(deleting.search));
+    let line = format!(
+        "Audit:[timestamp={time}, user={user}, action=delete_by_keyword, info=granted, search_id={sid}, \
+         event_count={}, search=\"{search}\"]",
+        deleting.events
+    );
+    batch.push(line.as_bytes(), now_ns, meta);
+    batch
+}
+
+fn meta(host: &str) -> Metadata {
+    Metadata { index: INDEX.into(), host: host.into(), source: AUDIT_TRAIL.into(), sourcetype: AUDIT_TRAIL.into() }
+}
+
 /// One round as events.
 fn round(records: &[AuditRecord], host: &str, now_ns: i64) -> EventBatch {
     let mut batch = EventBatch { index_time: now_ns, ..EventBatch::default() };
-    let meta = batch.intern(&Metadata {
-        index: INDEX.into(),
-        host: host.into(),
-        source: AUDIT_TRAIL.into(),
-        sourcetype: AUDIT_TRAIL.into(),
-    });
+    let meta = batch.intern(&meta(host));
     for record in records {
         batch.push(line(record).as_bytes(), record.time_ns, meta);
     }
@@ -80,9 +107,15 @@ fn value(name: &str) -> String {
     if !name.is_empty() && name.chars().all(is_plain) {
         return name.to_owned();
     }
-    let clean = |character: char| if character.is_control() || "\"\\".contains(character) { '_' } else { character };
-    format!("\"{}\"", name.chars().map(clean).collect::<String>())
+    format!("\"{}\"", clean(name))
 }
+
+/// A text without what would end a value in quotes.
+fn clean(text: &str) -> String {
+    let plain = |character: char| if character.is_control() || "\"\\".contains(character) { '_' } else { character };
+    text.chars().map(plain).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use quarry_auth::AuditEvent;

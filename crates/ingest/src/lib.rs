@@ -20,7 +20,9 @@ mod pipeline_sets;
 mod store_sink;
 
 pub use archive::archive;
-pub use audit::{write_events as write_audit_events, write_round as write_audit_round};
+pub use audit::{
+    Deleting, deletion as deletion_on_record, write_events as write_audit_events, write_round as write_audit_round,
+};
 pub use claims::{Claim, Claims};
 pub use error::IngestError;
 pub use ingest::Ingest;

@@ -217,7 +217,9 @@ impl Settings {
             engine = engine.with_summaries(summaries.clone());
             let source = Arc::clone(&source);
             let jobs = jobs.clone();
-            engine = engine.with_node(Arc::new(NodeFacts { layers, data_dir, files, source, models, jobs, summaries }));
+            let clock = self.clock.clone();
+            let facts = NodeFacts { layers, data_dir, files, source, models, jobs, summaries, clock };
+            engine = engine.with_node(Arc::new(facts));
         }
         let engine = engine.with_commands(Arc::new(self.commands(data_dir)));
         Ok(SearchService::new(SearchServiceParts {

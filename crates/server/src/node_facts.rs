@@ -7,8 +7,10 @@ use std::sync::Arc;
 use quarry_apps::LookupFiles;
 use quarry_conf::settings::server::ServerSettings;
 use quarry_conf::{IndexesConf, Layers, Permissions};
-use quarry_engine::{KeptJob, NodeEntry, NodeSource, SnapshotSource};
+use quarry_engine::{DeletionRecord, KeptJob, NodeEntry, NodeSource, SnapshotSource};
 use quarry_event::time::NS_PER_SEC;
+use quarry_ingest::{Deleting, deletion_on_record};
+use quarry_stdx::SharedClock;
 use quarry_store::IndexSelector;
 use serde_json::Value;
 
@@ -61,6 +63,8 @@ pub(crate) struct NodeFacts {
     pub(crate) jobs: Option<Arc<KeptJobs>>,
     /// Summaries of data models.
     pub(crate) summaries: Arc<ModelSummaries>,
+    /// Time of what goes on record.
+    pub(crate) clock: SharedClock,
 }
 
 fn field(name: &str, value: impl Into<String>) -> (String, Vec<String>) {
@@ -70,6 +74,12 @@ fn field(name: &str, value: impl Into<String>) -> (String, Vec<String>) {
 impl NodeSource for NodeFacts {
     fn name(&self) -> String {
         ServerSettings::new(&self.layers).server_name.unwrap_or_else(host_name)
+    }
+
+    fn note_deletion(&self, viewer: &Permissions, record: &DeletionRecord<'_>) -> Result<(), String> {
+        let DeletionRecord { sid, search, events } = *record;
+        let deleting = Deleting { user: &viewer.user, sid, search, events };
+        self.source.keep(deletion_on_record(&deleting, &host_name(), self.clock.now_ns()))
     }
 
     fn entries(&self, path: &str, viewer: &Permissions) -> Result<Option<Vec<NodeEntry>>, String> {

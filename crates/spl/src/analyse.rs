@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use crate::ast::{
     Aggregate, AggregateArg, AssignTarget, Assignment, Command, DataModelMode, EventTest, Expr, ExprKind, FieldPattern,
-    FlowCommand, NamePart, SearchExpr, Stage, TransactionCommand,
+    FlowCommand, KeepCommand, NamePart, SearchExpr, Stage, TransactionCommand,
 };
 use crate::parse::parse_condition;
 use families::{before_family, makes_report};
@@ -200,6 +200,7 @@ fn before_row_command(command: &Command, mut needs: FieldNeeds) -> FieldNeeds {
         Command::MakeResults(_) => needs = FieldNeeds::default(),
         Command::Flow(FlowCommand::Transaction(transaction)) => before_transaction(transaction, &mut needs),
         // Templates name fields when they are filled in.
+        Command::Keep(KeepCommand::Delete) => needs = FieldNeeds::default(),
         Command::Flow(_) | Command::Keep(_) => needs.all = true,
         Command::IpLocation(place) => needs.add(&place.field),
         Command::FromJson(field, _) => needs.add(field),
@@ -317,7 +318,8 @@ fn makes_table(command: &Command) -> bool {
         | Command::MakeResults(_)
         | Command::InputLookup(_)
         | Command::Tstats(_)
-        | Command::Metadata(_) => true,
+        | Command::Metadata(_)
+        | Command::Keep(KeepCommand::Delete) => true,
         Command::DataModel(model) => model.mode == DataModelMode::Definition,
         Command::Flow(FlowCommand::Filled(filled)) => filled.shape.iter().any(makes_table),
         other => makes_report(other),

@@ -30,6 +30,7 @@ fn gated_name(command: &Command) -> Option<&str> {
         Command::Keep(KeepCommand::OutputLookup(output)) => Some(output.name),
         Command::Keep(KeepCommand::Collect(collect)) => Some(collect.name),
         Command::Keep(KeepCommand::SendAlert(_)) => Some("sendalert"),
+        Command::Keep(KeepCommand::Delete) => Some("delete"),
         Command::Learn(LearnCommand::Fit(fit)) if fit.model.is_some() => Some("fit"),
         Command::Learn(LearnCommand::DeleteModel(_)) => Some("deletemodel"),
         Command::InputLookup(_) => Some("inputlookup"),
@@ -146,6 +147,7 @@ mod tests {
     /// How each command that takes a capability is written; `inputcsv` reads as `inputlookup` does.
     const EXAMPLES: &[(&str, &str)] = &[
         ("collect", "* | collect index=summary"),
+        ("delete", "error | delete"),
         ("deletemodel", "| deletemodel a"),
         ("fit", "* | fit KMeans x into a"),
         ("inputcsv", "| inputcsv a"),

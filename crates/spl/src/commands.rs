@@ -115,6 +115,8 @@ pub static HELP: &[CommandHelp] = &[
     row("datamodel", "datamodel [MODEL [OBJECT] [search|flat]] [strict_fields=]", "the events of a data model"),
     row("dbinspect", "dbinspect [index=INDEX]... [timeformat=FORMAT]", "the buckets of indexes"),
     row("dedup", "dedup [N] FIELD... [keepevents=] [keepempty=] [consecutive=] [sortby KEY...]", "drops repeated rows"),
+    row("delete", "SEARCH | delete", "takes the events of a search out of every later one, for good")
+        .takes("delete_by_keyword"),
     row("deletemodel", "deletemodel [app:]MODEL", "removes a model").takes(WRITES_FILES),
     row("delta", "delta FIELD [AS NEW] [p=N]", "the difference to a row before"),
     row(
@@ -437,7 +439,7 @@ impl Group {
             }
             Group::Making => "makeresults gentimes inputlookup inputcsv rest history loadjob listmodels summary",
             Group::Keeping => {
-                "outputlookup outputcsv outputtext collect sumindex summaryindex mcollect meventcollect \
+                "delete outputlookup outputcsv outputtext collect sumindex summaryindex mcollect meventcollect \
                  deletemodel sendalert script run"
             }
             Group::Nothing => "abstract excerpt geom highlight iconify localop noop redistribute rtorder sendemail",
@@ -455,10 +457,6 @@ pub fn group_of(name: &str) -> Group {
 pub const NOT_YET: &[(&str, &str)] = &[
     ("collapse", "it joins raw results of a cluster; there is none"),
     ("crawl", "give folders to `quarry add` or inputs.conf"),
-    (
-        "delete",
-        "buckets never change once they are written, and there are no marks of deleted events; events leave an index by its retention",
-    ),
     (
         "dump",
         "`quarry search -o raw` (csv, json, ndjson) writes what a search finds, and so does /services/search/jobs/export",

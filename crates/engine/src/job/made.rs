@@ -45,7 +45,7 @@ impl MadeRows {
         if let State::New = self.state {
             self.runner.permit_all(&self.pipeline)?;
             let formats = ShownFormats::of(&self.pipeline, &self.runner.context)?;
-            self.state = State::Begun(formats, self.runner.run(&self.pipeline)?);
+            self.state = State::Begun(formats, self.runner.run_search(&self.pipeline)?);
         }
         let State::Begun(formats, made) = &mut self.state else { return Ok(None) };
         let Some(batch) = made.next().transpose()? else { return Ok(None) };

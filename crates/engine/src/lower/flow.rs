@@ -84,9 +84,9 @@ impl Lowering<'_> {
         Ok(row(move || ExtractByRules { rules: Arc::clone(&rules), chars_max }))
     }
 
-    /// outputlookup and collect.
-    pub(super) fn keep(&self, keep: &KeepCommand) -> Step {
-        match keep {
+    /// Commands that keep rows elsewhere.
+    pub(super) fn keep(&self, keep: &KeepCommand) -> Result<Step, EngineError> {
+        Ok(match keep {
             KeepCommand::OutputLookup(command) => {
                 Step::Blocking(Arc::new(OutputLookup { command: command.clone(), lookups: self.environment.lookups() }))
             }
@@ -96,7 +96,13 @@ impl Lowering<'_> {
             KeepCommand::SendAlert(command) => {
                 Step::Blocking(Arc::new(SendAlert { command: command.clone(), source: self.environment.commands() }))
             }
-        }
+            // Where it may stand it is run before commands become steps.
+            KeepCommand::Delete => {
+                let message = "delete must follow a search of events and commands that look at one event at a time; it \
+                               runs in no subsearch and for no command that runs searches";
+                return Err(EngineError::Invalid { message: message.to_owned(), span: Some(self.span) });
+            }
+        })
     }
 
     /// Commands that read texts, those by rules of conf files among them.

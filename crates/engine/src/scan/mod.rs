@@ -296,6 +296,22 @@ impl EventScan {
         Ok(self.matching(&events, selected, context)?.map(|(rows, _)| rows))
     }
 
+    /// The matching rows of a page, read by its text, and which of its events they are.
+    pub(crate) fn read_placed(
+        &self,
+        page: &PageRef,
+        context: &CommandContext,
+    ) -> Result<Option<(RecordBatch, Vec<u32>)>, EngineError> {
+        let columns = PageColumns { raw: true, index_time: true, fields: page.segment.may_hold_fields(page.page) };
+        let events = match page.segment.read_page(page.page, columns) {
+            Ok(events) => events,
+            Err(error) => return damaged_or_fail(context, error).map(|()| None),
+        };
+        let found = self.matching(&events, self.in_range(&events, &page.info), context)?;
+        self.note_read(page, found.as_ref().map_or(0, |(_, rows)| rows.len() as u64));
+        Ok(found)
+    }
+
     /// Counts rows that matched and were left out, as others come before them.
     fn note_left(&self, rows: usize) {
         self.progress.events_matched.fetch_add(rows as u64, Ordering::Relaxed);

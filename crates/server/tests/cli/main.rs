@@ -9,6 +9,7 @@ mod compaction;
 mod configuration;
 mod crash_and_damage;
 mod custom_commands;
+mod deleting;
 mod doors;
 mod explain;
 mod forwarders;

@@ -12,7 +12,7 @@ use crate::server::{Server, ask};
 use crate::support::Place;
 
 /// A data folder whose users have these roles; the password of each is `secret`.
-fn with_users(place: &Place, users: &[(&str, &[&str])]) {
+pub(crate) fn with_users(place: &Place, users: &[(&str, &[&str])]) {
     let record = |(name, roles): &(&str, &[&str])| UserRecord {
         name: (*name).to_owned(),
         password_hash: hash_password("secret", &[7; 16]).unwrap(),
@@ -24,18 +24,18 @@ fn with_users(place: &Place, users: &[(&str, &[&str])]) {
 }
 
 /// The header of a user who logged in.
-fn key(place: &Place, user: &str) -> String {
+pub(crate) fn key(place: &Place, user: &str) -> String {
     let form = format!("username={user}&password=secret&output_mode=json");
     let login = ask(place, "POST", "/services/auth/login", "", &form);
     format!("Splunk {}", login.split("\"sessionKey\":\"").nth(1).expect(&login).split('"').next().unwrap())
 }
 
-fn status(answer: &str) -> &str {
+pub(crate) fn status(answer: &str) -> &str {
     answer.split(' ').nth(1).unwrap_or_default()
 }
 
 /// Status, headers and body of a search.
-fn search(place: &Place, key: &str, text: &str) -> String {
+pub(crate) fn search(place: &Place, key: &str, text: &str) -> String {
     let text: String = form_urlencoded::byte_serialize(text.as_bytes()).collect();
     ask(
         place,

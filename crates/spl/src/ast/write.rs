@@ -1,5 +1,5 @@
 //! Syntax of commands that give results elsewhere, and of those that only look something up: outputlookup, collect,
-//! sendalert, iplocation.
+//! sendalert, delete, iplocation.
 
 use super::Span;
 
@@ -12,6 +12,8 @@ pub enum KeepCommand {
     Collect(CollectCommand),
     /// `sendalert`.
     SendAlert(SendAlertCommand),
+    /// `delete`, which gives counts in place of its rows.
+    Delete,
 }
 
 /// `sendalert`.

@@ -251,7 +251,7 @@ impl Parser<'_> {
             "append" | "join" | "lookup" | "inputlookup" | "makeresults" => self.combine_command(name),
             "tstats" => self.tstats(),
             "foreach" | "map" | "transaction" => self.flow_command(name),
-            "outputlookup" | "collect" | "summaryindex" | "sumindex" | "sendalert" | "iplocation" => {
+            "outputlookup" | "collect" | "summaryindex" | "sumindex" | "sendalert" | "delete" | "iplocation" => {
                 self.write_command(name)
             }
             "mstats" => self.mstats(),

@@ -1,4 +1,4 @@
-//! outputlookup, collect, sendalert and iplocation.
+//! outputlookup, collect, sendalert, delete and iplocation.
 
 use super::cursor::{Parser, Read};
 use super::options::Known;
@@ -42,6 +42,7 @@ impl Parser<'_> {
             "outputlookup" => self.outputlookup(),
             "collect" | "summaryindex" | "sumindex" => self.collect(),
             "sendalert" => self.sendalert(),
+            "delete" => Ok(Command::Keep(KeepCommand::Delete)),
             _ => self.iplocation(),
         }
     }
