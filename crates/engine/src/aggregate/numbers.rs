@@ -21,6 +21,8 @@ const TIME_SCALE: u8 = 9;
 const SHORT_TEXT: usize = 16;
 /// Scales tried for doubles before the general way.
 const SCALES_TRIED: usize = 10;
+/// Seconds below which their billionths fit 64 bits.
+const NANOS_FIT: f64 = 9e9;
 
 /// One number.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -36,6 +38,12 @@ pub(crate) struct Figure {
 
 /// Billionths of a double.
 fn nanos_of(value: f64) -> i128 {
+    if value.abs() < NANOS_FIT {
+        // A conversion truncates, so that this is the same in 64 bits.
+        let whole = value as i64;
+        let part = (value - whole as f64) * NS_PER_SEC as f64;
+        return (whole * NS_PER_SEC + (part + 0.5f64.copysign(part)) as i64).into();
+    }
     let whole = value.trunc();
     whole as i128 * i128::from(NS_PER_SEC) + ((value - whole) * NS_PER_SEC as f64).round() as i128
 }

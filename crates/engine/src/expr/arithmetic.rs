@@ -7,6 +7,7 @@ use arrow::array::{ArrayRef, Datum, Int64Array, Scalar};
 use arrow::compute::kernels::numeric;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::value::Number;
+use quarry_event::value::decimal::Decimal;
 
 use crate::losses::{Loss, note};
 use crate::pattern::TEXT_BYTES_MAX;
@@ -59,6 +60,15 @@ impl Operand {
         }
     }
 
+    /// The decimal of a row that is stored as one.
+    #[inline]
+    fn decimal(&self, row: usize) -> Option<Decimal> {
+        match self {
+            Operand::Column(reader) => reader.decimal(row),
+            Operand::Constant(value) => Decimal::of(value.exact_number()?),
+        }
+    }
+
     fn number(&self, row: usize) -> Option<Number> {
         match self {
             Operand::Column(reader) => reader.exact_number(row),
@@ -82,6 +92,17 @@ fn number_of(op: Arithmetic, a: Number, b: Number) -> Option<Number> {
         Arithmetic::Add => Some(a.plus(b)),
         Arithmetic::Sub => Some(a.minus(b)),
         Arithmetic::Mul => Some(a.times(b)),
+        Arithmetic::Div => a.divided_by(b),
+        Arithmetic::Rem => a.rest_by(b),
+    }
+}
+
+/// `a op b` for two decimals; none by zero and where the result is no decimal.
+fn decimal_of(op: Arithmetic, a: Decimal, b: Decimal) -> Option<Number> {
+    match op {
+        Arithmetic::Add => a.plus(b),
+        Arithmetic::Sub => a.minus(b),
+        Arithmetic::Mul => a.times(b),
         Arithmetic::Div => a.divided_by(b),
         Arithmetic::Rem => a.rest_by(b),
     }
@@ -138,7 +159,9 @@ pub(super) fn calculate_column(op: Arithmetic, a: &Operand, b: &Operand, rows: u
     let mut builder = ColumnBuilder::new(rows);
     if a.is_numeric() && b.is_numeric() {
         for row in 0..rows {
-            let result = a.number(row).zip(b.number(row)).and_then(|(a, b)| number_of(op, a, b));
+            let decimal = a.decimal(row).zip(b.decimal(row)).and_then(|(a, b)| decimal_of(op, a, b));
+            let number = || a.number(row).zip(b.number(row)).and_then(|(a, b)| number_of(op, a, b));
+            let result = decimal.or_else(number);
             builder.push(result.map_or(Value::Null, Value::of_number));
         }
         return builder.finish();

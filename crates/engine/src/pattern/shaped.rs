@@ -263,6 +263,8 @@ pub(crate) struct Planner {
     wanted: Vec<usize>,
     /// Steps spent so far on what windows depend on.
     walked: usize,
+    /// What came of them.
+    known: dependence::KnownDependence,
 }
 
 /// A template is too much for the planner.
@@ -293,6 +295,7 @@ impl Planner {
             steps: 0,
             wanted: wanted.into_iter().filter(|group| *group < regex.group_count()).collect(),
             walked: 0,
+            known: HashMap::default(),
         };
         planner.every_class = planner.classes(ByteSet::from_words([u64::MAX; 4]));
         planner.firsts = planner.find_firsts().ok()?;

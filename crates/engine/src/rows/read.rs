@@ -259,6 +259,21 @@ impl ColumnReader {
         }
     }
 
+    /// The value as a decimal, where the column holds integers, decimals or doubles that are some.
+    #[inline]
+    pub(crate) fn decimal(&self, row: usize) -> Option<Decimal> {
+        match self {
+            ColumnReader::Int(array) => {
+                array.is_valid(row).then(|| Decimal { units: array.value(row).into(), scale: 0 })
+            }
+            ColumnReader::Decimal(array, digits) => {
+                array.is_valid(row).then(|| Decimal { units: array.value(row).into(), scale: u32::from(*digits) })
+            }
+            ColumnReader::Float(array) if array.is_valid(row) => Decimal::of_float(array.value(row)),
+            _ => None,
+        }
+    }
+
     /// The value as its most exact number.
     #[inline]
     pub(crate) fn exact_number(&self, row: usize) -> Option<Number> {

@@ -52,10 +52,9 @@ impl<'a> Value<'a> {
 
     /// A number, as an integer where it is one exactly.
     pub(crate) fn number_of(value: f64) -> Value<'a> {
-        if value.fract() == 0.0 && value.abs() <= quarry_event::value::MAX_EXACT_INTEGER {
-            Value::Int(value as i64)
-        } else {
-            Value::Float(value)
+        match Number::of_float(value) {
+            Number::Int(value) => Value::Int(value),
+            Number::Float(_) | Number::Nanos(_) => Value::Float(value),
         }
     }
 

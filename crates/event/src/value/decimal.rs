@@ -32,15 +32,51 @@ pub struct Decimal {
     pub scale: u32,
 }
 
-fn power(exponent: u32) -> i128 {
-    10i128.pow(exponent)
+/// A bound of [`DIGITS`] digits.
+const DIGITS_BOUND: f64 = 1e15;
+/// The same for [`NOISY_DIGITS`].
+const NOISY_BOUND: f64 = 1e13;
+const _: () = assert!(DIGITS_BOUND == 10u64.pow(DIGITS) as f64 && NOISY_BOUND == 10u64.pow(NOISY_DIGITS) as f64);
+
+/// Powers of ten that are exact doubles.
+static POWERS: [f64; SCALE_MAX as usize + 1] = [
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20,
+    1e21, 1e22,
+];
+
+/// Ten to this power; `None` beyond 128 bits.
+fn power(exponent: u32) -> Option<i128> {
+    match 10i64.checked_pow(exponent) {
+        Some(power) => Some(power.into()),
+        None => 10i128.checked_pow(exponent),
+    }
+}
+
+/// `a / b` and its rest. Nearly all numbers fit 64 bits, where a processor divides and converts by itself.
+fn quotient_and_rest(a: i128, b: i128) -> Option<(i128, i128)> {
+    if let (Ok(a), Ok(b)) = (i64::try_from(a), i64::try_from(b))
+        && let Some(whole) = a.checked_div(b)
+    {
+        return Some((whole.into(), (a % b).into()));
+    }
+    Some((a.checked_div(b)?, a.checked_rem(b)?))
+}
+
+fn as_float(units: i128) -> f64 {
+    i64::try_from(units).map_or_else(|_| units as f64, |units| units as f64)
 }
 
 impl Decimal {
-    fn new(mut units: i128, mut scale: u32) -> Decimal {
+    fn new(units: i128, scale: u32) -> Decimal {
+        let (mut units, mut scale) = (units, scale);
+        if let Ok(mut small) = i64::try_from(units) {
+            while scale > 0 && small % 10 == 0 {
+                (small, scale) = (small / 10, scale - 1);
+            }
+            return Decimal { units: small.into(), scale };
+        }
         while scale > 0 && units % 10 == 0 {
-            units /= 10;
-            scale -= 1;
+            (units, scale) = (units / 10, scale - 1);
         }
         Decimal { units, scale }
     }
@@ -56,24 +92,26 @@ impl Decimal {
 
     /// The decimal of at most fifteen digits that a double stands for.
     pub fn of_float(value: f64) -> Option<Decimal> {
-        let bound = power(DIGITS) as f64;
-        if value.abs() >= bound || value.is_nan() {
+        // Not a number is below no bound.
+        if value.abs() < DIGITS_BOUND {
+            let whole = value as i64;
+            if whole as f64 == value {
+                return Some(Decimal { units: whole.into(), scale: 0 });
+            }
+        } else {
             return None;
         }
-        if value.fract() == 0.0 {
-            return Some(Decimal { units: value as i128, scale: 0 });
-        }
-        let mut unit = 1.0;
-        for scale in 1..=SCALE_MAX {
-            unit *= 10.0;
-            let units = (value * unit).round();
-            if units.abs() >= bound {
+        for (scale, unit) in (1..).zip(&POWERS[1..]) {
+            let scaled = value * unit;
+            if scaled.abs() >= DIGITS_BOUND - 0.5 {
                 return None;
             }
-            let missed = (units / unit - value).abs();
-            let is_noise = missed <= value.abs() * NOISE && units.abs() < power(NOISY_DIGITS) as f64;
+            // Rounds; the check below tells where that went wrong.
+            let units = (scaled + 0.5f64.copysign(scaled)) as i64;
+            let missed = (units as f64 / unit - value).abs();
+            let is_noise = missed <= value.abs() * NOISE && (units.unsigned_abs() as f64) < NOISY_BOUND;
             if missed == 0.0 || is_noise {
-                return Some(Decimal::new(units as i128, scale));
+                return Some(Decimal::new(units.into(), scale));
             }
         }
         None
@@ -87,8 +125,9 @@ impl Decimal {
         {
             return Number::Int(whole);
         }
-        if units.unsigned_abs() < power(DIGITS).unsigned_abs() && scale <= SCALE_MAX {
-            return Number::Float(units as f64 / power(scale) as f64);
+        let float = as_float(units);
+        if let Some(unit) = POWERS.get(scale as usize).filter(|_| float.abs() < DIGITS_BOUND) {
+            return Number::Float(float / unit);
         }
         match self.nanos() {
             Some(ns) if INSTANTS.contains(&(ns / NANOS_PER_UNIT).abs()) => Number::Nanos(ns),
@@ -99,14 +138,14 @@ impl Decimal {
     /// Billionths; `None` where they do not tell all or do not fit.
     fn nanos(self) -> Option<i64> {
         let missing = 9u32.checked_sub(self.scale)?;
-        self.units.checked_mul(power(missing)).and_then(|ns| i64::try_from(ns).ok())
+        self.units.checked_mul(power(missing)?).and_then(|ns| i64::try_from(ns).ok())
     }
 
     /// Both under the larger scale.
     fn aligned(self, other: Decimal) -> Option<(i128, i128, u32)> {
         let scale = self.scale.max(other.scale);
-        let a = self.units.checked_mul(power(scale - self.scale))?;
-        let b = other.units.checked_mul(power(scale - other.scale))?;
+        let a = self.units.checked_mul(power(scale - self.scale)?)?;
+        let b = other.units.checked_mul(power(scale - other.scale)?)?;
         Some((a, b, scale))
     }
 }
@@ -116,22 +155,65 @@ fn nanos_of(value: f64) -> Option<i64> {
     INSTANTS.contains(&(value.abs() as i64)).then(|| parse_nanos(&value.to_string())).flatten()
 }
 
+/// `+ - * / %` of two decimals, exactly; `None` where the result does not fit, or, of a quotient, is no decimal that
+/// doubles tell.
+impl Decimal {
+    /// `self + other`.
+    #[inline]
+    pub fn plus(self, other: Decimal) -> Option<Number> {
+        let (a, b, scale) = self.aligned(other)?;
+        Some(Decimal { units: a.checked_add(b)?, scale }.number())
+    }
+
+    /// `self - other`.
+    #[inline]
+    pub fn minus(self, other: Decimal) -> Option<Number> {
+        self.plus(Decimal { units: other.units.checked_neg()?, ..other })
+    }
+
+    /// `self * other`.
+    #[inline]
+    pub fn times(self, other: Decimal) -> Option<Number> {
+        Some(Decimal { units: self.units.checked_mul(other.units)?, scale: self.scale + other.scale }.number())
+    }
+
+    /// `self / other`: of two integers that doubles hold, the double next to the true quotient, so that 0.3/0.1 is 3/1.
+    #[inline]
+    pub fn divided_by(self, other: Decimal) -> Option<Number> {
+        let (a, b, _) = self.aligned(other)?;
+        let (whole, rest) = quotient_and_rest(a, b)?;
+        if rest == 0 {
+            return Some(Decimal { units: whole, scale: 0 }.number());
+        }
+        let holds = |value: i128| value.unsigned_abs() <= MAX_EXACT_INTEGER as u128;
+        (holds(a) && holds(b)).then(|| Number::of_float(as_float(a) / as_float(b)))
+    }
+
+    /// The rest of `self / other`, with the sign of `self`.
+    #[inline]
+    pub fn rest_by(self, other: Decimal) -> Option<Number> {
+        let (a, b, scale) = self.aligned(other)?;
+        Some(Decimal { units: quotient_and_rest(a, b)?.1, scale }.number())
+    }
+}
+
 /// A result of `decimal` where both are decimals and it fits, else of `double`.
 fn combined(
     a: Number,
     b: Number,
-    decimal: impl Fn(Decimal, Decimal) -> Option<Decimal>,
+    decimal: impl Fn(Decimal, Decimal) -> Option<Number>,
     double: impl Fn(f64, f64) -> f64,
 ) -> Number {
     let exact = Decimal::of(a).zip(Decimal::of(b)).and_then(|(a, b)| decimal(a, b));
-    exact.map_or_else(|| Number::of_float(double(a.as_f64(), b.as_f64())), Decimal::number)
+    exact.unwrap_or_else(|| Number::of_float(double(a.as_f64(), b.as_f64())))
 }
 
 impl Number {
     /// A double, as an integer where it is one exactly.
     pub fn of_float(value: f64) -> Number {
-        if value.fract() == 0.0 && value.abs() <= MAX_EXACT_INTEGER {
-            Number::Int(value as i64)
+        let whole = value as i64;
+        if whole as f64 == value && value.abs() <= MAX_EXACT_INTEGER {
+            Number::Int(whole)
         } else {
             Number::Float(value)
         }
@@ -153,11 +235,7 @@ impl Number {
         {
             return Number::Int(sum);
         }
-        let sum = |a: Decimal, b: Decimal| {
-            let (a, b, scale) = a.aligned(b)?;
-            Some(Decimal::new(a.checked_add(b)?, scale))
-        };
-        combined(self, other, sum, |a, b| a + b)
+        combined(self, other, Decimal::plus, |a, b| a + b)
     }
 
     /// `-self`.
@@ -186,8 +264,7 @@ impl Number {
         {
             return Number::Int(product);
         }
-        let product = |a: Decimal, b: Decimal| Some(Decimal::new(a.units.checked_mul(b.units)?, a.scale + b.scale));
-        combined(self, other, product, |a, b| a * b)
+        combined(self, other, Decimal::times, |a, b| a * b)
     }
 
     /// `self / other`; none by zero.
@@ -200,16 +277,7 @@ impl Number {
         {
             return Some(Number::Int(a / b));
         }
-        // Of two integers that doubles hold, the quotient is the double next to the true one: 0.3/0.1 is 3/1.
-        let quotient = |a: Decimal, b: Decimal| {
-            let (a, b, _) = a.aligned(b)?;
-            if a % b == 0 {
-                return Some(Decimal::new(a / b, 0).number());
-            }
-            let holds = |value: i128| value.unsigned_abs() <= MAX_EXACT_INTEGER as u128;
-            (holds(a) && holds(b)).then(|| Number::of_float(a as f64 / b as f64))
-        };
-        let exact = Decimal::of(self).zip(Decimal::of(other)).and_then(|(a, b)| quotient(a, b));
+        let exact = Decimal::of(self).zip(Decimal::of(other)).and_then(|(a, b)| a.divided_by(b));
         Some(exact.unwrap_or_else(|| Number::of_float(self.as_f64() / other.as_f64())))
     }
 
@@ -218,11 +286,7 @@ impl Number {
         if other.as_f64() == 0.0 {
             return None;
         }
-        let rest = |a: Decimal, b: Decimal| {
-            let (a, b, scale) = a.aligned(b)?;
-            Some(Decimal::new(a.checked_rem(b)?, scale))
-        };
-        Some(combined(self, other, rest, |a, b| a % b))
+        Some(combined(self, other, Decimal::rest_by, |a, b| a % b))
     }
 }
 

@@ -13,6 +13,7 @@
 //!
 //! Where there are too many configurations, threads or steps, or an assertion cannot be followed, nothing is claimed.
 
+use hashbrown::HashMap;
 use quarry_event::shape::{ByteSet, ValueTraits};
 use regex_automata::nfa::thompson::State;
 use regex_automata::util::look::Look;
@@ -30,6 +31,8 @@ const STEPS_MAX: usize = 200_000;
 const PLANNER_STEPS_MAX: usize = 20_000_000;
 /// Shortest values beyond this length are not stepped over byte by byte.
 const LENGTH_MAX: u32 = 256;
+/// Windows that a planner remembers.
+const KNOWN_MAX: usize = 8_192;
 
 /// Start and end of each group in the template; `None` for one that takes no part or is not wanted.
 pub(crate) type GroupPlaces = Vec<Option<(Place, Place)>>;
@@ -95,6 +98,10 @@ struct Layer {
 /// Nothing can be claimed.
 struct Unclear;
 
+/// What is known of windows by what the walk over them sees, as many templates are alike there: what they depend on,
+/// with parts counted from the window's first; `None` where nothing can be claimed.
+pub(super) type KnownDependence = HashMap<Box<[u8]>, Option<Dependence>, foldhash::fast::FixedState>;
+
 impl Planner {
     /// Finds out what each window depends on; what lies behind a window that always has a match is dropped.
     pub(super) fn find_dependence(&mut self, template: &FlatTemplate, windows: &mut Vec<Window>) {
@@ -121,14 +128,91 @@ impl Planner {
         }
     }
 
+    /// What a window depends on, from what is known of windows like it or by a walk.
     fn dependence(&mut self, template: &FlatTemplate, window: &Window) -> Result<Dependence, Unclear> {
+        let origin = window.context;
+        let key = self.view(template, window);
+        if let Some(known) = self.known.get(&key) {
+            return known.as_ref().map(|known| known.with_places(|place| place.behind(origin))).ok_or(Unclear);
+        }
         let mut walk = Walk::new(self, template, window)?;
         let finals = walk.run();
-        let (steps, layers) = (walk.steps, walk.layers);
+        let (steps, layers, reached) = (walk.steps, walk.layers, walk.reached);
         self.walked += steps;
-        let finals = finals?;
         let groups = self.nfa.group_info().group_len(PatternID::ZERO);
-        Ok(dependence_of(&finals, deciding_slots(&layers, &finals), &self.wanted, groups))
+        let found = finals.map(|finals| dependence_of(&finals, deciding_slots(&layers, &finals), &self.wanted, groups));
+        // What the walk saw beyond the window is not in the key.
+        if reached <= window.end && self.known.len() < KNOWN_MAX {
+            let kept = found.as_ref().ok().map(|found| found.with_places(|place| place.seen_from(origin)));
+            self.known.insert(key, kept);
+        }
+        found
+    }
+
+    /// All that a walk over a window can see of its template, as far as the expression tells it apart.
+    fn view(&self, template: &FlatTemplate, window: &Window) -> Box<[u8]> {
+        let (first, last) = (window.context, window.end);
+        let number = |view: &mut Vec<u8>, number: usize| view.extend((number as u32).to_le_bytes());
+        let mut view = Vec::with_capacity(256);
+        for place in [window.start, window.starts_end, last].map(|place| place.seen_from(first)) {
+            number(&mut view, place.part);
+            number(&mut view, place.offset);
+        }
+        view.push(u8::from(window.start == Place::START) | u8::from(last.part == template.parts.len()) << 1);
+        for (at, part) in template.parts.iter().enumerate().take(last.part + 1).skip(first.part) {
+            match part {
+                FlatPart::Literal(bytes) => {
+                    let start = if at == first.part { first.offset } else { 0 };
+                    let end = if at == last.part { last.offset } else { bytes.len() };
+                    let bytes = bytes.get(start..end).unwrap_or_default();
+                    number(&mut view, bytes.len());
+                    for byte in bytes {
+                        // Bytes of one class are one to the automaton, but not to assertions.
+                        match byte.is_ascii() && !self.looks {
+                            true => view.extend([0, self.dfa.byte_classes().get(*byte)]),
+                            false => view.extend([1, *byte]),
+                        }
+                    }
+                }
+                FlatPart::Slot(_, traits) if at < last.part => {
+                    view.push(2);
+                    for bytes in [traits.bytes, traits.firsts, traits.lasts] {
+                        bytes.words().iter().for_each(|word| view.extend(word.to_le_bytes()));
+                    }
+                    view.extend(traits.min_len.to_le_bytes());
+                    view.extend(traits.max_len.to_le_bytes());
+                }
+                FlatPart::Slot(..) => {}
+            }
+        }
+        view.into()
+    }
+}
+
+impl Dependence {
+    fn with_places(&self, moved: impl Fn(Place) -> Place) -> Dependence {
+        let group = |group: &Option<(Place, Place)>| group.map(|(start, end)| (moved(start), moved(end)));
+        Dependence {
+            groups: self.groups.as_ref().map(|groups| groups.iter().map(group).collect()),
+            read: self.read.iter().map(|part| moved(Place { part: *part, offset: 0 }).part).collect(),
+        }
+    }
+}
+
+impl Place {
+    /// Where every template starts.
+    const START: Place = Place { part: 0, offset: 0 };
+
+    /// The place counted from another one that does not lie behind it.
+    fn seen_from(self, origin: Place) -> Place {
+        let part = self.part - origin.part;
+        Place { part, offset: if part == 0 { self.offset.saturating_sub(origin.offset) } else { self.offset } }
+    }
+
+    /// The other way round.
+    fn behind(self, origin: Place) -> Place {
+        let offset = if self.part == 0 { self.offset + origin.offset } else { self.offset };
+        Place { part: self.part + origin.part, offset }
     }
 }
 
@@ -143,6 +227,8 @@ struct Walk<'a> {
     looks: bool,
     layers: Vec<Layer>,
     steps: usize,
+    /// Place up to which the walk has come.
+    reached: Place,
 }
 
 impl<'a> Walk<'a> {
@@ -162,7 +248,7 @@ impl<'a> Walk<'a> {
             register_of[group * 2 + 1] = Some(2 + at * 2);
         }
         let (looks, layers) = (!looks.is_empty(), Vec::new());
-        Ok(Walk { planner, template, window, register_of, looks, layers, steps: 0 })
+        Ok(Walk { planner, template, window, register_of, looks, layers, steps: 0, reached: window.start })
     }
 
     /// The configurations the walk ends in.
@@ -181,6 +267,7 @@ impl<'a> Walk<'a> {
                         true => Place { part: place.part + 1, offset: 0 },
                         false => Place { part: place.part, offset: at },
                     };
+                    self.reached = place;
                     let starts = place < self.window.starts_end && !is_inside_character(bytes, at);
                     let (mut behind, mut next) = (Vec::new(), Vec::new());
                     for one in &all {
@@ -193,6 +280,7 @@ impl<'a> Walk<'a> {
                 FlatPart::Slot(_, traits) => {
                     let (slot, mut behind, mut next) = (place.part, Vec::new(), Vec::new());
                     place = Place { part: slot + 1, offset: 0 };
+                    self.reached = place;
                     for one in &all {
                         let mut outcomes = self.outcomes(one, slot, traits)?;
                         outcomes.iter_mut().for_each(|one| one.move_here(Position::Fixed(place)));
@@ -232,7 +320,7 @@ impl<'a> Walk<'a> {
         if !self.looks {
             return Ok(Behind::Other);
         }
-        if start == (Place { part: 0, offset: 0 }) {
+        if start == Place::START {
             return Ok(Behind::Start);
         }
         if let Some(bytes) = self.template.literal(start.part)
