@@ -10,6 +10,6 @@ pub mod json;
 pub mod json_path;
 pub mod key_value;
 
-pub use json::{JsonText, json_fields, json_object_start};
+pub use json::{JsonText, json_fields, json_object_start, json_string};
 pub use json_path::json_get;
 pub use key_value::{auto_kv, auto_kv_escaped, clean_key};

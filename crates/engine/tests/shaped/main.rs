@@ -6,6 +6,7 @@ mod alike;
 mod chains;
 mod counted;
 mod extracts;
+mod json;
 mod rex;
 mod shaper;
 

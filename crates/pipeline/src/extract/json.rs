@@ -28,6 +28,17 @@ pub fn json_object_start(text: &str) -> Option<usize> {
     braces.then(|| text.len() - text.trim_ascii_start().len())
 }
 
+/// The text of a string, of which all between the quotes is given; `None` where that is no such thing.
+pub fn json_string(written: &str) -> Option<JsonText<'_>> {
+    if memchr2(b'"', b'\\', written.as_bytes()).is_none() {
+        return Some(Cow::Borrowed(written));
+    }
+    let quoted = format!("\"{written}\"");
+    let mut reader = Reader::new(&quoted);
+    let text = reader.string()?.into_owned();
+    (reader.at == quoted.len()).then_some(Cow::Owned(text))
+}
+
 /// An object or array that is open.
 struct Frame {
     /// Length of the path outside.

@@ -13,6 +13,7 @@ use arrow::datatypes::UInt32Type;
 use bytes::Bytes;
 use quarry_event::Metadata;
 use quarry_event::shape::{ColumnKind, ColumnValues, NumberFormat, PageColumn, Part, Texts};
+use quarry_pipeline::extract::json_string;
 
 use super::fields::Place;
 use super::page::{PageReader, Rows};
@@ -274,7 +275,7 @@ fn mixed_column(field: &FieldPlaces, rows: &Rows, page: &mut PageReader<'_>) -> 
     for row in rows.iter() {
         let (one, many): (Option<u32>, &[Part]) = match place_of(row) {
             Place::Slot(column) => (Some(*column), &[]),
-            Place::Composite(parts) => (None, parts),
+            Place::Composite(parts) | Place::Escaped(parts) => (None, parts),
             _ => (None, &[]),
         };
         let named = many.iter().filter_map(|part| match part {
@@ -292,6 +293,7 @@ fn mixed_column(field: &FieldPlaces, rows: &Rows, page: &mut PageReader<'_>) -> 
         slot.texts = page.texts(slot.column, &slot.rows)?;
     }
     let mut writer = TextWriter::default();
+    let mut written = Vec::new();
     for row in rows.iter() {
         match place_of(row) {
             Place::Absent | Place::Text => {
@@ -300,13 +302,15 @@ fn mixed_column(field: &FieldPlaces, rows: &Rows, page: &mut PageReader<'_>) -> 
             }
             Place::Constant(text) => writer.bytes.extend_from_slice(text.as_bytes()),
             Place::Slot(column) => append_slot(&mut slots, *column, &mut writer.bytes),
-            Place::Composite(parts) => {
-                for part in parts {
-                    match part {
-                        Part::Literal(literal) => writer.bytes.extend_from_slice(literal),
-                        Part::Slot(column) => append_slot(&mut slots, *column, &mut writer.bytes),
-                    }
-                }
+            Place::Composite(parts) => append_parts(&mut slots, parts, &mut writer.bytes),
+            Place::Escaped(parts) => {
+                written.clear();
+                append_parts(&mut slots, parts, &mut written);
+                let text = std::str::from_utf8(&written).ok().and_then(json_string);
+                let Some(text) = text else {
+                    return Err(EngineError::invalid("a string of JSON in a bucket is cut off; rebuild the bucket"));
+                };
+                writer.bytes.extend_from_slice(text.as_bytes());
             }
         }
         writer.end();
@@ -320,6 +324,16 @@ struct SlotTexts {
     rows: Vec<u32>,
     texts: Texts,
     next: usize,
+}
+
+/// Appends literals and the values of slots in this order.
+fn append_parts(slots: &mut [SlotTexts], parts: &[Part], out: &mut Vec<u8>) {
+    for part in parts {
+        match part {
+            Part::Literal(literal) => out.extend_from_slice(literal),
+            Part::Slot(column) => append_slot(slots, *column, out),
+        }
+    }
 }
 
 fn append_slot(slots: &mut [SlotTexts], column: u32, out: &mut Vec<u8>) {

@@ -334,7 +334,7 @@ impl FieldTest {
                     let array: ArrayRef = Arc::new(StringViewArray::from_iter_values([text]));
                     base[key] = self.of_texts(&array)?.first().copied().unwrap_or(MAYBE);
                 }
-                Place::Composite(_) => {
+                Place::Composite(_) | Place::Escaped(_) => {
                     base[key] = MAYBE;
                     composite.resize(slab.keys(), false);
                     composite[key] = true;

@@ -4,16 +4,17 @@
 //! the template if no value can change where keys and values begin and end, which is proven from the bytes that the
 //! values of a column hold ([`ValueTraits`]). A template of which that cannot be proven is left to its texts.
 //!
-//! Not here: `EXTRACT` patterns, which are asked like `rex` ([`super::groups`]); a source whose patterns read other fields
+//! Not here: JSON ([`super::json`]); `EXTRACT` patterns, which are asked like `rex` ([`super::groups`]); a source whose patterns read other fields
 //! to make a wanted one is left to its texts as a whole.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use quarry_conf::KvMode;
-use quarry_event::shape::{ByteSet, ColumnKind, NumberFormat, Part, Shapes, Template, ValueTraits};
-use quarry_pipeline::extract::{auto_kv, auto_kv_escaped, clean_key, json_fields};
+use quarry_event::shape::{ByteSet, Part, Shapes, Template, ValueTraits};
+use quarry_pipeline::extract::{auto_kv, auto_kv_escaped, clean_key};
 
+use super::json::JsonColumns;
 use crate::scan::filter::beside_own;
 
 /// What stands in a slot while the extraction runs.
@@ -22,8 +23,6 @@ const PLACEHOLDER: u8 = b'7';
 const VALUE_ENDS: ByteSet = ByteSet::of(b" \t\r\n,;|&\"");
 /// Bytes of which a value's last ones may not belong to it (`quarry_pipeline::extract::auto_kv`), and their partners.
 const BRACKETS: ByteSet = ByteSet::of(b"()[]{}<>'");
-const JSON_STRING_ENDS: ByteSet = ByteSet::of(b"\"\\");
-const BLANKS: ByteSet = ByteSet::of(b" \t\r\n");
 
 /// Where the value of a field lies in the texts of one template.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +35,8 @@ pub(super) enum Place {
     Slot(u32),
     /// Literals and slots in this order.
     Composite(Box<[Part]>),
+    /// The same, written with the escapes of JSON.
+    Escaped(Box<[Part]>),
     /// Only the text tells.
     Text,
 }
@@ -51,19 +52,25 @@ pub(crate) struct Cutting {
     pub by_pattern: bool,
 }
 
-/// The places of the fields `names` in the texts of `template`, a template of `shapes`.
-pub(super) fn places(shapes: &Shapes, template: &Template, cutting: Cutting, names: &[String]) -> Vec<Place> {
+/// The places of the fields `names` in the texts of `template`, a template of `shapes`, of whose columns `json` knows.
+pub(super) fn places(
+    shapes: &Shapes,
+    template: &Template,
+    cutting: Cutting,
+    names: &[String],
+    json: &JsonColumns<'_>,
+) -> Vec<Place> {
     let found = if cutting.by_pattern {
         None
     } else {
         Sample::new(shapes, template).and_then(|sample| match (cutting.kv_mode, cutting.auto_json) {
             (KvMode::None, _) => Some(vec![Place::Absent; names.len()]),
             (KvMode::Xml | KvMode::Multi, _) => None,
-            (KvMode::Json, _) => sample.json(names),
+            (KvMode::Json, _) => json.places(template, names),
             (KvMode::AutoEscaped, _) => sample.pairs(names, true),
             (KvMode::Auto, false) => sample.pairs(names, false),
             (KvMode::Auto, true) => match sample.begins_as_object()? {
-                true => sample.json(names),
+                true => json.places(template, names),
                 false => sample.pairs(names, false),
             },
         })
@@ -305,84 +312,6 @@ impl Sample<'_> {
 /// Whether `auto_kv` takes the byte for part of a key.
 fn is_key_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-') || byte >= 0x80
-}
-
-/// JSON.
-impl Sample<'_> {
-    fn json(&self, names: &[String]) -> Option<Vec<Place>> {
-        if !self.json_is_sure() {
-            return None;
-        }
-        let mut found = vec![Place::Absent; names.len()];
-        let whole = json_fields(&self.text, &mut |path, value| {
-            let Some(at) = names.iter().position(|known| known == beside_own(path)) else { return };
-            found[at] = match (&found[at], value) {
-                (Place::Absent, Cow::Borrowed(value)) => self.place(self.span(value)),
-                // Several values, or one written with escapes.
-                _ => Place::Text,
-            };
-        });
-        // One field by text makes all of the template's fields be cut from text; it is no shame.
-        whole.then_some(found)
-    }
-
-    /// Whether every slot lies inside a string that is no key, or is a whole number of its own.
-    fn json_is_sure(&self) -> bool {
-        let bytes = self.text.as_bytes();
-        let (mut in_string, mut at) = (false, 0);
-        let mut slots = self.slots().peekable();
-        while at < bytes.len() {
-            if let Some((_, column)) = slots.next_if(|(place, _)| *place == at) {
-                let sure = match in_string {
-                    true => !self.traits(column).bytes.meets(JSON_STRING_ENDS) && !self.is_in_key(at),
-                    false => self.is_bare_number(at, column),
-                };
-                if !sure {
-                    return false;
-                }
-            } else {
-                match bytes[at] {
-                    b'"' => in_string = !in_string,
-                    // An escape takes the next byte with it, which must not be a value's.
-                    b'\\' if in_string => {
-                        at += 1;
-                        if bytes.get(at) == Some(&b'u') || self.slot_at(at).is_some() {
-                            return false;
-                        }
-                    }
-                    _ => {}
-                }
-            }
-            at += 1;
-        }
-        true
-    }
-
-    /// Whether the string around this place is followed by a colon.
-    fn is_in_key(&self, at: usize) -> bool {
-        let rest = &self.text.as_bytes()[at..];
-        let mut escaped = false;
-        let end = rest.iter().position(|byte| {
-            let ends = *byte == b'"' && !escaped;
-            escaped = *byte == b'\\' && !escaped;
-            ends
-        });
-        let Some(end) = end else { return true };
-        rest[end + 1..].iter().find(|byte| !BLANKS.contains(**byte)) == Some(&b':')
-    }
-
-    fn is_bare_number(&self, at: usize, column: u32) -> bool {
-        let column = &self.shapes.columns[column as usize];
-        let format = match &column.kind {
-            ColumnKind::Numbers { format, .. } => *format,
-            _ => return false,
-        };
-        let bytes = self.text.as_bytes();
-        let starts = at > 0 && matches!(bytes[at - 1], b':' | b',' | b'[' | b' ' | b'\t' | b'\n' | b'\r');
-        let ends = bytes.get(at + 1).is_some_and(|byte| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\n'));
-        let near = self.slot_at(at + 1).is_none() && (at == 0 || self.slot_at(at - 1).is_none());
-        starts && ends && near && matches!(format, NumberFormat::Integer | NumberFormat::Decimal { .. })
-    }
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ mod extracts;
 mod facts;
 mod fields;
 mod groups;
+mod json;
 mod outcome;
 mod page;
 mod rex;

@@ -18,6 +18,7 @@ use super::counts::ByValue;
 use super::extracts::{NamedRules, RulePlace};
 use super::facts::{KnownShapes, ShapeFacts};
 use super::fields::{Cutting, Place, may_be_json, places};
+use super::json::JsonColumns;
 use super::words::{SharedPlan, Word};
 use super::{columns, conditions};
 use crate::EngineError;
@@ -143,7 +144,11 @@ impl Slab {
         });
         let class_of = class_of.collect();
         let (extracts, extracts_of) = join_extracts(&mut classes);
-        let find = |names: &[String]| fields_of(&shapes, &templates, &classes, names);
+        let dictionary = |column| segment.dictionary(column).ok();
+        let find = |names: &[String]| {
+            let json = JsonColumns::new(&shapes, &dictionary);
+            fields_of(&shapes, &templates, &classes, names, &json)
+        };
         let fields = asked.names.iter().cloned().zip(facts.places_of(asked.names, &classes, find)).collect();
         Some(Slab {
             segment: Arc::clone(segment),
@@ -302,14 +307,20 @@ fn join_extracts(classes: &mut [Class]) -> (Vec<Arc<Extract>>, Vec<Vec<bool>>) {
     (all, by_class)
 }
 
-fn fields_of(shapes: &Shapes, templates: &[Template], classes: &[Class], names: &[String]) -> Vec<FieldPlaces> {
+fn fields_of(
+    shapes: &Shapes,
+    templates: &[Template],
+    classes: &[Class],
+    names: &[String],
+    json: &JsonColumns<'_>,
+) -> Vec<FieldPlaces> {
     let keys = classes.len() * templates.len();
     let mut by_name: Vec<Vec<Place>> = vec![Vec::with_capacity(keys); names.len()];
     let mut patterned: Vec<Vec<bool>> = vec![Vec::with_capacity(keys); names.len()];
     for (cutting, extracts) in classes {
         let mut rules: Vec<NamedRules> = names.iter().map(|name| NamedRules::new(extracts, name)).collect();
         for template in templates {
-            let mut found = places(shapes, template, *cutting, names);
+            let mut found = places(shapes, template, *cutting, names, json);
             // A value of JSON joins what a pattern found instead of giving way.
             let joins = may_be_json(shapes, template, *cutting);
             for (at, rules) in rules.iter_mut().enumerate() {
@@ -360,7 +371,8 @@ fn value_columns(shapes: &Shapes, templates: &[Template], places: &[Place]) -> V
             Place::Absent | Place::Constant(_) => {}
             Place::Slot(column) => reach(&[Part::Slot(*column)]),
             Place::Composite(parts) => reach(parts),
-            Place::Text => reach(&templates[at % templates.len()].parts),
+            // The value is written otherwise than it reads.
+            Place::Escaped(_) | Place::Text => reach(&templates[at % templates.len()].parts),
         }
     }
     let columns = (0u32..).zip(&known).filter(|(_, known)| **known).map(|(column, _)| column).collect();

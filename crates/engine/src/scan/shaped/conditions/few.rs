@@ -75,7 +75,9 @@ impl FieldTest {
                 // What a pattern finds is tested in the text.
                 _ if field.is_patterned(key) => {}
                 Some(Place::Absent) => each[place] = NO,
-                Some(Place::Constant(_) | Place::Composite(_) | Place::Slot(_)) => tested.push((place, *row)),
+                Some(Place::Constant(_) | Place::Composite(_) | Place::Escaped(_) | Place::Slot(_)) => {
+                    tested.push((place, *row))
+                }
                 Some(Place::Text) | None => {}
             }
         }

@@ -1,6 +1,8 @@
 //! Which templates tell where their fields are, and which values make them leave it to the text.
 
-use quarry_event::shape::Column;
+use std::sync::Arc;
+
+use quarry_event::shape::{Column, ColumnKind, Dictionary, NumberFormat};
 
 use super::*;
 
@@ -29,7 +31,8 @@ fn place(cutting: Cutting, text: &str, values: &[&[&str]]) -> Place {
             template.parts.push(Part::Literal(literal.as_bytes().into()));
         }
     }
-    places(&shapes, &template, cutting, &["f".to_owned()]).remove(0)
+    let json = JsonColumns::new(&shapes, &|_| None);
+    places(&shapes, &template, cutting, &["f".to_owned()], &json).remove(0)
 }
 
 fn constant(text: &str) -> Place {
@@ -99,11 +102,98 @@ fn json_is_found_in_templates() {
         ("{\"f\":\"@\"}", &[&["a\\n"]], Place::Text),
         ("{\"@\":\"x\",\"f\":1}", &[&["f"]], Place::Text),
         ("{\"f\":@}", &[&["true"]], Place::Text),
-        ("{\"f\":1@}", &[&["12"]], Place::Text),
-        ("{\"f\":@.5}", &[&["12"]], Place::Text),
+        ("{\"f\":1@}", &[&["x2"]], Place::Text),
+        ("{\"f\":0@}", &[&["12"]], Place::Text),
         ("{\"f\":1,\"f\":\"@\"}", &[&["a"]], Place::Text),
         ("{\"f\":\"@\"} x", &[&["a"]], Place::Text),
     ] {
         assert_eq!(place(KV, text, values), expected, "{text} {values:?}");
+    }
+}
+
+/// As [`place`] for JSON, with dictionaries and templates in the slots: a value with `@N` in it is a template.
+fn json_place(text: &str, slots: &[&[&str]], name: &str) -> Place {
+    let mut shapes = Shapes::default();
+    let column = |kind, traits| Column { parent: Some(0), kind, traits, values: 1 };
+    shapes.columns.push(column(ColumnKind::Texts, ValueTraits::default()));
+    let template_of = |text: &str| {
+        let mut template = Template::default();
+        let mut rest = text;
+        while let Some(at) = rest.find('@') {
+            if at > 0 {
+                template.parts.push(Part::Literal(rest[..at].as_bytes().into()));
+            }
+            template.parts.push(Part::Slot(u32::from(rest.as_bytes()[at + 1] - b'0')));
+            rest = &rest[at + 2..];
+        }
+        if !rest.is_empty() {
+            template.parts.push(Part::Literal(rest.as_bytes().into()));
+        }
+        template
+    };
+    let mut dictionaries = vec![Arc::new(Dictionary::default())];
+    for values in slots {
+        let (mut traits, mut bytes, mut ends) = (ValueTraits::default(), Vec::new(), Vec::new());
+        for (at, value) in values.iter().enumerate() {
+            traits.add(value.as_bytes(), at == 0);
+            bytes.extend_from_slice(value.as_bytes());
+            ends.push(bytes.len() as u32);
+        }
+        let is_nested = values.iter().any(|value| value.contains('@'));
+        let kind = match (is_nested, NumberFormat::guess(values[0].as_bytes())) {
+            (true, _) => ColumnKind::Templates(values.iter().map(|value| template_of(value)).collect()),
+            (false, Some(format)) => ColumnKind::Numbers { format, min: 0, max: 0 },
+            (false, None) => ColumnKind::Dictionary { len: values.len() as u32 },
+        };
+        dictionaries.push(Arc::new(Dictionary { bytes: bytes.into(), ends }));
+        shapes.columns.push(column(kind, traits));
+    }
+    let read = |column: u32| dictionaries.get(column as usize).cloned();
+    let json = JsonColumns::new(&shapes, &read);
+    places(&shapes, &template_of(text), KV, &[name.to_owned()], &json).remove(0)
+}
+
+#[test]
+fn a_slot_in_doubt_costs_no_other_field() {
+    let texts = &["a\\n", "b"][..];
+    for (text, slots, name, expected) in [
+        // Words and numbers of any form where a value is due.
+        ("{\"w\":@1,\"f\":@2}", &[&["true", "null", "1.5e3"][..], &["12"]][..], "f", Place::Slot(2)),
+        ("{\"f\":@1}", &[&["true", "false", "null"]], "f", Place::Slot(1)),
+        ("{\"f\":@1}", &[&["null", "@2"], &["12"]], "f", Place::Slot(1)),
+        ("{\"f\":@1}", &[&["@2", "@2.@3"], &["12"], &["07"]], "f", Place::Slot(1)),
+        (
+            "{\"f\":@1.@2}",
+            &[&["12"], &["07"]],
+            "f",
+            Place::Composite([Part::Slot(1), Part::Literal(b".".as_slice().into()), Part::Slot(2)].into()),
+        ),
+        // Strings among them: their quotes are no part of the value, and other fields do not mind.
+        ("{\"f\":@1}", &[&["\"x\"", "@2"], &["12"]], "f", Place::Text),
+        ("{\"g\":@1,\"f\":\"@3\"}", &[&["\"@3\"", "@2"], &["12"], &["x"]], "f", Place::Slot(3)),
+        // Escapes: whole ones, and half ones that the text behind ends.
+        ("{\"g\":\"@1\",\"f\":\"@2\"}", &[texts, &["x"]], "f", Place::Slot(2)),
+        ("{\"g\":\"@1\",\"f\":\"@2\"}", &[texts, &["x"]], "g", Place::Escaped([Part::Slot(1)].into())),
+        ("{\"g\":\"\\\"@1\"\",\"f\":\"@2\"}", &[&["a\\", "b\\"], &["x"]], "f", Place::Slot(2)),
+        ("{\"g\":\"@1\",\"f\":\"@3\"}", &[&["said \\\"@2\\\"", "x @2"], &["1"], &["y"]], "f", Place::Slot(3)),
+        // Keys: fields that they cannot make.
+        ("{\"a\":{\"@1\":1},\"f\":\"@2\"}", &[&["k", "f"], &["x"]], "f", Place::Slot(2)),
+        ("{\"a\":{\"@1\":1},\"f\":\"@2\"}", &[&["k", "f"], &["x"]], "a.f", Place::Text),
+        ("{\"@1\":1}", &[&["k", "host"]], "extracted_host", Place::Text),
+        // What is no value, breaks out of its string or is half an escape leaves all to the text.
+        ("{\"w\":@1,\"f\":1}", &[&["tru", "null"]], "f", Place::Text),
+        ("{\"w\":@1,\"f\":1}", &[&["1,\"f\":2", "1"]], "f", Place::Text),
+        ("{\"w\":@1,\"f\":1}", &[&["{}", "1"]], "f", Place::Text),
+        ("{\"w\":@1,\"f\":1}", &[&[" 1", "1"]], "f", Place::Text),
+        ("{\"w\":@1,\"f\":1}", &[&["@2@3"], &["12", "0"], &["07"]], "f", Place::Text),
+        ("{\"w\":0@1,\"f\":1}", &[&["07", "11"]], "f", Place::Text),
+        ("{\"w\":@1@1,\"f\":1}", &[&["07", "11"]], "f", Place::Text),
+        ("{\"w\":\"@1\",\"f\":1}", &[&["a\"", "b"]], "f", Place::Text),
+        ("{\"w\":\"@1\",\"f\":1}", &[&["a\\", "b"]], "f", Place::Text),
+        ("{\"w\":\"@1\",\"f\":1}", &[&["a\\x", "b"]], "f", Place::Text),
+        ("{\"w\":\"@1\",\"f\":1}", &[&["a\\u12", "b"]], "f", Place::Text),
+        ("{\"w\":\"\\@1\",\"f\":1}", &[&["n", "t"]], "f", Place::Text),
+    ] {
+        assert_eq!(json_place(text, slots, name), expected, "{name} in {text} {slots:?}");
     }
 }
