@@ -11,59 +11,23 @@ mod message;
 mod node;
 mod outlet;
 mod parameters;
+mod state;
 mod turns;
 mod wire;
-
-use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::{from_fn, from_fn_with_state};
-use quarry_auth::Auth;
-use quarry_search::SearchService;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub use collector_tokens::CollectorTokens;
 pub use endpoint::access::{Access, ENDPOINTS, EndpointAccess};
 pub use node::{AddFile, CollectorToken, NamespaceError, Node, NodeError, PreviewFile, TokenChange, TokenError};
 pub use outlet::ANSWERS_MAX;
+pub use state::ApiState;
 pub use turns::{SEARCHES_MAX, SEARCHES_PER_USER_MAX, SEARCHES_WAITING_MAX};
-
-use message::ApiError;
-use turns::Turns;
 
 /// Most bytes of a request's body. Splunk takes longer searches than anyone writes; the limit guards memory.
 pub const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
-
-/// What the endpoints work with.
-#[derive(Clone)]
-pub struct ApiState {
-    /// Logins and sessions.
-    pub auth: Arc<Auth>,
-    /// Runs searches.
-    pub search: Arc<SearchService>,
-    /// The node itself: adding files, buckets.
-    pub node: Arc<dyn Node>,
-    /// Turns of searches.
-    turns: Arc<Turns>,
-    /// Places of answers on their way.
-    answers: Arc<Semaphore>,
-}
-
-impl ApiState {
-    /// The state of a node.
-    pub fn new(auth: Arc<Auth>, search: Arc<SearchService>, node: Arc<dyn Node>) -> ApiState {
-        ApiState { auth, search, node, turns: Turns::of_server(), answers: Arc::new(Semaphore::new(ANSWERS_MAX)) }
-    }
-
-    /// The place of an answer that goes out row by row.
-    pub(crate) fn answer_place(&self) -> Result<OwnedSemaphorePermit, ApiError> {
-        let place = Arc::clone(&self.answers).try_acquire_owned();
-        place.map_err(|_| {
-            ApiError::too_many(format!("{ANSWERS_MAX} answers are on their way, the most that may: try again"))
-        })
-    }
-}
 
 /// The management service.
 pub fn router(state: ApiState) -> Router {

@@ -18,8 +18,9 @@ use quarry_spl::ast::Span;
 use quarry_spl::{Diagnostic, Severity};
 
 use crate::NamespaceError;
-use crate::endpoint::auth::LOGIN_PATH;
 
+/// Where keys are asked for.
+pub(crate) const LOGIN_PATH: &str = "/services/auth/login";
 /// Bytes of a refusal's text that is not ours.
 const TEXT_BYTES_MAX: usize = 16 << 10;
 /// Characters of a search shown where it is wrong.

@@ -42,6 +42,14 @@ pub(crate) enum BlockKind {
     LocatorPart = 19,
 }
 
+/// Where a block lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BlockAt {
+    pub(crate) kind: BlockKind,
+    pub(crate) offset: u64,
+    pub(crate) stored_len: u32,
+}
+
 impl BlockKind {
     pub(crate) const ALL: [BlockKind; 19] = [
         BlockKind::Time,

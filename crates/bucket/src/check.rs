@@ -3,8 +3,8 @@
 use quarry_event::shape::ValueTraits;
 use quarry_event::{PageColumns, PageSet};
 
-use crate::block::{BlockKind, open_block};
-use crate::directory::{BlockAt, HEADER_BYTES, TRAILER_BYTES, header};
+use crate::block::{BlockAt, BlockKind, open_block};
+use crate::directory::{HEADER_BYTES, TRAILER_BYTES, header};
 use crate::error::{BucketError, Place};
 use crate::lexicon::Namespace;
 use crate::lexicon::hash::hash_term;

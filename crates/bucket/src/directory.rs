@@ -7,7 +7,7 @@ use std::sync::Arc;
 use quarry_event::{Metadata, TimeNs};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::block::{BlockKind, checksums_decide};
+use crate::block::{BlockAt, BlockKind, checksums_decide};
 use crate::error::{BucketError, Place};
 use crate::limits::{
     MAX_PAGE_EVENTS, MAX_SLAB_EVENTS, MAX_SLAB_PAGES, MAX_SLAB_RAW_BYTES, MAX_SLABS, MAX_SUMMARY_VALUE_BYTES,
@@ -64,14 +64,6 @@ pub(crate) fn read_trailer(bytes: &[u8], place: Place) -> Result<(u64, u32), Buc
         return Err(BucketError::Unsupported { place, reason });
     }
     Ok((offset, len))
-}
-
-/// Where a block lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BlockAt {
-    pub(crate) kind: BlockKind,
-    pub(crate) offset: u64,
-    pub(crate) stored_len: u32,
 }
 
 /// A page as the slab's head describes it.

@@ -8,9 +8,9 @@
 use bytes::Bytes;
 use quarry_event::{EventBatch, IndexedField, TimeNs};
 
-use crate::block::{BlockKind, BlockWriter};
+use crate::block::{BlockAt, BlockKind, BlockWriter};
 use crate::columns::{SharedColumns, can_be_written, write_columns};
-use crate::directory::{BlockAt, Directory, PageHead, SlabHead, header, put_trailer};
+use crate::directory::{Directory, PageHead, SlabHead, header, put_trailer};
 use crate::error::BucketError;
 use crate::fields::write_fields;
 use crate::filter::FilterWriter;

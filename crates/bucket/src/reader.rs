@@ -10,9 +10,9 @@ use bytes::Bytes;
 use quarry_event::shape::{Dictionary, Shapes, TEXT_COLUMN, Texts};
 use quarry_event::{FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs, ValueColumns};
 
-use crate::block::{BlockKind, open_block};
+use crate::block::{BlockAt, BlockKind, open_block};
 use crate::columns::{PageFacts, ShapedPage, SharedCache, SlabColumns, TextBuffer};
-use crate::directory::{BlockAt, Directory, PageHead, SlabHead, TRAILER_BYTES, read_trailer};
+use crate::directory::{Directory, PageHead, SlabHead, TRAILER_BYTES, read_trailer};
 use crate::error::{BucketError, Place};
 use crate::fields::{MAX_FIELD_BLOCK_BYTES, read_fields};
 use crate::integers::decode_integers;

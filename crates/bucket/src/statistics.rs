@@ -1,8 +1,7 @@
 //! Where the bytes of a bucket are, for statistics and development.
 
-use crate::block::BlockKind;
+use crate::block::{BlockAt, BlockKind};
 use crate::columns::Layout;
-use crate::directory::BlockAt;
 use crate::error::BucketError;
 use crate::reader::BucketReader;
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use crate::nearest::nearest;
-use crate::props::{HOST_PREFIX, SOURCE_PREFIX, pattern};
+use crate::props::{self, HOST_PREFIX, SOURCE_PREFIX, pattern};
 use crate::settings::transforms::{ACCEPTED_KEYS, TRANSFORMS};
-use crate::table::{ConfTable, Row, Section, StanzaName, name_fits};
+use crate::table::{ConfTable, Kind, Row, Section, StanzaName, name_fits};
 use crate::text::{Conf, Setting};
-use crate::values::parse_bool;
+use crate::values::{self, parse_bool};
 use crate::warning::{ConfWarning, Problem, shown};
 
 /// Setting whose values `[accepted_keys]` adds to.
@@ -122,6 +122,31 @@ fn stanza_names(table: &ConfTable) -> impl Iterator<Item = &'static str> {
         StanzaName::Named(name) => Some(name),
         _ => None,
     })
+}
+
+/// Whether a value is this word of a choice.
+fn is_choice(word: &str, value: &str) -> bool {
+    let begins = || value.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word));
+    word.eq_ignore_ascii_case(value) || (word.ends_with(':') && value.len() > word.len() && begins())
+}
+
+impl Kind {
+    /// Whether the type takes a value.
+    pub fn takes(self, value: &str) -> bool {
+        value.is_empty()
+            || match self {
+                Kind::Text => true,
+                Kind::Bool => values::parse_bool(value).is_some(),
+                Kind::Integer { min, max } => value.parse::<i64>().is_ok_and(|value| (min..=max).contains(&value)),
+                Kind::Choice(words) => words.iter().any(|word| is_choice(word, value)),
+                Kind::Regex { groups_min } => values::capture_groups(value).is_some_and(|groups| groups >= groups_min),
+                Kind::TimeFormat => quarry_event::time::Format::new(value).is_ok(),
+                Kind::Zone => quarry_event::time::parse_zone(value).is_some(),
+                Kind::Delimiter => values::parse_delimiter(value).is_some() || matches!(value, "whitespace" | "ws"),
+                Kind::Age => crate::settings::index_rules::parse_age(value).is_some(),
+                Kind::Extract => values::names_a_group(props::split_extract(value).0),
+            }
+    }
 }
 
 #[cfg(test)]

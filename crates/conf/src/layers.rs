@@ -1,16 +1,10 @@
-//! Files of all layers, merged setting by setting with the origin of each.
+//! What the conf files of all layers come to, setting by setting with the origin of each, as plain data.
 //!
-//! The global order: system/default, then apps' default folders, then apps' local folders, then system/local; of two
-//! apps the one whose name sorts first wins. A [`View`] has the order of an app and user instead, for the confs that
-//! searches read: system/default, system/local, what other apps share, the app's default and local, the user's own.
+//! Not here: reading, checking and ordering files ([`crate::merge`]).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::builtin::builtin_sources;
-use crate::check::check;
-use crate::namespace::View;
-use crate::settings::indexes::check_merged;
 use crate::text::{Conf, DEFAULT_STANZA};
 use crate::warning::ConfWarning;
 
@@ -44,7 +38,7 @@ pub struct ConfSource {
 
 impl ConfSource {
     /// Name of the conf: `props` of `etc/system/local/props.conf`.
-    fn conf_name(&self) -> &str {
+    pub(crate) fn conf_name(&self) -> &str {
         let name = self.file.rsplit(['/', '\\']).next().unwrap_or(&self.file);
         name.strip_suffix(".conf").unwrap_or(name)
     }
@@ -53,8 +47,8 @@ impl ConfSource {
 /// All conf files, merged.
 #[derive(Clone, Debug, Default)]
 pub struct Layers {
-    confs: BTreeMap<String, Merged>,
-    warnings: Vec<ConfWarning>,
+    pub(crate) confs: BTreeMap<String, Merged>,
+    pub(crate) warnings: Vec<ConfWarning>,
 }
 
 /// One conf over all layers.
@@ -101,68 +95,6 @@ pub struct BtoolRow<'a> {
 }
 
 impl Layers {
-    /// Merges files over the built-in defaults. Order of `sources` matters only within one folder.
-    pub fn new(sources: impl IntoIterator<Item = ConfSource>) -> Layers {
-        let mut all = builtin_sources();
-        all.extend(sources);
-        Layers::without_builtin(all)
-    }
-
-    /// Merges files over the built-in defaults as a namespace sees them; files of users must be those of the view's.
-    pub fn of_view(sources: impl IntoIterator<Item = ConfSource>, view: &View) -> Layers {
-        let sources: Vec<ConfSource> = builtin_sources().into_iter().chain(sources).collect();
-        let is_followed = |source: &&ConfSource| View::concerns(source.conf_name());
-        let mut followed: Vec<ConfSource> = sources.iter().filter(is_followed).cloned().collect();
-        let mut layers = Layers::without_builtin(sources);
-        for (name, conf) in &mut layers.confs {
-            conf.retain(|key| !View::concerns_setting(name, key));
-        }
-        let rank = |source: &ConfSource| match source.layer {
-            Layer::SystemDefault => 0,
-            Layer::SystemLocal => 1,
-            Layer::AppDefault | Layer::AppLocal => 2,
-            Layer::User => 3,
-        };
-        followed.sort_by(|a, b| {
-            let apps = a.app.as_deref().map(|app| view.rank(app)).cmp(&b.app.as_deref().map(|app| view.rank(app)));
-            rank(a).cmp(&rank(b)).then(apps).then_with(|| a.layer.cmp(&b.layer))
-        });
-        for source in &followed {
-            let told = layers.warnings.len();
-            layers.lay(source, |name, conf| view.keep_seen(name, source, conf));
-            // Those of all but users were found above.
-            if source.layer != Layer::User {
-                layers.warnings.truncate(told);
-            }
-        }
-        layers
-    }
-
-    /// Merges files alone.
-    pub fn without_builtin(sources: impl IntoIterator<Item = ConfSource>) -> Layers {
-        let mut sources: Vec<ConfSource> = sources.into_iter().collect();
-        sources.retain(|source| source.layer != Layer::User);
-        // Lowest first, so that later ones overwrite: in a layer the app that sorts first comes last.
-        sources.sort_by(|a, b| a.layer.cmp(&b.layer).then_with(|| b.app.cmp(&a.app)));
-        let mut layers = Layers::default();
-        for source in &sources {
-            layers.lay(source, |_, _| {});
-        }
-        if let Some(conf) = layers.confs.get("indexes") {
-            check_merged(conf, &mut layers.warnings);
-        }
-        layers
-    }
-
-    /// Lays a file over what is there, after `narrow` has taken out what does not count.
-    fn lay(&mut self, source: &ConfSource, narrow: impl FnOnce(&str, &mut Conf)) {
-        let (mut conf, warnings) = Conf::parse(&source.file, &source.text);
-        self.warnings.extend(warnings);
-        check(source.conf_name(), &mut conf, &mut self.warnings);
-        narrow(source.conf_name(), &mut conf);
-        self.confs.entry(source.conf_name().to_owned()).or_default().lay(conf);
-    }
-
     /// One conf by name without `.conf`; empty if no file of that name exists.
     pub fn conf(&self, name: &str) -> &Merged {
         static EMPTY: Merged = Merged { stanzas: Vec::new(), by_name: BTreeMap::new() };
@@ -224,7 +156,7 @@ impl Merged {
     }
 
     /// Leaves out settings that are not to be kept, and stanzas without any.
-    fn retain(&mut self, keep: impl Fn(&str) -> bool) {
+    pub(crate) fn retain(&mut self, keep: impl Fn(&str) -> bool) {
         self.stanzas.iter_mut().for_each(|stanza| stanza.settings.retain(|key, _| keep(key)));
         self.stanzas.retain(|stanza| !stanza.settings.is_empty());
         let places = self.stanzas.iter().enumerate();
@@ -232,7 +164,7 @@ impl Merged {
     }
 
     /// Lays a file over what is there.
-    fn lay(&mut self, conf: Conf) {
+    pub(crate) fn lay(&mut self, conf: Conf) {
         for stanza in conf.stanzas {
             let next = self.stanzas.len();
             let at = *self.by_name.entry(stanza.name.clone()).or_insert(next);

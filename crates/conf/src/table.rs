@@ -1,10 +1,9 @@
-//! The tables of settings: one row per setting with its type, default, unit and meaning.
+//! What a table of settings is: one row per setting with its type, default, unit and meaning.
 //!
 //! A table is the only place that knows a setting: the checker, the typed views and the manual read it. A conf
 //! without a table (macros, saved searches) is merged unchecked.
-
-use crate::settings::{datamodels, http_input, indexes, limits, outputs, server, transforms};
-use crate::{props, values};
+//!
+//! Not here: which tables there are ([`crate::tables`]), whether a value is of a type ([`crate::check`]).
 
 /// Settings of one conf.
 #[derive(Debug)]
@@ -113,36 +112,7 @@ pub(crate) const fn at_least(min: i64) -> Kind {
 /// A pattern of any number of groups.
 pub(crate) const REGEX: Kind = Kind::Regex { groups_min: 0 };
 
-/// Every table.
-pub static TABLES: &[&ConfTable] = &[
-    &props::table::PROPS,
-    &transforms::TRANSFORMS,
-    &limits::LIMITS,
-    &indexes::INDEXES,
-    &server::SERVER,
-    &outputs::OUTPUTS,
-    &http_input::INPUTS,
-    &datamodels::DATAMODELS,
-];
-
-/// Confs without a table, and what is read from them.
-pub const CONFS_WITHOUT_TABLE: &[(&str, &str)] = &[
-    ("alert_actions", "the programs of `sendalert`, with their parameters"),
-    ("commands", "search commands that apps bring along"),
-    ("eventtypes", "event types: a search, its tags, whether it is disabled"),
-    ("macros", "macros with their arguments and validation"),
-    ("multikv", "how `multikv` finds tables"),
-    ("savedsearches", "saved searches with their text and time range; schedules have no effect"),
-    ("tags", "tags of values of fields"),
-    ("transactiontypes", "the options of a kind of transaction"),
-];
-
 impl ConfTable {
-    /// Table of a conf.
-    pub fn of(conf: &str) -> Option<&'static ConfTable> {
-        TABLES.iter().find(|table| table.conf == conf).copied()
-    }
-
     /// Sections whose settings may stand in a stanza: one, or all for `[default]`. `None` for a stanza nobody knows.
     pub fn sections_of(&self, stanza: &str) -> Option<&'static [Section]> {
         if stanza == crate::text::DEFAULT_STANZA {
@@ -180,30 +150,7 @@ pub(crate) fn name_fits(name: &str, key: &str) -> bool {
         || if name.ends_with(['-', '_', '.']) { key.starts_with(name) && key.len() > name.len() } else { key == name }
 }
 
-/// Whether a value is this word of a choice.
-fn is_choice(word: &str, value: &str) -> bool {
-    let begins = || value.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word));
-    word.eq_ignore_ascii_case(value) || (word.ends_with(':') && value.len() > word.len() && begins())
-}
-
 impl Kind {
-    /// Whether the type takes a value.
-    pub fn takes(self, value: &str) -> bool {
-        value.is_empty()
-            || match self {
-                Kind::Text => true,
-                Kind::Bool => values::parse_bool(value).is_some(),
-                Kind::Integer { min, max } => value.parse::<i64>().is_ok_and(|value| (min..=max).contains(&value)),
-                Kind::Choice(words) => words.iter().any(|word| is_choice(word, value)),
-                Kind::Regex { groups_min } => values::capture_groups(value).is_some_and(|groups| groups >= groups_min),
-                Kind::TimeFormat => quarry_event::time::Format::new(value).is_ok(),
-                Kind::Zone => quarry_event::time::parse_zone(value).is_some(),
-                Kind::Delimiter => values::parse_delimiter(value).is_some() || matches!(value, "whitespace" | "ws"),
-                Kind::Age => crate::settings::index_rules::parse_age(value).is_some(),
-                Kind::Extract => values::names_a_group(props::split_extract(value).0),
-            }
-    }
-
     /// What the type takes, for people.
     pub fn allowed(self) -> String {
         match self {

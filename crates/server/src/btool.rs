@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 
-use quarry_conf::table::{CONFS_WITHOUT_TABLE, TABLES};
+use quarry_conf::tables::{CONFS_WITHOUT_TABLE, TABLES};
 use quarry_stdx::log;
 
 use crate::cli::BtoolArgs;

@@ -3,30 +3,19 @@
 //! A retired bucket is in no later snapshot. Its objects stay for as long as a search holds it. Where an index archives,
 //! a bucket is given away first, and goes only when that worked.
 //!
-//! A clock that is ahead makes everything look old, so the time of day is not simply believed ([`DayClock`]).
+//! A clock that is ahead makes everything look old, so the time of day is not simply believed ([`crate::day_clock`]).
 
 use std::sync::{Arc, TryLockError};
 
-use quarry_catalog::{BucketState, Catalog};
 use quarry_event::TimeNs;
 use quarry_event::time::NS_PER_SEC;
-use quarry_stdx::SharedClock;
 
+use crate::day_clock::{BELIEVED, FAR_NS};
 use crate::sealed::SealedBucket;
 use crate::state::Shared;
 use crate::sync::lock;
 use crate::{Store, StoreError};
 
-/// Most that the time of day may gain on the time that passed; more is a clock that was set.
-const GAIN_MAX_NS: i64 = 60 * 60 * NS_PER_SEC;
-/// How long a clock that was set is not believed.
-const DOUBT_NS: i64 = 24 * 60 * 60 * NS_PER_SEC;
-/// A clock that gained more is never believed at once: time is taken to pass twice as fast until it is reached.
-const FAR_NS: i64 = 7 * DOUBT_NS;
-/// Setting of the catalog with the time of day that was believed last.
-const BELIEVED: &str = "retention_time";
-/// How far the believed time moves before it is saved again.
-const SAVE_EVERY_NS: i64 = 60 * 60 * NS_PER_SEC;
 /// Buckets that are archived in one round; the rest waits for the next.
 const ARCHIVED_MAX: usize = 16;
 
@@ -67,67 +56,6 @@ pub struct Removed {
     pub too_old: Vec<String>,
     /// The oldest of an index that was too large.
     pub too_many: Vec<String>,
-}
-
-/// The time of day that retention goes by.
-#[derive(Debug)]
-pub(crate) struct DayClock {
-    /// The last time of day that was believed, and when that was.
-    believed: i64,
-    at: i64,
-    told: bool,
-    /// What was saved last.
-    saved: i64,
-}
-
-impl DayClock {
-    /// Believes the clock unless it is far ahead of the last time that was believed, or of the newest bucket.
-    pub(crate) fn new(clock: &SharedClock, catalog: &Catalog) -> DayClock {
-        let (now, at) = (clock.now_ns(), clock.elapsed_ns());
-        let saved = catalog.setting(BELIEVED).ok().flatten().and_then(|text| text.parse::<i64>().ok());
-        let newest = || {
-            let live = catalog.buckets(BucketState::Live).unwrap_or_default();
-            live.iter().map(|bucket| bucket.created).max()
-        };
-        let known = saved.or_else(newest).unwrap_or(now);
-        let is_far = now.saturating_sub(known) > FAR_NS;
-        DayClock { believed: if is_far { known } else { now.max(known) }, at, told: false, saved: saved.unwrap_or(0) }
-    }
-
-    /// The time of day to go by, and by how much the clock is ahead of it if that is news.
-    fn now(&mut self, clock: &SharedClock) -> (i64, Option<i64>) {
-        let (now, elapsed) = (clock.now_ns(), clock.elapsed_ns());
-        let passed = elapsed.saturating_sub(self.at);
-        let expected = self.believed.saturating_add(passed);
-        let gain = now.saturating_sub(expected);
-        if gain > FAR_NS {
-            (self.believed, self.at) = (expected.saturating_add(passed), elapsed);
-            return (self.believed, self.news(gain));
-        }
-        if gain > GAIN_MAX_NS && passed < DOUBT_NS {
-            let news = self.news(gain);
-            return (expected, news);
-        }
-        // Going back removes nothing; but it may have been a mistake, after which the right time would seem far ahead.
-        if gain < -GAIN_MAX_NS && passed < DOUBT_NS {
-            return (now, None);
-        }
-        (self.believed, self.at, self.told) = (now, elapsed, false);
-        (now, None)
-    }
-
-    fn news(&mut self, gain: i64) -> Option<i64> {
-        (!std::mem::replace(&mut self.told, true)).then_some(gain)
-    }
-
-    /// The believed time, when it is worth saving again.
-    fn take_due(&mut self) -> Option<i64> {
-        let is_due = self.believed.abs_diff(self.saved) >= SAVE_EVERY_NS as u64;
-        is_due.then(|| {
-            self.saved = self.believed;
-            self.believed
-        })
-    }
 }
 
 impl Store {

@@ -9,12 +9,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use quarry_catalog::{Catalog, CheckpointKey, HeadLengths, LoggedCheckpoint};
 use quarry_stdx::SharedClock;
 
+use crate::day_clock::DayClock;
 use crate::gaps::Gaps;
 use crate::hot::{HotKey, HotSegment, HotSlabs, Spares};
 use crate::log_files::{LogFiles, LogSegment};
 use crate::options::{QUARANTINED_SLABS_MAX, SLAB_WEIGHT};
 use crate::report::Report;
-use crate::retire::DayClock;
 use crate::sealed::{Readers, SealedBucket};
 use crate::sent::SentRequests;
 use crate::sync::lock;

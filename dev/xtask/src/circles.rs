@@ -248,6 +248,9 @@ impl<'ast> Visit<'ast> for Paths {
         syn::visit::visit_path(self, path);
     }
 
+    /// `pub(in path)` imports nothing.
+    fn visit_visibility(&mut self, _: &'ast syn::Visibility) {}
+
     fn visit_macro(&mut self, call: &'ast syn::Macro) {
         self.tokens(call.tokens.clone());
     }
@@ -369,6 +372,16 @@ mod tests {
         let files =
             [("lib.rs", facade), ("a.rs", "use crate::B; pub struct A;"), ("b.rs", "use crate::A; pub struct B;")];
         assert_eq!(circles(&files), [["a.rs", "b.rs"]], "re-exports lead to where the name is defined");
+    }
+
+    #[test]
+    fn who_may_see_an_item_is_no_import() {
+        let files = [
+            ("lib.rs", "mod a;"),
+            ("a/mod.rs", "mod b; pub(crate) use b::B; fn f() { b::g() }"),
+            ("a/b.rs", "pub(in crate::a) struct B; pub(in crate::a) fn g() {}"),
+        ];
+        assert!(circles(&files).is_empty());
     }
 
     #[test]

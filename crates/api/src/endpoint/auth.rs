@@ -10,11 +10,8 @@ use axum::routing::{delete, post};
 use super::{blocking, json};
 use crate::ApiState;
 use crate::caller::{Caller, Whence};
-use crate::message::ApiError;
+use crate::message::{ApiError, LOGIN_PATH};
 use crate::parameters::Parameters;
-
-/// Where keys are asked for.
-pub(crate) const LOGIN_PATH: &str = "/services/auth/login";
 
 pub(crate) fn routes() -> Router<ApiState> {
     Router::new()

@@ -7,10 +7,9 @@ use quarry_event::shape::{
     TimeLayout, ValueTraits,
 };
 
-use crate::block::BlockKind;
+use crate::block::{BlockAt, BlockKind};
 use crate::columns::counts;
 use crate::columns::{MAX_POOL_BYTES, MAX_POOLS, MAX_TEMPLATE_PARTS};
-use crate::directory::BlockAt;
 use crate::limits::{MAX_SLAB_EVENTS, MAX_SLAB_RAW_BYTES};
 use crate::wire::{Cursor, Malformed, put_run, put_signed, put_varint};
 

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use quarry_event::shape::{Column, ColumnKind, ColumnValues, Dictionary, PageColumn, Shapes};
 use quarry_event::{PageSet, TimeNs};
 
-use crate::block::{BlockKind, open_block};
+use crate::block::{BlockAt, BlockKind, open_block};
 use crate::columns::codec::{decode_codes, decode_numbers, decode_texts, needs_times};
 use crate::columns::dictionary::decode_dictionary;
 use crate::columns::few::FewRows;
@@ -18,7 +18,6 @@ use crate::columns::layout::{DictionaryAt, Layout, Stored};
 use crate::columns::rebuild::Plans;
 use crate::columns::shared::{SharedCache, SharedDictionary};
 use crate::columns::{MAX_POOL_BYTES, MAX_SHAPE_BYTES};
-use crate::directory::BlockAt;
 use crate::error::{BucketError, Place};
 use crate::integers::{decode_integers, frame_holds, range_of};
 use crate::limits::MAX_SLAB_RAW_BYTES;

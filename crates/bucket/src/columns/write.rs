@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use quarry_event::shape::{Column, ColumnKind, MAX_COLUMNS, MAX_TEMPLATES, NumberFormat, Shapes};
 
-use crate::block::{BlockKind, BlockWriter};
+use crate::block::{BlockAt, BlockKind, BlockWriter};
 use crate::columns::codec::{Effort, encode_codes, encode_numbers, encode_texts};
 use crate::columns::counts::counted;
 use crate::columns::dictionary::encode_dictionary;
 use crate::columns::layout::{DictionaryAt, Layout, Stored, StoredColumn, one_value, parts_of};
 use crate::columns::shared::SharedColumns;
 use crate::columns::{EFFORT_LEVEL, MAX_POOLS, MAX_SHAPE_BYTES, MAX_TEMPLATE_PARTS, POOLED_BYTES, TARGET_POOL_BYTES};
-use crate::directory::BlockAt;
 use crate::error::BucketError;
 use crate::integers::range_of;
 use crate::limits::{MAX_PAGE_EVENTS, MAX_SLAB_EVENTS};

@@ -1,7 +1,6 @@
 //! Finds terms in a written lexicon: the directory says which page may hold a term, one page is decoded.
 
-use crate::block::{BlockKind, open_block};
-use crate::directory::BlockAt;
+use crate::block::{BlockAt, BlockKind, open_block};
 use crate::error::{BucketError, Place};
 use crate::lexicon::Namespace;
 use crate::lexicon::postings::read_postings;

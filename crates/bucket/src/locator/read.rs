@@ -2,8 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::block::{BlockKind, open_block};
-use crate::directory::BlockAt;
+use crate::block::{BlockAt, BlockKind, open_block};
 use crate::error::{BucketError, Place};
 use crate::limits::MAX_LEXICON_DIRECTORY_BYTES;
 use crate::locator::ribbon::{MAX_ROWS, MAX_VALUE_BITS, Table};

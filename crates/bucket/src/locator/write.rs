@@ -1,7 +1,6 @@
 //! Collects the rare pieces of a slab with their pages and writes its locator.
 
-use crate::block::{BlockKind, BlockWriter};
-use crate::directory::BlockAt;
+use crate::block::{BlockAt, BlockKind, BlockWriter};
 use crate::error::{BucketError, Place};
 use crate::filter::sort_and_dedup;
 use crate::lexicon::rare::{RareNumbers, add_texts, numbers_are_located, texts_are_rare};

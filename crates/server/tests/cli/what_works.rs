@@ -7,7 +7,8 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use quarry_api::{Access, ENDPOINTS};
-use quarry_conf::table::{CONFS_WITHOUT_TABLE, ConfTable, Section, StanzaName, TABLES};
+use quarry_conf::table::{ConfTable, Section, StanzaName};
+use quarry_conf::tables::{CONFS_WITHOUT_TABLE, TABLES};
 use quarry_spl::commands::{self, CommandHelp, Group, HELP};
 use quarry_spl::functions::{EVAL_FUNCTIONS, FunctionHelp, STATS_FUNCTIONS};
 

@@ -2,7 +2,7 @@
 
 use quarry_event::shape::NumberFormat;
 
-use crate::block::{BlockKind, BlockWriter};
+use crate::block::{BlockAt, BlockKind, BlockWriter};
 use crate::columns::codec::{Effort, encode_codes, encode_numbers};
 use crate::columns::layout::{Layout, Stored};
 use crate::columns::shared::read::{encode_entries, shifts_of};
@@ -11,7 +11,6 @@ use crate::columns::shared::{
     Component, MAX_COMPONENTS, MAX_ENTRY_BITS, MAX_SHARED_DICTIONARIES, MAX_SHARED_ENTRIES, entry_bits,
 };
 use crate::columns::write::finish_layout;
-use crate::directory::BlockAt;
 use crate::error::BucketError;
 use crate::integers::width_of;
 use crate::shape::{ShapedColumn, ShapedSlab, SlabValues};

@@ -6,12 +6,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::block::open_block;
+use crate::block::{BlockAt, open_block};
 use crate::columns::shared::{
     Component, ENTRIES_PER_RUN, MAX_COMPONENTS, MAX_ENTRY_BITS, MAX_SHARED_BYTES, MAX_SHARED_DICTIONARIES,
     MAX_SHARED_ENTRIES, entry_bits,
 };
-use crate::directory::BlockAt;
 use crate::error::{BucketError, Place};
 use crate::integers::{encode_integers, read_integers};
 use crate::source::ObjectSource;

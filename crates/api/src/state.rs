@@ -1,0 +1,42 @@
+//! What all endpoints work with.
+
+use std::sync::Arc;
+
+use quarry_auth::Auth;
+use quarry_search::SearchService;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::message::ApiError;
+use crate::node::Node;
+use crate::outlet::ANSWERS_MAX;
+use crate::turns::Turns;
+
+/// What the endpoints work with.
+#[derive(Clone)]
+pub struct ApiState {
+    /// Logins and sessions.
+    pub auth: Arc<Auth>,
+    /// Runs searches.
+    pub search: Arc<SearchService>,
+    /// The node itself: adding files, buckets.
+    pub node: Arc<dyn Node>,
+    /// Turns of searches.
+    pub(crate) turns: Arc<Turns>,
+    /// Places of answers on their way.
+    answers: Arc<Semaphore>,
+}
+
+impl ApiState {
+    /// The state of a node.
+    pub fn new(auth: Arc<Auth>, search: Arc<SearchService>, node: Arc<dyn Node>) -> ApiState {
+        ApiState { auth, search, node, turns: Turns::of_server(), answers: Arc::new(Semaphore::new(ANSWERS_MAX)) }
+    }
+
+    /// The place of an answer that goes out row by row.
+    pub(crate) fn answer_place(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+        let place = Arc::clone(&self.answers).try_acquire_owned();
+        place.map_err(|_| {
+            ApiError::too_many(format!("{ANSWERS_MAX} answers are on their way, the most that may: try again"))
+        })
+    }
+}

@@ -1,0 +1,76 @@
+//! Merges the files of all layers: each is parsed, checked against the tables of settings, and laid over those below it.
+//!
+//! The global order: system/default, then apps' default folders, then apps' local folders, then system/local; of two
+//! apps the one whose name sorts first wins. A [`View`] has the order of an app and user instead, for the confs that
+//! searches read: system/default, system/local, what other apps share, the app's default and local, the user's own.
+
+use crate::builtin::builtin_sources;
+use crate::check::check;
+use crate::layers::{ConfSource, Layer, Layers};
+use crate::namespace::View;
+use crate::settings::indexes::check_merged;
+use crate::text::Conf;
+
+impl Layers {
+    /// Merges files over the built-in defaults. Order of `sources` matters only within one folder.
+    pub fn new(sources: impl IntoIterator<Item = ConfSource>) -> Layers {
+        let mut all = builtin_sources();
+        all.extend(sources);
+        Layers::without_builtin(all)
+    }
+
+    /// Merges files over the built-in defaults as a namespace sees them; files of users must be those of the view's.
+    pub fn of_view(sources: impl IntoIterator<Item = ConfSource>, view: &View) -> Layers {
+        let sources: Vec<ConfSource> = builtin_sources().into_iter().chain(sources).collect();
+        let is_followed = |source: &&ConfSource| View::concerns(source.conf_name());
+        let mut followed: Vec<ConfSource> = sources.iter().filter(is_followed).cloned().collect();
+        let mut layers = Layers::without_builtin(sources);
+        for (name, conf) in &mut layers.confs {
+            conf.retain(|key| !View::concerns_setting(name, key));
+        }
+        let rank = |source: &ConfSource| match source.layer {
+            Layer::SystemDefault => 0,
+            Layer::SystemLocal => 1,
+            Layer::AppDefault | Layer::AppLocal => 2,
+            Layer::User => 3,
+        };
+        followed.sort_by(|a, b| {
+            let apps = a.app.as_deref().map(|app| view.rank(app)).cmp(&b.app.as_deref().map(|app| view.rank(app)));
+            rank(a).cmp(&rank(b)).then(apps).then_with(|| a.layer.cmp(&b.layer))
+        });
+        for source in &followed {
+            let told = layers.warnings.len();
+            layers.lay(source, |name, conf| view.keep_seen(name, source, conf));
+            // Those of all but users were found above.
+            if source.layer != Layer::User {
+                layers.warnings.truncate(told);
+            }
+        }
+        layers
+    }
+
+    /// Merges files alone.
+    pub fn without_builtin(sources: impl IntoIterator<Item = ConfSource>) -> Layers {
+        let mut sources: Vec<ConfSource> = sources.into_iter().collect();
+        sources.retain(|source| source.layer != Layer::User);
+        // Lowest first, so that later ones overwrite: in a layer the app that sorts first comes last.
+        sources.sort_by(|a, b| a.layer.cmp(&b.layer).then_with(|| b.app.cmp(&a.app)));
+        let mut layers = Layers::default();
+        for source in &sources {
+            layers.lay(source, |_, _| {});
+        }
+        if let Some(conf) = layers.confs.get("indexes") {
+            check_merged(conf, &mut layers.warnings);
+        }
+        layers
+    }
+
+    /// Lays a file over what is there, after `narrow` has taken out what does not count.
+    fn lay(&mut self, source: &ConfSource, narrow: impl FnOnce(&str, &mut Conf)) {
+        let (mut conf, warnings) = Conf::parse(&source.file, &source.text);
+        self.warnings.extend(warnings);
+        check(source.conf_name(), &mut conf, &mut self.warnings);
+        narrow(source.conf_name(), &mut conf);
+        self.confs.entry(source.conf_name().to_owned()).or_default().lay(conf);
+    }
+}

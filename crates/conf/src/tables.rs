@@ -1,0 +1,36 @@
+//! Every table of settings there is.
+
+use crate::props;
+use crate::settings::{datamodels, http_input, indexes, limits, outputs, server, transforms};
+use crate::table::ConfTable;
+
+/// Every table.
+pub static TABLES: &[&ConfTable] = &[
+    &props::table::PROPS,
+    &transforms::TRANSFORMS,
+    &limits::LIMITS,
+    &indexes::INDEXES,
+    &server::SERVER,
+    &outputs::OUTPUTS,
+    &http_input::INPUTS,
+    &datamodels::DATAMODELS,
+];
+
+/// Confs without a table, and what is read from them.
+pub const CONFS_WITHOUT_TABLE: &[(&str, &str)] = &[
+    ("alert_actions", "the programs of `sendalert`, with their parameters"),
+    ("commands", "search commands that apps bring along"),
+    ("eventtypes", "event types: a search, its tags, whether it is disabled"),
+    ("macros", "macros with their arguments and validation"),
+    ("multikv", "how `multikv` finds tables"),
+    ("savedsearches", "saved searches with their text and time range; schedules have no effect"),
+    ("tags", "tags of values of fields"),
+    ("transactiontypes", "the options of a kind of transaction"),
+];
+
+impl ConfTable {
+    /// Table of a conf.
+    pub fn of(conf: &str) -> Option<&'static ConfTable> {
+        TABLES.iter().find(|table| table.conf == conf).copied()
+    }
+}
