@@ -11,6 +11,7 @@
 pub mod batch;
 pub mod expression;
 pub mod segment;
+mod sent_request;
 pub mod shape;
 pub mod spreadsheet;
 pub mod term;
@@ -19,5 +20,6 @@ pub mod value;
 
 pub use batch::{EventBatch, IndexedField, Metadata, Page, PageColumns};
 pub use expression::{Expression, ExpressionCompiler, ExpressionValue};
+pub use sent_request::SentRequest;
 pub use term::{Anywhere, FieldColumns, PageSet, TermQuery, ValueColumns};
 pub use time::{TimeNs, TimeRange};

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use quarry_event::EventBatch;
 use quarry_inputs::s2s::batch::{BatchPacker, parts_of};
-use quarry_inputs::{AppendError, EventStore, FilePosition, KnownPosition, Receipt, Sink, SinkError};
+use quarry_inputs::{AppendError, EventStore, FilePosition, Receipt, Sink, SinkError};
 use quarry_pipeline::EVENT_BYTES_MAX;
 
 use crate::{ForwardError, Record, Routes, Spool};
@@ -189,7 +189,7 @@ impl EventStore for Outlet {
 
     fn known_offset(&self, scope: &str, name: &[u8]) -> Result<u64, SinkError> {
         let known = self.spool.positions_of(scope, name);
-        let own = known.iter().filter(|known| known.head_bytes == name.len());
+        let own = known.iter().filter(|known| known.identity.head.len() == name.len());
         Ok(own.map(|known| known.offset).max().unwrap_or(0))
     }
 
@@ -211,7 +211,7 @@ pub struct OutletSink {
 }
 
 impl Sink for OutletSink {
-    fn positions(&mut self, scope: &str, head: &[u8]) -> Result<Vec<KnownPosition>, SinkError> {
+    fn positions(&mut self, scope: &str, head: &[u8]) -> Result<Vec<FilePosition>, SinkError> {
         Ok(self.outlet.spool.positions_of(scope, head))
     }
 

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use quarry_event::EventBatch;
-use quarry_inputs::{AppendError, EventStore, FilePosition, InputSettings, Receipt, SentRequest, Sink, SinkError};
+use quarry_event::{EventBatch, SentRequest};
+use quarry_inputs::{AppendError, EventStore, FilePosition, InputSettings, Receipt, Sink, SinkError};
 use quarry_stdx::log;
-use quarry_store::{AppendRequest, SentRequest as StoredRequest, Store, StoreError, Ticket};
+use quarry_store::{AppendRequest, Store, StoreError, Ticket};
 
 use crate::claims::Claims;
 use crate::metrics::Throughput;
@@ -83,19 +83,18 @@ impl EventStore for Ingest {
     }
 
     fn sent_request(&self, key: u128) -> SentRequest {
-        let StoredRequest { key, id } = self.store.sent_request(key);
-        SentRequest { key, id }
+        self.store.sent_request(key)
     }
 
     fn append_sent(&self, batch: EventBatch, request: &SentRequest) -> Result<Box<dyn Receipt>, AppendError> {
         self.throughput.note(&batch);
         let set = self.sets_used.fetch_add(1, Ordering::Relaxed);
-        let appended = self.store.append_sent(set, batch, &known(request));
+        let appended = self.store.append_sent(set, batch, request);
         appended.map(|ticket| -> Box<dyn Receipt> { Box::new(Stored(ticket)) }).map_err(refusal)
     }
 
     fn answered(&self, request: &SentRequest) {
-        if let Err(error) = self.store.answered(&known(request)) {
+        if let Err(error) = self.store.answered(request) {
             self.tell_once(&format!(
                 "a request that is sent again after a crash may be taken for a repetition: {error}"
             ));
@@ -103,7 +102,7 @@ impl EventStore for Ingest {
     }
 
     fn gave_up(&self, request: &SentRequest) {
-        self.store.gave_up(&known(request));
+        self.store.gave_up(request);
     }
 
     fn known_offset(&self, scope: &str, name: &[u8]) -> Result<u64, SinkError> {
@@ -125,10 +124,6 @@ impl EventStore for Ingest {
         self.settings.check_index(index)?;
         self.store.check_index(index).map_err(|error| error.to_string())
     }
-}
-
-fn known(request: &SentRequest) -> StoredRequest {
-    StoredRequest { key: request.key, id: request.id }
 }
 
 struct Stored(Ticket);

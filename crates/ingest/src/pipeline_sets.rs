@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use quarry_event::EventBatch;
-use quarry_inputs::{FilePosition, KnownPosition, Sink, SinkError};
+use quarry_inputs::{FilePosition, Sink, SinkError};
 
 use crate::error::IngestError;
 
@@ -139,7 +139,7 @@ impl<S: Sink> Drop for InTurn<'_, S> {
 }
 
 impl<S: Sink> Sink for InTurn<'_, S> {
-    fn positions(&mut self, index: &str, head: &[u8]) -> Result<Vec<KnownPosition>, SinkError> {
+    fn positions(&mut self, index: &str, head: &[u8]) -> Result<Vec<FilePosition>, SinkError> {
         self.turns.wait(self.file);
         let known = self.sink.positions(index, head);
         self.pass();

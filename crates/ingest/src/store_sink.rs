@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use quarry_catalog::{CheckpointKey, FileCheckpoint, SourceIdentity};
 use quarry_event::EventBatch;
-use quarry_inputs::{FileIdentity, FilePosition, KnownPosition, Sink, SinkError};
+use quarry_inputs::{FileIdentity, FilePosition, Sink, SinkError};
 use quarry_store::{AppendRequest, Store, Ticket};
 
 use crate::claims::{Claim, Claims};
@@ -90,7 +90,7 @@ impl Drop for StoreSink<'_> {
 }
 
 impl Sink for StoreSink<'_> {
-    fn positions(&mut self, index: &str, head: &[u8]) -> Result<Vec<KnownPosition>, SinkError> {
+    fn positions(&mut self, index: &str, head: &[u8]) -> Result<Vec<FilePosition>, SinkError> {
         self.end_file();
         let (claim, is_unsettled) = self.claims.claim(index, head);
         self.claim = Some(claim);
@@ -101,13 +101,11 @@ impl Sink for StoreSink<'_> {
             self.settle(self.tickets.len())?;
         }
         let known = self.store.checkpoints_of(head, index)?;
-        let position = |checkpoint: FileCheckpoint| KnownPosition {
-            head_bytes: checkpoint.head_bytes as usize,
-            variant: checkpoint.key.variant,
-            offset: checkpoint.offset,
-            tail_hash: checkpoint.tail_hash,
-            path: checkpoint.source,
-            milestones: checkpoint.milestones,
+        let position = |checkpoint: FileCheckpoint| {
+            let FileCheckpoint { key, head_bytes, offset, tail_hash, source, milestones } = checkpoint;
+            let (scope, head) = (index.to_owned(), head[..head.len().min(head_bytes as usize)].to_vec());
+            let identity = Arc::new(FileIdentity { scope, head, variant: key.variant });
+            FilePosition { identity, offset, tail_hash, path: source, milestones }
         };
         Ok(known.into_iter().map(|logged| position(logged.checkpoint)).collect())
     }

@@ -18,6 +18,4 @@ mod sink;
 
 pub use error::InputError;
 pub use settings::InputSettings;
-pub use sink::{
-    AppendError, EventStore, FileIdentity, FilePosition, KnownPosition, Receipt, SentRequest, Sink, SinkError,
-};
+pub use sink::{AppendError, EventStore, FileIdentity, FilePosition, Receipt, Sink, SinkError};

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::sync::Arc;
 
-use quarry_event::EventBatch;
+use quarry_event::{EventBatch, SentRequest};
 
 /// Failure of a sink.
 pub type SinkError = Box<dyn Error + Send + Sync>;
@@ -38,29 +38,12 @@ pub struct FilePosition {
     pub milestones: Vec<u32>,
 }
 
-/// A position that the sink knows of a file with some first bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KnownPosition {
-    /// Bytes of [`FileIdentity::head`].
-    pub head_bytes: usize,
-    /// As [`FileIdentity::variant`].
-    pub variant: u32,
-    /// As [`FilePosition::offset`].
-    pub offset: u64,
-    /// As [`FilePosition::tail_hash`].
-    pub tail_hash: u64,
-    /// As [`FilePosition::path`].
-    pub path: String,
-    /// As [`FilePosition::milestones`].
-    pub milestones: Vec<u32>,
-}
-
 /// Takes events and answers for them.
 pub trait Sink {
     /// Positions of files that may begin with `head` (up to 256 bytes): of every identity whose head is a prefix of
     /// it, so that a file that was shorter then is known now. Several where files share their first bytes. What was
     /// accepted counts, durable or not.
-    fn positions(&mut self, scope: &str, head: &[u8]) -> Result<Vec<KnownPosition>, SinkError>;
+    fn positions(&mut self, scope: &str, head: &[u8]) -> Result<Vec<FilePosition>, SinkError>;
 
     /// Takes a batch; the events and the position become durable together. Blocks while the store is busy.
     fn accept(&mut self, batch: EventBatch, position: Option<FilePosition>) -> Result<(), SinkError>;
@@ -95,15 +78,6 @@ pub enum AppendError {
     /// The store failed.
     #[error("{0}")]
     Failed(SinkError),
-}
-
-/// A request of a sender that would send it again if it got no answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SentRequest {
-    /// Hash of sender and content.
-    pub key: u128,
-    /// What the store knows it by.
-    pub id: u64,
 }
 
 /// Answers for events that were handed over.

@@ -11,7 +11,7 @@ use quarry_conf::{OutputSettings, ServerSettings};
 use quarry_event::EventBatch;
 use quarry_forward::{ForwardError, GroupOptions, Link, Outlet, OutletSink, Routes, Spool, SpoolOptions};
 use quarry_ingest::{Claim, Claims, Sinks, Watching, watch_files};
-use quarry_inputs::{EventStore, FilePosition, KnownPosition, Sink, SinkError};
+use quarry_inputs::{EventStore, FilePosition, Sink, SinkError};
 use quarry_listen::{Listeners, listen_for_events, stopped};
 use quarry_programs::{ProgramInputs, start_inputs};
 use quarry_stdx::{log, private_file, private_folder, random};
@@ -209,7 +209,7 @@ struct ClaimedSink {
 }
 
 impl Sink for ClaimedSink {
-    fn positions(&mut self, scope: &str, head: &[u8]) -> Result<Vec<KnownPosition>, SinkError> {
+    fn positions(&mut self, scope: &str, head: &[u8]) -> Result<Vec<FilePosition>, SinkError> {
         self.end_file();
         self.claim = Some(self.claims.claim(scope, head).0);
         self.sink.positions(scope, head)

@@ -20,8 +20,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use quarry_catalog::{Catalog, UnansweredPart};
-use quarry_event::EventBatch;
 use quarry_event::time::NS_PER_SEC;
+use quarry_event::{EventBatch, SentRequest};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_128};
 
 use crate::StoreError;
@@ -40,15 +40,6 @@ const HEADER_BYTES: usize = 64;
 /// Number and checksum.
 const SLOT_BYTES: usize = 16;
 const MAGIC: &[u8; 8] = b"QRYANSW\n";
-
-/// A request of a sender, while it is worked on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SentRequest {
-    /// Hash of sender and content.
-    pub key: u128,
-    /// Tells requests of one run apart.
-    pub id: u64,
-}
 
 /// Requests of this run, and candidates of earlier ones.
 #[derive(Debug)]

@@ -9,8 +9,8 @@ use std::thread::JoinHandle;
 use quarry_blob::{BlobStore, LocalFolder};
 use quarry_bucket::{MAX_SLAB_EVENTS, MAX_SLAB_RAW_BYTES};
 use quarry_catalog::{Catalog, CheckpointKey, FileCheckpoint, LoggedCheckpoint, SourceIdentity, UnansweredPart};
-use quarry_event::EventBatch;
 use quarry_event::time::NS_PER_SEC;
+use quarry_event::{EventBatch, SentRequest};
 use quarry_stdx::SharedClock;
 
 use crate::data_dir::DirLock;
@@ -23,7 +23,7 @@ use crate::queue::{Closing, PendingAppend, Queue, QueueFigures};
 use crate::recover::{clean_up, recover, remove_empty};
 use crate::report::Message;
 use crate::sealed::Readers;
-use crate::sent::{Part, SentRequest, SentRequests};
+use crate::sent::{Part, SentRequests};
 use crate::state::{ClosedSlab, Found, Progress, Shared};
 use crate::sync::{lock, wait};
 use crate::ticket::{Ticket, promise};

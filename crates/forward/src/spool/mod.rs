@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use quarry_inputs::{FilePosition, KnownPosition};
+use quarry_inputs::FilePosition;
 use quarry_stdx::SharedClock;
 use rustix::fs::{FlockOperation, flock, statvfs};
 use tokio::sync::watch;
@@ -233,7 +233,7 @@ impl Spool {
     }
 
     /// Positions of files that may begin with `head`.
-    pub fn positions_of(&self, scope: &str, head: &[u8]) -> Vec<KnownPosition> {
+    pub fn positions_of(&self, scope: &str, head: &[u8]) -> Vec<FilePosition> {
         self.lock().positions.of(scope, head)
     }
 

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use quarry_inputs::{FilePosition, KnownPosition};
+use quarry_inputs::FilePosition;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::record::{Reader, write_position};
@@ -67,21 +67,13 @@ impl Positions {
     }
 
     /// Positions of files that may begin with `head`.
-    pub(super) fn of(&self, scope: &str, head: &[u8]) -> Vec<KnownPosition> {
+    pub(super) fn of(&self, scope: &str, head: &[u8]) -> Vec<FilePosition> {
         let most = head.len().min(HEAD_BYTES_MAX) as u16;
         let mut found = Vec::new();
         for length in self.lengths.range(..=most).rev().map(|length| usize::from(*length)) {
             let (hash, bytes, _) = key(scope, &head[..length], 0);
             for known in self.known.range((hash, bytes, 0)..=(hash, bytes, u32::MAX)).map(|(_, known)| known) {
-                let position = &known.position;
-                found.push(KnownPosition {
-                    head_bytes: length,
-                    variant: position.identity.variant,
-                    offset: position.offset,
-                    tail_hash: position.tail_hash,
-                    path: position.path.clone(),
-                    milestones: position.milestones.clone(),
-                });
+                found.push(known.position.clone());
             }
         }
         found
@@ -153,7 +145,7 @@ mod tests {
         positions.set(position("main", b"abc", 0, 11));
         let found = |positions: &Positions, scope: &str, head: &[u8]| -> Vec<(usize, u32, u64)> {
             let found = positions.of(scope, head).into_iter();
-            found.map(|known| (known.head_bytes, known.variant, known.offset)).collect()
+            found.map(|known| (known.identity.head.len(), known.identity.variant, known.offset)).collect()
         };
         assert_eq!(found(&positions, "main", b"abcdefgh"), [(6, 1, 20), (3, 0, 11)]);
         assert_eq!(found(&positions, "main", b"ab"), []);

@@ -27,7 +27,7 @@ use super::milestones;
 use super::open::{Handle, READ_CHUNK_BYTES};
 use super::rotation::{Origin, Rotation, is_copy_of};
 use super::{OpenFile, Packing};
-use crate::{FileIdentity, InputError, KnownPosition, Sink};
+use crate::{FileIdentity, FilePosition, InputError, Sink};
 
 /// First bytes that identify a file, as Splunk's `initCrcLength`.
 pub const HEAD_BYTES: usize = 256;
@@ -70,7 +70,7 @@ pub(crate) enum Next {
 /// A position that a file holds.
 #[derive(Clone, Debug)]
 struct Held {
-    position: KnownPosition,
+    position: FilePosition,
     /// Whether the file ends there.
     at_end: bool,
 }
@@ -104,28 +104,26 @@ impl Start {
         head.truncate(read_bytes);
         let mut known = sink.positions(scope, &head).map_err(|error| InputError::sink(path, error))?;
         let variant =
-            known.iter().filter(|position| position.head_bytes == head.len()).map(|one| one.variant + 1).max();
+            known.iter().map(|one| &one.identity).filter(|one| one.head == head).map(|one| one.variant + 1).max();
         let mut found = Found::Nothing;
         if !again && !known.is_empty() {
             known.sort_by_key(|position| position.offset);
             found = Search { handle, path, absolute, rotation, is_short: head.len() < HEAD_BYTES }.run(&known)?;
         }
-        let new =
-            |head: &[u8]| FileIdentity { scope: scope.to_owned(), head: head.to_vec(), variant: variant.unwrap_or(0) };
-        let of =
-            |position: &KnownPosition| FileIdentity { variant: position.variant, ..new(&head[..position.head_bytes]) };
+        let is_empty = head.is_empty();
+        let new = || Arc::new(FileIdentity { scope: scope.to_owned(), head, variant: variant.unwrap_or(0) });
         let (identity, offset, next) = match found {
             Found::At(Held { position, at_end }) => {
-                (of(&position), position.offset, if at_end { Next::AtEnd } else { Next::Read })
+                (position.identity, position.offset, if at_end { Next::AtEnd } else { Next::Read })
             }
             Found::Copied { own, end, tail_hash } => {
-                let identity = own.map_or_else(|| new(&head), |own| of(&own.position));
+                let identity = own.map_or_else(new, |own| own.position.identity);
                 (identity, end, Next::Copied { tail_hash })
             }
-            Found::Undecided => (new(&head), 0, Next::Undecided),
-            Found::Nothing => (new(&head), 0, if head.is_empty() { Next::AtEnd } else { Next::Read }),
+            Found::Undecided => (new(), 0, Next::Undecided),
+            Found::Nothing => (new(), 0, if is_empty { Next::AtEnd } else { Next::Read }),
         };
-        Ok(Start { identity: Arc::new(identity), offset, next })
+        Ok(Start { identity, offset, next })
     }
 }
 
@@ -147,12 +145,12 @@ struct Reached {
 
 impl Search<'_> {
     /// What the known positions (ascending by offset) say.
-    fn run(&self, known: &[KnownPosition]) -> Result<Found, InputError> {
+    fn run(&self, known: &[FilePosition]) -> Result<Found, InputError> {
         let (found, reached) = self.furthest(known)?;
         if matches!(&found, Found::At(held) if held.at_end && held.position.path == self.absolute) {
             return Ok(found);
         }
-        let is_foreign = |position: &&KnownPosition| position.path != self.absolute;
+        let is_foreign = |position: &&FilePosition| position.path != self.absolute;
         // Copies are judged by more than the first bytes; those of a short file prove little.
         match &found {
             Found::At(held) if held.at_end => {
@@ -215,12 +213,12 @@ impl Search<'_> {
     }
 
     /// The furthest of the known positions that the file still holds and that count for it.
-    fn furthest(&self, known: &[KnownPosition]) -> Result<(Found, Reached), InputError> {
+    fn furthest(&self, known: &[FilePosition]) -> Result<(Found, Reached), InputError> {
         let (path, handle) = (self.path, self.handle);
         let wrong = |error: io::Error| InputError::read(path, &error);
         if handle.packing == Packing::None {
             // Most often the file is the one of the furthest position, which is seen at once.
-            if let Some(position) = known.last().filter(|last| last.is_of(self.absolute))
+            if let Some(position) = known.last().filter(|last| is_of(last, self.absolute))
                 && handle.content_bytes() >= position.offset
                 && tail_before(handle, position.offset).map_err(wrong)? == position.tail_hash
             {
@@ -241,7 +239,7 @@ impl Search<'_> {
 
     /// Those of the known positions that a plain file holds. Only the bytes before each are read, unless a position may be
     /// one of damaged content.
-    fn held_by_plain(&self, known: &[KnownPosition]) -> io::Result<Vec<Held>> {
+    fn held_by_plain(&self, known: &[FilePosition]) -> io::Result<Vec<Held>> {
         let end = self.handle.content_bytes();
         let (mut held, mut walk) = (Vec::new(), None);
         for position in known.iter().take_while(|position| position.offset <= end) {
@@ -263,7 +261,7 @@ impl Search<'_> {
 
     /// Which of the positions that the file holds (ascending by offset) counts.
     fn choose(&self, mut held: Vec<Held>) -> Found {
-        let own = held.iter().rposition(|one| one.position.is_of(self.absolute));
+        let own = held.iter().rposition(|one| is_of(&one.position, self.absolute));
         let others = held.split_off(own.map_or(0, |own| own + 1));
         let own = held.pop();
         for other in others.into_iter().rev() {
@@ -285,11 +283,9 @@ impl Search<'_> {
     }
 }
 
-impl KnownPosition {
-    /// Whether it surely was kept of the file of this path, which holds it.
-    fn is_of(&self, path: &str) -> bool {
-        self.path == path || self.head_bytes == HEAD_BYTES || self.offset >= TAIL_BYTES as u64
-    }
+/// Whether a position surely was kept of the file of this path, which holds it.
+fn is_of(position: &FilePosition, path: &str) -> bool {
+    position.path == path || position.identity.head.len() == HEAD_BYTES || position.offset >= TAIL_BYTES as u64
 }
 
 /// Reads a file on from position to position.
@@ -314,7 +310,7 @@ impl Walk {
     }
 
     /// Those of the known positions (ascending by offset) that the file holds.
-    fn held(&mut self, known: &[KnownPosition]) -> io::Result<Vec<Held>> {
+    fn held(&mut self, known: &[FilePosition]) -> io::Result<Vec<Held>> {
         let mut held = Vec::new();
         for position in known {
             if !self.read_to(position.offset)? {

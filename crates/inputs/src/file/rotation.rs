@@ -15,7 +15,7 @@ use std::path::Path;
 use super::Packing;
 use super::identity::{HEAD_BYTES, tail_hash};
 use super::open::{Handle, READ_CHUNK_BYTES};
-use crate::KnownPosition;
+use crate::FilePosition;
 
 /// Bytes of two files that are compared at either end of what they share.
 const COPY_BYTES: usize = 64 << 10;
@@ -78,7 +78,7 @@ pub(super) enum Origin {
 
 impl Origin {
     /// Looks at the file of a position that `this` file holds.
-    pub(super) fn of(position: &KnownPosition, this: &Handle) -> Origin {
+    pub(super) fn of(position: &FilePosition, this: &Handle) -> Origin {
         let other = match Handle::open(Path::new(&position.path)) {
             Ok(Some(other)) => other,
             Ok(None) => return Origin::Gone,
@@ -89,7 +89,9 @@ impl Origin {
         if is_same_file(this, &other) {
             return Origin::Same;
         }
-        match begin_alike(this, &other, position.head_bytes).and_then(|alike| Ok(alike && holds(&other, position)?)) {
+        match begin_alike(this, &other, position.identity.head.len())
+            .and_then(|alike| Ok(alike && holds(&other, position)?))
+        {
             Ok(true) if is_begin_of(this, &other) => Origin::Copy,
             Ok(true) => Origin::Other,
             Ok(false) => Origin::Gone,
@@ -99,7 +101,7 @@ impl Origin {
 }
 
 /// Whether `this` file is, as far as it goes, a copy of the one that a position was kept of.
-pub(super) fn is_copy_of(position: &KnownPosition, this: &Handle) -> bool {
+pub(super) fn is_copy_of(position: &FilePosition, this: &Handle) -> bool {
     let origin = Handle::open(Path::new(&position.path)).ok().flatten();
     origin.is_some_and(|origin| !is_same_file(this, &origin) && is_begin_of(this, &origin))
 }
@@ -116,7 +118,7 @@ fn begin_alike(this: &Handle, other: &Handle, bytes: usize) -> io::Result<bool> 
 }
 
 /// Whether a file holds a position.
-fn holds(file: &Handle, position: &KnownPosition) -> io::Result<bool> {
+fn holds(file: &Handle, position: &FilePosition) -> io::Result<bool> {
     if file.packing == Packing::None {
         if file.content_bytes() < position.offset {
             return Ok(false);

@@ -10,7 +10,7 @@ use quarry_conf::{Layers, PropsResolver};
 use quarry_event::EventBatch;
 
 use super::*;
-use crate::{FilePosition, InputError, KnownPosition, Sink, SinkError};
+use crate::{FilePosition, InputError, Sink, SinkError};
 
 mod faults;
 
@@ -27,18 +27,10 @@ pub(crate) struct MemorySink {
 }
 
 impl Sink for MemorySink {
-    fn positions(&mut self, index: &str, head: &[u8]) -> Result<Vec<KnownPosition>, SinkError> {
+    fn positions(&mut self, index: &str, head: &[u8]) -> Result<Vec<FilePosition>, SinkError> {
         let fits =
             |position: &&FilePosition| position.identity.scope == index && head.starts_with(&position.identity.head);
-        let known = self.positions.iter().filter(fits).map(|position| KnownPosition {
-            head_bytes: position.identity.head.len(),
-            variant: position.identity.variant,
-            offset: position.offset,
-            tail_hash: position.tail_hash,
-            path: position.path.clone(),
-            milestones: position.milestones.clone(),
-        });
-        Ok(known.collect())
+        Ok(self.positions.iter().filter(fits).cloned().collect())
     }
 
     fn accept(&mut self, batch: EventBatch, position: Option<FilePosition>) -> Result<(), SinkError> {

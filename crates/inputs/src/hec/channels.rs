@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use crate::{Receipt, SentRequest};
+use quarry_event::SentRequest;
+
+use crate::Receipt;
 
 /// Channels at most.
 const CHANNELS_MAX: usize = 100_000;
@@ -113,7 +115,9 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::Channels;
-    use crate::{AppendError, Receipt, SentRequest};
+    use quarry_event::SentRequest;
+
+    use crate::{AppendError, Receipt};
 
     const SENT: SentRequest = SentRequest { key: 1, id: 2 };
 

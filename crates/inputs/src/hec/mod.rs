@@ -30,11 +30,12 @@ use axum::routing::{MethodRouter, get, post};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use quarry_conf::{ConnectionHost, HttpInputSettings, HttpToken, PropsResolver};
+use quarry_event::SentRequest;
 use quarry_pipeline::EventTyping;
 use quarry_stdx::SharedClock;
 use serde_json::{Map, Value, json};
 
-use crate::{EventStore, SentRequest};
+use crate::EventStore;
 pub(crate) use envelope::seconds;
 
 use answer::{Answer, Code, Told};

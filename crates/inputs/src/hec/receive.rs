@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use quarry_conf::{HttpToken, PropsResolver};
-use quarry_event::{EventBatch, IndexedField, Metadata, TimeNs};
+use quarry_event::{EventBatch, IndexedField, Metadata, SentRequest, TimeNs};
 use quarry_pipeline::{
     EventTyping, Pipeline, PipelineContext, PipelineError, SourceInfo, TypingPlan, TypingStage, WholeEvent,
 };
@@ -17,7 +17,7 @@ use super::answer::{Answer, Code};
 use super::channels::Receipts;
 use super::envelope::{Envelope, read_body};
 use super::foreign::collectd;
-use crate::{AppendError, EventStore, SentRequest};
+use crate::{AppendError, EventStore};
 
 /// Bytes of text after which a batch is handed over.
 const BATCH_BYTES: usize = 8 << 20;

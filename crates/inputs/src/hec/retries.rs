@@ -10,10 +10,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
+use quarry_event::SentRequest;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::answer::Answer;
-use crate::SentRequest;
 
 /// Requests of a channel that are kept in mind, answered or not.
 const REQUESTS_MAX: usize = 1_000;

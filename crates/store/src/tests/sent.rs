@@ -3,11 +3,12 @@
 use std::fs;
 use std::path::Path;
 
+use quarry_event::SentRequest;
 use tempfile::tempdir;
 
 use super::sample::batch;
 use super::{all, open, small, texts};
-use crate::{SentRequest, Store, StoreOptions};
+use crate::{Store, StoreOptions};
 
 fn send(store: &Store, key: u128, number: u64) -> SentRequest {
     let request = store.sent_request(key);

@@ -21,7 +21,7 @@ use crate::file::milestones;
 use crate::file::oneshot::hint;
 use crate::file::open::{Handle, OpenFile, READ_CHUNK_BYTES};
 use crate::file::rotation::{Rotation, beside};
-use crate::{FileIdentity, FilePosition, InputError, KnownPosition, Sink};
+use crate::{FileIdentity, FilePosition, InputError, Sink};
 
 /// Text bytes at which a batch is handed over.
 const BATCH_RAW_BYTES: usize = 1 << 20;
@@ -235,7 +235,7 @@ impl Tail {
         Ok(if self.is_overtaken(sink)? { Standing::Elsewhere } else { Standing::Here })
     }
 
-    fn positions(&self, head: &[u8], sink: &mut dyn Sink) -> Result<Vec<KnownPosition>, InputError> {
+    fn positions(&self, head: &[u8], sink: &mut dyn Sink) -> Result<Vec<FilePosition>, InputError> {
         let known = sink.positions(&self.identity.scope, head);
         known.map_err(|error| InputError::sink(Path::new(&self.path), error))
     }
@@ -252,9 +252,10 @@ impl Tail {
             }
         }
         let known = self.positions(&self.head, sink)?;
-        let has_own_head = |position: &&KnownPosition| position.head_bytes == self.identity.head.len();
-        let is_own = |position: &KnownPosition| position.variant == self.identity.variant && has_own_head(&position);
-        let is_beyond = |position: &KnownPosition| match position.offset {
+        let has_own_head = |position: &&FilePosition| position.identity.head.len() == self.identity.head.len();
+        let is_own =
+            |position: &FilePosition| position.identity.variant == self.identity.variant && has_own_head(&position);
+        let is_beyond = |position: &FilePosition| match position.offset {
             offset if self.kept > 0 && is_own(position) => offset != self.kept,
             offset if offset <= self.kept => false,
             offset if offset <= self.fed => position.tail_hash == identity::tail_hash(self.recent.before(offset)),
@@ -263,7 +264,7 @@ impl Tail {
         let is_overtaken = known.iter().any(is_beyond);
         if !is_overtaken && self.kept == 0 && known.iter().any(is_own) {
             // Another file that begins alike came first.
-            let variant = known.iter().filter(has_own_head).map(|position| position.variant + 1).max();
+            let variant = known.iter().filter(has_own_head).map(|position| position.identity.variant + 1).max();
             let identity = FileIdentity { variant: variant.unwrap_or(0), ..FileIdentity::clone(&self.identity) };
             self.identity = Arc::new(identity);
         }

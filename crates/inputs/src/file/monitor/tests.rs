@@ -20,14 +20,14 @@ use super::watcher::Watcher;
 use super::worker::Worker;
 use super::{Monitor, MonitorOptions, NANOSECONDS};
 use crate::file::tests::MemorySink;
-use crate::{FilePosition, KnownPosition, Sink, SinkError};
+use crate::{FilePosition, Sink, SinkError};
 
 /// A sink that outlives workers, and sees that nothing is handed over of a file whose positions were not asked.
 #[derive(Clone, Default)]
 struct Kept(Arc<Mutex<MemorySink>>, Option<(String, Vec<u8>)>);
 
 impl Sink for Kept {
-    fn positions(&mut self, scope: &str, head: &[u8]) -> Result<Vec<KnownPosition>, SinkError> {
+    fn positions(&mut self, scope: &str, head: &[u8]) -> Result<Vec<FilePosition>, SinkError> {
         self.1 = Some((scope.to_owned(), head.to_vec()));
         self.0.lock().unwrap().positions(scope, head)
     }
