@@ -196,7 +196,7 @@ impl Search<'_> {
     }
 
     /// Whether the file of this length holds the milestones of a longer one, as far as it goes.
-    fn holds_milestones(&self, position: &KnownPosition, length: u64) -> bool {
+    fn holds_milestones(&self, position: &FilePosition, length: u64) -> bool {
         let reached = milestones::reached_by(length);
         let Some(expected) = position.milestones.get(..reached) else { return false };
         if reached < milestones::REACHED_MIN {
