@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use quarry_ingest::open_read_only;
 use quarry_search::WantedSummaries;
+use quarry_search::summaries::rows_of;
 use quarry_stdx::{SystemClock, log};
 use serde_json::Value;
 
@@ -17,7 +18,6 @@ use crate::bucket::print;
 use crate::cli::ListForm;
 use crate::failure::Failure;
 use crate::local::Settings;
-use crate::model_summaries::{bounds, rows_of};
 use crate::remote::Remote;
 
 const COLUMNS: &[&str] = &[
@@ -38,7 +38,7 @@ const COLUMNS: &[&str] = &[
 /// One line per object of an accelerated model.
 pub(crate) fn status(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     let settings = Settings::of_data_dir_quietly(data_dir);
-    let summaries = settings.summaries(data_dir);
+    let summaries = settings.searching(Some(data_dir)).summaries(data_dir);
     let models = summaries.models();
     if models.is_empty() {
         log::info("no data model is accelerated: set acceleration = true under [MODEL] in datamodels.conf");
@@ -47,11 +47,11 @@ pub(crate) fn status(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
         Some(_) => summaries.status(),
         None => {
             let store = open_read_only(data_dir, SystemClock::shared())?;
-            let service = settings.service(Arc::clone(&store) as _, Some(data_dir))?;
+            let service = settings.searching(Some(data_dir)).service(Arc::clone(&store) as _)?;
             let now = settings.clock.now_ns();
             let mut rows: Vec<Value> = Vec::new();
             for model in &models {
-                let (earliest, backfill) = bounds(&summaries.settings_of(model), now);
+                let (earliest, backfill) = summaries.bounds(&summaries.settings_of(model), now);
                 let wanted = WantedSummaries { model: model.clone(), earliest, backfill, build: false };
                 rows.extend(rows_of(model, &service.summarise(&wanted, &mut || true)?, now));
             }
@@ -64,7 +64,7 @@ pub(crate) fn status(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
 
 /// Removes the summaries of a model.
 pub(crate) fn rebuild(data_dir: &Path, model: &str) -> Result<u8, Failure> {
-    let summaries = Settings::of_data_dir_quietly(data_dir).summaries(data_dir);
+    let summaries = Settings::of_data_dir_quietly(data_dir).searching(Some(data_dir)).summaries(data_dir);
     let of_model = |row: &Value| {
         let folder = row["folder"].as_str().filter(|folder| !folder.is_empty())?;
         (row["model"] == model).then(|| folder.to_owned())

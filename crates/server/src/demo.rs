@@ -4,8 +4,10 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use quarry_event::time::NS_PER_SEC;
 use quarry_eventgen::{LogFile, Plan};
 use quarry_ingest::open_read_only;
+use quarry_search::SearchParams;
 
 use crate::cli::{DemoArgs, OneshotArgs, OutputForm};
 use crate::failure::Failure;
@@ -13,8 +15,6 @@ use crate::local::Settings;
 use crate::output::OutputStyle;
 use crate::output::folded::folded;
 use crate::{add, output, search, terminal, zone};
-use quarry_event::time::NS_PER_SEC;
-use quarry_search::SearchParams;
 
 /// One question of the story, its search, and how to read the answer.
 struct Question {
@@ -77,7 +77,7 @@ pub(crate) fn run(arguments: &DemoArgs) -> Result<u8, Failure> {
     add::run(&data, &oneshot)?;
     let settings = Settings::of_data_dir(&data);
     let store = open_read_only(&data, settings.clock.clone())?;
-    let service = settings.service(store, Some(&data))?;
+    let service = settings.searching(Some(&data)).service(store)?;
     let zone = zone::of_option(Some(ZONE))?;
     let mut out = io::stdout().lock();
     for (at, question) in STORY.iter().enumerate() {

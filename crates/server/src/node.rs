@@ -16,11 +16,9 @@ use quarry_engine::Explanation;
 use quarry_ingest::Ingest;
 use quarry_inputs::Sink;
 use quarry_inputs::file::{OneshotOptions, Progress, Reached, Rotation, add_file};
-use quarry_search::SearchService;
+use quarry_search::{NamespaceServiceError, Namespaces, SearchService};
 
-use crate::failure::Failure;
 use crate::local::{self, Settings};
-use crate::namespaces::Namespaces;
 use crate::{add, bucket, preview, spl_explain, zone};
 
 /// A running node.
@@ -88,9 +86,9 @@ impl Node for LocalNode {
     fn search_in(&self, user: &str, app: &str) -> Result<Arc<SearchService>, NamespaceError> {
         let namespace = Namespace::new(user, app).map_err(|error| NamespaceError::Unknown(error.to_string()))?;
         let Some(namespace) = namespace else { return Ok(Arc::clone(&self.namespaces.whole)) };
-        self.namespaces.service(namespace).map_err(|failure| match failure {
-            Failure::NoApp(text) => NamespaceError::Unknown(text),
-            other => NamespaceError::Failed(other.text()),
+        self.namespaces.service(namespace).map_err(|error| match error {
+            NamespaceServiceError::NoApp(text) => NamespaceError::Unknown(text),
+            NamespaceServiceError::Engine(error) => NamespaceError::Failed(error.to_string()),
         })
     }
 

@@ -82,7 +82,7 @@ pub(crate) fn of_file(asked: &Asked<'_>, settings: &Settings) -> Result<Previewe
     let read = file.read_chunk(&mut head).map_err(unreadable)?;
     head.truncate(read);
     let info = SourceInfo {
-        index: local::DEFAULT_INDEX.to_owned(),
+        index: quarry_search::DEFAULT_INDEX.to_owned(),
         host: local::host_name(),
         host_is_fixed: false,
         source: absolute,

@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use indicatif::HumanCount;
 use jiff::tz::TimeZone;
 use quarry_conf::{Namespace, Permissions};
-use quarry_engine::{CommandSource, Stopper};
+use quarry_engine::Stopper;
 use quarry_event::time::{NS_PER_SEC, parse_time};
 use quarry_ingest::open_read_only;
 use quarry_inputs::file::{OneshotOptions, Progress, Reached, Rotation, add_file, expand};
+use quarry_search::DEFAULT_INDEX;
 use quarry_search::{Outcome, ResultTable, Row, SearchParams, SearchService};
 use quarry_spl::{Severity, ast::Command};
 use quarry_stdx::{SystemClock, log};
@@ -21,7 +22,7 @@ use crate::cli::{Cli, EventOrder, OutputForm, SearchArgs};
 use crate::failure::{self, Failure};
 use crate::hints::{Found, HintRow, hints};
 use crate::interrupt::Interrupt;
-use crate::local::{self, DEFAULT_INDEX, MemorySink, Settings};
+use crate::local::{self, MemorySink, Settings};
 use crate::output::folded::told;
 use crate::output::pager::Pager;
 use crate::output::{Marks, OutputStyle, OutputWriter, Written};
@@ -85,17 +86,17 @@ impl Place {
             let settings = Settings::built_in();
             let store = Arc::new(MemoryStore::new(DEFAULT_INDEX));
             let all_read = read_files(&settings, &store, arguments, zone, stop)?;
-            return Ok(Place::Here { service: settings.service(store, None)?, all_read });
+            return Ok(Place::Here { service: settings.searching(None).service(store)?, all_read });
         }
         if let Some(remote) = Remote::find(&cli.data_dir) {
             return Ok(Place::Server(remote.in_namespace(namespace.as_ref())));
         }
         let settings = Settings::of_search(&cli.data_dir, namespace)?;
         let service = match open_read_only(&cli.data_dir, settings.clock.clone()) {
-            Ok(store) => settings.service(store, Some(&cli.data_dir))?,
+            Ok(store) => settings.searching(Some(&cli.data_dir)).service(store)?,
             // A search that makes its own rows needs no data.
             Err(_) if makes_rows(&arguments.text) => {
-                settings.service(Arc::new(MemoryStore::new(DEFAULT_INDEX)), Some(&cli.data_dir))?
+                settings.searching(Some(&cli.data_dir)).service(Arc::new(MemoryStore::new(DEFAULT_INDEX)))?
             }
             Err(error) => return Err(error.into()),
         };
@@ -359,7 +360,11 @@ pub(crate) fn check(text: &str, data_dir: &Path, namespace: Option<Namespace>) -
     let parsed = quarry_spl::parse_with_stand_ins(text);
     if !parsed.is_ok() && !parsed.unsupported.is_empty() {
         // Commands of apps are known to the engine, which then tells of the other faults too.
-        let custom = Settings::of_search(data_dir, namespace)?.commands(Some(data_dir)).names();
+        let custom = Settings::of_search(data_dir, namespace)?
+            .searching(Some(data_dir))
+            .commands
+            .map(|commands| commands.names())
+            .unwrap_or_default();
         let is_custom = |feature: &String| feature.strip_prefix("command:").is_some_and(|name| custom.contains(name));
         if parsed.unsupported.iter().any(is_custom) {
             return Ok(());

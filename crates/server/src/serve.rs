@@ -18,6 +18,7 @@ use quarry_ingest::{
 use quarry_inputs::EventStore;
 use quarry_listen::{Bounds, HttpPort, Listeners, listen_for_events, listen_on, raise_open_files};
 use quarry_programs::start_inputs;
+use quarry_search::{Namespaces, SearchSettings, summaries};
 use quarry_stdx::{log, private_file, random};
 use quarry_store::{ExpiredBucket, Removed, Store, Thawed};
 use serde_json::json;
@@ -25,9 +26,7 @@ use serde_json::json;
 use crate::cli::ServeArgs;
 use crate::failure::Failure;
 use crate::local::{self, Settings};
-use crate::namespaces::Namespaces;
 use crate::node::LocalNode;
-use crate::summary_builder;
 
 /// Time between two rounds of maintenance.
 const MAINTENANCE_EVERY: Duration = Duration::from_secs(60);
@@ -52,14 +51,20 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     drop(RunFile(data_dir.join(RUN_FILE)));
     let auth = Arc::new(doors(data_dir, &settings)?);
     settings.kept_jobs(data_dir).expire();
-    let namespaces = Namespaces::new(&settings, store.clone(), data_dir)?;
+    let searching = settings.searching(Some(data_dir));
+    let of_namespace = data_dir.to_owned();
+    let read = move |namespace| -> Result<SearchSettings, String> {
+        Ok(Settings::of_namespace(&of_namespace, namespace)?.searching(Some(&of_namespace)))
+    };
+    let namespaces = Namespaces::new(&searching, store.clone(), Box::new(read))?;
     let search = Arc::clone(&namespaces.whole);
     let settings = Arc::new(settings);
     let ingest = Arc::new(Ingest::new(store, settings.inputs()));
     let node = Arc::new(LocalNode::new(data_dir, ingest, settings, namespaces));
     let state = ApiState::new(auth, search, node.clone());
-    let summaries = node.settings.summaries(data_dir);
-    let building = summary_builder::start(&state.search, summaries, &node.settings.clock)?;
+    let summaries = searching.summaries(data_dir);
+    let building = summaries::start(&state.search, summaries, &node.settings.clock);
+    let building = building.map_err(|error| Failure::Storage(format!("cannot start a thread: {error}")))?;
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.enable_all().thread_stack_size(THREAD_STACK_BYTES);
     let runtime = runtime.max_blocking_threads(SEARCHES_MAX + OTHER_THREADS_MAX).build();

@@ -12,13 +12,14 @@ use quarry_engine::{ExplainedEvents, ExplainedPlan, Explanation, Phase, Snapshot
 use quarry_event::TimeNs;
 use quarry_event::time::strftime;
 use quarry_ingest::open_read_only;
+use quarry_search::DEFAULT_INDEX;
 use quarry_search::SearchParams;
 use quarry_store::MemoryStore;
 use serde_json::{Value, json};
 
 use crate::cli::{Cli, ExplainForm, SplExplainArgs};
 use crate::failure::Failure;
-use crate::local::{DEFAULT_INDEX, Settings};
+use crate::local::Settings;
 use crate::remote::Remote;
 use crate::{search, zone};
 
@@ -58,7 +59,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SplExplainArgs) -> Result<u8, Failure> 
         Some(store) => Arc::<quarry_store::Store>::clone(store),
         None => Arc::new(MemoryStore::new(DEFAULT_INDEX)),
     };
-    let service = settings.service(source, Some(&cli.data_dir))?;
+    let service = settings.searching(Some(&cli.data_dir)).service(source)?;
     let params = SearchParams {
         text: arguments.text.clone(),
         earliest: arguments.earliest.clone(),

@@ -74,6 +74,7 @@ fn close_one(path: &Path, found: &Metadata) -> io::Result<()> {
     }
     std::fs::set_permissions(path, Permissions::from_mode(mode & OWNER))
 }
+
 #[cfg(test)]
 mod tests {
     use super::*;

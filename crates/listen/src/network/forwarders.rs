@@ -444,6 +444,7 @@ async fn answer(connection: &mut dyn Connection, bytes: &[u8]) -> Result<(), Ses
     let written = tokio::time::timeout(WRITE_MAX, write(connection, bytes)).await;
     written.map_err(|_| SessionError::Deaf)?.map_err(|_| SessionError::Deaf)
 }
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;

@@ -175,6 +175,7 @@ pub fn raise_open_files() {
         }
     }
 }
+
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::Ordering;

@@ -97,6 +97,7 @@ fn wait_until_next(cron: &Cron, settings: &InputSettings, stop: &Stop) -> bool {
         }
     }
 }
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;

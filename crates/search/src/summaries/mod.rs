@@ -3,13 +3,16 @@
 //! What is there is found by name alone, and may go at any time: what is missing is read from the events. The file
 //! `status.json` holds what the last round of building found; `rest` and `quarry datamodel status` show it.
 //!
-//! Not here: what a summary looks like (engine), when they are made ([`crate::summary_builder`]).
+//! Not here: what a summary looks like (engine), when they are made ([`builder`]).
+
+mod builder;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use jiff::tz::TimeZone;
 use quarry_apps::{LookupFiles, Lookups};
 use quarry_blob::{BlobError, BlobStore, LocalFolder};
 use quarry_bucket::ReadAt;
@@ -20,7 +23,7 @@ use quarry_event::time::{NS_PER_SEC, parse_time};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::zone;
+pub use builder::{SummaryBuilder, start};
 
 /// Folder of the summaries, below the data folder.
 const FOLDER: &str = "datamodel_summary";
@@ -70,7 +73,7 @@ const INDEX_TIME: [&str; 34] = [
 ];
 
 /// The summaries of a data folder.
-pub(crate) struct ModelSummaries {
+pub struct ModelSummaries {
     layers: Layers,
     folder: LocalFolder,
     lookups: Lookups,
@@ -78,13 +81,21 @@ pub(crate) struct ModelSummaries {
     settings: String,
     /// Tables that `LOOKUP-` settings name.
     tables: BTreeSet<String>,
+    zone: TimeZone,
     /// Name of a summary that could not be used, and why.
     last_fault: Mutex<Option<(String, String)>>,
 }
 
 impl ModelSummaries {
     /// The summaries of `data_dir`, of which those count that were made with these settings and lookup `files`.
-    pub(crate) fn new(layers: &Layers, data_dir: &Path, files: LookupFiles, collections: PathBuf) -> ModelSummaries {
+    /// `zone` is that of times of datamodels.conf.
+    pub fn new(
+        layers: &Layers,
+        data_dir: &Path,
+        files: LookupFiles,
+        collections: PathBuf,
+        zone: TimeZone,
+    ) -> ModelSummaries {
         let lookups =
             Lookups { files, transforms: Transforms::new(layers), collections: Some(collections), addresses: None };
         let (settings, tables) = search_time(layers);
@@ -94,27 +105,28 @@ impl ModelSummaries {
             lookups,
             settings,
             tables,
+            zone,
             last_fault: Mutex::default(),
         }
     }
 
     /// Names of the models that are accelerated.
-    pub(crate) fn models(&self) -> Vec<String> {
+    pub fn models(&self) -> Vec<String> {
         DataModelsConf::new(&self.layers).accelerated()
     }
 
     /// How a model is accelerated.
-    pub(crate) fn settings_of(&self, model: &str) -> AccelerationSettings {
+    pub fn settings_of(&self, model: &str) -> AccelerationSettings {
         DataModelsConf::new(&self.layers).acceleration(model).unwrap_or_default()
     }
 
     /// The summary that could not be used lately, and why; asked once.
-    pub(crate) fn take_fault(&self) -> Option<(String, String)> {
+    pub fn take_fault(&self) -> Option<(String, String)> {
         self.last_fault.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Removes all summaries that are not among `names`, and leftovers of a crash; gives how many.
-    pub(crate) fn remove_others(&self, names: &BTreeSet<String>) -> Result<usize, BlobError> {
+    pub fn remove_others(&self, names: &BTreeSet<String>) -> Result<usize, BlobError> {
         let root = self.folder.path("");
         if !root.is_dir() {
             return Ok(0);
@@ -141,7 +153,7 @@ impl ModelSummaries {
     }
 
     /// Removes the summaries in these folders; gives how many.
-    pub(crate) fn remove_folders(&self, folders: &BTreeSet<String>) -> Result<usize, BlobError> {
+    pub fn remove_folders(&self, folders: &BTreeSet<String>) -> Result<usize, BlobError> {
         if !self.folder.path("").is_dir() {
             return Ok(0);
         }
@@ -152,43 +164,43 @@ impl ModelSummaries {
     }
 
     /// Keeps what a round found.
-    pub(crate) fn write_status(&self, status: &Value) -> Result<(), BlobError> {
+    pub fn write_status(&self, status: &Value) -> Result<(), BlobError> {
         self.folder.put(STATUS, status.to_string().as_bytes())
     }
 
     /// What the last round found, one row per object; none before the first.
-    pub(crate) fn status(&self) -> Vec<Value> {
+    pub fn status(&self) -> Vec<Value> {
         let text = std::fs::read_to_string(self.folder.path(STATUS)).unwrap_or_default();
         let read: Option<Value> = serde_json::from_str(&text).ok();
         read.and_then(|value| value.as_array().cloned()).unwrap_or_default()
     }
-}
 
-/// From when on events are summarised, and missing summaries are made. A time that cannot be read bounds nothing;
-/// [`wrong_times`] tells it.
-pub(crate) fn bounds(settings: &AccelerationSettings, now: TimeNs) -> (Option<TimeNs>, Option<TimeNs>) {
-    let instant = |text: &Option<String>| {
-        let text = text.as_deref().filter(|text| *text != "0")?;
-        parse_time(text, now, &zone::machine()).ok()
-    };
-    (instant(&settings.earliest_time), instant(&settings.backfill_time))
-}
+    /// From when on events are summarised, and missing summaries are made. A time that cannot be read bounds nothing;
+    /// the builder tells it.
+    pub fn bounds(&self, settings: &AccelerationSettings, now: TimeNs) -> (Option<TimeNs>, Option<TimeNs>) {
+        let instant = |text: &Option<String>| {
+            let text = text.as_deref().filter(|text| *text != "0")?;
+            parse_time(text, now, &self.zone).ok()
+        };
+        (instant(&settings.earliest_time), instant(&settings.backfill_time))
+    }
 
-/// What is wrong with the times of a model's settings.
-pub(crate) fn wrong_times(model: &str, settings: &AccelerationSettings, now: TimeNs) -> Vec<String> {
-    let times = [("earliest_time", &settings.earliest_time), ("backfill_time", &settings.backfill_time)];
-    let wrong = times.into_iter().filter_map(|(key, text)| {
-        let text = text.as_deref()?;
-        let error = parse_time(text, now, &zone::machine()).err()?;
-        Some(format!(
-            "datamodels.conf [{model}] acceleration.{key} = {text}: {error}; events of all times are summarised"
-        ))
-    });
-    wrong.collect()
+    /// What is wrong with the times of a model's settings.
+    fn wrong_times(&self, model: &str, settings: &AccelerationSettings, now: TimeNs) -> Vec<String> {
+        let times = [("earliest_time", &settings.earliest_time), ("backfill_time", &settings.backfill_time)];
+        let wrong = times.into_iter().filter_map(|(key, text)| {
+            let text = text.as_deref()?;
+            let error = parse_time(text, now, &self.zone).err()?;
+            Some(format!(
+                "datamodels.conf [{model}] acceleration.{key} = {text}: {error}; events of all times are summarised"
+            ))
+        });
+        wrong.collect()
+    }
 }
 
 /// One row per object of a model's report.
-pub(crate) fn rows_of(model: &str, report: &SummaryReport, now: TimeNs) -> Vec<Value> {
+pub fn rows_of(model: &str, report: &SummaryReport, now: TimeNs) -> Vec<Value> {
     let seconds = |time: Option<TimeNs>| time.map(|time| time.div_euclid(NS_PER_SEC));
     let row = |object: &quarry_engine::SummaryObject| {
         let complete = match object.slabs_total {
@@ -241,7 +253,7 @@ fn search_time(layers: &Layers) -> (String, BTreeSet<String>) {
 impl SummaryStore for ModelSummaries {
     fn acceleration(&self, model: &str, now: TimeNs) -> Option<Acceleration> {
         let settings = DataModelsConf::new(&self.layers).acceleration(model)?;
-        Some(Acceleration { earliest: bounds(&settings, now).0 })
+        Some(Acceleration { earliest: self.bounds(&settings, now).0 })
     }
 
     fn configuration(&self, tables: &BTreeSet<String>) -> Result<String, String> {

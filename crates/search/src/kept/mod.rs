@@ -8,6 +8,8 @@
 //!
 //! A server keeps small results of searches that are not saved ones in memory ([`RecentJobs`]).
 
+mod recent;
+
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -22,11 +24,11 @@ use quarry_conf::{Layers, Permissions};
 use quarry_engine::{KeptJob, NodeEntry};
 use quarry_event::TimeNs;
 use quarry_event::time::{NS_PER_SEC, period_seconds};
-use quarry_search::{JobFacts, JobKeeper, Remembered};
 use quarry_stdx::SharedClock;
 use serde_json::{Value, json};
 
-use crate::kept_recent::{RecentJob, RecentJobs};
+use crate::keeper::{JobFacts, JobKeeper, Remembered};
+use recent::{RecentJob, RecentJobs};
 
 /// Folder of kept jobs, below the data folder.
 const FOLDER: &str = "dispatch";
@@ -55,7 +57,7 @@ const BYTES_MAX: u64 = 1 << 30;
 const NAMES_MAX: u64 = 10_000;
 
 /// The kept jobs of a data folder.
-pub(crate) struct KeptJobs {
+pub struct KeptJobs {
     folder: PathBuf,
     layers: Layers,
     clock: SharedClock,
@@ -85,7 +87,7 @@ impl Kept {
 
 impl KeptJobs {
     /// The jobs of a data folder.
-    pub(crate) fn new(data_dir: &Path, layers: &Layers, clock: SharedClock) -> KeptJobs {
+    pub fn new(data_dir: &Path, layers: &Layers, clock: SharedClock) -> KeptJobs {
         KeptJobs {
             folder: data_dir.join(FOLDER),
             layers: layers.clone(),
@@ -100,7 +102,7 @@ impl KeptJobs {
     }
 
     /// The jobs of a data folder whose only searches are those of this process: small ones stay in memory until it ends.
-    pub(crate) fn of_server(data_dir: &Path, layers: &Layers, clock: SharedClock) -> KeptJobs {
+    pub fn of_server(data_dir: &Path, layers: &Layers, clock: SharedClock) -> KeptJobs {
         let mut jobs = KeptJobs::new(data_dir, layers, clock);
         jobs.recent = Some(RecentJobs::default());
         jobs
@@ -141,7 +143,7 @@ impl KeptJobs {
     }
 
     /// Removes what is over its time, what processes that died left, and the oldest beyond the limits.
-    pub(crate) fn expire(&self) {
+    pub fn expire(&self) {
         let now = self.now_seconds();
         if let Some(recent) = &self.recent {
             recent.remove(|job| !self.is_current(&job.facts));
@@ -278,7 +280,7 @@ impl KeptJobs {
     }
 
     /// The result of a job; `None` when none is kept that `viewer` may see.
-    pub(crate) fn load(&self, sid: &str, viewer: &Permissions) -> Result<Option<KeptJob>, String> {
+    pub fn load(&self, sid: &str, viewer: &Permissions) -> Result<Option<KeptJob>, String> {
         let is_seen = |facts: &Value| viewer.may_see(facts["user"].as_str());
         let recent = self.recent.as_ref().and_then(|recent| recent.find(sid));
         let (facts, rows) = match recent.filter(|job| self.is_current(&job.facts)) {
@@ -297,14 +299,14 @@ impl KeptJobs {
     }
 
     /// Id of the job that ran a saved search so many runs ago, of those that `viewer` may see.
-    pub(crate) fn saved(&self, name: &str, offset: usize, viewer: &Permissions) -> Option<String> {
+    pub fn saved(&self, name: &str, offset: usize, viewer: &Permissions) -> Option<String> {
         let of_search = self.all().into_iter().filter(|job| job.facts["saved"].as_str() == Some(name));
         let of_search = of_search.filter(|job| viewer.may_see(job.facts["user"].as_str()));
         of_search.map(|job| job.sid).nth(offset)
     }
 
     /// Searches that ended and that `viewer` may see, newest first.
-    pub(crate) fn history(&self, viewer: &Permissions) -> Vec<NodeEntry> {
+    pub fn history(&self, viewer: &Permissions) -> Vec<NodeEntry> {
         let mut entries = Vec::new();
         for name in [HISTORY, HISTORY_BEFORE] {
             // A log that is not there tells of no search.
@@ -521,7 +523,7 @@ mod tests {
         assert!(!folder.path().join(FOLDER).join(&small).exists(), "it is in memory");
         assert_eq!(server.load(&small, &viewer()).unwrap().unwrap().messages, ["cut"]);
         let (large, saved) = (server.begin(clock.now_ns()).unwrap(), server.begin(clock.now_ns()).unwrap());
-        run(&facts(&large, None), rows(&["a"].repeat(crate::kept_recent::RECENT_BYTES_MAX)));
+        run(&facts(&large, None), rows(&["a"].repeat(recent::RECENT_BYTES_MAX)));
         run(&facts(&saved, Some("Hosts")), rows(&["a"]));
         assert!([&large, &saved].iter().all(|sid| folder.path().join(FOLDER).join(sid).exists()));
         let over = server.begin(clock.now_ns()).unwrap();

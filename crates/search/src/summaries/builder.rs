@@ -12,12 +12,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use quarry_event::time::NS_PER_SEC;
-use quarry_search::{SearchService, WantedSummaries};
 use quarry_stdx::{SharedClock, log};
 use serde_json::Value;
 
-use crate::failure::Failure;
-use crate::model_summaries::{ModelSummaries, bounds, rows_of, wrong_times};
+use super::{ModelSummaries, rows_of};
+use crate::service::{SearchService, WantedSummaries};
 
 /// Name of the thread.
 const THREAD: &str = "quarry-summarise";
@@ -33,8 +32,8 @@ const REST_NS_MIN: i64 = 2_000_000;
 #[cfg(target_os = "linux")]
 const NICENESS: i32 = 10;
 
-/// The builder of a running node.
-pub(crate) struct SummaryBuilder {
+/// The builder of a running node; dropped, it ends.
+pub struct SummaryBuilder {
     stop: Arc<Stop>,
     thread: Option<JoinHandle<()>>,
 }
@@ -59,12 +58,12 @@ impl Stop {
     }
 }
 
-/// Starts the builder; `None` where no model is accelerated and none was.
-pub(crate) fn start(
+/// Starts the thread; `None` where no model is accelerated and none was.
+pub fn start(
     search: &Arc<SearchService>,
     summaries: Arc<ModelSummaries>,
     clock: &SharedClock,
-) -> Result<Option<SummaryBuilder>, Failure> {
+) -> std::io::Result<Option<SummaryBuilder>> {
     let stop = Arc::new(Stop::default());
     let work = Work { search: Arc::clone(search), summaries, clock: clock.clone(), stop: Arc::clone(&stop) };
     if work.summaries.models().is_empty() {
@@ -72,11 +71,10 @@ pub(crate) fn start(
         return Ok(None);
     }
     for model in work.summaries.models() {
-        let wrong = wrong_times(&model, &work.summaries.settings_of(&model), clock.now_ns());
+        let wrong = work.summaries.wrong_times(&model, &work.summaries.settings_of(&model), clock.now_ns());
         wrong.iter().for_each(log::warning);
     }
-    let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(move || work.run());
-    let thread = thread.map_err(|error| Failure::Storage(format!("cannot start a thread: {error}")))?;
+    let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(move || work.run())?;
     Ok(Some(SummaryBuilder { stop, thread: Some(thread) }))
 }
 
@@ -146,7 +144,7 @@ impl Work {
     fn model(&self, model: &str) -> Result<(BTreeSet<String>, Vec<Value>), String> {
         let settings = self.summaries.settings_of(model);
         let now = self.clock.now_ns();
-        let (earliest, backfill) = bounds(&settings, now);
+        let (earliest, backfill) = self.summaries.bounds(&settings, now);
         let wanted = WantedSummaries { model: model.to_owned(), earliest, backfill, build: true };
         let began = self.clock.elapsed_ns();
         let limit = settings.max_time_seconds.map(|seconds| i64::try_from(seconds).unwrap_or(i64::MAX));
@@ -194,17 +192,18 @@ fn tell_once(told: &mut BTreeSet<String>, text: String) {
         log::warning(text);
     }
 }
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
+    use crate::service::SearchParams;
     use quarry_event::{EventBatch, Metadata};
-    use quarry_search::SearchParams;
-    use quarry_store::{AppendRequest, Store};
+    use quarry_store::{AppendRequest, Store, StoreOptions};
     use tempfile::tempdir;
 
     use super::*;
-    use crate::local::{Settings, open_to_add};
+    use crate::setup::tests::settings_of;
 
     const MODEL: &str = r#"{"objects": [{"objectName": "Orders", "parentName": "BaseEvent",
         "constraints": [{"search": "kind=order"}], "fields": [{"fieldName": "user"}],
@@ -228,9 +227,9 @@ mod tests {
         if !app.join("lookups/people.csv").exists() {
             std::fs::write(app.join("lookups/people.csv"), "user,team\neva,red\n").unwrap();
         }
-        let settings = Settings::of_data_dir_quietly(dir);
-        let store = open_to_add(dir, &settings).unwrap();
-        let search = Arc::new(settings.service(store.clone(), Some(dir)).unwrap());
+        let settings = settings_of(dir, None).unwrap();
+        let store = Store::open(StoreOptions::at(dir), settings.clock.clone()).unwrap();
+        let search = Arc::new(settings.service(store.clone()).unwrap());
         let (summaries, clock) = (settings.summaries(dir), settings.clock.clone());
         Node { store, work: Work { search, summaries, clock, stop: Arc::default() } }
     }

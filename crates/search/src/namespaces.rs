@@ -4,46 +4,61 @@
 //! apps and the user have is read when the service is made; of too many services the one that was not used for
 //! longest goes, and is made anew when it is asked for again.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use quarry_apps::folders::user_folder;
 use quarry_conf::Namespace;
-use quarry_engine::SnapshotSource;
-use quarry_search::SearchService;
+use quarry_engine::{EngineError, SnapshotSource};
 
-use crate::failure::Failure;
-use crate::kept_jobs::KeptJobs;
-use crate::local::Settings;
+use crate::kept::KeptJobs;
+use crate::service::SearchService;
+use crate::setup::SearchSettings;
 
 /// Services kept at most.
 pub(crate) const NAMESPACES_MAX: usize = 16;
 
+/// Reads the settings of a namespace; says why there is no such app.
+pub type ReadSettings = Box<dyn Fn(Namespace) -> Result<SearchSettings, String> + Send + Sync>;
+
+/// Why a namespace has no searches.
+#[derive(Debug, thiserror::Error)]
+pub enum NamespaceServiceError {
+    /// There is no such app.
+    #[error("{0}")]
+    NoApp(String),
+    /// The service cannot be made.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
 /// The search services of a server.
-pub(crate) struct Namespaces {
+pub struct Namespaces {
     data_dir: PathBuf,
+    read: ReadSettings,
     source: Arc<dyn SnapshotSource>,
     jobs: Arc<KeptJobs>,
     /// The service without a namespace.
-    pub(crate) whole: Arc<SearchService>,
+    pub whole: Arc<SearchService>,
     /// Services of namespaces, the one used last in front.
     kept: Mutex<Vec<(Namespace, Arc<SearchService>)>>,
 }
 
 impl Namespaces {
-    /// Services over `source`, which has `data_dir`; that without a namespace is made now.
-    pub(crate) fn new(
-        settings: &Settings,
+    /// Services over `source`, the store of the data folder of `settings`; that without a namespace is made now.
+    pub fn new(
+        settings: &SearchSettings,
         source: Arc<dyn SnapshotSource>,
-        data_dir: &Path,
-    ) -> Result<Namespaces, Failure> {
-        let jobs = Arc::new(settings.server_jobs(data_dir));
-        let whole = Arc::new(settings.service_of_server(Arc::clone(&source), data_dir, &jobs, None)?);
-        Ok(Namespaces { data_dir: data_dir.to_owned(), source, jobs, whole, kept: Mutex::default() })
+        read: ReadSettings,
+    ) -> Result<Namespaces, EngineError> {
+        let data_dir = settings.data_dir.clone().unwrap_or_default();
+        let jobs = Arc::new(KeptJobs::of_server(&data_dir, &settings.layers, settings.clock.clone()));
+        let whole = Arc::new(settings.service_of_server(Arc::clone(&source), &jobs, None)?);
+        Ok(Namespaces { data_dir, read, source, jobs, whole, kept: Mutex::default() })
     }
 
     /// The service of a namespace.
-    pub(crate) fn service(&self, namespace: Namespace) -> Result<Arc<SearchService>, Failure> {
+    pub fn service(&self, namespace: Namespace) -> Result<Arc<SearchService>, NamespaceServiceError> {
         // Users without files of their own see what the app has: they share its service.
         let namespace = match user_folder(&self.data_dir, &namespace) {
             Some(_) => namespace,
@@ -53,9 +68,9 @@ impl Namespaces {
             return Ok(kept);
         }
         // Others go on meanwhile.
-        let settings = Settings::of_namespace(&self.data_dir, namespace.clone())?;
+        let settings = (self.read)(namespace.clone()).map_err(NamespaceServiceError::NoApp)?;
         let source = Arc::clone(&self.source);
-        let made = settings.service_of_server(source, &self.data_dir, &self.jobs, Some(&self.whole))?;
+        let made = settings.service_of_server(source, &self.jobs, Some(&self.whole))?;
         let made = Arc::new(made);
         Ok(self.take(&namespace, Some(Arc::clone(&made))).unwrap_or(made))
     }
@@ -75,10 +90,12 @@ impl Namespaces {
         Some(service)
     }
 }
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quarry_search::SearchParams;
+    use crate::service::SearchParams;
+    use crate::setup::tests::settings_of;
     use quarry_store::MemoryStore;
 
     fn answer(service: &SearchService, text: &str) -> Result<String, String> {
@@ -105,8 +122,10 @@ mod tests {
             write(format!("etc/apps/app{app}/default/macros.conf"), definition(&app.to_string()));
         }
         write("etc/users/eva/app0/local/macros.conf".to_owned(), definition("100"));
-        let settings = Settings::of_data_dir_quietly(folder.path());
-        let namespaces = Namespaces::new(&settings, Arc::new(MemoryStore::new("main")), folder.path()).unwrap();
+        let settings = settings_of(folder.path(), None).unwrap();
+        let dir = folder.path().to_owned();
+        let read = Box::new(move |namespace| settings_of(&dir, Some(namespace)));
+        let namespaces = Namespaces::new(&settings, Arc::new(MemoryStore::new("main")), read).unwrap();
         let text = "| makeresults | eval who=`who` | table who";
         let first = namespaces.service(namespace("tom", "app0")).unwrap();
         assert_eq!(answer(&first, text).unwrap(), "0");
@@ -126,7 +145,7 @@ mod tests {
             !Arc::ptr_eq(&own, &namespaces.service(namespace("eva", "app0")).unwrap()),
             "it was unused for longest"
         );
-        assert!(matches!(namespaces.service(namespace("eva", "gone")), Err(Failure::NoApp(_))));
+        assert!(matches!(namespaces.service(namespace("eva", "gone")), Err(NamespaceServiceError::NoApp(_))));
         assert!(namespaces.service(namespace("eva", "search")).is_ok(), "it is always there");
     }
 }

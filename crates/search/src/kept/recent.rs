@@ -1,7 +1,7 @@
 //! Small results of a server's searches, in memory: most are never asked for again, and three files for each cost more
 //! than a needle's search.
 //!
-//! Only the newest stay, as on disk ([`JOBS_MAX`](crate::kept_jobs::JOBS_MAX)). What is there when the server stops is
+//! Only the newest stay, as on disk ([`JOBS_MAX`](super::JOBS_MAX)). What is there when the server stops is
 //! written as files; a server that is killed forgets it.
 
 use std::collections::VecDeque;

@@ -9,14 +9,13 @@ use quarry_conf::settings::server::ServerSettings;
 use quarry_conf::{IndexesConf, Layers, Permissions};
 use quarry_engine::{DeletionRecord, KeptJob, NodeEntry, NodeSource, SnapshotSource};
 use quarry_event::time::NS_PER_SEC;
-use quarry_ingest::{Deleting, deletion_on_record};
 use quarry_stdx::SharedClock;
 use quarry_store::IndexSelector;
 use serde_json::Value;
 
-use crate::kept_jobs::KeptJobs;
-use crate::local::host_name;
-use crate::model_summaries::ModelSummaries;
+use crate::kept::KeptJobs;
+use crate::setup::RecordDeletion;
+use crate::summaries::ModelSummaries;
 
 /// Endpoints below `/services`, and the capability that each takes beside that of searching.
 const ENDPOINTS: [(&str, Option<&str>); 10] = [
@@ -54,6 +53,8 @@ const MEGABYTE: u64 = 1 << 20;
 pub(crate) struct NodeFacts {
     pub(crate) layers: Layers,
     pub(crate) data_dir: PathBuf,
+    /// Name of this machine.
+    pub(crate) host: String,
     /// Lookup files that searches see.
     pub(crate) files: LookupFiles,
     pub(crate) source: Arc<dyn SnapshotSource>,
@@ -63,6 +64,8 @@ pub(crate) struct NodeFacts {
     pub(crate) jobs: Option<Arc<KeptJobs>>,
     /// Summaries of data models.
     pub(crate) summaries: Arc<ModelSummaries>,
+    /// Makes the audit event of a deletion.
+    pub(crate) record_deletion: RecordDeletion,
     /// Time of what goes on record.
     pub(crate) clock: SharedClock,
 }
@@ -73,13 +76,11 @@ fn field(name: &str, value: impl Into<String>) -> (String, Vec<String>) {
 
 impl NodeSource for NodeFacts {
     fn name(&self) -> String {
-        ServerSettings::new(&self.layers).server_name.unwrap_or_else(host_name)
+        ServerSettings::new(&self.layers).server_name.unwrap_or_else(|| self.host.clone())
     }
 
     fn note_deletion(&self, viewer: &Permissions, record: &DeletionRecord<'_>) -> Result<(), String> {
-        let DeletionRecord { sid, search, events } = *record;
-        let deleting = Deleting { user: &viewer.user, sid, search, events };
-        self.source.keep(deletion_on_record(&deleting, &host_name(), self.clock.now_ns()))
+        self.source.keep((self.record_deletion)(&viewer.user, record, &self.host, self.clock.now_ns()))
     }
 
     fn entries(&self, path: &str, viewer: &Permissions) -> Result<Option<Vec<NodeEntry>>, String> {
@@ -91,7 +92,7 @@ impl NodeSource for NodeFacts {
             return Err(format!("user {user} may not read {path}: it takes the capability {capability}"));
         }
         Ok(Some(match Some(endpoint) {
-            Some("server/info") => vec![server_info(self.name())],
+            Some("server/info") => vec![server_info(self.host.clone(), self.name())],
             Some("data/indexes") => self.indexes(viewer),
             Some("saved/searches") => self.stanzas("savedsearches"),
             Some("admin/summarization") => self.summarization(),
@@ -140,8 +141,7 @@ fn below_services(path: &str) -> Option<&str> {
     path.strip_prefix("/services/")
 }
 
-fn server_info(name: String) -> NodeEntry {
-    let host = host_name();
+fn server_info(host: String, name: String) -> NodeEntry {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     vec![
         field("title", "server-info"),

@@ -1,0 +1,204 @@
+//! A search service as the configuration of a data folder says: what apps define, kept results, summaries, limits.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+use quarry_apps::{AddressDatabase, KnowledgeFiles, LookupFiles, Lookups};
+use quarry_conf::{Layers, LimitSettings, PropsResolver, Transforms, View};
+use quarry_engine::{
+    CommandSource, DeletionRecord, Engine, EngineError, EngineOptions, SnapshotSource, TransactionLimits,
+};
+use quarry_event::EventBatch;
+use quarry_spl::ast::PercentileMethod;
+use quarry_stdx::{SharedClock, log};
+
+use crate::keeper::JobKeeper;
+use crate::kept::KeptJobs;
+use crate::namespaces::NAMESPACES_MAX;
+use crate::node_facts::NodeFacts;
+use crate::service::{SearchService, SearchServiceParts};
+use crate::summaries::ModelSummaries;
+
+/// Index a search reads when it names none.
+pub const DEFAULT_INDEX: &str = "main";
+/// Folder of files that large searches spill to, below the data folder.
+const SPILL_FOLDER: &str = "run/spill";
+
+/// File of the collections (KV store), below the data folder.
+const COLLECTIONS: &str = "kvstore/collections.sqlite";
+
+/// Makes the audit event of a deletion: by whom, what, the name of this machine, and the time in nanoseconds.
+pub type RecordDeletion = fn(&str, &DeletionRecord<'_>, &str, i64) -> EventBatch;
+
+/// What searches are set up with.
+#[derive(Clone)]
+pub struct SearchSettings {
+    /// The merged configuration.
+    pub layers: Layers,
+    /// The namespace that `layers` are seen from, if any.
+    pub view: Option<Arc<View>>,
+    /// Rules of search time.
+    pub props: Arc<PropsResolver>,
+    /// The clock of the node.
+    pub clock: SharedClock,
+    /// Time zone of this machine.
+    pub zone: TimeZone,
+    /// Name of this machine.
+    pub host: String,
+    /// The data folder; none for searches over files.
+    pub data_dir: Option<PathBuf>,
+    /// Starts programs of commands and alert actions that apps bring along.
+    pub commands: Option<Arc<dyn CommandSource>>,
+    /// Makes the audit event of a deletion.
+    pub record_deletion: RecordDeletion,
+}
+
+impl SearchSettings {
+    /// The results that are kept in the data folder.
+    fn kept_jobs(&self) -> Option<KeptJobs> {
+        self.data_dir.as_ref().map(|dir| KeptJobs::new(dir, &self.layers, self.clock.clone()))
+    }
+
+    /// The lookup files that searches see; without a data folder those of the working folder.
+    fn lookup_files(&self) -> LookupFiles {
+        match (&self.data_dir, &self.view) {
+            (None, _) => LookupFiles::of_working_folder(),
+            (Some(data_dir), None) => LookupFiles::of_data_dir(data_dir),
+            (Some(data_dir), Some(view)) => LookupFiles::of_view(data_dir, view),
+        }
+    }
+
+    /// The summaries of data models in `data_dir`, the data folder.
+    pub fn summaries(&self, data_dir: &Path) -> Arc<ModelSummaries> {
+        let (files, collections) = (self.lookup_files(), data_dir.join(COLLECTIONS));
+        Arc::new(ModelSummaries::new(&self.layers, data_dir, files, collections, self.zone.clone()))
+    }
+
+    /// The search service over `source`.
+    pub fn service(&self, source: Arc<dyn SnapshotSource>) -> Result<SearchService, EngineError> {
+        self.service_with(source, self.kept_jobs().map(Arc::new), None)
+    }
+
+    /// As [`SearchSettings::service`], for the process that serves the data folder; `whole` is the service without a
+    /// namespace, for those of namespaces.
+    pub(crate) fn service_of_server(
+        &self,
+        source: Arc<dyn SnapshotSource>,
+        jobs: &Arc<KeptJobs>,
+        whole: Option<&SearchService>,
+    ) -> Result<SearchService, EngineError> {
+        self.service_with(source, Some(Arc::clone(jobs)), whole)
+    }
+
+    fn engine_options(&self, limits: &LimitSettings) -> EngineOptions {
+        // All namespaces together keep as much as the service without one.
+        let share = if self.view.is_some() { NAMESPACES_MAX } else { 1 };
+        let bytes = |megabytes| usize::try_from(megabytes).unwrap_or(usize::MAX).saturating_mul(1 << 20);
+        EngineOptions {
+            memory_bytes: bytes(limits.search_max_mem_mb),
+            spill: self.data_dir.as_deref().and_then(spill_folder),
+            partial_state_bytes: bytes(limits.partial_state_cache_mb) / share,
+            transactions: TransactionLimits {
+                max_open: limits.open_transactions,
+                max_open_events: limits.open_transaction_events,
+            },
+            percentiles: match limits.percentiles_interpolated {
+                true => PercentileMethod::Interpolated,
+                false => PercentileMethod::NearestRank,
+            },
+            ..EngineOptions::default()
+        }
+    }
+
+    fn service_with(
+        &self,
+        source: Arc<dyn SnapshotSource>,
+        jobs: Option<Arc<KeptJobs>>,
+        whole: Option<&SearchService>,
+    ) -> Result<SearchService, EngineError> {
+        let data_dir = self.data_dir.as_deref();
+        let limits = LimitSettings::new(&self.layers);
+        let options = self.engine_options(&limits);
+        let files = self.lookup_files();
+        let lookups = Lookups {
+            files: files.clone(),
+            transforms: Transforms::new(&self.layers),
+            collections: data_dir.map(|dir| dir.join(COLLECTIONS)),
+            addresses: data_dir.map(|dir| AddressDatabase::new(dir, limits.address_database.clone())),
+        };
+        let knowledge = KnowledgeFiles::new(&self.layers, data_dir, self.view.as_deref());
+        let models = quarry_engine::KnowledgeSource::data_models(&knowledge);
+        let mut engine =
+            Engine::new(&options, self.props.clone(), Arc::new(lookups))?.with_knowledge(Arc::new(knowledge));
+        if let Some(whole) = whole {
+            engine = engine.sharing(whole.engine());
+        }
+        if let Some(data_dir) = data_dir {
+            let summaries = self.summaries(data_dir);
+            let (layers, data_dir, host) = (self.layers.clone(), data_dir.to_owned(), self.host.clone());
+            engine = engine.with_summaries(summaries.clone());
+            let source = Arc::clone(&source);
+            let jobs = jobs.clone();
+            let (record_deletion, clock) = (self.record_deletion, self.clock.clone());
+            let facts =
+                NodeFacts { layers, data_dir, host, files, source, models, jobs, summaries, record_deletion, clock };
+            engine = engine.with_node(Arc::new(facts));
+        }
+        if let Some(commands) = &self.commands {
+            engine = engine.with_commands(Arc::clone(commands));
+        }
+        Ok(SearchService::new(SearchServiceParts {
+            engine,
+            source,
+            clock: self.clock.clone(),
+            zone: self.zone.clone(),
+            default_indexes: vec![DEFAULT_INDEX.to_owned()],
+            keeper: jobs.map(|jobs| jobs as Arc<dyn JobKeeper>),
+        }))
+    }
+}
+
+/// Where large searches spill to; `None`, the system's folder for temporary files, if the data folder takes nothing or
+/// is not there: a search does not make one.
+fn spill_folder(data_dir: &Path) -> Option<PathBuf> {
+    if !data_dir.is_dir() {
+        return None;
+    }
+    let folder = data_dir.join(SPILL_FOLDER);
+    std::fs::create_dir_all(&folder).ok().map(|()| folder)
+}
+
+/// Removes what searches spilled whose process died. The folder is open for writing here, so that nobody else searches.
+pub fn remove_left_spills(data_dir: &Path) {
+    let folder = data_dir.join(SPILL_FOLDER);
+    if let Err(error) = std::fs::remove_dir_all(&folder)
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        let folder = folder.display();
+        log::note(format!("{folder}: files of searches that were ended cannot be removed: {error}"));
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use quarry_apps::{read_configuration, read_view};
+    use quarry_conf::Namespace;
+    use quarry_stdx::SystemClock;
+
+    use super::*;
+
+    /// Settings of a data folder, or why there is no such namespace.
+    pub(crate) fn settings_of(dir: &Path, namespace: Option<Namespace>) -> Result<SearchSettings, String> {
+        let (layers, view) = match namespace {
+            None => (read_configuration(dir), None),
+            Some(namespace) => read_view(dir, namespace).map(|(layers, view)| (layers, Some(Arc::new(view))))?,
+        };
+        let props = Arc::new(PropsResolver::new(&layers));
+        let (data_dir, clock) = (Some(dir.to_owned()), SystemClock::shared());
+        let host = "h".to_owned();
+        let record_deletion: RecordDeletion = |_, _, _, _| EventBatch::default();
+        let (zone, commands) = (TimeZone::UTC, None);
+        Ok(SearchSettings { layers, view, props, clock, zone, host, data_dir, commands, record_deletion })
+    }
+}
