@@ -13,3 +13,14 @@ pub mod key_value;
 pub use json::{JsonText, json_fields, json_object_start, json_string};
 pub use json_path::json_get;
 pub use key_value::{auto_kv, auto_kv_escaped, clean_key};
+
+/// The field that automatic extraction makes of a name in the text: an event has a host, source and sourcetype of its
+/// own, so what its text says under these names goes to a field beside them.
+pub fn beside_own(name: &str) -> &str {
+    match name {
+        "host" => "extracted_host",
+        "source" => "extracted_source",
+        "sourcetype" => "extracted_sourcetype",
+        other => other,
+    }
+}

@@ -16,10 +16,10 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use quarry_conf::{KvMode, PropsResolver, TableStanza};
 use quarry_event::{Metadata, Page};
-use quarry_pipeline::extract::{auto_kv, auto_kv_escaped, clean_key, json_fields};
+use quarry_pipeline::extract::{auto_kv, auto_kv_escaped, beside_own, clean_key, json_fields};
 
 use self::reports::Report;
-use super::filter::{EventFilter, beside_own, is_given};
+use super::filter::{EventFilter, is_given};
 use super::shaped::Cutting;
 use super::{METADATA_FIELDS, text_buffer};
 use crate::EngineError;

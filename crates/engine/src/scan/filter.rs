@@ -148,17 +148,6 @@ impl EventFilter {
     }
 }
 
-/// The field that automatic extraction makes of a name in the text: an event has a host, source and sourcetype of its
-/// own, so what its text says under these names goes to a field beside them.
-pub(crate) fn beside_own(name: &str) -> &str {
-    match name {
-        "host" => "extracted_host",
-        "source" => "extracted_source",
-        "sourcetype" => "extracted_sourcetype",
-        other => other,
-    }
-}
-
 /// Whether a field exists without looking at the text.
 pub(crate) fn is_given(name: &str) -> bool {
     METADATA_FIELDS.contains(&name) || matches!(name, "_time" | "_raw" | "_indextime")

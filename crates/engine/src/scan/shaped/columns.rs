@@ -15,8 +15,8 @@ use quarry_event::Metadata;
 use quarry_event::shape::{ColumnKind, ColumnValues, NumberFormat, PageColumn, Part, Texts};
 use quarry_pipeline::extract::json_string;
 
-use super::fields::Place;
 use super::page::{PageReader, Rows};
+use super::place::Place;
 use super::slab::FieldPlaces;
 use crate::EngineError;
 use crate::rows::DECIMAL_PRECISION;

@@ -18,9 +18,9 @@ use quarry_spl::ast::{CompareOp, SearchExpr, SearchPattern};
 
 use super::columns::{field_column, number_texts, text_array};
 use super::counts::ByValue;
-use super::fields::Place;
 use super::outcome::{MAYBE, NO, Outcome, YES};
 use super::page::{PageReader, Rows};
+use super::place::Place;
 use super::slab::{FieldPlaces, Slab};
 use super::words::Word;
 use crate::EngineError;

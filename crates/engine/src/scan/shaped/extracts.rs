@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use quarry_event::shape::{Part, Shapes, Template};
 
-use super::fields::Place;
+use super::place::Place;
 use crate::pattern::shaped::{FlatTemplate, MatchPlan, Planner};
 use crate::scan::fields::Extract;
 

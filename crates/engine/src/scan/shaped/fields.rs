@@ -12,10 +12,10 @@ use std::ops::Range;
 
 use quarry_conf::KvMode;
 use quarry_event::shape::{ByteSet, Part, Shapes, Template, ValueTraits};
-use quarry_pipeline::extract::{auto_kv, auto_kv_escaped, clean_key};
+use quarry_pipeline::extract::{auto_kv, auto_kv_escaped, beside_own, clean_key};
 
 use super::json::JsonColumns;
-use crate::scan::filter::beside_own;
+use super::place::Place;
 
 /// What stands in a slot while the extraction runs.
 const PLACEHOLDER: u8 = b'7';
@@ -23,23 +23,6 @@ const PLACEHOLDER: u8 = b'7';
 const VALUE_ENDS: ByteSet = ByteSet::of(b" \t\r\n,;|&\"");
 /// Bytes of which a value's last ones may not belong to it (`quarry_pipeline::extract::auto_kv`), and their partners.
 const BRACKETS: ByteSet = ByteSet::of(b"()[]{}<>'");
-
-/// Where the value of a field lies in the texts of one template.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// Nowhere.
-    Absent,
-    /// In the literals.
-    Constant(Box<str>),
-    /// It is the value of this column.
-    Slot(u32),
-    /// Literals and slots in this order.
-    Composite(Box<[Part]>),
-    /// The same, written with the escapes of JSON.
-    Escaped(Box<[Part]>),
-    /// Only the text tells.
-    Text,
-}
 
 /// How the texts of a source are cut, as far as templates can tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

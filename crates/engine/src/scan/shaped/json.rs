@@ -17,10 +17,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use quarry_event::shape::{ByteSet, ColumnKind, Dictionary, NumberFormat, Part, Shapes, Template};
-use quarry_pipeline::extract::json_fields;
+use quarry_pipeline::extract::{beside_own, json_fields};
 
-use super::fields::Place;
-use crate::scan::filter::beside_own;
+use super::place::Place;
 
 const STRING_ENDS: ByteSet = ByteSet::of(b"\"\\");
 const DIGITS: ByteSet = ByteSet::of(b"0123456789");

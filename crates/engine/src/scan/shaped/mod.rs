@@ -22,6 +22,7 @@ mod groups;
 mod json;
 mod outcome;
 mod page;
+mod place;
 mod rex;
 mod slab;
 mod words;
@@ -312,7 +313,7 @@ impl EventScan {
         for field in unplaced {
             // Where a pattern may make it, it is asked first.
             let places = (0u32..).zip(&field.places);
-            let doubts = places.map(|(key, place)| *place == fields::Place::Text && !field.is_patterned(key));
+            let doubts = places.map(|(key, place)| *place == place::Place::Text && !field.is_patterned(key));
             by_key.iter_mut().zip(doubts).for_each(|(doubt, by_text)| *doubt |= by_text);
         }
         Some(by_key)

@@ -10,9 +10,9 @@ use super::{Condition, Conditions, FieldTest, MetadataTest};
 use crate::EngineError;
 use crate::rows::as_text_array;
 use crate::scan::shaped::columns::field_column;
-use crate::scan::shaped::fields::Place;
 use crate::scan::shaped::outcome::{MAYBE, NO, Outcome, YES};
 use crate::scan::shaped::page::{PageReader, Rows};
+use crate::scan::shaped::place::Place;
 
 impl Conditions {
     /// The answers for some rows, in their order.

@@ -121,7 +121,7 @@ fn json_place(text: &str, slots: &[&[&str]], name: &str) -> Place {
         let mut rest = text;
         while let Some(at) = rest.find('@') {
             if at > 0 {
-                template.parts.push(Part::Literal(rest[..at].as_bytes().into()));
+                template.parts.push(Part::Literal(rest.as_bytes()[..at].into()));
             }
             template.parts.push(Part::Slot(u32::from(rest.as_bytes()[at + 1] - b'0')));
             rest = &rest[at + 2..];
