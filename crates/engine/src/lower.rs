@@ -3,7 +3,6 @@
 //! Patterns and expressions are compiled here, once, so that a wrong one is reported with its place before any event
 //! is read. Results of subsearches and tables of lookups come from the [`Environment`].
 
-mod all_num;
 mod families;
 mod flow;
 mod learn;
@@ -13,30 +12,32 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::{
-    AssignTarget, Assignment, BinCommand, BinOptions, ChartCommand, Command, CustomCommand, Expr, ExprKind,
-    FieldPattern, HeadCommand, InputLookupCommand, LookupCommand, MakeMvCommand, MvSplit, Pattern, Pipeline,
-    SearchExpr, SortCommand, Span, SplitField, Stage, StatsCommand, StreamStatsCommand, SubsearchLimits,
-    TimeChartCommand,
+    AssignTarget, Assignment, BinCommand, BinOptions, ChartCommand, Command, CustomCommand, Expr, FieldPattern,
+    HeadCommand, InputLookupCommand, LookupCommand, MakeMvCommand, MvSplit, Pattern, Pipeline, SearchExpr, SortCommand,
+    Span, SplitField, Stage, StatsCommand, StreamStatsCommand, SubsearchLimits, TimeChartCommand,
 };
+use quarry_spl::commands::Kind;
 
 use crate::EngineError;
 use crate::aggregate::{AggregatePlan, has_wildcards};
 use crate::command::{Blocking, CommandContext, MakeRowCommand, Reduce, RowCommand};
+use crate::commands::append::Append;
 use crate::commands::bin::{Bin, BinByRange};
 use crate::commands::chart::{AnyChart, Chart, WildcardChart};
-use crate::commands::combine::{Append, Join};
+use crate::commands::combine::Join;
 use crate::commands::compute::{Eval, FillAll, FillFields};
-use crate::commands::extract::{Edit, MakeMv, MvExpand, MvSplitter, Rex, RexSed, Spath};
-use crate::commands::filtering::{Dedup, Head, RegexFilter, Search, Where};
+use crate::commands::extract::{MakeMv, MvExpand, MvSplitter, Spath};
+use crate::commands::filtering::{Dedup, Head, RegexFilter, Where};
 use crate::commands::from_json::FromJson;
 use crate::commands::lookup::{Lookup, LookupIndex, LookupSource, LookupTable, input_lookup};
 use crate::commands::order::{Reverse, Sort, Tail};
 use crate::commands::select::{DropFields, KeepFields, Rename, Table};
-use crate::commands::stats::{EventStats, Stats, WildcardStats};
+use crate::commands::stats::EventStats;
 use crate::commands::streamstats::{StreamStats, WINDOW_MAX};
 use crate::commands::timechart::TimeChart;
 use crate::commands::top::Top;
 use crate::commands::values::Delimit;
+use crate::commands::{Execute, execution};
 use crate::custom::{CommandSource, Custom};
 use crate::expr::{CompiledExpr, ExprContext};
 use crate::knowledge::KnowledgeSource;
@@ -82,6 +83,16 @@ pub(crate) enum Step {
 }
 
 impl Step {
+    /// How the step consumes rows.
+    fn kind(&self) -> Kind {
+        match self {
+            Step::Row { ordered: false, .. } => Kind::Row,
+            Step::Row { ordered: true, .. } => Kind::OrderedRow,
+            Step::Reduce(_) => Kind::Fold,
+            Step::Blocking(_) => Kind::Blocking,
+        }
+    }
+
     /// What makes the command, if it goes row by row.
     pub(crate) fn into_row(self) -> Option<MakeRowCommand> {
         match self {
@@ -135,23 +146,39 @@ fn within(error: EngineError, command: Span) -> EngineError {
     }
 }
 
-struct Lowering<'a> {
-    environment: &'a dyn Environment,
-    span: Span,
+/// A command on its way to its steps.
+pub(crate) struct Lowering<'a> {
+    /// Surroundings of the search.
+    pub environment: &'a dyn Environment,
+    /// Place of the command.
+    pub span: Span,
 }
 
 impl Lowering<'_> {
-    fn steps(&self, command: &Command) -> Result<Vec<Step>, EngineError> {
+    /// The steps of a command that gets rows from another.
+    pub(crate) fn steps(&self, command: &Command) -> Result<Vec<Step>, EngineError> {
         // Also of commands that nobody saw when the search began: those that data is written into.
         self.environment.permit(command, self.span)?;
+        match execution(command) {
+            Some(execution) => self.steps_of_node(execution, command),
+            None => self.other_steps(command),
+        }
+    }
+
+    fn steps_of_node(&self, execution: &dyn Execute, command: &Command) -> Result<Vec<Step>, EngineError> {
+        let steps = execution.steps(self)?;
+        let most = steps.iter().map(Step::kind).max();
+        debug_assert!(most <= command.kind(), "a step of {command:?} demands more than the command says: {most:?}");
+        Ok(steps)
+    }
+
+    fn other_steps(&self, command: &Command) -> Result<Vec<Step>, EngineError> {
         Ok(vec![match command {
-            Command::Search(search) => self.search(&search.expr)?,
             Command::Where(expr) => {
                 let expr = self.compile(expr)?;
                 row(move || Where(Arc::clone(&expr)))
             }
             Command::Eval(assignments) => self.eval(assignments)?,
-            Command::Stats(stats) => return self.stats_steps(stats),
             Command::EventStats(stats) => {
                 return Ok(std::iter::once(self.event_stats(stats)).chain(self.delimited(stats)).collect());
             }
@@ -174,10 +201,6 @@ impl Lowering<'_> {
                     let sort = SortCommand { limit: 0, keys: dedup.sort_by.clone(), reverse: false };
                     return Ok(vec![Step::Blocking(Arc::new(Sort(sort))), step]);
                 }
-            }
-            Command::Append(append) => {
-                let rows = self.subsearch(&append.subsearch, append.limits)?;
-                Step::Blocking(Arc::new(Append { rows }))
             }
             Command::Join(join) => {
                 let right = self.subsearch(&join.subsearch, join.limits)?;
@@ -226,7 +249,7 @@ impl Lowering<'_> {
     }
 
     /// Commands that only look at columns and values of a row.
-    fn shape(&self, command: &Command) -> Result<Step, EngineError> {
+    pub(crate) fn shape(&self, command: &Command) -> Result<Step, EngineError> {
         Ok(match command {
             Command::FromJson(field, prefix) => {
                 let command = FromJson { field: field.clone(), prefix: prefix.clone() };
@@ -240,15 +263,6 @@ impl Lowering<'_> {
             Command::Rename(pairs) => {
                 let pairs = pairs.clone();
                 row(move || Rename(pairs.clone()))
-            }
-            Command::Rex(rex) => {
-                let rex = Rex::new(Arc::new(rex.clone()), self.regex(&rex.pattern)?);
-                row(move || rex.clone())
-            }
-            Command::RexSed(rex) => {
-                let edits = rex.edits.iter().map(Edit::new).collect::<Result<Vec<_>, _>>()?;
-                let rex = RexSed::new(rex.field.clone(), Arc::new(edits));
-                row(move || rex.clone())
             }
             Command::Regex(command) => {
                 let (regex, field, negated) = (self.regex(&command.pattern)?, command.field.clone(), command.negated);
@@ -304,26 +318,24 @@ impl Lowering<'_> {
         Ok(rows)
     }
 
-    fn expressions(&self) -> ExprContext {
+    /// What expressions may know of the search.
+    pub(crate) fn expressions(&self) -> ExprContext {
         let context = self.environment.context();
         context.expressions()
     }
 
-    fn compile(&self, expr: &Expr) -> Result<Arc<CompiledExpr>, EngineError> {
+    /// Compiles an expression.
+    pub(crate) fn compile(&self, expr: &Expr) -> Result<Arc<CompiledExpr>, EngineError> {
         Ok(Arc::new(CompiledExpr::new(expr, &self.expressions())?))
     }
 
-    fn regex(&self, pattern: &Pattern) -> Result<Regex, EngineError> {
+    /// Compiles a regular expression.
+    pub(crate) fn regex(&self, pattern: &Pattern) -> Result<Regex, EngineError> {
         Regex::new(&pattern.text).map_err(|message| EngineError::Invalid { message, span: Some(pattern.span) })
     }
 
-    fn search(&self, expr: &SearchExpr) -> Result<Step, EngineError> {
-        let expr = self.environment.resolved(expr)?;
-        let filter = Arc::new(RowFilter::new(&expr, &self.expressions())?);
-        Ok(row(move || Search(Arc::clone(&filter))))
-    }
-
-    fn eval(&self, assignments: &[Assignment]) -> Result<Step, EngineError> {
+    /// The step that assigns fields.
+    pub(crate) fn eval(&self, assignments: &[Assignment]) -> Result<Step, EngineError> {
         let compiled = assignments.iter().map(|assignment| {
             let expr = CompiledExpr::new(&assignment.expr, &self.expressions())?;
             if expr.is_condition() {
@@ -341,55 +353,22 @@ impl Lowering<'_> {
     }
 
     /// Tells the user of options that are read and change nothing.
-    fn tell_idle(&self, idle: &[(bool, &str)]) {
+    pub(crate) fn tell_idle(&self, idle: &[(bool, &str)]) {
         for (_, option) in idle.iter().filter(|(given, _)| *given) {
             self.environment.context().messages.push(format!("{option} is not supported yet; it has no effect"));
         }
     }
 
-    fn tell_idle_of_stats(&self, stats: &StatsCommand) {
+    /// Tells the user of options of stats that change nothing.
+    pub(crate) fn tell_idle_of_stats(&self, stats: &StatsCommand) {
         self.tell_idle(&[(stats.all_num, "allnum="), (stats.dedup_split_values, "dedup_splitvals=")]);
     }
 
     /// What joins several values of results where one text is wanted.
-    fn delimited(&self, stats: &StatsCommand) -> Option<Step> {
+    pub(crate) fn delimited(&self, stats: &StatsCommand) -> Option<Step> {
         let (delimiter, by) = (stats.delim.clone(), names(&stats.by));
         (delimiter != DELIMITER)
             .then(|| row(move || Delimit { fields: None, except: by.clone(), delimiter: delimiter.clone() }))
-    }
-
-    /// Each value of these fields once in a row.
-    fn without_repeats(&self, fields: &[FieldPattern]) -> Result<Step, EngineError> {
-        let assignments = fields.iter().map(|field| {
-            let values = Expr { kind: ExprKind::Field(field.text.clone()), span: field.span };
-            let expr = Expr { kind: ExprKind::Call("mvdedup".to_owned(), vec![values]), span: field.span };
-            Assignment { target: AssignTarget::Field(field.text.clone()), expr }
-        });
-        self.eval(&assignments.collect::<Vec<_>>())
-    }
-
-    fn stats_steps(&self, stats: &StatsCommand) -> Result<Vec<Step>, EngineError> {
-        let mut steps = Vec::new();
-        if stats.all_num && !has_wildcards(&stats.aggregates) {
-            steps.extend(self.stats_of_numbers(stats)?);
-            steps.extend(self.delimited(stats));
-            return Ok(steps);
-        }
-        if stats.dedup_split_values && !stats.by.is_empty() {
-            steps.push(self.without_repeats(&stats.by)?);
-        }
-        steps.push(self.stats(stats)?);
-        steps.extend(self.delimited(stats));
-        Ok(steps)
-    }
-
-    fn stats(&self, stats: &StatsCommand) -> Result<Step, EngineError> {
-        self.tell_idle_of_stats(&StatsCommand { dedup_split_values: false, ..stats.clone() });
-        let (by, expressions) = (names(&stats.by), self.expressions());
-        if has_wildcards(&stats.aggregates) {
-            return Ok(Step::Blocking(Arc::new(WildcardStats { command: stats.clone(), by, expressions })));
-        }
-        Ok(Step::Reduce(Arc::new(Stats(AggregatePlan::new(&stats.aggregates, by, &expressions)?))))
     }
 
     fn event_stats(&self, stats: &StatsCommand) -> Step {
@@ -461,7 +440,12 @@ impl Lowering<'_> {
         Ok(ordered(move || Head::new(&command, condition.clone())))
     }
 
-    fn subsearch(&self, pipeline: &Pipeline, limits: SubsearchLimits) -> Result<Vec<RecordBatch>, EngineError> {
+    /// Runs a subsearch within its limits.
+    pub(crate) fn subsearch(
+        &self,
+        pipeline: &Pipeline,
+        limits: SubsearchLimits,
+    ) -> Result<Vec<RecordBatch>, EngineError> {
         self.tell_idle(&limits.idle());
         self.environment.subsearch(pipeline, limits.max_out.unwrap_or(SUBSEARCH_ROWS))
     }
@@ -505,18 +489,24 @@ fn bin_of(split: &SplitField) -> BinCommand {
     BinCommand { field: split.field.clone(), output: None, options: split.bin.clone() }
 }
 
-fn names(fields: &[FieldPattern]) -> Vec<String> {
+/// Names of fields.
+pub(crate) fn names(fields: &[FieldPattern]) -> Vec<String> {
     fields.iter().map(|field| field.text.clone()).collect()
 }
 
 /// A step that looks at each row alone.
-fn row<C: RowCommand + 'static>(make: impl Fn() -> C + Send + Sync + 'static) -> Step {
+pub(crate) fn row<C: RowCommand + 'static>(make: impl Fn() -> C + Send + Sync + 'static) -> Step {
     Step::Row { make: Arc::new(move || Box::new(make())), ordered: false }
 }
 
 /// A step that keeps state from row to row.
-fn ordered<C: RowCommand + 'static>(make: impl Fn() -> C + Send + Sync + 'static) -> Step {
+pub(crate) fn ordered<C: RowCommand + 'static>(make: impl Fn() -> C + Send + Sync + 'static) -> Step {
     Step::Row { make: Arc::new(move || Box::new(make())), ordered: true }
+}
+
+/// A step that needs all rows at once.
+pub(crate) fn blocking(command: impl Blocking + 'static) -> Step {
+    Step::Blocking(Arc::new(command))
 }
 
 fn with_fields<C: RowCommand + 'static>(fields: &[FieldPattern], make: fn(Vec<FieldPattern>) -> C) -> Step {

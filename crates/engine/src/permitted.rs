@@ -125,7 +125,7 @@ impl Runner {
         }
         let invalid = |message| EngineError::Invalid { message, span: Some(span) };
         let collect = match command {
-            Command::Keep(KeepCommand::Collect(collect)) => collect,
+            Command::Collect(collect) => collect,
             Command::Keep(KeepCommand::OutputLookup(output)) => {
                 let checked = self.lookups.check_written(&output.table);
                 return checked.map_err(|reason| invalid(format!("{}: {reason}", output.name)));

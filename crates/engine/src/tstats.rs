@@ -11,9 +11,9 @@ use quarry_event::segment::is_major;
 use quarry_spl::analyse::{required_fields, search_fields};
 use quarry_spl::ast::{
     Aggregate, AggregateArg, AssignTarget, Assignment, BinCommand, BinOptions, BinSpan, BinaryOp, Command, CompareOp,
-    DataModelName, Expr, ExprKind, FieldPattern, FillNullCommand, NamePart, Pattern, RexCommand, SearchCommand,
-    SearchExpr, SearchPattern, SeriesOptions, Span, SplitField, Stage, StatsCommand, TimeChartCommand, TimeModifiers,
-    TstatsCommand, TstatsSource,
+    DataModelName, Expr, ExprKind, FieldPattern, FillNullCommand, NamePart, Pattern, RexCommand, RexExtraction,
+    SearchCommand, SearchExpr, SearchPattern, SeriesOptions, Span, SplitField, Stage, StatsCommand, TimeChartCommand,
+    TimeModifiers, TstatsCommand, TstatsSource,
 };
 
 use crate::EngineError;
@@ -562,11 +562,12 @@ fn prefixed(prefix: &str, group: &str, span: Span) -> Command {
     let is_word = |c: &char| is_major(*c as u8) && !c.is_ascii_whitespace();
     let breakers = format!("\\s{}", escape(&(' '..='~').filter(is_word).collect::<String>()));
     let text = format!("(?i)(?:^|[{breakers}]){}(?<{group}>[^{breakers}]+)", escape(prefix));
-    Command::Rex(RexCommand {
+    let command = RexCommand::Extract(RexExtraction {
         field: "_raw".to_owned(),
         pattern: Pattern { text, span },
         groups: vec![group.to_owned()],
         max_match: 0,
         offset_field: None,
-    })
+    });
+    command.into()
 }

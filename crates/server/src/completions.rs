@@ -11,7 +11,7 @@ use crate::cli::Cli;
 
 /// Writes the script.
 pub(crate) fn write(shell: Shell, out: &mut dyn Write) -> io::Result<()> {
-    let names = commands::HELP.iter().map(|help| help.name);
+    let names = commands::help().iter().map(|help| help.name);
     let mut command = Cli::command().mut_subcommand("help", |help| {
         help.mut_arg("command", |argument| argument.value_parser(PossibleValuesParser::new(names)))
     });

@@ -141,49 +141,6 @@ const PAGES: &[(&str, &str)] = &[
     ("xyseries", include_str!("../../../spec/spl/xyseries.md")),
 ];
 
-/// Commands that stand on the page of another.
-const SHARED: &[(&str, &str)] = &[
-    ("af", "analyzefields"),
-    ("abstract", "noop"),
-    ("addcoltotals", "addtotals"),
-    ("anomalousvalue", "anomalydetection"),
-    ("ar", "autoregress"),
-    ("arules", "associate"),
-    ("bucket", "bin"),
-    ("correlate", "associate"),
-    ("counttable", "contingency"),
-    ("ctable", "contingency"),
-    ("discretize", "bin"),
-    ("excerpt", "noop"),
-    ("geom", "noop"),
-    ("highlight", "noop"),
-    ("history", "rest"),
-    ("iconify", "noop"),
-    ("inputcsv", "outputcsv"),
-    ("kv", "extract"),
-    ("loadjob", "rest"),
-    ("localop", "noop"),
-    ("makejson", "tojson"),
-    ("mcollect", "mcatalog"),
-    ("meventcollect", "mcatalog"),
-    ("outputtext", "outputcsv"),
-    ("redistribute", "noop"),
-    ("rtorder", "noop"),
-    ("run", "script"),
-    ("sendemail", "noop"),
-    ("sichart", "sistats"),
-    ("sirare", "sistats"),
-    ("sitimechart", "sistats"),
-    ("sitop", "sistats"),
-    ("sumindex", "collect"),
-    ("deletemodel", "summary"),
-    ("listmodels", "summary"),
-    ("summaryindex", "collect"),
-    ("typer", "tags"),
-    ("xmlunescape", "xmlkv"),
-    ("xpath", "xmlkv"),
-];
-
 /// Spaces in front of what a page shows literally.
 const INDENT: &str = "    ";
 
@@ -193,7 +150,7 @@ pub(crate) fn run(command: Option<&str>, columns: Option<usize>, out: &mut dyn W
         writeln!(out, "Search commands (quarry help COMMAND for one; quarry --help for the program):")?;
         for group in commands::Group::ALL {
             writeln!(out, "\n{}", group.title())?;
-            for help in commands::HELP.iter().filter(|help| commands::group_of(help.name) == group) {
+            for help in commands::help().iter().filter(|help| help.group == group) {
                 writeln!(out, "  {:<16} {}", help.name, help.summary)?;
             }
         }
@@ -203,12 +160,13 @@ pub(crate) fn run(command: Option<&str>, columns: Option<usize>, out: &mut dyn W
         writeln!(out, "\n{}", columns.map_or_else(|| also.clone(), |columns| folded(&also, columns)))?;
         return Ok(0);
     };
-    let page_name = SHARED.iter().find(|(shared, _)| *shared == name).map_or(name, |(_, page)| page);
+    let help = commands::help().iter().find(|help| help.name == name);
+    let page_name = help.map_or(name, |help| help.page);
     if let Some((_, page)) = PAGES.iter().find(|(page, _)| *page == page_name) {
         out.write_all(&shown(page, columns)?)?;
         return Ok(0);
     }
-    match commands::HELP.iter().find(|help| help.name == name) {
+    match help {
         Some(help) => {
             writeln!(out, "{}\n\n  {}\n\n{}", help.name, help.syntax, help.summary)?;
             Ok(0)
@@ -327,10 +285,9 @@ mod tests {
 
     #[test]
     fn every_command_has_a_page_or_shares_one() {
-        for command in commands::HELP {
-            let has_page = PAGES.iter().any(|(page, _)| *page == command.name);
-            let shares = SHARED.iter().any(|(shared, _)| *shared == command.name);
-            assert!(has_page || shares, "{} has no page in spec/spl", command.name);
+        for command in commands::help() {
+            let has_page = PAGES.iter().any(|(page, _)| *page == command.page);
+            assert!(has_page, "{} has no page in spec/spl", command.name);
         }
     }
 

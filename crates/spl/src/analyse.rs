@@ -6,17 +6,19 @@
 
 mod families;
 mod named;
+pub(crate) mod repeatable;
 mod sought;
 
 use std::collections::BTreeSet;
 
 use crate::ast::{
     Aggregate, AggregateArg, AssignTarget, Assignment, Command, DataModelMode, EventTest, Expr, ExprKind, FieldPattern,
-    FlowCommand, KeepCommand, NamePart, SearchExpr, Stage, TransactionCommand,
+    FlowCommand, KeepCommand, NamePart, Pipeline, SearchExpr, Stage, TransactionCommand,
 };
 use crate::parse::parse_condition;
 use families::{before_family, makes_report};
 pub use named::{asked_values, asks_for, fields_of_events};
+pub use repeatable::{is_constant, is_settled};
 pub use sought::{SoughtText, sought_texts};
 
 /// Name of the event text.
@@ -43,7 +45,8 @@ impl FieldNeeds {
         FieldNeeds { all: true, ..FieldNeeds::default() }
     }
 
-    fn add(&mut self, name: &str) {
+    /// Adds a field, or all that a name with `*` covers.
+    pub(crate) fn add(&mut self, name: &str) {
         if name == "*" {
             (self.all, self.every) = (true, true);
         } else if name.contains('*') {
@@ -55,21 +58,37 @@ impl FieldNeeds {
         }
     }
 
-    fn add_all<'a>(&mut self, fields: impl IntoIterator<Item = &'a FieldPattern>) {
+    /// Adds fields.
+    pub(crate) fn add_all<'a>(&mut self, fields: impl IntoIterator<Item = &'a FieldPattern>) {
         for field in fields {
             self.add(&field.text);
         }
     }
 
-    fn add_expr(&mut self, expr: &Expr) {
+    /// Adds the fields that an expression reads.
+    pub(crate) fn add_expr(&mut self, expr: &Expr) {
         self.fields.extend(expr_fields(expr));
         if reads_event(expr) {
             self.all = true;
         }
     }
 
+    /// Adds the fields that aggregates read.
+    pub(crate) fn add_aggregates(&mut self, aggregates: &[Aggregate]) {
+        for aggregate in aggregates {
+            match &aggregate.arg {
+                AggregateArg::Rows => {}
+                AggregateArg::Field(field) => self.add(&field.text),
+                AggregateArg::Eval(expr) => self.add_expr(expr),
+            }
+            if aggregate.function.reads_time() {
+                self.add(TIME);
+            }
+        }
+    }
+
     /// Whether anything asks for this field.
-    fn wants(&self, name: &str) -> bool {
+    pub(crate) fn wants(&self, name: &str) -> bool {
         self.all || self.fields.contains(name) || self.patterns.iter().any(|pattern| covers(pattern, name))
     }
 }
@@ -106,26 +125,19 @@ fn needed_before(commands: &[Stage], after: FieldNeeds) -> FieldNeeds {
 
 /// What is needed before a command, given what is needed after it.
 fn before(command: &Command, after: FieldNeeds) -> FieldNeeds {
+    if let Some((_, node)) = command.described() {
+        return node.fields_before(after);
+    }
     let mut needs = after;
     match command {
-        Command::Search(search) => {
-            search_fields(&search.expr).iter().for_each(|field| needs.add(field));
-            // Which fields a subsearch asks for is known only when it has run.
-            needs.all |= has_subsearch(&search.expr);
-        }
         Command::Where(expr) => needs.add_expr(expr),
         Command::Eval(assignments) => before_eval(assignments, &mut needs),
-        Command::Stats(stats) => {
-            needs = FieldNeeds::default();
-            add_aggregates(&stats.aggregates, &mut needs);
-            needs.add_all(&stats.by);
-        }
         Command::EventStats(stats) => {
-            add_aggregates(&stats.aggregates, &mut needs);
+            needs.add_aggregates(&stats.aggregates);
             needs.add_all(&stats.by);
         }
         Command::StreamStats(stats) => {
-            add_aggregates(&stats.aggregates, &mut needs);
+            needs.add_aggregates(&stats.aggregates);
             needs.add_all(&stats.by);
             for expr in [&stats.reset_before, &stats.reset_after].into_iter().flatten() {
                 needs.add_expr(expr);
@@ -136,12 +148,12 @@ fn before(command: &Command, after: FieldNeeds) -> FieldNeeds {
         }
         Command::Chart(chart) => {
             needs = FieldNeeds::default();
-            add_aggregates(&chart.aggregates, &mut needs);
+            needs.add_aggregates(&chart.aggregates);
             needs.add_all([&chart.row, &chart.column].into_iter().flatten().map(|split| &split.field));
         }
         Command::TimeChart(chart) => {
             needs = FieldNeeds::default();
-            add_aggregates(&chart.aggregates, &mut needs);
+            needs.add_aggregates(&chart.aggregates);
             needs.add_all(chart.column.iter().map(|split| &split.field));
             needs.add(TIME);
         }
@@ -174,8 +186,6 @@ fn before_row_command(command: &Command, mut needs: FieldNeeds) -> FieldNeeds {
             needs.add_all(dedup.fields.iter().chain(dedup.sort_by.iter().map(|key| &key.field)));
         }
         Command::Bin(bin) => needs.add(&bin.field.text),
-        Command::Rex(rex) => needs.add(&rex.field),
-        Command::RexSed(rex) => needs.add(&rex.field),
         Command::Regex(regex) => needs.add(&regex.field),
         Command::Spath(spath) => needs.add(&spath.input),
         Command::FillNull(fill) if !fill.fields.is_empty() => needs.add_all(&fill.fields),
@@ -253,19 +263,6 @@ fn before_eval(assignments: &[Assignment], needs: &mut FieldNeeds) {
     }
 }
 
-fn add_aggregates(aggregates: &[Aggregate], needs: &mut FieldNeeds) {
-    for aggregate in aggregates {
-        match &aggregate.arg {
-            AggregateArg::Rows => {}
-            AggregateArg::Field(field) => needs.add(&field.text),
-            AggregateArg::Eval(expr) => needs.add_expr(expr),
-        }
-        if aggregate.function.reads_time() {
-            needs.add(TIME);
-        }
-    }
-}
-
 fn before_fields(fields: &[FieldPattern], needs: &mut FieldNeeds) {
     let after = std::mem::take(needs);
     let mut kept = FieldNeeds::default();
@@ -308,9 +305,11 @@ pub fn is_transforming(commands: &[Stage]) -> bool {
 }
 
 fn makes_table(command: &Command) -> bool {
+    if let Some((_, node)) = command.described() {
+        return node.makes_table();
+    }
     match command {
-        Command::Stats(_)
-        | Command::Chart(_)
+        Command::Chart(_)
         | Command::TimeChart(_)
         | Command::Top(_)
         | Command::Rare(_)
@@ -323,6 +322,46 @@ fn makes_table(command: &Command) -> bool {
         Command::DataModel(model) => model.mode == DataModelMode::Definition,
         Command::Flow(FlowCommand::Filled(filled)) => filled.shape.iter().any(makes_table),
         other => makes_report(other),
+    }
+}
+
+impl Command {
+    /// Whether it makes the same of a row in every search, at any time, so that partial states behind it can be kept.
+    pub fn is_repeatable(&self) -> bool {
+        if let Some((_, node)) = self.described() {
+            return node.is_repeatable();
+        }
+        let command = self;
+        match command {
+            Command::Where(expr) => repeatable::is_constant(expr),
+            Command::Eval(assignments) => {
+                assignments.iter().all(|assignment| repeatable::is_constant(&assignment.expr))
+            }
+            Command::Chart(chart) => {
+                repeatable::aggregates(&chart.aggregates)
+                    && repeatable::split(&chart.row)
+                    && repeatable::split(&chart.column)
+            }
+            Command::TimeChart(chart) => {
+                repeatable::aggregates(&chart.aggregates)
+                    && repeatable::split(&chart.column)
+                    && repeatable::is_aligned(&chart.bin)
+            }
+            Command::Bin(bin) => repeatable::is_aligned(&bin.options),
+            Command::Top(_)
+            | Command::Rare(_)
+            | Command::Table(_)
+            | Command::FieldsKeep(_)
+            | Command::FieldsRemove(_)
+            | Command::Rename(_)
+            | Command::Regex(_)
+            | Command::Spath(_)
+            | Command::FillNull(_)
+            | Command::MakeMv(_)
+            | Command::MvExpand(_) => true,
+            // Lookups read tables that change without a trace; the others do not come before a fold.
+            _ => false,
+        }
     }
 }
 
@@ -348,11 +387,18 @@ fn reads_event(expr: &Expr) -> bool {
 
 /// Whether a condition has a subsearch in it.
 pub(crate) fn has_subsearch(expr: &SearchExpr) -> bool {
-    match expr {
-        SearchExpr::Subsearch(_) => true,
-        SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().any(has_subsearch),
-        SearchExpr::Not(part) => has_subsearch(part),
-        _ => false,
+    !expr.subsearches().is_empty()
+}
+
+impl SearchExpr {
+    /// The subsearches in the condition, in their order.
+    pub fn subsearches(&self) -> Vec<&Pipeline> {
+        match self {
+            SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().flat_map(SearchExpr::subsearches).collect(),
+            SearchExpr::Not(part) => part.subsearches(),
+            SearchExpr::Subsearch(pipeline) => vec![pipeline],
+            _ => Vec::new(),
+        }
     }
 }
 

@@ -18,6 +18,8 @@ mod text;
 mod values;
 mod write;
 
+pub use crate::commands::Command;
+pub use crate::commands::nodes::*;
 pub use analytics::*;
 pub use custom::*;
 pub use flow::*;
@@ -60,113 +62,6 @@ pub struct Stage {
     pub span: Span,
 }
 
-/// Every command the engine runs.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Command {
-    /// `search EXPR`; the leading one selects events, later ones filter rows.
-    Search(SearchCommand),
-    /// `where EXPR`.
-    Where(Expr),
-    /// `eval a=EXPR, ...`.
-    Eval(Vec<Assignment>),
-    /// `stats`.
-    Stats(StatsCommand),
-    /// `eventstats`.
-    EventStats(StatsCommand),
-    /// `streamstats`.
-    StreamStats(StreamStatsCommand),
-    /// `chart`.
-    Chart(ChartCommand),
-    /// `timechart`.
-    TimeChart(TimeChartCommand),
-    /// `bin` / `bucket` / `discretize`.
-    Bin(BinCommand),
-    /// `top`.
-    Top(TopCommand),
-    /// `rare`.
-    Rare(TopCommand),
-    /// `table`.
-    Table(Vec<FieldPattern>),
-    /// `fields + ...`.
-    FieldsKeep(Vec<FieldPattern>),
-    /// `fields - ...`.
-    FieldsRemove(Vec<FieldPattern>),
-    /// `rename a AS b`.
-    Rename(Vec<(FieldPattern, FieldPattern)>),
-    /// `sort`.
-    Sort(SortCommand),
-    /// `head`.
-    Head(HeadCommand),
-    /// `tail N`.
-    Tail(usize),
-    /// `reverse`.
-    Reverse,
-    /// `dedup`.
-    Dedup(DedupCommand),
-    /// `rex` in extract mode.
-    Rex(RexCommand),
-    /// `rex mode=sed`.
-    RexSed(RexSedCommand),
-    /// `regex`.
-    Regex(RegexCommand),
-    /// `spath`.
-    Spath(SpathCommand),
-    /// `fillnull`.
-    FillNull(FillNullCommand),
-    /// `makemv`.
-    MakeMv(MakeMvCommand),
-    /// `mvexpand`.
-    MvExpand(MvExpandCommand),
-    /// `makeresults`.
-    MakeResults(MakeResultsCommand),
-    /// `append [ ... ]`.
-    Append(AppendCommand),
-    /// `join`.
-    Join(JoinCommand),
-    /// `lookup`.
-    Lookup(LookupCommand),
-    /// `inputlookup`.
-    InputLookup(InputLookupCommand),
-    /// Values of fields rewritten: convert, replace, strcat and their kin.
-    Values(ValuesCommand),
-    /// Rows seen after one another: accum, delta, trendline and their kin.
-    Sequence(SequenceCommand),
-    /// Tables turned into others: totals, transpose, xyseries and their kin.
-    Reshape(ReshapeCommand),
-    /// `tstats`.
-    Tstats(TstatsCommand),
-    /// Searches in searches and events brought together: foreach, map, transaction.
-    Flow(FlowCommand),
-    /// Rows kept elsewhere: outputlookup, collect.
-    Keep(KeepCommand),
-    /// `iplocation`.
-    IpLocation(IpLocationCommand),
-    /// `metadata`.
-    Metadata(MetadataCommand),
-    /// `fromjson FIELD [prefix=]`: the field and the prefix.
-    FromJson(String, String),
-    /// `datamodel`.
-    DataModel(DataModelCommand),
-    /// `from`.
-    From(FromCommand),
-    /// `savedsearch`.
-    SavedSearch(SavedSearchCommand),
-    /// A command of an app.
-    Custom(CustomCommand),
-    /// Several searches brought together: appendpipe, union, set and their kin.
-    Several(SeveralCommand),
-    /// Fields and rows of texts: extract, xmlkv, multikv and their kin.
-    Text(TextCommand),
-    /// All rows of a table: makecontinuous, timewrap, concurrency and their kin.
-    Tables(TablesCommand),
-    /// Patterns in all rows: predict, kmeans, anomalies and their kin.
-    Analytics(AnalyticsCommand),
-    /// Models of machine learning: fit, apply, score and their kin.
-    Learn(LearnCommand),
-    /// What the node knows beside events: rest, loadjob, history, dbinspect.
-    Node(NodeCommand),
-}
-
 // ---- fields -------------------------------------------------------------------------------------------------------
 
 /// A field name that may hold `*` wildcards.
@@ -186,15 +81,6 @@ impl FieldPattern {
 }
 
 // ---- search expressions -------------------------------------------------------------------------------------------
-
-/// `search` and the leading part of a search.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SearchCommand {
-    /// The condition, inline time modifiers taken out.
-    pub expr: SearchExpr,
-    /// `earliest=` / `latest=` and friends found at the top level.
-    pub time: TimeModifiers,
-}
 
 /// Inline time modifiers as written; resolved against "now" by the caller with `quarry_event::time::parse_time`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -466,62 +352,6 @@ pub struct Pattern {
     pub span: Span,
 }
 
-/// `rex`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RexCommand {
-    /// Field read; default `_raw`.
-    pub field: String,
-    /// Pattern with named groups.
-    pub pattern: Pattern,
-    /// Names of its groups, in order.
-    pub groups: Vec<String>,
-    /// `max_match=1`; 0 is unlimited.
-    pub max_match: usize,
-    /// `offset_field=`.
-    pub offset_field: Option<String>,
-}
-
-/// `rex mode=sed`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RexSedCommand {
-    /// Field rewritten; default `_raw`.
-    pub field: String,
-    /// Sed commands in order.
-    pub edits: Vec<SedEdit>,
-}
-
-/// One sed command.
-#[derive(Clone, Debug, PartialEq)]
-pub enum SedEdit {
-    /// `s/pattern/replacement/flags`.
-    Substitute {
-        /// Pattern (flag `i` is folded in as `(?i)`).
-        pattern: Pattern,
-        /// Replacement with `\1` references.
-        replacement: String,
-        /// Which matches.
-        which: SedMatches,
-    },
-    /// `y/abc/xyz/`.
-    Transliterate {
-        /// Characters replaced.
-        from: Vec<char>,
-        /// Their replacements, same length.
-        to: Vec<char>,
-    },
-}
-
-/// Which matches a substitution changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SedMatches {
-    /// The first.
-    First,
-    /// All (`g`).
-    All,
-    /// The n-th, from 1.
-    Nth(usize),
-}
-
 /// `regex`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RegexCommand {
@@ -626,15 +456,6 @@ impl SubsearchLimits {
             (self.extends_time, "extendtimerange="),
         ]
     }
-}
-
-/// `append`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct AppendCommand {
-    /// The subsearch.
-    pub subsearch: Pipeline,
-    /// Its limits.
-    pub limits: SubsearchLimits,
 }
 
 /// `join`.

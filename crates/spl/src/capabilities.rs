@@ -1,11 +1,9 @@
 //! Which commands a search runs, its subsearches included, and which of them take a capability.
 //!
-//! What a command takes stands in its row of [`commands::HELP`]; here the tree is walked and a command's row is found.
+//! What a command takes stands in its description ([`crate::commands::CommandInfo`]); here the tree is walked and a command's row is found.
 //! Texts that are only read when the search runs (`map`, `foreach`, saved searches) are for the caller to read.
 
-use crate::ast::{
-    Command, FlowCommand, KeepCommand, LearnCommand, NodeCommand, Pipeline, SearchExpr, SeveralCommand, Span, Stage,
-};
+use crate::ast::{Command, FlowCommand, KeepCommand, LearnCommand, Pipeline, SearchExpr, SeveralCommand, Span, Stage};
 use crate::commands::capability_of;
 
 /// A command, and the capability that it takes.
@@ -17,18 +15,20 @@ pub struct Demand {
     pub capability: &'static str,
 }
 
-/// What a command takes; `None` where searching alone is enough.
+/// What a command requires; `None` where searching alone is enough.
 pub fn demand_of(command: &Command) -> Option<Demand> {
-    let name = gated_name(command)?;
+    let name = match command.described() {
+        Some((info, node)) => node.name(info.name()),
+        None => gated_name(command)?,
+    };
     capability_of(name).map(|capability| Demand { command: name.to_owned(), capability })
 }
 
-/// Name of a command that may take a capability. A new command has to be put on one side or the other.
+/// Name of a command that may require a capability.
 fn gated_name(command: &Command) -> Option<&str> {
     match command {
         Command::Custom(custom) => Some(&custom.name),
         Command::Keep(KeepCommand::OutputLookup(output)) => Some(output.name),
-        Command::Keep(KeepCommand::Collect(collect)) => Some(collect.name),
         Command::Keep(KeepCommand::SendAlert(_)) => Some("sendalert"),
         Command::Keep(KeepCommand::Delete) => Some("delete"),
         Command::Learn(LearnCommand::Fit(fit)) if fit.model.is_some() => Some("fit"),
@@ -36,56 +36,7 @@ fn gated_name(command: &Command) -> Option<&str> {
         Command::InputLookup(_) => Some("inputlookup"),
         Command::Metadata(_) => Some("metadata"),
         Command::Several(SeveralCommand::IndexTime { command, .. }) => Some(command),
-        Command::Node(NodeCommand::Rest(_)) => Some("rest"),
-        Command::Node(NodeCommand::LoadJob(_)) => Some("loadjob"),
-        Command::Node(NodeCommand::History) => Some("history"),
-        Command::Node(NodeCommand::DbInspect(_)) => Some("dbinspect"),
-        Command::Search(_)
-        | Command::Where(_)
-        | Command::Eval(_)
-        | Command::Stats(_)
-        | Command::EventStats(_)
-        | Command::StreamStats(_)
-        | Command::Chart(_)
-        | Command::TimeChart(_)
-        | Command::Bin(_)
-        | Command::Top(_)
-        | Command::Rare(_)
-        | Command::Table(_)
-        | Command::FieldsKeep(_)
-        | Command::FieldsRemove(_)
-        | Command::Rename(_)
-        | Command::Sort(_)
-        | Command::Head(_)
-        | Command::Tail(_)
-        | Command::Reverse
-        | Command::Dedup(_)
-        | Command::Rex(_)
-        | Command::RexSed(_)
-        | Command::Regex(_)
-        | Command::Spath(_)
-        | Command::FillNull(_)
-        | Command::MakeMv(_)
-        | Command::MvExpand(_)
-        | Command::MakeResults(_)
-        | Command::Append(_)
-        | Command::Join(_)
-        | Command::Lookup(_)
-        | Command::Values(_)
-        | Command::Sequence(_)
-        | Command::Reshape(_)
-        | Command::Tstats(_)
-        | Command::Flow(_)
-        | Command::IpLocation(_)
-        | Command::FromJson(..)
-        | Command::DataModel(_)
-        | Command::From(_)
-        | Command::SavedSearch(_)
-        | Command::Several(_)
-        | Command::Text(_)
-        | Command::Tables(_)
-        | Command::Learn(_)
-        | Command::Analytics(_) => None,
+        _ => None,
     }
 }
 
@@ -96,11 +47,12 @@ pub fn each_command<E>(pipeline: &Pipeline, see: &mut dyn FnMut(&Command, Span) 
 
 fn each_of_stage<E>(stage: &Stage, see: &mut dyn FnMut(&Command, Span) -> Result<(), E>) -> Result<(), E> {
     see(&stage.command, stage.span)?;
+    if let Some((_, node)) = stage.command.described() {
+        return node.subsearches().into_iter().try_for_each(|inner| each_command(inner, see));
+    }
     match &stage.command {
-        Command::Search(search) => each_of_condition(&search.expr, see),
         Command::Tstats(tstats) => each_of_condition(&tstats.filter, see),
         Command::InputLookup(lookup) => lookup.filter.iter().try_for_each(|filter| each_of_condition(filter, see)),
-        Command::Append(append) => each_command(&append.subsearch, see),
         Command::Join(join) => each_command(&join.subsearch, see),
         Command::Several(several) => several.subsearches().into_iter().try_for_each(|inner| each_command(inner, see)),
         Command::Flow(FlowCommand::Filled(filled)) => {
@@ -113,14 +65,7 @@ fn each_of_stage<E>(stage: &Stage, see: &mut dyn FnMut(&Command, Span) -> Result
 }
 
 fn each_of_condition<E>(expr: &SearchExpr, see: &mut dyn FnMut(&Command, Span) -> Result<(), E>) -> Result<(), E> {
-    match expr {
-        SearchExpr::And(parts) | SearchExpr::Or(parts) => {
-            parts.iter().try_for_each(|part| each_of_condition(part, see))
-        }
-        SearchExpr::Not(part) => each_of_condition(part, see),
-        SearchExpr::Subsearch(pipeline) => each_command(pipeline, see),
-        _ => Ok(()),
-    }
+    expr.subsearches().into_iter().try_for_each(|inner| each_command(inner, see))
 }
 
 #[cfg(test)]
@@ -128,7 +73,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::commands::HELP;
+    use crate::commands::help;
     use crate::parse_with_commands;
 
     fn demands(text: &str) -> Vec<String> {
@@ -160,17 +105,23 @@ mod tests {
         ("run", "* | run python a"),
         ("script", "* | script python a"),
         ("sendalert", "* | sendalert a"),
+        ("summaryindex", "* | summaryindex index=summary"),
+        ("sumindex", "* | sumindex index=summary"),
         ("typeahead", "| typeahead prefix=err"),
         ("walklex", "| walklex index=main"),
     ];
 
     #[test]
     fn every_row_with_a_capability_is_found_in_a_tree() {
-        let of_rows: Vec<&str> = HELP.iter().filter(|row| row.capability.is_some()).map(|row| row.name).collect();
+        let of_rows: Vec<&str> = help().iter().filter(|row| row.capability.is_some()).map(|row| row.name).collect();
         let of_examples: Vec<&str> = EXAMPLES.iter().map(|(name, _)| *name).collect();
         assert_eq!(of_rows, of_examples, "a row with a capability has an example here");
         for (name, text) in EXAMPLES {
-            let written = if *name == "inputcsv" { "inputlookup" } else { name };
+            let written = match *name {
+                "inputcsv" => "inputlookup",
+                "summaryindex" | "sumindex" => "collect",
+                name => name,
+            };
             assert_eq!(demands(text), [format!("{written} {}", capability_of(name).unwrap())], "{text}");
         }
         assert_eq!(demands("* | launch"), ["launch run_custom_command"]);

@@ -32,9 +32,12 @@ impl Needs {
 
     fn add(&mut self, pipeline: &Pipeline) {
         for (at, stage) in pipeline.commands.iter().enumerate() {
+            if let Some((_, node)) = stage.command.described() {
+                node.subsearches().into_iter().for_each(|inner| self.add(inner));
+                node.add_needs(&pipeline.commands[at + 1..], self);
+                continue;
+            }
             match &stage.command {
-                Command::Search(search) => self.add_condition(&search.expr),
-                Command::Append(append) => self.add(&append.subsearch),
                 Command::Join(join) => self.add(&join.subsearch),
                 Command::Several(several) => several.subsearches().into_iter().for_each(|search| self.add(search)),
                 Command::Lookup(lookup) => {
@@ -77,21 +80,18 @@ impl Needs {
         }
     }
 
-    fn add_lookup(&mut self, name: &str) {
+    /// Adds a lookup table.
+    pub(crate) fn add_lookup(&mut self, name: &str) {
         self.lookups.insert(name.to_owned());
     }
 
-    fn add_model(&mut self, name: &DataModelName) {
+    /// Adds a data model and its object.
+    pub(crate) fn add_model(&mut self, name: &DataModelName) {
         self.data_models.insert(name.model.clone());
         self.objects.extend(name.object.clone());
     }
 
     fn add_condition(&mut self, expr: &SearchExpr) {
-        match expr {
-            SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().for_each(|part| self.add_condition(part)),
-            SearchExpr::Not(part) => self.add_condition(part),
-            SearchExpr::Subsearch(pipeline) => self.add(pipeline),
-            _ => {}
-        }
+        expr.subsearches().into_iter().for_each(|inner| self.add(inner));
     }
 }

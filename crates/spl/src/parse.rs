@@ -43,7 +43,9 @@ use std::collections::BTreeSet;
 use crate::ast::{Expr, Pipeline, SearchExpr, Span};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::slips::slips;
-use cursor::Parser;
+pub(crate) use cursor::{Parser, Read, Word};
+pub(crate) use options::{Known, OptionArg};
+pub(crate) use short::quote;
 
 /// Longest search text read.
 pub const MAX_SEARCH_BYTES: usize = 1 << 20;

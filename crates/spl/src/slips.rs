@@ -7,7 +7,7 @@ use crate::ast::{
     Aggregate, AggregateArg, BinaryOp, Command, CompareOp, Expr, ExprKind, FieldPattern, Pattern, Pipeline, SearchExpr,
     SearchPattern, Stage,
 };
-use crate::commands::is_command;
+use crate::commands::{Place, is_command};
 use crate::diagnostic::Diagnostic;
 use crate::functions::STATS_FUNCTIONS;
 
@@ -49,21 +49,18 @@ pub(crate) fn slips(text: &str, pipeline: &Pipeline) -> Vec<Diagnostic> {
 }
 
 fn look(text: &str, stage: &Stage, at: usize, found: &mut Vec<Diagnostic>) {
+    if let Some((_, node)) = stage.command.described() {
+        return node.find_slips(&Place { text, span: stage.span, is_first: at == 0 }, found);
+    }
     match &stage.command {
-        Command::Search(search) => {
-            look_at_condition(&search.expr, found);
-            if at == 0 {
-                missing_pipe(text, stage, &search.expr, found);
-            }
-        }
         Command::Where(expr) => look_at_expression(text, expr, found),
         Command::Eval(assignments) => {
             assignments.iter().for_each(|assignment| look_at_expression(text, &assignment.expr, found));
         }
-        Command::Stats(stats) | Command::EventStats(stats) => look_at_report(text, &stats.aggregates, &stats.by, found),
-        Command::StreamStats(stats) => look_at_report(text, &stats.aggregates, &stats.by, found),
-        Command::Chart(chart) => look_at_report(text, &chart.aggregates, &[], found),
-        Command::TimeChart(chart) => look_at_report(text, &chart.aggregates, &[], found),
+        Command::EventStats(stats) => find_in_report(text, &stats.aggregates, &stats.by, found),
+        Command::StreamStats(stats) => find_in_report(text, &stats.aggregates, &stats.by, found),
+        Command::Chart(chart) => find_in_report(text, &chart.aggregates, &[], found),
+        Command::TimeChart(chart) => find_in_report(text, &chart.aggregates, &[], found),
         Command::Table(fields) | Command::FieldsKeep(fields) => {
             fields.iter().for_each(|field| look_at_shown(text, stage, field, found));
         }
@@ -99,12 +96,13 @@ fn look(text: &str, stage: &Stage, at: usize, found: &mut Vec<Diagnostic>) {
 
 // ---- conditions ---------------------------------------------------------------------------------------------------
 
-fn look_at_condition(expr: &SearchExpr, found: &mut Vec<Diagnostic>) {
+/// Looks at a condition.
+pub(crate) fn find_in_condition(expr: &SearchExpr, found: &mut Vec<Diagnostic>) {
     match expr {
         SearchExpr::And(parts) | SearchExpr::Or(parts) => {
-            parts.iter().for_each(|part| look_at_condition(part, found));
+            parts.iter().for_each(|part| find_in_condition(part, found));
         }
-        SearchExpr::Not(part) => look_at_condition(part, found),
+        SearchExpr::Not(part) => find_in_condition(part, found),
         SearchExpr::Keyword(word) if !word.quoted && word.text == "&&" => {
             let remark = Diagnostic::warning("`&&` is searched for as a word", word.span);
             found.push(remark.with_hint("write AND, or leave it out: words side by side must all be there"));
@@ -135,7 +133,7 @@ fn look_at_value(field: &FieldPattern, op: CompareOp, value: &SearchPattern, fou
 }
 
 /// A word of the leading search with which a command begins.
-fn missing_pipe(text: &str, stage: &Stage, expr: &SearchExpr, found: &mut Vec<Diagnostic>) {
+pub(crate) fn find_missing_pipe(place: &Place<'_>, expr: &SearchExpr, found: &mut Vec<Diagnostic>) {
     let parts = match expr {
         SearchExpr::And(parts) => parts.as_slice(),
         one => std::slice::from_ref(one),
@@ -151,8 +149,8 @@ fn missing_pipe(text: &str, stage: &Stage, expr: &SearchExpr, found: &mut Vec<Di
                 continue;
             }
         };
-        let before = text.get(stage.span.start..word.span.start).unwrap_or_default().trim();
-        let command = text.get(word.span.start..stage.span.end).unwrap_or_default();
+        let before = place.text.get(place.span.start..word.span.start).unwrap_or_default().trim();
+        let command = place.text.get(word.span.start..place.span.end).unwrap_or_default();
         let begins = before.is_empty() || before.eq_ignore_ascii_case("search");
         if is_command(&word.text) && tries < TRIES_MAX && (!begins || UNCOMMON.contains(&word.text.as_str())) {
             tries += 1;
@@ -229,7 +227,7 @@ fn look_at_expression(text: &str, expr: &Expr, found: &mut Vec<Diagnostic>) {
 
 // ---- reports ------------------------------------------------------------------------------------------------------
 
-fn look_at_report(text: &str, aggregates: &[Aggregate], by: &[FieldPattern], found: &mut Vec<Diagnostic>) {
+pub(crate) fn find_in_report(text: &str, aggregates: &[Aggregate], by: &[FieldPattern], found: &mut Vec<Diagnostic>) {
     for aggregate in aggregates {
         let AggregateArg::Field(field) = &aggregate.arg else { continue };
         let computes =

@@ -9,6 +9,7 @@
 mod bench;
 mod ci;
 mod circles;
+mod commands;
 mod counts;
 mod layers;
 mod python;

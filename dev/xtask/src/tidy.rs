@@ -1,4 +1,4 @@
-//! House rules that a compiler does not know: sizes, head docs, names, words that must not appear.
+//! House rules that a compiler does not know: sizes, head docs, names, words that must not appear, parts of commands.
 //!
 //! Sizes have a ratchet (`dev/xtask/ratchet.txt`): a file or function over the limit is named there with its size and
 //! may only shrink. `tidy --update` rewrites the ratchet downwards, never up.
@@ -41,6 +41,7 @@ pub(crate) fn run(update: bool) -> Result<(), String> {
         check_text(&name, &text, &mut faults);
         measure(&name, &text, &mut oversize);
     }
+    crate::commands::check(&mut faults)?;
     for (what, size) in &oversize {
         match ratchet.get(what) {
             Some(allowed) if size <= allowed => {}

@@ -1,4 +1,4 @@
-//! Commands that bring two results together: append, join.
+//! `join`.
 
 use arrow::array::UInt32Array;
 use arrow::record_batch::RecordBatch;
@@ -9,18 +9,6 @@ use crate::aggregate::keys::{KeyTable, add_key_part};
 use crate::command::{Blocking, CommandContext, RowIter, of_batches};
 use crate::field_names::names_of;
 use crate::rows::{self, ColumnBuilder, ColumnReader, KeptRows, concat_rows, is_hidden};
-
-/// `append`: the rows, then the subsearch's.
-pub(crate) struct Append {
-    /// Result of the subsearch.
-    pub rows: Vec<RecordBatch>,
-}
-
-impl Blocking for Append {
-    fn run(&self, rows: RowIter, _: &CommandContext) -> Result<RowIter, EngineError> {
-        Ok(Box::new(rows.chain(of_batches(self.rows.clone()))))
-    }
-}
 
 /// `join`: the rows with the fields of matching rows of the subsearch.
 #[derive(Clone)]

@@ -7,9 +7,9 @@
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
-use quarry_spl::ast::{ErexCommand, Pattern, RexCommand};
+use quarry_spl::ast::{ErexCommand, Pattern, RexExtraction};
 
-use super::extract::Rex;
+use super::rex::Rex;
 use crate::EngineError;
 use crate::command::{BlockingTable, CommandContext, RowCommand, RowIter};
 use crate::pattern::Regex;
@@ -56,7 +56,7 @@ impl BlockingTable for Erex {
         let shown = pattern.replace('"', "\\\"");
         context.messages.push(format!("erex found a regular expression; in place of it: rex {field}\"{shown}\""));
         let regex = Regex::new(&pattern).map_err(EngineError::invalid)?;
-        let command = RexCommand {
+        let command = RexExtraction {
             field: self.0.field.clone(),
             pattern: Pattern { text: pattern, span: self.0.span },
             groups: vec![self.group()],

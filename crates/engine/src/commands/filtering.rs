@@ -1,4 +1,4 @@
-//! Commands that drop rows: search, where, regex, head, dedup.
+//! Commands that drop rows: where, regex, head, dedup.
 
 use std::sync::Arc;
 
@@ -13,20 +13,10 @@ use crate::command::RowCommand;
 use crate::dataflow::MemoryAccount;
 use crate::expr::CompiledExpr;
 use crate::pattern::Regex;
-use crate::row_filter::RowFilter;
 use crate::rows::{self, ColumnReader, DistinctMemo, Numbers};
 
 /// Rows `head` keeps when nothing is said.
 const HEAD_ROWS: usize = 10;
-
-/// `search` after a pipe.
-pub(crate) struct Search(pub Arc<RowFilter>);
-
-impl RowCommand for Search {
-    fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
-        rows::filter(&rows, &self.0.matches(&rows)?)
-    }
-}
 
 /// `where`.
 pub(crate) struct Where(pub Arc<CompiledExpr>);

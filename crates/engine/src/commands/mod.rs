@@ -1,7 +1,13 @@
-//! What each SPL command does to rows.
+//! How each SPL command runs: one file for each, of the same name as that of its syntax in `quarry_spl`.
 //!
-//! Commands that look at one batch at a time are row commands; stats, chart, timechart, top and rare reduce; the rest
-//! needs all rows. [`crate::lower`] builds them from the syntax tree.
+//! Commands that look at one batch at a time are row commands; stats, chart, timechart, top and rare fold; the rest need
+//! all rows. The table of `quarry_spl` names the files; a command without a file, or whose file lacks [`Execute`], does
+//! not compile.
+
+use quarry_spl::ast::Command;
+
+use crate::EngineError;
+use crate::lower::{Lowering, Step};
 
 pub(crate) mod analyze_fields;
 pub(crate) mod anomaly;
@@ -47,7 +53,6 @@ pub(crate) mod selfjoin;
 pub(crate) mod sequence;
 pub(crate) mod several;
 pub(crate) mod spans;
-pub(crate) mod stats;
 pub(crate) mod streamstats;
 pub(crate) mod summary;
 pub(crate) mod timechart;
@@ -59,3 +64,25 @@ pub(crate) mod totals;
 pub(crate) mod transaction;
 pub(crate) mod values;
 pub(crate) mod xml;
+
+/// How a command of the syntax tree runs.
+pub(crate) trait Execute {
+    /// The steps that run it on rows of the commands before it.
+    fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError>;
+}
+
+macro_rules! dispatch {
+    (nodes { $($variant:ident($module:ident::$node:ident),)* } short { $($short:ident,)* }) => {
+        $(pub(crate) mod $module;)*
+
+        /// How a command runs, where it has a file of its own.
+        pub(crate) fn execution(command: &Command) -> Option<&dyn Execute> {
+            match command {
+                $(Command::$variant(node) => Some(node),)*
+                _ => None,
+            }
+        }
+    };
+}
+
+quarry_spl::each_command!(dispatch);

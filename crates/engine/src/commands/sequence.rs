@@ -1,48 +1,16 @@
-//! Commands that look from row to row: accum, autoregress, delta, trendline, uniq.
+//! Commands that look from row to row: autoregress, delta, trendline, uniq.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow::array::BooleanArray;
 use arrow::record_batch::RecordBatch;
-use quarry_event::value::Number;
 use quarry_spl::ast::{AutoRegressCommand, DeltaCommand, Trend, TrendKind};
 
 use crate::EngineError;
 use crate::command::RowCommand;
 use crate::field_names::names_of;
 use crate::rows::{self, ColumnBuilder, ColumnReader, Value, is_hidden};
-
-/// `accum`: the sum of the numbers so far.
-pub(crate) struct Accum {
-    field: String,
-    output: String,
-    sum: Number,
-}
-
-impl Accum {
-    /// The command on `field`, written to `output`.
-    pub(crate) fn new(field: String, output: String) -> Accum {
-        Accum { field, output, sum: Number::Int(0) }
-    }
-}
-
-impl RowCommand for Accum {
-    fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
-        let (reader, old) = (rows::reader(&rows, &self.field), rows::reader(&rows, &self.output));
-        let mut column = ColumnBuilder::new(rows.num_rows());
-        for row in 0..rows.num_rows() {
-            match reader.exact_number(row) {
-                Some(number) => {
-                    self.sum = self.sum.plus(number);
-                    column.push(Value::of_number(self.sum));
-                }
-                None => column.push(old.value(row)),
-            }
-        }
-        rows::with_column(&rows, &self.output, column.finish())
-    }
-}
 
 /// `autoregress`: the values of rows before.
 pub(crate) struct AutoRegress {

@@ -1,18 +1,56 @@
-//! stats and eventstats.
+//! `stats` and `eventstats`: aggregates of groups of rows.
+
+mod all_num;
+
+use std::sync::Arc;
 
 use arrow::array::{Array, UInt32Array};
 use arrow::record_batch::RecordBatch;
 use quarry_event::value::sort_key;
-use quarry_spl::ast::{Aggregate, StatsCommand};
+use quarry_spl::ast::{Aggregate, AssignTarget, Assignment, Expr, ExprKind, FieldPattern, StatsCommand};
 
+use super::Execute;
 use super::order::{DropEmptyColumns, sort_by_values, sorted_kept};
 use crate::EngineError;
 use crate::aggregate::keys::{KeyTable, add_key_part};
-use crate::aggregate::{AggregatePlan, Folded, Folder, expand_wildcards};
+use crate::aggregate::{AggregatePlan, Folded, Folder, expand_wildcards, has_wildcards};
 use crate::command::{Blocking, CommandContext, Reduce, RowIter, of_batches};
 use crate::expr::ExprContext;
 use crate::field_names::names_of;
+use crate::lower::{Lowering, Step, blocking, names};
 use crate::rows::{self, ColumnReader, KeptRows};
+
+impl Execute for StatsCommand {
+    fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        let mut steps = Vec::new();
+        if self.all_num && !has_wildcards(&self.aggregates) {
+            steps.extend(all_num::steps(self, lowering)?);
+            steps.extend(lowering.delimited(self));
+            return Ok(steps);
+        }
+        if self.dedup_split_values && !self.by.is_empty() {
+            steps.push(without_repeats(&self.by, lowering)?);
+        }
+        lowering.tell_idle(&[(self.all_num, "allnum=")]);
+        let (by, expressions) = (names(&self.by), lowering.expressions());
+        steps.push(match has_wildcards(&self.aggregates) {
+            true => blocking(WildcardStats { command: self.clone(), by, expressions }),
+            false => Step::Reduce(Arc::new(Stats(AggregatePlan::new(&self.aggregates, by, &expressions)?))),
+        });
+        steps.extend(lowering.delimited(self));
+        Ok(steps)
+    }
+}
+
+/// Each value of these fields once in a row.
+fn without_repeats(fields: &[FieldPattern], lowering: &Lowering<'_>) -> Result<Step, EngineError> {
+    let assignments = fields.iter().map(|field| {
+        let values = Expr { kind: ExprKind::Field(field.text.clone()), span: field.span };
+        let expr = Expr { kind: ExprKind::Call("mvdedup".to_owned(), vec![values]), span: field.span };
+        Assignment { target: AssignTarget::Field(field.text.clone()), expr }
+    });
+    lowering.eval(&assignments.collect::<Vec<_>>())
+}
 
 /// `stats` whose columns are known before the rows.
 pub(crate) struct Stats(pub AggregatePlan);

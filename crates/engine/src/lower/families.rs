@@ -6,12 +6,12 @@ use quarry_spl::ast::{AddTotalsCommand, Pipeline, ReshapeCommand, SequenceComman
 
 use super::{Lowering, Step, ordered, row};
 use crate::EngineError;
-use crate::commands::combine::Append;
+use crate::commands::append::Append;
 use crate::commands::conditions::{Format, Return};
 use crate::commands::convert::{Convert, ConvertAll, Converter};
 use crate::commands::labels::{Tags, Typer};
 use crate::commands::reshape::{Gauge, MvCombine, Transpose, Untable, XySeries};
-use crate::commands::sequence::{Accum, AutoRegress, Delta, TrendLine, Uniq};
+use crate::commands::sequence::{AutoRegress, Delta, TrendLine, Uniq};
 use crate::commands::several::{AppendCols, AppendPipe, MultiReport};
 use crate::commands::summary::FieldSummary;
 use crate::commands::totals::{ColumnTotals, RowTotals};
@@ -65,10 +65,6 @@ impl Lowering<'_> {
 
     pub(super) fn sequence(&self, command: &SequenceCommand) -> Step {
         match command {
-            SequenceCommand::Accum { field, output } => {
-                let (field, output) = (field.clone(), output.clone());
-                ordered(move || Accum::new(field.clone(), output.clone()))
-            }
             SequenceCommand::AutoRegress(command) => {
                 let command = Arc::new(command.clone());
                 ordered(move || AutoRegress::new(Arc::clone(&command)))

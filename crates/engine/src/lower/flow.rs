@@ -1,5 +1,5 @@
 //! Steps of commands that run searches of their own or keep rows elsewhere: foreach, map, transaction, outputlookup,
-//! collect, iplocation.
+//! iplocation.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::{Lowering, Step, row};
 use crate::EngineError;
 use crate::commands::extract_pairs::ExtractByRules;
 use crate::commands::foreach::{Foreach, steps_for_field};
-use crate::commands::keep::{Collect, OutputLookup};
+use crate::commands::keep::OutputLookup;
 use crate::commands::map::Map;
 use crate::commands::multikv::MultiKv;
 use crate::commands::multikv_rules::TableRule;
@@ -89,9 +89,6 @@ impl Lowering<'_> {
         Ok(match keep {
             KeepCommand::OutputLookup(command) => {
                 Step::Blocking(Arc::new(OutputLookup { command: command.clone(), lookups: self.environment.lookups() }))
-            }
-            KeepCommand::Collect(command) => {
-                Step::Blocking(Arc::new(Collect { command: command.clone(), source: self.environment.source() }))
             }
             KeepCommand::SendAlert(command) => {
                 Step::Blocking(Arc::new(SendAlert { command: command.clone(), source: self.environment.commands() }))

@@ -5,7 +5,7 @@
 //! row. Where every event of a page is a row, what the page says is enough.
 
 use quarry_event::TimeNs;
-use quarry_spl::ast::{AssignTarget, Command, Stage};
+use quarry_spl::ast::{AssignTarget, Command, RexCommand, Stage};
 
 use crate::EngineError;
 use crate::command::{CommandContext, MakeRowCommand};
@@ -90,7 +90,7 @@ fn keeps_times(command: &Command) -> bool {
             AssignTarget::Field(field) => field != "_time",
             AssignTarget::Dynamic(_) => false,
         }),
-        Command::Rex(rex) => rex.groups.iter().all(|group| group != "_time"),
+        Command::Rex(RexCommand::Extract(rex)) => rex.groups.iter().all(|group| group != "_time"),
         _ => false,
     }
 }

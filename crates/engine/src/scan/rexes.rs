@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::ArrayRef;
 use arrow::record_batch::RecordBatch;
-use quarry_spl::ast::{Command, RexCommand, Stage};
+use quarry_spl::ast::{Command, RexCommand, RexExtraction, Stage};
 use quarry_store::Segment;
 
 use super::fields::FieldWish;
@@ -17,7 +17,7 @@ use super::filter::is_given;
 use super::shaped::RexReader;
 use crate::EngineError;
 use crate::command::RowCommand;
-use crate::commands::extract::Rex;
+use crate::commands::rex::Rex;
 use crate::pattern::Regex;
 use crate::rows;
 
@@ -34,7 +34,7 @@ pub(crate) struct Rexes {
 
 /// A command a scan runs.
 pub(crate) struct PushedRex {
-    command: Arc<RexCommand>,
+    command: Arc<RexExtraction>,
     /// Its pattern.
     pub regex: Regex,
     /// Number and name of the groups that are wanted.
@@ -47,7 +47,7 @@ impl Rexes {
     pub(crate) fn leading(stages: &[Stage], wish_of: impl Fn(&[Stage]) -> FieldWish) -> (Rexes, usize) {
         let mut all: Vec<PushedRex> = Vec::new();
         for stage in stages {
-            let Command::Rex(command) = &stage.command else { break };
+            let Command::Rex(RexCommand::Extract(command)) = &stage.command else { break };
             let Some(rex) = PushedRex::new(command) else { break };
             let taken = |name: &String| all.iter().any(|rex| rex.groups.iter().any(|(_, known)| known == name));
             if rex.groups.iter().any(|(_, name)| taken(name)) {
@@ -108,7 +108,7 @@ impl Rexes {
 
 impl PushedRex {
     /// The command if a scan can run it.
-    fn new(command: &RexCommand) -> Option<PushedRex> {
+    fn new(command: &RexExtraction) -> Option<PushedRex> {
         if command.field != TEXT_FIELD || command.max_match != 1 || command.offset_field.is_some() {
             return None;
         }

@@ -13,6 +13,7 @@ use arrow::record_batch::RecordBatch;
 use jiff::tz::TimeZone;
 use quarry_conf::Permissions;
 use quarry_event::{TimeNs, TimeRange};
+use quarry_spl::analyse::is_constant;
 use quarry_spl::ast::{SearchCommand, Span, Stage, TimeModifiers};
 use quarry_store::{IndexSelector, Segment, Snapshot, StoredSlab};
 
@@ -26,7 +27,6 @@ use crate::knowledge::model::DataModel;
 use crate::knowledge::model_text;
 use crate::knowledge::object::{MEMBER_VALUE, ModelObject};
 use crate::lower::Step;
-use crate::partial::plan::is_constant;
 use crate::rows;
 use crate::run::{Runner, SnapshotSource};
 use crate::scan::filter::index_patterns;

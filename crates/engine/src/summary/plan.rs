@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 
-use quarry_spl::analyse::search_fields;
+use quarry_spl::analyse::{is_settled, search_fields};
 use quarry_spl::ast::{Command, FieldPattern, SearchCommand, SearchExpr, Span, Stage, TimeModifiers};
 use sha2::{Digest, Sha256};
 
@@ -17,7 +17,7 @@ use super::decode::COLUMNS_MAX;
 use crate::EngineError;
 use crate::knowledge::labels::Labels;
 use crate::knowledge::object::ModelObject;
-use crate::partial::plan::{is_repeatable, is_settled};
+
 use crate::row_filter::RowFilter;
 use crate::run::Runner;
 use crate::scan::filter::holds_words;
@@ -76,7 +76,7 @@ impl Runner {
                 Command::Lookup(lookup) => {
                     tables.insert(lookup.table.clone());
                 }
-                _ if is_repeatable(stage) => {}
+                command if command.is_repeatable() => {}
                 _ => return Err("a calculated field depends on more than the event, such as now()".to_owned()),
             }
         }

@@ -10,49 +10,6 @@ use std::path::{Path, PathBuf};
 use page::{Page, read_page};
 use world::Kept;
 
-/// Commands that have no page of their own.
-const SHARED_PAGES: &[(&str, &str)] = &[
-    ("deletemodel", "summary"),
-    ("listmodels", "summary"),
-    ("abstract", "noop"),
-    ("addcoltotals", "addtotals"),
-    ("af", "analyzefields"),
-    ("anomalousvalue", "anomalydetection"),
-    ("ar", "autoregress"),
-    ("arules", "associate"),
-    ("bucket", "bin"),
-    ("correlate", "associate"),
-    ("counttable", "contingency"),
-    ("ctable", "contingency"),
-    ("discretize", "bin"),
-    ("excerpt", "noop"),
-    ("geom", "noop"),
-    ("highlight", "noop"),
-    ("history", "rest"),
-    ("iconify", "noop"),
-    ("inputcsv", "outputcsv"),
-    ("kv", "extract"),
-    ("loadjob", "rest"),
-    ("localop", "noop"),
-    ("makejson", "tojson"),
-    ("mcollect", "mcatalog"),
-    ("meventcollect", "mcatalog"),
-    ("outputtext", "outputcsv"),
-    ("redistribute", "noop"),
-    ("rtorder", "noop"),
-    ("run", "script"),
-    ("sendemail", "noop"),
-    ("sichart", "sistats"),
-    ("sirare", "sistats"),
-    ("sitimechart", "sistats"),
-    ("sitop", "sistats"),
-    ("sumindex", "collect"),
-    ("summaryindex", "collect"),
-    ("typer", "tags"),
-    ("xmlunescape", "xmlkv"),
-    ("xpath", "xmlkv"),
-];
-
 fn pages() -> Vec<(String, Page)> {
     let folder: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../spec/spl");
     let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -217,9 +174,8 @@ fn faulty_pages_are_refused_with_the_line() {
 #[test]
 fn every_command_and_function_is_on_a_page() {
     let pages = pages();
-    for command in quarry_spl::commands::HELP {
-        let shared = SHARED_PAGES.iter().find(|(name, _)| *name == command.name).map(|(_, page)| *page);
-        let wanted = format!("{}.md", shared.unwrap_or(command.name));
+    for command in quarry_spl::commands::help() {
+        let wanted = format!("{}.md", command.page);
         assert!(pages.iter().any(|(name, _)| *name == wanted), "spec/spl/{wanted} is missing");
     }
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../spec/spl");

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use quarry_api::{Access, ENDPOINTS};
 use quarry_conf::table::{ConfTable, Section, StanzaName};
 use quarry_conf::tables::{CONFS_WITHOUT_TABLE, TABLES};
-use quarry_spl::commands::{self, CommandHelp, Group, HELP};
+use quarry_spl::commands::{self, CommandHelp, Group};
 use quarry_spl::functions::{EVAL_FUNCTIONS, FunctionHelp, STATS_FUNCTIONS};
 
 /// Functions of `eval` and `where` in Splunk's search reference.
@@ -115,15 +115,12 @@ fn cell(text: &str) -> String {
 
 fn commands_part(page: &mut String) {
     let (idle, working): (Vec<&CommandHelp>, Vec<&CommandHelp>) =
-        HELP.iter().partition(|help| commands::group_of(help.name) == Group::Nothing);
+        commands::help().iter().partition(|help| help.group == Group::Nothing);
     writeln!(page, "## Search commands\n\n{} work; `quarry help COMMAND` shows each with examples.\n", working.len())
         .unwrap();
     for group in Group::ALL.into_iter().filter(|group| *group != Group::Nothing) {
-        let names: Vec<String> = working
-            .iter()
-            .filter(|help| commands::group_of(help.name) == group)
-            .map(|help| format!("`{}`", help.name))
-            .collect();
+        let names: Vec<String> =
+            working.iter().filter(|help| help.group == group).map(|help| format!("`{}`", help.name)).collect();
         writeln!(page, "- **{}**: {}", group.title(), names.join(", ")).unwrap();
     }
     let idle: Vec<String> = idle.iter().map(|help| format!("`{}`", help.name)).collect();

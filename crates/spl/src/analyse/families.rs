@@ -61,7 +61,6 @@ fn before_values(command: &ValuesCommand, needs: &mut FieldNeeds) {
 
 fn before_sequence(command: &SequenceCommand, needs: &mut FieldNeeds) {
     match command {
-        SequenceCommand::Accum { field, .. } => needs.add(field),
         SequenceCommand::AutoRegress(command) => needs.add(&command.field),
         SequenceCommand::Delta(command) => needs.add(&command.field),
         SequenceCommand::TrendLine(trends) => trends.iter().for_each(|trend| needs.add(&trend.field)),

@@ -68,12 +68,13 @@ fn compared(expr: &SearchExpr, fields: &mut BTreeSet<String>) -> Option<()> {
 
 /// Whether a command makes no fields but those it names itself.
 fn keeps_to_events(command: &Command) -> bool {
+    if let Some((_, node)) = command.described() {
+        return node.names_its_fields();
+    }
     matches!(
         command,
-        Command::Search(_)
-            | Command::Where(_)
+        Command::Where(_)
             | Command::Eval(_)
-            | Command::Stats(_)
             | Command::EventStats(_)
             | Command::StreamStats(_)
             | Command::Chart(_)
@@ -90,7 +91,6 @@ fn keeps_to_events(command: &Command) -> bool {
             | Command::Dedup(_)
             | Command::Bin(_)
             | Command::FillNull(_)
-            | Command::Rex(_)
             | Command::Reverse
     )
 }

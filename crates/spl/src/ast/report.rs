@@ -19,6 +19,13 @@ pub struct Aggregate {
     pub span: Span,
 }
 
+impl Aggregate {
+    /// Whether its argument is a pattern, which stands for an aggregate of each field that it covers.
+    pub fn has_wildcard(&self) -> bool {
+        matches!(&self.arg, AggregateArg::Field(field) if field.is_wildcard())
+    }
+}
+
 /// What the hidden names of the aggregates inside an `eval(...)` begin with.
 pub const PART_PREFIX: &str = "__part";
 
@@ -143,21 +150,6 @@ pub enum PercentileMethod {
     NearestRank,
     /// A point on the line between the two numbers next to the share.
     Interpolated,
-}
-
-/// `stats` and `eventstats`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct StatsCommand {
-    /// Aggregates in order.
-    pub aggregates: Vec<Aggregate>,
-    /// BY fields.
-    pub by: Vec<FieldPattern>,
-    /// `allnum=`.
-    pub all_num: bool,
-    /// `delim=`.
-    pub delim: String,
-    /// `dedup_splitvals=`.
-    pub dedup_split_values: bool,
 }
 
 /// `streamstats`.

@@ -1,15 +1,8 @@
-//! Syntax of the commands that look from row to row: accum, autoregress, delta, trendline, uniq and their kin.
+//! Syntax of the commands that look from row to row: autoregress, delta, trendline, uniq and their kin.
 
 /// A command whose answer for a row depends on the rows before it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SequenceCommand {
-    /// `accum FIELD [AS NEW]`.
-    Accum {
-        /// Field summed up.
-        field: String,
-        /// Field written.
-        output: String,
-    },
     /// `autoregress`.
     AutoRegress(AutoRegressCommand),
     /// `delta`.

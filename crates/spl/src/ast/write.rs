@@ -1,4 +1,4 @@
-//! Syntax of commands that give results elsewhere, and of those that only look something up: outputlookup, collect,
+//! Syntax of commands that give results elsewhere, and of those that only look something up: outputlookup,
 //! sendalert, delete, iplocation.
 
 use super::Span;
@@ -8,8 +8,6 @@ use super::Span;
 pub enum KeepCommand {
     /// `outputlookup`.
     OutputLookup(OutputLookupCommand),
-    /// `collect`.
-    Collect(CollectCommand),
     /// `sendalert`.
     SendAlert(SendAlertCommand),
     /// `delete`, which gives counts in place of its rows.
@@ -52,35 +50,6 @@ pub struct OutputLookupCommand {
     pub key_field: Option<String>,
     /// `csv_safe=f`: whether new cells that a spreadsheet would take for formulas get an apostrophe in front; ours.
     pub safe: bool,
-}
-
-/// `collect`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CollectCommand {
-    /// How it is written: `collect`, or a command that stands for it.
-    pub name: &'static str,
-    /// `index=`.
-    pub index: String,
-    /// Place of the name.
-    pub index_span: Span,
-    /// `sourcetype=stash`.
-    pub sourcetype: String,
-    /// `source=`.
-    pub source: Option<String>,
-    /// `host=`.
-    pub host: Option<String>,
-    /// `marker=`: text added to every event.
-    pub marker: Option<String>,
-    /// `addtime=t`: a time in front of events that have no `_raw`.
-    pub add_time: bool,
-    /// `addinfo=t`: the range and the moment of the search behind the time.
-    pub add_info: bool,
-    /// `timeformat=`: how that time is written.
-    pub time_format: Option<String>,
-    /// `output_format=hec`: fields as a JSON object.
-    pub as_json: bool,
-    /// `testmode=f`: shows the events and keeps none.
-    pub test_mode: bool,
 }
 
 /// `iplocation`.

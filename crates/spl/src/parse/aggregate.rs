@@ -1,4 +1,4 @@
-//! Aggregates, and the commands stats, eventstats and streamstats.
+//! Aggregates, and the commands eventstats and streamstats.
 //!
 //! The output name of an aggregate is its `AS` name, else the call as written. Functions that only make sense in some
 //! commands are checked here.
@@ -8,8 +8,8 @@ use quarry_event::time::Span as TimeSpan;
 use super::cursor::{Parser, Read};
 use super::options::Known;
 use crate::ast::{
-    Aggregate, AggregateArg, Command, Expr, FieldPattern, PercentileKind, PercentileMethod, Span, StatsCommand,
-    StatsFunction, StreamStatsCommand,
+    Aggregate, AggregateArg, Command, Expr, FieldPattern, PercentileKind, PercentileMethod, Span, StatsFunction,
+    StreamStatsCommand,
 };
 use crate::diagnostic::Diagnostic;
 use crate::functions::STATS_FUNCTIONS;
@@ -20,9 +20,7 @@ const SECONDS_PER_MINUTE: u32 = 60;
 const SECONDS_PER_HOUR: u32 = 3_600;
 const SECONDS_PER_DAY: u32 = 86_400;
 
-const STATS: Known =
-    Known { command: "stats", names: &["allnum", "delim", "dedup_splitvals"], ignored: &["partitions", "prestats"] };
-const EVENTSTATS: Known = Known { command: "eventstats", names: STATS.names, ignored: &[] };
+const EVENTSTATS: Known = Known { command: "eventstats", names: &["allnum", "delim", "dedup_splitvals"], ignored: &[] };
 const STREAMSTATS: Known = Known {
     command: "streamstats",
     names: &["current", "window", "global", "time_window", "reset_on_change", "reset_before", "reset_after", "allnum"],
@@ -30,42 +28,11 @@ const STREAMSTATS: Known = Known {
 };
 
 impl Parser<'_> {
-    pub(super) fn stats_family(&mut self, name: &str) -> Read<Command> {
+    pub(crate) fn stats_family(&mut self, name: &str) -> Read<Command> {
         match name {
-            "stats" => self.stats(STATS).map(Command::Stats),
             "eventstats" => self.stats(EVENTSTATS).map(Command::EventStats),
             _ => self.streamstats(),
         }
-    }
-
-    fn stats(&mut self, known: Known) -> Read<StatsCommand> {
-        let mut command = StatsCommand {
-            aggregates: Vec::new(),
-            by: Vec::new(),
-            all_num: false,
-            delim: " ".to_owned(),
-            dedup_split_values: false,
-        };
-        loop {
-            while let Some(option) = self.option(known)? {
-                match option.name.as_str() {
-                    "allnum" => command.all_num = option.boolean()?,
-                    "delim" => command.delim = option.value,
-                    _ => command.dedup_split_values = option.boolean()?,
-                }
-            }
-            self.skip_separators();
-            if self.at_end() {
-                break;
-            }
-            if self.eat_keyword("by") {
-                command.by = self.by_fields(known)?;
-            } else {
-                command.aggregates.push(self.aggregate(known.command)?);
-            }
-        }
-        self.require_aggregates(&command.aggregates, known.command)?;
-        Ok(command)
     }
 
     fn streamstats(&mut self) -> Read<Command> {
@@ -151,7 +118,7 @@ impl Parser<'_> {
         expr
     }
 
-    fn require_aggregates(&mut self, aggregates: &[Aggregate], command: &str) -> Read<()> {
+    pub(crate) fn require_aggregates(&mut self, aggregates: &[Aggregate], command: &str) -> Read<()> {
         if aggregates.is_empty() {
             let remark = Diagnostic::error(format!("{command}: no aggregate is given"), self.here());
             return Err(remark.with_hint("write a function such as `count` or `sum(field)`"));
@@ -160,7 +127,7 @@ impl Parser<'_> {
     }
 
     /// Fields after BY, up to an option or the end.
-    pub(super) fn by_fields(&mut self, known: Known) -> Read<Vec<FieldPattern>> {
+    pub(crate) fn by_fields(&mut self, known: Known) -> Read<Vec<FieldPattern>> {
         let mut fields = Vec::new();
         loop {
             self.skip_separators();
@@ -177,7 +144,7 @@ impl Parser<'_> {
     }
 
     /// `function(arg) [AS name]`.
-    pub(super) fn aggregate(&mut self, command: &str) -> Read<Aggregate> {
+    pub(crate) fn aggregate(&mut self, command: &str) -> Read<Aggregate> {
         self.skip_separators();
         let start = self.pos;
         let (function, arg, as_written) = self.aggregate_call(command)?;
@@ -194,7 +161,7 @@ impl Parser<'_> {
     }
 
     /// The call, its argument and its text as written.
-    pub(super) fn aggregate_call(&mut self, command: &str) -> Read<(StatsFunction, AggregateArg, String)> {
+    pub(crate) fn aggregate_call(&mut self, command: &str) -> Read<(StatsFunction, AggregateArg, String)> {
         self.skip_blank();
         let start = self.pos;
         let rest = self.rest();
@@ -256,7 +223,7 @@ impl Parser<'_> {
     }
 
     /// Steps over `eval` when a parenthesis follows.
-    pub(super) fn eval_call(&mut self) -> bool {
+    pub(crate) fn eval_call(&mut self) -> bool {
         let name = self.peek_name();
         let is_eval = name.eq_ignore_ascii_case("eval") && self.rest()[name.len()..].trim_start().starts_with('(');
         if is_eval {
@@ -322,7 +289,7 @@ impl Parser<'_> {
     }
 
     /// The stats function of this lower-case name.
-    pub(super) fn stats_function(&mut self, name: &str, span: Span, command: &str) -> Read<StatsFunction> {
+    pub(crate) fn stats_function(&mut self, name: &str, span: Span, command: &str) -> Read<StatsFunction> {
         if let Some(function) = simple_function(name) {
             if matches!(function, StatsFunction::Per(_)) && command != "timechart" {
                 let message = format!("{command}: `{name}` works in timechart only");
@@ -397,7 +364,7 @@ fn takes_all_fields(command: &str) -> bool {
 }
 
 /// Functions without parameters in their name.
-pub(super) fn simple_function(name: &str) -> Option<StatsFunction> {
+pub(crate) fn simple_function(name: &str) -> Option<StatsFunction> {
     Some(match name {
         "count" | "c" => StatsFunction::Count,
         "dc" | "distinct_count" => StatsFunction::Dc,
@@ -437,7 +404,7 @@ pub(super) fn simple_function(name: &str) -> Option<StatsFunction> {
 }
 
 /// `perc95`, `p99.9`, `exactperc50`, `upperperc5`.
-pub(super) fn percentile(name: &str) -> Option<(f64, PercentileKind)> {
+pub(crate) fn percentile(name: &str) -> Option<(f64, PercentileKind)> {
     let (digits, kind) = if let Some(digits) = name.strip_prefix("exactperc") {
         (digits, PercentileKind::Exact)
     } else if let Some(digits) = name.strip_prefix("upperperc") {

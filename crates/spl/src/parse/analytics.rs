@@ -74,7 +74,7 @@ fn no_item(place: Span) -> Diagnostic {
 
 impl Parser<'_> {
     /// The command of this name, or `None` when it is none of this family.
-    pub(super) fn analytics_command(&mut self, name: &str) -> Read<Option<Command>> {
+    pub(crate) fn analytics_command(&mut self, name: &str) -> Read<Option<Command>> {
         let command = match name {
             "predict" => AnalyticsCommand::Predict(self.predict()?),
             "kmeans" => AnalyticsCommand::KMeans(self.kmeans()?),

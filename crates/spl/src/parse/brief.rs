@@ -1,12 +1,10 @@
-//! More commands that are short for others, after [`super::short`]: makejson, tags, typer, mcatalog, mcollect,
-//! meventcollect.
+//! More commands that are short for others, after [`super::short`]: makejson, tags, typer, mcatalog.
 
 use super::cursor::{Parser, Read};
 use super::options::Known;
 use super::short::quote;
 use crate::ast::{
-    AggregateArg, Command, CompareOp, JsonType, KeepCommand, SearchExpr, TagsCommand, TextCommand, ToJsonCommand,
-    ValuesCommand,
+    AggregateArg, Command, CompareOp, JsonType, SearchExpr, TagsCommand, TextCommand, ToJsonCommand, ValuesCommand,
 };
 use crate::diagnostic::Diagnostic;
 
@@ -19,11 +17,6 @@ const MCATALOG: Known = Known {
     names: &["prestats", "append", "earliest", "latest"],
     ignored: &["chunk_size", "connector"],
 };
-const MCOLLECT: Known = Known {
-    command: "mcollect",
-    names: &["index", "split", "prefix_field", "host", "source", "sourcetype", "marker"],
-    ignored: &["spool", "file", "split_field", "run_in_preview"],
-};
 
 /// Field with the name of a metric.
 const METRIC: &str = "metric_name";
@@ -31,7 +24,7 @@ const METRIC: &str = "metric_name";
 impl Parser<'_> {
     /// The last of the commands that one of this name stands for, those before it being put aside; `None` when it is
     /// none of these.
-    pub(super) fn brief_command(&mut self, name: &str) -> Read<Option<Command>> {
+    pub(crate) fn brief_command(&mut self, name: &str) -> Read<Option<Command>> {
         let command = match name {
             "makejson" => self.makejson()?,
             "tags" => self.tags()?,
@@ -40,7 +33,6 @@ impl Parser<'_> {
                 Command::Values(ValuesCommand::Typer)
             }
             "mcatalog" => self.mcatalog()?,
-            "mcollect" | "meventcollect" => self.mcollect(name)?,
             _ => return Ok(None),
         };
         Ok(Some(command))
@@ -176,68 +168,6 @@ impl Parser<'_> {
             }
         }
         self.text[start..self.pos].trim().to_owned()
-    }
-
-    /// `mcollect index=INDEX [split=] [DIMENSION ...]`: measurements as events whose fields are JSON.
-    fn mcollect(&mut self, name: &str) -> Read<Command> {
-        let (mut index, mut options, mut splits, mut prefix) = (None, String::new(), false, None);
-        let mut dimensions = Vec::new();
-        loop {
-            while let Some(option) = self.option(MCOLLECT)? {
-                match option.name.as_str() {
-                    "index" => index = Some(option.value),
-                    "split" => splits = option.value.eq_ignore_ascii_case("allnums") || option.boolean()?,
-                    "prefix_field" => prefix = Some(option.value.replace('\'', "")),
-                    "marker" => return Err(option.refuse("nothing: measurements have dimensions")),
-                    other => options.push_str(&format!(" {other}={}", quote(&option.value))),
-                }
-            }
-            self.skip_separators();
-            match self.field_word() {
-                Some(word) => dimensions.push(word.text.replace('\'', "")),
-                None => break,
-            }
-        }
-        let Some(index) = index else {
-            let remark = Diagnostic::error(format!("{name}: no index is given"), self.here());
-            return Err(remark.with_hint(format!("write `{name} index=my_metrics`")));
-        };
-        if !options.contains(" sourcetype=") {
-            options.push_str(" sourcetype=mcollect_stash");
-        }
-        let mut text = String::from("| eval _quarry_time=_time");
-        if splits {
-            // Every number that is no dimension is a measurement of its own.
-            let prefix = prefix.map_or(String::new(), |field| format!(".'{field}'.\".\""));
-            let is_dimension = dimensions.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
-            let guard = if is_dimension.is_empty() {
-                String::new()
-            } else {
-                format!("NOT in(\"<<FIELD>>\", {is_dimension}) AND ")
-            };
-            text.push_str(&format!(
-                " | foreach * [ eval _metric=\"metric_name:\"{prefix}.\"<<FIELD>>\", {{_metric}}=if({guard}\
-                 isnum('<<FIELD>>'), '<<FIELD>>', null()), \"<<FIELD>>\"=if({guard}isnum('<<FIELD>>'), null(), \
-                 '<<FIELD>>') ]"
-            ));
-        } else {
-            text.push_str(
-                " | eval _metric=if(isnull(metric_name), null(), \"metric_name:\".metric_name), {_metric}=_value \
-                 | fields - metric_name",
-            );
-        }
-        text.push_str(" | fields - _raw _metric _value | tojson output_field=_raw");
-        text.push_str(&format!(
-            " | eval _time=_quarry_time | fields - _quarry_time | collect index={}{options}",
-            quote(&index)
-        ));
-        let place = self.since(self.stage_start());
-        let mut command = self.standing_for(&text)?;
-        if let Command::Keep(KeepCommand::Collect(collect)) = &mut command {
-            collect.index_span = place;
-            collect.name = if name == "mcollect" { "mcollect" } else { "meventcollect" };
-        }
-        Ok(command)
     }
 }
 

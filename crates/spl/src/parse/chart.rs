@@ -82,7 +82,7 @@ impl Default for SeriesOptions {
 }
 
 impl Parser<'_> {
-    pub(super) fn chart_command(&mut self) -> Read<Command> {
+    pub(crate) fn chart_command(&mut self) -> Read<Command> {
         let mut command = ChartCommand {
             aggregates: Vec::new(),
             computed: Vec::new(),
@@ -164,7 +164,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    pub(super) fn timechart_command(&mut self) -> Read<Command> {
+    pub(crate) fn timechart_command(&mut self) -> Read<Command> {
         let mut command = TimeChartCommand {
             aggregates: Vec::new(),
             computed: Vec::new(),
@@ -223,7 +223,7 @@ impl Parser<'_> {
     }
 
     /// Takes an option about series; false when it is about binning.
-    pub(super) fn series_option(
+    pub(crate) fn series_option(
         &mut self,
         option: &OptionArg,
         series: &mut SeriesOptions,
@@ -304,7 +304,7 @@ impl Parser<'_> {
         }
     }
 
-    pub(super) fn bin_command(&mut self) -> Read<Command> {
+    pub(crate) fn bin_command(&mut self) -> Read<Command> {
         let mut options = BinOptions::default();
         let mut field = None;
         let mut output = None;

@@ -1,19 +1,16 @@
-//! Commands that bring in other rows: append, join, lookup, inputlookup, makeresults.
+//! Commands that bring in other rows: join, lookup, inputlookup, makeresults.
 
 use super::cursor::{Parser, Read, Word};
 use super::options::{Known, OptionArg};
-use super::several::limit;
 use crate::ast::{
-    AppendCommand, Command, InlineData, InputLookupCommand, JoinAliases, JoinCommand, LookupCommand,
-    MakeResultsCommand, SubsearchLimits,
+    Command, InlineData, InputLookupCommand, JoinAliases, JoinCommand, LookupCommand, MakeResultsCommand,
+    SubsearchLimits,
 };
 use crate::diagnostic::Diagnostic;
 
 /// Rows inputlookup reads when `max=` is absent.
 const DEFAULT_LOOKUP_ROWS: usize = 1_000_000_000;
 
-const APPEND: Known =
-    Known { command: "append", names: &["maxout", "maxtime", "timeout", "extendtimerange"], ignored: &[] };
 const JOIN: Known = Known {
     command: "join",
     names: &["type", "max", "overwrite", "usetime", "earlier", "left", "right", "maxout", "maxtime", "timeout"],
@@ -29,9 +26,8 @@ const MAKERESULTS: Known = Known {
 };
 
 impl Parser<'_> {
-    pub(super) fn combine_command(&mut self, name: &str) -> Read<Command> {
+    pub(crate) fn combine_command(&mut self, name: &str) -> Read<Command> {
         match name {
-            "append" => self.append(),
             "join" => self.join(),
             "lookup" => self.lookup(),
             "inputlookup" => self.inputlookup().map(|command| match command {
@@ -41,25 +37,6 @@ impl Parser<'_> {
             }),
             _ => self.makeresults(),
         }
-    }
-
-    fn append(&mut self) -> Read<Command> {
-        let mut limits = SubsearchLimits::default();
-        let mut subsearch = None;
-        loop {
-            while let Some(option) = self.option(APPEND)? {
-                limit(&option, &mut limits)?;
-            }
-            if self.at_end() || subsearch.is_some() {
-                break;
-            }
-            subsearch = Some(self.subsearch()?);
-        }
-        let Some(subsearch) = subsearch else {
-            let remark = Diagnostic::error("append: no subsearch is given", self.here());
-            return Err(remark.with_hint("write `append [ search ... ]`"));
-        };
-        Ok(Command::Append(AppendCommand { subsearch, limits }))
     }
 
     // ---- join -----------------------------------------------------------------------------------------------------
@@ -204,7 +181,7 @@ impl Parser<'_> {
         Ok((column, field))
     }
 
-    pub(super) fn inputlookup(&mut self) -> Read<Command> {
+    pub(crate) fn inputlookup(&mut self) -> Read<Command> {
         let mut command = InputLookupCommand {
             table: String::new(),
             table_span: self.here(),
@@ -286,7 +263,7 @@ fn join_option(option: &OptionArg, command: &mut JoinCommand) -> Read<()> {
         "overwrite" => command.overwrite = option.boolean()?,
         "usetime" => command.use_time = option.boolean()?,
         "earlier" => command.earlier = option.boolean()?,
-        _ => limit(option, &mut command.limits)?,
+        _ => command.limits.take(option)?,
     }
     Ok(())
 }

@@ -15,7 +15,7 @@ use crate::functions::eval_function;
 const PARTS_MAX: usize = 256;
 
 /// The aggregates read inside an `eval(...)`.
-pub(super) struct Parts {
+pub(crate) struct Parts {
     /// Those read so far.
     found: Vec<Aggregate>,
     /// Number of the next one.
@@ -26,7 +26,7 @@ pub(super) struct Parts {
 
 impl Parser<'_> {
     /// An aggregate of chart or timechart, or an expression over some.
-    pub(super) fn chart_aggregate(
+    pub(crate) fn chart_aggregate(
         &mut self,
         command: &'static str,
         aggregates: &mut Vec<Aggregate>,
@@ -64,7 +64,7 @@ impl Parser<'_> {
     }
 
     /// The aggregate named `name` whose name starts at `start`, when one is meant in an expression over aggregates.
-    pub(super) fn part(&mut self, name: &str, start: usize) -> Read<Option<Expr>> {
+    pub(crate) fn part(&mut self, name: &str, start: usize) -> Read<Option<Expr>> {
         if self.parts.is_none() || !self.is_part(name, start) {
             return Ok(None);
         }

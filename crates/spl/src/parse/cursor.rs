@@ -11,58 +11,58 @@ use crate::ast::{Command, FieldPattern, Span};
 use crate::diagnostic::Diagnostic;
 
 /// Result of reading something: the thing, or why not.
-pub(super) type Read<T> = Result<T, Diagnostic>;
+pub(crate) type Read<T> = Result<T, Diagnostic>;
 
 /// A word with its place.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Word {
+pub(crate) struct Word {
     /// The word, unquoted.
-    pub(super) text: String,
+    pub(crate) text: String,
     /// Whether it was quoted.
-    pub(super) quoted: bool,
+    pub(crate) quoted: bool,
     /// Place in the text.
-    pub(super) span: Span,
+    pub(crate) span: Span,
 }
 
 impl Word {
     /// The word as a field name.
-    pub(super) fn field(self) -> FieldPattern {
+    pub(crate) fn field(self) -> FieldPattern {
         FieldPattern { text: self.text, span: self.span }
     }
 }
 
 /// State of one parse.
-pub(super) struct Parser<'t> {
+pub(crate) struct Parser<'t> {
     /// Text with comments and macros blanked.
-    pub(super) text: &'t str,
+    pub(crate) text: &'t str,
     /// Next byte to read.
-    pub(super) pos: usize,
+    pub(crate) pos: usize,
     /// End of the command being read.
-    pub(super) end: usize,
+    pub(crate) end: usize,
     /// Places of macros, which explain missing parts.
-    pub(super) macros: Vec<Span>,
+    pub(crate) macros: Vec<Span>,
     /// Whether a macro may stand for whatever its command lacks.
-    pub(super) stands_in: bool,
+    pub(crate) stands_in: bool,
     /// Nested brackets, parentheses and calls around the place.
-    pub(super) depth: usize,
+    pub(crate) depth: usize,
     /// Nested subsearches around the place.
-    pub(super) subsearches: usize,
+    pub(crate) subsearches: usize,
     /// Commands read so far, subsearches included.
-    pub(super) commands: usize,
+    pub(crate) commands: usize,
     /// Operators that lengthen the expression being read.
-    pub(super) chain: usize,
+    pub(crate) chain: usize,
     /// Aggregates of the expression over aggregates being read.
-    pub(super) parts: Option<Parts>,
+    pub(crate) parts: Option<Parts>,
     /// Lower-case names of commands that apps bring along.
-    pub(super) custom: BTreeSet<String>,
+    pub(crate) custom: BTreeSet<String>,
     /// Commands that the one being read stands for, but for the last.
-    pub(super) preceding: Vec<Command>,
+    pub(crate) preceding: Vec<Command>,
     diagnostics: Vec<Diagnostic>,
     unsupported: Vec<String>,
 }
 
 impl<'t> Parser<'t> {
-    pub(super) fn new(text: &'t str) -> Parser<'t> {
+    pub(crate) fn new(text: &'t str) -> Parser<'t> {
         Parser {
             text,
             pos: 0,
@@ -81,21 +81,21 @@ impl<'t> Parser<'t> {
         }
     }
 
-    pub(super) fn finish(self) -> (Vec<Diagnostic>, Vec<String>) {
+    pub(crate) fn finish(self) -> (Vec<Diagnostic>, Vec<String>) {
         (self.diagnostics, self.unsupported)
     }
 
     // ---- remarks --------------------------------------------------------------------------------------------------
 
     /// Notes a fault and goes on.
-    pub(super) fn report(&mut self, remark: Diagnostic) {
+    pub(crate) fn report(&mut self, remark: Diagnostic) {
         if self.diagnostics.len() < super::MAX_DIAGNOSTICS {
             self.diagnostics.push(remark);
         }
     }
 
     /// Adds "did you mean", unless so many remarks are kept already that no one would read it.
-    pub(super) fn suggest<'a>(
+    pub(crate) fn suggest<'a>(
         &self,
         remark: Diagnostic,
         word: &str,
@@ -105,25 +105,25 @@ impl<'t> Parser<'t> {
     }
 
     /// Notes a feature that does not run.
-    pub(super) fn unsupported(&mut self, feature: String) {
+    pub(crate) fn unsupported(&mut self, feature: String) {
         if self.unsupported.len() < super::MAX_DIAGNOSTICS && !self.unsupported.contains(&feature) {
             self.unsupported.push(feature);
         }
     }
 
     /// How many faults and features are noted.
-    pub(super) fn noted(&self) -> (usize, usize) {
+    pub(crate) fn noted(&self) -> (usize, usize) {
         (self.diagnostics.len(), self.unsupported.len())
     }
 
     /// Takes back what was noted since.
-    pub(super) fn forget_since(&mut self, noted: (usize, usize)) {
+    pub(crate) fn forget_since(&mut self, noted: (usize, usize)) {
         self.diagnostics.truncate(noted.0);
         self.unsupported.truncate(noted.1);
     }
 
     /// The value, or `None` with its fault noted.
-    pub(super) fn recover<T>(&mut self, read: Read<T>) -> Option<T> {
+    pub(crate) fn recover<T>(&mut self, read: Read<T>) -> Option<T> {
         match read {
             Ok(value) => Some(value),
             Err(remark) => {
@@ -136,61 +136,61 @@ impl<'t> Parser<'t> {
     // ---- places ---------------------------------------------------------------------------------------------------
 
     /// What is left of the command.
-    pub(super) fn rest(&self) -> &'t str {
+    pub(crate) fn rest(&self) -> &'t str {
         &self.text[self.pos..self.end]
     }
 
     /// Next character.
-    pub(super) fn peek(&self) -> Option<char> {
+    pub(crate) fn peek(&self) -> Option<char> {
         self.rest().chars().next()
     }
 
     /// Character after the next.
-    pub(super) fn peek_second(&self) -> Option<char> {
+    pub(crate) fn peek_second(&self) -> Option<char> {
         self.rest().chars().nth(1)
     }
 
     /// Place of the next character, or of the last when none is left.
-    pub(super) fn here(&self) -> Span {
+    pub(crate) fn here(&self) -> Span {
         let length = self.peek().map_or(0, char::len_utf8);
         Span { start: self.pos, end: self.pos + length }
     }
 
     /// Place from `start` to what was read last.
-    pub(super) fn since(&self, start: usize) -> Span {
+    pub(crate) fn since(&self, start: usize) -> Span {
         let end = start + self.text[start..self.pos.max(start)].trim_end().len();
         Span { start, end }
     }
 
     /// Steps over one character.
-    pub(super) fn bump(&mut self) {
+    pub(crate) fn bump(&mut self) {
         self.pos += self.peek().map_or(0, char::len_utf8);
     }
 
-    pub(super) fn skip_blank(&mut self) {
+    pub(crate) fn skip_blank(&mut self) {
         let rest = self.rest();
         self.pos += rest.len() - rest.trim_start().len();
     }
 
     /// Whether a macro that is not known stands between two places, where that is no fault.
-    pub(super) fn has_stand_in(&self, start: usize, end: usize) -> bool {
+    pub(crate) fn has_stand_in(&self, start: usize, end: usize) -> bool {
         self.stands_in && self.macros.iter().any(|place| place.start >= start && place.end <= end)
     }
 
     /// Steps over blanks and commas between list items.
-    pub(super) fn skip_separators(&mut self) {
+    pub(crate) fn skip_separators(&mut self) {
         let rest = self.rest();
         self.pos += rest.len() - rest.trim_start_matches(|c: char| c.is_whitespace() || c == ',').len();
     }
 
     /// Whether only blanks are left.
-    pub(super) fn at_end(&mut self) -> bool {
+    pub(crate) fn at_end(&mut self) -> bool {
         self.skip_blank();
         self.pos >= self.end
     }
 
     /// Steps over `mark` after blanks, if it is there.
-    pub(super) fn eat(&mut self, mark: char) -> bool {
+    pub(crate) fn eat(&mut self, mark: char) -> bool {
         let start = self.pos;
         self.skip_blank();
         if self.peek() == Some(mark) {
@@ -202,7 +202,7 @@ impl<'t> Parser<'t> {
     }
 
     /// Requires `mark` after blanks.
-    pub(super) fn expect(&mut self, mark: char, after: &str) -> Read<()> {
+    pub(crate) fn expect(&mut self, mark: char, after: &str) -> Read<()> {
         if self.eat(mark) {
             return Ok(());
         }
@@ -212,7 +212,7 @@ impl<'t> Parser<'t> {
     }
 
     /// What stands at the place, for messages.
-    pub(super) fn found(&self) -> String {
+    pub(crate) fn found(&self) -> String {
         match self.rest().split_whitespace().next() {
             None => "the end of the command".to_owned(),
             Some(word) => format!("`{}`", word.chars().take(FOUND_CHARS).collect::<String>()),
@@ -220,7 +220,7 @@ impl<'t> Parser<'t> {
     }
 
     /// Goes one level deeper, within [`MAX_NESTING`]. Every caller leaves again unless it fails.
-    pub(super) fn enter(&mut self) -> Read<()> {
+    pub(crate) fn enter(&mut self) -> Read<()> {
         if self.depth >= MAX_NESTING {
             let message = format!("nested deeper than the limit of {MAX_NESTING} levels");
             return Err(Diagnostic::error(message, self.here()).with_hint("compute parts with eval first"));
@@ -230,21 +230,21 @@ impl<'t> Parser<'t> {
     }
 
     /// Goes one level up.
-    pub(super) fn leave(&mut self) {
+    pub(crate) fn leave(&mut self) {
         self.depth = self.depth.saturating_sub(1);
     }
 
     // ---- words ----------------------------------------------------------------------------------------------------
 
     /// A name of letters, digits and `_` at the place, not read yet.
-    pub(super) fn peek_name(&self) -> &'t str {
+    pub(crate) fn peek_name(&self) -> &'t str {
         let rest = self.rest();
         let length = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
         &rest[..length]
     }
 
     /// Whether the word `keyword` (any case) is next, whole; does not read it.
-    pub(super) fn at_keyword(&mut self, keyword: &str) -> bool {
+    pub(crate) fn at_keyword(&mut self, keyword: &str) -> bool {
         self.skip_blank();
         let rest = self.rest();
         let Some(head) = rest.get(..keyword.len()) else {
@@ -256,7 +256,7 @@ impl<'t> Parser<'t> {
     }
 
     /// Reads the word `keyword` (any case) if it is next.
-    pub(super) fn eat_keyword(&mut self, keyword: &str) -> bool {
+    pub(crate) fn eat_keyword(&mut self, keyword: &str) -> bool {
         let start = self.pos;
         if self.at_keyword(keyword) {
             self.pos += keyword.len();
@@ -267,7 +267,7 @@ impl<'t> Parser<'t> {
     }
 
     /// The double-quoted text at the place: `\"` and `\\` resolved, other backslashes kept.
-    pub(super) fn quoted(&mut self) -> Option<Word> {
+    pub(crate) fn quoted(&mut self) -> Option<Word> {
         if self.peek() != Some('"') {
             return None;
         }
@@ -280,7 +280,7 @@ impl<'t> Parser<'t> {
     }
 
     /// The single-quoted name at the place.
-    pub(super) fn single_quoted(&mut self) -> Option<Word> {
+    pub(crate) fn single_quoted(&mut self) -> Option<Word> {
         let rest = self.rest();
         let inner = rest.strip_prefix('\'')?;
         let length = inner.find('\'')?;
@@ -290,7 +290,7 @@ impl<'t> Parser<'t> {
     }
 
     /// A field name of a list: quoted, or up to a blank or comma outside parentheses.
-    pub(super) fn field_word(&mut self) -> Option<Word> {
+    pub(crate) fn field_word(&mut self) -> Option<Word> {
         let place = self.pos;
         self.skip_blank();
         if let Some(word) = self.quoted().or_else(|| self.single_quoted()) {
@@ -316,7 +316,7 @@ impl<'t> Parser<'t> {
     }
 
     /// A required field name.
-    pub(super) fn expect_field(&mut self, what: &str) -> Read<Word> {
+    pub(crate) fn expect_field(&mut self, what: &str) -> Read<Word> {
         self.field_word().ok_or_else(|| {
             self.skip_blank();
             Diagnostic::error(format!("expected {what}, found {}", self.found()), self.here())
@@ -324,7 +324,7 @@ impl<'t> Parser<'t> {
     }
 
     /// A whole number standing alone, as in `head 5`.
-    pub(super) fn whole_number(&mut self) -> Option<usize> {
+    pub(crate) fn whole_number(&mut self) -> Option<usize> {
         let place = self.pos;
         self.skip_blank();
         let rest = self.rest();
@@ -343,7 +343,7 @@ impl<'t> Parser<'t> {
     }
 
     /// Fails when something is left of the command.
-    pub(super) fn expect_end(&mut self, command: &str) -> Read<()> {
+    pub(crate) fn expect_end(&mut self, command: &str) -> Read<()> {
         if self.at_end() {
             return Ok(());
         }
@@ -355,7 +355,7 @@ impl<'t> Parser<'t> {
 const FOUND_CHARS: usize = 40;
 
 /// Resolves `\"` and `\\`; other backslashes stay, so that regular expressions survive.
-pub(super) fn unescape(text: &str) -> String {
+pub(crate) fn unescape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {

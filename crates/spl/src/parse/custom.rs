@@ -9,7 +9,7 @@ const RUN_PROGRAMS: [&str; 2] = ["run", "script"];
 
 impl Parser<'_> {
     /// A command that an app brings along; `None` when there is none of this name.
-    pub(super) fn custom_command(&mut self, name: &str, first: bool) -> Option<Command> {
+    pub(crate) fn custom_command(&mut self, name: &str, first: bool) -> Option<Command> {
         if !self.custom.contains(name) && !RUN_PROGRAMS.contains(&name) {
             return None;
         }

@@ -67,7 +67,7 @@ fn name_with_blanks(text: &str) -> Option<usize> {
 
 impl Parser<'_> {
     /// `eval a=EXPR, b=EXPR`.
-    pub(super) fn eval_command(&mut self) -> Read<Command> {
+    pub(crate) fn eval_command(&mut self) -> Read<Command> {
         let mut assignments = Vec::new();
         loop {
             self.skip_separators();
@@ -96,7 +96,7 @@ impl Parser<'_> {
         Ok(Command::Eval(assignments))
     }
 
-    pub(super) fn assignment(&mut self) -> Read<Assignment> {
+    pub(crate) fn assignment(&mut self) -> Read<Assignment> {
         let word = self.target_word()?;
         self.expect('=', "after the field that eval assigns").map_err(|remark| match self.peek() {
             Some('(') => remark.with_hint(format!("name the result: eval x={}(...)", word.text)),
@@ -135,7 +135,7 @@ impl Parser<'_> {
     }
 
     /// An expression that takes all the rest of the command.
-    pub(super) fn whole_expression(&mut self) -> Read<Expr> {
+    pub(crate) fn whole_expression(&mut self) -> Read<Expr> {
         self.chain = 0;
         let expr = self.expression()?;
         if !self.at_end() {
@@ -153,7 +153,7 @@ impl Parser<'_> {
     }
 
     /// An expression up to where it ends by itself.
-    pub(super) fn expression(&mut self) -> Read<Expr> {
+    pub(crate) fn expression(&mut self) -> Read<Expr> {
         self.enter()?;
         let expr = self.level(Level::Or)?;
         self.leave();

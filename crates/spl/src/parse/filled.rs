@@ -19,7 +19,7 @@ const SUBSEARCHES_MAX: usize = 16;
 impl Parser<'_> {
     /// The command from `start` to the end of the stage with its subsearches cut out, if it reads so; what was noted of
     /// it since `noted` is forgotten then.
-    pub(super) fn filled(
+    pub(crate) fn filled(
         &mut self,
         start: usize,
         implicit: bool,

@@ -57,7 +57,7 @@ enum ForeachMode {
 }
 
 impl Parser<'_> {
-    pub(super) fn flow_command(&mut self, name: &str) -> Read<Command> {
+    pub(crate) fn flow_command(&mut self, name: &str) -> Read<Command> {
         match name {
             "foreach" => self.foreach(),
             "map" => self.map(),

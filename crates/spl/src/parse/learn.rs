@@ -26,7 +26,7 @@ enum Part {
 
 impl Parser<'_> {
     /// The command of this name, or `None` when it is none of this family.
-    pub(super) fn learn_command(&mut self, name: &str) -> Read<Option<LearnCommand>> {
+    pub(crate) fn learn_command(&mut self, name: &str) -> Read<Option<LearnCommand>> {
         Ok(Some(match name {
             "fit" => LearnCommand::Fit(self.fit()?),
             "apply" => LearnCommand::Apply(self.apply()?),

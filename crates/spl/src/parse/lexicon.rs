@@ -69,7 +69,7 @@ fn scope_of(indexes: &[String]) -> String {
 
 impl Parser<'_> {
     /// The command of this name, or `None` when it is none of these.
-    pub(super) fn lexicon_command(&mut self, name: &str) -> Read<Option<Command>> {
+    pub(crate) fn lexicon_command(&mut self, name: &str) -> Read<Option<Command>> {
         Ok(Some(match name {
             "walklex" => self.walklex()?,
             "typeahead" => self.typeahead()?,

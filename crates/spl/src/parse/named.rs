@@ -19,7 +19,7 @@ const METADATA: Known = Known {
 const FROMJSON: Known = Known { command: "fromjson", names: &["prefix"], ignored: &[] };
 
 impl Parser<'_> {
-    pub(super) fn named_source(&mut self, name: &str) -> Read<Command> {
+    pub(crate) fn named_source(&mut self, name: &str) -> Read<Command> {
         match name {
             "datamodel" => self.datamodel(),
             "from" => self.dataset_command(),

@@ -24,7 +24,7 @@ const DBINSPECT: Known = Known {
 
 impl Parser<'_> {
     /// The command of this name, or `None` when it is none of this family.
-    pub(super) fn node_command(&mut self, name: &str) -> Read<Option<Command>> {
+    pub(crate) fn node_command(&mut self, name: &str) -> Read<Option<Command>> {
         let command = match name {
             "rest" => NodeCommand::Rest(self.rest_command()?),
             "loadjob" => NodeCommand::LoadJob(self.loadjob()?),

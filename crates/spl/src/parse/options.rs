@@ -8,20 +8,20 @@ use std::str::FromStr;
 use quarry_event::time::Span as TimeSpan;
 
 use super::cursor::{Parser, Read};
-use crate::ast::Span;
+use crate::ast::{Span, SubsearchLimits};
 use crate::diagnostic::Diagnostic;
 
 /// One option as written.
 #[derive(Clone, Debug)]
-pub(super) struct OptionArg {
+pub(crate) struct OptionArg {
     /// Name in lower case.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// Value, unquoted.
-    pub(super) value: String,
+    pub(crate) value: String,
     /// Place of the name.
-    pub(super) name_span: Span,
+    pub(crate) name_span: Span,
     /// Place of the value.
-    pub(super) value_span: Span,
+    pub(crate) value_span: Span,
 }
 
 impl OptionArg {
@@ -30,7 +30,7 @@ impl OptionArg {
     }
 
     /// `t`, `true`, `1`, `yes` and their opposites.
-    pub(super) fn boolean(&self) -> Read<bool> {
+    pub(crate) fn boolean(&self) -> Read<bool> {
         match self.value.to_ascii_lowercase().as_str() {
             "t" | "true" | "1" | "yes" | "y" => Ok(true),
             "f" | "false" | "0" | "no" | "n" => Ok(false),
@@ -39,18 +39,18 @@ impl OptionArg {
     }
 
     /// A number of this type, such as a count or a double.
-    pub(super) fn number<T: FromStr>(&self) -> Read<T> {
+    pub(crate) fn number<T: FromStr>(&self) -> Read<T> {
         self.value.parse().map_err(|_| self.wrong("a number"))
     }
 
     /// A span of time.
-    pub(super) fn time_span(&self) -> Read<TimeSpan> {
+    pub(crate) fn time_span(&self) -> Read<TimeSpan> {
         TimeSpan::parse(&self.value)
             .map_err(|error| self.wrong("a span of time such as 5m").with_hint(error.to_string()))
     }
 
     /// A fault about the value in own words; where these name the values that there are, the nearest is suggested.
-    pub(super) fn refuse(&self, wants: &str) -> Diagnostic {
+    pub(crate) fn refuse(&self, wants: &str) -> Diagnostic {
         let words = wants.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| word.len() > 1);
         self.wrong(wants).suggest(&self.value, words.filter(|word| !matches!(*word, "or" | "and" | "such" | "as")))
     }
@@ -58,18 +58,31 @@ impl OptionArg {
 
 /// What to do with options a command does not know.
 #[derive(Clone, Copy)]
-pub(super) struct Known {
+pub(crate) struct Known {
     /// The command, for messages.
-    pub(super) command: &'static str,
+    pub(crate) command: &'static str,
     /// Options the command reads.
-    pub(super) names: &'static [&'static str],
+    pub(crate) names: &'static [&'static str],
     /// Options that change nothing here and are read over.
-    pub(super) ignored: &'static [&'static str],
+    pub(crate) ignored: &'static [&'static str],
+}
+
+impl SubsearchLimits {
+    /// Takes an option over: `maxout=`, `maxtime=`, `timeout=` or `extendtimerange=`.
+    pub(crate) fn take(&mut self, option: &OptionArg) -> Read<()> {
+        match option.name.as_str() {
+            "maxout" => self.max_out = Some(option.number()?),
+            "timeout" => self.timeout_s = Some(option.number()?),
+            "extendtimerange" => self.extends_time = option.boolean()?,
+            _ => self.max_time_s = Some(option.number()?),
+        }
+        Ok(())
+    }
 }
 
 impl Parser<'_> {
     /// The name of the option at the place, if `name=` or `name =` stands there.
-    pub(super) fn peek_option(&mut self) -> Option<&str> {
+    pub(crate) fn peek_option(&mut self) -> Option<&str> {
         self.skip_blank();
         let name = self.peek_name();
         let after = self.rest()[name.len()..].trim_start();
@@ -78,13 +91,13 @@ impl Parser<'_> {
     }
 
     /// Reads the option at the place. Must be called where [`Parser::peek_option`] saw one.
-    pub(super) fn read_option(&mut self) -> Read<OptionArg> {
+    pub(crate) fn read_option(&mut self) -> Read<OptionArg> {
         self.skip_blank();
         self.read_option_of(self.peek_name().len())
     }
 
     /// As [`Parser::read_option`], where the name is of so many bytes from the place.
-    pub(super) fn read_option_of(&mut self, length: usize) -> Read<OptionArg> {
+    pub(crate) fn read_option_of(&mut self, length: usize) -> Read<OptionArg> {
         let start = self.pos;
         let name = self.text[start..start + length].to_ascii_lowercase();
         self.pos += length;
@@ -114,7 +127,7 @@ impl Parser<'_> {
     }
 
     /// The next option the command knows; others are reported, ignored ones read over.
-    pub(super) fn option(&mut self, known: Known) -> Read<Option<OptionArg>> {
+    pub(crate) fn option(&mut self, known: Known) -> Read<Option<OptionArg>> {
         loop {
             let place = self.pos;
             self.skip_separators();
@@ -133,7 +146,7 @@ impl Parser<'_> {
     }
 
     /// Reports an option no one reads.
-    pub(super) fn unknown_option(&mut self, known: Known, option: &OptionArg) {
+    pub(crate) fn unknown_option(&mut self, known: Known, option: &OptionArg) {
         let message = format!("{}: unknown option `{}`", known.command, option.name);
         let remark = Diagnostic::error(message, option.name_span);
         let mut remark = self.suggest(remark, &option.name, known.names.iter().copied());

@@ -65,7 +65,7 @@ struct Pivot {
 
 impl Parser<'_> {
     /// The commands `pivot` stands for.
-    pub(super) fn pivot(&mut self) -> Read<Command> {
+    pub(crate) fn pivot(&mut self) -> Read<Command> {
         let model = self.expect_field("a data model")?.text;
         let object = self.expect_field("an object of the data model")?.text;
         let name = if model.contains('.') { model.clone() } else { format!("{model}.{object}") };

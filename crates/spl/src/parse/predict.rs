@@ -13,7 +13,7 @@ const NAMES: [&str; 5] = ["algorithm", "correlate", "future_timespan", "holdback
 
 impl Parser<'_> {
     /// `predict FIELD [AS NAME] ... [algorithm=] [future_timespan=] [holdback=] [period=] [upperN=] [lowerN=]`.
-    pub(super) fn predict(&mut self) -> Read<PredictCommand> {
+    pub(crate) fn predict(&mut self) -> Read<PredictCommand> {
         let mut command = PredictCommand {
             series: Vec::new(),
             algorithm: PredictAlgorithm::TrendAndSeason,

@@ -23,7 +23,7 @@ const FIELDSUMMARY: Known = Known { command: "fieldsummary", names: &["maxvals"]
 
 impl Parser<'_> {
     /// The command of this name, or `None` when it is none of this family.
-    pub(super) fn reshape_command(&mut self, name: &str) -> Read<Option<ReshapeCommand>> {
+    pub(crate) fn reshape_command(&mut self, name: &str) -> Read<Option<ReshapeCommand>> {
         let command = match name {
             "addtotals" => ReshapeCommand::AddTotals(self.totals(ADDTOTALS, true)?),
             "addcoltotals" => ReshapeCommand::AddTotals(self.totals(ADDCOLTOTALS, false)?),

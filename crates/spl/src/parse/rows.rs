@@ -28,7 +28,7 @@ const FILLNULL: Known = Known { command: "fillnull", names: &["value"], ignored:
 
 impl Parser<'_> {
     /// The command of this name, or `None` when there is no such command.
-    pub(super) fn row_command(&mut self, name: &str) -> Read<Option<Command>> {
+    pub(crate) fn row_command(&mut self, name: &str) -> Read<Option<Command>> {
         let command = match name {
             "table" => Command::Table(self.field_list("table")?),
             "fields" => self.fields()?,
@@ -47,7 +47,7 @@ impl Parser<'_> {
     }
 
     /// Field names up to the end of the command; at least one.
-    pub(super) fn field_list(&mut self, command: &str) -> Read<Vec<FieldPattern>> {
+    pub(crate) fn field_list(&mut self, command: &str) -> Read<Vec<FieldPattern>> {
         let mut fields = Vec::new();
         loop {
             self.skip_separators();

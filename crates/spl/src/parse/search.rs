@@ -8,9 +8,7 @@ use quarry_event::time::parse_time;
 
 use super::cursor::{Parser, Read, Word, unescape};
 use super::options::OptionArg;
-use crate::ast::{
-    Command, CompareOp, FieldPattern, SearchCommand, SearchExpr, SearchPattern, Span, TimeModifiers, TimeText,
-};
+use crate::ast::{CompareOp, FieldPattern, SearchCommand, SearchExpr, SearchPattern, Span, TimeModifiers, TimeText};
 use crate::diagnostic::Diagnostic;
 
 impl From<Word> for SearchPattern {
@@ -21,15 +19,15 @@ impl From<Word> for SearchPattern {
 
 impl Parser<'_> {
     /// The arguments of `search`; time modifiers count only in the leading one.
-    pub(super) fn search_command(&mut self, leading: bool) -> Read<Command> {
+    pub(crate) fn search_command(&mut self, leading: bool) -> Read<SearchCommand> {
         let expr = self.search_condition()?;
         let mut time = TimeModifiers::default();
         let expr = if leading { self.take_time(expr, &mut time)? } else { expr };
-        Ok(Command::Search(SearchCommand { expr, time }))
+        Ok(SearchCommand { expr, time })
     }
 
     /// A condition up to the end of the command.
-    pub(super) fn search_condition(&mut self) -> Read<SearchExpr> {
+    pub(crate) fn search_condition(&mut self) -> Read<SearchExpr> {
         let expr = self.search_and()?;
         self.skip_blank();
         if self.peek() == Some(')') {
@@ -39,7 +37,7 @@ impl Parser<'_> {
     }
 
     /// A condition in parentheses, and nothing after it.
-    pub(super) fn search_in_parentheses(&mut self) -> Read<SearchExpr> {
+    pub(crate) fn search_in_parentheses(&mut self) -> Read<SearchExpr> {
         self.expect('(', "before the condition")?;
         self.enter()?;
         let inner = self.search_and()?;
@@ -247,7 +245,7 @@ impl Parser<'_> {
     }
 
     /// A comparison operator at the place.
-    pub(super) fn compare_op(&mut self) -> Option<CompareOp> {
+    pub(crate) fn compare_op(&mut self) -> Option<CompareOp> {
         let (op, length) = match (self.peek()?, self.peek_second()) {
             ('=', Some('=')) => (CompareOp::Eq, 2),
             ('=', _) => (CompareOp::Eq, 1),
@@ -364,14 +362,14 @@ impl Parser<'_> {
     // ---- time modifiers -------------------------------------------------------------------------------------------
 
     /// `earliest=` or `latest=` among the options of a command.
-    pub(super) fn time_option(&self, option: &OptionArg, time: &mut TimeModifiers) -> Read<()> {
+    pub(crate) fn time_option(&self, option: &OptionArg, time: &mut TimeModifiers) -> Read<()> {
         let slot = if option.name == "earliest" { TimeSlot::Earliest } else { TimeSlot::Latest };
         let value = SearchPattern { text: option.value.clone(), quoted: true, span: option.value_span };
         set_time(time, slot, &value)
     }
 
     /// Moves top-level time modifiers out of a condition.
-    pub(super) fn take_time(&mut self, expr: SearchExpr, time: &mut TimeModifiers) -> Read<SearchExpr> {
+    pub(crate) fn take_time(&mut self, expr: SearchExpr, time: &mut TimeModifiers) -> Read<SearchExpr> {
         let parts = match expr {
             SearchExpr::And(parts) => parts,
             other => vec![other],
@@ -489,7 +487,7 @@ fn check_inner_time(expr: &SearchExpr) -> Read<()> {
 }
 
 /// Whether a condition has modifiers of time inside.
-pub(super) fn has_inner_time(expr: &SearchExpr) -> bool {
+pub(crate) fn has_inner_time(expr: &SearchExpr) -> bool {
     match expr {
         SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().any(has_inner_time),
         SearchExpr::Not(part) => has_inner_time(part),

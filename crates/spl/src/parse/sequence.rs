@@ -1,4 +1,4 @@
-//! Commands that look from row to row: accum, autoregress, delta, trendline, uniq.
+//! Commands that look from row to row: autoregress, delta, trendline, uniq.
 
 use super::cursor::{Parser, Read};
 use super::options::{Known, OptionArg};
@@ -15,13 +15,8 @@ const DELTA: Known = Known { command: "delta", names: &["p"], ignored: &[] };
 
 impl Parser<'_> {
     /// The command of this name, or `None` when it is none of this family.
-    pub(super) fn sequence_command(&mut self, name: &str) -> Read<Option<SequenceCommand>> {
+    pub(crate) fn sequence_command(&mut self, name: &str) -> Read<Option<SequenceCommand>> {
         let command = match name {
-            "accum" => {
-                let field = self.expect_field("a field")?.text;
-                let output = self.name_after_as()?.unwrap_or_else(|| field.clone());
-                SequenceCommand::Accum { field, output }
-            }
             "autoregress" | "ar" => SequenceCommand::AutoRegress(self.autoregress()?),
             "delta" => SequenceCommand::Delta(self.delta()?),
             "trendline" => SequenceCommand::TrendLine(self.trendline()?),
@@ -32,7 +27,7 @@ impl Parser<'_> {
     }
 
     /// `AS name`, if it is next.
-    pub(super) fn name_after_as(&mut self) -> Read<Option<String>> {
+    pub(crate) fn name_after_as(&mut self) -> Read<Option<String>> {
         if self.eat_keyword("as") { Ok(Some(self.expect_field("a name after AS")?.text)) } else { Ok(None) }
     }
 

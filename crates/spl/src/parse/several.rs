@@ -28,7 +28,7 @@ const SUBSEARCHES_MAX: usize = 100;
 
 impl Parser<'_> {
     /// The command of this name, or `None` when it is none of this family.
-    pub(super) fn several_command(&mut self, name: &str) -> Read<Option<SeveralCommand>> {
+    pub(crate) fn several_command(&mut self, name: &str) -> Read<Option<SeveralCommand>> {
         let command = match name {
             "appendcols" => self.appendcols()?,
             "appendpipe" => {
@@ -59,7 +59,7 @@ impl Parser<'_> {
             while let Some(option) = self.option(APPENDCOLS)? {
                 match option.name.as_str() {
                     "override" => replaces = option.boolean()?,
-                    _ => limit(&option, &mut limits)?,
+                    _ => limits.take(&option)?,
                 }
             }
             if self.at_end() || subsearch.is_some() {
@@ -77,7 +77,7 @@ impl Parser<'_> {
     fn union(&mut self) -> Read<SeveralCommand> {
         let mut limits = SubsearchLimits::default();
         while let Some(option) = self.option(UNION)? {
-            limit(&option, &mut limits)?;
+            limits.take(&option)?;
         }
         Ok(SeveralCommand::Union { subsearches: self.subsearches("union", 1)?, limits })
     }
@@ -239,16 +239,6 @@ impl Parser<'_> {
         };
         Ok(GenTimesCommand { start, end, increment })
     }
-}
-
-pub(super) fn limit(option: &OptionArg, limits: &mut SubsearchLimits) -> Read<()> {
-    match option.name.as_str() {
-        "maxout" => limits.max_out = Some(option.number()?),
-        "timeout" => limits.timeout_s = Some(option.number()?),
-        "extendtimerange" => limits.extends_time = option.boolean()?,
-        _ => limits.max_time_s = Some(option.number()?),
-    }
-    Ok(())
 }
 
 /// `MM/DD/YYYY[:HH:MM:SS]` or a number of days.

@@ -74,14 +74,14 @@ fn field(name: &str) -> String {
 }
 
 /// A text in double quotes.
-pub(super) fn quote(text: &str) -> String {
+pub(crate) fn quote(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 impl Parser<'_> {
     /// The last of the commands that one of this name stands for, those before it being put aside; `None` when it is
     /// none of these.
-    pub(super) fn short_command(&mut self, name: &str, first: bool) -> Read<Option<Command>> {
+    pub(crate) fn short_command(&mut self, name: &str, first: bool) -> Read<Option<Command>> {
         let start = self.pos - name.len();
         let command = match name {
             "pivot" => self.pivot()?,
@@ -98,7 +98,7 @@ impl Parser<'_> {
                 let pattern = |text: &str| FieldPattern { text: text.to_owned(), span: self.since(start) };
                 let kept = EVENT_FIELDS.map(pattern).to_vec();
                 let text = vec![pattern("_raw")];
-                self.preceding = vec![search, Command::FieldsKeep(kept)];
+                self.preceding = vec![search.into(), Command::FieldsKeep(kept)];
                 Command::FieldsRemove(text)
             }
             "inputcsv" | "outputcsv" => self.result_file(name)?,
@@ -109,7 +109,7 @@ impl Parser<'_> {
     }
 
     /// Reads commands written out for the one that is being read.
-    pub(super) fn standing_for(&mut self, text: &str) -> Read<Command> {
+    pub(crate) fn standing_for(&mut self, text: &str) -> Read<Command> {
         let parsed = super::parse(text);
         if let Some(fault) = parsed.diagnostics.first() {
             return Err(Diagnostic::error(fault.message.clone(), self.since(self.stage_start())));

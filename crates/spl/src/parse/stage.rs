@@ -6,7 +6,7 @@
 use super::cursor::{Parser, Read};
 use super::{MAX_COMMANDS, MAX_SUBSEARCH_DEPTH, quoted_len};
 use crate::ast::{AnalyticsCommand, Command, Pipeline, SearchExpr, Span, Stage, ValuesCommand};
-use crate::commands::{HELP, NOT_YET, is_command, reason_not_yet};
+use crate::commands::{Call, NOT_YET, entry, help, help_of, is_command, reason_not_yet};
 use crate::diagnostic::Diagnostic;
 use crate::functions::STATS_FUNCTIONS;
 
@@ -19,7 +19,7 @@ const REST_CHARS_MAX: usize = 60;
 
 impl Parser<'_> {
     /// The whole text as one search.
-    pub(super) fn whole_search(&mut self) -> Pipeline {
+    pub(crate) fn whole_search(&mut self) -> Pipeline {
         if self.at_end() && self.macros.is_empty() {
             let hint = "write `*` to select every event";
             self.report(Diagnostic::error("the search is empty", self.here()).with_hint(hint));
@@ -29,7 +29,7 @@ impl Parser<'_> {
     }
 
     /// Commands up to the end of the text or of the subsearch.
-    pub(super) fn pipeline(&mut self) -> Pipeline {
+    pub(crate) fn pipeline(&mut self) -> Pipeline {
         let outer_end = self.end;
         let start = self.pos;
         let mut commands = Vec::new();
@@ -85,7 +85,7 @@ impl Parser<'_> {
     }
 
     /// Place of the next `]`, or `|` if asked, outside quotes and inner brackets; else the end.
-    pub(super) fn boundary(&self, at_pipe: bool) -> usize {
+    pub(crate) fn boundary(&self, at_pipe: bool) -> usize {
         let bytes = self.text.as_bytes();
         let mut open = 0usize;
         let mut at = self.pos;
@@ -158,9 +158,8 @@ impl Parser<'_> {
     fn with_syntax(&self, remark: Diagnostic, start: usize, implicit: bool) -> Diagnostic {
         let text = &self.text[start..self.end];
         let name = text[..text.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(text.len())].to_lowercase();
-        let row = HELP.binary_search_by_key(&name.as_str(), |command| command.name).map(|at| &HELP[at]);
-        match row {
-            Ok(row) if !implicit && remark.hint.is_none() && !matches!(row.name, "eval" | "where") => {
+        match help_of(&name) {
+            Some(row) if !implicit && remark.hint.is_none() && !matches!(row.name, "eval" | "where") => {
                 remark.with_hint(format!("write `{}`", row.syntax))
             }
             _ => remark,
@@ -168,7 +167,7 @@ impl Parser<'_> {
     }
 
     /// First byte after the `|` or `[` before the command being read.
-    pub(super) fn stage_start(&self) -> usize {
+    pub(crate) fn stage_start(&self) -> usize {
         self.text[..self.pos].rfind(['|', '[']).map_or(0, |at| at + 1)
     }
 
@@ -218,7 +217,7 @@ impl Parser<'_> {
     fn search_stage(&mut self, first: bool) -> Read<Option<Command>> {
         let command = self.search_command(first)?;
         self.expect_end("search")?;
-        Ok(Some(command))
+        Ok(Some(command.into()))
     }
 
     fn named_command(&mut self, first: bool) -> Read<Option<Command>> {
@@ -229,7 +228,10 @@ impl Parser<'_> {
         }
         self.pos += written.len();
         let name = written.to_ascii_lowercase();
-        let known = self.command(&name, first)?;
+        let known = match entry(&name) {
+            Some(entry) => Some((entry.parse)(self, Call { name: &name, is_first: first })?),
+            None => self.command(&name, first)?,
+        };
         let Some(command) = known.or_else(|| self.custom_command(&name, first)) else {
             self.unknown_command(&name, self.since(start));
             return Ok(None);
@@ -240,20 +242,17 @@ impl Parser<'_> {
 
     fn command(&mut self, name: &str, first: bool) -> Read<Option<Command>> {
         let command = match name {
-            "search" => self.search_command(first),
             "where" => self.whole_expression().map(Command::Where),
             "eval" => self.eval_command(),
-            "stats" | "eventstats" | "streamstats" => self.stats_family(name),
+            "eventstats" | "streamstats" => self.stats_family(name),
             "chart" => self.chart_command(),
             "timechart" => self.timechart_command(),
             "bin" | "bucket" | "discretize" => self.bin_command(),
-            "rex" | "regex" | "spath" | "makemv" | "mvexpand" => self.extract_command(name),
-            "append" | "join" | "lookup" | "inputlookup" | "makeresults" => self.combine_command(name),
+            "regex" | "spath" | "makemv" | "mvexpand" => self.extract_command(name),
+            "join" | "lookup" | "inputlookup" | "makeresults" => self.combine_command(name),
             "tstats" => self.tstats(),
             "foreach" | "map" | "transaction" => self.flow_command(name),
-            "outputlookup" | "collect" | "summaryindex" | "sumindex" | "sendalert" | "delete" | "iplocation" => {
-                self.write_command(name)
-            }
+            "outputlookup" | "sendalert" | "delete" | "iplocation" => self.write_command(name),
             "mstats" => self.mstats(),
             "datamodel" | "from" | "savedsearch" | "metadata" | "fromjson" => self.named_source(name),
             _ => {
@@ -316,7 +315,7 @@ impl Parser<'_> {
             let rest: String = self.rest().trim_end().chars().take(REST_CHARS_MAX).collect();
             remark.with_hint(format!("write `stats {name}{rest}`"))
         } else {
-            let known = HELP.iter().map(|row| row.name).chain(NOT_YET.iter().map(|(name, _)| *name));
+            let known = help().iter().map(|row| row.name).chain(NOT_YET.iter().map(|(name, _)| *name));
             let known = known.chain(self.custom.iter().map(String::as_str));
             let remark = self.suggest(Diagnostic::error(format!("unknown command `{name}`"), span), name, known);
             match remark.hint {
@@ -331,7 +330,7 @@ impl Parser<'_> {
     }
 
     /// `[ SEARCH ]`.
-    pub(super) fn subsearch(&mut self) -> Read<Pipeline> {
+    pub(crate) fn subsearch(&mut self) -> Read<Pipeline> {
         self.expect('[', "before a subsearch")?;
         let open = Span { start: self.pos - 1, end: self.pos };
         let close = self.boundary(false);

@@ -28,7 +28,7 @@ const CLUSTER: Known = Known {
 
 impl Parser<'_> {
     /// The command of this name, or `None` when it is none of this family.
-    pub(super) fn tables_command(&mut self, name: &str) -> Read<Option<TablesCommand>> {
+    pub(crate) fn tables_command(&mut self, name: &str) -> Read<Option<TablesCommand>> {
         let command = match name {
             "makecontinuous" => TablesCommand::MakeContinuous(self.makecontinuous()?),
             "timewrap" => TablesCommand::TimeWrap(self.timewrap()?),

@@ -32,7 +32,7 @@ const TOJSON: Known = Known {
 
 impl Parser<'_> {
     /// The command of this name, or `None` when it is none of this family.
-    pub(super) fn text_command(&mut self, name: &str) -> Read<Option<TextCommand>> {
+    pub(crate) fn text_command(&mut self, name: &str) -> Read<Option<TextCommand>> {
         let command = match name {
             "extract" | "kv" => TextCommand::Extract(self.extract()?),
             "xmlkv" => self.xmlkv()?,

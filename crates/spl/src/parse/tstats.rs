@@ -58,7 +58,7 @@ const MSTATS: Known = Known {
 
 impl Parser<'_> {
     /// `mstats`: as tstats, with a span of its own and no FROM.
-    pub(super) fn mstats(&mut self) -> Read<Command> {
+    pub(crate) fn mstats(&mut self) -> Read<Command> {
         let mut command = TstatsCommand { source: TstatsSource::Metrics, ..TstatsCommand::empty() };
         let (mut is_chart, mut series) = (false, SeriesOptions::default());
         loop {
@@ -167,7 +167,7 @@ impl Parser<'_> {
         }
     }
 
-    pub(super) fn tstats(&mut self) -> Read<Command> {
+    pub(crate) fn tstats(&mut self) -> Read<Command> {
         let mut command = TstatsCommand::empty();
         loop {
             while let Some(option) = self.option(TSTATS)? {
@@ -240,7 +240,7 @@ impl Parser<'_> {
     }
 
     /// `MODEL`, `MODEL.OBJECT` or `MODEL.ROOT.CHILD`, quoted or not.
-    pub(super) fn data_model_name(&mut self) -> Read<DataModelName> {
+    pub(crate) fn data_model_name(&mut self) -> Read<DataModelName> {
         let start = self.pos;
         self.skip_blank();
         if self.has_stand_in(start, self.pos) {

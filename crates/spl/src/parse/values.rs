@@ -42,7 +42,7 @@ const TOLD: &[(&str, &str)] = &[
 
 impl Parser<'_> {
     /// The command of this name, or `None` when it is none of this family.
-    pub(super) fn values_command(&mut self, name: &str) -> Read<Option<ValuesCommand>> {
+    pub(crate) fn values_command(&mut self, name: &str) -> Read<Option<ValuesCommand>> {
         let command = match name {
             "convert" => ValuesCommand::Convert(self.convert()?),
             "filldown" => ValuesCommand::FillDown(self.fields_to_end()?),
@@ -71,7 +71,7 @@ impl Parser<'_> {
     }
 
     /// Field names up to the end of the command; perhaps none.
-    pub(super) fn fields_to_end(&mut self) -> Read<Vec<FieldPattern>> {
+    pub(crate) fn fields_to_end(&mut self) -> Read<Vec<FieldPattern>> {
         let mut fields = Vec::new();
         loop {
             self.skip_separators();

@@ -1,31 +1,14 @@
-//! outputlookup, collect, sendalert, delete and iplocation.
+//! outputlookup, sendalert, delete and iplocation.
 
 use super::cursor::{Parser, Read};
 use super::options::Known;
-use crate::ast::{CollectCommand, Command, IpLocationCommand, KeepCommand, OutputLookupCommand, SendAlertCommand};
+use crate::ast::{Command, IpLocationCommand, KeepCommand, OutputLookupCommand, SendAlertCommand};
 use crate::diagnostic::Diagnostic;
 
 const OUTPUTLOOKUP: Known = Known {
     command: "outputlookup",
     names: &["append", "create_empty", "override_if_empty", "max", "key_field", "csv_safe"],
     ignored: &["createinapp", "create_context", "output_format", "allow_updates", "dispatch", "singlefile", "usexml"],
-};
-const COLLECT: Known = Known {
-    command: "collect",
-    names: &[
-        "index",
-        "sourcetype",
-        "source",
-        "name",
-        "host",
-        "marker",
-        "addtime",
-        "testmode",
-        "addinfo",
-        "timeformat",
-        "output_format",
-    ],
-    ignored: &["spool", "file", "run_in_preview", "uselb"],
 };
 const SENDALERT: Known =
     Known { command: "sendalert", names: &["results_link", "results_path", "param.name"], ignored: &[] };
@@ -37,10 +20,9 @@ fn is_of_parameter(c: char) -> bool {
 }
 
 impl Parser<'_> {
-    pub(super) fn write_command(&mut self, name: &str) -> Read<Command> {
+    pub(crate) fn write_command(&mut self, name: &str) -> Read<Command> {
         match name {
             "outputlookup" => self.outputlookup(),
-            "collect" | "summaryindex" | "sumindex" => self.collect(),
             "sendalert" => self.sendalert(),
             "delete" => Ok(Command::Keep(KeepCommand::Delete)),
             _ => self.iplocation(),
@@ -84,66 +66,6 @@ impl Parser<'_> {
             return Err(Diagnostic::error("outputlookup: no lookup table is given", self.here()));
         }
         Ok(Command::Keep(KeepCommand::OutputLookup(command)))
-    }
-
-    fn collect(&mut self) -> Read<Command> {
-        let mut name = None;
-        let mut command = CollectCommand {
-            name: "collect",
-            index: String::new(),
-            index_span: self.here(),
-            sourcetype: "stash".to_owned(),
-            source: None,
-            host: None,
-            marker: None,
-            add_time: true,
-            add_info: true,
-            time_format: None,
-            as_json: false,
-            test_mode: false,
-        };
-        loop {
-            let Some(option) = self.option(COLLECT)? else {
-                self.skip_separators();
-                // The index may stand alone.
-                match self.field_word() {
-                    Some(word) if command.index.is_empty() => {
-                        (command.index, command.index_span) = (word.text, word.span);
-                        continue;
-                    }
-                    Some(word) => {
-                        return Err(Diagnostic::error(format!("collect: unexpected `{}`", word.text), word.span));
-                    }
-                    None => break,
-                }
-            };
-            match option.name.as_str() {
-                "index" => (command.index, command.index_span) = (option.value, option.value_span),
-                "sourcetype" => command.sourcetype = option.value,
-                "source" => command.source = Some(option.value),
-                // Alert actions give the name of their search so.
-                "name" => name = Some(option.value),
-                "host" => command.host = Some(option.value),
-                "marker" => command.marker = Some(option.value),
-                "addtime" => command.add_time = option.boolean()?,
-                "addinfo" => command.add_info = option.boolean()?,
-                "timeformat" => command.time_format = Some(option.value),
-                "output_format" => {
-                    command.as_json = match option.value.to_ascii_lowercase().as_str() {
-                        "raw" => false,
-                        "hec" => true,
-                        _ => return Err(option.refuse("raw or hec")),
-                    }
-                }
-                _ => command.test_mode = option.boolean()?,
-            }
-        }
-        command.source = command.source.or(name);
-        if command.index.is_empty() {
-            let remark = Diagnostic::error("collect: no index is given", self.here());
-            return Err(remark.with_hint("write `collect index=summary`"));
-        }
-        Ok(Command::Keep(KeepCommand::Collect(command)))
     }
 
     /// `sendalert ACTION [results_link=] [results_path=] [param.NAME=VALUE]...`.

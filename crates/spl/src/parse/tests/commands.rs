@@ -2,8 +2,8 @@
 
 use super::one;
 use crate::ast::{
-    BinSpan, Command, FieldPattern, InlineData, MvSplit, PercentileKind, PercentileMethod, SedEdit, SedMatches,
-    SeriesTest, SortKind, StatsFunction,
+    BinSpan, Command, FieldPattern, InlineData, MvSplit, PercentileKind, PercentileMethod, RexCommand, SedEdit,
+    SedMatches, SeriesTest, SortKind, StatsFunction,
 };
 use crate::parse::parse;
 use quarry_event::time::{Span as TimeSpan, SpanUnit};
@@ -143,14 +143,14 @@ fn running_aggregates_and_sparklines() {
 
 #[test]
 fn extractions() {
-    let Command::Rex(rex) =
+    let Command::Rex(RexCommand::Extract(rex)) =
         one("| rex field=\"a b\" max_match=0 \"(?<x>\\d+) [(?<no>] (?P<y_1>\\\"q\\\")\" offset_field=o")
     else {
         panic!("rex")
     };
     assert_eq!((rex.field.as_str(), rex.max_match, rex.offset_field.as_deref()), ("a b", 0, Some("o")));
     assert_eq!((rex.groups, rex.pattern.text.contains("\"q\"")), (vec!["x".to_owned(), "y_1".to_owned()], true));
-    let Command::RexSed(sed) = one("| rex mode=sed field=c \"s/a\\/(b)/\\1/gi y/ab/cd/ s/x/y/2\"") else {
+    let Command::Rex(RexCommand::Sed(sed)) = one("| rex mode=sed field=c \"s/a\\/(b)/\\1/gi y/ab/cd/ s/x/y/2\"") else {
         panic!("sed")
     };
     assert_eq!(sed.edits.len(), 3);

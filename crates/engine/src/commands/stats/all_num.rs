@@ -8,33 +8,32 @@ use quarry_spl::ast::{
     Span, StatsCommand, StatsFunction,
 };
 
-use super::{Lowering, Step};
+use super::Execute;
 use crate::EngineError;
+use crate::lower::{Lowering, Step};
 
-impl Lowering<'_> {
-    /// `stats` with `allnum=true`, whose fields are named without wildcards.
-    pub(super) fn stats_of_numbers(&self, stats: &StatsCommand) -> Result<Vec<Step>, EngineError> {
-        let (mut counts, mut checks, mut hidden) = (Vec::new(), Vec::new(), Vec::new());
-        for (at, aggregate) in stats.aggregates.iter().enumerate() {
-            let AggregateArg::Field(field) = &aggregate.arg else { continue };
-            if !is_of_numbers(&aggregate.function) {
-                continue;
-            }
-            let (values, numbers, span) = (format!("__values{at}"), format!("__numbers{at}"), aggregate.span);
-            counts.push(count(AggregateArg::Field(field.clone()), &values, span));
-            counts.push(count(AggregateArg::Eval(numbers_of(&field.text, span)), &numbers, span));
-            checks.push(where_equal(&aggregate.name, &values, &numbers, span));
-            hidden.extend([values, numbers].map(|text| FieldPattern { text, span }));
+/// `stats` with `allnum=true`, whose fields are named without wildcards.
+pub(super) fn steps(stats: &StatsCommand, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+    let (mut counts, mut checks, mut hidden) = (Vec::new(), Vec::new(), Vec::new());
+    for (at, aggregate) in stats.aggregates.iter().enumerate() {
+        let AggregateArg::Field(field) = &aggregate.arg else { continue };
+        if !is_of_numbers(&aggregate.function) {
+            continue;
         }
-        let mut command = StatsCommand { all_num: false, ..stats.clone() };
-        command.aggregates.extend(counts);
-        let mut steps = self.stats_steps(&command)?;
-        if !checks.is_empty() {
-            steps.push(self.eval(&checks)?);
-            steps.push(self.shape(&Command::FieldsRemove(hidden))?);
-        }
-        Ok(steps)
+        let (values, numbers, span) = (format!("__values{at}"), format!("__numbers{at}"), aggregate.span);
+        counts.push(count(AggregateArg::Field(field.clone()), &values, span));
+        counts.push(count(AggregateArg::Eval(numbers_of(&field.text, span)), &numbers, span));
+        checks.push(where_equal(&aggregate.name, &values, &numbers, span));
+        hidden.extend([values, numbers].map(|text| FieldPattern { text, span }));
     }
+    let mut command = StatsCommand { all_num: false, ..stats.clone() };
+    command.aggregates.extend(counts);
+    let mut steps = command.steps(lowering)?;
+    if !checks.is_empty() {
+        steps.push(lowering.eval(&checks)?);
+        steps.push(lowering.shape(&Command::FieldsRemove(hidden))?);
+    }
+    Ok(steps)
 }
 
 fn is_of_numbers(function: &StatsFunction) -> bool {

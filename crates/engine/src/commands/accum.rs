@@ -1,0 +1,42 @@
+//! `accum`: a running sum.
+
+use arrow::record_batch::RecordBatch;
+use quarry_event::value::Number;
+use quarry_spl::ast::AccumCommand;
+
+use super::Execute;
+use crate::EngineError;
+use crate::command::RowCommand;
+use crate::lower::{Lowering, Step, ordered};
+use crate::rows::{self, ColumnBuilder, Value};
+
+impl Execute for AccumCommand {
+    fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        let (field, output) = (self.field.clone(), self.output.clone());
+        Ok(vec![ordered(move || RunningSum { field: field.clone(), output: output.clone(), sum: Number::Int(0) })])
+    }
+}
+
+/// The sum of the numbers so far.
+struct RunningSum {
+    field: String,
+    output: String,
+    sum: Number,
+}
+
+impl RowCommand for RunningSum {
+    fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        let (reader, old) = (rows::reader(&rows, &self.field), rows::reader(&rows, &self.output));
+        let mut column = ColumnBuilder::new(rows.num_rows());
+        for row in 0..rows.num_rows() {
+            match reader.exact_number(row) {
+                Some(number) => {
+                    self.sum = self.sum.plus(number);
+                    column.push(Value::of_number(self.sum));
+                }
+                None => column.push(old.value(row)),
+            }
+        }
+        rows::with_column(&rows, &self.output, column.finish())
+    }
+}

@@ -1,0 +1,28 @@
+//! `append`: the rows of a subsearch behind those of the search.
+
+use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::AppendCommand;
+
+use super::Execute;
+use crate::EngineError;
+use crate::command::{Blocking, CommandContext, RowIter, of_batches};
+use crate::lower::{Lowering, Step, blocking};
+
+impl Execute for AppendCommand {
+    fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        let rows = lowering.subsearch(&self.subsearch, self.limits)?;
+        Ok(vec![blocking(Append { rows })])
+    }
+}
+
+/// Rows that are there already, behind those that come.
+pub(crate) struct Append {
+    /// Result of the subsearch.
+    pub rows: Vec<RecordBatch>,
+}
+
+impl Blocking for Append {
+    fn run(&self, rows: RowIter, _: &CommandContext) -> Result<RowIter, EngineError> {
+        Ok(Box::new(rows.chain(of_batches(self.rows.clone()))))
+    }
+}

@@ -1,0 +1,30 @@
+//! `search` behind a pipe: the rows that meet a condition. Where it begins a search, the scan tests events.
+
+use std::sync::Arc;
+
+use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::SearchCommand;
+
+use super::Execute;
+use crate::EngineError;
+use crate::command::RowCommand;
+use crate::lower::{Lowering, Step, row};
+use crate::row_filter::RowFilter;
+use crate::rows;
+
+impl Execute for SearchCommand {
+    fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        let expr = lowering.environment.resolved(&self.expr)?;
+        let filter = Arc::new(RowFilter::new(&expr, &lowering.expressions())?);
+        Ok(vec![row(move || Search(Arc::clone(&filter)))])
+    }
+}
+
+/// Keeps matching rows.
+struct Search(Arc<RowFilter>);
+
+impl RowCommand for Search {
+    fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        rows::filter(&rows, &self.0.matches(&rows)?)
+    }
+}

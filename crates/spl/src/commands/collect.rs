@@ -1,0 +1,136 @@
+//! `collect`: rows stored as events of an index.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::ast::Span;
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Known, Parser, Read};
+
+const OPTIONS: Known = Known {
+    command: "collect",
+    names: &[
+        "index",
+        "sourcetype",
+        "source",
+        "name",
+        "host",
+        "marker",
+        "addtime",
+        "testmode",
+        "addinfo",
+        "timeformat",
+        "output_format",
+    ],
+    ignored: &["spool", "file", "run_in_preview", "uselb"],
+};
+
+/// `collect`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CollectCommand {
+    /// How it is written: `collect`, or a command that stands for it.
+    pub name: &'static str,
+    /// `index=`.
+    pub index: String,
+    /// Place of the name.
+    pub index_span: Span,
+    /// `sourcetype=stash`.
+    pub sourcetype: String,
+    /// `source=`.
+    pub source: Option<String>,
+    /// `host=`.
+    pub host: Option<String>,
+    /// `marker=`: text added to every event.
+    pub marker: Option<String>,
+    /// `addtime=t`: a time in front of events that have no `_raw`.
+    pub add_time: bool,
+    /// `addinfo=t`: the range and the moment of the search behind the time.
+    pub add_info: bool,
+    /// `timeformat=`: how that time is written.
+    pub time_format: Option<String>,
+    /// `output_format=hec`: fields as a JSON object.
+    pub as_json: bool,
+    /// `testmode=f`: shows the events and keeps none.
+    pub test_mode: bool,
+}
+
+impl Syntax for CollectCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["collect", "summaryindex", "sumindex"],
+        syntax: "collect index=INDEX [source=] [sourcetype=] [marker=] [testmode=]",
+        summary: "Stores the rows as events of an index",
+        group: Group::Keeping,
+        capability: Some("run_collect"),
+        kind: Kind::Blocking,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<CollectCommand> {
+        let mut name = None;
+        let mut command = CollectCommand {
+            name: "collect",
+            index: String::new(),
+            index_span: parser.here(),
+            sourcetype: "stash".to_owned(),
+            source: None,
+            host: None,
+            marker: None,
+            add_time: true,
+            add_info: true,
+            time_format: None,
+            as_json: false,
+            test_mode: false,
+        };
+        loop {
+            let Some(option) = parser.option(OPTIONS)? else {
+                parser.skip_separators();
+                // The index may stand alone.
+                match parser.field_word() {
+                    Some(word) if command.index.is_empty() => {
+                        (command.index, command.index_span) = (word.text, word.span);
+                        continue;
+                    }
+                    Some(word) => {
+                        return Err(Diagnostic::error(format!("collect: unexpected `{}`", word.text), word.span));
+                    }
+                    None => break,
+                }
+            };
+            match option.name.as_str() {
+                "index" => (command.index, command.index_span) = (option.value, option.value_span),
+                "sourcetype" => command.sourcetype = option.value,
+                "source" => command.source = Some(option.value),
+                // Alert actions give the name of their search so.
+                "name" => name = Some(option.value),
+                "host" => command.host = Some(option.value),
+                "marker" => command.marker = Some(option.value),
+                "addtime" => command.add_time = option.boolean()?,
+                "addinfo" => command.add_info = option.boolean()?,
+                "timeformat" => command.time_format = Some(option.value),
+                "output_format" => {
+                    command.as_json = match option.value.to_ascii_lowercase().as_str() {
+                        "raw" => false,
+                        "hec" => true,
+                        _ => return Err(option.refuse("raw or hec")),
+                    }
+                }
+                _ => command.test_mode = option.boolean()?,
+            }
+        }
+        command.source = command.source.or(name);
+        if command.index.is_empty() {
+            let remark = Diagnostic::error("collect: no index is given", parser.here());
+            return Err(remark.with_hint("write `collect index=summary`"));
+        }
+        Ok(command)
+    }
+}
+
+impl Semantics for CollectCommand {
+    fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
+        FieldNeeds::everything()
+    }
+
+    fn name<'a>(&'a self, _: &'a str) -> &'a str {
+        self.name
+    }
+}

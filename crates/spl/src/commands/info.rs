@@ -1,0 +1,102 @@
+//! What help, the parser and the planner know of a command before it is written: names, syntax line, chapter, kind.
+
+/// Static description of a command: its names, help line and kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommandInfo {
+    /// Names in lower case; the first is the usual one, the others are aliases.
+    pub names: &'static [&'static str],
+    /// Syntax line, beginning with the usual name.
+    pub syntax: &'static str,
+    /// Summary in one line.
+    pub summary: &'static str,
+    /// Chapter of the help page.
+    pub group: Group,
+    /// Splunk's name of the capability that running it requires in addition to `search`.
+    pub capability: Option<&'static str>,
+    /// How it consumes rows, at the most demanding of its options.
+    pub kind: Kind,
+    /// Page of `spec/spl` that describes it, where that is not the page of its own name.
+    pub page: Option<&'static str>,
+}
+
+impl CommandInfo {
+    /// Values of the fields that most commands leave out.
+    pub(crate) const DEFAULT: CommandInfo = CommandInfo {
+        names: &[],
+        syntax: "",
+        summary: "",
+        group: Group::Nothing,
+        capability: None,
+        kind: Kind::Row,
+        page: None,
+    };
+
+    /// The usual name.
+    pub fn name(&self) -> &'static str {
+        self.names.first().copied().unwrap_or_default()
+    }
+}
+
+/// How a command consumes rows; each kind can do what those before it can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Maps each row by itself, so batches may run in parallel and in any order.
+    Row,
+    /// Maps rows in their order, keeping state from one to the next.
+    OrderedRow,
+    /// Folds rows into groups, in parallel, and gives the groups at the end.
+    Fold,
+    /// Needs all rows before it gives the first.
+    Blocking,
+    /// Makes rows of its own; must be the first command of a search.
+    Generating,
+}
+
+/// Chapters of the help page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// Commands that select events.
+    Searching,
+    /// Commands that compute tables of aggregates.
+    Reporting,
+    /// Commands that change the fields of rows.
+    Fields,
+    /// Commands that treat rows as a whole.
+    Rows,
+    /// Commands that find clusters, outliers and trends.
+    Patterns,
+    /// Commands that make rows that are not events.
+    Making,
+    /// Commands that store or send results.
+    Keeping,
+    /// Commands that are accepted for compatibility and do nothing.
+    Nothing,
+}
+
+impl Group {
+    /// All chapters, in the order of the help page.
+    pub const ALL: [Group; 8] = [
+        Group::Searching,
+        Group::Reporting,
+        Group::Fields,
+        Group::Rows,
+        Group::Patterns,
+        Group::Making,
+        Group::Keeping,
+        Group::Nothing,
+    ];
+
+    /// Heading of the chapter.
+    pub fn title(self) -> &'static str {
+        match self {
+            Group::Searching => "Finding events",
+            Group::Reporting => "Reporting: tables of aggregates",
+            Group::Fields => "Fields: choosing, computing, cutting out",
+            Group::Rows => "Rows: ordering, joining, running searches",
+            Group::Patterns => "Patterns",
+            Group::Making => "Making and reading rows",
+            Group::Keeping => "Keeping and sending rows",
+            Group::Nothing => "Taken, and without effect",
+        }
+    }
+}

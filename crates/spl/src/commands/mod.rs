@@ -1,0 +1,267 @@
+//! The commands of SPL: one file for each, and the table of them all.
+//!
+//! A command's file holds its node of the syntax tree, how it is written ([`Syntax`]) and what the planner may know of
+//! it without running it ([`Semantics`]). A command that is short for others is a file with an `INFO` and a `parse` that
+//! gives the nodes of those. [`each_command`] lists them; the enum [`Command`], look-up by name, help and every question
+//! about a command are made of that list. How commands run is the matter of the engine, whose files have the same names.
+
+mod info;
+mod not_yet;
+mod registry;
+mod unconverted;
+
+use crate::analyse::FieldNeeds;
+use crate::ast::*;
+use crate::diagnostic::Diagnostic;
+use crate::needs::Needs;
+use crate::parse::{Parser, Read};
+
+pub use info::{CommandInfo, Group, Kind};
+pub use not_yet::NOT_YET;
+pub(crate) use not_yet::reason_not_yet;
+pub use registry::{CommandHelp, capability_of, help, is_command};
+pub(crate) use registry::{entry, help_of};
+
+/// Calls a macro with the table of all commands: first those with a node in the syntax tree, as variant of [`Command`],
+/// file and type of the node; then those that are short for others, as file.
+#[macro_export]
+macro_rules! each_command {
+    ($then:ident) => {
+        $then! {
+            nodes {
+                Accum(accum::AccumCommand),
+                Append(append::AppendCommand),
+                Collect(collect::CollectCommand),
+                Rex(rex::RexCommand),
+                Search(search::SearchCommand),
+                Stats(stats::StatsCommand),
+            }
+            short {
+                mcollect,
+            }
+        }
+    };
+}
+
+/// The capability that a command of an app requires.
+pub const CUSTOM_CAPABILITY: &str = "run_custom_command";
+
+/// How a command is written.
+pub(crate) trait Syntax: Sized {
+    /// Names, help line and kind.
+    const INFO: CommandInfo;
+    /// Parses what stands behind the name, up to the end of the command; what it leaves is an error.
+    fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> Read<Self>;
+}
+
+/// What the parser knows when it has read the name of a command.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call<'a> {
+    /// The name as written, in lower case: one of [`CommandInfo::names`].
+    pub(crate) name: &'a str,
+    /// Whether it is the first command of a search.
+    pub(crate) is_first: bool,
+}
+
+/// What the planner may know of a command without running it.
+pub(crate) trait Semantics {
+    /// Fields that the rows before it must have, so that `after` can be delivered behind it. When in doubt, all: too
+    /// many fields are slow, too few are wrong.
+    fn fields_before(&self, after: FieldNeeds) -> FieldNeeds;
+
+    /// How it consumes rows with these options; `declared` is the kind of [`Syntax::INFO`].
+    fn kind(&self, declared: Kind) -> Kind {
+        declared
+    }
+
+    /// The name as written, for commands whose aliases require other capabilities or are named in errors.
+    fn name<'a>(&'a self, declared: &'a str) -> &'a str {
+        declared
+    }
+
+    /// Whether it gives a table of results, whatever its input is; else it gives events where it gets events.
+    fn makes_table(&self) -> bool {
+        false
+    }
+
+    /// Whether it makes no fields but those that it names.
+    fn names_its_fields(&self) -> bool {
+        false
+    }
+
+    /// Whether it makes the same of a row in every search, at any time, so that partial states behind it can be kept.
+    fn is_repeatable(&self) -> bool {
+        false
+    }
+
+    /// The searches in it, in their order, those of its conditions included.
+    fn subsearches(&self) -> Vec<&Pipeline> {
+        Vec::new()
+    }
+
+    /// Adds the lookup tables, data models and saved searches that it names itself; `following` are the commands behind.
+    fn add_needs(&self, _following: &[Stage], _needs: &mut Needs) {}
+
+    /// Warns of what runs but was hardly meant.
+    fn find_slips(&self, _place: &Place<'_>, _found: &mut Vec<Diagnostic>) {}
+}
+
+/// Where a command stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place<'a> {
+    /// The whole search.
+    pub(crate) text: &'a str,
+    /// From the command's name to its last argument.
+    pub(crate) span: Span,
+    /// Whether it is the first command.
+    pub(crate) is_first: bool,
+}
+
+macro_rules! define_commands {
+    (nodes { $($variant:ident($module:ident::$node:ident),)* } short { $($short:ident,)* }) => {
+        $(mod $module;)*
+        $(mod $short;)*
+
+        /// Nodes of the syntax tree, and the types they are made of.
+        pub(crate) mod nodes {
+            $(pub use super::$module::*;)*
+        }
+
+        /// A command of a search.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Command {
+            $(#[doc = concat!("See [`", stringify!($node), "`].")] $variant($node),)*
+            /// `where EXPR`.
+            Where(Expr),
+            /// `eval a=EXPR, ...`.
+            Eval(Vec<Assignment>),
+            /// `eventstats`.
+            EventStats(StatsCommand),
+            /// `streamstats`.
+            StreamStats(StreamStatsCommand),
+            /// `chart`.
+            Chart(ChartCommand),
+            /// `timechart`.
+            TimeChart(TimeChartCommand),
+            /// `bin` / `bucket` / `discretize`.
+            Bin(BinCommand),
+            /// `top`.
+            Top(TopCommand),
+            /// `rare`.
+            Rare(TopCommand),
+            /// `table`.
+            Table(Vec<FieldPattern>),
+            /// `fields + ...`.
+            FieldsKeep(Vec<FieldPattern>),
+            /// `fields - ...`.
+            FieldsRemove(Vec<FieldPattern>),
+            /// `rename a AS b`.
+            Rename(Vec<(FieldPattern, FieldPattern)>),
+            /// `sort`.
+            Sort(SortCommand),
+            /// `head`.
+            Head(HeadCommand),
+            /// `tail N`.
+            Tail(usize),
+            /// `reverse`.
+            Reverse,
+            /// `dedup`.
+            Dedup(DedupCommand),
+            /// `regex`.
+            Regex(RegexCommand),
+            /// `spath`.
+            Spath(SpathCommand),
+            /// `fillnull`.
+            FillNull(FillNullCommand),
+            /// `makemv`.
+            MakeMv(MakeMvCommand),
+            /// `mvexpand`.
+            MvExpand(MvExpandCommand),
+            /// `makeresults`.
+            MakeResults(MakeResultsCommand),
+            /// `join`.
+            Join(JoinCommand),
+            /// `lookup`.
+            Lookup(LookupCommand),
+            /// `inputlookup`.
+            InputLookup(InputLookupCommand),
+            /// Values of fields rewritten: convert, replace, strcat and their kin.
+            Values(ValuesCommand),
+            /// Rows seen after one another: delta, trendline and their kin.
+            Sequence(SequenceCommand),
+            /// Tables turned into others: totals, transpose, xyseries and their kin.
+            Reshape(ReshapeCommand),
+            /// `tstats`.
+            Tstats(TstatsCommand),
+            /// Searches in searches and events brought together: foreach, map, transaction.
+            Flow(FlowCommand),
+            /// Rows kept elsewhere: outputlookup, sendalert.
+            Keep(KeepCommand),
+            /// `iplocation`.
+            IpLocation(IpLocationCommand),
+            /// `metadata`.
+            Metadata(MetadataCommand),
+            /// `fromjson FIELD [prefix=]`: the field and the prefix.
+            FromJson(String, String),
+            /// `datamodel`.
+            DataModel(DataModelCommand),
+            /// `from`.
+            From(FromCommand),
+            /// `savedsearch`.
+            SavedSearch(SavedSearchCommand),
+            /// A command of an app.
+            Custom(CustomCommand),
+            /// Several searches brought together: appendpipe, union, set and their kin.
+            Several(SeveralCommand),
+            /// Fields and rows of texts: extract, xmlkv, multikv and their kin.
+            Text(TextCommand),
+            /// All rows of a table: makecontinuous, timewrap, concurrency and their kin.
+            Tables(TablesCommand),
+            /// Patterns in all rows: predict, kmeans, anomalies and their kin.
+            Analytics(AnalyticsCommand),
+            /// Models of machine learning: fit, apply, score and their kin.
+            Learn(LearnCommand),
+            /// What the node knows beside events: rest, loadjob, history, dbinspect.
+            Node(NodeCommand),
+        }
+
+        /// Every command, as the parser finds it.
+        const ENTRIES: &[registry::Entry] = &[
+            $(registry::Entry {
+                info: &<$node as Syntax>::INFO,
+                parse: |parser, call| <$node as Syntax>::parse(parser, call).map(Command::$variant),
+            },)*
+            $(registry::Entry { info: &$short::INFO, parse: $short::parse },)*
+        ];
+
+        impl Command {
+            /// Description and node of a command that has a file of its own.
+            pub(crate) fn described(&self) -> Option<(&'static CommandInfo, &dyn Semantics)> {
+                match self {
+                    $(Command::$variant(node) => Some((&<$node as Syntax>::INFO, node)),)*
+                    _ => None,
+                }
+            }
+        }
+
+        $(impl From<$node> for Command {
+            fn from(node: $node) -> Command {
+                Command::$variant(node)
+            }
+        })*
+    };
+}
+
+each_command!(define_commands);
+
+impl Command {
+    /// The searches in it, those of its conditions included.
+    pub fn subsearches(&self) -> Vec<&Pipeline> {
+        self.described().map(|(_, node)| node.subsearches()).unwrap_or_default()
+    }
+
+    /// How it consumes rows.
+    pub fn kind(&self) -> Option<Kind> {
+        self.described().map(|(info, node)| node.kind(info.kind))
+    }
+}

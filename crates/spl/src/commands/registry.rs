@@ -1,0 +1,117 @@
+//! Commands by name, and their help rows.
+
+use std::sync::LazyLock;
+
+use super::info::{CommandInfo, Group};
+use super::unconverted::ROWS;
+use super::{CUSTOM_CAPABILITY, Call, Command, ENTRIES};
+use crate::parse::{Parser, Read};
+
+/// A command as the parser finds it.
+pub(crate) struct Entry {
+    /// Names, help line and kind.
+    pub(crate) info: &'static CommandInfo,
+    /// Parses what stands behind the name.
+    pub(crate) parse: fn(&mut Parser<'_>, Call<'_>) -> Read<Command>,
+}
+
+/// A name of a command as help shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandHelp {
+    /// Name in lower case, perhaps an alias.
+    pub name: &'static str,
+    /// Syntax line.
+    pub syntax: String,
+    /// Summary in one line.
+    pub summary: String,
+    /// Splunk's name of the capability that running it requires in addition to `search`.
+    pub capability: Option<&'static str>,
+    /// Chapter of the help page.
+    pub group: Group,
+    /// Page of `spec/spl` that describes it.
+    pub page: &'static str,
+}
+
+impl CommandHelp {
+    fn of(name: &'static str, info: &'static CommandInfo) -> CommandHelp {
+        let usual = info.name();
+        let (syntax, summary) = match name == usual {
+            true => (info.syntax.to_owned(), info.summary.to_owned()),
+            false => (info.syntax.replacen(usual, name, 1), format!("Alias of {usual}")),
+        };
+        let page = info.page.unwrap_or(usual);
+        CommandHelp { name, syntax, summary, capability: info.capability, group: info.group, page }
+    }
+}
+
+/// Names with their commands, in the order of the names.
+static NAMES: LazyLock<Vec<(&'static str, &'static Entry)>> = LazyLock::new(|| {
+    let named = ENTRIES.iter().flat_map(|entry| entry.info.names.iter().map(move |name| (*name, entry)));
+    let mut names: Vec<_> = named.collect();
+    names.sort_by_key(|(name, _)| *name);
+    names
+});
+
+static HELP: LazyLock<Vec<CommandHelp>> = LazyLock::new(|| {
+    let mut rows: Vec<CommandHelp> = NAMES.iter().map(|(name, entry)| CommandHelp::of(name, entry.info)).collect();
+    rows.extend(ROWS.iter().map(|row| CommandHelp {
+        name: row.name,
+        syntax: row.syntax.to_owned(),
+        summary: row.summary.to_owned(),
+        capability: row.capability,
+        group: row.group,
+        page: row.page,
+    }));
+    rows.sort_by_key(|row| row.name);
+    rows
+});
+
+/// The command of this lower-case name.
+pub(crate) fn entry(name: &str) -> Option<&'static Entry> {
+    let at = NAMES.binary_search_by_key(&name, |(known, _)| *known).ok()?;
+    Some(NAMES[at].1)
+}
+
+/// Help rows of all commands that run, by name, aliases included.
+pub fn help() -> &'static [CommandHelp] {
+    &HELP
+}
+
+/// The help row of a command of this lower-case name.
+pub(crate) fn help_of(name: &str) -> Option<&'static CommandHelp> {
+    HELP.binary_search_by_key(&name, |row| row.name).ok().map(|at| &HELP[at])
+}
+
+/// Splunk's name of the capability that a command of this lower-case name requires in addition to `search`. Commands
+/// that are not built in are those of apps.
+pub fn capability_of(name: &str) -> Option<&'static str> {
+    match help_of(name) {
+        Some(row) => row.capability,
+        None => Some(CUSTOM_CAPABILITY),
+    }
+}
+
+/// Whether a command of this lower-case name runs.
+pub fn is_command(name: &str) -> bool {
+    help_of(name).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::NOT_YET;
+    use super::*;
+
+    #[test]
+    fn names_are_distinct() {
+        assert!(HELP.windows(2).all(|pair| pair[0].name < pair[1].name));
+        assert!(NOT_YET.iter().all(|(name, _)| !is_command(name)));
+    }
+
+    #[test]
+    fn syntax_lines_hold_the_name() {
+        for row in help() {
+            assert!(row.syntax.contains(row.name), "{}", row.name);
+            assert!(!row.summary.is_empty(), "{}", row.name);
+        }
+    }
+}

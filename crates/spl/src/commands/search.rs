@@ -1,0 +1,60 @@
+//! `search`: the events or rows that meet a condition.
+
+use super::{Call, CommandInfo, Group, Kind, Place, Semantics, Syntax};
+use crate::analyse::{self, FieldNeeds, has_subsearch, search_fields};
+use crate::ast::{Pipeline, SearchExpr, TimeModifiers};
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Parser, Read};
+use crate::slips;
+
+/// `search EXPR`; the first one of a search selects events, later ones filter rows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SearchCommand {
+    /// The condition, inline time modifiers taken out.
+    pub expr: SearchExpr,
+    /// `earliest=` / `latest=` and friends found at the top level.
+    pub time: TimeModifiers,
+}
+
+impl Syntax for SearchCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["search"],
+        syntax: "search EXPR",
+        summary: "Keeps the events or rows that match a condition",
+        group: Group::Searching,
+        kind: Kind::Row,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> Read<SearchCommand> {
+        parser.search_command(call.is_first)
+    }
+}
+
+impl Semantics for SearchCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        search_fields(&self.expr).iter().for_each(|field| after.add(field));
+        // Which fields a subsearch asks for is known only when it has run.
+        after.all |= has_subsearch(&self.expr);
+        after
+    }
+
+    fn names_its_fields(&self) -> bool {
+        true
+    }
+
+    fn is_repeatable(&self) -> bool {
+        analyse::is_settled(&self.expr)
+    }
+
+    fn subsearches(&self) -> Vec<&Pipeline> {
+        self.expr.subsearches()
+    }
+
+    fn find_slips(&self, place: &Place<'_>, found: &mut Vec<Diagnostic>) {
+        slips::find_in_condition(&self.expr, found);
+        if place.is_first {
+            slips::find_missing_pipe(place, &self.expr, found);
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! `stats`: aggregates of groups of rows.
+
+use super::{Call, CommandInfo, Group, Kind, Place, Semantics, Syntax};
+use crate::analyse::{FieldNeeds, repeatable};
+use crate::ast::{Aggregate, FieldPattern};
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Known, Parser, Read};
+use crate::slips::find_in_report;
+
+const OPTIONS: Known =
+    Known { command: "stats", names: &["allnum", "delim", "dedup_splitvals"], ignored: &["partitions", "prestats"] };
+
+/// `stats` and `eventstats`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StatsCommand {
+    /// Aggregates in order.
+    pub aggregates: Vec<Aggregate>,
+    /// BY fields.
+    pub by: Vec<FieldPattern>,
+    /// `allnum=`.
+    pub all_num: bool,
+    /// `delim=`.
+    pub delim: String,
+    /// `dedup_splitvals=`.
+    pub dedup_split_values: bool,
+}
+
+impl Syntax for StatsCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["stats"],
+        syntax: "stats AGG... [BY FIELD...]",
+        summary: "Computes aggregates of all rows or of groups",
+        group: Group::Reporting,
+        kind: Kind::Fold,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<StatsCommand> {
+        parser.stats(OPTIONS)
+    }
+}
+
+impl Semantics for StatsCommand {
+    fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
+        let mut needs = FieldNeeds::default();
+        needs.add_aggregates(&self.aggregates);
+        needs.add_all(&self.by);
+        needs
+    }
+
+    fn kind(&self, declared: Kind) -> Kind {
+        match self.aggregates.iter().any(Aggregate::has_wildcard) {
+            true => Kind::Blocking,
+            false => declared,
+        }
+    }
+
+    fn makes_table(&self) -> bool {
+        true
+    }
+
+    fn names_its_fields(&self) -> bool {
+        true
+    }
+
+    fn is_repeatable(&self) -> bool {
+        repeatable::aggregates(&self.aggregates)
+    }
+
+    fn find_slips(&self, place: &Place<'_>, found: &mut Vec<Diagnostic>) {
+        find_in_report(place.text, &self.aggregates, &self.by, found);
+    }
+}
+
+impl Parser<'_> {
+    /// Parses the options, aggregates and BY fields that `stats` and `eventstats` share.
+    pub(crate) fn stats(&mut self, known: Known) -> Read<StatsCommand> {
+        let mut command = StatsCommand {
+            aggregates: Vec::new(),
+            by: Vec::new(),
+            all_num: false,
+            delim: " ".to_owned(),
+            dedup_split_values: false,
+        };
+        loop {
+            while let Some(option) = self.option(known)? {
+                match option.name.as_str() {
+                    "allnum" => command.all_num = option.boolean()?,
+                    "delim" => command.delim = option.value,
+                    _ => command.dedup_split_values = option.boolean()?,
+                }
+            }
+            self.skip_separators();
+            if self.at_end() {
+                break;
+            }
+            if self.eat_keyword("by") {
+                command.by = self.by_fields(known)?;
+            } else {
+                command.aggregates.push(self.aggregate(known.command)?);
+            }
+        }
+        self.require_aggregates(&command.aggregates, known.command)?;
+        Ok(command)
+    }
+}

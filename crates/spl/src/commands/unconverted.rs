@@ -1,0 +1,537 @@
+//! Descriptions of the commands that have no file of their own yet.
+
+use super::info::Group;
+
+/// One row of [`ROWS`].
+pub(super) struct Row {
+    pub(super) name: &'static str,
+    pub(super) syntax: &'static str,
+    pub(super) summary: &'static str,
+    pub(super) capability: Option<&'static str>,
+    pub(super) group: Group,
+    pub(super) page: &'static str,
+}
+
+impl Row {
+    /// The row of a command that not everybody may run.
+    const fn takes(self, capability: &'static str) -> Row {
+        Row { capability: Some(capability), ..self }
+    }
+
+    /// The row of a command that is described on the page of another.
+    const fn on_page(self, page: &'static str) -> Row {
+        Row { page, ..self }
+    }
+}
+
+/// One row of the table.
+const fn row(group: Group, name: &'static str, syntax: &'static str, summary: &'static str) -> Row {
+    Row { name, syntax, summary, capability: None, group, page: name }
+}
+
+/// Help rows, aliases included.
+pub(super) const ROWS: &[Row] = &[
+    row(
+        Group::Patterns,
+        "apply",
+        "apply [app:]MODEL [as NEW] [OPTION=VALUE]...",
+        "what a model that was learnt says of rows",
+    ),
+    row(Group::Keeping, "delete", "SEARCH | delete", "takes the events of a search out of every later one, for good")
+        .takes("delete_by_keyword"),
+    row(Group::Keeping, "deletemodel", "deletemodel [app:]MODEL", "removes a model")
+        .takes("output_file")
+        .on_page("summary"),
+    row(
+        Group::Patterns,
+        "fit",
+        "fit ALGORITHM [TARGET from] FIELD... [by FIELD...] [into [app:]MODEL] [as NEW] [OPTION=VALUE]...",
+        "learns a model of rows and applies it to them",
+    )
+    .takes("output_file"),
+    row(Group::Making, "listmodels", "listmodels", "the models there are").on_page("summary"),
+    row(
+        Group::Patterns,
+        "score",
+        "score METHOD FIELD... against FIELD... [OPTION=VALUE]...",
+        "how well what was foretold fits what is",
+    ),
+    row(Group::Making, "summary", "summary [app:]MODEL", "what a model holds"),
+    row(Group::Nothing, "abstract", "abstract [maxlines=N] [maxterms=N]", "changes nothing; says so").on_page("noop"),
+    row(
+        Group::Reporting,
+        "addcoltotals",
+        "addcoltotals [labelfield=FIELD] [label=TEXT] [FIELD...]",
+        "sums of columns as a last row",
+    )
+    .on_page("addtotals"),
+    row(Group::Fields, "addinfo", "addinfo", "the range and the name of the search in every row"),
+    row(
+        Group::Reporting,
+        "addtotals",
+        "addtotals [row=] [col=] [fieldname=] [labelfield=] [label=] [FIELD...]",
+        "sums of rows, and of columns",
+    ),
+    row(Group::Patterns, "af", "af classfield=FIELD", "same as analyzefields").on_page("analyzefields"),
+    row(
+        Group::Patterns,
+        "analyzefields",
+        "analyzefields classfield=FIELD",
+        "how well fields of numbers tell the value of another",
+    ),
+    row(
+        Group::Patterns,
+        "anomalies",
+        "anomalies [threshold=N] [field=FIELD] [maxvalues=N] [labelonly=] [by FIELD...]",
+        "how unexpected each row is after those before it",
+    ),
+    row(
+        Group::Patterns,
+        "anomalousvalue",
+        "anomalousvalue [action=filter|annotate|summary] [pthresh=N] [FIELD...]",
+        "values that are rare or far off",
+    )
+    .on_page("anomalydetection"),
+    row(
+        Group::Patterns,
+        "anomalydetection",
+        "anomalydetection [method=histogram|zscore|iqr] [action=] [pthresh=N] [FIELD...]",
+        "rows that are improbable",
+    ),
+    row(
+        Group::Rows,
+        "appendcols",
+        "appendcols [override=] [maxout=N] [ SEARCH ]",
+        "puts the fields of another search beside",
+    ),
+    row(Group::Rows, "appendpipe", "appendpipe [ COMMANDS ]", "adds what commands make of the rows"),
+    row(Group::Fields, "ar", "ar FIELD [AS NEW] [p=N|N-M]", "same as autoregress").on_page("autoregress"),
+    row(Group::Patterns, "arules", "arules [sup=N] [conf=N] FIELD FIELD...", "which values imply others")
+        .on_page("associate"),
+    row(
+        Group::Patterns,
+        "associate",
+        "associate [supcnt=N] [supfreq=N] [improv=N] [FIELD...]",
+        "values that foretell values of other fields",
+    ),
+    row(Group::Fields, "autoregress", "autoregress FIELD [AS NEW] [p=N|N-M]", "values of rows before"),
+    row(
+        Group::Fields,
+        "bin",
+        "bin FIELD [AS NEW] [span=|bins=|minspan=|start=|end=|aligntime=]",
+        "puts numbers or times into buckets",
+    ),
+    row(Group::Fields, "bucket", "bucket FIELD [span=]", "same as bin").on_page("bin"),
+    row(
+        Group::Patterns,
+        "bucketdir",
+        "bucketdir pathfield=FIELD sizefield=FIELD [maxcount=N] [countfield=FIELD] [sep=C]",
+        "folds paths into folders",
+    ),
+    row(
+        Group::Reporting,
+        "chart",
+        "chart AGG... [OVER ROW] [BY ROW [COLUMN]] [limit=] [useother=] [where ...]",
+        "a table of aggregates",
+    ),
+    row(
+        Group::Patterns,
+        "cluster",
+        "cluster [t=N] [showcount=] [field=] [labelonly=] [match=termlist|termset|ngramset]",
+        "groups texts that are alike",
+    ),
+    row(Group::Patterns, "cofilter", "cofilter USER ITEM", "how many users have both of two items"),
+    row(
+        Group::Rows,
+        "concurrency",
+        "concurrency duration=FIELD [start=FIELD] [output=FIELD]",
+        "how many rows were at work when each began",
+    ),
+    row(
+        Group::Reporting,
+        "contingency",
+        "contingency ROWS COLUMNS [usetotal=] [totalstr=] [maxrows=] [maxcols=]",
+        "a table of how often values meet",
+    ),
+    row(
+        Group::Fields,
+        "convert",
+        "convert [timeformat=] FUNCTION(FIELD) [AS NEW]...",
+        "turns values into another notation",
+    ),
+    row(Group::Patterns, "correlate", "correlate", "how often fields occur together").on_page("associate"),
+    row(Group::Reporting, "counttable", "counttable ROWS COLUMNS", "same as contingency").on_page("contingency"),
+    row(Group::Reporting, "ctable", "ctable ROWS COLUMNS", "same as contingency").on_page("contingency"),
+    row(
+        Group::Searching,
+        "datamodel",
+        "datamodel [MODEL [OBJECT] [search|flat]] [strict_fields=]",
+        "the events of a data model",
+    ),
+    row(Group::Searching, "dbinspect", "dbinspect [index=INDEX]... [timeformat=FORMAT]", "the buckets of indexes"),
+    row(
+        Group::Searching,
+        "dedup",
+        "dedup [N] FIELD... [keepevents=] [keepempty=] [consecutive=] [sortby KEY...]",
+        "drops repeated rows",
+    ),
+    row(Group::Fields, "delta", "delta FIELD [AS NEW] [p=N]", "the difference to a row before"),
+    row(
+        Group::Rows,
+        "diff",
+        "diff [position1=N] [position2=N] [attribute=FIELD] [diffheader=] [context=] [maxlen=]",
+        "lines in which two rows differ",
+    ),
+    row(Group::Fields, "discretize", "discretize FIELD [span=]", "same as bin").on_page("bin"),
+    row(
+        Group::Fields,
+        "erex",
+        "erex FIELD examples=\"A, B\" [counterexamples=TEXT] [fromfield=FIELD]",
+        "a field learnt from examples",
+    ),
+    row(Group::Fields, "eval", "eval FIELD=EXPR [, FIELD=EXPR]...", "computes fields"),
+    row(Group::Searching, "eventcount", "eventcount [index=INDEX]... [summarize=]", "how many events indexes have"),
+    row(Group::Reporting, "eventstats", "eventstats AGG... [BY FIELD...]", "adds aggregates to every row"),
+    row(Group::Nothing, "excerpt", "excerpt [maxlines=N] [maxterms=N]", "changes nothing; says so").on_page("noop"),
+    row(
+        Group::Fields,
+        "extract",
+        "extract [pairdelim=TEXT kvdelim=TEXT] [limit=N] [maxchars=N] [clean_keys=] [mv_add=]",
+        "fields of pairs in the text",
+    ),
+    row(Group::Fields, "fieldformat", "fieldformat FIELD=EXPR", "shows a field otherwise than it is"),
+    row(Group::Fields, "fields", "fields [+|-] FIELD...", "keeps or removes fields"),
+    row(Group::Reporting, "fieldsummary", "fieldsummary [maxvals=N] [FIELD...]", "what values fields have"),
+    row(Group::Fields, "filldown", "filldown [FIELD...]", "writes the value of the row before where none is"),
+    row(Group::Fields, "fillnull", "fillnull [value=TEXT] [FIELD...]", "writes a value where none is"),
+    row(
+        Group::Patterns,
+        "folderize",
+        "folderize attr=FIELD [sep=TEXT] [size=FIELD] [minfolders=N] [maxfolders=N]",
+        "folds values into their folders",
+    ),
+    row(
+        Group::Rows,
+        "foreach",
+        "foreach FIELD... [mode=multivalue|json_array] [ COMMANDS with <<FIELD>> ]",
+        "the same commands for several fields",
+    ),
+    row(Group::Rows, "format", "format [mvsep=] [maxresults=] [emptystr=] [SIX TEXTS]", "rows as one condition"),
+    row(
+        Group::Searching,
+        "from",
+        "from datamodel:MODEL.OBJECT | lookup:NAME | savedsearch:NAME",
+        "reads what has a name",
+    ),
+    row(Group::Fields, "fromjson", "fromjson FIELD [prefix=]", "the members of a JSON object as fields"),
+    row(Group::Reporting, "gauge", "gauge VALUE [BOUND...]", "the table that a gauge shows"),
+    row(
+        Group::Making,
+        "gentimes",
+        "gentimes start=TIME [end=TIME] [increment=N(s|m|h|d)]",
+        "a row for each step of a range of time",
+    ),
+    row(Group::Nothing, "geom", "geom [COLLECTION] [featureIdField=FIELD]", "changes nothing; says so").on_page("noop"),
+    row(
+        Group::Reporting,
+        "geostats",
+        "geostats [latfield=] [longfield=] [globallimit=N] AGG... [BY FIELD]",
+        "aggregates by place, for every zoom of a map",
+    ),
+    row(Group::Searching, "head", "head [N] [(CONDITION)] [null=] [keeplast=]", "keeps the first rows"),
+    row(Group::Nothing, "highlight", "highlight TEXT...", "changes nothing").on_page("noop"),
+    row(Group::Making, "history", "history", "searches that ran before").on_page("rest"),
+    row(Group::Nothing, "iconify", "iconify FIELD...", "changes nothing").on_page("noop"),
+    row(
+        Group::Making,
+        "inputcsv",
+        "inputcsv [append=] [start=] [max=] NAME [where EXPR]",
+        "reads what outputcsv wrote",
+    )
+    .takes("input_file")
+    .on_page("outputcsv"),
+    row(
+        Group::Making,
+        "inputlookup",
+        "inputlookup [append=] [start=] [max=] TABLE [where EXPR]",
+        "reads a lookup table",
+    )
+    .takes("input_file"),
+    row(Group::Fields, "iplocation", "iplocation [prefix=] [allfields=] FIELD", "where an address is"),
+    row(
+        Group::Rows,
+        "join",
+        "join [type=inner|left] [max=N] FIELD... [ SEARCH ]",
+        "joins rows with those of another search",
+    ),
+    row(
+        Group::Patterns,
+        "kmeans",
+        "kmeans [k=N] [reps=N] [maxiters=N] [dt=] [cfield=FIELD] [FIELD...]",
+        "groups of rows whose numbers are near",
+    ),
+    row(Group::Fields, "kv", "kv [pairdelim=TEXT kvdelim=TEXT]", "same as extract").on_page("extract"),
+    row(Group::Making, "loadjob", "loadjob SID | savedsearch=\"USER:APP:NAME\"", "the result of a job").on_page("rest"),
+    row(
+        Group::Fields,
+        "localize",
+        "localize [maxpause=] [timebefore=] [timeafter=]",
+        "times in which rows lie close together",
+    ),
+    row(Group::Nothing, "localop", "localop", "changes nothing").on_page("noop"),
+    row(
+        Group::Fields,
+        "lookup",
+        "lookup TABLE COLUMN [AS FIELD]... [OUTPUT|OUTPUTNEW COLUMN [AS FIELD]...]",
+        "adds fields of a table",
+    ),
+    row(
+        Group::Reporting,
+        "makecontinuous",
+        "makecontinuous [FIELD] [span=|bins=] [start=] [end=]",
+        "adds rows where a field has gaps",
+    ),
+    row(Group::Fields, "makejson", "makejson FIELD... output=FIELD", "fields as a JSON object in a field")
+        .on_page("tojson"),
+    row(
+        Group::Fields,
+        "makemv",
+        "makemv [delim=TEXT|tokenizer=REGEX] [allowempty=] [setsv=] FIELD",
+        "splits a field into values",
+    ),
+    row(Group::Making, "makeresults", "makeresults [count=N] [annotate=] [format=csv|json data=TEXT]", "makes rows"),
+    row(Group::Rows, "map", "map search=\"SEARCH with $field$\" [maxsearches=N]", "a search for each row"),
+    row(
+        Group::Searching,
+        "mcatalog",
+        "mcatalog values(FIELD) [where EXPR] [by FIELD...]",
+        "which metrics and dimensions there are",
+    ),
+    row(
+        Group::Searching,
+        "metadata",
+        "metadata type=hosts|sources|sourcetypes [index=]",
+        "which hosts, sources or sourcetypes there are",
+    )
+    .takes("get_metadata"),
+    row(Group::Searching, "metasearch", "metasearch EXPR", "host, index, source, sourcetype and node of events"),
+    row(
+        Group::Searching,
+        "mstats",
+        "mstats AGG(_value|METRIC)... [where EXPR] [by FIELD...] [span=]",
+        "aggregates metrics",
+    ),
+    row(
+        Group::Fields,
+        "multikv",
+        "multikv [conf=STANZA] [fields NAME...] [filter TEXT...] [forceheader=N] [noheader=] [multitable=] [rmorig=] [copyattrs=]",
+        "a row for each row of a table in the text",
+    ),
+    row(
+        Group::Rows,
+        "multireport",
+        "multireport [ COMMANDS ] [ COMMANDS ]...",
+        "what several commands make of the same rows",
+    ),
+    row(
+        Group::Searching,
+        "multisearch",
+        "multisearch [ SEARCH ] [ SEARCH ]...",
+        "events of several searches, newest first",
+    ),
+    row(Group::Fields, "mvcombine", "mvcombine [delim=TEXT] FIELD", "one row of rows that differ in one field"),
+    row(Group::Fields, "mvexpand", "mvexpand FIELD [limit=N]", "one row for each value of a field"),
+    row(Group::Fields, "nomv", "nomv FIELD", "joins the values of a field into one text"),
+    row(Group::Nothing, "noop", "noop", "changes nothing"),
+    row(
+        Group::Patterns,
+        "outlier",
+        "outlier [action=rm|tf] [param=N] [uselower=] [mark=] [FIELD...]",
+        "drops or cuts off numbers far from the others",
+    ),
+    row(
+        Group::Keeping,
+        "outputcsv",
+        "outputcsv [append=] [create_empty=] [override_if_empty=] [csv_safe=] [NAME]",
+        "writes rows to a file of results",
+    )
+    .takes("output_file"),
+    row(
+        Group::Keeping,
+        "outputlookup",
+        "outputlookup [append=] [key_field=] [override_if_empty=] [csv_safe=] TABLE",
+        "writes a lookup table",
+    )
+    .takes("output_file"),
+    row(Group::Keeping, "outputtext", "outputtext", "copies the text to _xml").on_page("outputcsv"),
+    row(
+        Group::Reporting,
+        "pivot",
+        "pivot MODEL OBJECT AGG(FIELD) [AS NAME]... [SPLITROW FIELD]... [SPLITCOL FIELD] [FILTER FIELD is VALUE]...",
+        "a report over a data model",
+    ),
+    row(
+        Group::Patterns,
+        "predict",
+        "predict FIELD [AS NAME]... [algorithm=LL|LLT|LLP|LLP5] [future_timespan=N] [period=N]",
+        "what a series will be",
+    ),
+    row(
+        Group::Fields,
+        "rangemap",
+        "rangemap field=FIELD [NAME=START-END]... [default=TEXT]",
+        "names the ranges of a number",
+    ),
+    row(Group::Reporting, "rare", "rare [N] FIELD... [BY FIELD...]", "the rarest values"),
+    row(Group::Nothing, "redistribute", "redistribute", "changes nothing").on_page("noop"),
+    row(Group::Searching, "regex", "regex [FIELD=|FIELD!=]\"REGEX\"", "keeps rows that match"),
+    row(Group::Patterns, "relevancy", "relevancy", "how much of a text is what the search asks for"),
+    row(Group::Fields, "reltime", "reltime [timefield=FIELD] [prefix=TEXT]", "how long ago a time is"),
+    row(Group::Fields, "rename", "rename FIELD AS NEW [, FIELD AS NEW]...", "renames fields"),
+    row(Group::Fields, "replace", "replace OLD WITH NEW [, ...] [IN FIELD...]", "replaces whole values"),
+    row(Group::Searching, "require", "require", "fails when there are no rows"),
+    row(Group::Making, "rest", "rest PATH [count=N] [search=TEXT] [f=FIELD]", "what an endpoint of this node answers"),
+    row(
+        Group::Rows,
+        "return",
+        "return [N] FIELD... | NAME=FIELD... | $FIELD...",
+        "fields of the first rows as one condition",
+    ),
+    row(Group::Rows, "reverse", "reverse", "turns the order of rows around"),
+    row(Group::Nothing, "rtorder", "rtorder", "changes nothing; says so").on_page("noop"),
+    row(Group::Keeping, "run", "run [python|perl] NAME [ARGUMENT...]", "passes rows through a program of an app")
+        .takes(super::CUSTOM_CAPABILITY)
+        .on_page("script"),
+    row(Group::Searching, "savedsearch", "savedsearch NAME [TOKEN=VALUE...]", "runs a saved search"),
+    row(Group::Keeping, "script", "script [python|perl] NAME [ARGUMENT...]", "passes rows through a program of an app")
+        .takes(super::CUSTOM_CAPABILITY),
+    row(
+        Group::Rows,
+        "searchtxn",
+        "searchtxn TYPE [max_terms=N] [use_disjunct=] [eventsonly=] SEARCH",
+        "transactions of a type that hold what is searched for",
+    ),
+    row(
+        Group::Rows,
+        "selfjoin",
+        "selfjoin [overwrite=] [max=N] [keepsingle=] FIELD...",
+        "joins rows with others of the same result",
+    ),
+    row(
+        Group::Keeping,
+        "sendalert",
+        "sendalert ACTION [results_link=] [param.NAME=VALUE]...",
+        "gives the rows to an alert action of an app",
+    )
+    .takes("run_sendalert"),
+    row(Group::Nothing, "sendemail", "sendemail to=ADDRESS [OPTIONS]", "changes nothing; says so").on_page("noop"),
+    row(Group::Rows, "set", "set (union|diff|intersect) [ SEARCH ] [ SEARCH ]", "compares rows of two searches"),
+    row(Group::Fields, "setfields", "setfields FIELD=TEXT [, ...]", "the same text in every row"),
+    row(
+        Group::Reporting,
+        "sichart",
+        "sichart AGG... [OVER ROW] [BY ROW [COLUMN]]",
+        "rows for a summary that chart reads",
+    )
+    .on_page("sistats"),
+    row(Group::Reporting, "sirare", "sirare FIELD... [BY FIELD...]", "rows for a summary that rare reads")
+        .on_page("sistats"),
+    row(Group::Reporting, "sistats", "sistats AGG... [BY FIELD...]", "rows for a summary that stats reads"),
+    row(
+        Group::Reporting,
+        "sitimechart",
+        "sitimechart [span=] AGG... [BY FIELD]",
+        "rows for a summary that timechart reads",
+    )
+    .on_page("sistats"),
+    row(Group::Reporting, "sitop", "sitop [N] FIELD... [BY FIELD...]", "rows for a summary that top reads")
+        .on_page("sistats"),
+    row(Group::Rows, "sort", "sort [N] [+|-]FIELD... [desc]", "orders rows"),
+    row(Group::Fields, "spath", "spath [input=FIELD] [output=FIELD] [path=PATH]", "extracts fields from JSON or XML"),
+    row(Group::Fields, "strcat", "strcat [allrequired=] SOURCE... TARGET", "joins values and texts"),
+    row(
+        Group::Reporting,
+        "streamstats",
+        "streamstats [window=N] [current=] [reset_on_change=] AGG... [BY FIELD...]",
+        "running aggregates",
+    ),
+    row(Group::Fields, "table", "table FIELD...", "keeps these fields in this order"),
+    row(
+        Group::Fields,
+        "tags",
+        "tags [outputfield=FIELD] [inclname=] [inclvalue=] [FIELD...]",
+        "the tags of events in a field",
+    ),
+    row(Group::Searching, "tail", "tail [N]", "keeps the last rows, last first"),
+    row(
+        Group::Reporting,
+        "timechart",
+        "timechart [span=] [limit=] [useother=] AGG... [BY FIELD] [where ...]",
+        "aggregates over time",
+    ),
+    row(
+        Group::Reporting,
+        "timewrap",
+        "timewrap SPAN [series=relative|short|exact] [time_format=] [align=end|now]",
+        "a series of timechart for each period",
+    ),
+    row(
+        Group::Fields,
+        "tojson",
+        "tojson [TYPE(FIELD)]... [default_type=] [fill_null=] [include_internal=] [output_field=]",
+        "fields as a JSON object",
+    ),
+    row(
+        Group::Reporting,
+        "top",
+        "top [N] FIELD... [BY FIELD...] [showperc=] [countfield=] [useother=]",
+        "the most frequent values",
+    ),
+    row(
+        Group::Rows,
+        "transaction",
+        "transaction [FIELD...] [maxspan=] [maxpause=] [maxevents=] [startswith=] [endswith=] [keepevicted=] [mvlist=]",
+        "events that belong together",
+    ),
+    row(
+        Group::Reporting,
+        "transpose",
+        "transpose [N] [column_name=] [header_field=] [include_empty=]",
+        "turns rows into columns",
+    ),
+    row(Group::Reporting, "trendline", "trendline (sma|ema|wma)N(FIELD) [AS NEW]...", "moving averages"),
+    row(
+        Group::Searching,
+        "tstats",
+        "tstats AGG... [from datamodel=MODEL.OBJECT] [where EXPR] [by FIELD... [_time span=]] [prestats=] [append=]",
+        "aggregates index-time fields or a data model",
+    ),
+    row(
+        Group::Searching,
+        "typeahead",
+        "typeahead prefix=TEXT [count=N] [index=INDEX]...",
+        "words and values that begin with a text",
+    )
+    .takes("get_typeahead"),
+    row(Group::Fields, "typer", "typer", "event types are there already").on_page("tags"),
+    row(Group::Rows, "union", "union [maxout=N] [ SEARCH ]...", "rows of several searches"),
+    row(Group::Searching, "uniq", "uniq", "drops rows like the one before"),
+    row(Group::Reporting, "untable", "untable ROWS NAMES VALUES", "a list of a table"),
+    row(
+        Group::Searching,
+        "walklex",
+        "walklex [type=field|fieldvalue|term|all] [prefix=TEXT|pattern=TEXT] index=INDEX...",
+        "the words and indexed fields of an index",
+    )
+    .takes("run_walklex"),
+    row(Group::Searching, "where", "where EXPR", "keeps rows for which an expression is true"),
+    row(Group::Fields, "xmlkv", "xmlkv [FIELD]", "fields of XML"),
+    row(Group::Fields, "xmlunescape", "xmlunescape", "entities of XML as characters").on_page("xmlkv"),
+    row(Group::Fields, "xpath", "xpath [field=] [outfield=] [default=] \"PATH\"", "a value of XML").on_page("xmlkv"),
+    row(
+        Group::Reporting,
+        "xyseries",
+        "xyseries [grouped=] ROWS COLUMNS CELLS... [sep=] [format=]",
+        "a table of a list",
+    ),
+];
