@@ -37,6 +37,7 @@ const PAGES: &[(&str, &str)] = &[
     ("datamodel", include_str!("../../../spec/spl/datamodel.md")),
     ("dbinspect", include_str!("../../../spec/spl/dbinspect.md")),
     ("dedup", include_str!("../../../spec/spl/dedup.md")),
+    ("delete", include_str!("../../../spec/spl/delete.md")),
     ("delta", include_str!("../../../spec/spl/delta.md")),
     ("diff", include_str!("../../../spec/spl/diff.md")),
     ("erex", include_str!("../../../spec/spl/erex.md")),

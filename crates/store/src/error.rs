@@ -57,7 +57,7 @@ pub enum StoreError {
         dir: PathBuf,
     },
     /// The store was opened for reading.
-    #[error("the store is open for reading only")]
+    #[error("the store is open for reading only: start `quarry serve`, which writes, and ask through it")]
     ReadOnly,
     /// The store was closed.
     #[error("the store is closed")]
