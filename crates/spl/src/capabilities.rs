@@ -105,8 +105,8 @@ mod tests {
         ("run", "* | run python a"),
         ("script", "* | script python a"),
         ("sendalert", "* | sendalert a"),
-        ("summaryindex", "* | summaryindex index=summary"),
         ("sumindex", "* | sumindex index=summary"),
+        ("summaryindex", "* | summaryindex index=summary"),
         ("typeahead", "| typeahead prefix=err"),
         ("walklex", "| walklex index=main"),
     ];
