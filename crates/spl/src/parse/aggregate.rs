@@ -28,14 +28,11 @@ const STREAMSTATS: Known = Known {
 };
 
 impl Parser<'_> {
-    pub(crate) fn stats_family(&mut self, name: &str) -> Read<Command> {
-        match name {
-            "eventstats" => self.stats(EVENTSTATS).map(Command::EventStats),
-            _ => self.streamstats(),
-        }
+    pub(crate) fn eventstats(&mut self) -> Read<Command> {
+        self.stats(EVENTSTATS).map(Command::EventStats)
     }
 
-    fn streamstats(&mut self) -> Read<Command> {
+    pub(crate) fn streamstats(&mut self) -> Read<Command> {
         let mut command = StreamStatsCommand {
             aggregates: Vec::new(),
             by: Vec::new(),

@@ -6,7 +6,8 @@
 use super::cursor::{Parser, Read};
 use super::options::{Known, OptionArg};
 use crate::analyse::required_fields;
-use crate::ast::{Command, FieldPattern, KeepCommand, Span, Stage, ValuesCommand};
+use crate::ast::{Command, FieldPattern, KeepCommand, Span, Stage, StatsCommand, ValuesCommand};
+use crate::commands::{Call, Syntax};
 use crate::diagnostic::Diagnostic;
 
 const EVENTCOUNT: Known = Known {
@@ -314,7 +315,7 @@ impl Parser<'_> {
     fn summary(&mut self, name: &str) -> Read<Command> {
         let start = self.pos;
         let command = match name {
-            "sistats" => self.stats_family("stats")?,
+            "sistats" => StatsCommand::parse(self, Call { name: "stats", is_first: false })?.into(),
             "sichart" => self.chart_command()?,
             "sitimechart" => self.timechart_command()?,
             other => self.row_command(&other[2..])?.unwrap_or(Command::Values(ValuesCommand::Pass)),

@@ -244,7 +244,8 @@ impl Parser<'_> {
         let command = match name {
             "where" => self.whole_expression().map(Command::Where),
             "eval" => self.eval_command(),
-            "eventstats" | "streamstats" => self.stats_family(name),
+            "eventstats" => self.eventstats(),
+            "streamstats" => self.streamstats(),
             "chart" => self.chart_command(),
             "timechart" => self.timechart_command(),
             "bin" | "bucket" | "discretize" => self.bin_command(),
