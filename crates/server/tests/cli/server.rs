@@ -58,7 +58,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        drop(self.0.kill());
+        // Until it has gone it still takes connections, which it then leaves without an answer.
+        drop(self.0.kill().and_then(|()| self.0.wait()));
     }
 }
 
