@@ -190,6 +190,7 @@ impl Planner {
 }
 
 impl Dependence {
+    /// The same with every place moved.
     fn with_places(&self, moved: impl Fn(Place) -> Place) -> Dependence {
         let group = |group: &Option<(Place, Place)>| group.map(|(start, end)| (moved(start), moved(end)));
         Dependence {
@@ -203,13 +204,13 @@ impl Place {
     /// Where every template starts.
     const START: Place = Place { part: 0, offset: 0 };
 
-    /// The place counted from another one that does not lie behind it.
+    /// The place relative to `origin`, which does not come after it.
     fn seen_from(self, origin: Place) -> Place {
         let part = self.part - origin.part;
         Place { part, offset: if part == 0 { self.offset.saturating_sub(origin.offset) } else { self.offset } }
     }
 
-    /// The other way round.
+    /// The place that this one, relative to `origin`, is in the whole template.
     fn behind(self, origin: Place) -> Place {
         let offset = if self.part == 0 { self.offset + origin.offset } else { self.offset };
         Place { part: self.part + origin.part, offset }

@@ -23,13 +23,13 @@ use super::place::Place;
 
 const STRING_ENDS: ByteSet = ByteSet::of(b"\"\\");
 const DIGITS: ByteSet = ByteSet::of(b"0123456789");
-/// Stands for the values of a slot: a number outside of strings, a letter of text inside.
+/// Stands for the values of a slot: a number outside of strings, a character of the text inside.
 const PLACEHOLDER: char = '7';
 /// Stands for the values of a slot in a key: a character that no name of a field has (U+E000, for private use).
 const KEY_PLACEHOLDER: char = '\u{e000}';
 /// How names begin that [`beside_own`] gives.
 const BESIDE_OWN: &str = "extracted_";
-/// Values of a dictionary that are looked at; longer ones are left to the text.
+/// Entries of a dictionary that are checked one by one; the values of a larger one prove nothing.
 const VALUES_MAX: u32 = 65_536;
 
 /// What all values of a column do to a string they stand in.
