@@ -132,7 +132,7 @@ pub(crate) trait Environment {
 
 /// The steps of a command that is not the first.
 pub(crate) fn lower(stage: &Stage, environment: &dyn Environment) -> Result<Vec<Step>, EngineError> {
-    let lowering = Lowering { environment, span: stage.span };
+    let lowering = Lowering { environment, span: stage.span, name: "" };
     lowering.steps(&stage.command).map_err(|error| within(error, stage.span))
 }
 
@@ -152,6 +152,8 @@ pub(crate) struct Lowering<'a> {
     pub environment: &'a dyn Environment,
     /// Place of the command.
     pub span: Span,
+    /// Its name.
+    pub name: &'a str,
 }
 
 impl Lowering<'_> {
@@ -166,7 +168,8 @@ impl Lowering<'_> {
     }
 
     fn steps_of_node(&self, execution: &dyn Execute, command: &Command) -> Result<Vec<Step>, EngineError> {
-        let steps = execution.steps(self)?;
+        let name = command.name().unwrap_or_default();
+        let steps = execution.steps(&Lowering { name, ..*self })?;
         let most = steps.iter().map(Step::kind).max();
         debug_assert!(most <= command.kind(), "a step of {command:?} demands more than the command says: {most:?}");
         Ok(steps)
@@ -454,7 +457,13 @@ impl Lowering<'_> {
         read_lookup(lookup, self.environment)
     }
 
-    fn must_be_first(&self, command: &str, or: &str) -> EngineError {
+    /// Refuses a command that only begins a search.
+    pub(crate) fn not_first(&self) -> EngineError {
+        self.must_be_first(self.name, "")
+    }
+
+    /// The same for one that may stand elsewhere with certain options: `or` says which.
+    pub(crate) fn must_be_first(&self, command: &str, or: &str) -> EngineError {
         let message = format!("{command} must be the first command of a search{or}");
         EngineError::Invalid { message, span: Some(self.span) }
     }

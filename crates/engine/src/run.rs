@@ -17,12 +17,14 @@ use quarry_event::time::parse_time;
 use quarry_event::{EventBatch, TimeNs, TimeRange};
 use quarry_spl::analyse::required_fields;
 use quarry_spl::ast::{Command, Pipeline, SearchCommand, SearchExpr, Span, Stage, TimeText};
+use quarry_spl::commands::Kind;
 use quarry_store::{AppendRequest, BucketListing, Deletion, IndexSelector, MemoryStore, Snapshot, Store, StoreError};
 
 use self::bounds::bounds_of_rows;
 use self::row_steps::RowSteps;
 use crate::EngineError;
 use crate::command::{Blocking, CommandContext, MakeRowCommand, Reduce, RowIter, of_batches};
+use crate::commands::execution;
 use crate::commands::generate::make_results;
 use crate::commands::lookup::{LookupSource, LookupTable, no_table};
 use crate::commands::order::{DropEmptyColumns, Sort};
@@ -178,12 +180,16 @@ impl Runner {
         let Some((first, rest)) = pipeline.commands.split_first() else { return Ok(Box::new(std::iter::empty())) };
         if let Some(explainer) = self.explainer.as_ref().filter(|_| !matches!(first.command, Command::Search(_))) {
             explainer.note_first(first);
-            use Command::{Custom, InputLookup, Learn, MakeResults, Node};
-            if matches!(first.command, MakeResults(_) | InputLookup(_) | Node(_) | Custom(_) | Learn(_)) {
+            if makes_rows_alone(&first.command) {
                 return self.chain(Box::new(std::iter::empty()), rest, &self.context);
             }
         }
         self.permit(&first.command, first.span)?;
+        if let Some(execution) = execution(&first.command)
+            && let Some(rows) = execution.generate(self)?
+        {
+            return self.chain(rows, rest, &self.context);
+        }
         match &first.command {
             Command::Search(search) => self.events(search, rest),
             Command::Metadata(command) => self.metadata(command, rest),
@@ -601,6 +607,16 @@ impl Environment for Runner {
             Ok(None) => Err(invalid(no_table(name, self.lookups.as_ref()))),
             Err(message) => Err(invalid(message)),
         }
+    }
+}
+
+/// Whether a first command makes its rows without a search of its own, so that there is nothing in it to explain.
+fn makes_rows_alone(command: &Command) -> bool {
+    use Command::{Custom, DataModel, From, InputLookup, Learn, MakeResults, Metadata, Node, SavedSearch, Tstats};
+    match command {
+        MakeResults(_) | InputLookup(_) | Node(_) | Custom(_) | Learn(_) => true,
+        Metadata(_) | DataModel(_) | From(_) | SavedSearch(_) | Tstats(_) => false,
+        other => other.kind() == Some(Kind::Generating) && other.subsearches().is_empty(),
     }
 }
 

@@ -17,10 +17,11 @@ pub struct Demand {
 
 /// What a command requires; `None` where searching alone is enough.
 pub fn demand_of(command: &Command) -> Option<Demand> {
-    let name = match command.described() {
-        Some((info, node)) => node.name(info.name()),
-        None => gated_name(command)?,
-    };
+    if let Some((info, node)) = command.described() {
+        let capability = node.capability(info.capability)?;
+        return Some(Demand { command: node.name(info.name()).to_owned(), capability });
+    }
+    let name = gated_name(command)?;
     capability_of(name).map(|capability| Demand { command: name.to_owned(), capability })
 }
 
@@ -48,7 +49,9 @@ pub fn each_command<E>(pipeline: &Pipeline, see: &mut dyn FnMut(&Command, Span) 
 fn each_of_stage<E>(stage: &Stage, see: &mut dyn FnMut(&Command, Span) -> Result<(), E>) -> Result<(), E> {
     see(&stage.command, stage.span)?;
     if let Some((_, node)) = stage.command.described() {
-        return node.subsearches().into_iter().try_for_each(|inner| each_command(inner, see));
+        node.subsearches().into_iter().try_for_each(|inner| each_command(inner, see))?;
+        let mut inner = node.commands().iter().map(|command| Stage { command: command.clone(), span: stage.span });
+        return inner.try_for_each(|stage| each_of_stage(&stage, see));
     }
     match &stage.command {
         Command::Tstats(tstats) => each_of_condition(&tstats.filter, see),

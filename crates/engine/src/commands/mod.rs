@@ -7,7 +7,9 @@
 use quarry_spl::ast::Command;
 
 use crate::EngineError;
+use crate::command::RowIter;
 use crate::lower::{Lowering, Step};
+use crate::run::Runner;
 
 pub(crate) mod analyze_fields;
 pub(crate) mod anomaly;
@@ -67,8 +69,15 @@ pub(crate) mod xml;
 
 /// How a command of the syntax tree runs.
 pub(crate) trait Execute {
-    /// The steps that run it on rows of the commands before it.
-    fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError>;
+    /// The steps that run it on rows of the commands before it; those that only begin a search have none.
+    fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        Err(lowering.not_first())
+    }
+
+    /// The rows it makes where it begins a search; `None` where it takes rows.
+    fn generate(&self, _runner: &Runner) -> Result<Option<RowIter>, EngineError> {
+        Ok(None)
+    }
 }
 
 macro_rules! dispatch {

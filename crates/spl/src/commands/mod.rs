@@ -79,6 +79,16 @@ pub(crate) trait Semantics {
         declared
     }
 
+    /// Splunk's name of the capability that it requires with these options; `declared` is that of [`Syntax::INFO`].
+    fn capability(&self, declared: Option<&'static str>) -> Option<&'static str> {
+        declared
+    }
+
+    /// Commands that stand in it until its subsearches have run and it can be read.
+    fn commands(&self) -> &[Command] {
+        &[]
+    }
+
     /// Whether it gives a table of results, whatever its input is; else it gives events where it gets events.
     fn makes_table(&self) -> bool {
         false
@@ -263,5 +273,10 @@ impl Command {
     /// How it consumes rows.
     pub fn kind(&self) -> Option<Kind> {
         self.described().map(|(info, node)| node.kind(info.kind))
+    }
+
+    /// The name as written, where its aliases differ; else the usual one.
+    pub fn name(&self) -> Option<&str> {
+        self.described().map(|(info, node)| node.name(info.name()))
     }
 }
