@@ -133,4 +133,11 @@ impl Semantics for CollectCommand {
     fn name<'a>(&'a self, _: &'a str) -> &'a str {
         self.name
     }
+
+    fn capability(&self, declared: Option<&'static str>) -> Option<&'static str> {
+        match self.name {
+            "collect" => declared,
+            _ => super::mcollect::INFO.capability,
+        }
+    }
 }
