@@ -13,7 +13,6 @@ mod command;
 mod commands;
 mod custom;
 mod dataflow;
-mod deletion;
 mod error;
 mod explain;
 mod expr;
@@ -47,10 +46,11 @@ mod time_windows;
 mod tstats;
 
 pub use command::Messages;
+pub use commands::iplocation::{AddressPlaces, Place};
 pub use commands::learnt::empty_model;
 pub use commands::lookup::{FillTable, LookupSource, LookupTable, ModelFile, TableTime};
-pub use commands::places::{AddressPlaces, Place};
-pub use custom::{AlertCall, CommandChunk, CommandProcess, CommandSource, NoCommands};
+pub use commands::sendalert::AlertCall;
+pub use custom::{CommandChunk, CommandProcess, CommandSource, NoCommands};
 pub use dataflow::Slicing;
 pub use error::EngineError;
 pub use explain::{

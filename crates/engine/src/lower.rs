@@ -13,8 +13,8 @@ use std::sync::Arc;
 use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::{
     AssignTarget, Assignment, BinCommand, BinOptions, ChartCommand, Command, CustomCommand, Expr, FieldPattern,
-    HeadCommand, InputLookupCommand, LookupCommand, MakeMvCommand, MvSplit, Pattern, Pipeline, SearchExpr, SortCommand,
-    Span, SplitField, Stage, StatsCommand, StreamStatsCommand, SubsearchLimits, TimeChartCommand,
+    HeadCommand, MakeMvCommand, MvSplit, Pattern, Pipeline, SearchExpr, SortCommand, Span, SplitField, Stage,
+    StatsCommand, StreamStatsCommand, SubsearchLimits, TimeChartCommand,
 };
 use quarry_spl::commands::Kind;
 
@@ -24,12 +24,10 @@ use crate::command::{Blocking, CommandContext, MakeRowCommand, Reduce, RowComman
 use crate::commands::append::Append;
 use crate::commands::bin::{Bin, BinByRange};
 use crate::commands::chart::{AnyChart, Chart, WildcardChart};
-use crate::commands::combine::Join;
 use crate::commands::compute::{Eval, FillAll, FillFields};
 use crate::commands::extract::{MakeMv, MvExpand, MvSplitter, Spath};
 use crate::commands::filtering::{Dedup, Head, RegexFilter, Where};
-use crate::commands::from_json::FromJson;
-use crate::commands::lookup::{Lookup, LookupIndex, LookupSource, LookupTable, input_lookup};
+use crate::commands::lookup::{LookupSource, LookupTable};
 use crate::commands::order::{Reverse, Sort, Tail};
 use crate::commands::select::{DropFields, KeepFields, Rename, Table};
 use crate::commands::stats::EventStats;
@@ -43,7 +41,6 @@ use crate::expr::{CompiledExpr, ExprContext};
 use crate::knowledge::KnowledgeSource;
 use crate::node::name_of;
 use crate::pattern::Regex;
-use crate::row_filter::RowFilter;
 use crate::run::SnapshotSource;
 use crate::scan::fields::reports::Report;
 
@@ -205,16 +202,6 @@ impl Lowering<'_> {
                     return Ok(vec![Step::Blocking(Arc::new(Sort(sort))), step]);
                 }
             }
-            Command::Join(join) => {
-                let right = self.subsearch(&join.subsearch, join.limits)?;
-                Step::Blocking(Arc::new(Join { command: join.clone(), right }))
-            }
-            Command::Lookup(lookup) => self.lookup(lookup)?,
-            Command::InputLookup(lookup) if lookup.append => {
-                let rows = vec![self.input_lookup(lookup)?];
-                Step::Blocking(Arc::new(Append { rows }))
-            }
-            Command::InputLookup(_) => return Err(self.must_be_first("inputlookup", " or have append=true")),
             Command::MakeMv(make) if make.set_sv => return Ok(vec![self.shape(command)?, single_value(make)]),
             Command::Values(values) => return self.values(values),
             Command::Sequence(sequence) => self.sequence(sequence),
@@ -223,8 +210,6 @@ impl Lowering<'_> {
                 Step::Blocking(Arc::new(Append { rows: self.appended(command)? }))
             }
             Command::Flow(flow) => return self.flow(flow),
-            Command::Keep(keep) => self.keep(keep)?,
-            Command::IpLocation(location) => return self.ip_location(location),
             Command::Tstats(_) => return Err(self.must_be_first("tstats", " or have prestats=true append=true")),
             Command::Several(several) => self.several(several)?,
             Command::Text(text) => self.text(text)?,
@@ -245,19 +230,9 @@ impl Lowering<'_> {
         Step::Blocking(Arc::new(Custom { command, environment, source }))
     }
 
-    fn lookup(&self, command: &LookupCommand) -> Result<Step, EngineError> {
-        let table = self.environment.table(&command.table, command.table_span)?;
-        let lookup = Lookup::new(LookupIndex::new(command, table)?);
-        Ok(row(move || lookup.clone()))
-    }
-
     /// Commands that only look at columns and values of a row.
     pub(crate) fn shape(&self, command: &Command) -> Result<Step, EngineError> {
         Ok(match command {
-            Command::FromJson(field, prefix) => {
-                let command = FromJson { field: field.clone(), prefix: prefix.clone() };
-                row(move || command.clone())
-            }
             Command::Custom(custom) => self.custom(custom),
             Command::Learn(learn) => self.learn(learn)?,
             Command::Table(fields) => with_fields(fields, Table),
@@ -453,10 +428,6 @@ impl Lowering<'_> {
         self.environment.subsearch(pipeline, limits.max_out.unwrap_or(SUBSEARCH_ROWS))
     }
 
-    fn input_lookup(&self, lookup: &InputLookupCommand) -> Result<RecordBatch, EngineError> {
-        read_lookup(lookup, self.environment)
-    }
-
     /// Refuses a command that only begins a search.
     pub(crate) fn not_first(&self) -> EngineError {
         self.must_be_first(self.name, "")
@@ -469,22 +440,9 @@ impl Lowering<'_> {
     }
 }
 
-/// The rows of `inputlookup`.
-pub(crate) fn read_lookup(
-    lookup: &InputLookupCommand,
-    environment: &dyn Environment,
-) -> Result<RecordBatch, EngineError> {
-    let table = environment.table(&lookup.table, lookup.table_span)?;
-    let context = environment.context();
-    let expressions = context.expressions();
-    let filter = lookup.filter.as_ref().map(|expr| RowFilter::new(expr, &expressions)).transpose()?;
-    input_lookup(lookup, &table, filter.as_ref())
-}
-
 /// Name of a command that can only begin a search.
 fn first_only(command: &Command) -> Option<&'static str> {
     Some(match command {
-        Command::MakeResults(_) => "makeresults",
         Command::DataModel(_) => "datamodel",
         Command::From(_) => "from",
         Command::SavedSearch(_) => "savedsearch",

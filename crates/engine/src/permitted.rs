@@ -12,7 +12,7 @@ use std::sync::Arc;
 use quarry_conf::Permissions;
 use quarry_conf::permissions::SEARCH;
 use quarry_event::{EventBatch, TimeRange};
-use quarry_spl::ast::{Command, FlowCommand, ForeachCommand, FromCommand, KeepCommand, MapSearch, Pipeline, Span};
+use quarry_spl::ast::{Command, FlowCommand, ForeachCommand, FromCommand, MapSearch, Pipeline, Span};
 use quarry_spl::capabilities::{demand_of, each_command};
 use quarry_store::{BucketListing, Deletion, IndexSelector, Snapshot, StoreError};
 
@@ -126,7 +126,7 @@ impl Runner {
         let invalid = |message| EngineError::Invalid { message, span: Some(span) };
         let collect = match command {
             Command::Collect(collect) => collect,
-            Command::Keep(KeepCommand::OutputLookup(output)) => {
+            Command::OutputLookup(output) => {
                 let checked = self.lookups.check_written(&output.table);
                 return checked.map_err(|reason| invalid(format!("{}: {reason}", output.name)));
             }

@@ -25,8 +25,8 @@ use self::row_steps::RowSteps;
 use crate::EngineError;
 use crate::command::{Blocking, CommandContext, MakeRowCommand, Reduce, RowIter, of_batches};
 use crate::commands::execution;
-use crate::commands::generate::make_results;
 use crate::commands::lookup::{LookupSource, LookupTable, no_table};
+use crate::commands::makeresults::make_results;
 use crate::commands::order::{DropEmptyColumns, Sort};
 use crate::commands::timechart::time_bounds;
 use crate::custom::{CommandSource, Custom};
@@ -35,7 +35,7 @@ use crate::expr::ExprContext;
 use crate::filled::all_filled;
 use crate::knowledge::labels::Labels;
 use crate::knowledge::{KnowledgeSource, NoKnowledge};
-use crate::lower::{Environment, Step, lower, read_lookup};
+use crate::lower::{Environment, Step, lower};
 use crate::node::NodeSource;
 use crate::partial::plan::plan_name;
 use crate::partial::work::{WindowCommands, fold_windows};
@@ -197,18 +197,6 @@ impl Runner {
             Command::From(command) => self.dataset(command, first.span, rest),
             Command::SavedSearch(command) => self.saved_search(command, rest),
             Command::Tstats(tstats) => self.tstats(tstats, first.span, rest),
-            Command::MakeResults(command) => {
-                self.chain(of_batches(make_results(command, &self.node.name(), &self.context)?), rest, &self.context)
-            }
-            Command::InputLookup(lookup) => match read_lookup(lookup, self) {
-                Ok(rows) => self.chain(of_batches(vec![rows]), rest, &self.context),
-                // A file that `inputcsv` does not find is a remark.
-                Err(EngineError::Invalid { message, .. }) if !lookup.strict => {
-                    self.context.messages.push(message);
-                    self.chain(of_batches(Vec::new()), rest, &self.context)
-                }
-                Err(error) => Err(error),
-            },
             Command::Node(command) => self.node_command(command, rest),
             Command::Learn(command) if command.generates() => self.models(command, rest),
             Command::Custom(command) => {
@@ -612,9 +600,9 @@ impl Environment for Runner {
 
 /// Whether a first command makes its rows without a search of its own, so that there is nothing in it to explain.
 fn makes_rows_alone(command: &Command) -> bool {
-    use Command::{Custom, DataModel, From, InputLookup, Learn, MakeResults, Metadata, Node, SavedSearch, Tstats};
+    use Command::{Custom, DataModel, From, InputLookup, Learn, Metadata, Node, SavedSearch, Tstats};
     match command {
-        MakeResults(_) | InputLookup(_) | Node(_) | Custom(_) | Learn(_) => true,
+        InputLookup(_) | Node(_) | Custom(_) | Learn(_) => true,
         Metadata(_) | DataModel(_) | From(_) | SavedSearch(_) | Tstats(_) => false,
         other => other.kind() == Some(Kind::Generating) && other.subsearches().is_empty(),
     }

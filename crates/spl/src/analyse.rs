@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 use crate::ast::{
     Aggregate, AggregateArg, AssignTarget, Assignment, Command, DataModelMode, EventTest, Expr, ExprKind, FieldPattern,
-    FlowCommand, KeepCommand, NamePart, Pipeline, SearchExpr, Stage, TransactionCommand,
+    FlowCommand, NamePart, Pipeline, SearchExpr, Stage, TransactionCommand,
 };
 use crate::parse::parse_condition;
 use families::{before_family, makes_report};
@@ -24,7 +24,7 @@ pub use sought::{SoughtText, sought_texts};
 /// Name of the event text.
 const RAW: &str = "_raw";
 /// Name of the event time.
-const TIME: &str = "_time";
+pub(crate) const TIME: &str = "_time";
 
 /// Fields that must be delivered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -191,29 +191,9 @@ fn before_row_command(command: &Command, mut needs: FieldNeeds) -> FieldNeeds {
         Command::FillNull(fill) if !fill.fields.is_empty() => needs.add_all(&fill.fields),
         Command::MakeMv(makemv) => needs.add(&makemv.field),
         Command::MvExpand(expand) => needs.add(&expand.field),
-        Command::Join(join) => {
-            match (&join.aliases, join.fields.is_empty()) {
-                (Some(aliases), _) => aliases.pairs.iter().for_each(|(left, _)| needs.add(left)),
-                (None, true) => needs.all = true,
-                (None, false) => needs.add_all(&join.fields),
-            }
-            if join.use_time {
-                needs.add(TIME);
-            }
-        }
-        Command::Lookup(lookup) => {
-            lookup.inputs.iter().for_each(|(_, field)| needs.add(field));
-            lookup.time_field.iter().for_each(|field| needs.add(field));
-        }
-        // Without `append` these throw away the rows before them.
-        Command::InputLookup(lookup) if !lookup.append => needs = FieldNeeds::default(),
-        Command::MakeResults(_) => needs = FieldNeeds::default(),
         Command::Flow(FlowCommand::Transaction(transaction)) => before_transaction(transaction, &mut needs),
         // Templates name fields when they are filled in.
-        Command::Keep(KeepCommand::Delete) => needs = FieldNeeds::default(),
-        Command::Flow(_) | Command::Keep(_) => needs.all = true,
-        Command::IpLocation(place) => needs.add(&place.field),
-        Command::FromJson(field, _) => needs.add(field),
+        Command::Flow(_) => needs.all = true,
         Command::Metadata(_) => needs = FieldNeeds::default(),
         Command::DataModel(_) | Command::From(_) | Command::SavedSearch(_) => needs = FieldNeeds::default(),
         // What the rows before it hold is finished by the command after it, whose needs are these already.
@@ -314,11 +294,8 @@ fn makes_table(command: &Command) -> bool {
         | Command::Top(_)
         | Command::Rare(_)
         | Command::Table(_)
-        | Command::MakeResults(_)
-        | Command::InputLookup(_)
         | Command::Tstats(_)
-        | Command::Metadata(_)
-        | Command::Keep(KeepCommand::Delete) => true,
+        | Command::Metadata(_) => true,
         Command::DataModel(model) => model.mode == DataModelMode::Definition,
         Command::Flow(FlowCommand::Filled(filled)) => filled.shape.iter().any(makes_table),
         other => makes_report(other),

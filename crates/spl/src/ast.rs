@@ -16,7 +16,6 @@ mod several;
 mod tables;
 mod text;
 mod values;
-mod write;
 
 pub use crate::commands::Command;
 pub use crate::commands::nodes::*;
@@ -33,7 +32,6 @@ pub use several::*;
 pub use tables::*;
 pub use text::*;
 pub use values::*;
-pub use write::*;
 
 /// Byte range in the search text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -414,26 +412,6 @@ pub struct MvExpandCommand {
     pub limit: usize,
 }
 
-/// `makeresults`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct MakeResultsCommand {
-    /// `count=1`.
-    pub count: usize,
-    /// `annotate=f`.
-    pub annotate: bool,
-    /// `format=csv|json data=`.
-    pub data: Option<InlineData>,
-}
-
-/// Inline data of makeresults.
-#[derive(Clone, Debug, PartialEq)]
-pub enum InlineData {
-    /// CSV text.
-    Csv(String),
-    /// JSON array text.
-    Json(String),
-}
-
 /// Limits of a subsearch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SubsearchLimits {
@@ -456,76 +434,6 @@ impl SubsearchLimits {
             (self.extends_time, "extendtimerange="),
         ]
     }
-}
-
-/// `join`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct JoinCommand {
-    /// Fields of both sides; empty is all in common.
-    pub fields: Vec<FieldPattern>,
-    /// `type=left|outer`.
-    pub left_outer: bool,
-    /// `max=1`; 0 is all.
-    pub max: usize,
-    /// `overwrite=t`.
-    pub overwrite: bool,
-    /// `usetime=f`.
-    pub use_time: bool,
-    /// `earlier=t`.
-    pub earlier: bool,
-    /// `left=L right=R where L.a=R.b`.
-    pub aliases: Option<JoinAliases>,
-    /// The subsearch.
-    pub subsearch: Pipeline,
-    /// Its limits.
-    pub limits: SubsearchLimits,
-}
-
-/// Aliased form of join.
-#[derive(Clone, Debug, PartialEq)]
-pub struct JoinAliases {
-    /// Left alias.
-    pub left: String,
-    /// Right alias.
-    pub right: String,
-    /// Equal pairs: field of the left, field of the right.
-    pub pairs: Vec<(String, String)>,
-}
-
-/// `lookup`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LookupCommand {
-    /// Table: a transforms.conf stanza or a CSV file name.
-    pub table: String,
-    /// Place of the table name.
-    pub table_span: Span,
-    /// Input pairs: column of the table, field of the event.
-    pub inputs: Vec<(String, String)>,
-    /// Output pairs: column of the table, field of the event; empty is all others.
-    pub outputs: Vec<(String, String)>,
-    /// `OUTPUTNEW`.
-    pub only_new: bool,
-    /// `event_time_field=`: field with the moment that rows of a table with times are chosen by; `_time` when absent.
-    pub time_field: Option<String>,
-}
-
-/// `inputlookup`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct InputLookupCommand {
-    /// Table name.
-    pub table: String,
-    /// Place of the table name.
-    pub table_span: Span,
-    /// `append=f`.
-    pub append: bool,
-    /// Whether a table that is not there is an error, else a remark.
-    pub strict: bool,
-    /// `start=0`.
-    pub start: usize,
-    /// `max=1000000000`.
-    pub max: usize,
-    /// `where` search expression.
-    pub filter: Option<SearchExpr>,
 }
 
 impl StatsFunction {

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::analyse::required_fields;
 use crate::ast::{Command, DataModelName, FlowCommand, FromCommand, MapSearch, Pipeline, SearchExpr, TstatsSource};
 
 /// Names a search relies on.
@@ -38,19 +37,7 @@ impl Needs {
                 continue;
             }
             match &stage.command {
-                Command::Join(join) => self.add(&join.subsearch),
                 Command::Several(several) => several.subsearches().into_iter().for_each(|search| self.add(search)),
-                Command::Lookup(lookup) => {
-                    self.add_lookup(&lookup.table);
-                    let named = lookup.inputs.iter().chain(&lookup.outputs).map(|(column, _)| column.clone());
-                    self.columns.entry(lookup.table.clone()).or_default().extend(named);
-                }
-                Command::InputLookup(lookup) => {
-                    self.add_lookup(&lookup.table);
-                    let wanted = required_fields(&pipeline.commands[at + 1..]).fields;
-                    self.columns.entry(lookup.table.clone()).or_default().extend(wanted);
-                    lookup.filter.iter().for_each(|filter| self.add_condition(filter));
-                }
                 Command::Tstats(tstats) => {
                     if let TstatsSource::DataModel(name) = &tstats.source {
                         self.add_model(name);

@@ -8,7 +8,6 @@ mod aggregate;
 mod analytics;
 mod brief;
 mod chart;
-mod combine;
 mod computed;
 mod cursor;
 mod custom;
@@ -36,7 +35,6 @@ mod tests;
 mod text;
 mod tstats;
 mod values;
-mod write;
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Commands that read tables: lookup, inputlookup; and tables from CSV text.
+//! `lookup`: fields of the matching rows of a lookup table; and where tables come from.
 //!
 //! A table lives in memory as one batch of texts with an index over its input columns, made once per search.
 
@@ -10,17 +10,27 @@ use arrow::record_batch::RecordBatch;
 use jiff::tz::TimeZone;
 use quarry_event::TimeNs;
 use quarry_event::time::{NS_PER_SEC, strptime};
-use quarry_spl::ast::{InputLookupCommand, LookupCommand};
+use quarry_spl::ast::LookupCommand;
 
-use super::places::AddressPlaces;
+use super::Execute;
+use super::iplocation::AddressPlaces;
 use super::spans::time_ns;
 use crate::EngineError;
 use crate::aggregate::keys::{KeyTable, add_key_part};
 use crate::command::RowCommand;
 use crate::functions::Network;
+use crate::lower::{Lowering, Step, row};
 use crate::pattern::Wildcard;
-use crate::row_filter::{RowFilter, network_of};
+use crate::row_filter::network_of;
 use crate::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, Numbers, batch_of};
+
+impl Execute for LookupCommand {
+    fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        let table = lowering.environment.table(&self.table, self.table_span)?;
+        let lookup = Lookup::new(LookupIndex::new(self, table)?);
+        Ok(vec![row(move || lookup.clone())])
+    }
+}
 
 /// Writes the CSV text of a table, piece by piece.
 pub type FillTable<'f> = &'f mut dyn FnMut(&mut dyn std::io::Write) -> Result<(), String>;
@@ -437,19 +447,4 @@ fn matches_of_row(index: &LookupIndex, inputs: &[rows::ColumnReader], row: usize
         }
     }
     found
-}
-
-/// The rows of `inputlookup`.
-pub(crate) fn input_lookup(
-    command: &InputLookupCommand,
-    table: &LookupTable,
-    filter: Option<&RowFilter>,
-) -> Result<RecordBatch, EngineError> {
-    let invalid = |message: String| EngineError::Invalid { message, span: Some(command.table_span) };
-    let mut rows = read_csv(&table.csv).map_err(|error| invalid(format!("inputlookup {}: {error}", command.table)))?;
-    if let Some(filter) = filter {
-        rows = rows::filter(&rows, &filter.matches(&rows)?)?;
-    }
-    let start = command.start.min(rows.num_rows());
-    Ok(rows.slice(start, command.max.min(rows.num_rows() - start)))
 }

@@ -15,7 +15,7 @@ const MULTI: &str = "__mv_";
 const TIME: &str = "_time";
 
 /// The rows as CSV, only columns that one of `wanted` covers; all where it is empty.
-pub(super) fn body_of(rows: &RecordBatch, wanted: &[String]) -> Result<Vec<u8>, EngineError> {
+pub(crate) fn body_of(rows: &RecordBatch, wanted: &[String]) -> Result<Vec<u8>, EngineError> {
     let covers = |name: &str| wanted.is_empty() || wanted.iter().any(|pattern| wildcard_parts(pattern, name).is_some());
     let names: Vec<String> = names_of(rows).into_iter().filter(|name| !is_hidden(name) && covers(name)).collect();
     if names.is_empty() || rows.num_rows() == 0 {
@@ -33,12 +33,12 @@ fn unwritten(error: &dyn std::fmt::Display) -> EngineError {
 }
 
 /// Whether one of the rows has several values.
-pub(super) fn is_multi(reader: &ColumnReader, rows: usize) -> bool {
+pub(crate) fn is_multi(reader: &ColumnReader, rows: usize) -> bool {
     (0..rows).any(|row| matches!(reader.value(row), Value::Multi(_)))
 }
 
 /// Writes these columns of the rows, with a list beside each that is `multi`.
-pub(super) fn write_body<W: Write>(
+pub(crate) fn write_body<W: Write>(
     writer: &mut csv::Writer<W>,
     rows: &RecordBatch,
     names: &[String],
@@ -66,7 +66,7 @@ pub(super) fn write_body<W: Write>(
 }
 
 /// The rows of a body; an empty cell is no value.
-pub(super) fn rows_of(body: &[u8]) -> Result<RecordBatch, String> {
+pub(crate) fn rows_of(body: &[u8]) -> Result<RecordBatch, String> {
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(body);
     let wrong = |error: csv::Error| format!("its answer is no CSV: {error}");
     let header = reader.headers().map_err(wrong)?.clone();

@@ -4,17 +4,16 @@
 //! The engine knows what is said and in which order; who implements [`CommandSource`] knows which programs there are,
 //! runs them and keeps them within their limits. First comes `getinfo`, whose answer says what the command is; then
 //! `execute` with rows until both sides have said that they are finished. Answers alternate with questions strictly.
-//! Programs of [alert actions](alert) are told everything at once and say nothing that is read as rows.
+//! Programs of [alert actions](AlertCall) are told everything at once and say nothing that is read as rows.
 
-mod alert;
-mod chunk;
+pub(crate) mod chunk;
 mod command;
 
 use std::collections::BTreeSet;
 
-pub use alert::AlertCall;
-pub(crate) use alert::SendAlert;
 pub(crate) use command::Custom;
+
+use crate::commands::sendalert::AlertCall;
 
 /// One side's turn: metadata as JSON, rows as CSV.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,11 +1,10 @@
-//! Steps of commands that run searches of their own or keep rows elsewhere: foreach, map, transaction, outputlookup,
-//! iplocation.
+//! Steps of commands that run searches of their own: foreach, map, transaction.
 
 use std::sync::Arc;
 
 use quarry_spl::ast::{
-    EventTest, ExtractCommand, FlowCommand, ForeachCommand, ForeachOver, IpLocationCommand, KeepCommand, MapCommand,
-    MapSearch, MultiKvCommand, Span, TextCommand, TransactionCommand,
+    EventTest, ExtractCommand, FlowCommand, ForeachCommand, ForeachOver, MapCommand, MapSearch, MultiKvCommand, Span,
+    TextCommand, TransactionCommand,
 };
 
 use super::tables::text;
@@ -13,13 +12,10 @@ use super::{Lowering, Step, row};
 use crate::EngineError;
 use crate::commands::extract_pairs::ExtractByRules;
 use crate::commands::foreach::{Foreach, steps_for_field};
-use crate::commands::keep::OutputLookup;
 use crate::commands::map::Map;
 use crate::commands::multikv::MultiKv;
 use crate::commands::multikv_rules::TableRule;
-use crate::commands::places::IpLocation;
 use crate::commands::transaction::{Test, Transaction};
-use crate::custom::SendAlert;
 use crate::expr::CompiledExpr;
 use crate::filled::filled;
 use crate::knowledge::macros::expanded;
@@ -84,24 +80,6 @@ impl Lowering<'_> {
         Ok(row(move || ExtractByRules { rules: Arc::clone(&rules), chars_max }))
     }
 
-    /// Commands that keep rows elsewhere.
-    pub(super) fn keep(&self, keep: &KeepCommand) -> Result<Step, EngineError> {
-        Ok(match keep {
-            KeepCommand::OutputLookup(command) => {
-                Step::Blocking(Arc::new(OutputLookup { command: command.clone(), lookups: self.environment.lookups() }))
-            }
-            KeepCommand::SendAlert(command) => {
-                Step::Blocking(Arc::new(SendAlert { command: command.clone(), source: self.environment.commands() }))
-            }
-            // Where it may stand it is run before commands become steps.
-            KeepCommand::Delete => {
-                let message = "delete must follow a search of events and commands that look at one event at a time; it \
-                               runs in no subsearch and for no command that runs searches";
-                return Err(EngineError::Invalid { message: message.to_owned(), span: Some(self.span) });
-            }
-        })
-    }
-
     /// Commands that read texts, those by rules of conf files among them.
     pub(super) fn text(&self, command: &TextCommand) -> Result<Step, EngineError> {
         match command {
@@ -127,19 +105,6 @@ impl Lowering<'_> {
         let rule = TableRule::new(&settings).map_err(|fault| invalid(format!("multikv.conf [{name}]: {fault}")))?;
         let command = MultiKv { command: Arc::new(multikv.clone()), rule: Some(Arc::new(rule)) };
         Ok(row(move || command.clone()))
-    }
-
-    /// iplocation; without a database of addresses there is nothing to add.
-    pub(super) fn ip_location(&self, command: &IpLocationCommand) -> Result<Vec<Step>, EngineError> {
-        let places = self.environment.lookups().places();
-        let places = places.map_err(|fault| EngineError::invalid(format!("iplocation: {fault}")))?;
-        let Some(places) = places else {
-            let message = "iplocation: there is no database of addresses; its fields stay empty";
-            self.environment.context().messages.push(message);
-            return Ok(Vec::new());
-        };
-        let command = command.clone();
-        Ok(vec![row(move || IpLocation::new(&command, Arc::clone(&places)))])
     }
 
     fn foreach(&self, foreach: &ForeachCommand) -> Result<Vec<Step>, EngineError> {

@@ -32,12 +32,23 @@ macro_rules! each_command {
                 Accum(accum::AccumCommand),
                 Append(append::AppendCommand),
                 Collect(collect::CollectCommand),
+                Delete(delete::DeleteCommand),
+                FromJson(fromjson::FromJsonCommand),
+                InputLookup(inputlookup::InputLookupCommand),
+                IpLocation(iplocation::IpLocationCommand),
+                Join(join::JoinCommand),
+                Lookup(lookup::LookupCommand),
+                MakeResults(makeresults::MakeResultsCommand),
+                OutputLookup(outputlookup::OutputLookupCommand),
                 Rex(rex::RexCommand),
                 Search(search::SearchCommand),
+                SendAlert(sendalert::SendAlertCommand),
                 Stats(stats::StatsCommand),
             }
             short {
+                inputcsv,
                 mcollect,
+                outputcsv,
             }
         }
     };
@@ -187,14 +198,6 @@ macro_rules! define_commands {
             MakeMv(MakeMvCommand),
             /// `mvexpand`.
             MvExpand(MvExpandCommand),
-            /// `makeresults`.
-            MakeResults(MakeResultsCommand),
-            /// `join`.
-            Join(JoinCommand),
-            /// `lookup`.
-            Lookup(LookupCommand),
-            /// `inputlookup`.
-            InputLookup(InputLookupCommand),
             /// Values of fields rewritten: convert, replace, strcat and their kin.
             Values(ValuesCommand),
             /// Rows seen after one another: delta, trendline and their kin.
@@ -205,14 +208,8 @@ macro_rules! define_commands {
             Tstats(TstatsCommand),
             /// Searches in searches and events brought together: foreach, map, transaction.
             Flow(FlowCommand),
-            /// Rows kept elsewhere: outputlookup, sendalert.
-            Keep(KeepCommand),
-            /// `iplocation`.
-            IpLocation(IpLocationCommand),
             /// `metadata`.
             Metadata(MetadataCommand),
-            /// `fromjson FIELD [prefix=]`: the field and the prefix.
-            FromJson(String, String),
             /// `datamodel`.
             DataModel(DataModelCommand),
             /// `from`.

@@ -37,8 +37,6 @@ pub(super) const ROWS: &[Row] = &[
         "apply [app:]MODEL [as NEW] [OPTION=VALUE]...",
         "what a model that was learnt says of rows",
     ),
-    row(Group::Keeping, "delete", "SEARCH | delete", "takes the events of a search out of every later one, for good")
-        .takes("delete_by_keyword"),
     row(Group::Keeping, "deletemodel", "deletemodel [app:]MODEL", "removes a model")
         .takes("output_file")
         .on_page("summary"),
@@ -223,7 +221,6 @@ pub(super) const ROWS: &[Row] = &[
         "from datamodel:MODEL.OBJECT | lookup:NAME | savedsearch:NAME",
         "reads what has a name",
     ),
-    row(Group::Fields, "fromjson", "fromjson FIELD [prefix=]", "the members of a JSON object as fields"),
     row(Group::Reporting, "gauge", "gauge VALUE [BOUND...]", "the table that a gauge shows"),
     row(
         Group::Making,
@@ -243,28 +240,6 @@ pub(super) const ROWS: &[Row] = &[
     row(Group::Making, "history", "history", "searches that ran before").on_page("rest"),
     row(Group::Nothing, "iconify", "iconify FIELD...", "changes nothing").on_page("noop"),
     row(
-        Group::Making,
-        "inputcsv",
-        "inputcsv [append=] [start=] [max=] NAME [where EXPR]",
-        "reads what outputcsv wrote",
-    )
-    .takes("input_file")
-    .on_page("outputcsv"),
-    row(
-        Group::Making,
-        "inputlookup",
-        "inputlookup [append=] [start=] [max=] TABLE [where EXPR]",
-        "reads a lookup table",
-    )
-    .takes("input_file"),
-    row(Group::Fields, "iplocation", "iplocation [prefix=] [allfields=] FIELD", "where an address is"),
-    row(
-        Group::Rows,
-        "join",
-        "join [type=inner|left] [max=N] FIELD... [ SEARCH ]",
-        "joins rows with those of another search",
-    ),
-    row(
         Group::Patterns,
         "kmeans",
         "kmeans [k=N] [reps=N] [maxiters=N] [dt=] [cfield=FIELD] [FIELD...]",
@@ -280,12 +255,6 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(Group::Nothing, "localop", "localop", "changes nothing").on_page("noop"),
     row(
-        Group::Fields,
-        "lookup",
-        "lookup TABLE COLUMN [AS FIELD]... [OUTPUT|OUTPUTNEW COLUMN [AS FIELD]...]",
-        "adds fields of a table",
-    ),
-    row(
         Group::Reporting,
         "makecontinuous",
         "makecontinuous [FIELD] [span=|bins=] [start=] [end=]",
@@ -299,7 +268,6 @@ pub(super) const ROWS: &[Row] = &[
         "makemv [delim=TEXT|tokenizer=REGEX] [allowempty=] [setsv=] FIELD",
         "splits a field into values",
     ),
-    row(Group::Making, "makeresults", "makeresults [count=N] [annotate=] [format=csv|json data=TEXT]", "makes rows"),
     row(Group::Rows, "map", "map search=\"SEARCH with $field$\" [maxsearches=N]", "a search for each row"),
     row(
         Group::Searching,
@@ -349,20 +317,6 @@ pub(super) const ROWS: &[Row] = &[
         "outlier [action=rm|tf] [param=N] [uselower=] [mark=] [FIELD...]",
         "drops or cuts off numbers far from the others",
     ),
-    row(
-        Group::Keeping,
-        "outputcsv",
-        "outputcsv [append=] [create_empty=] [override_if_empty=] [csv_safe=] [NAME]",
-        "writes rows to a file of results",
-    )
-    .takes("output_file"),
-    row(
-        Group::Keeping,
-        "outputlookup",
-        "outputlookup [append=] [key_field=] [override_if_empty=] [csv_safe=] TABLE",
-        "writes a lookup table",
-    )
-    .takes("output_file"),
     row(Group::Keeping, "outputtext", "outputtext", "copies the text to _xml").on_page("outputcsv"),
     row(
         Group::Reporting,
@@ -417,13 +371,6 @@ pub(super) const ROWS: &[Row] = &[
         "selfjoin [overwrite=] [max=N] [keepsingle=] FIELD...",
         "joins rows with others of the same result",
     ),
-    row(
-        Group::Keeping,
-        "sendalert",
-        "sendalert ACTION [results_link=] [param.NAME=VALUE]...",
-        "gives the rows to an alert action of an app",
-    )
-    .takes("run_sendalert"),
     row(Group::Nothing, "sendemail", "sendemail to=ADDRESS [OPTIONS]", "changes nothing; says so").on_page("noop"),
     row(Group::Rows, "set", "set (union|diff|intersect) [ SEARCH ] [ SEARCH ]", "compares rows of two searches"),
     row(Group::Fields, "setfields", "setfields FIELD=TEXT [, ...]", "the same text in every row"),

@@ -1,4 +1,4 @@
-//! Commands that read what is defined elsewhere: datamodel, from, savedsearch; and metadata and fromjson.
+//! Commands that read what is defined elsewhere: datamodel, from, savedsearch; and metadata.
 
 use super::cursor::{Parser, Read};
 use super::options::Known;
@@ -16,7 +16,6 @@ const METADATA: Known = Known {
     names: &["type", "index"],
     ignored: &["splunk_server", "splunk_server_group", "datatype"],
 };
-const FROMJSON: Known = Known { command: "fromjson", names: &["prefix"], ignored: &[] };
 
 impl Parser<'_> {
     pub(crate) fn named_source(&mut self, name: &str) -> Read<Command> {
@@ -24,7 +23,6 @@ impl Parser<'_> {
             "datamodel" => self.datamodel(),
             "from" => self.dataset_command(),
             "metadata" => self.metadata(),
-            "fromjson" => self.fromjson(),
             _ => self.savedsearch(),
         }
     }
@@ -88,23 +86,6 @@ impl Parser<'_> {
             command.kind = kind;
         }
         Ok(Command::Metadata(command))
-    }
-
-    /// `fromjson FIELD [prefix=TEXT]`.
-    fn fromjson(&mut self) -> Read<Command> {
-        let (mut field, mut prefix) = (None, String::new());
-        loop {
-            while let Some(option) = self.option(FROMJSON)? {
-                prefix = option.value;
-            }
-            self.skip_separators();
-            if self.at_end() || field.is_some() {
-                break;
-            }
-            field = Some(self.expect_field("a field with JSON objects")?.text);
-        }
-        let field = field.ok_or_else(|| Diagnostic::error("fromjson: no field is given", self.here()))?;
-        Ok(Command::FromJson(field, prefix))
     }
 
     /// `from TYPE:NAME`, the name quoted or not, `TYPE NAME` too.

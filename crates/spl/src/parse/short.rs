@@ -1,12 +1,12 @@
 //! Commands that are short for others: their words are read here, and the commands they stand for take their place.
 //!
-//! eventcount, metasearch, contingency, geostats, reltime, outputtext, inputcsv, outputcsv and the commands of summary
+//! eventcount, metasearch, contingency, geostats, reltime, outputtext and the commands of summary
 //! indexing. [`super::pivot`] is one too.
 
 use super::cursor::{Parser, Read};
 use super::options::{Known, OptionArg};
 use crate::analyse::required_fields;
-use crate::ast::{Command, FieldPattern, KeepCommand, Span, Stage, StatsCommand, ValuesCommand};
+use crate::ast::{Command, FieldPattern, Span, Stage, StatsCommand, ValuesCommand};
 use crate::commands::{Call, Syntax};
 use crate::diagnostic::Diagnostic;
 
@@ -102,7 +102,6 @@ impl Parser<'_> {
                 self.preceding = vec![search.into(), Command::FieldsKeep(kept)];
                 Command::FieldsRemove(text)
             }
-            "inputcsv" | "outputcsv" => self.result_file(name)?,
             "sistats" | "sichart" | "sitimechart" | "sitop" | "sirare" => self.summary(name)?,
             _ => return Ok(None),
         };
@@ -282,33 +281,6 @@ impl Parser<'_> {
         }
         let map = GeoMap { lat, long, out_lat, out_long, spans: (span_lat, span_long), zoom, limit };
         self.standing_for(&map.commands(&aggregates.join(" "), by.as_deref()))
-    }
-
-    /// Files of results are lookup tables under names of their own.
-    fn result_file(&mut self, name: &str) -> Read<Command> {
-        if name == "outputcsv" && self.at_end() {
-            // A file that no one can name is not written.
-            return Ok(Command::Values(ValuesCommand::Pass));
-        }
-        let table_of = |name: &str| format!("results.{}.csv", name.strip_suffix(".csv").unwrap_or(name));
-        let is_input = name == "inputcsv";
-        let read = if is_input { self.inputlookup() } else { self.write_command("outputlookup") };
-        let renamed = |remark: Diagnostic| Diagnostic {
-            message: remark.message.replace("inputlookup", name).replace("outputlookup", name),
-            ..remark
-        };
-        match read.map_err(renamed)? {
-            Command::InputLookup(mut lookup) => {
-                lookup.table = table_of(&lookup.table);
-                Ok(Command::InputLookup(lookup))
-            }
-            Command::Keep(KeepCommand::OutputLookup(mut lookup)) => {
-                lookup.table = table_of(&lookup.table);
-                lookup.name = "outputcsv";
-                Ok(Command::Keep(KeepCommand::OutputLookup(lookup)))
-            }
-            other => Ok(other),
-        }
     }
 
     /// Rows for a summary: the fields that the command without `si` needs, from which it makes its result later.

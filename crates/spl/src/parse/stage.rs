@@ -250,12 +250,10 @@ impl Parser<'_> {
             "timechart" => self.timechart_command(),
             "bin" | "bucket" | "discretize" => self.bin_command(),
             "regex" | "spath" | "makemv" | "mvexpand" => self.extract_command(name),
-            "join" | "lookup" | "inputlookup" | "makeresults" => self.combine_command(name),
             "tstats" => self.tstats(),
             "foreach" | "map" | "transaction" => self.flow_command(name),
-            "outputlookup" | "sendalert" | "delete" | "iplocation" => self.write_command(name),
             "mstats" => self.mstats(),
-            "datamodel" | "from" | "savedsearch" | "metadata" | "fromjson" => self.named_source(name),
+            "datamodel" | "from" | "savedsearch" | "metadata" => self.named_source(name),
             _ => {
                 return match self.row_command(name)? {
                     Some(command) => Ok(Some(command)),

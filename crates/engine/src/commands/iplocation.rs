@@ -11,8 +11,10 @@ use arrow::record_batch::RecordBatch;
 use hashbrown::HashMap;
 use quarry_spl::ast::IpLocationCommand;
 
+use super::Execute;
 use crate::EngineError;
 use crate::command::RowCommand;
+use crate::lower::{Lowering, Step, row};
 use crate::rows::{self, ColumnBuilder, Value};
 
 /// Addresses remembered by a worker; beyond, it begins anew.
@@ -45,8 +47,22 @@ pub trait AddressPlaces: Send + Sync {
     fn place(&self, address: IpAddr, languages: &[String]) -> Result<Option<Place>, String>;
 }
 
-/// The command.
-pub(crate) struct IpLocation {
+impl Execute for IpLocationCommand {
+    fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        let places = lowering.environment.lookups().places();
+        let places = places.map_err(|fault| EngineError::invalid(format!("iplocation: {fault}")))?;
+        let Some(places) = places else {
+            let message = "iplocation: there is no database of addresses; its fields stay empty";
+            lowering.environment.context().messages.push(message);
+            return Ok(Vec::new());
+        };
+        let command = self.clone();
+        Ok(vec![row(move || IpLocation::new(&command, Arc::clone(&places)))])
+    }
+}
+
+/// Adds what the database knows of the address in a row.
+struct IpLocation {
     command: IpLocationCommand,
     places: Arc<dyn AddressPlaces>,
     remembered: HashMap<String, Option<Arc<Place>>, foldhash::fast::FixedState>,
@@ -75,7 +91,7 @@ const FURTHER_FIELDS: [Shown; 3] = [
 
 impl IpLocation {
     /// The command over a database.
-    pub(crate) fn new(command: &IpLocationCommand, places: Arc<dyn AddressPlaces>) -> IpLocation {
+    fn new(command: &IpLocationCommand, places: Arc<dyn AddressPlaces>) -> IpLocation {
         IpLocation { command: command.clone(), places, remembered: HashMap::default() }
     }
 

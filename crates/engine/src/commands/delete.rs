@@ -14,12 +14,13 @@ use arrow::array::{AsArray, UInt32Array};
 use arrow::datatypes::UInt32Type;
 use arrow::record_batch::RecordBatch;
 use quarry_spl::analyse::is_transforming;
-use quarry_spl::ast::{Command, KeepCommand, Pipeline, SearchCommand, Span, Stage};
+use quarry_spl::ast::{Command, DeleteCommand, Pipeline, SearchCommand, Span, Stage};
 use quarry_store::{DELETION_BYTES_MAX, Deletion, IndexSelector};
 
+use super::Execute;
 use crate::EngineError;
 use crate::command::{CommandContext, RowCommand, RowIter, of_batches};
-use crate::lower::Step;
+use crate::lower::{Lowering, Step};
 use crate::node::DeletionRecord;
 use crate::rows::{self, ColumnBuilder, Value, batch_of};
 use crate::run::Runner;
@@ -30,6 +31,15 @@ use crate::scan::{EventScan, PageRef};
 const PLACE: &str = "__place";
 /// What the row of all indexes together is called.
 const ALL: &str = "__ALL__";
+
+impl Execute for DeleteCommand {
+    /// Where it may stand it is run before commands become steps.
+    fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        let message = "delete must follow a search of events and commands that look at one event at a time; it \
+                       runs in no subsearch and for no command that runs searches";
+        Err(EngineError::Invalid { message: message.to_owned(), span: Some(lowering.span) })
+    }
+}
 
 /// A search whose events are deleted.
 struct Deleting<'a> {
@@ -52,7 +62,7 @@ impl<'a> Deleting<'a> {
     fn of(pipeline: &'a Pipeline) -> Option<Deleting<'a>> {
         let (first, rest) = pipeline.commands.split_first()?;
         let Command::Search(search) = &first.command else { return None };
-        let at = rest.iter().position(|stage| matches!(stage.command, Command::Keep(KeepCommand::Delete)))?;
+        let at = rest.iter().position(|stage| matches!(stage.command, Command::Delete(DeleteCommand)))?;
         Some(Deleting { search, stages: &rest[..=at], span: rest[at].span, rest: &rest[at + 1..] })
     }
 
@@ -77,7 +87,7 @@ impl Runner {
     /// Deletes the events; gives how many of each index that held some.
     fn delete(&self, deleting: &Deleting<'_>) -> Result<BTreeMap<String, Counts>, EngineError> {
         let invalid = |message: String| EngineError::Invalid { message, span: Some(deleting.span) };
-        self.permit(&Command::Keep(KeepCommand::Delete), deleting.span)?;
+        self.permit(&Command::Delete(DeleteCommand), deleting.span)?;
         let mut context = self.context.clone();
         let (expr, range) = self.condition_of(deleting.search)?;
         context.range = range;

@@ -1,4 +1,4 @@
-//! Commands that make rows from nothing: makeresults.
+//! `makeresults`: rows made from nothing, or from data in the search.
 
 use std::sync::Arc;
 
@@ -8,15 +8,23 @@ use quarry_event::time::NS_PER_SEC;
 use quarry_pipeline::extract::json_fields;
 use quarry_spl::ast::{InlineData, MakeResultsCommand};
 
+use super::Execute;
+use super::lookup::read_csv;
 use crate::EngineError;
-use crate::command::CommandContext;
-use crate::commands::lookup::read_csv;
+use crate::command::{CommandContext, RowIter, of_batches};
 use crate::rows::{ColumnBuilder, batch_of, concat_rows, null_column, with_column};
+use crate::run::Runner;
 
 /// Rows `makeresults` makes at most.
 const ROWS_MAX: usize = 10_000_000;
 
-/// The rows of `makeresults`.
+impl Execute for MakeResultsCommand {
+    fn generate(&self, runner: &Runner) -> Result<Option<RowIter>, EngineError> {
+        Ok(Some(of_batches(make_results(self, &runner.node.name(), &runner.context)?)))
+    }
+}
+
+/// The rows.
 pub(crate) fn make_results(
     command: &MakeResultsCommand,
     server: &str,

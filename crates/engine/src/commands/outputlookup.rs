@@ -1,4 +1,4 @@
-//! `outputlookup`.
+//! `outputlookup`: rows written into a lookup table.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -9,22 +9,29 @@ use arrow::record_batch::RecordBatch;
 use quarry_event::spreadsheet::without_formula;
 use quarry_spl::ast::OutputLookupCommand;
 
+use super::Execute;
 use super::lookup::{LookupSource, read_csv};
 use crate::EngineError;
 use crate::command::{Blocking, CommandContext, RowIter};
 use crate::field_names::{SeenNames, names_of};
+use crate::lower::{Lowering, Step, blocking};
 use crate::rows::{self, KeptRows, is_hidden};
 
 /// Rows that one search writes into a lookup table at most.
 const TABLE_ROWS_MAX: usize = 10_000_000;
 /// Bytes of a key besides its text, about.
 const KEY_BYTES: usize = 64;
-/// `outputlookup`.
-pub(crate) struct OutputLookup {
-    /// Command.
-    pub command: OutputLookupCommand,
-    /// Tables.
-    pub lookups: Arc<dyn LookupSource>,
+
+impl Execute for OutputLookupCommand {
+    fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        Ok(vec![blocking(OutputLookup { command: self.clone(), lookups: lowering.environment.lookups() })])
+    }
+}
+
+/// Writes the rows and passes them on.
+struct OutputLookup {
+    command: OutputLookupCommand,
+    lookups: Arc<dyn LookupSource>,
 }
 
 impl Blocking for OutputLookup {

@@ -1,22 +1,30 @@
-//! `join`.
+//! `join`: rows joined with those of a subsearch, by an index over the rows of the subsearch.
 
 use arrow::array::UInt32Array;
 use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::JoinCommand;
 
+use super::Execute;
 use crate::EngineError;
 use crate::aggregate::keys::{KeyTable, add_key_part};
 use crate::command::{Blocking, CommandContext, RowIter, of_batches};
 use crate::field_names::names_of;
+use crate::lower::{Lowering, Step, blocking};
 use crate::rows::{self, ColumnBuilder, ColumnReader, KeptRows, concat_rows, is_hidden};
 
-/// `join`: the rows with the fields of matching rows of the subsearch.
+impl Execute for JoinCommand {
+    fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        let right = lowering.subsearch(&self.subsearch, self.limits)?;
+        Ok(vec![blocking(Join { command: self.clone(), right })])
+    }
+}
+
+/// The rows with the fields of matching rows of the subsearch.
 #[derive(Clone)]
-pub(crate) struct Join {
-    /// Command.
-    pub command: JoinCommand,
+struct Join {
+    command: JoinCommand,
     /// Result of the subsearch.
-    pub right: Vec<RecordBatch>,
+    right: Vec<RecordBatch>,
 }
 
 /// Rows a join makes at most.

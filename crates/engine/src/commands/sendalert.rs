@@ -10,12 +10,14 @@ use jiff::tz::TimeZone;
 use quarry_event::TimeNs;
 use quarry_spl::ast::SendAlertCommand;
 
-use super::CommandSource;
-use super::chunk::{is_multi, write_body};
+use super::Execute;
+use super::lookup::FillTable;
 use crate::EngineError;
 use crate::command::{Blocking, CommandContext, RowIter};
-use crate::commands::lookup::FillTable;
+use crate::custom::CommandSource;
+use crate::custom::chunk::{is_multi, write_body};
 use crate::field_names::SeenNames;
+use crate::lower::{Lowering, Step, blocking};
 use crate::rows::{self, KeptRows, is_hidden};
 
 /// What an alert action is given.
@@ -44,10 +46,16 @@ pub struct AlertCall<'a> {
     pub write_rows: FillTable<'a>,
 }
 
-/// `sendalert`.
-pub(crate) struct SendAlert {
-    pub(crate) command: SendAlertCommand,
-    pub(crate) source: Arc<dyn CommandSource>,
+impl Execute for SendAlertCommand {
+    fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        Ok(vec![blocking(SendAlert { command: self.clone(), source: lowering.environment.commands() })])
+    }
+}
+
+/// Runs the action on all rows and passes them on.
+struct SendAlert {
+    command: SendAlertCommand,
+    source: Arc<dyn CommandSource>,
 }
 
 impl Blocking for SendAlert {

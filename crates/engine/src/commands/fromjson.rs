@@ -1,27 +1,31 @@
 //! `fromjson`: the members of a JSON object as fields.
 
 use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::FromJsonCommand;
 use serde_json::Value;
 
+use super::Execute;
 use crate::EngineError;
 use crate::command::RowCommand;
+use crate::lower::{Lowering, Step, row};
 use crate::rows::{self, ColumnBuilder};
 
 /// Distinct members of the objects of one batch at most; others are not shown.
 const MEMBERS_MAX: usize = 1_000;
 
-/// The command.
-#[derive(Clone)]
-pub(crate) struct FromJson {
-    /// Field with the objects.
-    pub field: String,
-    /// Put in front of the names.
-    pub prefix: String,
+impl Execute for FromJsonCommand {
+    fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        let command = self.clone();
+        Ok(vec![row(move || FromJson(command.clone()))])
+    }
 }
+
+/// Extracts the members.
+struct FromJson(FromJsonCommand);
 
 impl RowCommand for FromJson {
     fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
-        let reader = rows::reader(&rows, &self.field);
+        let reader = rows::reader(&rows, &self.0.field);
         let mut members: Vec<(String, Vec<Option<String>>)> = Vec::new();
         for row in 0..rows.num_rows() {
             let text = reader.value(row);
@@ -42,7 +46,7 @@ impl RowCommand for FromJson {
         }
         let mut result = rows.clone();
         for (name, values) in members {
-            let name = format!("{}{name}", self.prefix);
+            let name = format!("{}{name}", self.0.prefix);
             let old = rows::reader(&rows, &name);
             let mut column = ColumnBuilder::new(rows.num_rows());
             for row in 0..rows.num_rows() {

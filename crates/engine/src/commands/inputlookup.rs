@@ -1,0 +1,50 @@
+//! `inputlookup`: the rows of a lookup table, alone or behind those of the search.
+
+use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::InputLookupCommand;
+
+use super::Execute;
+use super::append::Append;
+use super::lookup::read_csv;
+use crate::EngineError;
+use crate::command::{RowIter, of_batches};
+use crate::lower::{Environment, Lowering, Step, blocking};
+use crate::row_filter::RowFilter;
+use crate::rows;
+use crate::run::Runner;
+
+impl Execute for InputLookupCommand {
+    fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        if !self.append {
+            return Err(lowering.must_be_first(lowering.name, " or have append=true"));
+        }
+        let rows = vec![rows_of(self, lowering.environment)?];
+        Ok(vec![blocking(Append { rows })])
+    }
+
+    fn generate(&self, runner: &Runner) -> Result<Option<RowIter>, EngineError> {
+        match rows_of(self, runner) {
+            Ok(rows) => Ok(Some(of_batches(vec![rows]))),
+            // A file that `inputcsv` does not find is a remark.
+            Err(EngineError::Invalid { message, .. }) if !self.strict => {
+                runner.context.messages.push(message);
+                Ok(Some(of_batches(Vec::new())))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The rows of the table that meet the condition.
+fn rows_of(command: &InputLookupCommand, environment: &dyn Environment) -> Result<RecordBatch, EngineError> {
+    let invalid = |message: String| EngineError::Invalid { message, span: Some(command.table_span) };
+    let table = environment.table(&command.table, command.table_span)?;
+    let expressions = environment.context().expressions();
+    let filter = command.filter.as_ref().map(|expr| RowFilter::new(expr, &expressions)).transpose()?;
+    let mut rows = read_csv(&table.csv).map_err(|error| invalid(format!("inputlookup {}: {error}", command.table)))?;
+    if let Some(filter) = filter {
+        rows = rows::filter(&rows, &filter.matches(&rows)?)?;
+    }
+    let start = command.start.min(rows.num_rows());
+    Ok(rows.slice(start, command.max.min(rows.num_rows() - start)))
+}

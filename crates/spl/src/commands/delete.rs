@@ -1,0 +1,35 @@
+//! `delete`: the events of a search taken out of every later one.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::parse::{Parser, Read};
+
+/// `delete`, which gives counts in place of its rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeleteCommand;
+
+impl Syntax for DeleteCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["delete"],
+        syntax: "SEARCH | delete",
+        summary: "Takes the events of a search out of every later one, for good",
+        group: Group::Keeping,
+        capability: Some("delete_by_keyword"),
+        kind: Kind::Blocking,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(_: &mut Parser<'_>, _: Call<'_>) -> Read<DeleteCommand> {
+        Ok(DeleteCommand)
+    }
+}
+
+impl Semantics for DeleteCommand {
+    fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
+        FieldNeeds::default()
+    }
+
+    fn makes_table(&self) -> bool {
+        true
+    }
+}

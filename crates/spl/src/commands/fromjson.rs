@@ -1,0 +1,51 @@
+//! `fromjson`: the members of a JSON object as fields.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Known, Parser, Read};
+
+const OPTIONS: Known = Known { command: "fromjson", names: &["prefix"], ignored: &[] };
+
+/// `fromjson FIELD [prefix=TEXT]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FromJsonCommand {
+    /// Field with the objects.
+    pub field: String,
+    /// Put in front of the names of the members.
+    pub prefix: String,
+}
+
+impl Syntax for FromJsonCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["fromjson"],
+        syntax: "fromjson FIELD [prefix=]",
+        summary: "Extracts the members of a JSON object as fields",
+        group: Group::Fields,
+        kind: Kind::Row,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<FromJsonCommand> {
+        let (mut field, mut prefix) = (None, String::new());
+        loop {
+            while let Some(option) = parser.option(OPTIONS)? {
+                prefix = option.value;
+            }
+            parser.skip_separators();
+            if parser.at_end() || field.is_some() {
+                break;
+            }
+            field = Some(parser.expect_field("a field with JSON objects")?.text);
+        }
+        let field = field.ok_or_else(|| Diagnostic::error("fromjson: no field is given", parser.here()))?;
+        Ok(FromJsonCommand { field, prefix })
+    }
+}
+
+impl Semantics for FromJsonCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        after.add(&self.field);
+        after
+    }
+}

@@ -1,0 +1,26 @@
+//! `inputcsv`: short for `inputlookup` of a file that `outputcsv` wrote.
+
+use super::outputcsv::table_of;
+use super::{Call, Command, CommandInfo, Group, Kind};
+use crate::parse::{Parser, Read};
+
+/// Names, help line and kind.
+pub(super) const INFO: CommandInfo = CommandInfo {
+    names: &["inputcsv"],
+    syntax: "inputcsv [append=] [start=] [max=] NAME [where EXPR]",
+    summary: "Reads a file that outputcsv wrote",
+    group: Group::Making,
+    capability: Some("input_file"),
+    kind: Kind::Generating,
+    page: Some("outputcsv"),
+};
+
+/// Parses what stands behind the name.
+pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
+    let mut command = parser.inputlookup().map_err(|mut remark| {
+        remark.message = remark.message.replace("inputlookup", "inputcsv");
+        remark
+    })?;
+    command.table = table_of(&command.table);
+    Ok(command.into())
+}

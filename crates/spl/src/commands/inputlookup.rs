@@ -1,0 +1,113 @@
+//! `inputlookup`: the rows of a lookup table.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::{FieldNeeds, required_fields};
+use crate::ast::{Pipeline, SearchExpr, Span, Stage};
+use crate::diagnostic::Diagnostic;
+use crate::needs::Needs;
+use crate::parse::{Known, Parser, Read};
+
+/// Rows read when `max=` is absent.
+const DEFAULT_ROWS: usize = 1_000_000_000;
+
+const OPTIONS: Known =
+    Known { command: "inputlookup", names: &["append", "strict", "start", "max"], ignored: &["events", "dispatch"] };
+
+/// `inputlookup`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InputLookupCommand {
+    /// Table name.
+    pub table: String,
+    /// Place of the table name.
+    pub table_span: Span,
+    /// `append=f`.
+    pub append: bool,
+    /// Whether a table that is not there is an error, else a remark.
+    pub strict: bool,
+    /// `start=0`.
+    pub start: usize,
+    /// `max=1000000000`.
+    pub max: usize,
+    /// `where` search expression.
+    pub filter: Option<SearchExpr>,
+}
+
+impl Syntax for InputLookupCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["inputlookup"],
+        syntax: "inputlookup [append=] [start=] [max=] TABLE [where EXPR]",
+        summary: "Reads a lookup table",
+        group: Group::Making,
+        capability: Some("input_file"),
+        kind: Kind::Generating,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<InputLookupCommand> {
+        // A table that is not there is an error, whatever `strict=` says.
+        Ok(InputLookupCommand { strict: true, ..parser.inputlookup()? })
+    }
+}
+
+impl Semantics for InputLookupCommand {
+    fn fields_before(&self, after: FieldNeeds) -> FieldNeeds {
+        match self.append {
+            true => after,
+            false => FieldNeeds::default(),
+        }
+    }
+
+    fn makes_table(&self) -> bool {
+        true
+    }
+
+    fn subsearches(&self) -> Vec<&Pipeline> {
+        self.filter.iter().flat_map(SearchExpr::subsearches).collect()
+    }
+
+    fn add_needs(&self, following: &[Stage], needs: &mut Needs) {
+        needs.add_lookup(&self.table);
+        let wanted = required_fields(following).fields;
+        needs.columns.entry(self.table.clone()).or_default().extend(wanted);
+    }
+}
+
+impl Parser<'_> {
+    /// What stands behind `inputlookup` or `inputcsv`.
+    pub(super) fn inputlookup(&mut self) -> Read<InputLookupCommand> {
+        let mut command = InputLookupCommand {
+            table: String::new(),
+            table_span: self.here(),
+            append: false,
+            strict: false,
+            start: 0,
+            max: DEFAULT_ROWS,
+            filter: None,
+        };
+        loop {
+            while let Some(option) = self.option(OPTIONS)? {
+                match option.name.as_str() {
+                    "append" => command.append = option.boolean()?,
+                    "strict" => command.strict = option.boolean()?,
+                    "start" => command.start = option.number()?,
+                    _ => command.max = option.number()?,
+                }
+            }
+            if self.at_end() {
+                break;
+            }
+            if command.table.is_empty() {
+                let table = self.expect_field("a lookup table")?;
+                (command.table, command.table_span) = (table.text, table.span);
+            } else if self.eat_keyword("where") {
+                command.filter = Some(self.search_condition()?);
+            } else {
+                return Err(Diagnostic::error(format!("inputlookup: unexpected {}", self.found()), self.here()));
+            }
+        }
+        if command.table.is_empty() {
+            return Err(Diagnostic::error("inputlookup: no lookup table is given", self.here()));
+        }
+        Ok(command)
+    }
+}

@@ -1,0 +1,189 @@
+//! `join`: rows joined with those of a subsearch.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::{FieldNeeds, TIME};
+use crate::ast::{FieldPattern, Pipeline, SubsearchLimits};
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Known, OptionArg, Parser, Read, Word};
+
+const OPTIONS: Known = Known {
+    command: "join",
+    names: &["type", "max", "overwrite", "usetime", "earlier", "left", "right", "maxout", "maxtime", "timeout"],
+    ignored: &[],
+};
+
+/// `join`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JoinCommand {
+    /// Fields of both sides; empty is all in common.
+    pub fields: Vec<FieldPattern>,
+    /// `type=left|outer`.
+    pub left_outer: bool,
+    /// `max=1`; 0 is all.
+    pub max: usize,
+    /// `overwrite=t`.
+    pub overwrite: bool,
+    /// `usetime=f`.
+    pub use_time: bool,
+    /// `earlier=t`.
+    pub earlier: bool,
+    /// `left=L right=R where L.a=R.b`.
+    pub aliases: Option<JoinAliases>,
+    /// The subsearch.
+    pub subsearch: Pipeline,
+    /// Its limits.
+    pub limits: SubsearchLimits,
+}
+
+/// Aliased form of join.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JoinAliases {
+    /// Left alias.
+    pub left: String,
+    /// Right alias.
+    pub right: String,
+    /// Equal pairs: field of the left, field of the right.
+    pub pairs: Vec<(String, String)>,
+}
+
+impl Syntax for JoinCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["join"],
+        syntax: "join [type=inner|left] [max=N] FIELD... [ SEARCH ]",
+        summary: "Joins rows with those of a subsearch",
+        group: Group::Rows,
+        kind: Kind::Blocking,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<JoinCommand> {
+        let mut command = JoinCommand {
+            fields: Vec::new(),
+            left_outer: false,
+            max: 1,
+            overwrite: true,
+            use_time: false,
+            earlier: true,
+            aliases: None,
+            subsearch: Pipeline { commands: Vec::new(), span: parser.here() },
+            limits: SubsearchLimits::default(),
+        };
+        let (mut left, mut right, mut pairs) = (None, None, Vec::new());
+        loop {
+            while let Some(option) = parser.option(OPTIONS)? {
+                match option.name.as_str() {
+                    "left" => left = Some(option.value),
+                    "right" => right = Some(option.value),
+                    _ => join_option(&option, &mut command)?,
+                }
+            }
+            parser.skip_separators();
+            match parser.peek() {
+                None => {
+                    let remark = Diagnostic::error("join: no subsearch is given", parser.here());
+                    return Err(remark.with_hint("write `join field [ search ... ]`"));
+                }
+                Some('[') => break,
+                _ => {}
+            }
+            if let (Some(left), Some(right)) = (&left, &right)
+                && parser.eat_keyword("where")
+            {
+                pairs = parser.join_pairs(left, right)?;
+            } else {
+                command.fields.push(parser.expect_field("a field")?.field());
+            }
+        }
+        command.subsearch = parser.subsearch()?;
+        command.aliases = match (left, right) {
+            (Some(left), Some(right)) if !pairs.is_empty() => Some(JoinAliases { left, right, pairs }),
+            (None, None) => None,
+            _ => {
+                let remark = Diagnostic::error("join: left=, right= and where belong together", parser.here());
+                return Err(remark.with_hint("write `join left=L right=R where L.a=R.b [ ... ]`"));
+            }
+        };
+        Ok(command)
+    }
+}
+
+impl Semantics for JoinCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        match (&self.aliases, self.fields.is_empty()) {
+            (Some(aliases), _) => aliases.pairs.iter().for_each(|(left, _)| after.add(left)),
+            (None, true) => after.all = true,
+            (None, false) => after.add_all(&self.fields),
+        }
+        if self.use_time {
+            after.add(TIME);
+        }
+        after
+    }
+
+    fn subsearches(&self) -> Vec<&Pipeline> {
+        vec![&self.subsearch]
+    }
+}
+
+impl Parser<'_> {
+    /// `L.a = R.b [AND] ...` up to the subsearch; sides may be swapped.
+    fn join_pairs(&mut self, left: &str, right: &str) -> Read<Vec<(String, String)>> {
+        let mut pairs = Vec::new();
+        loop {
+            self.skip_separators();
+            if self.peek() == Some('[') || self.at_end() || self.peek_option().is_some() {
+                return Ok(pairs);
+            }
+            if !pairs.is_empty() && self.eat_keyword("and") {
+                continue;
+            }
+            let first = self.alias_side()?;
+            self.expect('=', "between the fields of join")?;
+            self.eat('=');
+            let second = self.alias_side()?;
+            let strip = |word: &Word, alias: &str| {
+                word.text.strip_prefix(alias).and_then(|rest| rest.strip_prefix('.')).map(str::to_owned)
+            };
+            let straight = strip(&first, left).zip(strip(&second, right));
+            let swapped = strip(&second, left).zip(strip(&first, right));
+            let Some(pair) = straight.or(swapped) else {
+                let message = format!("join: expected {left}.field={right}.field");
+                return Err(Diagnostic::error(message, first.span));
+            };
+            pairs.push(pair);
+        }
+    }
+
+    fn alias_side(&mut self) -> Read<Word> {
+        self.skip_blank();
+        if let Some(word) = self.quoted().or_else(|| self.single_quoted()) {
+            return Ok(word);
+        }
+        let start = self.pos;
+        let rest = self.rest();
+        self.pos += rest.find(|c: char| c.is_whitespace() || matches!(c, '=' | ',' | '[')).unwrap_or(rest.len());
+        if self.pos == start {
+            return Err(Diagnostic::error(format!("join: expected a field, found {}", self.found()), self.here()));
+        }
+        Ok(Word { text: self.text[start..self.pos].to_owned(), quoted: false, span: self.since(start) })
+    }
+}
+
+/// Takes an option of join other than its aliases.
+fn join_option(option: &OptionArg, command: &mut JoinCommand) -> Read<()> {
+    match option.name.as_str() {
+        "type" => {
+            command.left_outer = match option.value.to_ascii_lowercase().as_str() {
+                "inner" => false,
+                "left" | "outer" => true,
+                _ => return Err(option.refuse("inner, left or outer")),
+            }
+        }
+        "max" => command.max = option.number()?,
+        "overwrite" => command.overwrite = option.boolean()?,
+        "usetime" => command.use_time = option.boolean()?,
+        "earlier" => command.earlier = option.boolean()?,
+        _ => command.limits.take(option)?,
+    }
+    Ok(())
+}

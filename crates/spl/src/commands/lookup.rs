@@ -1,0 +1,99 @@
+//! `lookup`: fields of the matching rows of a lookup table.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::ast::{Span, Stage};
+use crate::diagnostic::Diagnostic;
+use crate::needs::Needs;
+use crate::parse::{Known, Parser, Read};
+
+const OPTIONS: Known = Known { command: "lookup", names: &["event_time_field"], ignored: &["local", "update"] };
+
+/// `lookup`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LookupCommand {
+    /// Table: a transforms.conf stanza or a CSV file name.
+    pub table: String,
+    /// Place of the table name.
+    pub table_span: Span,
+    /// Input pairs: column of the table, field of the event.
+    pub inputs: Vec<(String, String)>,
+    /// Output pairs: column of the table, field of the event; empty is all others.
+    pub outputs: Vec<(String, String)>,
+    /// `OUTPUTNEW`.
+    pub only_new: bool,
+    /// `event_time_field=`: field with the moment that rows of a table with times are chosen by; `_time` when absent.
+    pub time_field: Option<String>,
+}
+
+impl Syntax for LookupCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["lookup"],
+        syntax: "lookup TABLE COLUMN [AS FIELD]... [OUTPUT|OUTPUTNEW COLUMN [AS FIELD]...]",
+        summary: "Adds fields of a lookup table",
+        group: Group::Fields,
+        kind: Kind::Row,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<LookupCommand> {
+        let mut time_field = None;
+        while let Some(option) = parser.option(OPTIONS)? {
+            time_field = Some(option.value);
+        }
+        let table = parser.expect_field("a lookup table")?;
+        while let Some(option) = parser.option(OPTIONS)? {
+            time_field = Some(option.value);
+        }
+        let mut command = LookupCommand {
+            table: table.text,
+            table_span: table.span,
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            only_new: false,
+            time_field,
+        };
+        let mut output = false;
+        loop {
+            parser.skip_separators();
+            if parser.at_end() {
+                break;
+            }
+            if !output && parser.eat_keyword("outputnew") {
+                (output, command.only_new) = (true, true);
+            } else if !output && parser.eat_keyword("output") {
+                output = true;
+            } else {
+                let pair = parser.column_pair()?;
+                if output { command.outputs.push(pair) } else { command.inputs.push(pair) }
+            }
+        }
+        if command.inputs.is_empty() {
+            let remark = Diagnostic::error("lookup: no input field is given", command.table_span);
+            return Err(remark.with_hint("write `lookup table column AS field OUTPUT column`"));
+        }
+        Ok(command)
+    }
+}
+
+impl Semantics for LookupCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        self.inputs.iter().map(|(_, field)| field).chain(&self.time_field).for_each(|field| after.add(field));
+        after
+    }
+
+    fn add_needs(&self, _: &[Stage], needs: &mut Needs) {
+        needs.add_lookup(&self.table);
+        let named = self.inputs.iter().chain(&self.outputs).map(|(column, _)| column.clone());
+        needs.columns.entry(self.table.clone()).or_default().extend(named);
+    }
+}
+
+impl Parser<'_> {
+    /// `column [AS field]`.
+    fn column_pair(&mut self) -> Read<(String, String)> {
+        let column = self.expect_field("a column of the table")?.text;
+        let field = if self.eat_keyword("as") { self.expect_field("a field after AS")?.text } else { column.clone() };
+        Ok((column, field))
+    }
+}

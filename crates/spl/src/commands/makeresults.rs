@@ -1,0 +1,83 @@
+//! `makeresults`: rows made from nothing, or from data in the search.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Known, Parser, Read};
+
+const OPTIONS: Known = Known {
+    command: "makeresults",
+    names: &["count", "annotate", "format", "data"],
+    ignored: &["splunk_server", "splunk_server_group"],
+};
+
+/// `makeresults`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MakeResultsCommand {
+    /// `count=1`.
+    pub count: usize,
+    /// `annotate=f`.
+    pub annotate: bool,
+    /// `format=csv|json data=`.
+    pub data: Option<InlineData>,
+}
+
+/// Inline data of makeresults.
+#[derive(Clone, Debug, PartialEq)]
+pub enum InlineData {
+    /// CSV text.
+    Csv(String),
+    /// JSON array text.
+    Json(String),
+}
+
+impl Syntax for MakeResultsCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["makeresults"],
+        syntax: "makeresults [count=N] [annotate=] [format=csv|json data=TEXT]",
+        summary: "Makes rows",
+        group: Group::Making,
+        kind: Kind::Generating,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<MakeResultsCommand> {
+        let (mut count, mut annotate, mut format, mut data) = (1, false, None, None);
+        loop {
+            if let Some(rows) = parser.whole_number() {
+                count = rows;
+                continue;
+            }
+            let Some(option) = parser.option(OPTIONS)? else { break };
+            match option.name.as_str() {
+                "count" => count = option.number()?,
+                "annotate" => annotate = option.boolean()?,
+                "format" => match option.value.to_ascii_lowercase().as_str() {
+                    "csv" => format = Some(InlineData::Csv as fn(String) -> InlineData),
+                    "json" => format = Some(InlineData::Json as fn(String) -> InlineData),
+                    _ => return Err(option.refuse("csv or json")),
+                },
+                _ => data = Some(option.value),
+            }
+        }
+        let data = match (format, data) {
+            (Some(format), Some(data)) => Some(format(data)),
+            (None, None) => None,
+            _ => {
+                let remark = Diagnostic::error("makeresults: format= and data= belong together", parser.here());
+                return Err(remark.with_hint("write `makeresults format=csv data=\"a,b\"`"));
+            }
+        };
+        Ok(MakeResultsCommand { count, annotate, data })
+    }
+}
+
+impl Semantics for MakeResultsCommand {
+    fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
+        FieldNeeds::default()
+    }
+
+    fn makes_table(&self) -> bool {
+        true
+    }
+}

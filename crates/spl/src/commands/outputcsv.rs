@@ -1,0 +1,37 @@
+//! `outputcsv`: short for `outputlookup` into a file of results, which is a lookup table under a name of its own.
+
+use super::outputlookup::OutputLookupCommand;
+use super::{Call, Command, CommandInfo, Group, Kind, Syntax};
+use crate::ast::ValuesCommand;
+use crate::parse::{Parser, Read};
+
+/// Names, help line and kind.
+pub(super) const INFO: CommandInfo = CommandInfo {
+    names: &["outputcsv"],
+    syntax: "outputcsv [append=] [create_empty=] [override_if_empty=] [csv_safe=] [NAME]",
+    summary: "Writes the rows into a file of results",
+    group: Group::Keeping,
+    capability: Some("output_file"),
+    kind: Kind::Blocking,
+    ..CommandInfo::DEFAULT
+};
+
+/// Parses what stands behind the name.
+pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> Read<Command> {
+    if parser.at_end() {
+        // A file that no one can name is not written.
+        return Ok(Command::Values(ValuesCommand::Pass));
+    }
+    let mut command = OutputLookupCommand::parse(parser, call).map_err(|mut remark| {
+        remark.message = remark.message.replace("outputlookup", "outputcsv");
+        remark
+    })?;
+    command.table = table_of(&command.table);
+    command.name = "outputcsv";
+    Ok(command.into())
+}
+
+/// The lookup table of a file of results.
+pub(super) fn table_of(name: &str) -> String {
+    format!("results.{}.csv", name.strip_suffix(".csv").unwrap_or(name))
+}

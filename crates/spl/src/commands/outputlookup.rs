@@ -1,0 +1,98 @@
+//! `outputlookup`: rows written into a lookup table.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::ast::Span;
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Known, Parser, Read};
+
+const OPTIONS: Known = Known {
+    command: "outputlookup",
+    names: &["append", "create_empty", "override_if_empty", "max", "key_field", "csv_safe"],
+    ignored: &["createinapp", "create_context", "output_format", "allow_updates", "dispatch", "singlefile", "usexml"],
+};
+
+/// `outputlookup`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutputLookupCommand {
+    /// How it is written: `outputlookup` or `outputcsv`.
+    pub name: &'static str,
+    /// Table: a transforms.conf stanza or a CSV file name.
+    pub table: String,
+    /// Place of the name.
+    pub table_span: Span,
+    /// `append=f`: rows are added to those of the table.
+    pub append: bool,
+    /// `create_empty=t`: an empty result makes an empty table where none is.
+    pub create_empty: bool,
+    /// `override_if_empty=t`: an empty result empties the table.
+    pub override_if_empty: bool,
+    /// `max=`: rows written at most.
+    pub max: Option<usize>,
+    /// `key_field=`: rows with the same value are replaced.
+    pub key_field: Option<String>,
+    /// `csv_safe=f`: whether new cells that a spreadsheet would take for formulas get an apostrophe in front; ours.
+    pub safe: bool,
+}
+
+impl Syntax for OutputLookupCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["outputlookup"],
+        syntax: "outputlookup [append=] [key_field=] [override_if_empty=] [csv_safe=] TABLE",
+        summary: "Writes the rows into a lookup table",
+        group: Group::Keeping,
+        capability: Some("output_file"),
+        kind: Kind::Blocking,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<OutputLookupCommand> {
+        let mut command = OutputLookupCommand {
+            name: "outputlookup",
+            table: String::new(),
+            table_span: parser.here(),
+            append: false,
+            create_empty: true,
+            override_if_empty: true,
+            max: None,
+            key_field: None,
+            safe: false,
+        };
+        loop {
+            while let Some(option) = parser.option(OPTIONS)? {
+                match option.name.as_str() {
+                    "append" => command.append = option.boolean()?,
+                    "create_empty" => command.create_empty = option.boolean()?,
+                    "override_if_empty" => command.override_if_empty = option.boolean()?,
+                    "max" => command.max = Some(option.number()?),
+                    "csv_safe" => command.safe = option.boolean()?,
+                    _ => command.key_field = Some(option.value),
+                }
+            }
+            parser.skip_separators();
+            if parser.at_end() {
+                break;
+            }
+            let word = parser.expect_field("a lookup table")?;
+            if !command.table.is_empty() {
+                return Err(Diagnostic::error(format!("outputlookup: unexpected `{}`", word.text), word.span));
+            }
+            (command.table, command.table_span) = (word.text, word.span);
+        }
+        if command.table.is_empty() {
+            return Err(Diagnostic::error("outputlookup: no lookup table is given", parser.here()));
+        }
+        Ok(command)
+    }
+}
+
+impl Semantics for OutputLookupCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        after.all = true;
+        after
+    }
+
+    fn name<'a>(&'a self, _: &'a str) -> &'a str {
+        self.name
+    }
+}
