@@ -6,6 +6,7 @@ use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use foldhash::fast::FixedState;
 use hashbrown::HashSet;
+use quarry_spl::ast::FieldPattern;
 
 /// What the stars of `pattern` stand for in `name`, in order; `None` when the name does not fit.
 pub(crate) fn wildcard_parts<'n>(pattern: &str, name: &'n str) -> Option<Vec<&'n str>> {
@@ -40,7 +41,7 @@ pub(crate) fn fill_wildcards(template: &str, parts: &[&str]) -> String {
 }
 
 /// The names that fit one of the patterns, in the order of patterns, each once.
-pub(crate) fn matching<'n>(patterns: &[quarry_spl::ast::FieldPattern], names: &'n [String]) -> Vec<&'n str> {
+pub(crate) fn matching<'n>(patterns: &[FieldPattern], names: &'n [String]) -> Vec<&'n str> {
     let mut found: Vec<&str> = Vec::new();
     for pattern in patterns {
         for name in names {
@@ -50,6 +51,12 @@ pub(crate) fn matching<'n>(patterns: &[quarry_spl::ast::FieldPattern], names: &'
         }
     }
     found
+}
+
+/// Whether a pattern covers a name. One that does not begin with `_` leaves internal fields alone.
+pub(crate) fn covers(pattern: &FieldPattern, name: &str) -> bool {
+    let internal = name.starts_with('_');
+    (!internal || pattern.text.starts_with('_')) && wildcard_parts(&pattern.text, name).is_some()
 }
 
 /// Names of a batch's columns.

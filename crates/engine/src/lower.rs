@@ -12,28 +12,18 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::{
-    AssignTarget, Assignment, BinCommand, BinOptions, ChartCommand, Command, CustomCommand, Expr, FieldPattern,
-    HeadCommand, MakeMvCommand, MvSplit, Pattern, Pipeline, SearchExpr, SortCommand, Span, SplitField, Stage,
-    StatsCommand, StreamStatsCommand, SubsearchLimits, TimeChartCommand,
+    BinCommand, BinOptions, ChartCommand, Command, CustomCommand, Expr, FieldPattern, Pattern, Pipeline, SearchExpr,
+    Span, SplitField, Stage, StatsCommand, SubsearchLimits, TimeChartCommand,
 };
 use quarry_spl::commands::Kind;
 
 use crate::EngineError;
-use crate::aggregate::{AggregatePlan, has_wildcards};
+use crate::aggregate::has_wildcards;
 use crate::command::{Blocking, CommandContext, MakeRowCommand, Reduce, RowCommand};
 use crate::commands::append::Append;
-use crate::commands::bin::{Bin, BinByRange};
 use crate::commands::chart::{AnyChart, Chart, WildcardChart};
-use crate::commands::compute::{Eval, FillAll, FillFields};
-use crate::commands::extract::{MakeMv, MvExpand, MvSplitter, Spath};
-use crate::commands::filtering::{Dedup, Head, RegexFilter, Where};
 use crate::commands::lookup::{LookupSource, LookupTable};
-use crate::commands::order::{Reverse, Sort, Tail};
-use crate::commands::select::{DropFields, KeepFields, Rename, Table};
-use crate::commands::stats::EventStats;
-use crate::commands::streamstats::{StreamStats, WINDOW_MAX};
 use crate::commands::timechart::TimeChart;
-use crate::commands::top::Top;
 use crate::commands::values::Delimit;
 use crate::commands::{Execute, execution};
 use crate::custom::{CommandSource, Custom};
@@ -51,17 +41,7 @@ pub(crate) const SUBSEARCH_ROWS: usize = 50_000;
 const APPENDED_ROWS_MAX: usize = 20_000_000;
 
 /// What `delim=` is when it is not given.
-const DELIMITER: &str = " ";
-
-/// With `setsv=true` the single value of a field is its values between the text that stood between them.
-fn single_value(make: &MakeMvCommand) -> Step {
-    let delimiter = match &make.split {
-        MvSplit::Delimiter(text) => text.clone(),
-        MvSplit::Tokenizer(_) => DELIMITER.to_owned(),
-    };
-    let fields = Some(vec![make.field.clone()]);
-    row(move || Delimit { fields: fields.clone(), except: Vec::new(), delimiter: delimiter.clone() })
-}
+pub(crate) const DELIMITER: &str = " ";
 
 /// One step of a search.
 #[derive(Clone)]
@@ -174,35 +154,8 @@ impl Lowering<'_> {
 
     fn other_steps(&self, command: &Command) -> Result<Vec<Step>, EngineError> {
         Ok(vec![match command {
-            Command::Where(expr) => {
-                let expr = self.compile(expr)?;
-                row(move || Where(Arc::clone(&expr)))
-            }
-            Command::Eval(assignments) => self.eval(assignments)?,
-            Command::EventStats(stats) => {
-                return Ok(std::iter::once(self.event_stats(stats)).chain(self.delimited(stats)).collect());
-            }
-            Command::StreamStats(stats) => self.stream_stats(stats)?,
             Command::Chart(chart) => return self.chart(chart),
             Command::TimeChart(chart) => self.time_chart(chart)?,
-            Command::Bin(bin) => self.bin(bin)?,
-            Command::Top(top) => Step::Reduce(Arc::new(Top::new(top, false))),
-            Command::Rare(top) => Step::Reduce(Arc::new(Top::new(top, true))),
-            Command::Sort(sort) => Step::Blocking(Arc::new(Sort(sort.clone()))),
-            Command::Head(head) => self.head(head)?,
-            Command::Tail(count) => Step::Blocking(Arc::new(Tail(*count))),
-            Command::Reverse => Step::Blocking(Arc::new(Reverse)),
-            Command::Dedup(dedup) => {
-                let (command, dataflow) = (dedup.clone(), Arc::clone(&self.environment.context().dataflow));
-                let step = ordered(move || Dedup::new(&command, dataflow.account("dedup")));
-                if dedup.sort_by.is_empty() {
-                    step
-                } else {
-                    let sort = SortCommand { limit: 0, keys: dedup.sort_by.clone(), reverse: false };
-                    return Ok(vec![Step::Blocking(Arc::new(Sort(sort))), step]);
-                }
-            }
-            Command::MakeMv(make) if make.set_sv => return Ok(vec![self.shape(command)?, single_value(make)]),
             Command::Values(values) => return self.values(values),
             Command::Sequence(sequence) => self.sequence(sequence),
             Command::Reshape(reshape) => return Ok(self.reshape(reshape)),
@@ -235,46 +188,6 @@ impl Lowering<'_> {
         Ok(match command {
             Command::Custom(custom) => self.custom(custom),
             Command::Learn(learn) => self.learn(learn)?,
-            Command::Table(fields) => with_fields(fields, Table),
-            Command::FieldsKeep(fields) => with_fields(fields, KeepFields),
-            Command::FieldsRemove(fields) => with_fields(fields, DropFields),
-            Command::Rename(pairs) => {
-                let pairs = pairs.clone();
-                row(move || Rename(pairs.clone()))
-            }
-            Command::Regex(command) => {
-                let (regex, field, negated) = (self.regex(&command.pattern)?, command.field.clone(), command.negated);
-                let filter = RegexFilter { field, regex, negated, memo: Arc::default() };
-                row(move || filter.clone())
-            }
-            Command::Spath(spath) => {
-                let (command, messages) = (Arc::new(spath.clone()), Arc::clone(&self.environment.context().messages));
-                let spath = Spath { command, messages, memo: Arc::default() };
-                row(move || spath.clone())
-            }
-            Command::FillNull(fill) if fill.fields.is_empty() => {
-                Step::Blocking(Arc::new(FillAll { value: fill.value.clone() }))
-            }
-            Command::FillNull(fill) => {
-                let fill = FillFields::new(fill.value.clone(), names(&fill.fields));
-                row(move || fill.clone())
-            }
-            Command::MakeMv(make) => {
-                let (split, field, allow_empty) = (MvSplitter::new(&make.split)?, make.field.clone(), make.allow_empty);
-                let make = MakeMv { field, split, allow_empty, memo: Arc::default() };
-                row(move || make.clone())
-            }
-            Command::MvExpand(expand) => {
-                let (field, limit) = (expand.field.clone(), expand.limit);
-                let (messages, stop) =
-                    (Arc::clone(&self.environment.context().messages), Arc::clone(&self.environment.context().stop));
-                row(move || MvExpand {
-                    field: field.clone(),
-                    limit,
-                    messages: Arc::clone(&messages),
-                    stop: Arc::clone(&stop),
-                })
-            }
             _ => {
                 return Err(EngineError::Invalid {
                     message: "this command cannot stand here".into(),
@@ -312,34 +225,11 @@ impl Lowering<'_> {
         Regex::new(&pattern.text).map_err(|message| EngineError::Invalid { message, span: Some(pattern.span) })
     }
 
-    /// The step that assigns fields.
-    pub(crate) fn eval(&self, assignments: &[Assignment]) -> Result<Step, EngineError> {
-        let compiled = assignments.iter().map(|assignment| {
-            let expr = CompiledExpr::new(&assignment.expr, &self.expressions())?;
-            if expr.is_condition() {
-                let name = match &assignment.target {
-                    AssignTarget::Field(name) => name.as_str(),
-                    AssignTarget::Dynamic(_) => "a field",
-                };
-                let message = format!("{name} cannot hold a condition; use if(…, \"true\", \"false\") or tostring(…)");
-                return Err(EngineError::Invalid { message, span: Some(assignment.expr.span) });
-            }
-            Ok((assignment.target.clone(), expr))
-        });
-        let compiled = Arc::new(compiled.collect::<Result<Vec<_>, _>>()?);
-        Ok(row(move || Eval(Arc::clone(&compiled))))
-    }
-
     /// Tells the user of options that are read and change nothing.
     pub(crate) fn tell_idle(&self, idle: &[(bool, &str)]) {
         for (_, option) in idle.iter().filter(|(given, _)| *given) {
             self.environment.context().messages.push(format!("{option} is not supported yet; it has no effect"));
         }
-    }
-
-    /// Tells the user of options of stats that change nothing.
-    pub(crate) fn tell_idle_of_stats(&self, stats: &StatsCommand) {
-        self.tell_idle(&[(stats.all_num, "allnum="), (stats.dedup_split_values, "dedup_splitvals=")]);
     }
 
     /// What joins several values of results where one text is wanted.
@@ -349,38 +239,12 @@ impl Lowering<'_> {
             .then(|| row(move || Delimit { fields: None, except: by.clone(), delimiter: delimiter.clone() }))
     }
 
-    fn event_stats(&self, stats: &StatsCommand) -> Step {
-        self.tell_idle_of_stats(stats);
-        let (command, by, expressions) = (stats.clone(), names(&stats.by), self.expressions());
-        Step::Blocking(Arc::new(EventStats { command, by, expressions }))
-    }
-
-    fn stream_stats(&self, stats: &StreamStatsCommand) -> Result<Step, EngineError> {
-        if has_wildcards(&stats.aggregates) {
-            let message = "streamstats cannot take wildcards in its functions; name the fields".to_owned();
-            return Err(EngineError::Invalid { message, span: Some(self.span) });
-        }
-        if stats.window > WINDOW_MAX {
-            let message = format!("streamstats: window={} is beyond {WINDOW_MAX} rows; give fewer", stats.window);
-            return Err(EngineError::Invalid { message, span: Some(self.span) });
-        }
-        let plan = Arc::new(AggregatePlan::new(&stats.aggregates, names(&stats.by), &self.expressions())?);
-        let before = stats.reset_before.as_ref().map(|expr| self.compile(expr)).transpose()?;
-        let after = stats.reset_after.as_ref().map(|expr| self.compile(expr)).transpose()?;
-        self.tell_idle(&[(stats.all_num, "allnum=")]);
-        let (command, dataflow) = (stats.clone(), Arc::clone(&self.environment.context().dataflow));
-        Ok(ordered(move || {
-            let account = dataflow.account("streamstats");
-            StreamStats::new(&command, Arc::clone(&plan), before.clone(), after.clone(), account)
-        }))
-    }
-
     /// Split fields with spans are binned in front of the chart.
     fn chart(&self, chart: &ChartCommand) -> Result<Vec<Step>, EngineError> {
         let mut steps = Vec::new();
         for split in chart.row.iter().chain(&chart.column) {
             if split.bin != BinOptions::default() {
-                steps.push(self.bin(&bin_of(split))?);
+                steps.extend(bin_of(split).steps(self)?);
             }
         }
         steps.push(match has_wildcards(&chart.aggregates) {
@@ -403,19 +267,6 @@ impl Lowering<'_> {
             return Err(EngineError::Invalid { message, span: Some(self.span) });
         }
         Ok(Step::Blocking(Arc::new(WildcardChart { chart, expressions: self.expressions() })))
-    }
-
-    fn bin(&self, bin: &BinCommand) -> Result<Step, EngineError> {
-        Ok(match Bin::new(bin, self.environment.context())? {
-            Some(bin) => row(move || bin.clone()),
-            None => Step::Blocking(Arc::new(BinByRange(bin.clone()))),
-        })
-    }
-
-    fn head(&self, head: &HeadCommand) -> Result<Step, EngineError> {
-        let condition = head.condition.as_ref().map(|expr| self.compile(expr)).transpose()?;
-        let command = head.clone();
-        Ok(ordered(move || Head::new(&command, condition.clone())))
     }
 
     /// Runs a subsearch within its limits.
@@ -474,9 +325,4 @@ pub(crate) fn ordered<C: RowCommand + 'static>(make: impl Fn() -> C + Send + Syn
 /// A step that needs all rows at once.
 pub(crate) fn blocking(command: impl Blocking + 'static) -> Step {
     Step::Blocking(Arc::new(command))
-}
-
-fn with_fields<C: RowCommand + 'static>(fields: &[FieldPattern], make: fn(Vec<FieldPattern>) -> C) -> Step {
-    let fields = fields.to_vec();
-    row(move || make(fields.clone()))
 }

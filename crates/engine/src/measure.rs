@@ -60,7 +60,7 @@ impl Folding {
                 let by = stats.by.iter().map(|field| field.text.clone()).collect();
                 Arc::new(Stats(AggregatePlan::new(&stats.aggregates, by, &expressions)?))
             }
-            Some(Command::Top(top)) => Arc::new(Top::new(top, false)),
+            Some(Command::Top(top)) => Arc::new(Top::new(top)),
             Some(Command::TimeChart(chart)) => Arc::new(TimeChart::new(chart, &expressions)?),
             _ => return Err(EngineError::invalid(format!("{search}: give stats, top or timechart"))),
         };

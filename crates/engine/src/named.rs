@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::{
-    Command, DataModelCommand, DataModelMode, DataModelName, FieldPattern, FromCommand, InputLookupCommand,
-    MetadataCommand, Pipeline, SavedSearchCommand, SearchExpr, SearchTxnCommand, Span, Stage, TimeModifiers,
+    Command, DataModelCommand, DataModelMode, DataModelName, FieldPattern, FieldsCommand, FromCommand,
+    InputLookupCommand, MetadataCommand, Pipeline, RenameCommand, SavedSearchCommand, SearchExpr, SearchTxnCommand,
+    Span, Stage, TimeModifiers,
 };
 
 use crate::EngineError;
@@ -185,12 +186,12 @@ impl Runner {
         let mut commands = Vec::new();
         if strict {
             let kept = wanted.iter().map(String::as_str).chain(EVENT_FIELDS);
-            commands.push(Command::FieldsKeep(kept.map(pattern).collect()));
+            commands.push(Command::from(FieldsCommand { removes: false, fields: kept.map(pattern).collect() }));
         }
         if with_path {
             let named = fields.iter().filter(|(_, field)| !EVENT_FIELDS.contains(&field.as_str()));
             let pairs: Vec<_> = named.map(|(path, field)| (pattern(field), pattern(path))).collect();
-            commands.push(Command::Rename(pairs));
+            commands.push(RenameCommand { pairs }.into());
         }
         stages.extend(commands.into_iter().map(|command| Stage { command, span }));
         stages.extend_from_slice(rest);

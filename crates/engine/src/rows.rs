@@ -208,6 +208,11 @@ pub(crate) fn take(rows: &RecordBatch, places: &UInt32Array) -> Result<RecordBat
     Ok(arrow::compute::take_record_batch(rows, places)?)
 }
 
+/// The rows from the last to the first.
+pub(crate) fn reversed(rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
+    take(rows, &(0..rows.num_rows() as u32).rev().collect())
+}
+
 /// The column as texts; a multivalue becomes its values joined by newline.
 pub(crate) fn as_text_array(array: &ArrayRef) -> StringViewArray {
     let reader = ColumnReader::new(array);

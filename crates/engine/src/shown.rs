@@ -37,8 +37,8 @@ impl ShownFormats {
                     formats.retain(|known| known.field != added.field);
                     formats.push(added);
                 }
-                Command::Rename(pairs) => {
-                    for (from, to) in pairs.iter().filter(|(from, to)| from.text != to.text) {
+                Command::Rename(rename) => {
+                    for (from, to) in rename.pairs.iter().filter(|(from, to)| from.text != to.text) {
                         formats.retain(|format| format.field != to.text);
                         let renamed = formats.iter_mut().filter(|format| format.field == from.text);
                         renamed.for_each(|format| format.field.clone_from(&to.text));

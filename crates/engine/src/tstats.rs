@@ -11,9 +11,9 @@ use quarry_event::segment::is_major;
 use quarry_spl::analyse::{required_fields, search_fields};
 use quarry_spl::ast::{
     Aggregate, AggregateArg, AssignTarget, Assignment, BinCommand, BinOptions, BinSpan, BinaryOp, Command, CompareOp,
-    DataModelName, Expr, ExprKind, FieldPattern, FillNullCommand, NamePart, Pattern, RexCommand, RexExtraction,
-    SearchCommand, SearchExpr, SearchPattern, SeriesOptions, Span, SplitField, Stage, StatsCommand, TimeChartCommand,
-    TimeModifiers, TstatsCommand, TstatsSource,
+    DataModelName, EvalCommand, Expr, ExprKind, FieldPattern, FillNullCommand, NamePart, Pattern, RenameCommand,
+    RexCommand, RexExtraction, SearchCommand, SearchExpr, SearchPattern, SeriesOptions, Span, SplitField, Stage,
+    StatsCommand, TableCommand, TimeChartCommand, TimeModifiers, TstatsCommand, TstatsSource,
 };
 
 use crate::EngineError;
@@ -244,14 +244,18 @@ fn reads_events(command: &Command) -> bool {
             | Command::Rex(_)
             | Command::Rename(_)
             | Command::Table(_)
-            | Command::FieldsKeep(_)
+            | Command::Fields(_)
             | Command::FillNull(_)
             | Command::Stats(_)
             | Command::Chart(_)
             | Command::TimeChart(_)
             | Command::Top(_)
-            | Command::Rare(_)
     )
+}
+
+/// One assignment of `eval`.
+fn assigned(target: AssignTarget, expr: Expr) -> Command {
+    EvalCommand { assignments: vec![Assignment { target, expr }] }.into()
 }
 
 /// Names a `tstats` uses that tell which object is meant.
@@ -349,14 +353,14 @@ impl TstatsPlan {
     /// For a pattern every measurement becomes a field `metric_name:NAME`.
     fn spread(&mut self, pattern: &str) {
         self.names.push((pattern.to_owned(), format!("{METRIC}:{pattern}")));
-        let is_spread = |command: &Command| matches!(command, Command::Eval(list) if matches!(list[..], [Assignment { target: AssignTarget::Dynamic(_), .. }]));
+        let is_spread = |command: &Command| matches!(command, Command::Eval(eval) if matches!(eval.assignments[..], [Assignment { target: AssignTarget::Dynamic(_), .. }]));
         self.wanted.insert(pattern.to_owned());
         if self.before.iter().any(is_spread) {
             return;
         }
         let parts = vec![NamePart::Text(format!("{METRIC}:")), NamePart::Field(METRIC.to_owned())];
         let expr = self.expr(ExprKind::Field(VALUE.to_owned()));
-        self.before.push(Command::Eval(vec![Assignment { target: AssignTarget::Dynamic(parts), expr }]));
+        self.before.push(assigned(AssignTarget::Dynamic(parts), expr));
     }
 
     /// Events that measure one of the metrics that are named.
@@ -425,7 +429,7 @@ impl TstatsPlan {
 
     fn assign(&mut self, field: &str, kind: ExprKind) {
         let expr = self.expr(kind);
-        self.before.push(Command::Eval(vec![Assignment { target: AssignTarget::Field(field.to_owned()), expr }]));
+        self.before.push(assigned(AssignTarget::Field(field.to_owned()), expr));
     }
 
     fn pattern(&self, text: &str) -> FieldPattern {
@@ -468,7 +472,8 @@ impl TstatsPlan {
         if tstats.prestats {
             let mut kept: Vec<&str> = vec!["_time"];
             kept.extend(self.names.iter().map(|(_, field)| field.as_str()));
-            commands.push(Command::Table(kept.into_iter().map(|field| self.pattern(field)).collect()));
+            let fields = kept.into_iter().map(|field| self.pattern(field)).collect();
+            commands.push(TableCommand { fields }.into());
         } else if let Some(series) = &tstats.chart {
             commands.push(self.chart(tstats, series));
         } else {
@@ -477,7 +482,7 @@ impl TstatsPlan {
             let renamed = by.iter().zip(shown).filter(|(field, shown)| field != shown);
             let pairs: Vec<_> = renamed.map(|(field, shown)| (self.pattern(field), self.pattern(shown))).collect();
             if !pairs.is_empty() {
-                commands.push(Command::Rename(pairs));
+                commands.push(RenameCommand { pairs }.into());
             }
         }
         let span = self.span;
@@ -494,7 +499,7 @@ impl TstatsPlan {
         let span = self.span;
         for (name, field) in self.names.iter_mut().filter(|(name, field)| name != field) {
             let expr = Expr { kind: ExprKind::Field(std::mem::replace(field, name.clone())), span };
-            commands.push(Command::Eval(vec![Assignment { target: AssignTarget::Field(name.clone()), expr }]));
+            commands.push(assigned(AssignTarget::Field(name.clone()), expr));
         }
     }
 

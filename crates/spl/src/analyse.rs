@@ -12,8 +12,8 @@ mod sought;
 use std::collections::BTreeSet;
 
 use crate::ast::{
-    Aggregate, AggregateArg, AssignTarget, Assignment, Command, DataModelMode, EventTest, Expr, ExprKind, FieldPattern,
-    FlowCommand, NamePart, Pipeline, SearchExpr, Stage, TransactionCommand,
+    Aggregate, AggregateArg, Command, DataModelMode, EventTest, Expr, ExprKind, FieldPattern, FlowCommand, Pipeline,
+    SearchExpr, Stage, TransactionCommand,
 };
 use crate::parse::parse_condition;
 use families::{before_family, makes_report};
@@ -22,7 +22,7 @@ pub use repeatable::{is_constant, is_settled};
 pub use sought::{SoughtText, sought_texts};
 
 /// Name of the event text.
-const RAW: &str = "_raw";
+pub(crate) const RAW: &str = "_raw";
 /// Name of the event time.
 pub(crate) const TIME: &str = "_time";
 
@@ -130,22 +130,6 @@ fn before(command: &Command, after: FieldNeeds) -> FieldNeeds {
     }
     let mut needs = after;
     match command {
-        Command::Where(expr) => needs.add_expr(expr),
-        Command::Eval(assignments) => before_eval(assignments, &mut needs),
-        Command::EventStats(stats) => {
-            needs.add_aggregates(&stats.aggregates);
-            needs.add_all(&stats.by);
-        }
-        Command::StreamStats(stats) => {
-            needs.add_aggregates(&stats.aggregates);
-            needs.add_all(&stats.by);
-            for expr in [&stats.reset_before, &stats.reset_after].into_iter().flatten() {
-                needs.add_expr(expr);
-            }
-            if stats.time_window.is_some() {
-                needs.add(TIME);
-            }
-        }
         Command::Chart(chart) => {
             needs = FieldNeeds::default();
             needs.add_aggregates(&chart.aggregates);
@@ -157,15 +141,6 @@ fn before(command: &Command, after: FieldNeeds) -> FieldNeeds {
             needs.add_all(chart.column.iter().map(|split| &split.field));
             needs.add(TIME);
         }
-        Command::Top(top) | Command::Rare(top) => {
-            needs = FieldNeeds::default();
-            needs.add_all(top.fields.iter().chain(&top.by));
-        }
-        Command::Table(fields) => {
-            needs = FieldNeeds::default();
-            needs.add_all(fields);
-        }
-        Command::FieldsKeep(fields) => before_fields(fields, &mut needs),
         _ => return before_row_command(command, needs),
     }
     needs
@@ -174,23 +149,6 @@ fn before(command: &Command, after: FieldNeeds) -> FieldNeeds {
 /// The same for commands that keep rows as they are but for a few fields.
 fn before_row_command(command: &Command, mut needs: FieldNeeds) -> FieldNeeds {
     match command {
-        Command::FieldsRemove(fields) => {
-            for field in fields.iter().filter(|field| !field.is_wildcard()) {
-                needs.fields.remove(&field.text);
-            }
-        }
-        Command::Rename(pairs) => before_rename(pairs, &mut needs),
-        Command::Sort(sort) => needs.add_all(sort.keys.iter().map(|key| &key.field)),
-        Command::Head(head) => head.condition.iter().for_each(|expr| needs.add_expr(expr)),
-        Command::Dedup(dedup) => {
-            needs.add_all(dedup.fields.iter().chain(dedup.sort_by.iter().map(|key| &key.field)));
-        }
-        Command::Bin(bin) => needs.add(&bin.field.text),
-        Command::Regex(regex) => needs.add(&regex.field),
-        Command::Spath(spath) => needs.add(&spath.input),
-        Command::FillNull(fill) if !fill.fields.is_empty() => needs.add_all(&fill.fields),
-        Command::MakeMv(makemv) => needs.add(&makemv.field),
-        Command::MvExpand(expand) => needs.add(&expand.field),
         Command::Flow(FlowCommand::Transaction(transaction)) => before_transaction(transaction, &mut needs),
         // Templates name fields when they are filled in.
         Command::Flow(_) => needs.all = true,
@@ -222,63 +180,6 @@ fn before_transaction(transaction: &TransactionCommand, needs: &mut FieldNeeds) 
     }
 }
 
-fn before_eval(assignments: &[Assignment], needs: &mut FieldNeeds) {
-    for assignment in assignments.iter().rev() {
-        match &assignment.target {
-            AssignTarget::Field(name) => {
-                if !needs.wants(name) {
-                    continue;
-                }
-                needs.fields.remove(name);
-            }
-            AssignTarget::Dynamic(parts) => {
-                for part in parts {
-                    if let NamePart::Field(name) = part {
-                        needs.add(name);
-                    }
-                }
-            }
-        }
-        needs.add_expr(&assignment.expr);
-    }
-}
-
-fn before_fields(fields: &[FieldPattern], needs: &mut FieldNeeds) {
-    let after = std::mem::take(needs);
-    let mut kept = FieldNeeds::default();
-    kept.add_all(fields);
-    // `fields` always keeps these two.
-    kept.add(RAW);
-    kept.add(TIME);
-    if after.all {
-        *needs = kept;
-        return;
-    }
-    needs.fields.extend(after.fields.iter().filter(|name| kept.wants(name)).cloned());
-    needs.patterns = after.patterns;
-    if !needs.patterns.is_empty() {
-        needs.add_all(fields);
-    }
-}
-
-fn before_rename(pairs: &[(FieldPattern, FieldPattern)], needs: &mut FieldNeeds) {
-    let chained = pairs.iter().any(|(from, _)| pairs.iter().any(|(_, to)| from.text == to.text));
-    let mut made = Vec::new();
-    let mut read = Vec::new();
-    for (from, to) in pairs {
-        if from.is_wildcard() || chained {
-            read.push(from);
-        } else if needs.wants(&to.text) {
-            made.push(to);
-            read.push(from);
-        }
-    }
-    for field in made {
-        needs.fields.remove(&field.text);
-    }
-    needs.add_all(read);
-}
-
 /// Whether the output is a table of results rather than events.
 pub fn is_transforming(commands: &[Stage]) -> bool {
     commands.iter().any(|stage| makes_table(&stage.command))
@@ -289,13 +190,7 @@ fn makes_table(command: &Command) -> bool {
         return node.makes_table();
     }
     match command {
-        Command::Chart(_)
-        | Command::TimeChart(_)
-        | Command::Top(_)
-        | Command::Rare(_)
-        | Command::Table(_)
-        | Command::Tstats(_)
-        | Command::Metadata(_) => true,
+        Command::Chart(_) | Command::TimeChart(_) | Command::Tstats(_) | Command::Metadata(_) => true,
         Command::DataModel(model) => model.mode == DataModelMode::Definition,
         Command::Flow(FlowCommand::Filled(filled)) => filled.shape.iter().any(makes_table),
         other => makes_report(other),
@@ -310,10 +205,6 @@ impl Command {
         }
         let command = self;
         match command {
-            Command::Where(expr) => repeatable::is_constant(expr),
-            Command::Eval(assignments) => {
-                assignments.iter().all(|assignment| repeatable::is_constant(&assignment.expr))
-            }
             Command::Chart(chart) => {
                 repeatable::aggregates(&chart.aggregates)
                     && repeatable::split(&chart.row)
@@ -324,18 +215,6 @@ impl Command {
                     && repeatable::split(&chart.column)
                     && repeatable::is_aligned(&chart.bin)
             }
-            Command::Bin(bin) => repeatable::is_aligned(&bin.options),
-            Command::Top(_)
-            | Command::Rare(_)
-            | Command::Table(_)
-            | Command::FieldsKeep(_)
-            | Command::FieldsRemove(_)
-            | Command::Rename(_)
-            | Command::Regex(_)
-            | Command::Spath(_)
-            | Command::FillNull(_)
-            | Command::MakeMv(_)
-            | Command::MvExpand(_) => true,
             // Lookups read tables that change without a trace; the others do not come before a fold.
             _ => false,
         }

@@ -178,33 +178,6 @@ pub enum CompareOp {
 
 // ---- eval expressions ---------------------------------------------------------------------------------------------
 
-/// `target = expr` of eval.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Assignment {
-    /// What is assigned.
-    pub target: AssignTarget,
-    /// The value.
-    pub expr: Expr,
-}
-
-/// Left side of an eval assignment.
-#[derive(Clone, Debug, PartialEq)]
-pub enum AssignTarget {
-    /// A field of this name.
-    Field(String),
-    /// `{f}` or `pre{f}post`: the name holds values of other fields, row by row.
-    Dynamic(Vec<NamePart>),
-}
-
-/// Part of a dynamic field name.
-#[derive(Clone, Debug, PartialEq)]
-pub enum NamePart {
-    /// Fixed text.
-    Text(String),
-    /// Value of this field.
-    Field(String),
-}
-
 /// An eval expression with its place.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expr {
@@ -276,71 +249,6 @@ pub enum BinaryOp {
 
 // ---- other commands -----------------------------------------------------------------------------------------------
 
-/// `sort`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SortCommand {
-    /// Rows kept; 0 is all. Default 10,000.
-    pub limit: usize,
-    /// Keys, most significant first.
-    pub keys: Vec<SortKey>,
-    /// Trailing `desc`/`d`: reverses the whole order.
-    pub reverse: bool,
-}
-
-/// One sort key.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SortKey {
-    /// Field name.
-    pub field: FieldPattern,
-    /// `-`.
-    pub descending: bool,
-    /// How values compare.
-    pub kind: SortKind,
-}
-
-/// `auto()`, `num()`, `ip()`, `str()`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SortKind {
-    /// Numbers numerically, addresses as addresses, else text.
-    Auto,
-    /// Numerically.
-    Num,
-    /// As IP addresses.
-    Ip,
-    /// As text.
-    Str,
-}
-
-/// `head`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct HeadCommand {
-    /// Rows kept at most; default 10 without a condition.
-    pub limit: Option<usize>,
-    /// Stops at the first row where this is false.
-    pub condition: Option<Expr>,
-    /// `null=f`: whether a null condition counts as true.
-    pub null_is_true: bool,
-    /// `keeplast=f`: keep the row that stopped it.
-    pub keep_last: bool,
-}
-
-/// `dedup`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DedupCommand {
-    /// Rows kept per combination.
-    pub count: usize,
-    /// Fields of the combination.
-    pub fields: Vec<FieldPattern>,
-    /// `keepevents=f`: keep rows, blank the fields of duplicates.
-    pub keep_events: bool,
-    /// `keepempty=f`: keep rows that lack a field.
-    pub keep_empty: bool,
-    /// `consecutive=f`.
-    pub consecutive: bool,
-    /// `sortby`.
-    pub sort_by: Vec<SortKey>,
-}
-
 /// A regular expression with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
@@ -348,68 +256,6 @@ pub struct Pattern {
     pub text: String,
     /// Place in the text.
     pub span: Span,
-}
-
-/// `regex`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RegexCommand {
-    /// Field tested; default `_raw`.
-    pub field: String,
-    /// `!=`.
-    pub negated: bool,
-    /// Pattern, unanchored.
-    pub pattern: Pattern,
-}
-
-/// `spath`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SpathCommand {
-    /// `input=_raw`.
-    pub input: String,
-    /// `output=`; default the path.
-    pub output: Option<String>,
-    /// `path=`; `None` extracts all.
-    pub path: Option<String>,
-}
-
-/// `fillnull`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FillNullCommand {
-    /// `value=0`.
-    pub value: String,
-    /// Fields; empty is all known.
-    pub fields: Vec<FieldPattern>,
-}
-
-/// `makemv`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct MakeMvCommand {
-    /// Field split.
-    pub field: String,
-    /// How.
-    pub split: MvSplit,
-    /// `allowempty=f`.
-    pub allow_empty: bool,
-    /// `setsv=f`.
-    pub set_sv: bool,
-}
-
-/// How makemv splits.
-#[derive(Clone, Debug, PartialEq)]
-pub enum MvSplit {
-    /// `delim=" "`.
-    Delimiter(String),
-    /// `tokenizer=`: group 1 of each match.
-    Tokenizer(Pattern),
-}
-
-/// `mvexpand`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct MvExpandCommand {
-    /// Field expanded.
-    pub field: String,
-    /// `limit=0`: values per row; 0 is all.
-    pub limit: usize,
 }
 
 /// Limits of a subsearch.

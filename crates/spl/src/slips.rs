@@ -4,7 +4,7 @@
 //! be meant is let pass. Only the search itself is looked at, not its subsearches.
 
 use crate::ast::{
-    Aggregate, AggregateArg, BinaryOp, Command, CompareOp, Expr, ExprKind, FieldPattern, Pattern, Pipeline, SearchExpr,
+    Aggregate, AggregateArg, BinaryOp, Command, CompareOp, Expr, ExprKind, FieldPattern, Pipeline, SearchExpr,
     SearchPattern, Stage,
 };
 use crate::commands::{Place, is_command};
@@ -53,43 +53,8 @@ fn look(text: &str, stage: &Stage, at: usize, found: &mut Vec<Diagnostic>) {
         return node.find_slips(&Place { text, span: stage.span, is_first: at == 0 }, found);
     }
     match &stage.command {
-        Command::Where(expr) => look_at_expression(text, expr, found),
-        Command::Eval(assignments) => {
-            assignments.iter().for_each(|assignment| look_at_expression(text, &assignment.expr, found));
-        }
-        Command::EventStats(stats) => find_in_report(text, &stats.aggregates, &stats.by, found),
-        Command::StreamStats(stats) => find_in_report(text, &stats.aggregates, &stats.by, found),
         Command::Chart(chart) => find_in_report(text, &chart.aggregates, &[], found),
         Command::TimeChart(chart) => find_in_report(text, &chart.aggregates, &[], found),
-        Command::Table(fields) | Command::FieldsKeep(fields) => {
-            fields.iter().for_each(|field| look_at_shown(text, stage, field, found));
-        }
-        Command::Sort(sort) => {
-            if let [first, next, ..] = &sort.keys[..]
-                && first.field.text == "by"
-            {
-                let sign = if next.descending { "-" } else { "" };
-                let hint = format!("write `sort {sign}{}`", next.field.text);
-                found.push(Diagnostic::warning("`by` is read as a field", first.field.span).with_hint(hint));
-            }
-        }
-        Command::Regex(regex) => look_at_regex(text, &regex.pattern, found),
-        Command::Head(head) => {
-            if let Some(Expr { kind: ExprKind::Field(name), span }) = &head.condition {
-                let remark = Diagnostic::warning(format!("`{name}` is read as a condition that rows must meet"), *span);
-                found.push(remark.with_hint("write a number of rows, such as `head 10`"));
-            }
-        }
-        Command::FillNull(fill) => {
-            if let [field] = &fill.fields[..]
-                && field.text.parse::<f64>().is_ok()
-            {
-                let hint = format!("write `fillnull value={}`", field.text);
-                found.push(
-                    Diagnostic::warning(format!("`{}` is read as a field", field.text), field.span).with_hint(hint),
-                );
-            }
-        }
         _ => {}
     }
 }
@@ -198,7 +163,7 @@ fn foreign_search(name: &str, rest: &str, begins: bool) -> Option<&'static str> 
 // ---- expressions --------------------------------------------------------------------------------------------------
 
 /// Names in single quotes that stand where a text is meant.
-fn look_at_expression(text: &str, expr: &Expr, found: &mut Vec<Diagnostic>) {
+pub(crate) fn find_in_expression(text: &str, expr: &Expr, found: &mut Vec<Diagnostic>) {
     match &expr.kind {
         ExprKind::Binary(op, left, right) => {
             let starts_with_quote =
@@ -212,14 +177,14 @@ fn look_at_expression(text: &str, expr: &Expr, found: &mut Vec<Diagnostic>) {
                 let remark = Diagnostic::warning(format!("'{name}' is the field {name}, not a text"), right.span);
                 found.push(remark.with_hint(format!("write \"{name}\" for the text")));
             }
-            look_at_expression(text, left, found);
-            look_at_expression(text, right, found);
+            find_in_expression(text, left, found);
+            find_in_expression(text, right, found);
         }
-        ExprKind::Unary(_, inner) => look_at_expression(text, inner, found),
-        ExprKind::Call(_, args) => args.iter().for_each(|arg| look_at_expression(text, arg, found)),
+        ExprKind::Unary(_, inner) => find_in_expression(text, inner, found),
+        ExprKind::Call(_, args) => args.iter().for_each(|arg| find_in_expression(text, arg, found)),
         ExprKind::In(value, list) => {
-            look_at_expression(text, value, found);
-            list.iter().for_each(|item| look_at_expression(text, item, found));
+            find_in_expression(text, value, found);
+            list.iter().for_each(|item| find_in_expression(text, item, found));
         }
         ExprKind::Text(_) | ExprKind::Number(..) | ExprKind::Bool(_) | ExprKind::Field(_) => {}
     }
@@ -255,27 +220,17 @@ fn call_text(name: &str) -> &str {
     name.split_once('(').map_or("", |(function, _)| function)
 }
 
-/// A field of table or fields that looks like a call which nothing before has made.
-fn look_at_shown(text: &str, stage: &Stage, field: &FieldPattern, found: &mut Vec<Diagnostic>) {
+/// Fields of table or fields that look like calls which nothing before has made.
+pub(crate) fn find_in_shown(place: &Place<'_>, fields: &[FieldPattern], found: &mut Vec<Diagnostic>) {
+    fields.iter().for_each(|field| look_at_shown(place, field, found));
+}
+
+fn look_at_shown(place: &Place<'_>, field: &FieldPattern, found: &mut Vec<Diagnostic>) {
     let name = call_text(&field.text);
     let is_call = field.text.ends_with(')') && STATS_FUNCTIONS.iter().any(|function| function.name == name);
-    let made = text.get(..stage.span.start).is_some_and(|before| before.contains(&field.text));
+    let made = place.text.get(..place.span.start).is_some_and(|before| before.contains(&field.text));
     if is_call && !made {
         let remark = Diagnostic::warning(format!("`{}` is read as the name of a field", field.text), field.span);
         found.push(remark.with_hint(format!("write `| stats {}` to compute it", field.text)));
-    }
-}
-
-/// `field~"x"` without a quote in front is one pattern on the whole text.
-fn look_at_regex(text: &str, pattern: &Pattern, found: &mut Vec<Diagnostic>) {
-    let name_length = pattern.text.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(0);
-    let (name, rest) = pattern.text.split_at(name_length);
-    let is_quoted = text.get(pattern.span.start..).is_some_and(|text| text.starts_with('"'));
-    if let Some(value) = rest.trim_start().strip_prefix('~')
-        && !name.is_empty()
-        && !is_quoted
-    {
-        let remark = Diagnostic::warning(format!("`{}` is read as one regular expression", pattern.text), pattern.span);
-        found.push(remark.with_hint(format!("write regex {name}=\"{}\"", value.trim().trim_matches('"'))));
     }
 }

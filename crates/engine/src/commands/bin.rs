@@ -1,4 +1,4 @@
-//! `bin`: values into spans.
+//! `bin`: puts numbers or times into spans.
 
 use std::sync::Arc;
 
@@ -8,16 +8,27 @@ use quarry_event::time::NS_PER_SEC;
 use quarry_event::value::Number;
 use quarry_spl::ast::{BinCommand, BinOptions, BinSpan};
 
+use super::Execute;
 use super::spans::{NumberSpans, SPANS_MAX, TimeSpans, length_of, number_spans, time_span, usual_span};
 use super::timechart::time_bounds;
 use crate::EngineError;
 use crate::command::{Blocking, CommandContext, RowCommand, RowIter};
 use crate::functions::time::seconds;
+use crate::lower::{Lowering, Step, blocking, row};
 use crate::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, KeptRows, Numbers};
 
-/// `bin` with a span: row by row.
+impl Execute for BinCommand {
+    fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        Ok(vec![match Bin::new(self, lowering.environment.context())? {
+            Some(bin) => row(move || bin.clone()),
+            None => blocking(BinByRange(self.clone())),
+        }])
+    }
+}
+
+/// With a span: row by row.
 #[derive(Clone)]
-pub(crate) struct Bin {
+struct Bin {
     field: String,
     output: String,
     spans: Spans,
@@ -36,7 +47,7 @@ enum Spans {
 
 impl Bin {
     /// The command if its options fix the spans; `None` when they depend on the values.
-    pub(crate) fn new(command: &BinCommand, context: &CommandContext) -> Result<Option<Bin>, EngineError> {
+    fn new(command: &BinCommand, context: &CommandContext) -> Result<Option<Bin>, EngineError> {
         let field = command.field.text.clone();
         let output = command.output.clone().unwrap_or_else(|| field.clone());
         let spans = if field == "_time" {
@@ -96,8 +107,8 @@ fn names_of(spans: &NumberSpans, values: &ArrayRef) -> ArrayRef {
     column.finish()
 }
 
-/// `bin` without a span: all values are needed to choose one.
-pub(crate) struct BinByRange(pub BinCommand);
+/// Without a span: all values are needed to choose one.
+struct BinByRange(BinCommand);
 
 impl Blocking for BinByRange {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {

@@ -4,7 +4,7 @@ use arrow::array::ArrayRef;
 use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::{ChartCommand, SplitField, TimeChartCommand};
 
-use super::order::DropEmptyColumns;
+use super::empty_columns::DropEmptyColumns;
 use super::outputs::Outputs;
 use super::pivot::{Pivot, SERIES, row_order, series, table};
 use super::stats::sorted_by;

@@ -1,4 +1,4 @@
-//! `stats` and `eventstats`: aggregates of groups of rows.
+//! `stats`: aggregates of groups of rows.
 
 mod all_num;
 
@@ -7,12 +7,13 @@ use std::sync::Arc;
 use arrow::array::{Array, UInt32Array};
 use arrow::record_batch::RecordBatch;
 use quarry_event::value::sort_key;
-use quarry_spl::ast::{Aggregate, AssignTarget, Assignment, Expr, ExprKind, FieldPattern, StatsCommand};
+use quarry_spl::ast::{Aggregate, AssignTarget, Assignment, EvalCommand, Expr, ExprKind, FieldPattern, StatsCommand};
 
 use super::Execute;
-use super::order::{DropEmptyColumns, sort_by_values, sorted_kept};
+use super::empty_columns::DropEmptyColumns;
+use super::sort::{sort_by_values, sorted_kept};
 use crate::EngineError;
-use crate::aggregate::keys::{KeyTable, add_key_part};
+use crate::aggregate::keys::add_key_part;
 use crate::aggregate::{AggregatePlan, Folded, Folder, expand_wildcards, has_wildcards};
 use crate::command::{Blocking, CommandContext, Reduce, RowIter, of_batches};
 use crate::expr::ExprContext;
@@ -29,7 +30,7 @@ impl Execute for StatsCommand {
             return Ok(steps);
         }
         if self.dedup_split_values && !self.by.is_empty() {
-            steps.push(without_repeats(&self.by, lowering)?);
+            steps.extend(without_repeats(&self.by, lowering)?);
         }
         lowering.tell_idle(&[(self.all_num, "allnum=")]);
         let (by, expressions) = (names(&self.by), lowering.expressions());
@@ -43,13 +44,13 @@ impl Execute for StatsCommand {
 }
 
 /// Each value of these fields once in a row.
-fn without_repeats(fields: &[FieldPattern], lowering: &Lowering<'_>) -> Result<Step, EngineError> {
+fn without_repeats(fields: &[FieldPattern], lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
     let assignments = fields.iter().map(|field| {
         let values = Expr { kind: ExprKind::Field(field.text.clone()), span: field.span };
         let expr = Expr { kind: ExprKind::Call("mvdedup".to_owned(), vec![values]), span: field.span };
         Assignment { target: AssignTarget::Field(field.text.clone()), expr }
     });
-    lowering.eval(&assignments.collect::<Vec<_>>())
+    EvalCommand { assignments: assignments.collect() }.steps(lowering)
 }
 
 /// `stats` whose columns are known before the rows.
@@ -139,7 +140,7 @@ impl Blocking for WildcardStats {
 }
 
 /// The aggregates with wildcards replaced by the fields these rows have.
-fn plan_for(
+pub(super) fn plan_for(
     aggregates: &[Aggregate],
     by: &[String],
     rows: &KeptRows,
@@ -147,68 +148,6 @@ fn plan_for(
 ) -> Result<AggregatePlan, EngineError> {
     let names = names_of(&RecordBatch::new_empty(rows.schema()));
     AggregatePlan::new(&expand_wildcards(aggregates, by, &names), by.to_vec(), expressions)
-}
-
-/// `eventstats`: the aggregates of its group joined to every row. A row that lacks a BY field stays as it is.
-pub(crate) struct EventStats {
-    /// Aggregates as written.
-    pub command: StatsCommand,
-    /// Names of the BY fields.
-    pub by: Vec<String>,
-    /// For expressions.
-    pub expressions: ExprContext,
-}
-
-impl Blocking for EventStats {
-    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
-        let rows = KeptRows::collect("eventstats", rows, &context.dataflow)?;
-        let plan = plan_for(&self.command.aggregates, &self.by, &rows, &self.expressions)?;
-        let folded = plan.fold(Box::new(rows.iter()), context)?;
-        // Every row needs its group at hand, so the groups must fit.
-        let groups = plan.values(folded, context)?;
-        let mut account = context.dataflow.account("groups of eventstats");
-        let (groups, bytes) = rows::compact(&groups)?;
-        let keys = keys_of(&groups, &self.by);
-        account.set(bytes + keys.bytes())?;
-        let by = self.by.clone();
-        let joined = rows.into_unified_rows().map(move |batch| {
-            let _held = &account;
-            let mut result = batch?;
-            let places = group_of_each(&result, &keys, &by);
-            for column in &plan.columns {
-                let values = rows::column_or_null(&groups, &column.name);
-                let values = arrow::compute::take(&values, &places, None)?;
-                result = rows::with_column(&result, &column.name, values)?;
-            }
-            Ok(result)
-        });
-        Ok(Box::new(joined))
-    }
-}
-
-/// The keys of groups, numbered by row.
-fn keys_of(groups: &RecordBatch, by: &[String]) -> KeyTable {
-    let mut keys = KeyTable::default();
-    if by.is_empty() {
-        return keys;
-    }
-    let readers: Vec<ColumnReader> = by.iter().map(|name| rows::reader(groups, name)).collect();
-    let mut key = Vec::new();
-    for row in 0..groups.num_rows() {
-        write_key(&readers, row, &mut key);
-        keys.intern(&key);
-    }
-    keys
-}
-
-/// Number of the group of each row; null without one.
-fn group_of_each(rows: &RecordBatch, keys: &KeyTable, by: &[String]) -> UInt32Array {
-    if by.is_empty() {
-        return std::iter::repeat_n(Some(0), rows.num_rows()).collect();
-    }
-    let mut key = Vec::new();
-    let readers: Vec<ColumnReader> = by.iter().map(|name| rows::reader(rows, name)).collect();
-    (0..rows.num_rows()).map(|row| write_key(&readers, row, &mut key).then(|| keys.find(&key)).flatten()).collect()
 }
 
 /// Writes the key of a row from the first value of each field; false when a field is missing.

@@ -12,22 +12,46 @@ use quarry_event::TimeNs;
 use quarry_spl::ast::StreamStatsCommand;
 
 use self::window::{Seen, Sliding, Window};
+use super::Execute;
 use super::running::Running;
 use super::spans::{length_of, time_ns};
 use super::stats::write_key;
 use crate::EngineError;
 use crate::aggregate::keys::KeyTable;
-use crate::aggregate::{AggregateColumn, AggregatePlan, Argument};
+use crate::aggregate::{AggregateColumn, AggregatePlan, Argument, has_wildcards};
 use crate::command::RowCommand;
 use crate::dataflow::MemoryAccount;
 use crate::expr::CompiledExpr;
+use crate::lower::{Lowering, Step, names, ordered};
 use crate::rows::{self, ColumnBuilder, ColumnReader, Value};
 
 /// Rows a window holds at most.
-pub(crate) const WINDOW_MAX: usize = 1_000_000;
+const WINDOW_MAX: usize = 1_000_000;
 
-/// `streamstats`.
-pub(crate) struct StreamStats {
+impl Execute for StreamStatsCommand {
+    fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        let refused = |message| Err(EngineError::Invalid { message, span: Some(lowering.span) });
+        if has_wildcards(&self.aggregates) {
+            return refused("streamstats cannot take wildcards in its functions; name the fields".to_owned());
+        }
+        if self.window > WINDOW_MAX {
+            let window = self.window;
+            return refused(format!("streamstats: window={window} is beyond {WINDOW_MAX} rows; give fewer"));
+        }
+        let plan = Arc::new(AggregatePlan::new(&self.aggregates, names(&self.by), &lowering.expressions())?);
+        let before = self.reset_before.as_ref().map(|expr| lowering.compile(expr)).transpose()?;
+        let after = self.reset_after.as_ref().map(|expr| lowering.compile(expr)).transpose()?;
+        lowering.tell_idle(&[(self.all_num, "allnum=")]);
+        let (command, dataflow) = (self.clone(), Arc::clone(&lowering.environment.context().dataflow));
+        Ok(vec![ordered(move || {
+            let account = dataflow.account("streamstats");
+            StreamStats::new(&command, Arc::clone(&plan), before.clone(), after.clone(), account)
+        })])
+    }
+}
+
+/// The folds and windows of the groups.
+struct StreamStats {
     command: StreamStatsCommand,
     plan: Arc<AggregatePlan>,
     reset_before: Option<Arc<CompiledExpr>>,
@@ -53,7 +77,7 @@ const UNACCOUNTED_BYTES: usize = 4 << 20;
 
 impl StreamStats {
     /// The command at its start.
-    pub(crate) fn new(
+    fn new(
         command: &StreamStatsCommand,
         plan: Arc<AggregatePlan>,
         reset_before: Option<Arc<CompiledExpr>>,

@@ -1,4 +1,4 @@
-//! top and rare: the most and the least frequent combinations of values.
+//! `top` and `rare`: the most and the least frequent combinations of values.
 
 use std::sync::Arc;
 
@@ -9,36 +9,42 @@ use hashbrown::HashMap;
 use quarry_event::value::{SortKey, sort_key};
 use quarry_spl::ast::{StatsFunction, TopCommand};
 
+use super::Execute;
+use super::stats::write_key;
 use crate::EngineError;
 use crate::aggregate::folder::Finished;
+use crate::aggregate::keys::KeyTable;
 use crate::aggregate::{AggregateColumn, AggregatePlan, Argument, Folded, Folder, MergedFolders};
 use crate::command::{CommandContext, Reduce, RowIter, of_batches};
+use crate::lower::{Lowering, Step, names};
 use crate::rows::{self, ColumnBuilder, batch_of};
 
 /// Digits of a percentage after the point, all of them shown.
 const PERCENT_DIGITS: usize = 6;
 
-/// `top` or `rare`.
+impl Execute for TopCommand {
+    fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        Ok(vec![Step::Reduce(Arc::new(Top::new(self)))])
+    }
+}
+
+/// Counts the combinations.
 pub(crate) struct Top {
     command: TopCommand,
-    rare: bool,
     plan: AggregatePlan,
     by: Vec<String>,
     fields: Vec<String>,
 }
 
 impl Top {
-    /// The command; `rare` turns the order around.
-    pub(crate) fn new(command: &TopCommand, rare: bool) -> Top {
-        let names = |fields: &[quarry_spl::ast::FieldPattern]| -> Vec<String> {
-            fields.iter().map(|field| field.text.clone()).collect()
-        };
+    /// The command at its start.
+    pub(crate) fn new(command: &TopCommand) -> Top {
         let (by, fields) = (names(&command.by), names(&command.fields));
         let count =
             AggregateColumn { function: StatsFunction::Count, argument: Argument::Rows, name: COUNT.to_owned() };
         let plan =
             AggregatePlan { columns: vec![count], by: by.iter().chain(&fields).cloned().collect(), series: None };
-        Top { command: command.clone(), rare, plan, by, fields }
+        Top { command: command.clone(), plan, by, fields }
     }
 }
 
@@ -110,7 +116,7 @@ impl Top {
             return Ok((finished.rows(&self.plan, None)?, total));
         }
         let mut sorted = counts.clone();
-        let (last, rare) = (self.command.limit - 1, self.rare);
+        let (last, rare) = (self.command.limit - 1, self.command.rarest);
         let (_, bound, _) = sorted.select_nth_unstable_by(last, |a, b| if rare { a.cmp(b) } else { b.cmp(a) });
         let reaches = |count: i64| if rare { count <= *bound } else { count >= *bound };
         let places: Vec<u32> =
@@ -157,7 +163,7 @@ impl Top {
                 by_values(*a, *b, &keys[..self.by.len()])
             };
             let count = counts[*b as usize].cmp(&counts[*a as usize]);
-            let count = if self.rare { count.reverse() } else { count };
+            let count = if self.command.rarest { count.reverse() } else { count };
             let texts = || {
                 let orders = columns.iter().map(|column| column.value(*a as usize).cmp(column.value(*b as usize)));
                 orders.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
@@ -224,11 +230,11 @@ fn group_numbers(rows: &RecordBatch, by: &[String]) -> Vec<u32> {
         return vec![0; rows.num_rows()];
     }
     let readers: Vec<_> = by.iter().map(|name| rows::reader(rows, name)).collect();
-    let mut keys = crate::aggregate::keys::KeyTable::default();
+    let mut keys = KeyTable::default();
     let mut key = Vec::new();
     let mut numbers = Vec::with_capacity(rows.num_rows());
     for row in 0..rows.num_rows() {
-        super::stats::write_key(&readers, row, &mut key);
+        write_key(&readers, row, &mut key);
         numbers.push(keys.intern(&key));
     }
     numbers

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 
 use quarry_spl::analyse::{expr_fields, search_fields};
 use quarry_spl::ast::{
-    AssignTarget, Assignment, Command, CompareOp, Expr, FieldPattern, LookupCommand, Pipeline, SearchCommand,
-    SearchExpr, SearchPattern, Span, Stage, TimeModifiers,
+    AssignTarget, Assignment, Command, CompareOp, EvalCommand, Expr, FieldPattern, LookupCommand, Pipeline,
+    SearchCommand, SearchExpr, SearchPattern, Span, Stage, TimeModifiers,
 };
 
 use super::model::{Calculation, DataModel, DataObject};
@@ -330,7 +330,7 @@ impl ModelObject {
         let stands_in_event = |field: &str, value: &str| {
             let mut makers = kept.iter().filter(|(_, computed)| computed.outputs.iter().any(|made| made == field));
             makers.all(|(_, computed)| match &computed.command {
-                Command::Eval(assignments) => assignments.iter().all(|assignment| {
+                Command::Eval(eval) => eval.assignments.iter().all(|assignment| {
                     default_of(&assignment.expr, field)
                         .is_some_and(|default| !value.contains('*') && !value.eq_ignore_ascii_case(default))
                 }),
@@ -480,7 +480,11 @@ fn computed(calculation: &Calculation) -> Result<Computed, String> {
             let expr = quarry_spl::parse_expression(expression)
                 .map_err(|faults| format!("calculated field {field}: {}", first_fault(&faults)))?;
             let inputs = expr_fields(&expr);
-            (Command::Eval(vec![Assignment { target: AssignTarget::Field(field.clone()), expr }]), inputs)
+            (
+                EvalCommand { assignments: vec![Assignment { target: AssignTarget::Field(field.clone()), expr }] }
+                    .into(),
+                inputs,
+            )
         }
         Calculation::Rex { input, pattern, .. } => {
             let text = format!("| rex field={} {}", quoted(input), quoted(pattern));

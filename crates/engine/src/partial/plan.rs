@@ -27,8 +27,8 @@ pub(crate) fn plan_name(
     context: &CommandContext,
 ) -> Option<String> {
     let is_fold = |stage: &Stage| {
-        use Command::{Chart, Rare, Stats, TimeChart, Top};
-        matches!(stage.command, Stats(_) | Chart(_) | TimeChart(_) | Top(_) | Rare(_))
+        use Command::{Chart, Stats, TimeChart, Top};
+        matches!(stage.command, Stats(_) | Chart(_) | TimeChart(_) | Top(_))
     };
     let map = &rest[..=rest.iter().position(is_fold)?];
     // All fields, or those of a pattern, are shown up to a number that counts over the whole search.

@@ -80,13 +80,8 @@ fn joined(one: Bounds, other: Bounds) -> Bounds {
 /// Whether rows that a command leaves have the times they had.
 fn keeps_times(command: &Command) -> bool {
     match command {
-        Command::Search(_)
-        | Command::Where(_)
-        | Command::Regex(_)
-        | Command::FieldsKeep(_)
-        | Command::FieldsRemove(_)
-        | Command::Lookup(_) => true,
-        Command::Eval(assignments) => assignments.iter().all(|assignment| match &assignment.target {
+        Command::Search(_) | Command::Where(_) | Command::Regex(_) | Command::Fields(_) | Command::Lookup(_) => true,
+        Command::Eval(eval) => eval.assignments.iter().all(|assignment| match &assignment.target {
             AssignTarget::Field(field) => field != "_time",
             AssignTarget::Dynamic(_) => false,
         }),

@@ -4,7 +4,7 @@
 //! come out, whatever the other keys and the order of arrival say. The bound is asked before the columns of a row, or its
 //! text, are made. Rows of equal rank stay.
 //!
-//! Not here: the order itself ([`crate::commands::order`]).
+//! Not here: the order itself ([`crate::commands::sort`]).
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -16,7 +16,7 @@ use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::{Command, SortCommand, SortKey, SortKind, Stage};
 
 use crate::EngineError;
-use crate::commands::order::{MISSING, NUMBER, rank};
+use crate::commands::sort::{MISSING, NUMBER, rank};
 use crate::rows::{self, ColumnReader};
 
 /// Most rows whose ranks are kept.

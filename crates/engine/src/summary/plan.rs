@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 
 use quarry_spl::analyse::{is_settled, search_fields};
-use quarry_spl::ast::{Command, FieldPattern, SearchCommand, SearchExpr, Span, Stage, TimeModifiers};
+use quarry_spl::ast::{Command, FieldPattern, SearchCommand, SearchExpr, Span, Stage, TableCommand, TimeModifiers};
 use sha2::{Digest, Sha256};
 
 use super::decode::COLUMNS_MAX;
@@ -53,7 +53,7 @@ impl SummaryPlan {
     pub(crate) fn kept(&self, span: Span) -> Command {
         let names = self.columns.iter().filter(|name| !self.members.iter().any(|(member, _)| member == *name));
         let pattern = |name: &String| FieldPattern { text: name.clone(), span };
-        Command::Table(names.chain(&self.extra).map(pattern).collect())
+        TableCommand { fields: names.chain(&self.extra).map(pattern).collect() }.into()
     }
 }
 

@@ -71,26 +71,5 @@ fn keeps_to_events(command: &Command) -> bool {
     if let Some((_, node)) = command.described() {
         return node.names_its_fields();
     }
-    matches!(
-        command,
-        Command::Where(_)
-            | Command::Eval(_)
-            | Command::EventStats(_)
-            | Command::StreamStats(_)
-            | Command::Chart(_)
-            | Command::TimeChart(_)
-            | Command::Top(_)
-            | Command::Rare(_)
-            | Command::Table(_)
-            | Command::FieldsKeep(_)
-            | Command::FieldsRemove(_)
-            | Command::Rename(_)
-            | Command::Sort(_)
-            | Command::Head(_)
-            | Command::Tail(_)
-            | Command::Dedup(_)
-            | Command::Bin(_)
-            | Command::FillNull(_)
-            | Command::Reverse
-    )
+    matches!(command, Command::Chart(_) | Command::TimeChart(_))
 }

@@ -1,8 +1,8 @@
-//! Syntax of the reporting commands: aggregates, stats and its kin, chart, timechart, bin, top.
+//! Syntax of the reporting commands: aggregates, chart, timechart.
 
 use quarry_event::time::Span as TimeSpan;
 
-use super::{CompareOp, Expr, FieldPattern, Span};
+use super::{BinOptions, CompareOp, Expr, FieldPattern, Span};
 
 /// One aggregate of the stats family.
 #[derive(Clone, Debug, PartialEq)]
@@ -152,31 +152,6 @@ pub enum PercentileMethod {
     Interpolated,
 }
 
-/// `streamstats`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct StreamStatsCommand {
-    /// Aggregates in order.
-    pub aggregates: Vec<Aggregate>,
-    /// BY fields.
-    pub by: Vec<FieldPattern>,
-    /// `current=t`: the row itself counts.
-    pub current: bool,
-    /// `window=0`: rows looked back on; 0 is all.
-    pub window: usize,
-    /// `global=t`: one window over all groups.
-    pub global: bool,
-    /// `time_window=`.
-    pub time_window: Option<TimeSpan>,
-    /// `reset_on_change=f`.
-    pub reset_on_change: bool,
-    /// `reset_before=(EXPR)`.
-    pub reset_before: Option<Expr>,
-    /// `reset_after=(EXPR)`.
-    pub reset_after: Option<Expr>,
-    /// `allnum=f`.
-    pub all_num: bool,
-}
-
 /// A split field of chart/timechart with its binning.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SplitField {
@@ -275,71 +250,4 @@ pub struct TimeChartCommand {
     pub fixed_range: bool,
     /// `partial=t`.
     pub partial: bool,
-}
-
-/// Binning options shared by bin, chart and timechart.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct BinOptions {
-    /// `span=`.
-    pub span: Option<BinSpan>,
-    /// `bins=`.
-    pub bins: Option<usize>,
-    /// `minspan=`.
-    pub min_span: Option<TimeSpan>,
-    /// `start=`.
-    pub start: Option<f64>,
-    /// `end=`.
-    pub end: Option<f64>,
-    /// `aligntime=`: as written (`earliest`, `latest` or a time).
-    pub align_time: Option<String>,
-}
-
-/// `span=` of a bin.
-#[derive(Clone, Debug, PartialEq)]
-pub enum BinSpan {
-    /// Numeric width (seconds when the field is `_time`).
-    Number(f64),
-    /// Time span.
-    Time(TimeSpan),
-    /// `COEFFICIENTlogBASE`.
-    Log {
-        /// Coefficient, 1 when absent.
-        coefficient: f64,
-        /// Base, 10 when absent.
-        base: f64,
-    },
-}
-
-/// `bin`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct BinCommand {
-    /// Field binned.
-    pub field: FieldPattern,
-    /// Output name, the field itself when absent.
-    pub output: Option<String>,
-    /// Options.
-    pub options: BinOptions,
-}
-
-/// `top` and `rare`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TopCommand {
-    /// Rows kept; 0 is all. Default 10.
-    pub limit: usize,
-    /// Fields counted.
-    pub fields: Vec<FieldPattern>,
-    /// BY fields.
-    pub by: Vec<FieldPattern>,
-    /// `showcount=t`.
-    pub show_count: bool,
-    /// `showperc=t`.
-    pub show_percent: bool,
-    /// `countfield=count`.
-    pub count_field: String,
-    /// `percentfield=percent`.
-    pub percent_field: String,
-    /// `useother=f`.
-    pub use_other: bool,
-    /// `otherstr=OTHER`.
-    pub other_name: String,
 }

@@ -31,24 +31,44 @@ macro_rules! each_command {
             nodes {
                 Accum(accum::AccumCommand),
                 Append(append::AppendCommand),
+                Bin(bin::BinCommand),
                 Collect(collect::CollectCommand),
+                Dedup(dedup::DedupCommand),
                 Delete(delete::DeleteCommand),
+                Eval(eval::EvalCommand),
+                EventStats(eventstats::EventStatsCommand),
+                Fields(fields::FieldsCommand),
+                FillNull(fillnull::FillNullCommand),
                 FromJson(fromjson::FromJsonCommand),
+                Head(head::HeadCommand),
                 InputLookup(inputlookup::InputLookupCommand),
                 IpLocation(iplocation::IpLocationCommand),
                 Join(join::JoinCommand),
                 Lookup(lookup::LookupCommand),
+                MakeMv(makemv::MakeMvCommand),
                 MakeResults(makeresults::MakeResultsCommand),
+                MvExpand(mvexpand::MvExpandCommand),
                 OutputLookup(outputlookup::OutputLookupCommand),
+                Regex(regex::RegexCommand),
+                Rename(rename::RenameCommand),
+                Reverse(reverse::ReverseCommand),
                 Rex(rex::RexCommand),
                 Search(search::SearchCommand),
                 SendAlert(sendalert::SendAlertCommand),
+                Sort(sort::SortCommand),
+                Spath(spath::SpathCommand),
                 Stats(stats::StatsCommand),
+                StreamStats(streamstats::StreamStatsCommand),
+                Table(table::TableCommand),
+                Tail(tail::TailCommand),
+                Top(top::TopCommand),
+                Where(r#where::WhereCommand),
             }
             short {
                 inputcsv,
                 mcollect,
                 outputcsv,
+                rare,
             }
         }
     };
@@ -152,52 +172,10 @@ macro_rules! define_commands {
         #[derive(Clone, Debug, PartialEq)]
         pub enum Command {
             $(#[doc = concat!("See [`", stringify!($node), "`].")] $variant($node),)*
-            /// `where EXPR`.
-            Where(Expr),
-            /// `eval a=EXPR, ...`.
-            Eval(Vec<Assignment>),
-            /// `eventstats`.
-            EventStats(StatsCommand),
-            /// `streamstats`.
-            StreamStats(StreamStatsCommand),
             /// `chart`.
             Chart(ChartCommand),
             /// `timechart`.
             TimeChart(TimeChartCommand),
-            /// `bin` / `bucket` / `discretize`.
-            Bin(BinCommand),
-            /// `top`.
-            Top(TopCommand),
-            /// `rare`.
-            Rare(TopCommand),
-            /// `table`.
-            Table(Vec<FieldPattern>),
-            /// `fields + ...`.
-            FieldsKeep(Vec<FieldPattern>),
-            /// `fields - ...`.
-            FieldsRemove(Vec<FieldPattern>),
-            /// `rename a AS b`.
-            Rename(Vec<(FieldPattern, FieldPattern)>),
-            /// `sort`.
-            Sort(SortCommand),
-            /// `head`.
-            Head(HeadCommand),
-            /// `tail N`.
-            Tail(usize),
-            /// `reverse`.
-            Reverse,
-            /// `dedup`.
-            Dedup(DedupCommand),
-            /// `regex`.
-            Regex(RegexCommand),
-            /// `spath`.
-            Spath(SpathCommand),
-            /// `fillnull`.
-            FillNull(FillNullCommand),
-            /// `makemv`.
-            MakeMv(MakeMvCommand),
-            /// `mvexpand`.
-            MvExpand(MvExpandCommand),
             /// Values of fields rewritten: convert, replace, strcat and their kin.
             Values(ValuesCommand),
             /// Rows seen after one another: delta, trendline and their kin.

@@ -114,13 +114,6 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(Group::Fields, "autoregress", "autoregress FIELD [AS NEW] [p=N|N-M]", "values of rows before"),
     row(
-        Group::Fields,
-        "bin",
-        "bin FIELD [AS NEW] [span=|bins=|minspan=|start=|end=|aligntime=]",
-        "puts numbers or times into buckets",
-    ),
-    row(Group::Fields, "bucket", "bucket FIELD [span=]", "same as bin").on_page("bin"),
-    row(
         Group::Patterns,
         "bucketdir",
         "bucketdir pathfield=FIELD sizefield=FIELD [maxcount=N] [countfield=FIELD] [sep=C]",
@@ -167,12 +160,6 @@ pub(super) const ROWS: &[Row] = &[
         "the events of a data model",
     ),
     row(Group::Searching, "dbinspect", "dbinspect [index=INDEX]... [timeformat=FORMAT]", "the buckets of indexes"),
-    row(
-        Group::Searching,
-        "dedup",
-        "dedup [N] FIELD... [keepevents=] [keepempty=] [consecutive=] [sortby KEY...]",
-        "drops repeated rows",
-    ),
     row(Group::Fields, "delta", "delta FIELD [AS NEW] [p=N]", "the difference to a row before"),
     row(
         Group::Rows,
@@ -180,16 +167,13 @@ pub(super) const ROWS: &[Row] = &[
         "diff [position1=N] [position2=N] [attribute=FIELD] [diffheader=] [context=] [maxlen=]",
         "lines in which two rows differ",
     ),
-    row(Group::Fields, "discretize", "discretize FIELD [span=]", "same as bin").on_page("bin"),
     row(
         Group::Fields,
         "erex",
         "erex FIELD examples=\"A, B\" [counterexamples=TEXT] [fromfield=FIELD]",
         "a field learnt from examples",
     ),
-    row(Group::Fields, "eval", "eval FIELD=EXPR [, FIELD=EXPR]...", "computes fields"),
     row(Group::Searching, "eventcount", "eventcount [index=INDEX]... [summarize=]", "how many events indexes have"),
-    row(Group::Reporting, "eventstats", "eventstats AGG... [BY FIELD...]", "adds aggregates to every row"),
     row(Group::Nothing, "excerpt", "excerpt [maxlines=N] [maxterms=N]", "changes nothing; says so").on_page("noop"),
     row(
         Group::Fields,
@@ -198,10 +182,8 @@ pub(super) const ROWS: &[Row] = &[
         "fields of pairs in the text",
     ),
     row(Group::Fields, "fieldformat", "fieldformat FIELD=EXPR", "shows a field otherwise than it is"),
-    row(Group::Fields, "fields", "fields [+|-] FIELD...", "keeps or removes fields"),
     row(Group::Reporting, "fieldsummary", "fieldsummary [maxvals=N] [FIELD...]", "what values fields have"),
     row(Group::Fields, "filldown", "filldown [FIELD...]", "writes the value of the row before where none is"),
-    row(Group::Fields, "fillnull", "fillnull [value=TEXT] [FIELD...]", "writes a value where none is"),
     row(
         Group::Patterns,
         "folderize",
@@ -235,7 +217,6 @@ pub(super) const ROWS: &[Row] = &[
         "geostats [latfield=] [longfield=] [globallimit=N] AGG... [BY FIELD]",
         "aggregates by place, for every zoom of a map",
     ),
-    row(Group::Searching, "head", "head [N] [(CONDITION)] [null=] [keeplast=]", "keeps the first rows"),
     row(Group::Nothing, "highlight", "highlight TEXT...", "changes nothing").on_page("noop"),
     row(Group::Making, "history", "history", "searches that ran before").on_page("rest"),
     row(Group::Nothing, "iconify", "iconify FIELD...", "changes nothing").on_page("noop"),
@@ -262,12 +243,6 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(Group::Fields, "makejson", "makejson FIELD... output=FIELD", "fields as a JSON object in a field")
         .on_page("tojson"),
-    row(
-        Group::Fields,
-        "makemv",
-        "makemv [delim=TEXT|tokenizer=REGEX] [allowempty=] [setsv=] FIELD",
-        "splits a field into values",
-    ),
     row(Group::Rows, "map", "map search=\"SEARCH with $field$\" [maxsearches=N]", "a search for each row"),
     row(
         Group::Searching,
@@ -308,7 +283,6 @@ pub(super) const ROWS: &[Row] = &[
         "events of several searches, newest first",
     ),
     row(Group::Fields, "mvcombine", "mvcombine [delim=TEXT] FIELD", "one row of rows that differ in one field"),
-    row(Group::Fields, "mvexpand", "mvexpand FIELD [limit=N]", "one row for each value of a field"),
     row(Group::Fields, "nomv", "nomv FIELD", "joins the values of a field into one text"),
     row(Group::Nothing, "noop", "noop", "changes nothing"),
     row(
@@ -336,12 +310,9 @@ pub(super) const ROWS: &[Row] = &[
         "rangemap field=FIELD [NAME=START-END]... [default=TEXT]",
         "names the ranges of a number",
     ),
-    row(Group::Reporting, "rare", "rare [N] FIELD... [BY FIELD...]", "the rarest values"),
     row(Group::Nothing, "redistribute", "redistribute", "changes nothing").on_page("noop"),
-    row(Group::Searching, "regex", "regex [FIELD=|FIELD!=]\"REGEX\"", "keeps rows that match"),
     row(Group::Patterns, "relevancy", "relevancy", "how much of a text is what the search asks for"),
     row(Group::Fields, "reltime", "reltime [timefield=FIELD] [prefix=TEXT]", "how long ago a time is"),
-    row(Group::Fields, "rename", "rename FIELD AS NEW [, FIELD AS NEW]...", "renames fields"),
     row(Group::Fields, "replace", "replace OLD WITH NEW [, ...] [IN FIELD...]", "replaces whole values"),
     row(Group::Searching, "require", "require", "fails when there are no rows"),
     row(Group::Making, "rest", "rest PATH [count=N] [search=TEXT] [f=FIELD]", "what an endpoint of this node answers"),
@@ -351,7 +322,6 @@ pub(super) const ROWS: &[Row] = &[
         "return [N] FIELD... | NAME=FIELD... | $FIELD...",
         "fields of the first rows as one condition",
     ),
-    row(Group::Rows, "reverse", "reverse", "turns the order of rows around"),
     row(Group::Nothing, "rtorder", "rtorder", "changes nothing; says so").on_page("noop"),
     row(Group::Keeping, "run", "run [python|perl] NAME [ARGUMENT...]", "passes rows through a program of an app")
         .takes(super::CUSTOM_CAPABILITY)
@@ -393,23 +363,13 @@ pub(super) const ROWS: &[Row] = &[
     .on_page("sistats"),
     row(Group::Reporting, "sitop", "sitop [N] FIELD... [BY FIELD...]", "rows for a summary that top reads")
         .on_page("sistats"),
-    row(Group::Rows, "sort", "sort [N] [+|-]FIELD... [desc]", "orders rows"),
-    row(Group::Fields, "spath", "spath [input=FIELD] [output=FIELD] [path=PATH]", "extracts fields from JSON or XML"),
     row(Group::Fields, "strcat", "strcat [allrequired=] SOURCE... TARGET", "joins values and texts"),
-    row(
-        Group::Reporting,
-        "streamstats",
-        "streamstats [window=N] [current=] [reset_on_change=] AGG... [BY FIELD...]",
-        "running aggregates",
-    ),
-    row(Group::Fields, "table", "table FIELD...", "keeps these fields in this order"),
     row(
         Group::Fields,
         "tags",
         "tags [outputfield=FIELD] [inclname=] [inclvalue=] [FIELD...]",
         "the tags of events in a field",
     ),
-    row(Group::Searching, "tail", "tail [N]", "keeps the last rows, last first"),
     row(
         Group::Reporting,
         "timechart",
@@ -427,12 +387,6 @@ pub(super) const ROWS: &[Row] = &[
         "tojson",
         "tojson [TYPE(FIELD)]... [default_type=] [fill_null=] [include_internal=] [output_field=]",
         "fields as a JSON object",
-    ),
-    row(
-        Group::Reporting,
-        "top",
-        "top [N] FIELD... [BY FIELD...] [showperc=] [countfield=] [useother=]",
-        "the most frequent values",
     ),
     row(
         Group::Rows,
@@ -471,7 +425,6 @@ pub(super) const ROWS: &[Row] = &[
         "the words and indexed fields of an index",
     )
     .takes("run_walklex"),
-    row(Group::Searching, "where", "where EXPR", "keeps rows for which an expression is true"),
     row(Group::Fields, "xmlkv", "xmlkv [FIELD]", "fields of XML"),
     row(Group::Fields, "xmlunescape", "xmlunescape", "entities of XML as characters").on_page("xmlkv"),
     row(Group::Fields, "xpath", "xpath [field=] [outfield=] [default=] \"PATH\"", "a value of XML").on_page("xmlkv"),

@@ -1,4 +1,4 @@
-//! Aggregates, and the commands eventstats and streamstats.
+//! Aggregates of the stats family.
 //!
 //! The output name of an aggregate is its `AS` name, else the call as written. Functions that only make sense in some
 //! commands are checked here.
@@ -7,10 +7,7 @@ use quarry_event::time::Span as TimeSpan;
 
 use super::cursor::{Parser, Read};
 use super::options::Known;
-use crate::ast::{
-    Aggregate, AggregateArg, Command, Expr, FieldPattern, PercentileKind, PercentileMethod, Span, StatsFunction,
-    StreamStatsCommand,
-};
+use crate::ast::{Aggregate, AggregateArg, FieldPattern, PercentileKind, PercentileMethod, Span, StatsFunction};
 use crate::diagnostic::Diagnostic;
 use crate::functions::STATS_FUNCTIONS;
 
@@ -20,101 +17,7 @@ const SECONDS_PER_MINUTE: u32 = 60;
 const SECONDS_PER_HOUR: u32 = 3_600;
 const SECONDS_PER_DAY: u32 = 86_400;
 
-const EVENTSTATS: Known = Known { command: "eventstats", names: &["allnum", "delim", "dedup_splitvals"], ignored: &[] };
-const STREAMSTATS: Known = Known {
-    command: "streamstats",
-    names: &["current", "window", "global", "time_window", "reset_on_change", "reset_before", "reset_after", "allnum"],
-    ignored: &[],
-};
-
 impl Parser<'_> {
-    pub(crate) fn eventstats(&mut self) -> Read<Command> {
-        self.stats(EVENTSTATS).map(Command::EventStats)
-    }
-
-    pub(crate) fn streamstats(&mut self) -> Read<Command> {
-        let mut command = StreamStatsCommand {
-            aggregates: Vec::new(),
-            by: Vec::new(),
-            current: true,
-            window: 0,
-            global: true,
-            time_window: None,
-            reset_on_change: false,
-            reset_before: None,
-            reset_after: None,
-            all_num: false,
-        };
-        loop {
-            self.skip_separators();
-            if self.at_end() {
-                break;
-            }
-            if let Some(name) = self.peek_option().map(str::to_ascii_lowercase)
-                && matches!(name.as_str(), "reset_before" | "reset_after")
-            {
-                let condition = self.reset_condition(name.len())?;
-                let slot = if name == "reset_before" { &mut command.reset_before } else { &mut command.reset_after };
-                *slot = Some(condition);
-            } else if let Some(option) = self.option(STREAMSTATS)? {
-                match option.name.as_str() {
-                    "current" => command.current = option.boolean()?,
-                    "window" => command.window = option.number()?,
-                    "global" => command.global = option.boolean()?,
-                    "time_window" => command.time_window = Some(option.time_span()?),
-                    "reset_on_change" => command.reset_on_change = option.boolean()?,
-                    _ => command.all_num = option.boolean()?,
-                }
-            } else if self.eat_keyword("by") {
-                command.by = self.by_fields(STREAMSTATS)?;
-            } else if !self.at_end() {
-                command.aggregates.push(self.aggregate("streamstats")?);
-            }
-        }
-        self.require_aggregates(&command.aggregates, "streamstats")?;
-        Ok(Command::StreamStats(command))
-    }
-
-    /// `reset_before=(EXPR)`, also with the condition in quotes.
-    fn reset_condition(&mut self, name_len: usize) -> Read<Expr> {
-        self.skip_blank();
-        self.pos += name_len;
-        self.expect('=', "after the name of the option")?;
-        self.skip_blank();
-        let Some('"') = self.peek() else {
-            return self.expression();
-        };
-        let start = self.pos;
-        if self.rest().starts_with("\"(\"") {
-            return self.condition_between_quotes();
-        }
-        let end = self.quoted().map_or(start, |word| word.span.end);
-        let inner = self.text[start + 1..end].strip_suffix('"').map_or(end, |text| start + 1 + text.len());
-        let outer = std::mem::replace(&mut self.end, inner);
-        self.pos = start + 1;
-        let expr = self.whole_expression();
-        self.end = outer;
-        self.pos = end;
-        expr
-    }
-
-    /// `"("EXPR")"`, where the expression's own texts have quotes too.
-    fn condition_between_quotes(&mut self) -> Read<Expr> {
-        self.pos += "\"(\"".len();
-        let rest = self.rest();
-        let mut length = rest.find("\")\"").unwrap_or(rest.len());
-        // A text at the end of the expression is closed in front of the parenthesis of a call.
-        while rest[length..].starts_with("\")\")\"") {
-            length += 2;
-        }
-        let end = self.pos + length;
-        let outer = std::mem::replace(&mut self.end, end);
-        let expr = self.whole_expression();
-        self.end = outer;
-        self.pos = (end + "\")\"".len()).min(outer);
-        expr
-    }
-
     pub(crate) fn require_aggregates(&mut self, aggregates: &[Aggregate], command: &str) -> Read<()> {
         if aggregates.is_empty() {
             let remark = Diagnostic::error(format!("{command}: no aggregate is given"), self.here());

@@ -1,21 +1,17 @@
-//! chart, timechart and bin, with the binning and series options they share.
+//! chart and timechart, with the series options they share.
 //!
 //! Options may stand before the aggregates or at the end; binning options after a split field belong to that field.
-
-use quarry_event::time::Span as TimeSpan;
 
 use super::cursor::{Parser, Read};
 use super::options::{Known, OptionArg};
 use crate::ast::{
-    Aggregate, AggregateArg, BinCommand, BinOptions, BinSpan, ChartCommand, Command, CompareOp, SeriesFilter,
-    SeriesOptions, SeriesTest, SplitField, TimeChartCommand,
+    Aggregate, AggregateArg, BinOptions, BinSpan, ChartCommand, Command, CompareOp, SeriesFilter, SeriesOptions,
+    SeriesTest, SplitField, TimeChartCommand,
 };
 use crate::diagnostic::Diagnostic;
 
 /// Series shown when `limit=` is absent.
 const DEFAULT_SERIES: usize = 10;
-/// Base of a logarithmic span without one.
-const DEFAULT_LOG_BASE: f64 = 10.0;
 
 const CHART: Known = Known {
     command: "chart",
@@ -61,8 +57,6 @@ const TIMECHART: Known = Known {
     ],
     ignored: &["dedup_splitvals"],
 };
-const BIN: Known =
-    Known { command: "bin", names: &["span", "bins", "minspan", "start", "end", "aligntime"], ignored: &[] };
 
 impl Default for SeriesOptions {
     fn default() -> SeriesOptions {
@@ -97,7 +91,7 @@ impl Parser<'_> {
                 match option.name.as_str() {
                     "cont" => command.cont = option.boolean()?,
                     _ if self.series_option(&option, &mut command.series, "chart")? => {}
-                    _ => bin_option(&option, last_split(&mut command.row, &mut command.column).unwrap_or(&mut bin))?,
+                    _ => last_split(&mut command.row, &mut command.column).unwrap_or(&mut bin).take(&option)?,
                 }
             }
             self.skip_separators();
@@ -148,10 +142,10 @@ impl Parser<'_> {
         let field = self.expect_field("a field to split by")?.field();
         let mut bin = BinOptions::default();
         while let Some(name) = self.peek_option().map(str::to_ascii_lowercase) {
-            if !BIN.names.contains(&name.as_str()) {
+            if !BinOptions::NAMES.contains(&name.as_str()) {
                 break;
             }
-            bin_option(&self.read_option()?, &mut bin)?;
+            bin.take(&self.read_option()?)?;
         }
         Ok(SplitField { field, bin })
     }
@@ -182,7 +176,7 @@ impl Parser<'_> {
                     "fixedrange" => command.fixed_range = option.boolean()?,
                     "partial" => command.partial = option.boolean()?,
                     _ if self.series_option(&option, &mut command.series, "timechart")? => {}
-                    _ => bin_option(&option, &mut command.bin)?,
+                    _ => command.bin.take(&option)?,
                 }
             }
             self.skip_separators();
@@ -303,69 +297,9 @@ impl Parser<'_> {
             }
         }
     }
-
-    pub(crate) fn bin_command(&mut self) -> Read<Command> {
-        let mut options = BinOptions::default();
-        let mut field = None;
-        let mut output = None;
-        loop {
-            while let Some(option) = self.option(BIN)? {
-                bin_option(&option, &mut options)?;
-            }
-            if self.at_end() {
-                break;
-            }
-            if field.is_some() && self.eat_keyword("as") {
-                output = Some(self.expect_field("a name after AS")?.text);
-            } else if field.is_none() {
-                field = Some(self.expect_field("a field")?.field());
-            } else {
-                return Err(Diagnostic::error(format!("bin: unexpected {}", self.found()), self.here()));
-            }
-        }
-        let Some(field) = field else {
-            return Err(Diagnostic::error("bin: no field is given", self.here()).with_hint("write `bin _time span=1h`"));
-        };
-        Ok(Command::Bin(BinCommand { field, output, options }))
-    }
 }
 
 /// Binning of the split field read last.
 fn last_split<'a>(row: &'a mut Option<SplitField>, column: &'a mut Option<SplitField>) -> Option<&'a mut BinOptions> {
     column.as_mut().or(row.as_mut()).map(|split| &mut split.bin)
-}
-
-fn bin_option(option: &OptionArg, bin: &mut BinOptions) -> Read<()> {
-    match option.name.as_str() {
-        // As without it: from the range of the search.
-        "span" if option.value.eq_ignore_ascii_case("auto") => {}
-        "span" => bin.span = Some(bin_span(option)?),
-        "bins" => {
-            bin.bins = Some(option.number().and_then(|bins| match bins {
-                0 => Err(option.refuse("a number of at least 1")),
-                bins => Ok(bins),
-            })?);
-        }
-        "minspan" => bin.min_span = Some(option.time_span()?),
-        "start" => bin.start = Some(option.number()?),
-        "end" => bin.end = Some(option.number()?),
-        _ => bin.align_time = Some(option.value.clone()),
-    }
-    Ok(())
-}
-
-/// `5m`, `0.5`, `2log10`, `log2`.
-fn bin_span(option: &OptionArg) -> Read<BinSpan> {
-    let wrong = || option.refuse("a positive number, a span of time or a logarithm such as 2log10");
-    if let Ok(width) = option.value.parse::<f64>() {
-        return if width.is_finite() && width > 0.0 { Ok(BinSpan::Number(width)) } else { Err(wrong()) };
-    }
-    if let Some((coefficient, base)) = option.value.split_once("log") {
-        let read = |text: &str, default: f64| if text.is_empty() { Some(default) } else { text.parse().ok() };
-        let coefficient = read(coefficient, 1.0).ok_or_else(wrong)?;
-        let base = read(base, DEFAULT_LOG_BASE).ok_or_else(wrong)?;
-        let valid = base > 1.0 && coefficient >= 1.0 && coefficient < base;
-        return if valid { Ok(BinSpan::Log { coefficient, base }) } else { Err(wrong()) };
-    }
-    TimeSpan::parse(&option.value).map(BinSpan::Time).map_err(|_| wrong())
 }

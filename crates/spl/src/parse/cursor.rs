@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use super::computed::Parts;
 use super::{MAX_NESTING, quoted_len};
-use crate::ast::{Command, FieldPattern, Span};
+use crate::ast::{Command, FieldPattern, Pattern, Span};
 use crate::diagnostic::Diagnostic;
 
 /// Result of reading something: the thing, or why not.
@@ -28,6 +28,12 @@ impl Word {
     /// The word as a field name.
     pub(crate) fn field(self) -> FieldPattern {
         FieldPattern { text: self.text, span: self.span }
+    }
+}
+
+impl From<Word> for Pattern {
+    fn from(word: Word) -> Pattern {
+        Pattern { text: word.text, span: word.span }
     }
 }
 
@@ -340,6 +346,38 @@ impl<'t> Parser<'t> {
                 None
             }
         }
+    }
+
+    /// Field names up to the end of the command; at least one.
+    pub(crate) fn field_list(&mut self, command: &str) -> Read<Vec<FieldPattern>> {
+        let mut fields = Vec::new();
+        loop {
+            self.skip_separators();
+            if self.at_end() {
+                break;
+            }
+            fields.push(self.expect_field("a field name")?.field());
+        }
+        if fields.is_empty() {
+            return Err(Diagnostic::error(format!("{command}: no field is given"), self.here()));
+        }
+        Ok(fields)
+    }
+
+    /// A number of rows, where one stands next; a negative one is refused, which would be read as something else.
+    pub(crate) fn row_count(&mut self, command: &str) -> Read<Option<usize>> {
+        self.skip_blank();
+        let start = self.pos;
+        if self.eat('-') {
+            let is_number = self.whole_number().is_some();
+            let place = self.since(start);
+            self.pos = start;
+            if is_number {
+                let remark = Diagnostic::error(format!("{command}: a number of rows cannot be negative"), place);
+                return Err(remark.with_hint("write it without the minus"));
+            }
+        }
+        Ok(self.whole_number())
     }
 
     /// Fails when something is left of the command.

@@ -1,10 +1,10 @@
-//! Eval expressions and assignments.
+//! Eval expressions and the assignments of them.
 //!
 //! Precedence, loosest first: OR, XOR, AND, NOT, comparison, `.` `+` `-`, `*` `/` `%`, sign. Long chains of one
 //! associative operator become balanced trees, other chains are limited, so no text makes a tree too deep to walk.
 
 use super::cursor::{Parser, Read, Word};
-use crate::ast::{AssignTarget, Assignment, BinaryOp, Command, CompareOp, Expr, ExprKind, NamePart, Span, UnaryOp};
+use crate::ast::{AssignTarget, Assignment, BinaryOp, CompareOp, Expr, ExprKind, NamePart, Span, UnaryOp};
 use crate::diagnostic::Diagnostic;
 use crate::functions::{EVAL_FUNCTIONS, FunctionHelp, STATS_FUNCTIONS, eval_function, is_boolean};
 
@@ -66,36 +66,6 @@ fn name_with_blanks(text: &str) -> Option<usize> {
 }
 
 impl Parser<'_> {
-    /// `eval a=EXPR, b=EXPR`.
-    pub(crate) fn eval_command(&mut self) -> Read<Command> {
-        let mut assignments = Vec::new();
-        loop {
-            self.skip_separators();
-            if self.at_end() {
-                break;
-            }
-            assignments.push(self.assignment()?);
-            if !self.eat(',') && !self.at_end() {
-                let before = self.text[..self.pos].trim_end();
-                let hint = match (crate::foreign::after_expression(self.rest()), self.peek()) {
-                    (Some(hint), _) => hint,
-                    (None, Some('"')) => "join texts with `.`",
-                    _ if before.ends_with("if") => "write if(condition, yes, no)",
-                    _ if before.ends_with("case") => "write case(condition, value, ...)",
-                    _ => "separate assignments by commas",
-                };
-                let remark = Diagnostic::error(format!("eval: unexpected {}", self.found()), self.here());
-                return Err(remark.with_hint(hint));
-            }
-        }
-        if assignments.is_empty() {
-            return Err(
-                Diagnostic::error("eval: nothing is assigned", self.here()).with_hint("write field = expression")
-            );
-        }
-        Ok(Command::Eval(assignments))
-    }
-
     pub(crate) fn assignment(&mut self) -> Read<Assignment> {
         let word = self.target_word()?;
         self.expect('=', "after the field that eval assigns").map_err(|remark| match self.peek() {

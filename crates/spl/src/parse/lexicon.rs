@@ -10,7 +10,8 @@ use super::options::Known;
 use super::short::quote;
 use crate::analyse::has_subsearch;
 use crate::ast::{
-    AnalyticsCommand, BucketDirCommand, Command, FieldPattern, FromCommand, SearchTxnCommand, SeveralCommand,
+    AnalyticsCommand, BucketDirCommand, Command, FieldPattern, FromCommand, RenameCommand, SearchTxnCommand,
+    SeveralCommand,
 };
 use crate::diagnostic::Diagnostic;
 
@@ -261,8 +262,8 @@ impl Parser<'_> {
             return Err(remark.with_hint("write `folderize attr=source sep=\"/\"`"));
         }
         let pattern = |text: &str| FieldPattern { text: text.to_owned(), span: self.since(self.stage_start()) };
-        let renamed = Command::Rename(vec![(pattern("count"), pattern("memberCount"))]);
+        let renamed = RenameCommand { pairs: vec![(pattern("count"), pattern("memberCount"))] };
         self.preceding = vec![Command::Analytics(AnalyticsCommand::BucketDir(command))];
-        Ok(renamed)
+        Ok(renamed.into())
     }
 }

@@ -6,8 +6,8 @@
 use super::cursor::{Parser, Read};
 use super::options::{Known, OptionArg};
 use crate::analyse::required_fields;
-use crate::ast::{Command, FieldPattern, Span, Stage, StatsCommand, ValuesCommand};
-use crate::commands::{Call, Syntax};
+use crate::ast::{Command, FieldPattern, FieldsCommand, Span, Stage, TableCommand, ValuesCommand};
+use crate::commands::{Call, entry};
 use crate::diagnostic::Diagnostic;
 
 const EVENTCOUNT: Known = Known {
@@ -99,8 +99,8 @@ impl Parser<'_> {
                 let pattern = |text: &str| FieldPattern { text: text.to_owned(), span: self.since(start) };
                 let kept = EVENT_FIELDS.map(pattern).to_vec();
                 let text = vec![pattern("_raw")];
-                self.preceding = vec![search.into(), Command::FieldsKeep(kept)];
-                Command::FieldsRemove(text)
+                self.preceding = vec![search.into(), FieldsCommand { removes: false, fields: kept }.into()];
+                FieldsCommand { removes: true, fields: text }.into()
             }
             "sistats" | "sichart" | "sitimechart" | "sitop" | "sirare" => self.summary(name)?,
             _ => return Ok(None),
@@ -287,10 +287,12 @@ impl Parser<'_> {
     fn summary(&mut self, name: &str) -> Read<Command> {
         let start = self.pos;
         let command = match name {
-            "sistats" => StatsCommand::parse(self, Call { name: "stats", is_first: false })?.into(),
             "sichart" => self.chart_command()?,
             "sitimechart" => self.timechart_command()?,
-            other => self.row_command(&other[2..])?.unwrap_or(Command::Values(ValuesCommand::Pass)),
+            other => match entry(&other[2..]) {
+                Some(entry) => (entry.parse)(self, Call { name: &other[2..], is_first: false })?,
+                None => Command::Values(ValuesCommand::Pass),
+            },
         };
         let span = self.since(start);
         let needs = required_fields(&[Stage { command, span }]);
@@ -301,7 +303,7 @@ impl Parser<'_> {
         let mut fields = vec![pattern("_time", span)];
         let named = needs.fields.iter().filter(|field| *field != "_time").chain(&needs.patterns);
         fields.extend(named.map(|field| pattern(field, span)));
-        Ok(Command::Table(fields))
+        Ok(TableCommand { fields }.into())
     }
 }
 

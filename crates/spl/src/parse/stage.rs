@@ -242,23 +242,14 @@ impl Parser<'_> {
 
     fn command(&mut self, name: &str, first: bool) -> Read<Option<Command>> {
         let command = match name {
-            "where" => self.whole_expression().map(Command::Where),
-            "eval" => self.eval_command(),
-            "eventstats" => self.eventstats(),
-            "streamstats" => self.streamstats(),
             "chart" => self.chart_command(),
             "timechart" => self.timechart_command(),
-            "bin" | "bucket" | "discretize" => self.bin_command(),
-            "regex" | "spath" | "makemv" | "mvexpand" => self.extract_command(name),
             "tstats" => self.tstats(),
             "foreach" | "map" | "transaction" => self.flow_command(name),
             "mstats" => self.mstats(),
             "datamodel" | "from" | "savedsearch" | "metadata" => self.named_source(name),
             _ => {
-                return match self.row_command(name)? {
-                    Some(command) => Ok(Some(command)),
-                    None => self.family_command(name, first),
-                };
+                return self.family_command(name, first);
             }
         };
         command.map(Some)

@@ -230,8 +230,7 @@ fn reduce_of(search: &str) -> Arc<dyn Reduce> {
     match &parsed.pipeline.commands[1].command {
         Command::Chart(chart) => Arc::new(Chart::new(chart, &context).unwrap()),
         Command::TimeChart(chart) => Arc::new(TimeChart::new(chart, &context).unwrap()),
-        Command::Top(top) => Arc::new(Top::new(top, false)),
-        Command::Rare(top) => Arc::new(Top::new(top, true)),
+        Command::Top(top) => Arc::new(Top::new(top)),
         other => panic!("{other:?}"),
     }
 }

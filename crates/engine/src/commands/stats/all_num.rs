@@ -4,8 +4,8 @@
 //! differ the value is taken away. `min` and `max` also compare texts and stay.
 
 use quarry_spl::ast::{
-    Aggregate, AggregateArg, AssignTarget, Assignment, BinaryOp, Command, CompareOp, Expr, ExprKind, FieldPattern,
-    Span, StatsCommand, StatsFunction,
+    Aggregate, AggregateArg, AssignTarget, Assignment, BinaryOp, CompareOp, EvalCommand, Expr, ExprKind, FieldPattern,
+    FieldsCommand, Span, StatsCommand, StatsFunction,
 };
 
 use super::Execute;
@@ -30,8 +30,8 @@ pub(super) fn steps(stats: &StatsCommand, lowering: &Lowering<'_>) -> Result<Vec
     command.aggregates.extend(counts);
     let mut steps = command.steps(lowering)?;
     if !checks.is_empty() {
-        steps.push(lowering.eval(&checks)?);
-        steps.push(lowering.shape(&Command::FieldsRemove(hidden))?);
+        steps.extend(EvalCommand { assignments: checks }.steps(lowering)?);
+        steps.extend(FieldsCommand { removes: true, fields: hidden }.steps(lowering)?);
     }
     Ok(steps)
 }

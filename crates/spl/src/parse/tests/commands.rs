@@ -15,14 +15,22 @@ fn names(fields: &[FieldPattern]) -> Vec<&str> {
 #[test]
 fn field_lists() {
     for text in ["| table a, \"b c\" d*", "| table a \"b c\",d*", "| table  a,\"b c\"  ,  d* "] {
-        let Command::Table(fields) = one(text) else { panic!("{text}") };
-        assert_eq!(names(&fields), ["a", "b c", "d*"], "{text}");
+        let Command::Table(table) = one(text) else { panic!("{text}") };
+        assert_eq!(names(&table.fields), ["a", "b c", "d*"], "{text}");
     }
-    assert!(matches!(one("| fields - _raw, x"), Command::FieldsRemove(fields) if names(&fields) == ["_raw", "x"]));
-    assert!(matches!(one("| fields -x"), Command::FieldsRemove(fields) if names(&fields) == ["x"]));
-    assert!(matches!(one("| fields + x"), Command::FieldsKeep(fields) if names(&fields) == ["x"]));
-    let Command::Rename(pairs) = one("| rename count(a b) AS n, \"x y\" as \"z z\" p.* AS *") else { panic!("rename") };
-    let pairs: Vec<(&str, &str)> = pairs.iter().map(|(from, to)| (from.text.as_str(), to.text.as_str())).collect();
+    for (text, removes, listed) in [
+        ("| fields - _raw, x", true, &["_raw", "x"][..]),
+        ("| fields -x", true, &["x"]),
+        ("| fields + x", false, &["x"]),
+    ] {
+        let Command::Fields(fields) = one(text) else { panic!("{text}") };
+        assert_eq!((fields.removes, &names(&fields.fields)[..]), (removes, listed), "{text}");
+    }
+    let Command::Rename(rename) = one("| rename count(a b) AS n, \"x y\" as \"z z\" p.* AS *") else {
+        panic!("rename")
+    };
+    let pairs: Vec<(&str, &str)> =
+        rename.pairs.iter().map(|(from, to)| (from.text.as_str(), to.text.as_str())).collect();
     assert_eq!(pairs, [("count(a b)", "n"), ("x y", "z z"), ("p.*", "*")]);
     let Command::FillNull(fill) = one("| fillnull value=\"N/A\" a, b") else { panic!("fillnull") };
     assert_eq!((fill.value.as_str(), names(&fill.fields)), ("N/A", vec!["a", "b"]));
@@ -59,8 +67,8 @@ fn row_choosers() {
     }
     let Command::Head(head) = one("| head x==1 null=t keeplast=true limit=7") else { panic!("head") };
     assert!(head.condition.is_some() && head.null_is_true && head.keep_last && head.limit == Some(7));
-    assert_eq!(one("| tail 2"), Command::Tail(2));
-    assert_eq!(one("| reverse"), Command::Reverse);
+    assert!(matches!(one("| tail 2"), Command::Tail(tail) if tail.count == 2));
+    assert!(matches!(one("| reverse"), Command::Reverse(_)));
     let Command::Dedup(dedup) = one("| dedup 2 a, b keepevents=t consecutive=true sortby -_time +c keepempty=f") else {
         panic!("dedup")
     };
@@ -69,9 +77,9 @@ fn row_choosers() {
     for text in ["| top 5 a, b by c showperc=f useother=t", "| top limit=5 showperc=false a b useother=1 BY c"] {
         let Command::Top(top) = one(text) else { panic!("{text}") };
         assert_eq!((top.limit, names(&top.fields), names(&top.by)), (5, vec!["a", "b"], vec!["c"]), "{text}");
-        assert!(!top.show_percent && top.show_count && top.use_other);
+        assert!(!top.rarest && !top.show_percent && top.show_count && top.use_other);
     }
-    assert!(matches!(one("| rare x"), Command::Rare(rare) if rare.limit == 10));
+    assert!(matches!(one("| rare x"), Command::Top(rare) if rare.rarest && rare.limit == 10));
 }
 
 #[test]

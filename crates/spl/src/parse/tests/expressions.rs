@@ -95,8 +95,8 @@ fn faulty_expressions() {
 fn assignments() {
     let parsed = parse("| eval a=1, 'b c'=2, \"d\"=3, e.f=a, pre{g}post=1, {h}=x, i{}.j=1");
     assert!(parsed.is_ok(), "{:?}", parsed.diagnostics);
-    let Command::Eval(assignments) = &parsed.pipeline.commands[0].command else { panic!("eval") };
-    let targets: Vec<AssignTarget> = assignments.iter().map(|assignment| assignment.target.clone()).collect();
+    let Command::Eval(eval) = &parsed.pipeline.commands[0].command else { panic!("eval") };
+    let targets: Vec<AssignTarget> = eval.assignments.iter().map(|assignment| assignment.target.clone()).collect();
     let field = |name: &str| AssignTarget::Field(name.to_owned());
     let text = |part: &str| NamePart::Text(part.to_owned());
     let want = [

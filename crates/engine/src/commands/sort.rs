@@ -1,23 +1,41 @@
-//! Commands about the order of rows: sort, tail, reverse.
+//! `sort`: orders rows by fields; and the order of values that `stats` gives its groups in.
 //!
 //! Sorting by values whose kind is known row by row needs a rank per row: numbers before texts, missing values last
 //! in either direction. The ranks are plain columns that DataFusion sorts, with spilling, and drops rows beyond the
 //! limit as it goes.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, Float64Array, Int64Array, StringViewArray, UInt32Array};
+use arrow::array::{Array, ArrayRef, Float64Array, Int64Array, StringViewArray};
 use arrow::compute::SortOptions;
 use arrow::record_batch::RecordBatch;
 use quarry_event::value::{Number, SortKey as ValueKey, parse_number, sort_key};
 use quarry_spl::ast::{SortCommand, SortKey, SortKind};
 
+use super::Execute;
 use crate::EngineError;
 use crate::command::{Blocking, CommandContext, RowIter};
-use crate::rows::{self, ColumnReader, KeptRows, conform};
+use crate::lower::{Lowering, Step, blocking};
+use crate::rows::{self, ColumnReader, KeptRows};
 
-/// `sort`.
+/// Rows held before a limited sort drops what cannot come out.
+const PILE_ROWS: usize = 100_000;
+/// Start of the names of rank columns.
+const RANK: &str = "__rank";
+
+/// Classes of values in ascending order.
+pub(crate) const NUMBER: i64 = 1;
+const ADDRESS: i64 = 2;
+const TEXT: i64 = 3;
+pub(crate) const MISSING: i64 = 4;
+
+impl Execute for SortCommand {
+    fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        Ok(vec![blocking(Sort(self.clone()))])
+    }
+}
+
+/// Sorts all rows.
 pub(crate) struct Sort(pub SortCommand);
 
 impl Blocking for Sort {
@@ -44,11 +62,6 @@ impl Blocking for Sort {
         Ok(Box::new(sorted.map(|batch| rows::without(&batch?, |name| name.starts_with(RANK)))))
     }
 }
-
-/// Rows held before a limited sort drops what cannot come out.
-const PILE_ROWS: usize = 100_000;
-/// Start of the names of rank columns.
-const RANK: &str = "__rank";
 
 impl Sort {
     /// The rows with their ranks: per key a class, a number and a text, and the order of arrival.
@@ -170,67 +183,4 @@ pub(crate) fn sorted_kept(rows: KeptRows, context: &CommandContext) -> Result<Ro
     let keys: Vec<_> = ranks.map(|(at, _)| (at, ascending)).collect();
     let sorted = rows::sorted(rows, &keys, None, &context.dataflow)?;
     Ok(Box::new(sorted.map(|batch| rows::without(&batch?, |name| name.starts_with(RANK)))))
-}
-
-/// Of events of which only some come out: the columns that none of these has a value in are no columns of theirs.
-pub(crate) struct DropEmptyColumns;
-
-impl Blocking for DropEmptyColumns {
-    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
-        let mut filled = BTreeSet::new();
-        let mut kept = KeptRows::new("rows whose columns may be empty", &context.dataflow);
-        for batch in rows {
-            let batch = batch?;
-            let has_value = |(_, column): &(_, &ArrayRef)| column.logical_null_count() < column.len();
-            let columns = batch.schema_ref().fields().iter().zip(batch.columns());
-            filled.extend(columns.filter(has_value).map(|(field, _)| field.name().clone()));
-            kept.push(&batch)?;
-        }
-        let shown = kept.into_rows().map(move |batch| rows::without(&batch?, |name| !filled.contains(name)));
-        Ok(Box::new(shown))
-    }
-}
-
-/// Classes of values in ascending order.
-pub(crate) const NUMBER: i64 = 1;
-const ADDRESS: i64 = 2;
-const TEXT: i64 = 3;
-pub(crate) const MISSING: i64 = 4;
-
-/// `tail`: the last rows, the last one first.
-pub(crate) struct Tail(pub usize);
-
-impl Blocking for Tail {
-    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
-        let mut held = KeptRows::new("tail", &context.dataflow);
-        for batch in rows {
-            held.push(&batch?)?;
-            while held.first_rows().is_some_and(|first| held.num_rows() - first >= self.0) {
-                held.pop_front();
-            }
-        }
-        let (mut left, schema) = (self.0, held.schema());
-        let last = held.into_rows_backwards().map(move |batch| {
-            let batch = conform(&batch?, &schema)?;
-            let skipped = batch.num_rows().saturating_sub(left);
-            left -= batch.num_rows() - skipped;
-            reversed(&batch.slice(skipped, batch.num_rows() - skipped))
-        });
-        Ok(Box::new(last))
-    }
-}
-
-/// `reverse`.
-pub(crate) struct Reverse;
-
-impl Blocking for Reverse {
-    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
-        let kept = KeptRows::collect("reverse", rows, &context.dataflow)?;
-        Ok(Box::new(kept.into_rows_backwards().map(|batch| reversed(&batch?))))
-    }
-}
-
-fn reversed(rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
-    let places: UInt32Array = (0..rows.num_rows() as u32).rev().collect();
-    rows::take(rows, &places)
 }

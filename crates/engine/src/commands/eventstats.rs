@@ -1,0 +1,87 @@
+//! `eventstats`: the aggregates of its group joined to every row. A row that lacks a BY field stays as it is.
+
+use arrow::array::UInt32Array;
+use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::{EventStatsCommand, StatsCommand};
+
+use super::Execute;
+use super::stats::{plan_for, write_key};
+use crate::EngineError;
+use crate::aggregate::keys::KeyTable;
+use crate::command::{Blocking, CommandContext, RowIter};
+use crate::expr::ExprContext;
+use crate::lower::{Lowering, Step, blocking, names};
+use crate::rows::{self, ColumnReader, KeptRows};
+
+impl Execute for EventStatsCommand {
+    fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        let stats = &self.0;
+        lowering.tell_idle(&[(stats.all_num, "allnum="), (stats.dedup_split_values, "dedup_splitvals=")]);
+        let (command, by, expressions) = (stats.clone(), names(&stats.by), lowering.expressions());
+        let mut steps = vec![blocking(EventStats { command, by, expressions })];
+        steps.extend(lowering.delimited(stats));
+        Ok(steps)
+    }
+}
+
+/// Computes the aggregates of all rows, then adds them.
+struct EventStats {
+    /// Aggregates as written.
+    command: StatsCommand,
+    /// Names of the BY fields.
+    by: Vec<String>,
+    /// For expressions.
+    expressions: ExprContext,
+}
+
+impl Blocking for EventStats {
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
+        let rows = KeptRows::collect("eventstats", rows, &context.dataflow)?;
+        let plan = plan_for(&self.command.aggregates, &self.by, &rows, &self.expressions)?;
+        let folded = plan.fold(Box::new(rows.iter()), context)?;
+        // Every row needs its group at hand, so the groups must fit.
+        let groups = plan.values(folded, context)?;
+        let mut account = context.dataflow.account("groups of eventstats");
+        let (groups, bytes) = rows::compact(&groups)?;
+        let keys = keys_of(&groups, &self.by);
+        account.set(bytes + keys.bytes())?;
+        let by = self.by.clone();
+        let joined = rows.into_unified_rows().map(move |batch| {
+            let _held = &account;
+            let mut result = batch?;
+            let places = group_of_each(&result, &keys, &by);
+            for column in &plan.columns {
+                let values = rows::column_or_null(&groups, &column.name);
+                let values = arrow::compute::take(&values, &places, None)?;
+                result = rows::with_column(&result, &column.name, values)?;
+            }
+            Ok(result)
+        });
+        Ok(Box::new(joined))
+    }
+}
+
+/// The keys of groups, numbered by row.
+fn keys_of(groups: &RecordBatch, by: &[String]) -> KeyTable {
+    let mut keys = KeyTable::default();
+    if by.is_empty() {
+        return keys;
+    }
+    let readers: Vec<ColumnReader> = by.iter().map(|name| rows::reader(groups, name)).collect();
+    let mut key = Vec::new();
+    for row in 0..groups.num_rows() {
+        write_key(&readers, row, &mut key);
+        keys.intern(&key);
+    }
+    keys
+}
+
+/// Number of the group of each row; null without one.
+fn group_of_each(rows: &RecordBatch, keys: &KeyTable, by: &[String]) -> UInt32Array {
+    if by.is_empty() {
+        return std::iter::repeat_n(Some(0), rows.num_rows()).collect();
+    }
+    let mut key = Vec::new();
+    let readers: Vec<ColumnReader> = by.iter().map(|name| rows::reader(rows, name)).collect();
+    (0..rows.num_rows()).map(|row| write_key(&readers, row, &mut key).then(|| keys.find(&key)).flatten()).collect()
+}

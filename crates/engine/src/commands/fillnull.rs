@@ -1,0 +1,97 @@
+//! `fillnull`: a value where fields have none.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef};
+use arrow::record_batch::RecordBatch;
+use quarry_event::value::{Number, canonical_number};
+use quarry_spl::ast::FillNullCommand;
+
+use super::Execute;
+use crate::EngineError;
+use crate::command::{Blocking, CommandContext, RowCommand, RowIter};
+use crate::field_names::names_of;
+use crate::lower::{Lowering, Step, blocking, names, row};
+use crate::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, KeptRows, Numbers, Value, is_hidden};
+
+impl Execute for FillNullCommand {
+    fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        let value = self.value.clone();
+        if self.fields.is_empty() {
+            return Ok(vec![blocking(FillAll { value })]);
+        }
+        let memos = Arc::new(self.fields.iter().map(|_| DistinctMemo::default()).collect());
+        let fill = FillFields { value, fields: names(&self.fields), memos };
+        Ok(vec![row(move || fill.clone())])
+    }
+}
+
+/// The column with `value` where it is null.
+fn fill(column: &ArrayRef, value: &str) -> ArrayRef {
+    let reader = ColumnReader::new(column);
+    let has_gaps = (0..column.len()).any(|row| reader.is_null(row));
+    if !has_gaps {
+        return Arc::clone(column);
+    }
+    let mut filled = ColumnBuilder::new(column.len());
+    let number = match (&reader, canonical_number(value)) {
+        (ColumnReader::Int(_), Some(Number::Int(number))) => Some(Value::Int(number)),
+        (ColumnReader::Float(_), Some(number)) => Some(Value::Float(number.as_f64())),
+        _ => None,
+    };
+    for row in 0..column.len() {
+        match (&number, reader.is_null(row)) {
+            (_, false) => filled.push(reader.value(row)),
+            (Some(number), true) => filled.push(number.clone()),
+            (None, true) => filled.push_text(value),
+        }
+    }
+    filled.finish()
+}
+
+/// Fills the fields of a list; a missing field is made.
+#[derive(Clone)]
+struct FillFields {
+    value: String,
+    fields: Vec<String>,
+    /// For each field what is made of its values.
+    memos: Arc<Vec<DistinctMemo>>,
+}
+
+impl RowCommand for FillFields {
+    fn apply(&mut self, mut rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        for (field, memo) in self.fields.iter().zip(self.memos.iter()) {
+            let column = rows::column_or_null(&rows, field);
+            let by_value = match column.null_count() {
+                0 => None,
+                _ => memo.run(&column, Numbers::AsTheyAre, |values| Ok(Some(vec![fill(values, &self.value)])))?,
+            };
+            let filled = by_value.and_then(|mut columns| columns.pop());
+            rows = rows::with_column(&rows, field, filled.unwrap_or_else(|| fill(&column, &self.value)))?;
+        }
+        Ok(rows)
+    }
+}
+
+/// Fills every field: which there are is known at the end only.
+struct FillAll {
+    value: String,
+}
+
+impl Blocking for FillAll {
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
+        let kept = KeptRows::collect("fillnull", rows, &context.dataflow)?;
+        let value = self.value.clone();
+        let filled = kept.into_unified_rows().map(move |batch| {
+            let mut batch = batch?;
+            for name in names_of(&batch) {
+                if !is_hidden(&name) {
+                    let column = rows::column_or_null(&batch, &name);
+                    batch = rows::with_column(&batch, &name, fill(&column, &value))?;
+                }
+            }
+            Ok(batch)
+        });
+        Ok(Box::new(filled))
+    }
+}

@@ -1,0 +1,69 @@
+//! `mvexpand`: a row for each value of a field.
+
+use std::sync::Arc;
+
+use arrow::array::UInt32Array;
+use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::MvExpandCommand;
+
+use super::Execute;
+use crate::EngineError;
+use crate::command::{Messages, RowCommand, Stop};
+use crate::lower::{Lowering, Step, row};
+use crate::rows::{self, ColumnBuilder};
+
+/// Rows one batch may grow to.
+const EXPANDED_ROWS_MAX: usize = 10_000_000;
+
+impl Execute for MvExpandCommand {
+    fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        let context = lowering.environment.context();
+        let (messages, stop) = (Arc::clone(&context.messages), Arc::clone(&context.stop));
+        let expand = MvExpand { field: self.field.clone(), limit: self.limit, messages, stop };
+        Ok(vec![row(move || expand.clone())])
+    }
+}
+
+/// Repeats rows.
+#[derive(Clone)]
+struct MvExpand {
+    field: String,
+    /// Values per row; 0 is all.
+    limit: usize,
+    /// Where a reached limit is reported.
+    messages: Arc<Messages>,
+    /// Told that rows are missing.
+    stop: Arc<Stop>,
+}
+
+impl RowCommand for MvExpand {
+    fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        if rows::column(&rows, &self.field).is_none() {
+            return Ok(rows);
+        }
+        let reader = rows::reader(&rows, &self.field);
+        let limit = if self.limit == 0 { usize::MAX } else { self.limit };
+        let (mut places, mut column) = (Vec::new(), ColumnBuilder::new(rows.num_rows()));
+        for row in 0..rows.num_rows() {
+            if places.len() >= EXPANDED_ROWS_MAX {
+                self.stop.mark_partial();
+                self.messages
+                    .push(format!("mvexpand made {EXPANDED_ROWS_MAX} rows of one batch; the others are dropped"));
+                break;
+            }
+            let start = places.len();
+            for value in reader.values(row).take(limit.min(EXPANDED_ROWS_MAX)) {
+                places.push(row as u32);
+                column.push_text(&value);
+            }
+            if places.len() == start {
+                places.push(row as u32);
+                column.push_null();
+            }
+        }
+        // The lists themselves are not repeated for each of their values.
+        let others = rows::with_column(&rows, &self.field, rows::null_column(rows.num_rows()))?;
+        let expanded = rows::take(&others, &UInt32Array::from(places))?;
+        rows::with_column(&expanded, &self.field, column.finish())
+    }
+}

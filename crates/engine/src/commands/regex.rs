@@ -1,0 +1,52 @@
+//! `regex`: the rows whose field matches a regular expression.
+
+use std::sync::Arc;
+
+use arrow::array::cast::AsArray;
+use arrow::array::{Array, ArrayRef, BooleanArray};
+use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::RegexCommand;
+
+use super::Execute;
+use crate::EngineError;
+use crate::command::RowCommand;
+use crate::lower::{Lowering, Step, row};
+use crate::pattern::Regex;
+use crate::rows::{self, ColumnReader, DistinctMemo, Numbers};
+
+impl Execute for RegexCommand {
+    fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        let (regex, field, negated) = (lowering.regex(&self.pattern)?, self.field.clone(), self.negated);
+        let filter = RegexFilter { field, regex, negated, memo: Arc::default() };
+        Ok(vec![row(move || filter.clone())])
+    }
+}
+
+/// Keeps matching rows. A missing field matches nothing, so `!=` keeps it.
+#[derive(Clone)]
+struct RegexFilter {
+    field: String,
+    regex: Regex,
+    negated: bool,
+    /// Answers by value.
+    memo: Arc<DistinctMemo>,
+}
+
+impl RowCommand for RegexFilter {
+    fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        let column = rows::column_or_null(&rows, &self.field);
+        let by_value =
+            self.memo.run(&column, Numbers::ByValue, |values| Ok(Some(vec![Arc::new(self.kept(values))])))?;
+        let kept = by_value.and_then(|kept| Some(kept.first()?.as_boolean_opt()?.clone()));
+        rows::filter(&rows, &kept.unwrap_or_else(|| self.kept(&column)))
+    }
+}
+
+impl RegexFilter {
+    /// Which values stay.
+    fn kept(&self, column: &ArrayRef) -> BooleanArray {
+        let reader = ColumnReader::new(column);
+        let matches = |row| reader.values(row).any(|value| self.regex.is_match(&value));
+        (0..column.len()).map(|row| Some(matches(row) != self.negated)).collect()
+    }
+}

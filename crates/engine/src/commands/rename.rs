@@ -1,0 +1,46 @@
+//! `rename`: gives fields other names.
+
+use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::{FieldPattern, RenameCommand};
+
+use super::Execute;
+use crate::EngineError;
+use crate::command::RowCommand;
+use crate::field_names::{fill_wildcards, names_of, wildcard_parts};
+use crate::lower::{Lowering, Step, row};
+use crate::rows::{self, is_hidden};
+
+impl Execute for RenameCommand {
+    fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        let pairs = self.pairs.clone();
+        Ok(vec![row(move || Rename(pairs.clone()))])
+    }
+}
+
+/// Old and new names.
+struct Rename(Vec<(FieldPattern, FieldPattern)>);
+
+impl RowCommand for Rename {
+    fn apply(&mut self, mut rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        for (from, to) in &self.0 {
+            if !from.is_wildcard() {
+                // A missing source takes the values of an existing target with it.
+                let missing = rows::column(&rows, &from.text).is_none();
+                rows = match missing && from.text != to.text {
+                    true => rows::without(&rows, |name| name == to.text)?,
+                    false => rows::rename(&rows, &from.text, &to.text)?,
+                };
+                continue;
+            }
+            for name in names_of(&rows) {
+                if is_hidden(&name) || (name.starts_with('_') && !from.text.starts_with('_')) {
+                    continue;
+                }
+                if let Some(parts) = wildcard_parts(&from.text, &name) {
+                    rows = rows::rename(&rows, &name, &fill_wildcards(&to.text, &parts))?;
+                }
+            }
+        }
+        Ok(rows)
+    }
+}

@@ -1,0 +1,25 @@
+//! `reverse`: the rows in the opposite order.
+
+use quarry_spl::ast::ReverseCommand;
+
+use super::Execute;
+use crate::EngineError;
+use crate::command::{Blocking, CommandContext, RowIter};
+use crate::lower::{Lowering, Step, blocking};
+use crate::rows::{KeptRows, reversed};
+
+impl Execute for ReverseCommand {
+    fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        Ok(vec![blocking(Reverse)])
+    }
+}
+
+/// Gives the rows from the last to the first.
+struct Reverse;
+
+impl Blocking for Reverse {
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
+        let kept = KeptRows::collect("reverse", rows, &context.dataflow)?;
+        Ok(Box::new(kept.into_rows_backwards().map(|batch| reversed(&batch?))))
+    }
+}

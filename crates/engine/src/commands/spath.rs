@@ -1,0 +1,133 @@
+//! `spath`: fields from the paths of JSON or XML.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef};
+use arrow::record_batch::RecordBatch;
+use hashbrown::HashMap;
+use quarry_pipeline::extract::{json_fields, json_get};
+use quarry_spl::ast::SpathCommand;
+
+use super::Execute;
+use crate::EngineError;
+use crate::command::{Messages, RowCommand};
+use crate::functions::xml::{is_xml, xml_fields, xml_get};
+use crate::lower::{Lowering, Step, row};
+use crate::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, Numbers, Value};
+
+/// Characters that `spath` without a path reads of a value (limits.conf `[spath] extraction_cutoff`).
+const SPATH_BYTES_MAX: usize = 5_000;
+/// Fields that `spath` without a path makes at most.
+const SPATH_FIELDS_MAX: usize = 2_000;
+
+impl Execute for SpathCommand {
+    fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        let (command, messages) = (Arc::new(self.clone()), Arc::clone(&lowering.environment.context().messages));
+        let spath = Spath { command, messages, memo: Arc::default() };
+        Ok(vec![row(move || spath.clone())])
+    }
+}
+
+/// Extracts one path, or all of them.
+#[derive(Clone)]
+struct Spath {
+    command: Arc<SpathCommand>,
+    /// Where limits are reported.
+    messages: Arc<Messages>,
+    /// What values hold at the path.
+    memo: Arc<DistinctMemo>,
+}
+
+impl RowCommand for Spath {
+    fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        match &self.command.path {
+            Some(path) => self.one_path(&rows, path),
+            None => self.every_path(&rows),
+        }
+    }
+}
+
+/// The values at a path of JSON or XML.
+fn values_at<'t>(text: &'t str, path: &str) -> Vec<Cow<'t, str>> {
+    if is_xml(text) { xml_get(text, path) } else { json_get(text, path) }
+}
+
+fn every_value(text: &str, found: &mut dyn FnMut(&str, String)) {
+    if is_xml(text) {
+        xml_fields(text, &mut |path, value| found(path, value.to_owned()));
+    } else {
+        json_fields(text, &mut |path, value| found(path, value.into_owned()));
+    }
+}
+
+impl Spath {
+    fn one_path(&self, rows: &RecordBatch, path: &str) -> Result<RecordBatch, EngineError> {
+        let output = self.command.output.as_deref().unwrap_or(path);
+        let source = rows::column_or_null(rows, &self.command.input);
+        let at_path = |values: &ArrayRef| {
+            let reader = ColumnReader::new(values);
+            let (mut column, mut scratch) = (ColumnBuilder::new(values.len()), String::new());
+            for row in 0..values.len() {
+                let found = reader.text(row, &mut scratch).map(|text| values_at(text, path)).unwrap_or_default();
+                column.push_multi(found);
+            }
+            column.finish()
+        };
+        let by_value = self.memo.run(&source, Numbers::ByValue, |values| Ok(Some(vec![at_path(values)])))?;
+        let found = by_value.and_then(|mut columns| columns.pop()).unwrap_or_else(|| at_path(&source));
+        let found = rows::column(rows, output).map_or(Arc::clone(&found), |old| rows::first_of(&found, old));
+        rows::with_column(rows, output, found)
+    }
+
+    fn every_path(&self, rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
+        let source = rows::reader(rows, &self.command.input);
+        let mut names: Vec<String> = Vec::new();
+        let mut places: HashMap<String, usize, foldhash::fast::FixedState> = HashMap::default();
+        let mut values: Vec<Vec<(usize, String)>> = Vec::new();
+        let mut scratch = String::new();
+        for row in 0..rows.num_rows() {
+            let Some(text) = source.text(row, &mut scratch) else { continue };
+            every_value(first_bytes(text, SPATH_BYTES_MAX), &mut |path, value| {
+                let at = match places.get(path) {
+                    Some(at) => *at,
+                    None if names.len() < SPATH_FIELDS_MAX => {
+                        places.insert(path.to_owned(), names.len());
+                        names.push(path.to_owned());
+                        values.push(Vec::new());
+                        names.len() - 1
+                    }
+                    None => {
+                        self.messages.push(format!("spath made {SPATH_FIELDS_MAX} fields; the others are dropped"));
+                        return;
+                    }
+                };
+                values[at].push((row, value));
+            });
+        }
+        let mut result = rows.clone();
+        for (name, values) in names.into_iter().zip(values) {
+            let old = rows::reader(rows, &name);
+            let mut column = ColumnBuilder::new(rows.num_rows());
+            let mut values = values.into_iter().peekable();
+            for row in 0..rows.num_rows() {
+                let mut found: Vec<Cow<'_, str>> = Vec::new();
+                while let Some((_, value)) = values.next_if(|(at, _)| *at == row) {
+                    found.push(Cow::Owned(value));
+                }
+                column.push(if found.is_empty() { old.value(row) } else { Value::multi(found) });
+            }
+            result = rows::with_column(&result, &name, column.finish())?;
+        }
+        Ok(result)
+    }
+}
+
+/// At most so many bytes of the text, cut at a character.
+fn first_bytes(text: &str, bytes: usize) -> &str {
+    let mut end = bytes.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}

@@ -1,0 +1,42 @@
+//! `table`: exactly the listed fields, in this order; a listed name that no row has is an empty column.
+
+use arrow::array::{Array, ArrayRef};
+use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::{FieldPattern, TableCommand};
+
+use super::Execute;
+use crate::EngineError;
+use crate::command::RowCommand;
+use crate::field_names::{covers, names_of};
+use crate::lower::{Lowering, Step, row};
+use crate::rows;
+
+impl Execute for TableCommand {
+    fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        let fields = self.fields.clone();
+        Ok(vec![row(move || Table(fields.clone()))])
+    }
+}
+
+/// The columns in their order.
+struct Table(Vec<FieldPattern>);
+
+impl RowCommand for Table {
+    fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        let names = names_of(&rows);
+        let mut kept: Vec<&str> = Vec::new();
+        for pattern in &self.0 {
+            // A pattern lists what occurs in the rows.
+            let has_value = |column: &ArrayRef| column.logical_null_count() < column.len();
+            let occurs = |name: &str| rows::column(&rows, name).is_some_and(has_value);
+            let found = names.iter().map(String::as_str).filter(|name| covers(pattern, name) && occurs(name));
+            let listed: Vec<&str> = if pattern.is_wildcard() { found.collect() } else { vec![&pattern.text] };
+            listed.into_iter().for_each(|name| {
+                if !kept.contains(&name) {
+                    kept.push(name);
+                }
+            });
+        }
+        rows::select(&rows, &kept)
+    }
+}

@@ -1,0 +1,38 @@
+//! `tail`: the last rows, the last one first.
+
+use quarry_spl::ast::TailCommand;
+
+use super::Execute;
+use crate::EngineError;
+use crate::command::{Blocking, CommandContext, RowIter};
+use crate::lower::{Lowering, Step, blocking};
+use crate::rows::{KeptRows, conform, reversed};
+
+impl Execute for TailCommand {
+    fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        Ok(vec![blocking(Tail(self.count))])
+    }
+}
+
+/// Keeps so many rows.
+struct Tail(usize);
+
+impl Blocking for Tail {
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
+        let mut held = KeptRows::new("tail", &context.dataflow);
+        for batch in rows {
+            held.push(&batch?)?;
+            while held.first_rows().is_some_and(|first| held.num_rows() - first >= self.0) {
+                held.pop_front();
+            }
+        }
+        let (mut left, schema) = (self.0, held.schema());
+        let last = held.into_rows_backwards().map(move |batch| {
+            let batch = conform(&batch?, &schema)?;
+            let skipped = batch.num_rows().saturating_sub(left);
+            left -= batch.num_rows() - skipped;
+            reversed(&batch.slice(skipped, batch.num_rows() - skipped))
+        });
+        Ok(Box::new(last))
+    }
+}

@@ -1,0 +1,29 @@
+//! `where`: the rows for which an expression is true.
+
+use std::sync::Arc;
+
+use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::WhereCommand;
+
+use super::Execute;
+use crate::EngineError;
+use crate::command::RowCommand;
+use crate::expr::CompiledExpr;
+use crate::lower::{Lowering, Step, row};
+use crate::rows;
+
+impl Execute for WhereCommand {
+    fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        let condition = lowering.compile(&self.condition)?;
+        Ok(vec![row(move || Where(Arc::clone(&condition)))])
+    }
+}
+
+/// Keeps rows that meet the condition.
+struct Where(Arc<CompiledExpr>);
+
+impl RowCommand for Where {
+    fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        rows::filter(&rows, &self.0.matches(&rows)?)
+    }
+}

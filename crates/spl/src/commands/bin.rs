@@ -1,0 +1,161 @@
+//! `bin`: puts numbers or times into spans.
+
+use quarry_event::time::Span as TimeSpan;
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::{FieldNeeds, TIME, repeatable};
+use crate::ast::FieldPattern;
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Known, OptionArg, Parser, Read};
+
+/// Base of a logarithmic span without one.
+const DEFAULT_LOG_BASE: f64 = 10.0;
+
+const OPTIONS: Known = Known { command: "bin", names: BinOptions::NAMES, ignored: &[] };
+
+/// `bin FIELD [AS NEW] [span=]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BinCommand {
+    /// Field binned.
+    pub field: FieldPattern,
+    /// Output name, the field itself when absent.
+    pub output: Option<String>,
+    /// Options.
+    pub options: BinOptions,
+}
+
+/// Binning options shared by bin, chart and timechart.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct BinOptions {
+    /// `span=`.
+    pub span: Option<BinSpan>,
+    /// `bins=`.
+    pub bins: Option<usize>,
+    /// `minspan=`.
+    pub min_span: Option<TimeSpan>,
+    /// `start=`.
+    pub start: Option<f64>,
+    /// `end=`.
+    pub end: Option<f64>,
+    /// `aligntime=`: as written (`earliest`, `latest` or a time).
+    pub align_time: Option<String>,
+}
+
+/// `span=` of a bin.
+#[derive(Clone, Debug, PartialEq)]
+pub enum BinSpan {
+    /// Numeric width (seconds when the field is `_time`).
+    Number(f64),
+    /// Time span.
+    Time(TimeSpan),
+    /// `COEFFICIENTlogBASE`.
+    Log {
+        /// Coefficient, 1 when absent.
+        coefficient: f64,
+        /// Base, 10 when absent.
+        base: f64,
+    },
+}
+
+impl Syntax for BinCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["bin", "bucket", "discretize"],
+        syntax: "bin FIELD [AS NEW] [span=|bins=|minspan=|start=|end=|aligntime=]",
+        summary: "Puts numbers or times into buckets",
+        group: Group::Fields,
+        kind: Kind::Blocking,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<BinCommand> {
+        let mut options = BinOptions::default();
+        let mut field = None;
+        let mut output = None;
+        loop {
+            while let Some(option) = parser.option(OPTIONS)? {
+                options.take(&option)?;
+            }
+            if parser.at_end() {
+                break;
+            }
+            if field.is_some() && parser.eat_keyword("as") {
+                output = Some(parser.expect_field("a name after AS")?.text);
+            } else if field.is_none() {
+                field = Some(parser.expect_field("a field")?.field());
+            } else {
+                return Err(Diagnostic::error(format!("bin: unexpected {}", parser.found()), parser.here()));
+            }
+        }
+        let Some(field) = field else {
+            return Err(
+                Diagnostic::error("bin: no field is given", parser.here()).with_hint("write `bin _time span=1h`")
+            );
+        };
+        Ok(BinCommand { field, output, options })
+    }
+}
+
+impl Semantics for BinCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        after.add(&self.field.text);
+        after
+    }
+
+    fn kind(&self, declared: Kind) -> Kind {
+        match &self.options.span {
+            Some(BinSpan::Log { .. }) if self.field.text == TIME => declared,
+            Some(_) => Kind::Row,
+            // The span follows from the values.
+            None => declared,
+        }
+    }
+
+    fn names_its_fields(&self) -> bool {
+        true
+    }
+
+    fn is_repeatable(&self) -> bool {
+        repeatable::is_aligned(&self.options)
+    }
+}
+
+impl BinOptions {
+    /// Names of the options.
+    pub(crate) const NAMES: &[&str] = &["span", "bins", "minspan", "start", "end", "aligntime"];
+
+    /// Takes one of them.
+    pub(crate) fn take(&mut self, option: &OptionArg) -> Read<()> {
+        match option.name.as_str() {
+            // As without it: from the range of the search.
+            "span" if option.value.eq_ignore_ascii_case("auto") => {}
+            "span" => self.span = Some(bin_span(option)?),
+            "bins" => {
+                self.bins = Some(option.number().and_then(|bins| match bins {
+                    0 => Err(option.refuse("a number of at least 1")),
+                    bins => Ok(bins),
+                })?);
+            }
+            "minspan" => self.min_span = Some(option.time_span()?),
+            "start" => self.start = Some(option.number()?),
+            "end" => self.end = Some(option.number()?),
+            _ => self.align_time = Some(option.value.clone()),
+        }
+        Ok(())
+    }
+}
+
+/// `5m`, `0.5`, `2log10`, `log2`.
+fn bin_span(option: &OptionArg) -> Read<BinSpan> {
+    let wrong = || option.refuse("a positive number, a span of time or a logarithm such as 2log10");
+    if let Ok(width) = option.value.parse::<f64>() {
+        return if width.is_finite() && width > 0.0 { Ok(BinSpan::Number(width)) } else { Err(wrong()) };
+    }
+    if let Some((coefficient, base)) = option.value.split_once("log") {
+        let read = |text: &str, default: f64| if text.is_empty() { Some(default) } else { text.parse().ok() };
+        let coefficient = read(coefficient, 1.0).ok_or_else(wrong)?;
+        let base = read(base, DEFAULT_LOG_BASE).ok_or_else(wrong)?;
+        let valid = base > 1.0 && coefficient >= 1.0 && coefficient < base;
+        return if valid { Ok(BinSpan::Log { coefficient, base }) } else { Err(wrong()) };
+    }
+    TimeSpan::parse(&option.value).map(BinSpan::Time).map_err(|_| wrong())
+}

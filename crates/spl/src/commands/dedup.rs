@@ -1,0 +1,93 @@
+//! `dedup`: the first rows of each combination of values.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::ast::{FieldPattern, SortKey};
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Known, Parser, Read};
+
+const OPTIONS: Known = Known { command: "dedup", names: &["keepevents", "keepempty", "consecutive"], ignored: &[] };
+
+/// `dedup [N] FIELD... [sortby KEY...]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DedupCommand {
+    /// Rows kept per combination.
+    pub count: usize,
+    /// Fields of the combination.
+    pub fields: Vec<FieldPattern>,
+    /// `keepevents=f`: keep rows, blank the fields of duplicates.
+    pub keep_events: bool,
+    /// `keepempty=f`: keep rows that lack a field.
+    pub keep_empty: bool,
+    /// `consecutive=f`.
+    pub consecutive: bool,
+    /// `sortby`.
+    pub sort_by: Vec<SortKey>,
+}
+
+impl Syntax for DedupCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["dedup"],
+        syntax: "dedup [N] FIELD... [keepevents=] [keepempty=] [consecutive=] [sortby KEY...]",
+        summary: "Drops repeated rows",
+        group: Group::Searching,
+        kind: Kind::Blocking,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<DedupCommand> {
+        let mut command = DedupCommand {
+            count: 1,
+            fields: Vec::new(),
+            keep_events: false,
+            keep_empty: false,
+            consecutive: false,
+            sort_by: Vec::new(),
+        };
+        parser.skip_blank();
+        let number = parser.here();
+        if let Some(count) = parser.row_count("dedup")? {
+            if count == 0 {
+                return Err(Diagnostic::error("dedup: the number must be at least 1", number));
+            }
+            command.count = count;
+        }
+        loop {
+            while let Some(option) = parser.option(OPTIONS)? {
+                match option.name.as_str() {
+                    "keepevents" => command.keep_events = option.boolean()?,
+                    "keepempty" => command.keep_empty = option.boolean()?,
+                    _ => command.consecutive = option.boolean()?,
+                }
+            }
+            parser.skip_separators();
+            if parser.at_end() {
+                break;
+            }
+            if parser.eat_keyword("sortby") {
+                (command.sort_by, _) = parser.sort_keys("dedup")?;
+            } else {
+                command.fields.push(parser.expect_field("a field")?.field());
+            }
+        }
+        if command.fields.is_empty() {
+            return Err(Diagnostic::error("dedup: no field is given", parser.here()));
+        }
+        Ok(command)
+    }
+}
+
+impl Semantics for DedupCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        after.add_all(self.fields.iter().chain(self.sort_by.iter().map(|key| &key.field)));
+        after
+    }
+
+    fn kind(&self, declared: Kind) -> Kind {
+        if self.sort_by.is_empty() { Kind::OrderedRow } else { declared }
+    }
+
+    fn names_its_fields(&self) -> bool {
+        true
+    }
+}

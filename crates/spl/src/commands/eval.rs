@@ -1,0 +1,118 @@
+//! `eval`: computes fields by expressions.
+
+use super::{Call, CommandInfo, Group, Kind, Place, Semantics, Syntax};
+use crate::analyse::{FieldNeeds, is_constant};
+use crate::ast::Expr;
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Parser, Read};
+use crate::slips::find_in_expression;
+
+/// `eval a=EXPR, b=EXPR`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EvalCommand {
+    /// Assignments, made from left to right.
+    pub assignments: Vec<Assignment>,
+}
+
+/// `TARGET = EXPR`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Assignment {
+    /// What is assigned.
+    pub target: AssignTarget,
+    /// The value.
+    pub expr: Expr,
+}
+
+/// Left side of an eval assignment.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AssignTarget {
+    /// A field of this name.
+    Field(String),
+    /// `{f}` or `pre{f}post`: the name holds values of other fields, row by row.
+    Dynamic(Vec<NamePart>),
+}
+
+/// Part of a dynamic field name.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NamePart {
+    /// Fixed text.
+    Text(String),
+    /// Value of this field.
+    Field(String),
+}
+
+impl Syntax for EvalCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["eval"],
+        syntax: "eval FIELD=EXPR [, FIELD=EXPR]...",
+        summary: "Computes fields",
+        group: Group::Fields,
+        kind: Kind::Row,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<EvalCommand> {
+        let mut assignments = Vec::new();
+        loop {
+            parser.skip_separators();
+            if parser.at_end() {
+                break;
+            }
+            assignments.push(parser.assignment()?);
+            if !parser.eat(',') && !parser.at_end() {
+                let before = parser.text[..parser.pos].trim_end();
+                let hint = match (crate::foreign::after_expression(parser.rest()), parser.peek()) {
+                    (Some(hint), _) => hint,
+                    (None, Some('"')) => "join texts with `.`",
+                    _ if before.ends_with("if") => "write if(condition, yes, no)",
+                    _ if before.ends_with("case") => "write case(condition, value, ...)",
+                    _ => "separate assignments by commas",
+                };
+                let remark = Diagnostic::error(format!("eval: unexpected {}", parser.found()), parser.here());
+                return Err(remark.with_hint(hint));
+            }
+        }
+        if assignments.is_empty() {
+            return Err(
+                Diagnostic::error("eval: nothing is assigned", parser.here()).with_hint("write field = expression")
+            );
+        }
+        Ok(EvalCommand { assignments })
+    }
+}
+
+impl Semantics for EvalCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        for assignment in self.assignments.iter().rev() {
+            match &assignment.target {
+                AssignTarget::Field(name) => {
+                    if !after.wants(name) {
+                        continue;
+                    }
+                    after.fields.remove(name);
+                }
+                AssignTarget::Dynamic(parts) => {
+                    for part in parts {
+                        if let NamePart::Field(name) = part {
+                            after.add(name);
+                        }
+                    }
+                }
+            }
+            after.add_expr(&assignment.expr);
+        }
+        after
+    }
+
+    fn names_its_fields(&self) -> bool {
+        true
+    }
+
+    fn is_repeatable(&self) -> bool {
+        self.assignments.iter().all(|assignment| is_constant(&assignment.expr))
+    }
+
+    fn find_slips(&self, place: &Place<'_>, found: &mut Vec<Diagnostic>) {
+        self.assignments.iter().for_each(|assignment| find_in_expression(place.text, &assignment.expr, found));
+    }
+}

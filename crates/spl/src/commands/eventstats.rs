@@ -1,0 +1,45 @@
+//! `eventstats`: the aggregates of its group added to every row.
+
+use super::{Call, CommandInfo, Group, Kind, Place, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::ast::StatsCommand;
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Known, Parser, Read};
+use crate::slips::find_in_report;
+
+const OPTIONS: Known = Known { command: "eventstats", names: &["allnum", "delim", "dedup_splitvals"], ignored: &[] };
+
+/// `eventstats AGG... [BY FIELD...]`, written as `stats` is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EventStatsCommand(pub StatsCommand);
+
+impl Syntax for EventStatsCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["eventstats"],
+        syntax: "eventstats AGG... [BY FIELD...]",
+        summary: "Adds aggregates to every row",
+        group: Group::Reporting,
+        kind: Kind::Blocking,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<EventStatsCommand> {
+        parser.stats(OPTIONS).map(EventStatsCommand)
+    }
+}
+
+impl Semantics for EventStatsCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        after.add_aggregates(&self.0.aggregates);
+        after.add_all(&self.0.by);
+        after
+    }
+
+    fn names_its_fields(&self) -> bool {
+        true
+    }
+
+    fn find_slips(&self, place: &Place<'_>, found: &mut Vec<Diagnostic>) {
+        find_in_report(place.text, &self.0.aggregates, &self.0.by, found);
+    }
+}

@@ -1,0 +1,87 @@
+//! `fields`: keeps or removes fields.
+
+use super::{Call, CommandInfo, Group, Kind, Place, Semantics, Syntax};
+use crate::analyse::{FieldNeeds, RAW, TIME};
+use crate::ast::FieldPattern;
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Parser, Read};
+use crate::slips::find_in_shown;
+
+/// `fields [+|-] FIELD...`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FieldsCommand {
+    /// `-`: removes the fields, else keeps them and no others.
+    pub removes: bool,
+    /// The fields.
+    pub fields: Vec<FieldPattern>,
+}
+
+impl Syntax for FieldsCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["fields"],
+        syntax: "fields [+|-] FIELD...",
+        summary: "Keeps or removes fields",
+        group: Group::Fields,
+        kind: Kind::Row,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<FieldsCommand> {
+        parser.skip_blank();
+        let removes = parser.peek() == Some('-');
+        if removes || parser.peek() == Some('+') {
+            parser.bump();
+        }
+        parser.skip_blank();
+        // No field at all keeps none, which `stats count | fields | eval …` makes a row to fill of.
+        let fields = if !removes && parser.at_end() { Vec::new() } else { parser.field_list("fields")? };
+        Ok(FieldsCommand { removes, fields })
+    }
+}
+
+impl Semantics for FieldsCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        if !self.removes {
+            return self.kept_of(after);
+        }
+        for field in self.fields.iter().filter(|field| !field.is_wildcard()) {
+            after.fields.remove(&field.text);
+        }
+        after
+    }
+
+    fn names_its_fields(&self) -> bool {
+        true
+    }
+
+    fn is_repeatable(&self) -> bool {
+        true
+    }
+
+    fn find_slips(&self, place: &Place<'_>, found: &mut Vec<Diagnostic>) {
+        if !self.removes {
+            find_in_shown(place, &self.fields, found);
+        }
+    }
+}
+
+impl FieldsCommand {
+    /// What is needed in front of a command that keeps these fields.
+    fn kept_of(&self, after: FieldNeeds) -> FieldNeeds {
+        let mut kept = FieldNeeds::default();
+        kept.add_all(&self.fields);
+        // `fields` always keeps these two.
+        kept.add(RAW);
+        kept.add(TIME);
+        if after.all {
+            return kept;
+        }
+        let mut needs = FieldNeeds::default();
+        needs.fields.extend(after.fields.iter().filter(|name| kept.wants(name)).cloned());
+        needs.patterns = after.patterns;
+        if !needs.patterns.is_empty() {
+            needs.add_all(&self.fields);
+        }
+        needs
+    }
+}

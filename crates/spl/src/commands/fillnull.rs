@@ -1,0 +1,73 @@
+//! `fillnull`: a value where fields have none.
+
+use super::{Call, CommandInfo, Group, Kind, Place, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::ast::FieldPattern;
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Known, Parser, Read};
+
+const OPTIONS: Known = Known { command: "fillnull", names: &["value"], ignored: &[] };
+
+/// `fillnull [value=TEXT] [FIELD...]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FillNullCommand {
+    /// `value=0`.
+    pub value: String,
+    /// Fields; empty is all known.
+    pub fields: Vec<FieldPattern>,
+}
+
+impl Syntax for FillNullCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["fillnull"],
+        syntax: "fillnull [value=TEXT] [FIELD...]",
+        summary: "Writes a value where none is",
+        group: Group::Fields,
+        kind: Kind::Blocking,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<FillNullCommand> {
+        let mut command = FillNullCommand { value: "0".to_owned(), fields: Vec::new() };
+        loop {
+            while let Some(option) = parser.option(OPTIONS)? {
+                command.value = option.value;
+            }
+            parser.skip_separators();
+            if parser.at_end() {
+                break;
+            }
+            command.fields.push(parser.expect_field("a field")?.field());
+        }
+        Ok(command)
+    }
+}
+
+impl Semantics for FillNullCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        after.add_all(&self.fields);
+        after
+    }
+
+    fn kind(&self, declared: Kind) -> Kind {
+        // Which fields there are is known only when all rows are there.
+        if self.fields.is_empty() { declared } else { Kind::Row }
+    }
+
+    fn names_its_fields(&self) -> bool {
+        true
+    }
+
+    fn is_repeatable(&self) -> bool {
+        true
+    }
+
+    fn find_slips(&self, _: &Place<'_>, found: &mut Vec<Diagnostic>) {
+        if let [field] = &self.fields[..]
+            && field.text.parse::<f64>().is_ok()
+        {
+            let remark = Diagnostic::warning(format!("`{}` is read as a field", field.text), field.span);
+            found.push(remark.with_hint(format!("write `fillnull value={}`", field.text)));
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! `head`: the first rows.
+
+use super::{Call, CommandInfo, Group, Kind, Place, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::ast::{Expr, ExprKind};
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Parser, Read};
+
+/// Rows kept when neither a number nor a condition is given.
+const DEFAULT_ROWS: usize = 10;
+
+/// Options; other `name=` begin a condition.
+const OPTION_NAMES: &[&str] = &["limit", "null", "keeplast"];
+
+/// `head [N] [(CONDITION)]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeadCommand {
+    /// Rows kept at most; default 10 without a condition.
+    pub limit: Option<usize>,
+    /// Stops at the first row where this is false.
+    pub condition: Option<Expr>,
+    /// `null=f`: whether a null condition counts as true.
+    pub null_is_true: bool,
+    /// `keeplast=f`: keep the row that stopped it.
+    pub keep_last: bool,
+}
+
+impl Syntax for HeadCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["head"],
+        syntax: "head [N] [(CONDITION)] [null=] [keeplast=]",
+        summary: "Keeps the first rows",
+        group: Group::Searching,
+        kind: Kind::OrderedRow,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<HeadCommand> {
+        let mut command = HeadCommand { limit: None, condition: None, null_is_true: false, keep_last: false };
+        loop {
+            while let Some(name) = parser.peek_option().map(str::to_ascii_lowercase) {
+                if !OPTION_NAMES.contains(&name.as_str()) {
+                    break;
+                }
+                let option = parser.read_option()?;
+                match name.as_str() {
+                    "limit" => command.limit = Some(option.number()?),
+                    "null" => command.null_is_true = option.boolean()?,
+                    _ => command.keep_last = option.boolean()?,
+                }
+            }
+            if parser.at_end() {
+                break;
+            }
+            match parser.row_count("head")? {
+                Some(limit) if command.limit.is_none() => command.limit = Some(limit),
+                None if command.condition.is_none() => command.condition = Some(parser.expression()?),
+                _ => return Err(Diagnostic::error(format!("head: unexpected {}", parser.found()), parser.here())),
+            }
+        }
+        if command.limit.is_none() && command.condition.is_none() {
+            command.limit = Some(DEFAULT_ROWS);
+        }
+        Ok(command)
+    }
+}
+
+impl Semantics for HeadCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        self.condition.iter().for_each(|expr| after.add_expr(expr));
+        after
+    }
+
+    fn names_its_fields(&self) -> bool {
+        true
+    }
+
+    fn find_slips(&self, _: &Place<'_>, found: &mut Vec<Diagnostic>) {
+        if let Some(Expr { kind: ExprKind::Field(name), span }) = &self.condition {
+            let remark = Diagnostic::warning(format!("`{name}` is read as a condition that rows must meet"), *span);
+            found.push(remark.with_hint("write a number of rows, such as `head 10`"));
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! `mvexpand`: a row for each value of a field.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Known, Parser, Read};
+
+const OPTIONS: Known = Known { command: "mvexpand", names: &["limit"], ignored: &[] };
+
+/// `mvexpand FIELD [limit=N]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MvExpandCommand {
+    /// Field expanded.
+    pub field: String,
+    /// `limit=0`: values per row; 0 is all.
+    pub limit: usize,
+}
+
+impl Syntax for MvExpandCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["mvexpand"],
+        syntax: "mvexpand FIELD [limit=N]",
+        summary: "Makes one row for each value of a field",
+        group: Group::Fields,
+        kind: Kind::Row,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<MvExpandCommand> {
+        let (mut field, mut limit) = (None, 0);
+        loop {
+            while let Some(option) = parser.option(OPTIONS)? {
+                limit = option.number()?;
+            }
+            if parser.at_end() {
+                break;
+            }
+            if field.is_some() {
+                return Err(Diagnostic::error(format!("mvexpand: unexpected {}", parser.found()), parser.here()));
+            }
+            field = Some(parser.expect_field("a field")?.text);
+        }
+        let Some(field) = field else {
+            return Err(Diagnostic::error("mvexpand: no field is given", parser.here()));
+        };
+        Ok(MvExpandCommand { field, limit })
+    }
+}
+
+impl Semantics for MvExpandCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        after.add(&self.field);
+        after
+    }
+
+    fn is_repeatable(&self) -> bool {
+        true
+    }
+}

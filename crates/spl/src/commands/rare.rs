@@ -1,0 +1,20 @@
+//! `rare`: the least frequent values of fields, as [`super::top`] with the order turned around.
+
+use super::top::OPTION_NAMES;
+use super::{Call, Command, CommandInfo, Group, Kind};
+use crate::parse::{Known, Parser, Read};
+
+/// Names, help line and kind.
+pub(super) const INFO: CommandInfo = CommandInfo {
+    names: &["rare"],
+    syntax: "rare [N] FIELD... [BY FIELD...]",
+    summary: "Counts the rarest values",
+    group: Group::Reporting,
+    kind: Kind::Fold,
+    ..CommandInfo::DEFAULT
+};
+
+/// Parses what stands behind the name.
+pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
+    parser.top(Known { command: "rare", names: OPTION_NAMES, ignored: &[] }, true).map(Command::Top)
+}

@@ -1,0 +1,95 @@
+//! `regex`: the rows whose field matches a regular expression.
+
+use super::{Call, CommandInfo, Group, Kind, Place, Semantics, Syntax};
+use crate::analyse::{FieldNeeds, RAW};
+use crate::ast::Pattern;
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Parser, Read, Word};
+
+/// `regex [FIELD=|FIELD!=]"REGEX"`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RegexCommand {
+    /// Field tested; default `_raw`.
+    pub field: String,
+    /// `!=`.
+    pub negated: bool,
+    /// Pattern, unanchored.
+    pub pattern: Pattern,
+}
+
+impl Syntax for RegexCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["regex"],
+        syntax: "regex [FIELD=|FIELD!=]\"REGEX\"",
+        summary: "Keeps rows that match",
+        group: Group::Searching,
+        kind: Kind::Row,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<RegexCommand> {
+        parser.skip_blank();
+        let place = parser.pos;
+        let (mut field, mut negated) = (RAW.to_owned(), false);
+        let name = match parser.quoted() {
+            Some(word) => Some(word.text),
+            None => {
+                let rest = parser.rest();
+                let inside = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | ':' | '-' | '{' | '}' | '@');
+                let length = rest.find(|c: char| !inside(c)).unwrap_or(rest.len());
+                parser.pos += length;
+                (length > 0).then(|| rest[..length].to_owned())
+            }
+        };
+        parser.skip_blank();
+        match (name, parser.peek(), parser.peek_second()) {
+            (Some(name), Some('='), _) => {
+                parser.bump();
+                field = name;
+            }
+            (Some(name), Some('!'), Some('=')) => {
+                parser.pos += "!=".len();
+                (field, negated) = (name, true);
+            }
+            _ => parser.pos = place,
+        }
+        parser.skip_blank();
+        let start = parser.pos;
+        let pattern = parser.quoted().unwrap_or_else(|| {
+            parser.pos = parser.end;
+            let span = parser.since(start);
+            Word { text: parser.text[span.start..span.end].to_owned(), quoted: false, span }
+        });
+        if pattern.text.is_empty() {
+            let remark = Diagnostic::error("regex: no regular expression is given", parser.here());
+            return Err(remark.with_hint("write `regex field=\"...\"`"));
+        }
+        Ok(RegexCommand { field, negated, pattern: pattern.into() })
+    }
+}
+
+impl Semantics for RegexCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        after.add(&self.field);
+        after
+    }
+
+    fn is_repeatable(&self) -> bool {
+        true
+    }
+
+    /// `field~"x"` without a quote in front is one pattern on the whole text.
+    fn find_slips(&self, place: &Place<'_>, found: &mut Vec<Diagnostic>) {
+        let Pattern { text, span } = &self.pattern;
+        let name_length = text.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(0);
+        let (name, rest) = text.split_at(name_length);
+        let is_quoted = place.text.get(span.start..).is_some_and(|text| text.starts_with('"'));
+        if let Some(value) = rest.trim_start().strip_prefix('~')
+            && !name.is_empty()
+            && !is_quoted
+        {
+            let remark = Diagnostic::warning(format!("`{text}` is read as one regular expression"), *span);
+            found.push(remark.with_hint(format!("write regex {name}=\"{}\"", value.trim().trim_matches('"'))));
+        }
+    }
+}

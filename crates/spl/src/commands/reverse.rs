@@ -1,0 +1,34 @@
+//! `reverse`: the rows in the opposite order.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::parse::{Parser, Read};
+
+/// `reverse`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReverseCommand;
+
+impl Syntax for ReverseCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["reverse"],
+        syntax: "reverse",
+        summary: "Turns the order of rows around",
+        group: Group::Rows,
+        kind: Kind::Blocking,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(_: &mut Parser<'_>, _: Call<'_>) -> Read<ReverseCommand> {
+        Ok(ReverseCommand)
+    }
+}
+
+impl Semantics for ReverseCommand {
+    fn fields_before(&self, after: FieldNeeds) -> FieldNeeds {
+        after
+    }
+
+    fn names_its_fields(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,160 @@
+//! `sort`: orders rows by fields.
+
+use super::{Call, CommandInfo, Group, Kind, Place, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::ast::FieldPattern;
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Known, Parser, Read, Word};
+
+/// Rows kept when no number is given.
+const DEFAULT_LIMIT: usize = 10_000;
+
+const OPTIONS: Known = Known { command: "sort", names: &["limit"], ignored: &[] };
+
+/// `sort [N] KEY...`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SortCommand {
+    /// Rows kept; 0 is all. Default 10,000.
+    pub limit: usize,
+    /// Keys, most significant first.
+    pub keys: Vec<SortKey>,
+    /// Trailing `desc`/`d`: reverses the whole order.
+    pub reverse: bool,
+}
+
+/// One sort key.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SortKey {
+    /// Field name.
+    pub field: FieldPattern,
+    /// `-`.
+    pub descending: bool,
+    /// How values compare.
+    pub kind: SortKind,
+}
+
+/// `auto()`, `num()`, `ip()`, `str()`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SortKind {
+    /// Numbers numerically, addresses as addresses, else text.
+    Auto,
+    /// Numerically.
+    Num,
+    /// As IP addresses.
+    Ip,
+    /// As text.
+    Str,
+}
+
+impl Syntax for SortCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["sort"],
+        syntax: "sort [N] [+|-]FIELD... [desc]",
+        summary: "Orders rows",
+        group: Group::Rows,
+        kind: Kind::Blocking,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<SortCommand> {
+        let mut limit = parser.whole_number();
+        while let Some(option) = parser.option(OPTIONS)? {
+            limit = Some(option.number()?);
+        }
+        let (keys, reverse) = parser.sort_keys("sort")?;
+        while let Some(option) = parser.option(OPTIONS)? {
+            limit = Some(option.number()?);
+        }
+        Ok(SortCommand { limit: limit.unwrap_or(DEFAULT_LIMIT), keys, reverse })
+    }
+}
+
+impl Semantics for SortCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        after.add_all(self.keys.iter().map(|key| &key.field));
+        after
+    }
+
+    fn names_its_fields(&self) -> bool {
+        true
+    }
+
+    fn find_slips(&self, _: &Place<'_>, found: &mut Vec<Diagnostic>) {
+        if let [first, next, ..] = &self.keys[..]
+            && first.field.text == "by"
+        {
+            let sign = if next.descending { "-" } else { "" };
+            let hint = format!("write `sort {sign}{}`", next.field.text);
+            found.push(Diagnostic::warning("`by` is read as a field", first.field.span).with_hint(hint));
+        }
+    }
+}
+
+impl Parser<'_> {
+    /// Keys to the end of the command, and whether a trailing `desc` turns the order around.
+    ///
+    /// A sign joined to a field is that field's; a sign standing alone holds for the fields after it.
+    pub(crate) fn sort_keys(&mut self, command: &str) -> Read<(Vec<SortKey>, bool)> {
+        let mut keys: Vec<SortKey> = Vec::new();
+        let mut descending_after = false;
+        loop {
+            self.skip_separators();
+            if self.at_end() || self.peek_option().is_some() {
+                break;
+            }
+            let mut descending = descending_after;
+            if let Some(sign @ ('-' | '+')) = self.peek() {
+                self.bump();
+                descending = sign == '-';
+                if self.peek().is_some_and(|c| c.is_whitespace() || c == ',') {
+                    descending_after = descending;
+                    continue;
+                }
+            }
+            if !keys.is_empty() && matches!(self.rest().trim(), "d" | "desc") {
+                self.pos = self.end;
+                return Ok((keys, true));
+            }
+            let (field, kind) = self.sort_field()?;
+            keys.push(SortKey { field, descending, kind });
+        }
+        if keys.is_empty() {
+            return Err(Diagnostic::error(format!("{command}: no field to sort by"), self.here()));
+        }
+        Ok((keys, false))
+    }
+
+    /// `field` or `num(field)`.
+    fn sort_field(&mut self) -> Read<(FieldPattern, SortKind)> {
+        for (name, kind) in
+            [("auto", SortKind::Auto), ("num", SortKind::Num), ("ip", SortKind::Ip), ("str", SortKind::Str)]
+        {
+            let place = self.pos;
+            if self.peek_name().eq_ignore_ascii_case(name) {
+                self.pos += name.len();
+                if self.eat('(') {
+                    let field = self.sort_argument()?;
+                    self.expect(')', "after the field")?;
+                    return Ok((field, kind));
+                }
+            }
+            self.pos = place;
+        }
+        Ok((self.expect_field("a field to sort by")?.field(), SortKind::Auto))
+    }
+
+    fn sort_argument(&mut self) -> Read<FieldPattern> {
+        self.skip_blank();
+        if let Some(word) = self.quoted().or_else(|| self.single_quoted()) {
+            return Ok(word.field());
+        }
+        let start = self.pos;
+        let rest = self.rest();
+        self.pos += rest.find(')').unwrap_or(rest.len());
+        let span = self.since(start);
+        if span.start == span.end {
+            return Err(Diagnostic::error("sort: a field is missing in the parentheses", self.here()));
+        }
+        Ok(Word { text: self.text[span.start..span.end].to_owned(), quoted: false, span }.field())
+    }
+}

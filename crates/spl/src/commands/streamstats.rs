@@ -1,0 +1,159 @@
+//! `streamstats`: aggregates over the rows seen so far, added to each row.
+
+use quarry_event::time::Span as TimeSpan;
+
+use super::{Call, CommandInfo, Group, Kind, Place, Semantics, Syntax};
+use crate::analyse::{FieldNeeds, TIME};
+use crate::ast::{Aggregate, Expr, FieldPattern};
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Known, Parser, Read};
+use crate::slips::find_in_report;
+
+const OPTIONS: Known = Known {
+    command: "streamstats",
+    names: &["current", "window", "global", "time_window", "reset_on_change", "reset_before", "reset_after", "allnum"],
+    ignored: &[],
+};
+
+/// `streamstats AGG... [BY FIELD...]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StreamStatsCommand {
+    /// Aggregates in order.
+    pub aggregates: Vec<Aggregate>,
+    /// BY fields.
+    pub by: Vec<FieldPattern>,
+    /// `current=t`: the row itself counts.
+    pub current: bool,
+    /// `window=0`: rows looked back on; 0 is all.
+    pub window: usize,
+    /// `global=t`: one window over all groups.
+    pub global: bool,
+    /// `time_window=`.
+    pub time_window: Option<TimeSpan>,
+    /// `reset_on_change=f`.
+    pub reset_on_change: bool,
+    /// `reset_before=(EXPR)`.
+    pub reset_before: Option<Expr>,
+    /// `reset_after=(EXPR)`.
+    pub reset_after: Option<Expr>,
+    /// `allnum=f`.
+    pub all_num: bool,
+}
+
+impl Syntax for StreamStatsCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["streamstats"],
+        syntax: "streamstats [window=N] [current=] [reset_on_change=] AGG... [BY FIELD...]",
+        summary: "Computes running aggregates",
+        group: Group::Reporting,
+        kind: Kind::OrderedRow,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<StreamStatsCommand> {
+        let mut command = StreamStatsCommand {
+            aggregates: Vec::new(),
+            by: Vec::new(),
+            current: true,
+            window: 0,
+            global: true,
+            time_window: None,
+            reset_on_change: false,
+            reset_before: None,
+            reset_after: None,
+            all_num: false,
+        };
+        loop {
+            parser.skip_separators();
+            if parser.at_end() {
+                break;
+            }
+            if let Some(name) = parser.peek_option().map(str::to_ascii_lowercase)
+                && matches!(name.as_str(), "reset_before" | "reset_after")
+            {
+                let condition = parser.reset_condition(name.len())?;
+                let slot = if name == "reset_before" { &mut command.reset_before } else { &mut command.reset_after };
+                *slot = Some(condition);
+            } else if let Some(option) = parser.option(OPTIONS)? {
+                match option.name.as_str() {
+                    "current" => command.current = option.boolean()?,
+                    "window" => command.window = option.number()?,
+                    "global" => command.global = option.boolean()?,
+                    "time_window" => command.time_window = Some(option.time_span()?),
+                    "reset_on_change" => command.reset_on_change = option.boolean()?,
+                    _ => command.all_num = option.boolean()?,
+                }
+            } else if parser.eat_keyword("by") {
+                command.by = parser.by_fields(OPTIONS)?;
+            } else if !parser.at_end() {
+                command.aggregates.push(parser.aggregate("streamstats")?);
+            }
+        }
+        parser.require_aggregates(&command.aggregates, "streamstats")?;
+        Ok(command)
+    }
+}
+
+impl Semantics for StreamStatsCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        after.add_aggregates(&self.aggregates);
+        after.add_all(&self.by);
+        for expr in [&self.reset_before, &self.reset_after].into_iter().flatten() {
+            after.add_expr(expr);
+        }
+        if self.time_window.is_some() {
+            after.add(TIME);
+        }
+        after
+    }
+
+    fn names_its_fields(&self) -> bool {
+        true
+    }
+
+    fn find_slips(&self, place: &Place<'_>, found: &mut Vec<Diagnostic>) {
+        find_in_report(place.text, &self.aggregates, &self.by, found);
+    }
+}
+
+impl Parser<'_> {
+    /// `reset_before=(EXPR)`, also with the condition in quotes.
+    fn reset_condition(&mut self, name_len: usize) -> Read<Expr> {
+        self.skip_blank();
+        self.pos += name_len;
+        self.expect('=', "after the name of the option")?;
+        self.skip_blank();
+        let Some('"') = self.peek() else {
+            return self.expression();
+        };
+        let start = self.pos;
+        if self.rest().starts_with("\"(\"") {
+            return self.condition_between_quotes();
+        }
+        let end = self.quoted().map_or(start, |word| word.span.end);
+        let inner = self.text[start + 1..end].strip_suffix('"').map_or(end, |text| start + 1 + text.len());
+        let outer = std::mem::replace(&mut self.end, inner);
+        self.pos = start + 1;
+        let expr = self.whole_expression();
+        self.end = outer;
+        self.pos = end;
+        expr
+    }
+
+    /// `"("EXPR")"`, where the expression's own texts have quotes too.
+    fn condition_between_quotes(&mut self) -> Read<Expr> {
+        self.pos += "\"(\"".len();
+        let rest = self.rest();
+        let mut length = rest.find("\")\"").unwrap_or(rest.len());
+        // A text at the end of the expression is closed in front of the parenthesis of a call.
+        while rest[length..].starts_with("\")\")\"") {
+            length += 2;
+        }
+        let end = self.pos + length;
+        let outer = std::mem::replace(&mut self.end, end);
+        let expr = self.whole_expression();
+        self.end = outer;
+        self.pos = (end + "\")\"".len()).min(outer);
+        expr
+    }
+}

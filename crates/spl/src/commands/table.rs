@@ -1,0 +1,54 @@
+//! `table`: the listed fields, in this order.
+
+use super::{Call, CommandInfo, Group, Kind, Place, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::ast::FieldPattern;
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Parser, Read};
+use crate::slips::find_in_shown;
+
+/// `table FIELD...`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TableCommand {
+    /// Fields in the order of the columns.
+    pub fields: Vec<FieldPattern>,
+}
+
+impl Syntax for TableCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["table"],
+        syntax: "table FIELD...",
+        summary: "Keeps these fields in this order",
+        group: Group::Fields,
+        kind: Kind::Row,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<TableCommand> {
+        Ok(TableCommand { fields: parser.field_list("table")? })
+    }
+}
+
+impl Semantics for TableCommand {
+    fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
+        let mut needs = FieldNeeds::default();
+        needs.add_all(&self.fields);
+        needs
+    }
+
+    fn makes_table(&self) -> bool {
+        true
+    }
+
+    fn names_its_fields(&self) -> bool {
+        true
+    }
+
+    fn is_repeatable(&self) -> bool {
+        true
+    }
+
+    fn find_slips(&self, place: &Place<'_>, found: &mut Vec<Diagnostic>) {
+        find_in_shown(place, &self.fields, found);
+    }
+}

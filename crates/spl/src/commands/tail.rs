@@ -1,0 +1,40 @@
+//! `tail`: the last rows, the last one first.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::parse::{Parser, Read};
+
+/// Rows kept when no number is given.
+const DEFAULT_ROWS: usize = 10;
+
+/// `tail [N]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TailCommand {
+    /// Rows kept.
+    pub count: usize,
+}
+
+impl Syntax for TailCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["tail"],
+        syntax: "tail [N]",
+        summary: "Keeps the last rows, last first",
+        group: Group::Searching,
+        kind: Kind::Blocking,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<TailCommand> {
+        Ok(TailCommand { count: parser.row_count("tail")?.unwrap_or(DEFAULT_ROWS) })
+    }
+}
+
+impl Semantics for TailCommand {
+    fn fields_before(&self, after: FieldNeeds) -> FieldNeeds {
+        after
+    }
+
+    fn names_its_fields(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,122 @@
+//! `top`: the most frequent values of fields.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::ast::FieldPattern;
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Known, Parser, Read};
+
+/// Rows kept when no number is given.
+const DEFAULT_ROWS: usize = 10;
+
+/// Options of `top` and `rare`.
+pub(super) const OPTION_NAMES: &[&str] =
+    &["limit", "showcount", "showperc", "countfield", "percentfield", "useother", "otherstr"];
+
+/// `top` or `rare`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TopCommand {
+    /// `rare`: the least frequent values, else the most frequent ones.
+    pub rarest: bool,
+    /// Rows kept; 0 is all. Default 10.
+    pub limit: usize,
+    /// Fields counted.
+    pub fields: Vec<FieldPattern>,
+    /// BY fields.
+    pub by: Vec<FieldPattern>,
+    /// `showcount=t`.
+    pub show_count: bool,
+    /// `showperc=t`.
+    pub show_percent: bool,
+    /// `countfield=count`.
+    pub count_field: String,
+    /// `percentfield=percent`.
+    pub percent_field: String,
+    /// `useother=f`.
+    pub use_other: bool,
+    /// `otherstr=OTHER`.
+    pub other_name: String,
+}
+
+impl Syntax for TopCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["top"],
+        syntax: "top [N] FIELD... [BY FIELD...] [showperc=] [countfield=] [useother=]",
+        summary: "Counts the most frequent values",
+        group: Group::Reporting,
+        kind: Kind::Fold,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<TopCommand> {
+        parser.top(Known { command: "top", names: OPTION_NAMES, ignored: &[] }, false)
+    }
+}
+
+impl Semantics for TopCommand {
+    fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
+        let mut needs = FieldNeeds::default();
+        needs.add_all(self.fields.iter().chain(&self.by));
+        needs
+    }
+
+    fn name<'a>(&'a self, declared: &'a str) -> &'a str {
+        if self.rarest { "rare" } else { declared }
+    }
+
+    fn makes_table(&self) -> bool {
+        true
+    }
+
+    fn names_its_fields(&self) -> bool {
+        true
+    }
+
+    fn is_repeatable(&self) -> bool {
+        true
+    }
+}
+
+impl Parser<'_> {
+    /// Parses what stands behind `top` or `rare`.
+    pub(super) fn top(&mut self, known: Known, rarest: bool) -> Read<TopCommand> {
+        let mut command = TopCommand {
+            rarest,
+            limit: self.row_count(known.command)?.unwrap_or(DEFAULT_ROWS),
+            fields: Vec::new(),
+            by: Vec::new(),
+            show_count: true,
+            show_percent: true,
+            count_field: "count".to_owned(),
+            percent_field: "percent".to_owned(),
+            use_other: false,
+            other_name: "OTHER".to_owned(),
+        };
+        loop {
+            while let Some(option) = self.option(known)? {
+                match option.name.as_str() {
+                    "limit" => command.limit = option.number()?,
+                    "showcount" => command.show_count = option.boolean()?,
+                    "showperc" => command.show_percent = option.boolean()?,
+                    "countfield" => command.count_field = option.value,
+                    "percentfield" => command.percent_field = option.value,
+                    "useother" => command.use_other = option.boolean()?,
+                    _ => command.other_name = option.value,
+                }
+            }
+            self.skip_separators();
+            if self.at_end() {
+                break;
+            }
+            if self.eat_keyword("by") {
+                command.by = self.by_fields(known)?;
+            } else {
+                command.fields.push(self.expect_field("a field")?.field());
+            }
+        }
+        if command.fields.is_empty() {
+            return Err(Diagnostic::error(format!("{}: no field is given", known.command), self.here()));
+        }
+        Ok(command)
+    }
+}

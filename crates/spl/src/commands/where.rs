@@ -1,0 +1,49 @@
+//! `where`: the rows for which an expression is true.
+
+use super::{Call, CommandInfo, Group, Kind, Place, Semantics, Syntax};
+use crate::analyse::{FieldNeeds, is_constant};
+use crate::ast::Expr;
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Parser, Read};
+use crate::slips::find_in_expression;
+
+/// `where EXPR`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WhereCommand {
+    /// The condition.
+    pub condition: Expr,
+}
+
+impl Syntax for WhereCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["where"],
+        syntax: "where EXPR",
+        summary: "Keeps rows for which an expression is true",
+        group: Group::Searching,
+        kind: Kind::Row,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<WhereCommand> {
+        Ok(WhereCommand { condition: parser.whole_expression()? })
+    }
+}
+
+impl Semantics for WhereCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        after.add_expr(&self.condition);
+        after
+    }
+
+    fn names_its_fields(&self) -> bool {
+        true
+    }
+
+    fn is_repeatable(&self) -> bool {
+        is_constant(&self.condition)
+    }
+
+    fn find_slips(&self, place: &Place<'_>, found: &mut Vec<Diagnostic>) {
+        find_in_expression(place.text, &self.condition, found);
+    }
+}
