@@ -6,7 +6,6 @@
 mod families;
 mod flow;
 mod learn;
-mod tables;
 
 use std::sync::Arc;
 
@@ -165,9 +164,6 @@ impl Lowering<'_> {
             Command::Flow(flow) => return self.flow(flow),
             Command::Tstats(_) => return Err(self.must_be_first("tstats", " or have prestats=true append=true")),
             Command::Several(several) => self.several(several)?,
-            Command::Text(text) => self.text(text)?,
-            Command::Tables(table) => tables::table(table),
-            Command::Analytics(command) => self.analytics(command)?,
             other => match first_only(other) {
                 Some(name) => return Err(self.must_be_first(name, "")),
                 None => self.shape(other)?,

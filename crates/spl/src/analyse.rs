@@ -65,6 +65,12 @@ impl FieldNeeds {
         }
     }
 
+    /// Adds the fields of a list; an empty list means every field.
+    pub(crate) fn add_all_or_every(&mut self, fields: &[FieldPattern]) {
+        self.all |= fields.is_empty();
+        self.add_all(fields);
+    }
+
     /// Adds the fields that an expression reads.
     pub(crate) fn add_expr(&mut self, expr: &Expr) {
         self.fields.extend(expr_fields(expr));

@@ -3,7 +3,6 @@
 //! One struct per command, options already defaulted as documented, names unescaped. It knows nothing of
 //! execution; the engine lowers it. Wildcards in field names stay patterns ([`FieldPattern`]).
 
-mod analytics;
 mod custom;
 mod flow;
 mod generate;
@@ -13,13 +12,10 @@ mod report;
 mod reshape;
 mod sequence;
 mod several;
-mod tables;
-mod text;
 mod values;
 
 pub use crate::commands::Command;
 pub use crate::commands::nodes::*;
-pub use analytics::*;
 pub use custom::*;
 pub use flow::*;
 pub use generate::*;
@@ -29,8 +25,6 @@ pub use report::*;
 pub use reshape::*;
 pub use sequence::*;
 pub use several::*;
-pub use tables::*;
-pub use text::*;
 pub use values::*;
 
 /// Byte range in the search text.

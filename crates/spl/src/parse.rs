@@ -5,7 +5,6 @@
 //! the next. Macros, aliases and tokens are not expanded here.
 
 mod aggregate;
-mod analytics;
 mod brief;
 mod chart;
 mod computed;
@@ -20,17 +19,14 @@ mod named;
 mod node;
 mod options;
 mod pivot;
-mod predict;
 mod reshape;
 mod search;
 mod sequence;
 mod several;
 mod short;
 mod stage;
-mod tables;
 #[cfg(test)]
 mod tests;
-mod text;
 mod tstats;
 mod values;
 

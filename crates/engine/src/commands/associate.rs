@@ -1,57 +1,26 @@
-//! `associate`, `correlate`, `arules`: which fields and values go together.
+//! `associate`: values that tell much about the values of other fields, by how much they lower the entropy.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use arrow::record_batch::RecordBatch;
-use quarry_event::value::format_number;
-use quarry_spl::ast::{ArulesCommand, AssociateCommand};
+use quarry_spl::ast::AssociateCommand;
 
+use super::Execute;
+use super::field_texts::{FieldTexts, shown_names, table_of, texts_of};
 use crate::EngineError;
 use crate::command::{BlockingTable, CommandContext, RowIter};
-use crate::field_names::{matching, names_of};
-use crate::rows::{self, ColumnBuilder, Value, batch_of, is_hidden, rows_in_memory};
+use crate::field_names::matching;
+use crate::lower::{Lowering, Step, blocking};
+use crate::rows::{Value, rows_in_memory};
 
-/// Fields that are compared at most.
-const FIELDS_MAX: usize = 100;
-/// Fields of a rule at most.
-const RULE_FIELDS_MAX: usize = 6;
-
-/// The texts of a field, row by row.
-struct FieldTexts {
-    name: String,
-    texts: Vec<Option<String>>,
-}
-
-fn texts_of(rows: &RecordBatch, names: &[&str], command: &str) -> Result<Vec<FieldTexts>, EngineError> {
-    if names.len() > FIELDS_MAX {
-        let what = format!("{command}: name the fields");
-        return Err(EngineError::Limit { what, limit: "fields compared", value: FIELDS_MAX as u64 });
+impl Execute for AssociateCommand {
+    fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        Ok(vec![blocking(Associate(self.clone()))])
     }
-    let texts = |name: &str| {
-        let reader = rows::reader(rows, name);
-        (0..rows.num_rows()).map(|row| reader.value(row).into_text().map(|text| text.into_owned())).collect()
-    };
-    Ok(names.iter().map(|name| FieldTexts { name: (*name).to_owned(), texts: texts(name) }).collect())
 }
 
-fn shown_names(rows: &RecordBatch) -> Vec<String> {
-    names_of(rows).into_iter().filter(|name| !is_hidden(name) && !name.starts_with('_')).collect()
-}
-
-/// A table of texts and numbers under these names.
-fn table_of(names: &[&str], rows: Vec<Vec<Value<'static>>>) -> Result<RecordBatch, EngineError> {
-    let count = rows.len();
-    let mut columns: Vec<ColumnBuilder> = names.iter().map(|_| ColumnBuilder::new(count)).collect();
-    for row in rows {
-        columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
-    }
-    batch_of(names.iter().copied().zip(columns.into_iter().map(ColumnBuilder::finish)), count)
-}
-
-// ---- associate ------------------------------------------------------------------------------------------------------
-
-/// `associate`.
-pub(crate) struct Associate(pub AssociateCommand);
+/// The command with its options.
+struct Associate(AssociateCommand);
 
 /// Bits that a value of such a distribution tells.
 fn entropy(counts: &BTreeMap<&str, usize>) -> f64 {
@@ -138,107 +107,5 @@ impl Associate {
             ];
             found.push((before - after, row));
         }
-    }
-}
-
-// ---- correlate ------------------------------------------------------------------------------------------------------
-
-/// `correlate`: rows that have both of two fields, as a share of those that have one.
-pub(crate) struct Correlate;
-
-impl BlockingTable for Correlate {
-    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
-        let all = rows_in_memory("correlate", rows, context)?;
-        let names = shown_names(&all);
-        let chosen: Vec<&str> = names.iter().map(String::as_str).collect();
-        let fields = texts_of(&all, &chosen, "correlate")?;
-        let share = |a: &FieldTexts, b: &FieldTexts| {
-            let pairs = || a.texts.iter().zip(&b.texts);
-            let both = pairs().filter(|(a, b)| a.is_some() && b.is_some()).count();
-            let either = pairs().filter(|(a, b)| a.is_some() || b.is_some()).count();
-            if either == 0 { 0.0 } else { both as f64 / either as f64 }
-        };
-        let table = fields.iter().map(|row| {
-            let cells = fields.iter().map(|column| Value::owned(format!("{:.2}", share(row, column))));
-            std::iter::once(Value::owned(row.name.clone())).chain(cells).collect()
-        });
-        let names: Vec<&str> = std::iter::once("RowField").chain(chosen.iter().copied()).collect();
-        table_of(&names, table.collect()).map(|table| vec![table])
-    }
-}
-
-// ---- arules ---------------------------------------------------------------------------------------------------------
-
-/// `arules`: values of some fields that imply a value of another.
-pub(crate) struct Arules(pub ArulesCommand);
-
-/// Values of fields by the fields' places.
-type Items<'t> = Vec<(usize, &'t str)>;
-
-impl BlockingTable for Arules {
-    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
-        let all = rows_in_memory("arules", rows, context)?;
-        let names = names_of(&all);
-        let chosen = matching(&self.0.fields, &names);
-        if chosen.len() > RULE_FIELDS_MAX {
-            let what = "arules: name fewer fields".to_owned();
-            return Err(EngineError::Limit { what, limit: "fields of a rule", value: RULE_FIELDS_MAX as u64 });
-        }
-        let fields = texts_of(&all, &chosen, "arules")?;
-        let mut counts: BTreeMap<Items<'_>, usize> = BTreeMap::new();
-        for row in 0..all.num_rows() {
-            for set in 1u32..1 << fields.len() {
-                let members = (0..fields.len()).filter(|at| set >> at & 1 == 1);
-                let items: Option<Items<'_>> =
-                    members.map(|at| Some((at, fields[at].texts[row].as_deref()?))).collect();
-                if let Some(items) = items {
-                    *counts.entry(items).or_default() += 1;
-                }
-            }
-        }
-        let names = [
-            "Given fields",
-            "Implied fields",
-            "Strength",
-            "Given fields support",
-            "Implied fields support",
-            "Overall support",
-        ];
-        let mut rules = self.rules(&counts, &fields);
-        rules.sort_by(|a, b| b.0.total_cmp(&a.0));
-        table_of(&names, rules.into_iter().map(|(_, row)| row).collect()).map(|table| vec![table])
-    }
-}
-
-impl Arules {
-    fn rules(&self, counts: &BTreeMap<Items<'_>, usize>, fields: &[FieldTexts]) -> Vec<(f64, Vec<Value<'static>>)> {
-        let written = |items: &[(usize, &str)]| {
-            let pairs: BTreeSet<String> =
-                items.iter().map(|(at, text)| format!("{}={text}", fields[*at].name)).collect();
-            Value::multi(pairs.into_iter().map(std::borrow::Cow::Owned).collect())
-        };
-        let number = |count: usize| Value::owned(format_number(count as f64));
-        let mut rules = Vec::new();
-        for (items, support) in counts.iter().filter(|(items, count)| items.len() > 1 && **count >= self.0.support) {
-            for at in 0..items.len() {
-                let mut given = items.clone();
-                let implied = vec![given.remove(at)];
-                let (Some(of_given), Some(of_implied)) = (counts.get(&given), counts.get(&implied)) else { continue };
-                let strength = *support as f64 / *of_given as f64;
-                if strength < self.0.confidence {
-                    continue;
-                }
-                let row = vec![
-                    written(&given),
-                    written(&implied),
-                    Value::owned(format!("{strength:.2}")),
-                    number(*of_given),
-                    number(*of_implied),
-                    number(*support),
-                ];
-                rules.push((strength, row));
-            }
-        }
-        rules
     }
 }

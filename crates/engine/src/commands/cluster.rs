@@ -10,8 +10,10 @@ use arrow::array::UInt32Array;
 use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::{ClusterCommand, ClusterMatch};
 
+use super::Execute;
 use crate::EngineError;
 use crate::command::{BlockingTable, CommandContext, RowIter};
+use crate::lower::{Lowering, Step, blocking};
 use crate::rows::{self, ColumnBuilder, concat_rows};
 
 /// Groups at most.
@@ -21,8 +23,14 @@ const TERMS_MAX: usize = 1_000;
 /// Characters of a run for `match=ngramset`.
 const RUN: usize = 3;
 
-/// The command.
-pub(crate) struct Cluster(pub ClusterCommand);
+impl Execute for ClusterCommand {
+    fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        Ok(vec![blocking(Cluster(self.clone()))])
+    }
+}
+
+/// The command with its options.
+struct Cluster(ClusterCommand);
 
 /// What is compared of a text.
 enum Terms {

@@ -1,17 +1,22 @@
-//! `concurrency`: how many rows were at work when each began; `outlier`: numbers far from the others; `require`.
+//! `concurrency`: how many rows were running when each began.
 
-use arrow::array::BooleanArray;
 use arrow::record_batch::RecordBatch;
-use quarry_event::value::format_number;
-use quarry_spl::ast::{ConcurrencyCommand, OutlierCommand};
+use quarry_spl::ast::ConcurrencyCommand;
 
+use super::Execute;
 use crate::EngineError;
 use crate::command::{BlockingTable, CommandContext, RowIter};
-use crate::field_names::{matching, names_of};
-use crate::rows::{self, ColumnBuilder, Value, concat_rows, is_hidden};
+use crate::lower::{Lowering, Step, blocking};
+use crate::rows::{self, ColumnBuilder, concat_rows};
 
-/// `concurrency`.
-pub(crate) struct Concurrency(pub ConcurrencyCommand);
+impl Execute for ConcurrencyCommand {
+    fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        Ok(vec![blocking(Concurrency(self.clone()))])
+    }
+}
+
+/// The command with its options.
+struct Concurrency(ConcurrencyCommand);
 
 impl BlockingTable for Concurrency {
     fn run(&self, rows: RowIter, _: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
@@ -42,75 +47,5 @@ impl BlockingTable for Concurrency {
             }
         }
         Ok(vec![rows::with_column(&all, &self.0.output, column.finish())?])
-    }
-}
-
-/// `outlier`.
-pub(crate) struct Outlier(pub OutlierCommand);
-
-impl BlockingTable for Outlier {
-    fn run(&self, rows: RowIter, _: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
-        let all = concat_rows(rows.collect::<Result<Vec<_>, _>>()?)?;
-        let names: Vec<String> = names_of(&all).into_iter().filter(|name| !is_hidden(name)).collect();
-        let fields: Vec<&str> = match self.0.fields.is_empty() {
-            true => names.iter().map(String::as_str).filter(|name| !name.starts_with('_')).collect(),
-            false => matching(&self.0.fields, &names),
-        };
-        let (mut result, mut kept) = (all.clone(), vec![true; all.num_rows()]);
-        for field in fields {
-            let reader = rows::reader(&all, field);
-            let Some((low, high)) = self.bounds((0..all.num_rows()).filter_map(|row| reader.number(row)).collect())
-            else {
-                continue;
-            };
-            let mut column = ColumnBuilder::new(all.num_rows());
-            for (row, kept) in kept.iter_mut().enumerate() {
-                match reader.number(row).filter(|number| *number > high || *number < low) {
-                    Some(number) => {
-                        *kept = false;
-                        let cut = if number > high { high } else { low };
-                        column.push(match self.0.marks {
-                            true => Value::owned(format!("000{}", format_number(cut))),
-                            false => Value::number_of(cut),
-                        });
-                    }
-                    None => column.push(reader.value(row)),
-                }
-            }
-            result = rows::with_column(&result, field, column.finish())?;
-        }
-        match self.0.removes {
-            true => Ok(vec![rows::filter(&all, &BooleanArray::from(kept))?]),
-            false => Ok(vec![result]),
-        }
-    }
-}
-
-impl Outlier {
-    /// The least and the greatest number that is no outlier.
-    fn bounds(&self, mut numbers: Vec<f64>) -> Option<(f64, f64)> {
-        numbers.retain(|number| number.is_finite());
-        numbers.sort_by(f64::total_cmp);
-        let quantile = |part: f64| {
-            let place = part * (numbers.len().checked_sub(1)?) as f64;
-            let (low, high) = (numbers[place.floor() as usize], numbers[place.ceil() as usize]);
-            Some(low + (high - low) * place.fract())
-        };
-        let (median, reach) = (quantile(0.5)?, self.0.factor * (quantile(0.75)? - quantile(0.25)?));
-        let low = if self.0.lower { median - reach } else { f64::NEG_INFINITY };
-        Some((low, median + reach))
-    }
-}
-
-/// `require`.
-pub(crate) struct Require;
-
-impl BlockingTable for Require {
-    fn run(&self, rows: RowIter, _: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
-        let all = rows.collect::<Result<Vec<_>, _>>()?;
-        match all.iter().any(|rows| rows.num_rows() > 0) {
-            true => Ok(all),
-            false => Err(EngineError::invalid("require: there are no rows")),
-        }
     }
 }

@@ -9,17 +9,25 @@ use std::sync::Arc;
 use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::{ErexCommand, Pattern, RexExtraction};
 
+use super::Execute;
 use super::rex::Rex;
 use crate::EngineError;
 use crate::command::{BlockingTable, CommandContext, RowCommand, RowIter};
+use crate::lower::{Lowering, Step, blocking};
 use crate::pattern::Regex;
 use crate::rows::{self, rows_in_memory};
 
 /// Letters before a value that are looked at.
 const BEFORE_MAX: usize = 30;
 
-/// The command.
-pub(crate) struct Erex(pub ErexCommand);
+impl Execute for ErexCommand {
+    fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        Ok(vec![blocking(Erex(self.clone()))])
+    }
+}
+
+/// The command with its options.
+struct Erex(ErexCommand);
 
 /// A place where an example stands.
 struct Sighting {

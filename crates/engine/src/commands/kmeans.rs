@@ -6,13 +6,21 @@
 use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::{KMeansCommand, KMeansDistance};
 
+use super::Execute;
 use crate::EngineError;
 use crate::command::{BlockingTable, CommandContext, RowIter};
 use crate::field_names::{matching, names_of};
+use crate::lower::{Lowering, Step, blocking};
 use crate::rows::{self, ColumnBuilder, Value, batch_of, is_hidden, rows_in_memory};
 
-/// The command.
-pub(crate) struct KMeans(pub KMeansCommand);
+impl Execute for KMeansCommand {
+    fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        Ok(vec![blocking(KMeans(self.clone()))])
+    }
+}
+
+/// The command with its options.
+struct KMeans(KMeansCommand);
 
 /// A grouping of points.
 struct Grouping {

@@ -7,24 +7,46 @@ use std::sync::Arc;
 
 use arrow::array::UInt32Array;
 use arrow::record_batch::RecordBatch;
-use quarry_spl::ast::MultiKvCommand;
+use quarry_spl::ast::{MultiKvCommand, Span};
 
-use super::extract_pairs::FoundFields;
+use super::Execute;
+use super::found_fields::FoundFields;
 use super::multikv_rules::{SeeCells, TableRule};
 use crate::EngineError;
 use crate::command::RowCommand;
+use crate::lower::{Lowering, Step, row};
 use crate::rows::{self, ColumnBuilder};
 
 /// Rows that the texts of one batch give at most.
 const ROWS_MAX: usize = 5_000_000;
 
-/// The command.
+impl Execute for MultiKvCommand {
+    fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        let rule = self.rule.as_ref().map(|(name, span)| table_rule(lowering, name, *span)).transpose()?;
+        let command = MultiKv { command: Arc::new(self.clone()), rule };
+        Ok(vec![row(move || command.clone())])
+    }
+}
+
+/// The rule of a stanza of multikv.conf.
+fn table_rule(lowering: &Lowering<'_>, name: &str, span: Span) -> Result<Arc<TableRule>, EngineError> {
+    let invalid = |message: String| EngineError::Invalid { message, span: Some(span) };
+    let knowledge = lowering.environment.knowledge();
+    let settings = knowledge.table_rule(name).ok_or_else(|| {
+        let known = knowledge.table_rules();
+        let known = if known.is_empty() { "it has none".to_owned() } else { format!("it has {}", known.join(", ")) };
+        invalid(format!("multikv: multikv.conf has no stanza {name}; {known}"))
+    })?;
+    let rule = TableRule::new(&settings).map_err(|fault| invalid(format!("multikv.conf [{name}]: {fault}")))?;
+    Ok(Arc::new(rule))
+}
+
+/// The command with its options.
 #[derive(Clone)]
-pub(crate) struct MultiKv {
-    /// As written.
-    pub command: Arc<MultiKvCommand>,
+struct MultiKv {
+    command: Arc<MultiKvCommand>,
     /// The rule that it names.
-    pub rule: Option<Arc<TableRule>>,
+    rule: Option<Arc<TableRule>>,
 }
 
 /// A word of a line, with the characters it stands at.

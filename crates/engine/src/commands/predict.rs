@@ -9,9 +9,11 @@ use arrow::array::ArrayRef;
 use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::{PredictAlgorithm, PredictCommand};
 
+use super::Execute;
 use super::spans::time_ns;
 use crate::EngineError;
 use crate::command::{BlockingTable, CommandContext, RowIter};
+use crate::lower::{Lowering, Step, blocking};
 use crate::rows::{self, ColumnBuilder, Value, batch_of, concat_rows, rows_in_memory};
 
 /// Shares tried for level, slope and season.
@@ -23,8 +25,14 @@ const SEASON_LEAST: f64 = 0.3;
 /// Rows of a season at most, when it is found out.
 const SEASON_MAX: usize = 2_000;
 
-/// The command.
-pub(crate) struct Predict(pub PredictCommand);
+impl Execute for PredictCommand {
+    fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        Ok(vec![blocking(Predict(self.clone()))])
+    }
+}
+
+/// The command with its options.
+struct Predict(PredictCommand);
 
 impl BlockingTable for Predict {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
@@ -207,7 +215,7 @@ fn reach(percent: f64) -> f64 {
     let (mut low, mut high) = (0.0_f64, 10.0_f64);
     for _ in 0..60 {
         let middle = (low + high) / 2.0;
-        match 2.0 * super::anomaly::normal_below(middle) - 1.0 < percent / 100.0 {
+        match 2.0 * super::field_facts::normal_below(middle) - 1.0 < percent / 100.0 {
             true => low = middle,
             false => high = middle,
         }

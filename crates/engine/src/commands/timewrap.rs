@@ -7,17 +7,25 @@ use quarry_event::TimeNs;
 use quarry_event::time::{apply_modifier, strftime};
 use quarry_spl::ast::{TimeWrapCommand, WrapSeries};
 
+use super::Execute;
 use super::spans::{length_of, time_ns};
 use crate::EngineError;
 use crate::command::{BlockingTable, CommandContext, RowIter};
 use crate::field_names::names_of;
+use crate::lower::{Lowering, Step, blocking};
 use crate::rows::{self, ColumnBuilder, ColumnReader, Value, batch_of, concat_rows};
 
 /// Periods at most.
 const PERIODS_MAX: u64 = 1_000;
 
-/// The command.
-pub(crate) struct TimeWrap(pub TimeWrapCommand);
+impl Execute for TimeWrapCommand {
+    fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        Ok(vec![blocking(TimeWrap(self.clone()))])
+    }
+}
+
+/// The command with its options.
+struct TimeWrap(TimeWrapCommand);
 
 impl BlockingTable for TimeWrap {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {

@@ -3,18 +3,13 @@
 use std::sync::Arc;
 
 use quarry_spl::ast::{
-    EventTest, ExtractCommand, FlowCommand, ForeachCommand, ForeachOver, MapCommand, MapSearch, MultiKvCommand, Span,
-    TextCommand, TransactionCommand,
+    EventTest, FlowCommand, ForeachCommand, ForeachOver, MapCommand, MapSearch, Span, TransactionCommand,
 };
 
-use super::tables::text;
-use super::{Lowering, Step, row};
+use super::{Lowering, Step};
 use crate::EngineError;
-use crate::commands::extract_pairs::ExtractByRules;
 use crate::commands::foreach::{Foreach, steps_for_field};
 use crate::commands::map::Map;
-use crate::commands::multikv::MultiKv;
-use crate::commands::multikv_rules::TableRule;
 use crate::commands::transaction::{Test, Transaction};
 use crate::expr::CompiledExpr;
 use crate::filled::filled;
@@ -70,41 +65,6 @@ impl Lowering<'_> {
             invalid(format!("transaction: transactiontypes.conf has no stanza {name}; {known}"))
         })?;
         transaction.of_kind(&settings).map_err(|fault| invalid(format!("transactiontypes.conf [{name}]: {fault}")))
-    }
-
-    /// `extract` with stanzas of transforms.conf.
-    fn extract_by_rules(&self, extract: &ExtractCommand) -> Result<Step, EngineError> {
-        let rules = extract.rules.iter().map(|(name, span)| self.environment.report(name, *span));
-        let rules = Arc::new(rules.collect::<Result<Vec<_>, _>>()?);
-        let chars_max = extract.chars_max;
-        Ok(row(move || ExtractByRules { rules: Arc::clone(&rules), chars_max }))
-    }
-
-    /// Commands that read texts, those by rules of conf files among them.
-    pub(super) fn text(&self, command: &TextCommand) -> Result<Step, EngineError> {
-        match command {
-            TextCommand::Extract(extract) if !extract.rules.is_empty() => self.extract_by_rules(extract),
-            TextCommand::MultiKv(multikv) => match &multikv.rule {
-                Some((name, span)) => self.multikv_by_rule(multikv, name, *span),
-                None => Ok(text(command)),
-            },
-            _ => Ok(text(command)),
-        }
-    }
-
-    /// `multikv` with a stanza of multikv.conf.
-    fn multikv_by_rule(&self, multikv: &MultiKvCommand, name: &str, span: Span) -> Result<Step, EngineError> {
-        let invalid = |message: String| EngineError::Invalid { message, span: Some(span) };
-        let knowledge = self.environment.knowledge();
-        let settings = knowledge.table_rule(name).ok_or_else(|| {
-            let known = knowledge.table_rules();
-            let known =
-                if known.is_empty() { "it has none".to_owned() } else { format!("it has {}", known.join(", ")) };
-            invalid(format!("multikv: multikv.conf has no stanza {name}; {known}"))
-        })?;
-        let rule = TableRule::new(&settings).map_err(|fault| invalid(format!("multikv.conf [{name}]: {fault}")))?;
-        let command = MultiKv { command: Arc::new(multikv.clone()), rule: Some(Arc::new(rule)) };
-        Ok(row(move || command.clone()))
     }
 
     fn foreach(&self, foreach: &ForeachCommand) -> Result<Vec<Step>, EngineError> {

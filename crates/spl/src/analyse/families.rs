@@ -1,9 +1,8 @@
 //! What the families of commands in `ast/values.rs`, `ast/sequence.rs` and `ast/reshape.rs` need of the rows before them.
 
-use super::{FieldNeeds, RAW, TIME};
+use super::{FieldNeeds, TIME};
 use crate::ast::{
-    AnalyticsCommand, Command, FieldPattern, LearnCommand, ReshapeCommand, ReturnItem, SequenceCommand, SeveralCommand,
-    StrcatSource, TablesCommand, TextCommand, ValuesCommand,
+    Command, LearnCommand, ReshapeCommand, ReturnItem, SequenceCommand, SeveralCommand, StrcatSource, ValuesCommand,
 };
 
 /// What is needed before a command of a family; what is needed after other commands stays.
@@ -13,9 +12,6 @@ pub(super) fn before_family(command: &Command, mut needs: FieldNeeds) -> FieldNe
         Command::Sequence(sequence) => before_sequence(sequence, &mut needs),
         Command::Reshape(reshape) => return before_reshape(reshape, needs),
         Command::Several(several) => return before_several(several, needs),
-        Command::Text(text) => before_text(text, &mut needs),
-        Command::Tables(tables) => before_tables(tables, &mut needs),
-        Command::Analytics(command) => before_analytics(command, &mut needs),
         Command::Learn(command) => return before_learn(command, needs),
         // What a program of an app reads, and what it makes, only the program knows.
         Command::Custom(_) => return FieldNeeds::everything(),
@@ -71,7 +67,7 @@ fn before_sequence(command: &SequenceCommand, needs: &mut FieldNeeds) {
 
 fn before_reshape(command: &ReshapeCommand, mut needs: FieldNeeds) -> FieldNeeds {
     match command {
-        ReshapeCommand::AddTotals(totals) => add_or_all(&mut needs, &totals.fields),
+        ReshapeCommand::AddTotals(totals) => needs.add_all_or_every(&totals.fields),
         ReshapeCommand::MvCombine { .. } | ReshapeCommand::Transpose(_) | ReshapeCommand::Untable { .. } => {
             return FieldNeeds::everything();
         }
@@ -81,7 +77,7 @@ fn before_reshape(command: &ReshapeCommand, mut needs: FieldNeeds) -> FieldNeeds
         }
         ReshapeCommand::FieldSummary { fields, .. } => {
             needs = FieldNeeds::default();
-            add_or_all(&mut needs, fields);
+            needs.add_all_or_every(fields);
             needs.every |= fields.is_empty();
             needs.add(TIME);
         }
@@ -134,73 +130,6 @@ fn before_several(command: &SeveralCommand, mut needs: FieldNeeds) -> FieldNeeds
     needs
 }
 
-/// No field named is every field.
-fn add_or_all(needs: &mut FieldNeeds, fields: &[FieldPattern]) {
-    needs.all |= fields.is_empty();
-    needs.add_all(fields);
-}
-
-fn before_text(command: &TextCommand, needs: &mut FieldNeeds) {
-    match command {
-        TextCommand::Extract(_) | TextCommand::XmlUnescape => needs.add(RAW),
-        TextCommand::XmlKv(field) => needs.add(field),
-        TextCommand::XPath(xpath) => needs.add(&xpath.field),
-        TextCommand::MultiKv(_) => needs.add(RAW),
-        TextCommand::ToJson(json) => match json.fields.is_empty() {
-            true => needs.all = true,
-            false => json.fields.iter().for_each(|(_, field)| needs.add(field)),
-        },
-    }
-}
-
-fn before_tables(command: &TablesCommand, needs: &mut FieldNeeds) {
-    match command {
-        TablesCommand::MakeContinuous(command) => needs.add(&command.field),
-        TablesCommand::TimeWrap(_) => needs.all = true,
-        TablesCommand::Concurrency(command) => {
-            needs.add(&command.duration);
-            needs.add(&command.start);
-        }
-        TablesCommand::Outlier(command) => needs.add_all(&command.fields),
-        TablesCommand::Cluster(command) => needs.add(&command.field),
-        TablesCommand::Require => {}
-    }
-}
-
-fn before_analytics(command: &AnalyticsCommand, needs: &mut FieldNeeds) {
-    match command {
-        AnalyticsCommand::Predict(predict) => {
-            predict.series.iter().map(|(field, _)| field).chain(&predict.correlate).for_each(|field| needs.add(field));
-            needs.add(TIME);
-        }
-        AnalyticsCommand::KMeans(kmeans) => add_or_all(needs, &kmeans.fields),
-        AnalyticsCommand::Anomalies(anomalies) => {
-            needs.add(&anomalies.field);
-            needs.add_all(&anomalies.by);
-        }
-        AnalyticsCommand::AnomalousValue(command) => add_or_all(needs, &command.fields),
-        AnalyticsCommand::AnomalyDetection(command) => add_or_all(needs, &command.fields),
-        AnalyticsCommand::Associate(command) => add_or_all(needs, &command.fields),
-        AnalyticsCommand::Arules(command) => needs.add_all(&command.fields),
-        AnalyticsCommand::Erex(erex) => needs.add(&erex.field),
-        // What of another row comes along is known only when the rows are.
-        AnalyticsCommand::Correlate | AnalyticsCommand::SelfJoin(_) | AnalyticsCommand::AnalyzeFields(_) => {
-            needs.all = true;
-        }
-        AnalyticsCommand::Cofilter(command) => {
-            needs.add(&command.user);
-            needs.add(&command.item);
-        }
-        AnalyticsCommand::Diff(command) => needs.add(&command.field),
-        AnalyticsCommand::Localize(_) => needs.add(TIME),
-        AnalyticsCommand::Relevancy(_) => needs.add(RAW),
-        AnalyticsCommand::BucketDir(command) => {
-            needs.add(&command.path);
-            needs.add(&command.size);
-        }
-    }
-}
-
 fn before_learn(command: &LearnCommand, mut needs: FieldNeeds) -> FieldNeeds {
     match command {
         LearnCommand::Fit(fit) => {
@@ -229,8 +158,6 @@ pub(super) fn makes_report(command: &Command) -> bool {
             let makes_rows = matches!(several, Set { .. } | GenTimes(_) | IndexTime { .. });
             return makes_rows || matches!(several, Format(_) | Return(_) | MultiReport(_));
         }
-        Command::Tables(tables) => return matches!(tables, TablesCommand::TimeWrap(_)),
-        Command::Analytics(command) => return reports_patterns(command),
         Command::Learn(command) => return !matches!(command, LearnCommand::Fit(_) | LearnCommand::Apply(_)),
         Command::Node(_) | Command::Custom(_) => return true,
         _ => return false,
@@ -243,17 +170,4 @@ pub(super) fn makes_report(command: &Command) -> bool {
             | ReshapeCommand::FieldSummary { .. }
             | ReshapeCommand::Gauge(_)
     )
-}
-
-/// Whether a command shows what it found instead of the rows.
-fn reports_patterns(command: &AnalyticsCommand) -> bool {
-    use AnalyticsCommand::{AnalyzeFields, Arules, Associate, BucketDir, Cofilter, Correlate, Diff, Localize, Predict};
-    let summary = crate::ast::AnomalyAction::Summary;
-    match command {
-        Predict(_) | Associate(_) | Correlate | Arules(_) | BucketDir(_) | AnalyzeFields(_) => true,
-        Cofilter(_) | Diff(_) | Localize(_) => true,
-        AnalyticsCommand::AnomalousValue(command) => command.action == summary,
-        AnalyticsCommand::AnomalyDetection(command) => command.action == summary,
-        _ => false,
-    }
 }

@@ -21,6 +21,7 @@ pub use not_yet::NOT_YET;
 pub(crate) use not_yet::reason_not_yet;
 pub use registry::{CommandHelp, capability_of, help, is_command};
 pub(crate) use registry::{entry, help_of};
+pub(crate) use relevancy::tell_words;
 
 /// Calls a macro with the table of all commands: first those with a node in the syntax tree, as variant of [`Command`],
 /// file and type of the node; then those that are short for others, as file.
@@ -30,13 +31,27 @@ macro_rules! each_command {
         $then! {
             nodes {
                 Accum(accum::AccumCommand),
+                AnalyzeFields(analyzefields::AnalyzeFieldsCommand),
+                Anomalies(anomalies::AnomaliesCommand),
+                AnomalousValue(anomalousvalue::AnomalousValueCommand),
+                AnomalyDetection(anomalydetection::AnomalyDetectionCommand),
                 Append(append::AppendCommand),
+                Arules(arules::ArulesCommand),
+                Associate(associate::AssociateCommand),
                 Bin(bin::BinCommand),
+                BucketDir(bucketdir::BucketDirCommand),
+                Cluster(cluster::ClusterCommand),
+                Cofilter(cofilter::CofilterCommand),
                 Collect(collect::CollectCommand),
+                Concurrency(concurrency::ConcurrencyCommand),
+                Correlate(correlate::CorrelateCommand),
                 Dedup(dedup::DedupCommand),
                 Delete(delete::DeleteCommand),
+                Diff(diff::DiffCommand),
+                Erex(erex::ErexCommand),
                 Eval(eval::EvalCommand),
                 EventStats(eventstats::EventStatsCommand),
+                Extract(extract::ExtractCommand),
                 Fields(fields::FieldsCommand),
                 FillNull(fillnull::FillNullCommand),
                 FromJson(fromjson::FromJsonCommand),
@@ -44,16 +59,25 @@ macro_rules! each_command {
                 InputLookup(inputlookup::InputLookupCommand),
                 IpLocation(iplocation::IpLocationCommand),
                 Join(join::JoinCommand),
+                KMeans(kmeans::KMeansCommand),
+                Localize(localize::LocalizeCommand),
                 Lookup(lookup::LookupCommand),
+                MakeContinuous(makecontinuous::MakeContinuousCommand),
                 MakeMv(makemv::MakeMvCommand),
                 MakeResults(makeresults::MakeResultsCommand),
+                MultiKv(multikv::MultiKvCommand),
                 MvExpand(mvexpand::MvExpandCommand),
+                Outlier(outlier::OutlierCommand),
                 OutputLookup(outputlookup::OutputLookupCommand),
+                Predict(predict::PredictCommand),
                 Regex(regex::RegexCommand),
+                Relevancy(relevancy::RelevancyCommand),
                 Rename(rename::RenameCommand),
+                Require(require::RequireCommand),
                 Reverse(reverse::ReverseCommand),
                 Rex(rex::RexCommand),
                 Search(search::SearchCommand),
+                SelfJoin(selfjoin::SelfJoinCommand),
                 SendAlert(sendalert::SendAlertCommand),
                 Sort(sort::SortCommand),
                 Spath(spath::SpathCommand),
@@ -61,8 +85,13 @@ macro_rules! each_command {
                 StreamStats(streamstats::StreamStatsCommand),
                 Table(table::TableCommand),
                 Tail(tail::TailCommand),
+                TimeWrap(timewrap::TimeWrapCommand),
+                ToJson(tojson::ToJsonCommand),
                 Top(top::TopCommand),
                 Where(r#where::WhereCommand),
+                XmlKv(xmlkv::XmlKvCommand),
+                XmlUnescape(xmlunescape::XmlUnescapeCommand),
+                XPath(xpath::XPathCommand),
             }
             short {
                 inputcsv,
@@ -198,12 +227,6 @@ macro_rules! define_commands {
             Custom(CustomCommand),
             /// Several searches brought together: appendpipe, union, set and their kin.
             Several(SeveralCommand),
-            /// Fields and rows of texts: extract, xmlkv, multikv and their kin.
-            Text(TextCommand),
-            /// All rows of a table: makecontinuous, timewrap, concurrency and their kin.
-            Tables(TablesCommand),
-            /// Patterns in all rows: predict, kmeans, anomalies and their kin.
-            Analytics(AnalyticsCommand),
             /// Models of machine learning: fit, apply, score and their kin.
             Learn(LearnCommand),
             /// What the node knows beside events: rest, loadjob, history, dbinspect.

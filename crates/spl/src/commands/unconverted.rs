@@ -70,32 +70,6 @@ pub(super) const ROWS: &[Row] = &[
         "addtotals [row=] [col=] [fieldname=] [labelfield=] [label=] [FIELD...]",
         "sums of rows, and of columns",
     ),
-    row(Group::Patterns, "af", "af classfield=FIELD", "same as analyzefields").on_page("analyzefields"),
-    row(
-        Group::Patterns,
-        "analyzefields",
-        "analyzefields classfield=FIELD",
-        "how well fields of numbers tell the value of another",
-    ),
-    row(
-        Group::Patterns,
-        "anomalies",
-        "anomalies [threshold=N] [field=FIELD] [maxvalues=N] [labelonly=] [by FIELD...]",
-        "how unexpected each row is after those before it",
-    ),
-    row(
-        Group::Patterns,
-        "anomalousvalue",
-        "anomalousvalue [action=filter|annotate|summary] [pthresh=N] [FIELD...]",
-        "values that are rare or far off",
-    )
-    .on_page("anomalydetection"),
-    row(
-        Group::Patterns,
-        "anomalydetection",
-        "anomalydetection [method=histogram|zscore|iqr] [action=] [pthresh=N] [FIELD...]",
-        "rows that are improbable",
-    ),
     row(
         Group::Rows,
         "appendcols",
@@ -104,39 +78,12 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(Group::Rows, "appendpipe", "appendpipe [ COMMANDS ]", "adds what commands make of the rows"),
     row(Group::Fields, "ar", "ar FIELD [AS NEW] [p=N|N-M]", "same as autoregress").on_page("autoregress"),
-    row(Group::Patterns, "arules", "arules [sup=N] [conf=N] FIELD FIELD...", "which values imply others")
-        .on_page("associate"),
-    row(
-        Group::Patterns,
-        "associate",
-        "associate [supcnt=N] [supfreq=N] [improv=N] [FIELD...]",
-        "values that foretell values of other fields",
-    ),
     row(Group::Fields, "autoregress", "autoregress FIELD [AS NEW] [p=N|N-M]", "values of rows before"),
-    row(
-        Group::Patterns,
-        "bucketdir",
-        "bucketdir pathfield=FIELD sizefield=FIELD [maxcount=N] [countfield=FIELD] [sep=C]",
-        "folds paths into folders",
-    ),
     row(
         Group::Reporting,
         "chart",
         "chart AGG... [OVER ROW] [BY ROW [COLUMN]] [limit=] [useother=] [where ...]",
         "a table of aggregates",
-    ),
-    row(
-        Group::Patterns,
-        "cluster",
-        "cluster [t=N] [showcount=] [field=] [labelonly=] [match=termlist|termset|ngramset]",
-        "groups texts that are alike",
-    ),
-    row(Group::Patterns, "cofilter", "cofilter USER ITEM", "how many users have both of two items"),
-    row(
-        Group::Rows,
-        "concurrency",
-        "concurrency duration=FIELD [start=FIELD] [output=FIELD]",
-        "how many rows were at work when each began",
     ),
     row(
         Group::Reporting,
@@ -150,7 +97,6 @@ pub(super) const ROWS: &[Row] = &[
         "convert [timeformat=] FUNCTION(FIELD) [AS NEW]...",
         "turns values into another notation",
     ),
-    row(Group::Patterns, "correlate", "correlate", "how often fields occur together").on_page("associate"),
     row(Group::Reporting, "counttable", "counttable ROWS COLUMNS", "same as contingency").on_page("contingency"),
     row(Group::Reporting, "ctable", "ctable ROWS COLUMNS", "same as contingency").on_page("contingency"),
     row(
@@ -161,26 +107,8 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(Group::Searching, "dbinspect", "dbinspect [index=INDEX]... [timeformat=FORMAT]", "the buckets of indexes"),
     row(Group::Fields, "delta", "delta FIELD [AS NEW] [p=N]", "the difference to a row before"),
-    row(
-        Group::Rows,
-        "diff",
-        "diff [position1=N] [position2=N] [attribute=FIELD] [diffheader=] [context=] [maxlen=]",
-        "lines in which two rows differ",
-    ),
-    row(
-        Group::Fields,
-        "erex",
-        "erex FIELD examples=\"A, B\" [counterexamples=TEXT] [fromfield=FIELD]",
-        "a field learnt from examples",
-    ),
     row(Group::Searching, "eventcount", "eventcount [index=INDEX]... [summarize=]", "how many events indexes have"),
     row(Group::Nothing, "excerpt", "excerpt [maxlines=N] [maxterms=N]", "changes nothing; says so").on_page("noop"),
-    row(
-        Group::Fields,
-        "extract",
-        "extract [pairdelim=TEXT kvdelim=TEXT] [limit=N] [maxchars=N] [clean_keys=] [mv_add=]",
-        "fields of pairs in the text",
-    ),
     row(Group::Fields, "fieldformat", "fieldformat FIELD=EXPR", "shows a field otherwise than it is"),
     row(Group::Reporting, "fieldsummary", "fieldsummary [maxvals=N] [FIELD...]", "what values fields have"),
     row(Group::Fields, "filldown", "filldown [FIELD...]", "writes the value of the row before where none is"),
@@ -220,27 +148,8 @@ pub(super) const ROWS: &[Row] = &[
     row(Group::Nothing, "highlight", "highlight TEXT...", "changes nothing").on_page("noop"),
     row(Group::Making, "history", "history", "searches that ran before").on_page("rest"),
     row(Group::Nothing, "iconify", "iconify FIELD...", "changes nothing").on_page("noop"),
-    row(
-        Group::Patterns,
-        "kmeans",
-        "kmeans [k=N] [reps=N] [maxiters=N] [dt=] [cfield=FIELD] [FIELD...]",
-        "groups of rows whose numbers are near",
-    ),
-    row(Group::Fields, "kv", "kv [pairdelim=TEXT kvdelim=TEXT]", "same as extract").on_page("extract"),
     row(Group::Making, "loadjob", "loadjob SID | savedsearch=\"USER:APP:NAME\"", "the result of a job").on_page("rest"),
-    row(
-        Group::Fields,
-        "localize",
-        "localize [maxpause=] [timebefore=] [timeafter=]",
-        "times in which rows lie close together",
-    ),
     row(Group::Nothing, "localop", "localop", "changes nothing").on_page("noop"),
-    row(
-        Group::Reporting,
-        "makecontinuous",
-        "makecontinuous [FIELD] [span=|bins=] [start=] [end=]",
-        "adds rows where a field has gaps",
-    ),
     row(Group::Fields, "makejson", "makejson FIELD... output=FIELD", "fields as a JSON object in a field")
         .on_page("tojson"),
     row(Group::Rows, "map", "map search=\"SEARCH with $field$\" [maxsearches=N]", "a search for each row"),
@@ -265,12 +174,6 @@ pub(super) const ROWS: &[Row] = &[
         "aggregates metrics",
     ),
     row(
-        Group::Fields,
-        "multikv",
-        "multikv [conf=STANZA] [fields NAME...] [filter TEXT...] [forceheader=N] [noheader=] [multitable=] [rmorig=] [copyattrs=]",
-        "a row for each row of a table in the text",
-    ),
-    row(
         Group::Rows,
         "multireport",
         "multireport [ COMMANDS ] [ COMMANDS ]...",
@@ -285,12 +188,6 @@ pub(super) const ROWS: &[Row] = &[
     row(Group::Fields, "mvcombine", "mvcombine [delim=TEXT] FIELD", "one row of rows that differ in one field"),
     row(Group::Fields, "nomv", "nomv FIELD", "joins the values of a field into one text"),
     row(Group::Nothing, "noop", "noop", "changes nothing"),
-    row(
-        Group::Patterns,
-        "outlier",
-        "outlier [action=rm|tf] [param=N] [uselower=] [mark=] [FIELD...]",
-        "drops or cuts off numbers far from the others",
-    ),
     row(Group::Keeping, "outputtext", "outputtext", "copies the text to _xml").on_page("outputcsv"),
     row(
         Group::Reporting,
@@ -299,22 +196,14 @@ pub(super) const ROWS: &[Row] = &[
         "a report over a data model",
     ),
     row(
-        Group::Patterns,
-        "predict",
-        "predict FIELD [AS NAME]... [algorithm=LL|LLT|LLP|LLP5] [future_timespan=N] [period=N]",
-        "what a series will be",
-    ),
-    row(
         Group::Fields,
         "rangemap",
         "rangemap field=FIELD [NAME=START-END]... [default=TEXT]",
         "names the ranges of a number",
     ),
     row(Group::Nothing, "redistribute", "redistribute", "changes nothing").on_page("noop"),
-    row(Group::Patterns, "relevancy", "relevancy", "how much of a text is what the search asks for"),
     row(Group::Fields, "reltime", "reltime [timefield=FIELD] [prefix=TEXT]", "how long ago a time is"),
     row(Group::Fields, "replace", "replace OLD WITH NEW [, ...] [IN FIELD...]", "replaces whole values"),
-    row(Group::Searching, "require", "require", "fails when there are no rows"),
     row(Group::Making, "rest", "rest PATH [count=N] [search=TEXT] [f=FIELD]", "what an endpoint of this node answers"),
     row(
         Group::Rows,
@@ -334,12 +223,6 @@ pub(super) const ROWS: &[Row] = &[
         "searchtxn",
         "searchtxn TYPE [max_terms=N] [use_disjunct=] [eventsonly=] SEARCH",
         "transactions of a type that hold what is searched for",
-    ),
-    row(
-        Group::Rows,
-        "selfjoin",
-        "selfjoin [overwrite=] [max=N] [keepsingle=] FIELD...",
-        "joins rows with others of the same result",
     ),
     row(Group::Nothing, "sendemail", "sendemail to=ADDRESS [OPTIONS]", "changes nothing; says so").on_page("noop"),
     row(Group::Rows, "set", "set (union|diff|intersect) [ SEARCH ] [ SEARCH ]", "compares rows of two searches"),
@@ -375,18 +258,6 @@ pub(super) const ROWS: &[Row] = &[
         "timechart",
         "timechart [span=] [limit=] [useother=] AGG... [BY FIELD] [where ...]",
         "aggregates over time",
-    ),
-    row(
-        Group::Reporting,
-        "timewrap",
-        "timewrap SPAN [series=relative|short|exact] [time_format=] [align=end|now]",
-        "a series of timechart for each period",
-    ),
-    row(
-        Group::Fields,
-        "tojson",
-        "tojson [TYPE(FIELD)]... [default_type=] [fill_null=] [include_internal=] [output_field=]",
-        "fields as a JSON object",
     ),
     row(
         Group::Rows,
@@ -425,9 +296,6 @@ pub(super) const ROWS: &[Row] = &[
         "the words and indexed fields of an index",
     )
     .takes("run_walklex"),
-    row(Group::Fields, "xmlkv", "xmlkv [FIELD]", "fields of XML"),
-    row(Group::Fields, "xmlunescape", "xmlunescape", "entities of XML as characters").on_page("xmlkv"),
-    row(Group::Fields, "xpath", "xpath [field=] [outfield=] [default=] \"PATH\"", "a value of XML").on_page("xmlkv"),
     row(
         Group::Reporting,
         "xyseries",

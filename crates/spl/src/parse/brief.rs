@@ -3,9 +3,7 @@
 use super::cursor::{Parser, Read};
 use super::options::Known;
 use super::short::quote;
-use crate::ast::{
-    AggregateArg, Command, CompareOp, JsonType, SearchExpr, TagsCommand, TextCommand, ToJsonCommand, ValuesCommand,
-};
+use crate::ast::{AggregateArg, Command, CompareOp, JsonType, SearchExpr, TagsCommand, ToJsonCommand, ValuesCommand};
 use crate::diagnostic::Diagnostic;
 
 const MAKEJSON: Known = Known { command: "makejson", names: &["output"], ignored: &[] };
@@ -56,13 +54,7 @@ impl Parser<'_> {
             let remark = Diagnostic::error("makejson: no output= is given", self.here());
             remark.with_hint("write `makejson a, b output=json`")
         })?;
-        Ok(Command::Text(TextCommand::ToJson(ToJsonCommand {
-            fields,
-            default_type: JsonType::Auto,
-            fill_null: false,
-            internal: false,
-            output,
-        })))
+        Ok(ToJsonCommand { fields, default_type: JsonType::Auto, fill_null: false, internal: false, output }.into())
     }
 
     /// `tags [outputfield=F] [inclname=] [inclvalue=] [allowed_tags=] [FIELD ...]`.

@@ -321,6 +321,12 @@ impl<'t> Parser<'t> {
         Some(Word { text: self.text[start..self.pos].to_owned(), quoted: false, span: self.since(start) })
     }
 
+    /// The next field of a list, if one is left.
+    pub(crate) fn next_field(&mut self) -> Option<FieldPattern> {
+        self.skip_separators();
+        self.field_word().map(Word::field)
+    }
+
     /// A required field name.
     pub(crate) fn expect_field(&mut self, what: &str) -> Read<Word> {
         self.field_word().ok_or_else(|| {

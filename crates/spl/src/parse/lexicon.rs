@@ -10,8 +10,7 @@ use super::options::Known;
 use super::short::quote;
 use crate::analyse::has_subsearch;
 use crate::ast::{
-    AnalyticsCommand, BucketDirCommand, Command, FieldPattern, FromCommand, RenameCommand, SearchTxnCommand,
-    SeveralCommand,
+    BucketDirCommand, Command, FieldPattern, FromCommand, RenameCommand, SearchTxnCommand, SeveralCommand,
 };
 use crate::diagnostic::Diagnostic;
 
@@ -263,7 +262,7 @@ impl Parser<'_> {
         }
         let pattern = |text: &str| FieldPattern { text: text.to_owned(), span: self.since(self.stage_start()) };
         let renamed = RenameCommand { pairs: vec![(pattern("count"), pattern("memberCount"))] };
-        self.preceding = vec![Command::Analytics(AnalyticsCommand::BucketDir(command))];
+        self.preceding = vec![command.into()];
         Ok(renamed.into())
     }
 }

@@ -5,8 +5,8 @@
 
 use super::cursor::{Parser, Read};
 use super::{MAX_COMMANDS, MAX_SUBSEARCH_DEPTH, quoted_len};
-use crate::ast::{AnalyticsCommand, Command, Pipeline, SearchExpr, Span, Stage, ValuesCommand};
-use crate::commands::{Call, NOT_YET, entry, help, help_of, is_command, reason_not_yet};
+use crate::ast::{Command, Pipeline, Span, Stage, ValuesCommand};
+use crate::commands::{Call, NOT_YET, entry, help, help_of, is_command, reason_not_yet, tell_words};
 use crate::diagnostic::Diagnostic;
 use crate::functions::STATS_FUNCTIONS;
 
@@ -266,19 +266,10 @@ impl Parser<'_> {
         if let Some(command) = self.several_command(name)? {
             return Ok(Some(Command::Several(command)));
         }
-        if let Some(command) = self.text_command(name)? {
-            return Ok(Some(Command::Text(command)));
-        }
-        if let Some(command) = self.tables_command(name)? {
-            return Ok(Some(Command::Tables(command)));
-        }
         if let Some(command) = self.short_command(name, first)? {
             return Ok(Some(command));
         }
         if let Some(command) = self.brief_command(name)? {
-            return Ok(Some(command));
-        }
-        if let Some(command) = self.analytics_command(name)? {
             return Ok(Some(command));
         }
         if let Some(command) = self.learn_command(name)? {
@@ -349,31 +340,5 @@ fn without_idle_start(commands: &mut Vec<Stage>) {
     let idle = commands.iter().take_while(|stage| is_idle(stage)).count();
     if idle < commands.len() {
         commands.drain(..idle);
-    }
-}
-
-/// Hands the words that a search asks for to its `relevancy`.
-fn tell_words(commands: &mut [Stage]) {
-    let mut words = Vec::new();
-    if let Some(Stage { command: Command::Search(search), .. }) = commands.first() {
-        asked_words(&search.expr, &mut words);
-    }
-    for stage in commands {
-        if let Command::Analytics(AnalyticsCommand::Relevancy(asked)) = &mut stage.command {
-            asked.clone_from(&words);
-        }
-    }
-}
-
-fn asked_words(expr: &SearchExpr, words: &mut Vec<String>) {
-    match expr {
-        SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().for_each(|part| asked_words(part, words)),
-        SearchExpr::Keyword(pattern) | SearchExpr::Term(pattern) | SearchExpr::Case(pattern) => {
-            let word = pattern.text.trim_matches('*').to_lowercase();
-            if !word.is_empty() && !words.contains(&word) {
-                words.push(word);
-            }
-        }
-        _ => {}
     }
 }

@@ -1,22 +1,29 @@
-//! `cofilter`: for two values of a field, how many values of another have both; `relevancy`: how much of a text is what
-//! the search asked for.
+//! `cofilter`: for each two items, how many users have both.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::CofilterCommand;
 
+use super::Execute;
 use crate::EngineError;
-use crate::command::{Blocking, BlockingTable, CommandContext, RowIter};
-use crate::rows::{self, ColumnBuilder, KeptRows, Value, batch_of};
+use crate::command::{BlockingTable, CommandContext, RowIter};
+use crate::lower::{Lowering, Step, blocking};
+use crate::rows::{self, ColumnBuilder, Value, batch_of};
 
 /// Pairs of items that are counted.
 const PAIRS_MAX: usize = 1_000_000;
 /// Bytes that a value in a set takes besides its text, about.
 const VALUE_BYTES: usize = 64;
 
-/// `cofilter`.
-pub(crate) struct Cofilter(pub CofilterCommand);
+impl Execute for CofilterCommand {
+    fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        Ok(vec![blocking(Cofilter(self.clone()))])
+    }
+}
+
+/// The command with its options.
+struct Cofilter(CofilterCommand);
 
 impl BlockingTable for Cofilter {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
@@ -57,48 +64,5 @@ impl BlockingTable for Cofilter {
         }
         let names = ["Item 1", "Item 1 user count", "Item 2", "Item 2 user count", "Pair count"];
         Ok(vec![batch_of(names.into_iter().zip(columns.map(ColumnBuilder::finish)), pairs.len())?])
-    }
-}
-
-/// `relevancy`; the words that the search asked for, in lower case.
-pub(crate) struct Relevancy(pub Vec<String>);
-
-impl Blocking for Relevancy {
-    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
-        let kept = KeptRows::collect("relevancy", rows, &context.dataflow)?;
-        let (mut all, mut found) = (0_usize, vec![0_usize; self.0.len()]);
-        for batch in kept.iter() {
-            let batch = batch?;
-            for (words, counts) in self.counts(&batch) {
-                all += words;
-                found.iter_mut().zip(counts).for_each(|(found, count)| *found += count);
-            }
-        }
-        // The rarer a word, the more it tells.
-        let weight = |found: &usize| (1.0 + all as f64 / (*found).max(1) as f64).ln();
-        let weights: Vec<f64> = found.iter().map(weight).collect();
-        let command = Relevancy(self.0.clone());
-        Ok(Box::new(kept.into_unified_rows().map(move |batch| {
-            let batch = batch?;
-            let mut column = ColumnBuilder::new(batch.num_rows());
-            for (words, counts) in command.counts(&batch) {
-                let told: f64 = counts.iter().zip(&weights).map(|(count, weight)| *count as f64 * weight).sum();
-                column.push(Value::number_of(if words == 0 { 0.0 } else { told / words as f64 }));
-            }
-            rows::with_column(&batch, "relevancy", column.finish())
-        })))
-    }
-}
-
-impl Relevancy {
-    /// Of each row's text how many words it has, and how often each of those asked for.
-    fn counts(&self, rows: &RecordBatch) -> Vec<(usize, Vec<usize>)> {
-        let (reader, mut scratch) = (rows::reader(rows, "_raw"), String::new());
-        let count = |row: usize| {
-            let text = reader.text(row, &mut scratch).unwrap_or_default().to_lowercase();
-            let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).count();
-            (words, self.0.iter().map(|word| text.matches(word.as_str()).count()).collect())
-        };
-        (0..rows.num_rows()).map(count).collect()
     }
 }

@@ -7,13 +7,22 @@ use quarry_event::value::{Number, canonical_number};
 use quarry_spl::ast::{JsonType, ToJsonCommand};
 use serde_json::Value as Json;
 
+use super::Execute;
 use crate::EngineError;
 use crate::command::RowCommand;
 use crate::field_names::{names_of, wildcard_parts};
+use crate::lower::{Lowering, Step, row};
 use crate::rows::{self, ColumnBuilder, ColumnReader, is_hidden};
 
-/// The command.
-pub(crate) struct ToJson(pub Arc<ToJsonCommand>);
+impl Execute for ToJsonCommand {
+    fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        let command = Arc::new(self.clone());
+        Ok(vec![row(move || ToJson(Arc::clone(&command)))])
+    }
+}
+
+/// The command with its options.
+struct ToJson(Arc<ToJsonCommand>);
 
 impl RowCommand for ToJson {
     fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {

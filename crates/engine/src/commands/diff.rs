@@ -7,8 +7,10 @@
 use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::DiffCommand;
 
+use super::Execute;
 use crate::EngineError;
 use crate::command::{BlockingTable, CommandContext, RowIter};
+use crate::lower::{Lowering, Step, blocking};
 use crate::rows::{self, ColumnBuilder, batch_of};
 
 /// Lines removed and added that are looked for.
@@ -16,8 +18,14 @@ const EDITS_MAX: usize = 2_000;
 /// Lines shown around those that differ.
 const AROUND: usize = 3;
 
-/// The command.
-pub(crate) struct Diff(pub DiffCommand);
+impl Execute for DiffCommand {
+    fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        Ok(vec![blocking(Diff(self.clone()))])
+    }
+}
+
+/// The command with its options.
+struct Diff(DiffCommand);
 
 impl BlockingTable for Diff {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {

@@ -8,10 +8,13 @@ use std::collections::BTreeMap;
 use std::f64::consts::PI;
 
 use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::AnalyzeFieldsCommand;
 
+use super::Execute;
 use crate::EngineError;
 use crate::command::{BlockingTable, CommandContext, RowIter};
 use crate::field_names::names_of;
+use crate::lower::{Lowering, Step, blocking};
 use crate::rows::{self, ColumnBuilder, ColumnReader, Value, batch_of, is_hidden, rows_in_memory};
 
 /// Classes at most: each number is compared with all of them.
@@ -19,8 +22,14 @@ const CLASSES_MAX: usize = 1_000;
 /// A class whose numbers are all alike has this share of the variance of all numbers.
 const VARIANCE_LEAST: f64 = 1e-9;
 
+impl Execute for AnalyzeFieldsCommand {
+    fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        Ok(vec![blocking(AnalyzeFields(self.class_field.clone()))])
+    }
+}
+
 /// The command; the field of classes.
-pub(crate) struct AnalyzeFields(pub String);
+struct AnalyzeFields(String);
 
 /// The numbers of a class.
 #[derive(Clone, Copy, Default)]

@@ -5,13 +5,21 @@ use quarry_event::TimeNs;
 use quarry_event::time::{NS_PER_SEC, Span};
 use quarry_spl::ast::LocalizeCommand;
 
+use super::Execute;
 use super::spans::{length_of, time_ns};
 use crate::EngineError;
 use crate::command::{BlockingTable, CommandContext, RowIter};
+use crate::lower::{Lowering, Step, blocking};
 use crate::rows::{self, ColumnBuilder, Value, batch_of};
 
-/// The command.
-pub(crate) struct Localize(pub LocalizeCommand);
+impl Execute for LocalizeCommand {
+    fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        Ok(vec![blocking(Localize(self.clone()))])
+    }
+}
+
+/// The command with its options.
+struct Localize(LocalizeCommand);
 
 impl BlockingTable for Localize {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {

@@ -7,16 +7,24 @@ use arrow::record_batch::RecordBatch;
 use quarry_event::time::NS_PER_SEC;
 use quarry_spl::ast::{ContinuousStep, MakeContinuousCommand};
 
+use super::Execute;
 use super::spans::{TimeSpans, time_ns, usual_span};
 use crate::EngineError;
 use crate::command::{BlockingTable, CommandContext, RowIter};
+use crate::lower::{Lowering, Step, blocking};
 use crate::rows::{self, ColumnBuilder, ColumnReader, Value, concat_rows};
 
 /// Rows made at most.
 const ROWS_MAX: usize = 1_000_000;
 
-/// The command.
-pub(crate) struct MakeContinuous(pub MakeContinuousCommand);
+impl Execute for MakeContinuousCommand {
+    fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        Ok(vec![blocking(MakeContinuous(self.clone()))])
+    }
+}
+
+/// The command with its options.
+struct MakeContinuous(MakeContinuousCommand);
 
 impl BlockingTable for MakeContinuous {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {

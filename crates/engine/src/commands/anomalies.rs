@@ -1,0 +1,131 @@
+//! `anomalies`: how much new text each row brings after those before it.
+//!
+//! Splunk's own figures differ; what stands out is the same.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use arrow::array::BooleanArray;
+use arrow::record_batch::RecordBatch;
+use hashbrown::HashMap;
+use quarry_spl::ast::AnomaliesCommand;
+
+use super::Execute;
+use super::lookup::read_csv;
+use crate::EngineError;
+use crate::command::{BlockingTable, CommandContext, RowIter};
+use crate::lower::{Lowering, Step, blocking};
+use crate::rows::{self, ColumnBuilder, ColumnReader, Value, rows_in_memory};
+
+/// Letters of the pieces that `anomalies` compares.
+const PIECE: usize = 3;
+
+impl Execute for AnomaliesCommand {
+    fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        let denied = match &self.denied {
+            Some((name, span)) => {
+                let table = lowering.environment.table(name, *span)?;
+                let invalid = |message| EngineError::Invalid { message, span: Some(*span) };
+                Some(read_csv(&table.csv).map_err(invalid)?)
+            }
+            None => None,
+        };
+        Ok(vec![blocking(Anomalies::new(self, denied.as_ref()))])
+    }
+}
+
+/// The command with its options.
+struct Anomalies {
+    command: AnomaliesCommand,
+    /// The pieces of each text that is expected whatever came before.
+    denied: Vec<Window>,
+}
+
+/// The texts before a row, and how often each piece is in them.
+#[derive(Default)]
+struct Window {
+    texts: VecDeque<Vec<u64>>,
+    counts: HashMap<u64, u32, foldhash::fast::FixedState>,
+}
+
+impl Window {
+    /// Distinct pieces of a row that the window lacks, as a share of the distinct pieces of both.
+    fn unexpected(&self, pieces: &[u64]) -> f64 {
+        let new = pieces.iter().filter(|piece| !self.counts.contains_key(*piece)).count();
+        let all = self.counts.len() + pieces.len();
+        if all == 0 || self.texts.is_empty() { 0.0 } else { new as f64 / all as f64 }
+    }
+
+    fn push(&mut self, pieces: Vec<u64>, most: usize) {
+        pieces.iter().for_each(|piece| *self.counts.entry(*piece).or_default() += 1);
+        self.texts.push_back(pieces);
+        if self.texts.len() <= most {
+            return;
+        }
+        for piece in self.texts.pop_front().unwrap_or_default() {
+            if let Some(count) = self.counts.get_mut(&piece) {
+                *count -= 1;
+                if *count == 0 {
+                    self.counts.remove(&piece);
+                }
+            }
+        }
+    }
+}
+
+impl BlockingTable for Anomalies {
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+        let all = rows_in_memory("anomalies", rows, context)?;
+        let (texts, mut scratch) = (rows::reader(&all, &self.command.field), String::new());
+        let by: Vec<ColumnReader> = self.command.by.iter().map(|field| rows::reader(&all, &field.text)).collect();
+        let mut windows: BTreeMap<Vec<String>, Window> = BTreeMap::new();
+        let (mut column, mut kept) = (ColumnBuilder::new(all.num_rows()), Vec::with_capacity(all.num_rows()));
+        for row in 0..all.num_rows() {
+            let key = by.iter().map(|reader| reader.value(row).into_text().unwrap_or_default().into_owned()).collect();
+            let pieces = self.pieces(texts.text(row, &mut scratch).unwrap_or_default());
+            let window = windows.entry(key).or_default();
+            let unexpected = if self.is_denied(&pieces) { 0.0 } else { window.unexpected(&pieces) };
+            window.push(pieces, self.command.window);
+            column.push(Value::number_of(unexpected));
+            kept.push(self.command.label_only || unexpected >= self.command.threshold);
+        }
+        let result = rows::with_column(&all, "unexpectedness", column.finish())?;
+        Ok(vec![rows::filter(&result, &BooleanArray::from(kept))?])
+    }
+}
+
+impl Anomalies {
+    /// The command, with a table of texts that are no news.
+    fn new(command: &AnomaliesCommand, denied: Option<&RecordBatch>) -> Anomalies {
+        let mut anomalies = Anomalies { command: command.clone(), denied: Vec::new() };
+        if let Some(table) = denied {
+            let (texts, mut scratch) = (rows::reader(table, &command.field), String::new());
+            for row in 0..table.num_rows() {
+                let pieces = texts.text(row, &mut scratch).map(|text| anomalies.pieces(text));
+                let mut window = Window::default();
+                window.push(pieces.unwrap_or_default(), 1);
+                anomalies.denied.push(window);
+            }
+        }
+        anomalies
+    }
+
+    /// Whether a text brings next to nothing that a denied one has not.
+    fn is_denied(&self, pieces: &[u64]) -> bool {
+        self.denied.iter().any(|denied| denied.unexpected(pieces) <= self.command.denied_threshold)
+    }
+
+    /// Distinct runs of letters of a text, each as a number.
+    fn pieces(&self, text: &str) -> Vec<u64> {
+        let letter = |c: char| if self.command.normalizes && c.is_ascii_digit() { '0' } else { c };
+        let mut letters: Vec<char> = text.chars().map(letter).collect();
+        if self.command.normalizes {
+            // Numbers are alike whatever their length.
+            letters.dedup_by(|a, b| *a == '0' && *b == '0');
+        }
+        let code = |run: &[char]| run.iter().fold(0u64, |code, c| (code << 21) | u64::from(u32::from(*c)));
+        let mut pieces: Vec<u64> = letters.windows(PIECE).map(code).collect();
+        pieces.sort_unstable();
+        pieces.dedup();
+        pieces
+    }
+}

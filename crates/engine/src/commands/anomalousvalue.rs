@@ -1,0 +1,110 @@
+//! `anomalousvalue`: values that are rare in their field, or numbers far from its mean.
+//!
+//! Splunk's own figures differ; what stands out is the same.
+
+use arrow::array::BooleanArray;
+use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::{AnomalousValueCommand, AnomalyAction};
+
+use super::Execute;
+use super::field_facts::{FieldFacts, chosen, shown_names};
+use crate::EngineError;
+use crate::command::{BlockingTable, CommandContext, RowIter};
+use crate::lower::{Lowering, Step, blocking};
+use crate::rows::{self, ColumnBuilder, Value, batch_of, rows_in_memory};
+
+impl Execute for AnomalousValueCommand {
+    fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        Ok(vec![blocking(AnomalousValue(self.clone()))])
+    }
+}
+
+/// The command with its options.
+struct AnomalousValue(AnomalousValueCommand);
+
+impl AnomalousValue {
+    /// Whether rarity, and distance from the mean, say something of a field.
+    fn uses(&self, facts: &FieldFacts, rows: usize) -> (bool, bool) {
+        let (least, share) = self.0.support;
+        let supported = facts.count >= least && facts.count as f64 >= share * rows as f64;
+        let few = |figures: &[Option<f64>]| facts.share_below(figures, self.0.threshold) <= self.0.anomalous_share;
+        let normal = facts.frequencies.iter().flatten().any(|share| *share >= self.0.normal_share);
+        let numeric = facts.is_numeric() && facts.deviation > 0.0;
+        (supported && normal && few(&facts.frequencies), supported && numeric && few(&facts.chances))
+    }
+
+    fn summary(&self, all: &[FieldFacts], rows: usize) -> Result<RecordBatch, EngineError> {
+        let names = [
+            "fieldname",
+            "count",
+            "distinct_count",
+            "mean",
+            "stdev",
+            "isNum",
+            "useCat",
+            "useNum",
+            "catAnoFreq%",
+            "numAnoFreq%",
+            "supportFreq%",
+        ];
+        let mut columns: Vec<ColumnBuilder> = names.iter().map(|_| ColumnBuilder::new(all.len())).collect();
+        for facts in all {
+            let (rare, far) = self.uses(facts, rows);
+            let number = |value: f64| if facts.is_numeric() { Value::number_of(value) } else { Value::Null };
+            let yes = |yes: bool| Value::text_of(if yes { "yes" } else { "no" });
+            let percent = |share: f64| Value::owned(format!("{:.2}", share * 100.0));
+            let values = [
+                Value::owned(facts.name.clone()),
+                Value::Int(facts.count as i64),
+                Value::Int(facts.distinct as i64),
+                number(facts.mean),
+                number(facts.deviation),
+                yes(facts.is_numeric()),
+                yes(rare),
+                yes(far),
+                percent(facts.share_below(&facts.frequencies, self.0.threshold)),
+                percent(facts.share_below(&facts.chances, self.0.threshold)),
+                percent(facts.count as f64 / rows.max(1) as f64),
+            ];
+            columns.iter_mut().zip(values).for_each(|(column, value)| column.push(value));
+        }
+        batch_of(names.into_iter().zip(columns.into_iter().map(ColumnBuilder::finish)), all.len())
+    }
+}
+
+impl BlockingTable for AnomalousValue {
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+        let all = rows_in_memory("anomalousvalue", rows, context)?;
+        let (names, count) = (shown_names(&all), all.num_rows());
+        let facts: Vec<FieldFacts> =
+            chosen(&self.0.fields, &names).into_iter().map(|name| FieldFacts::of(name, &all)).collect();
+        if self.0.action == AnomalyAction::Summary {
+            return self.summary(&facts, count).map(|table| vec![table]);
+        }
+        let (mut result, mut anomalous) = (all, vec![false; count]);
+        for facts in &facts {
+            let (rare, far) = self.uses(facts, count);
+            for (used, figures, kind) in [(rare, &facts.frequencies, "Cat"), (far, &facts.chances, "Num")] {
+                if !used {
+                    continue;
+                }
+                let mut column = ColumnBuilder::new(count);
+                for (row, figure) in figures.iter().enumerate() {
+                    match figure.filter(|figure| *figure <= self.0.threshold) {
+                        Some(figure) => {
+                            anomalous[row] = true;
+                            column.push(Value::number_of(figure));
+                        }
+                        None => column.push_null(),
+                    }
+                }
+                let name = format!("Anomaly_Score_{kind}({})", facts.name);
+                result = rows::with_column(&result, &name, column.finish())?;
+            }
+        }
+        match self.0.action {
+            AnomalyAction::Filter => Ok(vec![rows::filter(&result, &BooleanArray::from(anomalous))?]),
+            _ => Ok(vec![result]),
+        }
+    }
+}

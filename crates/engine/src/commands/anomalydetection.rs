@@ -1,0 +1,153 @@
+//! `anomalydetection`: improbable rows, by one of three methods.
+//!
+//! `method=histogram` multiplies how frequent the values of a row are in their fields, numbers by the bins of a
+//! histogram; the other methods are those of `anomalousvalue` and `outlier`. Splunk's own figures differ; what stands
+//! out is the same.
+
+use arrow::array::BooleanArray;
+use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::{AnomalyAction, AnomalyDetectionCommand, HistogramDetection};
+
+use super::Execute;
+use super::field_facts::{FieldFacts, chosen, shown_names};
+use crate::EngineError;
+use crate::command::{BlockingTable, CommandContext, RowIter};
+use crate::lower::{Lowering, Step, blocking};
+use crate::rows::{self, ColumnBuilder, Value, batch_of, rows_in_memory};
+
+/// Bins of a histogram at most.
+const BINS_MAX: usize = 50;
+/// Distances between quartiles that a probability may lie below the lower one.
+const REACH: f64 = 1.5;
+/// The same where few anomalies are wanted.
+const CUTOFF_REACH: f64 = 3.0;
+
+impl Execute for AnomalyDetectionCommand {
+    fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        match self {
+            AnomalyDetectionCommand::Histogram(command) => Ok(vec![blocking(Histogram(command.clone()))]),
+            AnomalyDetectionCommand::ZScore(command) => command.steps(lowering),
+            AnomalyDetectionCommand::Quartiles(command) => command.steps(lowering),
+        }
+    }
+}
+
+/// `method=histogram` with its options.
+struct Histogram(HistogramDetection);
+
+/// Of a row: the logarithm of its probability, and the field that makes it least probable with that field's share.
+struct Likelihood {
+    logarithm: f64,
+    cause: Option<(String, f64)>,
+}
+
+/// Share of each row's value in a field: by value, or by bin where there are many different numbers.
+fn shares_of(name: &str, rows: &RecordBatch) -> Vec<Option<f64>> {
+    let facts = FieldFacts::of(name, rows);
+    let bins = (facts.count as f64).sqrt().ceil().min(BINS_MAX as f64);
+    if !facts.is_numeric() || facts.distinct as f64 <= bins {
+        return facts.frequencies;
+    }
+    let reader = rows::reader(rows, name);
+    let numbers: Vec<Option<f64>> =
+        (0..rows.num_rows()).map(|row| reader.number(row).filter(|number| number.is_finite())).collect();
+    let low = numbers.iter().flatten().copied().fold(f64::INFINITY, f64::min);
+    let high = numbers.iter().flatten().copied().fold(f64::NEG_INFINITY, f64::max);
+    let width = (high - low) / bins;
+    let bin = |number: f64| ((number - low) / width).floor().min(bins - 1.0) as usize;
+    let mut counts = vec![0usize; bins as usize];
+    numbers.iter().flatten().for_each(|number| counts[bin(*number)] += 1);
+    let of_bin = |number: f64| counts[bin(number)] as f64 / facts.count as f64;
+    numbers.iter().zip(facts.frequencies).map(|(number, frequency)| number.map(of_bin).or(frequency)).collect()
+}
+
+impl Histogram {
+    fn likelihoods(&self, all: &RecordBatch) -> Vec<Likelihood> {
+        let names = shown_names(all);
+        let fields: Vec<(&str, Vec<Option<f64>>)> =
+            chosen(&self.0.fields, &names).into_iter().map(|name| (name, shares_of(name, all))).collect();
+        let of_row = |row: usize| {
+            let mut found = Likelihood { logarithm: 0.0, cause: None };
+            for (name, shares) in &fields {
+                let Some(share) = shares[row] else { continue };
+                found.logarithm += share.ln();
+                if found.cause.as_ref().is_none_or(|(_, least)| share < *least) {
+                    found.cause = Some(((*name).to_owned(), share));
+                }
+            }
+            found
+        };
+        (0..all.num_rows()).map(of_row).collect()
+    }
+
+    /// The logarithm below which a row is anomalous, and the quartiles it comes from.
+    fn threshold(&self, likelihoods: &[Likelihood]) -> (f64, f64, f64) {
+        let mut sorted: Vec<f64> = likelihoods.iter().map(|likelihood| likelihood.logarithm).collect();
+        sorted.sort_by(f64::total_cmp);
+        let at = |share: f64| sorted.get(((sorted.len().max(1) - 1) as f64 * share) as usize).copied().unwrap_or(0.0);
+        let (low, high) = (at(0.25), at(0.75));
+        let reach = if self.0.cutoff { CUTOFF_REACH } else { REACH };
+        let found = self.0.threshold.map_or(low - reach * (high - low), f64::ln);
+        (found, low, high)
+    }
+
+    fn summary(&self, likelihoods: &[Likelihood]) -> Result<RecordBatch, EngineError> {
+        let (threshold, low, high) = self.threshold(likelihoods);
+        let logarithms = || likelihoods.iter().map(|likelihood| likelihood.logarithm);
+        let anomalous = logarithms().filter(|logarithm| *logarithm < threshold).count();
+        let figures = [
+            ("num_anomalies", anomalous as f64),
+            ("thresh", threshold),
+            ("max_logprob", logarithms().fold(f64::NEG_INFINITY, f64::max)),
+            ("min_logprob", logarithms().fold(f64::INFINITY, f64::min)),
+            ("1st_quartile", low),
+            ("3rd_quartile", high),
+        ];
+        let columns = figures.map(|(name, figure)| {
+            let mut column = ColumnBuilder::new(1);
+            column.push(if figure.is_finite() { Value::number_of(figure) } else { Value::Null });
+            (name, column.finish())
+        });
+        batch_of(columns, 1)
+    }
+}
+
+impl BlockingTable for Histogram {
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+        let all = rows_in_memory("anomalydetection", rows, context)?;
+        let likelihoods = self.likelihoods(&all);
+        if self.0.action == AnomalyAction::Summary {
+            return self.summary(&likelihoods).map(|table| vec![table]);
+        }
+        let (threshold, ..) = self.threshold(&likelihoods);
+        let mut columns: [ColumnBuilder; 3] = std::array::from_fn(|_| ColumnBuilder::new(all.num_rows()));
+        let mut anomalous = Vec::with_capacity(all.num_rows());
+        for likelihood in &likelihoods {
+            let is_anomalous = likelihood.logarithm < threshold;
+            anomalous.push(is_anomalous);
+            let cause = likelihood.cause.as_ref().filter(|_| is_anomalous);
+            let [logarithm, name, share] = &mut columns;
+            match cause {
+                Some((field, least)) => {
+                    logarithm.push(Value::number_of(likelihood.logarithm));
+                    name.push_text(field);
+                    share.push(Value::number_of(*least));
+                }
+                None => {
+                    logarithm.push_null();
+                    name.push_null();
+                    share.push_null();
+                }
+            }
+        }
+        let mut result = all;
+        let names = ["log_event_prob", "probable_cause", "probable_cause_freq"];
+        for (name, column) in names.into_iter().zip(columns) {
+            result = rows::with_column(&result, name, column.finish())?;
+        }
+        match self.0.action {
+            AnomalyAction::Filter => Ok(vec![rows::filter(&result, &BooleanArray::from(anomalous))?]),
+            _ => Ok(vec![result]),
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! `arules`: association rules between the values of fields.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use arrow::record_batch::RecordBatch;
+use quarry_event::value::format_number;
+use quarry_spl::ast::ArulesCommand;
+
+use super::Execute;
+use super::field_texts::{FieldTexts, table_of, texts_of};
+use crate::EngineError;
+use crate::command::{BlockingTable, CommandContext, RowIter};
+use crate::field_names::{matching, names_of};
+use crate::lower::{Lowering, Step, blocking};
+use crate::rows::{Value, rows_in_memory};
+
+/// Fields of a rule at most.
+const RULE_FIELDS_MAX: usize = 6;
+
+impl Execute for ArulesCommand {
+    fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        Ok(vec![blocking(Arules(self.clone()))])
+    }
+}
+
+/// The command with its options.
+struct Arules(ArulesCommand);
+
+/// Values of fields by the fields' places.
+type Items<'t> = Vec<(usize, &'t str)>;
+
+impl BlockingTable for Arules {
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+        let all = rows_in_memory("arules", rows, context)?;
+        let names = names_of(&all);
+        let chosen = matching(&self.0.fields, &names);
+        if chosen.len() > RULE_FIELDS_MAX {
+            let what = "arules: name fewer fields".to_owned();
+            return Err(EngineError::Limit { what, limit: "fields of a rule", value: RULE_FIELDS_MAX as u64 });
+        }
+        let fields = texts_of(&all, &chosen, "arules")?;
+        let mut counts: BTreeMap<Items<'_>, usize> = BTreeMap::new();
+        for row in 0..all.num_rows() {
+            for set in 1u32..1 << fields.len() {
+                let members = (0..fields.len()).filter(|at| set >> at & 1 == 1);
+                let items: Option<Items<'_>> =
+                    members.map(|at| Some((at, fields[at].texts[row].as_deref()?))).collect();
+                if let Some(items) = items {
+                    *counts.entry(items).or_default() += 1;
+                }
+            }
+        }
+        let names = [
+            "Given fields",
+            "Implied fields",
+            "Strength",
+            "Given fields support",
+            "Implied fields support",
+            "Overall support",
+        ];
+        let mut rules = self.rules(&counts, &fields);
+        rules.sort_by(|a, b| b.0.total_cmp(&a.0));
+        table_of(&names, rules.into_iter().map(|(_, row)| row).collect()).map(|table| vec![table])
+    }
+}
+
+impl Arules {
+    fn rules(&self, counts: &BTreeMap<Items<'_>, usize>, fields: &[FieldTexts]) -> Vec<(f64, Vec<Value<'static>>)> {
+        let written = |items: &[(usize, &str)]| {
+            let pairs: BTreeSet<String> =
+                items.iter().map(|(at, text)| format!("{}={text}", fields[*at].name)).collect();
+            Value::multi(pairs.into_iter().map(std::borrow::Cow::Owned).collect())
+        };
+        let number = |count: usize| Value::owned(format_number(count as f64));
+        let mut rules = Vec::new();
+        for (items, support) in counts.iter().filter(|(items, count)| items.len() > 1 && **count >= self.0.support) {
+            for at in 0..items.len() {
+                let mut given = items.clone();
+                let implied = vec![given.remove(at)];
+                let (Some(of_given), Some(of_implied)) = (counts.get(&given), counts.get(&implied)) else { continue };
+                let strength = *support as f64 / *of_given as f64;
+                if strength < self.0.confidence {
+                    continue;
+                }
+                let row = vec![
+                    written(&given),
+                    written(&implied),
+                    Value::owned(format!("{strength:.2}")),
+                    number(*of_given),
+                    number(*of_implied),
+                    number(*support),
+                ];
+                rules.push((strength, row));
+            }
+        }
+        rules
+    }
+}

@@ -1,0 +1,85 @@
+//! `bucketdir`: paths grouped into directories until few enough are left.
+
+use std::collections::BTreeMap;
+
+use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::BucketDirCommand;
+
+use super::Execute;
+use crate::EngineError;
+use crate::command::{BlockingTable, CommandContext, RowIter};
+use crate::lower::{Lowering, Step, blocking};
+use crate::rows::{self, ColumnBuilder, Value, batch_of, rows_in_memory};
+
+impl Execute for BucketDirCommand {
+    fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        Ok(vec![blocking(BucketDir(self.clone()))])
+    }
+}
+
+/// While there are too many paths, the directory with the least in it takes the place of what it holds.
+struct BucketDir(BucketDirCommand);
+
+/// What a path stands for.
+#[derive(Clone, Copy, Default)]
+struct Held {
+    size: f64,
+    count: f64,
+    /// Paths it was made of last.
+    parts: usize,
+}
+
+impl BucketDir {
+    /// The folder a path lies in, with its separator at the end.
+    fn folder_of(&self, path: &str) -> Option<String> {
+        let separator = self.0.separator.as_str();
+        let inner = path.strip_suffix(separator).unwrap_or(path);
+        inner.rfind(separator).map(|at| inner[..at + separator.len()].to_owned())
+    }
+}
+
+impl BlockingTable for BucketDir {
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+        let all = rows_in_memory("bucketdir", rows, context)?;
+        let (paths, sizes) = (rows::reader(&all, &self.0.path), rows::reader(&all, &self.0.size));
+        let counts = self.0.count.as_ref().map(|field| rows::reader(&all, field));
+        let mut held: BTreeMap<String, Held> = BTreeMap::new();
+        for row in 0..all.num_rows() {
+            let Some(path) = paths.value(row).into_text() else { continue };
+            let entry = held.entry(path.into_owned()).or_default();
+            entry.size += sizes.number(row).unwrap_or(0.0);
+            entry.count += counts.as_ref().map_or(Some(1.0), |reader| reader.number(row)).unwrap_or(0.0);
+        }
+        while held.len() > self.0.max {
+            let mut folders: BTreeMap<String, Held> = BTreeMap::new();
+            for (path, own) in &held {
+                if let Some(folder) = self.folder_of(path) {
+                    let sum = folders.entry(folder).or_default();
+                    (sum.size, sum.count) = (sum.size + own.size, sum.count + own.count);
+                    sum.parts += 1;
+                }
+            }
+            // One that holds several, if there is one; of the deepest the smallest.
+            if folders.values().any(|sum| sum.parts > 1) {
+                folders.retain(|_, sum| sum.parts > 1);
+            }
+            let depth = |folder: &str| folder.matches(self.0.separator.as_str()).count();
+            let deepest = folders.keys().map(|folder| depth(folder)).max();
+            let fitting = folders.into_iter().filter(|(folder, _)| Some(depth(folder)) == deepest);
+            let Some((folder, sum)) = fitting.min_by(|a, b| a.1.size.total_cmp(&b.1.size)) else { break };
+            if held.len() + 1 < self.0.least + sum.parts {
+                break;
+            }
+            held.retain(|path, _| !path.starts_with(&folder));
+            held.insert(folder, sum);
+        }
+        let mut columns: [ColumnBuilder; 3] = std::array::from_fn(|_| ColumnBuilder::new(held.len()));
+        for (path, own) in &held {
+            columns[0].push_text(path);
+            columns[1].push(Value::number_of(own.size));
+            columns[2].push(Value::number_of(own.count));
+        }
+        let names = [self.0.path.clone(), self.0.size.clone(), self.0.count.clone().unwrap_or_else(|| "count".into())];
+        Ok(vec![batch_of(names.into_iter().zip(columns.map(ColumnBuilder::finish)), held.len())?])
+    }
+}

@@ -1,0 +1,41 @@
+//! `correlate`: how often each two fields occur in the same rows.
+
+use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::CorrelateCommand;
+
+use super::Execute;
+use super::field_texts::{FieldTexts, shown_names, table_of, texts_of};
+use crate::EngineError;
+use crate::command::{BlockingTable, CommandContext, RowIter};
+use crate::lower::{Lowering, Step, blocking};
+use crate::rows::{Value, rows_in_memory};
+
+impl Execute for CorrelateCommand {
+    fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        Ok(vec![blocking(Correlate)])
+    }
+}
+
+/// Rows that have both of two fields, as a share of those that have one.
+struct Correlate;
+
+impl BlockingTable for Correlate {
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+        let all = rows_in_memory("correlate", rows, context)?;
+        let names = shown_names(&all);
+        let chosen: Vec<&str> = names.iter().map(String::as_str).collect();
+        let fields = texts_of(&all, &chosen, "correlate")?;
+        let share = |a: &FieldTexts, b: &FieldTexts| {
+            let pairs = || a.texts.iter().zip(&b.texts);
+            let both = pairs().filter(|(a, b)| a.is_some() && b.is_some()).count();
+            let either = pairs().filter(|(a, b)| a.is_some() || b.is_some()).count();
+            if either == 0 { 0.0 } else { both as f64 / either as f64 }
+        };
+        let table = fields.iter().map(|row| {
+            let cells = fields.iter().map(|column| Value::owned(format!("{:.2}", share(row, column))));
+            std::iter::once(Value::owned(row.name.clone())).chain(cells).collect()
+        });
+        let names: Vec<&str> = std::iter::once("RowField").chain(chosen.iter().copied()).collect();
+        table_of(&names, table.collect()).map(|table| vec![table])
+    }
+}

@@ -1,0 +1,89 @@
+//! Statistics of the values of fields, as `anomalousvalue` and `anomalydetection` use them.
+
+use arrow::record_batch::RecordBatch;
+use hashbrown::HashMap;
+use quarry_spl::ast::FieldPattern;
+
+use crate::field_names::{matching, names_of};
+use crate::rows::{self, is_hidden};
+
+/// Share of a field's values that must be numbers for it to count as numeric.
+const NUMERIC_SHARE: f64 = 0.9;
+
+/// Share of a normal distribution below so many standard deviations (Abramowitz and Stegun 26.2.17).
+pub(super) fn normal_below(deviations: f64) -> f64 {
+    const WEIGHTS: [f64; 5] = [0.319_381_530, -0.356_563_782, 1.781_477_937, -1.821_255_978, 1.330_274_429];
+    let (at, density) = (deviations.abs(), (-deviations * deviations / 2.0).exp() / std::f64::consts::TAU.sqrt());
+    let share = 1.0 / (1.0 + 0.231_641_9 * at);
+    let tail = density * WEIGHTS.iter().rev().fold(0.0, |sum, weight| (sum + weight) * share);
+    if deviations >= 0.0 { 1.0 - tail } else { tail }
+}
+
+/// The fields that a command looks at: those named, else all that are not internal.
+pub(super) fn chosen<'n>(fields: &[FieldPattern], names: &'n [String]) -> Vec<&'n str> {
+    match fields.is_empty() {
+        true => names.iter().map(String::as_str).filter(|name| !name.starts_with('_')).collect(),
+        false => matching(fields, names),
+    }
+}
+
+/// Names of the fields that rows show.
+pub(super) fn shown_names(rows: &RecordBatch) -> Vec<String> {
+    names_of(rows).into_iter().filter(|name| !is_hidden(name)).collect()
+}
+
+/// What is known of a field.
+pub(super) struct FieldFacts {
+    pub(super) name: String,
+    pub(super) count: usize,
+    pub(super) distinct: usize,
+    numbers: usize,
+    pub(super) mean: f64,
+    pub(super) deviation: f64,
+    /// Share of each row's value among the values; `None` without one.
+    pub(super) frequencies: Vec<Option<f64>>,
+    /// Chance of a number so far from the mean; `None` without one.
+    pub(super) chances: Vec<Option<f64>>,
+}
+
+impl FieldFacts {
+    /// The facts of this field.
+    pub(super) fn of(name: &str, rows: &RecordBatch) -> FieldFacts {
+        let (reader, count) = (rows::reader(rows, name), rows.num_rows());
+        let texts: Vec<Option<String>> =
+            (0..count).map(|row| reader.value(row).into_text().map(|text| text.into_owned())).collect();
+        let mut counts: HashMap<&str, usize, foldhash::fast::FixedState> = HashMap::default();
+        texts.iter().flatten().for_each(|text| *counts.entry(text).or_default() += 1);
+        let present = texts.iter().flatten().count();
+        let numbers: Vec<Option<f64>> = (0..count).map(|row| reader.number(row).filter(|n| n.is_finite())).collect();
+        let known = numbers.iter().flatten().count();
+        let mean = numbers.iter().flatten().sum::<f64>() / known.max(1) as f64;
+        let squares: f64 = numbers.iter().flatten().map(|number| (number - mean).powi(2)).sum();
+        let deviation = (squares / known.saturating_sub(1).max(1) as f64).sqrt();
+        let chance = |number: f64| match deviation > 0.0 {
+            true => 2.0 * (1.0 - normal_below(((number - mean) / deviation).abs())),
+            false => 1.0,
+        };
+        let share = |text: &String| counts.get(text.as_str()).map(|count| *count as f64 / present as f64);
+        FieldFacts {
+            name: name.to_owned(),
+            count: present,
+            distinct: counts.len(),
+            numbers: known,
+            mean,
+            deviation,
+            frequencies: texts.iter().map(|text| text.as_ref().and_then(share)).collect(),
+            chances: numbers.iter().map(|number| number.map(chance)).collect(),
+        }
+    }
+
+    /// Whether most of its values are numbers.
+    pub(super) fn is_numeric(&self) -> bool {
+        self.count > 0 && self.numbers as f64 >= NUMERIC_SHARE * self.count as f64
+    }
+
+    /// Share of the field's values whose figure is at most the threshold.
+    pub(super) fn share_below(&self, figures: &[Option<f64>], threshold: f64) -> f64 {
+        figures.iter().flatten().filter(|figure| **figure <= threshold).count() as f64 / self.count.max(1) as f64
+    }
+}

@@ -1,0 +1,59 @@
+//! `relevancy`: how much of each text is what the search asks for; rare words count more.
+
+use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::RelevancyCommand;
+
+use super::Execute;
+use crate::EngineError;
+use crate::command::{Blocking, CommandContext, RowIter};
+use crate::lower::{Lowering, Step, blocking};
+use crate::rows::{self, ColumnBuilder, KeptRows, Value};
+
+impl Execute for RelevancyCommand {
+    fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        Ok(vec![blocking(Relevancy(self.words.clone()))])
+    }
+}
+
+/// The command; the words that the search asks for, in lower case.
+struct Relevancy(Vec<String>);
+
+impl Blocking for Relevancy {
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
+        let kept = KeptRows::collect("relevancy", rows, &context.dataflow)?;
+        let (mut all, mut found) = (0_usize, vec![0_usize; self.0.len()]);
+        for batch in kept.iter() {
+            let batch = batch?;
+            for (words, counts) in self.counts(&batch) {
+                all += words;
+                found.iter_mut().zip(counts).for_each(|(found, count)| *found += count);
+            }
+        }
+        // The rarer a word, the more it tells.
+        let weight = |found: &usize| (1.0 + all as f64 / (*found).max(1) as f64).ln();
+        let weights: Vec<f64> = found.iter().map(weight).collect();
+        let command = Relevancy(self.0.clone());
+        Ok(Box::new(kept.into_unified_rows().map(move |batch| {
+            let batch = batch?;
+            let mut column = ColumnBuilder::new(batch.num_rows());
+            for (words, counts) in command.counts(&batch) {
+                let told: f64 = counts.iter().zip(&weights).map(|(count, weight)| *count as f64 * weight).sum();
+                column.push(Value::number_of(if words == 0 { 0.0 } else { told / words as f64 }));
+            }
+            rows::with_column(&batch, "relevancy", column.finish())
+        })))
+    }
+}
+
+impl Relevancy {
+    /// Of each row's text how many words it has, and how often each of those asked for.
+    fn counts(&self, rows: &RecordBatch) -> Vec<(usize, Vec<usize>)> {
+        let (reader, mut scratch) = (rows::reader(rows, "_raw"), String::new());
+        let count = |row: usize| {
+            let text = reader.text(row, &mut scratch).unwrap_or_default().to_lowercase();
+            let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).count();
+            (words, self.0.iter().map(|word| text.matches(word.as_str()).count()).collect())
+        };
+        (0..rows.num_rows()).map(count).collect()
+    }
+}

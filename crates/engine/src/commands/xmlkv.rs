@@ -1,0 +1,38 @@
+//! `xmlkv`: the leaf elements of XML become fields.
+
+use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::XmlKvCommand;
+
+use super::Execute;
+use super::found_fields::FoundFields;
+use crate::EngineError;
+use crate::command::RowCommand;
+use crate::functions::xml::xml_leaves;
+use crate::lower::{Lowering, Step, row};
+use crate::rows;
+
+impl Execute for XmlKvCommand {
+    fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        let field = self.field.clone();
+        Ok(vec![row(move || XmlKv(field.clone()))])
+    }
+}
+
+/// The command; the field with the XML.
+struct XmlKv(String);
+
+impl RowCommand for XmlKv {
+    fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        let texts = rows::reader(&rows, &self.0);
+        let (mut found, mut scratch) = (FoundFields::default(), String::new());
+        for row in 0..rows.num_rows() {
+            let Some(text) = texts.text(row, &mut scratch) else { continue };
+            xml_leaves(text, &mut |name, value| {
+                if !value.is_empty() {
+                    found.add(row, name, value, true);
+                }
+            });
+        }
+        found.into_rows(&rows, true)
+    }
+}

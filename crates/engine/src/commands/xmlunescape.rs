@@ -1,0 +1,34 @@
+//! `xmlunescape`: the entities of XML in `_raw` become characters.
+
+use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::XmlUnescapeCommand;
+
+use super::Execute;
+use crate::EngineError;
+use crate::command::RowCommand;
+use crate::functions::xml::xml_unescaped;
+use crate::lower::{Lowering, Step, row};
+use crate::rows::{self, ColumnBuilder};
+
+impl Execute for XmlUnescapeCommand {
+    fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        Ok(vec![row(|| XmlUnescape)])
+    }
+}
+
+/// The command.
+struct XmlUnescape;
+
+impl RowCommand for XmlUnescape {
+    fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        let (texts, mut scratch) = (rows::reader(&rows, "_raw"), String::new());
+        let mut column = ColumnBuilder::new(rows.num_rows());
+        for row in 0..rows.num_rows() {
+            match texts.text(row, &mut scratch) {
+                Some(text) => column.push_text(&xml_unescaped(text)),
+                None => column.push_null(),
+            }
+        }
+        rows::with_column(&rows, "_raw", column.finish())
+    }
+}

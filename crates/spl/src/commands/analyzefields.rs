@@ -1,0 +1,49 @@
+//! `analyzefields`: how well each numeric field predicts the value of one field, its class.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Known, Parser, Read};
+
+const OPTIONS: Known = Known { command: "analyzefields", names: &["classfield"], ignored: &[] };
+
+/// `analyzefields classfield=FIELD`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AnalyzeFieldsCommand {
+    /// `classfield=`: the field that is to be predicted.
+    pub class_field: String,
+}
+
+impl Syntax for AnalyzeFieldsCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["analyzefields", "af"],
+        syntax: "analyzefields classfield=FIELD",
+        summary: "Tells how well numeric fields predict the value of another",
+        group: Group::Patterns,
+        kind: Kind::Blocking,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<AnalyzeFieldsCommand> {
+        let mut class = None;
+        while let Some(option) = parser.option(OPTIONS)? {
+            class = Some(option.value);
+        }
+        let Some(class_field) = class else {
+            let remark = Diagnostic::error("analyzefields: no classfield= is given", parser.here());
+            return Err(remark.with_hint("write `analyzefields classfield=status`"));
+        };
+        Ok(AnalyzeFieldsCommand { class_field })
+    }
+}
+
+impl Semantics for AnalyzeFieldsCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        after.all = true;
+        after
+    }
+
+    fn makes_table(&self) -> bool {
+        true
+    }
+}

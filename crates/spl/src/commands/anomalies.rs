@@ -1,0 +1,95 @@
+//! `anomalies`: how unexpected each row is after those before it.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::ast::{FieldPattern, Span};
+use crate::parse::{Known, Parser, Read};
+
+/// Greatest value of `maxvalues=`.
+const WINDOW_MAX: usize = 10_000;
+
+const OPTIONS: Known = Known {
+    command: "anomalies",
+    names: &[
+        "threshold",
+        "labelonly",
+        "normalize",
+        "maxvalues",
+        "field",
+        "denylist",
+        "denylistthreshold",
+        "blacklist",
+        "blacklistthreshold",
+    ],
+    ignored: &[],
+};
+
+/// `anomalies`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AnomaliesCommand {
+    /// `threshold=0.01`: rows less unexpected than this drop out.
+    pub threshold: f64,
+    /// `labelonly=f`: every row stays.
+    pub label_only: bool,
+    /// `normalize=t`: numbers count as alike.
+    pub normalizes: bool,
+    /// `maxvalues=100`: rows before that are looked at.
+    pub window: usize,
+    /// `field=_raw`.
+    pub field: String,
+    /// `denylist=`: a table of texts that are no news, and its place.
+    pub denied: Option<(String, Span)>,
+    /// `denylistthreshold=0.05`: share of new pieces up to which a row is like one of them.
+    pub denied_threshold: f64,
+    /// `BY`.
+    pub by: Vec<FieldPattern>,
+}
+
+impl Syntax for AnomaliesCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["anomalies"],
+        syntax: "anomalies [threshold=N] [field=FIELD] [maxvalues=N] [labelonly=] [by FIELD...]",
+        summary: "Tells how unexpected each row is after those before it",
+        group: Group::Patterns,
+        kind: Kind::Blocking,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<AnomaliesCommand> {
+        let mut command = AnomaliesCommand {
+            threshold: 0.01,
+            label_only: false,
+            normalizes: true,
+            window: 100,
+            field: "_raw".to_owned(),
+            denied: None,
+            denied_threshold: 0.05,
+            by: Vec::new(),
+        };
+        loop {
+            while let Some(option) = parser.option(OPTIONS)? {
+                match option.name.as_str() {
+                    "threshold" => command.threshold = option.number()?,
+                    "labelonly" => command.label_only = option.boolean()?,
+                    "normalize" => command.normalizes = option.boolean()?,
+                    "maxvalues" => command.window = option.number::<usize>()?.clamp(1, WINDOW_MAX),
+                    "denylist" | "blacklist" => command.denied = Some((option.value, option.value_span)),
+                    "denylistthreshold" | "blacklistthreshold" => command.denied_threshold = option.number()?,
+                    _ => command.field = option.value,
+                }
+            }
+            if !parser.eat_keyword("by") {
+                return Ok(command);
+            }
+            command.by = parser.by_fields(OPTIONS)?;
+        }
+    }
+}
+
+impl Semantics for AnomaliesCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        after.add(&self.field);
+        after.add_all(&self.by);
+        after
+    }
+}

@@ -1,0 +1,111 @@
+//! `anomalousvalue`: values that are rare in their field or far from its mean.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::ast::FieldPattern;
+use crate::parse::{Known, OptionArg, Parser, Read};
+
+const OPTIONS: Known = Known {
+    command: "anomalousvalue",
+    names: &["action", "pthresh", "minsupcount", "minsupfreq", "maxanofreq", "minnormfreq"],
+    ignored: &["usefields"],
+};
+
+/// `anomalousvalue`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AnomalousValueCommand {
+    /// `action=filter`.
+    pub action: AnomalyAction,
+    /// `pthresh=0.01`.
+    pub threshold: f64,
+    /// `minsupcount=100`: rows a field is in at least, and `minsupfreq=0.05`: their share.
+    pub support: (usize, f64),
+    /// `maxanofreq=0.05`: greatest share of rows that may be anomalous in a field.
+    pub anomalous_share: f64,
+    /// `minnormfreq=0.01`: a value this frequent must exist in a field of texts.
+    pub normal_share: f64,
+    /// Fields; empty is every field.
+    pub fields: Vec<FieldPattern>,
+}
+
+/// What `anomalousvalue` and `anomalydetection` do with the anomalies they find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnomalyAction {
+    /// Keep only anomalous rows.
+    Filter,
+    /// Keep all rows, with what was found.
+    Annotate,
+    /// A row per field instead.
+    Summary,
+}
+
+impl Syntax for AnomalousValueCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["anomalousvalue"],
+        syntax: "anomalousvalue [action=filter|annotate|summary] [pthresh=N] [FIELD...]",
+        summary: "Finds values that are rare or far from the mean",
+        group: Group::Patterns,
+        kind: Kind::Blocking,
+        page: Some("anomalydetection"),
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<AnomalousValueCommand> {
+        AnomalousValueCommand::with_options(parser, OPTIONS)
+    }
+}
+
+impl Semantics for AnomalousValueCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        after.add_all_or_every(&self.fields);
+        after
+    }
+
+    fn makes_table(&self) -> bool {
+        self.action == AnomalyAction::Summary
+    }
+}
+
+impl AnomalousValueCommand {
+    /// Parses the options and fields; `anomalydetection` has further options, which belong to its other methods.
+    pub(super) fn with_options(parser: &mut Parser<'_>, known: Known) -> Read<AnomalousValueCommand> {
+        let mut command = AnomalousValueCommand {
+            action: AnomalyAction::Filter,
+            threshold: 0.01,
+            support: (100, 0.05),
+            anomalous_share: 0.05,
+            normal_share: 0.01,
+            fields: Vec::new(),
+        };
+        loop {
+            while let Some(option) = parser.option(known)? {
+                match option.name.as_str() {
+                    "method" => {}
+                    "action" => command.action = AnomalyAction::of(&option)?,
+                    "pthresh" => command.threshold = option.number()?,
+                    "minsupcount" => command.support.0 = option.number()?,
+                    "minsupfreq" => command.support.1 = option.number()?,
+                    "maxanofreq" => command.anomalous_share = option.number()?,
+                    "minnormfreq" => command.normal_share = option.number()?,
+                    other => return Err(option.refuse(&format!("another method: {other} belongs to another"))),
+                }
+            }
+            match parser.next_field() {
+                Some(field) => command.fields.push(field),
+                None => return Ok(command),
+            }
+        }
+    }
+}
+
+impl AnomalyAction {
+    /// The value of `action=`.
+    pub(super) fn of(option: &OptionArg) -> Read<AnomalyAction> {
+        Ok(match option.value.to_ascii_lowercase().as_str() {
+            "filter" => AnomalyAction::Filter,
+            "annotate" => AnomalyAction::Annotate,
+            "summary" => AnomalyAction::Summary,
+            _ => return Err(option.refuse("filter, annotate or summary")),
+        })
+    }
+}

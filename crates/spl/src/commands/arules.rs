@@ -1,0 +1,63 @@
+//! `arules`: association rules between the values of fields.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::ast::FieldPattern;
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Known, Parser, Read};
+
+const OPTIONS: Known = Known { command: "arules", names: &["sup", "conf"], ignored: &[] };
+
+/// `arules`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ArulesCommand {
+    /// `sup=3`: rows that a rule holds in, at least.
+    pub support: usize,
+    /// `conf=0.5`.
+    pub confidence: f64,
+    /// Fields.
+    pub fields: Vec<FieldPattern>,
+}
+
+impl Syntax for ArulesCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["arules"],
+        syntax: "arules [sup=N] [conf=N] FIELD FIELD...",
+        summary: "Finds association rules between values",
+        group: Group::Patterns,
+        kind: Kind::Blocking,
+        page: Some("associate"),
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<ArulesCommand> {
+        let mut command = ArulesCommand { support: 3, confidence: 0.5, fields: Vec::new() };
+        loop {
+            while let Some(option) = parser.option(OPTIONS)? {
+                match option.name.as_str() {
+                    "sup" => command.support = option.number()?,
+                    _ => command.confidence = option.number()?,
+                }
+            }
+            match parser.next_field() {
+                Some(field) => command.fields.push(field),
+                None => break,
+            }
+        }
+        if command.fields.len() < 2 {
+            return Err(Diagnostic::error("arules: two fields are needed at least", parser.here()));
+        }
+        Ok(command)
+    }
+}
+
+impl Semantics for ArulesCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        after.add_all(&self.fields);
+        after
+    }
+
+    fn makes_table(&self) -> bool {
+        true
+    }
+}

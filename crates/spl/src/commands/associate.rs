@@ -1,0 +1,60 @@
+//! `associate`: values that tell much about the values of other fields.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::ast::FieldPattern;
+use crate::parse::{Known, Parser, Read};
+
+const OPTIONS: Known = Known { command: "associate", names: &["supcnt", "supfreq", "improv"], ignored: &[] };
+
+/// `associate`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AssociateCommand {
+    /// `supcnt=100`: rows that have the value, at least.
+    pub support: usize,
+    /// `supfreq=0.1`: their share, at least.
+    pub support_share: f64,
+    /// `improv=0.5`: entropy that knowing the value takes away, at least.
+    pub improvement: f64,
+    /// Fields; empty is every field.
+    pub fields: Vec<FieldPattern>,
+}
+
+impl Syntax for AssociateCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["associate"],
+        syntax: "associate [supcnt=N] [supfreq=N] [improv=N] [FIELD...]",
+        summary: "Finds values that tell the values of other fields",
+        group: Group::Patterns,
+        kind: Kind::Blocking,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<AssociateCommand> {
+        let mut command = AssociateCommand { support: 100, support_share: 0.1, improvement: 0.5, fields: Vec::new() };
+        loop {
+            while let Some(option) = parser.option(OPTIONS)? {
+                match option.name.as_str() {
+                    "supcnt" => command.support = option.number()?,
+                    "supfreq" => command.support_share = option.number()?,
+                    _ => command.improvement = option.number()?,
+                }
+            }
+            match parser.next_field() {
+                Some(field) => command.fields.push(field),
+                None => return Ok(command),
+            }
+        }
+    }
+}
+
+impl Semantics for AssociateCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        after.add_all_or_every(&self.fields);
+        after
+    }
+
+    fn makes_table(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,73 @@
+//! `bucketdir`: paths grouped into directories until few enough are left.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Known, Parser, Read};
+
+const OPTIONS: Known =
+    Known { command: "bucketdir", names: &["pathfield", "sizefield", "maxcount", "countfield", "sep"], ignored: &[] };
+
+/// `bucketdir`, and `folderize`, which stands for it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BucketDirCommand {
+    /// `pathfield=`.
+    pub path: String,
+    /// `sizefield=`.
+    pub size: String,
+    /// `maxcount=10`.
+    pub max: usize,
+    /// `minfolders=` of `folderize`: paths that are left at least.
+    pub least: usize,
+    /// `countfield=`.
+    pub count: Option<String>,
+    /// `sep=/`.
+    pub separator: String,
+}
+
+impl Syntax for BucketDirCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["bucketdir"],
+        syntax: "bucketdir pathfield=FIELD sizefield=FIELD [maxcount=N] [countfield=FIELD] [sep=C]",
+        summary: "Groups paths into directories",
+        group: Group::Patterns,
+        kind: Kind::Blocking,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<BucketDirCommand> {
+        let mut command = BucketDirCommand {
+            path: String::new(),
+            size: String::new(),
+            max: 10,
+            least: 0,
+            count: None,
+            separator: "/".to_owned(),
+        };
+        while let Some(option) = parser.option(OPTIONS)? {
+            match option.name.as_str() {
+                "pathfield" => command.path = option.value,
+                "sizefield" => command.size = option.value,
+                "maxcount" => command.max = option.number::<usize>()?.max(1),
+                "countfield" => command.count = Some(option.value),
+                _ => command.separator = option.value,
+            }
+        }
+        if command.path.is_empty() || command.size.is_empty() || command.separator.is_empty() {
+            return Err(Diagnostic::error("bucketdir: pathfield= and sizefield= are needed", parser.here()));
+        }
+        Ok(command)
+    }
+}
+
+impl Semantics for BucketDirCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        after.add(&self.path);
+        after.add(&self.size);
+        after
+    }
+
+    fn makes_table(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,99 @@
+//! `cluster`: groups of rows with similar texts.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::parse::{Known, Parser, Read};
+
+const OPTIONS: Known = Known {
+    command: "cluster",
+    names: &["t", "delims", "showcount", "countfield", "labelfield", "field", "labelonly", "match"],
+    ignored: &[],
+};
+
+/// `cluster`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClusterCommand {
+    /// `t=0.8`: how alike texts of a cluster are, above 0 and below 1.
+    pub threshold: f64,
+    /// `delims=`: characters between words; `None` is everything but letters and digits.
+    pub delimiters: Option<String>,
+    /// `showcount=f`.
+    pub shows_count: bool,
+    /// `countfield=cluster_count`.
+    pub count_field: String,
+    /// `labelfield=cluster_label`.
+    pub label_field: String,
+    /// `field=_raw`.
+    pub field: String,
+    /// `labelonly=f`: every row stays and gets a label.
+    pub label_only: bool,
+    /// `match=termlist`.
+    pub matching: ClusterMatch,
+}
+
+/// What makes texts of `cluster` alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClusterMatch {
+    /// The same words in the same order.
+    TermList,
+    /// The same words.
+    TermSet,
+    /// The same runs of three characters.
+    NGramSet,
+}
+
+impl Syntax for ClusterCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["cluster"],
+        syntax: "cluster [t=N] [showcount=] [field=] [labelonly=] [match=termlist|termset|ngramset]",
+        summary: "Groups rows with similar texts",
+        group: Group::Patterns,
+        kind: Kind::Blocking,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<ClusterCommand> {
+        let mut command = ClusterCommand {
+            threshold: 0.8,
+            delimiters: None,
+            shows_count: false,
+            count_field: "cluster_count".to_owned(),
+            label_field: "cluster_label".to_owned(),
+            field: "_raw".to_owned(),
+            label_only: false,
+            matching: ClusterMatch::TermList,
+        };
+        while let Some(option) = parser.option(OPTIONS)? {
+            match option.name.as_str() {
+                "t" => {
+                    command.threshold = option.number()?;
+                    if !(command.threshold > 0.0 && command.threshold < 1.0) {
+                        return Err(option.refuse("a number above 0 and below 1"));
+                    }
+                }
+                "delims" => command.delimiters = Some(option.value),
+                "showcount" => command.shows_count = option.boolean()?,
+                "countfield" => command.count_field = option.value,
+                "labelfield" => command.label_field = option.value,
+                "field" => command.field = option.value,
+                "labelonly" => command.label_only = option.boolean()?,
+                _ => {
+                    command.matching = match option.value.to_ascii_lowercase().as_str() {
+                        "termlist" => ClusterMatch::TermList,
+                        "termset" => ClusterMatch::TermSet,
+                        "ngramset" => ClusterMatch::NGramSet,
+                        _ => return Err(option.refuse("termlist, termset or ngramset")),
+                    }
+                }
+            }
+        }
+        Ok(command)
+    }
+}
+
+impl Semantics for ClusterCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        after.add(&self.field);
+        after
+    }
+}

@@ -1,0 +1,54 @@
+//! `concurrency`: how many rows were running when each began.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Known, Parser, Read};
+
+const OPTIONS: Known = Known { command: "concurrency", names: &["duration", "start", "output"], ignored: &[] };
+
+/// `concurrency`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConcurrencyCommand {
+    /// `duration=`.
+    pub duration: String,
+    /// `start=_time`.
+    pub start: String,
+    /// `output=concurrency`.
+    pub output: String,
+}
+
+impl Syntax for ConcurrencyCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["concurrency"],
+        syntax: "concurrency duration=FIELD [start=FIELD] [output=FIELD]",
+        summary: "Counts the rows that were running when each began",
+        group: Group::Rows,
+        kind: Kind::Blocking,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<ConcurrencyCommand> {
+        let (mut duration, mut start, mut output) = (None, "_time".to_owned(), "concurrency".to_owned());
+        while let Some(option) = parser.option(OPTIONS)? {
+            match option.name.as_str() {
+                "duration" => duration = Some(option.value),
+                "start" => start = option.value,
+                _ => output = option.value,
+            }
+        }
+        match duration {
+            Some(duration) => Ok(ConcurrencyCommand { duration, start, output }),
+            None => Err(Diagnostic::error("concurrency: no duration= is given", parser.here())
+                .with_hint("write `concurrency duration=FIELD`")),
+        }
+    }
+}
+
+impl Semantics for ConcurrencyCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        after.add(&self.duration);
+        after.add(&self.start);
+        after
+    }
+}

@@ -1,0 +1,39 @@
+//! `correlate`: how often each two fields occur in the same rows.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::parse::{Known, Parser, Read};
+
+const OPTIONS: Known = Known { command: "correlate", names: &[], ignored: &["type"] };
+
+/// `correlate`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CorrelateCommand;
+
+impl Syntax for CorrelateCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["correlate"],
+        syntax: "correlate",
+        summary: "Tells how often fields occur together",
+        group: Group::Patterns,
+        kind: Kind::Blocking,
+        page: Some("associate"),
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<CorrelateCommand> {
+        while parser.option(OPTIONS)?.is_some() {}
+        Ok(CorrelateCommand)
+    }
+}
+
+impl Semantics for CorrelateCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        after.all = true;
+        after
+    }
+
+    fn makes_table(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,77 @@
+//! `diff`: the lines in which a field of two rows differs.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Known, Parser, Read};
+
+/// Default of `maxlen=`, in bytes.
+const BYTES_MAX: usize = 100_000;
+
+const OPTIONS: Known = Known {
+    command: "diff",
+    names: &["position1", "position2", "attribute", "diffheader", "context", "maxlen"],
+    ignored: &[],
+};
+
+/// `diff`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiffCommand {
+    /// `position1=1` and `position2=2`: rows that are compared, counted from 1; the second is the greater.
+    pub positions: (usize, usize),
+    /// `attribute=_raw`.
+    pub field: String,
+    /// `diffheader=f`.
+    pub header: bool,
+    /// `context=f`: the older form.
+    pub context: bool,
+    /// `maxlen=100000`: bytes of each text that are compared; 0 is all.
+    pub bytes_max: usize,
+}
+
+impl Syntax for DiffCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["diff"],
+        syntax: "diff [position1=N] [position2=N] [attribute=FIELD] [diffheader=] [context=] [maxlen=]",
+        summary: "Shows the lines in which two rows differ",
+        group: Group::Rows,
+        kind: Kind::Blocking,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<DiffCommand> {
+        let field = "_raw".to_owned();
+        let mut command = DiffCommand { positions: (1, 2), field, header: false, context: false, bytes_max: BYTES_MAX };
+        let mut place = parser.here();
+        while let Some(option) = parser.option(OPTIONS)? {
+            match option.name.as_str() {
+                "position1" => command.positions.0 = option.number()?,
+                "position2" => command.positions.1 = option.number()?,
+                "attribute" => command.field = option.value,
+                "diffheader" => command.header = option.boolean()?,
+                "context" => command.context = option.boolean()?,
+                _ => command.bytes_max = option.number()?,
+            }
+            if option.name.starts_with("position") {
+                place = option.value_span;
+            }
+        }
+        let (first, second) = command.positions;
+        if first == 0 || second <= first {
+            let remark = Diagnostic::error("diff: position1 is a row from 1 on, and position2 one after it", place);
+            return Err(remark.with_hint("write `diff position1=1 position2=2`"));
+        }
+        Ok(command)
+    }
+}
+
+impl Semantics for DiffCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        after.add(&self.field);
+        after
+    }
+
+    fn makes_table(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,92 @@
+//! `extract`: the name-value pairs in the text of an event become fields.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::{FieldNeeds, RAW};
+use crate::ast::Span;
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Known, Parser, Read};
+
+/// Default of `limit=`.
+const PAIRS: usize = 50;
+/// Default of `maxchars=`.
+const CHARS: usize = 10_240;
+
+const OPTIONS: Known = Known {
+    command: "extract",
+    names: &["pairdelim", "kvdelim", "limit", "maxchars", "clean_keys", "mv_add"],
+    ignored: &["auto", "reload", "segment"],
+};
+
+/// `extract` / `kv`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExtractCommand {
+    /// Stanzas of transforms.conf, each with its place; with them pairs are not looked for.
+    pub rules: Vec<(String, Span)>,
+    /// `pairdelim=` and `kvdelim=`: characters that end a pair and a name; without them `name=value` is found anywhere.
+    pub delimiters: Option<(String, String)>,
+    /// `limit=50`: pairs of a row at most.
+    pub limit: usize,
+    /// `maxchars=10240`: characters of a row that are read.
+    pub chars_max: usize,
+    /// `clean_keys=t`: other characters than letters and digits in names become `_`.
+    pub clean_keys: bool,
+    /// `mv_add=f`: a name that comes again adds a value.
+    pub adds_values: bool,
+}
+
+impl Syntax for ExtractCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["extract", "kv"],
+        syntax: "extract [pairdelim=TEXT kvdelim=TEXT] [limit=N] [maxchars=N] [clean_keys=] [mv_add=]",
+        summary: "Extracts name-value pairs of the text as fields",
+        group: Group::Fields,
+        kind: Kind::Row,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<ExtractCommand> {
+        let (mut pair, mut name) = (None, None);
+        let mut command = ExtractCommand {
+            rules: Vec::new(),
+            delimiters: None,
+            limit: PAIRS,
+            chars_max: CHARS,
+            clean_keys: true,
+            adds_values: false,
+        };
+        loop {
+            let Some(option) = parser.option(OPTIONS)? else {
+                parser.skip_separators();
+                match parser.field_word() {
+                    Some(word) => command.rules.push((word.text, word.span)),
+                    None => break,
+                }
+                continue;
+            };
+            match option.name.as_str() {
+                "pairdelim" => pair = Some(option.value),
+                "kvdelim" => name = Some(option.value),
+                "limit" => command.limit = option.number()?,
+                "maxchars" => command.chars_max = option.number()?,
+                "clean_keys" => command.clean_keys = option.boolean()?,
+                _ => command.adds_values = option.boolean()?,
+            }
+        }
+        command.delimiters = match (pair, name) {
+            (Some(pair), Some(name)) => Some((pair, name)),
+            (None, None) => None,
+            _ => {
+                let remark = Diagnostic::error("extract: pairdelim= and kvdelim= go together", parser.here());
+                return Err(remark.with_hint("write `extract pairdelim=\";\" kvdelim=\":\"`"));
+            }
+        };
+        Ok(command)
+    }
+}
+
+impl Semantics for ExtractCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        after.add(RAW);
+        after
+    }
+}

@@ -1,0 +1,111 @@
+//! `kmeans`: groups of rows whose numbers are near each other.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::ast::FieldPattern;
+use crate::parse::{Known, Parser, Read};
+
+/// Groups at most, and how far fewest and most may be apart.
+const GROUPS_MAX: usize = 1_000;
+const GROUPS_RANGE_MAX: usize = 100;
+
+const OPTIONS: Known = Known {
+    command: "kmeans",
+    names: &["k", "reps", "maxiters", "t", "dt", "cfield", "cnumfield", "showcentroid"],
+    ignored: &[],
+};
+
+/// `kmeans`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KMeansCommand {
+    /// `k=2`: groups, or from fewest to most.
+    pub groups: (usize, usize),
+    /// `reps=10`: starts, of which the best counts.
+    pub starts: usize,
+    /// `maxiters=10000`.
+    pub rounds: usize,
+    /// `t=0`: movement of the centres that ends a start.
+    pub tolerance: f64,
+    /// `dt=sqeuclidean`.
+    pub distance: KMeansDistance,
+    /// `cfield=CLUSTERNUM`.
+    pub output: String,
+    /// `showcentroid=t`.
+    pub shows_centre: bool,
+    /// Fields; empty is every field with numbers.
+    pub fields: Vec<FieldPattern>,
+}
+
+/// Distances of `kmeans`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KMeansDistance {
+    /// `l1`, `cityblock`.
+    Sum,
+    /// `sqeuclidean`, `l2`.
+    Squares,
+    /// `cosine`.
+    Angle,
+}
+
+impl Syntax for KMeansCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["kmeans"],
+        syntax: "kmeans [k=N] [reps=N] [maxiters=N] [dt=] [cfield=FIELD] [FIELD...]",
+        summary: "Groups rows whose numbers are near each other",
+        group: Group::Patterns,
+        kind: Kind::Blocking,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<KMeansCommand> {
+        let mut command = KMeansCommand {
+            groups: (2, 2),
+            starts: 10,
+            rounds: 10_000,
+            tolerance: 0.0,
+            distance: KMeansDistance::Squares,
+            output: "CLUSTERNUM".to_owned(),
+            shows_centre: true,
+            fields: Vec::new(),
+        };
+        loop {
+            while let Some(option) = parser.option(OPTIONS)? {
+                match option.name.as_str() {
+                    "k" => {
+                        let (low, high) = option.value.split_once('-').unwrap_or((&option.value, &option.value));
+                        let read = low.trim().parse::<usize>().ok().zip(high.trim().parse::<usize>().ok());
+                        let fits = |&(low, high): &(usize, usize)| {
+                            (1..=high).contains(&low) && high <= GROUPS_MAX && high - low <= GROUPS_RANGE_MAX
+                        };
+                        let wants = || format!("a count up to {GROUPS_MAX}, or two with `-` between");
+                        command.groups = read.filter(fits).ok_or_else(|| option.refuse(&wants()))?;
+                    }
+                    "reps" => command.starts = option.number::<usize>()?.max(1),
+                    "maxiters" => command.rounds = option.number::<usize>()?.max(1),
+                    "t" => command.tolerance = option.number()?,
+                    "cfield" | "cnumfield" => command.output = option.value,
+                    "showcentroid" => command.shows_centre = option.boolean()?,
+                    _ => {
+                        command.distance = match option.value.to_ascii_lowercase().as_str() {
+                            "l1" | "l1norm" | "cityblock" | "cb" => KMeansDistance::Sum,
+                            "sqeuclidean" | "l2" | "l2norm" | "sq" => KMeansDistance::Squares,
+                            "cosine" | "cos" => KMeansDistance::Angle,
+                            _ => return Err(option.refuse("l1, sqeuclidean or cosine")),
+                        }
+                    }
+                }
+            }
+            match parser.next_field() {
+                Some(field) => command.fields.push(field),
+                None => return Ok(command),
+            }
+        }
+    }
+}
+
+impl Semantics for KMeansCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        after.add_all_or_every(&self.fields);
+        after
+    }
+}

@@ -1,0 +1,61 @@
+//! `localize`: the ranges of time in which rows lie close together.
+
+use quarry_event::time::{Span as TimeSpan, SpanUnit};
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::{FieldNeeds, TIME};
+use crate::parse::{Known, Parser, Read};
+
+/// Defaults of `timebefore=` and `timeafter=`, in seconds.
+const AROUND_SECONDS: u64 = 30;
+
+const OPTIONS: Known = Known { command: "localize", names: &["maxpause", "timeafter", "timebefore"], ignored: &[] };
+
+/// `localize`; a time of zero is `None`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LocalizeCommand {
+    /// `maxpause=1m`: longest time between two rows of a region.
+    pub max_pause: Option<TimeSpan>,
+    /// `timebefore=30s`: what a region begins earlier by.
+    pub before: Option<TimeSpan>,
+    /// `timeafter=30s`: what it ends later by.
+    pub after: Option<TimeSpan>,
+}
+
+impl Syntax for LocalizeCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["localize"],
+        syntax: "localize [maxpause=] [timebefore=] [timeafter=]",
+        summary: "Finds the ranges of time in which rows lie close together",
+        group: Group::Fields,
+        kind: Kind::Blocking,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<LocalizeCommand> {
+        let around = Some(TimeSpan::new(AROUND_SECONDS, SpanUnit::Second));
+        let max_pause = Some(TimeSpan::new(1, SpanUnit::Minute));
+        let mut command = LocalizeCommand { max_pause, before: around, after: around };
+        while let Some(option) = parser.option(OPTIONS)? {
+            let is_none = option.value.trim_end_matches(|c: char| c.is_ascii_alphabetic()).parse() == Ok(0);
+            let span = if is_none { None } else { Some(option.time_span()?) };
+            match option.name.as_str() {
+                "maxpause" => command.max_pause = span,
+                "timebefore" => command.before = span,
+                _ => command.after = span,
+            }
+        }
+        Ok(command)
+    }
+}
+
+impl Semantics for LocalizeCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        after.add(TIME);
+        after
+    }
+
+    fn makes_table(&self) -> bool {
+        true
+    }
+}

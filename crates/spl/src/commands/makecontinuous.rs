@@ -1,0 +1,77 @@
+//! `makecontinuous`: rows for the values that are missing between others.
+
+use quarry_event::time::Span as TimeSpan;
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::parse::{Known, Parser, Read};
+
+/// Default of `bins=`.
+const BINS: usize = 100;
+
+const OPTIONS: Known =
+    Known { command: "makecontinuous", names: &["span", "bins", "start", "end"], ignored: &["aligntime"] };
+
+/// `makecontinuous`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MakeContinuousCommand {
+    /// Field that gets no gaps.
+    pub field: String,
+    /// How far its values are apart.
+    pub step: ContinuousStep,
+    /// `start=` and `end=`, for numbers.
+    pub bounds: (Option<f64>, Option<f64>),
+}
+
+/// How far values of a continuous field are apart.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ContinuousStep {
+    /// Nothing was said: by the smallest usual span that gives at most so many rows.
+    Bins(usize),
+    /// `span=5m`.
+    Time(TimeSpan),
+    /// `span=10`.
+    Number(f64),
+}
+
+impl Syntax for MakeContinuousCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["makecontinuous"],
+        syntax: "makecontinuous [FIELD] [span=|bins=] [start=] [end=]",
+        summary: "Adds rows where the values of a field have gaps",
+        group: Group::Reporting,
+        kind: Kind::Blocking,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<MakeContinuousCommand> {
+        let mut command =
+            MakeContinuousCommand { field: "_time".to_owned(), step: ContinuousStep::Bins(BINS), bounds: (None, None) };
+        loop {
+            while let Some(option) = parser.option(OPTIONS)? {
+                match option.name.as_str() {
+                    "span" => {
+                        command.step = match option.value.parse::<f64>() {
+                            Ok(number) if number > 0.0 && number.is_finite() => ContinuousStep::Number(number),
+                            _ => ContinuousStep::Time(option.time_span()?),
+                        }
+                    }
+                    "bins" => command.step = ContinuousStep::Bins(option.number::<usize>()?.max(1)),
+                    "start" => command.bounds.0 = Some(option.number()?),
+                    _ => command.bounds.1 = Some(option.number()?),
+                }
+            }
+            match parser.field_word() {
+                Some(word) => command.field = word.text,
+                None => return Ok(command),
+            }
+        }
+    }
+}
+
+impl Semantics for MakeContinuousCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        after.add(&self.field);
+        after
+    }
+}

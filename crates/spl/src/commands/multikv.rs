@@ -1,0 +1,101 @@
+//! `multikv`: the rows of a table in the text of an event become rows.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::{FieldNeeds, RAW};
+use crate::ast::Span;
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Known, Parser, Read};
+
+const OPTIONS: Known = Known {
+    command: "multikv",
+    names: &["conf", "copyattrs", "forceheader", "multitable", "noheader", "rmorig"],
+    ignored: &[],
+};
+
+/// `multikv`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MultiKvCommand {
+    /// `copyattrs=t`: rows keep the fields of their event.
+    pub copies_fields: bool,
+    /// `fields`: columns that become fields; empty is every one.
+    pub fields: Vec<String>,
+    /// `filter`: rows without any of these texts drop out.
+    pub filter: Vec<String>,
+    /// `forceheader=`: line of the header, from 1, blank lines not counted.
+    pub header_line: Option<usize>,
+    /// `multitable=t`: a text may hold several tables.
+    pub several_tables: bool,
+    /// `noheader=f`: columns are `Column_1` and so on.
+    pub no_header: bool,
+    /// `rmorig=t`: the event itself drops out.
+    pub removes_event: bool,
+    /// `conf=`: a stanza of multikv.conf, and its place.
+    pub rule: Option<(String, Span)>,
+}
+
+impl Syntax for MultiKvCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["multikv"],
+        syntax: "multikv [conf=STANZA] [fields NAME...] [filter TEXT...] [forceheader=N] [noheader=] [multitable=] [rmorig=] [copyattrs=]",
+        summary: "Makes a row of each row of a table in the text",
+        group: Group::Fields,
+        kind: Kind::Row,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<MultiKvCommand> {
+        let mut command = MultiKvCommand {
+            copies_fields: true,
+            fields: Vec::new(),
+            filter: Vec::new(),
+            header_line: None,
+            several_tables: true,
+            no_header: false,
+            removes_event: true,
+            rule: None,
+        };
+        loop {
+            while let Some(option) = parser.option(OPTIONS)? {
+                match option.name.as_str() {
+                    "conf" => command.rule = Some((option.value, option.value_span)),
+                    "copyattrs" => command.copies_fields = option.boolean()?,
+                    "forceheader" => command.header_line = Some(option.number()?).filter(|line| *line > 0),
+                    "multitable" => command.several_tables = option.boolean()?,
+                    "noheader" => command.no_header = option.boolean()?,
+                    _ => command.removes_event = option.boolean()?,
+                }
+            }
+            if parser.eat_keyword("fields") {
+                command.fields.extend(words_before_keyword(parser)?);
+            } else if parser.eat_keyword("filter") {
+                command.filter.extend(words_before_keyword(parser)?);
+            } else {
+                return Ok(command);
+            }
+        }
+    }
+}
+
+impl Semantics for MultiKvCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        after.add(RAW);
+        after
+    }
+}
+
+/// The words of a list, up to the next list or option.
+fn words_before_keyword(parser: &mut Parser<'_>) -> Read<Vec<String>> {
+    let mut words = Vec::new();
+    loop {
+        parser.skip_separators();
+        let keyword = parser.at_keyword("fields") || parser.at_keyword("filter");
+        if parser.at_end() || keyword || parser.peek_option().is_some() {
+            break;
+        }
+        words.push(parser.expect_field("a word")?.text);
+    }
+    match words.is_empty() {
+        true => Err(Diagnostic::error("multikv: a list is empty", parser.here())),
+        false => Ok(words),
+    }
+}

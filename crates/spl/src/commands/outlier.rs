@@ -1,0 +1,64 @@
+//! `outlier`: numbers far from the others are cut off, or their rows removed.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::ast::FieldPattern;
+use crate::parse::{Known, Parser, Read};
+
+const OPTIONS: Known =
+    Known { command: "outlier", names: &["action", "param", "uselower", "mark"], ignored: &["type"] };
+
+/// `outlier`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OutlierCommand {
+    /// `action=rm`: the row drops out; else the number is cut off.
+    pub removes: bool,
+    /// `mark=f`: `000` before numbers that were cut off.
+    pub marks: bool,
+    /// `param=2.5`: spans of quartiles from the median.
+    pub factor: f64,
+    /// `uselower=f`: low numbers are outliers too.
+    pub lower: bool,
+    /// Fields; empty is every field.
+    pub fields: Vec<FieldPattern>,
+}
+
+impl Syntax for OutlierCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["outlier"],
+        syntax: "outlier [action=rm|tf] [param=N] [uselower=] [mark=] [FIELD...]",
+        summary: "Removes or cuts off numbers far from the others",
+        group: Group::Patterns,
+        kind: Kind::Blocking,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<OutlierCommand> {
+        let mut command =
+            OutlierCommand { removes: false, marks: false, factor: 2.5, lower: false, fields: Vec::new() };
+        loop {
+            while let Some(option) = parser.option(OPTIONS)? {
+                match (option.name.as_str(), option.value.to_ascii_lowercase().as_str()) {
+                    ("action", "rm" | "remove") => command.removes = true,
+                    ("action", "tf" | "transform") => command.removes = false,
+                    ("action", _) => return Err(option.refuse("rm or tf")),
+                    ("param", _) => command.factor = option.number()?,
+                    ("uselower", _) => command.lower = option.boolean()?,
+                    _ => command.marks = option.boolean()?,
+                }
+            }
+            parser.skip_separators();
+            match parser.field_word() {
+                Some(word) => command.fields.push(word.field()),
+                None => return Ok(command),
+            }
+        }
+    }
+}
+
+impl Semantics for OutlierCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        after.add_all(&self.fields);
+        after
+    }
+}

@@ -1,0 +1,165 @@
+//! `predict`: the future values of time series.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::{FieldNeeds, TIME};
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Parser, Read};
+
+/// Rows a prediction reaches at most.
+const FUTURE_MAX: usize = 10_000;
+/// Percent of values between the bounds unless said.
+const BETWEEN: f64 = 95.0;
+/// Options that are read; bounds have a number in their names.
+const NAMES: [&str; 5] = ["algorithm", "correlate", "future_timespan", "holdback", "period"];
+
+/// `predict`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PredictCommand {
+    /// Series, each with its name in the output.
+    pub series: Vec<(String, String)>,
+    /// `algorithm=LLP5`.
+    pub algorithm: PredictAlgorithm,
+    /// `future_timespan=5`: rows added behind the last.
+    pub future: usize,
+    /// `correlate=`: the series that [`PredictAlgorithm::Beside`] looks at.
+    pub correlate: Option<String>,
+    /// `holdback=0`: rows at the end that are not looked at.
+    pub holdback: usize,
+    /// `period=`: rows of a season; found out when absent.
+    pub period: Option<usize>,
+    /// `upperNN=NAME`: percent and name of the upper bound.
+    pub upper: (f64, Option<String>),
+    /// `lowerNN=NAME`.
+    pub lower: (f64, Option<String>),
+}
+
+/// Models of `predict`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PredictAlgorithm {
+    /// A level that wanders.
+    Level,
+    /// A level and a slope that wander.
+    Trend,
+    /// A level and a season.
+    Season,
+    /// The mean of a level with a slope and of a season.
+    TrendAndSeason,
+    /// Levels of two series that follow them alike.
+    TwoLevels,
+    /// A level, and what another series tells of the same moment.
+    Beside,
+}
+
+impl Syntax for PredictCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["predict"],
+        syntax: "predict FIELD [AS NAME]... [algorithm=LL|LLT|LLP|LLP5] [future_timespan=N] [period=N]",
+        summary: "Predicts the future values of time series",
+        group: Group::Patterns,
+        kind: Kind::Blocking,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<PredictCommand> {
+        let mut command = PredictCommand {
+            series: Vec::new(),
+            algorithm: PredictAlgorithm::TrendAndSeason,
+            future: 5,
+            correlate: None,
+            holdback: 0,
+            period: None,
+            upper: (BETWEEN, None),
+            lower: (BETWEEN, None),
+        };
+        loop {
+            parser.skip_separators();
+            if parser.at_end() {
+                break;
+            }
+            if parser.peek_option().is_some() {
+                command.take_option(parser)?;
+                continue;
+            }
+            let field = parser.expect_field("a field")?.text;
+            let name = parser.name_after_as()?.unwrap_or_else(|| format!("prediction({field})"));
+            command.series.push((field, name));
+        }
+        if command.series.is_empty() {
+            let remark = Diagnostic::error("predict: no field is given", parser.here());
+            return Err(remark.with_hint("write `timechart count | predict count`"));
+        }
+        let remark = |message: &str, hint: &str| Err(Diagnostic::error(message, parser.here()).with_hint(hint));
+        match (command.algorithm, &command.correlate, command.series.len()) {
+            (PredictAlgorithm::TwoLevels, _, count) if count != 2 => {
+                remark("predict: BiLL predicts two series", "write `predict a b algorithm=BiLL`")
+            }
+            (PredictAlgorithm::Beside, None, _) | (PredictAlgorithm::Beside, _, 2..) => {
+                remark("predict: LLB predicts one series with another", "write `predict a algorithm=LLB correlate=b`")
+            }
+            (algorithm, Some(_), _) if algorithm != PredictAlgorithm::Beside => {
+                remark("predict: correlate= goes with algorithm=LLB only", "leave it out")
+            }
+            _ => Ok(command),
+        }
+    }
+}
+
+impl Semantics for PredictCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        let named = self.series.iter().map(|(field, _)| field);
+        named.chain(&self.correlate).for_each(|field| after.add(field));
+        after.add(TIME);
+        after
+    }
+
+    fn makes_table(&self) -> bool {
+        true
+    }
+}
+
+impl PredictCommand {
+    /// Reads the option at the place.
+    fn take_option(&mut self, parser: &mut Parser<'_>) -> Read<()> {
+        let option = parser.read_option()?;
+        match option.name.as_str() {
+            "algorithm" => {
+                self.algorithm = match option.value.to_ascii_uppercase().as_str() {
+                    "LL" => PredictAlgorithm::Level,
+                    "LLT" => PredictAlgorithm::Trend,
+                    "LLP" => PredictAlgorithm::Season,
+                    "LLP5" => PredictAlgorithm::TrendAndSeason,
+                    "BILL" => PredictAlgorithm::TwoLevels,
+                    "LLB" => PredictAlgorithm::Beside,
+                    _ => {
+                        parser.unsupported(format!("option:predict:algorithm:{}", option.value.to_ascii_lowercase()));
+                        return Err(option.refuse("LL, LLT, LLP, LLP5, LLB or BiLL"));
+                    }
+                }
+            }
+            "future_timespan" => self.future = option.number::<usize>()?.min(FUTURE_MAX),
+            "holdback" => self.holdback = option.number()?,
+            "period" => self.period = Some(option.number()?),
+            "correlate" => self.correlate = Some(option.value),
+            "suppress" | "nonnegative" => {
+                parser.unsupported(format!("option:predict:{}", option.name));
+                let message = format!("predict: unsupported: `{}`", option.name);
+                return Err(Diagnostic::error(message, option.name_span).with_hint("drop or change columns afterwards"));
+            }
+            name => {
+                let percent = |prefix: &str| {
+                    let digits = name.strip_prefix(prefix)?;
+                    digits.parse::<f64>().ok().filter(|percent| *percent > 0.0 && *percent < 100.0)
+                };
+                match (percent("upper"), percent("lower")) {
+                    (Some(percent), _) => self.upper = (percent, Some(option.value)),
+                    (_, Some(percent)) => self.lower = (percent, Some(option.value)),
+                    _ => {
+                        let remark = Diagnostic::error(format!("predict: unknown option `{name}`"), option.name_span);
+                        return Err(parser.suggest(remark, name, NAMES));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,62 @@
+//! `relevancy`: how much of each text is what the search asks for.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::{FieldNeeds, RAW};
+use crate::ast::{Command, SearchExpr, Stage};
+use crate::parse::{Parser, Read};
+
+/// `relevancy`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RelevancyCommand {
+    /// Words that the search asks for, in lower case.
+    pub words: Vec<String>,
+}
+
+impl Syntax for RelevancyCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["relevancy"],
+        syntax: "relevancy",
+        summary: "Tells how much of a text is what the search asks for",
+        group: Group::Patterns,
+        kind: Kind::Blocking,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(_: &mut Parser<'_>, _: Call<'_>) -> Read<RelevancyCommand> {
+        // The words are those of the whole search, which is not read yet.
+        Ok(RelevancyCommand { words: Vec::new() })
+    }
+}
+
+impl Semantics for RelevancyCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        after.add(RAW);
+        after
+    }
+}
+
+/// Hands the words that a search asks for to its `relevancy`.
+pub(crate) fn tell_words(commands: &mut [Stage]) {
+    let mut words = Vec::new();
+    if let Some(Stage { command: Command::Search(search), .. }) = commands.first() {
+        asked_words(&search.expr, &mut words);
+    }
+    for stage in commands {
+        if let Command::Relevancy(relevancy) = &mut stage.command {
+            relevancy.words.clone_from(&words);
+        }
+    }
+}
+
+fn asked_words(expr: &SearchExpr, words: &mut Vec<String>) {
+    match expr {
+        SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().for_each(|part| asked_words(part, words)),
+        SearchExpr::Keyword(pattern) | SearchExpr::Term(pattern) | SearchExpr::Case(pattern) => {
+            let word = pattern.text.trim_matches('*').to_lowercase();
+            if !word.is_empty() && !words.contains(&word) {
+                words.push(word);
+            }
+        }
+        _ => {}
+    }
+}

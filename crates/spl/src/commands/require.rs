@@ -1,0 +1,30 @@
+//! `require`: a search without rows fails.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::parse::{Parser, Read};
+
+/// `require`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequireCommand;
+
+impl Syntax for RequireCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["require"],
+        syntax: "require",
+        summary: "Fails when there are no rows",
+        group: Group::Searching,
+        kind: Kind::Blocking,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(_: &mut Parser<'_>, _: Call<'_>) -> Read<RequireCommand> {
+        Ok(RequireCommand)
+    }
+}
+
+impl Semantics for RequireCommand {
+    fn fields_before(&self, after: FieldNeeds) -> FieldNeeds {
+        after
+    }
+}

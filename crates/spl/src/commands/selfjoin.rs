@@ -1,0 +1,62 @@
+//! `selfjoin`: rows joined with others of the same result.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::ast::FieldPattern;
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Known, Parser, Read};
+
+const OPTIONS: Known = Known { command: "selfjoin", names: &["overwrite", "max", "keepsingle"], ignored: &[] };
+
+/// `selfjoin`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SelfJoinCommand {
+    /// `overwrite=t`: values of the other row win.
+    pub overwrites: bool,
+    /// `max=1`: other rows for each; 0 is all.
+    pub max: usize,
+    /// `keepsingle=f`: rows without another stay.
+    pub keeps_single: bool,
+    /// Fields that must be equal.
+    pub fields: Vec<FieldPattern>,
+}
+
+impl Syntax for SelfJoinCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["selfjoin"],
+        syntax: "selfjoin [overwrite=] [max=N] [keepsingle=] FIELD...",
+        summary: "Joins rows with others of the same result",
+        group: Group::Rows,
+        kind: Kind::Blocking,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<SelfJoinCommand> {
+        let mut command = SelfJoinCommand { overwrites: true, max: 1, keeps_single: false, fields: Vec::new() };
+        loop {
+            while let Some(option) = parser.option(OPTIONS)? {
+                match option.name.as_str() {
+                    "overwrite" => command.overwrites = option.boolean()?,
+                    "max" => command.max = option.number()?,
+                    _ => command.keeps_single = option.boolean()?,
+                }
+            }
+            match parser.next_field() {
+                Some(field) => command.fields.push(field),
+                None => break,
+            }
+        }
+        if command.fields.is_empty() {
+            return Err(Diagnostic::error("selfjoin: no field is given", parser.here()));
+        }
+        Ok(command)
+    }
+}
+
+impl Semantics for SelfJoinCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        // Which fields the joined row brings is known only when the rows are.
+        after.all = true;
+        after
+    }
+}

@@ -1,0 +1,35 @@
+//! `xmlunescape`: the entities of XML in `_raw` become characters.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::{FieldNeeds, RAW};
+use crate::parse::{Known, Parser, Read};
+
+const OPTIONS: Known = Known { command: "xmlunescape", names: &[], ignored: &["maxinputs"] };
+
+/// `xmlunescape`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct XmlUnescapeCommand;
+
+impl Syntax for XmlUnescapeCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["xmlunescape"],
+        syntax: "xmlunescape",
+        summary: "Replaces the entities of XML by their characters",
+        group: Group::Fields,
+        kind: Kind::Row,
+        page: Some("xmlkv"),
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<XmlUnescapeCommand> {
+        while parser.option(OPTIONS)?.is_some() {}
+        Ok(XmlUnescapeCommand)
+    }
+}
+
+impl Semantics for XmlUnescapeCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        after.add(RAW);
+        after
+    }
+}
